@@ -14,13 +14,13 @@ use secrecy::SecretString;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::cli::{Global, InstallArgs, ScopeArgs};
+use crate::cli::{GlobalOptions, InstallArgs, ScopeArgs};
 use crate::engine_command::read_password;
 use crate::failure::{failed, finished};
 
 /// The operator at this process's terminal.
 struct Asker<'a> {
-    global: &'a Global,
+    global: &'a GlobalOptions,
     terminal: ControllingTerminal,
 }
 
@@ -87,7 +87,7 @@ impl Operator for Asker<'_> {
 }
 
 /// Runs `install-service` and returns its exit code.
-pub(crate) fn install(global: &Global, args: &InstallArgs) -> u8 {
+pub(crate) fn install(global: &GlobalOptions, args: &InstallArgs) -> u8 {
     let asker = Asker { global, terminal: ControllingTerminal::default() };
     let done = wanted(global, args).and_then(|wanted| {
         if args.dry_run {
@@ -105,7 +105,7 @@ pub(crate) fn install(global: &Global, args: &InstallArgs) -> u8 {
 }
 
 /// Runs `uninstall-service` and returns its exit code.
-pub(crate) fn uninstall(global: &Global, args: ScopeArgs) -> u8 {
+pub(crate) fn uninstall(global: &GlobalOptions, args: ScopeArgs) -> u8 {
     let asker = Asker { global, terminal: ControllingTerminal::default() };
     let done = supported().and_then(|()| {
         let scope = args.chosen().unwrap_or_else(usual_scope);
@@ -116,7 +116,7 @@ pub(crate) fn uninstall(global: &Global, args: ScopeArgs) -> u8 {
 }
 
 /// Runs `service status` and returns its exit code.
-pub(crate) fn status(global: &Global, args: ScopeArgs) -> u8 {
+pub(crate) fn status(global: &GlobalOptions, args: ScopeArgs) -> u8 {
     let found = supported().and_then(|()| {
         let scopes =
             args.chosen().map_or_else(|| vec![Scope::User, Scope::System], |one| vec![one]);
@@ -152,7 +152,7 @@ fn supported() -> Result<(), Fault> {
     Err(Fault::because(Code::NoServiceManager, message))
 }
 
-fn wanted(global: &Global, args: &InstallArgs) -> Result<InstallRequest, Fault> {
+fn wanted(global: &GlobalOptions, args: &InstallArgs) -> Result<InstallRequest, Fault> {
     let unknown = |error| Fault::new(Code::InternalError).with_detail(error);
     let program = std::env::current_exe().map_err(unknown)?;
     let data = DataFolder::locate(global.data.clone())?;
@@ -177,7 +177,7 @@ fn data_of(value: &impl Serialize) -> Result<Value, Fault> {
     serde_json::to_value(value).map_err(|error| Fault::new(Code::InternalError).with_detail(error))
 }
 
-fn finish(command: &str, global: &Global, done: Result<(Value, String), Fault>) -> u8 {
+fn finish(command: &str, global: &GlobalOptions, done: Result<(Value, String), Fault>) -> u8 {
     match done {
         Err(fault) => failed(command, global, fault),
         Ok((data, text)) => finished(command, global, &data, text.as_bytes()),

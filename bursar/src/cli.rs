@@ -25,7 +25,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 #[command(mut_subcommand("deny", |deny| deny.mut_arg("reason", |why| why.trailing_var_arg(false))))]
 pub(crate) struct Cli {
     #[command(flatten)]
-    pub(crate) global: Global,
+    pub(crate) global: GlobalOptions,
     #[command(flatten)]
     pub(crate) screen: Screen,
     #[command(subcommand)]
@@ -58,7 +58,7 @@ pub(crate) enum Color {
 /// Options that every command takes, before or after its name.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Options of every command")]
-pub(crate) struct Global {
+pub(crate) struct GlobalOptions {
     /// The data folder [env: BURSAR_DATA_DIR; default: where your platform keeps such data].
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
@@ -233,7 +233,7 @@ impl Cli {
     }
 }
 
-impl Global {
+impl GlobalOptions {
     /// Returns the source of the password. An option takes precedence over the environment.
     pub(crate) fn password(&self) -> SecretSource {
         if self.password_stdin {

@@ -9,10 +9,10 @@ use std::process::Command;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 
-use crate::cli::Global;
+use crate::cli::GlobalOptions;
 
 /// Runs `bursar-demo` for `bursar demo` and returns its exit code.
-pub(crate) fn demo(global: &Global, arguments: &[OsString]) -> u8 {
+pub(crate) fn demo(global: &GlobalOptions, arguments: &[OsString]) -> u8 {
     let program = sibling_program("bursar-demo");
     let mut command = Command::new(&program);
     command.args(arguments);

@@ -20,7 +20,7 @@ use bursar_tui::link::Link;
 use jiff::tz::TimeZone;
 use tokio::sync::mpsc;
 
-use crate::cli::{Color, Global, Screen};
+use crate::cli::{Color, GlobalOptions, Screen};
 use crate::devices::devices;
 use crate::signals::{Signal, Signals};
 
@@ -28,7 +28,7 @@ use crate::signals::{Signal, Signals};
 const HISTORY_FILE: &str = "console_history";
 
 /// Returns whether the console can run: a person can type and see it, without --json and --no-input.
-pub(crate) fn is_possible(global: &Global) -> bool {
+pub(crate) fn is_possible(global: &GlobalOptions) -> bool {
     let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
     !global.json
         && !global.no_input
@@ -37,14 +37,14 @@ pub(crate) fn is_possible(global: &Global) -> bool {
         && io::stdout().is_terminal()
 }
 
-pub(crate) async fn run(global: &Global, screen: &Screen) -> u8 {
+pub(crate) async fn run(global: &GlobalOptions, screen: &Screen) -> u8 {
     match attach_or_become(global, screen).await {
         Ok(exit) => exit,
         Err(fault) => crate::failure::failed("console", global, fault),
     }
 }
 
-async fn attach_or_become(global: &Global, screen: &Screen) -> Result<u8, Fault> {
+async fn attach_or_become(global: &GlobalOptions, screen: &Screen) -> Result<u8, Fault> {
     let folder = DataFolder::resolve(global.data.clone())?;
     crate::panics::name_folder(folder.path());
     let log = crate::process::console_log(folder.path());
@@ -56,7 +56,11 @@ async fn attach_or_become(global: &Global, screen: &Screen) -> Result<u8, Fault>
     exit
 }
 
-async fn with_folder(global: &Global, screen: &Screen, folder: DataFolder) -> Result<u8, Fault> {
+async fn with_folder(
+    global: &GlobalOptions,
+    screen: &Screen,
+    folder: DataFolder,
+) -> Result<u8, Fault> {
     let setup = Setup {
         owner: false,
         observe: screen.observe,
@@ -83,7 +87,7 @@ async fn with_folder(global: &Global, screen: &Screen, folder: DataFolder) -> Re
 
 /// Runs an engine that stops when its console ends.
 async fn run_own_engine(
-    global: &Global,
+    global: &GlobalOptions,
     folder: DataFolder,
     lock: InstanceLock,
     setup: Setup,
@@ -166,7 +170,7 @@ impl SignalRelay {
 }
 
 /// Returns the option that selects the same folder in another shell.
-fn folder_option(global: &Global) -> String {
+fn folder_option(global: &GlobalOptions) -> String {
     let set = std::env::var_os("BURSAR_DATA_DIR").filter(|dir| !dir.is_empty());
     let folder = global.data.clone().or_else(|| set.map(PathBuf::from));
     let Some(folder) = folder.map(|folder| std::path::absolute(&folder).unwrap_or(folder)) else {

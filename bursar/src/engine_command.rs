@@ -15,19 +15,19 @@ use bursar_tui::oneshot;
 use bursar_tui::secret_source::{SecretSource, Stdin};
 use secrecy::SecretString;
 
-use crate::cli::{EngineArgs, Global};
+use crate::cli::{EngineArgs, GlobalOptions};
 use crate::devices::devices;
 use crate::service_manager::ServiceManager;
 use crate::signals::{Signal, Signals};
 
-pub(crate) async fn run(global: &Global, args: &EngineArgs) -> u8 {
+pub(crate) async fn run(global: &GlobalOptions, args: &EngineArgs) -> u8 {
     match run_until_signal(global, args).await {
         Ok(exit) => exit,
         Err(fault) => crate::failure::failed("engine", global, fault),
     }
 }
 
-async fn run_until_signal(global: &Global, args: &EngineArgs) -> Result<u8, Fault> {
+async fn run_until_signal(global: &GlobalOptions, args: &EngineArgs) -> Result<u8, Fault> {
     // Listens for signals before any work that a signal could interrupt halfway.
     let mut signals = Signals::listen()?;
     let folder = DataFolder::resolve(global.data.clone())?;

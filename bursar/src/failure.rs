@@ -7,16 +7,20 @@ use bursar_core::fault::Fault;
 use bursar_tui::oneshot;
 use serde_json::Value;
 
-use crate::cli::Global;
+use crate::cli::GlobalOptions;
 
 /// Reports a failure outside any engine, and returns its exit code.
-pub(crate) fn failed(command: &str, global: &Global, failure: impl Into<oneshot::Failure>) -> u8 {
+pub(crate) fn failed(
+    command: &str,
+    global: &GlobalOptions,
+    failure: impl Into<oneshot::Failure>,
+) -> u8 {
     let (mut out, mut err) = (io::stdout(), io::stderr());
     oneshot::fail(Some(command), failure, &global.options(), &mut out, &mut err)
 }
 
 /// Prints the result of a command, `data` with `--json` and else `text`. Returns the exit code.
-pub(crate) fn finished(command: &str, global: &Global, data: &Value, text: &[u8]) -> u8 {
+pub(crate) fn finished(command: &str, global: &GlobalOptions, data: &Value, text: &[u8]) -> u8 {
     let (mut out, mut err) = (io::stdout(), io::stderr());
     if global.json {
         return oneshot::succeed(command, data, &mut out, &mut err);

@@ -27,7 +27,7 @@ use bursar_core::fault::Fault;
 use bursar_pay::PayArgs;
 use bursar_tui::secret_source::SecretSource;
 
-use cli::{Cli, Command, Global, Screen, ServiceCommand};
+use cli::{Cli, Command, GlobalOptions, Screen, ServiceCommand};
 use failure::failed;
 
 /// How long a thread may delay the exit if it is stuck in a read, such as a prompt.
@@ -57,7 +57,7 @@ fn main() -> ExitCode {
 
 /// Runs a piped session: one command per line, in order, until the first failure. Returns the exit code of the last
 /// command that ran. Skips empty lines and lines that start with `#`.
-fn piped(global: &Global) -> u8 {
+fn piped(global: &GlobalOptions) -> u8 {
     if global.options().password == SecretSource::Stdin {
         let message = "Standard input holds the commands: give the password with --password-file.";
         return failed("session", global, Fault::because(Code::BadInput, message));
@@ -84,7 +84,7 @@ fn piped(global: &Global) -> u8 {
 }
 
 /// Makes the purchase of `bursar pay`.
-async fn buy(global: &Global, args: &PayArgs) -> u8 {
+async fn buy(global: &GlobalOptions, args: &PayArgs) -> u8 {
     if global.data.is_some() {
         let message = "`bursar pay` does not use --data: to send a body, use -d or --body.";
         return failed("pay", global, Fault::because(Code::BadInput, message));
@@ -92,7 +92,7 @@ async fn buy(global: &Global, args: &PayArgs) -> u8 {
     bursar_pay::run(args, &global.options()).await
 }
 
-fn dispatch(global: &Global, command: Command) -> u8 {
+fn dispatch(global: &GlobalOptions, command: Command) -> u8 {
     match command {
         Command::Engine(engine) => {
             process::log_to_stderr("info");
@@ -117,7 +117,7 @@ fn dispatch(global: &Global, command: Command) -> u8 {
     }
 }
 
-fn in_runtime(command: &str, global: &Global, work: impl Future<Output = u8>) -> u8 {
+fn in_runtime(command: &str, global: &GlobalOptions, work: impl Future<Output = u8>) -> u8 {
     panics::name_command(command, global.json);
     match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => {

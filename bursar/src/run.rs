@@ -13,10 +13,10 @@ use bursar_engine::service::instance::{COMMAND_WAITS, Instance, InstanceLock, cl
 use bursar_tui::link::Link;
 use bursar_tui::oneshot::{self, Options, Streams};
 
-use crate::cli::Global;
+use crate::cli::GlobalOptions;
 use crate::embedded_engine::{self, AnswerSources};
 
-pub(crate) async fn one_shot(global: &Global, order: Order) -> u8 {
+pub(crate) async fn one_shot(global: &GlobalOptions, order: Order) -> u8 {
     let command = order.name();
     if order == Order::Doctor {
         return run_doctor(global, order).await;
@@ -28,7 +28,7 @@ pub(crate) async fn one_shot(global: &Global, order: Order) -> u8 {
 }
 
 /// Runs `doctor`, even if no engine can be reached or started. Creates neither folder nor journal.
-async fn run_doctor(global: &Global, order: Order) -> u8 {
+async fn run_doctor(global: &GlobalOptions, order: Order) -> u8 {
     let path = match DataFolder::locate(global.data.clone()) {
         Ok(path) => path,
         Err(fault) => return crate::failure::failed(order.name(), global, fault),
@@ -50,7 +50,7 @@ async fn run_doctor(global: &Global, order: Order) -> u8 {
 }
 
 /// Returns a fault only if there is no session; a session reports its own faults.
-async fn attach_or_become(global: &Global, order: Order) -> Result<u8, Fault> {
+async fn attach_or_become(global: &GlobalOptions, order: Order) -> Result<u8, Fault> {
     let folder = DataFolder::resolve(global.data.clone())?;
     crate::panics::name_folder(folder.path());
     let options = Options { data: Some(folder.path().to_owned()), ..global.options() };

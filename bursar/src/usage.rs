@@ -9,7 +9,7 @@ use bursar_tui::oneshot::{self, Options};
 use clap::CommandFactory;
 use clap::error::ErrorKind;
 
-use crate::cli::{Cli, Global};
+use crate::cli::{Cli, GlobalOptions};
 
 const FIRST_STEPS: &str = "\
 bursar: a self-custodial wallet that pays for AI agents, within limits you set.
@@ -29,14 +29,14 @@ Then:  bursar status, bursar requests, bursar approve <id>.   All commands:  bur
 ";
 
 /// Rejects console options that are used with a command.
-pub(crate) fn reject_console_options(global: &Global) -> u8 {
+pub(crate) fn reject_console_options(global: &GlobalOptions) -> u8 {
     let message =
         "--observe, --ascii and --color are for the console only: use them without a command.";
     crate::failure::failed("bursar", global, Fault::because(Code::BadInput, message))
 }
 
 /// Handles `bursar` alone where the console cannot run.
-pub(crate) fn no_command(global: &Global) -> u8 {
+pub(crate) fn no_command(global: &GlobalOptions) -> u8 {
     if global.json {
         let fault = Fault::because(Code::BadInput, "No command was given: see `bursar --help`.");
         return envelope(fault);
@@ -77,7 +77,7 @@ fn envelope(fault: Fault) -> u8 {
     oneshot::fail(None, fault, &options, &mut io::stdout(), &mut io::stderr())
 }
 
-pub(crate) fn completions(global: &Global, shell: clap_complete::Shell) -> u8 {
+pub(crate) fn completions(global: &GlobalOptions, shell: clap_complete::Shell) -> u8 {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "bursar", &mut script);
     let text = String::from_utf8_lossy(&script);

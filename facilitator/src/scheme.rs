@@ -14,7 +14,7 @@ use crate::node::Priority;
 use crate::reason::{Reason, Rejection};
 use crate::requester::Requester;
 use crate::transfer::terms_check::Purpose;
-use crate::verify::{Valid, Verified, VerifyError};
+use crate::verify::{Valid, VerifiedJob, VerifyError};
 use crate::work::SenderRule;
 
 /// A scheme of x402.
@@ -127,7 +127,7 @@ pub trait Proposal: Send + Sync + Debug {
         &'a self,
         network: &'a NetworkContext,
         priority: Priority,
-    ) -> BoxFuture<'a, Result<Verified, VerifyError>>;
+    ) -> BoxFuture<'a, Result<VerifiedJob, VerifyError>>;
 
     /// The job, if its payer's key signed it or it needs no signature. `None` if that or the job's content is not known
     /// without [`Proposal::check`].

@@ -84,12 +84,12 @@ mod tests {
     const NOW: Utc = Utc(1_700_000_000_000);
 
     /// Whether the file has changed since the last look.
-    struct Watched {
+    struct WatchedFile {
         path: std::path::PathBuf,
         bytes: Vec<u8>,
     }
 
-    impl Watched {
+    impl WatchedFile {
         fn changed(&mut self) -> bool {
             let before = std::mem::replace(&mut self.bytes, std::fs::read(&self.path).unwrap());
             before != self.bytes
@@ -104,7 +104,7 @@ mod tests {
         let (ledger, _open) = Ledger::load(Arc::clone(&payments), NOW).await.unwrap();
         let clock = Arc::new(ManualClock::new(NOW));
         let probe = StoreProbe::new(Arc::clone(&payments), ledger.clone(), Arc::clone(&clock) as _);
-        let mut file = Watched { path, bytes: Vec::new() };
+        let mut file = WatchedFile { path, bytes: Vec::new() };
         file.changed();
         // Upkeep of an idle service.
         for _hour in 0..3 {

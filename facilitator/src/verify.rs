@@ -50,7 +50,7 @@ pub struct Valid {
 
 /// A job that passed all checks.
 #[derive(Debug, Clone)]
-pub struct Verified {
+pub struct VerifiedJob {
     pub job: Job,
     /// Whether the job has nothing left to do, so that it needs no transaction.
     pub is_done: bool,

@@ -289,7 +289,7 @@ mod tests {
             clocks(Comparison::from([("eip155:8453".to_owned(), ahead_ms)]), &mut findings);
             let mut text = Vec::new();
             findings.write_to(&mut text).unwrap();
-            (findings.any_bad(), String::from_utf8(text).unwrap())
+            (findings.has_bad(), String::from_utf8(text).unwrap())
         };
         for (ahead_ms, bad, words) in [
             (Some(119_000), false, "119 s ahead of eip155:8453"),

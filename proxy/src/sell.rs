@@ -139,20 +139,20 @@ pub struct PaidStream {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PaymentRefusal {
     pub fault: Fault,
-    pub charged: Charged,
+    pub charged: ChargeStatus,
     /// The facilitator's receipt, as JSON.
     pub receipt: Option<String>,
 }
 
 /// Whether the payment was charged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Charged {
+pub enum ChargeStatus {
     No,
     Yes,
     Unknown,
 }
 
-impl Charged {
+impl ChargeStatus {
     /// Returns the JSON value of the member `charged`.
     pub fn text(self) -> &'static str {
         match self {
@@ -165,15 +165,15 @@ impl Charged {
 
 impl PaymentRefusal {
     fn uncharged(fault: Fault) -> Self {
-        Self { fault, charged: Charged::No, receipt: None }
+        Self { fault, charged: ChargeStatus::No, receipt: None }
     }
 
     /// A refusal for a stored payment. Its settlement determines whether it was charged.
     fn of(code: Code, record: &Record) -> Self {
         let charged = match &record.settlement {
-            Settlement::Settled { .. } | Settlement::Pending { .. } => Charged::Yes,
-            Settlement::Open | Settlement::Failed { .. } => Charged::No,
-            Settlement::Requested => Charged::Unknown,
+            Settlement::Settled { .. } | Settlement::Pending { .. } => ChargeStatus::Yes,
+            Settlement::Open | Settlement::Failed { .. } => ChargeStatus::No,
+            Settlement::Requested => ChargeStatus::Unknown,
         };
         let receipt = record.settlement.receipt().map(str::to_owned);
         Self { fault: Fault::of(code), charged, receipt }
@@ -242,7 +242,7 @@ impl Seller {
                     if within(&*self.0.clock, left, done.changed()).await.is_none() {
                         return PaymentRefusal {
                             fault: Fault::of(Code::PaymentInUse),
-                            charged: Charged::Unknown,
+                            charged: ChargeStatus::Unknown,
                             receipt: None,
                         }
                         .into();
@@ -557,7 +557,7 @@ impl Seller {
         outcome.or_else(|fault| {
             tracing::error!(%fault, "the store failed");
             let fault = Fault::of(Code::StoreFailed);
-            end(PaymentRefusal { fault, charged: Charged::Unknown, receipt: None })
+            end(PaymentRefusal { fault, charged: ChargeStatus::Unknown, receipt: None })
         })
     }
 }

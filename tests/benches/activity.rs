@@ -15,7 +15,7 @@ use bursar_core::settings::Setting;
 use bursar_domain::Action;
 use bursar_tests::engine::{Setup, TestEngine, UNLIMITED_RATE_SETTINGS};
 use bursar_tests::operator::{Expect, Operator};
-use bursar_tui::console::{Offscreen, Setup as Look};
+use bursar_tui::console::{OffscreenConsole, Setup as Look};
 
 const ENTRIES: u64 = 1_000_000;
 const AT_ONCE: u64 = 64;
@@ -66,7 +66,7 @@ async fn main() {
 
     engine.engine.serve_control().await.expect("a socket");
     let mut link = engine.link(Program::Console).await;
-    let mut screen = Offscreen::new(Look::default(), (200, 60), io::sink());
+    let mut screen = OffscreenConsole::new(Look::default(), (200, 60), io::sink());
     let begun = Instant::now();
     let mut sent = screen.connected();
     let mut jumped = None;

@@ -17,7 +17,7 @@ use bursar_core::ids::RequestId;
 use bursar_tests::engine::{Setup, TestEngine, UNLIMITED_RATE_SETTINGS};
 use bursar_tests::offers::offer;
 use bursar_tests::operator::{Expect, Operator, PASSWORD};
-use bursar_tui::console::{Offscreen, Setup as Look};
+use bursar_tui::console::{OffscreenConsole, Setup as Look};
 use bursar_tui::link::{Link, Received};
 
 const SIZE: (u16, u16) = (200, 60);
@@ -59,8 +59,8 @@ async fn main() {
     engine.engine.serve_control().await.expect("a socket");
 
     let out = Wire::default();
-    let mut floor = Offscreen::new(Look::default(), SIZE, out.clone());
-    let mut full = Offscreen::new(Look::default(), SIZE, out.clone());
+    let mut floor = OffscreenConsole::new(Look::default(), SIZE, out.clone());
+    let mut full = OffscreenConsole::new(Look::default(), SIZE, out.clone());
     let link = engine.link(Program::Console).await;
     attach(link, &mut full, true).await;
 
@@ -91,7 +91,7 @@ async fn main() {
         Operator::new(link, PASSWORD).must("status").await;
         command.push(started.elapsed());
         let started = Instant::now();
-        let mut screen = Offscreen::new(Look::default(), SIZE, out.clone());
+        let mut screen = OffscreenConsole::new(Look::default(), SIZE, out.clone());
         let link = engine.link(Program::Console).await;
         attach(link, &mut screen, false).await;
         screen.show().expect("counted");
@@ -104,7 +104,7 @@ async fn main() {
 }
 
 /// Feeds a console until it has loaded everything.
-async fn attach(mut link: Link, screen: &mut Offscreen<Wire>, inflated: bool) {
+async fn attach(mut link: Link, screen: &mut OffscreenConsole<Wire>, inflated: bool) {
     let mut sent = screen.connected();
     loop {
         for frame in sent {
@@ -182,7 +182,10 @@ impl Spent {
     }
 }
 
-fn frames(screen: &mut Offscreen<Wire>, mut before: impl FnMut(&mut Offscreen<Wire>)) -> Spent {
+fn frames(
+    screen: &mut OffscreenConsole<Wire>,
+    mut before: impl FnMut(&mut OffscreenConsole<Wire>),
+) -> Spent {
     let mut all = Vec::with_capacity(TURNS);
     for turn in 0..TURNS + 20 {
         let started = Instant::now();

@@ -20,5 +20,5 @@ mod tests;
 
 pub use app::{Connector, QueueAtExit, run};
 pub use model::Setup;
-pub use offscreen::Offscreen;
+pub use offscreen::OffscreenConsole;
 pub use theme::{Palette, Theme};

@@ -7,12 +7,12 @@
 //!
 //! ```
 //! use bursar_control::wire::ToEngine;
-//! use bursar_tui::console::{Offscreen, Setup};
+//! use bursar_tui::console::{OffscreenConsole, Setup};
 //!
 //! # fn main() -> std::io::Result<()> {
 //! // A console without a terminal: the caller passes frames to it and receives its output.
 //! let mut output = Vec::<u8>::new();
-//! let mut console = Offscreen::new(Setup::default(), (80, 24), &mut output);
+//! let mut console = OffscreenConsole::new(Setup::default(), (80, 24), &mut output);
 //! let frames = console.connected();
 //! assert!(frames.iter().any(|frame| matches!(frame, ToEngine::Run { .. })));
 //! console.show()?;

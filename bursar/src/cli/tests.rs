@@ -7,7 +7,7 @@ fn read(line: &str) -> Result<Cli, clap::Error> {
     Cli::read(std::iter::once("bursar").chain(line.split_whitespace()).map(OsString::from))
 }
 
-fn order(line: &str) -> (Global, Order) {
+fn order(line: &str) -> (GlobalOptions, Order) {
     match read(line).unwrap_or_else(|error| panic!("{line}: {error}")) {
         Cli { global, command: Some(Command::Order(order)), .. } => (global, *order),
         other => panic!("{line}: {other:?}"),

@@ -10,7 +10,7 @@ use crate::stage::Home;
 
 /// The files in a backup are of one instant: the wallet file has the secret of each agent that the journal knows.
 #[test]
-fn backups_beside_registrations_contain_the_secret_of_each_agent() {
+fn backups_during_registrations_contain_the_secret_of_each_agent() {
     let mut home = Home::new();
     home.furnish();
     let (engine, _address) = home.engine(&home.data());

@@ -82,7 +82,7 @@ impl WindowStart {
         };
         // Without a boot identity, no clock of this machine can contradict its wall clock.
         let unproven = moment.boot_id.is_empty() && moment.chain_hint.is_none();
-        if disagrees || unproven || ahead_of_the_chain(moment) {
+        if disagrees || unproven || is_ahead_of_chain(moment) {
             Renewal::HeldBack(next)
         } else {
             Renewal::Renew(next)
@@ -111,7 +111,7 @@ fn boot_now(moment: &Moment) -> i64 {
     i64::try_from(moment.boottime_ms).unwrap_or(i64::MAX)
 }
 
-fn ahead_of_the_chain(moment: &Moment) -> bool {
+fn is_ahead_of_chain(moment: &Moment) -> bool {
     moment.chain_hint.is_some_and(|block| moment.utc.since_ms(block) > CLOCK_AHEAD_OF_CHAIN_MS)
 }
 

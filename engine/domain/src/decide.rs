@@ -87,9 +87,9 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
         }
         Action::Signed { id, signature } => Ok(payments::signed(state, *id, signature)),
         Action::Prompt { id, nonce } => prompts::prompt(state, command, *id, *nonce),
-        Action::FailPrompt { id } => prompts::failed(state, command, *id),
-        Action::RefusedOnDevice { id } => prompts::refused(state, command, *id),
-        Action::SignedOnDevice { id, signature } => prompts::signed(state, command, *id, signature),
+        Action::FailPrompt { id } => prompts::fail(state, command, *id),
+        Action::RefusedOnDevice { id } => prompts::refuse(state, command, *id),
+        Action::SignedOnDevice { id, signature } => prompts::accept(state, command, *id, signature),
         Action::Report(report) => settlements::report(state, command, report),
         Action::Checked { id, tx_hash, found } => {
             Ok(settlements::checked(state, *id, *tx_hash, found))

@@ -31,7 +31,7 @@
 //!     let entry = Entry { seq: state.seq + 1, at: clock.utc(), event };
 //!     apply(&mut state, &entry);
 //! }
-//! assert!(state.network_enabled(ChainId(8453)));
+//! assert!(state.is_network_enabled(ChainId(8453)));
 //! assert_eq!(check::check(&state), Ok(()));
 //! # Ok(())
 //! # }

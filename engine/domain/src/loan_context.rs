@@ -62,7 +62,7 @@ pub(crate) fn context<'a>(
         ask,
         quote,
         policy,
-        network_enabled: state.network_enabled(ask.chain),
+        network_enabled: state.is_network_enabled(ask.chain),
         trusted,
         clock_off: clock_is_off(moment),
         now: u64::try_from(moment.utc.seconds()).unwrap_or(0),

@@ -283,7 +283,7 @@ impl LoanAsk {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Loans {
     /// What was lent and not yet withdrawn, by our own transactions.
-    pub lent: BTreeMap<LoanPlace, Lent>,
+    pub lent: BTreeMap<LoanPlace, NetSupply>,
     pub venues: BTreeMap<(ChainId, VenueId), VenueRecord>,
 }
 
@@ -297,7 +297,7 @@ pub struct LoanPlace {
 
 /// What an address supplied to a venue less what it withdrew, without interest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Lent {
+pub struct NetSupply {
     pub net: Usd,
     /// The journal entry of the newest change.
     pub changed: u64,
@@ -334,7 +334,7 @@ impl Loans {
         &self,
         owner: Address,
         is_read: impl Fn(ChainId) -> bool,
-    ) -> impl Iterator<Item = (&LoanPlace, &Lent)> {
+    ) -> impl Iterator<Item = (&LoanPlace, &NetSupply)> {
         self.lent.iter().filter(move |(place, _lent)| place.owner == owner && is_read(place.chain))
     }
 
@@ -391,13 +391,13 @@ impl Loans {
     /// Adds what a supply may have moved.
     pub(crate) fn supplied(&mut self, place: LoanPlace, value: Usd, seq: u64) {
         let lent = self.lent.entry(place).or_default();
-        *lent = Lent { net: Usd(lent.net.0.saturating_add(value.0)), changed: seq };
+        *lent = NetSupply { net: Usd(lent.net.0.saturating_add(value.0)), changed: seq };
     }
 
     /// Subtracts what came back, or never left.
     pub(crate) fn returned(&mut self, place: LoanPlace, value: Usd, seq: u64) {
         let lent = self.lent.entry(place).or_default();
-        *lent = Lent { net: lent.net.left_after(value), changed: seq };
+        *lent = NetSupply { net: lent.net.left_after(value), changed: seq };
     }
 }
 

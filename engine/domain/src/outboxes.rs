@@ -18,10 +18,10 @@ use bursar_uniswap::{Decoded, swap};
 use serde::{Deserialize, Serialize};
 
 /// How many submissions of an address on one network hold a nonce at a time.
-const WINDOW: usize = 16;
+const OPEN_SUBMISSIONS_MAX: usize = 16;
 
 /// How many finished sends stay in the state.
-const RECENT: usize = 20;
+const FINISHED_SENDS_MAX: usize = 20;
 
 /// Money that the operator sends from an address of the wallet, an allowance that the operator takes back, or a
 /// withdrawal from a venue.
@@ -208,7 +208,7 @@ impl Outboxes {
         record.ended = Some((outcome, at));
         record.last = last;
         self.over.push_back(id);
-        if self.over.len() > RECENT
+        if self.over.len() > FINISHED_SENDS_MAX
             && let Some(oldest) = self.over.pop_front()
         {
             self.sends.remove(&oldest);
@@ -253,6 +253,6 @@ impl Outboxes {
 ///
 /// `by_person` is whether the signer is an address of a device.
 pub fn rules(key: &OutboxKey, by_person: bool) -> Option<Rules> {
-    let rules = by_chain(key.chain).map(|row| Rules::of(&row.gas, WINDOW))?;
+    let rules = by_chain(key.chain).map(|row| Rules::of(&row.gas, OPEN_SUBMISSIONS_MAX))?;
     Some(if by_person { rules.by_person() } else { rules })
 }

@@ -17,13 +17,13 @@ use bursar_submit::OutboxKey;
 use serde::{Deserialize, Serialize};
 
 use crate::agents::{Agent, PolicyRecord};
-use crate::assess::trading::Promised;
+use crate::assess::trading::Commitments;
 use crate::loans::Loans;
 use crate::outboxes::Outboxes;
 use crate::plan::Quote;
 use crate::requests::{LaneAsk, Request};
 use crate::settlement::Settlement;
-use crate::unattended::Unattended;
+use crate::unattended::UnattendedSpending;
 use crate::wallets::{Backing, Wallet};
 
 /// Number of lapsed authorizations that justify an entry while no other entry is written. An entry takes a few hundred
@@ -79,7 +79,7 @@ pub struct State {
     /// What is lent by our own transactions, and what is known of venues.
     pub loans: Arc<Loans>,
     /// Whether a person opened the wallet, and what agents spent since.
-    pub unattended: Unattended,
+    pub unattended: UnattendedSpending,
     /// Allowed payments that wait for a signature of their device.
     pub waiting: Arc<BTreeMap<RequestId, Arc<Request>>>,
     /// Ended requests, as they were, whose terms a device may have signed.
@@ -177,7 +177,7 @@ impl State {
     }
 
     /// Returns whether a network is enabled, for payments and for sends.
-    pub fn network_enabled(&self, chain: ChainId) -> bool {
+    pub fn is_network_enabled(&self, chain: ChainId) -> bool {
         self.networks.get(&chain).copied().unwrap_or_else(|| self.networks_on.contains(&chain))
     }
 
@@ -232,7 +232,7 @@ impl State {
         token: Option<Address>,
         moment: &Moment,
         before: Option<u64>,
-    ) -> Promised {
+    ) -> Commitments {
         let now = self.journal_second(moment);
         let key = OutboxKey { chain, signer: from };
         let in_flight = |token| self.outboxes.in_flight(&key, token).unwrap_or(U256::MAX);
@@ -246,7 +246,7 @@ impl State {
             payments.filter(|payment| payment.chain == chain && Some(payment.asset) == token);
         let token_in =
             payments.fold(in_flight(token), |sum, payment| sum.saturating_add(payment.amount.0));
-        let mut promised = Promised { native: in_flight(None), token_in };
+        let mut promised = Commitments { native: in_flight(None), token_in };
         let running = self
             .executing
             .values()

@@ -10,7 +10,7 @@ use crate::event::Event;
 
 /// Whether a person opened the wallet, and what agents spent on unattended days.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Unattended {
+pub struct UnattendedSpending {
     /// Whether no person has opened the wallet since the engine started.
     ///
     /// An unlock by a person ends that.
@@ -29,7 +29,7 @@ pub struct UnattendedDay {
     pub spent: Usd,
 }
 
-impl Unattended {
+impl UnattendedSpending {
     /// Returns the event that begins a day, if none is in force at this moment.
     pub(crate) fn day_to_begin(&self, moment: &Moment) -> Option<Event> {
         let start = match &self.day {

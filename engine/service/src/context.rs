@@ -23,7 +23,7 @@ use crate::funds::Funds;
 use crate::lanes::devices::{DeviceStatus, Retries};
 use crate::lanes::lending::Lending;
 use crate::lanes::payments::Execution;
-use crate::lanes::plans::Executed;
+use crate::lanes::plans::ExecutionCounter;
 use crate::lanes::trading::Trading;
 use crate::ports::Ports;
 use crate::service::data_dir::DataFolder;
@@ -54,7 +54,7 @@ pub(crate) struct EngineContext {
     pub(crate) funds: Arc<Funds>,
     pub(crate) trading: Arc<Trading>,
     pub(crate) lending: Arc<Lending>,
-    pub(crate) executed: Executed,
+    pub(crate) executed: ExecutionCounter,
     /// Work that must finish before the process ends.
     pub(crate) tasks: TaskTracker,
     pub(crate) server: tokio::sync::Mutex<Option<Server>>,

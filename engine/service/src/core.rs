@@ -202,7 +202,7 @@ impl Core {
         }
         // The record of a signature can be rebuilt after a crash, so it waits for the next commit.
         let durable =
-            drafts.iter().filter_map(Drafted::accepted).any(|draft| draft.must_be_durable);
+            drafts.iter().filter_map(DraftResult::accepted).any(|draft| draft.must_be_durable);
         let proof = if durable {
             Some(self.commit(moment).map_err(|damage| self.fail(&damage))?)
         } else {
@@ -221,10 +221,10 @@ impl Core {
 
     /// Returns the proof for slips without a new commit: the entries that permit them are already on disk. `None` if
     /// the drafts need no slip.
-    fn reissue_proof(&self, drafts: &[Drafted]) -> Result<Option<Committed>, JournalError> {
+    fn reissue_proof(&self, drafts: &[DraftResult]) -> Result<Option<Committed>, JournalError> {
         let wanted = drafts
             .iter()
-            .filter_map(Drafted::accepted)
+            .filter_map(DraftResult::accepted)
             .any(|draft| !draft.slips.is_empty() || draft.signs_at_an_outbox());
         if !wanted {
             return Ok(None);
@@ -243,7 +243,7 @@ impl Core {
     }
 
     /// Decides one action and applies its events in memory.
-    fn draft(&mut self, moment: &Moment, action: Action) -> Result<Drafted, JournalError> {
+    fn draft(&mut self, moment: &Moment, action: Action) -> Result<DraftResult, JournalError> {
         let action = self.with_history(action)?;
         let command = Command {
             moment: moment.clone(),
@@ -253,7 +253,7 @@ impl Core {
         };
         let Decision { events, effects, reply } = match self.rules.decide(&self.state, &command) {
             Ok(decision) => decision,
-            Err(refusal) => return Ok(Drafted::Refused(refusal)),
+            Err(refusal) => return Ok(DraftResult::Refused(refusal)),
         };
         let must_be_durable = !events.is_empty();
         let stops = |event: &Event| {
@@ -272,7 +272,7 @@ impl Core {
         if must_be_durable {
             self.sound()?;
         }
-        Ok(Drafted::Accepted(Draft {
+        Ok(DraftResult::Accepted(Draft {
             answer: self.answer(reply, &touched)?,
             slips: effects
                 .iter()
@@ -408,12 +408,12 @@ impl Core {
     /// Converts drafts to outcomes. Reads the epoch only after a freeze in the same batch has raised it.
     fn settle(
         &self,
-        drafts: Vec<Drafted>,
+        drafts: Vec<DraftResult>,
         proof: Option<&Committed>,
     ) -> Vec<Result<Outcome, Fault>> {
         // A stop raises the epoch even if the same batch thaws again. A lasting freeze does not raise it again:
         // `issue` already denies slips to frozen agents, and the operator's slips must stay valid.
-        if drafts.iter().filter_map(Drafted::accepted).any(|draft| draft.stops_agents) {
+        if drafts.iter().filter_map(DraftResult::accepted).any(|draft| draft.stops_agents) {
             self.gate.raise();
         }
         let epoch = self.gate.epoch();
@@ -442,10 +442,10 @@ impl Core {
             };
             Work { action, order }
         };
-        let outcome = |drafted: Drafted| {
+        let outcome = |drafted: DraftResult| {
             let draft = match drafted {
-                Drafted::Accepted(draft) => draft,
-                Drafted::Refused(refusal) => return Err(fault(&refusal)),
+                DraftResult::Accepted(draft) => draft,
+                DraftResult::Refused(refusal) => return Err(fault(&refusal)),
             };
             Ok(Outcome {
                 answer: draft.answer,
@@ -533,14 +533,14 @@ impl Core {
 
 /// A decided action, before its commit.
 #[derive(Debug)]
-enum Drafted {
+enum DraftResult {
     /// The events of the action are applied.
     Accepted(Draft),
     /// The action was refused without a judgement, and has no event.
     Refused(Refusal),
 }
 
-impl Drafted {
+impl DraftResult {
     fn accepted(&self) -> Option<&Draft> {
         match self {
             Self::Accepted(draft) => Some(draft),

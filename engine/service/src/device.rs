@@ -7,5 +7,5 @@ mod prompt;
 mod ready;
 
 pub(crate) use not_ready::{NotReady, Switch};
-pub(crate) use prompt::{Answered, Beginning, Prompt};
+pub(crate) use prompt::{Prompt, PromptOutcome, ReceivedCommands};
 pub(crate) use ready::{ReadyDevice, ReadyDevices, Turn, ready};

@@ -44,7 +44,8 @@ pub(crate) fn chain(
         Err(Unusable::Machine(why)) => {
             tracing::warn!(network = %chain, why, "the network cannot be queried from this machine");
             let endpoint = endpoints.first().map(EndpointLabel::of);
-            Ok(endpoint.map(|endpoint| Arc::new(Unreachable { endpoint, why }) as Arc<dyn Chain>))
+            Ok(endpoint
+                .map(|endpoint| Arc::new(UnreachableChain { endpoint, why }) as Arc<dyn Chain>))
         }
         Err(Unusable::Setting(why)) => Err(Fault::because(Code::BadInput, why)),
     }
@@ -94,12 +95,12 @@ pub(crate) fn prices(config: &Config) -> Result<Option<Arc<dyn Prices>>, Fault> 
 /// A network whose nodes cannot be reached from this machine, and why. A restart of the engine or a change of the
 /// endpoints tries again.
 #[derive(Debug)]
-struct Unreachable {
+struct UnreachableChain {
     endpoint: EndpointLabel,
     why: String,
 }
 
-impl Unreachable {
+impl UnreachableChain {
     fn reply<T: Send>(&self) -> ChainReply<'_, T> {
         let why = format!(
             "{}: install the certificates of this system (ca-certificates), then restart the engine",
@@ -110,7 +111,7 @@ impl Unreachable {
     }
 }
 
-impl Chain for Unreachable {
+impl Chain for UnreachableChain {
     fn chain_id(&self) -> ChainReply<'_, ChainId> {
         self.reply()
     }

@@ -147,7 +147,7 @@ impl Engine {
         let funds = Arc::new(Funds::new(&ports));
         let trading = Arc::new(Trading::new(&ports));
         let lending = Arc::new(Lending::new(&ports));
-        let executed = plans::Executed::default();
+        let executed = plans::ExecutionCounter::default();
         let (results, saved) = (Arc::clone(lending.scan()), Arc::clone(&scan_store));
         blocking(move || scan::load(&results, &*saved)).await?;
         let last_used_ms = AtomicU64::new(ports.clock.mono_ms());

@@ -24,7 +24,7 @@ use crate::scheme::Proposal;
 use crate::sent_transaction;
 use crate::signature::{self, BYTES_MAX};
 use crate::transaction;
-use crate::verify::{Verified, VerifyError};
+use crate::verify::{VerifiedJob, VerifyError};
 
 /// Maximum number of rows, the default of official servers. More would not fit into a transaction.
 const ROWS_MAX: usize = 100;
@@ -323,13 +323,13 @@ impl Proposal for ClaimProposal {
         &'a self,
         network: &'a NetworkContext,
         priority: Priority,
-    ) -> BoxFuture<'a, Result<Verified, VerifyError>> {
+    ) -> BoxFuture<'a, Result<VerifiedJob, VerifyError>> {
         Box::pin(async move {
             let claim = self.batch.check(network, priority).await?;
             let is_done = !claim.rows.iter().any(Row::adds);
             let job = Job::Claim(Box::new(claim));
             let gas = sent_transaction::check(network, &job, Reason::ClaimSimulation).await?;
-            Ok(Verified { job, is_done, extra: None, balance: U256::ZERO, gas })
+            Ok(VerifiedJob { job, is_done, extra: None, balance: U256::ZERO, gas })
         })
     }
 }

@@ -25,7 +25,7 @@ use crate::transfer::approval::{AllowanceRule, Approval, NeededAllowance};
 use crate::transfer::check::{claimed_separator, names_other_domain, token_separator};
 use crate::transfer::permit2;
 use crate::transfer::sponsoring::{self, AllowanceNeed, Codes};
-use crate::verify::{Verified, VerifyError};
+use crate::verify::{VerifiedJob, VerifyError};
 
 /// Gas limit of the cheapest deposit.
 const LEAST_GAS: u64 = 150_000;
@@ -153,7 +153,7 @@ impl DepositProposal {
         &self,
         network: &NetworkContext,
         priority: Priority,
-    ) -> Result<Verified, VerifyError> {
+    ) -> Result<VerifiedJob, VerifyError> {
         let digest = self.digest(network).await?;
         let payer = self.config.payer;
         let is_by_key = signature::signer(&digest, &self.signature.inner) == Some(payer);
@@ -212,7 +212,7 @@ impl DepositProposal {
         let gas = transaction::gas(&network.contracts, &[&job], cap)
             .ok_or_else(|| self.reject(Reason::DepositSimulation))?;
         let balance = facts.payer_balance.unwrap_or_default();
-        Ok(Verified { job, is_done: false, extra, balance, gas })
+        Ok(VerifiedJob { job, is_done: false, extra, balance, gas })
     }
 
     /// Checks a deposit against the chain's answers. Returns the state of the channel.
@@ -389,7 +389,7 @@ impl Proposal for DepositProposal {
         &'a self,
         network: &'a NetworkContext,
         priority: Priority,
-    ) -> BoxFuture<'a, Result<Verified, VerifyError>> {
+    ) -> BoxFuture<'a, Result<VerifiedJob, VerifyError>> {
         Box::pin(self.check_at(network, priority))
     }
 

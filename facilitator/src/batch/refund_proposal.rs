@@ -24,7 +24,7 @@ use crate::scheme::Proposal;
 use crate::sent_transaction;
 use crate::signature;
 use crate::transaction;
-use crate::verify::{Verified, VerifyError};
+use crate::verify::{VerifiedJob, VerifyError};
 use crate::work::Work;
 
 /// A refund that was read from a request.
@@ -105,11 +105,11 @@ impl RefundProposal {
         &self,
         network: &NetworkContext,
         priority: Priority,
-    ) -> Result<Verified, VerifyError> {
+    ) -> Result<VerifiedJob, VerifyError> {
         let job = self.job(network, priority).await?;
         let job = Job::Refund(Box::new(job));
         let gas = sent_transaction::check(network, &job, Reason::RefundSimulation).await?;
-        Ok(Verified { job, is_done: false, extra: None, balance: U256::ZERO, gas })
+        Ok(VerifiedJob { job, is_done: false, extra: None, balance: U256::ZERO, gas })
     }
 
     async fn job(
@@ -249,7 +249,7 @@ impl Proposal for RefundProposal {
         &'a self,
         network: &'a NetworkContext,
         priority: Priority,
-    ) -> BoxFuture<'a, Result<Verified, VerifyError>> {
+    ) -> BoxFuture<'a, Result<VerifiedJob, VerifyError>> {
         Box::pin(self.check_at(network, priority))
     }
 }

@@ -17,7 +17,7 @@ use crate::reason::{Reason, Rejection};
 use crate::scheme::Proposal;
 use crate::sent_transaction;
 use crate::transaction;
-use crate::verify::{Verified, VerifyError};
+use crate::verify::{VerifiedJob, VerifyError};
 use crate::work::Work;
 
 /// A payout that a request proposes. Its key needs what the receiver has claimed, so it is read first.
@@ -128,14 +128,14 @@ impl Proposal for SweepProposal {
         &'a self,
         network: &'a NetworkContext,
         _priority: Priority,
-    ) -> BoxFuture<'a, Result<Verified, VerifyError>> {
+    ) -> BoxFuture<'a, Result<VerifiedJob, VerifyError>> {
         Box::pin(async move {
             if self.would_fail {
                 return Err(Reason::SweepSimulation.into());
             }
             let job = Job::Sweep(self.sweep);
             let gas = sent_transaction::check(network, &job, Reason::SweepSimulation).await?;
-            Ok(Verified { job, is_done: false, extra: None, balance: U256::ZERO, gas })
+            Ok(VerifiedJob { job, is_done: false, extra: None, balance: U256::ZERO, gas })
         })
     }
 

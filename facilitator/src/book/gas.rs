@@ -11,7 +11,7 @@ use crate::book::store::GasSpent;
 use crate::job_key::JobKey;
 
 /// Account key for the sum over all callers of a network. No caller's digest is zero.
-const ALL: B256 = B256::ZERO;
+const ALL_CALLERS: B256 = B256::ZERO;
 
 /// The gas and the spending that count against a new payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -66,7 +66,7 @@ impl GasBook {
         let hold = Hold { chain, caller, reservation, paid: false, batch: None };
         self.held.insert(key, hold);
         self.open.entry(chain).or_default().add(hold.reservation);
-        for account in [caller, ALL] {
+        for account in [caller, ALL_CALLERS] {
             self.accounts.entry((chain, account)).or_default().add(hold.reservation);
         }
     }
@@ -104,7 +104,7 @@ impl GasBook {
     pub(super) fn add_spent(&mut self, one: &GasSpent) {
         self.roll_day(one.day);
         if one.day == self.day {
-            for account in [one.caller, ALL] {
+            for account in [one.caller, ALL_CALLERS] {
                 let sum = self.spent.entry((one.chain, account)).or_default();
                 *sum = sum.saturating_add(one.wei);
             }
@@ -119,9 +119,9 @@ impl GasBook {
         GasUsage {
             open: self.open.get(&chain).copied().unwrap_or_default(),
             caller: held(caller),
-            total: held(ALL),
+            total: held(ALL_CALLERS),
             spent_caller: spent(caller),
-            spent_total: spent(ALL),
+            spent_total: spent(ALL_CALLERS),
         }
     }
 
@@ -155,7 +155,7 @@ impl GasBook {
         if !hold.paid {
             subtract(&mut self.open, hold.chain, hold.reservation);
         }
-        for account in [hold.caller, ALL] {
+        for account in [hold.caller, ALL_CALLERS] {
             subtract(&mut self.accounts, (hold.chain, account), hold.reservation);
         }
     }

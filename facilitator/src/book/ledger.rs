@@ -57,7 +57,7 @@ impl Lookup {
 
 /// The result of accepting a payment.
 #[derive(Debug, Clone)]
-pub struct Accepted {
+pub struct Acceptance {
     pub lookup: Lookup,
     /// Whether this call accepted it.
     pub new: bool,
@@ -100,7 +100,7 @@ struct OpenPayments {
     by_key: HashMap<JobKey, Entry>,
     by_payer: HashMap<Address, BTreeSet<JobKey>>,
     /// Payments that are about to be accepted, by payer.
-    claimed: HashMap<Address, BTreeMap<JobKey, Claimed>>,
+    claimed: HashMap<Address, BTreeMap<JobKey, OpenClaim>>,
     gas: GasBook,
 }
 
@@ -120,14 +120,14 @@ pub struct Usage {
 
 /// The amounts that an open or claimed payment counts.
 #[derive(Clone, Copy)]
-struct Counted {
+struct PaymentAmounts {
     token: Address,
     amount: U256,
     has_permit: bool,
     has_approval: bool,
 }
 
-impl Counted {
+impl PaymentAmounts {
     fn of(job: &Job) -> Self {
         let (moves, sponsoring) = (job.work().moves(), job.work().sponsoring());
         Self {
@@ -140,8 +140,8 @@ impl Counted {
 }
 
 #[derive(Clone, Copy)]
-struct Claimed {
-    counted: Counted,
+struct OpenClaim {
+    counted: PaymentAmounts,
     /// Number of requests that hold a claim for this payment.
     holders: usize,
 }
@@ -179,7 +179,7 @@ impl OpenPayments {
         let mut all = BTreeMap::new();
         for key in self.by_payer.get(&payer).into_iter().flatten() {
             if let Some(entry) = self.by_key.get(key) {
-                all.insert(*key, Counted::of(&entry.record.job));
+                all.insert(*key, PaymentAmounts::of(&entry.record.job));
             }
         }
         for (key, claimed) in self.claimed.get(&payer).into_iter().flatten() {
@@ -308,7 +308,7 @@ impl Ledger {
     ///
     /// # Errors
     /// A failure of the store; whether the payment was accepted is unknown.
-    pub async fn accept(&self, record: Record) -> Result<Accepted, StoreFault> {
+    pub async fn accept(&self, record: Record) -> Result<Acceptance, StoreFault> {
         let key = record.key();
         let answers = self.commit(vec![Change::Accepted(Box::new(record))]).await?;
         match answers.into_iter().next().ok_or_else(stopped)? {
@@ -319,7 +319,7 @@ impl Ledger {
                     // The payment has already ended.
                     None => self.find(key).await?.ok_or_else(stopped)?,
                 };
-                Ok(Accepted { lookup: known, new: true })
+                Ok(Acceptance { lookup: known, new: true })
             }
             ChangeResult::Conflict(existing) => {
                 let known = match self.shared.find_open(&key) {
@@ -330,7 +330,7 @@ impl Ledger {
                     }
                     None => Lookup::Ended(existing),
                 };
-                Ok(Accepted { lookup: known, new: false })
+                Ok(Acceptance { lookup: known, new: false })
             }
         }
     }
@@ -456,7 +456,7 @@ impl Ledger {
     /// Number of open payments that include a signed approval, counted by a visit of every open payment.
     pub fn approval_count(&self) -> usize {
         let open = self.shared.open();
-        let has_approval = |entry: &&Entry| Counted::of(&entry.record.job).has_approval;
+        let has_approval = |entry: &&Entry| PaymentAmounts::of(&entry.record.job).has_approval;
         open.by_key.values().filter(has_approval).count()
     }
 
@@ -479,7 +479,7 @@ impl Ledger {
         fits(&Usage { gas, ..usage })?;
         open.gas.hold(key, work.chain(), caller, reservation);
         let claimed = open.claimed.entry(payer).or_default().entry(key);
-        let claimed = claimed.or_insert(Claimed { counted: Counted::of(job), holders: 0 });
+        let claimed = claimed.or_insert(OpenClaim { counted: PaymentAmounts::of(job), holders: 0 });
         claimed.holders = claimed.holders.saturating_add(1);
         Ok(Claim { shared: Arc::clone(&self.shared), payer, key })
     }

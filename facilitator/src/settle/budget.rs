@@ -10,8 +10,7 @@ use crate::job::Job;
 use crate::reason::{Reason, Rejection};
 use crate::settle::price::{Need, Price};
 
-/// Wei per coin.
-const COIN: U256 = U256::from_limbs([1_000_000_000_000_000_000, 0, 0, 0]);
+const WEI_PER_COIN: U256 = U256::from_limbs([1_000_000_000_000_000_000, 0, 0, 0]);
 
 /// Checks whether a payment may be accepted, given its need and the gas that already counts.
 ///
@@ -78,7 +77,7 @@ fn is_worth_its_gas(
     };
     let cost =
         price.next_block_cost(reservation).and_then(|wei| wei.checked_mul(U256::from(native_usd)));
-    let Some(cost) = cost.map(|cost| cost.div_ceil(COIN)) else { return false };
+    let Some(cost) = cost.map(|cost| cost.div_ceil(WEI_PER_COIN)) else { return false };
     cost <= percent_of(value, share)
 }
 

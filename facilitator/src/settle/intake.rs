@@ -12,7 +12,7 @@ use bursar_x402::settlement::SettlementRequest;
 use tokio::sync::watch;
 
 use crate::book::batch::Batch;
-use crate::book::ledger::{Accepted, Claim, Ledger, Lookup, Progress, Usage};
+use crate::book::ledger::{Acceptance, Claim, Ledger, Lookup, Progress, Usage};
 use crate::book::record::{ATTEMPTS_MAX, Record, RequestOrigin, State};
 use crate::book::redb_store::fresh_id;
 use crate::job::Job;
@@ -31,7 +31,7 @@ use crate::settle::success_rights::{ForeignSettlements, Share, SuccessRight, Suc
 use crate::settle::withdraw::DueAnswer;
 use crate::settle::{budget, settlement_search};
 use crate::transfer::terms_check::Purpose;
-use crate::verify::{Valid, Verified, VerifyError};
+use crate::verify::{Valid, VerifiedJob, VerifyError};
 use crate::work::{Content, Effect};
 
 /// Maximum number of payments in flight; one more would wait too long.
@@ -460,7 +460,7 @@ impl SettlementService {
             verified = self.check_in_nonce_order(settler, proposal, deadline) => verified,
             () = network.clock.sleep_until(deadline) => return Err(VerifyError::Chain(timed_out()).into()),
         };
-        let Verified { job, balance, gas, is_done, extra: _ } = match verified {
+        let VerifiedJob { job, balance, gas, is_done, extra: _ } = match verified {
             Ok(verified) => verified,
             Err(EarlyExit::Verify(VerifyError::Rejected(rejection))) => {
                 let known = self.ledger.find(proposal.key()).await.map_err(SettleError::from)?;
@@ -582,7 +582,7 @@ impl SettlementService {
         settler: &Arc<Settler>,
         record: Record,
         claim: Option<Claim>,
-    ) -> Result<(Accepted, Option<SuccessRight>), EarlyExit> {
+    ) -> Result<(Acceptance, Option<SuccessRight>), EarlyExit> {
         let (ledger, settler) = (self.ledger.clone(), Arc::clone(settler));
         let (success_rights, origin, key) =
             (self.success_rights.clone(), record.asked, record.key());
@@ -836,7 +836,7 @@ impl SettlementService {
         settler: &Settler,
         proposal: &dyn Proposal,
         deadline: u64,
-    ) -> Result<Verified, EarlyExit> {
+    ) -> Result<VerifiedJob, EarlyExit> {
         loop {
             let fault = match proposal.check(&settler.network, Priority::Batched).await {
                 Ok(verified) => return Ok(verified),

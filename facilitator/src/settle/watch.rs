@@ -570,12 +570,12 @@ async fn is_resolved(
         State::SettledElsewhere { .. } => true,
         State::Settled { .. } if proven.contains(&record.key()) => true,
         // A reorganization may have removed the block, or another transaction may have settled the payment.
-        State::Settled { hash, .. } => still_settled(settler, &record.job, *hash).await,
+        State::Settled { hash, .. } => is_still_settled(settler, &record.job, *hash).await,
     }
 }
 
 /// Whether the chain still contains the settlement of a payment by this transaction.
-async fn still_settled(settler: &Settler, job: &Job, hash: B256) -> bool {
+async fn is_still_settled(settler: &Settler, job: &Job, hash: B256) -> bool {
     let mut denials = 0_u8;
     loop {
         match settlement_search::prove(settler, job, hash).await {
@@ -612,7 +612,7 @@ async fn watch_until_final(settler: &Arc<Settler>, batch: &Batch) {
         let last = block.saturating_add(confirmations.saturating_sub(1));
         match settler.network.chain.block_number().await {
             Ok(head) if head >= last => {
-                if !still_settled(settler, &record.job, hash).await {
+                if !is_still_settled(settler, &record.job, hash).await {
                     resolve_undone(settler, batch).await;
                 }
                 return;

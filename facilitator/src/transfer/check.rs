@@ -28,7 +28,7 @@ use crate::transfer::question;
 use crate::transfer::registry;
 use crate::transfer::sponsoring::{self, AllowanceNeed, Codes};
 use crate::transfer::terms_check::{Purpose, check_time};
-use crate::verify::{Verified, VerifyError};
+use crate::verify::{VerifiedJob, VerifyError};
 use crate::work::{SenderRule, Work};
 
 /// How long a payment that names its facilitator may be valid, in seconds: 31 days.
@@ -189,7 +189,7 @@ impl Proposal for TransferProposal {
         &'a self,
         network: &'a NetworkContext,
         priority: Priority,
-    ) -> BoxFuture<'a, Result<Verified, VerifyError>> {
+    ) -> BoxFuture<'a, Result<VerifiedJob, VerifyError>> {
         Box::pin(check(network, self, priority))
     }
 
@@ -224,7 +224,7 @@ async fn check(
     network: &NetworkContext,
     parsed: &TransferProposal,
     priority: Priority,
-) -> Result<Verified, VerifyError> {
+) -> Result<VerifiedJob, VerifyError> {
     let separator = domain_separator(network, parsed).await?;
     let (mut payment, signed_by_key) = compose_payment(network, parsed, separator)?;
     if payment.deployment.is_some() && payment.sender() != SenderRule::Any {
@@ -276,7 +276,7 @@ async fn check(
         return Err(Rejection::from(Reason::Simulation).for_payer(payer).into());
     };
     let balance = answer.payer_balance.unwrap_or_default();
-    Ok(Verified { job, is_done: false, extra: None, balance, gas })
+    Ok(VerifiedJob { job, is_done: false, extra: None, balance, gas })
 }
 
 /// Checks a payment with deployment data that only one account may send. A wallet is deployed through Multicall3, which
@@ -285,7 +285,7 @@ async fn check_undeployed(
     network: &NetworkContext,
     parsed: &TransferProposal,
     priority: Priority,
-) -> Result<Verified, VerifyError> {
+) -> Result<VerifiedJob, VerifyError> {
     let payer = parsed.terms.payer;
     let code = network.chain.code_at(payer, BlockTag::Latest).await?;
     if code.is_empty() {
@@ -308,7 +308,7 @@ async fn check_authorization(
     payment: Payment,
     signed_by_key: bool,
     priority: Priority,
-) -> Result<Verified, VerifyError> {
+) -> Result<VerifiedJob, VerifyError> {
     let payer = payment.terms.payer;
     // The chain checks the same signature in a transfer of any amount.
     let whole = Payment {
@@ -325,7 +325,7 @@ async fn check_authorization(
         if answer.has_code { answer.signature_confirmed == Some(true) } else { signed_by_key };
     if is_signed {
         let job = payment.into();
-        return Ok(Verified { job, is_done: true, extra: None, balance: U256::ZERO, gas: 0 });
+        return Ok(VerifiedJob { job, is_done: true, extra: None, balance: U256::ZERO, gas: 0 });
     }
     Err(Rejection::from(Reason::InvalidSignature).for_payer(payer).into())
 }

@@ -71,11 +71,13 @@ impl UptoContract {
 
 fn creation_code() -> Bytes {
     #[derive(Deserialize)]
-    struct Compiled {
+    struct CompiledContract {
         bytecode: Bytes,
     }
     // The file is part of the program, and a test reads it.
-    serde_json::from_str(COMPILED).map(|compiled: Compiled| compiled.bytecode).unwrap_or_default()
+    serde_json::from_str(COMPILED)
+        .map(|compiled: CompiledContract| compiled.bytecode)
+        .unwrap_or_default()
 }
 
 /// The call that settles one payment through the contract, and reverts as the proxy does. `settlement` is the call of

@@ -178,7 +178,7 @@ async fn transactions_end_with_a_node_that_keeps_no_past_state() {
 /// Without an answer about finality no transaction ends, and the signer takes no more than it can have in flight. That is
 /// reported, and the node is not asked for the same receipts again and again.
 #[tokio::test(start_paused = true)]
-async fn transactions_whose_finality_no_node_tells_are_reported_and_rarely_looked_up() {
+async fn transactions_whose_finality_no_node_reports_are_shown_and_rarely_looked_up() {
     let mut stage = Stage::set().await;
     stage.world.state().past = Past::Refused;
     stage.keep_mining();
@@ -204,7 +204,7 @@ async fn transactions_whose_finality_no_node_tells_are_reported_and_rarely_looke
 
 /// Only lookups of deep transactions pause, so a reorganization of a fresh one is noticed.
 #[tokio::test(start_paused = true)]
-async fn a_reorganization_is_noticed_while_no_node_tells_what_is_final() {
+async fn a_reorganization_is_noticed_while_no_node_reports_what_is_final() {
     let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
     stage.world.state().past = Past::Refused;
     stage.keep_mining();

@@ -72,7 +72,7 @@ pub(crate) struct Token {
     pub(crate) used: BTreeMap<(Address, B256), u64>,
     /// What Permit2 may move of each account's tokens.
     pub(crate) allowances: BTreeMap<Address, U256>,
-    pub(crate) wallets: BTreeMap<Address, B256>,
+    pub(crate) smart_wallets: BTreeMap<Address, B256>,
     pub(crate) keeps: u64,
     pub(crate) blind: Option<Address>,
     pub(crate) separator: Option<B256>,
@@ -109,7 +109,7 @@ impl Token {
             }
             return Ok((logs, IMulticall3::aggregate3Call::abi_encode_returns(&answers).into()));
         }
-        if let Some(answer) = self.wallets.get(&to) {
+        if let Some(answer) = self.smart_wallets.get(&to) {
             let is_question = IWallet::isValidSignatureCall::abi_decode(data).is_ok();
             return Ok((
                 Vec::new(),
@@ -177,7 +177,7 @@ impl Token {
         let received = pay.value.saturating_sub(U256::from(self.keeps));
         let late = U256::from(now_s) >= pay.validBefore;
         // A payer with code decides itself whether it has signed. Keys were checked before.
-        if self.wallets.get(&pay.from).is_some_and(|answer| !answer.starts_with(&EIP1271_MAGIC)) {
+        if self.smart_wallets.get(&pay.from).is_some_and(|one| !one.starts_with(&EIP1271_MAGIC)) {
             return Err(Bytes::new());
         }
         if self.used.contains_key(&(pay.from, pay.nonce)) || has < pay.value || late {

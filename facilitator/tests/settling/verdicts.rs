@@ -139,7 +139,7 @@ async fn requirements_for_another_domain_are_refused() {
 #[tokio::test(start_paused = true)]
 async fn a_key_with_code_is_tried_as_a_contract() {
     let mut stage = Stage::set().await;
-    stage.world.state().wallets.insert(payer(1), yes());
+    stage.world.state().smart_wallets.insert(payer(1), yes());
     let pay = stage.pays(1, 700, 1);
     assert_eq!(verdict(&stage, &pay).await, None);
     let sent = (signer(1), network().stablecoin.address);
@@ -156,13 +156,13 @@ async fn a_key_with_code_is_tried_as_a_contract() {
 async fn a_contract_wallet_pays_if_it_confirms_the_signature() {
     let mut stage = Stage::set().await;
     stage.keep_mining();
-    stage.world.state().wallets.insert(payer(1), yes());
+    stage.world.state().smart_wallets.insert(payer(1), yes());
     let pay = changed(&stage, 1, wrong);
     assert_eq!(verdict(&stage, &pay).await, None, "its code has signed");
     assert!(settled(&stage.settle(&pay).await));
     // Any other answer means "not signed", and reveals nothing about the payment.
     for answer in [B256::ZERO, B256::repeat_byte(1)] {
-        stage.world.state().wallets.insert(payer(1), answer);
+        stage.world.state().smart_wallets.insert(payer(1), answer);
         let terms = stage.pays(1, 700, 2).terms;
         let unsigned = Pay::signed_with(1, terms, wrong, "USD Coin");
         assert_eq!(verdict(&stage, &unsigned).await, Some(Reason::InvalidSignature));
@@ -195,7 +195,7 @@ async fn a_wallet_is_deployed_only_by_a_factory_that_is_allowed() {
         assert_eq!(verdict(&stage, &pay).await, expected);
         if allowed {
             // The wallet is deployed a moment later, and then signs without deployment data.
-            stage.world.state().wallets.insert(payer(1), yes());
+            stage.world.state().smart_wallets.insert(payer(1), yes());
             assert_eq!(verdict(&stage, &changed(&stage, 1, wrong)).await, None);
         }
     }
@@ -300,7 +300,7 @@ async fn a_long_signature_costs_its_signer_more() {
     stage.keep_mining();
     let fee = COIN / U256::from(20);
     stage.world.state().data_fee = Some(fee);
-    stage.world.state().wallets.insert(payer(1), yes());
+    stage.world.state().smart_wallets.insert(payer(1), yes());
     let long = |bytes: usize| move |signature: Vec<u8>| signature.repeat(bytes.div_ceil(65));
     let price = stage.settler.look_up_price().await.unwrap();
     assert_eq!(price.data_fee, fee * U256::from(2), "with room");

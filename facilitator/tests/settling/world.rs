@@ -132,7 +132,7 @@ pub(crate) struct State {
     /// The network's fee for 1,000 bytes of data, in wei; `None` if it charges none.
     pub(crate) data_fee: Option<U256>,
     /// Accounts with wallet code, and the answer of each to the question whether it has signed.
-    pub(crate) wallets: BTreeMap<Address, B256>,
+    pub(crate) smart_wallets: BTreeMap<Address, B256>,
     /// Units that the token keeps of each transfer.
     pub(crate) keeps: u64,
     /// The account whose balance the token hides.
@@ -182,7 +182,7 @@ impl World {
             other_node_silent: false,
             hides_senders: false,
             hides_receipts: false,
-            wallets: BTreeMap::new(),
+            smart_wallets: BTreeMap::new(),
             data_fee: None,
             keeps: 0,
             blind: None,
@@ -348,7 +348,7 @@ impl State {
     /// Returns the token as a simulated call sees it.
     fn simulated(&self) -> Token {
         Token {
-            wallets: self.wallets.clone(),
+            smart_wallets: self.smart_wallets.clone(),
             keeps: self.keeps,
             blind: self.blind,
             separator: self.separator,
@@ -516,7 +516,7 @@ impl Chain for World {
         state.code_requests += usize::from(address != MULTICALL3);
         let is_contract = (address == MULTICALL3 && state.has_multicall)
             || address == network().stablecoin.address
-            || state.wallets.contains_key(&address);
+            || state.smart_wallets.contains_key(&address);
         drop(state);
         let code = if is_contract { Bytes::from_static(&[1]) } else { Bytes::new() };
         self.reply(|_state| Ok(code))

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_are_told_apart_by_what_helps() {
+    fn errors_are_classified_by_their_cause() {
         let io = |kind| StoreError::from(io::Error::from(kind));
         assert!(matches!(io(io::ErrorKind::StorageFull), StoreError::DiskFull(_)));
         assert!(matches!(io(io::ErrorKind::PermissionDenied), StoreError::Io(_)));

@@ -36,7 +36,7 @@ impl Findings {
     }
 
     /// Returns whether any finding is [`Severity::Bad`].
-    pub fn any_bad(&self) -> bool {
+    pub fn has_bad(&self) -> bool {
         self.0.iter().any(|finding| finding.severity == Severity::Bad)
     }
 
@@ -46,7 +46,7 @@ impl Findings {
     /// Standard output cannot be written.
     pub fn print(&self) -> io::Result<ExitCode> {
         self.write_to(&mut io::stdout())?;
-        Ok(if self.any_bad() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+        Ok(if self.has_bad() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
 
     /// Writes one line per finding, for an operator.
@@ -84,9 +84,9 @@ mod tests {
         let mut found = Findings::default();
         found.add(Severity::Good, "Base", "node answers");
         found.add(Severity::Warning, "Base", "no Permit2");
-        assert!(!found.any_bad());
+        assert!(!found.has_bad());
         found.add(Severity::Bad, "Base", "no gas");
-        assert!(found.any_bad());
+        assert!(found.has_bad());
         let mut out = Vec::new();
         found.write_to(&mut out).unwrap();
         let written = String::from_utf8(out).unwrap();

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offer_for_another_domain_is_skipped_wherever_it_stands() {
+    fn an_offer_for_another_domain_is_skipped_at_any_position() {
         let gateway = "\"name\":\"GatewayWalletBatched\",\"version\":\"1\",\
              \"verifyingContract\":\"0x77777777Dcc4d5A8B6E418Fd04D8997ef11000eE\"";
         let own =

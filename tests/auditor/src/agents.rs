@@ -99,7 +99,7 @@ fn renew(
     for p in periods {
         let mut one = to.clone();
         let mut course = OrderOutcomes { from: to.clone(), codes: c.codes.clone(), sure: c.sure };
-        let due = p.due(&context.time.now);
+        let due = p.is_due(&context.time.now);
         course.refuse(!due, "BAD_INPUT");
         let next = if due { p.renewed(&context.time.now, context.seq) } else { None };
         for (config, period) in [(&mut one, next), (&mut course.from, Some(p.clone()))] {

@@ -2,7 +2,7 @@
 
 use crate::clocks::{AllowancePeriod, Instant};
 use crate::observations::Id;
-use crate::policy::{HeldCounts, Used};
+use crate::policy::{HeldCounts, UsedBounds};
 use crate::requests::{Identity, RequestRecord, RequestState};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -167,8 +167,8 @@ impl Book {
         except: Option<u64>,
         p: &AllowancePeriod,
         now: &Instant,
-    ) -> Used {
-        let mut used = Used::default();
+    ) -> UsedBounds {
+        let mut used = UsedBounds::default();
         let mut lost_calls = (Vec::new(), Vec::new());
         for (key, rec) in &self.recs {
             if !rec.may_be_of(agent) || Some(*key) == except {

@@ -208,7 +208,7 @@ impl AllowancePeriod {
         (lasted >= MIN_PERIOD_MS).then_some(lasted)
     }
 
-    pub(crate) fn due(&self, now: &Clocks) -> bool {
+    pub(crate) fn is_due(&self, now: &Clocks) -> bool {
         self.due_after_ms(now).is_some()
     }
 

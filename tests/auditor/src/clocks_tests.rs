@@ -35,7 +35,7 @@ fn allowance_vector_cases_renew_as_expected() {
             since: 0,
         };
         let now = time(clocks(&case["tz_now"], &case["now_utc"], 2));
-        assert_eq!(old.due(&now.now), case["renew"].as_bool().unwrap(), "{case}");
+        assert_eq!(old.is_due(&now.now), case["renew"].as_bool().unwrap(), "{case}");
         let after = old.after_check(&now).pop().unwrap();
         assert_eq!(after.last_date, date(&case["new_last_local_date"]), "{case}");
         assert_eq!(after.start_ms, ms(&case["new_start_utc"]), "{case}");
@@ -58,7 +58,7 @@ fn allowance_vector_sequences_run_as_expected() {
             );
             let (renews, next) = match &running {
                 None => (true, AllowancePeriod::first(&now).unwrap()),
-                Some(p) => (p.due(&now.now), p.after_check(&now).pop().unwrap()),
+                Some(p) => (p.is_due(&now.now), p.after_check(&now).pop().unwrap()),
             };
             assert_eq!(renews, step["renew"].as_bool().unwrap(), "{step}");
             assert_eq!(next.last_date, date(&step["last_local_date"]), "{step}");

@@ -41,7 +41,7 @@ pub(crate) struct Account {
 
 /// A policy. Its version changes with every edit that changes something.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Versioned {
+pub(crate) struct VersionedPolicy {
     pub(crate) name: String,
     pub(crate) version: u64,
     pub(crate) policy: Policy,
@@ -84,7 +84,7 @@ pub(crate) struct Config {
     pub(crate) max_validity: u64,
     pub(crate) networks: Shared<BTreeMap<u64, Network>>,
     pub(crate) accounts: Shared<BTreeMap<Ticket, Account>>,
-    pub(crate) policies: Shared<BTreeMap<Ticket, Versioned>>,
+    pub(crate) policies: Shared<BTreeMap<Ticket, VersionedPolicy>>,
     pub(crate) agents: Shared<BTreeMap<String, Agent>>,
     pub(crate) deleted_agents: BTreeSet<String>,
     /// The venues that the operator confirmed, with the curator and the owner that they had then.
@@ -148,7 +148,7 @@ impl Config {
     }
 
     /// Returns the policy of an agent, with its identity.
-    pub(crate) fn policy_of(&self, agent: &str) -> Option<(Ticket, &Versioned)> {
+    pub(crate) fn policy_of(&self, agent: &str) -> Option<(Ticket, &VersionedPolicy)> {
         let uid = self.agents.get(agent)?.commission.as_ref()?.policy;
         self.policies.get(&uid).map(|p| (uid, p))
     }

@@ -6,7 +6,7 @@ use crate::config::Config;
 use crate::expect::{Expect, RecordedId, Reply};
 use crate::observations::{Ask, Proof, Ticket};
 use crate::policy;
-use crate::repeats::{in_force, other_url, settled, stored};
+use crate::repeats::{is_in_force, other_url, settled, stored};
 use crate::requests::{Identity, RequestRecord, RequestState};
 
 /// One possible state of the wallet, at one instant.
@@ -110,7 +110,7 @@ pub(crate) fn sign(
             }
             Identity::Hmac { .. } => false,
         };
-        if v.book.recs.values().any(|r| other(r) && in_force(v, r)) {
+        if v.book.recs.values().any(|r| other(r) && is_in_force(v, r)) {
             // An offer that cannot be paid is refused before the wallet looks for an earlier call.
             let mut as_new = Vec::new();
             fresh(v, ask, rec, seq, p, &mut as_new);

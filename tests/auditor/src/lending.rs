@@ -204,7 +204,7 @@ pub struct PositionReading {
 /// The driver takes them from the chain itself and shows them after every block that holds a transaction of the address,
 /// after that block's `Included`, and whenever a position appears in another way.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Deployed {
+pub struct TruePositions {
     pub chain: u64,
     pub owner: Address,
     pub block: u64,

@@ -27,7 +27,7 @@ impl Auditor {
                 for p in m.periods.clone() {
                     for next in p.after_check(&self.time) {
                         if next == p {
-                            held |= p.due(&self.time.now);
+                            held |= p.is_due(&self.time.now);
                         } else {
                             renewals = true;
                             add_period(&mut m.periods, next, self.last_auth);

@@ -263,7 +263,7 @@ impl Market {
             }
             if !PLAUSIBLE.contains(&api) {
                 why = "the price is not plausible";
-            } else if last.is_some_and(|last| apart(api, last, 20)) {
+            } else if last.is_some_and(|last| differ_by_more_than(api, last, 20)) {
                 why = "the price jumped by more than 20 %";
             } else {
                 match self.with_feed(api, time, ex) {
@@ -304,7 +304,8 @@ impl Market {
         let good = |api: Option<u64>| {
             api.is_some_and(|api| {
                 ex.feed_max_age_s.is_none()
-                    || feeds().all(|feed| feed.is_some_and(|feed| !apart(api, feed, 3)))
+                    || feeds()
+                        .all(|feed| feed.is_some_and(|feed| !differ_by_more_than(api, feed, 3)))
             })
         };
         apis().all(good) && self.coin_price(time, ex).is_ok()
@@ -330,7 +331,9 @@ impl Market {
                 None => why = "the feed failed",
                 Some(_) if !young(*updated_s) => why = "the feed is too old",
                 Some(feed) if !PLAUSIBLE.contains(&feed) => why = "the feed is not plausible",
-                Some(feed) if apart(api, feed, 3) => why = "API and feed are 3 % apart",
+                Some(feed) if differ_by_more_than(api, feed, 3) => {
+                    why = "API and feed are 3 % apart"
+                }
                 Some(feed) => {
                     let price = api.max(feed);
                     let (least, most) = found.unwrap_or((price, price));
@@ -366,7 +369,7 @@ impl Market {
 }
 
 /// Returns whether two prices are more than this percentage of the higher one apart.
-fn apart(a: u64, b: u64, percent: u128) -> bool {
+fn differ_by_more_than(a: u64, b: u64, percent: u128) -> bool {
     let (least, most) = (u128::from(a.min(b)), u128::from(a.max(b)));
     most.saturating_sub(least).saturating_mul(100) > most.saturating_mul(percent)
 }

@@ -62,7 +62,7 @@ fn may_have_passed(at: &Instant, time: &Time) -> bool {
 
 /// Returns whether the transaction that a plan is for is with the nodes, and in no block.
 fn is_in_flight(main: &Slot) -> bool {
-    !main.is_unsent() && !main.done()
+    !main.is_unsent() && !main.is_done()
 }
 
 impl TradeBook {

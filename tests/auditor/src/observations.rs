@@ -7,9 +7,9 @@
 pub use crate::basics::{Address, Atoms, Id, Micros, Proof, Ticket, Transaction};
 pub use crate::devices::{DeviceAsk, DeviceLimits, DeviceSeen, DeviceTerms};
 pub use crate::lending::{
-    Deployed, ExposureReading, LendingFact, LendingPolicy, Loan, LoanAction, LoanAmount,
-    LoanAnswer, LoanAsk, LoanRehearsed, LoanState, OperatorWithdrawal, PositionReading,
-    VenueConfirmed, VenueFacts, VenueKind, VenueReading, WriteOff,
+    ExposureReading, LendingFact, LendingPolicy, Loan, LoanAction, LoanAmount, LoanAnswer, LoanAsk,
+    LoanRehearsed, LoanState, OperatorWithdrawal, PositionReading, TruePositions, VenueConfirmed,
+    VenueFacts, VenueKind, VenueReading, WriteOff,
 };
 pub use crate::trading::{
     Allowances, Head, Hop, Included, NATIVE, OpenAllowance, Permit, Pool, PriceRead, Quoted, Read,
@@ -82,7 +82,7 @@ pub enum Observation {
     /// A node simulated a loan.
     LoanRehearsed(Box<LoanRehearsed>),
     /// The true positions of an address, on the chain, at this block.
-    Deployed(Box<Deployed>),
+    Deployed(Box<TruePositions>),
     /// A chain moved the money of a signed payment, in this transaction.
     Redeemed { chain: u64, payer: Address, nonce: String, hash: String },
     /// Something happened to a payment whose key is on a hardware device.

@@ -3,7 +3,7 @@
 use crate::agents;
 use crate::book::Book;
 use crate::clocks::Time;
-use crate::config::{Account, Agent, Config, OrderEnd, Versioned};
+use crate::config::{Account, Agent, Config, OrderEnd, VersionedPolicy};
 use crate::domains;
 use crate::lending::LendingPolicy;
 use crate::observations::{Order, Policy, Ticket, TradingPolicy};
@@ -322,7 +322,7 @@ fn policies(
             c.may_refuse(lending.is_some_and(invalid_lending), "BAD_INPUT");
             let (name, policy) = (name.clone(), policy.clone());
             let lending = lending.cloned().unwrap_or_default();
-            let created = Versioned { name, version: 1, policy, lending };
+            let created = VersionedPolicy { name, version: 1, policy, lending };
             to.policies.insert(ticket, created);
         }
         Order::EditPolicy { name, policy } => {

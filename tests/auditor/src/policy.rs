@@ -1,7 +1,7 @@
 //! Judges one payment by a policy: act, hold or refuse. Pure: all input is passed in.
 
 use crate::clocks::Instant;
-use crate::config::{Config, Versioned};
+use crate::config::{Config, VersionedPolicy};
 use crate::domains;
 use crate::observations::{Address, Ask, Domain, Micros, Offer, Payment};
 
@@ -48,7 +48,7 @@ impl Terms {
 
 /// Bounds of what an agent has used of its allowance, in micro-dollars: (least, most).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Used {
+pub(crate) struct UsedBounds {
     pub(crate) spent: (u64, u64),
     /// Spent and reserved together.
     pub(crate) total: (u64, u64),
@@ -92,7 +92,7 @@ impl Judgement {
     }
 }
 
-fn transferable(offer: &Offer) -> bool {
+fn is_transferable(offer: &Offer) -> bool {
     offer.transfer_method.as_deref().is_none_or(|m| m == "eip3009")
 }
 
@@ -104,12 +104,12 @@ pub(crate) fn validity(offer: &Offer) -> u64 {
 pub(crate) fn select<'a>(
     offers: &'a [Offer],
     config: &Config,
-    policy: &Versioned,
+    policy: &VersionedPolicy,
 ) -> Option<&'a Offer> {
     let allows = |chain: u64| policy.policy.networks.as_ref().is_none_or(|n| n.contains(&chain));
     let usable = |o: &&Offer| {
         o.scheme == "exact"
-            && transferable(o)
+            && is_transferable(o)
             && o.reference
             && config.networks.get(&o.chain).is_some_and(|n| n.on)
             && allows(o.chain)
@@ -123,8 +123,8 @@ pub(crate) fn refuse_terms(
     j: &mut Judgement,
     t: &Terms,
     config: &Config,
-    p: &Versioned,
-    used: Used,
+    p: &VersionedPolicy,
+    used: UsedBounds,
 ) {
     let policy = &p.policy;
     if !policy.payments {
@@ -199,9 +199,9 @@ pub(crate) fn terms_of(ask: &Ask, o: &Offer, payer: Option<Address>) -> Terms {
 pub(crate) fn judge(
     ask: &Ask,
     config: &Config,
-    p: &Versioned,
+    p: &VersionedPolicy,
     payer: Option<Address>,
-    used: Used,
+    used: UsedBounds,
     held: HeldCounts,
     off: bool,
 ) -> Judgement {
@@ -229,7 +229,7 @@ pub(crate) fn judge(
         j.refuse(400, "INVALID_X402_FORMAT", false);
     }
     let bad_payee = terms.payee == ZERO || terms.payee == terms.asset;
-    if bad_payee || payer.as_ref() == Some(&terms.payee) || !transferable(offer) {
+    if bad_payee || payer.as_ref() == Some(&terms.payee) || !is_transferable(offer) {
         j.refuse(400, "INVALID_PAYMENT_DATA", true);
     }
     if payer.is_none() {
@@ -248,7 +248,7 @@ fn hold_or_act(
     offer: &Offer,
     t: &Terms,
     config: &Config,
-    p: &Versioned,
+    p: &VersionedPolicy,
     held: HeldCounts,
     off: bool,
 ) {

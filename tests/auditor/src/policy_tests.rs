@@ -44,7 +44,7 @@ fn offer(amount: u128) -> Offer {
 }
 
 /// Returns all correct outcomes, separated by spaces: "act", "hold" or error codes.
-fn judged(policy: Policy, offer: Offer, used: Used, held: HeldCounts, off: bool) -> String {
+fn judged(policy: Policy, offer: Offer, used: UsedBounds, held: HeldCounts, off: bool) -> String {
     let ask = Ask {
         agent: "A".into(),
         proof: Proof::Bearer { right: true },
@@ -54,7 +54,7 @@ fn judged(policy: Policy, offer: Offer, used: Used, held: HeldCounts, off: bool)
         offers: vec![offer],
     };
     let lending = crate::lending::LendingPolicy::default();
-    let p = Versioned { name: "p".into(), version: 1, policy, lending };
+    let p = VersionedPolicy { name: "p".into(), version: 1, policy, lending };
     let j = judge(&ask, &config(), &p, Some("0xa".into()), used, held, off);
     let mut out: Vec<&str> = Vec::new();
     out.extend(j.act.map(|_| "act"));
@@ -64,7 +64,7 @@ fn judged(policy: Policy, offer: Offer, used: Used, held: HeldCounts, off: bool)
 }
 
 fn plain(offer: Offer) -> String {
-    judged(policy(), offer, Used::default(), HeldCounts::default(), false)
+    judged(policy(), offer, UsedBounds::default(), HeldCounts::default(), false)
 }
 
 #[test]
@@ -75,17 +75,20 @@ fn amount_below_the_threshold_acts_and_an_equal_amount_is_held() {
     assert_eq!(plain(offer(51)), "EXCEEDS_PER_REQUEST_MAX");
     assert_eq!(plain(offer(0)), "INVALID_X402_FORMAT");
     let manual = Policy { auto_below: 0, ..policy() };
-    assert_eq!(judged(manual, offer(1), Used::default(), HeldCounts::default(), false), "hold");
+    assert_eq!(
+        judged(manual, offer(1), UsedBounds::default(), HeldCounts::default(), false),
+        "hold"
+    );
 }
 
 #[test]
 fn daily_limit_counts_spent_and_reserved_amounts() {
-    let used = |spent, total| Used { spent: (spent, spent), total: (total, total) };
+    let used = |spent, total| UsedBounds { spent: (spent, spent), total: (total, total) };
     let at = |used| judged(policy(), offer(10), used, HeldCounts::default(), false);
     assert_eq!(at(used(80, 90)), "act");
     assert_eq!(at(used(80, 91)), "EXCEEDS_DAILY_LIMIT");
     assert_eq!(at(used(100, 100)), "LIMIT_REACHED EXCEEDS_DAILY_LIMIT");
-    assert_eq!(at(Used { spent: (0, 0), total: (90, 91) }), "act EXCEEDS_DAILY_LIMIT");
+    assert_eq!(at(UsedBounds { spent: (0, 0), total: (90, 91) }), "act EXCEEDS_DAILY_LIMIT");
 }
 
 #[test]
@@ -105,23 +108,23 @@ fn unpayable_offers_are_refused_and_doubtful_ones_held() {
     assert_eq!(plain(Offer { max_timeout_s: Some(3600), ..offer(5) }), "act");
     assert_eq!(plain(Offer { max_timeout_s: Some(3601), ..offer(5) }), "hold");
     let only = Policy { networks: Some(vec![2]), ..policy() };
-    let found = judged(only, offer(5), Used::default(), HeldCounts::default(), false);
+    let found = judged(only, offer(5), UsedBounds::default(), HeldCounts::default(), false);
     assert_eq!(found, "NETWORK_NOT_ALLOWED_BY_POLICY");
 }
 
 #[test]
 fn full_queue_refuses_only_payments_that_would_be_held() {
     let full = HeldCounts { agent: (20, 20), all: (20, 20) };
-    assert_eq!(judged(policy(), offer(20), Used::default(), full, false), "TOO_MANY_PENDING");
-    assert_eq!(judged(policy(), offer(19), Used::default(), full, false), "act");
+    assert_eq!(judged(policy(), offer(20), UsedBounds::default(), full, false), "TOO_MANY_PENDING");
+    assert_eq!(judged(policy(), offer(19), UsedBounds::default(), full, false), "act");
     let nearly = HeldCounts { agent: (19, 19), all: (499, 499) };
-    assert_eq!(judged(policy(), offer(20), Used::default(), nearly, false), "hold");
+    assert_eq!(judged(policy(), offer(20), UsedBounds::default(), nearly, false), "hold");
 }
 
 #[test]
 fn clock_off_the_chain_permits_acting_and_holding() {
     assert_eq!(
-        judged(policy(), offer(5), Used::default(), HeldCounts::default(), true),
+        judged(policy(), offer(5), UsedBounds::default(), HeldCounts::default(), true),
         "act hold"
     );
 }

@@ -8,7 +8,7 @@ use crate::observations::{Ask, Ticket};
 use crate::requests::{Identity, RequestRecord, RequestState};
 
 /// Returns whether the request is certainly held, or its payment certainly valid.
-pub(crate) fn in_force(v: View<'_>, rec: &RequestRecord) -> bool {
+pub(crate) fn is_in_force(v: View<'_>, rec: &RequestRecord) -> bool {
     let now = v.time.instant();
     !rec.lapsed
         && rec.possible_states(None).all(|s| match s {

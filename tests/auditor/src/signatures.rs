@@ -47,7 +47,7 @@ impl Auditor {
                     format!("{signer} signed a transaction while the wallet is locked"),
                 ));
             }
-            if !self.transfers.owed(&signer) && !self.plans_may_use(&signer) {
+            if !self.transfers.has_open_send(&signer) && !self.plans_may_use(&signer) {
                 return Err(violation(
                     "transactions",
                     format!(

@@ -85,7 +85,7 @@ impl Slot {
     }
 
     /// Returns whether the nonce is used up, or will not be used.
-    pub(crate) fn done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         let unsent = self.hashes.is_empty() && self.uncertain;
         self.included.is_some() || self.mined.is_some() || self.cancelled || self.taken || unsent
     }
@@ -179,11 +179,11 @@ impl Slots {
     /// The wallet learns later than the chain that the revocation was mined.
     pub(crate) fn may_be_open_after(&self, rec: u64) -> bool {
         let gave = |kind| matches!(kind, Kind::Approve | Kind::Permit2Approve | Kind::Revoke);
-        self.of(rec).any(|(_, slot)| !slot.done() || gave(slot.kind))
+        self.of(rec).any(|(_, slot)| !slot.is_done() || gave(slot.kind))
     }
 
     pub(crate) fn in_flight(&self, from: &str) -> bool {
-        self.all.iter().any(|((_, f, _), slot)| f == from && !slot.done())
+        self.all.iter().any(|((_, f, _), slot)| f == from && !slot.is_done())
     }
 
     /// Returns the transactions of the same sender that were signed for other trades and not sent.

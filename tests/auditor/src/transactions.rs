@@ -13,7 +13,7 @@ enum SendOutcome {
 }
 
 #[derive(Debug, Clone)]
-struct Sending {
+struct ExpectedSend {
     /// The addresses from which the transaction may be sent.
     from: BTreeSet<Address>,
     /// Whether the wallet may have been open while it was judged.
@@ -34,7 +34,7 @@ struct Slot {
 
 #[derive(Debug, Default)]
 pub(crate) struct Transfers {
-    sends: BTreeMap<Ticket, Sending>,
+    sends: BTreeMap<Ticket, ExpectedSend>,
     slots: BTreeMap<(u64, Address, u64), Slot>,
 }
 
@@ -55,7 +55,7 @@ fn body(send: &Send, stablecoin: &str) -> (u64, Address, u128, String) {
 
 impl Transfers {
     pub(crate) fn ordered(&mut self, ticket: Ticket, send: &Send, stablecoin: &str) {
-        let sending = Sending {
+        let sending = ExpectedSend {
             from: BTreeSet::new(),
             allowed: false,
             any: false,
@@ -79,7 +79,7 @@ impl Transfers {
     }
 
     fn count(&self, from: &str, body: &(u64, Address, u128, String)) -> (usize, usize) {
-        let able = |s: &&Sending| {
+        let able = |s: &&ExpectedSend| {
             s.outcome != SendOutcome::Refused
                 && s.allowed
                 && s.body == *body
@@ -164,8 +164,8 @@ impl Transfers {
     }
 
     /// Returns whether a transaction of this address may be signed: an order for it exists and was not refused.
-    pub(crate) fn owed(&self, from: &str) -> bool {
-        let open = |s: &Sending| {
+    pub(crate) fn has_open_send(&self, from: &str) -> bool {
+        let open = |s: &ExpectedSend| {
             s.allowed && s.outcome != SendOutcome::Refused && (s.any || s.from.contains(from))
         };
         self.sends.values().any(open)
@@ -176,6 +176,6 @@ impl Transfers {
         let mine = || self.slots.iter().filter(|((_, f, _), _)| f == from);
         let waiting = mine().any(|(_, s)| s.mined.is_none());
         // The wallet learns only later that a transaction was mined, or that nothing was sent.
-        (waiting, self.owed(from))
+        (waiting, self.has_open_send(from))
     }
 }

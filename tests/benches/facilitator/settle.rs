@@ -165,18 +165,19 @@ pub async fn gas_of(chain: &Devnet, hash: &str) -> u64 {
 /// Starts a proxy in front of the node that counts exchanges.
 pub async fn counting_node(url: &str) -> (String, Arc<AtomicUsize>) {
     #[derive(Clone)]
-    struct Counted(String, reqwest::Client, Arc<AtomicUsize>);
+    struct CountingState(String, reqwest::Client, Arc<AtomicUsize>);
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address").to_string();
     let client = reqwest::Client::builder().no_proxy().build().expect("a client");
     let count = Arc::new(AtomicUsize::new(0));
-    let pass = |State(Counted(url, client, count)): State<Counted>, body: axum::body::Bytes| async move {
+    let pass = |State(CountingState(url, client, count)): State<CountingState>,
+                body: axum::body::Bytes| async move {
         count.fetch_add(1, Ordering::Relaxed);
         let node_calls = client.post(url).header("content-type", "application/json").body(body);
         let answer = node_calls.send().await.expect("answered");
         Body::from(answer.bytes().await.expect("bytes"))
     };
-    let state = Counted(url.to_owned(), client, Arc::clone(&count));
+    let state = CountingState(url.to_owned(), client, Arc::clone(&count));
     let app = Router::new().route("/", route(pass)).with_state(state);
     tokio::spawn(async move { axum::serve(listener, app).await });
     (address, count)

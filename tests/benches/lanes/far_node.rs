@@ -96,9 +96,12 @@ pub fn trips(calls: &[SeenCall]) -> usize {
     count
 }
 
-type Passing = (FarNode, String, reqwest::Client, Duration);
+type FarNodeState = (FarNode, String, reqwest::Client, Duration);
 
-async fn pass(State((far, node, client, away)): State<Passing>, body: Bytes) -> Response<Body> {
+async fn pass(
+    State((far, node, client, away)): State<FarNodeState>,
+    body: Bytes,
+) -> Response<Body> {
     let arrived = Instant::now();
     let (method, blocks) = described(&body);
     if method == "eth_getLogs" {

@@ -21,7 +21,7 @@ pub(crate) const PERMIT2: CopiedContract =
     CopiedContract { name: "Permit2", text: include_str!("../kit/Permit2.json") };
 
 #[derive(Deserialize)]
-struct Copied {
+struct StoredContract {
     keccak256: B256,
     runtime: Bytes,
 }
@@ -30,7 +30,7 @@ impl CopiedContract {
     /// Returns the deployed code.
     pub(crate) fn runtime_code(&self) -> Result<Bytes, DevnetError> {
         let name = self.name;
-        let copied: Copied = serde_json::from_str(self.text)
+        let copied: StoredContract = serde_json::from_str(self.text)
             .map_err(|error| DevnetError::Contract(format!("kit/{name}.json: {error}")))?;
         let found = keccak256(&copied.runtime);
         if found == copied.keccak256 {

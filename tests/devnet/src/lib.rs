@@ -57,4 +57,4 @@ pub use node::Devnet;
 pub use odd_tokens::TokenQuirk;
 pub use stable::Authorization;
 pub use tokens::TokenMode;
-pub use wallets::Counterfactual;
+pub use wallets::CounterfactualWallet;

@@ -24,7 +24,7 @@ use tokio::time::timeout;
 
 use self::book::Book;
 pub use self::book::{Outcome, Received};
-pub use self::settling::Settling;
+pub use self::settling::SettlementMethod;
 pub use self::shop::PricedResource;
 use self::shop::Shop;
 pub use self::version::Version;
@@ -41,7 +41,7 @@ pub struct MerchantConfig {
     /// The resource at each path.
     pub goods: BTreeMap<String, PricedResource>,
     /// How payments are settled. Without it, only signatures are checked.
-    pub settle: Option<Settling>,
+    pub settle: Option<SettlementMethod>,
     /// How long an authorization may be valid, in seconds.
     pub max_timeout_s: u64,
 }
@@ -65,14 +65,14 @@ impl MerchantConfig {
 
     /// Settles payments on this chain.
     pub fn settle_on(mut self, devnet: Devnet) -> Self {
-        self.settle = Some(Settling::Chain(devnet));
+        self.settle = Some(SettlementMethod::Chain(devnet));
         self
     }
 
     /// Settles payments through a facilitator; `url` has no trailing slash.
     pub fn settle_through(mut self, url: &str) -> Self {
         let url = url.to_owned();
-        self.settle = Some(Settling::Facilitator { url, client: reqwest::Client::new() });
+        self.settle = Some(SettlementMethod::Facilitator { url, client: reqwest::Client::new() });
         self
     }
 }
@@ -104,7 +104,7 @@ impl Merchant {
     pub async fn serve(config: MerchantConfig) -> Result<Self, MerchantError> {
         let MerchantConfig { chain, pay_to, goods, settle, max_timeout_s } = config;
         let network = networks::by_chain(chain).ok_or(MerchantError::UnknownChain(chain))?;
-        if let Some(Settling::Chain(devnet)) = &settle
+        if let Some(SettlementMethod::Chain(devnet)) = &settle
             && let other = devnet.network().chain
             && other != chain
         {

@@ -128,14 +128,14 @@ pub(crate) const ALL: [OwnContract; 30] = [
 ];
 
 #[derive(Deserialize)]
-struct Compiled {
+struct CompiledContract {
     bytecode: Bytes,
 }
 
 impl OwnContract {
     /// Returns the creation code with the encoded constructor arguments.
     pub(crate) fn creation_code(&self, arguments: &[u8]) -> Result<Bytes, DevnetError> {
-        let compiled: Compiled = serde_json::from_str(self.compiled)
+        let compiled: CompiledContract = serde_json::from_str(self.compiled)
             .map_err(|error| DevnetError::Contract(format!("kit/{}.json: {error}", self.name)))?;
         Ok([compiled.bytecode.as_ref(), arguments].concat().into())
     }

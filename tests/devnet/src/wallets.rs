@@ -20,7 +20,7 @@ sol! {
 
 /// A wallet that is not deployed yet, and the call that deploys it: the content of an EIP-6492 signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Counterfactual {
+pub struct CounterfactualWallet {
     pub wallet: Address,
     pub factory: Address,
     pub calldata: Bytes,
@@ -60,10 +60,10 @@ impl Devnet {
         &self,
         owner: Address,
         salt: U256,
-    ) -> Result<Counterfactual, DevnetError> {
+    ) -> Result<CounterfactualWallet, DevnetError> {
         let factory = self.wallet_factory().await?;
         let wallet = self.read(factory, IWalletFactory::addressOfCall { owner, salt }).await?;
         let calldata = IWalletFactory::createCall { owner, salt }.abi_encode().into();
-        Ok(Counterfactual { wallet, factory, calldata })
+        Ok(CounterfactualWallet { wallet, factory, calldata })
     }
 }

@@ -3,7 +3,7 @@
 use alloy_primitives::Address;
 
 use crate::key::{Key, Seed};
-use crate::transaction::{self, Arrived};
+use crate::transaction::{self, ReadOutcome};
 use crate::typed_data::TypedData;
 
 /// Status words.
@@ -52,11 +52,11 @@ pub struct EthereumApp {
     pub raw_messages: bool,
     typed: TypedData,
     /// The path and the bytes of a transaction or message that has not arrived whole.
-    partial: Option<Partial>,
+    partial: Option<PartialCommand>,
 }
 
 #[derive(Debug)]
-struct Partial {
+struct PartialCommand {
     instruction: u8,
     path: Vec<u32>,
     bytes: Vec<u8>,
@@ -73,9 +73,9 @@ pub struct Command<'a> {
     pub data: &'a [u8],
 }
 
-type Handled = Result<Reply, u16>;
+type AppResult = Result<Reply, u16>;
 
-fn done() -> Handled {
+fn done() -> AppResult {
     Ok(Reply::Answer(Vec::new(), word::OK))
 }
 
@@ -145,7 +145,7 @@ impl EthereumApp {
         valid(self.seed.key(path))
     }
 
-    fn address(&self, command: Command<'_>) -> Handled {
+    fn address(&self, command: Command<'_>) -> AppResult {
         let mut data = command.data;
         let path = take_path(&mut data)?;
         if command.p1 > 1 || command.p2 != 0 {
@@ -170,7 +170,7 @@ impl EthereumApp {
         })
     }
 
-    fn configuration(&self, command: Command<'_>) -> Handled {
+    fn configuration(&self, command: Command<'_>) -> AppResult {
         if (command.p1, command.p2) != (0, 0) {
             return Err(word::PARAMETER);
         }
@@ -181,7 +181,7 @@ impl EthereumApp {
     }
 
     /// Adds the data of a command to what has arrived before.
-    fn collect(&mut self, command: Command<'_>) -> Result<Partial, u16> {
+    fn collect(&mut self, command: Command<'_>) -> Result<PartialCommand, u16> {
         let mut data = command.data;
         if command.p2 != 0 {
             return Err(word::PARAMETER);
@@ -195,7 +195,12 @@ impl EthereumApp {
                     length = valid(usize::try_from(u32::from_be_bytes(*bytes)).ok())?;
                     data = rest;
                 }
-                Ok(Partial { instruction: command.instruction, path, bytes: data.to_vec(), length })
+                Ok(PartialCommand {
+                    instruction: command.instruction,
+                    path,
+                    bytes: data.to_vec(),
+                    length,
+                })
             }
             (0x80, Some(mut earlier)) if earlier.instruction == command.instruction => {
                 earlier.bytes.extend(data);
@@ -206,15 +211,15 @@ impl EthereumApp {
         }
     }
 
-    fn transaction(&mut self, command: Command<'_>) -> Handled {
+    fn transaction(&mut self, command: Command<'_>) -> AppResult {
         let partial = self.collect(command)?;
         let transaction = match transaction::read(&partial.bytes) {
-            Arrived::Invalid => return Err(word::INVALID_DATA),
-            Arrived::More => {
+            ReadOutcome::Invalid => return Err(word::INVALID_DATA),
+            ReadOutcome::More => {
                 self.partial = Some(partial);
                 return done();
             }
-            Arrived::Whole(transaction) => transaction,
+            ReadOutcome::Whole(transaction) => transaction,
         };
         if transaction.is_blind() && !self.blind_signing {
             return Err(word::INVALID_DATA);
@@ -228,7 +233,7 @@ impl EthereumApp {
         })
     }
 
-    fn message(&mut self, command: Command<'_>) -> Handled {
+    fn message(&mut self, command: Command<'_>) -> AppResult {
         let partial = self.collect(command)?;
         if partial.bytes.len() < partial.length {
             self.partial = Some(partial);
@@ -252,7 +257,7 @@ impl EthereumApp {
         })
     }
 
-    fn define(&mut self, command: Command<'_>) -> Handled {
+    fn define(&mut self, command: Command<'_>) -> AppResult {
         match (command.p1, command.p2) {
             (0, 0x00) => valid(self.typed.define(command.data))?,
             (0, 0xFF) => valid(self.typed.add_field(command.data))?,
@@ -261,7 +266,7 @@ impl EthereumApp {
         done()
     }
 
-    fn value(&mut self, command: Command<'_>) -> Handled {
+    fn value(&mut self, command: Command<'_>) -> AppResult {
         match (command.p1, command.p2) {
             (0, 0x00) => {
                 let is_domain = valid(self.typed.begin(command.data))?;
@@ -278,7 +283,7 @@ impl EthereumApp {
         done()
     }
 
-    fn typed_data(&mut self, command: Command<'_>, before_full: bool) -> Handled {
+    fn typed_data(&mut self, command: Command<'_>, before_full: bool) -> AppResult {
         let mut data = command.data;
         let path = take_path(&mut data)?;
         let (domain, message, mut pages) = match (command.p1, command.p2) {

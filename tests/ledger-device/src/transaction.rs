@@ -7,7 +7,7 @@ use crate::rlp::{self, Item};
 
 /// What has arrived of a transaction.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Arrived {
+pub enum ReadOutcome {
     More,
     Whole(Box<Transaction>),
     Invalid,
@@ -26,24 +26,24 @@ pub struct Transaction {
 }
 
 /// Reads the bytes that have arrived; called at the end of each command.
-pub fn read(bytes: &[u8]) -> Arrived {
+pub fn read(bytes: &[u8]) -> ReadOutcome {
     let (kind, rlp) = match bytes.split_first() {
         Some((kind @ (1 | 2), rest)) => (Some(*kind), rest),
-        Some((0x03..=0x7f, _rest)) => return Arrived::Invalid,
+        Some((0x03..=0x7f, _rest)) => return ReadOutcome::Invalid,
         _legacy => (None, bytes),
     };
-    let Some(length) = rlp::length(rlp) else { return Arrived::More };
+    let Some(length) = rlp::length(rlp) else { return ReadOutcome::More };
     if rlp.len() < length {
         // The app takes a legacy transaction whose data has arrived for one without a chain id.
         let mistaken = kind.is_none() && rlp::items_so_far(rlp).is_some_and(|items| items >= 6);
-        return if mistaken { Arrived::Invalid } else { Arrived::More };
+        return if mistaken { ReadOutcome::Invalid } else { ReadOutcome::More };
     }
     if rlp.len() > length {
-        return Arrived::Invalid;
+        return ReadOutcome::Invalid;
     }
     match whole(kind, rlp, bytes) {
-        Some(transaction) => Arrived::Whole(Box::new(transaction)),
-        None => Arrived::Invalid,
+        Some(transaction) => ReadOutcome::Whole(Box::new(transaction)),
+        None => ReadOutcome::Invalid,
     }
 }
 

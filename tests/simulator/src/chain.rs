@@ -54,7 +54,7 @@ struct Market {
     /// Nonces that other transactions used, with their block.
     taken: Vec<(Address, u64, u64)>,
     /// Planted bug: rehearsals that are used again.
-    rehearsed: rehearsal::Reused,
+    rehearsed: rehearsal::ReusedRehearsals,
     /// When nodes became unreachable, in Unix seconds of the chain; `None` if they are reachable.
     down_since: Option<u64>,
 }
@@ -130,7 +130,7 @@ impl WorldChain {
             shown: None,
             open: Vec::new(),
             taken: Vec::new(),
-            rehearsed: rehearsal::Reused::default(),
+            rehearsed: rehearsal::ReusedRehearsals::default(),
             down_since: None,
         });
     }

@@ -117,7 +117,8 @@ fn loan_order(
     });
     let networks = NETWORKS.iter().filter(|network| network.lending.is_some());
     let networks = networks.map(|network| network.chain).filter(|chain| {
-        state.network_enabled(*chain) && policy.is_some_and(|policy| policy.networks.allows(*chain))
+        state.is_network_enabled(*chain)
+            && policy.is_some_and(|policy| policy.networks.allows(*chain))
     });
     Some(LoanOrder {
         request: request.id.to_string(),

@@ -265,7 +265,7 @@ impl World {
             return Vec::new();
         }
         let usable =
-            |chain: &ChainId| policy.networks.allows(*chain) && state.network_enabled(*chain);
+            |chain: &ChainId| policy.networks.allows(*chain) && state.is_network_enabled(*chain);
         let networks: Vec<ChainId> = ids.into_iter().filter(usable).collect();
         let each = self.chains.iter().enumerate();
         let each = each.filter(|(_at, chain)| networks.contains(&ChainId(chain.id())));

@@ -14,7 +14,7 @@ use crate::world::{World, WorldFailure};
 const MEASURED_S: u64 = 120;
 
 /// What an address has, in the smallest unit of the stablecoin.
-struct Owned {
+struct OwnedFunds {
     lent: U256,
     liquid: U256,
 }
@@ -44,7 +44,7 @@ impl World {
             let what = format!("{order:?} exceeds the largest deposit");
             return broken("deposits", what);
         }
-        let Owned { lent, liquid } = self.owned(order.owner, &order.networks);
+        let OwnedFunds { lent, liquid } = self.owned(order.owner, &order.networks);
         let ceiling = ceiling(order, lent, liquid);
         let highest = self.loans.ceilings.entry(order.owner).or_default();
         *highest = (*highest).max(ceiling);
@@ -136,8 +136,8 @@ impl World {
 
     /// Returns what an address has on some networks, as far as the wallet can know it: while nodes hide positions or are
     /// behind, what it supplied and did not withdraw.
-    fn owned(&self, owner: Address, networks: &[u64]) -> Owned {
-        let mut owned = Owned { lent: U256::ZERO, liquid: U256::ZERO };
+    fn owned(&self, owner: Address, networks: &[u64]) -> OwnedFunds {
+        let mut owned = OwnedFunds { lent: U256::ZERO, liquid: U256::ZERO };
         for chain in self.chains.iter().filter(|chain| networks.contains(&chain.id())) {
             let id = chain.id();
             let coin = Contracts::of(ChainId(id)).dollar();

@@ -28,13 +28,13 @@ enum Body {
 
 /// What a client is waiting for, and what it got.
 #[derive(Debug, Default)]
-pub(crate) struct Waiting {
+pub(crate) struct AwaitedAnswer {
     ticket: Ticket,
     /// Whether the answer asks for a repeat; `None` without an answer.
     answer: Option<bool>,
 }
 
-impl Waiting {
+impl AwaitedAnswer {
     pub(crate) fn note(&mut self, seen: &Observation) {
         let Observation::Answered { ticket, answer } = seen else { return };
         if *ticket == self.ticket {
@@ -109,7 +109,7 @@ impl World {
 
     /// Sends a body and waits as long as its client does. Returns whether the answer asks for a repeat, if one arrived.
     fn send_and_wait(&mut self, body: &Body, slow: Slowness) -> Result<Option<bool>, WorldFailure> {
-        self.waiting = Waiting { ticket: self.ticket + 1, answer: None };
+        self.waiting = AwaitedAnswer { ticket: self.ticket + 1, answer: None };
         let life = self.outcome.processes;
         match body.clone() {
             Body::Payment(sent) => self.send(sent)?,

@@ -11,7 +11,7 @@ impl Step {
     }
 
     /// Returns whether it can start while another step is in flight. All other steps run alone.
-    fn runs_beside_others(&self) -> bool {
+    fn runs_concurrently(&self) -> bool {
         match self {
             Self::Ask(_) | Self::Repeat { .. } | Self::Poll { .. } | Self::Standing { .. } => true,
             Self::Approve { .. } | Self::Deny { .. } | Self::Freeze | Self::Lock => true,
@@ -31,9 +31,9 @@ impl World {
             self.flow.holds_next = true;
             return Ok(());
         }
-        let stays = std::mem::take(&mut self.flow.holds_next) && step.runs_beside_others();
+        let stays = std::mem::take(&mut self.flow.holds_next) && step.runs_concurrently();
         let others = std::mem::take(&mut self.flow.in_flight);
-        if others && !step.runs_beside_others() {
+        if others && !step.runs_concurrently() {
             self.settle()?;
             return self.execute(step);
         }

@@ -33,7 +33,7 @@ use crate::invariants::TradeFacts;
 use crate::lending_policy;
 use crate::loan_book::{LoanBook, LoanOrder};
 use crate::loans::SentLoan;
-use crate::patience::Waiting;
+use crate::patience::AwaitedAnswer;
 use crate::plan::{JournalBounds, Plan, Swarm};
 use crate::prices::WorldPrices;
 use crate::process::Process;
@@ -123,7 +123,7 @@ pub(crate) struct World {
     pub(crate) flow: Flow,
     pub(crate) ticket: Ticket,
     /// The answer that a patient client waits for.
-    pub(crate) waiting: Waiting,
+    pub(crate) waiting: AwaitedAnswer,
     /// The order whose password is being checked or queued for checking.
     pub(crate) password: Option<Ticket>,
     /// The agents and their credentials.
@@ -241,7 +241,7 @@ impl World {
             at: 0,
             flow: Flow::default(),
             ticket: 0,
-            waiting: Waiting::default(),
+            waiting: AwaitedAnswer::default(),
             password: None,
             agents: Vec::new(),
             sent_calls: Vec::new(),
@@ -321,7 +321,7 @@ impl World {
             let seen = match seen {
                 Seen::Public(seen) => {
                     self.note(&seen);
-                    self.check_trade(&seen)?;
+                    self.check_transaction(&seen)?;
                     seen
                 }
                 Seen::Audited(seen) => {
@@ -432,7 +432,7 @@ impl World {
         }
     }
 
-    fn check_trade(&mut self, seen: &Observation) -> Result<(), WorldFailure> {
+    fn check_transaction(&mut self, seen: &Observation) -> Result<(), WorldFailure> {
         match seen {
             Observation::Signed(signed) => match self.loan_order(signed) {
                 Some(order) => self.check_loan_order(&order, signed),

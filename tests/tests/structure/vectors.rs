@@ -68,7 +68,7 @@ async fn engine_with(code: &str, token: &str, now: i64) -> TestEngine {
 }
 
 /// Returns whether authentication alone accepts a body.
-fn authenticated(engine: &TestEngine, path: &str, body: &Value, now: i64) -> bool {
+fn is_authenticated(engine: &TestEngine, path: &str, body: &Value, now: i64) -> bool {
     let bytes = body.to_string();
     let json::Value::Object(body) = json::parse(bytes.as_bytes(), BODY_DEPTH).unwrap() else {
         panic!("not an object")
@@ -107,7 +107,7 @@ async fn t_08_every_accepted_message_has_its_canonical_text_and_digest() {
         assert!(signature.ends_with(text(case, "digest")), "{id}");
         let token = text(&file["tokens"], text(case, "token"));
         let engine = engine_with(text(body, "agent_id"), token, now).await;
-        assert!(authenticated(&engine, path, body, now), "{id}");
+        assert!(is_authenticated(&engine, path, body, now), "{id}");
     }
 }
 
@@ -119,7 +119,7 @@ async fn t_08_every_edge_case_of_authentication_is_decided_as_specified() {
     let mut passed = 0;
     for case in edges {
         let wanted = text(case, "auth") == "ok";
-        let given = authenticated(
+        let given = is_authenticated(
             &engine,
             text(case, "endpoint"),
             &case["body"],
@@ -158,7 +158,7 @@ async fn t_08_bearer_tokens_are_compared_by_their_hash() {
 const NOT_SERVED: &[&str] = &[];
 
 /// Returns whether this is the endpoint's answer to a valid proof.
-fn past_authentication(path: &str, status: u16, answer: &Value) -> bool {
+fn is_past_authentication(path: &str, status: u16, answer: &Value) -> bool {
     let code = answer["code"].as_str();
     match path {
         "/trade" => status == 400 && answer["status"] == "rejected",
@@ -192,7 +192,7 @@ async fn t_08_every_request_goes_through_http_and_a_repeat_is_the_same() {
             continue;
         }
         if accepted || text(case, "auth") == "ok" {
-            assert!(past_authentication(path, *status, answer), "{id}: {status} {answer}");
+            assert!(is_past_authentication(path, *status, answer), "{id}: {status} {answer}");
         } else {
             assert!(matches!(status, 400 | 401), "{id}: {status} {answer}");
             let reply = answer["code"].as_str().unwrap();

@@ -13,19 +13,19 @@ use super::view;
 use crate::link::Received;
 
 /// A console that its caller drives and whose output goes to a writer.
-pub struct Offscreen<W: Write> {
+pub struct OffscreenConsole<W: Write> {
     model: Model,
     canvas: Canvas<W>,
     now_ms: u64,
 }
 
-impl<W: Write> std::fmt::Debug for Offscreen<W> {
+impl<W: Write> std::fmt::Debug for OffscreenConsole<W> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Offscreen")
+        f.write_str("OffscreenConsole")
     }
 }
 
-impl<W: Write> Offscreen<W> {
+impl<W: Write> OffscreenConsole<W> {
     /// Creates a console of `size` columns and rows.
     ///
     /// The output for a terminal goes to `out`.

@@ -12,7 +12,7 @@ use bursar_core::policy::{AllowedNetworks, LendingPolicy, Policy};
 use bursar_morpho::SharePrice;
 use bursar_morpho::worth::is_worth_its_assets;
 
-use super::trading::Promised;
+use super::trading::Commitments;
 use super::{Verdict, hold};
 use crate::effects::Effects;
 use crate::loans::{Exposure, LoanAsk, LoanPlace, LoanQuote, Loans, Standing, VenueFacts};
@@ -35,7 +35,7 @@ pub struct LoanContext<'a> {
     pub clock_off: bool,
     /// This machine's clock, in Unix seconds.
     pub now: u64,
-    pub promised: Promised,
+    pub promised: Commitments,
     /// How the venue stands with the operator.
     pub standing: Standing,
     /// The highest price of the venue's shares that was recorded.

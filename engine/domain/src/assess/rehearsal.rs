@@ -12,7 +12,7 @@ use bursar_x402::authorization::MIN_VALIDITY_SECONDS;
 
 use super::lending::{self, LoanContext};
 use super::payments::{PaymentContext, assess};
-use super::trading::{self, Promised, TradeContext};
+use super::trading::{self, Commitments, TradeContext};
 use super::{Verdict, clock_is_off};
 use crate::assets::Price;
 use crate::due::expiry_if_due;
@@ -59,7 +59,7 @@ pub fn rehearse(
         ask: &ask,
         from: Address::ZERO,
         policy,
-        network_enabled: state.network_enabled(network.chain),
+        network_enabled: state.is_network_enabled(network.chain),
         trusted,
         clock_off: clock_is_off(moment),
         max_validity_s: state.settings.max_validity_s,
@@ -77,7 +77,7 @@ pub fn rehearse_trade(
     state: &State,
     policy: &Policy,
     ask: &TradeAsk,
-    promised: Promised,
+    promised: Commitments,
     moment: &Moment,
     trusted: bool,
 ) -> Verdict {
@@ -88,7 +88,7 @@ pub fn rehearse_trade(
         ask,
         quote: &ask.quote,
         policy,
-        network_enabled: state.network_enabled(ask.chain),
+        network_enabled: state.is_network_enabled(ask.chain),
         trusted,
         clock_off: clock_is_off(moment),
         now: u64::try_from(moment.utc.seconds()).unwrap_or(0),
@@ -153,7 +153,7 @@ pub fn rehearse_supply(
         ask,
         quote: &ask.quote,
         policy,
-        network_enabled: state.network_enabled(ask.chain),
+        network_enabled: state.is_network_enabled(ask.chain),
         trusted,
         clock_off: clock_is_off(moment),
         now: u64::try_from(moment.utc.seconds()).unwrap_or(0),
@@ -213,7 +213,7 @@ pub fn plain_supply(network: &Network, usd: Usd) -> Option<LoanAsk> {
 }
 
 /// Nothing is promised to anyone.
-pub const NOTHING_PROMISED: Promised = Promised { native: U256::ZERO, token_in: U256::ZERO };
+pub const NOTHING_PROMISED: Commitments = Commitments { native: U256::ZERO, token_in: U256::ZERO };
 
 fn waiting(state: &State, moment: &Moment) -> usize {
     let held = state.held.values().filter(|request| expiry_if_due(request, moment).is_none());

@@ -28,7 +28,7 @@ pub struct TradeContext<'a> {
     pub clock_off: bool,
     /// This machine's clock, in Unix seconds.
     pub now: u64,
-    pub promised: Promised,
+    pub promised: Commitments,
     /// Volume of the allowance in force.
     pub spent: Usd,
     /// Volume reserved by the agent's other trades.
@@ -39,7 +39,7 @@ pub struct TradeContext<'a> {
 
 /// What transactions in flight and signed payments may still take from the paying address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Promised {
+pub struct Commitments {
     /// The amount of the native coin in wei, including gas.
     pub native: U256,
     /// The amount of the input token.

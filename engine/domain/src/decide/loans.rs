@@ -26,10 +26,10 @@ pub(super) fn verdict(
     loan: &LoanAsk,
 ) -> Result<Verdict, Refusal> {
     check_current(intake.state, intake.from, loan, &loan.quote)?;
-    Ok(judged(intake, agent, loan))
+    Ok(assess_loan(intake, agent, loan))
 }
 
-fn judged(intake: &Intake<'_>, agent: &Agent, loan: &LoanAsk) -> Verdict {
+fn assess_loan(intake: &Intake<'_>, agent: &Agent, loan: &LoanAsk) -> Verdict {
     let Intake { state, command, from, policy, queue, .. } = *intake;
     let lender = Lender { agent, from, request: None, started: None };
     let subject = (loan, &loan.quote);
@@ -54,7 +54,7 @@ pub(super) fn refused(
     let verdict = if loan.quote.is_measured() {
         verdict(intake, agent, loan)?
     } else {
-        judged(intake, agent, loan)
+        assess_loan(intake, agent, loan)
     };
     Ok(match verdict {
         // Without a rehearsal the worth of its shares is not known; the lane knows why there is no quote.

@@ -21,7 +21,7 @@ use crate::unsealed_tail::may_happen_while_locked;
 /// Opens a send whose card the operator has approved.
 pub(super) fn send(state: &State, command: &Command, send: &Send) -> Result<Decision, Refusal> {
     require_sealed(command)?;
-    if !state.network_enabled(send.chain) {
+    if !state.is_network_enabled(send.chain) {
         return Err(Refusal::new(Code::NetworkDisabled));
     }
     let wallet = state.wallet.as_ref().ok_or(Refusal::new(Code::NoWallet))?;

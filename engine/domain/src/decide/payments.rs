@@ -27,7 +27,7 @@ pub(super) fn verdict(intake: &Intake<'_>, payment: &PaymentAsk) -> Verdict {
         ask: payment,
         from,
         policy,
-        network_enabled: state.network_enabled(payment.chain),
+        network_enabled: state.is_network_enabled(payment.chain),
         trusted: command.trusted,
         clock_off: clock_is_off(&command.moment),
         max_validity_s: state.settings.max_validity_s,

@@ -74,7 +74,7 @@ pub(super) fn may_sign(
     if !is_on {
         return Err(Refusal::new(off));
     }
-    if !state.network_enabled(request.ask.chain()) {
+    if !state.is_network_enabled(request.ask.chain()) {
         return Err(Refusal::new(Code::NetworkDisabled));
     }
     if !policy.networks.allows(request.ask.chain()) {

@@ -49,25 +49,21 @@ pub(super) fn prompt(
 }
 
 /// Records that the device did not accept the prompt.
-pub(super) fn failed(state: &State, command: &Command, id: RequestId) -> Result<Decision, Refusal> {
+pub(super) fn fail(state: &State, command: &Command, id: RequestId) -> Result<Decision, Refusal> {
     require_sealed(command)?;
     prompted(state, id)?;
     Ok(Decision::reply(vec![Event::PromptFailed { id }], Reply::Request(id)))
 }
 
 /// Ends a payment that a person refused on the device.
-pub(super) fn refused(
-    state: &State,
-    command: &Command,
-    id: RequestId,
-) -> Result<Decision, Refusal> {
+pub(super) fn refuse(state: &State, command: &Command, id: RequestId) -> Result<Decision, Refusal> {
     require_sealed(command)?;
     prompted(state, id)?;
     Ok(Decision::reply(vec![ended(id, WaitEnd::Refused, &command.moment)], Reply::Request(id)))
 }
 
 /// Records what the device signed. A signature for an ended request, a stopped agent or other terms is discarded.
-pub(super) fn signed(
+pub(super) fn accept(
     state: &State,
     command: &Command,
     id: RequestId,

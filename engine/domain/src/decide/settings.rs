@@ -38,7 +38,7 @@ pub(super) fn set_network(
     if enabled {
         require_unlocked(command)?;
     }
-    let same = state.network_enabled(chain) == enabled;
+    let same = state.is_network_enabled(chain) == enabled;
     let event = Event::NetworkSet { chain, enabled };
     Ok(Decision::done(if same { Vec::new() } else { vec![event] }))
 }

@@ -213,14 +213,14 @@ fn wallet(state: &State) -> Result<&Arc<Wallet>, Refusal> {
 }
 
 /// The denial reason of a request that was held when the backup was made. It must not suggest paying again.
-const RESTORED: &str = "The wallet was restored from a backup in which this request waited. It may have been approved \
+const RESTORED_REASON: &str = "The wallet was restored from a backup in which this request waited. It may have been approved \
                         after the backup was made: your operator must check the payments before you pay again.";
 
 /// Ends all undecided and unsigned requests of a backup: they may have been approved and signed after it was made.
 pub(super) fn restored(state: &State, moment: &Moment) -> Vec<Event> {
     let ended = state.held.keys().chain(state.waiting.keys()).map(|id| Event::RequestDenied {
         id: *id,
-        reason: Some(RESTORED.to_owned()),
+        reason: Some(RESTORED_REASON.to_owned()),
         by: Client::Inside,
         told_until: Deadline::after(moment),
     });

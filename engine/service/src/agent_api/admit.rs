@@ -16,7 +16,7 @@ use bursar_domain::identity::Identity;
 use bursar_domain::wallets::PayingAddress;
 
 use super::api::Api;
-use super::auth::{Fresh, Proof, Proven, ProvenBy, authenticate, identity};
+use super::auth::{AuthenticatedCaller, Fresh, Proof, ProvenBy, authenticate, identity};
 use super::body;
 use super::call_time::CallTime;
 use super::message::Endpoint;
@@ -61,10 +61,10 @@ impl Incoming {
 /// How a call is counted: [`prove`] sets it, the guard reads it. Empty unless the proof was valid or failed
 /// too often.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Mark(Arc<OnceLock<Counted>>);
+pub(super) struct Mark(Arc<OnceLock<RateVerdict>>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Counted {
+pub(super) enum RateVerdict {
     /// The call counts for the agent that made it.
     ForAgent,
     /// The agent is over its rate and must wait this long.
@@ -73,18 +73,18 @@ pub(super) enum Counted {
     FailedProofWaits(WaitMs),
 }
 
-impl Counted {
+impl RateVerdict {
     pub(super) fn is_of_an_agent(self) -> bool {
         matches!(self, Self::ForAgent | Self::AgentWaits(_))
     }
 }
 
 impl Mark {
-    pub(super) fn get(&self) -> Option<Counted> {
+    pub(super) fn get(&self) -> Option<RateVerdict> {
         self.0.get().copied()
     }
 
-    fn set(&self, counted: Counted) {
+    fn set(&self, counted: RateVerdict) {
         let _first = self.0.set(counted);
     }
 }
@@ -94,7 +94,7 @@ impl Mark {
 pub(super) struct Caller {
     pub(super) view: Arc<View>,
     pub(super) moment: Moment,
-    pub(super) proven: Proven,
+    pub(super) proven: AuthenticatedCaller,
 }
 
 impl Caller {
@@ -171,10 +171,10 @@ pub(super) fn prove(api: &Api, endpoint: Endpoint, incoming: &Incoming) -> Resul
                 api.lan.note(peer.ip(), by_bearer, &proven.agent.id);
             }
             if let Err(wait) = api.rate.proven(&proven.agent.id, api.rate_limit()) {
-                incoming.mark.set(Counted::AgentWaits(wait));
+                incoming.mark.set(RateVerdict::AgentWaits(wait));
                 return Err(Fault::new(Code::RateLimitExceeded));
             }
-            incoming.mark.set(Counted::ForAgent);
+            incoming.mark.set(RateVerdict::ForAgent);
             Ok(Caller { view, moment, proven })
         }
         // This limit counts only failures and never rejects a correct proof, so failures in an agent's name
@@ -184,7 +184,7 @@ pub(super) fn prove(api: &Api, endpoint: Endpoint, incoming: &Incoming) -> Resul
             Err(match api.failed_auth.count(named, peer.ip()) {
                 Ok(()) => fault,
                 Err(wait) => {
-                    incoming.mark.set(Counted::FailedProofWaits(wait));
+                    incoming.mark.set(RateVerdict::FailedProofWaits(wait));
                     Fault::new(Code::RateLimitExceeded)
                 }
             })

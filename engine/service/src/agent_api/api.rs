@@ -23,7 +23,7 @@ use crate::disk_room::DiskRoom;
 use crate::funds::Funds;
 use crate::lanes::lending::Lending;
 use crate::lanes::payments::{Execution, TokenDomains};
-use crate::lanes::plans::Executed;
+use crate::lanes::plans::ExecutionCounter;
 use crate::lanes::trading::Trading;
 use crate::ports::Ports;
 use crate::vault::Vault;
@@ -40,7 +40,7 @@ pub struct Api {
     pub(crate) domains: TokenDomains,
     pub(crate) trading: Arc<Trading>,
     pub(crate) lending: Arc<Lending>,
-    pub(super) executed: Executed,
+    pub(super) executed: ExecutionCounter,
     /// The field that names the agent, as the edition sets it.
     pub(crate) agent_field: &'static str,
     pub(crate) folder: PathBuf,
@@ -102,7 +102,7 @@ pub struct Lanes {
     pub execution: Execution,
     pub trading: Arc<Trading>,
     pub lending: Arc<Lending>,
-    pub executed: Executed,
+    pub executed: ExecutionCounter,
     pub funds: Arc<Funds>,
 }
 

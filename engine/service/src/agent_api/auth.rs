@@ -56,7 +56,7 @@ fn lower_hex(text: &str) -> Option<[u8; 32]> {
 
 /// A caller that proved to be an agent.
 #[derive(Debug, Clone)]
-pub struct Proven {
+pub struct AuthenticatedCaller {
     pub agent: Arc<Agent>,
     pub by: ProvenBy,
 }
@@ -92,7 +92,7 @@ pub fn authenticate(
     agent_field: &str,
     body: &Object,
     signature: Option<&str>,
-) -> Result<Proven, Fault> {
+) -> Result<AuthenticatedCaller, Fault> {
     let failed = || Fault::new(Code::AuthFailed);
     let named = body.get(agent_field).and_then(|id| id.as_str()).unwrap_or("");
     let agent = named.parse::<AgentId>().ok().and_then(|id| view.state.agents.get(&id));
@@ -126,11 +126,11 @@ pub fn authenticate(
                 endpoint.text().as_bytes(),
                 text.as_bytes(),
             ]);
-            Ok(Proven { agent: Arc::clone(agent), by: ProvenBy::Hmac { day, digest } })
+            Ok(AuthenticatedCaller { agent: Arc::clone(agent), by: ProvenBy::Hmac { day, digest } })
         }
         (Some(agent), Some(Proof::Bearer { .. })) if bearer_right => {
             if gate.is_unlocked() {
-                Ok(Proven { agent: Arc::clone(agent), by: ProvenBy::Bearer })
+                Ok(AuthenticatedCaller { agent: Arc::clone(agent), by: ProvenBy::Bearer })
             } else {
                 Err(Fault::new(Code::WalletLocked))
             }

@@ -11,7 +11,7 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_serve::http::ProvenCaller;
 
-use super::admit::{Counted, Mark};
+use super::admit::{Mark, RateVerdict};
 use super::api::Api;
 use super::calls;
 use super::rate::WaitMs;
@@ -49,7 +49,7 @@ pub(super) async fn guard(
             let mark = Mark::default();
             request.extensions_mut().insert(mark.clone());
             let mut response = next.run(request).await;
-            if mark.get().is_some_and(Counted::is_of_an_agent) {
+            if mark.get().is_some_and(RateVerdict::is_of_an_agent) {
                 response.extensions_mut().insert(ProvenCaller);
             }
             match count_after(&mark, || api.rate.unproven(peer.ip(), limit)) {
@@ -94,9 +94,9 @@ impl Counts {
 /// no effect.
 fn count_after(mark: &Mark, unproven: impl FnOnce() -> Result<(), WaitMs>) -> Result<(), WaitMs> {
     match mark.get() {
-        Some(Counted::ForAgent) => Ok(()),
-        Some(Counted::AgentWaits(wait)) => Err(wait),
-        Some(Counted::FailedProofWaits(wait)) => {
+        Some(RateVerdict::ForAgent) => Ok(()),
+        Some(RateVerdict::AgentWaits(wait)) => Err(wait),
+        Some(RateVerdict::FailedProofWaits(wait)) => {
             Err(unproven().map_or_else(|longer| longer.max(wait), |()| wait))
         }
         None => unproven(),

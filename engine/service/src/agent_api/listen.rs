@@ -101,12 +101,12 @@ pub fn free_port_command(taken: SocketAddr) -> String {
 }
 
 /// The number of ports above a taken one that are tried.
-const NEAR: u16 = 20;
+const PORTS_TRIED: u16 = 20;
 
 /// Finds a free port near a taken one. A fixed port is better than a random one, because agents are configured with
 /// it once. Returns 0 if none of these is free: the system then chooses a port.
 fn free_port_near(port: u16) -> u16 {
-    let mut near = (1..=NEAR).filter_map(|step| port.checked_add(step));
+    let mut near = (1..=PORTS_TRIED).filter_map(|step| port.checked_add(step));
     let is_free = |port: &u16| open(SocketAddr::from((Ipv4Addr::LOCALHOST, *port))).is_ok();
     near.find(is_free).unwrap_or(0)
 }
@@ -131,7 +131,7 @@ mod tests {
             let free = hint.strip_prefix("config set server.listen 127.0.0.1:").unwrap();
             let free: u16 = free.parse().unwrap();
             let taken = address.port();
-            assert!((taken + 1..=taken + NEAR).contains(&free), "{free} instead of {taken}");
+            assert!((taken + 1..=taken + PORTS_TRIED).contains(&free), "{free} instead of {taken}");
         }
     }
 

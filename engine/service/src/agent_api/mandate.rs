@@ -20,7 +20,7 @@ use super::lending_policy::lending_policy;
 use super::message::Endpoint;
 use super::numbers::{decimal, percent};
 use super::reply::Answer;
-use crate::lanes::lending::Known;
+use crate::lanes::lending::KnownVenues;
 
 pub(super) async fn mandate(State(api): State<Arc<Api>>, request: HttpRequest) -> Response<Body> {
     try_mandate(&api, request).await.unwrap_or_else(Answer::from).into_http()
@@ -58,7 +58,7 @@ async fn exposure(api: &Api, caller: &Caller) -> Option<Exposure> {
     let state = &caller.view.state;
     let policy = state.policy_of(caller.agent()).filter(|policy| policy.lending.enabled)?;
     let owner = caller.paying()?.address;
-    Some(api.lending.exposure(owner, &Known::new(state, policy, owner)).await)
+    Some(api.lending.exposure(owner, &KnownVenues::new(state, policy, owner)).await)
 }
 
 /// Returns the time at which the daily allowance renews, in UTC; null while the operator must decide about it.
@@ -147,7 +147,7 @@ pub(super) fn usable(caller: &Caller) -> Vec<&'static Network> {
     let state = &caller.view.state;
     let policy = state.policy_of(caller.agent());
     let usable = NETWORKS.iter().filter(|row| {
-        state.network_enabled(row.chain) && policy.is_some_and(|p| p.networks.allows(row.chain))
+        state.is_network_enabled(row.chain) && policy.is_some_and(|p| p.networks.allows(row.chain))
     });
     usable.collect()
 }

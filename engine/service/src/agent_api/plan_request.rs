@@ -129,7 +129,7 @@ async fn try_request<P: PlanInput>(api: &Api, request: HttpRequest) -> Result<An
         Err(InputFault::Refused(refusal)) => return Ok(P::Ask::refused(&refusal)),
     };
     // Endpoints of a network that may not be used are not asked.
-    if !state.network_enabled(input.chain()) {
+    if !state.is_network_enabled(input.chain()) {
         return Ok(P::Ask::refused(&Refusal::new(Code::NetworkDisabled)));
     }
     if !policy.networks.allows(input.chain()) {

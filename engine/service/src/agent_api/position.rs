@@ -17,7 +17,7 @@ use super::plan_request::{Payer, PlanInput, Proposed};
 use super::plan_result::PlanResult;
 use super::reply::Answer;
 use crate::lanes::InputFault;
-use crate::lanes::lending::{Known, LoanInput};
+use crate::lanes::lending::{KnownVenues, LoanInput};
 
 impl PlanInput for LoanInput {
     type Ask = LoanAsk;
@@ -42,7 +42,7 @@ impl PlanInput for LoanInput {
 
     async fn propose(&self, api: &Api, payer: Payer<'_>) -> Result<Proposed, Refusal> {
         let Payer { state, policy, owner, id, outbox } = payer;
-        let known = Known::new(state, policy, owner);
+        let known = KnownVenues::new(state, policy, owner);
         let proposal = api.lending.propose(self, owner, &known).await?;
         let refused = proposal.refusal().cloned();
         // Unlike a trade, a loan whose plan cannot be made may be measured.

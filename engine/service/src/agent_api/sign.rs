@@ -45,7 +45,7 @@ async fn try_sign(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
     let state = &caller.view.state;
     let policy = state.policy_of(agent);
     let usable = |chain: ChainId| {
-        state.network_enabled(chain) && policy.is_some_and(|p| p.networks.allows(chain))
+        state.is_network_enabled(chain) && policy.is_some_and(|p| p.networks.allows(chain))
     };
     let mut payment = propose(&input.payment, input.request_url, &usable, &api.domains).await?;
     api.probe_chain_time(payment.chain, &caller.moment);

@@ -24,7 +24,7 @@ use super::objects::check_fields;
 use super::plans::integer;
 use super::reply::Answer;
 use crate::lanes::lending::scan::ScanProgress;
-use crate::lanes::lending::{Known, ListedMarket, Listing, OwnVenue, Venue, network_of};
+use crate::lanes::lending::{KnownVenues, ListedMarket, Listing, OwnVenue, Venue, network_of};
 
 pub(super) async fn venues(State(api): State<Arc<Api>>, request: HttpRequest) -> Response<Body> {
     try_venues(&api, request).await.unwrap_or_else(Answer::from).into_http()
@@ -51,14 +51,14 @@ async fn try_venues(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
         return Err(Fault::new(Code::DefiDisabled));
     }
     let (network, contracts) = network_of(object)?;
-    if !state.network_enabled(network.chain) {
+    if !state.is_network_enabled(network.chain) {
         return Err(Fault::new(Code::NetworkDisabled));
     }
     if !policy.networks.allows(network.chain) {
         return Err(Fault::new(Code::NetworkNotAllowed));
     }
     let owner = caller.paying().ok_or_else(gone)?.address;
-    let known = Known::new(state, policy, owner);
+    let known = KnownVenues::new(state, policy, owner);
     let listing = api.lending.listing(network, contracts).await?;
     let (exposure, own) = futures::future::join(
         api.lending.exposure(owner, &known),

@@ -78,8 +78,8 @@ impl Guard {
     }
 
     /// Returns a reader or writer that fails as soon as the work may not go on.
-    pub(crate) fn over<T>(&self, inner: T) -> Guarded<'_, T> {
-        Guarded { inner, guard: self, since: STRIDE_BYTES }
+    pub(crate) fn over<T>(&self, inner: T) -> GuardedStream<'_, T> {
+        GuardedStream { inner, guard: self, since: STRIDE_BYTES }
     }
 
     /// Copies a file to a new one, which only its owner can read.
@@ -98,13 +98,13 @@ pub(crate) fn mib(bytes: u64) -> u64 {
 }
 
 /// See [`Guard::over`].
-pub(crate) struct Guarded<'a, T> {
+pub(crate) struct GuardedStream<'a, T> {
     inner: T,
     guard: &'a Guard,
     since: usize,
 }
 
-impl<T> Guarded<'_, T> {
+impl<T> GuardedStream<'_, T> {
     fn pass(&mut self, bytes: usize) -> io::Result<()> {
         if self.since >= STRIDE_BYTES {
             self.guard.check()?;
@@ -115,14 +115,14 @@ impl<T> Guarded<'_, T> {
     }
 }
 
-impl<T: Read> Read for Guarded<'_, T> {
+impl<T: Read> Read for GuardedStream<'_, T> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         self.pass(bytes.len())?;
         self.inner.read(bytes)
     }
 }
 
-impl<T: Write> Write for Guarded<'_, T> {
+impl<T: Write> Write for GuardedStream<'_, T> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.pass(bytes.len())?;
         self.inner.write(bytes)
@@ -143,19 +143,19 @@ mod tests {
 
     /// A disk from which each look takes some room.
     #[derive(Debug)]
-    struct Shrinking {
+    struct ShrinkingDisk {
         free: AtomicU64,
         by: u64,
     }
 
-    impl Disk for Shrinking {
+    impl Disk for ShrinkingDisk {
         fn free_bytes(&self, _folder: &Path) -> io::Result<u64> {
             Ok(self.free.fetch_sub(self.by, Ordering::Relaxed))
         }
     }
 
     fn room(free: u64, by: u64) -> Arc<DiskRoom> {
-        let disk = Arc::new(Shrinking { free: free.into(), by });
+        let disk = Arc::new(ShrinkingDisk { free: free.into(), by });
         Arc::new(DiskRoom::new(disk, PathBuf::new()))
     }
 

@@ -19,9 +19,9 @@ use crate::context::EngineContext;
 use crate::operator;
 
 /// Concurrent commands per connection.
-const COMMANDS: usize = 8;
+const COMMANDS_MAX: usize = 8;
 /// Frames queued for a slow reader.
-const OUTBOX: usize = 64;
+const QUEUED_FRAMES_MAX: usize = 64;
 
 /// Serves a program that connected through the socket. It must prove the token before it gets a slot.
 ///
@@ -65,7 +65,7 @@ async fn serve(
     mut channel: Channel,
     client: Client,
 ) -> Result<(), SessionError> {
-    let (out, mut outbox) = mpsc::channel::<Frame>(OUTBOX);
+    let (out, mut outbox) = mpsc::channel::<Frame>(QUEUED_FRAMES_MAX);
     let mut running: BTreeMap<u64, mpsc::Sender<PromptAnswer>> = BTreeMap::new();
     loop {
         // cancel-safe: `recv` and the frame reader keep the frames that they have not returned.
@@ -81,7 +81,7 @@ async fn serve(
                     match message {
                         ToEngine::Run { id, order, asking } => {
                             running.retain(|_id, answers| !answers.is_closed());
-                            if running.len() >= COMMANDS || running.contains_key(&id) {
+                            if running.len() >= COMMANDS_MAX || running.contains_key(&id) {
                                 return Err(SessionError::Malformed);
                             }
                             let (answers, inbox) = mpsc::channel(4);

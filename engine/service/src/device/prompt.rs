@@ -26,11 +26,11 @@ pub(crate) struct Prompt {
 
 /// The commands of a prompt that the device has received already.
 #[derive(Debug, Default)]
-pub(crate) struct Beginning(Vec<Command>);
+pub(crate) struct ReceivedCommands(Vec<Command>);
 
 /// How a prompt ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Answered {
+pub(crate) enum PromptOutcome {
     /// The signature of the order's signer over its digest.
     Signed(Signature65),
     /// A person refused.
@@ -104,7 +104,7 @@ impl ReadyDevice {
         &self,
         token: &TokenDomain,
         configuration: &Configuration,
-    ) -> Result<Beginning, NotReady> {
+    ) -> Result<ReceivedCommands, NotReady> {
         let commands = match check_typed_data(self, configuration)? {
             Form::Full if configuration.begins_at_once() => payment::beginning(token)?,
             Form::Full | Form::Hashes => Vec::new(),
@@ -113,14 +113,14 @@ impl ReadyDevice {
             let answer = self.exchange(command, ANSWER_MS).await?;
             if let Err(fault) = read_empty(&answer) {
                 return Err(match self.not_signed(Switch::BlindSigningOrRawMessages, fault) {
-                    Answered::NotShown(why) | Answered::Unknown(why) => why,
-                    Answered::Refused | Answered::Signed(_) | Answered::Void => {
+                    PromptOutcome::NotShown(why) | PromptOutcome::Unknown(why) => why,
+                    PromptOutcome::Refused | PromptOutcome::Signed(_) | PromptOutcome::Void => {
                         self.unexpected(fault)
                     }
                 });
             }
         }
-        Ok(Beginning(commands))
+        Ok(ReceivedCommands(commands))
     }
 
     /// Shows a prompt until a person answers it or `abandoned` ends. The host cannot withdraw a prompt: if it gives up, the
@@ -128,15 +128,15 @@ impl ReadyDevice {
     pub(crate) async fn show(
         &self,
         prompt: &Prompt,
-        begun: &Beginning,
+        begun: &ReceivedCommands,
         order: &SigningOrder,
         abandoned: impl Future<Output = ()>,
-    ) -> Answered {
+    ) -> PromptOutcome {
         let mut abandoned = std::pin::pin!(abandoned);
         let rest = prompt.commands.strip_prefix(begun.0.as_slice());
         let Some((last, before)) = rest.and_then(<[Command]>::split_last) else {
             let text = "The terms do not continue what the Ledger has received: try again.";
-            return Answered::NotShown(NotReady::Unexpected { text: text.to_owned() });
+            return PromptOutcome::NotShown(NotReady::Unexpected { text: text.to_owned() });
         };
         // Old devices show each value as it arrives, so each of these commands may wait for the person.
         for command in before {
@@ -144,11 +144,11 @@ impl ReadyDevice {
             let answer = tokio::select! {
                 biased;
                 answer = self.device.exchange(command) => answer,
-                () = &mut abandoned => return Answered::NotShown(self.silent()),
+                () = &mut abandoned => return PromptOutcome::NotShown(self.silent()),
             };
             let answer = match answer {
                 Ok(answer) => answer,
-                Err(fault) => return Answered::NotShown(self.unanswered(&fault)),
+                Err(fault) => return PromptOutcome::NotShown(self.unanswered(&fault)),
             };
             if let Err(fault) = read_empty(&answer) {
                 return self.confirmed(self.not_signed(prompt.switch, fault)).await;
@@ -158,11 +158,11 @@ impl ReadyDevice {
         let answer = tokio::select! {
             biased;
             answer = self.device.exchange(last) => answer,
-            () = &mut abandoned => return Answered::Unknown(self.silent()),
+            () = &mut abandoned => return PromptOutcome::Unknown(self.silent()),
         };
         let answer = match answer {
             Ok(answer) => answer,
-            Err(fault) => return Answered::Unknown(self.unanswered(&fault)),
+            Err(fault) => return PromptOutcome::Unknown(self.unanswered(&fault)),
         };
         let signature = match read_answer(&answer) {
             Ok(data) => DeviceSignature::read(data),
@@ -172,10 +172,10 @@ impl ReadyDevice {
             Err(fault @ AnswerFault::Malformed) => Err(fault),
         };
         let (signer, digest) = (order.slip.signer(), order.slip.digest());
-        let wrong = |text: String| Answered::Unknown(NotReady::Unexpected { text });
+        let wrong = |text: String| PromptOutcome::Unknown(NotReady::Unexpected { text });
         match signature {
             Ok(signature) => match signature.of(signer, digest) {
-                Ok(signature) => Answered::Signed(signature),
+                Ok(signature) => PromptOutcome::Signed(signature),
                 Err(other) => wrong(format!("{other}.")),
             },
             Err(fault) => wrong(fault.to_string()),
@@ -183,16 +183,16 @@ impl ReadyDevice {
     }
 
     /// Reports that nothing was signed only if the answer belonged to this program: then the device has no answer left.
-    async fn confirmed(&self, answered: Answered) -> Answered {
+    async fn confirmed(&self, answered: PromptOutcome) -> PromptOutcome {
         let state = self.check_app().await;
         match (&answered, state) {
             (_any, Ok(())) => answered,
             // The device gave the same reason twice: it was locked, or its app was closed.
             (
-                Answered::NotShown(_),
+                PromptOutcome::NotShown(_),
                 Err(NotReady::Locked { .. } | NotReady::NoApp { .. } | NotReady::OtherApp { .. }),
             ) => answered,
-            (_any, Err(why)) => Answered::Unknown(why),
+            (_any, Err(why)) => PromptOutcome::Unknown(why),
         }
     }
 
@@ -201,13 +201,13 @@ impl ReadyDevice {
     }
 
     /// The device answered with another status than success, so it signed nothing.
-    fn not_signed(&self, switch: Switch, fault: AnswerFault) -> Answered {
+    fn not_signed(&self, switch: Switch, fault: AnswerFault) -> PromptOutcome {
         let name = self.name().to_owned();
         let AnswerFault::Status(status) = fault else {
-            return Answered::NotShown(self.unexpected(fault));
+            return PromptOutcome::NotShown(self.unexpected(fault));
         };
-        Answered::NotShown(match status.meaning() {
-            Meaning::Refused => return Answered::Refused,
+        PromptOutcome::NotShown(match status.meaning() {
+            Meaning::Refused => return PromptOutcome::Refused,
             Meaning::SwitchOff => NotReady::RefusedData { name, switch },
             Meaning::AppTooOld => NotReady::TooOld { name },
             Meaning::Success

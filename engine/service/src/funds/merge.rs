@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_are_told_in_whole_coins_and_only_dollars_have_a_worth() {
+    fn amounts_are_shown_in_whole_coins_and_only_dollars_have_a_worth() {
         let funds = merge(base(), Ok(holdings(1_500_000_000_000_000_000, [12_345_678, 10])), None);
         let told: Vec<_> = funds
             .held
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn an_explorer_that_fails_is_told_even_where_the_chain_is_not() {
+    fn a_failed_explorer_is_reported_with_and_without_an_answer_of_the_chain() {
         for known in [Ok(holdings(0, [0, 0])), Err(Unknown::NoAnswer)] {
             let funds = merge(base(), known, Some(Err(DiscoveryFailure::Failed)));
             assert_eq!((funds.incomplete, funds.held.len()), (Some(NO_EXPLORER), 3));

@@ -90,12 +90,12 @@ struct EncodedEntry<'a> {
 
 impl<'a> EncodedEntry<'a> {
     fn split(bytes: &'a [u8]) -> Result<Self, String> {
-        const SHORT: &str = "the entry is cut short";
-        let (form, rest) = bytes.split_first().ok_or(SHORT)?;
+        const TOO_SHORT: &str = "the entry is cut short";
+        let (form, rest) = bytes.split_first().ok_or(TOO_SHORT)?;
         let form = check_form(*form)?;
-        let (seq, rest) = rest.split_first_chunk::<8>().ok_or(SHORT)?;
-        let (at, rest) = rest.split_first_chunk::<8>().ok_or(SHORT)?;
-        let (before, event) = rest.split_first_chunk::<32>().ok_or(SHORT)?;
+        let (seq, rest) = rest.split_first_chunk::<8>().ok_or(TOO_SHORT)?;
+        let (at, rest) = rest.split_first_chunk::<8>().ok_or(TOO_SHORT)?;
+        let (before, event) = rest.split_first_chunk::<32>().ok_or(TOO_SHORT)?;
         let (seq, at) = (u64::from_be_bytes(*seq), Utc(i64::from_be_bytes(*at)));
         Ok(Self { form, seq, at, before, event })
     }

@@ -98,9 +98,9 @@ mod tests {
 
     /// A reader that counts the entries read.
     #[derive(Debug)]
-    struct Counting(Arc<dyn Reader>, AtomicU64);
+    struct CountingReader(Arc<dyn Reader>, AtomicU64);
 
-    impl Reader for Counting {
+    impl Reader for CountingReader {
         fn request(&self, id: RequestId) -> Result<Option<Request>, StoreError> {
             self.0.request(id)
         }
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn the_cost_of_a_page_grows_with_its_length() {
-        let reader = Counting(store().reader(), AtomicU64::new(0));
+        let reader = CountingReader(store().reader(), AtomicU64::new(0));
         for (after, last) in [(0, 0), (7, 7), (9, 3), (0, 1), (0, 20), (980, ENTRIES), (500, 503)] {
             reader.1.store(0, Ordering::Relaxed);
             let seqs = read(&reader, after, last).unwrap();

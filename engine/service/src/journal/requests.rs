@@ -283,13 +283,13 @@ mod tests {
         Identity::Bearer { digest: [content; 32], key: None }
     }
 
-    /// A journal that [`Kept::paid`] commits and opens again on the same store.
-    struct Kept {
+    /// A journal that [`ReopenedJournal::paid`] commits and opens again on the same store.
+    struct ReopenedJournal {
         store: MemoryStore,
         journal: Journal,
     }
 
-    impl Kept {
+    impl ReopenedJournal {
         fn new() -> Self {
             let store = MemoryStore::default();
             Self { journal: Journal::open(Box::new(store.clone())).unwrap(), store }
@@ -336,8 +336,8 @@ mod tests {
     }
 
     #[test]
-    fn an_ask_leads_to_the_payments_that_settled_it_for_as_long_as_one_of_them_stands() {
-        let mut kept = Kept::new();
+    fn an_ask_leads_to_the_payments_that_settled_it_until_all_are_reverted() {
+        let mut kept = ReopenedJournal::new();
         let payments: Vec<Request> =
             (1..=3).map(|seq| authorized(seq, bearer(7), Utc(0))).collect();
         payments.iter().for_each(|payment| kept.asked(payment));
@@ -356,8 +356,8 @@ mod tests {
     }
 
     #[test]
-    fn an_index_that_leads_in_a_circle_is_told_to_be_damaged() {
-        let mut kept = Kept::new();
+    fn an_index_with_a_cycle_is_reported_as_damaged() {
+        let mut kept = ReopenedJournal::new();
         let payments = [1, 2].map(|seq| authorized(seq, bearer(7), Utc(0)));
         payments.iter().for_each(|payment| kept.asked(payment));
         kept.asked(&refused(3, 7));
@@ -371,8 +371,8 @@ mod tests {
     }
 
     #[test]
-    fn only_a_payment_that_is_told_to_be_settled_settles_its_ask_and_no_other() {
-        let mut kept = Kept::new();
+    fn only_a_payment_reported_as_settled_settles_its_ask_and_no_other() {
+        let mut kept = ReopenedJournal::new();
         let payments =
             [7, 8].map(|content| authorized(u64::from(content), bearer(content), Utc(0)));
         payments.iter().for_each(|payment| kept.asked(payment));
@@ -391,7 +391,7 @@ mod tests {
 
     #[test]
     fn a_repeated_report_is_answered_from_its_own_entry() {
-        let mut kept = Kept::new();
+        let mut kept = ReopenedJournal::new();
         let payment = authorized(1, bearer(7), Utc(0));
         kept.asked(&payment);
         let report = |digest: u8| Identity::Hmac { day: 1, digest: [digest; 32] };

@@ -12,7 +12,7 @@ use super::store::{Batch, Seal, Snapshot};
 const ROW_BYTES: usize = 64;
 
 /// The first byte of the index key of a signed ask or report. The day follows.
-const SIGNED: u8 = b'h';
+const SIGNED_KEY_TAG: u8 = b'h';
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tables {
@@ -107,12 +107,12 @@ pub(super) struct SignedBefore {
 
 pub(super) fn signed_before(day: u32) -> SignedBefore {
     let [a, b, c, d] = day.to_be_bytes();
-    SignedBefore { end: [SIGNED, a, b, c, d] }
+    SignedBefore { end: [SIGNED_KEY_TAG, a, b, c, d] }
 }
 
 impl SignedBefore {
     fn contains(&self, key: &[u8]) -> bool {
-        key.first() == Some(&SIGNED) && *key < self.end[..]
+        key.first() == Some(&SIGNED_KEY_TAG) && *key < self.end[..]
     }
 
     /// Returns the bounds of the keys: the first inside and the first beyond.

@@ -32,7 +32,7 @@ mod vault_read;
 mod venue_read;
 
 pub use input::{LoanInput, POSITION_FIELDS, network_of};
-pub use known::Known;
+pub use known::KnownVenues;
 pub use lane::Lending;
 pub use listing::{ListedMarket, Listing};
 pub use measured::Measured;

@@ -121,7 +121,7 @@ mod tests {
     }
 
     /// Keeps the measurement and takes it `later_ms` after it began.
-    fn taken(execution: &Execution, outbox: &Outbox, later_ms: u64) -> bool {
+    fn is_taken(execution: &Execution, outbox: &Outbox, later_ms: u64) -> bool {
         let kept = MeasurementCache::default();
         let id = RequestId::from_entropy([1; 16]);
         let before = Outbox::new(OutboxKey { chain: ChainId(8453), signer: Address::ZERO });
@@ -146,21 +146,24 @@ mod tests {
     #[test]
     fn a_measurement_serves_once_for_the_first_step_of_its_plan() {
         let outbox = Outbox::new(OutboxKey { chain: ChainId(8453), signer: Address::ZERO });
-        assert!(taken(&execution(), &outbox, 0));
-        assert!(taken(&execution(), &outbox, MEASUREMENT_FRESH_MS));
-        assert!(!taken(&execution(), &outbox, MEASUREMENT_FRESH_MS + 1), "too old");
+        assert!(is_taken(&execution(), &outbox, 0));
+        assert!(is_taken(&execution(), &outbox, MEASUREMENT_FRESH_MS));
+        assert!(!is_taken(&execution(), &outbox, MEASUREMENT_FRESH_MS + 1), "too old");
 
         let step = PlanStep {
             purpose: StepPurpose::Allowance,
             submission: SubmissionId([0; 16]),
             outcome: None,
         };
-        assert!(!taken(&Execution { steps: vec![step], ..execution() }, &outbox, 0));
+        assert!(!is_taken(&Execution { steps: vec![step], ..execution() }, &outbox, 0));
         let higher = Atoms(U256::from(991));
-        assert!(!taken(&Execution { floor: higher, ..execution() }, &outbox, 0), "another floor");
+        assert!(
+            !is_taken(&Execution { floor: higher, ..execution() }, &outbox, 0),
+            "another floor"
+        );
         let quote = TradeQuote { block: 8, ..measured().quote }.into();
-        assert!(!taken(&Execution { quote, ..execution() }, &outbox, 0), "another measurement");
+        assert!(!is_taken(&Execution { quote, ..execution() }, &outbox, 0), "another measurement");
         let used = Outbox { floor: 1, ..outbox };
-        assert!(!taken(&execution(), &used, 0), "a transaction was opened since");
+        assert!(!is_taken(&execution(), &used, 0), "a transaction was opened since");
     }
 }

@@ -26,7 +26,7 @@ use tokio_util::task::TaskTracker;
 
 use super::batch::unavailable;
 use super::devices::{PlanTurn, Turns};
-use super::lending::{self, Known, Lending};
+use super::lending::{self, KnownVenues, Lending};
 use super::rehearsal::{APPROVAL_GAS, NextStep, PartKind};
 use super::trading::{self, Trading};
 use crate::core;
@@ -43,9 +43,9 @@ const REVOCATION_FEES: u128 = 8;
 
 /// Counts the trades and loans that were executed since the engine started.
 #[derive(Debug, Clone, Default)]
-pub struct Executed(Arc<AtomicU64>);
+pub struct ExecutionCounter(Arc<AtomicU64>);
 
-impl Executed {
+impl ExecutionCounter {
     pub fn total(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -61,7 +61,7 @@ pub struct Worker {
     pub ports: Ports,
     pub trading: Arc<Trading>,
     pub lending: Arc<Lending>,
-    pub executed: Executed,
+    pub executed: ExecutionCounter,
     pub core: Handle,
     pub signer: Arc<dyn Signer>,
     pub(crate) turns: Turns,
@@ -311,7 +311,7 @@ impl Worker {
                 self.trading.next_step(request, trade, execution, &outbox, by_device).await?
             }
             LaneAsk::Loan(loan) => {
-                let known = Known::of(&self.core.view().state, request);
+                let known = KnownVenues::of(&self.core.view().state, request);
                 self.lending.next_step(request, loan, execution, &outbox, known).await?
             }
             LaneAsk::Payment(_) => None,

@@ -21,7 +21,7 @@ use crate::journal::{Hash, JournalError, Reader, hash_hex, rows_equal, visit_aft
 /// Entries whose reading takes memory worth returning.
 const LARGE_AUDIT_ENTRIES: u64 = 100_000;
 /// Maximum number of comparisons of the payee rows while new payments arrive.
-const COMPARISONS: usize = 100;
+const COMPARISONS_MAX: usize = 100;
 
 pub(super) async fn run(
     engine: &Arc<EngineContext>,
@@ -102,7 +102,7 @@ fn payee_rows_match(
     reader: &dyn Reader,
     mut last: u64,
 ) -> Result<bool, JournalError> {
-    for _comparison in 0..COMPARISONS {
+    for _comparison in 0..COMPARISONS_MAX {
         if rows_equal(reader, &count.tally)? {
             return Ok(true);
         }

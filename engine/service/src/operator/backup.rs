@@ -185,7 +185,7 @@ struct WorkFolder {
     guard: Arc<Guard>,
 }
 
-struct Packed {
+struct PackedBackup {
     work: WorkFolder,
     entries: u64,
     hash: String,
@@ -204,7 +204,7 @@ impl WorkFolder {
     }
 
     /// Verifies the copied journal from its first entry, writes the backup, removes the copies, and reads the backup back.
-    fn pack(self, data: &Path, head: &Head, key: &[u8; 32]) -> Result<Packed, Fault> {
+    fn pack(self, data: &Path, head: &Head, key: &[u8; 32]) -> Result<PackedBackup, Fault> {
         let found = check(&self.file("journal.redb"), || self.guard.check().is_ok());
         let found =
             found.map_err(|error| self.guard.refusal().unwrap_or_else(|| failed(&error)))?;
@@ -231,7 +231,7 @@ impl WorkFolder {
         if !write().map_err(|error| self.failed(&error))? {
             return Err(failed(&"it does not read back as it was written"));
         }
-        Ok(Packed { work: self, entries: found.seq, hash: hash_hex(&found.hash) })
+        Ok(PackedBackup { work: self, entries: found.seq, hash: hash_hex(&found.hash) })
     }
 
     /// Returns why no backup was made.

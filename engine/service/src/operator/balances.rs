@@ -50,7 +50,10 @@ pub(super) async fn run(engine: &Arc<EngineContext>, order: BalancesOrder) -> Re
 fn networks(engine: &EngineContext, named: Option<&str>) -> Result<Vec<&'static Network>, Fault> {
     let Some(name) = named else {
         let view = engine.core.view();
-        return Ok(NETWORKS.iter().filter(|row| view.state.network_enabled(row.chain)).collect());
+        return Ok(NETWORKS
+            .iter()
+            .filter(|row| view.state.is_network_enabled(row.chain))
+            .collect());
     };
     let row = by_text(name).ok_or_else(|| {
         let name = snippet(name);

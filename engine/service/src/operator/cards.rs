@@ -49,8 +49,8 @@ impl CardContext {
     }
 
     fn balance(&self, request: &Request, payment: &PaymentAsk) -> Result<Balance, String> {
-        const STRANGER: &str = "Bursar does not know this token.";
-        let network = payment.network().ok_or(STRANGER)?;
+        const UNKNOWN_TOKEN: &str = "Bursar does not know this token.";
+        let network = payment.network().ok_or(UNKNOWN_TOKEN)?;
         let unknown = |why| balance_error::reason(why, network, &self.config);
         let known = self.balances.get(&(request.from, payment.chain));
         let cached = match known {
@@ -60,9 +60,9 @@ impl CardContext {
         };
         let asset = Some(payment.asset);
         let held = cached.funds.held.iter().find(|held| held.token == asset && held.is_verified());
-        let held = held.ok_or(STRANGER)?;
+        let held = held.ok_or(UNKNOWN_TOKEN)?;
         let atoms = held.amount.map_err(unknown)?;
-        let decimals = held.decimals.ok_or(STRANGER)?;
+        let decimals = held.decimals.ok_or(UNKNOWN_TOKEN)?;
         let held_now = TokenAmount { atoms, decimals };
         Ok(cards::balance(payment, held_now, &held.symbol, cached.read))
     }

@@ -200,7 +200,7 @@ impl SettingsView {
             Key::AllowLan => json!(settings.allow_lan),
             Key::SignatureWindow => json!(config.signature_window_s),
             Key::Autostart => json!(config.autostart),
-            Key::NetworkEnabled(chain) => json!(self.state.network_enabled(chain)),
+            Key::NetworkEnabled(chain) => json!(self.state.is_network_enabled(chain)),
             Key::NetworkRpc(chain) => json!(self.rpc(chain).iter().map(url).collect::<Vec<_>>()),
             Key::NetworkSubmitRpc(chain) => {
                 let urls = config.submit_rpc.get(&chain);

@@ -41,7 +41,7 @@ pub(super) async fn run(
     checks.extend(devices::check(&engine.ports).await);
     dialogue.progress("asking the networks").await;
     let state = engine.core.view().state.clone();
-    let enabled = NETWORKS.iter().filter(|row| state.network_enabled(row.chain));
+    let enabled = NETWORKS.iter().filter(|row| state.is_network_enabled(row.chain));
     let config = engine.settings.get();
     let probes = enabled.map(|row| networks::check(row, engine, &config));
     checks.extend(futures::future::join_all(probes).await.into_iter().flatten());

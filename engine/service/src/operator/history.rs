@@ -40,7 +40,7 @@ use crate::receipts;
 /// Rows shown without `--limit`.
 const DEFAULT_LIMIT: usize = 20;
 /// Maximum number of parts of an export that wait for the program.
-const PARTS: usize = 4;
+const QUEUED_PARTS_MAX: usize = 4;
 
 pub(super) async fn run(
     engine: &Arc<EngineContext>,
@@ -151,7 +151,7 @@ async fn export(
     file: String,
     dialogue: &dyn Dialogue,
 ) -> Result<Done, Fault> {
-    let (parts, mut ready) = mpsc::channel::<String>(PARTS);
+    let (parts, mut ready) = mpsc::channel::<String>(QUEUED_PARTS_MAX);
     let limit = limit.unwrap_or(usize::MAX);
     let reading = tokio::task::spawn_blocking(move || {
         let (mut part, mut rows) = (csv::head(), 0usize);

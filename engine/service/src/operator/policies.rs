@@ -229,7 +229,7 @@ fn network_of(
     fits: impl Fn(&Network) -> bool,
 ) -> Result<&'static Network, Fault> {
     let allowed = |row: &&Network| {
-        state.network_enabled(row.chain) && record.policy.networks.allows(row.chain) && fits(row)
+        state.is_network_enabled(row.chain) && record.policy.networks.allows(row.chain) && fits(row)
     };
     match network {
         Some(name) => lookup::network(name),

@@ -24,7 +24,7 @@ use crate::lanes::InputFault;
 use crate::lanes::trading::{Proposal, TradeInput};
 
 /// Routes that are shown.
-const ROUTES: usize = 5;
+const ROUTES_SHOWN_MAX: usize = 5;
 
 pub(super) async fn run(engine: &Arc<EngineContext>, order: QuoteOrder) -> Result<Done, Fault> {
     let view = engine.core.view();
@@ -38,7 +38,7 @@ pub(super) async fn run(engine: &Arc<EngineContext>, order: QuoteOrder) -> Resul
         })
     });
     let policy = policy.transpose()?;
-    let network = network(&order, |row| view.state.network_enabled(row.chain))?;
+    let network = network(&order, |row| view.state.is_network_enabled(row.chain))?;
     let input = input(&order, network)?;
     let defaults = TradingPolicy::default();
     let trading = policy.as_ref().map_or(&defaults, |record| &record.policy.trading);
@@ -73,7 +73,7 @@ pub(super) async fn run(engine: &Arc<EngineContext>, order: QuoteOrder) -> Resul
         amount_out_atomic: ask.quote.out.to_string(),
         minimum_out_atomic: ask.floor(&ask.quote).to_string(),
         trade: cards::trade_card(&ask, trading),
-        routes: routes.into_iter().take(ROUTES).map(route).collect(),
+        routes: routes.into_iter().take(ROUTES_SHOWN_MAX).map(route).collect(),
         verdict,
     }))
     .into())

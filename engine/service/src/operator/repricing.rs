@@ -13,7 +13,7 @@ use bursar_domain::plan::{Quote, outbox_key};
 use bursar_domain::{LaneAsk, PaymentAsk, Request, State};
 
 use crate::context::EngineContext;
-use crate::lanes::lending::Known;
+use crate::lanes::lending::KnownVenues;
 
 /// Measures a request at the current prices.
 ///
@@ -29,7 +29,7 @@ pub(super) async fn requote(
         LaneAsk::Payment(payment) => return reappraise(engine, payment, card).await,
         LaneAsk::Loan(loan) => {
             let outbox = state.outboxes.get(&outbox_key(loan.chain, request.from));
-            let known = Known::of(state, request);
+            let known = KnownVenues::of(state, request);
             engine.lending.requote(loan, request.from, &known).await.map(|measured| {
                 let quote: Quote = measured.quote().clone().into();
                 engine.lending.keep(request.id, outbox, measured);

@@ -133,8 +133,8 @@ proptest! {
 fn numeric_settings_enforce_their_bounds() {
     let service = |key: &str, value: u64| load(&format!("{key} = {value}"), &[]).is_ok();
     let network = |key: &str, value: u64| base(&format!("{key} = {value}")).is_ok();
-    type Taken<'a> = &'a dyn Fn(&str, u64) -> bool;
-    let rows: [(Taken<'_>, &str, u64, u64); 10] = [
+    type ValueCheck<'a> = &'a dyn Fn(&str, u64) -> bool;
+    let rows: [(ValueCheck<'_>, &str, u64, u64); 10] = [
         (&service, "wait_ms", 0, 10_000),
         (&service, "retention_days", 0, 36_500),
         (&service, "batch_calls", 1, 100),

@@ -94,7 +94,7 @@ fn a_whole_position_may_need_all_that_adapters_have() {
 }
 
 #[test]
-fn a_position_that_cannot_pay_the_penalty_is_told_what_it_can_have() {
+fn a_position_that_cannot_pay_the_penalty_receives_the_largest_possible_amount() {
     let vault = money(0, &[source(1, 1, 900_000_000, TWO_PERCENT)], &[(1, 900_000_000)]);
     let worth = n(102_000_000);
     assert!(vault.plan_assets(n(99_999_999), worth).is_ok());

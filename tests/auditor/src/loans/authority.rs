@@ -7,7 +7,7 @@ use crate::config::PossibleConfig;
 use crate::lending::LoanState;
 use crate::loan_book::LoanRecord;
 use crate::trade_book::Authorization;
-use crate::trades::authority::surely_late;
+use crate::trades::authority::has_surely_lapsed;
 use crate::{Auditor, Violation};
 
 impl Auditor {
@@ -42,7 +42,8 @@ impl Auditor {
             let what = "a step was signed after the loan had ended";
             return Err(self.loan_violation(key, "I-p", what));
         }
-        let in_time: Vec<&Authorization> = living.filter(|auth| !surely_late(auth, &now)).collect();
+        let in_time: Vec<&Authorization> =
+            living.filter(|auth| !has_surely_lapsed(auth, &now)).collect();
         let ended = rec.refused.is_some() || (rec.end.is_some() && !rec.soft_end);
         if in_time.is_empty() || ended {
             return Ok(true);

@@ -3,7 +3,7 @@
 use super::amounts::Place;
 use crate::basics::Address;
 use crate::clocks::Instant;
-use crate::lending::Deployed;
+use crate::lending::TruePositions;
 use crate::loan_book::LoanRecord;
 use crate::{Auditor, Violation};
 use std::collections::{BTreeMap, BTreeSet};
@@ -78,7 +78,7 @@ impl Auditor {
     }
 
     /// Judges the supplies in the block whose true positions are shown.
-    pub(crate) fn on_deployed(&mut self, truth: &Deployed) -> Result<(), Violation> {
+    pub(crate) fn on_deployed(&mut self, truth: &TruePositions) -> Result<(), Violation> {
         self.loans.readings.truth(self.seq, truth);
         let owner = truth.owner.to_lowercase();
         let recs = self.loans.book.recs.iter().filter(|(_, rec)| rec.is_supply());
@@ -134,7 +134,7 @@ impl Auditor {
         }
         let unconfirmed = book.recs.iter().filter(|(other, r)| {
             let earlier = book.main_of(**other).is_some_and(|(_, slot)| {
-                let open = !slot.done() && slot.unmined.is_none() && !slot.may_return();
+                let open = !slot.is_done() && slot.unmined.is_none() && !slot.may_return();
                 slot.signed < signed && open && !slot.hashes.is_empty()
             });
             **other != key && r.is_paid_by(owner).0 && on(r.loan.chain) && earlier

@@ -234,11 +234,11 @@ impl Case<'_> {
         for (_, facts) in self.venue_reads() {
             let Some(facts) = facts else { continue };
             match self.risky_venue(facts) {
-                None => return self.poor(),
+                None => return self.underfunded_reason(),
                 bad => why = bad,
             }
         }
-        why.or_else(|| self.poor())
+        why.or_else(|| self.underfunded_reason())
     }
 
     fn risky_venue(&self, facts: &VenueFacts) -> Option<Reason> {
@@ -258,7 +258,7 @@ impl Case<'_> {
     }
 
     /// Returns whether too little native coin is left to exit: less than two of the cheapest transactions cost.
-    fn poor(&self) -> Option<Reason> {
+    fn underfunded_reason(&self) -> Option<Reason> {
         let payer = self.snapshot.payer.as_ref()?;
         let chain = self.loan.chain;
         let (_, there) = self.market.balance(chain, payer, NATIVE, self.from)?;

@@ -4,7 +4,7 @@ use super::steps::Step;
 use crate::basics::Transaction;
 use crate::loan_book::LoanRecord;
 use crate::trade_slots::Kind;
-use crate::trades::authority::late;
+use crate::trades::authority::has_lapsed;
 use crate::{Auditor, Violation};
 
 impl Auditor {
@@ -61,12 +61,12 @@ impl Auditor {
     /// Returns whether a plan may be over: nothing is in flight, and its allowance is used or revoked.
     fn loan_is_over(&self, key: u64, rec: &LoanRecord) -> bool {
         let slots = || self.loans.book.slots.of(key).map(|(_, slot)| slot);
-        if slots().any(|slot| !slot.done() && !slot.is_unsent()) {
+        if slots().any(|slot| !slot.is_done() && !slot.is_unsent()) {
             return false;
         }
         // What a freeze, or the end of five minutes, interrupted may be kept.
         let now = self.time.instant();
-        let dead = rec.authorizations.iter().all(|auth| auth.killed || late(auth, &now));
+        let dead = rec.authorizations.iter().all(|auth| auth.killed || has_lapsed(auth, &now));
         // Nothing is signed for a stopped agent, so its revocation waits, and other plans do not wait for it.
         let stopped = self.forbids(rec.actor()).is_some();
         let approved = slots().any(|slot| slot.kind == Kind::Approve && slot.succeeded());

@@ -2,7 +2,7 @@
 
 use crate::basics::Address;
 use crate::lending::{
-    Deployed, ExposureReading, Loan, LoanRehearsed, PositionReading, VenueFacts, VenueReading,
+    ExposureReading, Loan, LoanRehearsed, PositionReading, TruePositions, VenueFacts, VenueReading,
 };
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ pub(crate) struct Readings {
     venues: Vec<(u64, VenueReading)>,
     exposures: Vec<(u64, ExposureReading)>,
     rehearsals: Vec<(u64, LoanRehearsed)>,
-    truths: Vec<(u64, Deployed)>,
+    truths: Vec<(u64, TruePositions)>,
     /// The observation at which the process last started.
     started: u64,
 }
@@ -49,7 +49,7 @@ impl Readings {
         self.rehearsals.push((seq, LoanRehearsed { from, venue, ..one.clone() }));
     }
 
-    pub(crate) fn truth(&mut self, seq: u64, truth: &Deployed) {
+    pub(crate) fn truth(&mut self, seq: u64, truth: &TruePositions) {
         let mut truth = truth.clone();
         truth.owner = truth.owner.to_lowercase();
         truth.positions.iter_mut().for_each(|(venue, _, _)| *venue = venue.to_lowercase());
@@ -124,7 +124,7 @@ impl Readings {
     }
 
     /// Returns the true positions of an address on a network, as last shown up to an observation.
-    pub(crate) fn truth_at(&self, chain: u64, owner: &str, until: u64) -> Option<&Deployed> {
+    pub(crate) fn truth_at(&self, chain: u64, owner: &str, until: u64) -> Option<&TruePositions> {
         let all = self.truths.iter().rev().filter(|(seq, _)| *seq <= until);
         let mut all = all.map(|(_, truth)| truth);
         all.find(|truth| truth.chain == chain && truth.owner == owner)
@@ -136,7 +136,7 @@ impl Readings {
         chain: u64,
         owner: &str,
         from: u64,
-    ) -> impl Iterator<Item = &Deployed> {
+    ) -> impl Iterator<Item = &TruePositions> {
         let all = later(&self.truths, from).iter().map(|(_, truth)| truth);
         all.filter(move |truth| truth.chain == chain && truth.owner == owner)
     }

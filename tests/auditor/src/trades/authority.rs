@@ -17,7 +17,7 @@ const FAILED_A_DAY: usize = 20;
 pub(crate) const UNSIGNED_MS: i64 = 300_000;
 
 /// Returns whether nothing unsigned survives of an authorization because five minutes are over.
-pub(crate) fn late(auth: &Authorization, now: &Instant) -> bool {
+pub(crate) fn has_lapsed(auth: &Authorization, now: &Instant) -> bool {
     decided(auth, now).elapsed(now).1.is_none_or(|ms| ms > UNSIGNED_MS)
 }
 
@@ -27,8 +27,8 @@ pub(crate) fn may_have_lapsed(all: &[Authorization], now: &Instant) -> bool {
     !all.is_empty() && all.iter().all(over)
 }
 
-/// Like [`late`], but after a boot the wall clock decides.
-pub(crate) fn surely_late(auth: &Authorization, now: &Instant) -> bool {
+/// Like [`has_lapsed`], but after a boot the wall clock decides.
+pub(crate) fn has_surely_lapsed(auth: &Authorization, now: &Instant) -> bool {
     let (wall, boot) = decided(auth, now).elapsed(now);
     boot.unwrap_or(wall) > UNSIGNED_MS
 }
@@ -63,7 +63,7 @@ impl Auditor {
         let now = self.time.instant();
         // What was written before a crash continues after the restart, within its five minutes.
         let alive = |auth: &&Authorization| !auth.killed || auth.lost.is_some();
-        let in_time = |auth: &&Authorization| !surely_late(auth, &now);
+        let in_time = |auth: &&Authorization| !has_surely_lapsed(auth, &now);
         let mut living = rec.authorizations.iter().filter(alive).peekable();
         if living.peek().is_none() {
             let (rule, what) = if rec.denied() {
@@ -236,12 +236,12 @@ impl Auditor {
     /// Returns whether a plan may be over: nothing is in flight, and its allowance is used or revoked.
     fn plan_is_over(&self, key: u64, rec: &TradeRecord) -> bool {
         let slots = || self.trades.book.slots.of(key).map(|(_, slot)| slot);
-        if slots().any(|slot| !slot.done() && !slot.is_unsent()) {
+        if slots().any(|slot| !slot.is_done() && !slot.is_unsent()) {
             return false;
         }
         // What a freeze, or the end of five minutes, interrupted may be kept.
         let now = self.time.instant();
-        let dead = rec.authorizations.iter().all(|auth| auth.killed || late(auth, &now));
+        let dead = rec.authorizations.iter().all(|auth| auth.killed || has_lapsed(auth, &now));
         // Nothing is signed for a stopped agent, so its revocation waits, and other plans do not wait for it.
         let stopped = self.forbids(Some(&rec.agent)).is_some();
         let approved = slots()

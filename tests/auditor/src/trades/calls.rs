@@ -200,7 +200,7 @@ impl Auditor {
             return;
         };
         for known in all.clone() {
-            if known.period.due(&self.time.now)
+            if known.period.is_due(&self.time.now)
                 && let Some(next) = known.period.renewed(&self.time.now, self.seq)
             {
                 Allowance::add(all, Allowance::new(next));

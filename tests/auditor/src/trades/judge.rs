@@ -65,7 +65,7 @@ impl Case<'_> {
         let max = trading.per_trade;
         let value = match known {
             // A price that failed for a moment makes the value unknown: the maximum counts.
-            Ok((least, most)) if self.exact() => (least, most),
+            Ok((least, most)) if self.has_exact_value() => (least, most),
             Ok((least, most)) => (least.min(max), most.max(max)),
             Err(_) => (max, max),
         };
@@ -77,7 +77,9 @@ impl Case<'_> {
             volume_must: least > trading.daily,
             volume_may: most > trading.daily,
             must_hold: must_refuse.or_else(|| self.must_hold(known)),
-            must_accept: must_refuse.is_none() && most <= trading.daily && self.complete(known),
+            must_accept: must_refuse.is_none()
+                && most <= trading.daily
+                && self.has_all_facts(known),
             must_refuse,
             value,
             slippage,
@@ -90,7 +92,7 @@ impl Case<'_> {
     }
 
     /// Returns whether the value needs no price that may fail.
-    fn exact(&self) -> bool {
+    fn has_exact_value(&self) -> bool {
         let dollar = |ex: &ExchangeFact| ex.dollars.iter().any(|(d, _)| *d == self.trade.token_in);
         self.exchange.is_some_and(dollar)
     }
@@ -101,7 +103,7 @@ impl Case<'_> {
 
     /// Returns whether the wallet cannot think that the value is unknown.
     fn value_is_sure(&self, ex: &ExchangeFact) -> bool {
-        self.exact() || self.market.price_is_sure(self.time(), ex)
+        self.has_exact_value() || self.market.price_is_sure(self.time(), ex)
     }
 
     fn known_value(&self) -> crate::market::Value {
@@ -132,7 +134,7 @@ impl Case<'_> {
             Some("the value is above the maximum of one trade")
         } else if trade.amount_in == 0 || trade.token_in == trade.token_out {
             Some("there is nothing to trade")
-        } else if self.poor() {
+        } else if self.is_underfunded() {
             Some("the balance does not cover the amount, the cost and the least native balance")
         } else if !is_wrap(trade, &ex.wrapped) && self.usable(ex).next().is_none() {
             Some(UNQUOTED)
@@ -142,7 +144,7 @@ impl Case<'_> {
     }
 
     /// Returns whether all balances that the wallet read for this trade are too small.
-    fn poor(&self) -> bool {
+    fn is_underfunded(&self) -> bool {
         let (trade, min) = (self.trade, self.policy.trading.min_native);
         let cost = self.market.gas_cost(trade.chain, self.from).map_or(0, |(least, _)| least);
         let poor = |payer: &Address| {
@@ -177,7 +179,7 @@ impl Case<'_> {
         if value >= trading.auto_below {
             return Some("the value is not below the automatic limit");
         }
-        if ![&trade.token_in, &trade.token_out].iter().all(|token| self.known_token(token, ex)) {
+        if ![&trade.token_in, &trade.token_out].iter().all(|token| self.is_known_token(token, ex)) {
             return Some("a token is neither known nor listed");
         }
         if is_wrap(trade, &ex.wrapped) {
@@ -195,7 +197,7 @@ impl Case<'_> {
         (!proved).then_some("no rehearsal proved the effects")
     }
 
-    fn known_token(&self, token: &str, ex: &ExchangeFact) -> bool {
+    fn is_known_token(&self, token: &str, ex: &ExchangeFact) -> bool {
         token == NATIVE
             || token == ex.wrapped
             || ex.dollars.iter().any(|(dollar, _)| dollar == token)
@@ -237,11 +239,11 @@ impl Case<'_> {
                 return Some("the impact by the dust quote is above the ceiling");
             }
         }
-        self.unfair(out, ex).then_some("the output is worth less than the impact ceiling allows")
+        self.is_unfair(out, ex).then_some("the output is worth less than the impact ceiling allows")
     }
 
     /// Returns whether both sides have a price outside the pools, and the output is worth too little.
-    fn unfair(&self, out: u128, ex: &ExchangeFact) -> bool {
+    fn is_unfair(&self, out: u128, ex: &ExchangeFact) -> bool {
         let trade = self.trade;
         let value = |token: &str, amount| self.market.value(self.time(), ex, token, amount);
         let max = u128::from(self.policy.trading.max_impact_bps);
@@ -255,7 +257,7 @@ impl Case<'_> {
     }
 
     /// Returns whether every fact that a refusal could rest on was read, and is good.
-    fn complete(&self, known: crate::market::Value) -> bool {
+    fn has_all_facts(&self, known: crate::market::Value) -> bool {
         let (trade, trading) = (self.trade, &self.policy.trading);
         let Some(ex) = self.exchange else { return false };
         let Some(payer) = self.payers.iter().next() else { return false };

@@ -201,7 +201,7 @@ fn repeated_supply_is_one_until_ten_minutes_after_the_first() {
 }
 
 #[test]
-fn repeated_supply_that_is_held_or_under_way_is_one() {
+fn repeated_supply_that_is_held_or_in_flight_is_one() {
     for held in [true, false] {
         let mut lender = Lender::new(lending());
         let loan = supply(if held { 150 } else { 40 });

@@ -55,7 +55,7 @@ pub(super) struct Payment {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Written {
+struct WirePayment {
     x402_version: u64,
     payload: Payload,
     /// Version 2 repeats the offer here.
@@ -99,7 +99,7 @@ pub(super) fn check(
     payload: Value,
     now_s: u64,
 ) -> Result<Payment, Refusal> {
-    let written: Written =
+    let written: WirePayment =
         serde_json::from_value(payload).map_err(|error| Refusal::Malformed(error.to_string()))?;
     let (found, wanted) = (written.x402_version, item.version.number());
     if found != wanted {

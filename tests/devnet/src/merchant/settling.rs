@@ -9,7 +9,7 @@ use crate::stable::Authorization;
 
 /// How payments are settled.
 #[derive(Debug, Clone)]
-pub enum Settling {
+pub enum SettlementMethod {
     /// By the merchant itself.
     Chain(Devnet),
     /// By an x402 facilitator at this URL, without a trailing slash.
@@ -19,7 +19,7 @@ pub enum Settling {
 /// How often a facilitator is asked about a pending settlement.
 const MAX_REQUESTS: usize = 5;
 
-impl Settling {
+impl SettlementMethod {
     /// Settles a payment and returns the transaction, or the reason of the failure.
     pub(super) async fn settle(
         &self,

@@ -6,7 +6,7 @@ use alloy_primitives::{Address, U256};
 use bursar_core::networks::Network;
 
 use super::book::Book;
-use super::settling::Settling;
+use super::settling::SettlementMethod;
 use super::version::Version;
 
 /// The price of a resource and its x402 version.
@@ -24,7 +24,7 @@ pub(super) struct Shop {
     pub(super) network: &'static Network,
     pub(super) pay_to: Address,
     pub(super) goods: BTreeMap<String, PricedResource>,
-    pub(super) settle: Option<Settling>,
+    pub(super) settle: Option<SettlementMethod>,
     pub(super) max_timeout_s: u64,
     pub(super) book: Book,
 }

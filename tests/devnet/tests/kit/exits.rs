@@ -19,10 +19,10 @@ async fn a_vault_v2_pays_its_idle_balance_and_what_its_market_has() {
         // No limit is reported, by design.
         let owner = trader.me;
         for limit in [
-            trader.ask(vault, IVault::maxDepositCall { owner }).await,
-            trader.ask(vault, IVault::maxMintCall { owner }).await,
-            trader.ask(vault, IVault::maxWithdrawCall { owner }).await,
-            trader.ask(vault, IVault::maxRedeemCall { owner }).await,
+            trader.read_contract(vault, IVault::maxDepositCall { owner }).await,
+            trader.read_contract(vault, IVault::maxMintCall { owner }).await,
+            trader.read_contract(vault, IVault::maxWithdrawCall { owner }).await,
+            trader.read_contract(vault, IVault::maxRedeemCall { owner }).await,
         ] {
             assert_eq!(limit, U256::ZERO);
         }
@@ -52,16 +52,16 @@ async fn a_metamorpho_reports_what_it_can_pay() {
     trader.devnet.set_market_cap(vault, &one, U256::from(DEPOSIT / 2)).await.unwrap();
     trader.must(&trader.deposit(vault, DEPOSIT)).await;
     let most = || IVault::maxWithdrawCall { owner: trader.me };
-    let all = trader.ask(vault, most()).await;
+    let all = trader.read_contract(vault, most()).await;
     assert!(all <= U256::from(DEPOSIT) && all + U256::from(2) >= U256::from(DEPOSIT), "{all}");
     trader.devnet.drain_market(&one, 0).await.unwrap();
     trader.devnet.drain_market(&other, 30 * DOLLAR).await.unwrap();
-    assert_eq!(trader.ask(vault, most()).await, U256::from(30 * DOLLAR));
+    assert_eq!(trader.read_contract(vault, most()).await, U256::from(30 * DOLLAR));
     trader.refuses::<IMetaMorpho::NotEnoughLiquidity>(&trader.leave(vault).await).await;
     let too_much = trader.withdraw(vault, U256::from(30 * DOLLAR + 1));
     trader.refuses::<IMetaMorpho::NotEnoughLiquidity>(&too_much).await;
     trader.must(&trader.withdraw(vault, U256::from(30 * DOLLAR))).await;
-    assert_eq!(trader.ask(vault, most()).await, U256::ZERO);
+    assert_eq!(trader.read_contract(vault, most()).await, U256::ZERO);
 }
 
 #[tokio::test]
@@ -84,7 +84,7 @@ async fn caps_stop_deposits_of_either_kind() {
     for market in [one, other] {
         trader.devnet.set_market_cap(v1, &market, U256::from(50 * DOLLAR)).await.unwrap();
     }
-    let most = trader.ask(v1, IVault::maxDepositCall { owner: trader.me }).await;
+    let most = trader.read_contract(v1, IVault::maxDepositCall { owner: trader.me }).await;
     assert_eq!(most, U256::from(100 * DOLLAR));
     let deposit = trader.deposit(v1, 100 * DOLLAR + 1);
     trader.refuses::<IMetaMorpho::AllCapsReached>(&deposit).await;
@@ -108,22 +108,22 @@ async fn each_gate_closes_its_side() {
             GateSide::ReceiveShares => {
                 trader.refuses::<IVault::CannotReceiveShares>(&enter).await;
                 trader.must(&exit).await;
-                trader.ask(vault, IVault::canReceiveSharesCall { account }).await
+                trader.read_contract(vault, IVault::canReceiveSharesCall { account }).await
             }
             GateSide::SendAssets => {
                 trader.refuses::<IVault::CannotSendAssets>(&enter).await;
                 trader.must(&exit).await;
-                trader.ask(vault, IVault::canSendAssetsCall { account }).await
+                trader.read_contract(vault, IVault::canSendAssetsCall { account }).await
             }
             GateSide::SendShares => {
                 trader.must(&enter).await;
                 trader.refuses::<IVault::CannotSendShares>(&exit).await;
-                trader.ask(vault, IVault::canSendSharesCall { account }).await
+                trader.read_contract(vault, IVault::canSendSharesCall { account }).await
             }
             GateSide::ReceiveAssets => {
                 trader.must(&enter).await;
                 trader.refuses::<IVault::CannotReceiveAssets>(&exit).await;
-                trader.ask(vault, IVault::canReceiveAssetsCall { account }).await
+                trader.read_contract(vault, IVault::canReceiveAssetsCall { account }).await
             }
         };
         assert!(!open, "{side:?}");
@@ -145,7 +145,7 @@ async fn a_forced_deallocation_costs_its_penalty() {
 
     assert!(trader.devnet.set_exit_penalty(vault, adapter, 201).await.is_err());
     trader.devnet.set_exit_penalty(vault, adapter, 200).await.unwrap();
-    let penalty = trader.ask(vault, IVault::forceDeallocatePenaltyCall { adapter }).await;
+    let penalty = trader.read_contract(vault, IVault::forceDeallocatePenaltyCall { adapter }).await;
     assert_eq!(penalty, U256::from(WAD / 50));
     let before = trader.shares(vault).await;
     let force = IVault::forceDeallocateCall {
@@ -188,17 +188,20 @@ async fn a_forced_deallocation_and_its_withdrawal_are_one_transaction() {
     let stranger = all(vec![force(empty, half), pay.abi_encode()]);
     assert!(trader.devnet.simulate(&stranger).await.is_err());
 
-    let cost = trader.ask(vault, IVault::previewWithdrawCall { assets: half / U256::from(50) });
-    let (cost, price) =
-        (cost.await, trader.ask(vault, IVault::previewWithdrawCall { assets: half }).await);
+    let cost =
+        trader.read_contract(vault, IVault::previewWithdrawCall { assets: half / U256::from(50) });
+    let (cost, price) = (
+        cost.await,
+        trader.read_contract(vault, IVault::previewWithdrawCall { assets: half }).await,
+    );
     let (shares, coins) = (trader.shares(vault).await, trader.mine(trader.dollar()).await);
-    let total = trader.ask(vault, IVault::totalAssetsCall {}).await;
+    let total = trader.read_contract(vault, IVault::totalAssetsCall {}).await;
     trader.must(&all(vec![force(adapter, half), pay.abi_encode()])).await;
     assert_eq!(trader.mine(trader.dollar()).await - coins, half);
     let given = shares - trader.shares(vault).await;
     assert!(given.abs_diff(cost + price) <= cost / U256::from(1_000_000), "{given} {cost} {price}");
     // The total falls by what was paid and by the penalty, which comes back as interest of at most 200 % a year.
-    let left = total - trader.ask(vault, IVault::totalAssetsCall {}).await;
+    let left = total - trader.read_contract(vault, IVault::totalAssetsCall {}).await;
     let expected = half + half / U256::from(50);
     assert!(left <= expected && expected - left < U256::from(DOLLAR), "{left} {expected}");
 }

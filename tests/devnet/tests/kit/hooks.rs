@@ -50,7 +50,7 @@ async fn sell(trader: &Trader, pool: &PoolV4) -> U256 {
 }
 
 #[tokio::test]
-async fn hooks_take_from_those_and_when_their_conduct_says() {
+async fn hooks_take_their_share_only_under_the_condition_of_their_conduct() {
     let Some(trader) = Trader::on(ChainId(8453)).await else { return };
     let half = |when| HookConduct { when, share: 500_000, ..HookConduct::HONEST };
     let later = trader.devnet.request("eth_blockNumber", serde_json::json!([])).await.unwrap();

@@ -168,7 +168,7 @@ pub(crate) fn params(market: &LoanMarket) -> MarketParams {
 }
 
 impl Trader {
-    pub(crate) async fn ask<C: SolCall>(&self, of: Address, question: C) -> C::Return {
+    pub(crate) async fn read_contract<C: SolCall>(&self, of: Address, question: C) -> C::Return {
         self.devnet.read(of, question).await.unwrap()
     }
 
@@ -218,13 +218,13 @@ impl Trader {
     }
 
     pub(crate) async fn shares(&self, vault: Address) -> U256 {
-        self.ask(vault, IVault::balanceOfCall { owner: self.me }).await
+        self.read_contract(vault, IVault::balanceOfCall { owner: self.me }).await
     }
 
     /// Returns what all shares are worth.
     pub(crate) async fn worth(&self, vault: Address) -> U256 {
         let shares = self.shares(vault).await;
-        self.ask(vault, IVault::previewRedeemCall { shares }).await
+        self.read_contract(vault, IVault::previewRedeemCall { shares }).await
     }
 
     /// Asserts that a contract refuses a call with this named error.
@@ -348,47 +348,55 @@ async fn ready_vaults_are_official_in_every_respect() {
     for trader in traders().await {
         let lending = trader.lending();
         for vault in lending.vaults() {
-            assert_eq!(trader.ask(vault, IVault::assetCall {}).await, trader.dollar());
-            assert_eq!(trader.ask(vault, IVault::decimalsCall {}).await, 18);
-            assert_eq!(trader.ask(vault, IVault::curatorCall {}).await, lending.curator);
-            assert_eq!(trader.ask(vault, IVault::ownerCall {}).await, lending.owner);
+            assert_eq!(trader.read_contract(vault, IVault::assetCall {}).await, trader.dollar());
+            assert_eq!(trader.read_contract(vault, IVault::decimalsCall {}).await, 18);
+            assert_eq!(trader.read_contract(vault, IVault::curatorCall {}).await, lending.curator);
+            assert_eq!(trader.read_contract(vault, IVault::ownerCall {}).await, lending.owner);
         }
         let market = trader.devnet.loan_market().unwrap();
         for &vault in lending.vaults_v2 {
             let known = IOfficial::isVaultV2Call { vault };
-            assert!(trader.ask(lending.vault_v2_factory, known).await);
-            let shares = trader.ask(vault, IVault::virtualSharesCall {}).await;
+            assert!(trader.read_contract(lending.vault_v2_factory, known).await);
+            let shares = trader.read_contract(vault, IVault::virtualSharesCall {}).await;
             assert_eq!(shares, U256::from(10).pow(U256::from(12)));
-            let registry = trader.ask(vault, IVault::adapterRegistryCall {}).await;
+            let registry = trader.read_contract(vault, IVault::adapterRegistryCall {}).await;
             assert_eq!(registry, lending.adapter_registry);
-            assert_eq!(trader.ask(vault, IVault::adaptersLengthCall {}).await, U256::from(1));
-            let adapter = trader.ask(vault, IVault::adaptersCall { index: U256::ZERO }).await;
-            assert_eq!(trader.ask(vault, IVault::liquidityAdapterCall {}).await, adapter);
             assert_eq!(
-                trader.ask(vault, IVault::liquidityDataCall {}).await,
+                trader.read_contract(vault, IVault::adaptersLengthCall {}).await,
+                U256::from(1)
+            );
+            let adapter =
+                trader.read_contract(vault, IVault::adaptersCall { index: U256::ZERO }).await;
+            assert_eq!(trader.read_contract(vault, IVault::liquidityAdapterCall {}).await, adapter);
+            assert_eq!(
+                trader.read_contract(vault, IVault::liquidityDataCall {}).await,
                 params(&market).abi_encode()
             );
             let known = IOfficial::isMorphoMarketV1AdapterV2Call { adapter };
-            assert!(trader.ask(lending.market_adapter_factory, known).await);
-            assert!(trader.ask(registry, IOfficial::isInRegistryCall { adapter }).await);
+            assert!(trader.read_contract(lending.market_adapter_factory, known).await);
+            assert!(trader.read_contract(registry, IOfficial::isInRegistryCall { adapter }).await);
             assert_eq!(
-                trader.ask(adapter, IMarketAdapter::marketIdsLengthCall {}).await,
+                trader.read_contract(adapter, IMarketAdapter::marketIdsLengthCall {}).await,
                 U256::from(1)
             );
-            let id = trader.ask(adapter, IMarketAdapter::marketIdsCall { index: U256::ZERO }).await;
+            let id = trader
+                .read_contract(adapter, IMarketAdapter::marketIdsCall { index: U256::ZERO })
+                .await;
             assert_eq!(id, market.id());
             let text = String::from("this/marketParams");
             let endorsed = keccak256((text, adapter, params(&market)).abi_encode_params());
-            let cap = trader.ask(vault, IVault::absoluteCapCall { id: endorsed }).await;
+            let cap = trader.read_contract(vault, IVault::absoluteCapCall { id: endorsed }).await;
             assert_eq!(cap, U256::from(u128::MAX));
         }
         if let Some((vault, factory)) = lending.metamorpho.zip(lending.metamorpho_factory) {
-            assert!(trader.ask(factory, IOfficial::isMetaMorphoCall { vault }).await);
-            let queue = trader.ask(vault, IMetaMorpho::withdrawQueueLengthCall {}).await;
+            assert!(trader.read_contract(factory, IOfficial::isMetaMorphoCall { vault }).await);
+            let queue = trader.read_contract(vault, IMetaMorpho::withdrawQueueLengthCall {}).await;
             assert_eq!(queue, U256::from(1));
-            let id = trader.ask(vault, IMetaMorpho::withdrawQueueCall { index: U256::ZERO }).await;
+            let id = trader
+                .read_contract(vault, IMetaMorpho::withdrawQueueCall { index: U256::ZERO })
+                .await;
             assert_eq!(id, market.id());
-            let config = trader.ask(vault, IMetaMorpho::configCall { id }).await;
+            let config = trader.read_contract(vault, IMetaMorpho::configCall { id }).await;
             assert!(config.enabled && config.removableAt == 0 && !config.cap.is_zero());
         }
     }
@@ -456,7 +464,7 @@ async fn the_ready_market_has_its_documented_parameters() {
     for trader in traders().await {
         let market = trader.devnet.loan_market().unwrap();
         let question = IMorpho::idToMarketParamsCall { id: market.id() };
-        let found = trader.ask(trader.lending().morpho, question).await;
+        let found = trader.read_contract(trader.lending().morpho, question).await;
         let words = (found.loanToken, found.collateralToken, found.oracle, found.irm, found.lltv);
         assert_eq!(words.abi_encode_params(), params(&market).abi_encode());
         assert_eq!(market.irm, trader.lending().irm);
@@ -471,7 +479,7 @@ async fn only_the_owner_names_a_curator() {
         assert!(trader.devnet.simulate(&trader.call(vault, &set)).await.is_err());
         let owner = trader.lending().owner;
         trader.devnet.set_curator(vault, owner, STRANGER).await.unwrap();
-        assert_eq!(trader.ask(vault, IVault::curatorCall {}).await, STRANGER);
+        assert_eq!(trader.read_contract(vault, IVault::curatorCall {}).await, STRANGER);
     }
     let set = IVault::setCuratorCall { newCurator: STRANGER };
     let vault = trader.lending().vaults_v2[0];

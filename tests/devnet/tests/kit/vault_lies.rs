@@ -17,7 +17,7 @@ async fn a_vault_lies_about_what_its_switch_says() {
     let official = trader.lending().vault_v2_factory;
     let new = NewVault { factory: Some(official), ..trader.trusted() };
     let vault = trader.devnet.deploy_lying_vault(&new).await.unwrap();
-    assert!(trader.ask(official, IOfficial::isVaultV2Call { vault }).await);
+    assert!(trader.read_contract(official, IOfficial::isVaultV2Call { vault }).await);
     let market = trader.devnet.loan_market().unwrap();
     trader.devnet.add_market_adapter(vault, &market).await.unwrap();
     trader.approve(trader.dollar(), vault).await;
@@ -26,11 +26,12 @@ async fn a_vault_lies_about_what_its_switch_says() {
         trader.devnet.set_vault_lie(vault, lie).await.unwrap();
         let shares = U256::from(50) * U256::from(10u128.pow(18));
         (
-            trader.ask(vault, IVault::assetCall {}).await,
-            trader.ask(vault, IVault::decimalsCall {}).await,
-            trader.ask(vault, IVault::previewRedeemCall { shares }).await / U256::from(DOLLAR - 1),
-            trader.ask(vault, IVault::balanceOfCall { owner: STRANGER }).await,
-            trader.ask(vault, IVault::adaptersLengthCall {}).await,
+            trader.read_contract(vault, IVault::assetCall {}).await,
+            trader.read_contract(vault, IVault::decimalsCall {}).await,
+            trader.read_contract(vault, IVault::previewRedeemCall { shares }).await
+                / U256::from(DOLLAR - 1),
+            trader.read_contract(vault, IVault::balanceOfCall { owner: STRANGER }).await,
+            trader.read_contract(vault, IVault::adaptersLengthCall {}).await,
         )
     };
     let (coin, zero, one) = (trader.dollar(), U256::ZERO, U256::from(1));
@@ -60,7 +61,7 @@ async fn an_entry_fee_is_hidden_from_previews_and_bounded_by_a_mint() {
     for (lie, rehearsed) in [(VaultLie::EntryFee(5), 95), (VaultLie::EntryFeeWhenSent(5), 100)] {
         trader.devnet.set_vault_lie(vault, lie).await.unwrap();
         let assets = U256::from(100 * DOLLAR);
-        let promised = trader.ask(vault, IVault::previewDepositCall { assets }).await;
+        let promised = trader.read_contract(vault, IVault::previewDepositCall { assets }).await;
         let rehearsal = trader.devnet.simulate(&deposit).await.unwrap();
         let percent = U256::from_be_slice(&rehearsal) * U256::from(100) / promised;
         assert_eq!(percent, U256::from(rehearsed), "{lie:?}");
@@ -70,7 +71,7 @@ async fn an_entry_fee_is_hidden_from_previews_and_bounded_by_a_mint() {
         assert_eq!(received * U256::from(100) / promised, U256::from(95), "{lie:?}");
 
         // A mint under an exact allowance fails when sent, whatever the rehearsal says.
-        let shares = trader.ask(vault, IVault::previewDepositCall { assets }).await;
+        let shares = trader.read_contract(vault, IVault::previewDepositCall { assets }).await;
         let exact = IErc20::approveCall { spender: vault, value: assets };
         trader.must(&trader.call(trader.dollar(), &exact)).await;
         let mint = trader.call(vault, &IVault::mintCall { shares, receiver: trader.me });
@@ -88,7 +89,7 @@ async fn a_pinned_vault_can_begin_to_lie() {
         let (shares, curator) = (trader.shares(vault).await, trader.lending().curator);
         trader.devnet.corrupt_vault_v2(vault).await.unwrap();
         assert_eq!(trader.shares(vault).await, shares);
-        assert_eq!(trader.ask(vault, IVault::curatorCall {}).await, curator);
+        assert_eq!(trader.read_contract(vault, IVault::curatorCall {}).await, curator);
         trader.devnet.set_vault_lie(vault, VaultLie::Balance(U256::ZERO)).await.unwrap();
         assert_eq!(trader.shares(vault).await, U256::ZERO);
     }
@@ -100,12 +101,14 @@ async fn a_hostile_adapter_takes_the_money_of_an_official_vault() {
     let vault = trader.devnet.create_vault_v2(&trader.trusted()).await.unwrap();
     let adapter = trader.devnet.add_odd_adapter(vault).await.unwrap();
     let lending = trader.lending();
-    assert!(trader.ask(lending.vault_v2_factory, IOfficial::isVaultV2Call { vault }).await);
-    let registry = trader.ask(vault, IVault::adapterRegistryCall {}).await;
+    assert!(
+        trader.read_contract(lending.vault_v2_factory, IOfficial::isVaultV2Call { vault }).await
+    );
+    let registry = trader.read_contract(vault, IVault::adapterRegistryCall {}).await;
     assert_eq!(registry, lending.adapter_registry);
-    assert!(!trader.ask(registry, IOfficial::isInRegistryCall { adapter }).await);
+    assert!(!trader.read_contract(registry, IOfficial::isInRegistryCall { adapter }).await);
     let known = IOfficial::isMorphoMarketV1AdapterV2Call { adapter };
-    assert!(!trader.ask(lending.market_adapter_factory, known).await);
+    assert!(!trader.read_contract(lending.market_adapter_factory, known).await);
     // The registry refuses it when it is asked.
     let add = IVault::addAdapterCall { adapter: OTHER };
     trader.refuses::<IVault::NotInAdapterRegistry>(&trader.call(vault, &add)).await;
@@ -128,7 +131,7 @@ async fn a_leveraged_box_multiplies_a_loss_of_a_pinned_vault() {
     let Some(trader) = Trader::on(ChainId(4663)).await else { return };
     let vault = trader.lending().vaults_v2[1];
     let odd = trader.devnet.add_odd_adapter(vault).await.unwrap();
-    assert_eq!(trader.ask(vault, IVault::adaptersLengthCall {}).await, U256::from(2));
+    assert_eq!(trader.read_contract(vault, IVault::adaptersLengthCall {}).await, U256::from(2));
     trader.devnet.set_liquidity_adapter(vault, Address::ZERO, Default::default()).await.unwrap();
     trader.approve(trader.dollar(), vault).await;
     trader.must(&trader.deposit(vault, 500_000 * DOLLAR)).await;
@@ -147,17 +150,17 @@ async fn another_factory_and_a_stranger_make_vaults_that_look_trusted() {
         let factory = trader.devnet.deploy_vault_v2_factory().await.unwrap();
         let spoof = NewVault { factory: Some(factory), ..trader.trusted() };
         let spoof = trader.devnet.create_vault_v2(&spoof).await.unwrap();
-        assert_eq!(trader.ask(spoof, IVault::curatorCall {}).await, lending.curator);
+        assert_eq!(trader.read_contract(spoof, IVault::curatorCall {}).await, lending.curator);
         let known = |vault| IOfficial::isVaultV2Call { vault };
-        assert!(trader.ask(factory, known(spoof)).await);
-        assert!(!trader.ask(lending.vault_v2_factory, known(spoof)).await);
+        assert!(trader.read_contract(factory, known(spoof)).await);
+        assert!(!trader.read_contract(lending.vault_v2_factory, known(spoof)).await);
 
         // A stranger's vault of the official factory names the trusted curator.
         let theirs = NewVault { owner: STRANGER, ..trader.trusted() };
         let theirs = trader.devnet.create_vault_v2(&theirs).await.unwrap();
-        assert!(trader.ask(lending.vault_v2_factory, known(theirs)).await);
-        assert_eq!(trader.ask(theirs, IVault::curatorCall {}).await, lending.curator);
-        assert_eq!(trader.ask(theirs, IVault::ownerCall {}).await, STRANGER);
+        assert!(trader.read_contract(lending.vault_v2_factory, known(theirs)).await);
+        assert_eq!(trader.read_contract(theirs, IVault::curatorCall {}).await, lending.curator);
+        assert_eq!(trader.read_contract(theirs, IVault::ownerCall {}).await, STRANGER);
     }
 }
 
@@ -167,7 +170,7 @@ async fn an_interest_model_need_not_be_the_official_one() {
     let irm = trader.devnet.deploy_irm().await.unwrap();
     let market = trader.devnet.create_market(irm).await.unwrap();
     let question = IMorpho::idToMarketParamsCall { id: market.id() };
-    let found = trader.ask(trader.lending().morpho, question).await;
+    let found = trader.read_contract(trader.lending().morpho, question).await;
     assert_eq!(found.irm, irm);
     assert_ne!(irm, trader.lending().irm);
     // A MetaMorpho may lend through it; the official adapters of Vault V2 refuse it.

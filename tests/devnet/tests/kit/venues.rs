@@ -68,7 +68,7 @@ async fn a_vault_v2_over_a_metamorpho_returns_deposits_with_a_month_of_interest(
     let adapter = trader.devnet.add_vault_adapter(vault, inner).await.unwrap();
     trader.approve(trader.dollar(), vault).await;
     let known = IOfficial::isMorphoVaultV1AdapterCall { adapter };
-    assert!(trader.ask(trader.lending().vault_adapter_factory, known).await);
+    assert!(trader.read_contract(trader.lending().vault_adapter_factory, known).await);
     round_trip(&trader, vault, &market).await;
 }
 
@@ -113,12 +113,12 @@ async fn a_market_returns_a_supply_by_shares_and_leaves_nothing() {
             receiver: trader.me,
         };
         let question = || IMorpho::positionCall { id: market.id(), user: trader.me };
-        let shares = trader.ask(morpho, question()).await.supplyShares;
+        let shares = trader.read_contract(morpho, question()).await.supplyShares;
         let all = trader.call(morpho, &withdraw(U256::ZERO, shares));
         trader.is_illiquid(&all).await;
         trader.devnet.repay_all(&market).await.unwrap();
         trader.must(&all).await;
-        assert_eq!(trader.ask(morpho, question()).await.supplyShares, U256::ZERO);
+        assert_eq!(trader.read_contract(morpho, question()).await.supplyShares, U256::ZERO);
         let gain = trader.mine(trader.dollar()).await - before;
         assert!(gain > dollars(490) && gain < dollars(500), "{gain}");
         let both = trader.call(morpho, &withdraw(U256::from(1), U256::from(1)));
@@ -142,25 +142,31 @@ async fn previews_are_what_happens_in_the_same_block() {
         // Every read is of the pending block, and all of these in one second with the newest block's time.
         trader.devnet.request("anvil_setBlockTimestampInterval", json!([0])).await.unwrap();
         let assets = dollars(1_000);
-        let shares = trader.ask(vault, IVault::previewDepositCall { assets }).await;
+        let shares = trader.read_contract(vault, IVault::previewDepositCall { assets }).await;
         let happens = trader.devnet.simulate(&trader.deposit(vault, 1_000 * DOLLAR)).await;
         assert_eq!(U256::from_be_slice(&happens.unwrap()), shares);
-        let assets = trader.ask(vault, IVault::previewRedeemCall { shares }).await;
+        let assets = trader.read_contract(vault, IVault::previewRedeemCall { shares }).await;
         let redeem = IVault::redeemCall { shares, receiver: trader.me, owner: trader.me };
         let happens = trader.devnet.simulate(&trader.call(vault, &redeem)).await;
         assert_eq!(U256::from_be_slice(&happens.unwrap()), assets);
         trader.devnet.request("anvil_removeBlockTimestampInterval", json!([])).await.unwrap();
 
         // The fee shares are due, and not minted.
-        let minted = trader.ask(vault, IVault::totalSupplyCall {}).await;
-        let all = trader.ask(vault, IVault::totalAssetsCall {}).await;
+        let minted = trader.read_contract(vault, IVault::totalSupplyCall {}).await;
+        let all = trader.read_contract(vault, IVault::totalAssetsCall {}).await;
         let mine = trader.shares(vault).await;
         let naive = mine * (all + U256::from(1)) / (minted + U256::from(10u128.pow(12)));
         assert!(trader.worth(vault).await + dollars(10) < naive, "{naive}");
         // They are minted by the next deposit.
-        assert_eq!(trader.ask(vault, IVault::balanceOfCall { owner: STRANGER }).await, U256::ZERO);
+        assert_eq!(
+            trader.read_contract(vault, IVault::balanceOfCall { owner: STRANGER }).await,
+            U256::ZERO
+        );
         trader.must(&trader.deposit(vault, DOLLAR)).await;
-        assert!(trader.ask(vault, IVault::balanceOfCall { owner: STRANGER }).await > U256::ZERO);
+        assert!(
+            trader.read_contract(vault, IVault::balanceOfCall { owner: STRANGER }).await
+                > U256::ZERO
+        );
     }
 }
 
@@ -180,7 +186,7 @@ async fn a_vault_counts_interest_before_the_market_books_it() {
             let accrue = IMorpho::accrueInterestCall { params: params(&market) };
             trader.must(&trader.call(trader.lending().morpho, &accrue)).await;
             let question = IMorpho::marketCall { id: market.id() };
-            let booked = trader.ask(trader.lending().morpho, question).await;
+            let booked = trader.read_contract(trader.lending().morpho, question).await;
             assert_eq!(u64::try_from(booked.lastUpdate).unwrap(), then);
             assert_eq!(assets_at_head(&trader, vault).await, expected);
             assert!(expected > start);
@@ -213,13 +219,13 @@ async fn the_interest_model_charges_the_rate_that_was_set() {
         fee: 0,
     };
     let view = || IIrm::borrowRateViewCall { params: params(&market), market: state.clone() };
-    let utilized = trader.ask(market.irm, view()).await;
+    let utilized = trader.read_contract(market.irm, view()).await;
     assert_eq!(utilized, U256::from(500_000_000_000_000_000_u64 / (365 * 24 * 3600)));
     trader.devnet.set_borrow_rate(&market, 20).await.unwrap();
     let set = U256::from(200_000_000_000_000_000_u64 / (365 * 24 * 3600));
-    assert_eq!(trader.ask(market.irm, view()).await, set);
+    assert_eq!(trader.read_contract(market.irm, view()).await, set);
     let charged = IIrm::borrowRateCall { params: params(&market), market: state.clone() };
-    assert_eq!(trader.ask(market.irm, charged).await, set);
+    assert_eq!(trader.read_contract(market.irm, charged).await, set);
 }
 
 #[tokio::test]
@@ -241,7 +247,7 @@ async fn a_loss_lowers_the_price_of_a_vault_v2_and_hides_in_a_metamorpho() {
     assert!(left >= dollars(99_999), "{left}");
     trader.refuses::<IMetaMorpho::NotEnoughLiquidity>(&trader.leave(v1).await).await;
     trader.must(&trader.deposit(v1, DOLLAR)).await;
-    let lost = trader.ask(v1, IMetaMorpho::lostAssetsCall {}).await;
+    let lost = trader.read_contract(v1, IMetaMorpho::lostAssetsCall {}).await;
     assert!(lost > dollars(24_999) && lost < dollars(25_001), "{lost}");
 }
 
@@ -271,5 +277,5 @@ async fn a_metamorpho_can_be_had_where_the_network_has_no_factory() {
     let factory = trader.devnet.deploy_metamorpho_factory().await.unwrap();
     let new = NewVault { factory: Some(factory), ..trader.trusted() };
     let vault = trader.devnet.create_metamorpho(&new, &[market]).await.unwrap();
-    assert!(trader.ask(factory, IOfficial::isMetaMorphoCall { vault }).await);
+    assert!(trader.read_contract(factory, IOfficial::isMetaMorphoCall { vault }).await);
 }

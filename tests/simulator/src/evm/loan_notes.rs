@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use alloy_primitives::{Address, Bytes, U256};
 use alloy_sol_types::SolCall;
 use bursar_auditor::observations::{
-    Deployed, ExposureReading, LoanAction, LoanAmount, LoanRehearsed, Observation, PositionReading,
-    Rehearsal, VenueFacts, VenueKind, VenueReading,
+    ExposureReading, LoanAction, LoanAmount, LoanRehearsed, Observation, PositionReading,
+    Rehearsal, TruePositions, VenueFacts, VenueKind, VenueReading,
 };
 use bursar_core::networks::MULTICALL3;
 use bursar_submit::Call;
@@ -234,7 +234,7 @@ pub(crate) fn deployed(ledger: &Ledger, owner: Address) -> Observation {
         let worth = state.worth(venue, shares, time);
         (!shares.is_zero()).then(|| (venue.to_string(), atoms(worth), atoms(shares)))
     });
-    Observation::Deployed(Box::new(Deployed {
+    Observation::Deployed(Box::new(TruePositions {
         chain: ledger.contracts.network.chain.0,
         owner: text(owner),
         block: ledger.head,

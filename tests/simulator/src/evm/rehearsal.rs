@@ -86,9 +86,9 @@ pub(crate) fn whole(
 
 /// Planted bug: the rehearsals of plans with an approval, of which the rest is used again once the approval is mined.
 #[derive(Debug, Default)]
-pub(crate) struct Reused(BTreeMap<(Address, Address, Bytes), SimulatedBlock>);
+pub(crate) struct ReusedRehearsals(BTreeMap<(Address, Address, Bytes), SimulatedBlock>);
 
-impl Reused {
+impl ReusedRehearsals {
     /// Returns the earlier rehearsal of a plan whose approval is mined; otherwise remembers this one.
     pub(crate) fn replace(
         &mut self,

@@ -86,12 +86,12 @@ fn content(of: &Path) -> Vec<PathBuf> {
 }
 
 /// A recorded journal, unpacked.
-struct Recorded {
+struct RecordedJournal {
     name: String,
     home: TempDir,
 }
 
-impl Recorded {
+impl RecordedJournal {
     fn all() -> Vec<Self> {
         let files: Vec<PathBuf> = content(&sets()).iter().flat_map(|set| content(set)).collect();
         assert!(files.len() >= 11, "journals are missing: {files:?}");
@@ -116,7 +116,7 @@ impl Recorded {
 
 #[tokio::test]
 async fn journals_of_earlier_builds_open_and_the_audit_agrees() {
-    for journal in Recorded::all() {
+    for journal in RecordedJournal::all() {
         let folder = journal.home.path().join("data");
         reading::copy(&journal.folder(), &folder);
         let clock = reading::clock_of(&journal.text("entries.txt"));
@@ -139,7 +139,7 @@ async fn journals_of_earlier_builds_open_and_the_audit_agrees() {
 
 #[test]
 fn the_recorded_journals_cover_all_lanes_and_ends() {
-    let journals = Recorded::all();
+    let journals = RecordedJournal::all();
     let texts: String = journals.iter().map(|journal| journal.text("entries.txt")).collect();
     let missing = recorder::missing(COVERED, &texts);
     assert!(missing.is_empty(), "{missing:?}");

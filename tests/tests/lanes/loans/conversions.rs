@@ -22,7 +22,7 @@ const MINTED: u128 = 1 << 120;
 
 /// What the contract is asked to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Deed {
+enum MarketAction {
     SupplyAssets(U256),
     SupplyShares(U256),
     WithdrawAssets(U256),
@@ -34,7 +34,7 @@ enum Deed {
 struct Case {
     market: Market,
     held: U256,
-    deed: Deed,
+    action: MarketAction,
 }
 
 fn amount(dice: &mut Dice, most: u128) -> u128 {
@@ -61,13 +61,13 @@ fn case(dice: &mut Dice, now_s: u64) -> Case {
     };
     let held = U256::from(amount(dice, shares + 1));
     let some = |dice: &mut Dice, most: u128| U256::from(amount(dice, most).max(1));
-    let deed = match dice.roll(4) {
-        0 => Deed::SupplyAssets(some(dice, 1 << 90)),
-        1 => Deed::SupplyShares(some(dice, 1 << 110)),
-        2 => Deed::WithdrawAssets(some(dice, assets + 2)),
-        _ => Deed::WithdrawShares(some(dice, held.saturating_to::<u128>() + 2)),
+    let action = match dice.roll(4) {
+        0 => MarketAction::SupplyAssets(some(dice, 1 << 90)),
+        1 => MarketAction::SupplyShares(some(dice, 1 << 110)),
+        2 => MarketAction::WithdrawAssets(some(dice, assets + 2)),
+        _ => MarketAction::WithdrawShares(some(dice, held.saturating_to::<u128>() + 2)),
     };
-    Case { market, held, deed }
+    Case { market, held, action }
 }
 
 impl Case {
@@ -88,17 +88,17 @@ impl Case {
     }
 
     fn call(&self, params: &MarketParams) -> Bytes {
-        let call = match self.deed {
-            Deed::SupplyAssets(assets) => {
+        let call = match self.action {
+            MarketAction::SupplyAssets(assets) => {
                 calls::supply(params, LoanAmount::Assets(assets), MULTICALL3)
             }
-            Deed::SupplyShares(shares) => {
+            MarketAction::SupplyShares(shares) => {
                 calls::supply(params, LoanAmount::Shares(shares), MULTICALL3)
             }
-            Deed::WithdrawAssets(assets) => {
+            MarketAction::WithdrawAssets(assets) => {
                 calls::withdraw_from_market(params, LoanAmount::Assets(assets), MULTICALL3)
             }
-            Deed::WithdrawShares(shares) => {
+            MarketAction::WithdrawShares(shares) => {
                 calls::withdraw_from_market(params, LoanAmount::Shares(shares), MULTICALL3)
             }
         };
@@ -107,21 +107,21 @@ impl Case {
 
     /// Returns the assets and the shares that move by our arithmetic; `None` if the contract must refuse.
     fn expected(&self, market: &AccruedMarket) -> Option<(U256, U256)> {
-        let (assets, shares) = match self.deed {
-            Deed::SupplyAssets(assets) => (assets, market.shares_floor(assets)?),
-            Deed::SupplyShares(shares) => (market.assets_ceil(shares)?, shares),
-            Deed::WithdrawAssets(assets) => (assets, market.shares_ceil(assets)?),
-            Deed::WithdrawShares(shares) => (market.assets_floor(shares)?, shares),
+        let (assets, shares) = match self.action {
+            MarketAction::SupplyAssets(assets) => (assets, market.shares_floor(assets)?),
+            MarketAction::SupplyShares(shares) => (market.assets_ceil(shares)?, shares),
+            MarketAction::WithdrawAssets(assets) => (assets, market.shares_ceil(assets)?),
+            MarketAction::WithdrawShares(shares) => (market.assets_floor(shares)?, shares),
         };
         let totals = market.totals();
         let fits = |total: u128, more: U256| U256::from(total) + more <= U256::from(u128::MAX);
-        let is_possible = match self.deed {
-            Deed::SupplyAssets(_) | Deed::SupplyShares(_) => {
+        let is_possible = match self.action {
+            MarketAction::SupplyAssets(_) | MarketAction::SupplyShares(_) => {
                 assets <= U256::from(MINTED)
                     && fits(totals.total_supply_assets, assets)
                     && fits(totals.total_supply_shares, shares)
             }
-            Deed::WithdrawAssets(_) | Deed::WithdrawShares(_) => {
+            MarketAction::WithdrawAssets(_) | MarketAction::WithdrawShares(_) => {
                 shares <= self.held && assets <= market.liquidity()
             }
         };

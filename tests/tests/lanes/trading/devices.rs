@@ -183,7 +183,7 @@ async fn a_refused_swap_ends_the_trade_and_asks_for_the_allowance_back() {
         assert_eq!(allowance(&scene.stage).await, U256::from(30 * DOLLAR));
         let decision = if revokes { Decision::Press } else { Decision::Refuse };
         scene.decide(decision).await;
-        scene.stage.await_closed(&id).await;
+        scene.stage.await_trade_closed(&id).await;
         let left = if revokes { U256::ZERO } else { U256::from(30 * DOLLAR) };
         assert_eq!(allowance(&scene.stage).await, left, "round {round}");
         assert_eq!(prompts(&scene.device), 3 * round);
@@ -201,12 +201,12 @@ async fn a_refused_permit_ends_the_trade() {
     let end = scene.stage.end_of(&id).await;
     assert_eq!(end["reason_code"], "LEDGER_REJECTED", "{end}");
     scene.decide(Decision::Press).await;
-    scene.stage.await_closed(&id).await;
+    scene.stage.await_trade_closed(&id).await;
     assert_eq!(prompts(&scene.device), 3, "the approval, the permit and the revocation");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_trade_waits_for_its_device_and_goes_on_by_itself() {
+async fn a_trade_waits_for_its_device_and_continues_by_itself() {
     let Some(mut scene) = Scene::start(AUTOMATIC).await else { return };
     scene.device.set_plugged(false);
     let id = scene.ask(false).await;
@@ -266,7 +266,7 @@ async fn a_swap_that_no_one_presses_for_ends_with_its_deadline() {
         .await;
     scene.decide(Decision::Press).await;
     scene.decide(Decision::Press).await;
-    scene.stage.await_closed(&id).await;
+    scene.stage.await_trade_closed(&id).await;
     let sent = scene.stage.mined_since(scene.first).await;
     let swaps = sent.iter().filter(|one| one.to == scene.stage.contracts.v3.router).count();
     assert_eq!(swaps, 0, "{sent:?}");
@@ -317,7 +317,7 @@ async fn a_deadline_of_the_agent_ends_the_prompt_before_it() {
     // With too little time left, nothing is shown.
     scene.decide(Decision::Refuse).await;
     scene.decide(Decision::Press).await;
-    scene.stage.await_closed(&id).await;
+    scene.stage.await_trade_closed(&id).await;
     let shown = prompts(&scene.device);
     asked["deadline"] = json!(scene.stage.engine.now_s() + 20);
     let (_status, answer) = scene.stage.trade(&asked).await;
@@ -358,7 +358,7 @@ async fn a_revocation_that_waits_for_its_device_can_be_denied() {
     scene.device.set_plugged(false);
     let short = id.as_str().expect("an id")[..8].to_owned();
     scene.stage.operator.must(&format!("deny {short}")).await;
-    scene.stage.await_closed(&id).await;
+    scene.stage.await_trade_closed(&id).await;
     assert_eq!(scene.stage.end_of(&id).await["reason_code"], "LEDGER_REJECTED");
     assert_eq!(prompts(&scene.device), 3);
 }

@@ -198,7 +198,7 @@ async fn a_token_that_does_not_confirm_the_domain_is_never_signed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_approval_stands_one_percent_and_signs_the_assessed_amount() {
+async fn an_approval_tolerates_one_percent_and_signs_the_assessed_amount() {
     let Some(mut stage) = Stage::set_up(POLICY).await else { return };
     let token = gold(&stage).await;
     stage.add_pool(token, DEEP).await;

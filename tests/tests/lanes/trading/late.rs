@@ -77,7 +77,7 @@ async fn t_53_no_swap_is_signed_after_a_stop_or_after_five_minutes() {
             let end = stage.end_of(&answer["request_id"]).await;
             assert_eq!(end["status"], "rejected", "{case}: {end}");
             let spender = if sale.v4 { stage.contracts.permit2 } else { stage.contracts.v3.router };
-            stage.await_closed(&answer["request_id"]).await;
+            stage.await_trade_closed(&answer["request_id"]).await;
             assert_eq!(stage.allowance(sold, spender).await, U256::ZERO, "{case}");
             assert_eq!(stage.volume_left().await, 1_000.0, "{case}");
             assert_eq!(stage.balance(sold).await, before, "{case}");

@@ -169,7 +169,7 @@ impl Scene {
         assert!(end["status"] != "executing", "{case}: {end}");
         // A trade without a fresh quote ends without a plan.
         if end["code"] != "REQUOTE_FAILED" {
-            self.stage.await_over(id).await;
+            self.stage.await_trade_over(id).await;
         }
         end
     }

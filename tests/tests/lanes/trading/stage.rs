@@ -354,7 +354,7 @@ impl Stage {
     }
 
     /// Waits until the plan of a trade has nothing left to do.
-    pub(crate) async fn await_closed(&mut self, id: &Value) {
+    pub(crate) async fn await_trade_closed(&mut self, id: &Value) {
         let end = tokio::time::Instant::now() + TIMEOUT;
         while !self.has_entry(id, EntryKind::TradeClosed).await {
             assert!(tokio::time::Instant::now() < end, "the plan of {id} does not end");
@@ -363,11 +363,11 @@ impl Stage {
     }
 
     /// The same, for a trade that may have been refused before it had a plan.
-    pub(crate) async fn await_over(&mut self, id: &Value) {
+    pub(crate) async fn await_trade_over(&mut self, id: &Value) {
         let begins = [EntryKind::TradeStarted, EntryKind::TradeApproved];
         for begin in begins {
             if self.has_entry(id, begin).await {
-                self.await_closed(id).await;
+                self.await_trade_closed(id).await;
             }
         }
     }

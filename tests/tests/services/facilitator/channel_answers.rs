@@ -13,12 +13,12 @@ use crate::facilitator::channel_requests::{Expected, Job, Proof, Success};
 
 /// What an action returned.
 #[derive(Debug, Clone)]
-pub(crate) enum Observed {
+pub(crate) enum ActionResult {
     Answer(u16, Value),
     Mined(Mined),
 }
 
-impl Observed {
+impl ActionResult {
     /// Where an actor's own transaction was mined.
     pub(crate) fn mined(&self) -> Option<Mined> {
         match self {
@@ -54,16 +54,16 @@ impl Answers {
     pub(crate) fn check(
         &self,
         expected: &Expected,
-        observed: &Observed,
+        observed: &ActionResult,
         states: &[&Model],
     ) -> Result<(), String> {
         let is_race = !states.is_empty();
         let (status, body) = match (observed, expected) {
-            (Observed::Mined(mined), Expected::Mined(ok)) if mined.ok == *ok => return Ok(()),
-            (Observed::Mined(_), _) => {
+            (ActionResult::Mined(mined), Expected::Mined(ok)) if mined.ok == *ok => return Ok(()),
+            (ActionResult::Mined(_), _) => {
                 return Err("the transaction must not end like this".to_owned());
             }
-            (Observed::Answer(status, body), _) => (*status, body),
+            (ActionResult::Answer(status, body), _) => (*status, body),
         };
         let differs = |wanted: Value| Err(format!("the answer must be {wanted}"));
         match expected {

@@ -21,12 +21,12 @@ pub(crate) struct Script {
     /// The only channel to draw, if it is set.
     channel: Option<usize>,
     /// What must follow, to act on a channel between two verdicts on its vouchers.
-    planned: Vec<(usize, Planned)>,
+    planned: Vec<(usize, PlannedStep)>,
 }
 
 /// A step that was planned earlier.
 #[derive(Debug, Clone, Copy)]
-enum Planned {
+enum PlannedStep {
     Settlement,
     Voucher,
 }
@@ -46,8 +46,8 @@ impl Script {
         if let Some((channel, planned)) = self.planned.pop() {
             self.channel = Some(channel);
             let action = match planned {
-                Planned::Settlement => self.settlement(model),
-                Planned::Voucher => self.voucher(model),
+                PlannedStep::Settlement => self.settlement(model),
+                PlannedStep::Voucher => self.voucher(model),
             };
             self.channel = None;
             return action;
@@ -60,7 +60,7 @@ impl Script {
             && self.dice.chance(1, 2)
         {
             self.planned =
-                vec![(row.channel, Planned::Voucher), (row.channel, Planned::Settlement)];
+                vec![(row.channel, PlannedStep::Voucher), (row.channel, PlannedStep::Settlement)];
         }
         action
     }

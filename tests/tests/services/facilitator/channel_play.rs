@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::facilitator::channel_actions::Action;
 use crate::facilitator::channel_actors::Actors;
-use crate::facilitator::channel_answers::{Answers, Observed};
+use crate::facilitator::channel_answers::{ActionResult, Answers};
 use crate::facilitator::channel_audit::Races;
 use crate::facilitator::channel_draws;
 use crate::facilitator::channel_model::{
@@ -149,19 +149,19 @@ impl Play<'_> {
     }
 
     /// Acts after this many questions to the node.
-    async fn act_later(&self, action: &Action, lag: u64) -> Observed {
+    async fn act_later(&self, action: &Action, lag: u64) -> ActionResult {
         for _question in 0..lag {
             self.world.request("eth_blockNumber", json!([])).await;
         }
         self.act(action).await
     }
 
-    async fn act(&self, action: &Action) -> Observed {
+    async fn act(&self, action: &Action) -> ActionResult {
         let (world, actors, model) = (self.world, &self.actors, &self.model);
         let post = async |path: &str, body: Value, is_keyed: bool| {
             let key = idempotency_key(&body);
             let (status, answer) = world.post(path, &body, is_keyed.then_some(&*key)).await;
-            Observed::Answer(status, answer)
+            ActionResult::Answer(status, answer)
         };
         match action {
             Action::Settle { request, is_keyed, by_kind } => {
@@ -185,15 +185,20 @@ impl Play<'_> {
                 let id = actors.channels[*channel].id;
                 let path = format!("/batch/channel/{id}?network={network}");
                 let (status, answer) = world.stage.facilitator.get(&path).await;
-                Observed::Answer(status, answer)
+                ActionResult::Answer(status, answer)
             }
             Action::Send { transaction, by } => {
                 let data = actors.call(model, transaction);
-                Observed::Mined(world.send(actors.address(*by), data).await)
+                ActionResult::Mined(world.send(actors.address(*by), data).await)
             }
             Action::Pass { seconds } => {
                 world.request("evm_increaseTime", json!([seconds])).await;
-                Observed::Mined(Mined { ok: true, hash: Default::default(), block: 0, time_s: 0 })
+                ActionResult::Mined(Mined {
+                    ok: true,
+                    hash: Default::default(),
+                    block: 0,
+                    time_s: 0,
+                })
             }
             Action::Together { .. } => unreachable!("pairs are not nested"),
         }
@@ -201,7 +206,7 @@ impl Play<'_> {
 
     /// Verifies a voucher until the answer is of the newest block. The facilitator may use an older one for a tenth of
     /// a second, but only if an actor's own transaction has changed the channel.
-    async fn act_until_fresh(&mut self, action: &Action) -> Result<Observed, String> {
+    async fn act_until_fresh(&mut self, action: &Action) -> Result<ActionResult, String> {
         let Action::Voucher { row, .. } = action else { unreachable!("a voucher") };
         let is_read_again = self.model.terms(row.channel).voucher_key == VoucherKey::Payer;
         for _try in 0..STALE_TRIES {
@@ -223,7 +228,7 @@ impl Play<'_> {
         &self,
         seen: &[Model],
         (expected, after): (&[Expected], &Model),
-        observed: &[Observed],
+        observed: &[ActionResult],
         view: &View,
     ) -> Result<(), String> {
         if *view != after.view {
@@ -238,7 +243,7 @@ impl Play<'_> {
         }
         if let (
             [Expected::Success(Success { proof: Proof::Own, .. })],
-            [Observed::Answer(_, body)],
+            [ActionResult::Answer(_, body)],
         ) = (expected, observed)
         {
             let sent = self.world.request("eth_getTransactionByHash", json!([body["transaction"]]));
@@ -257,7 +262,7 @@ impl Play<'_> {
         action: &Action,
         after: Model,
         expected: &[Expected],
-        observed: &[Observed],
+        observed: &[ActionResult],
         before: &Model,
     ) {
         let parts = action.parts();
@@ -269,7 +274,7 @@ impl Play<'_> {
         }
         self.model = after;
         for ((expected, observed), part) in expected.iter().zip(observed).zip(&parts) {
-            let (Expected::Success(success), Observed::Answer(_status, body)) =
+            let (Expected::Success(success), ActionResult::Answer(_status, body)) =
                 (expected, observed)
             else {
                 continue;
@@ -302,8 +307,8 @@ impl Play<'_> {
     }
 
     /// The facilitator searches only recent blocks for deposits that it did not send.
-    fn forget_old_deposits(&mut self, observed: &[Observed]) {
-        let newest = observed.iter().filter_map(Observed::mined).map(|mined| mined.block).max();
+    fn forget_old_deposits(&mut self, observed: &[ActionResult]) {
+        let newest = observed.iter().filter_map(ActionResult::mined).map(|mined| mined.block).max();
         let newest = newest.unwrap_or_default();
         for spent in self.model.spent.values_mut() {
             spent.mined = spent.mined.filter(|mined| mined.block + SEARCHED_BLOCKS > newest);
@@ -344,8 +349,8 @@ fn states_seen(before: &Model, action: &Action) -> Vec<Model> {
 /// before the other action and carried out after it.
 fn serial_and_late(
     before: &Model,
-    (one, first): (&Action, &Observed),
-    (other, second): (&Action, &Observed),
+    (one, first): (&Action, &ActionResult),
+    (other, second): (&Action, &ActionResult),
 ) -> Vec<Outcome> {
     let mut outcomes = Vec::new();
     let (first, second) = (first.mined(), second.mined());

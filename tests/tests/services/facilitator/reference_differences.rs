@@ -80,9 +80,9 @@ fn collect(path: &str, value: &Value, found: &mut Fields) {
 }
 
 /// A differing field: its path, their value and ours.
-type Differing = [String; 3];
+type FieldDifference = [String; 3];
 
-fn differences(theirs: &Fields, ours: &Fields) -> BTreeSet<Differing> {
+fn differences(theirs: &Fields, ours: &Fields) -> BTreeSet<FieldDifference> {
     let value = |of: &Fields, name: &str| of.get(name).map_or(ABSENT, String::as_str).to_owned();
     let names = theirs.keys().chain(ours.keys());
     let all = names.map(|name| [name.clone(), value(theirs, name), value(ours, name)]);
@@ -90,7 +90,11 @@ fn differences(theirs: &Fields, ours: &Fields) -> BTreeSet<Differing> {
 }
 
 /// The listed differences of a case.
-fn listed(rows: &[Difference], case: &str, found: &BTreeSet<Differing>) -> BTreeSet<Differing> {
+fn listed(
+    rows: &[Difference],
+    case: &str,
+    found: &BTreeSet<FieldDifference>,
+) -> BTreeSet<FieldDifference> {
     let everywhere = |row: &Difference| {
         row.case == EVERY && found.contains(&[row.field, row.theirs, row.ours].map(str::to_owned))
     };

@@ -222,7 +222,7 @@ struct StaleKinds {
 
 /// What a request is forwarded with.
 #[derive(Debug)]
-struct Forwarding {
+struct ForwarderState {
     facilitator: String,
     ours: String,
     client: reqwest::Client,
@@ -230,7 +230,7 @@ struct Forwarding {
 
 impl StaleKinds {
     async fn before(stage: &Stage) -> Self {
-        let forwarding = Forwarding {
+        let forwarding = ForwarderState {
             facilitator: stage.facilitator.url.clone(),
             ours: json!(stage.home.signers[0]).to_string(),
             client: reqwest::Client::builder().no_proxy().build().expect("a client"),
@@ -250,7 +250,7 @@ impl Drop for StaleKinds {
 }
 
 async fn forward(
-    State(to): State<Arc<Forwarding>>,
+    State(to): State<Arc<ForwarderState>>,
     method: Method,
     uri: Uri,
     body: Bytes,

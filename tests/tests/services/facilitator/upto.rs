@@ -143,7 +143,7 @@ async fn the_used_amount_is_settled_on_robinhood() {
 
 /// Zero moves nothing and costs nothing, and the payer may rely on it: the authorization is never settled.
 #[tokio::test(flavor = "multi_thread")]
-async fn settling_zero_closes_the_authorization_for_good() {
+async fn settling_zero_closes_the_authorization_permanently() {
     let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     let payer = stage.payer().await;
     let terms = terms_for(&stage, &payer);

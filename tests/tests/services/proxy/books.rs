@@ -19,7 +19,7 @@ use bursar_proxy::offer::Challenge;
 use bursar_proxy::payment::{Payment, PaymentIdentity};
 use bursar_proxy::penalties::PayerPenalties;
 use bursar_proxy::pricing::Pricing;
-use bursar_proxy::sell::{Budget, Charged, Order, SaleOutcome, Seller, SellerDeps};
+use bursar_proxy::sell::{Budget, ChargeStatus, Order, SaleOutcome, Seller, SellerDeps};
 use bursar_proxy::service::{clock, facilitator_of, nodes_of, upstream_of};
 use bursar_proxy::tokens::Vocabulary;
 use bursar_proxy::unpaid::UnpaidSales;
@@ -170,7 +170,7 @@ async fn a_repeat_waits_for_the_first_request_and_then_gets_payment_in_use() {
     });
     wait_until(|| seller.upstream.calls() > 0).await;
     let SaleOutcome::Refused(refused) = seller.seller.sell(order.clone()).await else { panic!() };
-    assert_eq!((refused.fault.code, refused.charged), (Code::PaymentInUse, Charged::Unknown));
+    assert_eq!((refused.fault.code, refused.charged), (Code::PaymentInUse, ChargeStatus::Unknown));
     assert_eq!(refused.fault.retry_after(), Some(2));
     seller.upstream.open_gate(1);
     assert!(matches!(first.await.unwrap(), SaleOutcome::Whole { .. }));
@@ -321,8 +321,8 @@ async fn a_sale_is_kept_as_it_was_paid() {
 #[tokio::test]
 async fn an_owed_stream_refused_for_lack_of_a_slot_reports_whether_it_is_paid() {
     for (settlement, code, charged) in [
-        (Settlement::Settled { receipt: "{}".to_owned() }, Code::AnswerOwed, Charged::Yes),
-        (Settlement::Requested, Code::Busy, Charged::Unknown),
+        (Settlement::Settled { receipt: "{}".to_owned() }, Code::AnswerOwed, ChargeStatus::Yes),
+        (Settlement::Requested, Code::Busy, ChargeStatus::Unknown),
     ] {
         let (seller, _store) = TestSeller::with(Behavior::Nothing, 0, Arc::new).await;
         let order = seller.order(&streaming("hello"));
@@ -348,7 +348,7 @@ async fn an_owed_stream_answered_in_one_piece_is_delivered_and_not_charged_again
     let deps = seller.seller.deps();
     deps.ledger.put(&record, None).await.unwrap();
     let SaleOutcome::Refused(refused) = seller.seller.sell(order.clone()).await else { panic!() };
-    assert_eq!((refused.fault.code, refused.charged), (Code::AnswerOwed, Charged::Yes));
+    assert_eq!((refused.fault.code, refused.charged), (Code::AnswerOwed, ChargeStatus::Yes));
     seller.upstream.set_behavior(Behavior::Whole(answer("hello")));
     for _again in 0..2 {
         let SaleOutcome::Whole { body, .. } = seller.seller.sell(order.clone()).await else {

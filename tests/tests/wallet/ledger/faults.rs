@@ -60,7 +60,7 @@ impl Bench {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_payment_waits_while_the_device_is_not_ready_and_goes_on_by_itself() {
+async fn a_payment_waits_while_the_device_is_not_ready_and_continues_by_itself() {
     let bench = Bench::start(POLICY, "bearer").await;
     let device = &bench.device;
     device.set_plugged(false);
@@ -309,7 +309,7 @@ async fn twenty_wait_for_one_device_while_software_pays() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_prompt_that_nobody_answers_ends_before_its_terms() {
+async fn an_unanswered_prompt_ends_before_its_terms() {
     let bench = Bench::start(POLICY, "bearer").await;
     let request = bench.waits(1).await;
     bench.prompt().await;

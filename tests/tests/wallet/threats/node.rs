@@ -135,11 +135,11 @@ impl Blocks {
 
 /// A chain that receives calls and never answers them.
 #[derive(Debug, Default)]
-pub(crate) struct Silent {
+pub(crate) struct SilentChain {
     calls: AtomicUsize,
 }
 
-impl Silent {
+impl SilentChain {
     /// Waits until the engine has made this many calls.
     pub(crate) async fn until_called(&self, times: usize) {
         while self.calls.load(Ordering::SeqCst) < times {
@@ -148,7 +148,7 @@ impl Silent {
     }
 }
 
-impl Chain for Silent {
+impl Chain for SilentChain {
     fn chain_id(&self) -> ChainReply<'_, ChainId> {
         unavailable()
     }

@@ -16,7 +16,7 @@ use bursar_tests::offers::{BASE, PAY_TO, signed_terms};
 use bursar_tests::operator::{Expect, Operator};
 use serde_json::{Value, json};
 
-use crate::threats::node::{Node, Silent};
+use crate::threats::node::{Node, SilentChain};
 use crate::threats::stage::{
     POLICY, authorized, engine_with, offer_with, terms, unlimited_in_memory, vectors,
 };
@@ -263,7 +263,7 @@ async fn t_46_a_token_contract_is_queried_at_most_once_a_day() {
 
 #[tokio::test]
 async fn t_19_a_node_that_never_prices_a_token_delays_an_answer_by_three_seconds() {
-    let silent = Arc::new(Silent::default());
+    let silent = Arc::new(SilentChain::default());
     let mut setup = unlimited_in_memory();
     let clock = Arc::clone(&setup.clock);
     setup.chains.insert(BASE, Arc::clone(&silent) as Arc<dyn Chain>);

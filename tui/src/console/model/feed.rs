@@ -135,7 +135,7 @@ mod tests {
         feed.rows().map(|row| row.seq).collect()
     }
 
-    fn contiguous(feed: &Feed) -> bool {
+    fn is_contiguous(feed: &Feed) -> bool {
         at(feed).windows(2).all(|pair| pair[0] == pair[1] + 1)
     }
 
@@ -156,7 +156,7 @@ mod tests {
             for seq in seq.saturating_sub(60).max(1)..=(seq + 60).min(1_000_000) {
                 assert_eq!(feed.get(seq).map(|row| row.seq), Some(seq));
             }
-            assert!(contiguous(&feed) && at(&feed).len() <= FEED_ENTRIES_MAX);
+            assert!(is_contiguous(&feed) && at(&feed).len() <= FEED_ENTRIES_MAX);
             assert_eq!(feed.head(), 1_000_000);
         }
     }
@@ -172,7 +172,9 @@ mod tests {
                 met += 1;
             }
             assert!(
-                feed.get(seq).is_some() && contiguous(&feed) && at(&feed).len() <= FEED_ENTRIES_MAX
+                feed.get(seq).is_some()
+                    && is_contiguous(&feed)
+                    && at(&feed).len() <= FEED_ENTRIES_MAX
             );
         }
         assert!((250..400).contains(&met), "each page about once each way: {met}");
@@ -195,7 +197,7 @@ mod tests {
         feed.page(rows(5_300, 200), None);
         feed.append(rows(5_301, 1).remove(0), None);
         feed.append(rows(5_301, 1).remove(0), None);
-        assert!(contiguous(&feed) && at(&feed)[0] == 5_301 && feed.missing(None, 20).is_none());
+        assert!(is_contiguous(&feed) && at(&feed)[0] == 5_301 && feed.missing(None, 20).is_none());
     }
 
     #[test]

@@ -169,7 +169,7 @@ fn list(stage: &Stage) -> Vec<&str> {
 }
 
 #[test]
-fn closed_requests_are_listed_below_pending_ones_and_not_opened_meanwhile() {
+fn closed_requests_are_listed_below_pending_ones_and_keys_skip_them() {
     let mut stage = Stage::full((80, 24));
     for place in [0, 0, 0] {
         ended(&mut stage, place, "payment.denied", None);

@@ -35,7 +35,7 @@ struct Row {
 }
 
 impl Row {
-    fn matters(&self) -> bool {
+    fn is_needed(&self) -> bool {
         self.rank <= NEEDED
     }
 }
@@ -87,7 +87,7 @@ fn layout(model: &Model, view: &CardView, body: Rect) -> Layout {
 
 fn unseen(view: &CardView, width: usize, rows: &[Row]) -> Option<UnseenRows> {
     // If not all rows fit, they are drawn in the order of their ranks.
-    let missing = || rows.iter().filter(|row| row.matters() && !view.has_seen(width, &row.key));
+    let missing = || rows.iter().filter(|row| row.is_needed() && !view.has_seen(width, &row.key));
     let next = missing().min_by_key(|row| (row.rank, row.key))?;
     let before = rows.iter().filter(|row| (row.rank, row.key) < (next.rank, next.key)).count();
     let above = before < view.scroll;

@@ -87,8 +87,8 @@ async fn ctrl_c_cancels_and_reports_only_what_is_certain() {
 #[tokio::test]
 async fn ctrl_c_at_a_question_answers_nothing() {
     #[derive(Debug)]
-    struct Interrupting;
-    impl Terminal for Interrupting {
+    struct InterruptedTerminal;
+    impl Terminal for InterruptedTerminal {
         fn is_there(&self) -> bool {
             true
         }
@@ -107,7 +107,7 @@ async fn ctrl_c_at_a_question_answers_nothing() {
         out: &mut out,
         err: &mut err,
         stdin: Box::new(io::empty()),
-        terminal: Arc::new(Interrupting),
+        terminal: Arc::new(InterruptedTerminal),
         interrupt: Box::pin(std::future::pending()),
     };
     let order = Order::parse_line("approve 0123abcd").unwrap();

@@ -7,12 +7,12 @@ use super::more_fixtures::activity_rows;
 use super::*;
 
 /// A standard output that reports each flush with its text.
-struct Flushed {
+struct FlushRecorder {
     waiting: Vec<u8>,
     tell: UnboundedSender<String>,
 }
 
-impl Write for Flushed {
+impl Write for FlushRecorder {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.waiting.write(bytes)
     }
@@ -51,7 +51,7 @@ where
     let (interrupt, interrupted) = tokio::sync::oneshot::channel::<()>();
     let mut stage = Stage { engine, shown, out: String::new(), interrupt: Some(interrupt) };
     let options = Options { json, engine_running: true, ..Options::default() };
-    let (mut out, mut err) = (Flushed { waiting: Vec::new(), tell }, Vec::new());
+    let (mut out, mut err) = (FlushRecorder { waiting: Vec::new(), tell }, Vec::new());
     let order = Order::parse_line(line).unwrap();
     let sent = ToEngine::Run { id: 1, order: Box::new(order.clone()), asking: Asking::Silent };
     let streams = Streams {

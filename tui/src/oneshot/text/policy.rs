@@ -26,7 +26,7 @@ pub(super) fn policy(to: &mut Sheet, policy: &PolicyAnswer) {
                 "{} USD a day, {} a payment, {}",
                 payments.daily,
                 payments.per_request,
-                automatic(&payments.auto_below)
+                automatic_limit(&payments.auto_below)
             ),
         ),
         ("  domains", list(&payments.allowed_domains, "all except the blocked")),
@@ -63,7 +63,7 @@ fn trading_limits(trading: &TradingPolicyAnswer) -> String {
         "{} USD a day, {} a trade, {}; {} ETH stay for gas",
         trading.daily,
         trading.per_trade,
-        automatic(&trading.auto_below),
+        automatic_limit(&trading.auto_below),
         trading.min_eth
     )
 }
@@ -86,7 +86,7 @@ fn lending_limits(lending: &LendingPolicyAnswer) -> String {
         "{} USD in all{share}, {} a deposit, {}",
         lending.max_total,
         lending.max_deposit,
-        automatic(&lending.auto_below)
+        automatic_limit(&lending.auto_below)
     )
 }
 
@@ -154,7 +154,7 @@ fn switch(on: bool) -> String {
 }
 
 /// Formats the automatic limit. A limit of zero disables automatic payments, because no amount is below it.
-fn automatic(below: &str) -> String {
+fn automatic_limit(below: &str) -> String {
     if is_zero(below) { "always asks".to_owned() } else { format!("automatic below {below}") }
 }
 

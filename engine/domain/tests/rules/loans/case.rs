@@ -7,7 +7,7 @@ use bursar_core::money::{Atoms, Usd};
 use bursar_core::policy::Policy;
 use bursar_domain::assess::Verdict;
 use bursar_domain::assess::lending::{LoanContext, assess};
-use bursar_domain::assess::trading::Promised;
+use bursar_domain::assess::trading::Commitments;
 use bursar_domain::loans::{LoanAsk, LoanQuote, LoanSize, Standing, VenueFacts};
 use bursar_morpho::SharePrice;
 
@@ -24,7 +24,7 @@ pub(crate) struct Case {
     pub(crate) network_enabled: bool,
     pub(crate) trusted: bool,
     pub(crate) clock_off: bool,
-    pub(crate) promised: Promised,
+    pub(crate) promised: Commitments,
     pub(crate) standing: Standing,
     pub(crate) best: Option<SharePrice>,
     pub(crate) is_first: bool,
@@ -52,7 +52,7 @@ impl Case {
             network_enabled: true,
             trusted: true,
             clock_off: false,
-            promised: Promised { native: U256::ZERO, token_in: U256::ZERO },
+            promised: Commitments { native: U256::ZERO, token_in: U256::ZERO },
             standing: Standing::Trusted,
             best: None,
             is_first: true,

@@ -72,7 +72,7 @@ fn a_requests_own_reservation_does_not_count_against_it() {
 
 /// What other requests lent meanwhile counts at the approval and at each step.
 #[test]
-fn what_was_lent_meanwhile_counts() {
+fn loans_of_other_requests_count_at_approval_and_at_each_step() {
     let mut bench = Bench::under(&small());
     let held = bench.holds(0, supply(60_000_000));
     let running = bench.starts(1, at(ROBINHOOD, vault(0x31), supply(40_000_000)));

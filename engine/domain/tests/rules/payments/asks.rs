@@ -141,7 +141,7 @@ mod limits {
     }
 
     #[test]
-    fn each_agent_has_an_allowance_of_its_own() {
+    fn each_agent_has_its_own_allowance() {
         let mut world = with(|policy| {
             policy.payments.daily = Usd::dollars(2);
             policy.payments.auto_below = Usd::dollars(3);

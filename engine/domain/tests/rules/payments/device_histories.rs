@@ -19,7 +19,7 @@ const STEPS: usize = 120;
 
 /// What the device signed: every press, also those whose answer was lost.
 #[derive(Debug, Clone)]
-struct Pressed {
+struct PressRecord {
     terms: Authorization,
     signature: Signature65,
     /// The wallet read the answer and recorded it.
@@ -32,7 +32,7 @@ struct History {
     asked: Vec<RequestId>,
     /// The prompt on the device's screen.
     screen: Option<(RequestId, Authorization)>,
-    pressed: Vec<(RequestId, Pressed)>,
+    pressed: Vec<(RequestId, PressRecord)>,
     /// The terms that were recorded before the device was asked for them.
     recorded: BTreeMap<RequestId, Vec<Authorization>>,
     seen: BTreeMap<&'static str, u32>,
@@ -160,7 +160,7 @@ impl History {
         let signature = build::sign("main", digest);
         match self.roll(8) {
             0..=2 => {
-                let pressed = Pressed { terms, signature, recorded: false };
+                let pressed = PressRecord { terms, signature, recorded: false };
                 self.pressed.push((id, pressed));
                 if self.world.run(Action::SignedOnDevice { id, signature }).is_ok() {
                     if let Some((_id, last)) = self.pressed.last_mut() {
@@ -173,7 +173,7 @@ impl History {
             }
             // Pressed, but the cable came out before the answer.
             3 | 4 => {
-                self.pressed.push((id, Pressed { terms, signature, recorded: false }));
+                self.pressed.push((id, PressRecord { terms, signature, recorded: false }));
                 self.note("answer lost");
             }
             5 => {

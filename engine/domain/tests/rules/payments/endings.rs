@@ -122,7 +122,7 @@ fn only_an_idle_agents_deletion_may_follow_a_seal() {
 }
 
 #[test]
-fn a_rehearsal_says_what_the_rules_say_and_changes_nothing() {
+fn a_rehearsal_returns_the_verdict_of_the_rules_and_changes_nothing() {
     let mut world = ordinary();
     let verdict = |world: &World, micros, trusted| {
         let policy = build::policy();

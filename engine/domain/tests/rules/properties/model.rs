@@ -116,7 +116,7 @@ impl ModelStatus {
 
 /// Returns whether 15 minutes have passed, by the wall clock or by the clock of the same boot; in a later boot since that
 /// boot, if the wall clock is behind the beginning.
-fn a_quarter_after(since: &Moment, now: &Moment) -> bool {
+fn is_quarter_hour_later(since: &Moment, now: &Moment) -> bool {
     let boot = |moment: &Moment| i64::try_from(moment.boottime_ms).unwrap();
     let wall = now.utc.0 - since.utc.0;
     let by_boot = if now.boot_id == since.boot_id {
@@ -133,7 +133,7 @@ impl ModelRequest {
     /// Returns whether the 15 minutes of a hold are over.
     pub(crate) fn is_over(&self, now: &Moment) -> bool {
         let ModelStatus::Held { since } = &self.status else { return false };
-        a_quarter_after(since, now)
+        is_quarter_hour_later(since, now)
     }
 
     pub(crate) fn usd(&self) -> u64 {
@@ -345,7 +345,7 @@ impl Model {
                         now.utc.seconds().unsigned_abs() < *before
                     }
                     ModelStatus::Denied { at } | ModelStatus::Expired { at } => {
-                        !a_quarter_after(at, now)
+                        !is_quarter_hour_later(at, now)
                     }
                     ModelStatus::Refused => false,
                 };
@@ -370,7 +370,7 @@ impl Model {
             }
             ModelStatus::Authorized { .. } => false,
             ModelStatus::Denied { at } | ModelStatus::Expired { at } => {
-                signature || !a_quarter_after(at, now)
+                signature || !is_quarter_hour_later(at, now)
             }
             ModelStatus::Refused => signature,
         };

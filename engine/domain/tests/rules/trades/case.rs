@@ -6,7 +6,7 @@ use bursar_core::codes::Code;
 use bursar_core::money::Usd;
 use bursar_core::policy::Policy;
 use bursar_domain::assess::Verdict;
-use bursar_domain::assess::trading::{Promised, TradeContext, assess};
+use bursar_domain::assess::trading::{Commitments, TradeContext, assess};
 use bursar_domain::trades::{TradeAsk, TradeQuote};
 
 use crate::trades::bench;
@@ -22,7 +22,7 @@ pub(crate) struct Case {
     pub(crate) network_enabled: bool,
     pub(crate) trusted: bool,
     pub(crate) clock_off: bool,
-    pub(crate) promised: Promised,
+    pub(crate) promised: Commitments,
     pub(crate) spent: Usd,
     pub(crate) reserved: Usd,
     pub(crate) held: (usize, usize),
@@ -37,7 +37,7 @@ impl Case {
             network_enabled: true,
             trusted: true,
             clock_off: false,
-            promised: Promised { native: U256::ZERO, token_in: U256::ZERO },
+            promised: Commitments { native: U256::ZERO, token_in: U256::ZERO },
             spent: Usd::ZERO,
             reserved: Usd::ZERO,
             held: (0, 0),

@@ -173,8 +173,8 @@ fn an_unknown_value_reserves_the_largest_trade_until_it_is_known() {
 /// Tightened limits take effect at the approval and at every step.
 #[test]
 fn a_tightened_policy_stops_the_trade() {
-    type Tighten = fn(&mut Policy);
-    let cases: [(Code, Tighten); 5] = [
+    type PolicyEdit = fn(&mut Policy);
+    let cases: [(Code, PolicyEdit); 5] = [
         (Code::TradingDisabled, |policy| policy.trading.enabled = false),
         (Code::ExceedsPerTradeMax, |policy| policy.trading.per_trade = Usd(59_999_999)),
         (Code::ExceedsDailyVolume, |policy| policy.trading.daily = Usd(59_999_999)),
@@ -201,9 +201,9 @@ fn a_tightened_policy_stops_the_trade() {
     }
 }
 
-/// An automatic trade that would need the operator at the prices of its step ends. An approved one goes on.
+/// An automatic trade that would need the operator at the prices of its step ends. An approved one continues.
 #[test]
-fn only_an_approved_trade_goes_on_where_the_operator_would_be_asked() {
+fn only_an_approved_trade_continues_where_the_policy_would_hold() {
     let above = TradeQuote { value_in: Some(Usd::dollars(50)), ..quote(40_000_000) };
     let impact = TradeQuote { impact: Some(Bps(501)), ..quote(40_000_000) };
     for moved in [above, impact] {

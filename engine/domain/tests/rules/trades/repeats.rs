@@ -13,7 +13,7 @@ use crate::trades::bench::{Bench, Fate, quote, trade};
 
 /// Where a request is when its repeat arrives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum When {
+enum RequestStage {
     Held,
     Started,
     AllowanceOpen,
@@ -26,17 +26,17 @@ enum When {
     Refused,
 }
 
-const EVERY: [When; 10] = [
-    When::Held,
-    When::Started,
-    When::AllowanceOpen,
-    When::SwapSigned,
-    When::Executed,
-    When::Failed,
-    When::Stopped,
-    When::Denied,
-    When::Expired,
-    When::Refused,
+const EVERY: [RequestStage; 10] = [
+    RequestStage::Held,
+    RequestStage::Started,
+    RequestStage::AllowanceOpen,
+    RequestStage::SwapSigned,
+    RequestStage::Executed,
+    RequestStage::Failed,
+    RequestStage::Stopped,
+    RequestStage::Denied,
+    RequestStage::Expired,
+    RequestStage::Refused,
 ];
 
 fn ask(
@@ -55,32 +55,32 @@ fn bring(
     bench: &mut Bench,
     agent: usize,
     identity: &Identity,
-    when: When,
+    when: RequestStage,
 ) -> (RequestId, TradeAsk) {
     let micros = match when {
-        When::Held | When::Denied | When::Expired => 60_000_000,
-        When::Refused => 100_000_001,
+        RequestStage::Held | RequestStage::Denied | RequestStage::Expired => 60_000_000,
+        RequestStage::Refused => 100_000_001,
         _automatic => 40_000_000,
     };
     let decision = ask(bench, agent, identity, trade(micros)).unwrap();
     let Reply::Request(id) = decision.reply else { panic!("{decision:?}") };
     match when {
-        When::Held | When::Started | When::Refused => {}
-        When::AllowanceOpen => bench.opens(id, StepPurpose::Allowance),
-        When::SwapSigned => {
+        RequestStage::Held | RequestStage::Started | RequestStage::Refused => {}
+        RequestStage::AllowanceOpen => bench.opens(id, StepPurpose::Allowance),
+        RequestStage::SwapSigned => {
             bench.opens(id, StepPurpose::Swap);
             bench.signs(id);
         }
-        When::Executed => {
+        RequestStage::Executed => {
             bench.takes(id, StepPurpose::Swap, Fate::Succeeded);
             bench.executed(id);
         }
-        When::Failed => bench.takes(id, StepPurpose::Swap, Fate::Reverted),
-        When::Stopped => bench.takes(id, StepPurpose::Allowance, Fate::Dropped),
-        When::Denied => {
+        RequestStage::Failed => bench.takes(id, StepPurpose::Swap, Fate::Reverted),
+        RequestStage::Stopped => bench.takes(id, StepPurpose::Allowance, Fate::Dropped),
+        RequestStage::Denied => {
             bench.world.deny(id).unwrap();
         }
-        When::Expired => {
+        RequestStage::Expired => {
             bench.world.clock.pass(15 * MINUTE);
             bench.world.tick();
         }
@@ -104,7 +104,7 @@ fn a_signed_repeat_gets_the_same_request_in_every_status() {
         let (id, same) = bring(&mut bench, 0, &identity, when);
         for wait in [0, DAY] {
             bench.world.clock.pass(wait);
-            if wait > 0 && when == When::Held {
+            if wait > 0 && when == RequestStage::Held {
                 // The hold is over: the repeat gets the expiry.
                 let decision = ask(&mut bench, 0, &identity, same.clone()).unwrap();
                 assert_eq!(decision.reply, Reply::Request(id));
@@ -125,9 +125,9 @@ fn a_bearers_repeat_under_its_key_gets_the_same_request() {
         let mut bench = Bench::new();
         let identity = build::bearer(&build::agent(2), b"trade", Some("key"));
         let (id, same) = bring(&mut bench, 2, &identity, when);
-        let ended = matches!(when, When::Denied | When::Expired);
+        let ended = matches!(when, RequestStage::Denied | RequestStage::Expired);
         let repeat = ask(&mut bench, 2, &identity, same.clone());
-        if when == When::Refused {
+        if when == RequestStage::Refused {
             assert_ne!(repeat.unwrap().reply, Reply::Request(id), "asked again");
             continue;
         }
@@ -136,7 +136,7 @@ fn a_bearers_repeat_under_its_key_gets_the_same_request() {
             bench.world.clock.pass(15 * MINUTE);
             let repeat = ask(&mut bench, 2, &identity, same).unwrap();
             assert!(matches!(repeat.reply, Reply::Request(other) if other != id), "{when:?}");
-        } else if when != When::Held {
+        } else if when != RequestStage::Held {
             bench.world.clock.pass(DAY);
             let repeat = ask(&mut bench, 2, &identity, same);
             assert_same(&mut bench, id, repeat, &format!("{when:?}, a day later"));
@@ -145,7 +145,7 @@ fn a_bearers_repeat_under_its_key_gets_the_same_request() {
 }
 
 /// Brings a request that only its content identifies to a status.
-fn by_content(when: When) -> (Bench, Identity, RequestId, TradeAsk) {
+fn by_content(when: RequestStage) -> (Bench, Identity, RequestId, TradeAsk) {
     let mut bench = Bench::new();
     let identity = build::bearer(&build::agent(2), b"trade", None);
     let (id, same) = bring(&mut bench, 2, &identity, when);
@@ -159,7 +159,7 @@ fn a_bearers_repeat_without_a_key_is_merged_by_its_content() {
     for when in EVERY {
         let (mut bench, identity, id, same) = by_content(when);
         let repeat = ask(&mut bench, 2, &identity, same.clone());
-        if matches!(when, When::Refused | When::Stopped) {
+        if matches!(when, RequestStage::Refused | RequestStage::Stopped) {
             assert!(
                 matches!(repeat.unwrap().reply, Reply::Request(other) if other != id),
                 "{when:?}"
@@ -172,7 +172,7 @@ fn a_bearers_repeat_without_a_key_is_merged_by_its_content() {
         assert_same(&mut bench, id, repeat, &format!("{when:?}, within ten minutes"));
         bench.world.clock.pass(1);
         let repeat = ask(&mut bench, 2, &identity, same.clone());
-        if matches!(when, When::Executed | When::Failed) {
+        if matches!(when, RequestStage::Executed | RequestStage::Failed) {
             let reply = repeat.unwrap().reply;
             assert!(matches!(reply, Reply::Request(other) if other != id), "{when:?}");
         } else {
@@ -185,7 +185,7 @@ fn a_bearers_repeat_without_a_key_is_merged_by_its_content() {
 #[test]
 fn a_clock_that_is_set_ends_no_merge() {
     for set_by in [-DAY, DAY] {
-        let (mut bench, identity, id, same) = by_content(When::Executed);
+        let (mut bench, identity, id, same) = by_content(RequestStage::Executed);
         bench.world.clock.set_by(set_by);
         let repeat = ask(&mut bench, 2, &identity, same.clone());
         assert_same(&mut bench, id, repeat, &format!("clock set by {set_by}"));
@@ -198,7 +198,7 @@ fn a_clock_that_is_set_ends_no_merge() {
 /// The ten minutes count from the first ask, not from the operator's approval.
 #[test]
 fn a_merge_counts_from_the_ask() {
-    let (mut bench, identity, id, same) = by_content(When::Held);
+    let (mut bench, identity, id, same) = by_content(RequestStage::Held);
     bench.world.clock.pass(8 * MINUTE);
     bench.approves(id, quote(60_000_000));
     bench.takes(id, StepPurpose::Swap, Fate::Succeeded);
@@ -219,7 +219,7 @@ fn another_content_under_the_same_key_conflicts_while_the_first_is_remembered() 
         let (before, volumes) = (bench.world.entries.len(), bench.volumes(2));
         let second = build::bearer(&build::agent(2), b"another trade", Some("key"));
         let answer = ask(&mut bench, 2, &second, trade(1_000_000));
-        if when == When::Refused {
+        if when == RequestStage::Refused {
             assert!(answer.is_ok(), "a refusal is never remembered");
             continue;
         }
@@ -252,7 +252,7 @@ fn other_identities_are_other_requests() {
 fn a_repeat_after_a_restart_gets_the_same_request() {
     let mut bench = Bench::new();
     let identity = build::signed(1, bench.world.clock.utc);
-    let (id, same) = bring(&mut bench, 0, &identity, When::AllowanceOpen);
+    let (id, same) = bring(&mut bench, 0, &identity, RequestStage::AllowanceOpen);
     bench.world = bench.world.restarted();
     let repeat = ask(&mut bench, 0, &identity, same);
     assert_same(&mut bench, id, repeat, "after a restart");

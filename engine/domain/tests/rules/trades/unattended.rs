@@ -108,7 +108,7 @@ fn the_limit_holds_from_the_start_of_the_engine() {
 
 /// The operator's approval is beyond the limit.
 #[test]
-fn an_approved_plan_goes_on() {
+fn an_approved_plan_continues() {
     let mut bench = bench();
     reboot(&mut bench);
     let id = bench.holds(0, trade(60_000_000));

@@ -9,9 +9,9 @@ use crate::rules::{MutatedRules, Rules};
 
 /// Rules that refuse a freeze without a judgement, and judge and refuse all else.
 #[derive(Debug)]
-struct Refusing;
+struct RefusingRules;
 
-impl MutatedRules for Refusing {
+impl MutatedRules for RefusingRules {
     fn decide(&self, _state: &State, command: &Command) -> Result<Decision, Refusal> {
         if matches!(command.action, Action::Freeze) {
             return Err(Code::NoPool.into());
@@ -27,7 +27,7 @@ impl MutatedRules for Refusing {
 
 #[tokio::test]
 async fn a_refusal_is_an_answer_only_if_it_was_judged_and_the_caller_wants_it() {
-    let rules = Rules::mutated(Arc::new(Refusing));
+    let rules = Rules::mutated(Arc::new(RefusingRules));
     let store = Box::new(MemoryStore::default());
     let core = Core::open(store, &Edition::full(), Arc::default(), rules).unwrap();
     let (core, running) = Handle::new(core, Arc::new(SystemClock::new().unwrap()));

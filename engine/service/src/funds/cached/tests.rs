@@ -122,7 +122,7 @@ fn network() -> &'static Network {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_balance_is_read_once_and_told_for_some_seconds() {
+async fn a_balance_is_read_once_and_cached_for_some_seconds() {
     let stage = Stage::new();
     assert_eq!(stage.ask(1).await, (vec![Ok((5, 0))], 0));
     stage.chain.amount.store(6, Ordering::SeqCst);
@@ -162,7 +162,7 @@ async fn a_silent_network_is_waited_for_once_and_for_all_cards_at_the_same_time(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_look_goes_on_and_is_told_to_the_next_who_asks() {
+async fn a_slow_read_continues_and_answers_the_next_caller() {
     let stage = Stage::new();
     stage.silence();
     assert_eq!(stage.ask(1).await, (vec![Err(Unknown::TooSlow)], CARD_BALANCE_WAIT_MS));
@@ -173,7 +173,7 @@ async fn a_slow_look_goes_on_and_is_told_to_the_next_who_asks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_read_last_is_told_with_its_age_until_it_is_too_old() {
+async fn the_last_balance_is_returned_with_its_age_until_it_is_too_old() {
     let stage = Stage::new();
     assert_eq!(stage.ask(1).await.0, [Ok((5, 0))]);
     stage.chain.alive.store(false, Ordering::SeqCst);
@@ -189,7 +189,7 @@ async fn what_was_read_last_is_told_with_its_age_until_it_is_too_old() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_nobody_can_be_asked_nobody_waits() {
+async fn without_an_endpoint_no_caller_waits() {
     let stage = Stage::new();
     let other = NETWORKS.iter().find(|row| row.chain != network().chain).unwrap();
     let found = stage.funds.cached_balances([(Address::ZERO, other)]).await;

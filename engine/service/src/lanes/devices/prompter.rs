@@ -16,12 +16,13 @@ use bursar_x402::signature::Signature65;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::status::{DeviceStatus, Prompting, Waiter};
+use super::status::{DeviceStatus, ShownPrompt, Waiter};
 use super::switches::{MissingSwitch, Shown, SwitchRests};
 use crate::core::View;
 use crate::core::handle::Handle;
 use crate::device::{
-    self, Answered, Beginning, NotReady, Prompt, ReadyDevice, ReadyDevices, Switch, Turn,
+    self, NotReady, Prompt, PromptOutcome, ReadyDevice, ReadyDevices, ReceivedCommands, Switch,
+    Turn,
 };
 use crate::journal::{SigningOrder, Subject, Terms};
 use crate::ports::Ports;
@@ -32,7 +33,7 @@ const CHECK_MS: u64 = 250;
 
 /// How a try ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Tried {
+pub(super) enum TryOutcome {
     /// The device answered, or the request is over: the next one may follow at once.
     Answered,
     /// Not now.
@@ -44,11 +45,11 @@ pub(super) enum Tried {
 }
 
 /// How the signing of a transaction or a permit ended.
-pub(super) enum Signing {
+pub(super) enum SigningOutcome {
     Signed(Signature65),
     /// A person refused on the device.
     Refused,
-    NotAnswered(Tried),
+    NotAnswered(TryOutcome),
 }
 
 /// A device that is ready for one address.
@@ -66,8 +67,8 @@ impl Ready {
 }
 
 /// What a device is to show.
-struct Showing<'a> {
-    begun: &'a Beginning,
+struct PromptToShow<'a> {
+    begun: &'a ReceivedCommands,
     order: &'a SigningOrder,
     waiter: Waiter,
 }
@@ -111,18 +112,18 @@ impl Prompter {
     }
 
     /// Tries the oldest payment of an address.
-    pub(super) async fn try_payment(&mut self, view: &View, request: &Request) -> Tried {
+    pub(super) async fn try_payment(&mut self, view: &View, request: &Request) -> TryOutcome {
         let (address, waiter) = (request.from, Waiter::Payment);
         let ready = match self.ready(view, request.from).await {
             Ok(ready) => ready,
             Err(why) => return self.not_ready(address, waiter, why),
         };
-        let Some(device) = ready.device() else { return Tried::NotReady };
+        let Some(device) = ready.device() else { return TryOutcome::NotReady };
         if let Some(why) = self.left_alone(&ready, device, Shown::TypedData) {
             return self.not_ready(address, waiter, why);
         }
         let Some(token) = request.ask.payment().and_then(PaymentAsk::token_domain) else {
-            return Tried::NotReady;
+            return TryOutcome::NotReady;
         };
         let begun = match device.begin_payment(&token, &ready.configuration).await {
             Ok(begun) => begun,
@@ -131,32 +132,38 @@ impl Prompter {
                 return self.not_ready(address, waiter, why);
             }
         };
-        let Some(order) = self.prompted(request.id).await else { return Tried::NotReady };
+        let Some(order) = self.prompted(request.id).await else { return TryOutcome::NotReady };
         let answered = self
-            .show(&ready, device, Showing { begun: &begun, order: &order, waiter: Waiter::Payment })
+            .show(
+                &ready,
+                device,
+                PromptToShow { begun: &begun, order: &order, waiter: Waiter::Payment },
+            )
             .await;
         self.note_answer(&ready, device, &order, &answered);
         drop(ready);
         self.ports.failpoints.pass("device.answered");
         let id = request.id;
         let (action, tried) = match answered {
-            Answered::Signed(signature) => {
-                (Some(Action::SignedOnDevice { id, signature }), Tried::Answered)
+            PromptOutcome::Signed(signature) => {
+                (Some(Action::SignedOnDevice { id, signature }), TryOutcome::Answered)
             }
-            Answered::Refused => (Some(Action::RefusedOnDevice { id }), Tried::Answered),
-            Answered::NotShown(why) => {
+            PromptOutcome::Refused => (Some(Action::RefusedOnDevice { id }), TryOutcome::Answered),
+            PromptOutcome::NotShown(why) => {
                 let failed = match self.not_ready(address, waiter, why) {
                     // A missing switch causes a longer pause than a failure.
-                    Tried::SwitchOff => Tried::SwitchOff,
-                    Tried::Answered | Tried::NotReady | Tried::Failed => Tried::Failed,
+                    TryOutcome::SwitchOff => TryOutcome::SwitchOff,
+                    TryOutcome::Answered | TryOutcome::NotReady | TryOutcome::Failed => {
+                        TryOutcome::Failed
+                    }
                 };
                 (Some(Action::FailPrompt { id }), failed)
             }
-            Answered::Unknown(why) => {
+            PromptOutcome::Unknown(why) => {
                 self.not_ready(address, waiter, why);
-                (None, Tried::Failed)
+                (None, TryOutcome::Failed)
             }
-            Answered::Void => (Some(Action::FailPrompt { id }), Tried::NotReady),
+            PromptOutcome::Void => (Some(Action::FailPrompt { id }), TryOutcome::NotReady),
         };
         if let Some(action) = action
             && let Err(fault) = self.core.act(action).await
@@ -170,7 +177,7 @@ impl Prompter {
 
     /// Checks that the device of an address is ready for the transactions of a plan. They call contracts, which the app
     /// shows only as data.
-    pub(super) async fn try_plan(&self, view: &View, address: Address) -> Tried {
+    pub(super) async fn try_plan(&self, view: &View, address: Address) -> TryOutcome {
         let ready = self.ready(view, address).await.and_then(|ready| match ready.device() {
             Some(device) if !ready.configuration.blind_signing => {
                 let name = device.name().to_owned();
@@ -181,38 +188,44 @@ impl Prompter {
         match ready {
             Ok(()) => {
                 self.publish(|status| status.set_ready(address, Waiter::Plan));
-                Tried::Answered
+                TryOutcome::Answered
             }
             Err(why) => self.not_ready(address, Waiter::Plan, why),
         }
     }
 
     /// Tries a transaction or a permit.
-    pub(super) async fn try_transaction(&mut self, view: &View, order: &SigningOrder) -> Signing {
+    pub(super) async fn try_transaction(
+        &mut self,
+        view: &View,
+        order: &SigningOrder,
+    ) -> SigningOutcome {
         let (address, waiter) = (order.slip.signer(), Waiter::Transaction);
         let ready = match self.ready(view, address).await {
             Ok(ready) => ready,
-            Err(why) => return Signing::NotAnswered(self.not_ready(address, waiter, why)),
+            Err(why) => return SigningOutcome::NotAnswered(self.not_ready(address, waiter, why)),
         };
-        let Some(device) = ready.device() else { return Signing::NotAnswered(Tried::NotReady) };
+        let Some(device) = ready.device() else {
+            return SigningOutcome::NotAnswered(TryOutcome::NotReady);
+        };
         if let Some(why) = self.left_alone(&ready, device, Shown::of(&order.terms)) {
-            return Signing::NotAnswered(self.not_ready(address, waiter, why));
+            return SigningOutcome::NotAnswered(self.not_ready(address, waiter, why));
         }
-        let begun = Beginning::default();
-        let showing = Showing { begun: &begun, order, waiter };
+        let begun = ReceivedCommands::default();
+        let showing = PromptToShow { begun: &begun, order, waiter };
         let answered = self.show(&ready, device, showing).await;
         self.note_answer(&ready, device, order, &answered);
         drop(ready);
         match answered {
-            Answered::Signed(signature) => Signing::Signed(signature),
-            Answered::Refused => {
+            PromptOutcome::Signed(signature) => SigningOutcome::Signed(signature),
+            PromptOutcome::Refused => {
                 self.publish(|status| status.set_refused(order.slip.subject()));
-                Signing::Refused
+                SigningOutcome::Refused
             }
-            Answered::NotShown(why) | Answered::Unknown(why) => {
-                Signing::NotAnswered(self.not_ready(address, waiter, why))
+            PromptOutcome::NotShown(why) | PromptOutcome::Unknown(why) => {
+                SigningOutcome::NotAnswered(self.not_ready(address, waiter, why))
             }
-            Answered::Void => Signing::NotAnswered(Tried::NotReady),
+            PromptOutcome::Void => SigningOutcome::NotAnswered(TryOutcome::NotReady),
         }
     }
 
@@ -241,13 +254,15 @@ impl Prompter {
         ready: &Ready,
         device: &ReadyDevice,
         order: &SigningOrder,
-        answered: &Answered,
+        answered: &PromptOutcome,
     ) {
         let shown = Shown::of(&order.terms);
         match answered {
-            Answered::Signed(_) | Answered::Refused => self.rests.end(device.name(), shown),
-            Answered::NotShown(why) => self.note_refusal(ready, device, shown, why),
-            Answered::Unknown(_) | Answered::Void => {}
+            PromptOutcome::Signed(_) | PromptOutcome::Refused => {
+                self.rests.end(device.name(), shown)
+            }
+            PromptOutcome::NotShown(why) => self.note_refusal(ready, device, shown, why),
+            PromptOutcome::Unknown(_) | PromptOutcome::Void => {}
         }
     }
 
@@ -286,18 +301,18 @@ impl Prompter {
         &self,
         ready: &Ready,
         device: &ReadyDevice,
-        Showing { begun, order, waiter }: Showing<'_>,
-    ) -> Answered {
+        PromptToShow { begun, order, waiter }: PromptToShow<'_>,
+    ) -> PromptOutcome {
         let prompt = match Prompt::of(order, &ready.path, &ready.configuration, device) {
             Ok(prompt) => prompt,
-            Err(why) => return Answered::NotShown(why),
+            Err(why) => return PromptOutcome::NotShown(why),
         };
         // The request may have ended during the search for its device.
         if !self.is_wanted(order) {
-            return Answered::Void;
+            return PromptOutcome::Void;
         }
         let (subject, signer) = (order.slip.subject(), order.slip.signer());
-        let shown = Prompting { subject, device: device.name().to_owned() };
+        let shown = ShownPrompt { subject, device: device.name().to_owned() };
         self.publish(|status| {
             status.set_ready(signer, waiter);
             status.prompting = Some(shown);
@@ -310,9 +325,9 @@ impl Prompter {
         }
         // A lock or freeze that was answered before the press was read voids it.
         match answered {
-            Answered::Signed(_late) if order.slip.epoch() != self.vault.epoch() => {
+            PromptOutcome::Signed(_late) if order.slip.epoch() != self.vault.epoch() => {
                 let text = "What the Ledger signed came too late and was discarded.";
-                Answered::Unknown(NotReady::Unexpected { text: text.to_owned() })
+                PromptOutcome::Unknown(NotReady::Unexpected { text: text.to_owned() })
             }
             answered => answered,
         }
@@ -395,8 +410,8 @@ impl Prompter {
         Some(prompt_end(terms_end))
     }
 
-    fn not_ready(&self, address: Address, waiter: Waiter, why: NotReady) -> Tried {
-        let tried = if why.lacks_switch() { Tried::SwitchOff } else { Tried::NotReady };
+    fn not_ready(&self, address: Address, waiter: Waiter, why: NotReady) -> TryOutcome {
+        let tried = if why.lacks_switch() { TryOutcome::SwitchOff } else { TryOutcome::NotReady };
         self.publish(|status| status.set(address, waiter, why));
         tried
     }

@@ -11,7 +11,7 @@ use bursar_x402::signature::Signature65;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::prompter::{Prompter, Signing, Tried};
+use super::prompter::{Prompter, SigningOutcome, TryOutcome};
 use super::status::{DeviceStatus, Waiter};
 use super::switches::SwitchRests;
 use super::turns::{Entry, Job, PlanTurn, Retries, Turns, WaitingPlan};
@@ -23,7 +23,7 @@ use crate::ports::{Ports, SignFault, Signer};
 use crate::vault::Vault;
 
 /// Transactions in the queue. Outboxes have fewer open attempts.
-const JOBS: usize = 256;
+const JOBS_MAX: usize = 256;
 /// How long the queue rests after a device was not ready.
 const RETRY_MS: u64 = 1_000;
 /// The longest rest. The rest doubles with each failed prompt, because the journal records each of them.
@@ -71,7 +71,7 @@ pub(crate) fn new(
     vault: &Arc<Vault>,
     stopping: &CancellationToken,
 ) -> (Users, DeviceQueue) {
-    let (queue, inbox) = mpsc::channel(JOBS);
+    let (queue, inbox) = mpsc::channel(JOBS_MAX);
     let (status, shown) = watch::channel(Arc::default());
     let (turns, retries) = (Turns::new(queue.clone()), Retries::new(queue.clone()));
     let signer = WalletSigner { vault: Arc::clone(vault), core: core.clone(), queue };
@@ -152,17 +152,17 @@ impl DeviceQueue {
                     return;
                 }
                 match tried {
-                    Tried::Answered => {
+                    TryOutcome::Answered => {
                         progress = true;
                         break;
                     }
-                    Tried::Failed => {
+                    TryOutcome::Failed => {
                         failed = true;
                         absent.extend(address);
                     }
-                    Tried::NotReady => absent.extend(address),
+                    TryOutcome::NotReady => absent.extend(address),
                     // A switch that transactions need is not needed by payments.
-                    Tried::SwitchOff => {}
+                    TryOutcome::SwitchOff => {}
                 }
             }
             rest_ms = if failed { rest_ms.saturating_mul(2).min(REST_MAX_MS) } else { RETRY_MS };
@@ -242,34 +242,36 @@ impl DeviceQueue {
     }
 
     /// Tries the job at this position.
-    async fn try_job(&mut self, view: &View, index: usize) -> Tried {
-        let Some(job) = self.jobs.get(index) else { return Tried::NotReady };
+    async fn try_job(&mut self, view: &View, index: usize) -> TryOutcome {
+        let Some(job) = self.jobs.get(index) else { return TryOutcome::NotReady };
         let signed = match self.prompter.try_transaction(view, &job.order).await {
-            Signing::Signed(signature) => Ok(signature),
-            Signing::Refused => Err(SignFault::Refused("refused on the device".to_owned())),
-            Signing::NotAnswered(tried) => return tried,
+            SigningOutcome::Signed(signature) => Ok(signature),
+            SigningOutcome::Refused => Err(SignFault::Refused("refused on the device".to_owned())),
+            SigningOutcome::NotAnswered(tried) => return tried,
         };
         if let Some(Job { answer, order }) = self.jobs.remove(index) {
             self.first.take_if(|first| self.prompter.belongs_to(&order, *first));
             let _gone = answer.send(signed);
         }
-        Tried::Answered
+        TryOutcome::Answered
     }
 
     /// Tries a payment. Afterwards the plans of its address go first again, also if the device did not show it.
-    async fn try_payment(&mut self, view: &View, request: &Request) -> Tried {
+    async fn try_payment(&mut self, view: &View, request: &Request) -> TryOutcome {
         self.payments_first.remove(&request.from);
         self.prompter.try_payment(view, request).await
     }
 
     /// Gives the plan at this position its turn if its device is ready, and waits for its order.
-    async fn try_plan(&mut self, view: &View, index: usize) -> Tried {
-        let Some(plan) = self.plans.get(index) else { return Tried::NotReady };
+    async fn try_plan(&mut self, view: &View, index: usize) -> TryOutcome {
+        let Some(plan) = self.plans.get(index) else { return TryOutcome::NotReady };
         match self.prompter.try_plan(view, plan.address).await {
-            Tried::Answered => {}
-            not_now @ (Tried::NotReady | Tried::SwitchOff | Tried::Failed) => return not_now,
+            TryOutcome::Answered => {}
+            not_now @ (TryOutcome::NotReady | TryOutcome::SwitchOff | TryOutcome::Failed) => {
+                return not_now;
+            }
         }
-        let Some(plan) = self.plans.remove(index) else { return Tried::NotReady };
+        let Some(plan) = self.plans.remove(index) else { return TryOutcome::NotReady };
         let (turn, is_kept) = PlanTurn::new();
         if plan.granted.send(turn).is_ok() {
             if self.await_order(plan.request, is_kept).await {
@@ -278,7 +280,7 @@ impl DeviceQueue {
                 self.payments_first.insert(plan.address);
             }
         }
-        Tried::Answered
+        TryOutcome::Answered
     }
 
     /// Waits until the job of a plan arrives, at most [`ORDER_MS`], or until the plan needs no job. Returns whether the

@@ -12,7 +12,7 @@ use crate::journal::Subject;
 /// The state of the queue.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct DeviceStatus {
-    pub(crate) prompting: Option<Prompting>,
+    pub(crate) prompting: Option<ShownPrompt>,
     /// Why the device of an address was not ready at the last try.
     pub(crate) not_ready: BTreeMap<Address, NotReady>,
     /// The missing switch at the last try. Another waiter of the address may not need it.
@@ -74,7 +74,7 @@ impl DeviceStatus {
 
 /// The prompt that a device shows now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Prompting {
+pub(crate) struct ShownPrompt {
     pub(crate) subject: Subject,
     /// Model and serial number.
     pub(crate) device: String,

@@ -8,7 +8,7 @@ use bursar_core::networks::Network;
 use bursar_domain::{Refusal, State};
 use bursar_morpho::VenueId;
 
-use super::known::Known;
+use super::known::KnownVenues;
 use super::lane::Lending;
 use crate::lanes::allowances::{Allowance, Allowances};
 use crate::lanes::batch::Batch;
@@ -31,7 +31,8 @@ impl Lending {
         let mut all = Allowances::default();
         let Some(contracts) = network.lending else { return Ok(all) };
         let chain = self.chain(network)?;
-        let mut venues = self.venues_of(network.chain, owner, &Known::of_wallet(state, owner));
+        let mut venues =
+            self.venues_of(network.chain, owner, &KnownVenues::of_wallet(state, owner));
         let noted = state.loans.venues.keys().filter(|(noted, _venue)| *noted == network.chain);
         venues.extend(noted.map(|(_chain, venue)| *venue));
         let vaults: BTreeSet<Address> = venues

@@ -9,7 +9,7 @@ use bursar_morpho::VenueId;
 
 /// The journal's data about an address's loans.
 #[derive(Debug, Clone, Default)]
-pub struct Known {
+pub struct KnownVenues {
     /// The newest journal entry of the state.
     pub(super) as_of: u64,
     /// The networks on which the agent may lend.
@@ -20,13 +20,13 @@ pub struct Known {
     pub(super) confirmed: Vec<(ChainId, VenueId, Confirmation)>,
 }
 
-impl Known {
+impl KnownVenues {
     /// Reads a state for an address whose agent has this policy.
     pub fn new(state: &State, policy: &Policy, owner: Address) -> Self {
         let lends = networks::NETWORKS.iter().filter(|network| network.lending.is_some());
         let chains: Vec<ChainId> = lends
             .map(|network| network.chain)
-            .filter(|chain| state.network_enabled(*chain) && policy.networks.allows(*chain))
+            .filter(|chain| state.is_network_enabled(*chain) && policy.networks.allows(*chain))
             .collect();
         let is_read = |chain| chains.contains(&chain);
         let used = state.loans.used_by(owner, is_read);

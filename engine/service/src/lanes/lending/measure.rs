@@ -13,7 +13,7 @@ use bursar_morpho::worth::shares_to_buy;
 use bursar_morpho::{Trust, VenueId};
 use bursar_submit::fees::FeeFacts;
 
-use super::known::Known;
+use super::known::KnownVenues;
 use super::lane::Lending;
 use super::measured::Measured;
 use super::network_read::{LoanTarget, NetworkReader, ReadNetwork};
@@ -58,7 +58,7 @@ impl Lending {
         &self,
         ask: &LoanAsk,
         owner: Address,
-        known: &Known,
+        known: &KnownVenues,
     ) -> Result<Measured, Refusal> {
         let network = LoanNetwork::of(ask.chain)?;
         self.find_endorser(network.network, ask.venue).await?;
@@ -78,7 +78,7 @@ impl Lending {
         &self,
         ask: &LoanAsk,
         owner: Address,
-        known: &Known,
+        known: &KnownVenues,
     ) -> Result<Measured, Refusal> {
         let at_ms = self.ports.clock.now().age_clock_ms();
         let LoanNetwork { network, contracts } = LoanNetwork::of(ask.chain)?;
@@ -118,7 +118,7 @@ impl Lending {
         &self,
         reader: &NetworkReader<'_>,
         ask: &LoanAsk,
-        known: &Known,
+        known: &KnownVenues,
     ) -> Result<(ReadNetwork, Vec<(ChainId, Option<VenueId>)>), Refusal> {
         let wanted = Some(LoanTarget { venue: ask.venue, preview: preview(ask) });
         let alone = [ask.venue];
@@ -143,7 +143,7 @@ impl Lending {
         &self,
         ask: &LoanAsk,
         owner: Address,
-        known: &Known,
+        known: &KnownVenues,
     ) -> (Vec<(ChainId, Result<ReadNetwork, Refusal>)>, Vec<(ChainId, Option<VenueId>)>) {
         if !ask.supplies() {
             return (Vec::new(), Vec::new());
@@ -161,7 +161,7 @@ impl Lending {
         chain: &dyn Chain,
         quote: &mut LoanQuote,
         PlanRead { own, venue, facts }: PlanRead<'_>,
-        known: &Known,
+        known: &KnownVenues,
     ) -> Result<LoanPlan, Refusal> {
         check_early(ask, own, venue, quote)?;
         let LoanNetwork { network, contracts } = LoanNetwork::of(ask.chain)?;
@@ -198,7 +198,7 @@ impl Lending {
     fn quote_of(
         &self,
         ask: &LoanAsk,
-        known: &Known,
+        known: &KnownVenues,
         own: &ReadNetwork,
         venue: &ReadVenue,
     ) -> LoanQuote {
@@ -225,7 +225,7 @@ impl Lending {
         &self,
         chain: ChainId,
         owner: Address,
-        known: &Known,
+        known: &KnownVenues,
     ) -> (ChainId, Result<ReadNetwork, Refusal>) {
         let read = async {
             let LoanNetwork { network, contracts } = LoanNetwork::of(chain)?;
@@ -237,7 +237,7 @@ impl Lending {
     }
 
     /// Reads what an address has lent on all networks of `known`.
-    pub async fn exposure(&self, owner: Address, known: &Known) -> Exposure {
+    pub async fn exposure(&self, owner: Address, known: &KnownVenues) -> Exposure {
         let unlisted = self.list_once(known).await;
         let reads = known.chains.iter().map(|chain| self.exposure_on(*chain, owner, known));
         let mut sum = exposure(known, futures::future::join_all(reads).await);
@@ -247,7 +247,7 @@ impl Lending {
 
     /// Reads the curated venues of networks that were never listed. Returns the networks where that fails: what an address
     /// has there is not known.
-    async fn list_once(&self, known: &Known) -> Vec<(ChainId, Option<VenueId>)> {
+    async fn list_once(&self, known: &KnownVenues) -> Vec<(ChainId, Option<VenueId>)> {
         let unlisted = known.chains.iter().filter(|chain| self.listed(**chain).is_none());
         let lists = unlisted.map(|chain| async move {
             let LoanNetwork { network, contracts } = LoanNetwork::of(*chain).ok()?;
@@ -262,7 +262,7 @@ impl Lending {
         &self,
         chain: ChainId,
         owner: Address,
-        known: &Known,
+        known: &KnownVenues,
     ) -> BTreeSet<VenueId> {
         let mut venues: BTreeSet<VenueId> = self.curated(chain).into_iter().collect();
         let of_chain = known.used.iter().filter(|(used, _venue)| *used == chain);
@@ -325,12 +325,12 @@ pub(super) fn preview(ask: &LoanAsk) -> Preview {
 
 /// Returns whether a supply buys an exact number of shares, so that its allowance limits their price: to vaults that are
 /// not trusted.
-fn buys_shares(known: &Known, ask: &LoanAsk, venue: &ReadVenue) -> bool {
+fn buys_shares(known: &KnownVenues, ask: &LoanAsk, venue: &ReadVenue) -> bool {
     ask.supplies() && matches!(ask.venue, VenueId::Vault(_)) && !is_trusted(known, ask, venue)
 }
 
 /// Returns whether a deposit goes to the venue without a limit of its price: only to venues that are trusted.
-fn is_trusted(known: &Known, ask: &LoanAsk, venue: &ReadVenue) -> bool {
+fn is_trusted(known: &KnownVenues, ask: &LoanAsk, venue: &ReadVenue) -> bool {
     match venue.facts.trust {
         Trust::Curated | Trust::Pinned => true,
         Trust::NewNeedsConfirmation(_) => known.confirmed.iter().any(|(chain, one, confirmed)| {
@@ -369,7 +369,7 @@ fn check_early(
 
 /// Adds up what was read. A part that cannot be read is named.
 fn exposure(
-    known: &Known,
+    known: &KnownVenues,
     reads: impl IntoIterator<Item = (ChainId, Result<ReadNetwork, Refusal>)>,
 ) -> Exposure {
     let mut sum = Exposure { networks: known.chains.clone(), ..Exposure::default() };

@@ -10,7 +10,7 @@ use bursar_morpho::{ForcedDeallocation, VenueId};
 use bursar_submit::Call;
 
 use super::input;
-use super::known::Known;
+use super::known::KnownVenues;
 use super::lane::Lending;
 use super::measure::{LoanNetwork, is_unendorsed};
 use super::network_read::LoanTarget;
@@ -150,7 +150,7 @@ impl Lending {
         order: WithdrawalOrder<'_>,
     ) -> Result<OwnWithdrawal, Refusal> {
         let ask = order.ask()?;
-        let measured = self.measure(&ask, order.owner, &Known::of_operator(state)).await?;
+        let measured = self.measure(&ask, order.owner, &KnownVenues::of_operator(state)).await?;
         let (quote, plan) = (measured.quote, measured.plan?);
         check_gas(quote.native_balance, quote.plan_cost)?;
         let part = plan.parts.into_iter().next();

@@ -5,7 +5,7 @@ use bursar_core::networks::{Lending as Contracts, Network};
 use bursar_domain::Refusal;
 use bursar_morpho::VenueId;
 
-use super::known::Known;
+use super::known::KnownVenues;
 use super::lane::Lending;
 use super::network_read::LoanTarget;
 use super::venue_read::Preview;
@@ -33,7 +33,7 @@ impl Lending {
         network: &'static Network,
         contracts: &'static Contracts,
         owner: Address,
-        known: &Known,
+        known: &KnownVenues,
     ) -> Result<Vec<OwnVenue>, Refusal> {
         let venues = self.venues_of(network.chain, owner, known).into_iter().collect();
         self.own(network, contracts, owner, venues).await
@@ -47,7 +47,7 @@ impl Lending {
         &self,
         network: &'static Network,
         owner: Address,
-        known: &Known,
+        known: &KnownVenues,
     ) -> Result<Vec<OwnVenue>, Refusal> {
         let Some(contracts) = network.lending else { return Ok(Vec::new()) };
         let venues = self.venues_of(network.chain, owner, known).into_iter();

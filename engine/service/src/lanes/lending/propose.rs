@@ -10,7 +10,7 @@ use bursar_domain::loans::{LoanAsk, LoanQuote, LoanSize};
 use bursar_morpho::{VenueId, views};
 
 use super::input::{self, LoanInput, SizeInput};
-use super::known::Known;
+use super::known::KnownVenues;
 use super::lane::Lending;
 use super::measured::Measured;
 use crate::lanes::batch::unavailable;
@@ -44,7 +44,7 @@ impl Lending {
         &self,
         input: &LoanInput,
         owner: Address,
-        known: &Known,
+        known: &KnownVenues,
     ) -> Result<Proposal, Refusal> {
         let mut ask = LoanAsk {
             chain: input.network.chain,
@@ -106,7 +106,7 @@ impl Lending {
         &self,
         ask: &LoanAsk,
         owner: Address,
-        known: &Known,
+        known: &KnownVenues,
     ) -> Result<Measured, Refusal> {
         let measured = self.measure(ask, owner, known).await?;
         match &measured.plan {

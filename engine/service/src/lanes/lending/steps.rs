@@ -11,7 +11,7 @@ use bursar_domain::{Refusal, Request};
 use bursar_morpho::fill;
 use bursar_submit::Outbox;
 
-use super::known::Known;
+use super::known::KnownVenues;
 use super::lane::Lending;
 use super::measure::LoanNetwork;
 use super::network_read::spender;
@@ -29,7 +29,7 @@ impl Lending {
         loan: &LoanAsk,
         execution: &Execution,
         outbox: &Outbox,
-        known: Known,
+        known: KnownVenues,
     ) -> Result<Option<NextStep>, Refusal> {
         let now_ms = self.ports.clock.now().age_clock_ms();
         let measured = match self.measurements.take(request.id, execution, outbox, now_ms) {

@@ -110,11 +110,11 @@ mod tests {
 
     /// A chain without Multicall3. Vaults with an even last byte name the trusted curator, the others none.
     #[derive(Debug, Default)]
-    struct Curated {
+    struct ChainWithoutMulticall {
         calls: AtomicUsize,
     }
 
-    impl Chain for Curated {
+    impl Chain for ChainWithoutMulticall {
         fn chain_id(&self) -> ChainReply<'_, ChainId> {
             down()
         }
@@ -161,7 +161,7 @@ mod tests {
     }
 
     async fn read(known: &[Address], seen: &[Address]) -> (VaultList, usize) {
-        let (scan, chain) = (Scan::default(), Curated::default());
+        let (scan, chain) = (Scan::default(), ChainWithoutMulticall::default());
         scan.pretend(network().chain, contracts(), known, seen);
         let list = VaultList::read(&scan, &chain, 7, network(), contracts()).await.unwrap();
         (list, chain.calls.into_inner())

@@ -255,13 +255,13 @@ mod tests {
 
     /// A chain with one receipt, one authorization state and a head.
     #[derive(Debug)]
-    struct Scripted {
+    struct ScriptedChain {
         receipt: Option<Receipt>,
         state: Result<Bytes, ChainFault>,
         head: u64,
     }
 
-    impl Chain for Scripted {
+    impl Chain for ScriptedChain {
         fn chain_id(&self) -> ChainReply<'_, ChainId> {
             Box::pin(async { Err(ChainFault::Unavailable { tried: Vec::new() }) })
         }
@@ -330,11 +330,11 @@ mod tests {
             (Ok(Bytes::new()), last, Err(())),
             (gone(), last, Err(())),
         ] {
-            let chain = Scripted { receipt: Some(reverted.clone()), state, head };
+            let chain = ScriptedChain { receipt: Some(reverted.clone()), state, head };
             let verdict = verdict(&chain, reverted.tx_hash, &claim).await;
             assert_eq!(verdict.map_err(|_text| ()), found, "{chain:?}");
         }
-        let unknown = Scripted { receipt: None, state: word(1), head: last };
+        let unknown = ScriptedChain { receipt: None, state: word(1), head: last };
         assert_eq!(verdict(&unknown, reverted.tx_hash, &claim).await, Ok(None));
     }
 }

@@ -17,7 +17,7 @@ use bursar_uniswap::{QuoteFault, V3Path, V3Pool, quote, read, tick};
 use super::reads::{Answers, Batch};
 
 /// Gas of one question: about as much as one transaction may use on these networks.
-const GAS: u64 = 16_000_000;
+const QUESTION_GAS: u64 = 16_000_000;
 
 /// The period of the average price, in seconds.
 const AVERAGE_SECONDS: u32 = 600;
@@ -104,7 +104,7 @@ impl Routes {
         for (route, answer) in self.0.iter().zip(answers) {
             let cost =
                 delivered(answer, |answer| quote::decode_v3_exact_output(&route.buy, answer))?;
-            if let Delivered::Amount(cost) = cost
+            if let RouteOutput::Amount(cost) = cost
                 && dearest.is_none_or(|(_route, most)| cost > most)
             {
                 dearest = Some((route, cost));
@@ -221,7 +221,7 @@ fn all_routes(subject: &Subject) -> Vec<Vec<V3Pool>> {
 }
 
 fn question(to: Address, data: Bytes) -> Question {
-    Question::Call { from: Address::ZERO, to, data, gas: GAS }
+    Question::Call { from: Address::ZERO, to, data, gas: QUESTION_GAS }
 }
 
 /// Returns the answers, one for each question; `None` if no node answers.
@@ -237,13 +237,13 @@ async fn ask(
 }
 
 /// What the pools of a route answer.
-enum Delivered {
+enum RouteOutput {
     Amount(U256),
     /// They cannot trade so much.
     TooMuch,
 }
 
-impl Delivered {
+impl RouteOutput {
     fn amount(self) -> Option<U256> {
         match self {
             Self::Amount(amount) => Some(amount),
@@ -256,14 +256,14 @@ impl Delivered {
 fn delivered(
     answer: Result<Bytes, ChainFault>,
     decode: impl Fn(&[u8]) -> Result<bursar_uniswap::Quote, QuoteFault>,
-) -> Option<Delivered> {
+) -> Option<RouteOutput> {
     match answer {
         Ok(answer) => match decode(&answer) {
-            Ok(quote) => Some(Delivered::Amount(quote.amount)),
-            Err(QuoteFault::InsufficientLiquidity) => Some(Delivered::TooMuch),
+            Ok(quote) => Some(RouteOutput::Amount(quote.amount)),
+            Err(QuoteFault::InsufficientLiquidity) => Some(RouteOutput::TooMuch),
             Err(QuoteFault::Reverted(_) | QuoteFault::Odd | QuoteFault::TooLarge) => None,
         },
-        Err(ChainFault::Reverted { .. }) => Some(Delivered::TooMuch),
+        Err(ChainFault::Reverted { .. }) => Some(RouteOutput::TooMuch),
         Err(_failed) => None,
     }
 }

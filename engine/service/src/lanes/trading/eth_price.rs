@@ -23,7 +23,7 @@ const WAIT_MS: u64 = 3_000;
 /// Prices outside this range, in whole dollars, are implausible.
 const PLAUSIBLE_PRICES: std::ops::RangeInclusive<Usd> = Usd::dollars(1)..=Usd::dollars(1_000_000);
 
-const WEI: u128 = 1_000_000_000_000_000_000;
+const WEI_PER_COIN: u128 = 1_000_000_000_000_000_000;
 
 /// The price of ETH, cached.
 #[derive(Debug)]
@@ -142,13 +142,14 @@ fn differ(one: Usd, other: Usd, percent: u128) -> bool {
 /// Returns the value of an amount of ETH, rounded up to a millionth of a dollar; `None` if it overflows.
 pub(super) fn value_of(wei: U256, price: Usd) -> Option<Usd> {
     let product = wei.checked_mul(U256::from(price.0))?;
-    let micros = product.checked_add(U256::from(WEI).checked_sub(U256::ONE)?)? / U256::from(WEI);
+    let micros = product.checked_add(U256::from(WEI_PER_COIN).checked_sub(U256::ONE)?)?
+        / U256::from(WEI_PER_COIN);
     u64::try_from(micros).ok().map(Usd)
 }
 
 /// Returns how much ETH is worth `value`, in wei; `None` if the price is zero or it overflows.
 pub(super) fn wei_of(value: Usd, price: Usd) -> Option<U256> {
-    U256::from(value.0).checked_mul(U256::from(WEI))?.checked_div(U256::from(price.0))
+    U256::from(value.0).checked_mul(U256::from(WEI_PER_COIN))?.checked_div(U256::from(price.0))
 }
 
 /// Converts the answer of a feed with `decimals` decimals to dollars, rounded up.
@@ -171,12 +172,12 @@ mod tests {
 
     /// An API whose price rises by a dollar with each question. While it hangs, it never answers.
     #[derive(Debug, Default)]
-    struct Rising {
+    struct RisingPrices {
         asked: AtomicU32,
         hangs: AtomicBool,
     }
 
-    impl Prices for Rising {
+    impl Prices for RisingPrices {
         fn eth(&self) -> BoxFuture<'_, Result<Usd, PriceFault>> {
             let asked = self.asked.fetch_add(1, Ordering::SeqCst);
             let hangs = self.hangs.load(Ordering::SeqCst);
@@ -188,13 +189,13 @@ mod tests {
 
     struct World {
         clock: Arc<ManualClock>,
-        api: Arc<Rising>,
+        api: Arc<RisingPrices>,
         price: EthPrice,
     }
 
     impl World {
         fn new(clock: ManualClock) -> Self {
-            let (clock, api) = (Arc::new(clock), Arc::<Rising>::default());
+            let (clock, api) = (Arc::new(clock), Arc::<RisingPrices>::default());
             let source = PriceSource::from(Some(Arc::clone(&api) as Arc<dyn Prices>));
             let price = EthPrice::new(source, Arc::clone(&clock) as _);
             Self { clock, api, price }

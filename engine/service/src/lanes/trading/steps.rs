@@ -71,7 +71,7 @@ impl Trading {
         owner: Address,
         swap: B256,
         before: &[B256],
-    ) -> Result<Filled, Refusal> {
+    ) -> Result<ReceiptAmounts, Refusal> {
         let (network, exchange) = exchange_of(trade)?;
         let chain = self.chain(network)?;
         let read = async |hash| chain.receipt(hash).await.map_err(|_fault| unavailable());
@@ -84,12 +84,12 @@ impl Trading {
         }
         let logs: Vec<fill::Log> = receipt.logs.into_iter().map(fill_log).collect();
         let spec = spec_of(trade, owner, network, exchange);
-        Ok(Filled { received: fill_of(&spec, &logs).map(Atoms), fee })
+        Ok(ReceiptAmounts { received: fill_of(&spec, &logs).map(Atoms), fee })
     }
 }
 
 /// The amounts that receipts show of an executed trade; `None` if they show none.
-pub(in crate::lanes) struct Filled {
+pub(in crate::lanes) struct ReceiptAmounts {
     pub(in crate::lanes) received: Option<Atoms>,
     /// The total cost of the plan's transactions, in wei.
     pub(in crate::lanes) fee: Option<U256>,

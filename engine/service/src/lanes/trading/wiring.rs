@@ -12,7 +12,7 @@ use bursar_domain::trades::Venue;
 use bursar_uniswap::{permit, read};
 
 /// Gas of one question.
-const GAS: u64 = 200_000;
+const QUESTION_GAS: u64 = 200_000;
 
 /// Whether the contracts of an exchange are configured as expected.
 ///
@@ -142,7 +142,7 @@ impl WiringCheck {
         let call = |name, parts, to, data, is_expected| Self {
             name,
             parts,
-            question: Question::Call { from: Address::ZERO, to, data, gas: GAS },
+            question: Question::Call { from: Address::ZERO, to, data, gas: QUESTION_GAS },
             is_expected,
         };
         let both: &[Part] = &[Part::V3, Part::V4];

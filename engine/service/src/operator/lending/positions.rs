@@ -16,7 +16,7 @@ use bursar_morpho::trust::Trust;
 
 use super::support::{lends, reason, standing, text};
 use crate::context::EngineContext;
-use crate::lanes::lending::{Known, OwnVenue, Position};
+use crate::lanes::lending::{KnownVenues, OwnVenue, Position};
 use crate::operator::support::{Done, lookup};
 
 pub(in crate::operator) async fn positions(
@@ -81,7 +81,7 @@ async fn markets(
     known: &PayingAddress,
 ) -> Result<Markets, Refusal> {
     let mut all = Markets::default();
-    let places = Known::of_wallet(state, known.address);
+    let places = KnownVenues::of_wallet(state, known.address);
     for own in engine.lending.own_markets(network, known.address, &places).await? {
         let OwnVenue { venue, shares, worth, withdrawable } = own;
         let Some(worth) = worth else {

@@ -67,9 +67,9 @@ pub(crate) fn policy(state: &State, record: &PolicyRecord) -> PolicyAnswer {
     let users = state.agents.values().filter(|agent| {
         agent.commission.as_ref().is_some_and(|given| given.policy.key() == record.name.key())
     });
-    let reached = NETWORKS
-        .iter()
-        .filter(|row| state.network_enabled(row.chain) && record.policy.networks.allows(row.chain));
+    let reached = NETWORKS.iter().filter(|row| {
+        state.is_network_enabled(row.chain) && record.policy.networks.allows(row.chain)
+    });
     PolicyAnswer::of(
         record.name.as_str(),
         record.version,
@@ -139,7 +139,7 @@ pub(crate) fn network(state: &State, row: &Network) -> NetworkAnswer {
         caip2: row.caip2(),
         name: row.title.to_owned(),
         stablecoin: row.stablecoin.symbol.to_owned(),
-        enabled: state.network_enabled(row.chain),
+        enabled: state.is_network_enabled(row.chain),
     }
 }
 

@@ -54,11 +54,11 @@ pub(crate) fn networks(
 ) -> Result<Vec<&'static Network>, Fault> {
     let view = engine.core.view();
     let Some(name) = named else {
-        let chosen = |row: &&Network| fits(row) && view.state.network_enabled(row.chain);
+        let chosen = |row: &&Network| fits(row) && view.state.is_network_enabled(row.chain);
         return Ok(NETWORKS.iter().filter(chosen).collect());
     };
     let row = network(name)?;
-    if !view.state.network_enabled(row.chain) {
+    if !view.state.is_network_enabled(row.chain) {
         return Err(Fault::new(Code::NetworkDisabled));
     }
     if !fits(row) {

@@ -12,7 +12,7 @@ use super::*;
 const LARGE: usize = 64 << 20;
 
 /// A server whose routes report the delivery of their responses.
-struct Reporting {
+struct ReportingServer {
     address: SocketAddr,
     reports: tokio::sync::mpsc::UnboundedReceiver<DeliveryReport>,
     go: Option<oneshot::Sender<()>>,
@@ -27,7 +27,7 @@ async fn reported(delivered: DeliveryReport) -> bool {
     tokio::time::timeout(PATIENCE, delivered).await.expect("a report")
 }
 
-impl Reporting {
+impl ReportingServer {
     async fn new(bounds: Bounds) -> Self {
         let (sender, reports) = tokio::sync::mpsc::unbounded_channel();
         let (go, wait) = oneshot::channel::<()>();
@@ -95,7 +95,7 @@ impl Reporting {
 
 #[tokio::test]
 async fn a_response_that_was_written_reports_delivery() {
-    let mut server = Reporting::new(bounds()).await;
+    let mut server = ReportingServer::new(bounds()).await;
     for (method, path) in
         [("GET", "/small"), ("GET", "/empty"), ("GET", "/streamed"), ("HEAD", "/small")]
     {
@@ -123,7 +123,7 @@ async fn a_response_that_was_written_reports_delivery() {
 
 #[tokio::test]
 async fn a_response_to_a_reset_peer_reports_no_delivery() {
-    let mut server = Reporting::new(Bounds { half_close: true, ..bounds() }).await;
+    let mut server = ReportingServer::new(Bounds { half_close: true, ..bounds() }).await;
     let stream = server.ask("GET", "/late").await;
     // A reset, as from a killed process: a socket closed with unread data sends one at once.
     stream.set_zero_linger().unwrap();
@@ -139,7 +139,7 @@ async fn a_response_to_a_reset_peer_reports_no_delivery() {
 
 #[tokio::test]
 async fn an_unfinished_response_reports_no_delivery() {
-    let mut server = Reporting::new(bounds()).await;
+    let mut server = ReportingServer::new(bounds()).await;
     let mut stream = server.ask("GET", "/endless").await;
     let mut read = Vec::new();
     while !read.ends_with(b"begun\r\n") {
@@ -152,7 +152,7 @@ async fn an_unfinished_response_reports_no_delivery() {
 
 #[tokio::test]
 async fn a_request_that_was_cancelled_reports_no_delivery() {
-    let mut server = Reporting::new(bounds()).await;
+    let mut server = ReportingServer::new(bounds()).await;
     drop(server.ask("GET", "/large").await);
     // Either the route was cancelled, or its response fails.
     if let Ok(Some(report)) =
@@ -165,7 +165,7 @@ async fn a_request_that_was_cancelled_reports_no_delivery() {
 
 #[tokio::test]
 async fn a_large_response_to_a_stalled_peer_reports_no_delivery() {
-    let mut server = Reporting::new(Bounds { write_ms: 200, ..bounds() }).await;
+    let mut server = ReportingServer::new(Bounds { write_ms: 200, ..bounds() }).await;
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
     let mut stream = socket.connect(server.address).await.unwrap();

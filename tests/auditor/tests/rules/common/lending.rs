@@ -423,7 +423,12 @@ impl Lender {
         let mine = self.positions.iter().filter(|((c, _), _)| *c == chain);
         let all = mine.map(|((_, venue), (value, shares))| (venue.clone(), *value, *shares));
         let (owner, positions) = (MAIN.into(), all.collect());
-        Observation::Deployed(Box::new(Deployed { chain, owner, block: self.block, positions }))
+        Observation::Deployed(Box::new(TruePositions {
+            chain,
+            owner,
+            block: self.block,
+            positions,
+        }))
     }
 
     /// Plays the steps of an authorized loan up to its inclusion. Returns the transaction that moves its money.

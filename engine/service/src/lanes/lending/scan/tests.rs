@@ -182,14 +182,14 @@ async fn a_node_that_goes_away_is_asked_ever_less_and_then_continued() {
     let mut stage = stage.start();
     stage.settle().await;
     assert!(stage.progress().is_complete);
-    stage.node.go_away(true);
+    stage.node.set_away(true);
     stage.node.set_safe(Ok(SAFE + 100));
     stage.pass_s(600).await;
     let progress = stage.progress();
     assert_eq!(progress.fault, Some(ScanFault::Unavailable));
     assert_eq!((progress.next_block, progress.safe_block), (SAFE + 1, Some(SAFE)));
     assert!((10..20).contains(&stage.node.failures()), "{}", stage.node.failures());
-    stage.node.go_away(false);
+    stage.node.set_away(false);
     stage.pass_s(60).await;
     assert!(stage.progress().is_complete && stage.progress().fault.is_none());
     assert_eq!(stage.scan.venues_of(base().chain, owner(1)), [VenueId::Vault(vault(1))]);
@@ -288,7 +288,7 @@ async fn a_restart_continues_at_the_cursor() {
     stage.pass_s(12).await;
     let reached = stage.progress().next_block;
     assert!((36_000_000..38_000_000).contains(&reached), "{reached}");
-    stage.node.go_away(false);
+    stage.node.set_away(false);
     let mut again = stage.restart();
     again.settle().await;
     let asked = again.node.asked();

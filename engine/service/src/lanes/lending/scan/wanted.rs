@@ -22,7 +22,7 @@ pub(super) struct ScanScope {
 impl ScanScope {
     fn of(state: &State, owners: Option<Arc<BTreeSet<Address>>>) -> Self {
         let lends = NETWORKS.iter().filter(|row| row.lending.is_some()).map(|row| row.chain);
-        Self { networks: lends.filter(|chain| state.network_enabled(*chain)).collect(), owners }
+        Self { networks: lends.filter(|chain| state.is_network_enabled(*chain)).collect(), owners }
     }
 
     /// Returns the addresses to search for on a network; `None` if its nodes must not be asked.

@@ -84,7 +84,7 @@ impl Node {
         self.inner().widest = blocks;
     }
 
-    pub(super) fn go_away(&self, is_away: bool) {
+    pub(super) fn set_away(&self, is_away: bool) {
         let mut inner = self.inner();
         (inner.is_away, inner.away_after) = (is_away, usize::MAX);
     }
