@@ -73,7 +73,7 @@ bursar_core::code_table! {
     ClaimTransactionFailed "invalid_batch_settlement_evm_claim_transaction_failed" "The transaction was mined, but the claim in it failed.";
     AuthorizerMismatch "invalid_batch_settlement_evm_authorizer_address_mismatch" "The signature of the receiver's authorizer is missing, and the channel names another authorizer than this facilitator's.";
     AuthorizerMissing "invalid_batch_settlement_evm_authorizer_not_configured" "The signature of the receiver's authorizer is missing, and this facilitator does not sign for it.";
-    NothingToSettle "invalid_batch_settlement_evm_nothing_to_settle" "Nothing is claimed that was not paid out.";
+    NothingToSettle "invalid_batch_settlement_evm_nothing_to_settle" "There is nothing to pay out: all that was claimed is paid out already.";
     SweepSimulation "invalid_batch_settlement_evm_settle_simulation_failed" "The payout would fail on the chain now.";
     RefundAmount "invalid_batch_settlement_evm_refund_amount_invalid" "The amount to refund must be above zero.";
     RefundNoBalance "invalid_batch_settlement_evm_refund_no_balance" "The channel has nothing left to refund.";

@@ -186,7 +186,7 @@ impl Wallet {
             None => "no answer".to_owned(),
         });
         let mut message = match code {
-            Code::RequestDenied => format!("The operator denied it: {said}."),
+            Code::RequestDenied => format!("The operator denied the request: {said}."),
             Code::RequestExpired => "The operator did not approve in time.".to_owned(),
             Code::InternalError => {
                 format!(

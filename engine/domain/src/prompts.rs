@@ -77,8 +77,8 @@ impl WaitEnd {
     /// Returns what happened, as a sentence.
     pub fn sentence(self) -> &'static str {
         match self {
-            Self::Refused => "It was refused on the Ledger.",
-            Self::TooLate => "It was not signed on the Ledger in time.",
+            Self::Refused => "The request was refused on the Ledger.",
+            Self::TooLate => "The request was not signed on the Ledger in time.",
         }
     }
 }

@@ -259,7 +259,7 @@ impl Engine {
             Err(fault) if fault.code == Code::JournalFailed => Err(self.fault_of_start(fault)),
             Err(fault) => {
                 // Only a warning: later calls return the cause to their callers.
-                tracing::warn!(code = %fault.code, "the start is not in the journal");
+                tracing::warn!(code = %fault.code, "could not record the start of the engine in the journal");
                 Ok(())
             }
         }

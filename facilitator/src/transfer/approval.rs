@@ -150,7 +150,7 @@ impl Approval {
         let price = fees.base_fee.or(fees.gas_price).unwrap_or_default();
         if self.max_fee < price {
             return refused(format!(
-                "The approval pays at most {} wei for a unit of gas, which costs {price}: sign it with more.",
+                "The approval pays at most {} wei for a unit of gas, and gas costs {price} wei: sign it with a higher fee.",
                 self.max_fee
             ));
         }

@@ -121,7 +121,7 @@ crate::code_table! {
     RequestDenied "REQUEST_DENIED" "User rejected" = at(409, 21);
 
     // Operator commands.
-    InsufficientFunds "INSUFFICIENT_FUNDS" "The paying address does not hold enough." = at(409, 1);
+    InsufficientFunds "INSUFFICIENT_FUNDS" "The paying address does not hold enough of the token, or of the native coin for gas." = at(409, 1);
     WouldFail "WOULD_FAIL" "The transaction would fail, so it was not sent." = at(409, 1);
     Unpriced "UNPRICED" "No pool gave a price for this token, so no limit can be checked: try again later, or deny the request." = at(409, 9);
     BadInput "BAD_INPUT" "The command is not valid." = at(400, 2);
@@ -145,7 +145,7 @@ crate::code_table! {
     JournalUntrusted "JOURNAL_UNTRUSTED" "The journal does not match the wallet: run `audit verify`, then `audit accept`." = at(403, 13).hint("audit verify");
     VersionMismatch "VERSION_MISMATCH" "The engine and this program have different versions: restart the engine." = at(409, 14).hint("engine");
     ChainUnavailable "CHAIN_UNAVAILABLE" "No endpoint of the network answered." = at(502, 11);
-    LedgerRejected "LEDGER_REJECTED" "It was refused on the Ledger." = at(403, 12);
+    LedgerRejected "LEDGER_REJECTED" "The request was refused on the Ledger." = at(403, 12);
     LedgerDisconnected "LEDGER_DISCONNECTED" "No Ledger is ready: plug it in, unlock it and open its Ethereum app." = at(503, 12);
     LedgerError "LEDGER_ERROR" "The Ledger did not answer as expected: close its Ethereum app and open it again." = at(500, 12);
     LedgerSignNotAvailable "LEDGER_SIGN_NOT_AVAILABLE" "Signatures of a Ledger are not available." = at(503, 9);

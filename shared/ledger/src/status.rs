@@ -60,8 +60,8 @@ impl Status {
     pub fn text(self) -> (&'static str, &'static str) {
         match self.0 {
             0x9000 => ("success", "The Ledger did what was requested."),
-            0x6985 => ("conditions not satisfied", "It was refused on the Ledger."),
-            0x6982 => ("cancelled", "It was refused on the Ledger."),
+            0x6985 => ("conditions not satisfied", "The request was refused on the Ledger."),
+            0x6982 => ("cancelled", "The request was refused on the Ledger."),
             0x6A80 => (
                 "invalid data",
                 "The Ledger's Ethereum app refused the data: turn on \"Blind signing\" or \"Raw messages\" in its settings.",

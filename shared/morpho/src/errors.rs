@@ -90,14 +90,16 @@ fn of_vault(error: &VaultError) -> Reverted {
         VaultError::CannotSendShares(_) => GateKind::SendShares.refusal(),
         VaultError::CannotReceiveAssets(_) => GateKind::ReceiveAssets.refusal(),
         VaultError::CannotSendAssets(_) => GateKind::SendAssets.refusal(),
-        VaultError::Unauthorized(_) => "the vault does not allow this caller to do this",
+        VaultError::Unauthorized(_) => {
+            "the vault does not allow the paying address to make this call"
+        }
         VaultError::CapExceeded(_)
         | VaultError::AbsoluteCapExceeded(_)
         | VaultError::RelativeCapExceeded(_)
         | VaultError::AllCapsReached(_) => {
             "the deposit would exceed a cap of the vault, although the vault may have room elsewhere"
         }
-        VaultError::ZeroAbsoluteCap(_) => "the vault lends nothing where its deposits would go",
+        VaultError::ZeroAbsoluteCap(_) => "the vault has a cap of zero where its deposits would go",
         VaultError::ERC20InsufficientBalance(_) => "the balance is too small",
         VaultError::ERC20InsufficientAllowance(_) => "the allowance is too small",
     })

@@ -95,7 +95,7 @@ pub enum Trust {
 #[serde(rename_all = "snake_case")]
 pub enum Unproven {
     #[error(
-        "the vault names a trusted curator, but its owner {0} is not trusted and could name any"
+        "the vault names a trusted curator, but its owner {0} is not trusted and could name another"
     )]
     Owner(Address),
     #[error("the vault is not bound to the official registry of adapters")]

@@ -204,7 +204,7 @@ fn refusal(refusal: OutboxRefusal, input: &Input) -> Refusal {
         ),
         OutboxRefusal::NotRaised => Refusal::because(
             Code::BadInput,
-            "This send offers no more now: it is not signed yet, or it offers the most that Bursar allows.",
+            "This send cannot offer a higher gas price: it is not signed yet, or it offers the most that Bursar allows.",
         ),
         OutboxRefusal::WrongSignature => Refusal::because(
             Code::InternalError,

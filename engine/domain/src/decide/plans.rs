@@ -324,12 +324,13 @@ pub(super) fn deny(
 ) -> Result<Decision, Refusal> {
     require_sealed(command)?;
     if state.awaits_empty(request) {
-        let message = "It is signed already. Sign the empty transaction on the Ledger, so that it cannot take effect.";
+        let message = "A transaction of this request was signed too late. Sign the empty transaction on the Ledger, so that the late \
+                       one cannot take effect.";
         return Err(Refusal::because(Code::AlreadyDecided, message));
     }
     let message = match reason {
-        Some(reason) => format!("The operator denied it: {reason}"),
-        None => "The operator denied it.".to_owned(),
+        Some(reason) => format!("The operator denied the request: {reason}"),
+        None => "The operator denied the request.".to_owned(),
     };
     let refusal = Refusal::because(Code::RequestDenied, message);
     let mut events = stop_one(state, request, &refusal, Declines::Call);

@@ -244,7 +244,7 @@ async fn try_status<P: PlanInput>(api: &Api, id: &str) -> Result<Answer, Fault> 
     if record.is_over(&moment) {
         // Commit the expiry before reporting it: a clock that is set back must not revive the request.
         if let Err(fault) = api.core.act(Action::Tick).await {
-            tracing::warn!(code = %fault.code, "an expiry could not be recorded");
+            tracing::warn!(code = %fault.code, "could not record that a request expired");
         }
     }
     let awaits_first_press = api.awaits_first_press(&record);

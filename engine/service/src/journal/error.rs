@@ -16,7 +16,7 @@ pub enum JournalError {
     )]
     HeadUnmet,
     /// The reader of the chain ended the work.
-    #[error("reading the journal was stopped")]
+    #[error("the caller stopped the check of the journal before its end")]
     Stopped,
     #[error(transparent)]
     Store(#[from] StoreError),

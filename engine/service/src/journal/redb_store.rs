@@ -169,7 +169,7 @@ impl RedbStore {
         let path = self
             .history_path
             .as_ref()
-            .ok_or_else(|| StoreError::Bug("this journal has no path for a history".to_owned()))?;
+            .ok_or_else(|| StoreError::Bug("a journal in memory has no history file".to_owned()))?;
         let made = Arc::new(history::create(path, &*self.failpoints)?);
         self.files.push(TrackedFile::of(path)?);
         self.levels.write().history = Some(Arc::clone(&made));
@@ -349,7 +349,7 @@ impl Store for RedbStore {
         let path = self
             .history_path
             .as_ref()
-            .ok_or_else(|| StoreError::Bug("this journal is not in files".to_owned()))?;
+            .ok_or_else(|| StoreError::Bug("a journal in memory cannot be copied".to_owned()))?;
         let history = self.levels.read().history.is_some().then(|| path.clone());
         self.copying = CopyState::Yes;
         Ok(history)
@@ -366,7 +366,7 @@ impl Store for RedbStore {
         let short = self
             .files
             .first()
-            .ok_or_else(|| StoreError::Bug("this journal is not in files".to_owned()))?;
+            .ok_or_else(|| StoreError::Bug("a journal in memory cannot be copied".to_owned()))?;
         // No commit runs during this copy, so it is consistent. redb opens it like a file after a crash, because it was
         // not closed.
         copy_owner_only(short.path(), to).map_err(StoreError::from)

@@ -152,7 +152,7 @@ pub trait Store: Send + fmt::Debug {
     /// # Errors
     /// The store does not use files, or a checkpoint in progress failed.
     fn begin_copy(&mut self) -> Result<Option<PathBuf>, StoreError> {
-        Err(StoreError::Bug("this journal is not in files".to_owned()))
+        Err(StoreError::Bug("a journal in memory cannot be copied".to_owned()))
     }
 
     /// Copies the short file to `to`, if a path is given, and ends the delay of changes to the history.

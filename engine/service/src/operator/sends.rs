@@ -90,7 +90,7 @@ async fn faster(
 /// Returns the offer of a raised send, and the most that its gas costs, as text.
 fn after_raise(state: &State, record: &SendRecord, quote: &Quote) -> Result<(Fees, String), Fault> {
     let nothing = || {
-        let why = "This send offers no more now: it is not signed yet, it has ended, or it offers the most that Bursar allows.";
+        let why = "This send cannot offer a higher gas price: it is not signed yet, it has ended, or it offers the most that Bursar allows.";
         Fault::because(Code::BadInput, why)
     };
     let key = record.send.key();
@@ -219,7 +219,7 @@ pub(super) fn answer(engine: &EngineContext, id: RequestId) -> Result<Done, Faul
     let record = find(state, &id.to_string())?;
     if was_raise_refused(engine, state, &record) {
         let message = format!(
-            "The higher price of the send {} was refused on the Ledger: its earlier one stays.",
+            "The send {} keeps its earlier gas price: the higher one was refused on the Ledger.",
             id.short()
         );
         return Err(Fault::because(Code::LedgerRejected, message).with_hint("address sends"));

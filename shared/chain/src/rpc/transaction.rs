@@ -21,7 +21,8 @@ pub(super) fn transaction_of(raw: &RawValue, asked: B256) -> Result<Option<Trans
     let Some(wire) = decode_as::<Option<WireTransaction>>(raw)? else { return Ok(None) };
     same(&wire.hash, asked)?;
     let address = |text: String| {
-        text.parse::<Address>().map_err(|_odd| Unusable("the transaction has no address"))
+        text.parse::<Address>()
+            .map_err(|_odd| Unusable("an address of the transaction is not valid"))
     };
     let from = address(wire.from)?;
     let to = wire.to.map(address).transpose()?;
@@ -54,7 +55,7 @@ pub(super) fn senders_in(raw: &RawValue) -> Result<Vec<SentNonce>, Unusable> {
     let block = decode_as::<Block>(raw)?;
     let each = block.transactions.into_iter().map(|sent| {
         let from = sent.from.parse::<Address>();
-        let from = from.map_err(|_odd| Unusable("the transaction has no address"))?;
+        let from = from.map_err(|_odd| Unusable("an address of the transaction is not valid"))?;
         Ok(SentNonce { hash: hash_of(&sent.hash)?, from, nonce: u64_of(&sent.nonce)? })
     });
     each.collect()

@@ -43,8 +43,8 @@ fn errors_of_vaults_are_sentences() {
             "the vault does not allow this address to receive money from it",
         ),
         ([0x51, 0x5b, 0x7c, 0xd9], "the vault does not allow this address to deposit"),
-        ([0x82, 0xb4, 0x29, 0x00], "the vault does not allow this caller to do this"),
-        ([0xbb, 0x1a, 0x23, 0xb9], "the vault lends nothing where its deposits would go"),
+        ([0x82, 0xb4, 0x29, 0x00], "the vault does not allow the paying address to make this call"),
+        ([0xbb, 0x1a, 0x23, 0xb9], "the vault has a cap of zero where its deposits would go"),
     ];
     for (selector, sentence) in rows {
         assert_eq!(reason(&selector).to_string(), sentence);

@@ -295,7 +295,7 @@ async fn a_command_fails_whose_send_is_refused_or_cancelled() {
         scene.bench.press(Decision::Refuse).await;
     });
     assert_eq!(kept.code, Code::LedgerRejected, "{kept:?}");
-    assert!(kept.message.contains("its earlier one stays"), "{kept:?}");
+    assert!(kept.message.contains("keeps its earlier gas price"), "{kept:?}");
     assert_eq!(scene.coins(FRIEND).await, U256::ZERO);
 }
 

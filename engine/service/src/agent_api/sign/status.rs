@@ -52,7 +52,7 @@ async fn try_status(api: &Api, id: &str) -> Result<Answer, Fault> {
             // Commit the expiry before reporting it: a clock that is set back must not revive the request. If the
             // commit fails, report the expiry nevertheless.
             if let Err(fault) = api.core.act(Action::Tick).await {
-                tracing::warn!(code = %fault.code, "an expiry could not be recorded");
+                tracing::warn!(code = %fault.code, "could not record that a request expired");
             }
             expired(&record)
         }
@@ -61,7 +61,7 @@ async fn try_status(api: &Api, id: &str) -> Result<Answer, Fault> {
             match api.core.act(Action::Tick).await {
                 Ok(_recorded) => not_signed(&record, WaitEnd::TooLate),
                 Err(fault) => {
-                    tracing::warn!(code = %fault.code, "the end of a wait could not be recorded");
+                    tracing::warn!(code = %fault.code, "could not record that a request was not signed in time");
                     describe(&record, None, &moment)
                 }
             }

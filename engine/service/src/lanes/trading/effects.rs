@@ -168,7 +168,9 @@ fn check_native(
     };
     let out = sum(&|transfer| transfer.from == spec.owner && transfer.to != spec.owner);
     let back = sum(&|transfer| transfer.to == spec.owner && transfer.from != spec.owner);
-    let (Some(out), Some(back)) = (out, back) else { return Err("its native transfers overflow") };
+    let (Some(out), Some(back)) = (out, back) else {
+        return Err("the sum of its native transfers overflows");
+    };
     let (expected_out, least_back) = match (spec.token_in.address, spec.token_out.address) {
         (None, _) => (spec.amount_in.0, U256::ZERO),
         (_, None) => (U256::ZERO, floor.0),

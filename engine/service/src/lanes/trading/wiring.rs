@@ -100,7 +100,8 @@ impl Wiring {
     /// `QUOTE_FAILED`
     pub(super) fn require(&self, venue: &Venue) -> Result<(), Refusal> {
         self.of(venue).map_err(|unexpected| {
-            let message = format!("On this network {unexpected}: the operator runs `doctor`.");
+            let message =
+                format!("On this network {unexpected}: ask the operator to run `doctor`.");
             Refusal::because(Code::QuoteFailed, message)
         })
     }

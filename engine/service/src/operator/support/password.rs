@@ -114,7 +114,7 @@ async fn note_refused<T>(engine: &EngineContext, tried: Result<T, Fault>) -> Res
         && fault.code == Code::WrongPassword
         && let Err(unrecorded) = act(engine, Action::RecordWrongPassword).await
     {
-        tracing::warn!(code = %unrecorded.code, "a wrong password is not in the journal");
+        tracing::warn!(code = %unrecorded.code, "could not record a wrong password in the journal");
     }
     tried
 }

@@ -123,6 +123,8 @@ pub(crate) async fn reissue(engine: &Arc<EngineContext>) {
                 });
             }
         }
-        Err(fault) => tracing::warn!(code = %fault.code, "unsigned authorizations stay unsigned"),
+        Err(fault) => {
+            tracing::warn!(code = %fault.code, "could not order the missing signatures of recorded authorizations")
+        }
     }
 }
