@@ -69,9 +69,6 @@ step why journalctl -u bursar --no-pager
 step within pay e 1000000
 step over pay f 1000000
 step held owner requests
-systemctl stop bursar
-step lower $B install-service --system --unlock --daily 4.5 --yes --password-file $PW
-step activity owner activity --json
 step remove $B uninstall-service --yes
 step remove-again $B uninstall-service --yes
 step status $B service status
@@ -83,15 +80,31 @@ step wallet owner status
     assert_eq!(third.must("within"), "200 signed", "{}", third.text());
     assert_eq!(third.step("over"), (1, "202 APPROVAL_REQUIRED"), "{}", third.text());
     assert!(third.must("held").contains("1.0"), "{}", third.text());
-    third.must("lower");
-    // The lower limit was in force before the wallet was opened.
-    let last = |kind: &str| last_entry(third.must("activity"), kind);
-    assert!(last("setting.changed") < last("wallet.unlocked"), "{}", third.text());
     assert!(third.must("remove").contains("stays     wallet and journal: /var/lib/bursar"));
     assert!(third.must("remove-again").contains("nothing to remove"));
     assert_eq!(third.step("status").0, 7);
     assert_eq!(third.step("left").1.matches("No such file").count(), 3, "{}", third.text());
     assert_eq!(third.step("wallet").0, 3);
+}
+
+#[test]
+fn a_lower_limit_is_in_force_before_the_wallet_opens() {
+    let Some(machine) = Machine::new() else { return };
+    let only = machine.boot(
+        r#"
+step install $B install-service --system --yes
+furnish
+step unlock $B install-service --system --unlock --daily 5 --yes --password-file $PW
+systemctl stop bursar
+step lower $B install-service --system --unlock --daily 4.5 --yes --password-file $PW
+step activity owner activity --json
+"#,
+        Ends::PowerCut,
+    );
+    only.must("unlock");
+    only.must("lower");
+    let last = |kind: &str| last_entry(only.must("activity"), kind);
+    assert!(last("setting.changed") < last("wallet.unlocked"), "{}", only.text());
 }
 
 /// Returns the number of the last entry of a kind, from the output of `activity --json`.
