@@ -10,7 +10,6 @@ use std::time::Instant;
 use anyhow::{Context, bail, ensure};
 
 use crate::cargo;
-use crate::times::Job;
 
 pub(crate) fn run(_arguments: &[String]) -> anyhow::Result<()> {
     if env::var_os("BURSAR_TEST_SKIP").is_some() {
@@ -26,17 +25,12 @@ pub(crate) fn run(_arguments: &[String]) -> anyhow::Result<()> {
     documents.env("RUSTDOCFLAGS", "-D warnings");
     step("documents", documents)?;
     timed("dependencies", || crate::dependencies::run(&[]))?;
-    let mut programs = Vec::new();
-    timed("programs", || {
-        programs = crate::times::build()?;
-        Ok(())
-    })?;
+    let programs = timed("programs", crate::times::build)?;
     // With the workspace's features, so that only the program itself is built again.
     let emulator = ["bursar/emulator", "--bin", "bursar", "devices"];
     let build = ["test", "--workspace", "--locked", "--features"];
     step("developer build", cargo(&[&build[..], &emulator].concat()))?;
-    let fuzzer = Job { name: "fuzzer".to_owned(), command: crate::fuzz::built()? };
-    let simulation = crate::sim::built()?;
+    let (fuzzer, simulation) = (crate::fuzz::built()?, crate::sim::built()?);
     timed("tests", || crate::times::slowest(programs, vec![fuzzer], simulation))?;
     eprintln!("ci: all steps passed in {} s", started.elapsed().as_secs());
     Ok(())
@@ -50,10 +44,10 @@ fn step(name: &str, mut command: Command) -> anyhow::Result<()> {
     })
 }
 
-fn timed(name: &str, run: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
+fn timed<T>(name: &str, run: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
     let started = Instant::now();
     eprintln!("ci: {name}");
-    run().with_context(|| format!("{name} failed"))?;
+    let done = run().with_context(|| format!("{name} failed"))?;
     eprintln!("ci: {name} passed in {} s", started.elapsed().as_secs());
-    Ok(())
+    Ok(done)
 }

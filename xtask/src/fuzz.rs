@@ -1,12 +1,12 @@
 //! `cargo xtask fuzz`: sends mutated input to the real programs. It builds the programs and passes its arguments to the
 //! fuzzer; without arguments it runs the same inputs as CI.
 
-use std::env;
 use std::process::Command;
 
 use anyhow::{Context, ensure};
 
 use crate::cargo;
+use crate::times::{self, Job};
 
 /// The fuzzer and the programs that it starts.
 const PACKAGES: [&str; 5] =
@@ -30,17 +30,13 @@ pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the command that CI runs, with the programs that the tests of the workspace have just built.
-pub(crate) fn built() -> anyhow::Result<Command> {
+/// Returns the run of CI with the programs that [`times::build`] has built.
+pub(crate) fn built() -> anyhow::Result<Job> {
     let mut command = program()?;
     command.args(SHORT);
-    Ok(command)
+    Ok(Job { name: "fuzzer".to_owned(), command })
 }
 
-/// The fuzzer is next to this program, and so are the programs that it starts.
 fn program() -> anyhow::Result<Command> {
-    let own = env::current_exe().context("cannot find the build folder")?;
-    let program = own.with_file_name(format!("bursar-fuzz{}", env::consts::EXE_SUFFIX));
-    ensure!(program.is_file(), "{} is not built", program.display());
-    Ok(Command::new(program))
+    Ok(Command::new(times::built("bursar-fuzz")?))
 }

@@ -1,13 +1,12 @@
 //! `cargo xtask sim`: runs simulated worlds. It passes its arguments to the simulator; without arguments it runs the
 //! same worlds as CI.
 
-use std::env;
 use std::process::Command;
 
 use anyhow::{Context, ensure};
 
 use crate::cargo;
-use crate::times::{Job, build_folder};
+use crate::times::{self, Job};
 
 /// The arguments for the worlds that every run plays. They take two to four minutes on two idle processors.
 const FIXED: [&str; 3] = ["--to", "10000", "--table"];
@@ -23,14 +22,18 @@ pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
     commands(program).iter_mut().try_for_each(finish)
 }
 
-/// Returns the runs of CI, with the program that was built for the tests.
+/// Returns the runs of CI with the program that [`times::build`] has built. They yield the processors to other programs.
 ///
 /// `cargo run --package` would select other features and rebuild all dependencies of the simulator.
 pub(crate) fn built() -> anyhow::Result<Vec<Job>> {
-    let program = build_folder()?.join(format!("bursar-sim{}", env::consts::EXE_SUFFIX));
-    ensure!(program.is_file(), "{} is not built", program.display());
+    let program = times::built("bursar-sim")?;
+    let yielding = || {
+        let mut nice = Command::new("nice");
+        nice.args(["-n", "19"]).arg(&program);
+        nice
+    };
     let job = |command| Job { name: "simulation".to_owned(), command };
-    Ok(commands(|| Command::new(&program)).into_iter().map(job).collect())
+    Ok(commands(yielding).into_iter().map(job).collect())
 }
 
 /// Returns the runs of CI: the fixed worlds and the drawn ones.

@@ -25,21 +25,21 @@ const SLOWEST: usize = 20;
 /// Programs that run at once.
 const AT_ONCE: usize = 2;
 /// The programs that take longest start first.
-const LONGEST: [&str; 7] =
-    ["services", "lanes", "wallet", "boot", "process", "journeys", "bursar_engine"];
+const LONGEST: [&str; 8] =
+    ["services", "lanes", "wallet", "process", "journeys", "boot", "chaos", "sandbox"];
+/// Lines of a failed program that are printed again at the end.
+const LAST_LINES: usize = 60;
 /// The kernel's unit of a process's times: `USER_HZ` is 100 on every platform that we build on.
 const TICK: Duration = Duration::from_millis(10);
 
 /// Builds and runs the tests of the workspace, and prints all times. The arguments are passed to the test programs.
 pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
-    let programs = build()?.into_iter();
-    let jobs = programs.map(|program| program.job(arguments)).collect();
-    let ended = run_all(jobs, VecDeque::new());
-    report(ended, usize::MAX)
+    let jobs = jobs(build()?, arguments);
+    report(&run_all(jobs, VecDeque::new()), usize::MAX)
 }
 
-/// Runs test programs, the tests of documents, and `others` behind them; `background` runs with what they leave of the
-/// processors. It prints what took longest.
+/// Runs test programs, the tests of documents, and `others` behind them, with `background` in a worker of its own. It
+/// prints what took longest.
 ///
 /// # Errors
 /// A program failed.
@@ -48,11 +48,18 @@ pub(crate) fn slowest(
     others: Vec<Job>,
     background: Vec<Job>,
 ) -> anyhow::Result<()> {
-    let mut jobs: VecDeque<Job> = programs.into_iter().map(|program| program.job(&[])).collect();
-    let documents = cargo(&["test", "--workspace", "--locked", "--doc"]);
-    jobs.push_back(Job { name: "tests of documents".to_owned(), command: documents });
+    let mut jobs = jobs(programs, &[]);
     jobs.extend(others);
-    report(run_all(jobs, background.into()), SLOWEST)
+    report(&run_all(jobs, background.into()), SLOWEST)
+}
+
+/// Returns the test programs and the tests of documents.
+fn jobs(programs: Vec<TestProgram>, arguments: &[String]) -> VecDeque<Job> {
+    let mut documents = cargo(&["test", "--workspace", "--locked", "--doc", "--"]);
+    documents.args(arguments);
+    let documents = Job { name: "tests of documents".to_owned(), command: documents };
+    let programs = programs.into_iter().map(|program| program.job(arguments));
+    programs.chain([documents]).collect()
 }
 
 /// A test program that cargo has built.
@@ -114,8 +121,14 @@ pub(crate) fn build() -> anyhow::Result<Vec<TestProgram>> {
     Ok(programs)
 }
 
-/// Returns the folder of the programs that were built, in which this program is, too.
-pub(crate) fn build_folder() -> anyhow::Result<PathBuf> {
+/// Returns a program that was built. It is in the same folder as this program.
+pub(crate) fn built(name: &str) -> anyhow::Result<PathBuf> {
+    let program = build_folder()?.join(format!("{name}{}", env::consts::EXE_SUFFIX));
+    ensure!(program.is_file(), "{} is not built", program.display());
+    Ok(program)
+}
+
+fn build_folder() -> anyhow::Result<PathBuf> {
     let own = env::current_exe().context("cannot find the build folder")?;
     Ok(own.parent().context("no build folder")?.to_owned())
 }
@@ -134,12 +147,13 @@ struct Ended {
     tests: usize,
     wall: Duration,
     processor: Duration,
-    passed: bool,
+    /// The last lines of its output; `None` if it passed.
+    failure: Option<String>,
 }
 
 impl Ended {
     fn line(&self) -> String {
-        let failed = if self.passed { "" } else { " FAILED" };
+        let failed = if self.failure.is_some() { " FAILED" } else { "" };
         let tests = if self.tests == 0 { String::new() } else { self.tests.to_string() };
         format!("{:9.1}  {tests:>5}  {}{failed}", self.processor.as_secs_f64(), self.name)
     }
@@ -149,51 +163,51 @@ impl Ended {
 fn run_all(jobs: VecDeque<Job>, background: VecDeque<Job>) -> Vec<Ended> {
     let (jobs, ended) = (Mutex::new(jobs), Mutex::new(Vec::new()));
     let background = Mutex::new(background);
-    let work = |jobs: &Mutex<VecDeque<Job>>, nice: bool| {
+    let work = |jobs: &Mutex<VecDeque<Job>>| {
         let next = || jobs.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
         while let Some(job) = next() {
-            let one = job.run(nice);
+            let one = job.run();
             ended.lock().unwrap_or_else(PoisonError::into_inner).push(one);
         }
     };
     thread::scope(|scope| {
         for _worker in 0..AT_ONCE {
-            scope.spawn(|| work(&jobs, false));
+            scope.spawn(|| work(&jobs));
         }
-        work(&background, true);
+        work(&background);
     });
     ended.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Job {
-    fn run(self, nice: bool) -> Ended {
+    fn run(self) -> Ended {
         let Self { name, command } = self;
         let started = Instant::now();
         eprintln!("times: {name} starts");
-        let result = if nice { watch(niced(&command)) } else { watch(command) };
+        let result = watch(command);
         let wall = started.elapsed();
         match result {
             Ok((status, processor, output)) => {
                 let mut out = io::stdout().lock();
-                // Nobody reads further if this fails.
+                // A closed output must not end the other programs.
                 drop(writeln!(out, "{name}: {status} after {:.1} s", wall.as_secs_f64()));
                 drop(out.write_all(&output));
-                let tests = tests_in(&String::from_utf8_lossy(&output));
-                Ended { name, tests, wall, processor, passed: status.success() }
+                let output = String::from_utf8_lossy(&output);
+                let failure = (!status.success()).then(|| last_lines(&output));
+                Ended { name, tests: tests_in(&output), wall, processor, failure }
             }
             Err(error) => {
-                eprintln!("times: {name}: {error:#}");
-                Ended { name, tests: 0, wall, processor: Duration::ZERO, passed: false }
+                let failure = Some(format!("{error:#}"));
+                Ended { name, tests: 0, wall, processor: Duration::ZERO, failure }
             }
         }
     }
 }
 
-/// Returns a command that yields the processors to all others.
-fn niced(command: &Command) -> Command {
-    let mut nice = Command::new("nice");
-    nice.args(["-n", "19"]).arg(command.get_program()).args(command.get_args());
-    nice
+fn last_lines(output: &str) -> String {
+    let lines: Vec<&str> = output.lines().collect();
+    let first = lines.len().saturating_sub(LAST_LINES);
+    lines.get(first..).unwrap_or_default().join("\n")
 }
 
 /// Runs a command, and returns its processor time and what it wrote.
@@ -206,7 +220,9 @@ fn watch(mut command: Command) -> anyhow::Result<(ExitStatus, Duration, Vec<u8>)
     let mut child = command.spawn().with_context(|| format!("{command:?} did not start"))?;
     let processor = processor_of(&child);
     let status = child.wait().context("cannot wait")?;
-    Ok((status, processor, fs::read(&path).context("cannot read the output")?))
+    let output = fs::read(&path).context("cannot read the output")?;
+    fs::remove_file(path).context("cannot remove the output")?;
+    Ok((status, processor, output))
 }
 
 /// Waits for the end of a process. Returns its processor time and that of the processes for which it waited; zero where
@@ -240,7 +256,7 @@ fn tests_in(output: &str) -> usize {
 ///
 /// # Errors
 /// A program failed.
-fn report(ended: Vec<Ended>, rows: usize) -> anyhow::Result<()> {
+fn report(ended: &[Ended], rows: usize) -> anyhow::Result<()> {
     match compiled() {
         Ok(units) => print_table("seconds to compile and link", "", units, rows),
         Err(why) => eprintln!("times: unknown how long the crates compiled: {why:#}"),
@@ -250,8 +266,13 @@ fn report(ended: Vec<Ended>, rows: usize) -> anyhow::Result<()> {
     let processor: Duration = ended.iter().map(|one| one.processor).sum();
     let tests: usize = ended.iter().map(|one| one.tests).sum();
     eprintln!("times: {tests} tests, {} s of processor", processor.as_secs());
-    let failed: Vec<&str> =
-        ended.iter().filter(|one| !one.passed).map(|one| one.name.as_str()).collect();
+    let mut failed = Vec::new();
+    for Ended { name, failure, .. } in ended {
+        if let Some(failure) = failure {
+            eprintln!("times: {name} failed:\n{failure}");
+            failed.push(name.as_str());
+        }
+    }
     ensure!(failed.is_empty(), "these failed: {}", failed.join(", "));
     Ok(())
 }
