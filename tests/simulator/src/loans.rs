@@ -413,11 +413,7 @@ impl World {
         let state = self.process().core().state();
         let held = state.held.values().filter(|request| request.loan().is_some());
         let held: Vec<String> = held.map(|request| request.id.to_string()).collect();
-        // An operator can only name a request whose id was returned or listed.
-        let known_id = |id: &String| {
-            self.loan_ids.contains(id) || self.cards.iter().any(|(known, _card)| known == id)
-        };
-        let held: Vec<String> = held.into_iter().filter(known_id).collect();
+        let held: Vec<String> = held.into_iter().filter(|id| self.is_shown(id)).collect();
         let known = if held.is_empty() { self.loan_ids.clone() } else { held };
         let Some(at) = pick.of(known.len()) else { return Ok(()) };
         self.decide_loan_of(known[at].clone(), approves)

@@ -293,17 +293,17 @@ impl World {
         let held = &self.process().core().state().held;
         let held = held.values().filter(|request| request.loan().is_none());
         let held: Vec<String> = held.map(|request| request.id.to_string()).collect();
-        // An operator can only name a request whose id was returned or listed.
-        let known_id = |id: &String| {
-            self.ids.contains(id)
-                || self.trade_ids.contains(id)
-                || self.cards.iter().any(|(known, _card)| known == id)
-        };
-        let held: Vec<String> = held.into_iter().filter(known_id).collect();
+        let held: Vec<String> = held.into_iter().filter(|id| self.is_shown(id)).collect();
         let any = || self.ids.iter().chain(&self.trade_ids).cloned().collect();
         let candidates: Vec<String> =
             if held.is_empty() || pick.0.is_multiple_of(8) { any() } else { held };
         pick.of(candidates.len()).map(|at| candidates[at].clone())
+    }
+
+    /// Returns whether the id of a request was returned or listed. An operator can name no other request.
+    pub(crate) fn is_shown(&self, id: &str) -> bool {
+        let mut returned = self.ids.iter().chain(&self.trade_ids).chain(&self.loan_ids);
+        returned.any(|known| known == id) || self.cards.iter().any(|(listed, _card)| listed == id)
     }
 
     fn approve(&mut self, pick: Pick, card: CardChoice) -> Result<(), WorldFailure> {
