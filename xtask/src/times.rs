@@ -38,8 +38,8 @@ pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
     report(&run_all(jobs, VecDeque::new()), usize::MAX)
 }
 
-/// Runs test programs, the tests of documents, and `others` behind them, with `background` in a worker of its own. It
-/// prints what took longest.
+/// Runs test programs, the tests of documents, and `others` behind them, with `background` in a separate worker. It prints
+/// what took longest.
 ///
 /// # Errors
 /// A program failed.
@@ -112,7 +112,7 @@ pub(crate) fn build() -> anyhow::Result<Vec<TestProgram>> {
     let messages = BufReader::new(cargo.stdout.take().context("no pipe")?);
     let mut programs = Vec::new();
     for line in messages.lines() {
-        let line = line.context("cargo's messages are no text")?;
+        let line = line.context("cargo's messages are not valid UTF-8")?;
         programs.extend(serde_json::from_str(&line).ok().as_ref().and_then(TestProgram::of));
     }
     let status = cargo.wait().context("cannot wait for cargo")?;

@@ -58,7 +58,7 @@ pub(crate) fn may_be_approved(state: &State) -> Result<(), Refusal> {
 pub(crate) enum FreshPrices<'a> {
     /// The policy judges the request by these prices.
     Known(&'a Requote),
-    /// There are no prices, so the request ends with this refusal.
+    /// The prices are not available, and the request ends with this refusal.
     Missing(Refusal),
 }
 

@@ -201,7 +201,7 @@ fn foreign_permit_is_proven_only_if_every_proxy_call_succeeded() {
     let (own, other) = (call_of(id, &terms(1)), call_of(id, &terms(2)));
     let logs = [moved(TOKEN, PAYEE, 700), settled()];
     assert!(proves(id, &terms(1), &own, &logs, false));
-    // A transfer of the same amount between the same accounts, by another permit or by none, is no proof.
+    // A transfer of the same amount between the same accounts by another permit, or without one, proves nothing.
     assert!(!proves(id, &terms(1), &other, &logs, false));
     let transfer = ContractCall { to: TOKEN, data: Bytes::from_static(&[0xa9, 5, 0x9c, 0xbb]) };
     assert!(!proves(id, &terms(1), &transfer, &[moved(TOKEN, PAYEE, 700)], false));

@@ -27,7 +27,7 @@ pub struct UnreadVenueAnswer {
 pub enum VenueTrust {
     /// The curator and the owner of the venue are trusted.
     Curated,
-    /// The curator and the address are trusted, whoever owns the venue.
+    /// The curator and the address are trusted, with any owner of the venue.
     Pinned,
     /// The operator confirmed the venue with its present curator and owner.
     Confirmed,

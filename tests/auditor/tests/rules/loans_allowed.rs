@@ -77,7 +77,7 @@ fn repeated_call_gets_the_same_answer() {
     let ticket = lender.called(&ask);
     lender.rejects("same ask, same answer", loan_answer(ticket, "two", LoanState::Pending));
 
-    // A bearer agent's call with an idempotency key is no repeat of the same call without a key.
+    // A bearer agent's call with an idempotency key does not repeat the same call without a key.
     let mut lender = Lender::new(lending());
     for (key, id) in [(None, "one"), (Some("k"), "two"), (Some("k"), "two"), (None, "one")] {
         let ask = lender.bearer(&supply(110), key);

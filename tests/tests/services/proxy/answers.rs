@@ -34,8 +34,8 @@ impl UnreadAnswer {
     }
 }
 
-/// Pays and reads the head of the answer only. The receive buffer has a fixed size: the system would otherwise take
-/// megabytes that nobody reads.
+/// Pays and reads only the head of the answer. The receive buffer has a fixed size: otherwise the system would buffer
+/// megabytes of the unread body.
 async fn buy_unread(customer: &Customer, body: &Value) -> UnreadAnswer {
     let header = customer.sign(2, body).await;
     let host = customer.url.strip_prefix("http://").unwrap();

@@ -282,7 +282,7 @@ mod signature {
     /// A clock that was ahead and was corrected.
     ///
     /// The journal's time does not advance until the wall clock has caught up. Payments are valid for a minute of the
-    /// wall clock, so the wallet must sign them although the journal's time stands still.
+    /// wall clock, so the wallet must sign them before the journal's time advances again.
     #[test]
     fn is_possible_for_payments_authorized_after_a_clock_correction() {
         let mut world = ordinary();

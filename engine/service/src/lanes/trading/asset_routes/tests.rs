@@ -92,7 +92,7 @@ struct Market {
     sale: fn(u32) -> Result<Bytes, ChainFault>,
     tick: Result<Bytes, ChainFault>,
     average: Result<Bytes, ChainFault>,
-    /// A pool with a tick of its own.
+    /// A pool whose tick differs, with that tick.
     other: Option<(Address, i32)>,
 }
 
