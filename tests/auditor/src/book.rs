@@ -114,6 +114,7 @@ impl Book {
             one.ended.extend(missing(&rec.ended, &one.ended));
             one.expired_since = one.expired_since.or(rec.expired_since);
             one.lapsed |= rec.lapsed;
+            one.forgotten |= rec.forgotten;
             one.died |= rec.died;
         }
         (one.id, one.lost, one.possible_calls) = (Some(id.to_owned()), false, possible_calls);

@@ -106,6 +106,9 @@ struct Seen {
     latest_ms: i64,
     /// The observation since which this time is past the end of the terms.
     lapsed: Option<u64>,
+    /// The process read the signature while it might use it, and ended. It may have written it, so that only the next
+    /// process shows it.
+    may_be_written: bool,
 }
 
 impl Seen {
@@ -179,6 +182,11 @@ impl Auditor {
             }
             DeviceSeen::Pressed { signer, digest, signature } => {
                 self.devices.read.remove(digest);
+                if let Some(id) = self.devices.digests.get(digest)
+                    && let Some(seen) = self.devices.requests.get_mut(id)
+                {
+                    seen.may_be_written = false;
+                }
                 let is_ours = self.devices.addresses.contains(&signer.to_lowercase());
                 if let Some(signature) = signature.as_ref().filter(|_signature| is_ours) {
                     self.devices.pressed.insert(digest.clone(), signature.clone());
@@ -334,6 +342,22 @@ impl Auditor {
         Ok(())
     }
 
+    /// Notes which signatures the process may have written before it ended.
+    pub(crate) fn device_process_ended(&mut self) {
+        let may_be_written = |seen: &Seen| {
+            let terms = seen.terms.as_ref().filter(|_terms| seen.signature.is_none());
+            terms.is_some_and(|terms| {
+                self.devices.read.contains(&terms.digest)
+                    && self.forbids(Some(&terms.agent)).is_none()
+            })
+        };
+        let written = self.devices.requests.iter().filter(|(_id, seen)| may_be_written(seen));
+        let written: Vec<Id> = written.map(|(id, _seen)| id.clone()).collect();
+        for id in written {
+            self.devices.requests.entry(id).or_default().may_be_written = true;
+        }
+    }
+
     fn on_device_signed(&mut self, request: &str, signature: &str) -> Result<(), Violation> {
         let now_ms = self.time.now.wall_ms;
         let Some(seen) = self.devices.requests.get(request) else {
@@ -355,7 +379,8 @@ impl Auditor {
             let what = format!("{request} has a signature that the wallet did not read");
             return Err(violation("I-l", what));
         }
-        if let Some(rule) = self.forbids(Some(&terms.agent)) {
+        let forbidden = self.forbids(Some(&terms.agent));
+        if let Some(rule) = forbidden.filter(|_rule| !seen.may_be_written) {
             let what = format!("{request} was signed, but {} may not pay now", terms.agent);
             return Err(violation(rule, what));
         }
@@ -363,7 +388,8 @@ impl Auditor {
             let what = format!("{request} was signed after its end: {terms:?}");
             return Err(violation("late press", what));
         }
-        if i64::try_from(terms.valid_before_s).is_ok_and(|end| now_ms >= end.saturating_mul(1000)) {
+        if !seen.may_be_written
+            && i64::try_from(terms.valid_before_s).is_ok_and(|end| now_ms >= end.saturating_mul(1000)) {
             let what = format!("{request} was signed at {now_ms}, too late for {terms:?}");
             return Err(violation("late press", what));
         }

@@ -45,6 +45,7 @@ impl Auditor {
         let now = self.time.instant();
         for rec in self.book.recs.values_mut() {
             rec.lapsed |= rec.valid_before().is_some_and(|(least, _)| now.second() >= least);
+            rec.forgotten |= rec.may_be_forgotten(&now);
             // The held request expires now. If the clock is set back, the wallet may or may not have recorded that.
             if rec.base.contains(&RequestState::Held)
                 && rec.expired(&now).1
@@ -177,6 +178,7 @@ impl Auditor {
             }
         }
         self.possible_configs.append(&mut self.maybe_configs);
+        self.device_process_ended();
         // The wallet is locked from here on, so nothing may be signed before the next unlock.
         for w in &mut self.possible_configs {
             w.config.open = false;

@@ -160,6 +160,12 @@ impl LoanRecord {
         failed || killed || self.maybe_closed || self.denied() || self.may_have_expired
     }
 
+    /// Returns whether its plan may have begun, and no answer shows an end.
+    pub(crate) fn began(&self) -> bool {
+        let executing = self.history.iter().any(|(_, phase)| *phase == 1);
+        self.accepted && self.end.is_none() && (executing || !self.authorizations.is_empty())
+    }
+
     pub(crate) fn denied(&self) -> bool {
         self.denials.iter().any(|(_, denial)| *denial == Denial::Done)
     }

@@ -1,7 +1,8 @@
 //! Calls of bearer agents without a key: a repeat is merged with the first call of the same content.
 //!
 //! It may be a new request only if the first was refused, may have been rejected before any transaction was broadcast,
-//! or may have ended and is ten minutes old.
+//! or may have ended and is ten minutes old. A plan may be rejected at any moment until it broadcasts; the id of a new
+//! request shows that it was.
 
 use crate::clocks::{Instant, Time};
 use crate::lending::LoanState;
@@ -25,6 +26,8 @@ pub(crate) struct FirstCall<'a> {
     executed: Option<Instant>,
     /// Whether the request has ended, or may have ended, without effect.
     may_have_failed: bool,
+    /// Whether an answer or an order shows that its plan began, and none that it ended.
+    began: bool,
     /// Whether a transaction of the request was broadcast.
     sent: bool,
     /// Whether the request has surely not ended.
@@ -40,6 +43,11 @@ impl FirstCall<'_> {
             return self.refused || (self.lost && outdated);
         }
         self.refused || (self.may_have_failed && !self.sent) || (outdated && !self.runs)
+    }
+
+    /// Returns whether its plan may have been rejected without an answer that shows it.
+    pub(crate) fn may_be_rejected(&self) -> bool {
+        self.began && !self.sent
     }
 
     /// Returns whether a call of the same content that arrived then is surely a new request.
@@ -77,6 +85,7 @@ impl TradeBook {
             executed: rec.ended.filter(|_| executed),
             may_have_failed: rec.may_have_failed()
                 || may_have_lapsed(&rec.authorizations, &time.instant()),
+            began: rec.began(),
             sent: self.slots.of(key).any(|(_, slot)| !slot.is_unsent()),
             runs: rec.surely_held(&time.instant())
                 || self.swap_of(key).is_some_and(|(_, slot)| is_in_flight(slot)),
@@ -96,6 +105,7 @@ impl LoanBook {
             executed: rec.ended.filter(|_| executed),
             may_have_failed: rec.may_have_failed()
                 || may_have_lapsed(&rec.authorizations, &time.instant()),
+            began: rec.began(),
             sent: self.slots.of(key).any(|(_, slot)| !slot.is_unsent()),
             runs: rec.surely_held(&time.instant())
                 || self.main_of(key).is_some_and(|(_, slot)| is_in_flight(slot)),

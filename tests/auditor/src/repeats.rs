@@ -82,14 +82,10 @@ pub(crate) fn poll(v: View<'_>, key: u64, rec: &RequestRecord) -> Vec<Expect> {
     out
 }
 
-/// Returns whether something ended (surely within 15 minutes, surely longer ago).
-fn since_end(ended: &[Instant], now: &Instant) -> (bool, bool) {
-    let all = |test: fn(i64) -> bool| {
-        ended.iter().all(|at| at.elapsed_by_both(now).into_iter().all(test))
-    };
-    let within = all(|ms| ms < HOLD_MS);
-    let past = !ended.is_empty() && all(|ms| ms > HOLD_MS);
-    (within, past)
+/// Returns whether something surely ended more than 15 minutes ago.
+fn is_past(ended: &[Instant], now: &Instant) -> bool {
+    let past = |at: &Instant| at.elapsed_by_both(now).into_iter().all(|ms| ms > HOLD_MS);
+    !ended.is_empty() && ended.iter().all(past)
 }
 
 /// Returns whether the payment was settled: (surely, possibly).
@@ -139,11 +135,10 @@ pub(crate) fn stored(
                 }
             }
             RequestState::Denied => {
-                let (within, past) = since_end(&rec.denials, &now);
-                if hmac || !past {
+                if hmac || !is_past(&rec.denials, &now) {
                     say(denied(), "repeat: denied");
                 }
-                as_new |= !hmac && !within;
+                as_new |= !hmac && rec.forgotten;
             }
             RequestState::Held if !rec.expired(&now).1 => say(Reply::Pending, "repeat: held"),
             RequestState::Held | RequestState::Expired => {
@@ -153,14 +148,11 @@ pub(crate) fn stored(
                 // The expiry was recorded when it was first returned, or at any time before.
                 let mut ends = rec.ended.clone();
                 ends.extend(rec.expired_since);
-                let past = !rec.ended.is_empty() && since_end(&ends, &now).1;
+                let past = !rec.ended.is_empty() && is_past(&ends, &now);
                 if hmac || !past {
                     say(Reply::Rejected(Some("REQUEST_EXPIRED".to_owned())), "repeat: expired");
                 }
-                // The expiry may have been recorded as soon as the 15 minutes were over.
-                let early =
-                    rec.holds.iter().any(|(_, at)| at.has_elapsed(&now, HOLD_MS.saturating_mul(2)));
-                as_new |= !hmac && (early || ends.iter().any(|at| at.has_elapsed(&now, HOLD_MS)));
+                as_new |= !hmac && rec.forgotten;
             }
             RequestState::Refused { http, code } => {
                 if hmac {

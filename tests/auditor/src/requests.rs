@@ -83,6 +83,9 @@ pub(crate) struct RequestRecord {
     pub(crate) redeemed: bool,
     /// The wall clock has passed the end of its validity. Setting the clock back does not undo everything.
     pub(crate) lapsed: bool,
+    /// Its denial or expiry was 15 minutes old once, so that a later request may have replaced it before the clock was set
+    /// back.
+    pub(crate) forgotten: bool,
     /// The process died after the authorization, so the record of its signature may be lost.
     pub(crate) died: bool,
     /// The key holder has refused to sign.
@@ -120,6 +123,7 @@ impl RequestRecord {
             failed_by_lookup: false,
             redeemed: false,
             lapsed: false,
+            forgotten: false,
             died: false,
             declined: false,
             signable: None,
@@ -192,6 +196,14 @@ impl RequestRecord {
         let all = self.holds.iter().all(|(_, at)| at.has_elapsed(now, HOLD_MS));
         let any = self.holds.iter().any(|(_, at)| at.has_elapsed(now, HOLD_MS));
         (all && !self.holds.is_empty(), any)
+    }
+
+    /// Returns whether 15 minutes may have passed since it was denied or its expiry was recorded.
+    pub(crate) fn may_be_forgotten(&self, now: &Instant) -> bool {
+        // The expiry may have been recorded as soon as the 15 minutes of the hold were over.
+        let held = |(_, at): &(_, Instant)| at.has_elapsed(now, HOLD_MS.saturating_mul(2));
+        let mut ends = self.denials.iter().chain(&self.ended).chain(&self.expired_since);
+        ends.any(|at| at.has_elapsed(now, HOLD_MS)) || self.holds.iter().any(held)
     }
 
     /// Returns when its payment expires, in Unix seconds: (earliest, latest).

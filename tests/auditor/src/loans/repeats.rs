@@ -50,8 +50,12 @@ impl Auditor {
     ) -> OpenLoan {
         let mut call = call.clone();
         let own = self.loans.book.recs.get(&call.rec).and_then(|rec| rec.id.as_ref());
-        if own == id || !self.loan_may_be_over(call.rec) {
+        let is_rejected = self.loan_is_rejected(call.rec);
+        if own == id || !(is_rejected || self.loan_may_be_over(call.rec)) {
             return call;
+        }
+        if let Some(rec) = self.loans.book.recs.get_mut(&call.rec).filter(|_rec| is_rejected) {
+            rec.kill();
         }
         call.rec = self.loan_apart(call.rec, &[ticket]);
         call
@@ -65,6 +69,13 @@ impl Auditor {
         if !others.is_empty() && self.loan_may_be_over(key) {
             self.loan_apart(key, &others);
         }
+    }
+
+    /// Returns whether the id of a new loan shows that the plan of this loan was rejected.
+    fn loan_is_rejected(&self, key: u64) -> bool {
+        let content = self.loans.book.recs.get(&key).is_some_and(|rec| rec.identity.is_content());
+        let first = self.loans.book.first_call(key, &self.time);
+        content && first.is_some_and(|first| first.may_be_rejected())
     }
 
     /// Returns whether the wallet may judge a repeat of a bearer agent's loan as a new one.

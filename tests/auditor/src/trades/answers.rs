@@ -179,8 +179,12 @@ impl Auditor {
     fn new_ask(&mut self, ticket: Ticket, call: &OpenTrade, id: Option<&Id>) -> OpenTrade {
         let mut call = call.clone();
         let own = self.trades.book.recs.get(&call.rec).and_then(|rec| rec.id.as_ref());
-        if own == id || !self.trade_may_be_over(call.rec) {
+        let is_rejected = self.trade_is_rejected(call.rec);
+        if own == id || !(is_rejected || self.trade_may_be_over(call.rec)) {
             return call;
+        }
+        if let Some(rec) = self.trades.book.recs.get_mut(&call.rec).filter(|_rec| is_rejected) {
+            rec.kill();
         }
         call.rec = self.trade_apart(call.rec, &[ticket]);
         call
@@ -194,6 +198,13 @@ impl Auditor {
         if !others.is_empty() && self.trade_may_be_over(key) {
             self.trade_apart(key, &others);
         }
+    }
+
+    /// Returns whether the id of a new trade shows that the plan of this trade was rejected.
+    fn trade_is_rejected(&self, key: u64) -> bool {
+        let content = self.trades.book.recs.get(&key).is_some_and(|rec| rec.identity.is_content());
+        let first = self.trades.book.first_call(key, &self.time);
+        content && first.is_some_and(|first| first.may_be_rejected())
     }
 
     /// Returns whether the wallet may judge a repeat of a bearer agent's trade as a new one.
