@@ -237,6 +237,7 @@ impl Auditor {
                 book: &self.book,
                 disk_failed: self.disk_failed,
                 doubted: self.doubted,
+                unattended: self.unattended_least(),
             };
             for p in self.possible_periods(possible, self.agent_of(open).as_deref()) {
                 let right = self.judge_in(v, ticket, open, p.as_ref());

@@ -3,7 +3,7 @@
 use crate::Facts;
 use crate::clocks::AllowancePeriod;
 use crate::lending::LendingPolicy;
-use crate::observations::{Address, Policy, Ticket};
+use crate::observations::{Address, Micros, Policy, Ticket};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
@@ -81,6 +81,10 @@ pub(crate) struct Config {
     pub(crate) wallet: bool,
     pub(crate) open: bool,
     pub(crate) frozen: bool,
+    /// Whether the wallet was last opened without a person.
+    pub(crate) unattended: bool,
+    /// The limit of an unattended day, in micro-dollars.
+    pub(crate) unattended_daily: Option<Micros>,
     pub(crate) max_validity: u64,
     pub(crate) networks: Shared<BTreeMap<u64, Network>>,
     pub(crate) accounts: Shared<BTreeMap<Ticket, Account>>,
@@ -118,6 +122,8 @@ impl Config {
             wallet: false,
             open: false,
             frozen: false,
+            unattended: false,
+            unattended_daily: None,
             max_validity: 3600,
             networks: Shared(Rc::new(networks)),
             accounts: Shared::default(),

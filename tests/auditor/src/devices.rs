@@ -389,7 +389,9 @@ impl Auditor {
             return Err(violation("late press", what));
         }
         if !seen.may_be_written
-            && i64::try_from(terms.valid_before_s).is_ok_and(|end| now_ms >= end.saturating_mul(1000)) {
+            && i64::try_from(terms.valid_before_s)
+                .is_ok_and(|end| now_ms >= end.saturating_mul(1000))
+        {
             let what = format!("{request} was signed at {now_ms}, too late for {terms:?}");
             return Err(violation("late press", what));
         }

@@ -4,7 +4,7 @@ use crate::book::Book;
 use crate::clocks::{AllowancePeriod, Time};
 use crate::config::Config;
 use crate::expect::{Expect, RecordedId, Reply};
-use crate::observations::{Ask, Proof, Ticket};
+use crate::observations::{Ask, Micros, Proof, Ticket};
 use crate::policy;
 use crate::repeats::{is_in_force, other_url, settled, stored};
 use crate::requests::{Identity, RequestRecord, RequestState};
@@ -18,6 +18,8 @@ pub(crate) struct View<'a> {
     pub(crate) disk_failed: Option<u64>,
     /// Whether the wallet doubts its journal: then nothing is automatic.
     pub(crate) doubted: bool,
+    /// What all agents surely spent on the unattended day.
+    pub(crate) unattended: Micros,
 }
 
 pub(crate) fn refuse(http: u16, code: &'static str) -> Expect {
@@ -184,6 +186,17 @@ fn fresh(
     let mut j = policy::judge(ask, v.config, policy, payer, used, held, off);
     if v.doubted && j.act.take().is_some() {
         j.hold = j.hold.or(Some("hold: the journal is not trusted"));
+        if held.agent.1 >= policy::MAX_HELD.0 || held.all.1 >= policy::MAX_HELD.1 {
+            j.refuse(429, "TOO_MANY_PENDING", false);
+        }
+    }
+    if let (Some(limit), true) = (v.config.unattended_limit(), j.act.is_some()) {
+        let micros = j.terms.as_ref().map_or(0, |terms| terms.micros);
+        if v.unattended.saturating_add(micros) > limit {
+            j.act = None;
+        }
+        // What was spent at most is not judged.
+        j.hold = j.hold.or(Some("hold: the unattended day"));
         if held.agent.1 >= policy::MAX_HELD.0 || held.all.1 >= policy::MAX_HELD.1 {
             j.refuse(429, "TOO_MANY_PENDING", false);
         }

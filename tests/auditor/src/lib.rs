@@ -67,6 +67,7 @@ mod trade_slots;
 mod trades;
 mod trading;
 mod transactions;
+mod unattended;
 mod wide;
 
 use crate::book::Book;
@@ -155,6 +156,7 @@ pub struct Auditor {
     pub(crate) digests: BTreeMap<String, Option<Id>>,
     pub(crate) nonces: BTreeMap<(Address, String), u64>,
     pub(crate) unbound: BTreeMap<Id, (Address, String)>,
+    pub(crate) unattended: unattended::Unattended,
     pub(crate) transfers: transactions::Transfers,
     pub(crate) trades: trades::Trades,
     pub(crate) loans: loans::Loans,
@@ -198,6 +200,7 @@ impl Auditor {
             trades: trades::Trades::new(&facts),
             loans: loans::Loans::default(),
             devices: devices::Devices::default(),
+            unattended: unattended::Unattended::default(),
             lending_orders: BTreeMap::new(),
             refusals: BTreeMap::new(),
             largest_limit: BTreeMap::new(),
@@ -312,6 +315,7 @@ impl Auditor {
             // Neither clocks nor orders nor requests have changed.
             return Ok(());
         }
+        self.watch_unattended();
         self.refresh();
         if !observation.is_answer_of_node() {
             self.watch_loans();

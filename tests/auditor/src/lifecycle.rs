@@ -42,6 +42,7 @@ impl Auditor {
         if held {
             self.count("renewal held back");
         }
+        self.renew_unattended_day();
         let now = self.time.instant();
         for rec in self.book.recs.values_mut() {
             rec.lapsed |= rec.valid_before().is_some_and(|(least, _)| now.second() >= least);

@@ -267,6 +267,12 @@ pub enum Order {
     OpenWallet {
         right: bool,
     },
+    /// Opens the wallet with the password of the start: no person enters it.
+    OpenUnattended,
+    /// The setting `unattended.daily`.
+    UnattendedDaily {
+        limit: Option<Micros>,
+    },
     LockWallet,
     Freeze,
     /// Needs the password again.

@@ -301,6 +301,8 @@ impl Auditor {
 fn done_tag(order: &Order) -> &'static str {
     match order {
         Order::OpenWallet { .. } => "order: open wallet",
+        Order::OpenUnattended => "order: open unattended",
+        Order::UnattendedDaily { .. } => "order: limit unattended days",
         Order::LockWallet => "order: lock wallet",
         Order::Freeze => "order: freeze",
         Order::Thaw { .. } => "order: thaw",

@@ -6,7 +6,7 @@ use crate::clocks::Time;
 use crate::config::{Account, Agent, Config, OrderEnd, VersionedPolicy};
 use crate::domains;
 use crate::lending::LendingPolicy;
-use crate::observations::{Order, Policy, Ticket, TradingPolicy};
+use crate::observations::{Micros, Order, Policy, Ticket, TradingPolicy};
 use crate::requests::RequestState;
 use std::collections::BTreeMap;
 
@@ -159,14 +159,28 @@ pub(crate) fn apply(
         Order::CreateWallet => {
             c.refuse(config.wallet, "WALLET_EXISTS");
             to.wallet = true;
-            to.open = true;
+            (to.open, to.unattended) = (true, false);
         }
         Order::OpenWallet { right } => {
             c.refuse(!config.wallet, "NO_WALLET");
             c.refuse(config.wallet && !right, "WRONG_PASSWORD");
             // After wrong passwords the next one is delayed, and the engine may stop meanwhile.
             c.may_refuse(true, "ENGINE_DOWN");
+            (to.open, to.unattended) = (true, false);
+        }
+        Order::OpenUnattended => {
+            c.refuse(!config.wallet, "NO_WALLET");
+            c.may_refuse(true, "ENGINE_DOWN");
+            // A wallet that a person opened stays so.
+            to.unattended |= !config.open;
             to.open = true;
+        }
+        Order::UnattendedDaily { limit } => {
+            let most = |limit: Option<Micros>| limit.unwrap_or(Micros::MAX);
+            if most(*limit) > most(config.unattended_daily) {
+                c.require_open();
+            }
+            to.unattended_daily = *limit;
         }
         Order::LockWallet => {
             c.may_refuse(!config.wallet, "NO_WALLET");

@@ -44,6 +44,8 @@ pub(crate) struct Snapshot {
     pub(crate) crowded: bool,
     /// Whether the wallet doubts its journal.
     pub(crate) doubted: bool,
+    /// What may at most be left of the unattended day, if that is limited.
+    pub(crate) unattended_left: Option<u64>,
     /// The newest block time that the wallet knew, in Unix seconds.
     pub(crate) newest_s: u64,
 }

@@ -162,6 +162,11 @@ impl WorldDevice {
         Some(self.address_answer.lock().unwrap().get_or_insert(answer).clone())
     }
 
+    /// Returns whether a command other than a prompt waits for its answer.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.calls.lock().unwrap().iter().any(|sent| sent.digest.is_none())
+    }
+
     fn count_down(&self) {
         let mut left = self.swap_in.lock().unwrap();
         *left = left.map(|left| left.saturating_sub(1));

@@ -14,6 +14,17 @@ const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
+/// Limits of unattended days, in micro-dollars: from less than one payment to more than all.
+const UNATTENDED_DAILY: [Option<u64>; 7] = [
+    None,
+    Some(0),
+    Some(700_000),
+    Some(2_000_000),
+    Some(5_000_000),
+    Some(60_000_000),
+    Some(1_000_000_000),
+];
+
 /// Draws the steps of one plan.
 struct Draw<'a> {
     dice: &'a mut Dice,
@@ -62,9 +73,38 @@ impl Plan {
         Self { seed, swarm, bounds, watchful: false, steps }
             .with_loans(agents)
             .with_device()
+            .with_unattended_days()
             .with_gas_burners()
             .with_patience(agents)
             .with_lost_simulation()
+    }
+}
+
+impl Plan {
+    /// Limits unattended days, and lets no person open the wallet most of the time.
+    fn with_unattended_days(mut self) -> Self {
+        let mut dice = Dice::new(self.seed ^ 0x0a77);
+        self.swarm.unattended = dice.chance(1, 4);
+        if !self.swarm.unattended {
+            return self;
+        }
+        let mut steps = vec![Step::UnattendedDaily { micros: dice.of(&UNATTENDED_DAILY) }];
+        for step in std::mem::take(&mut self.steps) {
+            if !Step::follows_at_once(&steps) {
+                match dice.roll(16) {
+                    0 => steps.extend([Step::Lock, Step::OpenUnattended]),
+                    1 if self.swarm.restarts => steps.extend([Step::Restart, Step::OpenUnattended]),
+                    2 if dice.chance(1, 4) => {
+                        steps.push(Step::UnattendedDaily { micros: dice.of(&UNATTENDED_DAILY) });
+                    }
+                    _ => {}
+                }
+            }
+            let person = dice.chance(1, 3);
+            let opens = step == Step::Open { right: true };
+            steps.push(if opens && !person { Step::OpenUnattended } else { step });
+        }
+        Self { steps, ..self }
     }
 }
 

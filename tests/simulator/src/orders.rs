@@ -11,6 +11,7 @@ use bursar_control::answers::Answer;
 use bursar_control::grammar::{Approve, Deny, Order as Parsed};
 use bursar_core::auth::AuthMode;
 use bursar_core::card::Lane;
+use bursar_core::money::Usd;
 use bursar_demo::operator::{Operator, Outcome};
 use bursar_devnet::agent::Agent;
 use bursar_tests::operator::PASSWORD;
@@ -97,6 +98,18 @@ impl World {
 
     pub(crate) fn order_thaw(&mut self, right: bool) -> Result<(), WorldFailure> {
         self.order_with_password(Order::Thaw { right }, "thaw", right)
+    }
+
+    /// Opens the wallet as a start with a stored password does.
+    fn open_unattended(&mut self) -> Result<(), WorldFailure> {
+        if self.password.is_some() {
+            return Ok(());
+        }
+        let ticket = self.ticket();
+        self.password = Some(ticket);
+        self.tape.write(Observation::Ordered { ticket, order: Order::OpenUnattended });
+        self.process().unlock(ticket);
+        self.settle()
     }
 
     /// Gives an order that needs the password. Like a real program, it never has two passwords in flight.
@@ -206,6 +219,12 @@ impl World {
                 self.run_order(Order::Deny { id }, deny, true)
             }
             Step::Open { right } => self.order_open(right),
+            Step::OpenUnattended => self.open_unattended(),
+            Step::UnattendedDaily { micros } => {
+                let limit = micros.map_or("off".to_owned(), |micros| Usd(micros).to_string());
+                let line = format!("config set unattended.daily {limit}");
+                self.order(Order::UnattendedDaily { limit: micros }, line, true)
+            }
             Step::Lock => self.order(Order::LockWallet, "wallet lock".to_owned(), true),
             Step::Freeze => self.order(Order::Freeze, "freeze".to_owned(), true),
             Step::Thaw { right } => self.order_thaw(right),

@@ -268,6 +268,12 @@ pub enum Step {
     Open {
         right: bool,
     },
+    /// Opens the wallet with the password of the start: no person enters it.
+    OpenUnattended,
+    /// Limits what agents may spend without asking on a day on which no person has opened the wallet.
+    UnattendedDaily {
+        micros: Option<u64>,
+    },
     Lock,
     Freeze,
     Thaw {
@@ -550,7 +556,8 @@ macro_rules! kinds {
 }
 
 kinds! {
-    Ask Repeat Copies Crowd Poll Standing Report LateSettlementReport Redeem List Approve Deny Together Open Lock Freeze Thaw
+    Ask Repeat Copies Crowd Poll Standing Report LateSettlementReport Redeem List Approve Deny Together Open OpenUnattended UnattendedDaily Lock Freeze
+    Thaw
     EditPolicy CreatePolicy DeletePolicy Register ReplaceToken Commission Suspend Resume Renew DeleteAgent
     AddAddress RenameAddress DeleteAddress Network MaxValidity Pass ToExpiry ToMidnight SetClock RightClock Zone
     Sleep
@@ -596,6 +603,9 @@ macro_rules! swarm {
             /// Agents also pay from a hardware device. Older plans do not have it.
             #[serde(default, skip_serializing_if = "std::ops::Not::not")]
             pub devices: bool,
+            /// The wallet is opened without a person, too. Older plans do not have it.
+            #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+            pub unattended: bool,
         }
 
         impl Swarm {
@@ -621,11 +631,15 @@ macro_rules! swarm {
                 if self.devices {
                     names.push("devices");
                 }
+                if self.unattended {
+                    names.push("unattended");
+                }
                 names
             }
 
             /// The names of all kinds of trouble.
-            pub const NAMES: &'static [&'static str] = &[$(stringify!($field),)* "trades", "loans", "devices"];
+            pub const NAMES: &'static [&'static str] =
+                &[$(stringify!($field),)* "trades", "loans", "devices", "unattended"];
         }
     };
 }

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 
 use axum::Router;
+use bursar_auditor::observations::{End, Observation, Ticket};
 use bursar_chain::clock::manual::ManualClock;
 use bursar_demo::operator::Operator;
 use bursar_device::emulator::InProcess;
@@ -24,8 +25,11 @@ use bursar_engine::service::data_dir::DataFolder;
 use bursar_ledger::port::Devices;
 use bursar_tests::doubles::TestDisk;
 use bursar_tests::engine::lock_folder;
+use bursar_tests::operator::PASSWORD;
 use bursar_tui::link::Link;
+use secrecy::SecretString;
 use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
 
 use crate::device::WorldDevice;
 use crate::faults::WorldFaults;
@@ -49,7 +53,9 @@ pub(crate) struct Environment<'a> {
 }
 
 pub(crate) struct Process {
-    engine: Option<Engine>,
+    engine: Option<Arc<Engine>>,
+    /// Opens the wallet without a person, for the order with this ticket.
+    unlocking: Mutex<Option<(Ticket, JoinHandle<()>)>>,
     core_loop: Option<CoreLoop>,
     pub(crate) http: Router,
     pub(crate) signer: Arc<WorldSigner>,
@@ -116,7 +122,8 @@ impl Process {
         signer.set_vault(engine.vault());
         let http = router(Arc::new(engine.api()));
         Self {
-            engine: Some(engine),
+            engine: Some(Arc::new(engine)),
+            unlocking: Mutex::default(),
             core_loop: Some(core_loop),
             http,
             signer,
@@ -144,6 +151,33 @@ impl Process {
 
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.runtime.spawn(work);
+    }
+
+    /// Opens the wallet with the password of the start, and writes how that order ended.
+    pub(crate) fn unlock(&self, ticket: Ticket) {
+        let engine = Arc::clone(self.engine.as_ref().expect("a running process"));
+        let tape = self.tape.clone();
+        let unlocking = self.runtime.spawn(async move {
+            let end = match engine.unlock(SecretString::from(PASSWORD)).await {
+                Ok(()) => End::Done,
+                Err(fault) => End::Refused { code: fault.code.to_string() },
+            };
+            tape.write(Observation::OrderEnded { ticket, end });
+        });
+        *self.unlocking.lock().unwrap() = Some((ticket, unlocking));
+    }
+
+    /// Ends an unlock that still waits after wrong passwords, as a program that is stopped does.
+    fn stop_unlocking(&mut self) {
+        let unlocking = self.unlocking.lock().unwrap().take();
+        let Some((ticket, unlocking)) = unlocking.filter(|(_ticket, one)| !one.is_finished())
+        else {
+            return;
+        };
+        unlocking.abort();
+        self.run_until_idle();
+        let end = End::Refused { code: "ENGINE_DOWN".to_owned() };
+        self.tape.write(Observation::OrderEnded { ticket, end });
     }
 
     /// Runs all tasks until none can make progress. Returns whether the process is alive.
@@ -184,7 +218,9 @@ impl Process {
 
     /// Stops the engine in an orderly way.
     pub(crate) fn stop(mut self) {
+        self.stop_unlocking();
         let engine = self.engine.take().expect("a running process");
+        let engine = Arc::into_inner(engine).expect("nothing else uses the engine");
         let done = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&done);
         self.runtime.spawn(async move {

@@ -12,6 +12,9 @@ use crate::process::{Environment, Process};
 use crate::store::{DiskHealth, WorldStore};
 use crate::world::{BOOT_MS, World, WorldFailure};
 
+/// How long the wallet waits for a device's answer to a command that shows nothing.
+const DEVICE_ANSWER_MS: u64 = 5_000;
+
 impl World {
     pub(crate) fn begin(&mut self) -> Result<(), WorldFailure> {
         self.tape.revive();
@@ -91,6 +94,10 @@ impl World {
 
     pub(crate) fn stop_and_start(&mut self, reboots: bool) -> Result<(), WorldFailure> {
         self.settle()?;
+        if self.device.as_ref().is_some_and(|device| device.is_silent()) {
+            // A stop waits until the wallet has given up on such a device.
+            self.pass(DEVICE_ANSWER_MS)?;
+        }
         self.faults.disarm();
         if let Some(process) = self.process.take() {
             process.stop();

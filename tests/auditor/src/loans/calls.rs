@@ -146,6 +146,7 @@ impl Auditor {
                 book: &self.book,
                 disk_failed: self.disk_failed,
                 doubted: self.doubted,
+                unattended: self.unattended_least(),
             };
             if let Err(instead) = identity::prove(v, agent, &open.ask.proof) {
                 errors.extend(instead.iter().filter_map(|e| match e {
@@ -254,6 +255,7 @@ impl Auditor {
             approved: self.last_approval(rec),
             crowded: self.loan_crowded(&rec.agent, &now),
             doubted: self.doubted,
+            unattended_left: self.unattended_left(&config),
             clock_off: self.clock_is_behind(rec.loan.chain),
             newest_s: self.trades.market.newest_time_s(rec.loan.chain).unwrap_or(0),
             config,

@@ -38,6 +38,8 @@ pub(crate) struct Snapshot {
     pub(crate) crowded: bool,
     /// Whether the wallet doubts its journal.
     pub(crate) doubted: bool,
+    /// What may at most be left of the unattended day, if that is limited.
+    pub(crate) unattended_left: Option<u64>,
     /// Whether the clock is surely far behind the chains'.
     pub(crate) clock_off: bool,
     /// The newest block time that the wallet knew, in Unix seconds.
@@ -199,6 +201,11 @@ impl Case<'_> {
         let value = self.supplied().or_else(|| self.withdrawn());
         if value.is_some_and(|value| value >= u128::from(self.lending.auto_below)) {
             return Some(("I-j", "the value is not below the automatic limit"));
+        }
+        let left = self.snapshot.unattended_left;
+        let counted = self.supplied().unwrap_or(0);
+        if counted > 0 && left.is_some_and(|left| counted > u128::from(left)) {
+            return Some(("unattended", "the unattended day is used up"));
         }
         if self.loan.action == LoanAction::Supply {
             if let Some(why) = self.risky_supply() {

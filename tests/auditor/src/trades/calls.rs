@@ -228,6 +228,7 @@ impl Auditor {
                 book: &self.book,
                 disk_failed: self.disk_failed,
                 doubted: self.doubted,
+                unattended: self.unattended_least(),
             };
             if let Err(instead) = identity::prove(v, agent, &open.ask.proof) {
                 errors.extend(instead.iter().filter_map(|e| match e {
@@ -243,6 +244,7 @@ impl Auditor {
                     used,
                     crowded: self.crowded(agent, except, &now),
                     doubted: self.doubted,
+                    unattended_left: self.unattended_left(&w.config),
                     newest_s,
                 });
             }
@@ -324,6 +326,7 @@ impl Auditor {
             used: snapshot.used,
             crowded: snapshot.crowded,
             doubted: snapshot.doubted,
+            unattended_left: snapshot.unattended_left,
             newest_s: snapshot.newest_s,
         };
         Some((case.judge(), payer))

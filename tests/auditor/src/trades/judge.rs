@@ -37,6 +37,8 @@ pub(crate) struct Case<'a> {
     pub(crate) crowded: bool,
     /// Whether the wallet doubts its journal.
     pub(crate) doubted: bool,
+    /// What may at most be left of the unattended day, if that is limited.
+    pub(crate) unattended_left: Option<u64>,
     /// The newest block time that the wallet knew, in Unix seconds.
     pub(crate) newest_s: u64,
 }
@@ -178,6 +180,9 @@ impl Case<'_> {
         };
         if value >= trading.auto_below {
             return Some("the value is not below the automatic limit");
+        }
+        if self.unattended_left.is_some_and(|left| value > left) {
+            return Some("the unattended day is used up");
         }
         if ![&trade.token_in, &trade.token_out].iter().all(|token| self.is_known_token(token, ex)) {
             return Some("a token is neither known nor listed");

@@ -56,7 +56,11 @@ impl Auditor {
             let newest_s = self.trades.market.newest_time_s(rec.trade.chain).unwrap_or(0);
             let configs = self.possible_configs.iter().map(|w| w.config.clone());
             let snapshots: Vec<Snapshot> = configs
-                .map(|config| Snapshot { config, now, used, crowded, doubted, newest_s })
+                .map(|config| {
+                    // An approval is not limited by the unattended day.
+                    let unattended_left = None;
+                    Snapshot { config, now, used, crowded, doubted, unattended_left, newest_s }
+                })
                 .collect();
             let noted: Vec<(Verdict, Option<String>)> =
                 snapshots.iter().filter_map(|s| self.verdict_in(key, seq, s)).collect();

@@ -1,0 +1,83 @@
+//! The limit of unattended days: what agents may spend without asking while no person has opened the wallet.
+
+use crate::Auditor;
+use crate::clocks::{AllowancePeriod, add_period};
+use crate::config::Config;
+use crate::observations::Micros;
+use crate::trading::TradeState;
+use std::collections::BTreeSet;
+
+/// The unattended days that may be in force.
+#[derive(Debug, Default)]
+pub(crate) struct Unattended {
+    days: Vec<AllowancePeriod>,
+    /// The observation since which surely no person has opened the wallet.
+    since: Option<u64>,
+}
+
+impl Config {
+    /// Returns the limit of an unattended day, if no person has opened the wallet.
+    pub(crate) fn unattended_limit(&self) -> Option<Micros> {
+        self.unattended_daily.filter(|_limit| self.unattended)
+    }
+}
+
+impl Auditor {
+    /// Notes since when surely no person has opened the wallet.
+    pub(crate) fn watch_unattended(&mut self) {
+        let configs = || self.possible_configs.iter().map(|possible| &possible.config);
+        let (any, all) = (configs().any(|c| c.unattended), configs().all(|c| c.unattended));
+        if any && self.unattended.since.is_none() {
+            // The first unattended unlock begins a day, and it may have been this one.
+            if let Some(first) = AllowancePeriod::first(&self.time) {
+                add_period(&mut self.unattended.days, first, self.last_auth);
+            }
+        }
+        if !all {
+            self.unattended.since = None;
+        } else if self.unattended.since.is_none() {
+            self.unattended.since = Some(self.seq);
+        }
+    }
+
+    /// Begins the next day in each possible course of events in which it is due.
+    pub(crate) fn renew_unattended_day(&mut self) {
+        for day in std::mem::take(&mut self.unattended.days) {
+            for next in day.after_check(&self.time) {
+                add_period(&mut self.unattended.days, next, self.last_auth);
+            }
+        }
+    }
+
+    /// Returns what all agents surely spent on the unattended day in force, in micro-dollars.
+    pub(crate) fn unattended_least(&self) -> Micros {
+        let Some(since) = self.unattended.since else { return 0 };
+        let spent = |day: &AllowancePeriod| {
+            let from = day.since.max(since);
+            let mut day = day.clone();
+            day.since = from;
+            self.least_paid(&day).saturating_add(self.least_traded(from))
+        };
+        self.unattended.days.iter().map(spent).min().unwrap_or(0)
+    }
+
+    fn least_paid(&self, day: &AllowancePeriod) -> Micros {
+        let now = self.time.instant();
+        let agents: BTreeSet<&String> = self.book.recs.values().map(|rec| &rec.agent).collect();
+        let spent = agents.into_iter().map(|agent| self.book.used(agent, None, day, &now).spent.0);
+        spent.fold(0, Micros::saturating_add)
+    }
+
+    /// Returns the least value of the trades that were asked for since this observation and were executed.
+    fn least_traded(&self, since: u64) -> Micros {
+        let trades = self.trades.book.recs.values().filter(|rec| rec.from > since);
+        let executed = trades.filter(|rec| matches!(rec.end, Some(TradeState::Executed { .. })));
+        let values = executed.filter_map(|rec| rec.value).map(|(least, _most)| least);
+        values.fold(0, Micros::saturating_add)
+    }
+
+    /// Returns what may at most be left of the unattended day; `None` without a limit.
+    pub(crate) fn unattended_left(&self, config: &Config) -> Option<Micros> {
+        Some(config.unattended_limit()?.saturating_sub(self.unattended_least()))
+    }
+}
