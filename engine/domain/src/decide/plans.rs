@@ -412,6 +412,11 @@ pub(super) fn overdue(state: &State, moment: &Moment) -> Vec<Event> {
     .collect()
 }
 
+/// Returns whether a plan was allowed too long ago to continue. A revocation has no time limit.
 fn is_overdue(request: &Request, moment: &Moment) -> bool {
-    request.execution().is_some_and(|execution| execution.is_late(moment))
+    request.execution().is_some_and(|execution| {
+        let open = execution.open_step();
+        let revokes = open.is_some_and(|step| step.purpose == StepPurpose::Revocation);
+        execution.is_late(moment) && !revokes
+    })
 }

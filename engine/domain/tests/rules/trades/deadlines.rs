@@ -7,7 +7,7 @@ use bursar_domain::command::StepOrder;
 use bursar_domain::plan::{PLAN_MS, StepPurpose};
 use bursar_submit::{Input, Kind};
 
-use crate::support::clock::{HOUR, MINUTE};
+use crate::support::clock::{HOUR, MINUTE, SECOND};
 use crate::trades::bench::{Bench, Fate, signatures, trade};
 use crate::trades::stops::{Point, Stop, VALUE, plan_at};
 
@@ -160,5 +160,37 @@ fn a_cancellation_waits_for_a_stopped_agent() {
         assert_eq!(signatures(&empty).len(), 1, "{stop:?}");
         bench.sign(key, &empty);
         assert_eq!(attempts(&bench, id), [(false, true), (true, true)], "{stop:?}");
+    }
+}
+
+/// A revocation has no time limit, so neither a tick nor an unlock ends its offers. Otherwise rising fees would keep it from
+/// being mined, and all later transactions of the address would wait.
+#[test]
+fn a_revocation_is_offered_again_after_the_five_minutes_of_its_plan() {
+    type Happens = fn(&mut Bench);
+    let cases: [(&str, Happens); 2] = [
+        ("tick", |bench| {
+            bench.world.tick();
+        }),
+        ("unlock", |bench| {
+            bench.world.unlocked = false;
+            bench.world.clock.reboot(SECOND);
+            bench.world.unlock();
+        }),
+    ];
+    for (what, happens) in cases {
+        let (mut bench, id, _none) = plan_at(Point::AllowanceMined);
+        Stop::FiveMinutes.apply(&mut bench);
+        bench.opens(id, StepPurpose::Revocation);
+        bench.signs(id);
+        happens(&mut bench);
+        bench.world.clock.pass(MINUTE);
+        let key = bench.key(id);
+        let higher = bench.price(key);
+        assert_eq!(signatures(&higher).len(), 1, "{what}");
+        bench.sign(key, &higher);
+        assert_eq!(attempts(&bench, id), [(false, true), (false, true)], "{what}");
+        bench.finish(id, Fate::Succeeded);
+        assert!(bench.is_closed(id), "{what}");
     }
 }
