@@ -5,8 +5,8 @@ use super::authority::UNSIGNED_MS;
 use crate::expect::OpenCall;
 use crate::market::is_wrap;
 use crate::trade_book::{Authorization, TradeRecord};
-use crate::trade_slots::{Kind, Slot, SlotKey};
-use crate::trading::{Included, NATIVE, TradeState};
+use crate::trade_slots::{Body, Kind, Slot, SlotKey};
+use crate::trading::{Included, NATIVE, OpenAllowance, TradeState};
 use crate::{Auditor, ExchangeFact, Violation};
 
 /// In the calm phase, every trade must end within this time (30 minutes).
@@ -254,7 +254,10 @@ impl Auditor {
                 (&b.token, &b.spender, b.permit2) == (&open.token, &open.spender, open.permit2)
                     && b.amount >= open.amount
             });
-            !open.permit2 && open.token == rec.trade.token_in && !before
+            // What another plan of the address gave is judged with that plan.
+            let gave = |slot: &Slot| slot.kind == Kind::Approve && slot.succeeded();
+            let own = slots().any(|(_, slot)| gave(slot) && sets(&slot.body, open));
+            own && !before
         });
         match left {
             Some(open) => {
@@ -282,6 +285,15 @@ impl Auditor {
             (other.0, other.1, other.2) == (last.0, last.1, last.2) && other.3 > last.3
         })
     }
+}
+
+/// Returns whether an approval sets this allowance of its sender.
+fn sets((token, _value, data): &Body, open: &OpenAllowance) -> bool {
+    // The function, and the padding of its first argument, precede the spender.
+    let spender = data.get(32..72).unwrap_or_default();
+    !open.permit2
+        && token.eq_ignore_ascii_case(&open.token)
+        && spender.eq_ignore_ascii_case(open.spender.trim_start_matches("0x"))
 }
 
 /// Returns the amounts that may be reported as the fill of a swap.

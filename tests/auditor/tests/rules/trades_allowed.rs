@@ -325,3 +325,24 @@ fn allowances_from_before_may_remain_or_shrink() {
         }
     }
 }
+
+/// Another plan of the address, or another program, gave it.
+#[test]
+fn allowance_for_another_contract_is_not_that_of_the_plan() {
+    for (spender, right) in [(PERMIT2, true), (V3_ROUTER, false)] {
+        let mut trader = Trader::new(limits());
+        let swap = trader.swaps(&buy(40), fair(40), "one", 7);
+        trader.polls("one", executed(&swap, None));
+        let (token, spender) = (COIN.into(), spender.into());
+        let open = vec![OpenAllowance { token, spender, permit2: false, amount: 500 }];
+        let (chain, block, owner) = (BASE, trader.block, crate::common::MAIN.into());
+        trader.accepts(Observation::Allowances(Allowances { chain, block, owner, open }));
+        trader.accepts(Observation::Calm);
+        trader.driver.advance_ms(600_000);
+        if right {
+            trader.accepts(Observation::Over);
+        } else {
+            trader.rejects("I-s", Observation::Over);
+        }
+    }
+}
