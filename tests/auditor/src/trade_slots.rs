@@ -101,6 +101,12 @@ impl Slot {
         self.succeeded() || self.unmined.as_ref().is_some_and(recent)
     }
 
+    /// Returns whether it is a revocation that a block shows as reverted, because the token is paused. The plan is then over,
+    /// and the operator may repeat the revocation.
+    pub(crate) fn is_reverted_revocation(&self) -> bool {
+        self.kind == Kind::Revoke && self.included.as_ref().is_some_and(|one| !one.succeeded)
+    }
+
     pub(crate) fn succeeded(&self) -> bool {
         self.mined == Some(true)
             || (self.mined.is_none() && self.included.as_ref().is_some_and(|i| i.succeeded))

@@ -49,10 +49,7 @@ impl Auditor {
         let over = since_end.is_some_and(|ms| ms >= REVOKED_WITHIN_MS);
         // Nothing is signed for a stopped agent, so its revocation waits for the operator.
         let stopped = self.forbids(rec.actor()).is_some();
-        // One that reverts, because the token is paused, is the operator's to repeat.
-        let reverted = slots().any(|(_, s)| {
-            s.kind == Kind::Revoke && s.included.as_ref().is_some_and(|one| !one.succeeded)
-        });
+        let reverted = slots().any(|(_, s)| s.is_reverted_revocation());
         if interrupted || stopped || reverted || !over || self.loan_is_followed(key) {
             return Ok(());
         }

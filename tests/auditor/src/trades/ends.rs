@@ -256,8 +256,9 @@ impl Auditor {
             });
             // What another plan of the address gave is judged with that plan.
             let gave = |slot: &Slot| slot.kind == Kind::Approve && slot.succeeded();
-            let own = slots().any(|(_, slot)| gave(slot) && sets(&slot.body, open));
-            own && !before
+            let own = || slots().map(|(_, slot)| slot).filter(|slot| sets(&slot.body, open));
+            let reverted = own().last().is_some_and(Slot::is_reverted_revocation);
+            own().any(gave) && !before && !reverted
         });
         match left {
             Some(open) => {
