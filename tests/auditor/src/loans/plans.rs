@@ -71,7 +71,9 @@ impl Auditor {
         let stopped = self.forbids(rec.actor()).is_some();
         let approved = slots().any(|slot| slot.kind == Kind::Approve && slot.succeeded());
         let used = slots().any(|slot| slot.kind == Kind::Loan && slot.succeeded());
-        let revoked = slots().any(|slot| slot.kind == Kind::Revoke && slot.succeeded());
+        let revoked = slots().any(|slot| {
+            (slot.kind == Kind::Revoke && slot.succeeded()) || slot.is_reverted_revocation()
+        });
         dead || stopped || !approved || used || revoked
     }
 }

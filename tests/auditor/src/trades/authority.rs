@@ -247,7 +247,8 @@ impl Auditor {
         let approved = slots()
             .any(|s| matches!(s.kind, Kind::Approve | Kind::Permit2Approve) && s.succeeded());
         let used = slots().any(|s| s.kind == Kind::Swap && s.succeeded());
-        let revoked = slots().any(|s| s.kind == Kind::Revoke && s.succeeded());
+        let revoked = slots()
+            .any(|s| (s.kind == Kind::Revoke && s.succeeded()) || s.is_reverted_revocation());
         dead || stopped || !approved || used || revoked
     }
 

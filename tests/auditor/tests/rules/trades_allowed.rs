@@ -346,3 +346,40 @@ fn allowance_for_another_contract_is_not_that_of_the_plan() {
         }
     }
 }
+
+/// A paused token reverts it. The plan is over, so another one may follow, and the allowance is the operator's to revoke.
+#[test]
+fn allowance_may_remain_once_its_revocation_is_reverted() {
+    for (reverted, next) in [(true, false), (false, false), (true, true)] {
+        let mut trader = Trader::new(limits());
+        trader.starts(&buy(40), fair(40), "one");
+        let amount = buy(40).amount_in;
+        let approval = trader.approve_tx(COIN, V3_ROUTER, amount);
+        trader.sends(&approval);
+        let swap = trader.swap_tx(&buy(40), floor_of(fair(40), 50));
+        trader.accepts(signs(&swap));
+        trader.accepts(Observation::Broadcast(swap.clone()));
+        trader.includes(&swap, false, vec![]);
+        let revocation = trader.approve_tx(COIN, V3_ROUTER, 0);
+        trader.accepts(signs(&revocation));
+        trader.accepts(Observation::Broadcast(revocation.clone()));
+        trader.includes(&revocation, !reverted, vec![]);
+        let (token, spender) = (COIN.into(), V3_ROUTER.into());
+        let open = vec![OpenAllowance { token, spender, permit2: false, amount }];
+        let (chain, block, owner) = (BASE, trader.block, crate::common::MAIN.into());
+        trader.accepts(Observation::Allowances(Allowances { chain, block, owner, open }));
+        trader.blocks(2);
+        trader.polls("one", FAILED);
+        if next {
+            trader.swaps(&buy(50), fair(50), "two", 7);
+            continue;
+        }
+        trader.accepts(Observation::Calm);
+        trader.driver.advance_ms(600_000);
+        if reverted {
+            trader.accepts(Observation::Over);
+        } else {
+            trader.rejects("I-s", Observation::Over);
+        }
+    }
+}
