@@ -14,7 +14,7 @@ mod steps;
 use crate::basics::Ticket;
 use crate::clocks::Instant;
 use crate::trade_book::{Allowance, Snapshot, TradeBook};
-use crate::trade_slots::{Body, SlotKey};
+use crate::trade_slots::{Body, Slot, SlotKey};
 use crate::trading::TradeAsk;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,6 +30,8 @@ pub(crate) struct Trades {
     pub(crate) largest_volume: BTreeMap<String, u64>,
     /// Transactions that were signed after the end of their plans.
     pub(crate) void: BTreeSet<(SlotKey, Body)>,
+    /// Swaps whose time may have been over when they were signed. They count once they are broadcast.
+    pub(crate) late: BTreeMap<(SlotKey, Body), Slot>,
     /// The wallet is locked because its process has ended, which ends no plan.
     pub(crate) restarted: bool,
     /// The instants at which open polls and orders arrived.

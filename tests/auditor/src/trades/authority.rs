@@ -1,9 +1,8 @@
 //! Who may sign a step of a trade, and when: approvals, automatic execution, and one plan at a time.
 
 use super::judge::UNQUOTED;
-use super::steps::Step;
 use crate::basics::Transaction;
-use crate::clocks::Instant;
+use crate::clocks::{Instant, Time};
 use crate::market::is_wrap;
 use crate::trade_book::{Authorization, TradeRecord};
 use crate::trade_slots::Kind;
@@ -25,6 +24,14 @@ pub(crate) fn has_lapsed(auth: &Authorization, now: &Instant) -> bool {
 pub(crate) fn may_have_lapsed(all: &[Authorization], now: &Instant) -> bool {
     let over = |auth: &Authorization| auth.opened.elapsed(now).1.is_none_or(|ms| ms >= UNSIGNED_MS);
     !all.is_empty() && all.iter().all(over)
+}
+
+/// Returns whether the time in which a swap may be signed may be over, because it may have been ordered as soon as this
+/// authorization began. The wallet measures it by the wall clock, which may have been set meanwhile.
+fn swap_may_be_over(auth: &Authorization, swap_s: u64, time: &Time) -> bool {
+    let ms = i64::try_from(swap_s.saturating_mul(1000)).unwrap_or(i64::MAX);
+    let by_wall = time.latest_ms.saturating_sub(auth.opened.wall_ms);
+    by_wall >= ms || auth.opened.elapsed(&time.instant()).1.is_none_or(|boot| boot >= ms)
 }
 
 /// Like [`has_lapsed`], but after a boot the wall clock decides.
@@ -86,6 +93,15 @@ impl Auditor {
             return Ok(true);
         }
         self.check_permission(key, rec, &begun).map(|()| false)
+    }
+
+    /// Returns whether the plan of a trade may have ended because its swap was not signed in time.
+    ///
+    /// The swap may also have been ordered later, so that its signature is in time.
+    pub(super) fn may_be_late(&self, key: u64) -> bool {
+        let Some(rec) = self.trades.book.recs.get(&key) else { return false };
+        let swap_s = self.trades.exchanges.get(&rec.trade.chain).map_or(0, |ex| ex.deadline_s);
+        rec.authorizations.iter().any(|auth| swap_may_be_over(auth, swap_s, &self.time))
     }
 
     /// Checks the first condition of an authorization: below the threshold, or a fresh quote that still reaches.
@@ -186,11 +202,16 @@ impl Auditor {
     }
 
     /// Checks the order of the steps: one plan at a time, each step once, and each after the one before.
-    pub(super) fn check_plan(&self, step: &Step, tx: &Transaction) -> Result<(), Violation> {
-        let (book, key) = (&self.trades.book, step.key);
+    pub(super) fn check_plan(
+        &self,
+        key: u64,
+        kind: Kind,
+        tx: &Transaction,
+    ) -> Result<(), Violation> {
+        let book = &self.trades.book;
         let from = tx.from.to_lowercase();
-        if book.slots.of(key).any(|(_, slot)| slot.kind == step.kind && !slot.taken) {
-            let (rule, what) = match step.kind {
+        if book.slots.of(key).any(|(_, slot)| slot.kind == kind && !slot.taken) {
+            let (rule, what) = match kind {
                 Kind::Swap => ("I-b", "a second swap was signed"),
                 _ => ("allowance", "a second allowance was signed"),
             };
@@ -218,7 +239,7 @@ impl Auditor {
             let allows = matches!(slot.kind, Kind::Approve | Kind::Permit2Approve);
             allows && !slot.may_have_receipt(&now)
         });
-        if step.kind == Kind::Swap && unfinished {
+        if kind == Kind::Swap && unfinished {
             let what = "the swap was signed before its allowance was mined";
             return Err(self.trade_violation(key, "plan order", what));
         }

@@ -16,6 +16,8 @@ struct Judged {
     kind: Kind,
     /// Whether the plan had ended before the signature, so that the transaction must not be broadcast.
     void: bool,
+    /// Whether the swap's time may have been over, so that its plan may have ended. It counts once it is broadcast.
+    late: bool,
 }
 
 /// A step, and the trade that it belongs to.
@@ -23,6 +25,7 @@ pub(super) struct Step {
     pub(super) key: u64,
     pub(super) kind: Kind,
     decoded: Decoded,
+    late: bool,
 }
 
 impl Auditor {
@@ -70,6 +73,9 @@ impl Auditor {
             let what = format!("{tx:?} uses the nonce of a transfer by the operator");
             return Err(violation("transactions", what));
         }
+        if cancels(tx) {
+            self.recall_late(&at);
+        }
         if let Some(slot) = self.trades.book.slots.get(&at) {
             let (rec, kind, same) = (slot.rec, slot.kind, slot.body == body(tx));
             let free = (slot.uncertain && slot.hashes.is_empty()) || slot.taken;
@@ -87,7 +93,8 @@ impl Auditor {
             if !free && !slot.is_unsent() {
                 let before = slot.body.clone();
                 // The nonce of a plan that ended before its signature was free again.
-                if self.judge_step(tx, request)?.void {
+                let judged = self.judge_step(tx, request)?;
+                if judged.void || judged.late {
                     self.trades.void.insert((at, body(tx)));
                     return Ok(());
                 }
@@ -100,12 +107,53 @@ impl Auditor {
             self.trades.void.insert((at, body(tx)));
             return Ok(());
         }
+        let mut slot = Slot::new(judged.rec, judged.kind, tx, self.seq);
+        slot.request = request.cloned();
+        if judged.late {
+            // The void signature of an earlier plan may have had the same bytes.
+            self.trades.void.remove(&(at.clone(), body(tx)));
+            self.trades.late.insert((at, body(tx)), slot);
+            return Ok(());
+        }
         // A slow signer may answer for a plan that has ended. Nothing is done with that signature once another acts.
         let others = self.trades.book.slots.unsent_of_others(tx, judged.rec);
         self.trades.void.extend(others);
-        let mut slot = Slot::new(judged.rec, judged.kind, tx, self.seq);
-        slot.request = request.cloned();
+        // Another plan may use the nonce of a late swap for the same bytes.
+        self.trades.late.remove(&(at.clone(), body(tx)));
         self.trades.book.slots.insert(at, slot);
+        Ok(())
+    }
+
+    /// Takes up a late swap whose nonce is cancelled: only what was signed in time needs that.
+    fn recall_late(&mut self, at: &SlotKey) {
+        let late = self.trades.late.iter().filter(|((there, _), _)| there == at);
+        let newest = late.max_by_key(|(_, slot)| slot.signed).map(|(_, slot)| slot.clone());
+        if let (Some(slot), None) = (newest, self.trades.book.slots.get(at)) {
+            self.trades.book.slots.insert(at.clone(), slot);
+        }
+    }
+
+    /// Judges a late swap that is broadcast: it counts now, and its plan must not have ended.
+    fn late_broadcast(
+        &mut self,
+        at: &SlotKey,
+        slot: Slot,
+        tx: &Transaction,
+    ) -> Result<(), Violation> {
+        let key = slot.rec.unwrap_or(u64::MAX);
+        let Some(rec) = self.trades.book.recs.get(&key) else { return Ok(()) };
+        if rec.end.is_some() && !rec.soft_end {
+            let what = "its swap was broadcast after its end";
+            return Err(self.trade_violation(key, "T-53", what));
+        }
+        self.check_volume(key, rec)?;
+        let there = self.trades.book.slots.get(at);
+        // A late swap that was cancelled has its slot already.
+        let free = |there: &Slot| there.is_unsent() || there.taken;
+        if there.is_none_or(|there| free(there) && there.body != slot.body) {
+            self.check_plan(key, slot.kind, tx)?;
+            self.trades.book.slots.insert(at.clone(), slot);
+        }
         Ok(())
     }
 
@@ -141,14 +189,16 @@ impl Auditor {
         };
         if self.revokes(tx, &decoded, &ex) {
             let rec = self.revoked_trade(tx, &decoded, request);
-            return Ok(Judged { rec, kind: Kind::Revoke, void: false });
+            return Ok(Judged { rec, kind: Kind::Revoke, void: false, late: false });
         }
         let step = self.attribute(tx, decoded, request, &ex)?;
-        let (rec, kind) = (Some(step.key), step.kind);
+        let (rec, kind, late) = (Some(step.key), step.kind, step.late);
         if self.check_authority(step.key)? {
-            return Ok(Judged { rec, kind, void: true });
+            return Ok(Judged { rec, kind, void: true, late });
         }
-        self.check_plan(&step, tx)?;
+        if !late {
+            self.check_plan(step.key, kind, tx)?;
+        }
         self.check_step(&step, tx, &ex)?;
         self.decided_by_step(step.key);
         let first = self.trades.book.slots.of(step.key).next().is_none();
@@ -159,7 +209,7 @@ impl Auditor {
                 rec.baseline = Some(open);
             }
         }
-        Ok(Judged { rec, kind, void: false })
+        Ok(Judged { rec, kind, void: false, late })
     }
 
     /// Notes that a trade was decided: the only authorization behind its first step is not open any longer.
@@ -264,7 +314,8 @@ impl Auditor {
             .max_by_key(|(key, r)| rank(**key, r))
             .map(|(key, _)| **key);
         if let Some(key) = best.filter(|key| named.is_none_or(|named| named == *key)) {
-            return Ok(Step { key, kind, decoded });
+            let late = kind == Kind::Swap && self.may_be_late(key);
+            return Ok(Step { key, kind, decoded, late });
         }
         // No trade asks for this transaction: describe how it differs from the trade for which it was made.
         let meant = named.or_else(|| {
@@ -325,7 +376,9 @@ impl Auditor {
                 let minimum = content
                     .check(decoded)
                     .map_err(|(rule, what)| self.trade_violation(key, rule, &what))?;
-                self.check_volume(key, rec)?;
+                if !step.late {
+                    self.check_volume(key, rec)?;
+                }
                 if is_wrap(&rec.trade, &ex.wrapped) {
                     return Ok(());
                 }
@@ -383,6 +436,9 @@ impl Auditor {
             let what = format!("{tx:?} was broadcast, but it was signed after the end of its plan");
             return Err(violation("T-53", what));
         }
+        if let Some(slot) = self.trades.late.remove(&(at.clone(), body(tx))) {
+            self.late_broadcast(&at, slot, tx)?;
+        }
         if self.trades.book.slots.get(&at).is_none() {
             if self.transfers.uses(&at) || self.transfers.asks_for(tx) {
                 return Ok(false);
@@ -393,7 +449,11 @@ impl Auditor {
             // The signature of this transaction was shown without its content, so the transaction is judged now.
             let judged = self.judge_step(tx, None)?;
             let slot = Slot::new(judged.rec, judged.kind, tx, self.seq);
-            self.trades.book.slots.insert(at.clone(), slot);
+            if judged.late {
+                self.late_broadcast(&at, slot, tx)?;
+            } else {
+                self.trades.book.slots.insert(at.clone(), slot);
+            }
         }
         let Some(slot) = self.trades.book.slots.get_mut(&at) else { return Ok(false) };
         if slot.body == body(tx) {
