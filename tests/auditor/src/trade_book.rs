@@ -148,6 +148,9 @@ pub(crate) struct TradeRecord {
     pub(crate) denials: Vec<(Ticket, Denial)>,
     /// An approval was refused for a reason that may have closed the trade.
     pub(crate) maybe_closed: bool,
+    /// The id of a later request of the same content shows that its plan was rejected before any broadcast. A slow signer
+    /// may still answer for it, but nothing is done with that signature.
+    pub(crate) rejected: bool,
     /// Freezes, locks and suspensions since the first authorization.
     pub(crate) disturbed: bool,
     /// Allowances before the first step.
@@ -198,6 +201,7 @@ impl TradeRecord {
             authorizations: Vec::new(),
             denials: Vec::new(),
             maybe_closed: false,
+            rejected: false,
             disturbed: false,
             baseline: None,
             last_poll: None,
@@ -273,6 +277,12 @@ impl TradeRecord {
 
     pub(crate) fn kill(&mut self) {
         self.authorizations.iter_mut().for_each(|auth| auth.killed = true);
+    }
+
+    /// Notes that its plan was rejected before any broadcast. What a freeze, lock or suspension had ended stays forbidden.
+    pub(crate) fn reject(&mut self) {
+        self.rejected |= self.authorizations.iter().any(|a| !a.killed || a.lost.is_some());
+        self.kill();
     }
 }
 

@@ -7,7 +7,7 @@ use crate::basics::{Id, Ticket};
 use crate::expect::{Input, OpenCall};
 use crate::observations::Answer;
 use crate::trade_book::{Authorization, TradeIdentity, TradeRecord};
-use crate::trading::{TradeAnswer, TradeState};
+use crate::trading::{Trade, TradeAnswer, TradeState};
 use crate::{Auditor, Violation, violation};
 
 /// The `reason_code` of a refusal for the daily volume.
@@ -184,10 +184,32 @@ impl Auditor {
             return call;
         }
         if let Some(rec) = self.trades.book.recs.get_mut(&call.rec).filter(|_rec| is_rejected) {
-            rec.kill();
+            rec.reject();
         }
         call.rec = self.trade_apart(call.rec, &[ticket]);
         call
+    }
+
+    /// Returns the trade that a step is signed for: a new one, if the id of the request shows that an open repeat of this
+    /// trade became one.
+    pub(super) fn signed_repeat(&mut self, key: u64, request: Option<&Id>) -> u64 {
+        let Some(rec) = self.trades.book.recs.get(&key) else { return key };
+        let (Some(own), Some(request)) = (&rec.id, request) else { return key };
+        let tickets: Vec<Ticket> = rec.open.iter().copied().collect();
+        // The id may also be that of another trade of the same tokens, whose answer is still open.
+        let terms = |r: &TradeRecord| {
+            let Trade { chain, token_in, token_out, amount_in, .. } = r.trade.clone();
+            (chain, token_in, token_out, amount_in)
+        };
+        let alike = |r: &TradeRecord| r.id.is_none() && r.may_live() && terms(r) == terms(rec);
+        let is_other = own != request && !self.trades.book.recs.values().any(alike);
+        if !is_other || tickets.is_empty() || !self.trade_is_rejected(key) {
+            return key;
+        }
+        if let Some(rec) = self.trades.book.recs.get_mut(&key) {
+            rec.reject();
+        }
+        self.trade_apart(key, &tickets)
     }
 
     /// Makes a new trade of the other open calls of a bearer agent's trade that was refused: a refusal ends it, so the

@@ -67,6 +67,9 @@ impl Auditor {
             // A slow signer may finish after trading or the network was turned off.
             return Ok(true);
         }
+        if rec.rejected {
+            return Ok(true);
+        }
         let now = self.time.instant();
         // What was written before a crash continues after the restart, within its five minutes.
         let alive = |auth: &&Authorization| !auth.killed || auth.lost.is_some();

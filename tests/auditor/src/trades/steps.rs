@@ -191,7 +191,9 @@ impl Auditor {
             let rec = self.revoked_trade(tx, &decoded, request);
             return Ok(Judged { rec, kind: Kind::Revoke, void: false, late: false });
         }
-        let step = self.attribute(tx, decoded, request, &ex)?;
+        let mut step = self.attribute(tx, decoded, request, &ex)?;
+        step.key = self.signed_repeat(step.key, request);
+        step.late = step.kind == Kind::Swap && self.may_be_late(step.key);
         let (rec, kind, late) = (Some(step.key), step.kind, step.late);
         if self.check_authority(step.key)? {
             return Ok(Judged { rec, kind, void: true, late });
@@ -314,8 +316,7 @@ impl Auditor {
             .max_by_key(|(key, r)| rank(**key, r))
             .map(|(key, _)| **key);
         if let Some(key) = best.filter(|key| named.is_none_or(|named| named == *key)) {
-            let late = kind == Kind::Swap && self.may_be_late(key);
-            return Ok(Step { key, kind, decoded, late });
+            return Ok(Step { key, kind, decoded, late: false });
         }
         // No trade asks for this transaction: describe how it differs from the trade for which it was made.
         let meant = named.or_else(|| {
@@ -438,6 +439,14 @@ impl Auditor {
         }
         if let Some(slot) = self.trades.late.remove(&(at.clone(), body(tx))) {
             self.late_broadcast(&at, slot, tx)?;
+        }
+        let owner = self.trades.book.slots.get(&at).filter(|slot| slot.body == body(tx));
+        let owner = owner.filter(|slot| slot.kind != Kind::Revoke).and_then(|slot| slot.rec);
+        if let Some(key) = owner
+            && self.trades.book.recs.get(&key).is_some_and(|rec| rec.rejected)
+        {
+            let what = "a step was broadcast, but a new request of the same content was accepted";
+            return Err(self.trade_violation(key, "T-53", what));
         }
         if self.trades.book.slots.get(&at).is_none() {
             if self.transfers.uses(&at) || self.transfers.asks_for(tx) {
