@@ -131,6 +131,11 @@ impl LoanRecord {
         self.loan.action == LoanAction::Supply
     }
 
+    /// Returns the network and the venue.
+    pub(crate) fn place(&self) -> (u64, &str) {
+        (self.loan.chain, &self.loan.venue)
+    }
+
     /// Returns the assets that a supply takes.
     pub(crate) fn supplied(&self) -> Option<u128> {
         match self.loan.amount {

@@ -14,6 +14,7 @@ mod judge;
 mod list;
 mod operations;
 mod plans;
+mod prices;
 mod readings;
 mod refusals;
 mod repeats;

@@ -153,6 +153,7 @@ impl Auditor {
                 let minute = self.time.latest_ms.div_euclid(60_000);
                 let (_, most) = self.refusals.entry((agent, minute)).or_default();
                 *most = most.saturating_add(1);
+                self.note_refused_price(key);
             }
             self.free_refused_loan(key, ticket);
             self.count("loan: refused");
@@ -160,6 +161,7 @@ impl Auditor {
         }
         if !lost {
             self.check_loan_acceptance(ticket, call, state)?;
+            self.note_accepted_price(key);
         }
         let going = phase(state) > 0;
         if let Some(rec) = self.loans.book.recs.get_mut(&key) {

@@ -111,6 +111,9 @@ impl Auditor {
                 rec.history.push((seq, 1));
             }
         }
+        if status == "executing" {
+            self.note_approved_price(key, open.seq);
+        }
         self.count("loan: approved");
         Ok(())
     }

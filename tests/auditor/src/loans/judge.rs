@@ -256,7 +256,7 @@ impl Case<'_> {
         if !curated && self.snapshot.first {
             Some(("must ask", "it is the first supply to a venue that is not curated"))
         } else if highest.is_some() && facts.share_price < highest {
-            Some(("must ask", "the share price is below the highest seen"))
+            Some(("must ask", "the share price is below the highest recorded"))
         } else if facts.free_liquidity < amount.saturating_mul(LIQUIDITY) {
             Some(("must ask", "the free liquidity is less than ten times the deposit"))
         } else {

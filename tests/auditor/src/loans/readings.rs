@@ -13,8 +13,20 @@ pub(crate) struct Readings {
     exposures: Vec<(u64, ExposureReading)>,
     rehearsals: Vec<(u64, LoanRehearsed)>,
     truths: Vec<(u64, TruePositions)>,
+    prices: Vec<RecordedPrice>,
     /// The observation at which the process last started.
     started: u64,
+}
+
+/// A share price that the wallet surely recorded.
+#[derive(Debug)]
+struct RecordedPrice {
+    chain: u64,
+    venue: Address,
+    /// The least that was read from one observation to the other.
+    price: u128,
+    from: u64,
+    until: u64,
 }
 
 fn later<T>(all: &[(u64, T)], from: u64) -> &[(u64, T)] {
@@ -72,8 +84,21 @@ impl Readings {
         all.map(|(seq, r)| (*seq, r.facts.as_ref()))
     }
 
-    /// Returns the highest share price that this process read before an observation, and since the operator last approved
-    /// a supply to the venue with the price that it had then.
+    /// Notes that the wallet recorded a price of a venue that it read between two observations.
+    ///
+    /// It may have read the venue for others too, so only the least price is sure, and none if a read failed.
+    pub(crate) fn record_price(&mut self, (chain, venue): (u64, &str), from: u64, until: u64) {
+        let read = self.venue_since(chain, venue, from).map(|(_, facts)| facts);
+        let read: Option<Vec<&VenueFacts>> = read.collect();
+        let least = read.into_iter().flatten().filter_map(|facts| facts.share_price).min();
+        if let Some(price) = least {
+            let venue = venue.to_owned();
+            self.prices.push(RecordedPrice { chain, venue, price, from, until });
+        }
+    }
+
+    /// Returns the highest share price that this process recorded before an observation, and since the operator last
+    /// approved a supply to the venue with the price that it had then.
     pub(crate) fn highest_price(
         &self,
         (chain, venue): (u64, &str),
@@ -81,8 +106,9 @@ impl Readings {
         before: u64,
     ) -> Option<u128> {
         let since = self.started.max(approved);
-        let earlier = self.venue_since(chain, venue, since).filter(|(seq, _)| *seq < before);
-        earlier.filter_map(|(_, facts)| facts.and_then(|facts| facts.share_price)).max()
+        let here = self.prices.iter().filter(|one| one.chain == chain && one.venue == venue);
+        let earlier = here.filter(|one| one.from >= since && one.until < before);
+        earlier.map(|one| one.price).max()
     }
 
     /// Returns the answers about the positions of an address on a network since an observation.

@@ -199,6 +199,7 @@ impl Auditor {
         self.check_loan_plan(&step, tx)?;
         self.check_loan_content(step.key, tx, &step.call)?;
         self.check_supply(&step, tx)?;
+        self.note_step_price(step.key);
         self.loan_decided_by_step(step.key, tx);
         Ok(Judged { rec, kind, void: false })
     }

@@ -192,6 +192,59 @@ fn low_liquidity_and_a_fallen_share_price_ask() {
     lender.lends(&supply(40), "three");
 }
 
+/// A vault whose shares are worth more than before.
+fn dearer() -> VenueFacts {
+    VenueFacts { share_price: vault().share_price.map(|price| price + 1), ..vault() }
+}
+
+/// A lender whose second supply has its allowance, and was measured again while the shares were dearer.
+fn measured_again() -> Lender {
+    let mut lender = Lender::new(lending());
+    lender.lends(&supply(40), "one");
+    lender.starts(&supply(40), "two");
+    let allowance = lender.approve_tx(&supply(40));
+    lender.sends(&allowance);
+    lender.venues.insert(VAULT.into(), dearer());
+    lender.reads(&supply(40));
+    lender
+}
+
+#[test]
+fn share_price_that_was_not_recorded_is_not_compared() {
+    // It was read for a list of venues.
+    let mut lender = Lender::new(lending());
+    lender.lends(&supply(40), "one");
+    lender.venues.insert(VAULT.into(), dearer());
+    lender.reads_venue(&supply(40));
+    lender.venues.insert(VAULT.into(), vault());
+    lender.lends(&supply(40), "two");
+    // The plan ended instead of its next step.
+    let mut lender = measured_again();
+    lender.polls("two", LOAN_REJECTED);
+    lender.venues.insert(VAULT.into(), vault());
+    lender.starts(&supply(40), "three");
+}
+
+#[test]
+fn share_prices_of_requests_and_steps_are_compared() {
+    let mut lender = with_vault(lending(), dearer());
+    lender.holds(&supply(150), "one");
+    lender.venues.insert(VAULT.into(), vault());
+    lender.start_rejected("must ask", &supply(40));
+
+    let mut lender = with_vault(lending(), dearer());
+    lender.refused(&supply(201), "one", "PER_DEPOSIT_EXCEEDED");
+    lender.venues.insert(VAULT.into(), vault());
+    lender.start_rejected("must ask", &supply(40));
+
+    let mut lender = measured_again();
+    let tx = lender.main_tx(&supply(40));
+    lender.leaves(&tx);
+    lender.moves(&supply(40), &tx, 40 * DOLLAR);
+    lender.venues.insert(VAULT.into(), vault());
+    lender.start_rejected("must ask", &supply(40));
+}
+
 #[test]
 fn shares_that_redeem_for_too_little_are_refused() {
     for (redeems, right) in [(999, true), (998, false)] {

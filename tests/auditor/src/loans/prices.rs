@@ -1,0 +1,57 @@
+//! The share prices that the wallet surely recorded. What it read only for a list of venues, or for a step that it then did
+//! not order, is in no journal, so later prices need not be compared with it.
+
+use super::trust::Trust;
+use crate::Auditor;
+use crate::config::Config;
+use crate::loan_book::LoanRecord;
+use crate::trade_slots::Kind;
+
+impl Auditor {
+    /// Notes that a call was accepted, so that its measurement is recorded.
+    pub(super) fn note_accepted_price(&mut self, key: u64) {
+        let Some(rec) = self.loans.book.recs.get(&key) else { return };
+        self.loans.readings.record_price(rec.place(), rec.from, self.seq);
+    }
+
+    /// Notes that a call was refused with a record. It contains a price only if the loan was measured, which a rehearsal
+    /// shows, and a venue that is not trusted leaves none.
+    pub(super) fn note_refused_price(&mut self, key: u64) {
+        let Some(rec) = self.loans.book.recs.get(&key) else { return };
+        let readings = &self.loans.readings;
+        let measured = readings.rehearsals_of(&rec.loan, &rec.payers, rec.from).next().is_some();
+        if measured && self.possible_configs.iter().all(|w| self.was_trusted(&w.config, rec)) {
+            self.loans.readings.record_price(rec.place(), rec.from, self.seq);
+        }
+    }
+
+    /// Notes that a loan was approved with what was read since the order arrived.
+    pub(super) fn note_approved_price(&mut self, key: u64, ordered: u64) {
+        let Some(rec) = self.loans.book.recs.get(&key) else { return };
+        self.loans.readings.record_price(rec.place(), ordered, self.seq);
+    }
+
+    /// Notes that a step was ordered. What it rests on was read since the step before, or since the call or the approval.
+    pub(super) fn note_step_price(&mut self, key: u64) {
+        let Some(rec) = self.loans.book.recs.get(&key).filter(|rec| !rec.by_operator()) else {
+            return;
+        };
+        let steps = self.loans.book.slots.of(key).map(|(_, slot)| slot);
+        let steps = steps.filter(|slot| slot.kind != Kind::Revoke && !slot.taken);
+        let approvals = rec.authorizations.iter().filter(|auth| !auth.by_call && !auth.killed);
+        let began = approvals.map(|auth| auth.seq).min().unwrap_or(rec.from);
+        let since = steps.map(|slot| slot.signed).max().unwrap_or(began);
+        self.loans.readings.record_price(rec.place(), since, self.seq);
+    }
+
+    /// Returns whether the venue of a loan was trusted by every reading since its call.
+    fn was_trusted(&self, config: &Config, rec: &LoanRecord) -> bool {
+        let (chain, venue) = rec.place();
+        let (fact, network) = (self.loans.facts.get(&chain), config.networks.get(&chain));
+        let Some((fact, network)) = fact.zip(network) else { return false };
+        let (readings, coin, from) = (&self.loans.readings, network.stablecoin.as_str(), rec.from);
+        let trust = Trust { config, fact, readings, coin, from };
+        let mut read = readings.venue_since(chain, venue, from).filter_map(|(_, facts)| facts);
+        read.all(|facts| trust.check(&rec.loan, facts).is_ok())
+    }
+}
