@@ -241,10 +241,11 @@ impl LoanBook {
         rec.id = Some(id.to_owned());
         self.by_id.insert(id.to_owned(), key);
         self.loose_ids.remove(id);
-        // Calls with the same terms are alike until an answer names one of them.
-        let loan = rec.loan.clone();
+        // Calls with the same terms are alike until an answer names one of them. No transaction contains the deadline.
+        let terms = |loan: &Loan| Loan { deadline_s: None, ..loan.clone() };
+        let loan = terms(&rec.loan);
         let mut alike = self.recs.iter().filter(|(other, r)| {
-            **other != key && r.id.is_none() && r.loan == loan && r.may_live()
+            **other != key && r.id.is_none() && terms(&r.loan) == loan && r.may_live()
         });
         if let Some((other, _)) = alike.next() {
             self.slots.give(key, *other, id);

@@ -91,6 +91,26 @@ fn repeated_call_gets_the_same_answer() {
     lender.accepts(Observation::Answered { ticket, answer: conflict });
 }
 
+/// The call data of both exits is the same, so only the answers tell which of them was executed.
+#[test]
+fn loans_that_differ_in_their_deadlines_are_told_apart_by_their_answers() {
+    let mut lender = Lender::new(lending());
+    lender.lends(&supply(40), "one");
+    let exit = withdraw(LoanAmount::All);
+    let deadline_s = Some(lender.driver.second() + 60);
+    let first = lender.opens(&exit);
+    let second = lender.opens(&Loan { deadline_s, ..exit.clone() });
+    let tx = lender.main_tx(&exit);
+    let content = SignedContent::Transaction(Box::new(tx.clone()));
+    let (signer, digest, request) = (MAIN.into(), "digest".into(), Some("two".into()));
+    lender.accepts(Observation::Signed(Signed { signer, digest, request, content }));
+    lender.accepts(Observation::Broadcast(tx.clone()));
+    lender.moves(&exit, &tx, 40 * DOLLAR);
+    lender.answers(second, "three", refused_loan("PLAN_EXPIRED"));
+    lender.blocks(2);
+    lender.answers(first, "two", executed_loan(&tx, Some(40 * DOLLAR), None));
+}
+
 #[test]
 fn loan_lost_in_a_crash_may_exist() {
     let mut lender = Lender::new(lending());
