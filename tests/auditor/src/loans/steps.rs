@@ -191,7 +191,7 @@ impl Auditor {
             let rec = self.revoked_loan(tx, spender, named);
             return Ok(Judged { rec, kind: Kind::Revoke, void: false });
         }
-        let step = self.attribute_loan(tx, call, named)?;
+        let step = self.attribute_loan(tx, call, named, request)?;
         let (rec, kind) = (Some(step.key), step.kind);
         if self.check_loan_authority(step.key)? {
             return Ok(Judged { rec, kind, void: true });
@@ -294,6 +294,7 @@ impl Auditor {
         tx: &Transaction,
         call: LoanCall,
         named: Option<u64>,
+        request: Option<&Id>,
     ) -> Result<Step, Violation> {
         let kind = if call.is_main() { Kind::Loan } else { Kind::Approve };
         let from = tx.from.to_lowercase();
@@ -302,7 +303,10 @@ impl Auditor {
             let unused = !self.loans.book.slots.of(key).any(|(_, slot)| slot.kind == kind);
             let alive = r.authorizations.iter().any(|auth| !auth.killed);
             let fits = self.check_loan_content(key, tx, &call).is_ok();
-            (Some(key) == named, fits, r.may_live() && unused, alive, self.loans.book.begun(key))
+            // A loan with another id is not the one that is signed for.
+            let own = request.zip(r.id.as_ref()).is_none_or(|(request, id)| request == id);
+            let begun = self.loans.book.begun(key);
+            (Some(key) == named, fits, r.may_live() && unused, own, alive, begun)
         };
         let all = self.loans.book.recs.iter().filter(|(_, r)| of(r));
         let best = all.max_by_key(|(key, r)| rank(**key, r)).map(|(key, _)| *key);

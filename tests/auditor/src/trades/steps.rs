@@ -308,7 +308,9 @@ impl Auditor {
                 }
                 _ => true,
             };
-            (Some(key) == named, r.may_live() && unused, exact, alive, begun)
+            // A trade with another id is not the one that is signed for.
+            let own = request.zip(r.id.as_ref()).is_none_or(|(request, id)| request == id);
+            (Some(key) == named, r.may_live() && unused, exact, own, alive, begun)
         };
         let best = all
             .iter()

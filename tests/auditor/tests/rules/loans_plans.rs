@@ -3,7 +3,9 @@
 use bursar_auditor::observations::*;
 
 use crate::common::lending::*;
-use crate::common::trading::{DEADLINE_S, V3_ROUTER, buy, fair, floor_of, signs, v3, v3_call};
+use crate::common::trading::{
+    DEADLINE_S, V3_ROUTER, buy, fair, floor_of, signs, signs_request, v3, v3_call,
+};
 use crate::common::{BASE, COIN, MAIN, approve, encode};
 
 /// Plays a held supply up to its approval.
@@ -77,6 +79,26 @@ fn nothing_unsigned_survives_five_minutes() {
     lender.driver.restart();
     lender.order(Order::Thaw { right: true });
     lender.rejects("T-53", signs(&deposit));
+}
+
+/// A call that a crash left without an answer has the same terms as a plan that has lapsed before its first signature.
+#[test]
+fn signature_is_judged_by_the_request_that_it_is_made_for() {
+    for (request, right) in [("two", true), ("one", false)] {
+        let mut lender = Lender::new(lending());
+        lender.starts(&supply(40), "one");
+        lender.driver.advance_ms(300_001);
+        lender.head();
+        lender.opens(&supply(40));
+        lender.driver.restart();
+        let tx = lender.approve_tx(&supply(40));
+        lender.accepts(signs_request(&tx, request));
+        if right {
+            lender.accepts(Observation::Broadcast(tx));
+        } else {
+            lender.rejects("T-53", Observation::Broadcast(tx));
+        }
+    }
 }
 
 #[test]

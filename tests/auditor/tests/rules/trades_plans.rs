@@ -84,6 +84,26 @@ fn a_plan_continues_after_a_restart_within_its_five_minutes() {
     trader.rejects("T-53", Observation::Broadcast(swap));
 }
 
+/// A call that a crash left without an answer has the same terms as a plan that has lapsed before its first signature.
+#[test]
+fn signature_is_judged_by_the_request_that_it_is_made_for() {
+    for (request, right) in [("two", true), ("one", false)] {
+        let mut trader = Trader::new(limits());
+        trader.starts(&buy(40), fair(40), "one");
+        trader.driver.advance_ms(300_001);
+        trader.head();
+        trader.opens(&buy(40), fair(40));
+        trader.driver.restart();
+        let tx = trader.approve_tx(COIN, V3_ROUTER, buy(40).amount_in);
+        trader.accepts(signs_request(&tx, request));
+        if right {
+            trader.accepts(Observation::Broadcast(tx));
+        } else {
+            trader.rejects("T-53", Observation::Broadcast(tx));
+        }
+    }
+}
+
 #[test]
 fn auditor_accepts_a_step_while_a_freeze_is_open_or_a_thaw_precedes_the_approval() {
     let (mut trader, _, swap) = allowed();

@@ -360,6 +360,13 @@ pub fn signs_for(tx: &Transaction, digest: &str) -> Observation {
     Observation::Signed(Signed { signer, digest, request: None, content })
 }
 
+/// Signs a transaction for a request.
+pub fn signs_request(tx: &Transaction, request: &str) -> Observation {
+    let content = SignedContent::Transaction(Box::new(tx.clone()));
+    let (signer, digest) = (tx.from.clone(), format!("digest of {}", tx.hash));
+    Observation::Signed(Signed { signer, digest, request: Some(request.into()), content })
+}
+
 pub fn answered(ticket: Ticket, id: &str, state: TradeState) -> Observation {
     let answer = Answer::Trade(TradeAnswer { id: Some(id.into()), state });
     Observation::Answered { ticket, answer }
