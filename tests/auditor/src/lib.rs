@@ -294,7 +294,7 @@ impl Auditor {
             Observation::Rehearsed(rehearsed) => {
                 self.trades.market.rehearsed(self.seq, rehearsed);
             }
-            Observation::Head(head) => self.trades.market.head(*head),
+            Observation::Head(head) => self.trades.market.head(self.seq, *head),
             Observation::LendingOrdered { ticket, lending } => {
                 self.lending_orders.insert(*ticket, lending.clone());
             }

@@ -26,10 +26,21 @@ pub(crate) struct Market {
     prices: Vec<(u64, Instant, PriceRead)>,
     rehearsals: Vec<(u64, Rehearsed)>,
     heads: BTreeMap<u64, Head>,
+    /// Every newest block that a node has shown, by chain.
+    shown: BTreeMap<u64, Vec<ShownBlock>>,
     /// The newest block time that a node has shown, by chain.
     times_s: BTreeMap<u64, u64>,
     /// The observation at which the process last started.
     started: u64,
+}
+
+/// A block that a node has shown as its newest.
+#[derive(Debug, Clone, Copy)]
+struct ShownBlock {
+    seq: u64,
+    block: u64,
+    /// The latest time that nodes had shown by then, in Unix seconds.
+    latest_s: u64,
 }
 
 /// An instant, and the newest block of a chain that the wallet knew then.
@@ -89,8 +100,11 @@ impl Market {
         self.rehearsals.push((seq, rehearsed.clone()));
     }
 
-    pub(crate) fn head(&mut self, head: Head) {
+    pub(crate) fn head(&mut self, seq: u64, head: Head) {
         self.seen(head.chain, head.time_s);
+        let shown = self.shown.entry(head.chain).or_default();
+        let latest_s = shown.last().map_or(0, |last| last.latest_s).max(head.time_s);
+        shown.push(ShownBlock { seq, block: head.block, latest_s });
         let known = self.heads.entry(head.chain).or_insert(head);
         if head.block > known.block {
             *known = head;
@@ -120,6 +134,21 @@ impl Market {
 
     pub(crate) fn newest_block(&self, chain: u64) -> Option<u64> {
         self.heads.get(&chain).map(|head| head.block)
+    }
+
+    /// Returns whether a time had not passed by any block that nodes had shown when they showed one, or this one, as their
+    /// newest: between two observations, or last before the second. A node may be behind its chain.
+    pub(crate) fn is_in_time(
+        &self,
+        (chain, block): (u64, Option<u64>),
+        (from, until): (u64, u64),
+        at_s: u64,
+    ) -> bool {
+        let Some(all) = self.shown.get(&chain) else { return false };
+        let end = all.partition_point(|one| one.seq <= until);
+        let first = all.partition_point(|one| one.seq < from).min(end.saturating_sub(1));
+        let mut shown = all.get(first..end).unwrap_or_default().iter();
+        shown.any(|one| one.latest_s <= at_s && block.is_none_or(|block| one.block == block))
     }
 
     /// Returns the quotes of this trade after an observation, oldest first, with their observations.

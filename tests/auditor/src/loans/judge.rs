@@ -117,7 +117,7 @@ impl Case<'_> {
         if let Some(off) = self.off() {
             return Some(off);
         }
-        if self.loan.deadline_s.is_some_and(|at| at < self.snapshot.newest_s) {
+        if self.loan.deadline_s.is_some_and(|at| self.has_passed(at)) {
             return Some(("deadline", "the deadline has passed by the chain's time"));
         }
         let empty = matches!(self.loan.amount, LoanAmount::Assets(0) | LoanAmount::Shares(0));
@@ -142,6 +142,15 @@ impl Case<'_> {
         } else {
             self.bad_venue().or_else(|| self.bad_price())
         }
+    }
+
+    /// Returns whether a time has passed on the chain, and at every block at which the wallet read the venue.
+    fn has_passed(&self, at_s: u64) -> bool {
+        let (chain, from) = (self.loan.chain, self.from);
+        let mut read = self.readings.venue_blocks_since(chain, &self.loan.venue, from);
+        let in_time =
+            |(seq, block)| self.market.is_in_time((chain, Some(block)), (from, seq), at_s);
+        at_s < self.snapshot.newest_s && !read.any(in_time)
     }
 
     /// Returns why no reading of the venue allows a supply.

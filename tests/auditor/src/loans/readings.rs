@@ -97,6 +97,19 @@ impl Readings {
         }
     }
 
+    /// Returns the blocks of the answers about a venue since an observation, with their observations.
+    pub(crate) fn venue_blocks_since(
+        &self,
+        chain: u64,
+        venue: &str,
+        from: u64,
+    ) -> impl Iterator<Item = (u64, u64)> {
+        let fits =
+            move |r: &VenueReading| r.chain == chain && r.venue == venue && r.facts.is_some();
+        let all = later(&self.venues, from).iter().filter(move |(_, r)| fits(r));
+        all.map(|(seq, r)| (*seq, r.block))
+    }
+
     /// Returns the highest share price that this process recorded before an observation, and since the operator last
     /// approved a supply to the venue with the price that it had then.
     pub(crate) fn highest_price(

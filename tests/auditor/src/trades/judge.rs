@@ -114,13 +114,22 @@ impl Case<'_> {
         self.market.value(self.time(), ex, token, amount)
     }
 
+    /// Returns whether a time has passed on the chain, and by every block that nodes showed for a quote of the trade.
+    fn has_passed(&self, at_s: u64, ex: &ExchangeFact) -> bool {
+        let (chain, from) = (self.trade.chain, self.from);
+        let mut quotes = self.market.quotes_of(self.trade, ex, from);
+        let in_time =
+            |(seq, _): (u64, &Quoted)| self.market.is_in_time((chain, None), (from, seq), at_s);
+        at_s < self.newest_s && !quotes.any(in_time)
+    }
+
     /// Returns the reason for which the wallet must refuse the trade.
     fn must_refuse(&self, known: crate::market::Value) -> Option<&'static str> {
         let (trade, trading) = (self.trade, &self.policy.trading);
         let Some(ex) = self.exchange else { return Some("the network has no exchange") };
         let off = !self.config.networks.get(&trade.chain).is_some_and(|n| n.on);
         let elsewhere = self.policy.networks.as_ref().is_some_and(|n| !n.contains(&trade.chain));
-        let late = trade.deadline_s.is_some_and(|at| at < self.newest_s);
+        let late = trade.deadline_s.is_some_and(|at| self.has_passed(at, ex));
         if !trading.enabled {
             Some("trading is disabled")
         } else if off || elsewhere {

@@ -81,6 +81,31 @@ fn nothing_unsigned_survives_five_minutes() {
     lender.rejects("T-53", signs(&deposit));
 }
 
+#[test]
+fn deadline_of_an_approved_loan_counts_by_the_blocks_that_nodes_show() {
+    let shown: [(&[u64], bool); 3] = [(&[0], true), (&[1], false), (&[1, 0], false)];
+    for (late, right) in shown {
+        let mut lender = Lender::new(lending());
+        let at_s = lender.driver.second() + 10;
+        let loan = Loan { deadline_s: Some(at_s), ..supply(150) };
+        lender.holds(&loan, "one");
+        lender.driver.clocks.block_ms = Some(lender.driver.clocks.wall_ms + 20_000);
+        lender.driver.advance_ms(20_000);
+        for late_s in late {
+            lender.block += 1;
+            let (block, time_s) = (lender.block, at_s + late_s);
+            lender.accepts(Observation::Head(Head { chain: BASE, block, time_s }));
+        }
+        lender.approves(&loan, "one");
+        let tx = lender.approve_tx(&loan);
+        if right {
+            lender.accepts(signs(&tx));
+        } else {
+            lender.rejects("deadline", signs(&tx));
+        }
+    }
+}
+
 /// A call that a crash left without an answer has the same terms as a plan that has lapsed before its first signature.
 #[test]
 fn signature_is_judged_by_the_request_that_it_is_made_for() {

@@ -84,6 +84,31 @@ fn a_plan_continues_after_a_restart_within_its_five_minutes() {
     trader.rejects("T-53", Observation::Broadcast(swap));
 }
 
+#[test]
+fn deadline_of_an_approved_trade_counts_by_the_blocks_that_nodes_show() {
+    let shown: [(&[u64], bool); 3] = [(&[0], true), (&[1], false), (&[1, 0], false)];
+    for (late, right) in shown {
+        let mut trader = Trader::new(limits());
+        let at_s = trader.time_s() + 10;
+        let trade = Trade { deadline_s: Some(at_s), ..buy(150) };
+        trader.holds(&trade, fair(150), "one");
+        trader.driver.clocks.block_ms = Some(trader.driver.clocks.wall_ms + 20_000);
+        trader.driver.advance_ms(20_000);
+        for late_s in late {
+            trader.block += 1;
+            let (block, time_s) = (trader.block, at_s + late_s);
+            trader.accepts(Observation::Head(Head { chain: BASE, block, time_s }));
+        }
+        trader.approves(&trade, "one", Some(fair(150)));
+        let tx = trader.approve_tx(COIN, V3_ROUTER, trade.amount_in);
+        if right {
+            trader.accepts(signs(&tx));
+        } else {
+            trader.rejects("refusals", signs(&tx));
+        }
+    }
+}
+
 /// A call that a crash left without an answer has the same terms as a plan that has lapsed before its first signature.
 #[test]
 fn signature_is_judged_by_the_request_that_it_is_made_for() {
