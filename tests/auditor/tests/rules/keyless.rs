@@ -142,6 +142,9 @@ fn simultaneous_copies_are_one_trade() {
     let all = [0; 3].map(|_| asks(&mut trader, &buy(40)));
     trader.answers(all[1], "one", TradeState::Executing);
     trader.answers(all[0], "one", TradeState::Executing);
+    // Until it broadcasts something, the plan may be rejected, and a copy is a new trade then.
+    let approve = trader.approve_tx(COIN, V3_ROUTER, buy(40).amount_in);
+    trader.sends(&approve);
     trader.rejects(AGAIN, answered(all[2], "two", TradeState::Executing));
 }
 
