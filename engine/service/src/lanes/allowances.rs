@@ -13,14 +13,14 @@ pub struct Allowance {
     pub spender_name: &'static str,
     /// In the token's smallest unit.
     pub amount: U256,
-    /// Unix seconds, for an allowance within Permit2.
+    /// When the allowance expires, in Unix seconds; only allowances within Permit2 expire.
     pub until: Option<u64>,
 }
 
 impl Allowance {
     /// Returns whether the allowance is more than any balance can be.
     pub fn is_unlimited(&self) -> bool {
-        // Some tokens count allowances in fewer than 256 bits.
+        // Permit2 stores amounts in 160 bits, and some tokens store allowances in 96 bits.
         self.amount >= permit::PERMIT2_AMOUNT_MAX || self.amount == U256::from(u128::MAX >> 32)
     }
 }
@@ -44,7 +44,9 @@ impl Allowances {
     }
 }
 
-/// Returns the call that sets an allowance to zero; `None` on a network without an exchange.
+/// Returns the call that sets an allowance to zero.
+///
+/// `None` for an allowance within Permit2 on a network without an exchange.
 pub fn revocation_of(network: &Network, allowance: &Allowance) -> Option<Call> {
     let Allowance { token, spender, .. } = *allowance;
     if allowance.until.is_none() {

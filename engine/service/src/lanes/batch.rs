@@ -29,7 +29,8 @@ impl Batch {
     /// Makes the reads at the newest block, in one call.
     ///
     /// # Errors
-    /// `CHAIN_UNAVAILABLE`, also if there are more than [`bursar_chain::multicall::AT_ONE_BLOCK_MAX`].
+    /// `CHAIN_UNAVAILABLE`: no node answers, or there are more reads than
+    /// [`bursar_chain::multicall::AT_ONE_BLOCK_MAX`].
     pub(super) async fn run(&self, chain: &dyn Chain) -> Result<Answers, Refusal> {
         if self.0.is_empty() {
             return Ok(Answers(Vec::new()));
@@ -38,7 +39,7 @@ impl Batch {
         answers.map(Answers).map_err(|_fault| unavailable())
     }
 
-    /// Makes the reads at a block. Any number of reads is possible, because several calls read the same block.
+    /// Makes the reads at a given block. Their number is not limited, because several calls can read the same block.
     ///
     /// # Errors
     /// `CHAIN_UNAVAILABLE`
@@ -74,12 +75,12 @@ impl Answers {
         if word.len() == 32 { Ok(U256::from_be_slice(word)) } else { Err(unavailable()) }
     }
 
-    /// Returns an answer that is one boolean; `None` if it is not.
+    /// Returns an answer as a boolean; `None` if it is not a valid one.
     pub(super) fn flag(&self, at: usize) -> Option<bool> {
         views::decode_flag(self.bytes(at).ok()?)
     }
 
-    /// Returns an answer that is one address; `None` if it is not.
+    /// Returns an answer as an address; `None` if it is not a valid one.
     pub(super) fn address(&self, at: usize) -> Option<Address> {
         views::decode_address(self.bytes(at).ok()?)
     }

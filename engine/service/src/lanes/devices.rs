@@ -1,5 +1,5 @@
-//! The queue of the hardware devices: payments, plans and transactions whose key is in a device wait here until it is ready,
-//! and are shown to the person one at a time. While one waits for its device, it holds no connection.
+//! The queue of the hardware devices: payments, plans and transactions whose key is in a device wait here until the
+//! device is ready, and are shown to the person one at a time. An entry that waits for its device holds no connection.
 
 mod prompter;
 mod queue;

@@ -12,7 +12,7 @@ use bursar_domain::Refusal;
 pub enum InputFault {
     /// The object has a wrong form.
     Malformed(Fault),
-    /// The form is right, but the wallet cannot do this.
+    /// The form is right, but the wallet cannot carry out the request.
     Refused(Refusal),
 }
 
@@ -30,8 +30,7 @@ pub(super) fn require(object: &Object, names: &[&str]) -> Result<(), InputFault>
     Err(bad(format!("missing required field(s): {}", missing.join(", "))))
 }
 
-/// Checks that an object has no other fields than these. A field that the wallet ignored could be a limit that its agent
-/// relies on.
+/// Checks that an object has no other fields than these. An ignored field could be a limit on which the agent relies.
 pub(super) fn only(object: &Object, what: &str, known: &[&str]) -> Result<(), InputFault> {
     let unknown = object.iter().map(|(name, _value)| name).find(|name| !known.contains(name));
     unknown.map_or(Ok(()), |name| {
@@ -52,7 +51,7 @@ pub(super) fn number(object: &Object, name: &str) -> Result<Option<u64>, InputFa
     }
 }
 
-/// Reads a decimal amount as text: it is read again with the token's decimals.
+/// Checks a decimal amount and returns its text, which is parsed once the token's decimals are known.
 pub(super) fn decimal(object: &Object, name: &str) -> Result<String, InputFault> {
     let wrong = || bad(format!("{name} must be a decimal amount, like \"1.5\"."));
     let text = match object.get(name) {

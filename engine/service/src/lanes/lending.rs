@@ -1,4 +1,4 @@
-//! Lending: which venues can be trusted with a stablecoin, what an address has in them, and the plans of loans.
+//! Lending: which venues can be trusted with a stablecoin, the positions of an address in them, and the plans of loans.
 //!
 //! The rules are in `bursar-domain`, and the call data in `bursar-morpho`. This module reads the chain: every figure of
 //! one network is from the same block. The background [`scan`] finds venues that are not in our table.

@@ -1,5 +1,5 @@
-//! Measurements of requests and approvals. The worker uses one for the first step of its plan, if it is a moment old and
-//! no transaction of the address was opened since.
+//! Caches the measurements of requests and approvals. The first step of a plan uses the measurement of its request if
+//! the measurement is fresh and the paying address has opened no transaction since.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,18 +8,18 @@ use bursar_core::ids::RequestId;
 use bursar_domain::plan::Execution;
 use bursar_submit::Outbox;
 
-/// How long a measurement serves for the first step, in milliseconds. Shorter than a block of Base.
+/// Maximum age of a measurement that a first step may use, in milliseconds: less than a block of Base lasts.
 const MEASUREMENT_FRESH_MS: u64 = 1_500;
 
-/// Maximum number of cached measurements. Further requests at the same time measure again.
+/// Maximum number of cached measurements. If the cache is full, the first step of a plan measures again.
 const MEASUREMENTS_MAX: usize = 64;
 
-/// What a lane measured.
+/// A lane's measurement for one request.
 pub(super) trait Measurement {
     /// Returns when the measurement began, by [`Moment::age_clock_ms`](bursar_core::time::Moment::age_clock_ms).
     fn at_ms(&self) -> u64;
 
-    /// Returns whether the execution was allowed by this measurement.
+    /// Returns whether the execution was allowed on the basis of this measurement.
     fn allowed(&self, execution: &Execution) -> bool;
 }
 
@@ -34,7 +34,9 @@ impl<M> Default for MeasurementCache<M> {
 }
 
 impl<M: Measurement> MeasurementCache<M> {
-    /// Keeps a measurement. `outbox` is the paying address's from before the measurement.
+    /// Caches a measurement, unless the cache is full.
+    ///
+    /// `outbox` is the state of the paying address's outbox before the measurement.
     pub(super) fn put(&self, id: RequestId, outbox: Arc<Outbox>, measured: M) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let now_ms = measured.at_ms();
@@ -44,7 +46,9 @@ impl<M: Measurement> MeasurementCache<M> {
         }
     }
 
-    /// Takes the measurement of a plan that has done nothing yet, if it still holds. `outbox` is the address's now.
+    /// Removes the measurement of a plan and returns it if it is still valid for the plan's first step.
+    ///
+    /// `outbox` is the current state of the paying address's outbox.
     pub(super) fn take(
         &self,
         id: RequestId,

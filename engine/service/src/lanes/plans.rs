@@ -1,5 +1,5 @@
-//! Executes the plans of allowed requests: one task for each address and network, which takes the next step of the
-//! plan that acts. The core persists each step, so a task owns no state, and a restart continues from the journal.
+//! Executes the plans of allowed requests. For each address and network, one plan acts at a time, and a task takes its
+//! next step. The core persists each step, so a task owns no state, and a restart continues from the journal.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -37,8 +37,8 @@ use crate::ports::{Ports, SignFault, Signer};
 /// Pause after a step that could not be taken, in milliseconds.
 const RETRY_MS: u64 = 1_000;
 
-/// The factor by which the gas price of a revocation may rise. A revocation has no time limit, so it must be mined also if
-/// fees stay high.
+/// The factor by which the gas price of a revocation may rise. A revocation has no time limit, so it must be mined even
+/// if fees stay high.
 const REVOCATION_FEES: u128 = 8;
 
 /// Counts the trades and loans that were executed since the engine started.
@@ -73,7 +73,7 @@ pub struct Worker {
 pub async fn run(worker: Worker) {
     let mut views = worker.core.watch();
     let mut busy: BTreeMap<OutboxKey, JoinHandle<()>> = BTreeMap::new();
-    // A plan may wait long for its device, and bookings do not.
+    // Bookings have their own tasks: they must not wait for a plan, which may wait long for its device.
     let mut booking: BTreeMap<OutboxKey, JoinHandle<()>> = BTreeMap::new();
     loop {
         busy.retain(|_line, task| !task.is_finished());
@@ -121,7 +121,7 @@ struct Allowance {
 /// The result of advancing a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StepResult {
-    /// A transaction is opened; its outbox has it signed.
+    /// A transaction was opened. Its outbox requests the signature.
     Opened,
     Done,
     NotNow,
@@ -143,7 +143,7 @@ impl Worker {
 
     /// Takes the next step of a plan once its device is ready, so that the terms are fixed just before their prompt.
     async fn take_turn(&self, request: &Request) -> StepResult {
-        // The step would wait for the nonce of another transaction while its time runs.
+        // While another transaction is open, the step would wait for its nonce, and its own time would run out.
         let key = outbox_key(request.ask.chain(), request.from);
         if !self.core.view().state.outboxes.get(&key).open.is_empty() {
             return StepResult::NotNow;
@@ -161,7 +161,7 @@ impl Worker {
         taken
     }
 
-    /// Whether an ended plan has left no allowance, so that no signature is needed to close it.
+    /// Returns whether a plan has ended without leaving an allowance, so that closing it needs no signature.
     async fn has_nothing_left(&self, request: &Request) -> bool {
         !request.is_running() && matches!(self.allowance_left(request).await, Ok(None))
     }
@@ -172,13 +172,13 @@ impl Worker {
         let action = match self.next_action(request, execution).await {
             Ok(action) => action,
             Err(refusal) if is_temporary(&refusal) => None,
-            // After the end only a revocation is left, and the next try may succeed.
+            // A plan that has ended only revokes its allowance, and the next try may succeed.
             Err(_refusal) if execution.end.is_some() => None,
             Err(refusal) => Some(end(request, execution, ExecutionEnd::Rejected(refusal))),
         };
         let executes = matches!(&action, Some(Action::EndExecution { end, .. })
             if matches!(**end, ExecutionEnd::Executed { .. }));
-        // The device shows something else by now.
+        // The plan has lost its turn, and the device may show another prompt by now.
         if turn.is_some_and(PlanTurn::is_lost) {
             return StepResult::NotNow;
         }
@@ -213,7 +213,7 @@ impl Worker {
         execution.is_some_and(|execution| execution.open_step().is_some())
     }
 
-    /// Books what a withdrawal of the operator brought back, or pauses if that is not possible now.
+    /// Records the amount that a withdrawal of the operator brought back, or pauses if that is not possible now.
     async fn book(&self, record: &SendRecord) {
         let Some(hash) = record.unbooked() else { return };
         let booked = match self.lending.brought_back(&record.send, hash).await {
@@ -239,7 +239,7 @@ impl Worker {
         }
     }
 
-    /// Takes an action, between two failpoints.
+    /// Sends an action to the core, between two failpoints.
     async fn act(&self, action: Action) -> Result<core::Outcome, Fault> {
         let (before, after) = failpoints_of(&action);
         let failpoints = &self.ports.failpoints;
@@ -251,7 +251,7 @@ impl Worker {
         taken
     }
 
-    /// Signs a permit. A restart before the signature is recorded orders another one.
+    /// Signs a permit. After a restart before the signature is recorded, the plan orders another permit.
     async fn sign(
         &self,
         request: &Request,
@@ -268,7 +268,7 @@ impl Worker {
                 return self.reject(request, refusal).await;
             }
             let signature = signed.map_err(|refused| match refused {
-                // Locked or frozen meanwhile: the plan ends, or continues when the wallet is open.
+                // The wallet was locked or frozen meanwhile: the plan ends, or continues when the wallet is open.
                 SignFault::Stale => Fault::new(Code::Busy),
                 SignFault::NoKey | SignFault::Refused(_) => {
                     tracing::warn!(request = %request.id.short(), %refused, "a permit was not signed");
@@ -337,7 +337,8 @@ impl Worker {
         })
     }
 
-    /// Reads what a final main transaction moved, and what the transactions of a trade cost.
+    /// Reads the amounts that the final main transaction of a plan moved, and for a trade the fees of all its
+    /// transactions.
     async fn executed(
         &self,
         request: &Request,
@@ -361,7 +362,7 @@ impl Worker {
         Ok(end_with_fee(request, execution, executed, fee))
     }
 
-    /// Reads the allowance that an ended request leaves; `None` if it is zero, or if the plan gives none.
+    /// Reads the allowance that an ended request leaves; `None` if it is zero, or if the plan needs none.
     async fn allowance_left(&self, request: &Request) -> Result<Option<Allowance>, Refusal> {
         let approved = match &request.ask {
             LaneAsk::Trade(trade) => trading::approved(trade, request.from),
@@ -394,7 +395,7 @@ impl Worker {
         let mut call = Call { to, value, data, gas_limit: APPROVAL_GAS };
         match chain.estimate_gas(request.from, call.clone()).await {
             Ok(gas) => call.gas_limit = gas.saturating_add(gas / 2),
-            // The step shows the revert, and the plan ends.
+            // Send the revocation anyway: once its revert is mined, the plan ends.
             Err(ChainFault::Reverted { .. }) => {}
             Err(_fault) => return Err(unavailable()),
         }

@@ -1,5 +1,5 @@
 //! Rehearses the transactions of a plan: all of them are simulated from our address in the next block before they are
-//! shown or executed. What they must do is the lane's own check.
+//! shown or executed. Each lane checks the simulated effects itself.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,7 +21,7 @@ use bursar_uniswap::Permit;
 
 use super::batch::unavailable;
 
-/// The gas limit of an allowance in a rehearsal. The step gets a limit from what the rehearsal used.
+/// The gas limit of an approval in a rehearsal. The executed step gets a limit from the gas that the rehearsal used.
 pub(super) const APPROVAL_GAS: u64 = 300_000;
 
 /// One part of a plan, with the call that the rehearsal makes for it.
@@ -34,9 +34,10 @@ pub(super) struct Part {
 /// How a part is executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PartKind {
-    /// A transaction with the same call.
+    /// By a transaction that makes the same call as the rehearsal.
     Step(StepPurpose),
-    /// A signature that the swap contains. It needs no transaction; the rehearsal sets the allowance directly.
+    /// By a signature that the swap contains. It needs no transaction; the rehearsal sets the allowance by a call
+    /// instead.
     Permit(Permit),
 }
 
@@ -48,11 +49,11 @@ pub(super) struct NextStep {
     pub(super) ceiling: u128,
     /// The call is only broadcast before this moment.
     pub(super) until: Utc,
-    /// The measurement for which the call was made.
+    /// The quote from which the call was built.
     pub(super) quote: Quote,
 }
 
-/// The simulation methods of the chains.
+/// The simulators, one per chain, each of which remembers the simulation method that its nodes support.
 #[derive(Debug, Default)]
 pub(super) struct Simulators {
     // A lock instead of an owning task: it is never held across an await.
@@ -66,7 +67,7 @@ impl Simulators {
     }
 }
 
-/// The sender of the parts, and their block.
+/// The sender of the parts, and the chain state that the fees depend on.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sender<'a> {
     pub(super) owner: Address,
@@ -87,10 +88,10 @@ pub(super) struct RehearsalResult {
 }
 
 impl Sender<'_> {
-    /// Returns what to offer for gas now.
+    /// Returns the fees to offer for gas now.
     ///
     /// # Errors
-    /// `CHAIN_UNAVAILABLE`, also if gas costs more than Bursar's maximum.
+    /// `CHAIN_UNAVAILABLE`: the fees of the network are not known, or gas costs more than Bursar's maximum.
     pub(super) fn offer(&self) -> Result<Fees, Refusal> {
         let quote = fees::quote(self.gas, self.facts).map_err(|_unusable| unavailable())?;
         fees::within(&quote, self.gas.ceiling).ok_or_else(|| {
@@ -99,10 +100,10 @@ impl Sender<'_> {
         })
     }
 
-    /// Returns what a unit of gas costs now, in wei.
+    /// Returns the expected price of a unit of gas now, in wei.
     ///
     /// # Errors
-    /// As of [`Sender::offer`].
+    /// Those of [`Sender::offer`].
     pub(super) fn gas_price(&self) -> Result<u128, Refusal> {
         Ok(self.expected_price(&self.offer()?))
     }
@@ -116,12 +117,12 @@ impl Sender<'_> {
         }
     }
 
-    /// Returns the most that a step of the plan offers for a unit of gas, in wei.
+    /// Returns the highest price that a step of the plan may offer for a unit of gas, in wei.
     pub(super) fn ceiling(&self, fees: &Fees) -> u128 {
         fees.max_price().saturating_mul(2).min(self.gas.ceiling)
     }
 
-    /// Simulates the parts, then makes the reads, and asks for the data fee of each part at the same time.
+    /// Simulates the parts and the reads after them, and reads the data fee of each part at the same time.
     ///
     /// # Errors
     /// `CHAIN_UNAVAILABLE`, or `INSUFFICIENT_FUNDS` if the owner cannot pay for the gas.
@@ -144,9 +145,9 @@ impl Sender<'_> {
         let request = SimulationRequest { from: self.owner, calls, reads, block: next };
         let data_fees = parts.iter().map(|part| {
             let fields = match part.kind {
-                // The signature and the other fields of any such transaction.
+                // Bytes of the signature and the other fields of a transaction.
                 PartKind::Step(_) => 200,
-                // In the swap, a permit takes more room than the call of its rehearsal.
+                // Inside the swap's call data, a permit takes more bytes than the call that rehearses it.
                 PartKind::Permit(_) => 400,
             };
             let bytes = part.call.data.len().saturating_add(fields);
@@ -160,7 +161,7 @@ impl Sender<'_> {
             ChainFault::Rejected { .. } if is_short => unfunded(),
             _other => unavailable(),
         })?;
-        // A call that runs out of gas returns nothing.
+        // A call that runs out of gas returns no data.
         let is_starved = |(_at, failed): (usize, &SimulatedCall)| failed.data.is_empty();
         if is_short && simulated.failure().is_some_and(is_starved) {
             return Err(unfunded());
@@ -168,8 +169,10 @@ impl Sender<'_> {
         Ok(RehearsalResult { simulated, data_fees })
     }
 
-    /// Lowers the limits of gas to what the owner can pay for: the limits of a rehearsal are far above what is used,
-    /// and nodes refuse a sender that cannot pay for its limits. Returns whether a limit was lowered.
+    /// Lowers the gas limits to the gas that the owner can pay for. Returns whether it lowered them.
+    ///
+    /// The limits of a rehearsal are far above the gas that it uses, but nodes refuse a sender that cannot pay for its
+    /// limits.
     fn lower_limits(&self, calls: &mut [Call], price: u128) -> bool {
         let value = calls.iter().fold(U256::ZERO, |sum, call| sum.saturating_add(call.value));
         let limits = calls.iter().fold(0u64, |sum, call| sum.saturating_add(call.gas_limit));
@@ -190,7 +193,7 @@ fn unfunded() -> Refusal {
 }
 
 impl RehearsalResult {
-    /// Sets the gas limit of each part from what it used. The cost can rise in a later block.
+    /// Sets the gas limit of each part from the gas that it used, with a margin: a later block may need more.
     pub(super) fn set_gas_limits(&self, parts: &mut [Part]) {
         for (part, outcome) in parts.iter_mut().zip(&self.simulated.calls) {
             if let Some(used) = outcome.as_ref().and_then(|call| call.gas_used) {
@@ -199,7 +202,7 @@ impl RehearsalResult {
         }
     }
 
-    /// Returns the worst cost of all parts, in wei.
+    /// Returns the highest possible cost of all parts together, in wei, at a gas price of `ceiling`.
     ///
     /// # Errors
     /// `CHAIN_UNAVAILABLE` on overflow.

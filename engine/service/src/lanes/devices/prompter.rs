@@ -1,4 +1,4 @@
-//! One try: find the device, fix the terms, show the prompt and record its answer.
+//! One try of the queue: finds the device, fixes the terms, shows the prompt and records the device's answer.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -28,17 +28,17 @@ use crate::journal::{SigningOrder, Subject, Terms};
 use crate::ports::Ports;
 use crate::vault::Vault;
 
-/// How often a prompt's reasons to be abandoned are checked.
+/// Interval of checking whether a shown prompt must be abandoned, in milliseconds.
 const CHECK_MS: u64 = 250;
 
 /// How a try ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TryOutcome {
-    /// The device answered, or the request is over: the next one may follow at once.
+    /// The device answered or is ready, or the request is over: the next try may follow at once.
     Answered,
-    /// Not now.
+    /// The device cannot show the request now.
     NotReady,
-    /// Not now: a switch is missing, which other requests of the address may not need.
+    /// A setting that the request needs is switched off on the device. Other requests of the address may not need it.
     SwitchOff,
     /// The prompt on the device failed. The journal records each failed prompt.
     Failed,
@@ -66,7 +66,7 @@ impl Ready {
     }
 }
 
-/// What a device is to show.
+/// The prompt that a device is about to show.
 struct PromptToShow<'a> {
     begun: &'a ReceivedCommands,
     order: &'a SigningOrder,
@@ -85,7 +85,7 @@ pub(super) struct Prompter {
     /// The device that still shows a prompt which the wallet gave up.
     // A lock instead of an owning task: it is held for a moment, and only by the queue's task.
     pub(super) abandoned: Mutex<Option<Arc<dyn Device>>>,
-    /// Which devices are left alone because a switch is missing.
+    /// The devices that are left alone for a while because one of their settings is switched off.
     pub(super) rests: SwitchRests,
 }
 
@@ -101,7 +101,7 @@ impl Prompter {
         });
     }
 
-    /// Publishes whether a device still shows a prompt that the wallet gave up, and returns it.
+    /// Publishes and returns whether a device still shows a prompt that the wallet gave up.
     pub(super) fn check_abandoned(&self) -> bool {
         let mut abandoned = self.abandoned.lock().unwrap_or_else(PoisonError::into_inner);
         abandoned.take_if(|device| !device.owes_answer() || device.is_lost());
@@ -151,7 +151,7 @@ impl Prompter {
             PromptOutcome::Refused => (Some(Action::RefusedOnDevice { id }), TryOutcome::Answered),
             PromptOutcome::NotShown(why) => {
                 let failed = match self.not_ready(address, waiter, why) {
-                    // A missing switch causes a longer pause than a failure.
+                    // If a setting is switched off, the queue leaves the device alone for longer than after a failure.
                     TryOutcome::SwitchOff => TryOutcome::SwitchOff,
                     TryOutcome::Answered | TryOutcome::NotReady | TryOutcome::Failed => {
                         TryOutcome::Failed
@@ -168,15 +168,15 @@ impl Prompter {
         if let Some(action) = action
             && let Err(fault) = self.core.act(action).await
         {
-            // The request is over, or an agent was stopped meanwhile: what the device answered is discarded.
+            // The request is over, or its agent was stopped meanwhile: the device's answer is discarded.
             tracing::warn!(request = %id.short(), code = %fault.code, "a device's answer was discarded");
         }
         self.ports.failpoints.pass("device.recorded");
         tried
     }
 
-    /// Checks that the device of an address is ready for the transactions of a plan. They call contracts, which the app
-    /// shows only as data.
+    /// Checks that the device of an address is ready for the transactions of a plan. They call contracts, which the
+    /// device signs only with blind signing enabled.
     pub(super) async fn try_plan(&self, view: &View, address: Address) -> TryOutcome {
         let ready = self.ready(view, address).await.and_then(|ready| match ready.device() {
             Some(device) if !ready.configuration.blind_signing => {
@@ -241,7 +241,7 @@ impl Prompter {
         Some(NotReady::RefusedData { name: device.name().to_owned(), switch })
     }
 
-    /// Leaves a device alone for a while if it refused the data for a missing switch.
+    /// Leaves a device alone for a while if it refused the data because a setting is switched off.
     fn note_refusal(&mut self, ready: &Ready, device: &ReadyDevice, shown: Shown, why: &NotReady) {
         let Some(switch) = why.refused_for() else { return };
         let now_ms = self.ports.clock.mono_ms();
@@ -323,7 +323,7 @@ impl Prompter {
             let mut abandoned = self.abandoned.lock().unwrap_or_else(PoisonError::into_inner);
             *abandoned = Some(device.handle());
         }
-        // A lock or freeze that was answered before the press was read voids it.
+        // The signature is void if the wallet was locked or frozen before the wallet read it.
         match answered {
             PromptOutcome::Signed(_late) if order.slip.epoch() != self.vault.epoch() => {
                 let text = "What the Ledger signed came too late and was discarded.";
@@ -339,7 +339,7 @@ impl Prompter {
         let begun = clock.now();
         let lasts_ms = until.map(|until| u64::try_from(until.since_ms(begun.utc)).unwrap_or(0));
         loop {
-            // The wall clock may be set while the prompt is shown, so both clocks end it.
+            // The wall clock may be set while the prompt is shown, so the monotonic clock can end it too.
             let is_late = until.is_some_and(|until| clock.now().utc >= until)
                 || lasts_ms.is_some_and(|ms| clock.mono_ms() >= begun.mono_ms.saturating_add(ms));
             if is_late || !self.is_wanted(order) {
@@ -355,7 +355,7 @@ impl Prompter {
         }
     }
 
-    /// Whether the order's signature may still be used.
+    /// Returns whether the order's signature may still be used.
     pub(super) fn is_wanted(&self, order: &SigningOrder) -> bool {
         let is_valid = order.slip.epoch() == self.vault.epoch();
         let view = self.core.view();
@@ -378,7 +378,7 @@ impl Prompter {
         }
     }
 
-    /// Whether an order is for a request whose plan runs.
+    /// Returns whether an order belongs to the running plan of `request`.
     pub(super) fn belongs_to(&self, order: &SigningOrder, request: RequestId) -> bool {
         let view = self.core.view();
         let plan = view.state.executing.get(&request);
@@ -390,7 +390,7 @@ impl Prompter {
         self.ends_at(order).is_none_or(|until| now < until)
     }
 
-    /// Returns when the prompt of an order is given up; `None` if it has all the time that it needs.
+    /// Returns when the prompt of an order is given up; `None` if it has no time limit.
     fn ends_at(&self, order: &SigningOrder) -> Option<Utc> {
         let view = self.core.view();
         let terms_end = match (order.slip.subject(), &order.terms) {
@@ -417,7 +417,7 @@ impl Prompter {
     }
 }
 
-/// Returns the path at which a device has the key of an address.
+/// Returns the derivation path at which a device has the key of an address.
 fn path_of(view: &View, address: Address) -> Option<DerivationPath> {
     let known = view.state.wallet.as_ref()?.addresses.values();
     let mut known = known.filter(|known| matches!(known.backing, Backing::Device { .. }));

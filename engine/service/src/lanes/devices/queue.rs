@@ -22,17 +22,18 @@ use crate::journal::{SigningOrder, Slip, Terms};
 use crate::ports::{Ports, SignFault, Signer};
 use crate::vault::Vault;
 
-/// Transactions in the queue. Outboxes have fewer open attempts.
+/// Maximum number of entries that wait for the queue's task. Outboxes have fewer open attempts.
 const JOBS_MAX: usize = 256;
-/// How long the queue rests after a device was not ready.
+/// How long the queue rests after a device was not ready, in milliseconds.
 const RETRY_MS: u64 = 1_000;
-/// The longest rest. The rest doubles with each failed prompt, because the journal records each of them.
+/// The longest rest, in milliseconds. The rest doubles with each failed prompt, because the journal records each one.
 const REST_MAX_MS: u64 = 16_000;
 
-/// How long the queue waits for the order of the plan whose turn it is. The plan measures its step and opens it.
+/// How long the queue waits for the signing order of the plan whose turn it is, in milliseconds. In this time the plan
+/// measures its step and opens it.
 const ORDER_MS: u64 = 30_000;
 
-/// Signs with the vault or, for the addresses of devices, by way of their queue.
+/// Signs with the vault or, for addresses on devices, through the device queue.
 #[derive(Debug)]
 pub(crate) struct WalletSigner {
     vault: Arc<Vault>,
@@ -49,13 +50,13 @@ pub(crate) struct DeviceQueue {
     plans: VecDeque<WaitingPlan>,
     /// The request whose plan has its turn: its job comes first.
     first: Option<RequestId>,
-    /// The addresses whose last turn of a plan brought no order. Their payments go before the next one.
+    /// The addresses on which the last turn of a plan ended without an order. Their payments go before their next plan.
     payments_first: BTreeSet<Address>,
     /// Operators who wait for the end of the next try.
     retries: Vec<oneshot::Sender<()>>,
 }
 
-/// What uses the queue.
+/// The handles through which the engine uses the queue.
 pub(crate) struct Users {
     pub(crate) signer: WalletSigner,
     pub(crate) turns: Turns,
@@ -63,7 +64,7 @@ pub(crate) struct Users {
     pub(crate) status: watch::Receiver<Arc<DeviceStatus>>,
 }
 
-/// Creates the queue of a wallet's devices, and what uses it.
+/// Creates the queue of a wallet's devices, and the handles to it.
 pub(crate) fn new(
     ports: &Ports,
     turn: &Turn,
@@ -109,7 +110,7 @@ impl Signer for WalletSigner {
         Box::pin(async move {
             let (answer, answered) = oneshot::channel();
             let job = Job { order: SigningOrder { slip, terms }, answer };
-            // The engine stops, or has no queue: a later order may be signed.
+            // The engine is stopping or has no queue. A later order may be signed.
             self.queue
                 .send(Entry::Job(Box::new(job)))
                 .await
@@ -132,14 +133,14 @@ impl DeviceQueue {
             self.drop_stale_jobs();
             self.drop_stale_plans(&view);
             self.publish(&view);
-            // Closes the device once it has answered: a look-up opens it again.
+            // Closes an abandoned device once it has answered, so that the next look-up can open it.
             self.prompter.check_abandoned();
             let (mut progress, mut waits, mut failed) = (false, false, false);
             let mut absent = BTreeSet::new();
             for next in self.next(&view) {
                 waits = true;
                 let address = self.address_of(&next);
-                // A device that is not there is not looked for twice in a round.
+                // Do not look twice in one round for a device that was absent.
                 if address.is_none_or(|address| absent.contains(&address)) {
                     continue;
                 }
@@ -161,7 +162,7 @@ impl DeviceQueue {
                         absent.extend(address);
                     }
                     TryOutcome::NotReady => absent.extend(address),
-                    // A switch that transactions need is not needed by payments.
+                    // Other requests of the address may not need the same setting, so they are tried too.
                     TryOutcome::SwitchOff => {}
                 }
             }
@@ -198,9 +199,11 @@ impl DeviceQueue {
         }
     }
 
-    /// Returns what may be shown next: per address the oldest transaction, then the oldest plan, and then the oldest
-    /// payment. The job of the plan whose turn it is comes before all. After a failed turn, payments go before plans.
-    /// Plans that measure at nodes without an answer would otherwise take turn after turn.
+    /// Returns the entries to try next, in order: for each address the oldest transaction, then the oldest plan, then
+    /// the oldest payment. The job of the plan whose turn it is comes first.
+    ///
+    /// After a turn without an order, the payments of the address go before its plans. Otherwise plans whose nodes do
+    /// not answer would take turn after turn.
     fn next(&self, view: &View) -> Vec<Next> {
         let mut served = BTreeSet::new();
         let mut jobs: Vec<(usize, &Job)> = self.jobs.iter().enumerate().collect();
@@ -256,13 +259,14 @@ impl DeviceQueue {
         TryOutcome::Answered
     }
 
-    /// Tries a payment. Afterwards the plans of its address go first again, also if the device did not show it.
+    /// Tries a payment. Afterwards the plans of its address go first again, even if the device did not show the
+    /// payment.
     async fn try_payment(&mut self, view: &View, request: &Request) -> TryOutcome {
         self.payments_first.remove(&request.from);
         self.prompter.try_payment(view, request).await
     }
 
-    /// Gives the plan at this position its turn if its device is ready, and waits for its order.
+    /// Gives the plan at this position its turn if the device is ready, and waits for the plan's signing order.
     async fn try_plan(&mut self, view: &View, index: usize) -> TryOutcome {
         let Some(plan) = self.plans.get(index) else { return TryOutcome::NotReady };
         match self.prompter.try_plan(view, plan.address).await {
@@ -293,7 +297,7 @@ impl DeviceQueue {
         while !self.jobs.iter().any(|job| self.prompter.belongs_to(&job.order, plan)) {
             let state = &Arc::clone(&views.borrow_and_update()).state;
             let request = state.executing.get(&plan);
-            // It was stopped or rejected meanwhile.
+            // The request was stopped or rejected meanwhile.
             if !request.is_some_and(|request| state.awaits_press(request)) {
                 return false;
             }
@@ -316,7 +320,7 @@ impl DeviceQueue {
         true
     }
 
-    /// Publishes the transactions in the queue, and forgets the states of addresses for which nothing waits.
+    /// Publishes the transactions and plans in the queue, and forgets the states of addresses for which nothing waits.
     fn publish(&self, view: &View) {
         let transactions: Vec<_> = self
             .jobs
@@ -354,7 +358,7 @@ impl DeviceQueue {
         });
     }
 
-    /// Answers the jobs whose right to sign is void or whose signature is no longer needed, and drops those whose caller
+    /// Answers the jobs whose right to sign is void or whose signature is no longer needed. Drops the jobs whose caller
     /// no longer waits.
     fn drop_stale_jobs(&mut self) {
         let (valid, stale) = std::mem::take(&mut self.jobs)
@@ -369,7 +373,7 @@ impl DeviceQueue {
     }
 }
 
-/// What the queue tries next.
+/// An entry that the queue may try next.
 enum Next {
     /// The job at this position.
     Job(usize),

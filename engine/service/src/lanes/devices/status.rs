@@ -1,4 +1,4 @@
-//! What the queue of the devices does now, for the operator.
+//! The current state of the device queue, for the operator.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -15,7 +15,7 @@ pub(crate) struct DeviceStatus {
     pub(crate) prompting: Option<ShownPrompt>,
     /// Why the device of an address was not ready at the last try.
     pub(crate) not_ready: BTreeMap<Address, NotReady>,
-    /// The missing switch at the last try. Another waiter of the address may not need it.
+    /// The setting that was switched off at the last try. Another waiter of the address may not need it.
     pub(crate) switch_off: BTreeMap<(Address, Waiter), NotReady>,
     /// The device that still shows a prompt which the wallet gave up: model and serial number.
     pub(crate) abandoned: Option<String>,
@@ -27,7 +27,7 @@ pub(crate) struct DeviceStatus {
     pub(crate) refused: VecDeque<(SubmissionId, usize)>,
 }
 
-/// What waits for a device. Of each kind the oldest of an address is tried.
+/// The kinds of entries that wait for a device. For each address, the oldest entry of each kind is tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Waiter {
     Transaction,
@@ -35,7 +35,7 @@ pub(crate) enum Waiter {
     Payment,
 }
 
-/// The refused transactions that are kept, for the commands that wait for them.
+/// Maximum number of refused transactions to remember, for the commands that wait for their outcome.
 const REFUSED_KEPT: usize = 32;
 
 impl DeviceStatus {
@@ -44,7 +44,8 @@ impl DeviceStatus {
         self.switch_off.get(&(address, waiter)).or_else(|| self.not_ready.get(&address))
     }
 
-    /// Sets why a waiter was not shown. Any reason but a missing switch is one for all waiters of its address.
+    /// Sets why a waiter was not shown. A reason other than a setting that is off applies to all waiters of the
+    /// address.
     pub(super) fn set(&mut self, address: Address, waiter: Waiter, why: NotReady) {
         if why.lacks_switch() {
             self.not_ready.remove(&address);

@@ -1,7 +1,8 @@
-//! When a device that refused data for a missing switch is asked again.
+//! Decides when to ask a device again after it refused data because one of its settings (a switch) is off.
 //!
-//! Each refusal covers the settings in which the person looks for the switch. So between the tries only the configuration is
-//! read, which shows nothing. Reads no clock: the time comes in.
+//! The screen of a refusal covers the settings in which the person looks for the switch. So between tries the wallet
+//! only reads the configuration, which shows nothing on the device. This module reads no clock: its callers pass the
+//! time.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +11,12 @@ use bursar_ledger::app::Configuration;
 use crate::device::Switch;
 use crate::journal::Terms;
 
-/// The first pause: a person needs ten seconds or more to reach a switch.
+/// The first pause, in milliseconds: a person needs ten seconds or more to reach a switch.
 const FIRST_REST_MS: u64 = 30_000;
-/// Each further pause.
+/// Each further pause, in milliseconds.
 const REST_MS: u64 = 60_000;
 
-/// What a device is asked to show. Each kind needs its own switch.
+/// The kind of data that a device is asked to show. Each kind needs its own switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Shown {
     TypedData,
@@ -35,7 +36,7 @@ impl Shown {
     }
 }
 
-/// Why a device refused.
+/// The switch for which a device refused data.
 #[derive(Debug)]
 pub(super) struct MissingSwitch {
     pub(super) switch: Switch,
@@ -50,12 +51,12 @@ struct Rest {
     until_ms: u64,
 }
 
-/// The pauses of all devices, by name.
+/// The pauses of all devices, by the device's name and the kind of data.
 #[derive(Debug, Default)]
 pub(super) struct SwitchRests(BTreeMap<(String, Shown), Rest>);
 
 impl SwitchRests {
-    /// Returns the missing switch while a device is left alone. A changed configuration ends the pause.
+    /// Returns the missing switch if a device is to be left alone now. A changed configuration ends the pause.
     pub(super) fn missing(
         &mut self,
         device: &str,
@@ -91,12 +92,13 @@ impl SwitchRests {
         self.0.remove(&(device.to_owned(), shown));
     }
 
-    /// Ends all pauses: an operator starts a try.
+    /// Ends all pauses, because an operator starts a try.
     pub(super) fn clear(&mut self) {
         self.0.clear();
     }
 
-    /// Forgets the pauses that are over. For a queue that is empty: the next request begins as a first one.
+    /// Forgets the pauses that are over, so that the next refusal is followed by a first pause. Called while the queue
+    /// is empty.
     pub(super) fn forget_old(&mut self, now_ms: u64) {
         self.0.retain(|_of, rest| now_ms < rest.until_ms);
     }

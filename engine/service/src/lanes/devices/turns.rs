@@ -1,5 +1,5 @@
-//! The entries of the device queue, and the turns of plans: a plan fixes the terms of its next step only once its device
-//! is ready for it.
+//! The entries of the device queue, and the turns of plans. A plan fixes the terms of its next step only once the
+//! device is ready.
 
 use alloy_primitives::Address;
 use bursar_core::ids::RequestId;
@@ -14,7 +14,7 @@ use crate::ports::SignFault;
 pub(super) enum Entry {
     Job(Box<Job>),
     Plan(WaitingPlan),
-    /// An operator starts a try. The sender is dropped after it.
+    /// An operator starts a try. The sender is dropped after the try.
     Retry(oneshot::Sender<()>),
 }
 
@@ -37,7 +37,7 @@ pub(super) struct WaitingPlan {
     pub(super) granted: oneshot::Sender<PlanTurn>,
 }
 
-/// The turn of a plan: the queue shows nothing else until the plan's order arrives, or this is dropped.
+/// The turn of a plan: the queue shows nothing else until the plan's signing order arrives or this value is dropped.
 #[derive(Debug)]
 pub(crate) struct PlanTurn(oneshot::Sender<()>);
 
@@ -46,8 +46,8 @@ impl Turns {
         Self(queue)
     }
 
-    /// Waits until the device of an address is ready for a plan. `None` if the plan has nothing to sign now, or the engine
-    /// stops.
+    /// Waits until the device of an address is ready for a plan. `None` if the plan has nothing to sign now, or if the
+    /// engine stops.
     pub(crate) async fn take(&self, request: RequestId, address: Address) -> Option<PlanTurn> {
         let (granted, turn) = oneshot::channel();
         let waiting = WaitingPlan { request, address, granted };
@@ -65,7 +65,8 @@ impl Retries {
         Self(queue)
     }
 
-    /// Tries all that waits, also a device that refused data for a missing switch. Completes after the try.
+    /// Starts a try of all waiting entries, and waits until it is over. It also tries a device that is left alone after
+    /// a refusal.
     pub(crate) async fn start(&self) {
         let (tried, after) = oneshot::channel();
         // Without a queue, or with a full one, there is no try to wait for.
@@ -82,7 +83,7 @@ impl PlanTurn {
         (Self(kept), is_kept)
     }
 
-    /// Whether the queue has gone on meanwhile.
+    /// Returns whether the queue has moved on, so that this turn is over.
     pub(crate) fn is_lost(&self) -> bool {
         self.0.is_closed()
     }

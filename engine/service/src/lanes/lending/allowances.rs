@@ -1,4 +1,4 @@
-//! Reads what venues may take from an address.
+//! Reads the allowances that an address has given to venues.
 
 use std::collections::BTreeSet;
 
@@ -13,12 +13,13 @@ use super::lane::Lending;
 use crate::lanes::allowances::{Allowance, Allowances};
 use crate::lanes::batch::Batch;
 
-/// Allowances of one read.
+/// Number of allowances in one batch of reads.
 const ALLOWANCES_PER_READ: usize = 50;
 
 impl Lending {
-    /// Reads the allowances of the stablecoin for Morpho Blue, and for the vaults in which anyone of this wallet has lent, or
-    /// could have.
+    /// Reads the stablecoin allowances for Morpho Blue and for vaults.
+    ///
+    /// The vaults are those in which this wallet has lent or could have lent.
     ///
     /// # Errors
     /// `CHAIN_UNAVAILABLE`

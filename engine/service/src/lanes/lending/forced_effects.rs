@@ -1,5 +1,5 @@
-//! Checks what the rehearsal of a forced exit shows: the assets arrive, only shares of ours leave, for no more than the
-//! amount and the penalty are worth, and nothing else of ours changes.
+//! Checks the rehearsal of a forced exit: the assets arrive, the shares that leave are worth no more than the amount
+//! and the penalty, and no other balance or allowance of the paying address changes.
 
 use alloy_primitives::{Address, U256};
 use bursar_chain::ports::Log;
@@ -11,11 +11,11 @@ use bursar_morpho::{VenueId, fill};
 use super::foreign::AllowedChanges;
 use super::rehearse::failure;
 
-/// The part of an amount by which a rehearsal may differ from what the prices of the block before it lead to expect.
+/// A rehearsal may differ by one part in this many from the amount that the prices of the block before lead to expect.
 const DEVIATION_PARTS: U256 = alloy_primitives::uint!(1_000_U256);
 
-/// What a forced exit must do, from the state of the block for which it was planned. Amounts are in the stablecoin's
-/// smallest unit.
+/// The effects that a forced exit must have, from the state of the block at which it was planned. Amounts are in the
+/// stablecoin's smallest unit.
 pub(super) struct Expected {
     pub(super) owner: Address,
     pub(super) vault: Address,
@@ -24,20 +24,22 @@ pub(super) struct Expected {
     /// The assets that must arrive; `None` for a full exit.
     pub(super) assets: Option<U256>,
     pub(super) penalty: U256,
-    /// The owner's stablecoins before it, and what the vault may take of them.
+    /// The owner's balance of the stablecoin before the exit.
     pub(super) coins: U256,
+    /// The vault's allowance for the owner's stablecoins before the exit.
     pub(super) allowance: U256,
-    /// The owner's shares before it, and their worth.
+    /// The owner's shares before the exit.
     pub(super) shares: U256,
+    /// The worth of these shares.
     pub(super) worth: U256,
 }
 
-/// The assets and shares that left the vault for the owner.
+/// The assets that the owner receives in an exit, and the shares that it costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Outflow {
     /// The assets that arrive.
     pub(super) assets: U256,
-    /// The shares that leave, those of the penalty included.
+    /// The shares that leave the owner, including those for the penalty.
     pub(super) shares: U256,
 }
 
@@ -46,8 +48,8 @@ impl Expected {
     /// shares.
     ///
     /// # Errors
-    /// `WOULD_FAIL` or `INSUFFICIENT_LIQUIDITY` if it fails or does something else; `CHAIN_UNAVAILABLE` if no node can show
-    /// the state after it.
+    /// `WOULD_FAIL` or `INSUFFICIENT_LIQUIDITY` if the transaction fails or has other effects; `CHAIN_UNAVAILABLE` if
+    /// no node can show the state after it.
     pub(super) fn check(&self, simulated: &Simulation) -> Result<Outflow, Refusal> {
         if let Some((_at, failed)) = simulated.failure() {
             return Err(failure(&failed.data));
@@ -71,7 +73,7 @@ impl Expected {
         }
         let left = Outflow { assets, shares };
         self.check_price(left)?;
-        // Other methods show no events.
+        // The other simulation methods show no events.
         if simulated.method == SimulationMethod::SimulateV1 {
             let calls = simulated.calls.iter().flatten();
             let logs: Vec<&Log> = calls.clone().flat_map(|call| &call.logs).collect();
@@ -85,7 +87,7 @@ impl Expected {
         Ok(left)
     }
 
-    /// Checks that the shares that leave are worth what arrives and the penalty.
+    /// Checks that the right amount arrives, and that the shares that leave are worth no more than it and the penalty.
     fn check_price(&self, left: Outflow) -> Result<(), Refusal> {
         if self.assets.is_some_and(|assets| left.assets != assets) {
             return Err(wrong("another amount arrives than is withdrawn"));
@@ -102,7 +104,8 @@ impl Expected {
         Ok(())
     }
 
-    /// Checks by the events that the penalty is the expected one, and that nothing else of ours changes.
+    /// Checks in the events that the penalty is as expected, and that no other balance or allowance of the owner
+    /// changes.
     fn check_logs(&self, logs: &[&Log], left: Outflow) -> Result<(), Refusal> {
         if logs.iter().any(|log| self.ours.is_foreign(log)) {
             return Err(wrong("another token or allowance of the paying address changes"));

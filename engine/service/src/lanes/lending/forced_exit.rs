@@ -1,5 +1,5 @@
-//! A withdrawal of the operator from a Vault V2 whose free money does not suffice: forced deallocations move the rest from
-//! other adapters, for a penalty. Agents never use it.
+//! A withdrawal of the operator from a Vault V2 whose free assets do not suffice: forced deallocations take the missing
+//! assets from other adapters, for a penalty. Agents never use it.
 
 use alloy_primitives::{Address, U256};
 use bursar_chain::ports::ReadCall;
@@ -29,7 +29,7 @@ use crate::lanes::rehearsal::{Part, PartKind, Sender};
 /// The gas limit of the transaction in its rehearsal.
 const FORCED_GAS: u64 = 8_000_000;
 
-/// A forced exit that was planned from one block.
+/// A forced exit that was planned from the state of one block.
 struct PlannedExit {
     vault: Address,
     own: ReadNetwork,
@@ -43,8 +43,8 @@ impl Lending {
     /// Plans and rehearses a withdrawal with forced deallocations.
     ///
     /// # Errors
-    /// The amount is invalid, a plain withdrawal suffices, the venue is not a Vault V2, its adapters cannot give enough,
-    /// the transaction would fail or do something else, or no node answers.
+    /// The amount is invalid, a plain withdrawal suffices, the venue is not a Vault V2, the adapters cannot give
+    /// enough, the transaction would fail or do something else, or no node answers.
     pub async fn plan_forced_withdrawal(
         &self,
         order: WithdrawalOrder<'_>,
@@ -171,7 +171,7 @@ impl PlannedExit {
         Ok(Part { kind: PartKind::Step(StepPurpose::Withdrawal), call })
     }
 
-    /// Returns what the transaction must do.
+    /// Returns the effects that the transaction must have.
     fn expected(&self, ask: &LoanAsk, reader: &NetworkReader<'_>) -> Expected {
         let NetworkReader { network, contracts, owner, .. } = *reader;
         Expected {
@@ -191,7 +191,7 @@ impl PlannedExit {
         }
     }
 
-    /// Returns the reads of [`Expected::check`] after the transaction.
+    /// Returns the reads after the transaction that [`Expected::check`] needs.
     fn reads(&self, reader: &NetworkReader<'_>) -> Vec<ReadCall> {
         let (coin, owner) = (reader.network.stablecoin.address, reader.owner);
         vec![

@@ -16,7 +16,7 @@ use bursar_morpho::{ForcedSource, MarketParams, VaultMoney, VenueId};
 
 use crate::lanes::batch::{Answers, Batch};
 
-/// Maximum number of adapters read of a vault, and of markets read of an adapter.
+/// Maximum number of adapters of a vault, and of markets that are read of an adapter.
 const PARTS_MAX: u64 = 32;
 
 /// Reads one vault at one block.
@@ -28,12 +28,12 @@ pub(super) struct ForcedReader<'a> {
     pub(super) block: u64,
 }
 
-/// The vault's own part, without its adapters.
+/// The vault's own data, without the data of its adapters.
 struct VaultOutline {
     idle: U256,
     adapters: u64,
     liquidity_adapter: Address,
-    /// The market that it names to its liquidity adapter.
+    /// The market that the vault names to its liquidity adapter.
     liquidity_market: Option<B256>,
 }
 
@@ -45,13 +45,13 @@ struct OfficialAdapter {
 }
 
 enum LendsTo {
-    /// The number of its markets.
+    /// Markets of Morpho Blue, with their number.
     Markets(u64),
-    /// A vault, not yet known to be one of MetaMorpho's.
+    /// A vault, before it is known whether an official factory created it.
     Vault(Address),
 }
 
-/// An adapter and what it lends to, before the amounts are known.
+/// An adapter and one venue to which it lends, before the amounts are known.
 struct AdapterTarget {
     adapter: Address,
     penalty_e18: U256,
@@ -59,8 +59,10 @@ struct AdapterTarget {
 }
 
 impl ForcedReader<'_> {
-    /// Reads the money of the vault. `plain` is what a withdrawal alone can pay, or `None` if that is not known: then only
-    /// the idle balance counts.
+    /// Reads where the vault has its money.
+    ///
+    /// `plain` is the amount that a plain withdrawal can pay. If it is `None`, the amount is not known, and only the
+    /// idle balance counts.
     ///
     /// # Errors
     /// `CHAIN_UNAVAILABLE`, or the contract is not a Vault V2 of the official factory.
@@ -72,7 +74,7 @@ impl ForcedReader<'_> {
         let plain = plain.unwrap_or(outline.idle);
         let mut money = VaultMoney { plain, ..VaultMoney::default() };
         self.read_targets(&targets, &outline, &mut money).await?;
-        // The withdrawal also takes this much from the liquidity adapter's market, so nothing else can.
+        // The plain withdrawal takes this amount from the liquidity adapter's market, so forced deallocations cannot.
         let taken = plain.saturating_sub(outline.idle);
         let payer = outline.liquidity_market.map(VenueId::Market);
         if let Some(free) = payer.and_then(|payer| money.free.get_mut(&payer)) {
@@ -160,7 +162,7 @@ impl ForcedReader<'_> {
         Ok(indexes.into_iter().filter_map(read).collect())
     }
 
-    /// Reads the markets of market adapters, and which vaults behind the others are MetaMorpho's.
+    /// Reads the markets of market adapters, and which vaults behind the other adapters are official.
     async fn targets(&self, officials: &[OfficialAdapter]) -> Result<Vec<AdapterTarget>, Refusal> {
         let mut batch = Batch::default();
         let mut asked = Vec::new();
@@ -250,8 +252,8 @@ impl ForcedReader<'_> {
     }
 }
 
-/// Returns whether a plain withdrawal already reaches this target: the liquidity adapter, and the market that the vault
-/// names to it.
+/// Returns whether a plain withdrawal already reaches this target: it is the liquidity adapter, with the market that
+/// the vault names to it.
 fn is_reached_anyway(target: &AdapterTarget, outline: &VaultOutline) -> bool {
     target.adapter == outline.liquidity_adapter
         && match target.payer {
@@ -260,8 +262,8 @@ fn is_reached_anyway(target: &AdapterTarget, outline: &VaultOutline) -> bool {
         }
 }
 
-/// Returns the parameters of a market and what it can pay. Interest adds the same to what is lent and to what is owed, so
-/// it does not change the difference.
+/// Returns the parameters of a market and the assets it can pay: the supplied less the borrowed ones. Interest adds the
+/// same amount to both, so it does not change the difference.
 fn market_of(
     answers: &Answers,
     id: B256,

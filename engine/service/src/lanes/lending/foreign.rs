@@ -1,4 +1,4 @@
-//! Recognizes the events of a rehearsal that a loan must not cause.
+//! Recognises the events of a rehearsal that a loan must not cause.
 
 use alloy_primitives::Address;
 use bursar_chain::ports::Log;
@@ -13,7 +13,7 @@ use super::network_read::spender;
 pub(super) struct AllowedChanges {
     owner: Address,
     coin: Address,
-    /// The vault, whose shares are a token.
+    /// The vault, whose shares are a token; `None` for a market.
     shares: Option<Address>,
     /// The contract whose allowance for the stablecoin may change.
     spender: Address,
@@ -34,7 +34,7 @@ impl AllowedChanges {
         Self { owner, coin, shares, spender: spender(contracts, venue) }
     }
 
-    /// Returns whether an event shows a change of ours that a loan does not make.
+    /// Returns whether an event changes a balance or allowance of the owner that a loan does not change.
     pub(super) fn is_foreign(&self, log: &Log) -> bool {
         if let Some(moved) = token::transfer_of(log) {
             let ours = moved.from == self.owner || moved.to == self.owner;

@@ -1,4 +1,5 @@
-//! Cached results of the last reads of venues and positions. A read starts from them, and never relies on them.
+//! Cached results of the last reads of venues and positions. A read starts from them, but checks them against the
+//! chain.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,7 +12,7 @@ use super::position_read::Hint;
 use super::vault_read::Structure;
 use super::venue_read::{Endorser, VenueHint};
 
-/// Maximum number of cached venues, and of cached positions. One more clears the cache.
+/// Maximum number of cached venues, and of cached positions. A full cache is cleared.
 const HINTS_MAX: usize = 4_096;
 
 type HintKey = (ChainId, VenueId);
@@ -45,7 +46,7 @@ impl Hints {
         known.venues.entry((chain, venue)).or_default().structure = structure;
     }
 
-    /// Remembers which vault lends to a market.
+    /// Caches which vault lends to a market.
     pub(super) fn set_endorser(&self, chain: ChainId, market: VenueId, endorser: Option<Endorser>) {
         let mut known = self.known();
         let hint = known.venues.entry((chain, market)).or_default();
@@ -54,7 +55,8 @@ impl Hints {
         }
     }
 
-    /// Returns what was seen of a position. The parameters of a market serve all addresses.
+    /// Returns the cached data of a position. A market's parameters are the same for all addresses, so they may come
+    /// from the position of another address.
     pub(super) fn position(&self, chain: ChainId, venue: VenueId, owner: Address) -> Hint {
         let known = self.known();
         let place = (chain, venue);
@@ -74,7 +76,7 @@ impl Hints {
         known.positions.insert(((chain, venue), owner), hint);
     }
 
-    /// Remembers the shares of a position, also if there are none.
+    /// Updates the number of shares of a cached position.
     pub(super) fn note_shares(&self, chain: ChainId, venue: VenueId, owner: Address, shares: U256) {
         let mut known = self.known();
         if let Some(hint) = known.positions.get_mut(&((chain, venue), owner)) {

@@ -11,7 +11,7 @@ use bursar_morpho::VenueId;
 
 use crate::lanes::fields::{self, InputFault, bad};
 
-/// The fields of the object; every other field is refused.
+/// The fields of the `position` object; every other field is refused.
 pub const POSITION_FIELDS: &[&str] = &[
     "action",
     "venue",
@@ -35,7 +35,7 @@ pub struct LoanInput {
     pub(super) deadline: Option<u64>,
 }
 
-/// How much a request moves. Amounts are text: their decimals are known later.
+/// The size of a request. Amounts are text, because their decimals are not known yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum SizeInput {
     Assets(String),
@@ -44,10 +44,10 @@ pub(super) enum SizeInput {
 }
 
 impl LoanInput {
-    /// Reads the object.
+    /// Reads the `position` object.
     ///
     /// # Errors
-    /// A field is missing, invalid or unknown, or nothing can be lent on the network.
+    /// A field is missing, invalid or unknown, or the network has no lending.
     pub fn read(position: &Object) -> Result<Self, InputFault> {
         fields::only(position, "position", POSITION_FIELDS)?;
         fields::require(position, &["action", "venue", "venue_kind"])?;
@@ -72,7 +72,7 @@ impl LoanInput {
         })
     }
 
-    /// Returns the network of the loan.
+    /// Returns the chain id of the loan's network.
     pub fn chain(&self) -> ChainId {
         self.network.chain
     }
@@ -83,10 +83,10 @@ impl LoanInput {
     }
 }
 
-/// Returns the network that an object names, by default the one of trades, and its contracts for loans.
+/// Returns the network that an object names, or the default network of trades, and its contracts for loans.
 ///
 /// # Errors
-/// Nothing can be lent on it.
+/// The network has no lending.
 pub fn network_of(position: &Object) -> Result<(&'static Network, &'static Contracts), InputFault> {
     let chain = fields::number(position, "chain_id")?.map_or(networks::DEFAULT_TRADING, ChainId);
     let network = networks::by_chain(chain);
@@ -133,7 +133,7 @@ fn size(position: &Object, action: LoanAction) -> Result<SizeInput, InputFault> 
         Some(_given) => Some(fields::decimal(position, "amount")?),
     };
     match (all, amount) {
-        // The amount is then not needed, and says nothing.
+        // With `withdraw_all`, an amount is not needed and is ignored.
         (true, _) => Ok(SizeInput::All),
         (false, None) => Err(bad("missing required field(s): amount")),
         (false, Some(amount)) if by_shares => Ok(SizeInput::Shares(amount)),
@@ -141,7 +141,7 @@ fn size(position: &Object, action: LoanAction) -> Result<SizeInput, InputFault> 
     }
 }
 
-/// Reads an amount with its decimals.
+/// Converts a decimal amount to the smallest unit. The amount must be above zero.
 pub(super) fn amount(
     text: &str,
     decimals: u8,

@@ -1,4 +1,4 @@
-//! The journal's data that a measurement needs: which positions to read, and which venues are trusted.
+//! The journal's data that a measurement needs: which positions to read, and which venues the operator confirmed.
 
 use alloy_primitives::Address;
 use bursar_core::networks::{self, ChainId};
@@ -10,11 +10,11 @@ use bursar_morpho::VenueId;
 /// The journal's data about an address's loans.
 #[derive(Debug, Clone, Default)]
 pub struct KnownVenues {
-    /// The newest journal entry of the state.
+    /// The sequence number of the state's newest journal entry.
     pub(super) as_of: u64,
     /// The networks on which the agent may lend.
     pub(super) chains: Vec<ChainId>,
-    /// The venues that the address used there.
+    /// The venues that the address used on these networks.
     pub(super) used: Vec<(ChainId, VenueId)>,
     /// The venues that the operator confirmed.
     pub(super) confirmed: Vec<(ChainId, VenueId, Confirmation)>,
@@ -39,21 +39,21 @@ impl KnownVenues {
         Self { as_of: state.seq, used, confirmed: confirmed.collect(), chains }
     }
 
-    /// Reads a state for what the operator sees of an address, whatever a policy allows.
+    /// Reads a state for the operator's view of an address, regardless of policies.
     pub fn of_wallet(state: &State, owner: Address) -> Self {
         let used = state.loans.used_by(owner, |_any| true);
         let used = used.map(|(place, _lent)| (place.chain, place.venue)).collect();
         Self { as_of: state.seq, used, ..Self::default() }
     }
 
-    /// Reads a state for a withdrawal of the operator, which depends on no exposure.
+    /// Reads a state for a withdrawal of the operator, which does not depend on the exposure.
     pub(super) fn of_operator(state: &State) -> Self {
         Self { as_of: state.seq, ..Self::default() }
     }
 
     /// Reads the state for the plan of a request.
     ///
-    /// Without the request's agent, nothing may be lent.
+    /// If the request's agent no longer exists, the result allows no lending.
     pub fn of(state: &State, request: &Request) -> Self {
         let agent = state.agents.get(&request.agent);
         let policy = agent.and_then(|agent| state.policy_of(agent));

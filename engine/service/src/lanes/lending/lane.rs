@@ -86,7 +86,7 @@ impl Lending {
         chain.ok_or_else(|| Refusal::new(Code::ChainUnavailable))
     }
 
-    /// Returns the network's node and the newest block, to which all reads of one answer refer.
+    /// Returns the network's node and its newest block, at which all reads of one answer are made.
     ///
     /// # Errors
     /// `CHAIN_UNAVAILABLE`

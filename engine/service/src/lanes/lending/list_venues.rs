@@ -15,7 +15,7 @@ use super::markets::EndorsedMarket;
 use super::vault_read::Venue;
 use super::venue_read::lltv_text;
 
-/// How long a list serves, in milliseconds. A supply reads its venue again in any case.
+/// Maximum age of a list that is returned from the cache, in milliseconds. A supply always reads its venue again.
 const FRESH_MS: u64 = 60_000;
 
 impl Lending {

@@ -8,9 +8,9 @@ use super::vault_read::Venue;
 /// The curated venues of a network.
 #[derive(Debug, Clone, Default)]
 pub struct Listing {
-    /// When it was read, by [`Moment::age_clock_ms`](bursar_core::time::Moment::age_clock_ms).
+    /// When the list was read, by [`Moment::age_clock_ms`](bursar_core::time::Moment::age_clock_ms).
     pub(super) at_ms: u64,
-    /// The vaults of the table, including those that are not trusted now.
+    /// The vaults of our table and of the wallet, trusted or not, and the vaults of trusted curators.
     pub vaults: Vec<Venue>,
     pub markets: Vec<ListedMarket>,
 }
@@ -20,18 +20,18 @@ pub struct Listing {
 pub struct ListedMarket {
     pub id: B256,
     pub params: MarketParams,
-    /// The collateral's own text.
+    /// The symbol that the collateral token reports.
     pub collateral_symbol: String,
     /// Like `WETH / 86.0%`.
     pub name: String,
     /// The loan-to-value limit in percent, like `86.0`.
     pub lltv_percent: String,
-    /// The name of the vault that lends to it.
+    /// The name of the vault that lends to the market; empty if it is not known.
     pub endorsed_by: String,
 }
 
 impl Listing {
-    /// Returns all venues that Bursar trusts.
+    /// Returns all venues of the list that Bursar trusts.
     pub fn venues(&self) -> impl Iterator<Item = VenueId> {
         let vaults = self
             .vaults

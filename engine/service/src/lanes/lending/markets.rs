@@ -1,4 +1,4 @@
-//! Finds the markets to which trusted vaults lend. Only those may be used directly.
+//! Finds the markets to which trusted vaults lend. Only these markets may be used directly.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ use crate::lanes::batch::Batch;
 /// Maximum number of markets read of one adapter.
 const MARKETS_MAX: u64 = 64;
 
-/// A market and the trusted vaults that lend to it.
+/// A market, and a trusted vault that lends to it.
 #[derive(Debug, Clone)]
 pub(super) struct EndorsedMarket {
     pub(super) params: MarketParams,
@@ -27,7 +27,7 @@ pub(super) struct EndorsedMarket {
 }
 
 impl Lending {
-    /// Remembers which trusted vault lends to a market, if that is not known.
+    /// Finds and caches which trusted vault lends to a market, if that is not known.
     ///
     /// # Errors
     /// `CHAIN_UNAVAILABLE`
@@ -45,8 +45,8 @@ impl Lending {
         }
     }
 
-    /// Looks for another trusted vault that lends to a market than the one that was asked about. Returns whether there is
-    /// one; a network that cannot be read shows none.
+    /// Looks for a trusted vault other than `asked` that lends to a market. Returns whether there is one; `false` if
+    /// the network cannot be read.
     pub(super) async fn finds_other_endorser(
         &self,
         LoanNetwork { network, contracts }: LoanNetwork,
@@ -62,7 +62,7 @@ impl Lending {
             || (self.survey_markets(network, contracts).await.is_ok() && known() != asked)
     }
 
-    /// Reads which markets the trusted vaults of a network lend to, and remembers the vaults that do.
+    /// Reads to which markets the trusted vaults of a network lend, and caches one such vault for each market.
     ///
     /// # Errors
     /// `CHAIN_UNAVAILABLE`

@@ -41,7 +41,7 @@ impl LoanNetwork {
     }
 }
 
-/// What the plan of a loan depends on, as it was read.
+/// The chain state that the plan of a loan depends on.
 #[derive(Clone, Copy)]
 struct PlanRead<'a> {
     own: &'a ReadNetwork,
@@ -50,7 +50,7 @@ struct PlanRead<'a> {
 }
 
 impl Lending {
-    /// Measures a loan and makes the next transactions of its plan.
+    /// Measures a loan and rehearses the remaining transactions of its plan.
     ///
     /// # Errors
     /// The network or the venue cannot be read: `CHAIN_UNAVAILABLE` or `VENUE_NOT_PERMITTED`.
@@ -112,8 +112,10 @@ impl Lending {
         Ok(Measured { at_ms, quote, plan })
     }
 
-    /// Reads the loan's own network. A withdrawal depends on its venue alone. If the other venues make a read fail, only
-    /// the exposure is unknown; what could not be read is returned too.
+    /// Reads the loan's own network, and returns with it the parts that cannot be read.
+    ///
+    /// For a withdrawal, only its venue is read. For a supply, the other venues of the address are read too, for the
+    /// exposure. If they make the read fail, the venue is read alone, and only the exposure is unknown.
     async fn read_own(
         &self,
         reader: &NetworkReader<'_>,
@@ -126,7 +128,7 @@ impl Lending {
             return Ok((reader.read(&alone, wanted).await?, Vec::new()));
         }
         if self.listed(ask.chain).is_none() {
-            // A failure is reported with the other networks.
+            // `list_once` reads the list again and reports a failure.
             let _failed = self.listing(reader.network, reader.contracts).await;
         }
         let mut venues = self.venues_of(ask.chain, reader.owner, known);
@@ -138,7 +140,8 @@ impl Lending {
         }
     }
 
-    /// Reads what the address of a supply has on the other networks, and which networks cannot be listed.
+    /// Reads the positions of a supplying address on the other networks, and returns the networks that cannot be
+    /// listed.
     async fn exposure_elsewhere(
         &self,
         ask: &LoanAsk,
@@ -183,7 +186,7 @@ impl Lending {
         let plan = rehearse::rehearse(chain, &simulator, &sender, &rehearsal).await?;
         quote.assets = Atoms(plan.assets);
         if !ask.supplies() {
-            // The rehearsal has paid this out, in the next block.
+            // The rehearsal has paid out this amount, so it can be withdrawn in the next block.
             quote.withdrawable = quote.withdrawable.map(|most| most.max(quote.assets));
         }
         quote.shares = plan.shares;
@@ -220,7 +223,7 @@ impl Lending {
         }
     }
 
-    /// Reads what an address has on another network.
+    /// Reads the positions of an address on one network.
     async fn exposure_on(
         &self,
         chain: ChainId,
@@ -245,8 +248,8 @@ impl Lending {
         sum
     }
 
-    /// Reads the curated venues of networks that were never listed. Returns the networks where that fails: what an address
-    /// has there is not known.
+    /// Reads the curated venues of networks that were never listed. Returns the networks where that fails, because the
+    /// exposure on them is unknown.
     async fn list_once(&self, known: &KnownVenues) -> Vec<(ChainId, Option<VenueId>)> {
         let unlisted = known.chains.iter().filter(|chain| self.listed(**chain).is_none());
         let lists = unlisted.map(|chain| async move {
@@ -256,8 +259,8 @@ impl Lending {
         futures::future::join_all(lists).await.into_iter().flatten().collect()
     }
 
-    /// Returns the venues of a network in which an address may have something: curated ones, those it used, and those that
-    /// the scan found.
+    /// Returns the venues of a network in which an address may have a position: the curated ones, those that it used,
+    /// those that the operator confirmed, and those that the scan found.
     pub(super) fn venues_of(
         &self,
         chain: ChainId,
@@ -284,7 +287,7 @@ impl Lending {
     }
 }
 
-/// Returns whether a venue is a market to which no vault that is trusted lends.
+/// Returns whether a venue is a market to which no trusted vault lends.
 pub(super) fn is_unendorsed(venue: VenueId, trust: Option<&Trust>) -> bool {
     matches!(venue, VenueId::Market(_)) && !matches!(trust, Some(Trust::Curated))
 }
@@ -300,7 +303,7 @@ pub(super) fn venue_of(own: &ReadNetwork) -> Result<ReadVenue, Refusal> {
     })
 }
 
-/// Checks that the gates of a venue let the address out.
+/// Checks that the gates of a venue let the address withdraw.
 ///
 /// # Errors
 /// `WOULD_FAIL`
@@ -323,13 +326,14 @@ pub(super) fn preview(ask: &LoanAsk) -> Preview {
     }
 }
 
-/// Returns whether a supply buys an exact number of shares, so that its allowance limits their price: to vaults that are
-/// not trusted.
+/// Returns whether a supply buys an exact number of shares, so that its allowance limits their price. This is so for
+/// vaults that are not trusted.
 fn buys_shares(known: &KnownVenues, ask: &LoanAsk, venue: &ReadVenue) -> bool {
     ask.supplies() && matches!(ask.venue, VenueId::Vault(_)) && !is_trusted(known, ask, venue)
 }
 
-/// Returns whether a deposit goes to the venue without a limit of its price: only to venues that are trusted.
+/// Returns whether a deposit needs no limit on the share price: the venue is trusted, or the operator confirmed it with
+/// its present curator and owner.
 fn is_trusted(known: &KnownVenues, ask: &LoanAsk, venue: &ReadVenue) -> bool {
     match venue.facts.trust {
         Trust::Curated | Trust::Pinned => true,
@@ -342,7 +346,7 @@ fn is_trusted(known: &KnownVenues, ask: &LoanAsk, venue: &ReadVenue) -> bool {
     }
 }
 
-/// Refuses what the rules would refuse too, before the rehearsal can only report that it fails.
+/// Refuses a loan early for reasons that the rehearsal would only report as a failure.
 fn check_early(
     ask: &LoanAsk,
     own: &ReadNetwork,
@@ -367,7 +371,7 @@ fn check_early(
     ask.check_exit(quote)
 }
 
-/// Adds up what was read. A part that cannot be read is named.
+/// Adds up the positions and balances that were read, and names the parts that cannot be read.
 fn exposure(
     known: &KnownVenues,
     reads: impl IntoIterator<Item = (ChainId, Result<ReadNetwork, Refusal>)>,

@@ -27,13 +27,13 @@ pub(super) struct LoanTarget {
 pub(super) struct ReadNetwork {
     /// In Unix seconds.
     pub(super) block_time: u64,
-    /// Of the native coin, in wei.
+    /// The balance of the native coin, in wei.
     pub(super) native: U256,
-    /// Of the stablecoin, in its smallest unit.
+    /// The balance of the stablecoin, in its smallest unit.
     pub(super) coins: U256,
     /// The stablecoin allowance of the venue's contract.
     pub(super) allowance: U256,
-    /// `None` is unreadable.
+    /// The position in each venue; `None` if it cannot be read.
     pub(super) positions: Vec<(VenueId, Option<ReadPosition>)>,
     pub(super) venue: Option<Result<ReadVenue, &'static str>>,
 }
@@ -49,7 +49,7 @@ pub(super) struct NetworkReader<'a> {
     pub(super) block: Option<u64>,
 }
 
-/// Where the answers about a network are.
+/// The batch indexes of the answers about a network.
 struct NetworkReads {
     time: usize,
     native: usize,
@@ -60,11 +60,11 @@ struct NetworkReads {
 }
 
 impl NetworkReader<'_> {
-    /// Reads the network. Parts that differ from what was seen last are read again together with all others, so that all
-    /// figures are from one block.
+    /// Reads the network. If parts differ from the cached ones, everything is read again, so that all figures are from
+    /// one block.
     ///
     /// # Errors
-    /// `CHAIN_UNAVAILABLE`, also if the parts change with each read.
+    /// `CHAIN_UNAVAILABLE`: no node answers, or the parts change with each read.
     pub(super) async fn read(
         &self,
         venues: &[VenueId],
@@ -79,7 +79,8 @@ impl NetworkReader<'_> {
         Err(Refusal::because(Code::ChainUnavailable, message))
     }
 
-    /// Returns what the owner has in a venue at a block, in smallest units; `None` if it cannot be read.
+    /// Returns the worth of the owner's position in a venue at a block, in the stablecoin's smallest unit; `None` if it
+    /// cannot be read.
     pub(super) async fn position_at(&self, venue: VenueId, block: u64) -> Option<U256> {
         let (chain, singleton) = (self.network.chain, self.contracts.singleton);
         for _round in 0..ROUNDS_MAX {
@@ -163,7 +164,7 @@ impl NetworkReader<'_> {
         }))
     }
 
-    /// Asks for everything.
+    /// Adds the reads of the network to the batch.
     fn ask(
         &self,
         batch: &mut Batch,

@@ -23,15 +23,15 @@ pub struct WithdrawalOrder<'a> {
     pub venue: VenueId,
     /// The address that has the position.
     pub owner: Address,
-    /// In whole coins, or `all`.
+    /// A decimal amount of whole coins, or `all`.
     pub amount: &'a str,
 }
 
 impl WithdrawalOrder<'_> {
-    /// Reads the amount.
+    /// Parses the amount.
     ///
     /// # Errors
-    /// It is not a valid amount of the stablecoin.
+    /// The text is not a valid amount of the stablecoin.
     pub(super) fn size(&self) -> Result<LoanSize, Refusal> {
         if self.amount.eq_ignore_ascii_case("all") {
             return Ok(LoanSize::All);
@@ -40,7 +40,7 @@ impl WithdrawalOrder<'_> {
         Ok(LoanSize::Assets(Atoms(input::amount(self.amount, decimals, "The amount")?)))
     }
 
-    /// Returns the withdrawal as the rest of the lane knows it, without a measurement.
+    /// Converts the withdrawal to an ask without a quote.
     pub(super) fn ask(&self) -> Result<LoanAsk, Refusal> {
         Ok(LoanAsk {
             chain: self.network.chain,
@@ -57,7 +57,7 @@ impl WithdrawalOrder<'_> {
 /// The cost of a withdrawal's forced deallocations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForcedCost {
-    /// The assets that stay in the vault, by the rehearsal.
+    /// The assets that stay in the vault as the penalty.
     pub penalty: Atoms,
     /// The deallocation from each adapter.
     pub taken: Vec<ForcedDeallocation>,
@@ -71,20 +71,20 @@ pub struct OwnWithdrawal {
     pub texts: Vec<String>,
     /// The cost of an exit by forced deallocations; `None` for a plain withdrawal.
     pub forced: Option<ForcedCost>,
-    /// The assets that arrive, by the rehearsal.
+    /// The assets that arrived in the rehearsal.
     pub assets: Atoms,
-    /// The address's position in the venue.
+    /// The worth of the address's position in the venue.
     pub position: Atoms,
     /// The venue's own name.
     pub name: String,
     /// The highest price to offer for a unit of gas, in wei.
     pub ceiling: u128,
-    /// The worst cost, in wei.
+    /// The highest possible cost, in wei.
     pub cost: U256,
 }
 
 impl Lending {
-    /// Reads what a venue is.
+    /// Reads the facts about a venue.
     ///
     /// # Errors
     /// `CHAIN_UNAVAILABLE`, or `VENUE_NOT_PERMITTED` if it is not a venue.
@@ -120,7 +120,7 @@ impl Lending {
         })
     }
 
-    /// Returns what an address has in a venue, in the stablecoin's smallest unit.
+    /// Returns the worth of an address's position in a venue, in the stablecoin's smallest unit.
     ///
     /// # Errors
     /// `CHAIN_UNAVAILABLE`
@@ -168,7 +168,7 @@ impl Lending {
     }
 }
 
-/// Checks that an address can pay for the worst cost of a transaction; both in wei.
+/// Checks that an address can pay the highest possible cost of a transaction; both amounts are in wei.
 ///
 /// # Errors
 /// `INSUFFICIENT_FUNDS`

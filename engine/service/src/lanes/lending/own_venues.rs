@@ -10,21 +10,21 @@ use super::lane::Lending;
 use super::network_read::LoanTarget;
 use super::venue_read::Preview;
 
-/// A venue, and what an address has in it.
+/// A venue, and an address's position in it.
 ///
 /// Amounts are in the stablecoin's smallest unit.
 #[derive(Debug, Clone)]
 pub struct OwnVenue {
     pub venue: VenueId,
     pub shares: U256,
-    /// What the shares redeem for; `None` if it cannot be read.
+    /// The amount that the shares redeem for; `None` if it cannot be read.
     pub worth: Option<U256>,
-    /// What of it can be withdrawn now; `None` if that is not known.
+    /// The amount that can be withdrawn now; `None` if that is not known.
     pub withdrawable: Option<U256>,
 }
 
 impl Lending {
-    /// Reads all venues of a network in which an address may have something.
+    /// Reads all venues of a network in which an address may have a position.
     ///
     /// # Errors
     /// `CHAIN_UNAVAILABLE`
@@ -39,7 +39,7 @@ impl Lending {
         self.own(network, contracts, owner, venues).await
     }
 
-    /// Reads the markets of a network in which an address may have something.
+    /// Reads the markets of a network in which an address may have a position.
     ///
     /// # Errors
     /// `CHAIN_UNAVAILABLE`
@@ -69,7 +69,7 @@ impl Lending {
         let reader = self.reader(&*chain, network, contracts, owner);
         let positions = match reader.read(&venues, None).await {
             Ok(read) => read.positions,
-            // One venue can make the common read fail.
+            // One venue can make the read of all venues fail.
             Err(_fault) => {
                 let each = venues.iter().map(|venue| async {
                     let read = reader.read(&[*venue], None).await.ok();

@@ -1,7 +1,7 @@
-//! Reads what an address has in one venue, and what that is worth.
+//! Reads an address's position in one venue, and its worth.
 //!
-//! The worth of a vault's shares needs their number, and a market's reads need its parameters. A read uses those that
-//! were seen last, and shows whether they still hold.
+//! To read the worth of a vault's shares, their number must be known, and to read a market, its parameters. A read uses
+//! the cached values, and shows whether they are still right.
 
 use alloy_primitives::{Address, B256, U256};
 use bursar_morpho::market::{AccruedMarket, BorrowRate};
@@ -22,16 +22,16 @@ pub(super) struct Hint {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ReadPosition {
     pub(super) shares: U256,
-    /// What the shares redeem for.
+    /// The amount that the shares redeem for.
     pub(super) worth: U256,
-    /// The market of the position, with its interest.
+    /// The market of the position, with its accrued interest; `None` for a vault.
     pub(super) market: Option<(MarketParams, AccruedMarket)>,
 }
 
 /// The outcome of reading a position.
 pub(super) enum PositionOutcome {
     Whole(ReadPosition),
-    /// Read again with this hint.
+    /// The hint was not right: read again with this one.
     Other(Hint),
     Unreadable,
 }
@@ -75,7 +75,7 @@ impl PositionReads {
                 Self::NewMarket { id, params: batch.add(singleton, market::market_params_call(id)) }
             }
             (VenueId::Market(id), Some(params)) => {
-                // Within the batch, the reads after this one see the interest.
+                // The reads that follow this one in the same call see the accrued interest.
                 let _paid = batch.add(singleton, market::accrue_interest_call(&params));
                 Self::Market {
                     params,
@@ -113,7 +113,7 @@ impl PositionReads {
             Self::Market { params, market, position } => {
                 let market = market::decode_market(answers.bytes(*market).ok()?)?;
                 let position = market::decode_position(answers.bytes(*position).ok()?)?;
-                // Without its interest, the market would show less than it owes.
+                // Without the accrued interest, the worth would be too low.
                 let is_current = market.last_update == u128::from(block_time);
                 if !is_current && market.total_borrow_assets > 0 {
                     return None;

@@ -17,9 +17,9 @@ use crate::lanes::batch::{Answers, Batch};
 /// The positions of one address.
 #[derive(Debug, Clone, Default)]
 pub struct OwnerPositions {
-    /// Those that are not empty.
+    /// The positions that are not empty.
     pub found: Vec<Position>,
-    /// Vaults in which the address may have a position, and what is wrong.
+    /// Vaults that cannot be read, with the reason; the address may have positions in them.
     pub unreadable: Vec<(Address, &'static str)>,
     /// The number of positions that were read, empty ones included.
     pub read: usize,
@@ -31,17 +31,17 @@ pub struct OwnerPositions {
 #[derive(Debug, Clone)]
 pub struct Position {
     pub venue: Address,
-    /// The vault's own claim.
+    /// The name that the vault reports.
     pub name: String,
     pub trust: Trust,
     pub curator: Address,
     pub owner: Address,
     pub shares: U256,
-    /// What all shares redeem for, by the vault.
+    /// The amount that all shares redeem for, as the vault reports it.
     pub worth: U256,
-    /// What of it can be withdrawn now; `None` if that is not known.
+    /// The amount that can be withdrawn now; `None` if that is not known.
     pub withdrawable: Option<U256>,
-    /// Why nothing can be withdrawn.
+    /// Why nothing can be withdrawn; `None` if no gate is closed.
     pub obstacle: Option<&'static str>,
 }
 
@@ -109,9 +109,9 @@ struct VaultPositionReads {
 }
 
 enum Exit {
-    /// A Vault V2: whether the gates of the way out let the address pass.
+    /// Vault V2: whether the gates of a withdrawal let the address pass.
     Gates([(GateKind, usize); 2]),
-    /// MetaMorpho: the vault's own answer.
+    /// MetaMorpho: the vault's answer to `maxWithdraw`.
     MaxWithdraw(usize),
 }
 

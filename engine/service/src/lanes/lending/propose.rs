@@ -26,7 +26,7 @@ pub struct Proposal {
 }
 
 impl Proposal {
-    /// Returns why the loan cannot be made, if it cannot.
+    /// Returns why the loan cannot be made; `None` if it can be made.
     pub fn refusal(&self) -> Option<&Refusal> {
         match &self.measured {
             Ok(measured) => measured.plan.as_ref().err(),
@@ -101,7 +101,7 @@ impl Lending {
     /// Measures a held loan for its approval.
     ///
     /// # Errors
-    /// As of [`Lending::propose`], or the loan would fail now.
+    /// Those of [`Lending::propose`], or the loan would fail now.
     pub async fn requote(
         &self,
         ask: &LoanAsk,

@@ -1,4 +1,5 @@
-//! The transactions of a loan, and their rehearsal: token approval and action are simulated as one sequence.
+//! The transactions of a loan, and their rehearsal: the approval and the supply or withdrawal are simulated in
+//! sequence.
 
 use alloy_primitives::{Address, Bytes, U256};
 use bursar_chain::multicall::native_balance;
@@ -23,7 +24,8 @@ use super::venue_read::ReadVenue;
 use crate::lanes::batch::unavailable;
 use crate::lanes::rehearsal::{APPROVAL_GAS, Part, PartKind, Sender};
 
-/// The gas limit of a supply or withdrawal in a rehearsal. The step gets a limit from what the rehearsal used.
+/// The gas limit of a supply or withdrawal in a rehearsal. The executed step gets a limit from the gas that the
+/// rehearsal used.
 const LOAN_GAS: u64 = 3_000_000;
 
 /// The input of a rehearsal.
@@ -34,7 +36,7 @@ pub(super) struct Rehearsal<'a> {
     pub(super) contracts: &'a Contracts,
     pub(super) own: &'a ReadNetwork,
     pub(super) venue: &'a ReadVenue,
-    /// The parameters of a market.
+    /// The parameters of the market; `None` for a vault.
     pub(super) params: Option<MarketParams>,
     /// A supply buys an exact number of shares, so that the allowance limits their price.
     pub(super) buys_shares: bool,
@@ -43,7 +45,7 @@ pub(super) struct Rehearsal<'a> {
 /// A rehearsed plan.
 #[derive(Debug, Clone)]
 pub(super) struct LoanPlan {
-    /// The parts in their order; the last one is the loan.
+    /// The parts in their order; the last one is the supply or withdrawal.
     pub(super) parts: Vec<Part>,
     /// The amount that moves.
     pub(super) assets: U256,
@@ -54,9 +56,9 @@ pub(super) struct LoanPlan {
     pub(super) calls: Vec<Decoded>,
     /// Maximum price to offer for a unit of gas, in wei.
     pub(super) ceiling: u128,
-    /// The worst cost of all steps, in wei.
+    /// The highest possible cost of all steps, in wei.
     pub(super) cost: U256,
-    /// The gas that the loan used.
+    /// The gas that the supply or withdrawal used in the rehearsal.
     pub(super) gas: u64,
 }
 
@@ -76,7 +78,7 @@ pub(super) async fn rehearse(
     if let Some(reset) = rehearsal.reset()
         && rehearsed.simulated.failure().is_some_and(|(at, _failed)| at == 0)
     {
-        // Some tokens only change an allowance that is zero.
+        // Some tokens refuse to change an allowance that is not zero.
         parts.insert(0, reset);
         rehearsed = sender.rehearse(chain, simulator, &fees, &parts, rehearsal.reads()).await?;
     }
@@ -121,14 +123,14 @@ struct SimulationResult {
     effects: Effects,
 }
 
-/// What the reads after a plan show of the owner.
+/// The owner's state after the plan, as the reads show it.
 struct After {
-    /// Of the stablecoin.
+    /// The balance of the stablecoin.
     coins: U256,
     allowance: U256,
     /// Shares in the venue.
     held: U256,
-    /// What the previewed shares redeem for.
+    /// The amount that the previewed shares redeem for.
     worth_of_preview: U256,
 }
 
@@ -157,7 +159,7 @@ impl Rehearsal<'_> {
         }
     }
 
-    /// Returns the step that sets an allowance to zero before it is changed; `None` if it is zero, or right.
+    /// Returns the step that sets an allowance to zero before it is changed; `None` if it is zero or already right.
     fn reset(&self) -> Option<Part> {
         let standing = self.own.allowance;
         let changes = self.ask.supplies() && !standing.is_zero() && standing != self.venue.assets;
@@ -174,7 +176,7 @@ impl Rehearsal<'_> {
             (VenueId::Vault(_), true) if self.buys_shares => calls::mint(shares, owner),
             (VenueId::Vault(_), true) => calls::deposit(assets, owner),
             (VenueId::Vault(_), false) if by_assets => calls::withdraw(assets, owner),
-            // A full exit is by shares: by assets it could leave some.
+            // A full exit redeems shares, because a withdrawal by assets could leave some shares.
             (VenueId::Vault(_), false) => calls::redeem(shares, owner),
             (VenueId::Market(_), true) => {
                 calls::supply(self.params()?, LoanAmount::Assets(assets), owner)
@@ -204,7 +206,8 @@ impl Rehearsal<'_> {
         }
     }
 
-    /// Returns the reads after the plan: the stablecoins, the shares and their worth, and the allowance.
+    /// Returns the reads after the plan: the stablecoins, their allowance, the native coin, the shares, and the shares'
+    /// worth.
     fn reads(&self) -> Vec<ReadCall> {
         let coin = self.network.stablecoin.address;
         let spender = spender(self.contracts, self.ask.venue);
@@ -228,7 +231,7 @@ impl Rehearsal<'_> {
         reads
     }
 
-    /// Checks that the plan does what is expected.
+    /// Checks the simulated effects of the plan.
     ///
     /// # Errors
     /// `WOULD_FAIL` if another amount moves than expected, if another token or allowance of ours changes, or if an
@@ -271,7 +274,7 @@ impl Rehearsal<'_> {
         Ok(shown)
     }
 
-    /// Checks what a supply moves.
+    /// Checks the amounts that a supply moves.
     fn supplied(&self, after: &After) -> Result<SimulationResult, &'static str> {
         let paid = self.own.coins.checked_sub(after.coins);
         let gained = after.held.checked_sub(self.held_before());
@@ -289,14 +292,14 @@ impl Rehearsal<'_> {
         if !self.buys_shares && !after.allowance.is_zero() {
             return Err("an allowance remains");
         }
-        // The preview was made a block earlier, so there can be a little less.
+        // The preview is from an earlier block, so slightly fewer shares can arrive.
         let part = after.worth_of_preview.checked_mul(gained.min(self.venue.shares));
         let worth = part.and_then(|part| part.checked_div(self.venue.shares));
         let worth = worth.unwrap_or(U256::ZERO);
         Ok(SimulationResult { assets: paid, shares: gained, worth, effects: Effects::Proven })
     }
 
-    /// Checks what a withdrawal moves.
+    /// Checks the amounts that a withdrawal moves.
     fn withdrawn(&self, after: &After) -> Result<SimulationResult, &'static str> {
         let gained = after.coins.checked_sub(self.own.coins);
         let given = self.held_before().checked_sub(after.held);
@@ -346,7 +349,7 @@ impl Rehearsal<'_> {
             VenueId::Market(_) => {
                 let position = market::decode_position(&answer(3)?.data)?;
                 let market: Market = market::decode_market(&answer(4)?.data)?;
-                // The plan has just made the market pay its interest.
+                // The plan has just accrued the market's interest.
                 let at = u64::try_from(market.last_update).ok()?;
                 let market = market.accrue(BorrowRate::NoModel, at).ok()?;
                 Some((position.supply_shares, market.assets_floor(self.venue.shares)?))

@@ -1,12 +1,14 @@
-//! The background scan: which vaults the official factories have created for a network's stablecoin, and in which venues
-//! the wallet's addresses have positions.
+//! The background scan finds the vaults that official factories have created for a network's stablecoin, and the venues
+//! in which the wallet's addresses have positions.
 //!
-//! Both come from events. Any contract can emit a deposit in our name, so only events of official vaults and of the
-//! singleton count, and only the venue of an event counts: shares and their worth are read from the venue. Every answer is
-//! compared with its query again. The scan never searches beyond the safe block, so a reorganisation cannot hide an event. It
-//! searches a block once, unless a node named a safe block that did not exist: then everything is searched again.
+//! It reads both from events. Any contract can emit a deposit in our name, so only events of official vaults and of
+//! Morpho Blue (the singleton) count. From an event the scan takes only the venue: shares and their worth are read from
+//! the venue itself. The scan checks that each answer of a node matches its query.
 //!
-//! No request waits for the scan; requests read what it knows so far.
+//! The scan never searches beyond the safe block, so a reorganisation cannot hide an event. It searches each block
+//! once. It searches everything again only if a node has named a safe block that did not exist.
+//!
+//! No request waits for the scan; requests read its results so far.
 
 mod file;
 mod findings;
@@ -56,7 +58,7 @@ pub fn load(scan: &Scan, store: &dyn ScanStore) {
 pub async fn run(task: ScanTask) {
     let ScanTask { scan, store, core, ports, stopping } = task;
     let (publish, wanted) = watch::channel(ScanScope::default());
-    // cancel-safe: results are recorded and saved without an await between two changes of them.
+    // cancel-safe: results change without an await in between, and a save that has begun ends on its own thread.
     tokio::select! {
         biased;
         () = stopping.cancelled() => {}

@@ -43,7 +43,8 @@ impl Lending {
         Ok(Some(NextStep { part, ceiling: plan.ceiling, until, quote: quote.into() }))
     }
 
-    /// Returns what the receipt of a loan shows to have moved, and the position at its block. `None` is not known.
+    /// Returns the amount that a loan moved according to its receipt, and the position's worth at that block. Each is
+    /// `None` if it is not known.
     ///
     /// # Errors
     /// `CHAIN_UNAVAILABLE`
@@ -69,7 +70,8 @@ impl Lending {
 }
 
 impl Lending {
-    /// Returns what the receipt of the operator's withdrawal shows; `None` inside if it does not show it.
+    /// Returns the amount that the operator's withdrawal paid out according to its receipt; `None` if the receipt shows
+    /// none.
     ///
     /// # Errors
     /// `CHAIN_UNAVAILABLE`
@@ -99,7 +101,7 @@ impl Lending {
     }
 }
 
-/// Returns the token and the contract that a supply lets take it; `None` for a withdrawal.
+/// Returns the token that a supply approves and the contract that may take it; `None` for a withdrawal.
 pub(in crate::lanes) fn approved(loan: &LoanAsk) -> Option<(Address, Address)> {
     let LoanNetwork { network, contracts } = LoanNetwork::of(loan.chain).ok()?;
     loan.supplies().then(|| (network.stablecoin.address, spender(contracts, loan.venue)))

@@ -1,4 +1,4 @@
-//! Reads many vaults at once: what they are, whom they name, and whether they are trusted.
+//! Reads many vaults at once: their facts, their curators and owners, and whether they are trusted.
 
 use alloy_primitives::Address;
 use bursar_chain::ports::Chain;
@@ -14,13 +14,15 @@ use crate::lanes::batch::Batch;
 #[derive(Debug, Clone, Default)]
 pub struct Survey {
     pub venues: Vec<Venue>,
-    /// Vaults without a valid answer, and what is wrong.
+    /// The vaults that cannot be read, with the reason.
     pub unreadable: Vec<(Address, &'static str)>,
 }
 
 impl Lending {
-    /// Reads the vaults of a network: those of our table, those in which the wallet has a position, and those of a
-    /// trusted curator that are not refused.
+    /// Reads the vaults of a network that a list of venues shows.
+    ///
+    /// These are the vaults of our table, those in which the wallet has a position, and those of trusted curators that
+    /// are not refused.
     ///
     /// # Errors
     /// `CHAIN_UNAVAILABLE`

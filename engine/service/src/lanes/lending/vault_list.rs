@@ -1,5 +1,5 @@
-//! The vaults that an answer reads. Any account can create vaults through the official factories, so
-//! there may be thousands.
+//! Chooses the vaults to read for one answer. Any account can create vaults through the official factories, so there
+//! may be thousands.
 
 use std::collections::BTreeSet;
 
@@ -15,19 +15,19 @@ use bursar_morpho::views::{self, vault};
 use super::scan::Scan;
 use crate::lanes::batch::Batch;
 
-/// Vaults whose curators are read at the same time.
+/// Number of vaults whose curators are read at the same time.
 const CURATORS_AT_ONCE: usize = 4 * READS_MAX;
 
 /// The vaults of one answer.
 pub(super) struct VaultList {
-    /// Each once: those of our table, those of the wallet, then others of trusted curators.
+    /// The vaults without duplicates: those of our table, those of the wallet, then others of trusted curators.
     pub(super) vaults: Vec<Address>,
     /// Vaults of the table and of the wallet: an answer always mentions them.
     concerning: BTreeSet<Address>,
 }
 
 impl VaultList {
-    /// Chooses the vaults at a block.
+    /// Chooses the vaults by their curators at a given block.
     ///
     /// # Errors
     /// `CHAIN_UNAVAILABLE`
@@ -59,7 +59,8 @@ impl VaultList {
         self.concerning.contains(&vault)
     }
 
-    /// Returns whether a list of venues shows this vault: no vault of strangers that would be refused.
+    /// Returns whether a list of venues shows this vault. It shows a refused vault only if it is one of the table or of
+    /// the wallet.
     pub(super) fn lists(&self, vault: Address, trust: Trust) -> bool {
         match trust {
             Trust::Curated | Trust::Pinned | Trust::NewNeedsConfirmation(_) => true,
@@ -68,7 +69,8 @@ impl VaultList {
     }
 }
 
-/// Returns the vaults that name a trusted curator. All others would be refused, and one read of each shows it.
+/// Returns the vaults that name a trusted curator. All other vaults would be refused, and reading the curator is enough
+/// to know that.
 async fn of_trusted_curators(
     chain: &dyn Chain,
     block: u64,
@@ -185,7 +187,7 @@ mod tests {
         let (list, calls) = read(&known, &[]).await;
         let pinned = contracts().pinned_vaults;
         assert_eq!((list.vaults.len(), calls), (pinned.len() + VAULTS_READ, 1_000));
-        // The oldest: later vaults cannot displace them.
+        // The oldest vaults are chosen, so later ones cannot displace them.
         assert_eq!(list.vaults[pinned.len()], vault(0));
         let (list, _calls) = read(&[], &known[..200]).await;
         assert_eq!(list.vaults.len(), pinned.len() + 200);

@@ -1,4 +1,4 @@
-//! Reads one vault whole: what it is, whom it names, and what its adapters are.
+//! Reads all facts about one vault: its kind, its curator and owner, and its adapters.
 //!
 //! A vault has parts that are found step by step: its adapters, and the vaults behind them. They change seldom, so a
 //! read asks about the parts that were found last, all at once, and shows whether the vault still has exactly these.
@@ -17,22 +17,23 @@ use crate::lanes::batch::{Answers, Batch};
 /// Maximum number of adapters of one vault, or of markets in its queue. A vault with more is unreadable.
 const PARTS_MAX: u64 = 32;
 
-/// Maximum number of rounds of one read. A further round follows if the vault had other parts than the last round
-/// showed: for the adapters, for the vaults behind them, and once more for a change meanwhile.
+/// Maximum number of rounds of one read. Another round follows whenever a round finds new parts: the number of
+/// adapters, then the adapters, then the vaults behind them. The last round allows for one change meanwhile.
 pub(super) const ROUNDS_MAX: usize = 5;
 
-/// One vault.
+/// A vault, as it was read at one block.
 #[derive(Debug, Clone)]
 pub struct Venue {
     pub address: Address,
     pub kind: VaultKind,
-    /// The vault's own claims.
+    /// The name that the vault reports.
     pub name: String,
+    /// The symbol that the vault reports.
     pub symbol: String,
     pub curator: Address,
     pub owner: Address,
     pub trust: Trust,
-    /// It lends the network's stablecoin.
+    /// Whether the vault lends the network's stablecoin.
     pub lends_stablecoin: bool,
     /// The assets under management, in the asset's smallest unit.
     pub total_assets: U256,
@@ -57,12 +58,13 @@ pub(super) struct Structure {
     /// The number of adapters of a Vault V2.
     count: u64,
     adapters: Vec<Address>,
-    /// The vaults behind adapters, with their adapters.
+    /// Adapters that lend to vaults, each with its vault.
     inner: Vec<(Address, Address)>,
     /// Address and data of the liquidity adapter of a Vault V2.
     liquidity: Option<(Address, Bytes)>,
-    /// The length of a MetaMorpho vault's withdrawal queue, and the markets in it.
+    /// The length of a MetaMorpho vault's withdrawal queue.
     queued: u64,
+    /// The markets in the withdrawal queue.
     queue: Vec<B256>,
 }
 
@@ -91,7 +93,7 @@ pub(super) struct VaultReads {
     liquidity_data: usize,
     adapters: Vec<AdapterReads>,
     liquidity: LiquidityReads,
-    /// For each vault behind an adapter, one answer of each factory.
+    /// For each vault behind an adapter, the index of each factory's answer.
     inner: Vec<Vec<usize>>,
     queued: usize,
     queue: Vec<QueueReads>,
@@ -100,20 +102,20 @@ pub(super) struct VaultReads {
 
 /// The batch indexes of the reads of one adapter.
 struct AdapterParts {
-    /// One answer of each adapter factory.
+    /// The index of each adapter factory's answer.
     origins: Vec<(AdapterKind, usize)>,
     inner_vault: usize,
 }
 
 struct AdapterReads {
     at: usize,
-    /// The adapter that was found last, and what is asked about it.
+    /// The reads about the adapter that the last read found here; `None` if it found none.
     known: Option<AdapterParts>,
 }
 
 struct QueueReads {
     at: usize,
-    /// The market that was found last, its totals, and what the vault has in it.
+    /// The totals of the market that the last read found here, and the vault's position in it; `None` if it found none.
     known: Option<(usize, usize)>,
 }
 
@@ -203,7 +205,7 @@ impl VaultReads {
                 official = Some(*kind);
             }
         }
-        // A vault that no factory created is refused whatever its kind, so its other parts are not needed.
+        // A vault that no official factory created is refused whatever its kind, so its parts are not needed.
         let is_v2 = official == Some(VaultKind::V2);
         let (mut found, mut registry) = (Structure::default(), None);
         let mut origins = Vec::new();
@@ -275,7 +277,7 @@ impl VaultReads {
         Ok((!address.is_zero()).then_some((address, data)))
     }
 
-    /// Reads the adapters and where they come from. The vaults behind them count as unofficial at first.
+    /// Reads the adapters and where they come from. The vaults behind them count as unofficial until `confirm_inner`.
     fn origins(
         &self,
         answers: &Answers,
@@ -330,7 +332,8 @@ impl VaultReads {
         Ok(())
     }
 
-    /// Returns what the markets of the queue can pay the vault now. Interest that is due adds to it, and is left out.
+    /// Returns the amount that the markets of the queue can pay the vault now, without the interest since their last
+    /// update.
     fn free_in_queue(&self, answers: &Answers) -> Option<U256> {
         self.queue.iter().try_fold(U256::ZERO, |sum, places| {
             let (market, position) = places.known?;
@@ -353,7 +356,8 @@ impl VaultReads {
             LiquidityReads::Market { supplied, market } => {
                 let market = answers.bytes(market).ok().and_then(|one| market::decode_market(one));
                 let market = market.ok_or("what it can pay cannot be read")?;
-                // Interest adds the same to what is lent and to what is owed, so it does not change the difference.
+                // Interest adds the same amount to the supplied and to the borrowed assets, so it does not change the
+                // difference.
                 let lent = market.total_supply_assets.saturating_sub(market.total_borrow_assets);
                 let liquidity = U256::from(lent);
                 LiquiditySource::Market { supplied: number(supplied)?, liquidity }

@@ -1,4 +1,4 @@
-//! Reads the venue of one loan whole, with what the loan would move.
+//! Reads all facts about the venue of one loan, and the amounts that the loan would move.
 
 use alloy_primitives::{Address, U256, uint};
 use bursar_chain::token;
@@ -57,10 +57,11 @@ pub(super) struct ReadVenue {
     /// The amount that moves.
     pub(super) assets: U256,
     pub(super) shares: U256,
-    /// What of the position can be withdrawn now; `None` if that is not known.
+    /// The part of the position that can be withdrawn now; `None` if that is not known.
     pub(super) withdrawable: Option<U256>,
-    /// A gate that refuses a deposit, and one that refuses a withdrawal.
+    /// A gate that refuses a deposit; `None` if no gate does.
     pub(super) deposit_gate: Option<GateKind>,
+    /// A gate that refuses a withdrawal; `None` if no gate does.
     pub(super) exit_gate: Option<GateKind>,
 }
 
@@ -69,7 +70,7 @@ pub(super) enum VenueOutcome {
     Whole(Box<ReadVenue>),
     /// The vault has other parts than expected: read again with these.
     Other(Structure),
-    /// It is not a venue.
+    /// The contract is not a venue, or cannot be read, for this reason.
     Unreadable(&'static str),
 }
 
@@ -106,7 +107,7 @@ pub(super) struct ReadContext<'a> {
 }
 
 impl VenueReads {
-    /// Asks about a venue. `position` is what was seen last of the owner's position in it.
+    /// Asks about a venue. `position` is the cached data of the owner's position in it.
     pub(super) fn ask(
         batch: &mut Batch,
         around: ReadContext<'_>,
@@ -178,7 +179,7 @@ impl VenueReads {
                         vault_read::VaultOutcome::Whole(venue) => {
                             cap = cap_of(answers, *at, &venue, *adapter);
                         }
-                        // A vault that cannot be read endorses nothing.
+                        // A vault that cannot be read endorses no market.
                         vault_read::VaultOutcome::Unreadable(_) => {}
                     }
                 }
@@ -255,7 +256,7 @@ impl VaultExtras {
         for (slot, (gate, at)) in gates.iter_mut().zip(GATES.into_iter().zip(self.gates)) {
             *slot = (gate, at);
         }
-        // The first two decide whether money comes back. A vault that cannot be judged may have none.
+        // The first two gates decide about withdrawals. A vault that cannot be judged may be of the kind without gates.
         let exit_gate = gates.get(..2).filter(|_known| venue.is_some()).and_then(closed);
         let withdrawable = match (venue, kind) {
             (_, Some(VaultKind::MetaMorpho)) => {
@@ -340,7 +341,7 @@ fn market_facts(
     })
 }
 
-/// Formats a loan-to-value limit with 18 decimals, like `86.0%`.
+/// Formats a loan-to-value limit like `86.0%`, rounded down. The limit has 18 decimals.
 pub(super) fn lltv_text(lltv_e18: U256) -> String {
     let tenths = lltv_e18 / uint!(1_000_000_000_000_000_U256);
     let (whole, tenth) = tenths.div_rem(uint!(10_U256));

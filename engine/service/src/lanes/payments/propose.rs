@@ -28,8 +28,8 @@ pub enum PaymentInput {
 
 /// Reads the challenge into an ask.
 ///
-/// It queries the chain through `domains` only if the chosen offer contradicts our table of tokens. Of a token outside
-/// the table it knows only what the offer claims.
+/// The chain is queried, through `domains`, only if the chosen offer contradicts our table of tokens. For a token
+/// outside the table, the ask contains only the offer's claims.
 ///
 /// # Errors
 /// The challenge is invalid, its chosen offer cannot be read into an ask, or a URL is too long.

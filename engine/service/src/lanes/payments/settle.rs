@@ -1,5 +1,5 @@
 //! Looks up reported settlements on the chain: a successful transaction counts only if it contains this exact payment.
-//! Retries with growing pauses, also after a restart, up to a limit.
+//! Retries with growing pauses up to a time limit, also after a restart.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use tokio_util::sync::CancellationToken;
 use crate::core::handle::Handle;
 use crate::ports::Ports;
 
-/// Pause before the first lookup: nodes need a moment to receive a new block.
+/// Pause before the first lookup, in milliseconds: nodes need a moment to receive a new block.
 const FIRST_PAUSE_MS: u64 = 1_000;
-/// The longest pause between two lookups.
+/// The longest pause between two lookups, in milliseconds.
 const LONGEST_PAUSE_MS: u64 = 10 * 60 * 1000;
-/// Concurrent lookups.
+/// Maximum number of concurrent lookups.
 const CONCURRENT_LOOKUPS_MAX: usize = 8;
 
 /// keccak256 of `Transfer(address,address,uint256)` (ERC-20).

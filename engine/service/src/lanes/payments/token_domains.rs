@@ -11,12 +11,12 @@ use tokio::sync::Mutex;
 
 use crate::ports::Chains;
 
-/// How long a token's answer is cached.
+/// How long a token's answer is cached, in milliseconds.
 const ANSWER_LASTS_MS: u64 = 24 * 60 * 60 * 1000;
-/// How long a query may take: longer than one node may, so that the next one is asked. Its request is answered 25 seconds
-/// after its arrival at the latest.
+/// Maximum time of a query, in milliseconds. It is longer than the timeout of one node, so that the next node can be
+/// asked, and shorter than the 25 seconds in which an agent's request is answered.
 const ASK_MS: u64 = 12_000;
-/// How long a failed query is cached.
+/// How long a failed query is cached, in milliseconds.
 const FAILURE_LASTS_MS: u64 = 30_000;
 
 /// The cached answers of the reference stablecoins, one per network.
@@ -111,7 +111,7 @@ mod tests {
             Box::pin(async { down() })
         }
         fn call(&self, to: Address, data: Bytes, _block: BlockTag) -> ChainReply<'_, Bytes> {
-            // EIP-2612.
+            // The selector of `DOMAIN_SEPARATOR()` (EIP-2612).
             assert_eq!((to, data.as_ref()), (coin().address, &[0x36, 0x44, 0xe5, 0x15][..]));
             self.asked.fetch_add(1, Ordering::SeqCst);
             let alive = self.alive.load(Ordering::SeqCst);

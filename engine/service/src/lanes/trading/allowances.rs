@@ -1,4 +1,4 @@
-//! Reads what the contracts of an exchange may take from an address.
+//! Reads the allowances that an address has given to the contracts of an exchange.
 
 use alloy_primitives::{Address, U256};
 use bursar_chain::{multicall, token};
@@ -10,14 +10,14 @@ use super::lane::Trading;
 use super::reads::Batch;
 use crate::lanes::allowances::{Allowance, Allowances};
 
-/// Tokens of one read.
+/// Number of tokens in one batch of reads.
 const TOKENS_PER_READ: usize = 50;
 
 impl Trading {
     /// Reads the allowances of `tokens` for the routers of the exchange.
     ///
     /// These are the allowances for SwapRouter02 and Permit2, and those within Permit2 for the Universal Router. An
-    /// allowance within Permit2 that has ended counts as zero.
+    /// expired allowance within Permit2 counts as zero.
     ///
     /// # Errors
     /// `CHAIN_UNAVAILABLE`

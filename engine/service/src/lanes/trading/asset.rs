@@ -1,7 +1,8 @@
-//! Tokens outside our table that an agent pays with: what a token says about itself, and what its amount costs.
+//! Tokens outside our table that an agent pays with: the facts that a token's contract reports, and the price of an
+//! amount.
 //!
-//! The price is what *buying* the amount costs, never what selling it brings: payer and payee can own a pool in which a
-//! valuable token looks worthless. Such a pool is one route among others, and the highest price counts.
+//! The price is the cost of *buying* the amount, never the proceeds of selling it: the payer or the payee can own a
+//! pool in which a valuable token looks worthless. Such a pool is only one of the routes, and the highest price counts.
 
 use std::future::Future;
 
@@ -17,7 +18,7 @@ use super::lane::Trading;
 use super::reads::{Answers, Batch};
 use super::spec::DECIMALS_MAX;
 
-/// How long all questions about a token may take, by our clock.
+/// Maximum time for all reads about a token together, in milliseconds of our clock.
 const WAIT_MS: u64 = 3_000;
 
 impl Trading {
@@ -47,7 +48,7 @@ impl Trading {
 
     /// Waits for an answer until this monotonic time of our clock.
     async fn within<T>(&self, until_ms: u64, answer: impl Future<Output = T>) -> Option<T> {
-        // cancel-safe: both only read.
+        // cancel-safe: both branches only read.
         tokio::select! {
             biased;
             answer = answer => Some(answer),
@@ -68,7 +69,7 @@ impl Trading {
     }
 }
 
-/// Reads the token's own answers into `asset`. Returns the pools that exist; `None` if no node answers.
+/// Reads the token's own answers into `asset`. Returns the pools that exist; `None` if a read fails.
 async fn describe(
     chain: &dyn Chain,
     subject: &Subject,
@@ -76,7 +77,7 @@ async fn describe(
 ) -> Option<Vec<Address>> {
     let mut batch = Batch::default();
     let pools = PoolReads::add(&mut batch, subject);
-    // A token that burns all gas can only fail the reads that follow, which are its own.
+    // The reads of the token come last: if it burns all gas, only its own reads fail.
     let mut ask = |data: Bytes| batch.add(subject.token, data);
     let separator = ask(token::domain_separator_call());
     let state = ask(token::authorization_state_call(subject.token, B256::ZERO));
@@ -93,7 +94,7 @@ async fn describe(
     Some(pools)
 }
 
-/// Compares the token's domain separator with the offer's claim, and asks whether the token takes authorizations.
+/// Compares the token's domain separator with the offer's claim, and checks that the token supports EIP-3009.
 fn check_domain(
     subject: &Subject,
     asset: &ForeignAsset,
@@ -113,7 +114,7 @@ fn check_domain(
         answers.get(at).map(|answer| answer.as_ref().map_or(&[][..], |bytes| &bytes[..]))
     };
     let is_claimed = answer(separator)? == claimed.separator().as_slice();
-    // EIP-3009: whether an authorization was used. Of this one, it never was.
+    // `authorizationState` of EIP-3009 must return false: the token itself has never used an authorization.
     let takes_authorizations = answer(state)? == B256::ZERO.as_slice();
     let confirmed = is_claimed && takes_authorizations;
     Some(if confirmed { DomainCheck::Confirmed } else { DomainCheck::Unconfirmed })

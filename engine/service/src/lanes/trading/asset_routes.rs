@@ -1,8 +1,8 @@
 //! The routes from a network's stablecoin to a token that an agent pays with: its v3 pools, and two pools through the
 //! wrapped native coin.
 //!
-//! Each quote is a call with its own gas. In one call together, a pool with many ticks could use all gas, and thereby
-//! hide the routes with a higher price.
+//! Each quote is a separate call with its own gas. If the quotes shared one call, a pool with many ticks could use up
+//! its gas and so hide the routes with a higher price.
 
 use alloy_primitives::{Address, Bytes, U256};
 use bursar_chain::ports::{Chain, ChainFault, Question};
@@ -31,7 +31,7 @@ pub(super) struct Subject {
     pub(super) amount: U256,
 }
 
-/// The batch index of each factory's answer, and the pool that the answer must name.
+/// The batch index of each answer of the factory, and the pool that the answer must name.
 pub(super) struct PoolReads(Vec<(usize, Address)>);
 
 impl PoolReads {
@@ -45,7 +45,7 @@ impl PoolReads {
         Self(reads.collect())
     }
 
-    /// Returns the pools that exist; `None` if the factory's answer is not usable.
+    /// Returns the pools that exist; `None` if an answer of the factory is not usable.
     pub(super) fn existing(&self, answers: &Answers) -> Option<Vec<Address>> {
         let mut existing = Vec::with_capacity(self.0.len());
         for (at, expected) in &self.0 {
@@ -87,8 +87,10 @@ impl Routes {
         )
     }
 
-    /// Quotes the amount on all routes and checks the price that is highest. `None` if no route delivers the amount, or
-    /// if a node fails to answer for any of them: a route that is missing could be the dearest.
+    /// Quotes the amount on all routes and checks the highest price.
+    ///
+    /// `None` if no route delivers the amount, or if the quote of any route or a check is missing: the missing route
+    /// could be the dearest.
     pub(super) async fn quote(
         &self,
         chain: &dyn Chain,
@@ -125,7 +127,8 @@ impl Routes {
         })
     }
 
-    /// Asks what the amount sells for on every route, and how stable the price of one route is.
+    /// Quotes the sale of the amount on every route. On the dearest route, also quotes ten times the amount and
+    /// compares the price with its average.
     async fn check(&self, chain: &dyn Chain, subject: &Subject, dearest: &Route) -> Option<Checks> {
         let Subject { exchange, amount, .. } = *subject;
         let quoter = |data| question(exchange.v3.quoter, data);
@@ -158,11 +161,12 @@ impl Routes {
             let now = read::decode_v3_tick(&answers.next()?.ok()?).ok()?;
             let mean = match answers.next()? {
                 Ok(answer) => read::decode_mean_tick(&answer, AVERAGE_SECONDS).ok()?,
-                // The pool keeps too few observations.
+                // The pool stores too few observations for an average.
                 Err(ChainFault::Reverted { .. }) => continue,
                 Err(_failed) => return None,
             };
-            // A higher tick makes token 0 dearer, which the route pays with or buys.
+            // A higher tick makes token 0 dearer. The route becomes dearer if it buys token 0, and cheaper if it pays
+            // with token 0.
             let moved = now.checked_sub(mean)?;
             let moved = if hop.zero_for_one { moved.checked_neg()? } else { moved };
             apart = Some(apart.unwrap_or(0_i32).checked_add(moved)?);
@@ -186,14 +190,14 @@ impl Route {
     }
 }
 
-/// The measurements from which the doubts about a price follow.
+/// The measurements that may cast doubt on a price.
 struct Checks {
     tenfold: Option<U256>,
     sold: Option<U256>,
     average_off: Option<Bps>,
 }
 
-/// Returns the pools of a pair, one for each tier; none for a token with itself.
+/// Returns the pools of a pair, one for each fee tier; none if both tokens are the same.
 fn tiers(a: Address, b: Address) -> Vec<V3Pool> {
     FEE_TIERS.iter().filter_map(|tier| V3Pool::new(a, b, tier.fee).ok()).collect()
 }
@@ -236,10 +240,10 @@ async fn ask(
     chain.answers(questions).await.ok().filter(|answers| answers.len() == count)
 }
 
-/// What the pools of a route answer.
+/// The outcome of a route's quote.
 enum RouteOutput {
     Amount(U256),
-    /// They cannot trade so much.
+    /// The route's pools cannot trade the amount.
     TooMuch,
 }
 
@@ -252,7 +256,7 @@ impl RouteOutput {
     }
 }
 
-/// Reads the quote of a route. `None` if the node's answer does not show whether its pools can trade so much.
+/// Reads the quote of a route. `None` if the answer does not show whether the route's pools can trade the amount.
 fn delivered(
     answer: Result<Bytes, ChainFault>,
     decode: impl Fn(&[u8]) -> Result<bursar_uniswap::Quote, QuoteFault>,

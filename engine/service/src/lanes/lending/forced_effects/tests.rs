@@ -15,7 +15,7 @@ fn n(value: u64) -> U256 {
     U256::from(value)
 }
 
-/// 400 units arrive for a penalty of 4, of 1,000 that 2,000 shares are worth.
+/// An exit of 400 units with a penalty of 4, from a position of 2,000 shares that are worth 1,000 units.
 fn expected() -> Expected {
     let network = by_chain(ChainId(8453)).unwrap();
     let contracts = network.lending.unwrap();
@@ -52,7 +52,7 @@ fn read(value: u64) -> SimulatedCall {
     SimulatedCall::without_details(true, Bytes::copy_from_slice(&word[..]))
 }
 
-/// The simulation of an exit that does exactly this. `reads` are coins, allowance and shares afterwards.
+/// The simulation of an exit with these events. `reads` are the coins, the allowance and the shares after it.
 fn simulated(logs: Vec<Log>, reads: [u64; 3]) -> Simulation {
     let call = SimulatedCall { logs, ..SimulatedCall::without_details(true, Bytes::new()) };
     Simulation {
@@ -82,7 +82,7 @@ fn refusal(simulated: &Simulation) -> String {
 fn what_arrives_and_the_shares_of_amount_and_penalty_are_returned() {
     let left = Outflow { assets: n(400), shares: n(808) };
     assert_eq!(expected().check(&honest()), Ok(left));
-    // A node without events shows no penalty: its price is checked by the shares.
+    // Without events the penalty is unknown, so only the worth of all the shares that leave is checked.
     let without = Simulation { method: SimulationMethod::StateOverride, ..honest() };
     assert_eq!(expected().check(&without), Ok(left));
     let all = Expected { assets: None, ..expected() };
@@ -104,7 +104,7 @@ fn another_penalty_is_refused_also_if_the_sum_is_right() {
 
 #[test]
 fn shares_that_leave_without_a_price_are_refused() {
-    // 820 shares are worth 410.
+    // 820 shares are worth 410 units, but the amount and the penalty are 404.
     let logs = vec![withdrawal(VAULT, 4, 8), withdrawal(OWNER, 400, 812)];
     let dear = simulated(logs, [450, 7, 1_180]);
     let said = "more shares leave than the amount and the penalty are worth";
@@ -128,7 +128,7 @@ fn anything_else_that_changes_is_refused() {
     assert_eq!(refusal(&with(transfer(STRANGER, OWNER, STRANGER))), said);
     let approval = Approvals::Approval { owner: OWNER, spender: STRANGER, value: n(1) };
     assert_eq!(refusal(&with(log(coin, &approval))), said);
-    // What the vault moves between its adapters is its own.
+    // Transfers between the vault and its adapters do not concern the owner.
     assert!(expected().check(&with(transfer(coin, STRANGER, VAULT))).is_ok());
 
     for (reads, said) in [

@@ -1,6 +1,7 @@
 //! The saved form of the findings: a line with a checksum, then JSON. Pure.
 //!
-//! Data that does not fit this program's table of networks, or a bound, is dropped: the scan then searches for it again.
+//! The data of a network is dropped, and searched for again, if it exceeds a bound or if this program's table of
+//! contracts has changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +14,8 @@ use sha2::{Digest, Sha256};
 
 use super::findings::{Findings, OwnerFindings};
 
-/// Increased with each change of the form or of a bound: findings that were ignored must be searched again.
+/// The name and version of the format. The version increases with each change of the format or of a bound, because
+/// findings beyond the earlier bound must be searched for again.
 const FORM: &str = "bursar-lending-scan 1";
 
 #[derive(Serialize, Deserialize)]

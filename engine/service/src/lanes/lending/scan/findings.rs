@@ -1,8 +1,9 @@
-//! The findings of the scan on one network, and the last blocks that it has searched. Pure.
+//! The findings of the scan on one network, and how far it has searched. Pure.
 //!
-//! New vaults have one cursor, and each address of the wallet has its own, so that a new address is searched from the
-//! beginning. No address is ahead of the vaults: all official vaults up to the end of a range are known before the range
-//! is searched for deposits, and no deposit precedes the creation of its vault.
+//! The search for new vaults has one cursor. The search for deposits has a cursor for each address of the wallet, so
+//! that it starts from the beginning for a new address. No address is ahead of the vaults: all official vaults up to
+//! the end of a range are known before the range is searched for deposits, and no deposit precedes the creation of its
+//! vault.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,7 +42,7 @@ pub(super) struct Deposit {
     pub(super) depositor: Depositor,
 }
 
-/// Blocks, the first and the last included.
+/// A range of blocks that includes its first and its last block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BlockRange {
     pub(super) from: u64,
@@ -55,38 +56,38 @@ impl BlockRange {
     }
 }
 
-/// The next thing to search for.
+/// The next search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Search {
     Creations(BlockRange),
-    /// Deposits for some addresses.
+    /// Deposits for these addresses.
     Deposits(BlockRange, Vec<Address>),
 }
 
 /// The findings on one network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Findings {
-    /// The first block that is not searched for new vaults.
+    /// The first block that is not yet searched for new vaults.
     pub(super) next_creation: u64,
     /// The vaults of official factories that lend the stablecoin, in the order of the search.
     pub(super) vaults: Vec<(Address, VaultKind)>,
-    /// There are vaults beyond the bound.
+    /// There are vaults beyond the bound, which are ignored.
     pub(super) ignores_vaults: bool,
     pub(super) owners: BTreeMap<Address, OwnerFindings>,
-    /// The wallet has addresses beyond the bound.
+    /// The wallet has addresses beyond the bound, which are not searched.
     pub(super) ignores_owners: bool,
 }
 
 /// The findings about one address.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct OwnerFindings {
-    /// The first block that is not searched for deposits.
+    /// The first block that is not yet searched for deposits.
     pub(super) next_block: u64,
     /// Venues of deposits that the address made itself.
     pub(super) own: BTreeSet<VenueId>,
     /// Venues of deposits that others made for it.
     pub(super) given: BTreeSet<VenueId>,
-    /// There are venues beyond a bound.
+    /// There are venues beyond a bound, which are ignored.
     pub(super) ignores_venues: bool,
 }
 
@@ -101,7 +102,8 @@ impl Findings {
         }
     }
 
-    /// Sets the addresses to search for. Returns whether one of them is new, and has everything to be searched.
+    /// Sets the addresses to search for. Returns whether one of them is new, so that the search for it starts from the
+    /// beginning.
     pub(super) fn set_owners(&mut self, owners: &BTreeSet<Address>, contracts: &Contracts) -> bool {
         self.owners.retain(|owner, _findings| owners.contains(owner));
         let next_block = contracts.first_block.min(first_creation(contracts));
@@ -122,8 +124,8 @@ impl Findings {
         is_new
     }
 
-    /// Returns the next search of at most `width` blocks, up to and including the block `last`. `None` if all is
-    /// searched.
+    /// Returns the next search of at most `width` blocks, up to and including the block `last`. `None` if everything up
+    /// to it is searched.
     pub(super) fn next_search(&self, last: u64, width: u64) -> Option<Search> {
         let from = self.next_block();
         if from > last {
@@ -136,7 +138,7 @@ impl Findings {
         let cursors = || self.owners.iter().map(|(owner, findings)| (owner, findings.next_block));
         let first: Vec<Address> =
             cursors().filter(|(_, next)| *next == from).map(|(owner, _)| *owner).collect();
-        // Stop where other addresses begin, so that all continue together from there.
+        // Stop at the cursor of the next address, so that all addresses continue together from there.
         let others = cursors().map(|(_, next)| next).filter(|next| *next > from).min();
         let end = others.unwrap_or(u64::MAX).min(self.next_creation);
         Some(Search::Deposits(BlockRange { from, to: to.min(end.saturating_sub(1)) }, first))
@@ -178,14 +180,14 @@ impl Findings {
         is_new
     }
 
-    /// Returns whether blocks were searched that cannot have existed, if `safe` is the safe block now.
+    /// Returns whether the scan is too far ahead of the safe block `safe`: it has searched blocks that did not exist.
     pub(super) fn is_ahead_of(&self, safe: u64) -> bool {
         let owners = self.owners.values().map(|findings| findings.next_block);
         let newest = owners.max().unwrap_or(0).max(self.next_creation);
         newest > safe.saturating_add(SCAN_LAG_BLOCKS)
     }
 
-    /// Has everything searched again. What was found remains.
+    /// Resets all cursors, so that everything is searched again. The findings remain.
     pub(super) fn search_again(&mut self, contracts: &Contracts) {
         self.next_creation = first_creation(contracts);
         let next_block = contracts.first_block.min(self.next_creation);

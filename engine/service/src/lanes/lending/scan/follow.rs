@@ -14,7 +14,7 @@ use super::wanted::ScanScope;
 use super::width::{Pause, Width};
 use crate::ports::Chains;
 
-/// The scan of one network. Its queries follow each other: there is never more than one.
+/// The scan of one network. It makes one query at a time.
 #[derive(Debug)]
 pub(super) struct Follower {
     pub(super) scan: Arc<Scan>,
@@ -30,18 +30,18 @@ pub(super) struct Follower {
 struct SearchState {
     width: Width,
     pause: Pause,
-    /// Until the safe block is reached for the first time, and again for each new address.
+    /// True until the scan first reaches the safe block, and again after an address is added or the scan starts again.
     is_catching_up: bool,
-    /// Searches since the safe block was read.
+    /// The number of searches since the safe block was last read.
     searches: u32,
 }
 
 /// The result of one search.
 enum Outcome {
     Searched,
-    /// The scan is long: it continues after a pause.
+    /// The scan has made [`SCAN_SEARCHES`] searches without a pause: it continues after one.
     Long,
-    /// There is nothing to search up to the safe block.
+    /// Everything up to the safe block is searched.
     Complete,
     Failed {
         fault: ScanFault,
@@ -69,7 +69,8 @@ impl Follower {
         }
     }
 
-    /// Makes the next search, if there is one. Returns the time of the one after it.
+    /// Makes the next search, if there is one. Returns the monotonic time at which the following one is due, in
+    /// milliseconds.
     async fn advance(&mut self, pace: &mut SearchState) -> u64 {
         let chain = self.network.chain;
         let Some(owners) = self.wanted.borrow_and_update().owners_on(chain) else {
@@ -145,7 +146,7 @@ impl Follower {
         }
     }
 
-    /// Makes a search and records what it found, all of it or nothing.
+    /// Makes a search and records its results, if all its queries succeed. Returns whether something new was found.
     async fn make(&self, chain: &dyn Chain, search: &Search) -> Result<bool, ScanFault> {
         let id = self.network.chain;
         match search {
@@ -162,13 +163,13 @@ impl Follower {
         }
     }
 
-    /// Tries a narrower range after a failure. A refusal of several blocks is expected, so it is not reported, and the
-    /// pause stays short.
+    /// Narrows the next range after a failure. A node is expected to refuse wide ranges, so such a refusal is not
+    /// reported, and the pause stays short.
     fn narrow(&self, fault: ScanFault, range: BlockRange, pace: &mut SearchState) -> Outcome {
         let was_wide = pace.width.narrow(range.blocks());
         let is_refusal = match fault {
             ScanFault::Refused | ScanFault::Invalid => true,
-            // A node may also take too long for a wide range.
+            // A node may also take too long for a wide range, but the cause is not certain: report the failure.
             ScanFault::Unavailable | ScanFault::NoNode => false,
         };
         if was_wide && is_refusal {

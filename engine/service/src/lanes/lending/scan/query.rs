@@ -34,8 +34,10 @@ impl From<ChainFault> for ScanFault {
     }
 }
 
-/// Returns the last block that may be searched. The scan never returns to a block, so events of later blocks could
-/// still move to blocks that it has searched.
+/// Returns the last block that may be searched: the safe block.
+///
+/// A reorganisation can still move the events of later blocks to earlier ones, and the scan does not return to a block
+/// that it has searched.
 pub(super) async fn last_block(chain: &dyn Chain, network: &Network) -> Result<u64, ScanFault> {
     match chain.safe_block_number().await {
         Ok(safe) => Ok(safe),
@@ -97,8 +99,8 @@ pub(super) async fn deposits(
     Ok(deposits)
 }
 
-/// Makes one query. An event that was not asked for invalidates the answer: a node that ignores the filter may also omit
-/// events.
+/// Makes one query. An event that does not match the filter invalidates the answer: a node that ignores the filter may
+/// also omit events.
 async fn logs(chain: &dyn Chain, filter: LogFilter) -> Result<Vec<FoundLog>, ScanFault> {
     let found = chain.logs(filter.clone()).await?;
     let all_match = found.iter().all(|one| filter.matches(one));

@@ -30,13 +30,14 @@ struct NetworkScan {
     is_active: bool,
 }
 
-/// How far the scan of a network is.
+/// The progress of the scan of a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScanProgress {
     /// The first block that is not completely searched.
     pub next_block: u64,
-    /// The newest block that a reorganisation is unlikely to remove, as read most recently; `None` before the first
-    /// reading.
+    /// The newest block that a reorganisation is unlikely to remove.
+    ///
+    /// It is the result of the last read; `None` before the first one.
     pub safe_block: Option<u64>,
     /// Everything up to `safe_block` is searched, and nothing found was ignored.
     pub is_complete: bool,
@@ -51,7 +52,7 @@ pub struct ScanProgress {
 pub(super) enum SaveUrgency {
     #[default]
     Nothing,
-    /// Only the cursors have followed new blocks.
+    /// Only the cursors have moved, because there are new blocks.
     NewBlocks,
     /// A venue was found, or a long search is in progress.
     Progress,
@@ -74,7 +75,7 @@ impl Scan {
         self.read(chain, |network| network.findings.venues_of(owner)).unwrap_or_default()
     }
 
-    /// Returns how far the scan of a network is; `None` if the network is not scanned.
+    /// Returns the progress of the scan of a network; `None` if the network is not scanned.
     pub fn progress(&self, chain: ChainId) -> Option<ScanProgress> {
         self.read(chain, NetworkScan::progress).flatten()
     }
@@ -121,8 +122,8 @@ impl Scan {
             .flatten()
     }
 
-    /// Records how far may be searched. Returns whether everything must be searched again, because blocks were searched
-    /// that did not exist: a node named a safe block that was not there.
+    /// Records the safe block. Returns whether everything is searched again, because a node had named a safe block that
+    /// did not exist.
     pub(super) fn set_safe_block(
         &self,
         chain: ChainId,
@@ -188,9 +189,9 @@ impl Scan {
         *self.networks.write().unwrap_or_else(PoisonError::into_inner) = restored.collect();
     }
 
-    /// Returns all findings, to be saved.
+    /// Returns a copy of all findings for saving, and marks them as saved.
     pub(super) fn take_unsaved(&self) -> BTreeMap<ChainId, Findings> {
-        // Reset before the copy: what changes during the copy is saved next time.
+        // Reset before the copy, so that a change during the copy is saved next time.
         self.unsaved.send_replace(SaveUrgency::Nothing);
         let networks = self.networks.read().unwrap_or_else(PoisonError::into_inner);
         networks.iter().map(|(chain, network)| (*chain, network.findings.clone())).collect()

@@ -1,4 +1,4 @@
-//! Loads and saves the results of the scan, seldom and on a blocking thread.
+//! Loads the results of the scan, and saves them seldom and on a blocking thread.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub(super) fn load(scan: &Scan, store: &dyn ScanStore) {
     }
 }
 
-/// Saves what changes, forever.
+/// Saves the results when they change, after a delay that depends on the urgency. Runs until it is dropped.
 pub(super) async fn follow(scan: &Scan, store: &Arc<dyn ScanStore>, clock: &Arc<dyn Clock>) {
     let mut unsaved = scan.watch_unsaved();
     let mut saved_ms = clock.mono_ms();
@@ -37,7 +37,8 @@ pub(super) async fn follow(scan: &Scan, store: &Arc<dyn ScanStore>, clock: &Arc<
             SaveUrgency::Progress => saved_ms.saturating_add(SCAN_SAVE_MS),
             SaveUrgency::CaughtUp => 0,
         };
-        // cancel-safe: both only wait. The time comes first, because a scan that catches up changes all the time.
+        // cancel-safe: both only wait. The timer comes first, because a scan that catches up reports changes all the
+        // time.
         tokio::select! {
             biased;
             () = clock.sleep_until(due_ms) => {
@@ -49,7 +50,7 @@ pub(super) async fn follow(scan: &Scan, store: &Arc<dyn ScanStore>, clock: &Arc<
     }
 }
 
-/// Saves what is not saved yet.
+/// Saves the results, if some are not saved yet.
 pub(super) async fn save_rest(scan: &Scan, store: &Arc<dyn ScanStore>) {
     if *scan.watch_unsaved().borrow() > SaveUrgency::Nothing {
         save(scan, store).await;

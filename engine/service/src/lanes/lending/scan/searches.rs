@@ -1,7 +1,7 @@
 //! The log queries of the scan, and the decoding of their answers. Pure.
 //!
-//! Only topics are read. The data of a creation contains texts of the vault's creator, which need not be valid: one such
-//! event must not stop the scan.
+//! Only topics are decoded. The data of a creation event contains text that the vault's creator chose, and invalid text
+//! must not stop the scan.
 
 use alloy_primitives::{Address, B256};
 use bursar_chain::ports::{FoundLog, LogFilter};

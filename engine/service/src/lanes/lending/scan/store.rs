@@ -1,7 +1,7 @@
 //! The store of the scan's results: one file of the data folder, or memory.
 //!
-//! The file is a cache. It is replaced atomically but not synced, because a sync would delay the journal's: after a power
-//! cut the file may be damaged, which its checksum shows, and the scan then starts again.
+//! The file is a cache. It is replaced atomically but not synced, because a sync would delay the syncs of the journal.
+//! After a power cut the file may be damaged: the checksum shows this, and the scan starts again.
 
 use std::fmt;
 use std::fs;
@@ -12,22 +12,22 @@ use std::sync::{Mutex, PoisonError};
 
 use bursar_core::limits::SCAN_FILE_BYTES;
 
-/// Keeps one piece of data.
+/// Stores the encoded results of the scan.
 pub trait ScanStore: Send + Sync + fmt::Debug {
     /// Returns the data that was saved last; `None` if there is none.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The data cannot be read.
     fn load(&self) -> io::Result<Option<Vec<u8>>>;
 
     /// Replaces the data.
     ///
     /// # Errors
-    /// It cannot be written. The earlier data is unchanged.
+    /// The data cannot be written. The earlier data is unchanged.
     fn save(&self, data: &[u8]) -> io::Result<()>;
 }
 
-/// A file, which only this account can read.
+/// A file that only the account of this process can read.
 #[derive(Debug)]
 pub struct FileStore {
     file: PathBuf,

@@ -91,7 +91,7 @@ async fn a_forged_deposit_is_not_a_finding() {
     assert_eq!(stage.scan.venues_of(base().chain, owner(1)), []);
 }
 
-/// A node that returns what was not asked for is not believed, and nothing of its answer counts.
+/// If a node returns an event that the query did not ask for, its whole answer is discarded.
 #[tokio::test]
 async fn a_lying_node_neither_adds_nor_hides_a_finding() {
     let asset = base().stablecoin.address;
@@ -132,7 +132,7 @@ async fn a_lying_node_neither_adds_nor_hides_a_finding() {
     }
 }
 
-/// The creator of a vault chooses its name, which may be no valid text.
+/// The creator of a vault chooses its name, which may not be valid text.
 #[tokio::test]
 async fn odd_data_of_an_official_event_does_not_stop_the_scan() {
     let stage = Stage::new(&[owner(1)]);
@@ -233,7 +233,7 @@ async fn a_lower_safe_block_moves_no_cursor() {
     stage.pass_s(100).await;
     assert_eq!(stage.node.queries(), asked);
     assert_eq!(stage.progress().next_block, SAFE + 1);
-    // An address that is new meanwhile is searched up to the lower block only.
+    // An address that is added now is searched up to the lower block only.
     stage.want(&[owner(1), owner(2)]);
     stage.settle().await;
     assert!(stage.node.asked().iter().skip(asked).all(|filter| filter.to_block < SAFE - 999));
@@ -242,7 +242,7 @@ async fn a_lower_safe_block_moves_no_cursor() {
     assert_eq!(stage.progress().next_block, SAFE + 11);
 }
 
-/// A node without the tag: the wallet's own depth of confirmation replaces it.
+/// A node may name a safe block that does not exist yet. Events that later appear below it must still be found.
 #[tokio::test]
 async fn a_safe_block_that_does_not_exist_hides_no_event() {
     for ahead in [1_000_000, u64::MAX - SAFE] {
@@ -263,6 +263,7 @@ async fn a_safe_block_that_does_not_exist_hides_no_event() {
     }
 }
 
+/// If a node does not know the tag `safe`, the depth at which the wallet's own transactions are final replaces it.
 #[tokio::test]
 async fn without_a_safe_block_confirmations_count() {
     let stage = Stage::new(&[owner(1)]);
@@ -272,7 +273,7 @@ async fn without_a_safe_block_confirmations_count() {
     stage.settle().await;
     assert_eq!(stage.progress().safe_block, Some(confirmed));
     assert!(stage.node.asked().iter().all(|filter| filter.to_block <= confirmed));
-    // An outage does not lower the standard.
+    // If the node does not answer, confirmations do not replace the safe block.
     stage.node.set_safe(Err(ChainFault::Unavailable { tried: Vec::new() }));
     stage.pass_s(31).await;
     assert_eq!(stage.progress().fault, Some(ScanFault::Unavailable));
@@ -341,7 +342,8 @@ async fn an_address_that_is_gone_is_forgotten() {
     assert!(stage.scan.seen_vaults(base().chain).is_empty());
 }
 
-/// Creating vaults costs little. More than the bound are ignored and reported, and lists are split.
+/// Creating vaults costs little, so their number is bounded. Vaults beyond the bound are ignored and reported, and long
+/// lists are split over several queries.
 #[tokio::test]
 async fn vaults_beyond_the_bound_are_ignored() {
     let stage = Stage::new(&[owner(1)]);
@@ -355,7 +357,7 @@ async fn vaults_beyond_the_bound_are_ignored() {
     assert_eq!(progress.next_block, SAFE + 1);
     let longest = stage.node.asked().iter().map(|filter| filter.addresses.len()).max();
     assert_eq!(longest, Some(SCAN_LIST));
-    // The file holds them all, and a restart forgets neither them nor the bound.
+    // The file holds all vaults up to the bound. After a restart, the vaults and the reached bound are still known.
     stage.pass_s(11).await;
     let mut again = stage.restart();
     again.settle().await;
@@ -413,7 +415,7 @@ async fn results_are_saved_seldom() {
     let asked = stage.node.queries();
     assert!(stage.store.saves() <= 2 + seconds / 10, "{} in {seconds} s", stage.store.saves());
     assert!(asked > 1_000, "{asked}");
-    // New blocks alone are no reason to write each time.
+    // New blocks alone do not cause a save each time.
     let before = stage.store.saves();
     for minute in 1..=9 {
         stage.node.set_safe(Ok(SAFE + minute * 30));
@@ -423,7 +425,7 @@ async fn results_are_saved_seldom() {
     stage.node.set_safe(Ok(SAFE + 1_000));
     stage.pass_s(120).await;
     assert_eq!(stage.store.saves(), before + 1);
-    // A finding is.
+    // A new vault causes a save.
     stage.node.emit([created(
         VaultKind::V2,
         factory(VaultKind::V2).0,

@@ -31,7 +31,7 @@ impl ScanScope {
     }
 }
 
-/// Publishes what is wanted, whenever it changes, until the core stops.
+/// Publishes each change of the scope until the core stops.
 pub(super) async fn follow_views(core: Handle, wanted: watch::Sender<ScanScope>) {
     let mut views = core.watch();
     let mut known: Option<Arc<Wallet>> = None;

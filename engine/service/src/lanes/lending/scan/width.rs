@@ -2,11 +2,11 @@
 
 use bursar_core::limits::{SCAN_BLOCKS, SCAN_PAUSE_MAX_MS, SCAN_PAUSE_MS};
 
-/// Successes at a width, after which a width that was refused is tried again: a node that always refuses it then refuses
-/// one search in this many.
+/// The number of successful searches after which the width that failed is tried again. A node that always refuses that
+/// width then refuses less than one search in this many.
 const TRY_AGAIN: u32 = 16;
 
-/// The number of blocks of a search. Nodes have different limits and publish few of them.
+/// The number of blocks of a search. The limit differs between nodes, and few nodes publish it.
 #[derive(Debug)]
 pub(super) struct Width {
     blocks: u64,
@@ -35,7 +35,8 @@ impl Width {
         tried > 1
     }
 
-    /// Doubles the width after a search of full width: at once below the width that failed, otherwise after several.
+    /// Doubles the width after a successful search of full width. To reach the width that failed, it takes
+    /// [`TRY_AGAIN`] such searches.
     pub(super) fn widen(&mut self, searched: u64) {
         if searched < self.blocks {
             return;
@@ -66,7 +67,8 @@ impl Default for Pause {
 }
 
 impl Pause {
-    /// Returns the pause after one more failure: each is twice as long as the one before.
+    /// Returns the pause after one more failure, in milliseconds. Each pause is twice as long as the one before, up to
+    /// a bound.
     pub(super) fn lengthen(&mut self) -> u64 {
         let pause_ms = self.next_ms;
         self.next_ms = pause_ms.saturating_mul(2).min(SCAN_PAUSE_MAX_MS);

@@ -9,7 +9,7 @@ use bursar_uniswap::abi::v3::{IQuoterV2, IV3Pool};
 
 use super::*;
 
-/// The address of a token below the stablecoin's, and of one above it.
+/// Token addresses below and above the stablecoin's, so that the token is token 0 or token 1 of their pool.
 const LOW: Address = Address::repeat_byte(0x77);
 const HIGH: Address = Address::repeat_byte(0x99);
 
@@ -21,7 +21,7 @@ fn subject(token: Address) -> Subject {
     Subject { network, exchange, token, amount: U256::from(AMOUNT) }
 }
 
-/// A price between the lowest and the highest of a pool.
+/// A valid `sqrtPriceX96`, between the lowest and the highest of a pool.
 const ROOT: U160 = U160::from_limbs([0, 1 << 32, 0]);
 
 fn bought(cost: u64) -> Result<Bytes, ChainFault> {
@@ -34,7 +34,7 @@ fn bought(cost: u64) -> Result<Bytes, ChainFault> {
     Ok(IQuoterV2::quoteExactOutputSingleCall::abi_encode_returns(&back).into())
 }
 
-/// The cost through two pools.
+/// The quoter's reply with the cost through two pools.
 fn bought_by_two(cost: u64) -> Result<Bytes, ChainFault> {
     let back = IQuoterV2::quoteExactOutputReturn {
         amountIn: U256::from(cost),
@@ -85,7 +85,7 @@ fn average(tick: i64) -> Result<Bytes, ChainFault> {
     Ok(IV3Pool::observeCall::abi_encode_returns(&back).into())
 }
 
-/// What the pools of two tiers answer: cost, cost of ten times the amount, sale, tick and average.
+/// The replies of all pools. The quotes of the cost, of ten times the amount and of the sale depend on the fee tier.
 struct Market {
     cost: fn(u32) -> Result<Bytes, ChainFault>,
     tenfold: fn(u32) -> Result<Bytes, ChainFault>,
@@ -180,7 +180,7 @@ impl Chain for Market {
     }
 }
 
-/// Quotes a token that has the dollar pools of these fees.
+/// Quotes a token whose pools with the stablecoin have these fees.
 async fn quote_of(token: Address, fees: &[u32], market: &Market) -> Option<AssetQuote> {
     let subject = subject(token);
     let coin = subject.network.stablecoin.address;

@@ -1,4 +1,4 @@
-//! A scripted node: events, limits, lies and outages. It panics if the scan calls a contract.
+//! A scripted node with events, limits, false answers and outages. It panics if the scan calls a contract.
 
 use std::sync::{Mutex, MutexGuard};
 

@@ -69,7 +69,7 @@ fn wanted(owners: &[Address]) -> ScanScope {
 }
 
 impl Stage {
-    /// A wallet with these addresses.
+    /// Creates the stage of a wallet with these addresses.
     pub(super) fn new(owners: &[Address]) -> Self {
         let stage = Self::without_wallet();
         stage.wanted.send_replace(wanted(owners));
@@ -112,7 +112,7 @@ impl Stage {
         self
     }
 
-    /// An engine that starts with what another one saved. The earlier one was killed.
+    /// Starts another engine from the saved results, as after a kill of this one.
     pub(super) fn restart(&self) -> Self {
         self.node.forget_asked();
         let stage = Self {
@@ -127,7 +127,7 @@ impl Stage {
         stage.start()
     }
 
-    /// Runs until only time can continue the scan.
+    /// Runs the scan until it only waits for the clock.
     pub(super) async fn settle(&mut self) {
         let task = self.task.as_mut().unwrap();
         let mut asked = None;
