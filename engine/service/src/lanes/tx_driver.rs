@@ -128,7 +128,7 @@ impl Host for WalletHost {
         Box::pin(async move {
             match signer.sign(order.slip, order.terms).await {
                 Ok(signature) => SignOutcome::Signed(signature),
-                // Locked or frozen meanwhile: the outbox retries when the wallet is open.
+                // The wallet was locked or frozen meanwhile: the outbox retries when the wallet is open.
                 Err(SignFault::Stale) => SignOutcome::NotNow,
                 Err(refused @ (SignFault::NoKey | SignFault::Refused(_))) => {
                     tracing::warn!(%refused, "a transaction was not signed");

@@ -1,5 +1,5 @@
-//! The effects of a rehearsed plan: exactly the input leaves, at least the floor arrives, and nothing else of ours
-//! changes.
+//! The effects of a rehearsed plan: exactly the input leaves, at least the floor arrives, and no other balance or
+//! allowance of ours changes.
 
 use alloy_primitives::{Address, U256};
 use bursar_chain::multicall::native_balance;
@@ -29,7 +29,8 @@ impl SimulationResult {
     const NOTHING: Self = Self { effects: Effects::Unproven, received: None };
 }
 
-/// Returns the reads after the plan: the balance of each side, the token's allowance, and Permit2's.
+/// Returns the reads after the plan: the balances of both tokens, the input token's allowance, and the one within
+/// Permit2.
 pub(super) fn reads(spec: &Spec<'_>) -> Vec<ReadCall> {
     let balance = |token: Option<Address>| match token {
         Some(to) => ReadCall { to, data: token::balance_call(spec.owner) },
@@ -46,7 +47,7 @@ pub(super) fn reads(spec: &Spec<'_>) -> Vec<ReadCall> {
     reads
 }
 
-/// Checks that the plan does what is expected.
+/// Checks the simulated effects of a plan.
 ///
 /// # Errors
 /// `WOULD_FAIL` if another amount moves than expected, if another token or allowance of ours changes, or if an
@@ -86,7 +87,7 @@ pub(super) fn check(
     if calls.iter().flat_map(|call| &call.logs).any(|log| is_foreign(spec, log)) {
         return wrong("another token or allowance of the paying address changes");
     }
-    // The routers compare the floor with what the pool pays, not with what arrives.
+    // The routers compare the floor with the amount that the pool pays, not with the amount that arrives.
     if spec.token_out.address.is_some()
         && let Some(paid) = paid_by_pool(spec, &calls)
         && gained.is_none_or(|gained| gained < paid)
@@ -102,7 +103,7 @@ pub(super) fn check(
     }
 }
 
-/// Checks that no allowance remains that the plan gave.
+/// Checks that none of the allowances that the plan gave remains.
 fn check_allowances(
     spec: &Spec<'_>,
     market: &Market,
@@ -142,7 +143,8 @@ fn number(reads: &[SimulatedCall], at: usize) -> Option<U256> {
     read.map(|read| U256::from_be_slice(&read.data))
 }
 
-/// Returns what the last pool reports to pay; `None` if it does not say, or a hook may change it.
+/// Returns the output that the last pool's event reports; `None` if there is no such event, or if a hook may change the
+/// amount.
 fn paid_by_pool(spec: &Spec<'_>, calls: &[&SimulatedCall]) -> Option<U256> {
     let logs = calls.iter().flat_map(|call| &call.logs);
     let logs: Vec<fill::Log> = logs.cloned().map(fill_log).collect();
@@ -154,8 +156,8 @@ pub(super) fn fill_log(log: Log) -> fill::Log {
     fill::Log { address: log.address, topics: log.topics, data: log.data }
 }
 
-/// Checks the transfers of the native coin: exactly the input leaves, or at least the floor arrives. Returns what
-/// arrives, in wei.
+/// Checks the transfers of the native coin: exactly the input leaves, or at least the floor arrives. Returns the amount
+/// that arrives, in wei.
 fn check_native(
     spec: &Spec<'_>,
     floor: Atoms,
@@ -183,7 +185,7 @@ fn check_native(
     Ok(back)
 }
 
-/// Returns whether an event shows a change of ours that a swap does not make.
+/// Returns whether an event changes a balance or allowance of the paying address that a swap does not change.
 fn is_foreign(spec: &Spec<'_>, log: &Log) -> bool {
     if let Some(moved) = token::transfer_of(log) {
         let ours = moved.from == spec.owner || moved.to == spec.owner;

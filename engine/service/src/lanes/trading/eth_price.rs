@@ -1,5 +1,6 @@
-//! The price of ETH that limits are checked with: the higher of a price API and the network's feed. If they are
-//! missing, stale, implausible or too far apart, the price is unknown, and a trade waits for the operator.
+//! The price of ETH for checking limits: the higher of the prices of an API and of the network's feed. If a price is
+//! missing, stale or implausible, or if the two differ too much, the price is unknown, and a trade waits for the
+//! operator.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use crate::ports::PriceSource;
 /// How long a price of the API is used, in milliseconds (wallet specification, Limits).
 const PRICE_MS: u64 = 60_000;
 
-/// How long an API that gave no price is not asked again, in milliseconds. A trade is measured several times, and must
+/// Pause before an API that gave no price is asked again, in milliseconds. A trade is measured several times, and must
 /// not wait for the same silent API each time.
 const FAILURE_MS: u64 = 30_000;
 
@@ -30,8 +31,8 @@ const WEI_PER_COIN: u128 = 1_000_000_000_000_000_000;
 pub(super) struct EthPrice {
     api: PriceSource,
     clock: Arc<dyn Clock>,
-    // A lock instead of an owning task. It is held while the API is asked, at most WAIT_MS: concurrent measurements share
-    // one answer.
+    // A lock instead of an owning task. It is held while the API is asked, for at most WAIT_MS, so that concurrent
+    // measurements share one answer.
     answers: Mutex<Answers>,
 }
 
@@ -47,11 +48,11 @@ struct Answers {
 struct Reading {
     price: Usd,
     at_ms: u64,
-    /// The price is plausible next to the one before.
+    /// The price differs from the previous one by at most 20 %, or there is no previous one.
     steady: bool,
 }
 
-/// The API's part of one measurement's price.
+/// The API's price for one measurement; `None` if it is unknown.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ApiPrice(Option<Usd>);
 
@@ -82,11 +83,12 @@ impl EthPrice {
         Self { api, clock, answers: Mutex::default() }
     }
 
-    /// Returns the API's price. Asks it at most once, and only if its last answer is too old. A measurement calls this
-    /// once, while it reads the market.
+    /// Returns the API's price, and asks the API for it if the cached price is too old.
+    ///
+    /// A measurement calls this once, while it reads the market.
     pub(super) async fn of_api(&self) -> ApiPrice {
         let until_ms = self.clock.mono_ms().saturating_add(WAIT_MS);
-        // cancel-safe: an ask that is dropped has changed nothing.
+        // cancel-safe: a dropped call to the API has changed nothing.
         let price = tokio::select! {
             biased;
             price = self.latest(until_ms) => price,
@@ -116,9 +118,9 @@ impl EthPrice {
         reading.usable()
     }
 
-    /// Asks the API until this monotonic time of our clock.
+    /// Asks the API, and gives up at this monotonic time of our clock.
     async fn ask(&self, api: &dyn Prices, until_ms: u64) -> Option<Usd> {
-        // cancel-safe: an ask changes nothing.
+        // cancel-safe: a call to the API changes nothing.
         tokio::select! {
             biased;
             price = api.eth() => price.ok(),
@@ -133,7 +135,7 @@ impl Reading {
     }
 }
 
-/// Returns whether two prices are more than `percent` of the higher one apart.
+/// Returns whether two prices differ by more than `percent` of the higher one.
 fn differ(one: Usd, other: Usd, percent: u128) -> bool {
     let apart = u128::from(one.0.abs_diff(other.0));
     apart.saturating_mul(100) > u128::from(one.0.max(other.0)).saturating_mul(percent)
@@ -147,7 +149,7 @@ pub(super) fn value_of(wei: U256, price: Usd) -> Option<Usd> {
     u64::try_from(micros).ok().map(Usd)
 }
 
-/// Returns how much ETH is worth `value`, in wei; `None` if the price is zero or it overflows.
+/// Returns how much ETH is worth `value`, in wei; `None` if the price is zero or the product overflows.
 pub(super) fn wei_of(value: Usd, price: Usd) -> Option<U256> {
     U256::from(value.0).checked_mul(U256::from(WEI_PER_COIN))?.checked_div(U256::from(price.0))
 }
@@ -205,10 +207,10 @@ mod tests {
             self.price.of_api().await.with_feed(FeedPrice::Missing)
         }
 
-        /// Reads the price while the clock moves by a wait for the API.
+        /// Reads the price while the clock advances by the longest wait for the API.
         async fn read_in_time(&self) -> Option<Usd> {
             let pass = async {
-                // The read registers its wait first.
+                // Let the read register its timer first.
                 tokio::task::yield_now().await;
                 self.clock.advance(WAIT_MS);
             };
@@ -232,7 +234,7 @@ mod tests {
         let feed = |dollars: u32| FeedPrice::Price(Usd::dollars(dollars));
         assert_eq!(with(2_950, feed(3_000)), Some(Usd::dollars(3_000)));
         assert_eq!(with(3_000, feed(2_950)), Some(Usd::dollars(3_000)));
-        // Three percent of the higher one.
+        // A difference of exactly three percent of the higher price is still accepted.
         assert_eq!(with(3_000, feed(2_910)), Some(Usd::dollars(3_000)));
         assert_eq!(with(2_910, feed(3_000)), Some(Usd::dollars(3_000)));
         assert_eq!((with(3_000, feed(2_909)), with(2_909, feed(3_000))), (None, None));
@@ -267,7 +269,7 @@ mod tests {
             let world = World::new(clock);
             world.api.hangs.store(true, Ordering::SeqCst);
             assert_eq!(world.read_in_time().await, None);
-            // Nobody waits again: these reads would not return, because the clock stands still.
+            // These reads return without waiting for the API: the clock stands still, so a wait would never end.
             world.clock.advance(FAILURE_MS - 1);
             assert_eq!((world.read().await, world.read().await, world.asked()), (None, None, 1));
             world.clock.advance(1);

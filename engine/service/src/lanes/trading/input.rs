@@ -17,7 +17,7 @@ const DEFAULT_FEE: u32 = 3_000;
 /// The largest slippage that an agent may request, in basis points.
 const SLIPPAGE_MAX: u64 = 5_000;
 
-/// The fields of the object; every other field is refused.
+/// The fields of the `trade` object; every other field is refused.
 pub const TRADE_FIELDS: &[&str] = &[
     "token_in",
     "token_out",
@@ -39,10 +39,10 @@ pub struct TradeInput {
     pub(super) exchange: &'static Exchange,
     pub(super) token_in: Currency,
     pub(super) token_out: Currency,
-    /// In whole coins, as text.
+    /// A decimal amount of whole tokens, as text.
     pub(super) amount_in: String,
     pub(super) pool: PoolInput,
-    /// `None`: the default of the policy.
+    /// `None` if the request names none; then the default applies.
     pub(super) slippage: Option<Bps>,
     /// In Unix seconds.
     pub(super) deadline: Option<u64>,
@@ -59,12 +59,12 @@ pub(super) enum PoolInput {
         tick_spacing: i32,
         hooks: Address,
     },
-    /// None: the wallet takes the best route.
+    /// The request names no pool, and the wallet takes the best route.
     Best,
 }
 
 impl TradeInput {
-    /// Reads the object.
+    /// Reads the `trade` object.
     ///
     /// # Errors
     /// A field is missing, invalid or unknown, or the network has no exchange.
@@ -99,12 +99,12 @@ impl TradeInput {
         })
     }
 
-    /// Returns the network of the trade.
+    /// Returns the chain id of the trade's network.
     pub fn chain(&self) -> ChainId {
         self.network.chain
     }
 
-    /// Returns whether the trade wraps (`Some(true)`) or unwraps the native coin.
+    /// Returns `Some(true)` if the trade wraps the native coin, `Some(false)` if it unwraps it, and `None` for a swap.
     pub(super) fn wraps(&self) -> Option<bool> {
         let wrapped = Currency::Token(self.exchange.wrapped_native);
         if matches!(self.pool, PoolInput::V4 { .. }) {
@@ -189,7 +189,7 @@ mod tests {
     const USDC: &str = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913";
     const HOOKS: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
 
-    /// Reads a v4 trade in which these texts are replaced. Returns what the refusal says.
+    /// Reads a v4 trade in which `from` is replaced by `to`, and returns the text of its refusal.
     fn refusal(from: &str, to: &str) -> Option<String> {
         let text = format!(
             "{{\"chain_id\":8453,\"token_in\":\"{USDC}\",\"token_out\":\"ETH\",\"amount_in\":\"1.5\",\

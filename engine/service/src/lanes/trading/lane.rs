@@ -20,7 +20,7 @@ use crate::lanes::measurement_cache::MeasurementCache;
 use crate::lanes::rehearsal::Simulators;
 use crate::ports::Ports;
 
-/// The caches that measurements share: the price of ETH, and the simulation method of each chain.
+/// The trading lane, with the caches that its measurements share.
 #[derive(Debug)]
 pub struct Trading {
     pub(super) ports: Ports,
@@ -52,10 +52,10 @@ impl Trading {
         self.measurements.put(id, outbox, measured);
     }
 
-    /// Returns the kept measurement if it still holds, or measures the next step of a plan.
+    /// Returns the measurement for the next step of a plan: the cached one if it is still valid, otherwise a new one.
     ///
     /// # Errors
-    /// As of [`Trading::propose`].
+    /// Those of [`Trading::propose`].
     pub(super) async fn measure_next(
         &self,
         request: &Request,
@@ -72,7 +72,7 @@ impl Trading {
         self.measure(ask, request.from, committed).await
     }
 
-    /// Returns what the contracts of an exchange answered. Once all are as expected, they are not asked again.
+    /// Returns whether the contracts of an exchange are as expected. Once all of them are, they are not asked again.
     ///
     /// # Errors
     /// `CHAIN_UNAVAILABLE`

@@ -1,5 +1,5 @@
 //! Measures a trade: one batched read at one block, with the pool, the quote, small quotes, balances, allowances and
-//! the price feed. The other routes are quoted beside it.
+//! the price feed. The other routes are quoted at the same time.
 
 use alloy_primitives::U256;
 use bursar_chain::multicall::{self, Read};
@@ -19,7 +19,7 @@ use super::spec::Spec;
 use super::stocks::{StockPrices, StockReads};
 use super::wiring::Wiring;
 
-/// The result of one batched read.
+/// The market of a trade, as it was measured.
 #[derive(Debug, Clone)]
 pub(super) struct Market {
     pub(super) block_time: u64,
@@ -42,7 +42,7 @@ pub(super) struct Market {
 }
 
 impl Market {
-    /// Drops what came from contracts that are not as expected.
+    /// Drops the routes and the feed price that came from contracts that are not as expected.
     pub(super) fn apply(&mut self, wiring: &Wiring) {
         self.routes.retain(|route| wiring.allows(&route.quote.venue));
         if wiring.feed.is_err() {

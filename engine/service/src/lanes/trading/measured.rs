@@ -8,12 +8,12 @@ use bursar_domain::trades::TradeQuote;
 use super::plan::Plan;
 use crate::lanes::measurement_cache::Measurement;
 
-/// The commitments of a trade when it is measured; there are none before its request.
+/// The earlier commitments that a measurement of a trade must respect; a new request has none.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Committed<'a> {
-    /// The least output that was accepted before.
+    /// The minimum output that was accepted earlier.
     pub(super) floor: Atoms,
-    /// The steps that a running plan has taken so far.
+    /// The running plan, with the steps that it has taken so far.
     pub(super) execution: Option<&'a Execution>,
     /// Whether a person signs on a device.
     pub(super) by_device: bool,
@@ -33,7 +33,7 @@ pub struct Measured {
     /// When the measurement began, by [`Moment::age_clock_ms`](bursar_core::time::Moment::age_clock_ms).
     pub(super) at_ms: u64,
     pub(super) quote: TradeQuote,
-    /// The least output that the plan's swap accepts.
+    /// The minimum output that the plan's swap accepts.
     pub(super) floor: Atoms,
     /// The deadline of the plan's swap, in Unix seconds of chain time.
     pub(super) deadline: u64,

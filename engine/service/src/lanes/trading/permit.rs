@@ -1,5 +1,5 @@
-//! The right of the Universal Router to take the input of a v4 swap: an allowance of Permit2, given by a permit that
-//! the swap contains. With it, the terms of the swap.
+//! Decides how the Universal Router may take the input of a v4 swap: by an existing allowance within Permit2, or by a
+//! permit that the swap contains. The deadline of the swap depends on it.
 
 use bursar_core::money::Atoms;
 use bursar_core::networks::Exchange;
@@ -11,17 +11,17 @@ use bursar_uniswap::{Permit, SignedPermit};
 use super::market::Market;
 use super::spec::Spec;
 
-/// The least time that a person must have for a swap, with the margin of its prompt, in seconds.
+/// The least time that a person must have to confirm a swap, including the margin of its prompt, in seconds.
 pub(super) const PERSON_LEAST_S: u64 = 25;
 
 /// How the router may take the input.
 #[derive(Debug, Clone)]
 pub(super) enum RouterRight {
-    /// The venue needs none: the input is native, or the venue is not v4.
+    /// No right is needed: the input is native, or the venue is not v4.
     NotNeeded,
-    /// Permit2 allows it already.
+    /// By an existing allowance within Permit2.
     Allowed(Permit2Allowance),
-    /// By a permit that is signed.
+    /// By a permit that is already signed.
     Signed(SignedPermit),
     /// By a permit that is still to be signed.
     Missing(Permit),
@@ -30,7 +30,7 @@ pub(super) enum RouterRight {
 /// The terms of a plan's swap.
 #[derive(Debug, Clone)]
 pub(super) struct SwapTerms {
-    /// The least output.
+    /// The minimum output.
     pub(super) floor: Atoms,
     /// Unix seconds of chain time.
     pub(super) deadline: u64,
@@ -42,15 +42,18 @@ pub(super) struct SwapTerms {
 pub(super) struct Times {
     /// The latest deadline of a swap that is made now.
     latest: u64,
-    /// How long a new permit is valid.
+    /// When a new permit expires.
     permit: u64,
-    /// A right that ends before this is replaced.
+    /// A right that expires before this time is replaced.
     least: u64,
 }
 
 impl Times {
-    /// Returns the times of a swap that is made now. `person_s` is how many seconds the plan has left for the person at a
-    /// device, who is asked for the permit and then for the swap: the permit is valid as long, and is used to its end.
+    /// Returns the times of a swap that is made now.
+    ///
+    /// `person_s` is the number of seconds that the plan has left for the person at a device. The person confirms the
+    /// permit and then the swap, so a new permit is valid for the rest of the plan, and is used until less than
+    /// [`PERSON_LEAST_S`] remains.
     pub(super) fn of(
         market: &Market,
         ask: &TradeAsk,
@@ -70,13 +73,13 @@ impl Times {
             };
         }
         let latest = until(exchange.deadline_seconds);
-        // A right that ends before half of the time that a swap has is replaced.
+        // A right must last for at least half of the time that a swap has.
         let half = market.block_time.saturating_add(exchange.deadline_seconds / 2);
         Self { latest, permit: latest, least: half.min(latest) }
     }
 }
 
-/// Returns the router's right, and the swap's deadline: the latest one, or the earlier end of that right.
+/// Returns the router's right and the swap's deadline, which is not later than the right's expiry.
 pub(super) fn right(
     spec: &Spec<'_>,
     market: &Market,

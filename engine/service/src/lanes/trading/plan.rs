@@ -22,7 +22,7 @@ use super::permit::{RouterRight, SwapTerms};
 use super::spec::Spec;
 use crate::lanes::rehearsal::{APPROVAL_GAS, Part, PartKind, Sender};
 
-/// The gas limit of a swap in a rehearsal. The step gets a limit from what the rehearsal used.
+/// The gas limit of a swap in a rehearsal. The executed step gets a limit from the gas that the rehearsal used.
 const SWAP_GAS: u64 = 3_000_000;
 
 /// A rehearsed plan.
@@ -31,15 +31,15 @@ pub(super) struct Plan {
     /// The steps in their order; the last one is the swap.
     pub(super) parts: Vec<Part>,
     pub(super) effects: Effects,
-    /// The output that arrived in the rehearsal; `None` if it did not show it.
+    /// The output that arrived in the rehearsal; `None` if the rehearsal did not show it.
     pub(super) received: Option<Atoms>,
     /// The calls of the parts, decoded from their call data.
     pub(super) calls: Vec<Decoded>,
     /// Maximum price to offer for a unit of gas, in wei.
     pub(super) ceiling: u128,
-    /// The worst cost of all steps, in wei, without the value that they send.
+    /// The highest possible cost of all steps, in wei, without the value that they send.
     pub(super) cost: U256,
-    /// The newest block.
+    /// The number of the newest block.
     pub(super) block: u64,
 }
 
@@ -62,7 +62,7 @@ pub(super) async fn rehearse(
     if let Some(reset) = reset(spec, market)
         && rehearsed.simulated.failure().is_some_and(|(at, _failed)| at == 0)
     {
-        // Some tokens only change an allowance that is zero.
+        // Some tokens refuse to change an allowance that is not zero.
         parts.insert(0, reset);
         rehearsed = sender.rehearse(chain, simulator, &fees, &parts, reads).await?;
     }
@@ -83,7 +83,7 @@ pub(super) async fn rehearse(
     Ok(Plan { parts, effects, received: shown.received, calls, ceiling, cost, block })
 }
 
-/// Returns who sends the plan, in the next block.
+/// Returns the sender of the plan, with the chain state that the fees depend on.
 pub(super) fn sender<'a>(spec: &'a Spec<'_>, market: &'a Market) -> Sender<'a> {
     Sender {
         owner: spec.owner,
@@ -94,7 +94,7 @@ pub(super) fn sender<'a>(spec: &'a Spec<'_>, market: &'a Market) -> Sender<'a> {
     }
 }
 
-/// Reads back what the call of a part does. A permit is rehearsed as the call that gives the same allowance.
+/// Decodes the call of a part. The call of a permit is the one that gives the same allowance.
 fn decoded(spec: &Spec<'_>, part: &Part) -> Decoded {
     let Call { to, value, data, gas_limit: _ } = part.call.clone();
     decode_call(spec.exchange, spec.owner, &swap::Call { to, value, data })
@@ -143,7 +143,7 @@ fn permit_part(spec: &Spec<'_>, permit: &Permit) -> Result<Part, Refusal> {
     Ok(Part { kind: PartKind::Permit(*permit), call: with_gas(call, APPROVAL_GAS) })
 }
 
-/// Returns the call that takes back what a plan leaves; `None` if the venue takes no allowance.
+/// Returns the call that revokes the allowance that a plan leaves; `None` if the venue needs no allowance.
 pub(super) fn revocation(spec: &Spec<'_>) -> Option<Call> {
     let (token, spender) = (spec.token_in.address?, spec.spender()?);
     Some(with_gas(swap::approve(token, spender, U256::ZERO), APPROVAL_GAS))
@@ -175,7 +175,7 @@ fn swap_call(spec: &Spec<'_>, accepted: &SwapTerms) -> Result<Call, Refusal> {
                 RouterRight::Signed(permit) => Some(permit),
                 RouterRight::NotNeeded | RouterRight::Allowed(_) | RouterRight::Missing(_) => None,
             };
-            // The path of one pool has no other price limit than the terms.
+            // With a single pool, the terms already limit the price, so no limit per hop is needed.
             let swap = V4Swap { path: &path, terms, hop_prices: &[], permit };
             swap::v4_exact_input(spec.exchange, &swap)
         }
@@ -187,7 +187,7 @@ fn unsendable(fault: &dyn std::error::Error) -> Refusal {
     Refusal::because(Code::QuoteFailed, format!("This trade cannot be sent: {fault}."))
 }
 
-/// Returns the reason of a revert: that of the exchange's contracts, or the text of any contract.
+/// Returns the reason of a revert: a known error of the exchange's contracts, otherwise the standard revert reason.
 fn reason(data: &Bytes) -> String {
     let known = bursar_uniswap::errors::reason(data);
     if known.is_empty() { revert::reason(data) } else { known }

@@ -1,4 +1,4 @@
-//! The pools of one venue: their prices, the quote for the whole input, and small quotes.
+//! The pools of one venue: their prices, the quote for the whole input, and small quotes that show the price impact.
 
 use alloy_primitives::{Address, U256};
 use bursar_chain::multicall::ReadFault;
@@ -15,20 +15,20 @@ use bursar_uniswap::{Impact, Quote, QuoteFault, V3Pool, price, quote, read};
 use super::reads::{Answers, Batch, unavailable};
 use super::spec::Spec;
 
-/// The parts of the input that small quotes are made for: a hundredth, a thousandth and a ten-thousandth.
+/// The input divided by each of these numbers is the input of a small quote.
 const DUST_PARTS: [u64; 3] = [100, 1_000, 10_000];
 
 /// The batch indexes of the answers about a venue's pools.
 pub(super) struct PoolReads {
-    /// In the order of the swap.
+    /// One for each pool, in the order of the swap.
     hops: Vec<HopReads>,
     full: usize,
-    /// Small quotes with their input.
+    /// The input of each small quote, and the index of its answer.
     dust: Vec<(U256, usize)>,
 }
 
 struct HopReads {
-    /// The factory's own answer, and the pool that it must name; v4 has none.
+    /// The index of the factory's answer, and the pool that the answer must name; `None` for v4, which has no factory.
     confirmed: Option<(usize, Address)>,
     slot0: usize,
     liquidity: usize,
@@ -43,7 +43,7 @@ pub(super) struct PoolQuote {
 }
 
 impl PoolReads {
-    /// Adds the reads of the venue's pools; `None` if it has none.
+    /// Adds the reads of the venue's pools; `None` if the venue has no pools.
     pub(super) fn add(batch: &mut Batch, spec: &Spec<'_>) -> Result<Option<Self>, Refusal> {
         let amount = spec.amount_in.0;
         let parts = DUST_PARTS.iter().filter_map(|part| amount.checked_div(U256::from(*part)));
@@ -78,7 +78,8 @@ impl PoolReads {
         Ok(Some(Self { hops, full, dust }))
     }
 
-    /// Reads the answers. `own` is the answer of [`own_quote`], which replaces the quote for the whole input.
+    /// Reads the answers. `own` is the result of [`own_quote`]; a quote in it replaces the batch's quote for the whole
+    /// input.
     ///
     /// # Errors
     /// `NO_POOL`, `POOL_TOO_SMALL`, `QUOTE_FAILED`, or `CHAIN_UNAVAILABLE` for an invalid answer.
@@ -96,7 +97,7 @@ impl PoolReads {
         let full = full.map_err(|fault| refused(&fault))?;
         let (ideal, fee) = self.by_price(spec, answers);
         let wanted = price::dust_amount(spec.amount_in.0, full.amount);
-        // The smallest quote that rounding does not falsify.
+        // Take the smallest quote that rounding does not distort.
         let dust = self.dust.iter().rev().find(|(part, _at)| wanted.is_some_and(|w| *part >= w));
         let dust = dust.and_then(|(part, at)| {
             let quote = decode_quote(spec, answers, *at).ok()?;
@@ -143,13 +144,13 @@ impl PoolReads {
         Ok(())
     }
 
-    /// Returns the output at the pools' current prices, and the pools' fees together.
+    /// Returns the output at the pools' current prices, and the sum of the pools' fees.
     fn by_price(&self, spec: &Spec<'_>, answers: &Answers) -> (Option<U256>, Option<u32>) {
         let of =
             |hop: &HopReads| answers.bytes(hop.slot0).ok().zip(answers.bytes(hop.liquidity).ok());
         let ideal = |prices: &[HopPrice]| price::ideal_out_of_path(prices, spec.amount_in.0);
         if let Some(path) = spec.v3_path() {
-            // The path's tokens and pools alternate.
+            // The input of each hop is the output of the hop before it.
             let inputs = path.hops().iter().map(|hop| hop.output);
             let inputs = std::iter::once(path.input()).chain(inputs);
             let prices = self.hops.iter().zip(path.hops()).zip(inputs).map(|((at, hop), input)| {
@@ -177,7 +178,7 @@ impl PoolReads {
 
 /// The quote of a pool with a hook, asked by the paying address.
 ///
-/// A hook can read who asks, and a batch asks as another contract.
+/// A hook can see the caller, and in a batch the caller is another contract.
 pub(super) enum OwnQuote {
     /// The pool has no hook, so the quote of the batch holds.
     Unneeded,
@@ -258,8 +259,8 @@ mod tests {
     use bursar_core::networks::by_name;
     use bursar_domain::trades::TradeToken;
 
-    /// Returns why a v4 pool gives no quote whose slot0 has these words. Its other answers are zeros, as of a pool that does
-    /// not exist.
+    /// Returns why a v4 pool whose slot0 has these words gives no quote. Its liquidity is zero, and all other reads
+    /// revert.
     fn refusal(slot0: [U256; 4]) -> Code {
         let network = by_name("base").unwrap();
         let token = |byte: u8| TradeToken {

@@ -23,7 +23,7 @@ use super::routes::{self, Comparison, Route};
 use super::spec::{self, DECIMALS_MAX, Spec};
 use crate::lanes::rehearsal::Sender;
 
-/// The slippage of a request that names none, unless the policy's is lower.
+/// The slippage of a request that names none, unless the policy's maximum is lower.
 const DEFAULT_SLIPPAGE: Bps = Bps(50);
 
 /// Returns the slippage of a trade that names none.
@@ -98,7 +98,7 @@ impl Trading {
         Ok(Proposal { ask, measured })
     }
 
-    /// Sets the venue of the best route, if the request asks for it.
+    /// Sets the ask's venue to the best route, if the request asks for that.
     async fn choose_venue(
         &self,
         chain: &dyn Chain,
@@ -112,10 +112,10 @@ impl Trading {
         Ok(())
     }
 
-    /// Measures a trade and makes its next transactions.
+    /// Measures a trade and rehearses its remaining transactions.
     ///
     /// # Errors
-    /// As of [`Trading::propose`].
+    /// Those of [`Trading::propose`].
     pub(super) async fn measure(
         &self,
         ask: &TradeAsk,
@@ -154,7 +154,7 @@ impl Trading {
         Ok(Measured { at_ms, quote, floor, deadline, plan })
     }
 
-    /// Returns the route that pays most after gas.
+    /// Returns the venue of the route that pays most after gas.
     async fn best_venue(
         &self,
         chain: &dyn Chain,
@@ -177,14 +177,14 @@ impl Trading {
         let value = market::value(&spec, spec.token_in, spec.amount_in, eth, &stocks);
         let input_wei = value.zip(eth).and_then(|(value, eth)| eth_price::wei_of(value, eth));
         let facts = facts.map_err(|_fault| Refusal::new(Code::ChainUnavailable))?;
-        // A price of gas needs neither a block nor a balance.
+        // The price of gas depends on neither the block's time nor the balance.
         let (gas, block_time, native) = (&input.network.gas, 0, U256::ZERO);
         let gas_price = Sender { owner, gas, facts: &facts, block_time, native }.gas_price()?;
         let best = routes::best_after_gas(found, gas_price, input_wei);
         best.ok_or_else(|| Refusal::new(Code::NoPool))
     }
 
-    /// Quotes the usual routes of a trade, the highest output first, before gas.
+    /// Quotes the usual routes of a trade, sorted by output before gas, the highest first.
     ///
     /// # Errors
     /// `CHAIN_UNAVAILABLE`, or `NO_POOL` if the network has no exchange.
@@ -208,7 +208,7 @@ impl Trading {
     /// Measures a held trade for its approval.
     ///
     /// # Errors
-    /// As of [`Trading::propose`].
+    /// Those of [`Trading::propose`].
     pub async fn requote(
         &self,
         ask: &TradeAsk,
@@ -225,7 +225,7 @@ impl Trading {
     }
 }
 
-/// Refuses what the rules would refuse too, before the rehearsal can only report that it fails.
+/// Refuses a passed deadline or a missing balance early, because the rehearsal would only report that the trade fails.
 fn check_early(ask: &TradeAsk, spec: &Spec<'_>, market: &Market) -> Result<(), Refusal> {
     if ask.deadline.is_some_and(|deadline| deadline <= market.block_time) {
         return Err(Refusal::new(Code::DeadlinePassed));
@@ -276,7 +276,7 @@ fn quote_of(
     }
 }
 
-/// Returns the route that pays most, before gas. Of equal ones, the trade's own.
+/// Returns the route that pays most before gas; the trade's own route wins a tie.
 fn best_of(spec: &Spec<'_>, market: &Market) -> Option<Box<RouteQuote>> {
     if matches!(spec.venue, Venue::Wrap | Venue::Unwrap) {
         return None;
@@ -288,7 +288,7 @@ fn best_of(spec: &Spec<'_>, market: &Market) -> Option<Box<RouteQuote>> {
     Some(Box::new(market.routes.iter().fold(own, better)))
 }
 
-/// Returns the venue that a request names; for the best route, a first candidate.
+/// Returns the venue that a request names; if the wallet is to choose the route, the first candidate.
 fn venue(input: &TradeInput) -> Result<Venue, Refusal> {
     let (token_in, token_out) = (input.token_in, input.token_out);
     match (input.wraps(), &input.pool) {

@@ -1,4 +1,4 @@
-//! The reads of the trading lane that have a meaning of their own: price feeds and Permit2.
+//! The reads that only the trading lane makes: price feeds and allowances within Permit2.
 
 use bursar_core::networks::Exchange;
 use bursar_domain::Refusal;
@@ -8,14 +8,14 @@ use super::eth_price::{FeedPrice, feed_usd};
 pub(super) use crate::lanes::batch::{Answers, Batch, unavailable};
 
 impl Batch {
-    /// Adds the network's price feed, if it has one.
+    /// Adds the read of the network's price feed, if the network has one.
     pub(super) fn add_feed(&mut self, exchange: &Exchange) -> Option<usize> {
         exchange.native_feed.map(|feed| self.add(feed.address, read::feed_call()))
     }
 }
 
 impl Answers {
-    /// Returns the answer of [`Batch::add_feed`] at a block of this time, in Unix seconds.
+    /// Returns the price that [`Batch::add_feed`] read. `now` is the time of its block, in Unix seconds.
     pub(super) fn feed_of(&self, exchange: &Exchange, at: Option<usize>, now: u64) -> FeedPrice {
         match exchange.native_feed.zip(at) {
             Some((feed, at)) => self.feed(at, feed.decimals, now, feed.stale_seconds),
@@ -27,10 +27,10 @@ impl Answers {
         read::decode_permit2_allowance(self.bytes(at)?).map_err(|_odd| unavailable())
     }
 
-    /// Returns the price that a feed reports at a block of this time, in Unix seconds.
+    /// Returns the price that a feed reports. `now` is the time of the block, in Unix seconds.
     pub(super) fn feed(&self, at: usize, decimals: u8, now: u64, stale_seconds: u64) -> FeedPrice {
         match self.get(at) {
-            // An address without code is no feed.
+            // An address without code is not a feed.
             Some(Ok(answer)) if answer.is_empty() => FeedPrice::Missing,
             Some(Ok(answer)) => match read::decode_feed(answer) {
                 Ok(feed) if now.saturating_sub(feed.updated_at) < stale_seconds => {

@@ -20,7 +20,7 @@ use super::spec::Spec;
 use super::stocks::{StockPrices, StockReads};
 
 /// The routes of a trade that are to be quoted, in groups. Each group is one call: a pool with little liquidity and a
-/// tick spacing of one can use the gas of a whole call, and must not hide the other routes.
+/// tick spacing of one can use up the gas of a whole call, and must not hide the other routes.
 pub(super) struct Comparison([Batch; 3], Vec<(Venue, QuoteSlot)>);
 
 /// The group of a quote, and its index in the group.
@@ -73,7 +73,7 @@ pub(super) fn candidates(
 }
 
 impl Comparison {
-    /// Prepares the quotes of all routes of a trade, its own venue excepted.
+    /// Prepares the quotes of all routes of a trade except its own.
     pub(super) fn others(spec: &Spec<'_>) -> Self {
         Self::of(spec, |venue| venue != spec.venue)
     }
@@ -96,7 +96,7 @@ impl Comparison {
         for venue in all.into_iter().filter(is_wanted) {
             let group = group_of(&venue);
             let Some(batch) = groups.get_mut(group) else { continue };
-            // A v4 pool cannot be asked for every amount.
+            // The v4 quoter takes no amount of more than 127 bits.
             let spec = Spec { venue: &venue, ..*spec };
             if let Ok(at) = add_quote(batch, &spec, spec.amount_in.0) {
                 reads.push((venue, (group, at)));
@@ -136,7 +136,7 @@ fn group_of(venue: &Venue) -> usize {
     }
 }
 
-/// Reads the prices of the native coin and of stock tokens by the network's feeds.
+/// Reads the prices of the native coin and of stock tokens from the network's feeds.
 ///
 /// # Errors
 /// `CHAIN_UNAVAILABLE`
@@ -153,8 +153,8 @@ pub(super) async fn feeds(
     Ok((answers.feed_of(spec.exchange, feed, time), stocks.prices(&answers, time)))
 }
 
-/// Returns the route with the highest output, less the output that its gas costs. `input_wei` is the value of the input
-/// in the native coin; without it, gas does not count.
+/// Returns the venue of the route whose output is highest after its gas costs. `input_wei` is the value of the input in
+/// wei; without it, gas does not count.
 pub(super) fn best_after_gas(
     routes: Vec<Route>,
     gas_price: u128,
@@ -166,7 +166,7 @@ pub(super) fn best_after_gas(
         let paid = input_wei.and_then(|wei| out.saturating_mul(cost).checked_div(wei));
         out.saturating_sub(paid.unwrap_or(U256::ZERO))
     };
-    // Of equal routes, the first: fewer pools.
+    // Of equal routes the first one wins, because it has the fewest pools.
     routes.into_iter().min_by_key(|route| Reverse(kept(route))).map(|route| route.quote.venue)
 }
 
@@ -206,7 +206,8 @@ mod tests {
     #[test]
     fn gas_decides_between_close_routes() {
         let routes = || vec![route(500, 1_000_000, 100_000), route(3_000, 1_000_900, 300_000)];
-        // The input is worth 10^9 wei: at 10 wei, 100,000 gas cost a thousandth of it, or 1,000 units of the output.
+        // The input is worth 10^9 wei. At a gas price of 10 wei, 100,000 gas cost a thousandth of it, or 1,000 units of
+        // output.
         let input = Some(U256::from(1_000_000_000u64));
         assert_eq!(fee_of(best_after_gas(routes(), 10, input)), Some(500));
         assert_eq!(fee_of(best_after_gas(routes(), 1, input)), Some(3_000));

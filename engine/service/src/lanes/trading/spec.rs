@@ -29,7 +29,7 @@ impl Spec<'_> {
         token.address.map_or(Currency::Native, Currency::Token)
     }
 
-    /// Returns the contract that must be allowed to take the input token; `None` if none must.
+    /// Returns the contract that must be allowed to take the input token; `None` if no allowance is needed.
     pub(super) fn spender(&self) -> Option<Address> {
         self.token_in.address?;
         match self.venue {
@@ -39,7 +39,8 @@ impl Spec<'_> {
         }
     }
 
-    /// Returns the question for the router's allowance at Permit2; `None` at a venue that does not use Permit2.
+    /// Returns the call data that reads the router's allowance within Permit2; `None` at a venue that does not use
+    /// Permit2.
     pub(super) fn router_allowance(&self) -> Option<Bytes> {
         let token = self.token_in.address?;
         let router = self.exchange.v4.router;
@@ -65,7 +66,7 @@ impl Spec<'_> {
         V3Path::new(input, &pools).ok().filter(|path| path.output() == output)
     }
 
-    /// Returns where the last pool reports what it pays; `None` without a pool.
+    /// Returns the flow by which the last pool's events report its output; `None` for a venue without pools.
     pub(super) fn pool_output(&self) -> Option<Flow> {
         if let Some((pool, path)) = self.v4_path() {
             let UniswapV4 { pool_manager, router, .. } = self.exchange.v4;
@@ -90,7 +91,7 @@ impl Spec<'_> {
 /// Returns the pool of a v3 request.
 ///
 /// # Errors
-/// The tokens and the fee name no possible pool.
+/// `NO_POOL` if no pool can have these tokens and this fee.
 pub(super) fn v3_pool(
     exchange: &Exchange,
     token_in: Currency,
@@ -105,7 +106,7 @@ pub(super) fn v3_pool(
 /// Returns the id of the pool of a v4 request.
 ///
 /// # Errors
-/// The fields name no possible pool.
+/// `NO_POOL` if no pool can have these fields.
 pub(super) fn v4_pool(
     token_in: Currency,
     token_out: Currency,

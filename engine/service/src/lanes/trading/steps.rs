@@ -53,7 +53,7 @@ impl Trading {
         Ok(Some(NextStep { part, ceiling: plan.ceiling, until, quote: quote.into() }))
     }
 
-    /// Returns until when a swap may be broadcast, by our clock: it ends with its deadline on the chain.
+    /// Returns the time until which a swap may be broadcast, by our clock: about its deadline on the chain.
     fn swap_until(&self, trade: &TradeAsk, execution: &Execution) -> Utc {
         let exchange = networks::by_chain(trade.chain).and_then(|network| network.exchange);
         let seconds = exchange.map_or(0, |exchange| exchange.deadline_seconds);
@@ -61,7 +61,7 @@ impl Trading {
         execution.until.utc.min(self.ports.clock.utc().plus_ms(ms))
     }
 
-    /// Returns what the receipts of the swap and of the transactions before it show.
+    /// Returns the amounts that the receipts of the swap and of the transactions before it show.
     ///
     /// # Errors
     /// `CHAIN_UNAVAILABLE`
@@ -78,7 +78,7 @@ impl Trading {
         let receipt = read(swap).await?.ok_or_else(unavailable)?;
         let mut fee = receipt.fee();
         for hash in before {
-            // A node may have forgotten it by now.
+            // If the node no longer has this receipt, the total fee is unknown.
             let more = read(*hash).await?.and_then(|receipt| receipt.fee());
             fee = fee.zip(more).and_then(|(sum, more)| sum.checked_add(more));
         }
@@ -88,21 +88,21 @@ impl Trading {
     }
 }
 
-/// The amounts that receipts show of an executed trade; `None` if they show none.
+/// The amounts that receipts show of an executed trade; each is `None` if the receipts do not show it.
 pub(in crate::lanes) struct ReceiptAmounts {
     pub(in crate::lanes) received: Option<Atoms>,
     /// The total cost of the plan's transactions, in wei.
     pub(in crate::lanes) fee: Option<U256>,
 }
 
-/// Returns the end of a swap that is measured now, by our clock. It may be as early as the deadline that the agent set, or
-/// the end of the router's right.
+/// Converts the deadline of a measured swap to our clock. The agent's deadline or the expiry of the router's right may
+/// have made it earlier than usual.
 fn person_until(quote: &TradeQuote, deadline: u64) -> Utc {
     let seconds = deadline.saturating_sub(quote.block_time);
     quote.at.plus_ms(i64::try_from(seconds.saturating_mul(1_000)).unwrap_or(0))
 }
 
-/// Returns the token and the contract that a trade's plan lets take it; `None` if it needs no approval.
+/// Returns the token that a trade's plan approves and the contract that may take it; `None` if no approval is needed.
 pub(in crate::lanes) fn approved(trade: &TradeAsk, owner: Address) -> Option<(Address, Address)> {
     let (network, exchange) = exchange_of(trade).ok()?;
     trade.token_in.address.zip(spec_of(trade, owner, network, exchange).spender())
@@ -121,7 +121,7 @@ fn fill_of(spec: &Spec<'_>, logs: &[fill::Log]) -> Option<U256> {
     let owner = spec.owner;
     let wrapped = |holder| Flow::Wrapped { wrapped_native: spec.exchange.wrapped_native, holder };
     match (spec.venue, spec.token_out.address) {
-        // One to one: what was wrapped has arrived.
+        // Wrapping is one to one: the amount that was spent has arrived.
         (Venue::Wrap, _) => fill::spent(&wrapped(owner), logs),
         (Venue::Unwrap, _) => fill::received(&wrapped(owner), logs),
         (_pool, Some(token)) => fill::received(&Flow::Token { token, owner }, logs),

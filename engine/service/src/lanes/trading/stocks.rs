@@ -25,7 +25,7 @@ struct StockRead {
 pub(super) struct StockPrices(Vec<(StockToken, Usd)>);
 
 impl StockReads {
-    /// Adds the reads of both sides of a trade.
+    /// Adds the reads for the stock tokens on both sides of a trade.
     pub(super) fn add(batch: &mut Batch, spec: &Spec<'_>) -> Self {
         let sides = [spec.token_in.address, spec.token_out.address];
         let traded = spec.exchange.stock_tokens.iter();
@@ -33,7 +33,7 @@ impl StockReads {
         Self(traded.map(|stock| StockRead::add(batch, stock)).collect())
     }
 
-    /// Reads the answers at a block of this time, in Unix seconds.
+    /// Reads the answers. `now` is the time of their block, in Unix seconds.
     pub(super) fn prices(&self, answers: &Answers, now: u64) -> StockPrices {
         let priced = self.0.iter().filter_map(|one| Some((one.stock, one.price(answers, now)?)));
         StockPrices(priced.collect())
@@ -57,7 +57,7 @@ impl StockRead {
         if read::decode_feed_decimals(own) != Ok(decimals) {
             return None;
         }
-        // Older tokens cannot be paused.
+        // Older stock tokens have no pause, so a missing answer does not count as paused.
         let paused = answers.bytes(self.paused).ok();
         if paused.is_some_and(|answer| read::decode_oracle_paused(answer) == Ok(true)) {
             return None;

@@ -1,5 +1,6 @@
-//! Checks that the contracts of an exchange are those of our table: each has code, and each names the others. An
-//! endpoint may lie, but a wrong table or a chain without these contracts is found before a trade depends on it.
+//! Checks that the contracts of an exchange are those of our table: they have code, and they name each other. This does
+//! not expose a lying endpoint, but it finds a wrong table, or a chain without these contracts, before a trade depends
+//! on it.
 
 use std::fmt;
 
@@ -59,7 +60,7 @@ impl Wiring {
         Ok(Self::judge(network, exchange, &asked, &answers))
     }
 
-    /// Compares the answers with those that our table implies. A missing answer is empty.
+    /// Compares the answers with those that our table implies. A missing answer counts as empty.
     fn judge(
         network: &Network,
         exchange: &Exchange,
@@ -109,7 +110,7 @@ impl Wiring {
     fn of(&self, venue: &Venue) -> Result<(), UnexpectedContract> {
         match venue {
             Venue::V4 { .. } => self.v4,
-            // The v3 router names the wrapped coin.
+            // Wrapping uses the wrapped coin, which the v3 router names.
             Venue::V3 { .. } | Venue::V3Path { .. } | Venue::Wrap | Venue::Unwrap => self.v3,
         }
     }
@@ -202,7 +203,8 @@ fn is_domain_of_permit2(answer: &Bytes, network: &Network, exchange: &Exchange) 
     permit::domain(network.chain, exchange.permit2).separator().as_slice() == answer.as_ref()
 }
 
-/// An address without code is no feed: the price API alone decides.
+/// Returns whether the answer is the feed's or empty: an address without code is not a feed, and the price API alone
+/// decides.
 fn is_feed_or_empty(answer: &Bytes, _network: &Network, exchange: &Exchange) -> bool {
     let decimals = exchange.native_feed.map(|feed| feed.decimals);
     answer.is_empty() || decimals.is_some_and(|own| read::decode_feed_decimals(answer) == Ok(own))
