@@ -1,5 +1,5 @@
-//! The time according to the chains. This machine's clock decides the validity of payments, so while it differs
-//! too much from a chain, nothing is automatic. A chain is probed only while agents use it.
+//! The time according to the chains. This machine's clock decides the validity of payments, so while it differs too
+//! much from a chain, payments, trades and loans need approval. A chain is probed only while agents use it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -62,15 +62,15 @@ pub(crate) struct EngineContext {
     pub(crate) lan_until_stopped: AtomicBool,
     /// Serializes changes of the wallet file and of the journal's entries about it.
     pub(crate) wallet_changes: tokio::sync::Mutex<()>,
-    /// Which command uses the hardware devices.
+    /// Lets one command at a time use the hardware devices.
     pub(crate) device_turn: crate::device::Turn,
     /// The state of the device queue.
     pub(crate) device_status: watch::Receiver<Arc<DeviceStatus>>,
-    /// Starts tries of that queue.
+    /// Makes the device queue try again.
     pub(crate) device_retries: Retries,
     /// Serializes backups: each needs disk space for the whole journal.
     pub(crate) backups: tokio::sync::Mutex<()>,
-    /// Serializes password attempts. Holds the journal's count of wrong passwords at the last correct one.
+    /// Serializes password attempts. Contains the journal's count of wrong passwords at the last correct password.
     pub(crate) password_tries: tokio::sync::Mutex<u32>,
     /// When the wallet was last used, in milliseconds of the monotonic clock.
     pub(crate) last_used_ms: AtomicU64,
@@ -99,7 +99,9 @@ impl EngineContext {
         Ok(hex::encode(self.random::<32>()?))
     }
 
-    /// Returns a secret of 32 random bytes, in a box: a move, also one into or out of a future, leaves no copy behind.
+    /// Returns a secret of 32 random bytes in a box, so that a move leaves no copy behind.
+    ///
+    /// The same holds for a move into or out of a future.
     ///
     /// # Errors
     /// `INTERNAL_ERROR` if the platform has no entropy.

@@ -63,7 +63,9 @@ pub struct Work {
 #[derive(Debug, Clone)]
 pub enum ActionAnswer {
     Done,
-    /// The rules judged the action and refuse it. No record describes this refusal of an ask.
+    /// The rules judged the action and refuse it.
+    ///
+    /// A refused ask is then not recorded as a request.
     Refused(Refusal),
     /// The request in its new state.
     Request(Arc<Request>),
@@ -90,7 +92,8 @@ pub struct Core {
     /// Why the core stopped deciding; `None` while it decides.
     failed: Option<String>,
     last_snapshot: u64,
-    /// Whether the stored snapshot has a tag of the wallet, so that an unlock reads only the entries after it.
+    /// Whether the stored snapshot is sealed with a tag of the wallet, so that an unlock reads only the entries after
+    /// it.
     keeps_sealed: bool,
 }
 
@@ -172,8 +175,8 @@ impl Core {
     /// Decides, applies and commits a batch, and returns one result for each action, in order.
     ///
     /// # Errors
-    /// An action that is refused without a judgement gets the reason, for example `WALLET_LOCKED`. After a failed commit
-    /// every action gets `JOURNAL_FAILED`.
+    /// `Err` for an action that the rules reject before they judge it, for example `WALLET_LOCKED`. After a failed
+    /// commit every action gets `JOURNAL_FAILED`.
     pub fn step(&mut self, moment: &Moment, actions: Vec<Action>) -> Vec<Result<Outcome, Fault>> {
         let count = actions.len();
         match self.try_step(moment, actions) {
@@ -339,7 +342,8 @@ impl Core {
         );
         let (event, echo) = without_echo(event);
         let entry: Entry = self.journal.append(event, at)?;
-        // Only reports are indexed: a chain lookup follows a report that is in the index already.
+        // Index only reported settlements: a settlement that a chain lookup finds belongs to a report that is indexed
+        // already.
         let reported = matches!(entry.event, Event::SettlementReported { .. });
         if let Event::SettlementReported { identity, .. } = &entry.event {
             self.journal.index_report(identity);
@@ -386,8 +390,8 @@ impl Core {
 
     fn commit(&mut self, moment: &Moment) -> Result<Committed, JournalError> {
         // The cost of a snapshot grows with the number of authorizations. With at least as many entries between two
-        // snapshots, the cost per entry stays bounded. While the wallet is locked a snapshot cannot be sealed, and would
-        // replace the one that spares the next unlock the whole journal.
+        // snapshots, the cost per entry stays bounded. A locked wallet cannot seal a snapshot. An unsealed one must
+        // not replace a sealed one, without which the next unlock reads the whole journal.
         let open = u64::try_from(self.state.authorized.len()).unwrap_or(u64::MAX);
         let is_sealing = self.journal.is_sealing();
         if self.state.seq.saturating_sub(self.last_snapshot)
@@ -495,7 +499,7 @@ impl Core {
     /// # Errors
     /// The record cannot be read.
     pub fn find(&self, id: RequestId) -> Result<Option<Arc<Request>>, JournalError> {
-        // What a device signed cannot be signed again, so no caller gets it unless it is on disk.
+        // A device's signature cannot be made again. So after a failed commit, callers get only one that is on disk.
         if self.failed.is_some()
             && let Some(durable) = self.journal.reader().request(id)?
             && durable.device_turn().is_some()
@@ -510,7 +514,7 @@ impl Core {
         }
     }
 
-    /// Completes a request of the state with the data that only its record has.
+    /// Adds the data that only the record has to a request of the state.
     fn whole(&self, request: &Arc<Request>) -> Result<Arc<Request>, JournalError> {
         let Some(record) = self.journal.record(request.id)? else { return Ok(Arc::clone(request)) };
         Ok(Arc::new(Request { status: request.status.clone(), ..record }))
@@ -536,7 +540,7 @@ impl Core {
 enum DraftResult {
     /// The events of the action are applied.
     Accepted(Draft),
-    /// The action was refused without a judgement, and has no event.
+    /// The rules rejected the action before they judged it. It has no events.
     Refused(Refusal),
 }
 
@@ -549,7 +553,7 @@ impl DraftResult {
     }
 }
 
-/// What an action allows to sign for a request.
+/// A signature that an action permits for a request.
 #[derive(Debug, Clone, Copy)]
 enum ToSign {
     Payment(RequestId),

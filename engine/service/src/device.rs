@@ -1,5 +1,5 @@
-//! Hardware devices: finds the one that is ready, asks it for addresses and for signatures. Holds no connection while it
-//! waits for anything but the device.
+//! Hardware devices: finds the one that is ready, and asks it for addresses and signatures. A connection is open only
+//! while the wallet waits for the device.
 
 mod not_ready;
 mod permit;

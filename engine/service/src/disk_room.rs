@@ -1,4 +1,4 @@
-//! Whether the disk of the data folder has room for what agents ask for, and a log line at each change.
+//! Checks whether the disk of the data folder has room for agents' requests, and logs each change.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,8 +10,8 @@ use bursar_core::limits::FREE_DISK_BYTES;
 
 use crate::ports::Disk;
 
-/// Free space from which the end of a shortage is logged. It exceeds the limit by more than the journal takes and frees, so
-/// that a disk near the limit does not fill the log.
+/// Free space from which the end of a shortage is logged. The distance to the limit is larger than the journal's
+/// changes of size, so that a disk near the limit does not fill the log.
 const RECOVERED_BYTES: u64 = FREE_DISK_BYTES + (16 << 20);
 
 /// The room on the disk of a data folder.
@@ -19,7 +19,7 @@ const RECOVERED_BYTES: u64 = FREE_DISK_BYTES + (16 << 20);
 pub(crate) struct DiskRoom {
     disk: Arc<dyn Disk>,
     folder: PathBuf,
-    /// The state that was logged last.
+    /// Whether a shortage was logged last.
     was_short: AtomicBool,
 }
 

@@ -120,7 +120,7 @@ impl Engine {
     pub async fn open_by_hand(options: Options) -> Result<(Self, CoreLoop), Fault> {
         let Options { folder, lock, edition, mode, listen, ports, store, .. } = options;
         complete_restore(&folder)?;
-        // An engine whose journal is elsewhere leaves no results in the folder either.
+        // If the journal is not in the folder, results of the scan are not stored there either.
         let scan_store: Arc<dyn ScanStore> = match store {
             Some(_) => Arc::new(MemoryStore::default()),
             None => Arc::new(FileStore::new(folder.file("lending-scan.json"))),
@@ -265,8 +265,8 @@ impl Engine {
         }
     }
 
-    /// Converts a fault that ends a start: a journal that failed without room is a full disk, which a service manager
-    /// may retry.
+    /// Converts a fault that ends a start. A journal failure on a full disk becomes `DISK_FULL`, after which a
+    /// service manager may retry.
     fn fault_of_start(&self, fault: Fault) -> Fault {
         let folder = self.context.folder.path();
         let free = self.context.ports.disk.free_bytes(folder);
@@ -393,7 +393,7 @@ async fn open_core(
     replayed.await.map_err(|_panicked| damaged(folder, &"its structure is broken"))?
 }
 
-/// Returns what carries out payments. They are signed by `signer`, unless a test replaces it.
+/// Creates the part that carries out payments. `signer` signs them, unless a test replaces it.
 fn execution(
     ports: &Ports,
     core: &Handle,
@@ -470,7 +470,7 @@ fn open_journal(
     Ok(Box::new(store.with_checkpoints(checkpoints)))
 }
 
-/// Renames the history of a journal whose newest entries are lost: a new journal must not continue it.
+/// Renames the history file of a journal whose newest entries are lost: a new journal must not continue it.
 fn rename_lost_history(folder: &DataFolder) -> std::io::Result<()> {
     let history = folder.file("journal-history.redb");
     let lost = folder.file("journal-history.redb.lost");

@@ -44,7 +44,7 @@ use crate::context::{EngineContext, Mode};
 
 /// Runs one command and returns its reply.
 ///
-/// If no engine runs, the command's own process is the engine. It opens the wallet if the command needs it.
+/// If no engine runs, the command's own process is the engine, and opens the wallet if the command needs it.
 pub(crate) async fn run(
     engine: &Arc<EngineContext>,
     order: Order,

@@ -1,4 +1,4 @@
-//! The ports through which the engine reaches the outside. Those of chain, explorer, clock and failpoints are in
+//! The ports through which the engine reaches the outside. The ports of chain, explorer, clock and failpoints are in
 //! `bursar-chain`.
 
 use std::collections::BTreeMap;
@@ -38,8 +38,9 @@ pub trait Signer: Send + Sync + fmt::Debug {
     /// it.
     fn asks_a_person(&self, slip: &Slip) -> bool;
 
-    /// Signs the slip's digest. `terms` are what the digest is the hash of; a signer that shows them to a person checks
-    /// that.
+    /// Signs the slip's digest, which is the hash of `terms`.
+    ///
+    /// A signer that shows the terms to a person checks that hash.
     ///
     /// # Errors
     /// The slip is stale, there is no key for its signer, or the signer refuses.

@@ -148,8 +148,8 @@ impl Vault {
 
     /// Derives the keys that `state` names and opens the gate.
     ///
-    /// `sealed` is the journal's head if the journal matches the wallet. Only then does this drop the seeds and
-    /// secrets that no event names: an older journal does not name the newer ones.
+    /// `sealed` is the journal's head if the journal matches the wallet. Only in that case it drops the seeds and
+    /// secrets that no event names, because an older journal does not name newer ones.
     ///
     /// # Errors
     /// `WALLET_LOCKED` if no wallet file is open, `BAD_INPUT` if the state contains an invalid derivation path.
@@ -245,7 +245,7 @@ impl Vault {
         Ok(text)
     }
 
-    /// Returns the gate's epoch: slips of earlier ones are void.
+    /// Returns the gate's epoch: slips of earlier epochs are void.
     pub(crate) fn epoch(&self) -> u64 {
         self.gate.epoch()
     }

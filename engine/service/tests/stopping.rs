@@ -106,13 +106,13 @@ async fn an_unanswered_prompt_does_not_delay_the_stop() {
 
 /// Starts a watch with more entries than the connection to its program can buffer.
 async fn unread(engine: &Engine) -> Program {
-    // Stricter each time, which a locked wallet allows.
+    // A locked wallet accepts these settings, because each is stricter than the one before.
     for seconds in (1000..=3000).rev() {
         engine.core().act(Action::Set(Setting::MaxValidity(seconds))).await.unwrap();
     }
     let mut program = Program::at(engine);
     program.run(1, "watch --since 0").await;
-    // On the paused clock this passes once nothing is left to do but wait for the program.
+    // The paused clock advances only when all tasks wait, so after this sleep the watch waits for its program.
     tokio::time::sleep(Duration::from_secs(1)).await;
     program
 }

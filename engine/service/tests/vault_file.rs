@@ -153,7 +153,7 @@ fn a_wrong_password_is_always_reported_as_such() {
     let told = refusal.to_string();
     assert!(told.starts_with("The password") && !told.contains('/'), "{told}");
 
-    // If the current save is damaged, the previous one still tells a right password from a wrong one.
+    // If the current save is damaged, the previous one still distinguishes a right password from a wrong one.
     fs::write(bench.current(), "{").unwrap();
     assert!(matches!(bench.open(&wrong()), Err(WalletFileError::WrongPassword { .. })));
     fs::remove_file(bench.current()).unwrap();
@@ -239,7 +239,7 @@ fn every_altered_byte_is_rejected_or_falls_back_to_the_previous_save() {
                     (Ok((wallet, OpenedFrom::Previous { .. })), true) => {
                         assert!(wallet.seeds().is_empty());
                     }
-                    // Only the digit of the version: another version is not reported as damage.
+                    // Altering the version's digit gives another version, which is not reported as damage.
                     (Err(WalletFileError::UnsupportedVersion { version: 0, .. }), _) => {}
                     (Err(WalletFileError::Damaged { .. }), false) => {}
                     (other, _) => panic!("byte {place} ^ {mask:#x}: {other:?}"),
@@ -673,7 +673,7 @@ fn every_wallet_file_error_names_the_file_and_the_remedy() {
     messages.push(bench.open(&right()).unwrap_err().to_string());
     for (nth, message) in messages.iter().enumerate() {
         println!("{message}");
-        // With a wrong password nothing is wrong with the file.
+        // The message about a wrong password names no file, because the file is not at fault.
         assert_eq!(message.contains(&path), nth > 0, "{message}");
         assert!(!message.contains("right password") && !message.contains("wrong password"));
     }

@@ -244,7 +244,7 @@ fn a_failed_save_can_be_tried_again() {
     }
 }
 
-/// The only good copy is the previous one here. The save must not put the damaged one over it.
+/// The current copy is damaged here. The save must not replace the good previous copy with it.
 #[test]
 fn a_save_after_damage_stopped_anywhere_keeps_the_good_copy() {
     let prepare = |data: &Path| {
@@ -347,7 +347,7 @@ fn after_a_failed_password_change_the_old_password_stays_in_use() {
     }
 }
 
-/// A leftover of an earlier crash is a copy under the old password like any other.
+/// A file left by an earlier crash is also a copy under the old password, so the change must remove it.
 #[test]
 fn a_password_change_also_removes_leftovers_of_an_earlier_crash() {
     let data = tempfile::tempdir().unwrap();

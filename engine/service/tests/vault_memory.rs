@@ -121,7 +121,7 @@ fn found(needles: &Needles) -> Vec<&str> {
         let [mut at, to] = [from, to].map(|text| u64::from_str_radix(text, 16).unwrap());
         while at < to {
             let length = usize::try_from(to - at).unwrap().min(chunk.len());
-            // Some maps of the kernel are not readable, and most of a stack was never used.
+            // Some mappings of the kernel cannot be read, and most pages of a stack were never used.
             let read = memory.read_exact_at(&mut chunk[..length], at);
             if read.is_ok() && chunk[..length] != zeros[..length] {
                 let holds = |turned: &Vec<u8>| {
@@ -189,8 +189,8 @@ fn key(wallet: &Option<OpenWallet>) -> PrivateKey {
     private_key(&stretched(wallet), &Template::SEEDS.path(0).unwrap()).unwrap()
 }
 
-/// The steps run in a thread that stands still while this one searches, so that whatever a step left on its
-/// stack is still there.
+/// The steps run in another thread, which waits during the search, so that everything that a step left on its stack
+/// is still there.
 #[test]
 fn no_step_leaves_more_in_memory_than_the_open_wallet_holds() {
     let data = tempfile::tempdir().unwrap();

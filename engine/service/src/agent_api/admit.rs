@@ -1,4 +1,5 @@
-//! The entry point of every authenticated endpoint: body, proof, and whether the agent may act.
+//! The entry point of every authenticated endpoint: reads the body, checks the proof, and rejects agents that may not
+//! act.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -51,15 +52,16 @@ impl Incoming {
         Ok(named)
     }
 
-    /// Returns a text field that the endpoint requires. `missing` is the code if it is absent or empty.
+    /// Returns a text field that the endpoint requires. `missing` is the error code if the field is absent or empty.
     pub(super) fn required(&self, name: &str, missing: Code) -> Result<&str, Fault> {
         let text = body::text(&self.body, name)?.filter(|text| !text.is_empty());
         text.ok_or_else(|| Fault::new(missing))
     }
 }
 
-/// How a call is counted: [`prove`] sets it, the guard reads it. Empty unless the proof was valid or failed
-/// too often.
+/// The rate verdict on a call: [`prove`] sets it and the guard reads it.
+///
+/// It stays empty without a valid proof, unless the caller has failed too often.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Mark(Arc<OnceLock<RateVerdict>>);
 
@@ -108,8 +110,8 @@ impl Caller {
         self.view.state.wallet.as_ref()?.address(&commission.label)
     }
 
-    /// Converts a fault of the core for this caller. An HMAC agent does not learn of a lock that happened
-    /// during its request.
+    /// Converts a fault of the core for this caller. An HMAC agent gets `AUTH_FAILED` instead of `WALLET_LOCKED`, so
+    /// it cannot tell that the wallet was locked during its request.
     pub(super) fn hide_lock(&self, fault: Fault) -> Fault {
         let hidden =
             fault.code == Code::WalletLocked && matches!(self.proven.by, ProvenBy::Hmac { .. });

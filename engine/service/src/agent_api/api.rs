@@ -41,7 +41,7 @@ pub struct Api {
     pub(crate) trading: Arc<Trading>,
     pub(crate) lending: Arc<Lending>,
     pub(super) executed: ExecutionCounter,
-    /// The field that names the agent, as the edition sets it.
+    /// The name of the body field that contains the agent's id. The edition sets it.
     pub(crate) agent_field: &'static str,
     pub(crate) folder: PathBuf,
     pub(crate) disk_room: Arc<DiskRoom>,
@@ -54,7 +54,7 @@ pub struct Api {
     pub(super) counters: Counters,
     pub(super) started: Utc,
     pub(super) started_offset_s: i32,
-    /// Cancelled when the server begins to stop: calls that only wait answer then.
+    /// Cancelled when the server begins to stop, so that calls that only wait return at once.
     pub(super) stopping: CancellationToken,
 }
 
@@ -96,7 +96,7 @@ impl Counters {
     }
 }
 
-/// What carries out the requests of agents.
+/// The lanes that carry out agents' requests.
 #[derive(Debug)]
 pub struct Lanes {
     pub execution: Execution,
@@ -175,7 +175,8 @@ impl Api {
         (!off).then(|| self.settings.get().rate_per_minute)
     }
 
-    /// Returns an agent's bounds of open payments and of requests per day; none without a rate limit.
+    /// Returns an agent's maximum number of open payments and of requests per day; both are `None` if the rate limit
+    /// is off.
     pub(super) fn ask_bounds(&self) -> AskBounds {
         let rate = self.rate_limit();
         AskBounds {

@@ -1,5 +1,5 @@
-//! Authenticates callers. A wrong proof, an unknown agent and, for HMAC agents, a locked wallet cost about the
-//! same work and get the same bytes.
+//! Authenticates callers. A wrong proof, an unknown agent and, for HMAC agents, a locked wallet take about the same
+//! work and get the same response bytes.
 
 use std::sync::Arc;
 
@@ -29,7 +29,9 @@ pub enum Proof<'a> {
 }
 
 impl<'a> Proof<'a> {
-    /// Parses only the two strict forms. CPython's `int()` would accept more timestamps.
+    /// Parses only the two strict forms.
+    ///
+    /// A timestamp has no sign, blank, underscore or leading zero, which CPython's `int()` accepts.
     pub fn parse(text: &'a str) -> Option<Self> {
         if let Some(rest) = text.strip_prefix("SIG:") {
             let (timestamp, digest) = rest.split_once(':')?;
@@ -61,7 +63,7 @@ pub struct AuthenticatedCaller {
     pub by: ProvenBy,
 }
 
-/// The kind of proof. It is part of the ask's identity.
+/// The kind of proof. It is part of the request's identity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProvenBy {
     /// The day of the signed timestamp, and the hash of agent, endpoint and signature.
@@ -99,7 +101,8 @@ pub fn authenticate(
     let text = signature.unwrap_or("");
     let proof = Proof::parse(text);
 
-    // Every caller gets both checks, against a stand-in if there is no agent or proof.
+    // Check both kinds of proof for every caller, against a stand-in if there is no such agent or proof: the work is
+    // the same.
     let timestamp = match &proof {
         Some(Proof::Hmac { timestamp, .. }) => *timestamp,
         Some(Proof::Bearer { .. }) | None => 0,
@@ -114,8 +117,8 @@ pub fn authenticate(
         (Some(agent), Some(Proof::Hmac { timestamp, .. })) if hmac_right && sendable => {
             let signed = i64::try_from(timestamp).unwrap_or(i64::MAX);
             let day = u32::try_from(signed.div_euclid(86_400)).map_err(|_beyond| failed())?;
-            // A signature from a forgotten day looks like a new one, whatever the clock shows now. A signature from
-            // before a restore may have been used after the backup was made.
+            // The journal no longer has the signatures of forgotten days, so a replayed one would look new. A
+            // signature from before a restore may have been used after the backup was made.
             let lost = view.state.restored.is_some_and(|at| signed <= at.seconds());
             if !is_fresh(signed, fresh.now, fresh.window_s) || day < view.forgotten || lost {
                 return Err(failed());

@@ -33,7 +33,7 @@ async fn try_balances(api: &Api, request: HttpRequest) -> Result<Answer, Fault> 
         return Ok(Answer::new(200, body));
     };
     let networks = usable(&caller);
-    // The lookup may take seconds. The view must not stay alive meanwhile.
+    // The lookup may take seconds. Drop the view, so that it does not stay in memory meanwhile.
     drop(caller);
     let funds = api.funds.of(owner, &networks).await;
     Ok(Answer::new(200, with_balances(body, &funds)))
@@ -48,7 +48,7 @@ fn with_balances(body: Object, funds: &[Arc<NetworkFunds>]) -> Object {
             held.map(move |held| (on, held))
         })
     };
-    // Any account can send tokens with any name to an address, so unverified tokens are bounded.
+    // Any account can send tokens with any name to an address, so the number of unverified tokens is limited.
     let mut room = FUNDS_FOREIGN_TOKENS;
     let mut left_out = 0_usize;
     let listed = entries(true).chain(entries(false)).filter(|(_on, held)| {

@@ -1,4 +1,4 @@
-//! The time that a call may take, and its right to the response.
+//! The time limit of a call, and the claim that decides whether its route or the HTTP edge responds.
 
 use std::future::Future;
 
@@ -9,24 +9,25 @@ use bursar_core::fault::Fault;
 use bursar_core::limits::ANSWER_MS;
 use bursar_serve::http::ResponseClaim;
 
-/// When a call arrived. A call that measures, records and waits is answered [`ANSWER_MS`] later at the latest, and only by
-/// its route.
+/// The arrival time of a call, and the claim to its response.
+///
+/// The route of a call that measures, records and waits responds within [`ANSWER_MS`] of the arrival.
 #[derive(Debug, Clone)]
 pub(super) struct CallTime {
     began_ms: u64,
-    /// `None` without the HTTP edge, which alone could respond in the route's place.
+    /// `None` if the call did not come through the HTTP edge: only the edge could respond instead of the route.
     claim: Option<ResponseClaim>,
 }
 
 impl CallTime {
-    /// Returns the time of a request with these extensions, which arrived now if no edge has noted when.
+    /// Returns the time of a request with these extensions. If no edge has noted the arrival, it is now.
     pub(super) fn of(extensions: &Extensions, clock: &dyn Clock) -> Self {
         let claim = extensions.get::<ResponseClaim>().cloned();
         let began_ms = claim.as_ref().map_or_else(|| clock.mono_ms(), ResponseClaim::began_ms);
         Self { began_ms, claim }
     }
 
-    /// Leaves the response to the route, which from here on may record the request.
+    /// Claims the response for the route, which may then record the request.
     ///
     /// # Errors
     /// `BUSY` if the edge has responded already.
@@ -35,7 +36,7 @@ impl CallTime {
         if is_ours { Ok(()) } else { Err(Fault::new(Code::Busy)) }
     }
 
-    /// Waits until the call must be answered.
+    /// Waits until [`ANSWER_MS`] after the arrival, when the call must be answered.
     pub(super) async fn over(&self, clock: &dyn Clock) {
         clock.sleep_until(self.began_ms.saturating_add(ANSWER_MS)).await;
     }

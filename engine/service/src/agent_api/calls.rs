@@ -16,7 +16,7 @@ pub(super) fn log(
     took_ms: u64,
     peer: IpAddr,
 ) {
-    // A caller may invent a method of any length.
+    // Log only known methods: a caller may invent one of any length.
     let known = matches!(method, "GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE" | "OPTIONS");
     tracing::debug!(
         method = if known { method } else { "-" },

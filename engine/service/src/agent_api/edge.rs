@@ -50,7 +50,7 @@ pub(super) fn bounds() -> Bounds {
         linger_ms: LINGER_MS,
         linger_bytes: LINGER_BYTES,
         refused: REFUSED_CONNECTIONS,
-        // A caller that disconnects does not cancel its payment in flight.
+        // A caller that closes its side of the connection does not cancel its payment in flight.
         half_close: true,
         refuse_upgrade: true,
         date: false,

@@ -27,7 +27,7 @@ impl FailedProofLimit {
     /// Counts one failure. `agent` is the text as received, whether or not it names an agent.
     ///
     /// # Errors
-    /// The limit is exceeded; contains the time to wait in milliseconds.
+    /// The time to wait in milliseconds, if the limit is exceeded.
     pub fn count(&self, agent: &str, peer: IpAddr) -> Result<(), WaitMs> {
         let prefix = fold(peer).to_string();
         let key = identity(&[prefix.as_bytes(), agent.as_bytes()]);

@@ -19,8 +19,8 @@ use super::reply::Answer;
 
 /// Checks the Host header, then the headers that browsers send for a page, then the rate.
 ///
-/// A call that may prove an agent is counted after its body was read. Otherwise callers without a proof would use
-/// up an agent's rate.
+/// A call that may prove an agent is counted after its endpoint has checked the proof. Otherwise callers without a
+/// proof would use up an agent's rate.
 pub(super) async fn guard(
     State(api): State<Arc<Api>>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
@@ -71,7 +71,7 @@ enum Counts {
     /// Polls and health checks, which monitors and agents repeat.
     AsPoll,
     AsUnproven,
-    /// The bucket of the proven agent, else the unproven one; known only after the body was read.
+    /// The bucket of the proven agent, or the unproven one if the proof fails; known only once the body was read.
     ByProof,
 }
 
@@ -90,8 +90,8 @@ impl Counts {
     }
 }
 
-/// Counts a call to an endpoint that accepts a proof, after the endpoint ran. A call without a valid proof had
-/// no effect.
+/// Counts a call to an endpoint that accepts a proof, after the endpoint ran. That is not too late: a call without a
+/// valid proof has no effect.
 fn count_after(mark: &Mark, unproven: impl FnOnce() -> Result<(), WaitMs>) -> Result<(), WaitMs> {
     match mark.get() {
         Some(RateVerdict::ForAgent) => Ok(()),

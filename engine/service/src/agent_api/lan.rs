@@ -37,8 +37,8 @@ impl LanBearers {
         Self { clock, warned: Mutex::default() }
     }
 
-    /// Refuses bearer proofs from other machines if the operator wants that. Call it before checking the token,
-    /// so that right and wrong tokens get the same answer.
+    /// Refuses bearer proofs from other machines if the operator's rule is `Refuse`. Call it before checking the
+    /// token, so that right and wrong tokens get the same answer.
     ///
     /// # Errors
     /// `LAN_BEARER_REFUSED`.

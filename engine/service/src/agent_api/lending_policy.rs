@@ -1,4 +1,4 @@
-//! The limits of loans in answers, and what is left of them.
+//! Describes a policy's limits for loans in answers, and how much of each is left.
 
 use bursar_core::json::{Object, Value};
 use bursar_core::money::Usd;
@@ -10,7 +10,7 @@ use bursar_domain::loans::Exposure;
 use super::admit::Caller;
 use super::numbers::{decimal, percent};
 
-/// Describes a policy. Without an exposure, what depends on it is null.
+/// Describes a policy's limits for loans. Fields that depend on the exposure are null if it is `None`.
 pub(super) fn lending_policy(
     caller: &Caller,
     policy: &Policy,

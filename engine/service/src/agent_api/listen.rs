@@ -1,4 +1,4 @@
-//! The sockets that agents connect to. An address is never shared with another program, which would receive the
+//! The sockets that agents connect to. No other program can bind the same address, because it would receive agents'
 //! tokens.
 
 use std::io;
@@ -13,9 +13,9 @@ use super::lan::Exposure;
 
 /// Binds `listen`, or with LAN exposure its port on every address of this machine.
 ///
-/// For `127.0.0.1` and LAN exposure, also binds a fixed port on IPv6 if there is IPv6: an agent that connects to
-/// `localhost` or the machine's name may use either family. Returns the address for programs on this machine, and the
-/// listeners.
+/// For `127.0.0.1` and for LAN exposure, it also binds the port on IPv6, unless the port is 0 or the machine has no
+/// IPv6: an agent that connects to `localhost` or the machine's name may use either family. Returns the address for
+/// programs on this machine, and the listeners.
 ///
 /// # Errors
 /// `IN_USE` if the port is taken or cannot be bound, `BAD_INPUT` for loopback exposure on another address.
@@ -42,7 +42,7 @@ pub async fn bind(
     };
     let listener = open(first).map_err(|error| failed(first, &error))?;
     let bound = listener.local_addr().map_err(|error| failed(first, &error))?;
-    // 0.0.0.0 is not a reachable address.
+    // 0.0.0.0 is not an address to connect to, so name the loopback address.
     let address = match exposure {
         Exposure::Loopback => bound,
         Exposure::Lan => SocketAddr::from((Ipv4Addr::LOCALHOST, bound.port())),
@@ -94,13 +94,13 @@ pub fn is_taken(address: SocketAddr) -> bool {
     open(address).is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse)
 }
 
-/// Returns the command that gives the server a free port.
+/// Returns the command that sets a free port for the server.
 pub fn free_port_command(taken: SocketAddr) -> String {
     let free = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), free_port_near(taken.port()));
     format!("config set server.listen {free}")
 }
 
-/// The number of ports above a taken one that are tried.
+/// How many of the ports above a taken one are tried.
 const PORTS_TRIED: u16 = 20;
 
 /// Finds a free port near a taken one. A fixed port is better than a random one, because agents are configured with

@@ -69,7 +69,7 @@ pub(super) fn renews_at(api: &Api, caller: &Caller) -> Value {
     })
 }
 
-/// Returns why [`renews_at`] is null; null if it is not.
+/// Returns the reason if [`renews_at`] is null, else null.
 pub(super) fn renews_at_unknown_reason(caller: &Caller) -> Value {
     let (agent, state) = (caller.agent(), &caller.view.state);
     match state.renews_after(agent, &caller.moment) {

@@ -4,7 +4,9 @@
 use bursar_core::canonical;
 use bursar_core::json::{Object, Value};
 
-/// The signed endpoints, by the message that agents sign there.
+/// The endpoints that accept a signed message.
+///
+/// Endpoints with the same message share a variant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Endpoint {
     Sign,
@@ -17,7 +19,7 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
-    /// Returns the name that is part of an ask's identity.
+    /// Returns the endpoint's name in the identity of a request.
     pub fn text(self) -> &'static str {
         match self {
             Endpoint::Sign => "sign",

@@ -1,4 +1,4 @@
-//! Numbers in answers that are written digit by digit: no float comes between.
+//! Numbers in answers, written digit by digit, without a conversion to a float.
 
 use bursar_core::json::{Number, Value};
 use bursar_core::money::Bps;

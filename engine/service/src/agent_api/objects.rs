@@ -1,4 +1,4 @@
-//! The objects in requests of trades and loans.
+//! The `trade` and `position` objects in request bodies.
 
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
@@ -6,8 +6,8 @@ use bursar_core::json::{Object, Value};
 
 use super::admit::Incoming;
 
-/// Names of fields that only the operator decides. A field can appear under several names:
-/// those of other wallets, our answers and the contracts.
+/// Names of fields that only the operator decides. The list has every name of such a field: those of other wallets,
+/// of our answers and of the contracts.
 const NOT_PERMITTED: &[&str] = &[
     "agent_id",
     "agent_code",
@@ -38,7 +38,7 @@ const NOT_PERMITTED: &[&str] = &[
     "curators",
 ];
 
-/// Refuses a trade or position that names a field of the operator's.
+/// Refuses a trade or position that contains a field that only the operator decides.
 ///
 /// # Errors
 /// `FIELD_NOT_PERMITTED`.
@@ -53,7 +53,7 @@ pub(super) fn check_fields(object: &Object) -> Result<(), Fault> {
 /// Returns the object that a body must contain.
 ///
 /// # Errors
-/// `missing` if it is not there or not an object.
+/// `missing` if the field is absent or not an object.
 pub(super) fn wanted<'a>(
     incoming: &'a Incoming,
     name: &str,

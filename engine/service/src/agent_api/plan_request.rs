@@ -33,17 +33,17 @@ use super::reply::Answer;
 use crate::core::ActionAnswer;
 use crate::lanes::InputFault;
 
-/// What differs between trades and loans. Implemented by the object of a request, as it was read.
+/// The differences between trades and loans. The parsed `trade` or `position` object implements it.
 pub(super) trait PlanInput: Sized {
-    /// What is recorded of the request.
+    /// The recorded form of the request.
     type Ask: PlanResult;
 
     const ENDPOINT: Endpoint;
-    /// The field of the body that has the object, and the code if it is missing.
+    /// The field of the body that contains the object, and the error code if the field is missing.
     const FIELD: (&'static str, Code);
-    /// The code if the policy does not enable the lane.
+    /// The error code if the policy does not enable the lane.
     const DISABLED: Code;
-    /// Maximum number of measurements of a request. A request is measured again if the decision on it was `BUSY`.
+    /// Maximum number of measurements of a request. It is measured again if the core answered `BUSY`.
     const MEASURED_MAX: usize;
 
     fn is_enabled(policy: &Policy) -> bool;
@@ -52,23 +52,23 @@ pub(super) trait PlanInput: Sized {
 
     fn chain(&self) -> ChainId;
 
-    /// Measures the request, rehearses its plan, and keeps the measurement for the first step: the plan may begin as
-    /// soon as the request is recorded.
+    /// Measures the request and rehearses its plan. Keeps the measurement for the first step, because the plan may
+    /// begin as soon as the request is recorded.
     ///
     /// # Errors
-    /// The object names nothing possible, or no node answers.
+    /// The refusal, if the request cannot be carried out; `CHAIN_UNAVAILABLE` if no node answers.
     async fn propose(&self, api: &Api, payer: Payer<'_>) -> Result<Proposed, Refusal>;
 
-    /// Answers a refusal by the rules that no record describes.
+    /// Answers a refusal by the rules that is not recorded as a request.
     ///
     /// # Errors
-    /// Agents get this refusal as an error.
+    /// The refusal, if the lane reports it as an error instead of a result.
     fn refused_by_rules(refusal: Refusal) -> Result<Answer, Fault> {
         Ok(Self::Ask::refused(&refusal))
     }
 }
 
-/// What to record of a request, and why its plan cannot be made, if it cannot.
+/// The ask to record, and the refusal if its plan cannot be made.
 pub(super) type Proposed = (LaneAsk, Option<Refusal>);
 
 /// The paying address of a new request, and the state in which it is measured.
@@ -76,7 +76,7 @@ pub(super) struct Payer<'a> {
     pub(super) state: &'a WalletState,
     pub(super) policy: &'a Policy,
     pub(super) owner: Address,
-    /// Of the request.
+    /// The id of the new request.
     pub(super) id: RequestId,
     /// The address's outbox from before the measurement.
     pub(super) outbox: Arc<Outbox>,
@@ -128,7 +128,7 @@ async fn try_request<P: PlanInput>(api: &Api, request: HttpRequest) -> Result<An
         Err(InputFault::Malformed(fault)) => return Err(fault),
         Err(InputFault::Refused(refusal)) => return Ok(P::Ask::refused(&refusal)),
     };
-    // Endpoints of a network that may not be used are not asked.
+    // Do not call the endpoints of a network that the agent may not use.
     if !state.is_network_enabled(input.chain()) {
         return Ok(P::Ask::refused(&Refusal::new(Code::NetworkDisabled)));
     }
@@ -149,7 +149,7 @@ async fn try_request<P: PlanInput>(api: &Api, request: HttpRequest) -> Result<An
     Ok(result::<P>(api, record, &incoming.time).await)
 }
 
-/// Returns the request that this one repeats, if it does.
+/// Returns the earlier request that this one repeats; `None` if it is new.
 async fn earlier(
     api: &Api,
     caller: &Caller,
@@ -174,7 +174,7 @@ async fn result<P: PlanInput>(api: &Api, record: Arc<Request>, time: &CallTime) 
 }
 
 impl<P: PlanInput> NewRequest<'_, P> {
-    /// Measures and records the request. The inner error answers a refusal that no record describes.
+    /// Measures and records the request. The inner error is the answer to a refusal that is not recorded.
     async fn record(
         &self,
         api: &Api,

@@ -1,4 +1,4 @@
-//! The results of trades and loans: what a call gets, and what a poll gets.
+//! The answers about trades and loans: the full result for a call, and a shorter one for a poll.
 
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
@@ -14,10 +14,10 @@ pub(super) trait PlanResult {
     /// Returns the trade or loan of a request, if it is one of this lane.
     fn of(record: &Request) -> Option<&Self>;
 
-    /// Returns what was measured for the request.
+    /// Returns the measurement of the request as JSON.
     fn quote(&self) -> Value;
 
-    /// Answers a refusal that no record describes.
+    /// Answers a refusal that is not recorded.
     fn refused(refusal: &Refusal) -> Answer;
 
     /// Answers a request that waits for a person.
@@ -26,7 +26,7 @@ pub(super) trait PlanResult {
     /// Answers a refusal of a recorded request.
     fn rejected(&self, id: &str, refusal: &Refusal, was_held: bool) -> Answer;
 
-    /// Answers a request whose plan runs or is over.
+    /// Answers a request whose plan is running or has ended.
     fn executed(&self, id: &str, execution: &Execution) -> Answer;
 }
 
@@ -43,7 +43,7 @@ pub(super) fn describe<R: PlanResult>(record: &Request, awaits_first_press: bool
             over(asked, &id, Refusal::because(Code::RequestDenied, reason))
         }
         Status::Denied { reason: None, .. } => over(asked, &id, Code::RequestDenied.into()),
-        // Only payments are authorized, or have a status of their own while they wait for a device.
+        // Only payments have the last three of these statuses.
         Status::Expired { .. }
         | Status::Authorized { .. }
         | Status::AwaitingDevice(_)
@@ -51,7 +51,7 @@ pub(super) fn describe<R: PlanResult>(record: &Request, awaits_first_press: bool
     }
 }
 
-/// Answers a poll: always 200, except while a person decides: the operator, or at a device.
+/// Answers a poll: 202 while the operator or a person at a device decides, else 200.
 pub(super) fn polled<R: PlanResult>(
     record: &Request,
     awaits_first_press: bool,
@@ -92,7 +92,7 @@ pub(super) fn polled<R: PlanResult>(
     }
 }
 
-/// Answers a request that the operator denied or did not decide. It has no `code` of an approval.
+/// Answers a request that the operator denied or that expired. Its `code` is not one for a failed approval.
 fn over<R: PlanResult>(asked: &R, id: &str, refusal: Refusal) -> Answer {
     asked.rejected(id, &refusal, false)
 }

@@ -1,4 +1,4 @@
-//! What the answers about trades and loans share: identities of requests, waits for their ends, and codes.
+//! Functions that the answers about trades and loans share: identities of requests, waits for their ends, and codes.
 
 use std::sync::Arc;
 
@@ -41,13 +41,15 @@ pub(super) fn identity_of(
 }
 
 impl Api {
-    /// Returns whether the request is allowed, and its device was not asked yet.
+    /// Returns whether the request is allowed and its device has not been asked yet.
     pub(super) fn awaits_first_press(&self, record: &Request) -> bool {
         self.core.view().state.awaits_first_press(record)
     }
 
-    /// Waits for the end of an allowed trade or loan, as long as the call has time and the server runs, and returns it as it
-    /// is then. One that a person signs on a device is not waited for.
+    /// Waits until an allowed trade or loan has ended, the call's time is over or the server stops. Returns the
+    /// request in its state at that time.
+    ///
+    /// If a person signs the request on a device, it returns at once.
     pub(super) async fn end_of(&self, record: Arc<Request>, time: &CallTime) -> Arc<Request> {
         if !record.is_running() || self.core.view().state.is_on_device(record.from) {
             return record;

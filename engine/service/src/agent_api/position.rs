@@ -25,7 +25,7 @@ impl PlanInput for LoanInput {
     const ENDPOINT: Endpoint = Endpoint::Position;
     const FIELD: (&'static str, Code) = ("position", Code::MissingPosition);
     const DISABLED: Code = Code::DefiDisabled;
-    // Another loan of the address may end during the measurement. The measurement is then too old for a decision.
+    // If another loan of the address ends during the measurement, the measurement is too old for a decision.
     const MEASURED_MAX: usize = 3;
 
     fn is_enabled(policy: &Policy) -> bool {
@@ -45,7 +45,7 @@ impl PlanInput for LoanInput {
         let known = KnownVenues::new(state, policy, owner);
         let proposal = api.lending.propose(self, owner, &known).await?;
         let refused = proposal.refusal().cloned();
-        // Unlike a trade, a loan whose plan cannot be made may be measured.
+        // A loan, unlike a trade, can have a measurement although its plan cannot be made.
         if let Ok(measured) = proposal.measured
             && refused.is_none()
         {
@@ -54,7 +54,7 @@ impl PlanInput for LoanInput {
         Ok((LaneAsk::Loan(Box::new(proposal.ask)), refused))
     }
 
-    /// Unlike `/trade`, `/position` answers two refusals with errors. Only a recorded request has them as its result.
+    /// Unlike `/trade`, `/position` answers two refusals with errors, unless the refused request is recorded.
     fn refused_by_rules(refusal: Refusal) -> Result<Answer, Fault> {
         match refusal.code {
             Code::DefiDisabled | Code::InvalidRequest => Err(refusal.into()),

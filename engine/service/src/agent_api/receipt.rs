@@ -1,5 +1,5 @@
-//! `GET /receipt/{id}`: one payment from its ask to its settlement, in AP2's form, or as a page for browsers.
-//! The id is the capability to read it.
+//! `GET /receipt/{id}`: one payment from its request to its settlement, as AP2 JSON or as a page for browsers. The id
+//! in the path is the capability to read it.
 
 use std::sync::Arc;
 

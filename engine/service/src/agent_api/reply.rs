@@ -86,7 +86,7 @@ impl Answer {
         }
     }
 
-    /// Names what a repeat of this request is recognised by.
+    /// Adds the name of the identity by which a repeat of this request is recognised.
     #[must_use]
     pub(super) fn of_request(mut self, record: &Request) -> Self {
         self.body.insert("identity", record.identity.name());
@@ -120,7 +120,7 @@ impl Answer {
         Self::new(code.http(), body).with_code(code).with_header(header::ALLOW, allowed)
     }
 
-    /// Names the seconds after which the same call may succeed, in a header and in the body.
+    /// Adds the seconds after which the same call may succeed, as a header and in the body.
     #[must_use]
     pub(super) fn retry_after(mut self, seconds: u64) -> Self {
         self.body.insert("retry_after", seconds);

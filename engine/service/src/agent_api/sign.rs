@@ -50,7 +50,7 @@ async fn try_sign(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
     let mut payment = propose(&input.payment, input.request_url, &usable, &api.domains).await?;
     api.probe_chain_time(payment.chain, &caller.moment);
     let identity = identity_of(&caller, &input.payment, input.idempotency_key.as_deref());
-    // A repeat gets its recorded answer although nothing more can be recorded.
+    // A repeat needs no disk space, so it gets its recorded answer.
     if api.disk_room.is_short() && api.is_new(&caller, &identity).await? {
         return Err(Fault::new(Code::DiskFull));
     }
@@ -90,7 +90,7 @@ async fn try_sign(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
     }
     let mut signature = None;
     for order in outcome.orders {
-        // If the signer refuses or a freeze comes in between, the authorization stays unsigned: a poll says
+        // If the signer refuses or agents are frozen in between, the authorization stays unsigned: a poll returns
         // `executing`, and a later slip may still be signed.
         signature = execute(&api.execution, order).await.unwrap_or(None);
     }
@@ -127,8 +127,8 @@ fn read(incoming: &Incoming) -> Result<Input, Fault> {
     Ok(Input { payment, request_url: request_url.map(str::to_owned), idempotency_key: key })
 }
 
-/// Returns the ask's identity. In HMAC mode the signature alone decides. The idempotency key is not signed, so changing
-/// it must not create a second payment.
+/// Returns the request's identity. In HMAC mode it is the signature alone: the idempotency key is not signed, so
+/// changing it must not create a second payment.
 fn identity_of(caller: &Caller, payment: &PaymentInput, key: Option<&str>) -> Identity {
     if let ProvenBy::Hmac { day, digest } = &caller.proven.by {
         return Identity::Hmac { day: *day, digest: *digest };

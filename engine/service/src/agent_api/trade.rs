@@ -22,7 +22,7 @@ impl PlanInput for TradeInput {
     const ENDPOINT: Endpoint = Endpoint::Trade;
     const FIELD: (&'static str, Code) = ("trade", Code::MissingTrade);
     const DISABLED: Code = Code::TradingDisabled;
-    // The rules judge by any measurement of a trade.
+    // The rules accept any measurement of a trade, so it is measured only once.
     const MEASURED_MAX: usize = 1;
 
     fn is_enabled(policy: &Policy) -> bool {

@@ -1,4 +1,4 @@
-//! `POST /venues`: where an agent may lend, and what its address has there.
+//! `POST /venues`: where an agent may lend, and what its address has lent there.
 
 use std::sync::Arc;
 
@@ -78,7 +78,7 @@ async fn try_venues(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
     Ok(Answer::new(200, body))
 }
 
-/// Describes how far the search for venues and deposits is. No request waits for it.
+/// Describes how far the search for venues and deposits has come. No request waits for the search.
 fn scan(progress: Option<ScanProgress>) -> Object {
     let next = progress.map(|progress| progress.next_block);
     let last = progress.and_then(|progress| progress.safe_block);
@@ -88,14 +88,14 @@ fn scan(progress: Option<ScanProgress>) -> Object {
         .with("last_block", last)
 }
 
-/// Returns whether the whole exposure could be read: if not, nothing can be supplied.
+/// Returns whether the whole exposure could be read. If not, every supply is refused.
 fn is_complete(caller: &Caller, policy: &Policy, exposure: &Exposure) -> bool {
     let loans = &caller.view.state.loans;
     let owner = caller.paying().map(|known| known.address);
     owner.is_some_and(|owner| deployed(loans, owner, &policy.networks, exposure).is_some())
 }
 
-/// Lists the venues that the policy permits, then others in which the address has something.
+/// Lists the curated and confirmed venues, then other venues in which the address has a position.
 fn listed(
     caller: &Caller,
     network: &'static Network,
@@ -172,7 +172,7 @@ fn market(network: &Network, one: &ListedMarket, own: Option<&OwnVenue>) -> Obje
     with_position(all, own)
 }
 
-/// A venue that the policy does not permit: its money can be withdrawn.
+/// Describes a venue that is neither curated nor confirmed, from which the address can withdraw its money.
 fn other(network: &Network, own: &OwnVenue) -> Object {
     with_position(base(network, own.venue, ""), Some(own)).with("curated", false)
 }

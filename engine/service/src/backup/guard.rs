@@ -1,4 +1,4 @@
-//! Ends the long work of a backup when it is cancelled, or before it takes the room that the engine needs.
+//! Stops the long work of a backup when it is cancelled, or before it uses disk space that the engine needs.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::disk_room::DiskRoom;
 use crate::journal::create_owner_only;
 
-/// Bytes that a backup leaves free: the reserve of the engine, and as much for what agents do meanwhile.
+/// Bytes that a backup leaves free: the reserve of the engine, and as much again for agents' requests meanwhile.
 const RESERVE_BYTES: u64 = 2 * FREE_DISK_BYTES;
 /// Bytes between two checks of the free space.
 const STRIDE_BYTES: usize = 1 << 20;
@@ -51,10 +51,10 @@ impl Guard {
         Ok(Self { room: Arc::clone(room), stop, ran_short: AtomicBool::new(false) })
     }
 
-    /// Checks that the work may go on.
+    /// Checks that the backup may continue.
     ///
     /// # Errors
-    /// It was cancelled, or the disk has become short of room.
+    /// The backup was cancelled, or the disk has become short of space.
     pub(crate) fn check(&self) -> io::Result<()> {
         if self.stop.is_cancelled() {
             return Err(io::Error::other("it was cancelled"));
@@ -77,7 +77,7 @@ impl Guard {
         })
     }
 
-    /// Returns a reader or writer that fails as soon as the work may not go on.
+    /// Returns a reader or writer that fails as soon as the backup may not continue.
     pub(crate) fn over<T>(&self, inner: T) -> GuardedStream<'_, T> {
         GuardedStream { inner, guard: self, since: STRIDE_BYTES }
     }
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
     use crate::ports::Disk;
 
-    /// A disk from which each look takes some room.
+    /// A disk whose free space shrinks at each query.
     #[derive(Debug)]
     struct ShrinkingDisk {
         free: AtomicU64,

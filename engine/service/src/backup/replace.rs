@@ -93,7 +93,7 @@ pub fn finish(data: &Path) -> io::Result<()> {
     }
     sync(&aside)?;
     sync(data)?;
-    // Removed only if it is empty, because there were no old files.
+    // This removes the folder only if it is empty, because there were no old files.
     let _kept = fs::remove_dir(&aside);
     fs::remove_file(staged.join(READY))?;
     remove(&staged)
@@ -202,7 +202,7 @@ mod tests {
         }
     }
 
-    /// A plan that may have been decided must not be undone because it cannot be read now.
+    /// If the plan cannot be read now, it may still have been decided, so it must not be undone.
     #[test]
     fn a_plan_that_cannot_be_read_costs_no_staged_file() {
         let folder = tempfile::tempdir().unwrap();

@@ -80,8 +80,9 @@ struct NetworkTable {
     enabled: Option<IgnoredAny>,
 }
 
-/// Returns the message of a parser with the number of the line and its key. Without the line itself and without a value, which
-/// may be an endpoint with a secret.
+/// Returns a parser's message with the line number and the key.
+///
+/// It omits the line itself and every value, because an endpoint may contain a secret.
 pub(super) fn at_line(text: &str, span: Option<Range<usize>>, message: &str) -> String {
     let start = span.map_or(0, |span| span.start);
     let before = text.bytes().take(start).filter(|byte| *byte == b'\n').count();

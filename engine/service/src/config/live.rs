@@ -1,6 +1,6 @@
-//! The settings in force, and their change while the engine runs. A change is validated as a whole, then written
-//! to the file, then applied. If the write fails, the settings in force stay the same. The file stays the same too,
-//! unless only the last sync of its folder failed.
+//! The settings in force, and their change while the engine runs. A change is validated as a whole, then written to
+//! the file, then applied. If the write fails, the settings in force stay the same, and so does the file, except if
+//! only the last sync of its folder failed.
 
 use std::fs;
 use std::io::Write;

@@ -14,7 +14,7 @@ use super::values::loopback;
 /// Largest settings file that is read; real ones are much smaller.
 const FILE_BYTES: u64 = 1 << 20;
 
-/// Characters of a reason that are shown: enough for a list of all keys.
+/// Maximum length of a reason that is shown, in characters: enough for a list of all keys.
 const WHY_CHARS: usize = 1_000;
 
 /// The source that is invalid, with the reason.

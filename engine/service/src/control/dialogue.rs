@@ -51,7 +51,7 @@ impl SessionDialogue {
     }
 
     async fn ask(&mut self, prompt: Prompt) -> Result<(), Fault> {
-        // Drops late answers to earlier prompts: they must not answer this one.
+        // Drop late answers to earlier prompts, which must not answer this one.
         while let Ok(old) = self.answers.try_recv() {
             if matches!(old, PromptAnswer::Cancelled) {
                 return Err(Fault::new(Code::Cancelled));

@@ -58,8 +58,9 @@ pub(crate) async fn serve_attached(engine: Arc<EngineContext>, stream: Box<dyn D
     }
 }
 
-/// Serves until the program disconnects or the engine stops. On a stop it reads no more frames, lets running commands
-/// end and sends their answers.
+/// Serves until the program disconnects or the engine stops.
+///
+/// When the engine stops, it reads no more frames, lets running commands end and sends their answers.
 async fn serve(
     engine: Arc<EngineContext>,
     mut channel: Channel,

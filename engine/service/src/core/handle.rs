@@ -88,7 +88,7 @@ impl Handle {
     /// It also returns once the core has stopped.
     pub async fn trade_ended(&self, id: RequestId) {
         let ended = self.trade_ends.wait_for(id);
-        // A view that was published before the registration has woken nobody.
+        // A view that was published before the registration did not wake this caller, so check the current one.
         if is_executing(&self.view().state, id) {
             let _stopped = ended.await;
         }
@@ -104,10 +104,10 @@ impl Handle {
         self.clock.now()
     }
 
-    /// Decides and commits an action; any refusal is an error, and never [`ActionAnswer::Refused`].
+    /// Decides and commits an action; every refusal is an error, and never [`ActionAnswer::Refused`].
     ///
     /// # Errors
-    /// The refusal, or as of [`Handle::decide`].
+    /// The refusal, or an error of [`Handle::decide`].
     pub async fn act(&self, action: Action) -> Result<Outcome, Fault> {
         let outcome = self.decide(action).await?;
         if let ActionAnswer::Refused(refusal) = &outcome.answer {
@@ -116,10 +116,10 @@ impl Handle {
         Ok(outcome)
     }
 
-    /// Decides and commits an action; a refusal that the rules judged is an answer.
+    /// Decides and commits an action; a refusal after a judgement by the rules is an answer.
     ///
     /// # Errors
-    /// A refusal without a judgement, for example `WALLET_LOCKED`; `BUSY` for an agent's ask or report if the queue is
+    /// A refusal before a judgement, for example `WALLET_LOCKED`; `BUSY` for an agent's ask or report if the queue is
     /// full; `JOURNAL_FAILED` once a commit has failed; `ENGINE_DOWN` once the core has stopped.
     pub async fn decide(&self, action: Action) -> Result<Outcome, Fault> {
         let permit = match &action {
@@ -192,7 +192,7 @@ impl Handle {
         self.ask(Message::BeginCopy).await
     }
 
-    /// Copies the rest of the journal to `to`, if it is given, and allows changes to the history again.
+    /// Copies the journal's short file to `to`, if it is given, and allows changes to the history file again.
     ///
     /// # Errors
     /// `DATA_FOLDER` or `ENGINE_DOWN`.
@@ -200,7 +200,7 @@ impl Handle {
         self.ask(|answer| Message::EndCopy(to, answer)).await
     }
 
-    /// Waits until the core has processed all that is queued now: a core that is stuck never does.
+    /// Waits until the core has processed everything queued so far; never returns if the core is stuck.
     ///
     /// # Errors
     /// `ENGINE_DOWN` once the core has stopped.

@@ -14,12 +14,12 @@ use zeroize::Zeroizing;
 use super::{Core, first_remembered, resumed};
 use crate::journal::{Head, JournalError, SealCheck};
 
-/// The age up to which an unlock checks that asks are indexed, in milliseconds. A signature is fresh for minutes
+/// The maximum age of asks whose index entry an unlock checks, in milliseconds. A signature is fresh for minutes
 /// only; the margin covers a clock that is wrong by a time zone.
 const REPEATABLE_MS: i64 = 2 * 86_400 * 1000;
 
 impl Core {
-    /// Verifies the journal after the wallet was opened; if both match, seals the head and every later commit.
+    /// Verifies the journal after the wallet was opened; if it matches, seals the head and every later commit.
     ///
     /// `keys` are the wallet's sealing key, then those of earlier passwords. `note` is the head that the wallet file
     /// last recorded. Returns the sealed head, or `None` if journal and wallet do not match.
@@ -66,7 +66,8 @@ impl Core {
         let examined = match base.and_then(|base| resumed(&base, &self.state.networks_on)) {
             Some((state, at)) => self.examine_since(state, at, sealed, moment)?,
             None => {
-                // The next unlock needs its own snapshot.
+                // This unlock found no usable sealed snapshot. If the journal is long, the next commit stores one for
+                // the next unlock.
                 (self.last_snapshot, self.keeps_sealed) = (0, false);
                 self.examine_all(sealed, moment)?
             }
@@ -79,7 +80,8 @@ impl Core {
             );
         }
         self.judged = self.untrusted.is_none();
-        // A journal that does not match is not sealed again before the operator accepts it, and then read as a whole.
+        // A journal that does not match is sealed again only after the operator has accepted it. The next unlock
+        // reads it as a whole.
         self.keeps_sealed &= self.judged;
         Ok(self.judged)
     }
@@ -130,7 +132,7 @@ impl Core {
         }
     }
 
-    /// Examines the entries after a sealed snapshot, and those before it whose asks may be repeated. Returns the
+    /// Examines the entries after a sealed snapshot, and the earlier ones whose asks may be repeated. Returns the
     /// first contradiction. The cost does not grow with the journal.
     fn examine_since(
         &mut self,
@@ -209,7 +211,7 @@ impl Core {
     }
 }
 
-/// The state that the entries give, and the first contradiction in them.
+/// The state that the entries lead to, and the first contradiction in them.
 struct Examination {
     state: State,
     sealed: Head,

@@ -13,9 +13,9 @@ use crate::journal::Head;
 pub struct View {
     /// The state without authorizations, which only the core and the records have.
     pub state: State,
-    /// As of [`State::burst_lapses_at`], which the published state does not know.
+    /// The value of [`State::burst_lapses_at`], which the published state cannot compute.
     pub burst_lapses_at: Option<u64>,
-    /// How many authorizations the state has.
+    /// The number of authorizations in the core's state.
     pub authorized: usize,
     /// The newest entry on disk.
     pub head: Head,

@@ -30,7 +30,7 @@ impl TradeEnds {
     pub(super) fn wait_for(&self, id: RequestId) -> oneshot::Receiver<()> {
         let (ended, waiting) = oneshot::channel();
         if let Some(all) = &mut *self.waiting() {
-            // A trade may execute for minutes while callers come and go.
+            // Drop callers that have gone away: during the minutes of a trade there may be many.
             let of_trade = all.entry(id).or_default();
             of_trade.retain(|other| !other.is_closed());
             of_trade.push(ended);

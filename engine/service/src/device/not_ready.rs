@@ -31,16 +31,16 @@ pub(crate) enum NotReady {
         name: String,
         app: String,
     },
-    /// The Ethereum app does not know what it is asked for.
+    /// The Ethereum app is too old: it does not know the command.
     TooOld {
         name: String,
     },
-    /// The configuration, which is read each second, shows that a switch is missing.
+    /// A required switch is off, according to the app's configuration, which the wallet reads each second.
     SwitchOff {
         name: String,
         switch: Switch,
     },
-    /// The device refused the data for a missing switch, so it is left alone for a while.
+    /// The device refused data because a switch is off. The wallet waits before it tries again.
     RefusedData {
         name: String,
         switch: Switch,
@@ -57,14 +57,14 @@ pub(crate) enum NotReady {
     Lost {
         name: String,
     },
-    /// Answers to this program and to another got mixed up.
+    /// Answers to this program and answers to another program got mixed up.
     Mixed {
         name: String,
     },
     PathRefused {
         text: String,
     },
-    /// An answer that makes no sense.
+    /// The device gave an answer that does not fit the command.
     Unexpected {
         text: String,
     },
@@ -74,7 +74,7 @@ pub(crate) enum NotReady {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Switch {
     BlindSigning,
-    /// For typed data in full, either switch is enough.
+    /// Either of the two switches is enough to show typed data in full.
     BlindSigningOrRawMessages,
 }
 
@@ -105,7 +105,7 @@ impl NotReady {
         }
     }
 
-    /// Whether only a switch of the device's settings is missing, which other requests may not need.
+    /// Whether the only obstacle is a switch of the device's settings, which other requests may not need.
     pub(crate) fn lacks_switch(&self) -> bool {
         matches!(self, Self::SwitchOff { .. } | Self::RefusedData { .. })
     }
@@ -139,7 +139,7 @@ impl NotReady {
         }
     }
 
-    /// Returns what is the matter and what to do, as sentences.
+    /// Returns the problem and its remedy, as sentences.
     pub(crate) fn sentence(&self) -> String {
         match self {
             Self::NoSupport => {

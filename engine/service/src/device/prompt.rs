@@ -95,8 +95,10 @@ impl Prompt {
 }
 
 impl ReadyDevice {
-    /// Sends the beginning of a payment in this token, which is the same for all terms. The device shows nothing yet, but it
-    /// refuses the beginning if a switch is missing; so that is known before the terms are fixed.
+    /// Sends the first commands of a payment in this token, which are the same for all terms.
+    ///
+    /// The device shows nothing yet, but refuses these commands if a switch is off. So the wallet notices that before
+    /// the terms are fixed.
     ///
     /// # Errors
     /// The device cannot show the payment now.
@@ -182,7 +184,8 @@ impl ReadyDevice {
         }
     }
 
-    /// Reports that nothing was signed only if the answer belonged to this program: then the device has no answer left.
+    /// Confirms that nothing was signed. That is certain only if the answer was for this program: then no other
+    /// answer is left in the device.
     async fn confirmed(&self, answered: PromptOutcome) -> PromptOutcome {
         let state = self.check_app().await;
         match (&answered, state) {
@@ -200,7 +203,7 @@ impl ReadyDevice {
         NotReady::OwesAnswer { name: self.name().to_owned() }
     }
 
-    /// The device answered with another status than success, so it signed nothing.
+    /// Converts a status other than success, after which the device has signed nothing.
     fn not_signed(&self, switch: Switch, fault: AnswerFault) -> PromptOutcome {
         let name = self.name().to_owned();
         let AnswerFault::Status(status) = fault else {

@@ -16,7 +16,7 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use super::not_ready::{NotReady, Switch};
 
-/// How long a device may take to answer a command that asks no person.
+/// How long a device may take to answer a command for which it asks no person.
 pub(super) const ANSWER_MS: u64 = 5_000;
 /// How long a person may take to compare an address on the device.
 const CONFIRM_MS: u64 = 120_000;
@@ -29,7 +29,7 @@ pub(crate) struct Turn(Arc<Mutex<()>>);
 #[derive(Debug)]
 pub(crate) struct ReadyDevices {
     pub(crate) all: Vec<ReadyDevice>,
-    /// Why another device is not ready.
+    /// Why a further connected device is not ready, if there is one.
     pub(crate) other: Option<NotReady>,
     _turn: OwnedMutexGuard<()>,
 }
@@ -117,8 +117,10 @@ impl ReadyDevice {
         self.device.name()
     }
 
-    /// Checks that every answer so far was one to this program. If another program used the device meanwhile, or an answer
-    /// to an earlier program came late, each answer was that to the command before, and this one has another form.
+    /// Checks that every answer so far belonged to this program's command.
+    ///
+    /// If another program used the device meanwhile, or an answer to an earlier program came late, every answer
+    /// belongs to the command before it. The answer to this check then has the wrong form.
     ///
     /// # Errors
     /// Nothing that the device answered may be used.

@@ -11,7 +11,7 @@ use bursar_domain::event::LockCause;
 use crate::context::EngineContext;
 use crate::operator::wallet::lock::lock_unless_used;
 
-/// Authorizations whose memory is worth returning: some megabytes.
+/// The number of removed authorizations after which their memory, some megabytes, is returned to the system.
 const LARGE_BURST: usize = 1_000;
 /// Interval between two checks.
 const EVERY_MS: u64 = 1_000;
@@ -29,11 +29,11 @@ pub(super) async fn run(shared: Arc<EngineContext>) {
             () = shared.stopping.cancelled() => return,
             () = shared.ports.clock.sleep_until(wake) => {}
         }
-        // Logs a change also while no request arrives.
+        // This call logs a change of the disk space even if no request arrives.
         let _short = shared.disk_room.is_short();
         let before = shared.core.view();
         let is_due = is_due(&shared);
-        // A core that has failed records nothing more.
+        // A failed core records nothing more.
         if before.failed.is_none() && (is_due || keeps_lapsed(&shared)) {
             if let Err(fault) = shared.core.act(Action::Tick).await {
                 tracing::warn!(code = %fault.code, "expiries and renewals could not be recorded");
@@ -45,7 +45,7 @@ pub(super) async fn run(shared: Arc<EngineContext>) {
         most_authorized = most_authorized.max(authorized);
         if most_authorized.saturating_sub(authorized) >= LARGE_BURST {
             most_authorized = authorized;
-            // No task waits for it.
+            // The task may outlive this loop: no code waits for it.
             drop(tokio::task::spawn_blocking(bursar_heap::release));
         }
         lock_if_unused(&shared, &mut watch).await;
@@ -67,7 +67,8 @@ fn is_due(shared: &EngineContext) -> bool {
     expired || over || (shared.vault.is_unlocked() && (renews() || overdue() || lapses()))
 }
 
-/// Whether a burst of payments has lapsed, and no entry followed that removed them. No entry without the sealing key.
+/// Whether a burst of payments has lapsed and no later entry has removed them. `false` while the wallet is locked,
+/// because the entry would not be sealed.
 fn keeps_lapsed(shared: &EngineContext) -> bool {
     let now = u64::try_from(shared.core.now().utc.seconds()).unwrap_or(0);
     shared.vault.is_unlocked() && shared.core.view().burst_lapses_at.is_some_and(|at| at <= now)
@@ -77,7 +78,7 @@ async fn lock_if_unused(shared: &Arc<EngineContext>, watch: &mut Watch) {
     let moment = shared.ports.clock.now();
     let view = shared.core.view();
     let cause = watch.observe(view.head.seq, &moment);
-    // An unlock counts as a use also if the journal is untrusted and has no entry of it.
+    // An unlock counts as a use even if it has no entry, because the journal is untrusted.
     watch.since_ms = watch.since_ms.max(shared.last_used_ms.load(Ordering::Relaxed));
     shared.last_used_ms.store(watch.since_ms, Ordering::Relaxed);
     let Some(limit_s) = view.idle_lock_s() else { return };

@@ -61,7 +61,7 @@ impl Unknown {
 }
 
 impl NetworkFunds {
-    /// Returns why neither the native coin nor a token of our table could be read; `None` if one could.
+    /// Returns why all amounts of the native coin and of our table's tokens are unknown; `None` if one is known.
     pub fn failure(&self) -> Option<Unknown> {
         let known = || self.held.iter().filter(|held| held.kind != Kind::Foreign);
         if known().any(|held| held.amount.is_ok()) {

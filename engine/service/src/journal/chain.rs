@@ -85,7 +85,7 @@ impl Journal {
 
     /// Returns the stored snapshot, if one of the keys tagged it and it is not newer than the sealed head.
     ///
-    /// Then the entries up to it are authentic, and the state is their replay.
+    /// Such a snapshot proves that the entries up to it are authentic and that its state is their replay.
     ///
     /// # Errors
     /// The store cannot be read.

@@ -43,7 +43,7 @@ pub(super) fn check_form(form: u8) -> Result<u8, String> {
     Ok(form)
 }
 
-/// Returns the event of an entry whose position in the chain was checked before.
+/// Returns the event of an entry. The caller must have checked the entry's position in the chain.
 pub(super) fn event(bytes: &[u8]) -> Option<Event> {
     EncodedEntry::split(bytes).ok()?.decode().ok().map(|entry| entry.event)
 }

@@ -15,7 +15,8 @@ use super::codec;
 use super::error::JournalError;
 use super::store::{encode_record, id_key};
 
-/// Returns the index key of the settled payments of a bearer agent's ask; `None` for a signed ask, which is made once.
+/// Returns the index key of the settled payments of a bearer agent's ask; `None` for a signed ask, which is paid at
+/// most once.
 ///
 /// Without `after` the key leads to the newest payment. With `after`, the entry of a payment's request, it leads to
 /// the previous payment, or to the same payment if it is the first.
@@ -249,7 +250,7 @@ impl Journal {
 
     /// Returns the day (since 1970) before which signed asks are forgotten.
     ///
-    /// A repeat of such an ask would look new.
+    /// Such asks are refused, because a repeat would look new.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -401,7 +402,7 @@ mod tests {
             kept.journal.append(event, Utc(0)).unwrap();
             kept.journal.index_report(&report(digest));
         }
-        // An index key that leads to an entry of another kind.
+        // This index key leads to an entry of another kind.
         kept.journal.append(Event::JournalAccepted, Utc(0)).unwrap();
         kept.journal.index_report(&report(3));
         let answered = |journal: &Journal| {

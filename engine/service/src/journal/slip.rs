@@ -36,7 +36,7 @@ impl Subject {
     }
 }
 
-/// The content that a digest is the hash of, for signers that show it to a person.
+/// The content whose hash is the digest, for signers that show it to a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Terms {
     Payment { token: TokenDomain, authorization: Authorization },

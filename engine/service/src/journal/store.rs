@@ -205,8 +205,9 @@ pub trait Reader: Send + Sync + fmt::Debug {
 /// Maximum number of requests that a search by the beginning of an id returns.
 pub(super) const PREFIX_HITS_MAX: usize = 16;
 
-/// Returns the beginning of the index keys of the ids with this prefix, without its last digit if their number is odd.
-/// `None` if it is not hex.
+/// Returns the beginning of the index keys of ids with this prefix; `None` if the prefix is not hex.
+///
+/// Keys consist of whole bytes, so the last of an odd number of digits is left out.
 pub(super) fn prefix_key(prefix: &str) -> Option<Vec<u8>> {
     let mut digits: String = prefix.chars().filter(|c| *c != '-').collect();
     if digits.len() % 2 == 1 {

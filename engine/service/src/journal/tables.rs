@@ -86,7 +86,7 @@ impl Tables {
 pub(super) enum IndexHit {
     /// The key belongs to this entry.
     Entry(u64),
-    /// Nothing: the key belongs to a forgotten day. A row for it in the history does not count.
+    /// The key belongs to a forgotten day, so a row for it in the history does not count.
     Forgotten,
 }
 

@@ -80,7 +80,7 @@ pub(super) async fn run(
     }
 }
 
-/// Changes policy, address or both; keeps the one that is not given.
+/// Changes the policy, the address or both, and keeps the one that is not given.
 async fn edit(
     engine: &Arc<EngineContext>,
     agent: &Agent,

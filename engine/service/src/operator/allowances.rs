@@ -1,4 +1,5 @@
-//! The command `allowances`: what exchanges and venues may take of the tokens of this wallet, and its end.
+//! The command `allowances`: lists how much of the wallet's tokens exchanges and venues may take, and revokes
+//! allowances.
 
 mod found;
 mod revoke;
@@ -66,7 +67,7 @@ pub(super) async fn run(
     Ok(Answer::Allowances(AllowancesAnswer { allowances, unread, read }).into())
 }
 
-/// Adds an unread network once, because both reads of a network can fail for the same reason.
+/// Adds an unread network, unless it is in the list: both reads of a network can fail for the same reason.
 fn add_once(unread: &mut Vec<UnreadAnswer>, one: UnreadAnswer) {
     if !unread.contains(&one) {
         unread.push(one);

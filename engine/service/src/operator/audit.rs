@@ -18,7 +18,7 @@ use crate::blocking::blocking;
 use crate::context::EngineContext;
 use crate::journal::{Hash, JournalError, Reader, hash_hex, rows_equal, visit_after, walk_chain};
 
-/// Entries whose reading takes memory worth returning.
+/// From this many entries on, the memory of an audit is returned to the system.
 const LARGE_AUDIT_ENTRIES: u64 = 100_000;
 /// Maximum number of comparisons of the payee rows while new payments arrive.
 const COMPARISONS_MAX: usize = 100;
@@ -34,7 +34,8 @@ pub(super) async fn run(
             prove_operator(engine, dialogue).await?;
             accept(engine).await?;
             let mut done = verify(engine, None).await?;
-            // The settings of the accepted journal are in force now, so the operator must see those that loosen.
+            // The settings of the accepted journal are in force now, so show the operator those that loosen a
+            // protection.
             done.warnings.extend(apply_exposure(engine).await);
             let loosened = engine.core.view().state.settings.loosened();
             done.warnings.extend(loosened.into_iter().map(|what| Warning {
@@ -48,7 +49,7 @@ pub(super) async fn run(
 
 async fn verify(engine: &Arc<EngineContext>, head: Option<&str>) -> Result<Done, Fault> {
     let wanted = head.map(parse_hash).transpose()?;
-    // The head is taken before the chain is read: the chain must contain this head, and may have grown since.
+    // Take the head before reading the chain: the chain must contain it, and may have grown since.
     let view = engine.core.view();
     let (reader, shared, published) = (engine.core.reader(), Arc::clone(engine), view.head);
     let read = move || {

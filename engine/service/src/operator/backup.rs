@@ -112,8 +112,10 @@ pub(super) async fn make(
     Ok(Answer::Backup(answer).into())
 }
 
-/// Returns how many bytes a backup takes at most on the disk of the data folder: the copied journal and the sealed backup
-/// of it. The file of the operator can be on the same disk, but the copies are removed before it is written.
+/// Returns the maximum number of bytes that a backup takes on the disk of the data folder.
+///
+/// This is room for the copied journal and for the sealed backup of it. The operator's file can be on the same disk,
+/// but the copies are removed before it is written.
 fn need(data: &Path) -> u64 {
     let bytes = |name| fs::metadata(data.join(name)).map_or(0, |file| file.len());
     let files = NAMES.into_iter().map(bytes).fold(0, u64::saturating_add);
@@ -122,7 +124,7 @@ fn need(data: &Path) -> u64 {
 
 /// Waits for long work and sends progress messages. A program that receives nothing would give up.
 ///
-/// If the program cancels the command, `stop` is cancelled, and the work is waited for.
+/// If the program cancels the command, it cancels `stop` and still waits for the work to end.
 async fn with_progress<T>(
     engine: &EngineContext,
     dialogue: &mut dyn Dialogue,
@@ -287,7 +289,7 @@ pub(super) async fn restore(
     if there {
         let lines = vec![
             format!("{} already contains files of a wallet.", data.display()),
-            // Without the time, so that a repeated command shows the same question.
+            // The text omits the time, so that a repeated command shows the same question.
             "They are moved to its subfolder replaced-<time>, and the backup takes their place."
                 .to_owned(),
         ];
@@ -350,7 +352,7 @@ fn prepare(
     let opened =
         WalletFiles::backup_key(path, &head.wallet, password, &edition.kdf_bounds, &head.salt);
     let (name, key): (_, Zeroizing<[u8; 32]>) = opened.map_err(|error| match error {
-        // Reported as damage of the backup, which contains this wallet file.
+        // The wallet file is part of the backup, so report the backup as damaged.
         WalletFileError::Damaged { .. } | WalletFileError::KdfOutOfBounds { .. } => {
             unreadable(path, &ArchiveError::Damaged)
         }

@@ -25,7 +25,7 @@ const CONCURRENT_ADDRESSES_MAX: usize = 8;
 pub(super) async fn run(engine: &Arc<EngineContext>, order: BalancesOrder) -> Result<Done, Fault> {
     let networks = networks(engine, order.network.as_deref())?;
     let addresses = addresses(engine, order.address.as_ref())?;
-    // Copies what each lookup needs, so that no view of the state is held while the networks answer.
+    // Copy the values that a lookup needs, so that no view of the state is held while the networks answer.
     let lookups = addresses.into_iter().map(|(label, address)| {
         let networks = &networks;
         async move { (label, address, engine.funds.of(address, networks).await) }
@@ -63,7 +63,7 @@ fn networks(engine: &EngineContext, named: Option<&str>) -> Result<Vec<&'static 
     Ok(vec![row])
 }
 
-/// Returns the named address, or all.
+/// Returns the named address, or all addresses.
 fn addresses(engine: &EngineContext, named: Option<&Name>) -> Result<Vec<(Name, Address)>, Fault> {
     let wallet = engine.core.view().state.wallet.clone().ok_or(Fault::new(Code::NoWallet))?;
     if let Some(label) = named {

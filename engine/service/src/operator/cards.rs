@@ -1,5 +1,5 @@
 //! Adds context to cards: earlier payments to the payee, from the journal's rows, and the balance of the paying
-//! address, from the balance cache. Neither is read through the core, and no decision depends on them.
+//! address, from the balance cache. Both are read without the core, and no decision depends on them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

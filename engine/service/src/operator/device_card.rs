@@ -1,4 +1,4 @@
-//! The hardware device on a card: the names and values on its screen.
+//! The part of a card about the hardware device: the names and values on the device's screen.
 
 use alloy_primitives::U256;
 use bursar_core::card::DeviceCard;
@@ -11,7 +11,7 @@ use bursar_x402::typed_data::{TokenDomain, struct_hash};
 
 use super::device_status::QueueStatus;
 
-/// Returns what a card shows of the device.
+/// Returns the part of a card about the device.
 pub(super) fn of(
     state: &State,
     request: &Request,
@@ -33,7 +33,7 @@ pub(super) fn of(
     })
 }
 
-/// Returns what the device shows of the step that a plan takes now; `None` before its terms are fixed.
+/// Returns what the device shows for the current step of a plan; `None` before the step's terms are fixed.
 fn shows_of_plan(state: &State, request: &Request) -> Option<Vec<(&'static str, String)>> {
     let execution = request.execution()?;
     let network = request.ask.network()?;
@@ -98,7 +98,7 @@ fn shows(
     rows
 }
 
-/// Notes that the app knows the names of a few networks only.
+/// Returns a note if the device's app may not know the network's name, as it knows only a few.
 fn note(network: Option<&Network>, chain: ChainId) -> Option<String> {
     let unnamed = network.is_none_or(|network| !network.named_on_ledger);
     unnamed.then(|| {

@@ -35,7 +35,7 @@ impl QueueStatus {
         Self { is_prompting: true, ..Self::new("confirm on device", state) }
     }
 
-    /// Returns the place of the first of its device.
+    /// Returns the status of the first request in the queue of a device.
     fn first(not_ready: Option<&NotReady>) -> Self {
         match not_ready {
             Some(why) => Self::new(why.label(), why.sentence()),
@@ -50,7 +50,7 @@ impl QueueStatus {
     }
 }
 
-/// Returns the places of all requests that wait for a device, and of plans that wait for it to take back an allowance.
+/// Returns the queue status of each request that waits for a device, including ended plans that revoke an allowance.
 pub(super) fn places(engine: &EngineContext, view: &View) -> BTreeMap<RequestId, QueueStatus> {
     let status = Arc::clone(&engine.device_status.borrow());
     let is_open = engine.vault.is_unlocked();
@@ -58,7 +58,7 @@ pub(super) fn places(engine: &EngineContext, view: &View) -> BTreeMap<RequestId,
     requests.map(|request| (request.id, place(&status, is_open, view, request))).collect()
 }
 
-/// Returns the labels of all places.
+/// Returns the label of each queue status.
 pub(super) fn labels(engine: &EngineContext, view: &View) -> BTreeMap<RequestId, String> {
     places(engine, view).into_iter().map(|(id, place)| (id, place.label)).collect()
 }
@@ -84,7 +84,7 @@ fn place(status: &DeviceStatus, is_open: bool, view: &View, request: &Request) -
     }
 }
 
-/// Returns what waits for the device now: a payment, a plan for its turn, or the transaction that it has opened.
+/// Returns the part of a request that waits for the device: the payment, the plan, or the plan's open transaction.
 fn waiter(status: &DeviceStatus, request: &Request) -> Waiter {
     let is_own = |(subject, _from): &(Subject, _)| subject.belongs_to(request);
     match request.execution() {
@@ -94,7 +94,8 @@ fn waiter(status: &DeviceStatus, request: &Request) -> Waiter {
     }
 }
 
-/// Returns how many are shown before a request on the device of its address: transactions, then plans, then payments.
+/// Returns how many prompts precede a request on the device of its address. Transactions come first, then plans, then
+/// payments.
 fn before(status: &DeviceStatus, view: &View, request: &Request) -> usize {
     let transactions = status.transactions.iter().filter(|(_any, from)| *from == request.from);
     let mut transactions = transactions.map(|(subject, _from)| subject.belongs_to(request));
@@ -112,7 +113,7 @@ fn before(status: &DeviceStatus, view: &View, request: &Request) -> usize {
     count.saturating_add(plans)
 }
 
-/// Returns why nothing is shown on a device.
+/// Returns the reason why no device may show this request now; `None` if one may.
 fn stop(is_open: bool, view: &View, request: &Request) -> Option<QueueStatus> {
     if !is_open {
         return Some(QueueStatus::new("wallet locked", "The wallet is locked: open it."));
@@ -133,7 +134,7 @@ fn stop(is_open: bool, view: &View, request: &Request) -> Option<QueueStatus> {
         .then(|| QueueStatus::new("suspended", "Its agent is suspended: resume it, or deny."))
 }
 
-/// Returns where emulators are; `None` if the devices are real.
+/// Returns the addresses of the device emulators; `None` if the devices are real.
 pub(super) fn emulator(engine: &EngineContext) -> Option<String> {
     engine.ports.devices.as_ref().and_then(|devices| devices.emulated_at())
 }
@@ -191,7 +192,9 @@ pub(super) fn of_send(engine: &EngineContext, send: SubmissionId) -> Option<Stri
     })
 }
 
-/// Returns what a send waits for while another transaction of its address is on the device: one at a time has a nonce.
+/// Returns the state of a send that waits for another transaction of its address on the device.
+///
+/// Only one transaction of an address at a time gets a nonce.
 pub(super) fn of_later_send() -> String {
     format!("waits for the Ledger: {}", QueueStatus::before(1).state)
 }

@@ -47,7 +47,7 @@ pub(super) async fn run(
     checks.extend(futures::future::join_all(probes).await.into_iter().flatten());
     let server = describe::server(engine).await;
     let daily = state.settings.unattended_daily;
-    // A command that is its own engine does not know how the service starts.
+    // If the command is its own engine, it does not know how the service starts.
     if !alone {
         checks.push(machine::unlock(engine.start_unlock.as_deref(), daily));
     }
@@ -73,7 +73,8 @@ pub fn without_engine(path: &Path, fault: Option<&Fault>) -> Answer {
     checks.extend(records::check_without_engine(path));
     checks.extend(machine::check_without_engine());
     if let Some(fault) = fault.filter(|fault| !checks.iter().any(|c| c.finding == fault.message)) {
-        // The engine found a problem that no check found. It replaces the same check, unless that failed too.
+        // The engine found a problem that no check found. The problem replaces the check of the same name, unless
+        // that check failed too.
         let about = match fault.code {
             Code::JournalDamaged => "journal",
             Code::DataFolder => "data folder",

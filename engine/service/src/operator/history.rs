@@ -39,7 +39,7 @@ use crate::receipts;
 
 /// Rows shown without `--limit`.
 const DEFAULT_LIMIT: usize = 20;
-/// Maximum number of parts of an export that wait for the program.
+/// Maximum number of parts of an export that are queued for the program.
 const QUEUED_PARTS_MAX: usize = 4;
 
 pub(super) async fn run(

@@ -27,7 +27,7 @@ pub(super) async fn run(
     order: LedgerOrder,
     dialogue: &mut dyn Dialogue,
 ) -> Result<Done, Fault> {
-    // A locked wallet does nothing with a device either.
+    // A locked wallet does not use a device either.
     if !engine.vault.is_unlocked() {
         return Err(Fault::new(Code::WalletLocked));
     }
@@ -166,7 +166,7 @@ fn label_of(label: Option<&Name>, index: u32, of: usize) -> Result<Name, Fault> 
     })
 }
 
-/// Has the person compare an address on the device that derives it.
+/// Asks the person to compare an address on the device that derives it.
 async fn verify(
     engine: &Arc<EngineContext>,
     label: &Name,

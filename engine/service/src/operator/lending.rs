@@ -1,5 +1,5 @@
-//! The commands `venues`, `venue`, `positions` and `position`: where a stablecoin can be lent, and what this wallet has
-//! lent.
+//! The commands `venues`, `venue`, `positions` and `position`: where a stablecoin can be lent, and what this wallet
+//! has lent there.
 
 mod own;
 mod positions;

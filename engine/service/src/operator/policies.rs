@@ -138,7 +138,7 @@ fn rehearse(
 /// A hypothetical trade.
 struct TradeTest {
     amount: Usd,
-    /// `None` for that of the policy.
+    /// `None` for the policy's own slippage.
     slippage: Option<Bps>,
     impact: Bps,
 }
@@ -169,7 +169,7 @@ fn rehearse_trade(
 /// A hypothetical supply.
 struct SupplyTest {
     amount: Usd,
-    /// What the address has lent already.
+    /// The amount that the address has lent already.
     lent: Usd,
 }
 
@@ -192,7 +192,7 @@ fn rehearse_supply(
     Ok(Answer::Rehearsal(rehearsed(record, row, Lane::Loan, amount, &verdict)).into())
 }
 
-/// Describes the verdict about a request of `amount`, without the details of one lane.
+/// Describes the verdict about a request of `amount`, without the fields that only one lane has.
 fn rehearsed(
     record: &PolicyRecord,
     row: &Network,

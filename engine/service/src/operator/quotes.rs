@@ -23,7 +23,7 @@ use crate::context::EngineContext;
 use crate::lanes::InputFault;
 use crate::lanes::trading::{Proposal, TradeInput};
 
-/// Routes that are shown.
+/// Maximum number of routes that are shown.
 const ROUTES_SHOWN_MAX: usize = 5;
 
 pub(super) async fn run(engine: &Arc<EngineContext>, order: QuoteOrder) -> Result<Done, Fault> {
@@ -49,7 +49,7 @@ pub(super) async fn run(engine: &Arc<EngineContext>, order: QuoteOrder) -> Resul
     let mut routes = engine.trading.compare(&ask, known.address).await?;
     let own = RouteQuote { venue: ask.venue.clone(), out: ask.quote.out };
     if !routes.iter().any(|route| route.venue == own.venue) {
-        // Behind routes with the same output.
+        // Insert it behind routes with the same output.
         let at = routes.partition_point(|route| route.out >= own.out);
         routes.insert(at, own);
     }
@@ -79,7 +79,7 @@ pub(super) async fn run(engine: &Arc<EngineContext>, order: QuoteOrder) -> Resul
     .into())
 }
 
-/// Returns the named network, or the one of an agent's trade that names none.
+/// Returns the named network, or the default network of agents' trades.
 fn network(
     order: &QuoteOrder,
     enabled: impl Fn(&Network) -> bool,
@@ -98,7 +98,7 @@ fn network(
     Err(Fault::because(Code::NetworkDisabled, message))
 }
 
-/// Writes the order as an agent's `trade` object, so that both are read by the same rules.
+/// Writes the order as an agent's `trade` object, so that the same parser reads both.
 fn input(order: &QuoteOrder, network: &'static Network) -> Result<TradeInput, Fault> {
     let mut trade = Object::new()
         .with("chain_id", network.chain.0)

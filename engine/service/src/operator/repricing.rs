@@ -1,4 +1,4 @@
-//! Prices of this moment, for the approval of a trade, a loan, or a payment in a token outside our table.
+//! Current prices for the approval of a trade, a loan, or a payment in a token outside our table.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::lanes::lending::KnownVenues;
 /// Measures a request at the current prices.
 ///
 /// # Errors
-/// No node answers, or the price is not the one that the operator saw: the request stays held.
+/// No node answers, or the price has moved since the operator saw it: the request stays held.
 pub(super) async fn requote(
     engine: &EngineContext,
     state: &State,
@@ -61,7 +61,7 @@ async fn reappraise(
     let Some(asset) = engine.trading.appraise(payment).await else {
         return Ok(Requote::Nothing);
     };
-    // Nothing was assessed before, so the price on the card binds.
+    // The payment had no price when it was assessed, so the approval holds only for the price on the card.
     if payment.is_unpriced() && is_another_price(card.usd, asset.usd()) {
         return Err(Fault::because(
             Code::PriceMoved,
@@ -71,7 +71,7 @@ async fn reappraise(
     Ok(Requote::Asset(Box::new(asset)))
 }
 
-/// Returns the request as the operator sees it: a payment that had no price when it was held has its current one.
+/// Returns the request as the operator sees it: a payment that had no price when it was held gets the current one.
 ///
 /// # Errors
 /// There is still no price, or the token cannot be paid: the request stays held.

@@ -83,7 +83,7 @@ pub(super) async fn list(
     Ok(Done { answer: Answer::Requests { requests }, warnings, secret: None })
 }
 
-/// Asks the devices again, and waits until that shows: at a prompt, or at the end of the try.
+/// Makes the device queue try again, and waits until a device shows a prompt or the try ends.
 async fn retry(engine: &EngineContext) {
     let mut devices = engine.device_status.clone();
     let clock = &engine.ports.clock;
@@ -100,8 +100,9 @@ async fn retry(engine: &EngineContext) {
     }
 }
 
-/// Returns the requests that wait for a person, for the operator or at a device, sorted by journal entry: several can
-/// have the same time, and a clock can be set back.
+/// Returns the requests that wait for the operator or for a person at a device, sorted by journal entry.
+///
+/// The time would not sort them: several requests can have the same time, and a clock can be set back.
 pub(super) fn pending(state: &State, moment: &Moment) -> Vec<Arc<Request>> {
     let held = state.held.values().filter(|request| !request.is_over(moment));
     let plans = state.plans_at_device().filter(|request| request.is_running());
@@ -205,7 +206,7 @@ async fn confirm(
             }
         };
         let is_meant = match card.hold {
-            // This price is found again for each approval.
+            // The price is read again for each approval, so it may differ a little.
             HoldReason::Unpriced => !is_another_price(card.usd, given),
             _fixed => given == card.usd,
         };
@@ -336,7 +337,7 @@ const LISTED_ID_DIGITS: usize = 8;
 ///
 /// # Errors
 /// `BAD_INPUT` if the prefix is shorter than `shortest`, `AMBIGUOUS`, or `REQUEST_NOT_FOUND`. If no pending request
-/// fits and exactly one other does, the error states how that one ended.
+/// fits and exactly one other request does, the error states how that request ended.
 fn find(
     engine: &EngineContext,
     state: &State,

@@ -87,7 +87,7 @@ async fn faster(
     answer(engine, record.send.id)
 }
 
-/// Returns the offer of a raised send, and the most that its gas costs, as text.
+/// Returns the higher offer of a send, and the maximum cost of its gas as text.
 fn after_raise(state: &State, record: &SendRecord, quote: &Quote) -> Result<(Fees, String), Fault> {
     let nothing = || {
         let why = "This send cannot offer a higher gas price: it is not signed yet, it has ended, or it offers the most that Bursar allows.";
@@ -118,7 +118,7 @@ async fn quote(engine: &EngineContext, record: &SendRecord) -> Result<Quote, Fau
     quote.map_err(|_fault| unavailable())
 }
 
-/// Has the outbox of a send make another attempt that offers no more than `most`, in wei.
+/// Orders another attempt of a send that offers at most `most` wei per unit of gas.
 async fn raise(
     engine: &EngineContext,
     record: &SendRecord,
@@ -213,7 +213,7 @@ pub(super) async fn wait(engine: &Arc<EngineContext>, id: RequestId, dialogue: &
 /// Answers a command that made a send and waited for it.
 ///
 /// # Errors
-/// It failed: refused on its device, dropped, cancelled, reverted or displaced.
+/// The send failed: refused on its device, dropped, cancelled, reverted or displaced.
 pub(super) fn answer(engine: &EngineContext, id: RequestId) -> Result<Done, Fault> {
     let state = &engine.core.view().state;
     let record = find(state, &id.to_string())?;
@@ -234,7 +234,7 @@ pub(super) fn answer(engine: &EngineContext, id: RequestId) -> Result<Done, Faul
     }
 }
 
-/// Whether a person refused the newest attempt of a send of which an earlier one is signed.
+/// Whether an earlier attempt of a send is signed, and a person refused the newest one.
 fn was_raise_refused(engine: &EngineContext, state: &State, record: &SendRecord) -> bool {
     let outbox = state.outboxes.get(&record.send.key());
     let open = outbox.open.get(&record.send.submission());
@@ -245,7 +245,7 @@ fn was_raise_refused(engine: &EngineContext, state: &State, record: &SendRecord)
         })
 }
 
-/// Returns the code of a send that did not take effect; `None` while that is open, or if it did.
+/// Returns the code of a failed send; `None` if it succeeded or is still open.
 fn failure(engine: &EngineContext, record: &SendRecord) -> Option<Code> {
     let Some((outcome, _at)) = &record.ended else {
         let outbox = engine.core.view().state.outboxes.get(&record.send.key());
@@ -280,7 +280,7 @@ pub(super) fn describe(engine: &EngineContext, record: &SendRecord) -> SendAnswe
         None if is_behind_another(&engine.core.view().state, record) => {
             answer.told = device_status::of_later_send();
         }
-        // Nothing is offered again by itself.
+        // The wallet does not raise the gas price of such a send automatically.
         _signed if is_left_alone(&engine.core.view().state, record) => {
             let id = record.send.id.short();
             answer.told = format!("{}; `address send --faster {id}` offers more", answer.told);
@@ -301,7 +301,7 @@ pub(super) fn list(engine: &EngineContext) -> Result<Done, Fault> {
 pub(super) async fn cancel(engine: &EngineContext, id: &str) -> Result<Done, Fault> {
     let record = find(&engine.core.view().state, id)?;
     if was_cancelled(&engine.core.view().state, &record) {
-        // The operator asks again: a person may have refused to sign the empty transaction on the device.
+        // Ask the device again: a person may have refused to sign the empty transaction there.
         let quote = quote(engine, &record).await?;
         raise(engine, &record, quote, u128::MAX).await?;
     }
@@ -321,7 +321,7 @@ fn is_behind_another(state: &State, record: &SendRecord) -> bool {
         && outbox.open.values().any(|one| one.unsigned_attempt().is_some())
 }
 
-/// Whether a send of a device is signed and in no block, and nothing of it waits for a signature.
+/// Whether a send of a device is signed but in no block, and no attempt of it waits for a signature.
 fn is_left_alone(state: &State, record: &SendRecord) -> bool {
     let key = record.send.key();
     let outbox = state.outboxes.get(&key);
@@ -335,7 +335,7 @@ fn is_left_alone(state: &State, record: &SendRecord) -> bool {
     state.is_on_device(key.signer) && open.is_some_and(waits)
 }
 
-/// Whether a send of a device was cancelled before, and nothing of it waits for a signature.
+/// Whether a send of a device was cancelled before, and no attempt of it waits for a signature.
 fn was_cancelled(state: &State, record: &SendRecord) -> bool {
     let key = record.send.key();
     let outbox = state.outboxes.get(&key);

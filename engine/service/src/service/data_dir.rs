@@ -82,7 +82,7 @@ impl DataFolder {
 }
 
 /// Creates and removes an empty file, so that a read-only folder is reported before anything begins. A full disk may
-/// pass.
+/// pass this check.
 fn probe(path: &Path) -> Result<(), Fault> {
     let file = path.join(format!(".probe-{}", std::process::id()));
     fs::OpenOptions::new()

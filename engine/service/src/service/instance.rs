@@ -43,7 +43,7 @@ pub struct InstanceLock {
     _file: File,
 }
 
-/// Far above what a control file needs.
+/// Maximum size of a control file in bytes, far above the size of a real one.
 const CONTROL_BYTES: u64 = 64 << 10;
 
 /// Locks the folder, or returns how to reach the engine that holds it.

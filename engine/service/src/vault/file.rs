@@ -2,8 +2,8 @@
 //! wallet; this module keeps no secret.
 //!
 //! A wallet is `wallets/<name>.wallet`. The save before it is `<name>.wallet.previous`: a complete encrypted copy,
-//! under the same password unless a password change was interrupted. There is none before the second save and after a
-//! password change. The engine's lock on the data folder excludes a second writer; this module does not.
+//! under the same password unless a password change was interrupted. That file does not exist before the second save
+//! or after a password change. The engine's lock on the data folder excludes a second writer; this module does not.
 
 mod contents;
 mod disk;

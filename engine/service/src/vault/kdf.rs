@@ -33,7 +33,7 @@ impl KdfParams {
     pub const PAYMENTS_EDITION: Self = Self { memory_kib: 65_536, iterations: 3, parallelism: 4 };
 }
 
-/// The range of accepted parameters, because an attacker may have edited the file.
+/// The range of accepted parameters.
 ///
 /// An attacker may have edited the file. Below the floor a password would be cheap to guess; above the ceiling the
 /// derivation would exhaust the machine.
@@ -124,7 +124,7 @@ fn fill(
     params: &KdfParams,
     key: &mut [u8; KEY_BYTES],
 ) -> Result<(), KdfError> {
-    // Only a lack of memory can fail: the bounds hold and every length is fixed.
+    // Only a lack of memory can make this fail: the parameters are within the bounds, and every length is fixed.
     let failed = || KdfError::OutOfMemory { memory_kib: params.memory_kib };
     let shape =
         Params::new(params.memory_kib, params.iterations, params.parallelism, Some(KEY_BYTES))

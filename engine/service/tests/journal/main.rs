@@ -261,7 +261,7 @@ fn a_wrong_snapshot_is_ignored() {
     let place = |seq: u64| {
         let mut at = Head::default();
         let reader = store.reader();
-        // The place of an entry is the head of the chain up to it.
+        // The position of an entry is the head of the chain up to it.
         let mut entries = Vec::new();
         reader
             .read_after(0, &mut |bytes| {

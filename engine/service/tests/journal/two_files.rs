@@ -1,5 +1,5 @@
-//! The store in two files answers like one in memory, whenever rows are moved and also to concurrent readers.
-//! Files that do not belong together are refused.
+//! The store in two files gives the same answers as one in memory, whenever rows move to the history, and also to
+//! concurrent readers. Files that do not belong together are refused.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -218,7 +218,7 @@ fn after_a_failed_checkpoint_a_store_commits_nothing_and_a_restart_finds_every_r
     let batch = maker.batch(3, 0, 0, 0);
     model.commit(batch.clone()).unwrap();
     store.commit(batch).unwrap();
-    // A backup meets the failure first.
+    // The start of a backup reports the failure before any commit does.
     assert!(store.begin_copy().is_err());
     let (keys, last) = (maker.keys.clone(), maker.seq);
     assert!(store.commit(maker.batch(3, 0, 0, 0)).is_err());
@@ -335,7 +335,7 @@ fn a_copy_fails_if_the_history_changes_meanwhile() {
     let to = copies.path().join("journal.redb");
 
     assert_eq!(store.begin_copy().unwrap().as_ref(), Some(&beside));
-    // Enough rows that they must move to the history.
+    // Commit so many rows that a checkpoint starts despite the copy.
     for at in 0..40 {
         store.commit(maker.batch(2, at, 1, 23)).unwrap();
     }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::schemas::{closed_object, identity, object, reference};
 
-/// The codes that `reason_code` of a loan may have.
+/// The codes that `reason_code` of a loan's result may have.
 const LOAN_REASONS: &[Code] = &[
     Code::DefiDisabled,
     Code::UnsupportedNetwork,
@@ -35,7 +35,7 @@ const LOAN_REASONS: &[Code] = &[
     Code::ExecutionError,
 ];
 
-/// The values of `code` of a loan: the texts of the original wallet.
+/// The values that `code` of a loan's result may have: the texts of the original wallet.
 const LOAN_CODES: &[&str] = &[
     "UNSUPPORTED_NETWORK",
     "VENUE_NOT_PERMITTED",
@@ -57,7 +57,7 @@ const LOAN_CODES: &[&str] = &[
     "EXECUTION_ERROR",
 ];
 
-/// Descriptions of fields of a loan.
+/// Descriptions of a loan's fields.
 const VENUE: &str = "A vault's address, or a market's id: 0x and 64 hex digits.";
 const AMOUNT: &str = "In whole coins of the stablecoin, such as \"25.5\"; needed unless withdraw_all is \
     true. With denomination shares: whole shares of a vault, or the integer shares of a market.";

@@ -144,7 +144,7 @@ pub(super) fn all() -> Value {
     })
 }
 
-/// The name of a request's identity.
+/// Returns the schema of the field `identity`.
 pub(super) fn identity() -> Value {
     json!({
         "type": ["string", "null"],
@@ -157,7 +157,7 @@ pub(super) fn object(properties: Value, required: &[&str]) -> Value {
     json!({ "type": "object", "required": required, "properties": properties })
 }
 
-/// Returns an object without other fields.
+/// Returns the schema of an object that has no other fields than `properties`.
 pub(super) fn closed_object(properties: Value, required: &[&str]) -> Value {
     let mut schema = object(properties, required);
     if let Some(schema) = schema.as_object_mut() {
@@ -166,7 +166,7 @@ pub(super) fn closed_object(properties: Value, required: &[&str]) -> Value {
     schema
 }
 
-/// Returns `schema` with exactly one of the fields `names` required.
+/// Returns `schema` with the condition that exactly one of the fields `names` is present.
 fn either(mut schema: Value, names: &[&str]) -> Value {
     let choices: Vec<Value> = names.iter().map(|name| json!({ "required": [name] })).collect();
     if let Some(schema) = schema.as_object_mut() {

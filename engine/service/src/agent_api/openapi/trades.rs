@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::schemas::{closed_object, identity, object, reference};
 
-/// The codes that `reason_code` of a trade may have.
+/// The codes that `reason_code` of a trade's result may have.
 const TRADE_REASONS: &[Code] = &[
     Code::TradingDisabled,
     Code::UnknownNetwork,
@@ -36,7 +36,7 @@ const TRADE_REASONS: &[Code] = &[
     Code::ExecutionError,
 ];
 
-/// Descriptions of fields of a trade.
+/// Descriptions of a trade's fields.
 const TOKEN: &str = "A token's address; ETH or the zero address for the native coin.";
 const FEE: &str = "v3: 100, 500, 3000 or 10000, and 0 for wrapping and unwrapping; v4: 0 to 1000000, \
     or 8388608 for a dynamic fee.";

@@ -18,10 +18,10 @@ use crate::agent_api::plan_result::PlanResult;
 use crate::agent_api::plans::{approval_code, approval_hash, integer};
 use crate::agent_api::reply::{Answer, Outcome};
 
-/// After how many seconds a venue may have money again.
+/// Seconds that an agent should wait before it asks again at a venue without free money.
 const LIQUIDITY_WAIT_S: u64 = 60;
 
-/// The parts of a result that differ.
+/// The parts of a result that differ between statuses.
 #[derive(Default)]
 struct LoanResult<'a> {
     id: &'a str,
@@ -52,7 +52,7 @@ impl<'a> LoanResult<'a> {
         self.reason.is_some_and(|refusal| refusal.code == Code::InsufficientLiquidity)
     }
 
-    /// Answers with a status; a venue without free money is worth another try later.
+    /// Answers with `status`; a refusal because the venue has no free money gets 503 and a time to retry.
     fn answer(&self, status: u16) -> Answer {
         let newest = self.execution.and_then(|execution| execution.quote.loan());
         let measured = self.loan.filter(|loan| loan.quote.is_measured());
@@ -169,7 +169,7 @@ fn failure_code(execution: &Execution) -> &'static str {
     }
 }
 
-/// Returns what was measured for the loan.
+/// Returns the `quote` object of a loan: its measurement.
 fn quote(loan: &LoanAsk) -> Value {
     let quote = &loan.quote;
     let coin = networks::by_chain(loan.chain).map(|network| &network.stablecoin);
@@ -205,7 +205,7 @@ fn quote(loan: &LoanAsk) -> Value {
         .into()
 }
 
-/// Returns what the rehearsal of the plan showed.
+/// Returns the `effects` object of a loan: the results of rehearsing its plan.
 fn effects(loan: &LoanAsk, quote: &LoanQuote) -> Value {
     let calls: Vec<Value> = loan_text::calls(loan, quote).into_iter().map(Value::from).collect();
     Object::new()

@@ -57,7 +57,7 @@ async fn try_status(api: &Api, id: &str) -> Result<Answer, Fault> {
             expired(&record)
         }
         Status::AwaitingDevice(_) if record.is_wait_over(&moment) => {
-            // Until the end is on disk, the request waits: a clock that is set back lets it go on.
+            // Until the expiry is on disk, the request still waits: if the clock is set back, the device may sign it.
             match api.core.act(Action::Tick).await {
                 Ok(_recorded) => not_signed(&record, WaitEnd::TooLate),
                 Err(fault) => {
@@ -77,7 +77,7 @@ async fn try_status(api: &Api, id: &str) -> Result<Answer, Fault> {
     })
 }
 
-/// Describes a request to its agent. `signature` is one that the record does not contain yet.
+/// Describes a request to its agent. `signature` is given if the record does not contain it yet.
 pub(super) fn describe(
     record: &Request,
     signature: Option<&Signature65>,
@@ -145,7 +145,7 @@ pub(super) fn describe(
 /// The message of a request that is allowed and waits for its device.
 const AWAITS_DEVICE: &str = "Waits for the operator's hardware device";
 
-/// Whom a request waits for: the operator's decision, or a signature on the operator's device.
+/// The values of `waits_for`: the operator's decision, or a signature on the operator's device.
 const OPERATOR: &str = "operator";
 const DEVICE: &str = "device";
 
@@ -169,7 +169,7 @@ fn executing(record: &Request) -> Answer {
 
 fn not_signed(record: &Request, end: WaitEnd) -> Answer {
     let mut answer = rejected(record, end.sentence(), end.code());
-    // A refusal is a person's decision, like a denial.
+    // Suggest a new request only after a timeout: a refusal on the device is a person's decision, like a denial.
     if end == WaitEnd::TooLate {
         answer.body.insert("hint", send_again(record));
     }

@@ -10,14 +10,14 @@ use bursar_uniswap::Decoded;
 use crate::agent_api::numbers::{decimal, percent};
 use crate::agent_api::plans::integer;
 
-/// Returns what was measured for the trade.
+/// Returns the `quote` object of a trade: its measurement.
 pub(super) fn quote(trade: &TradeAsk) -> Value {
     let quote = &trade.quote;
     let address = |token: &TradeToken| token.address.unwrap_or_default().to_checksum(None);
     let (version, fee, spacing, hooks) = match &trade.venue {
         Venue::Wrap | Venue::Unwrap => ("v3", 0, None, None),
         Venue::V3 { fee, .. } => ("v3", *fee, None, None),
-        // The first pool's fee; all are in `route`.
+        // Only the first pool's fee: `route` has the fees of all pools.
         Venue::V3Path { hops } => ("v3", hops.first().map_or(0, |hop| hop.fee), None, None),
         Venue::V4 { fee, tick_spacing, hooks, .. } => {
             ("v4", *fee, Some(i64::from(*tick_spacing)), Some(hooks.to_checksum(None)))
@@ -51,7 +51,7 @@ pub(super) fn quote(trade: &TradeAsk) -> Value {
         .into()
 }
 
-/// Returns what the rehearsal of the plan showed.
+/// Returns the `effects` object of a trade: the results of rehearsing its plan.
 fn effects(trade: &TradeAsk) -> Value {
     let quote = &trade.quote;
     let call = |(kind, text): (&Decoded, String)| {

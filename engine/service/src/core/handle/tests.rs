@@ -7,7 +7,7 @@ use crate::edition::Edition;
 use crate::journal::MemoryStore;
 use crate::rules::{MutatedRules, Rules};
 
-/// Rules that refuse a freeze without a judgement, and judge and refuse all else.
+/// Rules that reject a freeze before a judgement, and refuse every other action after one.
 #[derive(Debug)]
 struct RefusingRules;
 

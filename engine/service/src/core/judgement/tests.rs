@@ -93,7 +93,7 @@ fn ask(byte: u8) -> Event {
     Event::RequestRefused { asked: asked(byte), refusal: Code::LimitReached.into() }
 }
 
-/// Every event that creates a request, with the identity that `asked(1)` has.
+/// Every event that creates a request, with the identity of `asked(1)`.
 fn events_of_asks() -> Vec<Event> {
     let until = Deadline::after(&moment(0));
     let own = NETWORKS[0].stablecoin.address;
@@ -162,7 +162,7 @@ fn what_lies_before_a_sealed_snapshot_is_read_by_the_audit_alone() {
     store.tamper(7, |bytes| bytes[49] ^= 1);
     assert_eq!(unlock(&store, LAST_H, KEY).unwrap(), None);
     assert!(verify_chain(&*store.reader(), None, |_entry| ()).is_err());
-    // Entries whose asks may be repeated are read, and the chain must lead back to them.
+    // The unlock reads entries whose asks may be repeated, and verifies the chain back to them.
     store.tamper(9_300, |bytes| bytes[15] ^= 1);
     assert_eq!(unlock(&store, LAST_H, KEY).unwrap_err().code, Code::JournalDamaged);
     // Three days later no ask of that entry may be repeated, so the unlock does not read it.
@@ -297,7 +297,7 @@ fn an_unlock_that_read_everything_leaves_a_sealed_snapshot() {
     snapshot.tag = None;
     let batch = Batch { head: store.head().unwrap(), snapshot: Some(snapshot), ..Batch::default() };
     store.clone().commit(batch).unwrap();
-    // Without a sealed one, a locked wallet writes others, so that a start reads little.
+    // If the stored snapshot is not sealed, a locked wallet replaces it, so that a start reads few entries.
     freeze_often(&mut open(&store));
     let unsealed = store.snapshot().unwrap().unwrap();
     assert!(unsealed.tag.is_none() && unsealed.head == store.head().unwrap());

@@ -28,7 +28,7 @@ pub(super) struct LayeredReader {
     layers: RwLock<Layers>,
 }
 
-/// The levels: rows in memory, and the history.
+/// The layers: rows in memory, and the history.
 #[derive(Debug)]
 pub(super) struct Layers {
     /// Rows committed since the last checkpoint began.
@@ -101,7 +101,7 @@ impl LayeredReader {
         self.find(near, far)?.transpose()
     }
 
-    /// Returns a payee's row even if the rows are behind the head.
+    /// Returns a payee's row, even while the rows are behind the head.
     pub(super) fn row_of(&self, payee: &Payee) -> Result<Option<Paid>, StoreError> {
         let near = |tables: &Tables| tables.payees.get(payee).copied();
         self.find(near, |read| payees::one(read, payee))
@@ -222,7 +222,8 @@ impl Reader for LayeredReader {
 
     fn by_prefix(&self, prefix: &str) -> Result<Vec<Request>, StoreError> {
         let Some(start) = prefix_key(prefix) else { return Ok(Vec::new()) };
-        // The last digit of an odd number of digits is compared below.
+        // The key omits the last of an odd number of digits, so up to 16 times as many ids fit. `has_prefix` decides
+        // below.
         let most = PREFIX_HITS_MAX.saturating_mul(16);
         let (mut seqs, read) = {
             let layers = self.read();

@@ -48,7 +48,7 @@ pub(super) fn describe(key: &OutboxKey, event: &Event) -> (EntryKind, String) {
     (kind, format!("{id} on {network}{detail}"))
 }
 
-/// Returns why a transaction makes no progress, for people.
+/// Returns the reason why a transaction makes no progress, as shown to people.
 pub(crate) fn trouble_text(trouble: Option<Trouble>) -> &'static str {
     match trouble {
         None => "it is progressing again",

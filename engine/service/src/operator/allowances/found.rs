@@ -1,4 +1,4 @@
-//! An allowance that was found.
+//! An allowance that was read from a chain.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use bursar_domain::wallets::PayingAddress;
 use super::tokens::TokenLabel;
 use crate::lanes::allowances::Allowance;
 
-/// In Unix seconds.
+/// The start of the year 10000 in Unix seconds. Answers show no later times.
 const YEAR_10000: u64 = 253_402_300_800;
 
 /// An allowance with everything that its revocation needs.
@@ -24,7 +24,7 @@ pub(super) struct RevocableAllowance {
 }
 
 impl RevocableAllowance {
-    /// Describes the allowance, before anything is done about it.
+    /// Describes the allowance before a revocation.
     pub(super) fn describe(&self) -> AllowanceAnswer {
         let Self { known, network, allowance, token } = self;
         let unlimited = allowance.is_unlimited();

@@ -1,4 +1,4 @@
-//! Takes allowances back, by ordinary transactions of the operator.
+//! Revokes allowances by ordinary transactions of the operator.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::operator::sends::plan::gas_plan;
 use crate::operator::sends::{describe, find, wait};
 use crate::operator::support::{act, needs_trust, rehearse};
 
-/// Sets the allowances to zero, one after the other, and writes what became of each into `answers`.
+/// Sets the allowances to zero, one after the other, and writes the outcome of each into `answers`.
 pub(super) async fn revoke(
     engine: &Arc<EngineContext>,
     found: &[RevocableAllowance],
@@ -55,7 +55,7 @@ pub(super) async fn revoke(
     confirm(lines, yes, dialogue).await?;
     for (send, answer) in planned {
         let id = send.id;
-        // A plan may have started since.
+        // A plan that uses the allowance may have started since the rehearsal.
         if let Err(fault) = act(engine, Action::Send(Box::new(send))).await {
             answer.outcome = Some(format!("no: {}", fault.message));
             continue;
@@ -98,7 +98,7 @@ fn line(found: &RevocableAllowance, answer: &AllowanceAnswer, cost: U256) -> Str
     )
 }
 
-/// Builds the transaction. Returns it with its highest cost in wei.
+/// Builds the transaction. Returns it with its maximum cost in wei.
 async fn plan(
     engine: &Arc<EngineContext>,
     found: &RevocableAllowance,
@@ -129,7 +129,7 @@ async fn plan(
         ceiling: gas.ceiling,
         by: dialogue.client(),
     };
-    // A running plan that uses the allowance is reported before anything is asked.
+    // If a running plan uses the allowance, refuse before the operator is asked.
     rehearse(engine, Action::Send(Box::new(send.clone())))?;
     Ok((send, gas.max_cost))
 }

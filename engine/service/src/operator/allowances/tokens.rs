@@ -27,7 +27,7 @@ pub(super) struct TokenLabel {
 
 /// The tokens of all networks.
 pub(super) struct Tokens {
-    /// Policies do not name a network.
+    /// The tokens that policies list, for all networks: a policy names no network for them.
     listed: BTreeSet<Address>,
     /// The inputs of trades that sent a transaction: only those can have left an allowance.
     traded: BTreeMap<ChainId, BTreeMap<Address, TokenLabel>>,

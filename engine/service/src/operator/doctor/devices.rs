@@ -7,7 +7,7 @@ use crate::ports::Ports;
 
 const CHECK: &str = "ledger";
 
-/// Lets the person at the machine use a Ledger, and the account `bursar` of the service.
+/// The udev rule that lets the person at the machine and the service's account `bursar` use a Ledger.
 const UDEV_RULE: &str = "SUBSYSTEM==\"hidraw\", ATTRS{idVendor}==\"2c97\", TAG+=\"uaccess\", \
                          GROUP=\"bursar\", MODE=\"0660\"";
 

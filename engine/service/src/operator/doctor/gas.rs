@@ -13,15 +13,17 @@ use bursar_domain::State;
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Payer {
     label: String,
-    /// The least native balance that an agent's policy requires on the address.
+    /// The minimum native balance that the agents' policies require on the address.
     least: Wei,
 }
 
-/// Asks for the balances of the addresses that need gas on a network. Those of one address are one check.
+/// Checks the native balance of each address that needs gas on a network.
+///
+/// An address that several agents use is checked once.
 pub(super) async fn check(row: &Network, state: &State, chain: &dyn Chain) -> Vec<CheckAnswer> {
     let mut checks = Vec::new();
     for (address, payer) in payers(row, state) {
-        // A node that does not answer has its own check.
+        // If the node does not answer, another check reports it.
         if let Ok(balance) = chain.balance(address, BlockTag::Latest).await {
             checks.extend(judge(row, address, &payer, balance));
         }

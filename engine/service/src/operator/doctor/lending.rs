@@ -8,7 +8,7 @@ use bursar_core::networks::{Lending as Contracts, Network};
 
 use crate::lanes::lending::scan::ScanProgress;
 
-/// Asks a network. `progress` is `None` where nothing is scanned: in a command without an engine, or before a wallet has
+/// Checks a network. `progress` is `None` if no scan runs: in a command without an engine, or before the wallet has
 /// an address.
 pub(super) async fn check(
     row: &Network,

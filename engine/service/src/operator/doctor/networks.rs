@@ -57,7 +57,7 @@ pub(super) async fn check(
     checks
 }
 
-/// Judges the answer to a batch of the size that the wallet sends. Batches that work are not worth a line.
+/// Judges the answer to a batch of the size that the wallet sends. Returns nothing if such batches work.
 fn batches(row: &Network, refusal: Result<Option<String>, ChainFault>) -> Option<CheckAnswer> {
     let title = format!("batches on {}", row.title);
     let advice = format!("try another endpoint: bursar network rpc {} <url>", row.chain);
@@ -72,7 +72,7 @@ fn batches(row: &Network, refusal: Result<Option<String>, ChainFault>) -> Option
     Some(CheckAnswer::warn(title, finding, advice))
 }
 
-/// Judges the nodes by the state that they keep of past blocks. What finality needs is not worth a line.
+/// Judges whether the nodes keep the state of past blocks that finality needs. Returns nothing if they do.
 fn finality(row: &Network, state: Result<PastState, ChainFault>) -> Option<CheckAnswer> {
     let title = format!("final blocks on {}", row.title);
     let advice =

@@ -39,8 +39,8 @@ pub(super) fn head() -> String {
     line
 }
 
-/// Appends a row. `url` is the URL of the row's host. The column `host_note` warns if the URL's text shows another host or
-/// look-alike letters.
+/// Appends a row. `url` is the URL whose host the row shows. The column `host_note` warns if the URL's text shows
+/// another host or look-alike letters.
 pub(super) fn push(to: &mut String, row: &HistoryRow, url: Option<&str>) {
     // An unknown value is an empty cell: zero would be a wrong value.
     let or_empty = |value: &Option<String>| value.clone().unwrap_or_default();

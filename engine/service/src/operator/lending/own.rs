@@ -25,7 +25,7 @@ use crate::operator::dialogue::Dialogue;
 use crate::operator::sends::{answer, wait};
 use crate::operator::support::{Done, act, lookup, needs_trust, rehearse};
 
-/// Characters of a venue's own name.
+/// Maximum number of characters of a venue's own name that are shown.
 const NAME_SHOWN: usize = 60;
 
 /// A position that the operator names.
@@ -36,7 +36,7 @@ pub(super) struct Named {
 }
 
 impl Named {
-    /// Finds it.
+    /// Finds the position.
     ///
     /// # Errors
     /// No network, venue or address fits, or several do.
@@ -52,7 +52,7 @@ impl Named {
             let place = LoanPlace { owner: known.address, chain: network.chain, venue };
             view.state.loans.lent.get(&place).is_some_and(|lent| lent.net > Usd::ZERO)
         };
-        // Without a choice of the operator: the only address that has lent something there.
+        // If the operator named no address, choose the only one that has lent something there.
         let lenders: Vec<&Arc<PayingAddress>> = addresses.iter().filter(lent).collect();
         let known = match (addresses.as_slice(), lenders.as_slice()) {
             ([only], _any) => only,
@@ -139,8 +139,10 @@ async fn plan(
     })
 }
 
-/// Returns the send by a new measurement, if it is still what was shown: while the operator decided, the venue may have
-/// lost money or paid it to others, or its curator may have raised the penalty.
+/// Returns the send of a new measurement, if it still matches the one shown.
+///
+/// While the operator decided, the venue may have lost money or paid it to others, or its curator may have raised the
+/// penalty.
 fn measured_again(send: Send, shown: &OwnWithdrawal, now: OwnWithdrawal) -> Result<Send, Fault> {
     let figures = |planned: &OwnWithdrawal| {
         let penalty = planned.forced.as_ref().map_or(Atoms::default(), |forced| forced.penalty);

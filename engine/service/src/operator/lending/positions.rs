@@ -1,4 +1,4 @@
-//! The command `positions`: what the addresses of this wallet have lent, by the venues themselves.
+//! The command `positions`: what the addresses of this wallet have lent, as read from the venues.
 
 use std::sync::Arc;
 
@@ -64,7 +64,7 @@ pub(in crate::operator) async fn positions(
     Ok(Answer::Positions(PositionsAnswer { positions, unread, read }).into())
 }
 
-/// The markets in which an address has something.
+/// The markets in which an address has a position.
 #[derive(Default)]
 struct Markets {
     positions: Vec<PositionAnswer>,
@@ -144,7 +144,7 @@ struct Holding {
     worth: U256,
 }
 
-/// Describes shares of a venue and their worth. Of the venue it says nothing else.
+/// Describes shares of a venue and their worth, without other facts about the venue.
 fn describe(
     state: &State,
     network: &Network,
@@ -173,7 +173,7 @@ fn describe(
     }
 }
 
-/// Returns by how much the worth is above what the journal lent there and did not get back, as a sign and an amount.
+/// Returns the worth minus the net amount that the journal lent there, as a sign and an amount.
 fn earned(
     state: &State,
     network: &Network,

@@ -1,4 +1,4 @@
-//! The price of a withdrawal of the operator: in words, and whether it still holds.
+//! The price of an operator's withdrawal: its text, and the check that it still holds.
 
 use alloy_primitives::{U256, uint};
 use bursar_core::codes::Code;
@@ -6,20 +6,22 @@ use bursar_core::fault::Fault;
 use bursar_core::money::Atoms;
 use bursar_morpho::{ForcedDeallocation, VenueId};
 
-/// A hundredth of a percent of a penalty with 18 decimals.
+/// One basis point of a penalty with 18 decimals.
 const BPS_E18: U256 = uint!(100_000_000_000_000_U256);
 
-/// The part of an amount by which a price may change between question and answer.
+/// Between question and answer a price may change by one of this many parts (0.1 %).
 const MARGIN_PARTS: U256 = uint!(1_000_U256);
 
-/// Formats a penalty as a part of what arrives, rounded up, like `2.05 % of what arrives; it stays in the vault`.
+/// Formats a penalty as a share of the arriving amount, rounded up.
+///
+/// For example: `2.05 % of what arrives; it stays in the vault`.
 pub(super) fn part(arrives: Atoms, penalty: Atoms) -> String {
     let bps = penalty.0.checked_mul(uint!(10_000_U256)).filter(|_any| !arrives.0.is_zero());
     let part = bps.map_or("a part".to_owned(), |bps| percent(bps.div_ceil(arrives.0)));
     format!("{part} of what arrives; it stays in the vault")
 }
 
-/// Formats what one adapter gives and for which penalty.
+/// Formats the amount that one adapter pays out, and its penalty.
 pub(super) fn taken(taken: &ForcedDeallocation, amount: impl Fn(Atoms) -> String) -> String {
     let ForcedDeallocation { source, assets, penalty } = taken;
     let from = match source.payer {
@@ -32,8 +34,9 @@ pub(super) fn taken(taken: &ForcedDeallocation, amount: impl Fn(Atoms) -> String
     format!("{assets} out of {from} by the adapter {adapter}, for {penalty} ({percent})")
 }
 
-/// Checks that a withdrawal still has the price to which the operator agreed. `shown` and `now` are what arrives and the
-/// penalty. Interest may change both a little.
+/// Checks that a withdrawal still has the price to which the operator agreed.
+///
+/// `shown` and `now` are each the amount that arrives and the penalty. Interest may change both a little.
 ///
 /// # Errors
 /// `BUSY` if less arrives, or the penalty is higher.

@@ -20,7 +20,7 @@ pub(super) fn lends(network: &Network) -> bool {
     network.lending.is_some()
 }
 
-/// Asks for a yes.
+/// Asks for confirmation, unless `yes` or the program gives it.
 pub(super) async fn confirm(
     lines: Vec<String>,
     question: &str,
@@ -37,7 +37,8 @@ pub(super) async fn confirm(
     }
 }
 
-/// Returns the only network that a venue can be on: of several, the one where the wallet has used it, or that lists it.
+/// Returns the network of a venue: the only possible one, or the only one where the wallet has used or lists the
+/// venue.
 pub(super) fn only_network(
     engine: &EngineContext,
     name: &VenueName,
@@ -75,7 +76,8 @@ pub(super) fn text(network: &Network, amount: U256) -> String {
     format!("{amount} {}", coin.symbol)
 }
 
-/// Returns how a venue stands with the operator, by its trust, its curator and its owner.
+/// Returns the trust that the operator is shown, from the venue's trust, its curator and owner, and the operator's
+/// record.
 pub(super) fn standing(
     trust: &Trust,
     parties: (Option<Address>, Option<Address>),

@@ -18,7 +18,7 @@ use crate::context::EngineContext;
 use crate::operator::dialogue::Dialogue;
 use crate::operator::support::{Done, act, needs_trust};
 
-/// Characters of a venue's own name.
+/// Maximum number of characters of a venue's own name that are shown.
 const NAME_SHOWN: usize = 60;
 
 pub(super) async fn trust(

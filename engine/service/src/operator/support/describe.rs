@@ -219,12 +219,12 @@ pub(crate) fn at_device(
     }
 }
 
-/// Returns the step that a plan takes now at its device, like `1/2 token approval, confirm on device`.
+/// Returns the step of a plan that the device must sign now, like `1/2 token approval, confirm on device`.
 fn step_at_device(state: &State, request: &Request, place: &str) -> Option<String> {
     plan_text::press(state, request).map(|press| format!("{press}, {place}"))
 }
 
-/// Returns the verdict of a policy, its code and its reason in words. `acts` says what a policy does that acts at once.
+/// Returns the verdict of a policy, its code and its reason in words. `acts` is the reason if no approval is needed.
 pub(crate) fn verdict(
     verdict: &Verdict,
     amount: Usd,
@@ -254,7 +254,7 @@ fn lent(loan: &LoanAsk) -> String {
     format!("{} {}", loan.action.text(), loan.amount_text())
 }
 
-/// Returns the step that a plan takes now.
+/// Returns the current step of a running plan.
 pub(crate) fn step(request: &Request) -> Option<String> {
     match &request.status {
         Status::Executing(execution) => plan_text::progress(execution),
@@ -269,7 +269,7 @@ pub(crate) fn step(request: &Request) -> Option<String> {
     }
 }
 
-/// Returns the first requests whose plans run, the earliest first. `places` are those in the queue of the devices.
+/// Returns the first requests whose plans run, the earliest first. `places` are their labels in the device queue.
 pub(crate) fn executing(
     state: &State,
     places: &BTreeMap<RequestId, String>,
@@ -304,7 +304,7 @@ pub(crate) fn trade_status(execution: &Execution) -> RequestStatus {
     }
 }
 
-/// Returns what agents spent today while no person has opened the wallet.
+/// Returns agents' spending of today, if the wallet is open and no person has opened it.
 pub(crate) fn unattended(engine: &EngineContext) -> Option<UnattendedAnswer> {
     let view = engine.core.view();
     let is_so = view.state.unattended.active && engine.vault.is_unlocked();

@@ -42,7 +42,7 @@ pub(crate) fn network(network: &str) -> Result<&'static Network, Fault> {
     })
 }
 
-/// Returns the named network, or all enabled ones that fit. `what` is what every network that fits has.
+/// Returns the named network, or all enabled ones that fit. `what` names the feature that a network needs to fit.
 ///
 /// # Errors
 /// `NOTHING_FOUND`, `NETWORK_DISABLED`, or `BAD_INPUT` if the named network does not fit.
@@ -68,7 +68,7 @@ pub(crate) fn networks(
     Ok(vec![row])
 }
 
-/// Returns the address with this label, or all. `command` is the command's name.
+/// Returns the address with this label, or all addresses. `command` is the command's name.
 ///
 /// # Errors
 /// `NOTHING_FOUND`; `BAD_INPUT` if there are too many to read all of them; those of [`wallet`].

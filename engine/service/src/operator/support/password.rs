@@ -40,7 +40,7 @@ pub(crate) fn normalized(password: &SecretString) -> SecretString {
 
 /// Checks a password against the wallet file of a data folder, without an engine.
 ///
-/// It changes nothing, and counts no wrong passwords: a caller must be able to read the file.
+/// It changes nothing. It does not count wrong passwords: a caller that can read the file can try passwords anyway.
 ///
 /// # Errors
 /// `WRONG_PASSWORD`, `NO_WALLET`, or those of reading the file.

@@ -7,7 +7,8 @@ use bursar_domain::event::LockCause;
 use crate::blocking::blocking;
 use crate::context::EngineContext;
 
-/// Locks the wallet, unless the journal has grown beyond `entries`: then the wallet was opened or used meanwhile.
+/// Locks the wallet if the journal still ends with entry `entries`: a later entry means that the wallet was opened or
+/// used.
 pub(crate) async fn lock_unless_used(engine: &Arc<EngineContext>, cause: LockCause, entries: u64) {
     let one_at_a_time = engine.wallet_changes.lock().await;
     if engine.core.view().head.seq == entries {

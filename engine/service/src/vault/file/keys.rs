@@ -29,7 +29,7 @@ pub(super) struct Keys {
     lock: Lock,
 }
 
-/// Whose keys they are.
+/// The wallet that the keys belong to.
 pub(super) struct WalletIdentity {
     pub(super) wallet_id: [u8; 16],
     pub(super) name: String,

@@ -117,7 +117,7 @@ impl OpenAttempt {
             return Err(failure);
         };
         // Unless a password change was interrupted, both copies have the same lock. The password has just failed on
-        // it, and another attempt would only cost time.
+        // it, so another attempt would only cost time.
         let lock_failed =
             |text: &WalletText| tried.as_ref().is_some_and(|(lock, _)| *lock == text.lock);
         if why == Fallback::CurrentLockedOtherwise && previous.as_ref().is_ok_and(lock_failed) {
