@@ -1,4 +1,4 @@
-//! The account of a system service, and the program that it may run.
+//! The account of the machine's service, and the rule for the program that it may run.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -15,10 +15,10 @@ pub(crate) const ACCOUNT: &str = "bursar";
 
 const DECLARATION: &str = "/etc/sysusers.d/bursar.conf";
 
-/// The greatest number of an account that belongs to no person (login.defs(5), `SYS_UID_MAX`).
+/// The highest user id of a system account, which belongs to no person (login.defs(5), `SYS_UID_MAX`).
 const LAST_SYSTEM_ACCOUNT: u32 = 999;
 
-/// The numbers of an account and of its group.
+/// The ids of an account and of its group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub(crate) uid: u32,
@@ -45,7 +45,7 @@ pub(crate) fn find(name: &str) -> Result<Option<Account>, Fault> {
 /// Returns the account of the service, and creates it if it is missing.
 ///
 /// # Errors
-/// `SERVICE_FAILED` if it cannot be created, or if it is root.
+/// `SERVICE_FAILED` if it cannot be created, or if it belongs to root or to a person.
 pub(crate) fn ensure(changes: &mut Changes) -> Result<Account, Fault> {
     let failed = |why: String| {
         let message =
@@ -74,14 +74,14 @@ pub(crate) fn ensure(changes: &mut Changes) -> Result<Account, Fault> {
     Ok(account)
 }
 
-/// Returns the name of this account.
+/// Returns the name of the account that runs this process.
 pub(crate) fn current_name() -> Option<String> {
     let uid = rustix::process::geteuid().as_raw().to_string();
     let found = run("getent", &["passwd", "--", &uid]).ok().flatten()?;
     found.out.split(':').next().map(str::to_owned).filter(|name| !name.is_empty())
 }
 
-/// Returns why the service of the machine must not run this program, if it must not.
+/// Returns the reason why the machine's service must not run this program; `None` if it may.
 pub(crate) fn program_fault(program: &Path) -> Option<Fault> {
     let hidden = ["/home", "/root", "/run/user", "/tmp", "/var/tmp"];
     let is_hidden = hidden.iter().any(|folder| program.starts_with(folder));

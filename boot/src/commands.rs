@@ -1,4 +1,4 @@
-//! Runs the commands of the operating system. Their output is read, never a terminal.
+//! Runs the commands of the operating system, without a terminal.
 
 use std::io::{self, Read, Write};
 use std::process::{Command, Stdio};
@@ -7,10 +7,10 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use zeroize::Zeroizing;
 
-/// Buffer of a command's secret output: more than the longest password.
+/// Buffer for the secret output of a command, longer than any password.
 const SECRET_BYTES: usize = 8_192;
 
-/// How a command ended.
+/// The result of a command.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) succeeded: bool,
@@ -20,7 +20,7 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// Returns the line that explains a failure: the last one, after warnings.
+    /// Returns the line that explains a failure: the last one, because warnings come before it.
     pub(crate) fn reason(&self) -> String {
         let lines = self.out.lines().chain(self.err.lines());
         let last = lines.map(str::trim).rfind(|line| !line.is_empty());
@@ -53,7 +53,7 @@ pub(crate) fn run_with(
         Err(error) => return Err(failed(error)),
     };
     if let (Some(input), Some(mut pipe)) = (input, child.stdin.take()) {
-        // A command that ends early explains that in its output.
+        // If the command ended early, its output explains why.
         let _closed = pipe.write_all(input);
     }
     let output = child.wait_with_output().map_err(failed)?;
@@ -65,7 +65,7 @@ pub(crate) fn run_with(
     }))
 }
 
-/// Runs a command whose output is a secret. `None` if it fails.
+/// Runs a command whose output is a secret; `None` if it fails.
 pub(crate) fn run_secret(
     program: &str,
     arguments: &[&str],
@@ -75,7 +75,7 @@ pub(crate) fn run_secret(
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().ok()?;
     child.stdin.take()?.write_all(input).ok()?;
-    // Reserves the greatest length: a buffer that grows leaves parts of the secret in freed memory.
+    // Reserves the maximum length at once: a growing buffer would leave parts of the secret in freed memory.
     let mut secret = Zeroizing::new(Vec::with_capacity(SECRET_BYTES));
     let most = u64::try_from(SECRET_BYTES).unwrap_or(u64::MAX);
     child.stdout.take()?.take(most).read_to_end(&mut secret).ok()?;

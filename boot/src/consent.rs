@@ -19,10 +19,11 @@ pub(crate) struct Consent {
     pub(crate) daily: Option<Usd>,
 }
 
-/// Explains the unattended unlock, and asks for consent, the limit and the password.
+/// Explains the unattended unlock, and asks for the consent, the limit and the password.
 ///
 /// # Errors
-/// `NO_WALLET`, `DECLINED`, `CONFIRMATION_NEEDED`, `BAD_INPUT` for the limit, `WRONG_PASSWORD`, or those of reading the password.
+/// `NO_WALLET`, `DECLINED`, `CONFIRMATION_NEEDED`, `BAD_INPUT` for an invalid limit, `WRONG_PASSWORD`, or an error of
+/// reading the password.
 pub(crate) fn ask(
     wanted: &InstallRequest,
     plan: &Plan,

@@ -12,13 +12,13 @@ use crate::manager::{ENCRYPTING_FOR_USERS_VERSION, ENCRYPTING_VERSION, Manager};
 use crate::service::{Scope, Tier};
 use crate::systemd::CREDENTIAL;
 
-/// The device through which the kernel offers a TPM 2.
+/// The kernel's device file of a TPM 2.
 const TPM: &str = "/dev/tpmrm0";
 
 /// Returns the strongest tier of this machine.
 ///
 /// # Errors
-/// `NO_SERVICE_MANAGER` if its systemd encrypts no credentials for this scope.
+/// `NO_SERVICE_MANAGER` if its systemd cannot encrypt credentials for this scope.
 pub(crate) fn tier(manager: &Manager, scope: Scope) -> Result<Tier, Fault> {
     let version = manager.version;
     if version < ENCRYPTING_VERSION {
@@ -43,7 +43,7 @@ pub(crate) fn strongest() -> Tier {
     if Path::new(TPM).exists() { Tier::Tpm } else { Tier::HostKey }
 }
 
-/// Returns what an unattended unlock means, for the operator.
+/// Explains the consequences of an unattended unlock to the operator.
 pub(crate) fn explanation(tier: Tier) -> Vec<String> {
     let mut lines = vec![
         "After a boot the wallet will open without you, and agents may spend within their policies.".to_owned(),
@@ -68,8 +68,9 @@ pub(crate) fn explanation(tier: Tier) -> Vec<String> {
     lines
 }
 
-/// Returns whether an encrypted text holds this password, and this machine can decrypt it. Only for a service of the
-/// machine: an account cannot decrypt it at will.
+/// Returns whether an encrypted text contains this password, and this machine can decrypt it.
+///
+/// It works only for a service of the machine: an account cannot decrypt its credentials outside its service.
 pub(crate) fn holds(encrypted: &str, password: &SecretString, scope: Scope) -> bool {
     let name = format!("--name={CREDENTIAL}");
     let arguments = ["decrypt", &*name, "-", "-"];
@@ -78,7 +79,9 @@ pub(crate) fn holds(encrypted: &str, password: &SecretString, scope: Scope) -> b
             .is_some_and(|found| bool::from(found.ct_eq(password.expose_secret().as_bytes())))
 }
 
-/// Encrypts a password for this machine. It passes through a pipe, and only the encrypted text is returned.
+/// Encrypts a password for this machine.
+///
+/// The password passes through a pipe, and only the encrypted text is returned.
 ///
 /// # Errors
 /// `SERVICE_FAILED` if systemd-creds fails, `NO_SERVICE_MANAGER` if it is missing.
@@ -90,7 +93,8 @@ pub(crate) fn encrypt(password: &SecretString, tier: Tier, scope: Scope) -> Resu
     let name = format!("--name={CREDENTIAL}");
     let mut arguments = vec!["encrypt", &name];
     match scope {
-        // A credential of an account has a key of the host, and of the TPM where there is one, bound to the account.
+        // systemd binds the credential of an account to that account. It uses a key of the host, and of the TPM if
+        // there is one.
         Scope::User => arguments.push("--user"),
         Scope::System => arguments.push(key),
     }

@@ -1,4 +1,4 @@
-//! Changes of files that are complete or absent after a power cut, and that can be undone.
+//! File changes that can be undone. After a power cut, each is either complete or absent.
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Write};
@@ -20,7 +20,7 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>, Fault> {
     }
 }
 
-/// Creates an empty file and its folder.
+/// Creates an empty marker file and its folder.
 pub(crate) fn mark(path: &Path) -> Result<(), Fault> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     let made = fs::create_dir_all(folder)
@@ -29,13 +29,13 @@ pub(crate) fn mark(path: &Path) -> Result<(), Fault> {
     made.map_err(|error| unusable(path, "created", &error))
 }
 
-/// Removes such a file, and its folder if that is empty then.
+/// Removes a marker file, and its folder if that is then empty.
 pub(crate) fn unmark(path: &Path) {
     let _none = fs::remove_file(path);
     let _not_empty = path.parent().map(fs::remove_dir);
 }
 
-/// Changes of files, in order, with what was there before.
+/// Changes of files in order, with their earlier contents.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     files: Vec<(PathBuf, Option<String>, u32)>,
@@ -57,7 +57,7 @@ impl Changes {
         Ok(())
     }
 
-    /// Removes a file, if there is one, and its folder if that is empty then and `with_folder` is set.
+    /// Removes a file if it exists. With `with_folder`, also removes its folder if that is then empty.
     pub(crate) fn remove(&mut self, path: &Path, with_folder: bool) -> Result<(), Fault> {
         let Some(before) = read(path)? else { return Ok(()) };
         let mode = fs::metadata(path).map_or(0o600, |found| found.permissions().mode() & 0o777);
@@ -65,7 +65,7 @@ impl Changes {
         sync_folder(path);
         self.files.push((path.to_owned(), Some(before), mode));
         if let Some(folder) = path.parent().filter(|_one| with_folder) {
-            // The folder stays if the operator has files in it.
+            // The folder stays if it contains files of the operator.
             let _not_empty = fs::remove_dir(folder);
         }
         Ok(())
@@ -80,7 +80,7 @@ impl Changes {
         self.files.is_empty()
     }
 
-    /// Puts everything back, as far as possible.
+    /// Restores all earlier contents, as far as possible.
     pub(crate) fn undo(self) {
         for (path, before, mode) in self.files.into_iter().rev() {
             let _best_effort = match before {
@@ -109,7 +109,7 @@ impl Changes {
     }
 }
 
-/// Replaces a file: a reader, also one after a power cut, sees the old text or the new one.
+/// Replaces a file atomically: a reader sees the old text or the new one, even after a power cut.
 fn replace(path: &Path, text: &str, mode: u32) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     let mut file = tempfile::Builder::new()

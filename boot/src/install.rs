@@ -1,5 +1,6 @@
-//! Installs the service: shows what it will write, asks, writes, starts, and waits until the engine is ready. A step that
-//! fails undoes those before it.
+//! Installs the service: shows the files, asks, writes them, starts the service, and waits until the engine is ready.
+//!
+//! If a step fails, the earlier ones are undone.
 
 use std::path::PathBuf;
 
@@ -25,7 +26,7 @@ pub struct InstallReport {
     pub scope: Scope,
     pub unit: PathBuf,
     pub data: PathBuf,
-    /// The files that were written or removed, and the folder that was moved; empty if nothing had to change.
+    /// The files that were written or removed, and the folder that was moved; empty if nothing changed.
     pub changed: Vec<PathBuf>,
     pub unlock: Tier,
     /// The state of the engine now.
@@ -37,11 +38,12 @@ pub struct InstallReport {
     pub notes: Vec<String>,
 }
 
-/// Installs the service, or brings an installed one up to date.
+/// Installs the service, or updates an installed one.
 ///
 /// # Errors
-/// Nothing is installed then; the account of the service and a lowered limit stay. `NO_SERVICE_MANAGER`, `NEEDS_ROOT`, `BAD_INPUT`, `UNIT_EDITED`, `ENGINE_RUNNING`, `DECLINED`,
-/// `CONFIRMATION_NEEDED`, `WRONG_PASSWORD`, or `SERVICE_FAILED` if the service does not start.
+/// `NO_SERVICE_MANAGER`, `NEEDS_ROOT`, `BAD_INPUT`, `UNIT_EDITED`, `ENGINE_RUNNING`, `DECLINED`,
+/// `CONFIRMATION_NEEDED`, `WRONG_PASSWORD`, or `SERVICE_FAILED` if the service does not start. Nothing is installed
+/// then, except that a new account and a lowered limit stay.
 pub fn install(wanted: &InstallRequest, operator: &dyn Operator) -> Result<InstallReport, Fault> {
     let service = wanted.service()?;
     check_account(&service)?;
@@ -108,7 +110,7 @@ pub fn install(wanted: &InstallRequest, operator: &dyn Operator) -> Result<Insta
     }
 }
 
-/// Checks that this account may install this service.
+/// Checks that the account of this process may install this service.
 fn check_account(service: &Service) -> Result<(), Fault> {
     let is_root = rustix::process::geteuid().is_root();
     match service.scope {

@@ -8,7 +8,7 @@ use crate::xml::escaped;
 /// The label of the agent, and the name of its file without `.plist`.
 pub const LABEL: &str = "bursar.engine";
 
-/// Returns the property list of an agent that starts the engine when the operator logs in, and again if it fails.
+/// Returns the property list of an agent that starts the engine at log-in, and restarts it after a failure.
 ///
 /// `logs` is the folder for the engine's output.
 pub fn agent(service: &Service, logs: &Path) -> String {

@@ -2,8 +2,8 @@
 //! installation on Linux.
 //!
 //! [`systemd`], [`launchd`] and [`task_scheduler`] are pure. [`install`](fn@install), [`uninstall`](fn@uninstall) and
-//! [`report`] read and change the machine, through the commands of systemd, `getent` and `setpriv`. No password is ever
-//! written to a file or passed as an argument.
+//! [`report`] read and change the machine through the commands of systemd, `getent` and `setpriv`. A password is
+//! never passed as an argument, and only its encrypted form is written to a file.
 
 mod account;
 mod commands;
@@ -37,7 +37,7 @@ pub use preview::preview;
 pub use status::{ServiceReport, report};
 pub use uninstall::{UninstallReport, uninstall};
 
-/// Compares a text with the accepted one.
+/// Compares a text with its accepted snapshot.
 #[cfg(test)]
 fn accept(name: &str, text: String) {
     let mut settings = insta::Settings::clone_current();

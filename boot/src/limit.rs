@@ -1,5 +1,7 @@
-//! The limit of unattended days, which is in the journal of the service: it is read and set by commands of the wallet, which
-//! run as the service's account.
+//! The limit of unattended days.
+//!
+//! The limit is in the journal of the service. Commands of the wallet read and set it; they run as the service's
+//! account.
 
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
@@ -23,7 +25,7 @@ pub(crate) fn parse(text: &str) -> Result<Option<Usd>, Fault> {
     })
 }
 
-/// Returns a limit as the setting takes it.
+/// Formats a limit for the setting: dollars, or `off`.
 pub(crate) fn text(limit: Option<Usd>) -> String {
     limit.map_or_else(|| "off".to_owned(), |usd| usd.to_string())
 }
@@ -41,7 +43,7 @@ pub(crate) fn current(service: &Service) -> Result<Option<Usd>, Fault> {
     parse(value.unwrap_or_default())
 }
 
-/// Sets the limit. Raising it needs the open wallet.
+/// Sets the limit. Raising it requires an unlocked wallet.
 pub(crate) fn set(service: &Service, limit: Option<Usd>) -> Result<(), Fault> {
     order(service, &["config", "set", "unattended.daily", &text(limit)]).map(|_done| ())
 }
@@ -50,7 +52,7 @@ fn order(service: &Service, words: &[&str]) -> Result<String, Fault> {
     let program = service.program.display().to_string();
     let data = service.data.display().to_string();
     let (user, group) = (format!("--reuid={ACCOUNT}"), format!("--regid={ACCOUNT}"));
-    // Without a session: that would need PAM and leave traces of a login.
+    // `setpriv` opens no session, which would need PAM and leave traces of a login.
     let mut command = match service.scope {
         Scope::System => vec!["setpriv", &*user, &*group, "--clear-groups", "--"],
         Scope::User => Vec::new(),

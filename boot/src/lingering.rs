@@ -1,4 +1,4 @@
-//! Whether the services of this account run without a login (loginctl(1), `enable-linger`).
+//! Whether the services of this account start without a login (loginctl(1), `enable-linger`).
 
 use std::path::Path;
 
@@ -8,12 +8,13 @@ use crate::account::current_name;
 use crate::commands::run;
 use crate::operator::Operator;
 
-/// Offers to start the account's services with the machine. Returns a note if that needs another command.
+/// Offers to start the account's services with the machine.
 ///
-/// `is_known` states that the command changed nothing and asked nothing.
+/// Returns a note if the operator must run another command for that. With `is_known`, the installation changed
+/// nothing, so this asks nothing either.
 ///
 /// # Errors
-/// The question was cancelled.
+/// The operator cancelled the question.
 pub(crate) fn offer(operator: &dyn Operator, is_known: bool) -> Result<Option<String>, Fault> {
     let lines = ["The service starts when you log in, and stops when you log out.".to_owned()];
     let name = current_name().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The systemd manager of a scope.
+//! The systemd manager of one scope: that of the machine or that of an account.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,12 +10,12 @@ use crate::commands::{Outcome, run};
 use crate::service::Scope;
 use crate::systemd::UNIT;
 
-/// The first version that encrypts credentials.
+/// The first version of systemd that encrypts credentials.
 pub(crate) const ENCRYPTING_VERSION: u32 = 250;
-/// The first version whose user services take encrypted credentials.
+/// The first version of systemd whose user services accept encrypted credentials.
 pub(crate) const ENCRYPTING_FOR_USERS_VERSION: u32 = 256;
 
-/// A manager that answers.
+/// A systemd manager that has answered.
 #[derive(Debug)]
 pub(crate) struct Manager {
     scope: Scope,
@@ -26,13 +26,13 @@ pub(crate) struct Manager {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Condition {
     pub(crate) active: String,
-    /// The state of the engine, in words.
+    /// The engine's own status text.
     pub(crate) text: String,
     pub(crate) enabled: bool,
     pub(crate) main_pid: u32,
     pub(crate) result: String,
     pub(crate) exit: i32,
-    /// The program ended by a signal, not by its own exit.
+    /// Whether a signal ended the program.
     pub(crate) was_killed: bool,
     pub(crate) restarts: u32,
 }
@@ -111,7 +111,7 @@ impl Manager {
         })
     }
 
-    /// Runs systemctl, which must succeed.
+    /// Runs systemctl, and returns an error if it fails.
     pub(crate) fn must(&self, arguments: &[&str]) -> Result<(), Fault> {
         let outcome = self.systemctl(arguments)?;
         if outcome.succeeded {
@@ -125,7 +125,7 @@ impl Manager {
         Err(Fault::because(Code::ServiceFailed, message))
     }
 
-    /// Returns the condition of the service.
+    /// Returns the current state of the service.
     pub(crate) fn condition(&self) -> Result<Condition, Fault> {
         let properties = "--property=ActiveState,StatusText,UnitFileState,MainPID,Result,ExecMainStatus,ExecMainCode,NRestarts";
         let shown = self.systemctl(&["show", UNIT, properties])?;
@@ -155,7 +155,7 @@ impl Manager {
     }
 }
 
-/// Returns why the service does not run, as a sentence with the next command.
+/// Explains why the service does not run, in a sentence with the next command.
 pub(crate) fn failure(condition: &Condition, log: &str) -> String {
     if condition.result == "success" {
         return "it is stopped: start it with `systemctl start bursar` as its owner, or run install-service again".to_owned();

@@ -1,4 +1,4 @@
-//! What the operator reads about an installed service: what a reboot will do, and the command for the console.
+//! Information about an installed service: the effect of a reboot, and the command that opens the console.
 
 use std::path::Path;
 

@@ -15,12 +15,12 @@ pub(crate) struct Paths {
     pub(crate) unlock: PathBuf,
     pub(crate) ledger: PathBuf,
     pub(crate) credential: PathBuf,
-    /// Exists while an installation is in progress, so that the next one checks everything again.
+    /// Marks an installation in progress. If it still exists, the next installation checks everything again.
     pub(crate) unfinished: PathBuf,
 }
 
 impl Paths {
-    /// Returns the paths of a scope for this account.
+    /// Returns the paths of a scope, for the account of this process.
     pub(crate) fn of(scope: Scope) -> Result<Self, Fault> {
         let (units, credential) = match scope {
             Scope::System => (PathBuf::from("/etc/systemd/system"), SYSTEM_CREDENTIAL_FILE.into()),
@@ -39,7 +39,7 @@ impl Paths {
         })
     }
 
-    /// Returns the paths of our files, the unit first.
+    /// Returns the paths of our unencrypted files, the unit first.
     pub(crate) fn texts(&self) -> [&Path; 3] {
         [&self.unit, &self.unlock, &self.ledger]
     }

@@ -1,4 +1,4 @@
-//! The changes of an installation: the difference between the request and what is installed. Writes nothing.
+//! The changes that an installation would make: the difference between request and installed service. Writes nothing.
 
 use std::path::{Path, PathBuf};
 
@@ -23,15 +23,15 @@ pub struct InstallRequest {
     pub program: PathBuf,
     /// The data folder of the account that runs this command.
     ///
-    /// A system service has its own; this one can be moved there.
+    /// A system service has a separate data folder, to which this one can be moved.
     pub data: PathBuf,
-    /// The operator chose this data folder by an option.
+    /// Whether the operator chose this data folder by an option.
     pub data_is_chosen: bool,
-    /// Open the wallet at each start, or no longer; `None` keeps what is installed.
+    /// Whether the service opens the wallet at each start; `None` keeps the installed choice.
     pub unlock: Option<bool>,
     /// Maximum value that agents may spend in a day while no person has opened the wallet, in dollars, or `off`.
     pub daily: Option<String>,
-    /// Let the engine use a Ledger, or no longer; `None` keeps what is installed.
+    /// Whether the engine may use a Ledger; `None` keeps the installed choice.
     pub ledger: Option<bool>,
 }
 
@@ -49,16 +49,16 @@ impl InstallRequest {
     }
 }
 
-/// The files to write, and the text that the operator must see first.
+/// The planned changes, and their description for the operator.
 pub(crate) struct Plan {
     /// The files with their new text.
     pub(crate) files: Vec<(PathBuf, String)>,
-    /// Files to remove.
+    /// The files to remove.
     pub(crate) obsolete: Vec<PathBuf>,
     /// The changes, for the operator; empty if there are none.
     pub(crate) lines: Vec<String>,
     pub(crate) tier: Tier,
-    /// The folder to move to the account of the service.
+    /// The folder to move to the service's account.
     pub(crate) moves: Option<PathBuf>,
 }
 
@@ -66,8 +66,8 @@ impl Plan {
     /// Compares the request with the installed service.
     ///
     /// # Errors
-    /// `UNIT_EDITED` if a file was changed by hand, `BAD_INPUT` if the unattended unlock would open another wallet, and those of
-    /// finding the tier and the folder to move.
+    /// `UNIT_EDITED` if a file was changed by hand, `BAD_INPUT` if the unattended unlock would open another wallet,
+    /// or an error of finding the tier or the folder to move.
     pub(crate) fn make(
         wanted: &InstallRequest,
         service: &Service,
@@ -141,12 +141,13 @@ impl Plan {
     }
 }
 
-/// Returns the operator's folder, if it has a wallet and the service has none. An old copy that an interrupted move left is
-/// named in `lines`.
+/// Returns the operator's data folder if it contains a wallet and the service has none.
+///
+/// If an interrupted move left an old copy, `lines` gets a warning about it.
 ///
 /// # Errors
-/// `NO_WALLET` or `WALLET_EXISTS` if the operator named a folder that cannot move, `IN_USE` if a service of the account
-/// still uses it.
+/// `NO_WALLET` or `WALLET_EXISTS` if the operator chose a folder that cannot be moved. `IN_USE` if a service of the
+/// account still uses it, or if an interrupted move left a newer folder.
 fn folder_to_move(
     wanted: &InstallRequest,
     service: &Service,

@@ -1,4 +1,4 @@
-//! The files of a service as text, for any platform and on any machine.
+//! The files of a service as text, for any platform.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use crate::service::{Platform, Scope, Service};
 use crate::systemd::{self, UNIT};
 use crate::{launchd, task_scheduler};
 
-/// Returns the files of a service as text, without looking at the machine's service manager.
+/// Returns the files of a service as text, without using the machine's service manager.
 pub fn preview(platform: Platform, wanted: &InstallRequest) -> Result<String, Fault> {
     match platform {
         Platform::Linux => {

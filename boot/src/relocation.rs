@@ -1,4 +1,4 @@
-//! Moves a data folder to another account, so that there are never two folders that an engine would open.
+//! Moves a data folder to another account. At no time could an engine open two copies of it.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -16,34 +16,38 @@ use sha2::{Digest, Sha256};
 
 use crate::account::Owner;
 
-/// Files that belong to a running engine. They are not moved.
+/// Files of a running engine, which are not moved.
 const OF_AN_ENGINE: [&str; 3] = ["engine.lock", "control.json", "control.sock"];
 
-/// A folder that was moved. The old one waits under another name until the service runs.
+/// A folder that was moved.
+///
+/// The old folder is kept under another name until the service runs.
 #[derive(Debug)]
 pub(crate) struct RelocatedFolder {
     from: PathBuf,
     aside: PathBuf,
     to: PathBuf,
-    /// The account whose folder it was.
+    /// The account that owned the old folder.
     owner: Owner,
 }
 
 impl RelocatedFolder {
-    /// Removes the old folder, because the new one is in use.
+    /// Deletes the old folder, because the new one is in use.
     pub(crate) fn finish(&self) -> Result<(), Fault> {
         fs::remove_dir_all(&self.aside).map_err(|error| unusable(&self.aside, &error))
     }
 
-    /// Puts the old folder back. An engine may have used the new one, so its present content counts: it moves back, and
-    /// only an unused copy is removed.
+    /// Moves the data back.
+    ///
+    /// If an engine may have used the new folder, its present content is moved back. Otherwise the old folder gets
+    /// its name back, and the unused copy is deleted.
     ///
     /// # Errors
-    /// The wallet stays in the new folder.
+    /// The data could not be moved back, so the wallet stays in the new folder.
     pub(crate) fn undo(self, was_started: bool) -> Result<(), Fault> {
         if was_started {
             let back = move_folder(&self.to, &self.from, self.owner)?;
-            // The folder is back. No engine opens the copies that remain under other names.
+            // The data is back. No engine opens the copies that are left under other names.
             let _left = (self.finish(), back.finish());
             return Ok(());
         }
@@ -59,19 +63,19 @@ impl RelocatedFolder {
     }
 }
 
-/// Returns the name under which a copy waits until it takes its place.
+/// Returns the temporary name of a copy until it is complete.
 fn incoming(to: &Path) -> PathBuf {
     PathBuf::from(format!("{}.incoming", to.display()))
 }
 
-/// Returns the name under which a folder waits during its move.
+/// Returns the name that the old folder has during a move.
 pub(crate) fn aside(from: &Path) -> PathBuf {
     let mut name = from.as_os_str().to_owned();
     name.push(".moved");
     PathBuf::from(name)
 }
 
-/// Returns whether a data folder has a wallet.
+/// Returns whether a data folder contains a wallet.
 pub(crate) fn has_wallet(folder: &Path) -> bool {
     let found = fs::read_dir(folder.join("wallets"));
     found.is_ok_and(|entries| {
@@ -79,16 +83,19 @@ pub(crate) fn has_wallet(folder: &Path) -> bool {
     })
 }
 
-/// Returns the folder whose wallet is to be moved: `from`, or the one that an interrupted move has put aside.
+/// Returns the folder to move: `from`, or the folder that an interrupted move has renamed.
 pub(crate) fn to_be_moved(from: &Path) -> Option<PathBuf> {
     [from.to_owned(), aside(from)].into_iter().find(|folder| has_wallet(folder))
 }
 
-/// Moves a data folder to another account. The copy is complete and on the disk before the old folder gets another name,
-/// and the new one appears only after that: so there are never two folders that an engine would open.
+/// Moves a data folder to another account.
+///
+/// First the copy is completed and synced to the disk. Then the old folder is renamed, and only after that does the
+/// new one get its name. So there are never two folders that an engine would open.
 ///
 /// # Errors
-/// `ENGINE_RUNNING` if an engine uses the folder, `DATA_FOLDER` if it cannot be copied. Nothing has changed then.
+/// `NO_WALLET` if there is no wallet to move, `ENGINE_RUNNING` if an engine uses the folder, `WALLET_EXISTS` if the
+/// new folder has a journal, `DATA_FOLDER` if it cannot be copied. Nothing has changed then.
 pub(crate) fn move_folder(
     from: &Path,
     to: &Path,
@@ -143,7 +150,7 @@ fn move_and(
     match placed {
         Ok(()) => Ok(moved),
         Err(error) => {
-            // The new folder disappears before the old one comes back.
+            // Hides the new folder before the old one gets its name back.
             let is_hidden = incoming.exists() || fs::rename(to, &incoming).is_ok();
             if is_hidden {
                 let _best_effort = fs::rename(&moved.aside, from);
@@ -154,7 +161,7 @@ fn move_and(
     }
 }
 
-/// Copies the folder next to its new place, and makes room there.
+/// Copies the folder next to its new place, and removes an empty folder from that place.
 fn stage(
     folder: &OwnedFd,
     incoming: &Path,
@@ -165,14 +172,14 @@ fn stage(
         fs::remove_dir_all(incoming)?;
     }
     copy(folder, incoming, moved.owner, new_owner)?;
-    // Empty, or missing.
+    // Removes the folder only if it is empty; it may also be missing.
     match fs::remove_dir(&moved.to) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _gone => Ok(()),
     }
 }
 
-/// Locks a data folder as an engine does. A folder without a lock file was never used by one.
+/// Locks a data folder as an engine does; `None` if the folder has no lock file, because no engine has ever used it.
 ///
 /// # Errors
 /// `ENGINE_RUNNING` if an engine uses it.
@@ -202,8 +209,9 @@ fn open_folder(path: &Path) -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(path, flags, Mode::empty())?)
 }
 
-/// Copies regular files and folders that belong to `owner`, through open descriptors: another program of that account
-/// cannot put a link in their place. Each copy is read back.
+/// Copies the regular files and folders that belong to `owner`, and reads each copy back.
+///
+/// It works through open descriptors, so another program of that account cannot substitute a link.
 fn copy(from: &OwnedFd, to: &Path, owner: Owner, new_owner: Owner) -> io::Result<()> {
     let (uid, gid) = (Uid::from_raw(new_owner.uid), Gid::from_raw(new_owner.gid));
     DirBuilder::new().mode(0o700).create(to)?;
@@ -217,7 +225,7 @@ fn copy(from: &OwnedFd, to: &Path, owner: Owner, new_owner: Owner) -> io::Result
         let odd = |what: &str| {
             io::Error::other(format!("{} {what}", text.to_string_lossy().escape_debug()))
         };
-        // A pipe must not block this command.
+        // Non-blocking, so that a pipe in the folder cannot block this command.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let opened = rustix::fs::openat(from, name, flags, Mode::empty());
         let source = opened.map_err(|error| odd(&format!("cannot be opened: {error}")))?;
@@ -252,7 +260,7 @@ fn copy(from: &OwnedFd, to: &Path, owner: Owner, new_owner: Owner) -> io::Result
     folder.sync_all()
 }
 
-/// Reads a file to its end, and writes it to another. Returns the digest of what was read.
+/// Copies a file to another, if one is given. Returns the digest of the data that was read.
 fn transfer(from: &mut File, mut to: Option<&mut File>) -> io::Result<[u8; 32]> {
     let (mut hash, mut buffer) = (Sha256::new(), vec![0; 65_536]);
     loop {
@@ -268,7 +276,7 @@ fn transfer(from: &mut File, mut to: Option<&mut File>) -> io::Result<[u8; 32]> 
     }
 }
 
-/// Puts the entry of a path on the disk.
+/// Syncs the directory entry of a path to the disk.
 fn sync(path: &Path) -> io::Result<()> {
     File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
 }
@@ -313,7 +321,7 @@ mod tests {
         assert_eq!(fs::metadata(to.join("journal.redb")).unwrap().mode() & 0o777, 0o600);
         moved.undo(false).unwrap();
         assert!(from.join("journal.redb").is_file() && !to.exists());
-        // An engine has used the new folder.
+        // In this case an engine has used the new folder.
         let moved = move_folder(&from, &to, me()).unwrap();
         fs::write(to.join("journal.redb"), "newer").unwrap();
         moved.undo(true).unwrap();

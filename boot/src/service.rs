@@ -1,4 +1,4 @@
-//! The program and account of the service, and how the wallet opens after a boot.
+//! The program, data folder and scope of the service, and the tiers of the unattended unlock.
 
 use std::path::{Path, PathBuf};
 
@@ -6,13 +6,13 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use serde::Serialize;
 
-/// For whom the service runs.
+/// The scope of the service: one account or the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
-    /// For the account that installs it; its data folder is the account's.
+    /// Runs for the account that installs it, with that account's data folder.
     User,
-    /// For the machine, as the account `bursar` with the data folder `/var/lib/bursar`.
+    /// Runs for the machine, as the account `bursar`, with the data folder `/var/lib/bursar`.
     System,
 }
 
@@ -25,7 +25,7 @@ pub enum Platform {
 }
 
 impl Platform {
-    /// Returns the platform of this program; `None` if Bursar knows no service manager for it.
+    /// Returns the platform of this program; `None` if Bursar supports no service manager there.
     pub fn here() -> Option<Self> {
         match std::env::consts::OS {
             "linux" => Some(Self::Linux),
@@ -36,11 +36,11 @@ impl Platform {
     }
 }
 
-/// How the wallet opens when the service starts without a person.
+/// The protection of the stored password that opens the wallet when the service starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tier {
-    /// The wallet stays locked until a person opens it.
+    /// No password is stored: the wallet stays locked until a person opens it.
     None,
     /// The password is encrypted with a key that is stored on the same disk.
     HostKey,
@@ -49,7 +49,7 @@ pub enum Tier {
 }
 
 impl Tier {
-    /// Returns what it is, in a few words.
+    /// Describes the tier in a few words.
     pub fn text(self) -> &'static str {
         match self {
             Self::None => "none: locked after a boot",
@@ -59,9 +59,9 @@ impl Tier {
     }
 }
 
-/// The program, its data folder and the scope.
+/// A service: the program, its data folder and the scope.
 ///
-/// The paths fit into a service file: see [`Service::new`].
+/// The paths need no quoting in a service file: see [`Service::new`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Service {
     pub scope: Scope,
@@ -70,10 +70,11 @@ pub struct Service {
 }
 
 impl Service {
-    /// Creates a service whose paths every service manager reads as they are.
+    /// Creates a service whose paths every service manager reads unchanged.
     ///
     /// # Errors
-    /// `BAD_INPUT` if a path is relative, is not UTF-8, or contains a control character, a quote, a backslash or a colon.
+    /// `BAD_INPUT` if a path is relative, is not UTF-8, or contains a control character, a quote, a backslash or a
+    /// colon.
     pub fn new(scope: Scope, program: PathBuf, data: PathBuf) -> Result<Self, Fault> {
         check(&program, "program")?;
         check(&data, "data folder")?;

@@ -19,17 +19,17 @@ use crate::written::{Authorship, authorship};
 pub struct ServiceReport {
     pub scope: Scope,
     pub unit: PathBuf,
-    /// The unit was changed by hand.
+    /// Whether the unit was changed by hand.
     pub edited: bool,
     pub program: PathBuf,
     pub data: PathBuf,
-    /// The engine runs and is ready.
+    /// Whether the engine runs and is ready.
     pub running: bool,
-    /// The state of the engine, or why it does not run.
+    /// The state of the engine, or the reason why it does not run.
     pub state: String,
-    /// The service starts without a command.
+    /// Whether the service starts by itself.
     pub enabled: bool,
-    /// How often the manager restarted it since it was started.
+    /// Number of automatic restarts since the service was last started.
     pub restarts: u32,
     pub unlock: Tier,
     pub after_reboot: String,
@@ -41,7 +41,7 @@ pub struct ServiceReport {
 /// Reports on the service of a scope; `None` if there is none.
 ///
 /// # Errors
-/// `NO_SERVICE_MANAGER`, or its files cannot be read.
+/// `NO_SERVICE_MANAGER`, or an error of reading its files.
 pub fn report(scope: Scope) -> Result<Option<ServiceReport>, Fault> {
     let paths = Paths::of(scope)?;
     let Some(text) = read(&paths.unit)? else { return Ok(None) };
@@ -95,7 +95,7 @@ pub fn report(scope: Scope) -> Result<Option<ServiceReport>, Fault> {
     }))
 }
 
-/// Returns whether the file of a running program has been replaced on the disk.
+/// Returns whether the program file of a running process was replaced on the disk.
 fn is_replaced(pid: u32) -> bool {
     let target = std::fs::read_link(format!("/proc/{pid}/exe"));
     target.is_ok_and(|path| path.to_string_lossy().ends_with(" (deleted)"))

@@ -1,5 +1,6 @@
-//! The texts for systemd: the unit and its drop-ins. Sources: `systemd.unit(5)`, `systemd.service(5)`, `systemd.exec(5)`,
-//! `systemd.syntax(7)`.
+//! The texts for systemd: the unit and its drop-ins.
+//!
+//! Sources: `systemd.unit(5)`, `systemd.service(5)`, `systemd.exec(5)`, `systemd.syntax(7)`.
 
 use std::path::Path;
 
@@ -8,10 +9,12 @@ use crate::service::{Scope, Service, Tier};
 /// The name of the unit.
 pub const UNIT: &str = "bursar.service";
 
-/// The name under which the service manager passes the password, and that the encryption binds it to.
+/// The name of the credential with the password.
+///
+/// The encryption of the password is bound to this name.
 pub const CREDENTIAL: &str = "bursar.password";
 
-/// The name under which the service manager passes the tier, which is not a secret.
+/// The name of the credential with the tier, which is not secret.
 pub const TIER_CREDENTIAL: &str = "bursar.tier";
 
 /// The file with the encrypted password of a system service.
@@ -20,8 +23,9 @@ pub const SYSTEM_CREDENTIAL_FILE: &str = "/etc/bursar/password.cred";
 /// The data folder of a system service.
 pub const SYSTEM_DATA: &str = "/var/lib/bursar";
 
-/// Protections that both scopes have. `ProcSubset=pid` is not among them: it hides the identity of the boot, which the
-/// daily allowances need.
+/// Protections of both scopes.
+///
+/// `ProcSubset=pid` is missing because it would hide the boot id, which the daily allowances need.
 const PROTECTION: &str = "\
 UMask=0077
 ProtectSystem=strict
@@ -50,7 +54,7 @@ RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX
 PrivateDevices=yes
 ";
 
-/// Limits that both scopes have. An unlock takes 256 MiB, and only one runs at a time.
+/// Limits of both scopes. An unlock needs 256 MiB, and only one runs at a time.
 const LIMITS: &str = "\
 LimitCORE=0
 LimitMEMLOCK=512M
@@ -59,10 +63,10 @@ MemoryMax=1G
 MemorySwapMax=0
 ";
 
-/// Returns the unit.
+/// Returns the text of the unit.
 pub fn unit(service: &Service) -> String {
     let (data, program) = (quoted(&service.data), quoted(&service.program));
-    // A disk may be full, and a home folder mounted late: a start is tried until it succeeds.
+    // systemd repeats a failed start until it succeeds, because a full disk or a late home folder may be temporary.
     let order = match service.scope {
         Scope::System => {
             "Wants=network-online.target\n\
@@ -82,8 +86,9 @@ pub fn unit(service: &Service) -> String {
              RemoveIPC=yes\n\
              OOMScoreAdjust=-500\n"
             .to_owned(),
-        // The notification socket of a user's manager is in /run/user, which the protection of the home folder hides.
-        // The kernel's log is not readable for an account anyway, and not every machine can hide it.
+        // `ProtectHome` hides /run/user, so the notification socket of the user's manager is mounted back.
+        // `ProtectKernelLogs` is missing: an account cannot read the kernel's log anyway, and not every machine can
+        // hide it.
         Scope::User => format!(
             "RuntimeDirectory=bursar\n\
              RuntimeDirectoryMode=0700\n\
@@ -128,7 +133,7 @@ pub fn unit(service: &Service) -> String {
 
 /// Returns the drop-in that passes the encrypted password in `file` to the engine.
 pub fn unlock_drop_in(file: &Path, tier: Tier) -> String {
-    // Both directives take the rest of the line as it is, without quotes.
+    // Both directives read the rest of the line literally, without quotes.
     let file = file.display().to_string().replace('%', "%%");
     let tier = tier.text();
     format!(
@@ -138,7 +143,7 @@ pub fn unlock_drop_in(file: &Path, tier: Tier) -> String {
     )
 }
 
-/// Returns the tier that a drop-in of ours names.
+/// Returns the tier that our unlock drop-in names.
 pub(crate) fn tier_of(drop_in: &str) -> Tier {
     if drop_in.contains(Tier::Tpm.text()) { Tier::Tpm } else { Tier::HostKey }
 }
@@ -153,13 +158,14 @@ pub fn ledger_drop_in() -> String {
         .to_owned()
 }
 
-/// Returns a path in double quotes, with the percent sign of specifiers doubled. A path of a [`Service`] needs no other
-/// escape.
+/// Returns a path in double quotes, with `%` doubled because systemd expands specifiers.
+///
+/// A path of a [`Service`] needs no other escape.
 fn quoted(path: &Path) -> String {
     format!("\"{}\"", path.display().to_string().replace('%', "%%"))
 }
 
-/// Returns the data folder that a unit names, if it is one of ours.
+/// Returns the data folder in a unit; `None` if the unit is not ours.
 pub(crate) fn data_of(unit: &str) -> Option<String> {
     let line = unit.lines().find_map(|line| line.strip_prefix("ExecStart=:\""))?;
     let (_program, rest) = line.split_once("\" --data \"")?;
@@ -167,7 +173,7 @@ pub(crate) fn data_of(unit: &str) -> Option<String> {
     Some(data.replace("%%", "%"))
 }
 
-/// Returns the program that a unit names, if it is one of ours.
+/// Returns the program in a unit; `None` if the unit is not ours.
 pub(crate) fn program_of(unit: &str) -> Option<String> {
     let line = unit.lines().find_map(|line| line.strip_prefix("ExecStart=:\""))?;
     line.split_once("\" --data ").map(|(program, _rest)| program.replace("%%", "%"))

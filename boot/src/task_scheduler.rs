@@ -8,7 +8,9 @@ use crate::xml::escaped;
 /// The name of the task.
 pub const TASK: &str = "Bursar";
 
-/// Returns the task: at log-on of the account, or at the start of the machine, with the account's usual rights.
+/// Returns the task.
+///
+/// It starts at log-on of the account or at the start of the machine, with the account's ordinary rights.
 pub fn task(service: &Service, account: &str) -> String {
     let path = |path: &Path| escaped(&path.display().to_string());
     let (program, data) = (path(&service.program), path(&service.data));
@@ -22,7 +24,7 @@ pub fn task(service: &Service, account: &str) -> String {
         ),
         Scope::System => ("<BootTrigger><Enabled>true</Enabled></BootTrigger>".to_owned(), "S4U"),
     };
-    // Only the account may read or change the task: SDDL with its owner's rights alone.
+    // The security descriptor (SDDL) lets only the account itself read or change the task.
     format!(
         r#"<?xml version="1.0"?>
 <Task version="1.2" xmlns="http://schemas.microsoft.com/windows/2004/02/mit/task">

@@ -1,4 +1,4 @@
-//! Removes the service. Wallet and journal stay.
+//! Removes the service. The wallet and the journal stay.
 
 use std::path::PathBuf;
 
@@ -15,20 +15,21 @@ use crate::service::Scope;
 use crate::systemd::{self, UNIT};
 use crate::written::{Authorship, authorship};
 
-/// The removed and the remaining files.
+/// The result of a removal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct UninstallReport {
     pub scope: Scope,
     /// The files that were removed; empty if there was no service.
     pub removed: Vec<PathBuf>,
-    /// The remaining files, and how to remove them.
+    /// The files that remain, with the way to remove each.
     pub left: Vec<String>,
 }
 
 /// Stops and removes the service of a scope.
 ///
 /// # Errors
-/// `NO_SERVICE_MANAGER`, `NEEDS_ROOT`, `DECLINED`, `CONFIRMATION_NEEDED`, or `SERVICE_FAILED` if a file cannot be removed.
+/// `NO_SERVICE_MANAGER`, `NEEDS_ROOT`, `DECLINED`, `CONFIRMATION_NEEDED`, or `SERVICE_FAILED` if a file cannot be
+/// removed.
 pub fn uninstall(scope: Scope, operator: &dyn Operator) -> Result<UninstallReport, Fault> {
     if scope == Scope::System && !rustix::process::geteuid().is_root() {
         let message =

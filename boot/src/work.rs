@@ -1,4 +1,4 @@
-//! Carries out an installation step by step, and undoes it if a step fails.
+//! Performs an installation step by step, and undoes it if a step fails.
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
@@ -20,32 +20,32 @@ use crate::relocation::{self, RelocatedFolder};
 use crate::service::{Scope, Service};
 use crate::systemd::UNIT;
 
-/// The service, paths and manager of an installation.
+/// The fixed inputs of an installation.
 pub(crate) struct Site<'a> {
     pub(crate) service: &'a Service,
     pub(crate) paths: &'a Paths,
     pub(crate) manager: &'a Manager,
-    /// The service before the installation.
+    /// The state of the service before the installation.
     pub(crate) before: &'a Condition,
     pub(crate) operator: &'a dyn Operator,
 }
 
-/// The changes of an installation, which can be undone.
+/// The changes of an installation so far, which can be undone.
 pub(crate) struct Work<'a> {
     site: &'a Site<'a>,
     pub(crate) changes: Changes,
     pub(crate) moved: Option<RelocatedFolder>,
-    /// The data folder, if it was created.
+    /// The data folder, if this installation created it.
     made: Option<PathBuf>,
-    /// An earlier installation was interrupted, so nothing that it left is proven.
+    /// Whether an earlier installation was interrupted, so that its results must be checked again.
     was_unfinished: bool,
-    /// A start was tried, so an engine may have used the data folder.
+    /// Whether a start was tried, so that an engine may have used the data folder.
     was_started: bool,
     pub(crate) notes: Vec<String>,
 }
 
 impl<'a> Work<'a> {
-    /// Begins an installation. Changes nothing yet.
+    /// Begins an installation without changing anything yet.
     pub(crate) fn begin(site: &'a Site<'a>) -> Self {
         Self {
             site,
@@ -58,10 +58,10 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Writes the files, starts the service and proves the unlock. Returns the condition of the service.
+    /// Writes the files, starts the service and checks the unlock. Returns the state of the service.
     ///
     /// # Errors
-    /// A step failed. The caller calls [`Work::undo`].
+    /// A step failed. The caller must call [`Work::undo`].
     pub(crate) fn apply(
         &mut self,
         plan: &Plan,
@@ -76,7 +76,8 @@ impl<'a> Work<'a> {
             Some(consent) => Some((consent.daily, limit::current(service)?)),
             None => None,
         };
-        // A lower limit holds before the wallet can open. A higher one needs the open wallet, and comes last.
+        // A lower limit is set before the wallet can open. A higher limit requires the unlocked wallet, so it is set
+        // last.
         if let Some((wanted, current)) = limits
             && wanted != current
             && !limit::raises(wanted, current)
@@ -121,7 +122,7 @@ impl<'a> Work<'a> {
         Ok(condition)
     }
 
-    /// Makes the data folder that the service will use.
+    /// Prepares the data folder that the service will use: moves it, or creates it.
     fn prepare_folder(&mut self, plan: &Plan) -> Result<(), Fault> {
         let Site { service, operator, .. } = *self.site;
         match service.scope {
@@ -146,7 +147,7 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// Starts the service, waits until it is ready, and checks that the wallet is open if it must be.
+    /// Starts the service and waits until it is ready. With `must_be_open`, also checks that the wallet is open.
     fn start(&mut self, must_be_open: bool) -> Result<Condition, Fault> {
         let Site { manager, operator, .. } = *self.site;
         operator.progress("starting the service, and waiting until the engine is ready");
@@ -167,13 +168,13 @@ impl<'a> Work<'a> {
         Ok(condition)
     }
 
-    /// Puts everything back.
+    /// Undoes all changes, as far as possible.
     ///
     /// # Errors
     /// The data folder could not be moved back.
     pub(crate) fn undo(self) -> Result<(), Fault> {
         let Site { manager, before, paths, .. } = *self.site;
-        // The manager may not answer. The next run of the command puts its units in order.
+        // The manager may not respond. The next run of the command corrects its units.
         if !before.is_active() || self.moved.is_some() {
             let _best_effort = manager.systemctl(&["stop", UNIT]);
         }

@@ -1,23 +1,23 @@
-//! Files that Bursar wrote: each begins with a digest of its text, so that a change by hand is noticed and kept.
+//! Files that Bursar wrote. Each begins with a digest of its text, so that an edit by hand is detected and kept.
 
 use sha2::{Digest, Sha256};
 use similar::TextDiff;
 
 const MARK: &str = "# Written by bursar install-service, digest ";
 
-/// Returns the file with this text: a line with its digest, and the text.
+/// Returns the content of a file with this text: a line with the digest, then the text.
 pub(crate) fn marked(text: &str) -> String {
     format!("{MARK}{}. Change it in a drop-in: `systemctl edit`.\n{text}", digest(text))
 }
 
-/// Whether Bursar wrote a file, and whether it was edited since.
+/// Whether Bursar wrote a file, and whether it was edited afterwards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Authorship {
-    /// As Bursar wrote it.
+    /// Bursar wrote the file, and it is unchanged.
     Ours,
-    /// Bursar wrote it, and its text was changed since.
+    /// Bursar wrote the file, but its text was changed afterwards.
     Edited,
-    /// Bursar did not write it.
+    /// Bursar did not write the file.
     Foreign,
 }
 
@@ -30,7 +30,7 @@ pub(crate) fn authorship(file: &str) -> Authorship {
     }
 }
 
-/// Returns the lines of a unified diff; all lines with `+` if there was no file.
+/// Returns the lines of a unified diff. If there was no file, all lines are additions.
 pub(crate) fn diff(name: &str, before: &str, after: &str) -> Vec<String> {
     let diff = TextDiff::from_lines(before, after);
     let text = diff.unified_diff().context_radius(2).header(name, name).to_string();

@@ -1,4 +1,4 @@
-//! Text inside XML.
+//! Escaping of text in XML.
 
 /// Escapes text for the content of an element.
 pub(crate) fn escaped(text: &str) -> String {

@@ -1,5 +1,7 @@
-//! `install-service`, `uninstall-service` and `service status`: asks the operator, and prints the results of `bursar-boot`.
-//! They run in this process, because they change the machine and not the wallet.
+//! `install-service`, `uninstall-service` and `service status`: asks the operator, and prints the results of
+//! `bursar-boot`.
+//!
+//! The commands run in this process, because they change the machine and not the wallet.
 
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -139,7 +141,7 @@ pub(crate) fn status(global: &GlobalOptions, args: ScopeArgs) -> u8 {
     if exit == 0 && !running { Code::EngineDown.exit() } else { exit }
 }
 
-/// Root manages the service of the machine, other accounts their own.
+/// Returns the default scope: root manages the machine's service, and any other account its own service.
 fn usual_scope() -> Scope {
     if rustix::process::geteuid().is_root() { Scope::System } else { Scope::User }
 }
@@ -168,7 +170,7 @@ fn wanted(global: &GlobalOptions, args: &InstallArgs) -> Result<InstallRequest, 
     })
 }
 
-/// Returns what two opposite options choose; `None` if neither is given.
+/// Returns the choice of two opposite options; `None` if neither is given.
 fn choice(on: bool, off: bool) -> Option<bool> {
     if on { Some(true) } else { off.then_some(false) }
 }
@@ -240,7 +242,7 @@ fn report_text(report: &ServiceReport) -> String {
     text
 }
 
-/// A closed standard error cannot be reported anywhere.
+/// Prints a line to standard error. If it is closed, the error cannot be reported anywhere.
 fn print_err(line: &str) {
     let _closed = writeln!(io::stderr(), "{line}");
 }

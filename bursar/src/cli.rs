@@ -19,9 +19,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 #[derive(Debug, Parser)]
 #[command(name = "bursar", bin_name = "bursar", version = bursar_tui::VERSION)]
 #[command(max_term_width = 100, infer_subcommands = false, arg_required_else_help = false)]
-// `approve` has its own `--yes` in the shared grammar; this adds the short form of the global option.
+// In the shared grammar `approve` has its own `--yes`. This adds the short form that the global option has.
 #[command(mut_subcommand("approve", |approve| approve.mut_arg("yes", |yes| yes.short('y'))))]
-// On a console line the reason takes all remaining words; here a `--json` after it is still an option.
+// On a console line the reason takes all remaining words. Here a `--json` after the reason is still an option.
 #[command(mut_subcommand("deny", |deny| deny.mut_arg("reason", |why| why.trailing_var_arg(false))))]
 pub(crate) struct Cli {
     #[command(flatten)]
@@ -106,11 +106,12 @@ pub(crate) enum Command {
     Pay(PayArgs),
     /// Run the engine in the foreground without a console, for example as a service.
     Engine(EngineArgs),
-    /// Run the engine as a service that starts with the machine or at log-on: write it, start it, wait until it is ready.
+    /// Run the engine as a service that starts with the machine or at log-on: write it, start it, wait until it is
+    /// ready.
     ///
-    /// Shows the files and asks before it writes them. The wallet stays locked after a boot, unless --unlock stores its
-    /// password encrypted. Running it again brings the service up to date. With --system, --data names a data folder to move
-    /// to the service.
+    /// Shows the files and asks before it writes them. The wallet stays locked after a boot, unless --unlock stores
+    /// its password encrypted. Running it again brings the service up to date. With --system, --data names a data
+    /// folder to move to the service.
     InstallService(InstallArgs),
     /// Stop the engine's service and remove it; wallet and journal stay.
     UninstallService(ScopeArgs),
@@ -154,7 +155,7 @@ pub(crate) struct ScopeArgs {
 }
 
 impl ScopeArgs {
-    /// Returns the scope that was chosen.
+    /// Returns the chosen scope; `None` if no option chose one.
     pub(crate) fn chosen(self) -> Option<Scope> {
         match (self.user, self.system) {
             (_, true) => Some(Scope::System),
@@ -180,7 +181,8 @@ pub(crate) struct InstallArgs {
     /// No longer open the wallet at a start: removes the stored password.
     #[arg(long, conflicts_with = "unlock")]
     pub(crate) no_unlock: bool,
-    /// With --unlock: the most that agents may spend in a day while no person has opened the wallet, in dollars, or `off`.
+    /// With --unlock: the most that agents may spend in a day while no person has opened the wallet, in dollars, or
+    /// `off`.
     #[arg(long, value_name = "USD", requires = "unlock")]
     pub(crate) daily: Option<String>,
     /// Let the engine use a Ledger.

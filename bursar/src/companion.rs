@@ -33,8 +33,9 @@ pub(crate) fn demo(global: &GlobalOptions, arguments: &[OsString]) -> u8 {
     }
 }
 
-/// Returns the path of the program next to this one, or else its bare name. The system looks up a bare name on
-/// PATH.
+/// Returns the path of the program next to this one.
+///
+/// If it is missing there, returns the bare name, which the system looks up on PATH.
 fn sibling_program(name: &str) -> PathBuf {
     let file = format!("{name}{}", std::env::consts::EXE_SUFFIX);
     match std::env::current_exe() {
@@ -43,8 +44,9 @@ fn sibling_program(name: &str) -> PathBuf {
     }
 }
 
-/// Replaces this process by the other program; returns only on failure. Signals and the terminal then belong to the
-/// other program alone.
+/// Replaces this process by the other program; returns only on failure.
+///
+/// Signals and the terminal then belong only to the other program.
 #[cfg(unix)]
 fn exit_of(mut command: Command) -> io::Result<u8> {
     use std::os::unix::process::CommandExt;

@@ -27,7 +27,7 @@ use crate::signals::{Signal, Signals};
 /// The file in the data folder that keeps the lines entered in consoles.
 const HISTORY_FILE: &str = "console_history";
 
-/// Returns whether the console can run: a person can type and see it, without --json and --no-input.
+/// Returns whether the console can run: there is a terminal for input and output, and neither --json nor --no-input.
 pub(crate) fn is_possible(global: &GlobalOptions) -> bool {
     let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
     !global.json
@@ -99,7 +99,7 @@ async fn run_own_engine(
     let engine = Engine::open(settings).await?;
     let ended = run_console(&engine, password, setup, &mut signals).await;
     signals.terminal_restored();
-    // A signal during the orderly stop ends it early: committed entries survive a kill.
+    // A signal during the orderly stop ends the process early, because committed entries survive a kill.
     tokio::select! {
         _stopped = engine.stop() => {}
         () = signals.next() => {}
@@ -163,13 +163,13 @@ impl SignalRelay {
         let _which: Option<Signal> = self.signals.recv().await;
     }
 
-    /// Records that the terminal is restored. From here on the process may take longer than [`RESTORE_TIMEOUT`].
+    /// Records that the terminal is restored. From then on the process may take longer than [`RESTORE_TIMEOUT`].
     fn terminal_restored(&self) {
         self.terminal_restored.store(true, Ordering::SeqCst);
     }
 }
 
-/// Returns the option that selects the same folder in another shell.
+/// Returns the option that selects the same data folder in another shell.
 fn folder_option(global: &GlobalOptions) -> String {
     let set = std::env::var_os("BURSAR_DATA_DIR").filter(|dir| !dir.is_empty());
     let folder = global.data.clone().or_else(|| set.map(PathBuf::from));
@@ -180,7 +180,7 @@ fn folder_option(global: &GlobalOptions) -> String {
     quoted.map_or_else(|_nul| String::new(), |folder| format!("--data {folder}"))
 }
 
-/// Returns the last line, which states what continues without this console.
+/// Returns the last line, which reports what continues after this console has closed.
 fn exit_line(ended: &QueueAtExit) -> String {
     match (ended.waiting, ended.next_ms) {
         (None, _) => "Left the console. The engine could not be reached.".to_owned(),
@@ -222,7 +222,7 @@ fn locale_is_utf8() -> bool {
     })
 }
 
-/// Connects the console to the folder's engine by its socket, also after that engine was restarted.
+/// Connects the console to the folder's engine over its socket, and again after that engine was restarted.
 struct AttachedEngine {
     folder: DataFolder,
     first: Option<Link>,

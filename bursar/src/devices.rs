@@ -7,14 +7,15 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_engine::ports::Devices;
 
-/// Where Ledger emulators are, for developer builds: addresses of this machine, with commas between several.
+/// The variable with the loopback addresses of Ledger emulators, separated by commas; for developer builds.
 const EMULATOR: &str = "BURSAR_LEDGER_EMULATOR";
 
-/// Returns the Ledgers on USB, or in a developer build the emulators that the environment names; `None` in a build without
-/// the feature `ledger`.
+/// Returns the Ledgers on USB, or in a developer build the emulators that the environment names.
+///
+/// `None` in a build without the feature `ledger`.
 ///
 /// # Errors
-/// The variable is set and not valid, or set for a build without emulators, which would use a real Ledger instead.
+/// The variable is invalid, or this build has no emulators and would use a real Ledger instead.
 pub(crate) fn devices() -> Result<Option<Arc<dyn Devices>>, Fault> {
     chosen(std::env::var_os(EMULATOR).as_deref())
 }

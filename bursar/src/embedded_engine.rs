@@ -1,6 +1,7 @@
-//! Runs a command with an engine in the same process. While the command waits for a person's answer, no engine runs
-//! and the data folder is free for other processes. The command then restarts and replays the recorded answers, up
-//! to the next question.
+//! Runs a command with an engine in the same process.
+//!
+//! While a person answers a question, no engine runs and the data folder is free for other processes. The command
+//! then restarts and replays the recorded answers up to the next question.
 //!
 //! Frames between the session and the engine pass through here. The session is the same as for any other command
 //! and does not notice the restarts.
@@ -46,7 +47,7 @@ impl FrameStream {
         }
     }
 
-    /// Sends a frame. Ignores write errors, because [`FrameStream::next`] notices a closed stream.
+    /// Sends a frame. Ignores write errors, because [`FrameStream::next`] detects a closed stream.
     async fn send(&mut self, frame: &Frame) {
         let _gone = self.stream.write_all(&frame.packed()).await;
     }
@@ -129,7 +130,7 @@ pub(crate) async fn serve(
         };
         match ran {
             Ok(RunOutcome::Over) => return,
-            // A restore is complete only once its files are in place, which stopping does.
+            // A restore is complete only after the engine has stopped, because stopping puts the files in place.
             Ok(RunOutcome::Done(_, Err(fault)))
                 if matches!(&*parsed, Order::Wallet(WalletOrder::Restore { .. })) =>
             {
@@ -168,7 +169,7 @@ async fn finish(session: &mut FrameStream, id: u64, result: Result<Answer, Fault
     }
 }
 
-/// Takes the folder's lock again, after it was released during a question.
+/// Takes the folder's lock again, which was released during a question.
 async fn claim_again(folder: &DataFolder) -> Result<InstanceLock, Fault> {
     let folder = folder.clone();
     let claimed = tokio::task::spawn_blocking(move || claim(&folder, COMMAND_WAITS)).await;
@@ -228,7 +229,7 @@ async fn run(
     let engine = Engine::open(options).await?;
     let mut ran = relay(session, &engine, order, recorded, sources).await;
     let again = oneshot::ctrl_c();
-    // Ctrl-C during the orderly stop ends it early: committed entries survive a kill.
+    // Ctrl-C during the orderly stop ends the command early, because committed entries survive a kill.
     tokio::select! {
         stopped = engine.end() => {
             if let Ok(RunOutcome::Done(_, result)) = &mut ran {
@@ -252,7 +253,7 @@ async fn relay(
     upstream.send(order).await;
     let mut replayed = 0;
     loop {
-        // cancel-safe: both keep a partly received frame.
+        // cancel-safe: both streams keep a partly received frame.
         let frame = tokio::select! {
             frame = upstream.next() => match frame {
                 Some(frame) => frame,
@@ -283,8 +284,8 @@ async fn relay(
                 upstream.send(&before.answer).await;
                 replayed = replayed.saturating_add(1);
             }
-            // A new question, or one that differs from the recorded one. If it differs, something has changed, so the
-            // remaining answers no longer apply.
+            // A new question, or one that differs from the recorded one. A difference means that something has
+            // changed, so the remaining answers no longer apply.
             _new => {
                 recorded.truncate(replayed);
                 session.send(&frame).await;

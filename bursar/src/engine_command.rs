@@ -1,5 +1,7 @@
-//! `bursar engine`: runs the engine in the foreground until a signal stops it. Writes one line to standard output for
-//! service managers and scripts: READY and the URL for agents. With `--json` the line is an envelope.
+//! `bursar engine`: runs the engine in the foreground until a signal stops it.
+//!
+//! It writes one line to standard output for service managers and scripts: READY and the URL for agents. With
+//! `--json` the line is an envelope.
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -28,7 +30,7 @@ pub(crate) async fn run(global: &GlobalOptions, args: &EngineArgs) -> u8 {
 }
 
 async fn run_until_signal(global: &GlobalOptions, args: &EngineArgs) -> Result<u8, Fault> {
-    // Listens for signals before any work that a signal could interrupt halfway.
+    // Installs the signal handlers before any work that a signal could interrupt halfway.
     let mut signals = Signals::listen()?;
     let folder = DataFolder::resolve(global.data.clone())?;
     crate::panics::name_folder(folder.path());
@@ -48,7 +50,7 @@ async fn run_until_signal(global: &GlobalOptions, args: &EngineArgs) -> Result<u
     let password = password(source).await?;
     let engine = open(folder, lock, args, start_unlock).await?;
     let manager = ServiceManager::of_this_process();
-    // cancel-safe: stop() ends all work that start-up has begun.
+    // cancel-safe: stop() ends all work that the start has begun.
     let ended = tokio::select! {
         started = start(&engine, password, args) => match started {
             Ok(server) => {
@@ -60,7 +62,7 @@ async fn run_until_signal(global: &GlobalOptions, args: &EngineArgs) -> Result<u
                     manager.ready(&engine).await;
                     manager.follow(&engine).await;
                 };
-                // cancel-safe: reports change nothing, and never end.
+                // cancel-safe: the reports change nothing and never end.
                 tokio::select! {
                     signal = signals.next() => Ok(signal),
                     () = reports => Ok(signals.next().await),
@@ -71,7 +73,7 @@ async fn run_until_signal(global: &GlobalOptions, args: &EngineArgs) -> Result<u
         signal = signals.next() => Ok(signal),
     };
     manager.stopping().await;
-    // A signal during the orderly stop ends it early: committed entries survive a kill.
+    // A signal during the orderly stop ends the process early, because committed entries survive a kill.
     tokio::select! {
         _stopped = engine.stop() => {}
         _again = signals.next() => {}
@@ -79,7 +81,7 @@ async fn run_until_signal(global: &GlobalOptions, args: &EngineArgs) -> Result<u
     ended.map(Signal::exit)
 }
 
-/// Returns what opens the wallet at this start, in words; `None` if a person will.
+/// Describes how the wallet is opened at this start; `None` if a person opens it.
 fn start_unlock(source: &SecretSource) -> Option<String> {
     Some(match source {
         SecretSource::Terminal => return None,
@@ -106,8 +108,9 @@ async fn open(
     Engine::open(options).await
 }
 
-/// Records the start, unlocks the wallet, and then accepts control connections. Without a password or a wallet
-/// there is nothing to unlock.
+/// Records the start, unlocks the wallet, and then accepts control connections.
+///
+/// Without a password or a wallet nothing is unlocked.
 pub(crate) async fn unlock_and_serve(
     engine: &Engine,
     password: Option<SecretString>,
@@ -133,16 +136,18 @@ async fn start(
     if wanted { engine.start_server().await.map(Some) } else { Ok(None) }
 }
 
-/// Reads the password from an option or the environment. The engine never prompts at a terminal.
+/// Reads the password from an option or the environment. The engine never asks on a terminal.
 pub(crate) async fn password(source: SecretSource) -> Result<Option<SecretString>, Fault> {
     let read = tokio::task::spawn_blocking(move || read_password(&source)).await;
     read.map_err(|error| Fault::new(Code::InternalError).with_detail(error))?
 }
 
-/// Reads the password from an option or the environment; `None` if neither has one. Blocks until the source delivers it.
+/// Reads the password from an option or the environment; `None` if neither has one.
+///
+/// Blocks until the source delivers it.
 ///
 /// # Errors
-/// Those of [`SecretSource::read`], and `BAD_INPUT` if it is not UTF-8.
+/// An error of [`SecretSource::read`], or `BAD_INPUT` if the password is not UTF-8.
 pub(crate) fn read_password(source: &SecretSource) -> Result<Option<SecretString>, Fault> {
     let Some(Secret(bytes)) = source.read(&mut Stdin)? else { return Ok(None) };
     let text = std::str::from_utf8(&bytes).map_err(|error| {
@@ -151,7 +156,7 @@ pub(crate) fn read_password(source: &SecretSource) -> Result<Option<SecretString
     Ok(Some(SecretString::from(text)))
 }
 
-/// Writes the READY line to standard output. Ignores write errors: the reader may have gone away.
+/// Writes the READY line to standard output. Ignores write errors, because the reader may have gone away.
 fn announce(server: Option<SocketAddr>, json: bool) {
     let url = server.map(|address| format!("http://{address}"));
     let (mut out, mut err) = (io::stdout(), io::stderr());

@@ -1,4 +1,4 @@
-//! Ends a command that needed no engine: with its result, or with a failure of the program itself.
+//! Ends a command that needed no engine, with its result or with a failure of the program itself.
 
 use std::io::{self, Write};
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::cli::GlobalOptions;
 
-/// Reports a failure outside any engine, and returns its exit code.
+/// Reports a failure that happened outside an engine, and returns its exit code.
 pub(crate) fn failed(
     command: &str,
     global: &GlobalOptions,
@@ -19,7 +19,7 @@ pub(crate) fn failed(
     oneshot::fail(Some(command), failure, &global.options(), &mut out, &mut err)
 }
 
-/// Prints the result of a command, `data` with `--json` and else `text`. Returns the exit code.
+/// Prints the result of a command: `data` with `--json`, otherwise `text`. Returns the exit code.
 pub(crate) fn finished(command: &str, global: &GlobalOptions, data: &Value, text: &[u8]) -> u8 {
     let (mut out, mut err) = (io::stdout(), io::stderr());
     if global.json {

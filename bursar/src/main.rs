@@ -1,5 +1,6 @@
-//! `bursar`: runs one command, the commands on standard input, the console, or the engine in the foreground. Composes
-//! engine and client; decides nothing.
+//! `bursar`: runs one command, the commands on standard input, the console, or the engine in the foreground.
+//!
+//! It connects engine and client, and makes no decisions itself.
 
 mod boot_service;
 mod cli;
@@ -30,7 +31,7 @@ use bursar_tui::secret_source::SecretSource;
 use cli::{Cli, Command, GlobalOptions, Screen, ServiceCommand};
 use failure::failed;
 
-/// How long a thread may delay the exit if it is stuck in a read, such as a prompt.
+/// How long a blocked thread, such as one that reads a prompt, may delay the exit, in milliseconds.
 const LINGER_MS: u64 = 100;
 
 fn main() -> ExitCode {
@@ -55,8 +56,9 @@ fn main() -> ExitCode {
     })
 }
 
-/// Runs a piped session: one command per line, in order, until the first failure. Returns the exit code of the last
-/// command that ran. Skips empty lines and lines that start with `#`.
+/// Runs a piped session: one command per line, in order, until the first failure.
+///
+/// Skips empty lines and lines that start with `#`. Returns the exit code of the last command that ran.
 fn piped(global: &GlobalOptions) -> u8 {
     if global.options().password == SecretSource::Stdin {
         let message = "Standard input holds the commands: give the password with --password-file.";
@@ -110,7 +112,7 @@ fn dispatch(global: &GlobalOptions, command: Command) -> u8 {
         }
         Command::Completions { shell } => usage::completions(global, shell),
         Command::Order(order) => {
-            // Errors are in the answer; the log would repeat them.
+            // The answer contains the errors, so the log would repeat them.
             process::log_to_stderr(if global.verbose { "warn" } else { "off" });
             in_runtime(order.name(), global, run::one_shot(global, *order))
         }

@@ -1,4 +1,4 @@
-//! The message of a panic: where the program broke and what to do. Never includes the panic's own text, which may
+//! The message of a panic: where it happened and what to do next. It never includes the panic's own text, which may
 //! contain a secret.
 
 use std::io::{self, Write};
@@ -14,10 +14,10 @@ use bursar_tui::oneshot::{self, Options};
 /// The data folder of this process, once it is known.
 static FOLDER: OnceLock<PathBuf> = OnceLock::new();
 
-/// The command that runs, if its result is one JSON object. A piped session sets it for each of its commands.
+/// The running command, if it must print one JSON object. A piped session sets it for each of its commands.
 static JSON_COMMAND: Mutex<Option<String>> = Mutex::new(None);
 
-/// Sets the command whose failure a panic of the store reports.
+/// Sets the command that [`report`] names if the store panics.
 pub(crate) fn name_command(command: &str, json: bool) {
     if let Ok(mut known) = JSON_COMMAND.lock() {
         *known = json.then(|| command.to_owned());
@@ -26,7 +26,7 @@ pub(crate) fn name_command(command: &str, json: bool) {
 
 /// Sets the data folder that the panic message names.
 pub(crate) fn name_folder(folder: &std::path::Path) {
-    // The first call wins: a process has one folder.
+    // Only the first call has an effect: a process has one data folder.
     let _named = FOLDER.set(folder.to_owned());
 }
 
@@ -38,14 +38,15 @@ pub(crate) fn install() {
             let _closed = writeln!(io::stderr(), "{}", message(panic));
             return;
         };
-        // A release build would be aborted, which would hide the cause from scripts and service managers.
+        // A release build would abort, which would hide the cause from scripts and service managers.
         #[expect(clippy::exit, reason = "no code after a panic of the store may decide anything")]
         std::process::exit(i32::from(report(damage)));
     }));
 }
 
-/// Returns whether the panic came from redb, or from our files named after it. redb panics on some kinds of damage
-/// instead of reporting them.
+/// Returns whether the panic came from redb or from one of our files with redb in its name.
+///
+/// On some kinds of damage, redb panics instead of returning an error.
 fn is_of_the_store(panic: &PanicHookInfo<'_>) -> bool {
     panic.location().is_some_and(|location| location.file().contains("redb"))
 }
@@ -57,7 +58,7 @@ fn message(panic: &PanicHookInfo<'_>) -> String {
     )
 }
 
-/// The most likely cause of a panic of the store. `None` before the data folder is known.
+/// Returns the most likely cause of a panic in the store; `None` before the data folder is known.
 fn journal_damaged(panic: &PanicHookInfo<'_>) -> Option<Fault> {
     let journal = FOLDER.get()?.join("journal.redb");
     Some(Fault::because(
@@ -71,9 +72,9 @@ fn journal_damaged(panic: &PanicHookInfo<'_>) -> Option<Fault> {
     ))
 }
 
-/// Reports a failure like the end of the command, and returns its exit code.
+/// Reports a failure in the same form as a failed command, and returns its exit code.
 fn report(fault: Fault) -> u8 {
-    // Another thread may have panicked while it held the lock.
+    // Does not wait for the lock, because a thread that panicked may hold it.
     let command = JSON_COMMAND.try_lock().ok().and_then(|known| known.clone());
     let options = Options { json: command.is_some(), ..Options::default() };
     let (mut out, mut err) = (io::stdout(), io::stderr());
@@ -87,11 +88,11 @@ mod tests {
 
     use super::install;
 
-    /// The variable that makes the child process panic.
+    /// The environment variable that makes the child process panic.
     const PANICS: &str = "BURSAR_TEST_PANICS";
     const PASSWORD: &str = "Kanarienvögel-4d1e Passwort";
 
-    /// Runs in a child process with the program's hook. Covers each way in which a panic repeats its input.
+    /// Runs in a child process with the program's panic hook, and tries each kind of panic that repeats its input.
     #[test]
     #[ignore = "started by the test below"]
     #[expect(

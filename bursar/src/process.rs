@@ -1,4 +1,4 @@
-//! Settings of the whole process: privacy, open files, logging.
+//! Settings of the whole process: file permissions, core dumps, open files and logging.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal};
@@ -15,8 +15,8 @@ const CONSOLE_LOG: &str = "console.log";
 
 /// Makes new files private, and keeps the keys out of core dumps.
 ///
-/// On Linux and Android, debuggers of the same user are excluded, too. If the platform refuses one step, the others
-/// still apply.
+/// On Linux and Android, other processes of the same user cannot attach a debugger either. If the platform refuses
+/// one step, the others still apply.
 #[cfg(unix)]
 pub(crate) fn restrict_access() {
     use rustix::fs::Mode;
@@ -33,8 +33,9 @@ pub(crate) fn restrict_access() {
     }
 }
 
-/// Raises the limit of open files to what the server's connections need. Call it after logging is set up, so that a
-/// failure is logged.
+/// Raises the limit of open files to the number that the server's connections need.
+///
+/// Call it after logging is set up, so that a failure is logged.
 #[cfg(unix)]
 pub(crate) fn allow_open_files() {
     use bursar_core::limits::OPEN_FILES;
@@ -54,7 +55,7 @@ pub(crate) fn allow_open_files() {
     }
 }
 
-/// Does nothing: other platforms do not count sockets as files.
+/// Does nothing: on other platforms the limit of open files does not include sockets.
 #[cfg(not(unix))]
 pub(crate) fn allow_open_files() {}
 
@@ -62,22 +63,25 @@ pub(crate) fn allow_open_files() {}
 #[cfg(not(unix))]
 pub(crate) fn restrict_access() {}
 
-/// Writes log lines to standard error, with secrets redacted. A line that cannot be written is dropped. `BURSAR_LOG` selects them, or else `default`.
+/// Writes log lines to standard error, with secrets redacted.
+///
+/// `BURSAR_LOG` selects the lines, or else `default`. A line that cannot be written is dropped.
 pub(crate) fn log_to_stderr(default: &str) {
     let filter =
         EnvFilter::try_from_env(LOG_VARIABLE).unwrap_or_else(|_unset| EnvFilter::new(default));
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(|| Redacting(std::io::stderr()))
-        // A failed write would otherwise be reported by `eprintln!`, whose panic ends the process.
+        // Otherwise `eprintln!` would report a failed write, and its panic would end the process.
         .log_internal_errors(false);
-    // A piped session calls this for each of its commands.
+    // In a piped session this runs for each command, and only the first call has an effect.
     let _set_already = lines.try_init();
 }
 
-/// Sets up the log of a console, away from the terminal that it draws on. The log goes to a file in the data
-/// folder, or to standard error if that is redirected. Returns the line to print once the terminal is restored, or
-/// `None` if no log was requested or standard error is redirected.
+/// Sets up the log of a console so that it does not write over the screen.
+///
+/// The log goes to a file in the data folder, or to standard error if that is redirected. Returns the line to print
+/// once the terminal is restored; `None` if no log was requested or standard error is redirected.
 pub(crate) fn console_log(folder: &Path) -> Option<String> {
     std::env::var_os(LOG_VARIABLE).filter(|choice| !choice.is_empty())?;
     if !io::stderr().is_terminal() {
@@ -106,7 +110,7 @@ fn log_to_file(path: &Path) -> io::Result<()> {
 #[cfg(unix)]
 fn open_for_its_owner(path: &Path) -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt;
-    // A pipe without a reader must not block the start.
+    // Non-blocking, so that a pipe without a reader cannot block the start.
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(flags).open(path)
 }

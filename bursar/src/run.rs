@@ -1,5 +1,7 @@
-//! Runs one command: attaches to the engine of the data folder, or runs its own engine during the command. Never
-//! stops an engine that it did not start.
+//! Runs one command: attaches to the engine of the data folder, or runs its own engine for the duration of the
+//! command.
+//!
+//! It never stops an engine that it did not start.
 
 use std::io;
 
@@ -27,7 +29,7 @@ pub(crate) async fn one_shot(global: &GlobalOptions, order: Order) -> u8 {
     }
 }
 
-/// Runs `doctor`, even if no engine can be reached or started. Creates neither folder nor journal.
+/// Runs `doctor`, even if no engine can be reached or started. Creates neither the data folder nor the journal.
 async fn run_doctor(global: &GlobalOptions, order: Order) -> u8 {
     let path = match DataFolder::locate(global.data.clone()) {
         Ok(path) => path,
@@ -49,7 +51,7 @@ async fn run_doctor(global: &GlobalOptions, order: Order) -> u8 {
     oneshot::finish_without_engine(command, answer, &global.options(), &mut out, &mut err)
 }
 
-/// Returns a fault only if there is no session; a session reports its own faults.
+/// Runs the command. Returns a fault only if no session began; a session reports its own faults.
 async fn attach_or_become(global: &GlobalOptions, order: Order) -> Result<u8, Fault> {
     let folder = DataFolder::resolve(global.data.clone())?;
     crate::panics::name_folder(folder.path());

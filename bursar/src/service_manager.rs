@@ -1,14 +1,16 @@
-//! Reports to the service manager that started the engine, through `sd_notify(3)`: readiness, the state in words, progress of
-//! the core, and the stop. Without a manager it does nothing. A manager that does not read cannot block the engine.
+//! Reports to the service manager that started the engine, through `sd_notify(3)`.
+//!
+//! It reports readiness, the state in words, progress of the core, and the stop. Without a service manager it does
+//! nothing. A manager that does not read cannot block the engine.
 
 use std::time::Duration;
 
 use bursar_engine::engine::Engine;
 
-/// Interval between two looks at the engine.
+/// Interval at which the engine's state and progress are checked.
 const PING_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Minimum interval between two reports of progress: more frequent reports would delay the core's other work.
+/// Minimum interval between two progress reports. More frequent reports would delay the core's other work.
 const PROGRESS_INTERVAL_MIN: Duration = Duration::from_millis(200);
 
 /// How long a manager may take to accept a message at the start and at the end.
@@ -17,9 +19,9 @@ const MESSAGE_TIMEOUT: Duration = Duration::from_secs(1);
 /// A report to the service manager.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// Agents and operators can connect. What the engine does, for people.
+    /// Agents and operators can connect. The text describes the engine's state for people.
     Ready(String),
-    /// The state of the engine now.
+    /// The current state of the engine, as text for people.
     State(String),
     /// The core has completed a turn.
     Alive,
@@ -30,7 +32,7 @@ pub(crate) enum Message {
 #[derive(Debug)]
 pub(crate) struct ServiceManager {
     is_there: bool,
-    /// The manager restarts a service that does not report progress for this long.
+    /// If no progress is reported for this long, the manager restarts the service.
     watchdog: Option<Duration>,
 }
 
@@ -74,7 +76,7 @@ impl ServiceManager {
     }
 }
 
-/// Reports each completed turn of the core if the manager has a watchdog. A turn that does not end is never reported.
+/// Reports each completed turn of the core if the manager has a watchdog. If the core is stuck, it reports nothing.
 async fn report_progress(
     watchdog: Option<Duration>,
     turn: impl AsyncFn() -> bool,
@@ -125,8 +127,9 @@ fn state_of(engine: &Engine) -> String {
     }
 }
 
-/// Sends a message from a separate thread, because a manager that does not read its socket blocks the sender. Ignores a manager
-/// that has gone away.
+/// Sends a message from a separate thread, because a manager that does not read its socket blocks the sender.
+///
+/// Ignores a manager that has gone away.
 #[cfg(target_os = "linux")]
 async fn send(message: Message) {
     use sd_notify::NotifyState;

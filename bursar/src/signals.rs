@@ -8,7 +8,7 @@ use bursar_core::fault::Fault;
 pub(crate) enum Signal {
     /// Ctrl-C.
     Interrupt,
-    /// The signal with which a service manager ends a program.
+    /// The request of a service manager to stop (SIGTERM).
     Terminate,
     /// The terminal was closed.
     HangUp,
@@ -24,7 +24,9 @@ impl Signal {
     }
 }
 
-/// Receives signals from its creation on. No such signal is lost or ends the process by itself.
+/// Receives signals from its creation on.
+///
+/// None of them is lost, and none ends the process by itself.
 #[cfg(unix)]
 #[derive(Debug)]
 pub(crate) struct Signals {
@@ -35,7 +37,9 @@ pub(crate) struct Signals {
 
 #[cfg(unix)]
 impl Signals {
-    /// For programs that do not draw on a terminal. A hang-up keeps the effect that the parent process chose (`nohup`).
+    /// Listens for a program that does not draw on a terminal.
+    ///
+    /// A hang-up keeps the effect that the parent process chose (`nohup`).
     pub(crate) fn listen() -> Result<Self, Fault> {
         use tokio::signal::unix::{SignalKind, signal};
         let on =
@@ -47,7 +51,7 @@ impl Signals {
         })
     }
 
-    /// For programs that draw on a terminal: also receives hang-ups.
+    /// Listens for a program that draws on a terminal, and therefore also receives hang-ups.
     pub(crate) fn listen_on_a_terminal() -> Result<Self, Fault> {
         use tokio::signal::unix::{SignalKind, signal};
         let hang_up = signal(SignalKind::hangup())

@@ -1,4 +1,4 @@
-//! Arguments that name no command, help, and completions.
+//! Help, completions, and arguments that name no command.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -35,7 +35,7 @@ pub(crate) fn reject_console_options(global: &GlobalOptions) -> u8 {
     crate::failure::failed("bursar", global, Fault::because(Code::BadInput, message))
 }
 
-/// Handles `bursar` alone where the console cannot run.
+/// Handles `bursar` without a command where the console cannot run.
 pub(crate) fn no_command(global: &GlobalOptions) -> u8 {
     if global.json {
         let fault = Fault::because(Code::BadInput, "No command was given: see `bursar --help`.");
@@ -46,7 +46,7 @@ pub(crate) fn no_command(global: &GlobalOptions) -> u8 {
     Code::BadInput.exit()
 }
 
-/// Prints help and version as answers. Anything else is a usage error, in clap's words.
+/// Prints help and version to standard output. Any other error is a usage error with clap's message.
 pub(crate) fn parse_error(mut error: clap::Error, arguments: &[OsString]) -> u8 {
     bursar_control::grammar::shorten(&mut error);
     let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
@@ -57,7 +57,7 @@ pub(crate) fn parse_error(mut error: clap::Error, arguments: &[OsString]) -> u8 
     if asked { 0 } else { Code::BadInput.exit() }
 }
 
-/// Returns whether arguments that could not be parsed seem to ask for JSON.
+/// Returns whether arguments that could not be parsed seem to request JSON.
 fn wants_json(arguments: &[OsString]) -> bool {
     let own = arguments.iter().skip(1).take_while(|argument| *argument != "--");
     own.filter_map(|argument| argument.to_str()).any(|argument| {
@@ -66,7 +66,7 @@ fn wants_json(arguments: &[OsString]) -> bool {
     })
 }
 
-/// Returns clap's message without colour and label. The envelope makes the label redundant.
+/// Returns clap's message without colours and without the label `error:`, which the envelope makes redundant.
 fn plain_message(error: &clap::Error) -> String {
     let text = error.render().to_string();
     text.strip_prefix("error: ").unwrap_or(&text).trim_end().to_owned()

@@ -1,5 +1,6 @@
-//! An operator's journeys in real terminals (tmux) with the shipped programs. The scripts are in `tests/journeys`;
-//! each also runs by hand and reports how long each step took.
+//! Journeys of an operator in real terminals (tmux) with the shipped programs.
+//!
+//! The scripts are in `tests/journeys`. Each can also be run by hand, and reports how long each step took.
 
 #![cfg(unix)]
 #![expect(clippy::expect_used, reason = "an integration test's helpers stand outside #[test]")]

@@ -42,7 +42,7 @@ step other alice $B install-service --system --yes
     assert!(first.step("root").1.contains("must not run as root"), "{}", first.text());
     assert!(first.step("other").1.contains("needs root: run `sudo"), "{}", first.text());
 
-    // The home folder of the account is on a network that comes up late.
+    // The account's home folder is on a network share that is mounted late.
     let share = machine.path("home/alice/.local/share");
     std::fs::rename(share.join("bursar"), share.join("away")).unwrap();
     let second = machine.boot(
@@ -108,7 +108,7 @@ step again $B install-service --system --yes
     let back = done.step("back").1;
     assert!(back.starts_with("bursar\n") && back.ends_with("\nalice"), "{back}");
     assert_eq!(back.matches("No such file").count(), 3, "{back}");
-    // The journal has what the service wrote before it failed.
+    // The journal contains the entries that the service wrote before it failed.
     assert!(done.must("usable").contains("by the service, without a person"), "{}", done.text());
     let (code, text) = done.step("typo");
     assert_eq!(code, 7, "{text}");
@@ -121,7 +121,7 @@ step again $B install-service --system --yes
     assert!(done.must("again").contains("nothing to change"));
 }
 
-/// What the commands change on the disk, as lists of files with their digests.
+/// Compares lists of all files with their digests before and after the commands.
 #[test]
 fn a_second_run_changes_nothing() {
     let Some(machine) = Machine::new() else { return };
@@ -181,7 +181,7 @@ step created sh -c "cut -c67- /tmp/c"
     eprintln!("after install and uninstall these files are new or changed: {new:#?}");
     for path in new {
         let ours = path == "/etc/sysusers.d/bursar.conf" || path.starts_with("/var/lib/bursar/");
-        // systemd-sysusers keeps copies of the files that it changes.
+        // systemd-sysusers keeps backup copies of the files that it changes.
         assert!(ours || path.starts_with("/etc/.pwd") || path.ends_with('-'), "{path}");
     }
 }

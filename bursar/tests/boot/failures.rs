@@ -1,4 +1,4 @@
-//! What can go wrong: each failure ends in a sentence with the next command and leaves no partial change.
+//! Failed installations: each ends with a sentence that names the next command, and leaves no partial change.
 
 use crate::machine::{Ends, Machine, Transcript};
 
@@ -99,7 +99,7 @@ step upgraded $B service status
     assert!(done.must("upgraded").contains("restart the service"), "{}", done.text());
 }
 
-/// A data folder with unusual characters, read by the real parser.
+/// Data folders with unusual characters, read by systemd's own parser.
 #[test]
 fn unusual_paths_are_escaped_or_refused() {
     let Some(machine) = Machine::with_accounts() else { return };
@@ -128,7 +128,7 @@ step none ls /home/alice/.config/systemd/user
     assert_eq!(done.must("none"), "");
 }
 
-/// A stand-in for systemctl reports what this machine's systemd is not.
+/// A substitute for systemctl reports versions that this machine's systemd does not have.
 #[test]
 fn old_managers_and_missing_ones_are_named() {
     let Some(machine) = Machine::new() else { return };

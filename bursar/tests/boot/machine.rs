@@ -1,5 +1,6 @@
-//! A machine: a folder in which systemd runs as the first process, with the programs of this one. Each boot runs one script
-//! as root. A machine has no network and no hardware.
+//! A container in which systemd runs as the first process, with this machine's programs.
+//!
+//! Each boot runs one script as root. Unless a test shares its network, the container has none. It has no hardware.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -20,7 +21,7 @@ pub(crate) const OPERATOR: (&str, u32) = ("alice", 1001);
 /// The password of the wallets.
 pub(crate) const PASSWORD: &str = "correct horse battery";
 
-/// What every script can use. `step NAME command…` prints how the command ended and what it wrote.
+/// Definitions for every script. `step NAME command…` prints the exit code and the output of a command.
 const PRELUDE: &str = r#"
 ip link set lo up 2>/dev/null
 export HOME=/root
@@ -50,7 +51,7 @@ furnish() {
 pay() { python3 /opt/ask.py "$1" "$2"; }
 "#;
 
-/// The agent: asks for one payment and prints the answer's code.
+/// The agent: requests one payment and prints the code of the answer.
 const AGENT: &str = r#"
 import json, os, sys, urllib.request, urllib.error
 bot = json.load(open(os.environ['HOME'] + '/bot.json'))['data']
@@ -70,7 +71,7 @@ print(answer.status, reply.get('code') or ('signed' if reply.get('header_value')
 sys.exit(0 if reply.get('header_value') else 1)
 "#;
 
-/// The unit that runs the script of a boot, after everything that starts with the machine.
+/// The unit that runs the script of a boot after all services that start at boot.
 const SCRIPT_UNIT: &str = "\
 [Unit]
 After=basic.target dbus.service bursar.service
@@ -91,7 +92,7 @@ After=basic.target
 AllowIsolate=yes
 ";
 
-/// How one boot ended.
+/// The output of one boot.
 #[derive(Debug)]
 pub(crate) struct Transcript(String);
 
@@ -123,13 +124,13 @@ impl Transcript {
 /// How a boot ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ends {
-    /// In order, as `reboot` does.
+    /// An orderly shutdown, as `reboot` does it.
     Reboot,
     /// All processes die at once.
     PowerCut,
 }
 
-/// A machine that can be booted again and again.
+/// A machine that can be booted several times.
 pub(crate) struct Machine {
     root: TempDir,
     /// Further arguments of the container.
@@ -139,7 +140,9 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// Builds a machine with the program and its operator; `None`, with a message, where it cannot run.
+    /// Builds a machine with the program and its operator.
+    ///
+    /// If it cannot run here, prints the reason and returns `None`.
     pub(crate) fn new() -> Option<Self> {
         match probed() {
             Ok(_accounts) => Some(Self::built()),
@@ -150,7 +153,9 @@ impl Machine {
         }
     }
 
-    /// Builds a machine in which an account has a service manager; `None`, with a message, where it cannot run.
+    /// Builds a machine in which accounts have a service manager.
+    ///
+    /// If it cannot run here, prints the reason and returns `None`.
     pub(crate) fn with_accounts() -> Option<Self> {
         if let Ok(false) = probed() {
             eprintln!(
@@ -178,7 +183,7 @@ impl Machine {
         fs::write(path, text).unwrap();
     }
 
-    /// Lets the machine reach this one's loopback addresses, and sets a variable for its first process.
+    /// Gives the machine access to this host's loopback addresses, and sets a variable for its first process.
     pub(crate) fn share_network(&mut self, variable: &str) {
         self.shares_network = true;
         self.arguments.push(format!("--setenv={variable}"));
@@ -227,7 +232,7 @@ impl Machine {
         copy(Path::new(env!("CARGO_BIN_EXE_bursar")), &self.path("opt"));
     }
 
-    /// Boots, runs the script, and ends. Returns what the script's steps wrote.
+    /// Boots the machine, runs the script, and ends the machine. Returns the output of the script's steps.
     #[track_caller]
     pub(crate) fn boot(&self, script: &str, ends: Ends) -> Transcript {
         match self.try_boot(script, ends) {
@@ -236,7 +241,7 @@ impl Machine {
         }
     }
 
-    /// Returns the logs if the machine does not end.
+    /// Like [`Machine::boot`], but returns the logs if the machine does not end in time.
     fn try_boot(&self, script: &str, ends: Ends) -> Result<Transcript, String> {
         let (out, end) = (self.path("var/log/script.out"), self.path("var/log/script.end"));
         for old in [&out, &end] {
@@ -295,12 +300,13 @@ impl Machine {
     }
 }
 
-/// A running container. Its end kills every process in it.
+/// A running container. Dropping it kills every process in it.
 struct Container(Child);
 
 impl Drop for Container {
     fn drop(&mut self) {
-        // The first process of a container is a child of systemd-nspawn, and its death ends the others.
+        // The container's first process is a child of systemd-nspawn. Its death ends all other processes of the
+        // container.
         let id = self.0.id();
         let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
         for child in children.unwrap_or_default().split_whitespace() {
@@ -322,7 +328,7 @@ fn copy(from: &Path, to: &Path) {
     assert!(copied.success(), "{}", from.display());
 }
 
-/// Boots a machine once. Returns whether accounts have a service manager in it, or why no machine runs here.
+/// Boots a test machine once. Returns whether accounts have a service manager in it, or why no machine can run here.
 fn probed() -> &'static Result<bool, String> {
     static FOUND: OnceLock<Result<bool, String>> = OnceLock::new();
     FOUND.get_or_init(|| {
@@ -337,7 +343,7 @@ fn probed() -> &'static Result<bool, String> {
     })
 }
 
-/// Returns why no container can run here, if so.
+/// Returns an error with the reason if no container can run here.
 fn is_possible() -> Result<(), String> {
     if !rustix::process::geteuid().is_root() {
         return Err("it needs root".to_owned());

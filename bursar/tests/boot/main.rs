@@ -1,5 +1,6 @@
-//! The service in a real systemd, which runs as the first process of a container: install, boot, kill, reboot, remove. Each
-//! test says so and passes where the machine cannot run such a container.
+//! The service under a real systemd, the first process of a container: install, boot, kill, reboot, remove.
+//!
+//! Where the machine cannot run such a container, each test prints that and passes.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers stand outside #[test]")]
 

@@ -1,4 +1,4 @@
-//! The password of an unattended unlock is nowhere but in the wallet's owner's head and, encrypted, in the credential.
+//! The password of an unattended unlock is stored nowhere except, encrypted, in the credential.
 
 use crate::machine::{Ends, Machine, PASSWORD};
 
@@ -48,7 +48,7 @@ step core sh -c "kill -ABRT $(show MainPID); sleep 1; find / -xdev -name 'core*'
     let memory = second.must("memory");
     assert!(memory.ends_with("found 0"), "{memory}");
     assert_eq!(second.step("core").1, "", "{}", second.text());
-    // On the machine's disk as another one sees it.
+    // Searches the container's disk from outside.
     let root = machine.path("");
     let found = std::process::Command::new("grep")
         .args(["-rl", "--binary-files=text", "--exclude=script.sh", PASSWORD])
@@ -58,7 +58,7 @@ step core sh -c "kill -ABRT $(show MainPID); sleep 1; find / -xdev -name 'core*'
     assert_eq!(String::from_utf8(found.stdout).unwrap(), "");
 }
 
-/// Searches the memory of a process, as a core dump would contain it.
+/// Searches the whole memory of a process, as a core dump would contain it.
 const SEARCH: &str = r#"
 import sys
 pid, found, read = sys.argv[1], 0, 0

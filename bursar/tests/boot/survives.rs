@@ -1,5 +1,7 @@
-//! A service that is installed once: it comes back after a reboot, a kill and a stop, unlocked or locked as the operator
-//! chose, and it is removed without a trace.
+//! A service that is installed once.
+//!
+//! It comes back after a reboot, a kill and a stop, unlocked or locked as the operator chose. It is removed without a
+//! trace.
 
 use crate::machine::{Ends, Machine};
 
@@ -60,7 +62,7 @@ step why journalctl -u bursar --no-pager
     assert_eq!(second.must("pay-last"), "200 signed");
     assert!(second.must("why").contains("watchdog"), "{}", second.text());
     let seconds = |step: &str| second.must(step).parse::<f64>().unwrap();
-    // The begin of the first process is in hundredths of a second.
+    // The start time of the first process is in hundredths of a second.
     eprintln!("boot to first payment: {:.2} s", seconds("uptime") - seconds("begin") / 100.0);
 
     let third = machine.boot(
@@ -107,7 +109,7 @@ step activity owner activity --json
     assert!(last("setting.changed") < last("wallet.unlocked"), "{}", only.text());
 }
 
-/// Returns the number of the last entry of a kind, from the output of `activity --json`.
+/// Returns the sequence number of the last entry of a kind, from the output of `activity --json`.
 fn last_entry(activity: &str, kind: &str) -> u64 {
     let activity: serde_json::Value = serde_json::from_str(activity).unwrap();
     let entries = activity["data"]["entries"].as_array().unwrap().iter();

@@ -1,4 +1,4 @@
-//! The tier with a TPM, which a program imitates.
+//! The unlock tier with a TPM, which an emulator provides.
 
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::machine::{Ends, Machine};
 
-/// An imitated TPM 2 that listens on this machine.
+/// An emulated TPM 2 that listens on this machine.
 struct Tpm(Child);
 
 impl Drop for Tpm {
@@ -40,7 +40,7 @@ impl Tpm {
     }
 }
 
-/// Finds two neighbouring free ports.
+/// Finds a free port whose successor is free too.
 fn free_ports() -> u16 {
     loop {
         let first = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -51,7 +51,7 @@ fn free_ports() -> u16 {
     }
 }
 
-/// Returns whether systemd can load what it needs for a TPM that is reached over the network.
+/// Returns whether the libraries are installed with which systemd reaches a TPM over the network.
 fn has_libraries() -> bool {
     let known = Command::new("/sbin/ldconfig").arg("-p").output().map(|output| output.stdout);
     let known = String::from_utf8_lossy(&known.unwrap_or_default()).into_owned();
@@ -95,7 +95,7 @@ fn the_password_opens_with_this_machines_tpm_only() {
     assert!(second.step("doctor").1.contains("host key and TPM"), "{}", second.text());
     drop(tpm);
 
-    // The disk in another machine, with a new TPM.
+    // The disk is moved to another machine, which has a different TPM.
     let _other = Tpm::start(&machine.path("tpm-other"), port);
     let third = machine.boot("step state systemctl show bursar --property=ActiveState,ExecMainStatus\nstep status $B service status\n", Ends::PowerCut);
     assert!(third.must("state").contains("ExecMainStatus=243"), "{}", third.text());

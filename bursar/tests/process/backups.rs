@@ -1,4 +1,4 @@
-//! Backups of a wallet that changes meanwhile.
+//! Backups of a wallet that changes while they are made.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::stage::Home;
 
-/// The files in a backup are of one instant: the wallet file has the secret of each agent that the journal knows.
+/// All files in a backup are from one instant: the wallet file has the secret of every agent in the journal.
 #[test]
 fn backups_during_registrations_contain_the_secret_of_each_agent() {
     let mut home = Home::new();

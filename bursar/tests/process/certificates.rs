@@ -1,15 +1,15 @@
-//! Which files a command reads before it calls anyone.
+//! The certificate files that a command reads before it opens a connection.
 
 use std::process::Command;
 
 use crate::stage::bursar;
 
-/// The value of `BURSAR_TEST_SKIP` that skips tests that need strace; otherwise a missing strace fails them.
+/// The value of `BURSAR_TEST_SKIP` that skips the tests with strace. Without it, a missing strace fails them.
 const SKIP: &str = "strace";
 
 fn traced_or_skip() -> bool {
     match Command::new("strace").args(["-qq", "-e", "trace=none", "true"]).output() {
-        // A sandbox may forbid tracing another process.
+        // A sandbox may forbid the tracing of another process.
         Ok(tried) => tried.status.success(),
         Err(_missing) => {
             let skip = std::env::var("BURSAR_TEST_SKIP").unwrap_or_default();
@@ -27,7 +27,7 @@ fn a_command_that_calls_nothing_opens_no_certificate_file() {
     let home = tempfile::tempdir().unwrap();
     for line in ["status", "network list", "config list"] {
         let trace = home.path().join("trace");
-        // The default endpoints, which are https.
+        // Uses the default endpoints, which are https.
         let traced = bursar(&home.path().join("data"), line);
         let mut command = Command::new("strace");
         command.args(["-f", "-qq", "-e", "trace=/open,connect", "-o"]).arg(&trace);

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::stage::{Engine, Home, PASSWORD, private};
 use crate::table::TABLE;
 
-/// The exit codes that the manual guarantees to scripts, for each fault in the table.
+/// For each fault in the table, the exit code that the manual guarantees to scripts.
 const EXITS: &[(&str, i32)] = &[
     ("BAD_INPUT", 2),
     ("ENGINE_DOWN", 3),
@@ -26,7 +26,7 @@ const EXITS: &[(&str, i32)] = &[
     ("WALLET_EXISTS", 10),
 ];
 
-/// One command in its four states.
+/// One command with its expected results in four states.
 #[derive(Debug)]
 pub(crate) struct Row {
     /// The name in the envelope.
@@ -44,13 +44,13 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// Returns the line to run where only the state matters.
+    /// Returns the line to run if only the state matters.
     fn line(&self) -> &'static str {
         if self.fine.is_empty() { self.bad } else { self.fine }
     }
 }
 
-/// Collects the leaves of the grammar by their names in the envelope.
+/// Collects the commands of the grammar by their names in the envelope.
 fn leaves(tree: &clap::Command, above: &str, found: &mut BTreeSet<String>) {
     for command in tree.get_subcommands().filter(|command| command.get_name() != "help") {
         let name = format!("{above}{}", command.get_name());
@@ -67,7 +67,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// Creates a wallet with two of most things and two pending requests; no engine runs.
+    /// Creates a wallet with two objects of most kinds and two pending requests. No engine runs.
     fn new() -> Self {
         let mut home = Home::new();
         let (engine, address) = home.engine(&home.data());
@@ -135,7 +135,7 @@ impl Stage {
     /// Runs each command with an open wallet: once to succeed and once to fail.
     fn open(&self) -> Vec<String> {
         let data = self.home.data();
-        // A folder without a wallet.
+        // This folder has no wallet.
         let empty = self.home.dir.path().join("empty");
         let mut wrong = vec![self.check(&empty, "wallet create main", "wallet.create", "")];
         let (_engine, _address) = self.home.engine(&data);
@@ -156,7 +156,7 @@ impl Stage {
         TABLE.iter().filter_map(check).collect()
     }
 
-    /// Runs each command without an engine, and without a password to become one.
+    /// Runs each command without an engine and without a password, so that it cannot run its own engine.
     fn down(&self, data: &Path) -> Vec<String> {
         let check = |row: &Row| {
             let mut command = self.command(data, row.line());
@@ -182,7 +182,7 @@ pub(crate) fn check_envelope(name: &str, output: &Output, wanted: &str) -> Resul
         document.as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect();
     let envelope = BTreeSet::from(["v", "ok", "command", "data", "warnings", "error"]);
     rule(fields == envelope && document["v"] == 1, "the envelope")?;
-    // Arguments that could not be parsed name no command.
+    // If the arguments could not be parsed, the envelope names no command.
     let nameless = document["error"]["exit"] == 2 && document["command"].is_null();
     rule(document["command"] == name || nameless, "the name")?;
     rule(document["warnings"].is_array(), "the warnings")?;
@@ -190,7 +190,7 @@ pub(crate) fn check_envelope(name: &str, output: &Output, wanted: &str) -> Resul
     if document["ok"] == true {
         rule(document["error"].is_null() && !document["data"].is_null(), "success")?;
         rule(wanted.is_empty(), "should fail")?;
-        // Commands that report a state also report it by their exit code.
+        // Some commands report a state, and use their exit code for it too.
         let tells = match name {
             "status" => [0, 3, 4].contains(&exit),
             "doctor" => [0, 1].contains(&exit),
@@ -214,7 +214,7 @@ pub(crate) fn text(bytes: &[u8]) -> String {
 fn the_table_names_every_command_of_the_grammar_once() {
     let mut grammar = BTreeSet::new();
     leaves(&Order::tree(), "", &mut grammar);
-    // Runs until it is stopped, so it has a separate test.
+    // `watch` runs until it is stopped, so it has a separate test.
     assert!(grammar.remove("watch"));
     let table: Vec<String> = TABLE.iter().map(|row| row.name.to_owned()).collect();
     assert_eq!(table.iter().cloned().collect::<BTreeSet<_>>(), grammar);

@@ -25,7 +25,7 @@ fn of_three_simultaneous_decisions_one_exits_with_0_and_two_with_10() {
     let mut approved = 0;
     for round in 0..ROUNDS {
         let id = home.ask(&address);
-        // Every now and then one of the three decides differently from the others.
+        // In most rounds the three decide differently: the bits of the round's number choose the decisions.
         let lines: [String; 3] = std::array::from_fn(|who| {
             let verb = if (round >> who) & 1 == 0 { "approve" } else { "deny" };
             format!("{verb} {id} --yes --json")

@@ -1,5 +1,4 @@
-//! Hostile text passes through the shipped program: into its log, into the page of a receipt, and into the bytes
-//! that its console writes to a terminal.
+//! Hostile text passes through the shipped program: into its log, a receipt page, and the console's terminal output.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -12,9 +11,10 @@ use serde_json::{Value, json};
 
 use crate::stage::{Engine, Home};
 
-/// Sequences that the console itself never writes. They erase the scrollback, set the title, write the clipboard,
-/// query the cursor and reset.
-/// Also 8-bit colour, a device control string, and characters that delete, hide and reorder.
+/// Sequences that the console itself never writes.
+///
+/// They erase the scrollback, set the title, write the clipboard, query the cursor and reset the terminal. The text
+/// also contains an 8-bit colour, a device control string, and characters that delete, hide and reorder.
 const HOSTILE: &str = "\u{1b}[3J\u{1b}]0;owned\u{7}\u{1b}]52;c;T1dORUQ=\u{7}\u{1b}[6n\u{1b}c\u{9b}31m\u{90}x\u{9c}\u{7f}\u{8}\u{0}\u{202e}gpj\r\n2026-01-01T00:00:00Z  INFO forged<script>alert(1)</script>\"'&";
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -30,7 +30,7 @@ fn until<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Sends one request as it is. Returns the response, empty if the server hung up.
+/// Sends one request unchanged. Returns the response; it is empty if the server closed the connection.
 fn exchange(address: &str, head: &[u8], body: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -52,7 +52,7 @@ fn post(address: &str, path: &str, body: &Value) -> Value {
     serde_json::from_str(body).unwrap_or(Value::Null)
 }
 
-/// Starts a node that answers with hostile text. The text is a JSON-RPC error, invalid JSON or a result.
+/// Starts a node that answers with hostile text: as a JSON-RPC error, as invalid JSON or as a result.
 fn lying_node() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -87,13 +87,13 @@ fn lying_node() -> String {
     url
 }
 
-/// An engine with its log at the finest level, which a hostile agent has attacked.
+/// An engine with the most detailed log, after a hostile agent has attacked it.
 struct Scene {
     home: Home,
     engine: Engine,
     address: String,
     log: PathBuf,
-    /// A signed payment that was reported as failed in hostile words; below, a held one.
+    /// A signed payment that the agent reported as failed with hostile text; `held` is a held one.
     paid: String,
     held: String,
 }
@@ -175,7 +175,7 @@ impl Scene {
             for name in ["user-agent", "x-agent-id", "authorization", "content-type", "host"] {
                 let head = [head.as_bytes(), b"\r\n", name.as_bytes(), b": ", &odd].concat();
                 exchange(&self.address, &head, b"{}");
-                // Without the bytes that headers may not contain, so that the server reads it.
+                // Removes the bytes that headers must not contain, so that the server accepts the request.
                 let eight_bit: Vec<u8> = odd
                     .iter()
                     .copied()
@@ -192,7 +192,7 @@ impl Scene {
     }
 }
 
-/// Returns whether a character acts on a terminal, hides or reorders.
+/// Returns whether a character controls a terminal, is invisible, or reorders text.
 fn acts(ch: char) -> bool {
     ch.is_control()
         || matches!(ch, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -214,7 +214,7 @@ fn t_20_foreign_text_is_inert_in_the_log_and_in_receipts() {
     for said in ["TRACE hyper", "code=", "reason="] {
         assert!(log.contains(said), "the log lacks {said}: is it the log?");
     }
-    // Characters that reorder are allowed here: they act on the reader, not on the terminal.
+    // Characters that reorder text are allowed here: they affect the reader, not the terminal.
     for line in log.lines() {
         assert!(!line.chars().any(char::is_control), "{line:?}");
         let stamp =
@@ -224,7 +224,7 @@ fn t_20_foreign_text_is_inert_in_the_log_and_in_receipts() {
     drop(scene.engine);
 }
 
-/// A terminal that runs the console, and a file with every byte that the console wrote to it.
+/// A terminal with the console, and a file with every byte that the console wrote to it.
 struct Terminal {
     socket: PathBuf,
     raw: PathBuf,
@@ -270,7 +270,7 @@ impl Terminal {
         });
     }
 
-    /// Closes an overlay and waits for it. The next key could otherwise combine with the pending Escape.
+    /// Closes an overlay and waits for that. Otherwise the next key could combine with the pending Escape.
     fn close(&self) {
         self.press("Escape");
         until("the overlay is closed", || {
@@ -279,7 +279,7 @@ impl Terminal {
         });
     }
 
-    /// Returns every byte between the sequences that enter and leave the screen.
+    /// Returns every byte between the sequences that enter and leave the alternate screen.
     fn written(&self) -> String {
         let left = |raw: &str| raw.contains("\u{1b}[?1049l");
         let raw = until("it leaves the screen", || {
@@ -299,7 +299,7 @@ impl Drop for Terminal {
     }
 }
 
-/// Removes the sequences that the console writes itself, each of which is listed here.
+/// Removes the sequences that the console itself writes; all of them are listed here.
 fn strip_console_sequences(raw: &str) -> String {
     const EXACT: [&str; 6] = ["[?1049h", "[?2004h", "[?2004l", "[?25l", "[?25h", "[2J"];
     let mut parts = raw.split('\u{1b}');
@@ -308,7 +308,7 @@ fn strip_console_sequences(raw: &str) -> String {
         if let Some(after) = EXACT.iter().find_map(|exact| part.strip_prefix(*exact)) {
             rest.push_str(after);
         } else if let Some(title) = part.strip_prefix("]0;Bursar") {
-            // The title, which contains only a count.
+            // The window title, which contains only a count.
             let (title, after) = title.split_once('\u{7}').unwrap();
             assert!(
                 title.chars().all(|ch| " ()".contains(ch) || ch.is_ascii_alphanumeric()),
@@ -319,7 +319,7 @@ fn strip_console_sequences(raw: &str) -> String {
             assert!(part.starts_with('['), "{part:?}");
             let sequence = part.strip_prefix('[').unwrap();
             let end = sequence.find(|ch: char| !ch.is_ascii_digit() && ch != ';').unwrap();
-            // A position or a colour.
+            // A cursor position or a colour.
             let (_numbers, last) = sequence.split_at(end);
             assert!(last.starts_with(['H', 'm']), "{part:?}");
             rest.push_str(last.strip_prefix(['H', 'm']).unwrap());
@@ -342,7 +342,7 @@ fn t_20_no_foreign_control_sequence_reaches_a_real_terminal() {
     terminal.see("esc ");
     terminal.see("\\u{1b}[3J");
     terminal.close();
-    // Every pane, and then one entry of the activity.
+    // Shows every pane, and then one entry of the activity.
     for pane in ["2", "3", "4", "6", "5"] {
         terminal.press(pane);
         terminal.see(&format!("> {pane} "));

@@ -1,4 +1,4 @@
-//! Tests what only a process shows: exit codes, output streams, the READY line, the lock, signals.
+//! Tests of behaviour that only a whole process shows: exit codes, output streams, the READY line, the lock, signals.
 
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "an integration test's helpers stand outside #[test]")]
@@ -63,7 +63,7 @@ fn disallowed_explorer_is_refused_without_showing_its_key() {
     }
 }
 
-/// An endpoint that is not set defaults to a public host.
+/// If no endpoint is set, the default is a public host, which tests must not call.
 #[test]
 fn endpoints_of_these_tests_stay_on_this_machine() {
     let home = Home::new();
@@ -130,7 +130,7 @@ fn doctor_creates_nothing_and_exports_follow_the_current_folder() {
     let mut inside = bursar(&folder, "history export a.csv");
     assert_eq!(inside.current_dir(&folder).status().unwrap().code(), Some(2));
 
-    // `doctor` reports what is broken and does not change it.
+    // `doctor` reports faults and does not change anything.
     std::fs::write(folder.join("settings.toml"), "x = 1").unwrap();
     std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o750)).unwrap();
     let (exit, out, _) = run(&folder, "doctor");
@@ -241,8 +241,8 @@ fn activity_shows_that_an_engine_was_killed() {
     drop(killed);
     let (stopped, _address) = home.engine(&home.data());
     stopped.end(rustix::process::Signal::TERM);
-    // A command that is its own engine does not serve agents and records no start.
-    // The first start without a person begins a day of the limit of such days.
+    // A command that runs its own engine does not serve agents and records no start. The first unattended start
+    // begins a day of the limit of unattended days.
     let expected = [
         "wallet.locked",
         "wallet.unlocked",
@@ -258,7 +258,7 @@ fn activity_shows_that_an_engine_was_killed() {
 #[test]
 fn demo_is_a_separate_program() {
     let data = tempfile::tempdir().unwrap();
-    // The program alone in a folder, with nothing else on PATH.
+    // The program is alone in a folder, and PATH contains nothing else.
     let alone = data.path().join("bursar");
     copy_program(&alone);
     let Output { status, stderr, .. } =

@@ -1,4 +1,5 @@
-//! What a service manager receives from `bursar engine`: readiness, the state in words, progress of the core, and the stop.
+//! The messages of `bursar engine` to a service manager: readiness, the state in words, progress of the core, the
+//! stop.
 
 use std::io::ErrorKind;
 use std::os::unix::net::UnixDatagram;
@@ -30,14 +31,14 @@ impl Manager {
         self.home.dir.path().join("notify")
     }
 
-    /// Builds the command of an engine that the manager starts.
+    /// Builds the command with which the manager starts an engine.
     fn command(&self) -> Command {
         let mut command = self.home.command(&self.home.data(), "engine");
         command.env("NOTIFY_SOCKET", self.address());
         command
     }
 
-    /// Returns the next message; `None` if none comes for a moment.
+    /// Returns the next message; `None` if none arrives within a short time.
     fn next(&self) -> Option<String> {
         let mut buffer = [0; 4096];
         match self.socket.recv(&mut buffer) {
@@ -50,7 +51,7 @@ impl Manager {
         }
     }
 
-    /// Waits for a line. Returns all messages up to it.
+    /// Waits for a line. Returns all messages up to and including it.
     fn wait_for(&self, line: &str) -> Vec<String> {
         let (end, mut received) = (Instant::now() + TIMEOUT, Vec::new());
         loop {
@@ -94,7 +95,7 @@ fn progress_is_reported_only_to_a_watchdog() {
     for _each in 0..3 {
         manager.wait_for("WATCHDOG=1");
     }
-    // The watchdog of another process is not this one's.
+    // If the watchdog belongs to another process, the engine reports no progress.
     drop(engine);
     let manager = Manager::new();
     let mut other = manager.command();
@@ -103,7 +104,7 @@ fn progress_is_reported_only_to_a_watchdog() {
     let mut received = manager.wait_for("READY=1");
     manager.home.must("wallet create main");
     received.extend(manager.wait_for("STATUS=serving"));
-    // Longer than several intervals of a watchdog.
+    // Reads for longer than several intervals of a watchdog.
     for _quiet in 0..10 {
         received.extend(manager.next());
     }

@@ -1,4 +1,4 @@
-//! Tests the memory of a running engine: who can read it, and from where it allocates.
+//! The memory of a running engine: who can read it, and from which arenas it is allocated.
 #![cfg(target_os = "linux")]
 
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use crate::stage::{Engine, bursar, copy_program};
 
-/// An unprivileged account, used if the tests run as root, which may read everything.
+/// An unprivileged account for tests that run as root, because root may read everything.
 const NOBODY: u32 = 65_534;
 
 /// Returns whether a process of `account` can open a file of another process of that account.
@@ -24,7 +24,7 @@ fn t_37_the_same_account_cannot_read_the_memory_of_an_engine() {
     let ours = rustix::process::geteuid();
     let account = if ours.is_root() { NOBODY } else { ours.as_raw() };
     let home = tempfile::tempdir().unwrap();
-    // A copy that the account can reach and read: otherwise the kernel protects the process by itself.
+    // Copies the program so that the account can read it. Otherwise the kernel would protect the process by itself.
     let (program, data) = (home.path().join("bursar"), home.path().join("data"));
     copy_program(&program);
     std::fs::create_dir(&data).unwrap();
@@ -42,7 +42,7 @@ fn t_37_the_same_account_cannot_read_the_memory_of_an_engine() {
         command.uid(account).gid(account).current_dir("/").stdin(Stdio::null());
         command
     };
-    // What the account may open of an ordinary process: on some machines not even its memory.
+    // Finds the files that the account may open of an ordinary process. On some machines this excludes its memory.
     let mut other = command(Path::new("sleep")).arg("600").spawn().unwrap();
     let may_open: Vec<&str> = ["maps", "environ", "mem"]
         .into_iter()
@@ -60,10 +60,10 @@ fn t_37_the_same_account_cannot_read_the_memory_of_an_engine() {
     }
 }
 
-/// The address space that glibc reserves for each arena but the first, and the alignment of its start.
+/// The address space that glibc reserves for each arena except the first, which is also the alignment of its start.
 const ARENA: u64 = 64 << 20;
 
-/// Returns how many arenas the mappings of a process show.
+/// Returns the number of arenas in the mappings of a process.
 fn arenas(maps: &str) -> usize {
     let parts = maps.lines().filter_map(|line| {
         let (range, rest) = line.split_once(' ')?;
@@ -90,7 +90,7 @@ fn an_engine_allocates_from_one_arena() {
     assert_eq!(line, "READY\n");
     match std::fs::read_to_string(format!("/proc/{}/maps", engine.0.id())) {
         Ok(maps) => assert_eq!(arenas(&maps), 0, "{maps}"),
-        // Only root can read it.
+        // Only root can read this file.
         Err(fault) => eprintln!("not tested: {fault}"),
     }
 }

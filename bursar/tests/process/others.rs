@@ -1,4 +1,4 @@
-//! Tests `--json` for programs that are not orders, and for `watch`, which runs until it is stopped.
+//! `--json` for commands outside the shared grammar, and for `watch`, which runs until it is stopped.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::commands::{check_envelope, text};
 use crate::stage::{Engine, Home, copy_program};
 
-/// Entries of `--help` that are not valid console lines.
+/// These commands are in `--help`, but are not valid console lines.
 #[test]
 fn programs_outside_the_grammar_return_an_envelope_too() {
     let home = Home::new();
@@ -57,7 +57,7 @@ fn watch_writes_one_object_a_line_and_nothing_else() {
     let (_engine, _address) = home.engine(&data);
     let too_far = home.command(&data, "watch --since 99 --json").output().unwrap();
     assert_eq!((too_far.status.code(), text(&too_far.stdout).as_str()), (Some(2), ""));
-    // There is no wallet, so nothing is unlocked.
+    // There is no wallet, so no password is needed.
     let mut watch = home.command(&data, "watch --since 0 --json");
     let mut child = watch.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     home.must("freeze");
@@ -80,7 +80,7 @@ fn watch_writes_one_object_a_line_and_nothing_else() {
     }
 }
 
-/// A fault that prevents an engine from starting is one finding among the others.
+/// A fault that prevents an engine from starting is reported as one finding among the others.
 #[test]
 fn doctor_examines_a_folder_with_an_unreadable_journal() {
     let home = crate::stage::Home::new();
@@ -97,7 +97,7 @@ fn doctor_examines_a_folder_with_an_unreadable_journal() {
     }
 }
 
-/// A machine without system certificates opens no connections, but its wallet still works.
+/// Without system certificates the program opens no connections, but its wallet still works.
 #[cfg(target_os = "linux")]
 #[test]
 fn missing_certificates_are_a_finding_and_the_wallet_works() {
@@ -105,7 +105,7 @@ fn missing_certificates_are_a_finding_and_the_wallet_works() {
     let run = |line: &str| {
         let mut command = home.command(&home.data(), line);
         command.env("SSL_CERT_FILE", "/dev/null").env("SSL_CERT_DIR", home.data().join("none"));
-        // Certificates are read for an https endpoint only.
+        // Certificates are read only for an https endpoint.
         command.env("BURSAR_NETWORKS_8453_RPC", "https://127.0.0.1:9");
         let output = command.output().unwrap();
         (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())

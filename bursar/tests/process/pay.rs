@@ -1,4 +1,4 @@
-//! Tests what `bursar pay` pays, that it pays once, and how it passes responses on.
+//! `bursar pay`: which payments it makes, that it makes each once, and how it passes responses on.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
@@ -20,7 +20,7 @@ fn hash() -> String {
 /// Longest wait for a command that streams.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Returns the part of an id that people are shown.
+/// Returns the short form of an id that people see.
 pub(crate) fn short(id: &str) -> &str {
     id.split('-').next().unwrap()
 }
@@ -49,7 +49,7 @@ fn both_auth_modes_pay_both_versions_at_a_verifying_merchant() {
             assert!(ended.err.contains(&asked), "{ended:?}");
             assert!(ended.err.contains("the server reports: settled"), "{ended:?}");
         }
-        // Repeating the command makes another purchase, even at once.
+        // Running the command again makes another purchase, even at the same moment.
         let url = format!("{}/v2", merchant.url());
         let told = payer.paid(mode, &[&url, "--json"]).json();
         let data = &told["data"];
@@ -65,7 +65,7 @@ fn both_auth_modes_pay_both_versions_at_a_verifying_merchant() {
     }
     assert!(merchant.payments().iter().all(|payment| payment.outcome.is_paid()));
     assert_eq!((merchant.payments().len(), payer.history().len()), (6, 6));
-    // A path that is not for sale costs nothing.
+    // A path that needs no payment costs nothing.
     let ended = payer.paid("hmac", &[&format!("{}/nothing", merchant.url())]);
     assert_eq!((ended.exit, payer.history().len()), (7, 6), "{ended:?}");
     assert!(ended.out.contains("nothing is sold here"), "{ended:?}");
@@ -122,12 +122,12 @@ fn paid_request_differs_from_the_first_by_one_header() {
     assert!(
         ended.err.contains("HTTP 402 Payment Required") && ended.err.contains("HTTP 201 Created")
     );
-    // The wallet received what the server reported.
+    // The wallet received the settlement that the server reported.
     assert_eq!(data["reported"], true);
     assert_eq!(payer.history()[0]["tx_hash"], hash());
 }
 
-/// Covers a final 409, and one for a payment in progress that expires before the next attempt.
+/// Tests a final 409, and a 409 for a payment in use that expires before the next attempt.
 #[test]
 fn a_409_with_a_receipt_is_reported_to_the_wallet_like_any_other_answer() {
     let payer = Payer::new();
@@ -210,7 +210,7 @@ fn body_is_streamed_unchanged_and_a_truncated_body_fails() {
     let shop = Shop::selling("10000", move |stream| {
         let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n";
         write!(stream, "{head}6\r\nfirst\n\r\n").unwrap();
-        // The second piece is not produced before the first was read.
+        // The server sends the second part only after the first was read.
         if wait.recv_timeout(PATIENCE).is_ok() {
             stream.write_all(b"5\r\n\xff\x1b[2J\r\n0\r\n\r\n").unwrap();
         }
@@ -227,7 +227,7 @@ fn body_is_streamed_unchanged_and_a_truncated_body_fails() {
     assert_eq!(rest, b"\xff\x1b[2J", "a body is passed on as it is");
     assert!(child.wait().unwrap().success());
 
-    // A piece was already written, so the response cannot start over.
+    // A part was already written, so the response cannot start again.
     drop(seen);
     let ended = payer.paid("bearer", &[&shop.url]);
     assert_eq!((ended.exit, ended.out.as_str()), (1, "first\n"), "{ended:?}");

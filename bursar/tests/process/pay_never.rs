@@ -1,4 +1,4 @@
-//! Tests what `bursar pay` refuses, and how it handles servers and wallets that fail. Nothing is signed twice.
+//! Purchases that `bursar pay` refuses, and servers and wallets that fail. Nothing is signed twice.
 
 use std::process::Stdio;
 
@@ -36,7 +36,7 @@ fn lost_connection_is_retried_with_the_same_payment() {
     assert!(told["error"]["message"].as_str().unwrap().contains(&format!("receipt {}", short(id))));
     assert_eq!(payer.history().len(), 2);
 
-    // With `--json` a truncated body can be requested again from its beginning.
+    // With `--json`, a truncated body can be requested again from its beginning.
     let mut broken = 1;
     let halves = Shop::selling("10000", move |stream| {
         use std::io::Write;
@@ -69,12 +69,12 @@ fn a_payment_that_is_in_use_is_sent_again_until_the_server_has_answered() {
     assert_eq!((ended.exit, ended.out.as_str()), (0, "goods"), "{ended:?}");
     assert!(ended.err.contains("still processing this payment"), "{ended:?}");
     let payments = shop.payments();
-    // The connection is lost more often than the program retries.
+    // The connection fails more often than the program retries.
     assert_eq!(payments.len(), 5);
     assert!(payments.iter().all(|payment| *payment == payments[0]));
     assert_eq!(payer.history().len(), 1, "one signature");
 
-    // A 409 for another reason is final.
+    // A 409 with another reason is final.
     let spent = json!({ "error": { "message": "no", "code": "payment_spent" } }).to_string();
     let told = spent.clone();
     let other = Shop::selling("10000", move |stream| say(stream, "409 Conflict", &[], &told));
@@ -82,7 +82,7 @@ fn a_payment_that_is_in_use_is_sent_again_until_the_server_has_answered() {
     assert_eq!((ended.exit, ended.out), (1, spent));
     assert_eq!(other.payments().len(), 1);
 
-    // The offer is valid for a minute: the command does not wait beyond that.
+    // The offer is valid for one minute, and the command does not wait longer.
     let in_use = json!({ "error": { "code": "payment_in_use" } }).to_string();
     let held = in_use.clone();
     let long = Shop::selling("10000", move |stream| {

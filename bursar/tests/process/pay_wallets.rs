@@ -1,4 +1,4 @@
-//! Tests `bursar pay` with wallets that are slow, away or malicious.
+//! `bursar pay` with wallets that are slow, unreachable or malicious.
 
 use std::net::TcpStream;
 
@@ -9,7 +9,7 @@ use crate::shop::{Seen, Shop, header, offer, say};
 
 const ID: &str = "6fa459ea-ee8a-4ca4-894e-db77e160355e";
 
-/// Returns the response of a wallet that has signed for this payee. Nothing checks the signature.
+/// Returns the response of a wallet that signed for this payee. The signature is not checked.
 fn signed(payee: &str) -> Value {
     let offered = &offer("10000")["accepts"][0];
     let terms = json!({ "to": payee, "value": "10000" });
@@ -39,7 +39,7 @@ fn buy(shop: &Shop, wallet: &Shop, mode: &str) -> Ended {
     Ended::of(pay.output().unwrap())
 }
 
-/// Pays with such a wallet. Returns the result and the payments that the shop received.
+/// Pays with the wallet at `wallet`. Returns the result and the payments that the shop received.
 fn pay(wallet: &Shop, mode: &str) -> (Ended, Vec<String>) {
     let shop = Shop::selling("10000", |stream| say(stream, "200 OK", &[], "goods"));
     (buy(&shop, wallet, mode), shop.payments())
@@ -52,8 +52,8 @@ fn unanswered_sign_is_repeated_byte_for_byte_and_polls_survive_a_restart() {
         let wallet = Shop::open(move |_, stream| {
             calls += 1;
             match calls {
-                // In this order the wallet hangs up on the request, is busy, is signing, hangs up on a poll, and has
-                // signed.
+                // The wallet's responses in order: closes the connection, is busy, is signing, closes the connection
+                // during a poll, has signed.
                 1 | 4 => {}
                 2 => answer(stream, "503 Service Unavailable", &json!({ "code": "BUSY" })),
                 3 => answer(
@@ -76,7 +76,7 @@ fn unanswered_sign_is_repeated_byte_for_byte_and_polls_survive_a_restart() {
     }
 }
 
-/// No approval helps a payment that the operator must sign on a Ledger.
+/// A payment that waits for a Ledger needs no approval, so the message must not ask for one.
 #[test]
 fn a_payment_that_waits_for_a_ledger_says_so() {
     let body = |status: &str, waits_for: &str| {
@@ -121,7 +121,7 @@ fn payment_to_another_payee_is_not_sent_and_odd_wallets_are_rejected() {
     }
 }
 
-/// The wallet refuses the report, but the goods are still delivered.
+/// The wallet refuses the settlement report, but the response is still delivered.
 #[test]
 fn failed_settlement_report_is_only_a_warning() {
     let wallet = Shop::open(|call, stream| match call.line.contains("/callback") {

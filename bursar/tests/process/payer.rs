@@ -1,4 +1,4 @@
-//! A wallet with an engine, an agent in each mode of proof, and `bursar pay` run as one of them.
+//! A wallet with an engine, one agent for each auth mode, and `bursar pay` as one of these agents.
 
 use std::process::{Command, Output, Stdio};
 
@@ -6,20 +6,20 @@ use serde_json::Value;
 
 use crate::stage::{Engine, Home, bursar};
 
-/// The variables that describe an agent.
+/// The environment variables that describe an agent.
 pub(crate) const VARIABLES: [&str; 4] =
     ["WALLET_AGENT_ID", "WALLET_AGENT_TOKEN", "WALLET_AUTH_MODE", "WALLET_URL"];
 
 pub(crate) struct Payer {
     pub(crate) home: Home,
     pub(crate) engine: Option<Engine>,
-    /// By the mode of proof.
+    /// The agents by auth mode.
     agents: Vec<(&'static str, Value)>,
     url: String,
 }
 
 impl Payer {
-    /// Payments below fifty cents are made at once; others are held.
+    /// Creates a wallet that makes payments below fifty cents at once and holds all others.
     pub(crate) fn new() -> Self {
         let home = Home::new();
         let (engine, address) = home.engine(&home.data());
@@ -40,7 +40,7 @@ impl Payer {
         Self { home, engine: Some(engine), agents: agents.to_vec(), url }
     }
 
-    /// Builds `bursar pay` as the agent of this mode. The words become its arguments.
+    /// Builds the `bursar pay` command as the agent of this auth mode, with `words` as arguments.
     pub(crate) fn pay(&self, mode: &str, words: &[&str]) -> Command {
         let (_, agent) = self.agents.iter().find(|(known, _)| *known == mode).unwrap();
         let text = |name: &str| agent[name].as_str().unwrap();
@@ -57,12 +57,12 @@ impl Payer {
         command
     }
 
-    /// Runs the same command to its end.
+    /// Runs `bursar pay` to its end; see [`Payer::pay`].
     pub(crate) fn paid(&self, mode: &str, words: &[&str]) -> Ended {
         Ended::of(self.pay(mode, words).output().unwrap())
     }
 
-    /// Returns every request that the wallet knows, newest first.
+    /// Returns all requests of the wallet, newest first.
     pub(crate) fn history(&self) -> Vec<Value> {
         self.home.must("history")["requests"].as_array().unwrap().clone()
     }
@@ -83,7 +83,7 @@ impl Ended {
         Self { exit, out: text(output.stdout), err: text(output.stderr) }
     }
 
-    /// Returns the one object of `--json`.
+    /// Returns the JSON object that `--json` printed.
     pub(crate) fn json(&self) -> Value {
         assert_eq!(self.out.lines().count(), 1, "{self:?}");
         let told: Value = serde_json::from_str(&self.out).unwrap();
@@ -96,7 +96,7 @@ impl Ended {
     }
 }
 
-/// Builds `bursar pay` without any of the agent's variables.
+/// Builds `bursar pay` without any environment variables of an agent.
 pub(crate) fn stranger(words: &[&str]) -> Command {
     let mut command = bursar(std::path::Path::new("/nonexistent"), "pay");
     command.args(words);

@@ -1,5 +1,6 @@
-//! The service files that `install-service --dry-run` prints, read by independent programs, and the commands on a machine that
-//! was not booted with systemd.
+//! The service files that `install-service --dry-run` prints, read by independent programs.
+//!
+//! Also the commands on a machine that was not booted with systemd.
 
 use std::fs;
 use std::path::Path;
@@ -67,7 +68,7 @@ print(kinds, of('t:Principals/t:Principal/t:LogonType').text, of('t:Actions/t:Ex
     assert_eq!(of("--platform windows --system"), format!("['BootTrigger'] S4U {arguments}"));
 }
 
-/// systemd's own checker knows every directive, and finds nothing to complain about.
+/// systemd's own checker knows every directive and reports no problem.
 #[test]
 fn systemd_analyze_verifies_every_unit() {
     if Command::new("systemd-analyze").arg("--version").output().is_err() {
@@ -79,7 +80,7 @@ fn systemd_analyze_verifies_every_unit() {
         for options in ["", " --unlock --daily 5", " --ledger", " --unlock --daily 5 --ledger"] {
             let text = printed(&home, &home.data(), &format!("--platform linux {scope}{options}"));
             let folder = tempfile::tempdir().unwrap();
-            // The printed text names its files in comments.
+            // The printed text separates the files by comments with their names.
             for part in text.split("\n# ") {
                 let part = part.trim_start_matches("# ");
                 let (name, text) = part.split_once('\n').unwrap();
@@ -109,7 +110,7 @@ fn a_machine_without_systemd_is_named_and_stays_as_it_is() {
         return;
     }
     let home = Home::new();
-    // Root is refused first, so an account that is not root asks.
+    // The command refuses root before it asks, so the test runs it as an unprivileged account.
     let own = home.command(&home.data(), "install-service --yes");
     let mut command = if rustix::process::geteuid().is_root() {
         let mut command = Command::new("setpriv");

@@ -8,11 +8,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-/// One request as it was received.
+/// One received request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) line: String,
-    /// Names in lower case, in the order received.
+    /// The headers in the order received, with names in lower case.
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: String,
 }
@@ -47,14 +47,14 @@ impl Seen {
     }
 }
 
-/// A server that listens until the test's process ends.
+/// A server that runs until the test process ends.
 pub(crate) struct Shop {
     pub(crate) url: String,
     seen: Arc<Mutex<Vec<Seen>>>,
 }
 
 impl Shop {
-    /// Starts a server. `answer` writes the response; the connection is closed after it.
+    /// Starts a server. `answer` writes the response; then the connection is closed.
     pub(crate) fn open(mut answer: impl FnMut(&Seen, &mut TcpStream) + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/goods?x=1", listener.local_addr().unwrap());
@@ -72,7 +72,7 @@ impl Shop {
         Self { url, seen }
     }
 
-    /// Starts a server that asks for a payment and then responds with `paid`.
+    /// Starts a server that requires a payment and then responds with `paid`.
     pub(crate) fn selling(
         atoms: &'static str,
         mut paid: impl FnMut(&mut TcpStream) + Send + 'static,
@@ -103,7 +103,7 @@ impl Shop {
     }
 }
 
-/// Writes a whole response. Ignores errors: the command may have gone away.
+/// Writes a complete response. Ignores errors, because the command may have gone away.
 pub(crate) fn say(stream: &mut TcpStream, status: &str, headers: &[(&str, &str)], body: &str) {
     let headers: String =
         headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();

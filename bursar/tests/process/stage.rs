@@ -1,4 +1,4 @@
-//! The shipped program, a running engine, and an agent that requests payments from it.
+//! The shipped program, a running engine, and an agent that requests payments.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -8,21 +8,24 @@ use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
-/// Builds `bursar` with a separate data folder and no way to ask. It has no standard input and no terminal. Removes
-/// the variables of the caller that supply a password or select log lines.
+/// Builds `bursar` with a separate data folder and no way to ask a question.
+///
+/// It has neither standard input nor a terminal. Variables that supply a password or select log lines are removed.
 pub(crate) fn bursar(data: &Path, line: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bursar"));
     command.args(line.split_whitespace()).stdin(Stdio::null());
     for name in ["BURSAR_PASSWORD_FILE", "CREDENTIALS_DIRECTORY", "BURSAR_LOG"] {
         command.env_remove(name);
     }
-    // The default is a public host, and no test may reach outside this machine.
+    // The default explorer is a public host, and no test may connect outside this machine.
     command.env("BURSAR_DATA_DIR", data).env("BURSAR_NETWORKS_8453_EXPLORER", "none");
     command
 }
 
-/// Copies `bursar` by a separate process. If this process wrote the file, a child that another test forks meanwhile
-/// would hold it open for writing, and Linux would refuse to run it (`ETXTBSY`).
+/// Copies `bursar` in a separate process.
+///
+/// If this process wrote the file, a child that another test forks at that moment would hold it open for writing.
+/// Linux would then refuse to run it (`ETXTBSY`).
 pub(crate) fn copy_program(to: &Path) {
     let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_bursar")).arg(to).status().unwrap();
     assert!(copied.success());
@@ -34,11 +37,11 @@ pub(crate) fn run(data: &Path, line: &str) -> (i32, String, String) {
     (status.code().unwrap(), text(stdout), text(stderr))
 }
 
-/// A running `bursar engine`, killed at the end of the test.
+/// A running `bursar engine`, which is killed at the end of the test.
 pub(crate) struct Engine(pub(crate) Child);
 
 impl Engine {
-    /// Starts an engine and waits for its line on standard output.
+    /// Starts an engine and waits for the READY line on standard output.
     pub(crate) fn start(data: &Path, options: &str) -> (Self, String) {
         Self::spawn(bursar(data, &format!("engine {options}")))
     }
@@ -78,7 +81,7 @@ pub(crate) fn private(path: &Path, text: &str) {
     file.write_all(text.as_bytes()).unwrap();
 }
 
-/// A data folder and its password.
+/// A data folder and the password of its wallet.
 pub(crate) struct Home {
     pub(crate) dir: tempfile::TempDir,
     /// The id and the token of the agent `bot`.
@@ -97,7 +100,7 @@ impl Home {
         self.dir.path().join("data")
     }
 
-    /// Builds a command with the password, and with endpoints on which no process listens.
+    /// Builds a command with the password, and with endpoints on which nothing listens.
     pub(crate) fn command(&self, data: &Path, line: &str) -> Command {
         let mut command = bursar(data, line);
         command
@@ -108,7 +111,7 @@ impl Home {
         command
     }
 
-    /// Starts an engine, which is unlocked if the folder has a wallet. Returns it with its address for agents.
+    /// Starts an engine, which unlocks the wallet if the folder has one. Returns it with its address for agents.
     pub(crate) fn engine(&self, data: &Path) -> (Engine, String) {
         let (engine, line) = Engine::spawn(self.command(data, "engine"));
         (engine, line.trim().strip_prefix("READY http://").unwrap().to_owned())
@@ -138,7 +141,7 @@ impl Home {
         self.must("agent commission bot p pay");
     }
 
-    /// Requests a payment as the agent, which is held. Returns the id of the request.
+    /// Requests a payment as the agent, which the policy holds. Returns the id of the request.
     pub(crate) fn ask(&mut self, address: &str) -> String {
         self.offers += 1;
         let coin = bursar_core::networks::by_name("8453").unwrap().stablecoin;
