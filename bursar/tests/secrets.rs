@@ -1,5 +1,6 @@
-//! Runs the shipped program with recognizable secrets and its log at the finest level. Then searches everything
-//! that it wrote, printed or holds for them.
+//! Runs the shipped program with recognizable secrets and the most detailed log.
+//!
+//! Then searches for these secrets in everything that the program wrote, printed or holds in memory.
 
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "an integration test's helpers stand outside #[test]")]
@@ -109,7 +110,7 @@ impl Stage {
     }
 }
 
-/// Killed at the end of the test.
+/// A child process that is killed at the end of the test.
 struct Running(Child);
 
 impl Drop for Running {
@@ -146,7 +147,7 @@ fn offer(n: u32) -> Value {
     })
 }
 
-/// Returns the values that must appear nowhere, with their names. Keys are included both as text and as bytes.
+/// Returns the values that must not appear anywhere, with their names. Keys are included both as text and as bytes.
 fn canaries(phrase: &Value, tokens: &[String]) -> Vec<(String, Vec<u8>)> {
     let mut found: Vec<(String, Vec<u8>)> = Vec::new();
     let mut add = |name: &str, bytes: &[u8]| found.push((name.to_owned(), bytes.to_vec()));
@@ -207,7 +208,7 @@ fn t_37_program_output_and_files_contain_no_secret() {
         answer
     };
     assert_eq!(pay(&mut stage, &address, 1)["status"], "success");
-    // The secrets of both agents, in places where they do not belong.
+    // Sends the secrets of both agents in fields where they do not belong.
     for (agent, token) in agents.iter().zip(&tokens) {
         for body in [
             json!({"agent_id": token, "signature": token}),
@@ -250,7 +251,7 @@ fn t_37_program_output_and_files_contain_no_secret() {
     }
     assert!(stage.said.len() > 70, "{}", stage.said.len());
     for name in ["cmdline", "environ"] {
-        // Linux alone has these files, and only root can read them.
+        // Only Linux has these files, and only root can read them.
         let Ok(bytes) = std::fs::read(format!("/proc/{}/{name}", engine.0.id())) else { continue };
         let bytes = String::from_utf8_lossy(&bytes).replace(RPC_KEY, "");
         holds(name, bytes.as_bytes());

@@ -1,5 +1,6 @@
-//! A buyer with a separate key that pays in the scheme `upto`, which the wallet does not sign. Made for the
-//! demonstration, where the shop is known: the buyer trusts its offer.
+//! A buyer with a separate key that pays in the scheme `upto`, which the wallet does not support.
+//!
+//! It is made for the demonstration, where the shop is known, so it trusts the shop's offer.
 
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -15,7 +16,7 @@ use bursar_x402::upto::{PermitWitnessTransferFrom, TokenPermissions, Witness};
 use reqwest::Response;
 use serde_json::{Value, json};
 
-/// Buys what is at the URL. Returns the text, the most that was authorized, and the receipt.
+/// Buys the resource at the URL. Returns the text, the maximum that was authorized, and the receipt.
 pub(crate) async fn buy(url: &str, key: &Path, chain: ChainId) -> anyhow::Result<Value> {
     let key = SigningKey::load(key, None)?;
     let client = reqwest::Client::builder().no_proxy().build()?;
@@ -86,6 +87,6 @@ fn read_header(response: &Response, name: &str) -> anyhow::Result<Value> {
 
 #[expect(clippy::disallowed_methods, reason = "the buyer stands for a stranger's machine")]
 fn now_s() -> u64 {
-    // Before 1970 the authorization is expired, and the facilitator refuses it.
+    // With a clock before 1970 the time is zero, so the authorization has expired and the facilitator refuses it.
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

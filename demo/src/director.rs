@@ -1,4 +1,4 @@
-//! The demonstration's script: its steps in order, and the text about each.
+//! The script of the demonstration: its steps in order, with the text about each.
 
 use std::fs;
 use std::path::Path;
@@ -130,7 +130,7 @@ pub(crate) async fn local_chain() -> anyhow::Result<Option<Devnet>> {
     }
 }
 
-/// Creates wallet, seed, address and policy; returns the address.
+/// Creates wallet, seed, address and policy. Returns the address.
 async fn set_up_wallet(operator: &mut Operator) -> anyhow::Result<Address> {
     must(operator, "wallet create demo").await?;
     must(operator, "seed create").await?;
@@ -165,7 +165,7 @@ async fn add_agent(operator: &mut Operator) -> anyhow::Result<Credentials> {
     Ok(Credentials { id: given.agent_id, token })
 }
 
-/// Starts the agent, which buys the product.
+/// Starts the agent process, which buys the product.
 fn buy(agent: &Credentials, wallet: &str, product: &Product) -> anyhow::Result<Child> {
     let mut arguments = vec!["agent", product.url.as_str()];
     if let Some(body) = &product.body {
@@ -200,7 +200,7 @@ fn print_result(stdout: Vec<u8>) -> anyhow::Result<()> {
     }
 }
 
-/// A buyer with a separate key authorizes the maximum price of a text. The shop settles the actual price.
+/// A buyer with a separate key authorizes the maximum price of a text. The shop then settles the actual price.
 async fn buy_by_the_meter(chain: &Devnet, folder: &Path, shop: &str) -> anyhow::Result<()> {
     let file = folder.join("buyer.key");
     let buyer = account_in(&file, &new_key()?)?;

@@ -1,4 +1,4 @@
-//! The demonstration: a toy model for sale and an operator who decides. Tests use these modules too.
+//! The demonstration: a toy model for sale, and a scripted operator. Tests use these modules too.
 
 pub mod model;
 pub mod operator;

@@ -1,8 +1,13 @@
-//! `bursar-demo`: a wallet, an agent, a model sold by the request, a facilitator and a local chain in a
-//! temporary folder. The agent asks a small question, which is paid at once, and a large one, which is paid
-//! after you press Enter. Nothing else needs input; `--yes` replaces the key. At the end a buyer without the wallet
-//! pays a shop by the meter, in the scheme `upto`. The program starts itself again as engine, facilitator, model,
-//! proxy, agent, shop and buyer, so these are separate processes that call each other over sockets. If no local chain can be installed, a merchant that only checks signatures replaces the sellers.
+//! `bursar-demo`: a wallet, an agent, a model sold by the request, a facilitator and a local chain in a temporary
+//! folder.
+//!
+//! The agent asks a small question, which is paid at once, and a large one, which is paid after you press Enter.
+//! Nothing else needs input; `--yes` replaces the key. At the end a buyer without a wallet pays a shop by the meter,
+//! in the scheme `upto`.
+//!
+//! The program starts itself again as engine, facilitator, model, proxy, agent, shop and buyer, so these are separate
+//! processes that call each other over sockets. If no local chain can be installed, a merchant that only checks
+//! signatures replaces the sellers.
 
 mod buyer;
 mod director;

@@ -1,5 +1,6 @@
-//! The sellers of the demonstration: a model behind the proxy, and a facilitator that settles on the chain. Without
-//! a chain, a merchant that only checks signatures.
+//! The sellers of the demonstration: a model behind the proxy, and a facilitator that settles on the chain.
+//!
+//! Without a chain, a merchant that only checks signatures replaces them.
 
 use std::fs;
 use std::path::Path;
@@ -25,25 +26,26 @@ const PRICE: &str = "0.05";
 #[derive(Debug)]
 pub(crate) struct Product {
     pub(crate) url: String,
-    /// The JSON to post.
+    /// The JSON body to post.
     pub(crate) body: Option<String>,
-    /// Its description in the output.
+    /// The product's description in the output.
     pub(crate) title: String,
 }
 
 /// The running sellers.
 #[derive(Debug)]
 pub(crate) struct Market {
-    /// In the order in which they are stopped.
+    /// The processes, in the order in which they are stopped.
     actors: Vec<Actor>,
     pub(crate) small: Product,
     pub(crate) large: Product,
-    /// The URL of a text that is billed by the character. Without a chain nothing can be billed so.
+    /// The URL of a text that is billed by the character; `None` without a chain, because nothing can be settled
+    /// then.
     pub(crate) metered: Option<String>,
 }
 
 impl Market {
-    /// Sells the model on this chain.
+    /// Starts the sellers on this chain.
     pub(crate) async fn open(chain: &Devnet, folder: &Path) -> anyhow::Result<Self> {
         let facilitator = start_facilitator(chain, folder).await?;
         say(&format!(
@@ -91,7 +93,7 @@ impl Market {
         Ok(Self { actors: vec![shop, proxy, model, facilitator], small, large, metered })
     }
 
-    /// Sells without a chain: no money moves.
+    /// Starts the merchant that needs no chain: no money moves.
     pub(crate) async fn without_chain() -> anyhow::Result<Self> {
         let merchant = Actor::start(&["merchant", &SELLER.to_string()]).await?;
         say(&format!("  {}/small costs 0.012, {}/large costs 1.50", merchant.url, merchant.url))?;
@@ -124,7 +126,7 @@ pub(crate) async fn start_facilitator(chain: &Devnet, folder: &Path) -> anyhow::
     fs::create_dir(&folder)?;
     let (key, secret) = (folder.join("gas.json"), folder.join("password"));
     write_private(&secret, &password()?)?;
-    // Official servers sell through payment channels only if the facilitator names an authorizer.
+    // Official x402 servers sell through payment channels only if the facilitator names an authorizer.
     let authorizer = folder.join("authorizer.json");
     let signer = tokio::task::spawn_blocking({
         let (key, secret) = (key.clone(), secret.clone());
@@ -155,7 +157,7 @@ pub(crate) fn account_in(file: &Path, key: &str) -> anyhow::Result<Address> {
     Ok(SigningKey::load(file, None)?.address())
 }
 
-/// Gives a buyer this much of the dollar token, in smallest units, and has it approve Permit2.
+/// Gives a buyer `amount` of the dollar token, in smallest units, and makes it approve Permit2.
 pub(crate) async fn fund_buyer(chain: &Devnet, buyer: Address, amount: u128) -> anyhow::Result<()> {
     chain.mint(buyer, amount).await?;
     let Contracts { permit2, .. } = Contracts::of(CHAIN).context("the network is unknown")?;

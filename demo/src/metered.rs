@@ -1,5 +1,7 @@
-//! A shop that sells a text by the character, in the scheme `upto`: its buyer authorizes the most that a text may cost,
-//! and the shop settles what the text did cost. Answers are for the demonstration's own buyer.
+//! A shop that sells a text by the character, in the scheme `upto`.
+//!
+//! The buyer authorizes the maximum price of a text, and the shop settles the actual price. Its answers are only for
+//! the demonstration's own buyer.
 
 use std::sync::Arc;
 
@@ -35,7 +37,7 @@ pub(crate) struct MeteredShop {
 struct Shop {
     facilitator: String,
     client: reqwest::Client,
-    /// The only way to pay.
+    /// The only offer of the shop.
     offer: Value,
 }
 
@@ -60,7 +62,7 @@ impl MeteredShop {
         Ok(Self { url, server })
     }
 
-    /// The URL of the text.
+    /// Returns the URL of the text.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
@@ -72,7 +74,7 @@ impl Drop for MeteredShop {
     }
 }
 
-/// The offer in the scheme `upto`. The buyer must name the account that the facilitator reports.
+/// Returns the offer in the scheme `upto`. The buyer must name the account that the facilitator reports.
 fn offer(supported: &Value, chain: ChainId, pay_to: Address) -> anyhow::Result<Value> {
     let network = by_chain(chain).context("the network is unknown")?;
     let is_ours = |kind: &&Value| kind["scheme"] == "upto" && kind["network"] == network.caip2();
@@ -109,13 +111,13 @@ async fn sell(State(shop): State<Arc<Shop>>, headers: HeaderMap) -> Response {
 }
 
 impl Shop {
-    /// Verifies the most, and settles what the text costs. Returns the receipt.
+    /// Verifies the payment for the maximum price, and settles the actual price. Returns the receipt.
     async fn charge(&self, payment: &Value) -> anyhow::Result<Value> {
         let verdict = self.ask("verify", payment, &self.offer).await?;
         if verdict["isValid"] != true {
             return Err(anyhow!("{}", verdict["invalidReason"]));
         }
-        // Here a shop would do the work that it bills.
+        // A real shop would now do the work that it bills.
         let characters = u64::try_from(TEXT.chars().count())?;
         let mut used = self.offer.clone();
         used["amount"] =

@@ -1,5 +1,6 @@
-//! A toy model behind an OpenAI-compatible API, on a free loopback port. It knows two answers and counts
-//! words as tokens. Made for tests and the demonstration.
+//! A toy model behind an OpenAI-compatible API, on a free loopback port.
+//!
+//! It knows two answers and counts words as tokens. It is made for tests and the demonstration.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// Starts a server that accepts only requests with this key.
+    /// Starts a server that accepts only requests with this API key.
     ///
     /// # Errors
     /// No port is available.

@@ -1,5 +1,6 @@
-//! A scripted operator: sends command lines over a link and answers every prompt. It types the password,
-//! confirms, and types the displayed amount.
+//! A scripted operator: sends command lines over a link and answers every prompt.
+//!
+//! It types the password, confirms, and types the displayed amount.
 
 use std::collections::VecDeque;
 
@@ -24,12 +25,12 @@ pub struct Outcome {
     pub entries: Vec<ActivityRow>,
 }
 
-/// An operator with its link.
+/// A scripted operator and its link.
 #[derive(Debug)]
 pub struct Operator {
     link: Link,
     next: u64,
-    /// The password for prompts, if `passwords` is empty.
+    /// The password for prompts while `passwords` is empty.
     pub password: String,
     /// The passwords for the next prompts.
     pub passwords: VecDeque<String>,

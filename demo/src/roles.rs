@@ -1,4 +1,4 @@
-//! The roles in which the program starts itself again: the engine, the sellers, the agent.
+//! The roles in which the program starts itself again, such as the engine, the sellers and the agent.
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
@@ -49,8 +49,9 @@ pub(crate) async fn engine(folder: &Path, chain: Option<&str>) -> anyhow::Result
     Ok(())
 }
 
-/// Returns settings with which the engine queries only the local chain. The other networks get no endpoint; by
-/// default they have public ones.
+/// Returns settings with which the engine queries only the local chain.
+///
+/// The other networks get no endpoint, because their default endpoints are public.
 fn local_settings(chain: Option<&str>) -> anyhow::Result<String> {
     let mut settings = String::new();
     for network in NETWORKS {
@@ -105,7 +106,7 @@ pub(crate) async fn merchant(pay_to: Address) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs a shop that sells by the character, and settles through the facilitator.
+/// Runs a shop that sells a text by the character and settles through the facilitator.
 pub(crate) async fn shop(facilitator: &str, pay_to: Address) -> anyhow::Result<()> {
     let shop = MeteredShop::serve(facilitator, CHAIN, pay_to).await?;
     let term = signal(SignalKind::terminate())?;
@@ -114,7 +115,7 @@ pub(crate) async fn shop(facilitator: &str, pay_to: Address) -> anyhow::Result<(
     Ok(())
 }
 
-/// Buys from that shop with the key in a file, and prints what was bought as JSON.
+/// Buys from the metered shop with the key in a file, and prints the purchase as JSON.
 pub(crate) async fn buyer(url: &str, key: &Path) -> anyhow::Result<()> {
     say(&buyer::buy(url, key, CHAIN).await?.to_string())
 }
@@ -142,14 +143,14 @@ pub(crate) async fn pay() -> anyhow::Result<()> {
     say("Both are paid as far as your wallet knows. No money moved: this merchant settles nothing.")
 }
 
-/// Reports this process's URL to the director.
+/// Reports the URL of this process to the director.
 fn ready(url: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout();
     writeln!(out, "READY {url}")?;
     Ok(out.flush()?)
 }
 
-/// Waits for SIGTERM, or for the director's end, which closes the pipe to our standard input.
+/// Waits for SIGTERM, or for the end of the director, which closes the pipe to our standard input.
 async fn stop_requested(mut term: Signal) {
     let pipe_closed = async {
         if std::io::stdin().is_terminal() {
@@ -157,7 +158,7 @@ async fn stop_requested(mut term: Signal) {
         }
         let mut nothing = [0; 1];
         let mut stdin = tokio::io::stdin();
-        // The director never writes: the read ends when the pipe closes.
+        // The director never writes, so the read ends when the pipe closes.
         let _closed = tokio::io::AsyncReadExt::read(&mut stdin, &mut nothing).await;
     };
     tokio::select! {

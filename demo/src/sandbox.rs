@@ -1,4 +1,4 @@
-//! A local chain and a facilitator, for a server and a client of the user: what `examples/merchant` needs.
+//! A local chain and a facilitator for a server and a client of the user, as `examples/merchant` needs them.
 
 use std::time::Duration;
 
@@ -11,10 +11,12 @@ use crate::stage::{new_key, say, step};
 
 /// The initial balance of the buyer, in smallest units: 10 dollars.
 const BUYER_BALANCE: u128 = 10_000_000;
-/// The time between blocks without transactions. Without them the chain's time would fall behind that of the clients.
+/// The time between blocks without transactions.
+///
+/// Without such blocks, the chain's time would fall behind the clients' clocks.
 const BLOCK: Duration = Duration::from_secs(1);
 
-/// Runs until Ctrl-C.
+/// Runs the sandbox until Ctrl-C or SIGTERM.
 pub(crate) async fn run() -> anyhow::Result<()> {
     let folder = tempfile::Builder::new().prefix("bursar-sandbox-").tempdir()?;
     let Some(chain) = local_chain().await? else {
@@ -44,7 +46,7 @@ pub(crate) async fn run() -> anyhow::Result<()> {
     let (mut interrupt, mut terminate) =
         (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     loop {
-        // cancel-safe: all of them only wait.
+        // cancel-safe: each branch only waits.
         tokio::select! {
             _ctrl_c = interrupt.recv() => break,
             _stopped = terminate.recv() => break,

@@ -10,7 +10,8 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-/// Timeout for the start or the end of a process; the wallet's key derivation is slow on purpose.
+/// Timeout for the start or the end of a process. It is long because the wallet's key derivation is deliberately
+/// slow.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A process of the demonstration. [`Actor::end`] stops it cleanly; a drop kills it.
@@ -45,7 +46,7 @@ impl Actor {
         Ok(Self { url: url.to_owned(), child })
     }
 
-    /// Closes the process's standard input, so that it stops, and waits for it.
+    /// Closes the standard input of the process, which makes it stop, and waits for its end.
     pub(crate) async fn end(mut self) -> anyhow::Result<()> {
         drop(self.child.stdin.take());
         timeout(TIMEOUT, self.child.wait()).await.context("it did not end")??;
@@ -65,7 +66,7 @@ pub(crate) fn step(number: u32, text: &str) -> anyhow::Result<()> {
     say(&format!("\n{number}. {text}"))
 }
 
-/// Waits for Enter. Fails without a terminal, with a hint at `--yes`.
+/// Waits for Enter. Without a terminal it fails and suggests `--yes`.
 pub(crate) async fn wait_for_key() -> anyhow::Result<()> {
     if !std::io::stdin().is_terminal() {
         bail!("there is no terminal to press a key on: start with --yes");
@@ -78,14 +79,14 @@ pub(crate) async fn wait_for_key() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns a new private key in hex. It holds nothing of value.
+/// Returns a new private key in hex. It never controls anything of value.
 pub(crate) fn new_key() -> anyhow::Result<String> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes)?;
     Ok(hex::encode(bytes))
 }
 
-/// Returns a random password. No person needs it, because the wallet is deleted with its folder.
+/// Returns a random password. It is not shown, because the wallet is deleted with its folder.
 pub(crate) fn password() -> anyhow::Result<String> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)?;

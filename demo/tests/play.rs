@@ -1,4 +1,4 @@
-//! The demonstration itself, as a user sees it.
+//! Runs the whole demonstration as a user would.
 
 use std::process::Command;
 
@@ -14,8 +14,8 @@ fn run_demo(anvil: &str) -> String {
     stdout
 }
 
-/// Expects 6,800 units for the small answer and 1,500,850 for the large one: the bodies alone determine the
-/// prices.
+/// Expects 6,800 units for the small answer and 1,500,850 for the large one. The prices depend only on the request
+/// bodies.
 #[test]
 fn the_demonstration_pays_once_automatically_and_once_by_approval() {
     let Some(anvil) = chain_or_skip() else { return };

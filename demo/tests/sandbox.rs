@@ -1,5 +1,6 @@
-//! The sandbox with the merchant of `examples/merchant`, as the README shows them: official x402 packages sell by the
-//! meter, and all money is accounted for.
+//! The sandbox with the merchant of `examples/merchant`, as the README shows them.
+//!
+//! Official x402 packages sell by the meter, and the balances must add up.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -11,7 +12,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use bursar_devnet::install::{Kit, chain_or_skip, packages};
 use tempfile::TempDir;
 
-/// The packages of the example, in the versions of the tests of the facilitator.
+/// The packages of the example, in the versions that the facilitator's tests use.
 const PACKAGES: Kit = Kit {
     package: "the packages of tests/sdk",
     manifest: include_str!("../../tests/sdk/package.json"),
@@ -53,7 +54,7 @@ fn start(command: &mut Command) -> (Process, std::io::Lines<BufReader<ChildStdou
     (Process(child), lines)
 }
 
-/// Copies the example next to its packages.
+/// Copies the example into a folder with its packages.
 #[expect(clippy::unwrap_used, reason = "a helper stands outside #[test]")]
 fn example() -> TempDir {
     let kit = packages(&PACKAGES).unwrap();
@@ -117,7 +118,7 @@ fn the_readmes_merchant_sells_by_the_meter_and_all_money_is_accounted_for() {
     assert_eq!(commands.len(), 7, "{commands:?}");
     for command in &commands {
         if command.contains("claim") {
-            // The vouchers survive the shop.
+            // The vouchers survive a kill and restart of the shop.
             shop.0.kill().unwrap();
             shop.0.wait().unwrap();
             shop = open_shop();

@@ -11,8 +11,10 @@ use bursar_ledger::port::{BoxFuture, Device, ExchangeFault};
 use coins_ledger::transports::LedgerTransport;
 use coins_ledger::{ApduCommand, Ledger, LedgerError};
 
-/// The devices whose answer is missing, or whose connection failed while one may be missing. Each stays open and takes no
-/// command, because another connection to it could receive that answer.
+/// The devices that may still send an answer to an earlier command.
+///
+/// Each connection stays open and takes no command, because another connection to the device could receive that
+/// answer.
 pub(crate) struct UnansweredDevices<K>(Arc<Mutex<HashMap<K, Arc<dyn Device>>>>);
 
 impl<K> Default for UnansweredDevices<K> {
@@ -38,7 +40,7 @@ impl<K: Eq + Hash> UnansweredDevices<K> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the device, if it takes no command.
+    /// Returns the connection of a device that may still send an answer.
     pub(crate) fn get(&self, key: &K) -> Option<Arc<dyn Device>> {
         self.all().get(key).cloned()
     }
@@ -51,8 +53,9 @@ impl<K: Eq + Hash> UnansweredDevices<K> {
 
 /// A connection over one of the library's transports.
 ///
-/// An exchange runs in its own task and without a time limit of the library: its USB transport would return a late
-/// answer to the next command. The task ends only with the answer, so a caller that goes away leaves no answer behind.
+/// Each exchange runs in its own task, without the library's timeout: after a timeout, the USB transport would return
+/// a late answer to the next command. The task ends only with the answer, so that no answer is left behind if the
+/// caller goes away.
 pub(crate) struct Connection<K, T> {
     inner: Arc<Inner<K, T>>,
 }
@@ -63,7 +66,7 @@ struct Inner<K, T> {
     owing: UnansweredDevices<K>,
     owes_answer: AtomicBool,
     is_lost: AtomicBool,
-    /// Locked by the task of the only exchange.
+    /// Locked by the task of the one running exchange.
     ledger: tokio::sync::Mutex<Ledger<T>>,
 }
 
@@ -80,7 +83,7 @@ impl<K, T> fmt::Debug for Connection<K, T> {
 }
 
 impl<K, T> Connection<K, T> {
-    /// Uses an open transport to the device with this key.
+    /// Creates a connection over an open transport to the device with this key.
     pub(crate) fn new(key: K, name: String, transport: T, owing: &UnansweredDevices<K>) -> Self {
         let ledger = tokio::sync::Mutex::new(Ledger::from_transport(transport));
         let (owes_answer, is_lost, owing) =
@@ -112,7 +115,7 @@ where
             inner.owing.all().insert(inner.key.clone(), Arc::new(self.clone()));
             let running = Arc::clone(inner);
             let exchange = tokio::spawn(async move { running.run(command).await });
-            // cancel-safe: the task reads the answer also if the caller has gone away.
+            // cancel-safe: the task reads the answer even if the caller has gone away.
             exchange.await.unwrap_or(Err(ExchangeFault::Disconnected))
         })
     }
@@ -134,7 +137,7 @@ impl<K: Eq + Hash, T: LedgerTransport> Inner<K, T> {
                 self.owing.all().remove(&self.key);
                 self.owes_answer.store(false, Ordering::Release);
             }
-            // The device stays in the list: it may still answer to another connection.
+            // The device stays in the list, because it may still send the answer to another connection.
             Err(_lost) => self.is_lost.store(true, Ordering::Release),
         }
         answer
@@ -150,7 +153,7 @@ fn converted(command: &Command) -> Result<ApduCommand, LedgerError> {
     whole.build()
 }
 
-/// Returns the bytes of an answer, or that the connection is lost.
+/// Returns the bytes of an answer; any other result means that the connection is lost.
 fn answer_of(
     answer: Result<coins_ledger::ApduAnswer, LedgerError>,
 ) -> Result<Vec<u8>, ExchangeFault> {
@@ -175,7 +178,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers with success, or fails as a device that is unplugged.
+    /// A transport whose exchanges succeed or fail in a given order; a failure means that the device is unplugged.
     struct Script(VecDeque<bool>);
 
     impl LedgerTransport for Script {
@@ -209,7 +212,7 @@ mod tests {
         assert!(!connection.owes_answer() && !connection.is_lost());
 
         assert_eq!(connection.exchange(&command).await, Err(ExchangeFault::Disconnected));
-        // The answer may still come, and another connection could read it.
+        // The answer may still arrive, and another connection could read it.
         let kept = owing.get(&7).expect("the lost device");
         assert!(kept.owes_answer() && kept.is_lost());
         assert_eq!(kept.exchange(&command).await, Err(ExchangeFault::Disconnected));

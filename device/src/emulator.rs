@@ -1,5 +1,6 @@
-//! Devices whose keys are in software, for tests and developer builds: behind the socket of Ledger's emulator (speculos), or
-//! in this process.
+//! Devices with keys in software, for tests and developer builds.
+//!
+//! They are behind the socket of Ledger's emulator (speculos), or in this process.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -15,7 +16,7 @@ use tokio::sync::oneshot;
 
 use crate::connection::{Connection, UnansweredDevices};
 
-/// Emulators at these addresses.
+/// Ledger emulators at fixed addresses.
 #[derive(Debug)]
 pub struct Emulators {
     addresses: Vec<SocketAddr>,
@@ -23,17 +24,17 @@ pub struct Emulators {
 }
 
 impl Emulators {
-    /// Uses the emulators at these addresses, whether they run or not.
+    /// Creates the list of emulators, whether or not they run now.
     pub fn new(addresses: Vec<SocketAddr>) -> Self {
         Self { addresses, owing: UnansweredDevices::default() }
     }
 
-    /// Uses the emulators of a comma-separated list of addresses.
+    /// Creates the list of emulators from a comma-separated list of addresses.
     ///
-    /// An emulator's keys protect nothing, so it must be on this machine.
+    /// An emulator does not protect its keys, so it must be on this machine.
     ///
     /// # Errors
-    /// Why the list is not valid, for a sentence.
+    /// The reason why the list is not valid, as the end of a sentence.
     pub fn named(list: &str) -> Result<Self, String> {
         let one = |text: &str| match text.trim().parse::<SocketAddr>() {
             Ok(address) if address.ip().is_loopback() => Ok(address),
@@ -52,7 +53,7 @@ impl Devices for Emulators {
 
     fn connect(&self) -> BoxFuture<'_, Result<Vec<Arc<dyn Device>>, ConnectFault>> {
         Box::pin(async move {
-            // An emulator has no id that changes when it is plugged in again.
+            // A restarted emulator has the same address, so lost ones are removed here; a real device gets a new id.
             let is_lost =
                 |at: &SocketAddr| self.owing.get(at).is_some_and(|device| device.is_lost());
             let lost: Vec<SocketAddr> = self.addresses.iter().copied().filter(is_lost).collect();
@@ -63,7 +64,7 @@ impl Devices for Emulators {
                     devices.push(device);
                     continue;
                 }
-                // An emulator that does not run is a device that is not plugged in.
+                // An emulator that does not run counts as a device that is not plugged in.
                 let Ok(transport) = SpeculosTransport::connect(address, Model::Flex).await else {
                     continue;
                 };
@@ -81,11 +82,13 @@ pub trait SimulatedDevice: Send + Sync + fmt::Debug {
     /// Returns a number that changes each time the cable is pulled; `None` while the device is not plugged in.
     fn plugged(&self) -> Option<u64>;
 
-    /// Hands a command over. The answer is data and status word; the sender is dropped if the cable comes out first.
+    /// Sends a command to the device.
+    ///
+    /// The answer contains data and status word. If the cable is pulled first, the sender is dropped.
     fn send(&self, command: &[u8]) -> oneshot::Receiver<Vec<u8>>;
 }
 
-/// A simulated device in this process, over the connection that real ones have.
+/// A simulated device in this process, behind the same connection as a real one.
 #[derive(Debug)]
 pub struct InProcess {
     device: Arc<dyn SimulatedDevice>,
@@ -96,7 +99,7 @@ pub struct InProcess {
 struct Cable(Arc<dyn SimulatedDevice>);
 
 impl InProcess {
-    /// Uses a device, whether it is plugged in or not.
+    /// Creates the connection, whether or not the device is plugged in now.
     pub fn new(device: Arc<dyn SimulatedDevice>) -> Self {
         Self { device, owing: UnansweredDevices::default() }
     }

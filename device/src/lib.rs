@@ -1,7 +1,8 @@
-//! The real side of the port to hardware devices: Ledgers on USB. The only crate that names coins-ledger.
+//! The real side of the port to hardware devices: Ledgers on USB. Only this crate uses coins-ledger.
 //!
-//! Commands and answers are never logged above `trace`: they contain what the operator signs. hidapi is a dependency only to
-//! choose its backend.
+//! Commands and answers are never logged above `trace`, because they contain what the operator signs.
+//!
+//! hidapi is a direct dependency only to choose its backend.
 
 mod connection;
 #[cfg(feature = "emulator")]

@@ -12,12 +12,12 @@ use crate::connection::{Connection, UnansweredDevices};
 
 /// The Ledgers on this machine's USB.
 ///
-/// Each lookup opens them again, and they are closed when the command ends: an idle connection would receive the answers
-/// to other programs, and on macOS it would keep them out.
+/// Each lookup opens the devices again, and they are closed when the command ends. An idle connection would receive
+/// answers that belong to other programs, and on macOS it would keep these programs out.
 #[derive(Debug, Default)]
 pub struct Usb {
     owing: UnansweredDevices<HidDeviceId>,
-    /// Locked by the only look-up. If USB hangs, each further one would block another thread.
+    /// Held by the lookup that runs. If USB hangs, every further lookup would block another thread.
     looking: Arc<Mutex<()>>,
 }
 
@@ -39,7 +39,7 @@ impl Devices for Usb {
     }
 }
 
-/// Opens every device. Succeeds if one can be used, else returns the first fault.
+/// Opens every device. If none can be used, returns the first fault.
 fn connect(owing: &UnansweredDevices<HidDeviceId>) -> Result<Vec<Arc<dyn Device>>, ConnectFault> {
     let found = HidTransport::list().map_err(|error| ConnectFault::Failed(error.to_string()))?;
     owing.retain(|id| found.contains(id));
@@ -64,15 +64,16 @@ fn connect(owing: &UnansweredDevices<HidDeviceId>) -> Result<Vec<Arc<dyn Device>
     }
 }
 
-/// Names a device for people. The serial number comes from the device, so characters that could act on a terminal are
-/// replaced.
+/// Names a device for people.
+///
+/// The serial number comes from the device, so characters that could control a terminal are replaced.
 fn printable(id: &HidDeviceId) -> String {
     let shown = |c: char| if matches!(c, ' '..='~') { c } else { '?' };
     format!("Ledger {id}").chars().map(shown).take(64).collect()
 }
 
 fn fault_of(id: &HidDeviceId, error: &NativeTransportError) -> ConnectFault {
-    // The library reports a refusal of the system as text only, so the system is asked again.
+    // The library reports a refusal by the system only as text, so this opens the device once more to get the error.
     let opened =
         id.path().to_str().ok().map(|path| OpenOptions::new().read(true).write(true).open(path));
     match opened {

@@ -1,6 +1,8 @@
-//! What every command returns in four states. The columns of a row: the command's name in the envelope; a line that
-//! succeeds, or an empty text if none can here; a line that fails, with its code; the code with a locked wallet; and
-//! the code without an engine and a password. In the last two columns an empty code means success.
+//! The results of every command in four states.
+//!
+//! The columns of a row are the command's name in the envelope, a line that succeeds (empty if none can here), a line
+//! that fails with its code, the code with a locked wallet, and the code without an engine and a password. In the
+//! last two columns an empty code means success.
 
 use crate::commands::Row;
 
@@ -14,11 +16,14 @@ const fn row(
     Row { name, fine, bad, fault, locked, down }
 }
 
-/// Ordered so that no command removes what a later one needs. Balances are read while every network is off, because
-/// no node answers. Words in braces are values that the stage has made.
+/// The rows are ordered so that no command removes an object that a later one needs.
 ///
-/// Fifteen commands cannot succeed here. The wallet exists and the engine runs; only a jump of the clock gives
-/// something to renew; without a network nothing is measured or sent, or can be cancelled; and no Ledger is plugged in.
+/// Balances are read while every network is disabled, because no node answers. Words in braces are values that the
+/// stage creates.
+///
+/// Fifteen commands cannot succeed here. The wallet already exists and the engine runs. Only a jump of the clock
+/// would make a renewal due. Without a network, nothing is measured or sent, and nothing can be cancelled. No Ledger
+/// is plugged in.
 #[rustfmt::skip]
 pub(crate) const TABLE: &[Row] = &[
     row("wallet.create", "", ("wallet create again", "WALLET_EXISTS"), "WALLET_EXISTS", "WALLET_EXISTS"),

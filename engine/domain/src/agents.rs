@@ -27,7 +27,7 @@ pub enum Credential {
 }
 
 impl Credential {
-    /// Returns how the agent proves its requests.
+    /// Returns the mode in which the agent authenticates its requests.
     pub fn mode(&self) -> AuthMode {
         match self {
             Credential::Hmac { .. } => AuthMode::Hmac,
@@ -48,16 +48,16 @@ pub struct Agent {
     ///
     /// Without them the agent can only read its status.
     pub commission: Option<Commission>,
-    /// Total value of its held requests, by lane.
+    /// Total value of the agent's open requests, by lane.
     pub reserved: ByLane<Usd>,
     pub refusals: Refusals,
-    /// Number of its payments that can still be redeemed.
+    /// Number of the agent's payments that can still be redeemed.
     pub open: u32,
     pub usage: Usage,
     pub failed_plans: FailedPlans,
 }
 
-/// Number of an agent's refused requests in the latest minute that had one.
+/// Number of refused requests of an agent in one minute: the latest minute with a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Refusals {
     minute: i64,
@@ -79,9 +79,7 @@ impl Refusals {
     }
 }
 
-/// An agent's use of its daily bounds.
-///
-/// Days are UTC.
+/// Counts an agent's requests and its bytes of padding on one day (UTC).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Usage {
     day: i64,
@@ -90,7 +88,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Returns the requests, and the bytes of padding, on the day of `at`.
+    /// Returns the number of requests and the bytes of padding on the day of `at`.
     pub fn on(&self, at: Utc) -> (u32, u64) {
         if day(at) == self.day { (self.requests, self.padding) } else { (0, 0) }
     }
@@ -105,7 +103,7 @@ impl Usage {
     }
 }
 
-/// The plans of an agent that paid for gas and failed on one day (UTC).
+/// Number of an agent's plans that paid for gas and failed on one day (UTC).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct FailedPlans {
     day: i64,
@@ -113,7 +111,7 @@ pub struct FailedPlans {
 }
 
 impl FailedPlans {
-    /// Returns the number on the day of `at`.
+    /// Returns the number of failed plans on the day of `at`.
     pub fn on(&self, at: Utc) -> u32 {
         if day(at) == self.day { self.count } else { 0 }
     }
@@ -122,7 +120,7 @@ impl FailedPlans {
         *self = Self { day: day(at), count: self.on(at).saturating_add(1) };
     }
 
-    /// Counts the day as used up, because it is not known how many failed.
+    /// Sets the count to the daily bound: after a restore, the number of failed plans is unknown.
     pub(crate) fn use_up(&mut self, at: Utc) {
         *self = Self { day: day(at), count: self.on(at).max(FAILED_PLANS_A_DAY) };
     }
@@ -161,7 +159,7 @@ impl Agent {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyRecord {
     pub name: Name,
-    /// A version number that counts over all policies, so that two versions are never equal by chance.
+    /// Version number, unique among all versions of all policies.
     pub version: u64,
     pub policy: Policy,
 }

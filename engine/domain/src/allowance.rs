@@ -5,10 +5,9 @@
 //! later local midnight that is at least 20 hours after its start, and at no other time. So no date has two
 //! allowances, setting the clock back grants none, and a flight to the east renews none early.
 //!
-//! Within one boot of the machine, the boot clock must agree that the time between the two midnights has passed.
-//! Where the platform has no boot identity, the time of a chain must be known. A wall clock more than an hour ahead of
-//! a known chain time blocks the renewal too. A blocked renewal waits until the clocks agree or the operator grants
-//! it.
+//! Within one boot of the machine, the boot clock must agree that the time between the two midnights has passed. On a
+//! platform without a boot id, a renewal needs a known chain time. A wall clock more than an hour ahead of a known
+//! chain time blocks the renewal too. A blocked renewal waits until the clocks agree or the operator grants it.
 
 use bursar_core::card::ByLane;
 use bursar_core::limits::{ALLOWANCE_BOOT_SLACK_MS, ALLOWANCE_LASTS_MS, CLOCK_AHEAD_OF_CHAIN_MS};
@@ -39,14 +38,15 @@ pub struct WindowStart {
     pub boot_ms: i64,
 }
 
-/// What happens to an allowance now.
+/// The verdict on renewing an allowance at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Renewal {
-    /// It continues.
+    /// The allowance continues.
     Keep,
-    /// A new one begins.
+    /// A new allowance begins.
     Renew(WindowStart),
-    /// The date is due, but another clock disagrees or is missing. The operator may renew it (`agent renew`).
+    /// A renewal is due by date, but another clock disagrees or is missing. The operator may renew it (`agent
+    /// renew`).
     HeldBack(WindowStart),
 }
 
@@ -65,7 +65,7 @@ impl WindowStart {
         }
     }
 
-    /// Decides whether the allowance renews now, from dates and instants alone.
+    /// Decides whether the allowance renews at `moment`.
     pub fn renewal(&self, moment: &Moment) -> Renewal {
         let lasted = moment.day_start.since_ms(self.utc);
         if moment.local_day <= self.day || lasted < ALLOWANCE_LASTS_MS {
@@ -74,13 +74,13 @@ impl WindowStart {
         // Starts at midnight, not now: a late first request must not delay the next renewal.
         let mut next = Self::at(moment, moment.day_start);
         let disagrees = self.is_same_boot(moment) && {
-            // Lower bound of the boot clock's reading at the end of this allowance. `next` began between this bound
-            // and now, whatever the wall clock was set to.
+            // At the end of this allowance, the boot clock cannot have read less than `over`. The next allowance
+            // began between that reading and now, whatever the wall clock shows.
             let over = self.boot_ms.saturating_add(lasted.saturating_sub(ALLOWANCE_BOOT_SLACK_MS));
             next.boot_ms = next.boot_ms.max(over).min(boot_now(moment));
             boot_now(moment) < over
         };
-        // Without a boot identity, no clock of this machine can contradict its wall clock.
+        // Without a boot id, no clock of this machine can contradict its wall clock.
         let unproven = moment.boot_id.is_empty() && moment.chain_hint.is_none();
         if disagrees || unproven || is_ahead_of_chain(moment) {
             Renewal::HeldBack(next)
@@ -121,7 +121,7 @@ impl Window {
         Self::unspent(WindowStart::first(moment))
     }
 
-    /// Returns an allowance of which nothing is spent.
+    /// Returns an allowance that is entirely unspent.
     pub fn unspent(start: WindowStart) -> Self {
         Self { start, spent: ByLane::default(), operations: 0 }
     }
@@ -134,7 +134,7 @@ impl Window {
         }
     }
 
-    /// Returns what has been spent of the allowance in force at `moment`.
+    /// Returns the amount spent, by lane, of the allowance in force at `moment`.
     pub fn spent_at(&self, moment: &Moment) -> ByLane<Usd> {
         match self.start.renewal(moment) {
             Renewal::Renew(_) => ByLane::default(),
@@ -166,7 +166,7 @@ mod tests {
         assert!(matches!(first.renewal(&moment(86_400, 1, "boot", 160)), Renewal::HeldBack(_)));
         assert!(matches!(first.renewal(&moment(86_400, 1, "boot", 86_500)), Renewal::Renew(_)));
         assert!(matches!(first.renewal(&moment(86_400, 1, "other", 5)), Renewal::Renew(_)));
-        // A boot clock that reads zero proves nothing.
+        // A reading of zero means that there is no boot clock, so it cannot contradict the wall clock.
         assert!(matches!(first.renewal(&moment(86_400, 1, "boot", 0)), Renewal::Renew(_)));
     }
 
@@ -192,7 +192,7 @@ mod tests {
         assert!(matches!(first.renewal(&now), Renewal::Renew(_)));
         now.chain_hint = Some(Utc::from_seconds(86_400 - 3_601));
         assert!(matches!(first.renewal(&now), Renewal::HeldBack(_)));
-        // Within the day there is nothing to confirm.
+        // Within the same day no renewal is due, so no other clock must confirm one.
         assert_eq!(first.renewal(&moment(86_399, 0, "", 0)), Renewal::Keep);
     }
 

@@ -1,6 +1,7 @@
-//! Applies events to the [`State`]; every recorded change is made here. Total and deterministic: it cannot fail and
-//! reads only the state and the entry, so every replay gives the same state. This file lists every event; its submodules
-//! make the changes.
+//! Applies events to the [`State`]; every recorded change is made here.
+//!
+//! `apply` is total and deterministic: it cannot fail and reads only the state and the entry, so every replay gives
+//! the same state. This file lists every event; its submodules make the changes.
 
 mod agents;
 mod allowances;
@@ -58,12 +59,12 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
             wallets::open(state, *noted);
             state.unattended.active = true;
         }
-        // Until a person opens the wallet. It is in force before the gate opens.
+        // The limits for unattended use apply from the start of the engine until a person unlocks the wallet.
         Event::EngineStarted => state.unattended.active = true,
         Event::UnattendedDayStarted { start } => state.unattended.begin(start.clone()),
         Event::WalletLocked { noted, .. } => wallets::note(state, *noted),
         Event::WalletDeleted => wallets::delete(state),
-        // Recorded for readers of the journal only.
+        // This event changes no state: it only informs readers of the journal.
         Event::PasswordChanged => {}
         Event::PasswordRefused { times } => state.passwords_refused = *times,
         Event::JournalAccepted => journal::accept(state, at),
@@ -113,7 +114,7 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
         }
         Event::TradeFeeCounted { id, fee } => plans::count_fee(state, id, *fee),
         Event::PaymentLapsed { id } => prompts::lapse(state, id),
-        // Every entry does this.
+        // `apply` drops lapsed authorizations after every entry, so this event needs no change of its own.
         Event::AuthorizationsLapsed => {}
         Event::SettlementReported { settlement, .. } => {
             return Some(ChangedRecord::Settlement(settlements::report(state, settlement)));

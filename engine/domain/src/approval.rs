@@ -1,4 +1,4 @@
-//! Whether an agent may make requests now, and the verdict on approving one of its held requests.
+//! Whether an agent may make requests now, and the policy's verdict on approving a held request.
 
 use std::borrow::Cow;
 
@@ -36,9 +36,9 @@ pub(crate) fn may_work<'a>(state: &State, agent: &'a Agent) -> Result<&'a Commis
     Ok(commission)
 }
 
-/// Returns why an approval would be refused at this moment, if it would be.
+/// Returns the reason that would refuse an approval at this moment, if there is one.
 pub(crate) fn obstacle(state: &State, request: &Request, moment: &Moment) -> Option<Refusal> {
-    // An untrusted journal holds requests but never refuses them.
+    // Assumes a trusted journal: an untrusted one only holds requests and never refuses them.
     let verdict = || fresh_verdict(state, moment, true, request, &Requote::Nothing).1;
     may_be_approved(state).and_then(|()| verdict()).err()
 }
@@ -54,7 +54,7 @@ pub(crate) fn may_be_approved(state: &State) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The prices of the moment of an approval.
+/// The prices at the moment of an approval.
 pub(crate) enum FreshPrices<'a> {
     /// The policy judges the request by these prices.
     Known(&'a Requote),
@@ -102,10 +102,10 @@ pub(crate) fn check_floor(trade: &TradeAsk, quote: &TradeQuote) -> Result<(), Re
     if quote.out.0 < floor.0 { Err(Refusal::new(Code::PriceMoved)) } else { Ok(()) }
 }
 
-/// Applies the current policy to a held request. `fresh` holds the current prices; without any, those of the request
-/// count.
+/// Applies the current policy to a held request, with the prices in `fresh`, or else with those of the request.
 ///
-/// Tightened limits and suspensions thus take effect. Also returns the allowance renewals that the verdict assumes.
+/// Limits that were tightened since the request take effect, and so does a suspension. Also returns the allowance
+/// renewals that the verdict assumes.
 pub(crate) fn fresh_verdict(
     state: &State,
     moment: &Moment,
@@ -138,7 +138,7 @@ pub(crate) fn fresh_verdict(
     (events, verdict)
 }
 
-/// A held request, and what the policy judges it by now.
+/// A held request, and the inputs of the policy's new verdict on it.
 struct Review<'a> {
     state: &'a State,
     moment: &'a Moment,
@@ -161,7 +161,7 @@ impl Review<'_> {
             clock_off: clock_is_off(self.moment),
             max_validity_s: self.state.settings.max_validity_s,
             spent: self.spent.payment,
-            // Without the request's own reservation, which the approval turns into spending.
+            // Excludes the request's own reservation, which the approval turns into spending.
             reserved: self.agent.reserved.payment.left_after(payment.usd),
             held_by_agent: 0,
             held_in_all: 0,
@@ -203,7 +203,7 @@ impl Review<'_> {
     }
 }
 
-/// Returns a payment at its fresh price, which may differ little from the one that was assessed.
+/// Returns a payment at its fresh price, or refuses it if the price has moved by more than one percent.
 fn reprice<'a>(payment: &'a PaymentAsk, fresh: &Requote) -> Result<Cow<'a, PaymentAsk>, Refusal> {
     let (Some(held), Requote::Asset(fresh)) = (payment.foreign(), fresh) else {
         return Ok(Cow::Borrowed(payment));

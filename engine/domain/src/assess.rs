@@ -1,4 +1,4 @@
-//! Applies a policy to one request. One file per lane; all of them pure.
+//! Applies a policy to one request. Each lane has a file with its rules, which are pure functions.
 
 pub mod lending;
 pub mod payments;

@@ -15,7 +15,7 @@ use crate::trades::Venue;
 /// The bound is needed because the offer chooses the text.
 pub const DOMAIN_TEXT_MAX: usize = 128;
 
-/// How the value of a payment is known.
+/// How the amount of a payment is converted to dollars.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Price {
     /// One to one, because the asset is the network's reference stablecoin.
@@ -27,7 +27,7 @@ pub enum Price {
 /// What a node reported about a token outside our table.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ForeignAsset {
-    /// The offer's claim; `None` if it names no name or no version, or a too long one.
+    /// The offer's claim; `None` if it lacks a name or a version, or one of them is too long.
     pub claim: Option<DomainText>,
     /// The token's answer about the claim.
     ///
@@ -87,7 +87,7 @@ pub struct AssetQuote {
 }
 
 impl ForeignAsset {
-    /// Returns an asset of which nothing but the offer's claim is known.
+    /// Returns an asset of which only the offer's claim is known.
     pub fn claimed(name: Option<&str>, version: Option<&str>) -> Self {
         let short = |text: &str| text.len() <= DOMAIN_TEXT_MAX;
         let claim = name.zip(version).filter(|(name, version)| short(name) && short(version));
@@ -103,7 +103,7 @@ impl ForeignAsset {
         self.claim.as_ref().filter(|_claim| self.domain == DomainCheck::Confirmed)
     }
 
-    /// Refuses an approval if the token cannot be paid by what was measured just now.
+    /// Refuses an approval if the measurement `now` shows that the token cannot be paid.
     ///
     /// # Errors
     /// `UNSUPPORTED_ASSET` or `UNPRICED`

@@ -30,7 +30,7 @@ use crate::trades::{TradeAsk, TradeToken};
 /// The operator approves payments below this amount without typing it, unless `confirm_typing_above` is lower.
 pub const DEFAULT_TYPED_FROM: Usd = Usd::dollars(5);
 
-/// Characters of a token's name or version on a card.
+/// Maximum number of characters of a token's name or version on a card.
 const DOMAIN_SHOWN: usize = 40;
 
 /// Returns the label of an address of this wallet.
@@ -39,7 +39,7 @@ pub fn own_label(state: &State, address: Address) -> Option<Name> {
     known.find(|known| known.address == address).map(|known| known.label.clone())
 }
 
-/// Returns the current label of the paying address: its old label may belong to another address now.
+/// Returns the current label of the paying address. Its old label may belong to another address now.
 fn label_now(state: &State, request: &Request) -> Name {
     own_label(state, request.from).unwrap_or_else(|| request.label.clone())
 }
@@ -56,7 +56,7 @@ pub fn balance(payment: &PaymentAsk, held: TokenAmount, symbol: &str, read: Utc)
     }
 }
 
-/// Returns the card of what an approval of `request` would do now.
+/// Returns the card that shows what an approval of `request` would do now.
 ///
 /// A request that waits for a device can only be denied. `None` if the request does not wait for a person, or if its
 /// agent or policy no longer exists: then there is nothing to approve.
@@ -99,11 +99,11 @@ pub fn card(state: &State, request: &Request, moment: &Moment) -> Option<Card> {
         auto_below: limits.auto_below,
         reserved: *agent.reserved.of(lane),
         expires_in_seconds: left_ms.div_ceil(1000),
-        // Without a price, the operator types the price that the approval finds.
+        // If the request has no price, the operator types the price that is measured at the approval.
         type_amount: usd >= typed_from || unpriced,
         digest,
         payee_label: payment.and_then(|payment| own_label(state, payment.payee)),
-        // The caller that shows the card adds these: no decision may depend on them.
+        // The caller that shows the card fills in these fields: no decision may depend on them.
         paid_before: None,
         paid_before_unknown_reason: None,
         balance: None,
@@ -260,7 +260,7 @@ fn loan_terms(request: &Request, loan: &LoanAsk, network: &Network) -> Terms {
     }
 }
 
-/// Returns what only the card of a loan shows, by the quote that was made for the request.
+/// Returns the part of the card that only a loan has, from the quote of the request.
 fn loan_card(
     state: &State,
     agent: &Agent,
@@ -311,7 +311,7 @@ fn native_text(wei: U256) -> String {
     format!("{} ETH", amount.to_column_text())
 }
 
-/// Warns of a token outside our table, and of one with the symbol of another token in it.
+/// Warns of a token outside our table, especially if it imitates the symbol of a known token.
 fn token_note(trade: &TradeAsk, token: &TradeToken) -> Option<String> {
     let network = by_chain(trade.chain)?;
     if network.known_tokens().any(|known| known.address == token.address) {
@@ -325,7 +325,7 @@ fn token_note(trade: &TradeAsk, token: &TradeToken) -> Option<String> {
     })
 }
 
-/// Returns what only the card of a trade shows, by the quote that was made for the request.
+/// Returns the part of the card that only a trade has, from the quote of the request.
 pub fn trade_card(trade: &TradeAsk, trading: &TradingPolicy) -> TradeCard {
     let quote = &trade.quote;
     let amount_out = |atoms| trade.amount_text(&trade.token_out, atoms);

@@ -85,7 +85,7 @@ fn are_of(terms: &Authorization, request: &Request, payment: &PaymentAsk) -> boo
     terms.value == payment.amount.0 && terms.to == payment.payee && terms.from == request.from
 }
 
-/// Checks the payments that wait for a device, and those that a device may have signed.
+/// Checks the payments that wait for a device, and the ended ones that a device may have signed.
 fn check_devices(state: &State) -> Result<(), Violation> {
     let unanswered = state.unanswered.iter().map(|one| (one, true));
     for ((id, request), has_ended) in state.waiting.iter().map(|one| (one, false)).chain(unanswered)
@@ -111,7 +111,9 @@ fn check_devices(state: &State) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Checks the running plans: of an address and network, one at a time has begun, and each open step has its submission.
+/// Checks the running plans.
+///
+/// At most one plan per address and network has begun, and each open step has its submission in the outbox.
 fn check_executing(state: &State) -> Result<(), Violation> {
     let mut busy = BTreeSet::new();
     for (id, request) in state.executing.iter() {

@@ -115,7 +115,7 @@ pub enum Action {
     RecordStart,
     /// Records that this journal was restored from a backup.
     RecordRestore,
-    /// Records the deletion of the wallet, whose file is removed next. Unless `lost`, the password was entered again.
+    /// Records the deletion of the wallet, whose file is removed next. The password was entered again, unless `lost`.
     DeleteWallet {
         /// The wallet file is already gone, so no password can be checked.
         lost: bool,
@@ -195,13 +195,13 @@ pub enum Action {
         chain: ChainId,
         venue: VenueId,
     },
-    /// The receipt of a withdrawal that the operator sent was read.
+    /// Records what the receipt of a withdrawal by the operator shows.
     BookWithdrawal {
         id: RequestId,
-        /// `None` if the receipt does not show it.
+        /// `None` if the receipt does not show the amount.
         received: Option<Atoms>,
     },
-    /// The operator books a loss. The chain shows that `to` is left.
+    /// Writes off a loss: the operator accepts that only `to` is left, as the chain shows.
     WriteOff {
         place: LoanPlace,
         to: Usd,
@@ -231,12 +231,12 @@ pub struct VenueTrust {
     pub owner: Option<Address>,
 }
 
-/// The question whether an authenticated agent's request repeats an earlier one.
+/// Asks whether an authenticated agent's request repeats an earlier one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recall {
     pub agent: AgentId,
     pub identity: Identity,
-    /// The data of the indexes, which the core fills in.
+    /// The data of the indexes, which the core provides.
     pub prior: Prior,
 }
 
@@ -252,10 +252,10 @@ pub struct Approval {
     pub quote: Requote,
 }
 
-/// What was measured again for an approval.
+/// The measurement that was repeated for an approval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Requote {
-    /// Nothing, as for a payment in a reference stablecoin.
+    /// Nothing was measured, as for a payment in a reference stablecoin.
     Nothing,
     /// A request that a plan executes.
     Plan(Quote),
@@ -318,9 +318,9 @@ pub struct Report {
     pub known: ReportContext,
 }
 
-/// The data of the indexes about a report.
+/// The data that the indexes hold about a report.
 ///
-/// The core looks it up before it decides.
+/// The core reads it before it decides.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ReportContext {
     pub request: Option<Request>,
@@ -348,7 +348,7 @@ pub struct Ask {
 
 /// Bounds on an agent's payments and requests.
 ///
-/// `None` where the operator has disabled the rate limit.
+/// A bound is `None` if the operator has disabled it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AskBounds {
     /// Maximum number of payments that may be redeemable at once.

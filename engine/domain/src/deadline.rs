@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 /// The end of a hold, of a plan, or of the period in which a result is returned.
 ///
-/// Kept on both clocks: setting the wall clock back does not extend it within a boot. After a reboot it ends at the latest
-/// its own length after that boot, if the wall clock was set back behind its beginning.
+/// It is kept on both clocks. Within a boot, setting the wall clock back does not extend it. After a reboot, a wall
+/// clock that was set back behind the deadline's start extends it at most to its full length after that boot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deadline {
     pub utc: Utc,
@@ -21,7 +21,7 @@ impl Deadline {
         Self::in_ms(moment, HOLD_MS)
     }
 
-    /// Returns the moment `ms` milliseconds after `moment`.
+    /// Returns the deadline `ms` milliseconds after `moment`.
     pub fn in_ms(moment: &Moment, ms: i64) -> Self {
         Self {
             utc: moment.utc.plus_ms(ms),
@@ -30,7 +30,7 @@ impl Deadline {
         }
     }
 
-    /// Returns the moment `ms` milliseconds later.
+    /// Returns the deadline `ms` milliseconds after this one.
     pub(crate) fn plus_ms(&self, ms: i64) -> Self {
         Self {
             utc: self.utc.plus_ms(ms),
@@ -41,12 +41,12 @@ impl Deadline {
 
     /// Returns the milliseconds left of a hold or of a result's period.
     ///
-    /// At exactly zero it has ended.
+    /// It has ended when zero are left.
     pub fn left_ms(&self, moment: &Moment) -> u64 {
         self.left_within_ms(moment, HOLD_MS)
     }
 
-    /// Returns the milliseconds left of a deadline that was set `length_ms` milliseconds before its end.
+    /// Returns the milliseconds left of a deadline whose whole period is `length_ms` milliseconds.
     pub(crate) fn left_within_ms(&self, moment: &Moment, length_ms: i64) -> u64 {
         let wall = u64::try_from(self.utc.since_ms(moment.utc)).unwrap_or(0);
         if self.boot_id.is_empty() || moment.boot_id.is_empty() {
@@ -55,14 +55,16 @@ impl Deadline {
         if self.is_of_boot(moment) {
             return wall.min(self.boot_ms.saturating_sub(moment.boottime_ms));
         }
-        // If more is left than the whole length, the wall clock was set back, and the time since the boot limits the rest.
-        // Otherwise the boot clock must not count: a container may get a new boot id without a boot of its host.
+        // If more time is left than the whole length, the wall clock was set back. Then the time since the boot
+        // reduces what is left. Otherwise the boot clock must not count: a container may get a new boot id without a
+        // boot of its host.
         let length = u64::try_from(length_ms).unwrap_or(0);
         if wall > length { length.saturating_sub(moment.boottime_ms) } else { wall }
     }
 
-    /// Like [`left_within_ms`](Self::left_within_ms), but within a boot only the boot clock counts: a wall clock that is
-    /// set forward does not end it.
+    /// Like [`left_within_ms`](Self::left_within_ms), but within a boot only the boot clock counts.
+    ///
+    /// So a wall clock that is set forward does not end the deadline.
     pub(crate) fn left_by_boot_ms(&self, moment: &Moment, length_ms: i64) -> u64 {
         if self.is_of_boot(moment) {
             self.boot_ms.saturating_sub(moment.boottime_ms)

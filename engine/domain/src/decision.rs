@@ -10,7 +10,7 @@ use crate::refusal::Refusal;
 use crate::requests::Request;
 use crate::settlement::Stage;
 
-/// The result of a command that is not refused.
+/// The result of a command that was not refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
     pub events: Vec<Event>,
@@ -57,7 +57,7 @@ impl Decision {
     }
 }
 
-/// Refuses the command if the wallet is locked: loosening a rule needs the key that seals the journal.
+/// Refuses the command if the wallet is locked: loosening a rule requires the key that seals the journal.
 pub(crate) fn require_unlocked(command: &Command) -> Result<(), Refusal> {
     if command.unlocked { Ok(()) } else { Err(Refusal::new(Code::WalletLocked)) }
 }

@@ -12,7 +12,7 @@ use crate::event::Event;
 use crate::requests::Request;
 use crate::state::State;
 
-/// Returns the event that ends an undecided request.
+/// Returns the event that expires a held request.
 pub(crate) fn expiry(id: RequestId, moment: &Moment) -> Event {
     Event::RequestExpired { id, told_until: Deadline::after(moment) }
 }
@@ -22,7 +22,7 @@ pub(crate) fn expiry_if_due(request: &Request, moment: &Moment) -> Option<Event>
     request.is_over(moment).then(|| expiry(request.id, moment))
 }
 
-/// Returns the start of the next day of the limit on unattended spending, if it is due.
+/// Returns the event that starts the next day of the limit on unattended spending, if one is due.
 pub(crate) fn unattended_day_if_due(state: &State, moment: &Moment) -> Option<Event> {
     if state.unattended.active { state.unattended.day_to_begin(moment) } else { None }
 }

@@ -1,8 +1,8 @@
-//! Effects: what a simulation of a whole plan showed.
+//! The effects of a plan, as a simulation of its transactions showed them.
 
 use serde::{Deserialize, Serialize};
 
-/// What a simulation of the whole plan showed.
+/// The result of simulating the whole plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Effects {
     /// Exactly the input leaves, at least the floor arrives, and nothing else changes.

@@ -1,5 +1,5 @@
-//! What happened, as the journal stores it. Events use the past tense and are complete: `apply` reads only the state
-//! and the entry.
+//! The changes that the journal stores. Events use the past tense and are complete: `apply` reads only the state and
+//! the entry.
 
 use alloy_primitives::Address;
 use bursar_core::card::HoldReason;
@@ -56,7 +56,7 @@ pub enum Event {
         name: Name,
         version: u64,
         policy: Box<Policy>,
-        /// The policy before, if there was one, so that this entry alone shows what changed.
+        /// The earlier version of the policy, if there was one, so that this entry alone shows the change.
         before: Option<Box<Policy>>,
     },
     PolicyDeleted {
@@ -115,7 +115,7 @@ pub enum Event {
         id: RequestId,
         terms: Authorization,
         by: Client,
-        /// What the approval was given for, if the token is outside our table: it replaces what was known before.
+        /// The measurement that was approved, for a token outside our table. It replaces that of the request.
         asset: Option<Box<ForeignAsset>>,
     },
     /// Until `told_until`, an identical request of a bearer agent gets this result.
@@ -134,12 +134,14 @@ pub enum Event {
         id: RequestId,
         refusal: Refusal,
     },
-    /// The policy allowed a request that a plan executes. Nothing of the plan is signed after `until`.
+    /// The policy allowed a request that a plan executes.
+    ///
+    /// After `until`, only revocations and empty transactions of the plan are signed.
     ExecutionStarted {
         asked: Box<RequestDraft>,
         until: Deadline,
     },
-    /// The operator approved a request that a plan executes, as it was measured in `quote`.
+    /// The operator approved a request that a plan executes, with the measurement `quote`.
     ExecutionApproved {
         id: RequestId,
         by: Client,
@@ -147,10 +149,10 @@ pub enum Event {
         quote: Quote,
         /// The least output of a trade to accept; zero in the other lanes.
         floor: Atoms,
-        /// What counts against the limit of the lane.
+        /// The value that counts against the limit of the lane.
         counted: Usd,
     },
-    /// A transaction of a plan was opened; an outbox event of the same commit has its call.
+    /// A transaction of a plan was opened. An outbox event in the same commit contains its call.
     StepOpened {
         id: RequestId,
         purpose: StepPurpose,
@@ -189,12 +191,12 @@ pub enum Event {
         chain: ChainId,
         venue: VenueId,
     },
-    /// A withdrawal that the operator sent is final; `received` is what its receipt shows.
+    /// A withdrawal that the operator sent is final. `received` is the amount that its receipt shows.
     WithdrawalBooked {
         id: RequestId,
         received: Option<Atoms>,
     },
-    /// The operator booked a loss: the journal expects `to` where it expected `from`.
+    /// The operator wrote off a loss: the journal expected `from` in the venue and now expects `to`.
     LoanWrittenOff {
         place: LoanPlace,
         from: Usd,
@@ -204,7 +206,7 @@ pub enum Event {
         from: Setting,
         to: Setting,
     },
-    /// An agent reported on its payment. Holds the settlement after the report.
+    /// An agent reported on its payment. `settlement` is the settlement after the report.
     SettlementReported {
         settlement: Box<Settlement>,
         identity: Identity,
@@ -214,12 +216,12 @@ pub enum Event {
         id: RequestId,
         found: Check,
     },
-    /// Records the signature of an authorization. Nothing waits for this entry to be on disk.
+    /// Records the signature of an authorization. The answer does not wait until this entry is on disk.
     PaymentSigned {
         id: RequestId,
         signature: Signature65,
     },
-    /// The operator sends money from the wallet. The outbox events that put it on the chain follow.
+    /// The operator sends money from the wallet. The outbox events that send its transaction follow.
     SendOrdered(Box<Send>),
     /// A submission of an outbox changed.
     Outbox {
@@ -262,8 +264,10 @@ pub enum Event {
         /// The start of the allowance that counts as spent.
         start: WindowStart,
     },
-    /// An engine that serves agents started. The entries before it show how the previous engine ended: a regular stop
-    /// records that it locked an open wallet.
+    /// An engine that serves agents started.
+    ///
+    /// The entries before it show how the previous engine ended: a regular stop records that it locked a wallet that
+    /// was open.
     EngineStarted,
     /// Corrects the time of a restore that was recorded while the clock was ahead. Only requests signed until `at`
     /// are refused.
@@ -292,7 +296,7 @@ pub enum Event {
         /// As in [`Event::PaymentApproved`].
         asset: Option<Box<ForeignAsset>>,
     },
-    /// The device is asked to sign these terms next. A later prompt of the same request has the same terms.
+    /// The device will be asked to sign these terms. A later prompt of the same request has the same terms.
     PaymentPrompted {
         id: RequestId,
         terms: Authorization,
@@ -306,8 +310,9 @@ pub enum Event {
     PromptFailed {
         id: RequestId,
     },
-    /// The wait for the device ended without a signature. Until `told_until`, an identical request of a bearer agent gets
-    /// this result.
+    /// The wait for the device ended without a signature.
+    ///
+    /// Until `told_until`, an identical request of a bearer agent gets this result.
     DeviceWaitEnded {
         id: RequestId,
         end: WaitEnd,
@@ -317,13 +322,15 @@ pub enum Event {
     PaymentLapsed {
         id: RequestId,
     },
-    /// The fee of a trade's transactions, which counts in the daily volume. Its end follows in the same commit.
+    /// The fee of a trade's transactions, which counts in the daily volume. The trade's end follows in the same
+    /// commit.
     TradeFeeCounted {
         id: RequestId,
         fee: Usd,
     },
-    /// Authorizations that can no longer be redeemed leave the state, as with every entry. Written if no other entry
-    /// is.
+    /// Removes authorizations that can no longer be redeemed from the state, as every entry does.
+    ///
+    /// Written only when no other entry is due.
     AuthorizationsLapsed,
 }
 
@@ -342,7 +349,7 @@ impl Event {
     }
 }
 
-/// Why the wallet was locked.
+/// The reason for which the wallet was locked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LockCause {
     Operator,

@@ -1,8 +1,8 @@
-//! Bounds on what plans pay for gas: failed plans are counted by day, and the fee of a trade counts in the daily volume.
+//! Bounds on what plans pay for gas: a day's failed plans are counted, and trade fees count in the daily volume.
 //!
-//! A failed plan is one that gives something, a trade or a supply, that signed a transaction and ended without its main
-//! transaction. It gives its value back to the allowance, so only its number is bounded. Withdrawals are not counted:
-//! nothing may keep money in a venue.
+//! A plan fails if it is a trade or a supply, signed a transaction, and ended without a successful main transaction.
+//! Its value returns to the allowance, so only the number of failed plans is bounded. Withdrawals are not counted: no
+//! bound may keep money in a venue.
 
 use alloy_primitives::U256;
 use bursar_core::card::HoldReason;
@@ -21,12 +21,13 @@ use crate::refusal::Refusal;
 use crate::requests::{LaneAsk, Request};
 use crate::state::State;
 
-/// What the fee of a trade counts if the price of ETH was not known when it was measured.
+/// Value counted for the fee of a trade whose quote contains no price of ETH.
 const FEE_WITHOUT_PRICE: Usd = Usd::dollars(1);
 
 /// Returns whether an agent may have used up its failed plans of the day, so that a new plan needs the operator.
 ///
-/// A plan in flight that has signed a transaction counts until it has ended, because it may fail. `own` does not count.
+/// A plan in flight that has signed a transaction counts too, because it may still fail. The plan `own` does not
+/// count.
 pub(crate) fn failures_are_used_up(
     state: &State,
     agent: &Agent,
@@ -48,7 +49,7 @@ pub(crate) fn failures_are_used_up(
     failed.saturating_add(signed) >= FAILED_PLANS_A_DAY
 }
 
-/// Refuses the first transaction of a plan that no person approved, if it may be one failed plan too many.
+/// Refuses the first transaction of a plan that no person approved, if its failure could exceed the daily bound.
 ///
 /// # Errors
 /// The request needs the operator now.
@@ -58,7 +59,7 @@ pub(crate) fn check_failures(
     request: &Request,
     execution: &Execution,
 ) -> Result<(), Refusal> {
-    // A plan that has paid for gas already had better reach its end.
+    // If the plan has already paid for gas, it is better to let it finish.
     if execution.by != Approver::Policy || has_signed(state, request, execution) {
         return Ok(());
     }
@@ -75,7 +76,7 @@ pub(crate) fn check_failures(
     Ok(())
 }
 
-/// Returns whether an ended plan counts as failed.
+/// Returns whether a plan has ended and counts as failed.
 pub(crate) fn has_failed(state: &State, request: &Request) -> bool {
     let Some(execution) = request.execution() else { return false };
     let is_executed = matches!(execution.end, None | Some(ExecutionEnd::Executed { .. }));
@@ -85,10 +86,10 @@ pub(crate) fn has_failed(state: &State, request: &Request) -> bool {
     gives(&request.ask) && !is_executed && !took_effect && has_signed(state, request, execution)
 }
 
-/// Returns what the transactions of a trade count in the volume, by the fee in wei that their receipts show; without it, by
-/// the worst cost that was measured for the trade. `None` in other lanes.
+/// Returns the value of a trade's gas fee that counts in the daily volume; `None` in other lanes.
 ///
-/// A node reports the fee, so it counts no more than the volume of a day.
+/// `fee` is the amount in wei that the receipts show. Without it, the worst cost that was measured at the request
+/// counts. A node reports the fee, so it counts no more than the volume of a day.
 pub(crate) fn fee_counted(state: &State, request: &Request, fee: Option<U256>) -> Option<Usd> {
     let (trade, execution) = (request.trade()?, request.execution()?);
     let Some(price) = execution.quote.trade()?.native_price else {
@@ -107,7 +108,7 @@ fn worth(wei: U256, price: Usd) -> Usd {
     Usd(u64::try_from(micros).unwrap_or(u64::MAX))
 }
 
-/// Whether a request gives something, so that its plan ends with a swap or a deposit.
+/// Returns whether a request pays an input, so that its plan ends with a swap or a deposit.
 fn gives(ask: &LaneAsk) -> bool {
     match ask {
         LaneAsk::Payment(_) => false,

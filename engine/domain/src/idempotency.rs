@@ -9,14 +9,16 @@ use crate::identity::Identity;
 use crate::plan::{Execution, PLAN_MS};
 use crate::requests::{Request, Status};
 
-/// How long a trade or loan without signature and idempotency key is recognised by its content, in milliseconds from the
-/// request on. Longer than an agent repeats a call whose answer it lost; shorter than most agents' schedules.
+/// How long a trade or loan without signature and idempotency key is recognised by its content, in milliseconds.
+///
+/// The period begins at the request. It is longer than agents keep repeating a call whose answer they lost, and
+/// shorter than most agents' schedules.
 const CONTENT_MERGE_MS: i64 = 600_000;
 const MERGED_AFTER_PLAN_MS: i64 = CONTENT_MERGE_MS - PLAN_MS;
 
-/// The data of the indexes about a request.
+/// The data that the indexes hold about a request.
 ///
-/// The core looks it up before it decides.
+/// The core reads it before it decides.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Prior {
     /// The newest request with the same identity.
@@ -41,8 +43,9 @@ pub enum Repeat {
 
 /// Decides whether a request is a repeat, and of which request.
 ///
-/// Implements the table "Same ask, same answer" of the specification. `is_open` says whether a device may have signed
-/// redeemable terms of the newest request, although that ended without a signature: until they lapse, it is not paid again.
+/// Implements the table "Same ask, same answer" of the specification. `is_open` is true if the newest request ended
+/// without a signature, but a device may have signed its terms. Until those terms lapse, the request is not paid
+/// again.
 pub fn repeat(prior: &Prior, identity: &Identity, moment: &Moment, is_open: bool) -> Repeat {
     if let (Some(claim), Some(first)) = (identity.claim(), &prior.claimed) {
         let other = first.identity.claim().is_some_and(|first| first.content != claim.content);
@@ -69,8 +72,10 @@ pub fn repeat(prior: &Prior, identity: &Identity, moment: &Moment, is_open: bool
     }
 }
 
-/// Returns whether a repeat still gets the answer of `first`: its hold or authorization is open, or the period of its
-/// result has not ended. For signed requests, [`repeat`] applies this limit only to authorizations.
+/// Returns whether a repeat still gets the answer of `first`.
+///
+/// It does while the hold or authorization of `first` is open, or until the period of its result ends. For signed
+/// requests, [`repeat`] applies this limit only to authorizations.
 fn is_remembered(first: &Request, moment: &Moment) -> bool {
     match &first.status {
         Status::Held { .. } | Status::AwaitingDevice(_) => true,
@@ -85,21 +90,23 @@ fn is_remembered(first: &Request, moment: &Moment) -> bool {
     }
 }
 
-/// Returns whether a request with the same content still is a repeat of `first`, whose plan this is: until it has ended,
-/// and then for the rest of [`CONTENT_MERGE_MS`], unless it ended before anything was broadcast.
+/// Returns whether a request with the same content still repeats `first`, whose plan is `execution`.
+///
+/// It does until the plan has ended, and then for the rest of [`CONTENT_MERGE_MS`]. If the plan ended before any
+/// broadcast, the request is a new one.
 fn is_merged(first: &Request, execution: &Execution, moment: &Moment) -> bool {
     if execution.end.is_none() {
         return true;
     }
-    // The plan's deadline is known on the boot clock too. It counts from the approval.
+    // Uses the plan's deadline, because that is known on the boot clock too. The deadline counts from the approval.
     let waited_ms = execution.at.since_ms(first.created).clamp(0, HOLD_MS);
     let until = execution.until.plus_ms(MERGED_AFTER_PLAN_MS.saturating_sub(waited_ms));
     execution.may_have_broadcast() && until.left_by_boot_ms(moment, CONTENT_MERGE_MS) > 0
 }
 
-/// Returns whether a signed timestamp is at most `window_s` seconds off the clock.
+/// Returns whether a signed timestamp differs by at most `window_s` seconds from the clock.
 pub fn is_fresh(timestamp_s: i64, now: Utc, window_s: u64) -> bool {
-    // Compared in i128, so that no timestamp that an agent can write overflows.
+    // Compared in i128, so that no timestamp that an agent sends can overflow.
     let apart = i128::from(timestamp_s).abs_diff(i128::from(now.seconds()));
     apart <= u128::from(window_s)
 }

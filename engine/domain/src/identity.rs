@@ -53,12 +53,12 @@ impl Identity {
         Some(key)
     }
 
-    /// Returns whether only its content identifies the request: it has neither a signature nor an idempotency key.
+    /// Returns whether the request has only its content as identity: neither a signature nor an idempotency key.
     pub fn is_by_content(&self) -> bool {
         matches!(self, Identity::Bearer { key: None, .. })
     }
 
-    /// Names the identity for the agent: what a repeat is recognised by, and the first digits of its hash.
+    /// Names the identity for the agent: the kind of identity, and the first digits of its hash.
     pub fn name(&self) -> String {
         let (kind, digest) = match self {
             Identity::Hmac { digest, .. } => ("signature", digest),
@@ -69,7 +69,9 @@ impl Identity {
         format!("{kind}:{short}")
     }
 
-    /// Returns the hashes of the idempotency key and of its content; `None` for signed requests and without a key.
+    /// Returns the hashes of the idempotency key and of its content.
+    ///
+    /// `None` for a signed request, and for one without a key.
     pub fn claim(&self) -> Option<&KeyClaim> {
         match self {
             Identity::Hmac { .. } => None,

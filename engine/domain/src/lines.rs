@@ -1,4 +1,4 @@
-//! The order in which plans act: of one address and network, one plan acts at a time.
+//! The order in which plans act: only one plan acts at a time for each address and network.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,7 +33,9 @@ pub(crate) fn is_acting(state: &State, request: &Request) -> bool {
     acting(state).get(&line(request)).is_some_and(|first| first.id == request.id)
 }
 
-/// The smallest acts: a plan that has begun comes before all others, then the plan that was allowed first.
+/// Orders the plans of a line; the smallest one acts.
+///
+/// A plan that has begun comes before all others, then the plan that was allowed first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Turn {
     waits: bool,
@@ -42,8 +44,8 @@ struct Turn {
 
 /// Returns a plan's place in its line; `None` if it blocks no other plan.
 ///
-/// An ended trade revokes its allowance between two plans, because the revocation would take the allowance of a plan
-/// that has begun. If its agent may not work, the revocation waits for that.
+/// An ended plan revokes its allowance only while no other plan has begun, because the revocation would also remove
+/// the allowance of that plan. The revocation of a stopped agent waits until the agent may work again.
 fn turn(state: &State, request: &Request) -> Option<Turn> {
     let execution = request.execution()?;
     let agent = state.agents.get(&request.agent);

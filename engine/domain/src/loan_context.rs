@@ -1,4 +1,5 @@
-//! What surrounds a loan when it is judged: the other loans of its address and agent, and what the journal knows.
+//! Everything besides the loan itself that the policy reads: other loans of its address and agent, and records of the
+//! venue.
 
 use alloy_primitives::Address;
 use bursar_core::codes::Code;
@@ -16,22 +17,23 @@ use crate::refusal::Refusal;
 use crate::requests::{LaneAsk, Request};
 use crate::state::State;
 
-/// Whose loan is judged.
+/// The agent and the address of the loan that the policy judges.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lender<'a> {
     pub(crate) agent: &'a Agent,
     /// The paying address.
     pub(crate) from: Address,
-    /// The request itself, if it is recorded: its own reservation does not count against it.
+    /// The request, if it is recorded already: its own reservation must not count against it.
     pub(crate) request: Option<RequestId>,
-    /// The entry that started its plan. Of other plans of the address, only earlier ones come first.
+    /// The entry that started the loan's plan, if it has one. Only plans of the address that started earlier count
+    /// before it.
     pub(crate) started: Option<u64>,
 }
 
-/// Refuses to judge a supply by an exposure that is older than the journal's newest loan of the address.
+/// Refuses a supply whose measured exposure is older than the newest loan of the address in the journal.
 ///
 /// # Errors
-/// `BUSY`: the caller measures again.
+/// `BUSY`: the caller must measure again.
 pub(crate) fn check_current(
     state: &State,
     from: Address,
@@ -46,7 +48,7 @@ pub(crate) fn check_current(
     Ok(())
 }
 
-/// Collects what the rules read. The caller sets the length of the queue.
+/// Collects the values that the rules read. The caller fills in the lengths of the queues.
 pub(crate) fn context<'a>(
     state: &State,
     moment: &Moment,
@@ -70,7 +72,7 @@ pub(crate) fn context<'a>(
         standing: standing.unwrap_or(Standing::Untrusted),
         best: record.and_then(|record| record.best),
         is_first: !record.is_some_and(|record| record.is_used),
-        // A measurement that did not read the loan's own network proves nothing.
+        // Without a reading of the loan's own network, the exposure is incomplete.
         deployed: deployed(&state.loans, from, &policy.networks, &quote.exposure)
             .filter(|_sum| quote.exposure.networks.contains(&ask.chain)),
         reserved: reserved(state, moment, from, &policy.networks, request),
@@ -80,7 +82,7 @@ pub(crate) fn context<'a>(
     }
 }
 
-/// Returns the supplies to come of all agents of an address, on these networks.
+/// Returns the value of the pending supplies from an address, by any agent, on these networks.
 pub fn reserved(
     state: &State,
     moment: &Moment,
@@ -97,7 +99,7 @@ pub fn reserved(
     sum
 }
 
-/// Returns the supplies and withdrawals of an agent that count today, open ones included.
+/// Returns an agent's supplies and withdrawals in the allowance in force, open ones included.
 pub fn operations(
     state: &State,
     moment: &Moment,
@@ -109,7 +111,8 @@ pub fn operations(
     done.saturating_add(u32::try_from(open).unwrap_or(u32::MAX))
 }
 
-/// Returns the loans that are held, or whose main transaction has no final outcome.
+/// Returns the loans that are held or whose plan still reserves value, because its main transaction has no final
+/// outcome.
 fn open_loans<'a>(
     state: &'a State,
     moment: &'a Moment,

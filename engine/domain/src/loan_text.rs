@@ -25,7 +25,7 @@ pub(crate) fn purposes(quote: &LoanQuote) -> impl Iterator<Item = StepPurpose> {
     })
 }
 
-/// Explains how a venue stands, like `curated: its curator and its owner are trusted`.
+/// Explains the trust in a venue, like `curated: its curator and its owner are trusted`.
 pub fn standing(venue: &VenueFacts, standing: Standing) -> String {
     let doubt = venue.doubt();
     match (standing, &venue.trust) {

@@ -1,4 +1,4 @@
-//! The journal, accepted as it is or restored from a backup.
+//! Accepting an untrusted journal, and restoring a journal from a backup.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::payments;
 use crate::allowance::{Window, WindowStart};
 use crate::state::State;
 
-/// Drops what the accepted journal contains without a signature.
+/// Drops the unsigned transactions and the unsigned authorizations of an accepted journal.
 pub(super) fn accept(state: &mut State, at: Utc) {
     state.wallet_noted = 0;
     Arc::make_mut(&mut state.outboxes).drop_unsigned(at);
@@ -18,7 +18,7 @@ pub(super) fn accept(state: &mut State, at: Utc) {
 
 /// Counts the day's allowances as spent, because spending since the backup is unknown.
 ///
-/// Nothing stays reserved: held requests have ended.
+/// Reservations of held requests need no change: those requests have ended.
 pub(super) fn restore(state: &mut State, start: &WindowStart, at: Utc) {
     state.restored = Some(at);
     state.unattended.begin(start.clone());

@@ -1,4 +1,4 @@
-//! Loans: what the journal knows of venues, and what it expects to be lent.
+//! Loans: what the journal records of venues, and how much it counts as lent.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::plan::{ExecutionEnd, Quote};
 use crate::requests::{LaneAsk, Request};
 use crate::state::State;
 
-/// Notes a measurement of a loan that was allowed, or is being executed.
+/// Records the measurement of a loan that was allowed or is being executed.
 pub(super) fn note(state: &mut State, ask: &LaneAsk, quote: &Quote) {
     if let (LaneAsk::Loan(loan), Quote::Loan(quote)) = (ask, quote) {
         let loans = Arc::make_mut(&mut state.loans);
@@ -21,10 +21,10 @@ pub(super) fn note(state: &mut State, ask: &LaneAsk, quote: &Quote) {
     }
 }
 
-/// Subtracts what a withdrawal brought back, and what a purchase of shares did not take.
+/// Subtracts from the amount lent what a withdrawal returned, or what a purchase of shares did not take.
 ///
-/// A node reported it, so it frees no more than was signed for: of a withdrawal the amount, or what the shares were worth
-/// in the rehearsal; of a purchase the part that a deposit may lose; of another supply nothing.
+/// `end` comes from a node, so the amount is bounded. A withdrawal frees at most the quoted assets. A purchase of
+/// shares frees at most the part that a deposit may lose. Any other supply frees nothing.
 pub(super) fn settle(state: &mut State, request: &Request, end: &ExecutionEnd) {
     let (LaneAsk::Loan(loan), ExecutionEnd::Executed { received: Some(moved), .. }) =
         (&request.ask, end)
@@ -49,12 +49,12 @@ pub(super) fn settle(state: &mut State, request: &Request, end: &ExecutionEnd) {
     subtract(state, loan.place(request.from), back);
 }
 
-/// Subtracts what a withdrawal of the operator brought back.
+/// Subtracts from the amount lent what a withdrawal of the operator returned.
 pub(super) fn book_withdrawal(state: &mut State, id: RequestId, received: Option<Atoms>) {
     let Some(send) = Arc::make_mut(&mut state.outboxes).book(id) else { return };
     let (Some(venue), Some(received)) = (send.withdrawn_from(), received) else { return };
     let place = LoanPlace { owner: send.from, chain: send.chain, venue };
-    // At most the signed amount is subtracted, as for the withdrawals of agents.
+    // Subtracts at most the signed amount, as for the withdrawals of agents.
     let back = received
         .min(send.amount.atoms)
         .to_usd(send.amount.decimals, Round::Down)
@@ -62,7 +62,7 @@ pub(super) fn book_withdrawal(state: &mut State, id: RequestId, received: Option
     subtract(state, place, back);
 }
 
-/// Subtracts an amount from what the journal says is lent at a venue.
+/// Subtracts an amount from what the journal counts as lent at a venue.
 pub(super) fn subtract(state: &mut State, place: LoanPlace, usd: Usd) {
     Arc::make_mut(&mut state.loans).returned(place, usd, state.seq);
 }

@@ -32,7 +32,7 @@ pub(super) fn authorize(
     spend(state, request)
 }
 
-/// Takes a payment that the operator approved out of the queue.
+/// Takes a payment that the operator approved out of the queue, and counts it as spent.
 pub(super) fn approve(
     state: &mut State,
     id: &RequestId,
@@ -44,7 +44,7 @@ pub(super) fn approve(
     Some(spend(state, request))
 }
 
-/// Releases a held payment. `asset` is what the approval was given for, if the token is outside our table.
+/// Releases a held payment. For a token outside our table, `asset` is the measurement that was approved.
 pub(super) fn release(
     state: &mut State,
     id: &RequestId,
@@ -81,7 +81,7 @@ pub(super) fn sign(
     Some(Arc::new(request.clone()))
 }
 
-/// Removes the authorizations without a signature. They stay spent.
+/// Removes the authorizations without a signature. Their value stays spent.
 pub(super) fn drop_unsigned(state: &mut State) {
     let signed =
         |request: &Request| matches!(request.status, Status::Authorized { signature: Some(_), .. });
@@ -95,7 +95,7 @@ pub(super) fn drop_unsigned(state: &mut State) {
     state.lapses.retain(|(_at, id)| left.contains_key(id));
 }
 
-/// Removes authorizations that can no longer be redeemed, by the journal's own time.
+/// Removes the authorizations that can no longer be redeemed at the time of the newest entry.
 pub(super) fn forget_lapsed(state: &mut State) {
     let now = u64::try_from(state.clock.seconds()).unwrap_or(0);
     while let Some(&(lapses_at, id)) = state.lapses.first() {

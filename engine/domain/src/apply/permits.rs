@@ -11,7 +11,7 @@ use crate::requests::Request;
 use crate::state::State;
 use crate::trades::SwapPermit;
 
-/// Replaces the permit of a plan by one without a signature.
+/// Replaces the permit of a plan by an unsigned one.
 pub(super) fn order(state: &mut State, id: &RequestId, permit: &Permit) -> Option<Arc<Request>> {
     plans::change(state, id, |execution| {
         let before = execution.permit.as_ref().map_or(0, |one| one.count);

@@ -17,12 +17,12 @@ use crate::plan::{Execution, ExecutionEnd, PlanStep, Quote, StepPurpose, Volume,
 use crate::requests::{LaneAsk, Request, Status};
 use crate::state::State;
 
-/// What a plan starts with.
+/// The measurement with which a plan starts, and the bounds that follow from it.
 pub(super) struct Measured {
     pub(super) quote: Quote,
     /// The least output of a trade to accept; zero in the other lanes.
     pub(super) floor: Atoms,
-    /// What counts against the limit of the lane.
+    /// The value that counts against the limit of the lane.
     pub(super) counted: Usd,
 }
 
@@ -57,7 +57,7 @@ pub(super) fn start(
 ) -> Arc<Request> {
     let counted = asked.ask.usd();
     allowances::reserve(state, &asked.agent, asked.ask.lane(), counted);
-    // The event has no payment, because a payment has no plan.
+    // This event never contains a payment, because payments have no plan.
     let planned: Option<(Quote, Atoms)> = match &asked.ask {
         LaneAsk::Trade(trade) => Some((trade.quote.clone().into(), trade.floor(&trade.quote))),
         LaneAsk::Loan(loan) => Some((loan.quote.clone().into(), Atoms::default())),
@@ -119,7 +119,7 @@ pub(super) fn open_step(
     Some(changed)
 }
 
-/// Ends the request of a plan, which may still have a transaction in flight.
+/// Ends the request of a plan. A transaction of the plan may still be in flight.
 pub(super) fn end(
     state: &mut State,
     id: &RequestId,
@@ -152,7 +152,7 @@ pub(super) fn close(state: &mut State, id: &RequestId) -> Option<Arc<Request>> {
     Some(request)
 }
 
-/// Changes an execution. If that ends its reservation, the value is spent or returned.
+/// Changes an execution. If the change ends its reservation, the value is spent or returned.
 pub(super) fn change(
     state: &mut State,
     id: &RequestId,

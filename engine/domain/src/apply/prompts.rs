@@ -1,4 +1,4 @@
-//! Payments from an address of a device: their turn, their prompts and how they end.
+//! Payments from the address of a device: their wait, their prompts and how they end.
 
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ fn insert(state: &mut State, request: Request) -> Arc<Request> {
     request
 }
 
-/// Counts a prompt with these terms, or with those of an earlier prompt that may have been signed.
+/// Counts a prompt. Its terms are `terms`, or those of an earlier prompt that may have been signed.
 pub(super) fn show(
     state: &mut State,
     id: &RequestId,
@@ -68,7 +68,7 @@ pub(super) fn show(
     })
 }
 
-/// Subtracts a prompt that the device did not accept.
+/// Takes a prompt that the device did not accept out of the count.
 pub(super) fn fail(state: &mut State, id: &RequestId) -> Option<Arc<Request>> {
     change(state, id, |turn| {
         if let Some(prompt) = &mut turn.prompt {
@@ -100,7 +100,7 @@ pub(super) fn end(
     at: Utc,
     told_until: &Deadline,
 ) -> Option<Arc<Request>> {
-    // The person refused the only prompt with these terms.
+    // If this was the only prompt, the person's refusal shows that its terms were never signed.
     if end == WaitEnd::Refused {
         change(state, id, |turn| {
             turn.prompt = turn.prompt.take().filter(|prompt| prompt.count > 1);
@@ -109,7 +109,7 @@ pub(super) fn end(
     requests::end(state, id, Status::NotSigned { end, at, told_until: told_until.clone() })
 }
 
-/// Releases the reservation of an ended request whose terms can no longer be redeemed.
+/// Releases the value that an ended request reserved until its terms could no longer be redeemed.
 pub(super) fn lapse(state: &mut State, id: &RequestId) {
     if let Some(lapsed) = Arc::make_mut(&mut state.unanswered).remove(id) {
         allowances::unreserve(state, &lapsed.agent, Lane::Payment, lapsed.ask.usd());

@@ -68,8 +68,9 @@ pub(super) fn refuse(
     Arc::new(refused)
 }
 
-/// Takes a request out of the queue of the operator or of the devices, and releases its reservation, unless a device may
-/// have signed it.
+/// Takes a request out of the queue of the operator or of the devices.
+///
+/// Also releases its reservation, except while terms that a device may have signed can still be redeemed.
 pub(super) fn release(state: &mut State, id: &RequestId) -> Option<Request> {
     if let Some(request) = Arc::make_mut(&mut state.waiting).remove(id) {
         if request.terms().is_some() {
@@ -84,7 +85,7 @@ pub(super) fn release(state: &mut State, id: &RequestId) -> Option<Request> {
     Some((*request).clone())
 }
 
-/// Releases a request that ends without an authorization.
+/// Ends a request without an authorization.
 pub(super) fn end(state: &mut State, id: &RequestId, status: Status) -> Option<Arc<Request>> {
     let mut request = release(state, id)?;
     request.status = status;

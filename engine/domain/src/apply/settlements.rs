@@ -7,12 +7,12 @@ use bursar_core::ids::RequestId;
 use crate::settlement::{Check, Settlement};
 use crate::state::State;
 
-/// Stores what an agent reported.
+/// Stores an agent's report.
 pub(super) fn report(state: &mut State, settlement: &Settlement) -> Arc<Settlement> {
     track(state, settlement.clone())
 }
 
-/// Stores what the chain lookup found.
+/// Stores the result of the chain lookup.
 pub(super) fn check(state: &mut State, id: &RequestId, found: &Check) -> Option<Arc<Settlement>> {
     let known = Arc::make_mut(&mut state.settling).remove(id)?;
     Some(track(state, known.checked(found)))

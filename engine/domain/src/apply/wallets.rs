@@ -1,4 +1,4 @@
-//! The wallet: its seeds, its addresses, and what the journal knows of its file.
+//! The wallet: its seeds, its addresses, and the journal entry that the wallet file names.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(super) fn create(state: &mut State, name: &Name, wallet_id: [u8; 16], at: Ut
         seeds: BTreeMap::new(),
         addresses: BTreeMap::new(),
     }));
-    // A person chose its password just now.
+    // A person has just chosen the password, so the wallet is attended.
     state.unattended.active = false;
 }
 
@@ -28,13 +28,14 @@ pub(super) fn delete(state: &mut State) {
     state.passwords_refused = 0;
 }
 
-/// Notes that the correct password was entered, and the entry that the wallet file names since.
+/// Records that the correct password was entered. `noted` is the entry that the wallet file names now, if it was
+/// written.
 pub(super) fn open(state: &mut State, noted: Option<u64>) {
     state.passwords_refused = 0;
     note(state, noted);
 }
 
-/// Notes the entry that the wallet file names, if it was written.
+/// Records the entry that the wallet file names, if the file was written.
 pub(super) fn note(state: &mut State, noted: Option<u64>) {
     state.wallet_noted = noted.unwrap_or(state.wallet_noted);
 }

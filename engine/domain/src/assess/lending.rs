@@ -18,7 +18,7 @@ use crate::effects::Effects;
 use crate::loans::{Exposure, LoanAsk, LoanPlace, LoanQuote, Loans, Standing, VenueFacts};
 use crate::refusal::Refusal;
 
-/// Free liquidity, in deposits, below which a supply needs the operator.
+/// A supply needs the operator if the venue's free liquidity is less than this many times the deposit.
 const FREE_DEPOSITS: u64 = 10;
 
 /// Everything that the rules read.
@@ -36,15 +36,15 @@ pub struct LoanContext<'a> {
     /// This machine's clock, in Unix seconds.
     pub now: u64,
     pub promised: Commitments,
-    /// How the venue stands with the operator.
+    /// The trust of Bursar and of the operator in the venue.
     pub standing: Standing,
     /// The highest price of the venue's shares that was recorded.
     pub best: Option<SharePrice>,
-    /// No supply to this venue was allowed before.
+    /// Whether no supply to this venue was allowed before.
     pub is_first: bool,
-    /// What the address has lent everywhere; `None` if it cannot be read.
+    /// The total that the address has lent on the policy's networks; `None` if a part cannot be read.
     pub deployed: Option<Usd>,
-    /// The other supplies to come of all agents of the address.
+    /// The value of all other pending supplies from this address, of all its agents.
     pub reserved: Usd,
     /// The agent's other operations of today, open ones included.
     pub operations: u32,
@@ -76,8 +76,9 @@ pub fn assess(context: &LoanContext<'_>) -> Verdict {
 
 /// Returns the total that an address has lent on the networks of a policy.
 ///
-/// Of each venue, the higher amount of chain and journal counts. A disabled network is not read, so only the journal
-/// counts there: disabling a network lifts no limit. `None` if a part cannot be read, or on overflow.
+/// For each venue, the higher of the amounts on the chain and in the journal counts. A disabled network is not read,
+/// so only the journal counts there: disabling a network lifts no limit. `None` if a part cannot be read, or on
+/// overflow.
 pub fn deployed(
     loans: &Loans,
     owner: Address,
@@ -156,7 +157,7 @@ fn check_supply(context: &LoanContext<'_>, venue: &VenueFacts) -> Result<(), Ref
     Ok(())
 }
 
-/// Checks that the shares of a supply are worth all that it may take.
+/// Checks that the shares of a supply are worth all the money that the supply may take.
 fn check_shares(context: &LoanContext<'_>, venue: &VenueFacts) -> Result<(), Refusal> {
     let LoanContext { ask, quote, .. } = context;
     if !venue.resists_donations {

@@ -14,13 +14,13 @@ use crate::assets::{AssetQuote, DomainCheck, ForeignAsset, has_moved};
 use crate::refusal::Refusal;
 use crate::requests::PaymentAsk;
 
-/// A token whose amount sells for this much less than it costs holds the payment, in percent.
+/// A payment is held if its amount of the token sells for this many percent less than it costs.
 const SELL_PERCENT: u64 = 5;
 
-/// A price that changes this much for ten times the amount holds the payment, in percent.
+/// A payment is held if ten times its amount costs this many percent more or less than ten times its price.
 const TENFOLD_PERCENT: u64 = 1;
 
-/// A price this far off its ten-minute average holds the payment.
+/// A payment is held if the token's price is this far off its ten-minute average.
 const AVERAGE_OFF: Bps = Bps(300);
 
 /// Everything that the rules read.
@@ -169,7 +169,7 @@ fn asset_doubt(asset: &ForeignAsset) -> Option<HoldReason> {
     }
 }
 
-/// Returns why a price is uncertain, if it is. A sum that does not fit is uncertain too.
+/// Returns why a price is uncertain, if it is. A price whose comparison overflows is uncertain too.
 fn price_doubt(quote: &AssetQuote) -> Option<HoldReason> {
     let differs = |from: U256, to: U256, percent: u64| {
         let part = from.abs_diff(to).checked_mul(U256::from(100));

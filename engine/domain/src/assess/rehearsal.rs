@@ -70,7 +70,7 @@ pub fn rehearse(
     })
 }
 
-/// Returns what `policy` would decide now about a trade that was measured.
+/// Returns what `policy` would decide now about a measured trade.
 ///
 /// `promised` is the amount that may still leave the paying address.
 pub fn rehearse_trade(
@@ -100,10 +100,10 @@ pub fn rehearse_trade(
     })
 }
 
-/// Returns a trade of `usd` with these prices that has no other reason to be held.
+/// Returns a trade of `usd` with these prices and nothing unusual, so that only limits of a policy can hold it.
 ///
-/// It is of known tokens, without a hook, rehearsed, and from an address that can pay for it. `None` if the network
-/// has no exchange.
+/// It trades known tokens in a pool without a hook, its simulation succeeded, and its address can pay for it. `None`
+/// if the network has no exchange.
 pub fn plain_trade(network: &Network, usd: Usd, slippage: Bps, impact: Bps) -> Option<TradeAsk> {
     let exchange = network.exchange?;
     let coin = &network.stablecoin;
@@ -137,7 +137,7 @@ pub fn plain_trade(network: &Network, usd: Usd, slippage: Bps, impact: Bps) -> O
     })
 }
 
-/// Returns what `policy` would decide now about a supply of an address that has lent `deployed` everywhere.
+/// Returns what `policy` would decide now about a supply of an address that has lent `deployed` in total.
 pub fn rehearse_supply(
     state: &State,
     policy: &Policy,
@@ -169,10 +169,10 @@ pub fn rehearse_supply(
     })
 }
 
-/// Returns a supply of `usd` that has no other reason to be held.
+/// Returns a supply of `usd` with nothing unusual, so that only limits of a policy can hold it.
 ///
-/// It goes to a curated venue with enough money to withdraw, is rehearsed, and comes from an address that can pay for
-/// it and of whose money it is any small share. `None` if nothing can be lent on the network.
+/// It goes to a curated venue with enough liquidity to withdraw. Its simulation succeeded, and its address owns so
+/// much that no share limit applies. `None` if nothing can be lent on the network.
 pub fn plain_supply(network: &Network, usd: Usd) -> Option<LoanAsk> {
     network.lending?;
     let assets = parse_decimal(&usd.to_string(), network.stablecoin.decimals).ok().map(Atoms)?;
@@ -203,7 +203,7 @@ pub fn plain_supply(network: &Network, usd: Usd) -> Option<LoanAsk> {
     Some(LoanAsk {
         chain: network.chain,
         action: LoanAction::Supply,
-        // Never sent: the rules read the facts only.
+        // Never sent: the rules only read the facts in the quote.
         venue: VenueId::Vault(PAYEE),
         size: LoanSize::Assets(assets),
         deadline: None,
@@ -212,7 +212,7 @@ pub fn plain_supply(network: &Network, usd: Usd) -> Option<LoanAsk> {
     })
 }
 
-/// Nothing is promised to anyone.
+/// The commitments of an address with no transaction in flight and no signed payment.
 pub const NOTHING_PROMISED: Commitments = Commitments { native: U256::ZERO, token_in: U256::ZERO };
 
 fn waiting(state: &State, moment: &Moment) -> usize {

@@ -57,7 +57,9 @@ pub fn assess(context: &TradeContext<'_>) -> Verdict {
     }
 }
 
-/// Returns what a trade counts against the daily volume: its value, or the policy's largest trade if it is unknown.
+/// Returns the value that a trade counts against the daily volume.
+///
+/// That is its own value, or the policy's largest trade if its value is unknown.
 pub fn counted(quote: &TradeQuote, trading: &TradingPolicy) -> Usd {
     quote.value_in.unwrap_or(trading.per_trade)
 }
@@ -176,19 +178,20 @@ fn hold_reason(context: &TradeContext<'_>) -> Option<HoldReason> {
     }
 }
 
-/// Returns whether the quote's block is over ten minutes in the future of our clock. The deadline of a swap, and that
-/// of its permit, follow from that block.
+/// Returns whether the quote's block is over ten minutes in the future of our clock.
+///
+/// The deadlines of a swap and of its permit are computed from the time of that block.
 fn is_ahead(context: &TradeContext<'_>) -> bool {
     let most = context.now.saturating_add(CLOCK_OFF_CHAIN_MS.unsigned_abs() / 1_000);
     context.quote.block_time > most
 }
 
-/// Wrapping and unwrapping have no price.
+/// Returns whether the trade only wraps or unwraps the native coin, which has no price.
 fn is_one_to_one(ask: &TradeAsk) -> bool {
     matches!(ask.venue, Venue::Wrap | Venue::Unwrap)
 }
 
-/// Returns whether another route pays more by over `ceiling`.
+/// Returns whether the best route pays more than this one by over `ceiling`.
 fn is_outdone(quote: &TradeQuote, ceiling: Bps) -> bool {
     quote.best.as_ref().is_some_and(|best| {
         let least = bursar_uniswap::price::floor_out(best.out.0, ceiling);
@@ -196,7 +199,7 @@ fn is_outdone(quote: &TradeQuote, ceiling: Bps) -> bool {
     })
 }
 
-/// Returns whether a contract runs in the swap, or may choose its fee, that the policy does not list.
+/// Returns whether the pool has a hook contract, or a fee chosen by one, that the policy does not list.
 fn has_unlisted_hooks(ask: &TradeAsk, trading: &TradingPolicy) -> bool {
     match ask.venue {
         Venue::V4 { fee, hooks, .. } => {
@@ -220,7 +223,7 @@ fn is_eth(ask: &TradeAsk, token: &TradeToken) -> bool {
     token.address.is_none() || token.address == exchange.map(|exchange| exchange.wrapped_native)
 }
 
-/// Returns whether the output is worth less than (1 - ceiling) of the input.
+/// Returns whether the value of the output is below that of the input by more than `ceiling`.
 fn is_unfair(value_in: Usd, value_out: Usd, ceiling: Bps) -> bool {
     let kept = 10_000u64.saturating_sub(u64::from(ceiling.0));
     let least = u128::from(value_in.0).saturating_mul(u128::from(kept));

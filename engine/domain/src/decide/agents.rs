@@ -117,7 +117,7 @@ pub(super) fn delete(
     let agent = known(state, agent)?;
     let (mut events, mut waiting) = (Vec::new(), 0usize);
     for request in state.held.values().filter(|request| request.agent == agent.id) {
-        // An expired hold needs no decision; only the event of its expiry is missing.
+        // An expired hold needs no decision by the operator; only its expiry is not recorded yet.
         match expiry_if_due(request, &command.moment) {
             Some(ended) => events.push(ended),
             None => waiting = waiting.saturating_add(1),
@@ -134,7 +134,7 @@ pub(super) fn delete(
     }
     if waiting > 0 {
         let (verb, them) = if waiting == 1 { ("waits", "it") } else { ("wait", "them") };
-        // Suspending leaves held requests undecided, so the message offers it only to stop the agent.
+        // A suspension does not decide the held requests, so the message offers it only as a way to stop the agent.
         let stop = if agent.suspended {
             String::new()
         } else {

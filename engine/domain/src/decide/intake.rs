@@ -1,4 +1,4 @@
-//! What the lanes need to judge a new request.
+//! The inputs with which the lanes judge a new request.
 
 use alloy_primitives::Address;
 use bursar_core::card::ByLane;
@@ -12,7 +12,7 @@ use crate::command::Command;
 use crate::due::expiry_if_due;
 use crate::state::State;
 
-/// A new request's surroundings.
+/// A new request's command, policy, address and queue.
 pub(super) struct Intake<'a> {
     pub(super) state: &'a State,
     pub(super) command: &'a Command,
@@ -23,11 +23,12 @@ pub(super) struct Intake<'a> {
     pub(super) queue: &'a Queue,
 }
 
-/// The requests that wait for a person at this moment: for the operator, or at a device. Expired holds reserve nothing,
-/// even before their expiry is recorded.
+/// The requests that wait for a person at this moment: for the operator, or at a device.
+///
+/// Expired holds reserve nothing, even before their expiry is recorded.
 pub(super) struct Queue {
     pub(super) expired: Vec<RequestId>,
-    /// Reserved by the agent's open requests.
+    /// Value that the agent's open requests reserve.
     pub(super) reserved: ByLane<Usd>,
     pub(super) by_agent: usize,
     pub(super) in_all: usize,

@@ -14,7 +14,7 @@ use crate::state::State;
 
 pub(super) fn accept(state: &State, command: &Command) -> Result<Decision, Refusal> {
     require_unlocked(command)?;
-    // Accepting a journal accepts no plan in it, and no payment that waits for a device.
+    // Accepting a journal does not accept its running plans, nor the payments that wait for a device.
     let mut events = plans::stop_all(state, Code::JournalUntrusted);
     events.extend(prompts::reject_all(state, Code::JournalUntrusted));
     events.push(Event::JournalAccepted);
@@ -24,7 +24,7 @@ pub(super) fn accept(state: &State, command: &Command) -> Result<Decision, Refus
     Ok(Decision::done(events))
 }
 
-/// Records an unlock, with what is due since the wallet was locked.
+/// Records an unlock, with everything that became due while the wallet was locked.
 pub(super) fn unlocked(
     state: &State,
     command: &Command,
@@ -56,7 +56,7 @@ pub(super) fn wrong_password(state: &State) -> Decision {
     Decision::done(vec![Event::PasswordRefused { times }])
 }
 
-/// Records the start of an engine. Before there is a wallet, a start is not worth an entry.
+/// Records the start of an engine. Without a wallet there is nothing to record.
 pub(super) fn started(state: &State) -> Decision {
     let events = if state.wallet.is_some() { vec![Event::EngineStarted] } else { Vec::new() };
     Decision::done(events)

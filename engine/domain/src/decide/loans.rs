@@ -40,7 +40,7 @@ fn assess_loan(intake: &Intake<'_>, agent: &Agent, loan: &LoanAsk) -> Verdict {
     })
 }
 
-/// Applies the policy to a new loan that the lane cannot make. A rule that refuses it in any case comes first.
+/// Applies the policy to a new loan that the lane refused. A refusal by the policy takes precedence.
 ///
 /// # Errors
 /// `BUSY` if the measurement is too old to judge by.
@@ -50,14 +50,14 @@ pub(super) fn refused(
     loan: &LoanAsk,
     refusal: &Refusal,
 ) -> Result<Verdict, Refusal> {
-    // A loan that could not be measured has no measurement that could be too old.
+    // A loan that the lane could not measure has no measurement whose age could be checked.
     let verdict = if loan.quote.is_measured() {
         verdict(intake, agent, loan)?
     } else {
         assess_loan(intake, agent, loan)
     };
     Ok(match verdict {
-        // Without a rehearsal the worth of its shares is not known; the lane knows why there is no quote.
+        // Without a simulation the value of its shares is unknown. The lane's refusal says why there is no quote.
         Verdict::Refuse(rule) if !matches!(rule.code, Code::WouldFail | Code::QuoteFailed) => {
             Verdict::Refuse(rule)
         }
@@ -65,7 +65,7 @@ pub(super) fn refused(
     })
 }
 
-/// Returns the least output, which a loan has none of, and what the loan counts against the ceiling.
+/// Returns the least output, which is zero for a loan, and the value that counts against the ceiling.
 pub(super) fn accepted(loan: &LoanAsk, quote: &LoanQuote) -> (Atoms, Usd) {
     (Atoms::default(), loan.counted(quote))
 }

@@ -46,7 +46,7 @@ pub(super) fn send(state: &State, command: &Command, send: &Send) -> Result<Deci
     Ok(decision)
 }
 
-/// Refuses to take back an allowance that a running plan of the address and network may use.
+/// Refuses to revoke an allowance that a running plan of the address and network may use.
 fn check_revocation(state: &State, send: &Send) -> Result<(), Refusal> {
     let Some(token) = send.revoked_token() else { return Ok(()) };
     let uses = |request: &Request| {
@@ -61,8 +61,9 @@ fn check_revocation(state: &State, send: &Send) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Refuses a second withdrawal of the operator from a position while one is in no block: it was measured for money that
-/// the first one takes.
+/// Refuses a second withdrawal by the operator from a position while the first is in no block yet.
+///
+/// The second one was measured before the first one took its money.
 fn check_withdrawal(state: &State, send: &Send) -> Result<(), Refusal> {
     let Some(venue) = send.withdrawn_from() else { return Ok(()) };
     let is_same = |other: &Send| {
@@ -115,13 +116,13 @@ pub(super) fn apply_input(
     for event in &step.events {
         bursar_submit::apply(&mut outbox, event);
     }
-    // An empty transaction for a stopped agent waits unsigned.
+    // The empty transaction of a stopped agent stays unsigned.
     let may_follow = |action: &OutboxAction| match action {
         OutboxAction::Sign { id, .. } => !plans::is_forbidden(state, command, &outbox, *id),
         OutboxAction::Quote | OutboxAction::Send { .. } | OutboxAction::Lookup { .. } => true,
     };
     if !open && !step.events.iter().all(|event| may_happen_while_locked(state, key, event)) {
-        // The next probe with an unlocked wallet repeats the input.
+        // Records nothing now: the next probe after an unlock repeats the input.
         return Ok(Decision::done(Vec::new()));
     }
     let is_refused = matches!(input, Input::Declined { .. });
@@ -141,9 +142,10 @@ pub(super) fn apply_input(
     })
 }
 
-/// Completes outbox events with those of the plans that own the submissions: an outcome and its consequence for the
-/// plan are one commit. `stopped` are the events of the same decision that stopped plans. `unsigned` says why a device
-/// did not sign what is dropped.
+/// Adds the events of the plans that own the submissions to the events of their outbox.
+///
+/// The outcome of a submission and its consequence for the plan are then one commit. `stopped` are the events of the
+/// same decision that stopped plans. `unsigned` is the reason why a device did not sign a dropped transaction.
 fn with_owners(
     state: &State,
     command: &Command,
@@ -192,7 +194,7 @@ fn refusal(refusal: OutboxRefusal, input: &Input) -> Refusal {
             "This send has ended or is in a block already: see `address sends`.",
         ),
         OutboxRefusal::OtherCall => Refusal::new(Code::IdempotencyConflict),
-        // Only submissions with a time limit expire, and the wallet's have none.
+        // `Expired` means that the time limit of a new call has already passed: the caller must measure again.
         OutboxRefusal::Full | OutboxRefusal::Expired => Refusal::new(Code::Busy),
         OutboxRefusal::Unknown => Refusal::because(
             Code::AlreadyDecided,

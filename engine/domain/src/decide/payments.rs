@@ -110,7 +110,7 @@ pub(super) fn check_repeat_url(
 
 /// Returns the terms to sign: amount and payee of `ask`, paying address, validity.
 ///
-/// The validity ends the requested number of seconds after `moment`, but at least 30.
+/// The terms are valid for the requested number of seconds after `moment`, but at least for 30 seconds.
 pub(super) fn terms(
     from: Address,
     ask: &PaymentAsk,

@@ -18,7 +18,7 @@ use crate::refusal::Refusal;
 use crate::state::State;
 use crate::trades::{PERMITS_MAX, TradeAsk, TradeQuote, Venue};
 
-/// Allows the signature of a permit, if prices and policy still allow the swap. Otherwise the trade ends.
+/// Allows the signature of a permit if prices and policy still allow the swap. Otherwise ends the trade.
 pub(super) fn order(
     state: &State,
     command: &Command,
@@ -72,8 +72,9 @@ fn check_count(execution: &Execution) -> Result<(), Refusal> {
     Err(Refusal::because(Code::PlanExpired, message))
 }
 
-/// Checks that the permit lets the router take exactly the input, until the swap's deadline at the latest. A person at
-/// a device has as long as the plan, because the swap's own prompt comes later.
+/// Checks that the permit lets the router take exactly the input, and not after the swap's deadline.
+///
+/// On a device the permit may last as long as the plan, because the person signs the swap in a later prompt.
 fn check_permit(
     trade: &TradeAsk,
     quote: &TradeQuote,

@@ -1,4 +1,4 @@
-//! The plans of allowed trades: what may be signed, and how steps, requests and plans end.
+//! The plans of allowed trades and loans: what may be signed, and how steps, requests and plans end.
 
 use alloy_primitives::U256;
 use bursar_core::codes::Code;
@@ -24,15 +24,17 @@ use crate::refusal::Refusal;
 use crate::requests::{LaneAsk, Request};
 use crate::state::State;
 
-/// Returns when a plan that is allowed now stops signing.
+/// Returns the moment at which a plan that is allowed now must stop signing.
 pub(super) fn plan_deadline(moment: &Moment) -> Deadline {
     Deadline::in_ms(moment, PLAN_MS)
 }
 
-/// Checks that neither all agents nor the request's own agent are stopped. A deleted agent stops no revocation.
+/// Checks that neither all agents nor the request's own agent are stopped.
+///
+/// A revocation may be signed even if its agent was deleted.
 ///
 /// # Errors
-/// Why nothing may be signed for the agent.
+/// The reason why nothing may be signed for the agent.
 pub(super) fn check_stops(state: &State, request: &Request) -> Result<(), Refusal> {
     if state.frozen.is_some() {
         return Err(Refusal::new(Code::AgentsFrozen));
@@ -43,8 +45,9 @@ pub(super) fn check_stops(state: &State, request: &Request) -> Result<(), Refusa
     }
 }
 
-/// Checks whether a transaction of this plan may be signed at this moment. `executes` is false for a revocation, which
-/// only needs an agent that is not stopped.
+/// Checks whether a transaction of this plan may be signed at this moment.
+///
+/// `executes` is false for a revocation, which only requires that the agent is not stopped.
 ///
 /// # Errors
 /// The agent is stopped, its policy or the operator's settings no longer allow the request, or it was allowed too long
@@ -94,8 +97,9 @@ pub(super) fn may_sign(
     }
 }
 
-/// Stops the plans of an outbox whose open transaction may no longer be signed. An empty transaction may still take the
-/// place of a signed one, so that its nonce does not stay taken.
+/// Stops the plans of an outbox whose open transaction may no longer be signed.
+///
+/// An empty transaction may still replace a signed one, so that its nonce is freed.
 pub(super) fn stop_forbidden(state: &State, command: &Command, key: &OutboxKey) -> Vec<Event> {
     let of_outbox = state
         .executing
@@ -110,8 +114,10 @@ pub(super) fn stop_forbidden(state: &State, command: &Command, key: &OutboxKey) 
     stopped.collect()
 }
 
-/// Returns whether a submission belongs to a plan that may not sign its unsigned attempt now: an empty transaction,
-/// unless its agent is stopped, or the plan's own call.
+/// Returns whether a submission belongs to a plan that may not sign its unsigned attempt now.
+///
+/// An empty transaction is forbidden only while the agent is stopped. For the plan's own call, all rules of the plan
+/// apply.
 pub(super) fn is_forbidden(
     state: &State,
     command: &Command,
@@ -137,7 +143,7 @@ fn forbidden(state: &State, command: &Command, request: &Request) -> Option<Refu
     may_sign(state, command, request, execution, executes).err()
 }
 
-/// Ends a request that the lane cannot continue, or whose main transaction is final.
+/// Ends a request that the lane cannot continue, or one whose main transaction is final.
 pub(super) fn end(
     state: &State,
     command: &Command,
@@ -153,7 +159,7 @@ pub(super) fn end(
     if stale || execution.end.is_some() {
         return Err(Refusal::new(Code::AlreadyDecided));
     }
-    // Only a receipt of the main transaction shows what moved.
+    // Only the receipt of a successful main transaction shows which amounts moved.
     let succeeded = execution
         .main_step()
         .is_some_and(|step| matches!(step.outcome, Some(Outcome::Succeeded { .. })));
@@ -171,7 +177,7 @@ pub(super) fn end(
     Ok(Decision::reply(events, Reply::Request(id)))
 }
 
-/// Returns the renewal of the allowance in which a plan counts what it spends now, if it is due.
+/// Returns the renewal of the agent's allowance if it is due, so that a plan's spending counts in the new allowance.
 fn agent_renewal_if_due(state: &State, request: &Request, moment: &Moment) -> Vec<Event> {
     let agent = state.agents.get(&request.agent);
     let given = agent.and_then(|agent| Some((agent, agent.commission.as_ref()?)));
@@ -192,7 +198,7 @@ pub(super) fn close(state: &State, command: &Command, id: RequestId) -> Result<D
     Ok(Decision::done(if idle { vec![Event::PlanClosed { id }] } else { Vec::new() }))
 }
 
-/// Returns the events of an ended request, and of its plan if that is over too.
+/// Returns the event that ends a request, and the one that closes its plan if nothing is left to do.
 pub(super) fn ended(request: &Request, execution: &Execution, end: ExecutionEnd) -> Vec<Event> {
     let mut after = execution.clone();
     after.end_request(end.clone());
@@ -201,9 +207,10 @@ pub(super) fn ended(request: &Request, execution: &Execution, end: ExecutionEnd)
     events
 }
 
-/// Returns what the end of a submission means for the plan that owns it: the events before and after that end.
-/// `stopped` are the events of the same decision that stopped plans. `unsigned` says why a device did not sign a dropped
-/// transaction.
+/// Returns the events of the plan that owns a finished submission: those before and those after its end.
+///
+/// `stopped` are the events of the same decision that stopped plans. `unsigned` is the reason why a device did not
+/// sign a dropped transaction.
 pub(super) fn step_finished(
     state: &State,
     moment: &Moment,
@@ -227,7 +234,7 @@ pub(super) fn step_finished(
     }
     after.end_step(outcome);
     let mut renewals = Vec::new();
-    // A volume that is spent now counts in the allowance of this moment.
+    // Volume that becomes spent now counts in the allowance of this moment.
     if after.volume == Volume::Spent {
         renewals.extend(unattended_day_if_due(state, moment));
         renewals.extend(agent_renewal_if_due(state, request, moment));
@@ -239,7 +246,7 @@ pub(super) fn step_finished(
         after.end_request(end.clone());
         events.push(Event::ExecutionEnded { id: request.id, end });
     }
-    // If the person refuses the revocation on the device, the allowance stays, and the device does not ask again.
+    // If the person refuses the revocation on the device, the allowance stays and the device shows no further prompt.
     let keeps_allowance = purpose == StepPurpose::Revocation
         && outcome == Outcome::Dropped
         && unsigned == Some(WaitEnd::Refused);
@@ -248,7 +255,9 @@ pub(super) fn step_finished(
     (renewals, events)
 }
 
-/// Returns how a request ends after a step; `None` if it continues. The lane reads what a main transaction moved.
+/// Returns how a request ends after a step; `None` if it continues.
+///
+/// A successful main transaction does not end it here: the lane first reads from the receipt which amounts moved.
 fn end_after(
     purpose: StepPurpose,
     outcome: Outcome,
@@ -280,15 +289,16 @@ fn end_after(
     }
 }
 
-/// Stops the plans of `which`: what is unsigned is dropped, and the request ends. A signed transaction is only watched,
-/// because it may be mined in any case.
+/// Stops the plans that `which` selects: drops their unsigned transactions and ends their requests.
+///
+/// A signed transaction is only watched, because it may be mined in any case.
 pub(super) fn stop(
     state: &State,
     command: &Command,
     which: impl Fn(&Request) -> bool,
     code: Code,
 ) -> Vec<Event> {
-    // A locked wallet signs nothing; the next unlock stops what must not continue.
+    // A locked wallet signs nothing; the next unlock stops the plans that must not continue.
     if !command.unlocked || !command.trusted {
         return Vec::new();
     }
@@ -306,13 +316,16 @@ pub(super) fn stop_all(state: &State, code: Code) -> Vec<Event> {
         .collect()
 }
 
-/// Returns what a stop declines. The host cannot have a person asked again for the empty transaction of a late call, so
-/// that one stays; nothing is signed for a stopped agent, and a stop voids its prompt.
+/// Returns which transactions a stop declines.
+///
+/// On a device, the empty transaction that replaces a late call is not declined: its prompt could not be shown again.
+/// For a stopped agent nothing is signed, and a stop voids the open prompt.
 fn declines(state: &State, request: &Request) -> Declines {
     if state.is_on_device(request.from) { Declines::Call } else { Declines::Any }
 }
 
-/// Ends a plan that waits for its device because the operator denies it. Of an ended plan, the allowance stays.
+/// Ends a plan that waits for its device because the operator denies it. A plan whose request has ended keeps the
+/// token allowance.
 ///
 /// # Errors
 /// Its transaction is signed, or the wallet is locked: no seal would cover the entry.
@@ -341,7 +354,7 @@ pub(super) fn deny(
     Ok(Decision::reply(events, Reply::Request(request.id)))
 }
 
-/// Returns a refusal with its cause: if a plan that a device signs has expired, the person did not sign in time.
+/// Returns the refusal with its cause: if a device did not sign before the plan expired, the person was too late.
 pub(super) fn with_cause(state: &State, request: &Request, refusal: Refusal) -> Refusal {
     if refusal.code == Code::PlanExpired && state.is_unsigned_at_device(request) {
         WaitEnd::TooLate.refusal()
@@ -384,7 +397,7 @@ fn stop_one(state: &State, request: &Request, refusal: &Refusal, declines: Decli
     events
 }
 
-/// Stops, at an unlock, every plan that must not continue: of frozen or suspended agents, or allowed too long ago.
+/// Stops, at an unlock, the plans of frozen or suspended agents and those that were allowed too long ago.
 pub(super) fn stop_idle(state: &State, command: &Command) -> Vec<Event> {
     let mut events = overdue(state, &command.moment);
     let overdue = |request: &Request| is_overdue(request, &command.moment);

@@ -1,4 +1,4 @@
-//! Payments from an address of a device: their turn, their prompt and how it ends.
+//! Payments from the address of a device: their wait, their prompts and how they end.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::state::State;
 /// Fixes the terms of a payment whose device is ready, or repeats those of an earlier prompt.
 ///
 /// # Errors
-/// Nothing may be signed now. If the request is over, the refusal follows the event that ends it.
+/// Nothing may be signed now. If that ends the request, the result is a reply with the event and the refusal instead.
 pub(super) fn prompt(
     state: &State,
     command: &Command,
@@ -62,7 +62,7 @@ pub(super) fn refuse(state: &State, command: &Command, id: RequestId) -> Result<
     Ok(Decision::reply(vec![ended(id, WaitEnd::Refused, &command.moment)], Reply::Request(id)))
 }
 
-/// Records what the device signed. A signature for an ended request, a stopped agent or other terms is discarded.
+/// Records the device's signature. A signature for an ended request, a stopped agent or other terms is discarded.
 pub(super) fn accept(
     state: &State,
     command: &Command,
@@ -74,11 +74,11 @@ pub(super) fn accept(
     if recover(digest, signature).ok() != Some(request.from) {
         return Err(Refusal::new(Code::LedgerError));
     }
-    // The agent may have heard already that the wait is over.
+    // The agent may already have received the answer that the wait is over.
     if request.is_wait_over(&command.moment) || turn.shown().is_none() {
         return Err(Refusal::new(Code::PaymentExpired));
     }
-    // What is spent now counts in the allowance of this moment.
+    // Value that is spent now counts in the allowance of this moment.
     let mut events: Vec<Event> =
         unattended_day_if_due(state, &command.moment).into_iter().collect();
     if let Some(agent) = state.agents.get(&request.agent)
@@ -100,7 +100,7 @@ pub(super) fn lapsed(state: &State, moment: &Moment) -> Vec<Event> {
     state.lapsed_at(moment).map(|request| Event::PaymentLapsed { id: request.id }).collect()
 }
 
-/// Ends every wait, because the operator accepted the journal but not what is undecided in it.
+/// Ends every wait: the operator accepted the journal, but not its undecided payments.
 pub(super) fn reject_all(state: &State, code: Code) -> Vec<Event> {
     let all = state.waiting.keys();
     all.map(|id| Event::RequestRejected { id: *id, refusal: code.into() }).collect()

@@ -1,4 +1,4 @@
-//! Requests of every lane: request, approve, deny, expire. The modules of the lanes contain what differs.
+//! Requests of every lane: receiving, approving, denying, expiring. The modules of the lanes contain what differs.
 
 use std::sync::Arc;
 
@@ -124,7 +124,7 @@ fn act(
             let effects = vec![Effect::Sign(asked.id)];
             (Event::PaymentAuthorized { asked, terms }, effects)
         }
-        // The lane reads the running plans from the view.
+        // No effect is needed: the lane finds the running plans in the published view.
         LaneAsk::Trade(_) | LaneAsk::Loan(_) => {
             let until = plans::plan_deadline(moment);
             (Event::ExecutionStarted { asked, until }, Vec::new())
@@ -132,7 +132,8 @@ fn act(
     })
 }
 
-/// Answers a repeat of an earlier request, which measures nothing. The reply of a new request is [`Reply::Done`].
+/// Answers a repeat of an earlier request before anything is measured. For a new request, the reply is
+/// [`Reply::Done`].
 pub(super) fn recall(
     state: &State,
     command: &Command,
@@ -145,8 +146,9 @@ pub(super) fn recall(
     Ok(found.unwrap_or_else(|| Decision::done(Vec::new())))
 }
 
-/// Answers a repeat of an earlier request. `None` if the request is new. `may_get` returns whether the agent may get
-/// the answer of the earlier one.
+/// Answers a repeat of an earlier request; `None` if the request is new.
+///
+/// `may_get` checks whether the agent may receive the answer of the earlier request.
 fn answer_repeat(
     state: &State,
     command: &Command,
@@ -154,7 +156,7 @@ fn answer_repeat(
     identity: &Identity,
     may_get: impl Fn(&Request) -> Result<(), Refusal>,
 ) -> Result<Option<Decision>, Refusal> {
-    // The hold is over but its expiry is not recorded: the repeat gets the expiry, not the hold.
+    // The hold has expired, but the expiry is not recorded yet: the repeat gets the expiry, not the hold.
     if let Some(first) = &prior.same
         && let Some(expiry) = expiry_if_due(first, &command.moment)
     {
@@ -162,7 +164,7 @@ fn answer_repeat(
         return Ok(Some(Decision::reply(vec![expiry], Reply::Request(first.id))));
     }
     let same = prior.same.as_ref();
-    // If the wait for a device is over but not recorded, the repeat gets that end too.
+    // If the wait for a device has ended but its end is not recorded yet, the repeat gets that end too.
     if let Some(first) = same.and_then(|first| state.waiting.get(&first.id))
         && let Some(over) = prompts::over(first, &command.moment)
     {
@@ -175,7 +177,7 @@ fn answer_repeat(
         Repeat::Refuse(code) => return Err(Refusal::new(code)),
         Repeat::Same(first) => {
             may_get(&first)?;
-            // Authorized before a crash and never signed: the same terms are signed now.
+            // Authorized before a crash and never signed: the wallet signs the same terms now.
             let unsigned = matches!(first.status, Status::Authorized { signature: None, .. });
             // The record alone is not an authorization: requests that `JournalAccepted` dropped stay unsigned.
             let still_authorized = state.authorized.contains_key(&first.id);
@@ -219,7 +221,9 @@ fn within_bounds(
     }
 }
 
-/// Counts the agent's payments that can still be redeemed. Lapsed payments leave the state only with the next entry.
+/// Counts the agent's payments that can still be redeemed.
+///
+/// It subtracts lapsed payments, because they leave the state only with the next entry.
 fn still_open(state: &State, agent: &Agent, command: &Command) -> u32 {
     let now = command.moment.utc.max(state.clock).seconds();
     let now = u64::try_from(now).unwrap_or(0);
@@ -274,7 +278,7 @@ pub(super) fn approve(
             if let (true, Status::Held { deadline, .. }) =
                 (state.is_on_device(request.from), &request.status)
             {
-                // The agent waits for no longer than it waits for a decision.
+                // The device gets no extra time: its wait ends when the hold would have ended.
                 let until = deadline.clone();
                 events.push(Event::DeviceAwaitApproved { id, by, until, asset });
                 Vec::new()
@@ -320,8 +324,8 @@ pub(super) fn tick(state: &State, command: &Command) -> Decision {
     let mut events: Vec<Event> =
         state.held.values().filter_map(|request| expiry_if_due(request, moment)).collect();
     events.extend(prompts::waits_over(state, moment));
-    // A locked wallet cannot spend, and no seal covers its entries. An allowance that is due renews at the next
-    // unlock.
+    // No seal covers the entries of a locked wallet, so they must not spend or release value. A renewal that is due
+    // takes place at the next unlock.
     if command.unlocked {
         events.extend(renewals(state, moment));
         events.extend(plans::overdue(state, moment));
@@ -338,7 +342,7 @@ pub(super) fn tick(state: &State, command: &Command) -> Decision {
 fn strip_refused(ask: LaneAsk) -> LaneAsk {
     match ask {
         LaneAsk::Payment(payment) => LaneAsk::Payment(payments::strip_refused(payment)),
-        // These have no text of unbounded length.
+        // Trades and loans contain no text of unbounded length.
         plan @ (LaneAsk::Trade(_) | LaneAsk::Loan(_)) => plan,
     }
 }

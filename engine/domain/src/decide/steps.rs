@@ -1,8 +1,8 @@
 //! The steps of plans.
 //!
-//! A plan is a row of transactions: allowances, the main transaction, and the revocation of what a failed plan leaves.
-//! The lane orders each step with a fresh measurement, and the policy is applied again. One plan runs at a time for
-//! each address and network, so no plan uses or overwrites the allowance of another.
+//! A plan is a sequence of transactions: allowances, the main transaction, and the revocation of an allowance that a
+//! failed plan leaves. The lane orders each step with a fresh measurement, and the policy is applied again. One plan
+//! runs at a time for each address and network, so no plan uses or overwrites the allowance of another.
 
 use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
@@ -25,7 +25,7 @@ use crate::state::State;
 /// Returns the event of an approval. The caller has applied the policy to the current measurement.
 ///
 /// # Errors
-/// There is no measurement, or it is one of another lane.
+/// There is no measurement, or it belongs to another lane.
 pub(super) fn approved(
     state: &State,
     command: &Command,
@@ -51,7 +51,7 @@ pub(super) fn approved(
     })
 }
 
-/// Opens the next transaction of a plan, if measurement and policy still allow it. Otherwise the request ends.
+/// Opens the next transaction of a plan if measurement and policy still allow it. Otherwise ends the request.
 pub(super) fn open_step(
     state: &State,
     command: &Command,
@@ -85,8 +85,9 @@ pub(super) fn open_step(
     Ok(decision)
 }
 
-/// Checks that the plan has not given this allowance before. A token that loses one would lose the next too, and each
-/// costs gas.
+/// Checks that the plan has not given this allowance before.
+///
+/// A token that did not keep one allowance would lose the next one too, and each costs gas.
 fn check_first(execution: &Execution, purpose: StepPurpose) -> Result<(), Refusal> {
     let repeats = !purpose.is_main()
         && execution.steps.iter().any(|step| {
@@ -99,7 +100,7 @@ fn check_first(execution: &Execution, purpose: StepPurpose) -> Result<(), Refusa
     Err(Refusal::because(Code::WouldFail, message))
 }
 
-/// Checks that the main transaction is still to come.
+/// Checks that the main transaction is not opened yet and the request has not ended.
 pub(super) fn check_continues(execution: &Execution) -> Result<(), Refusal> {
     if execution.end.is_some() || execution.main_step().is_some() {
         return Err(Refusal::new(Code::AlreadyDecided));
@@ -115,7 +116,7 @@ fn still_allowed(
     execution: &Execution,
     quote: &Quote,
 ) -> Result<(), Refusal> {
-    // An allowance, a permit and the main transaction have the same conditions.
+    // The conditions are the same for an allowance, a permit and the main transaction.
     may_sign(state, command, request, execution, true)?;
     check_unattended(state, command, request, execution, quote.value())?;
     gas::check_failures(state, &command.moment, request, execution)?;

@@ -35,13 +35,13 @@ pub(super) fn verdict(intake: &Intake<'_>, trade: &TradeAsk) -> Verdict {
     })
 }
 
-/// Returns the least output that an approval accepts, and what the trade counts against the daily volume.
+/// Returns the least output that an approval accepts, and the value that counts against the daily volume.
 pub(super) fn accepted(trade: &TradeAsk, quote: &TradeQuote, policy: &Policy) -> (Atoms, Usd) {
     let floor = trade.floor(&trade.quote).max(trade.floor(quote));
     (floor, trading::counted(quote, &policy.trading))
 }
 
-/// Applies floor and policy to fresh prices, before the next signature for a swap.
+/// Applies the least output and the policy to fresh prices, before the next signature for a swap.
 pub(super) fn still_allowed(
     state: &State,
     command: &Command,
@@ -73,7 +73,7 @@ pub(super) fn still_allowed(
             Some(execution.started),
         ),
         spent,
-        // Without the plan's own reservation.
+        // Excludes the plan's own reservation.
         reserved: agent.reserved.trade.left_after(execution.reserved()),
         held_by_agent: 0,
         held_in_all: 0,

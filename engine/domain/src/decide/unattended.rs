@@ -13,8 +13,10 @@ use crate::refusal::Refusal;
 use crate::requests::Request;
 use crate::state::State;
 
-/// Returns whether spending `usd` would exceed the limit of an unattended day. What running plans and devices may still spend
-/// counts, except that of the plan `own`. An operation without value, such as a withdrawal, exceeds nothing.
+/// Returns whether spending `usd` would exceed the limit of an unattended day.
+///
+/// Value that running plans and devices may still spend counts too, except that of the plan `own`. An operation
+/// without value, such as a withdrawal, never exceeds the limit.
 pub(super) fn exceeds(state: &State, moment: &Moment, usd: Usd, own: Option<RequestId>) -> bool {
     let Some(limit) = state.settings.unattended_daily.filter(|_limit| state.unattended.active)
     else {

@@ -1,4 +1,4 @@
-//! What the operator decides about venues and losses.
+//! The operator's decisions about venues and losses.
 
 use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
@@ -15,7 +15,7 @@ use crate::refusal::Refusal;
 use crate::requests::Request;
 use crate::state::State;
 
-/// Records that the operator trusts a venue as it is now. This loosens, so the wallet must be open.
+/// Records that the operator trusts a venue as it is now. This loosens a rule, so the wallet must be unlocked.
 pub(super) fn trust(
     state: &State,
     command: &Command,
@@ -29,7 +29,7 @@ pub(super) fn trust(
     Ok(Decision::done(if same { Vec::new() } else { vec![event] }))
 }
 
-/// Takes the operator's trust in a venue back.
+/// Withdraws the operator's trust in a venue.
 ///
 /// # Errors
 /// `NOTHING_FOUND` if the operator did not trust it.
@@ -42,7 +42,7 @@ pub(super) fn untrust(state: &State, chain: ChainId, venue: VenueId) -> Result<D
     Ok(Decision::done(vec![Event::VenueUntrusted { chain, venue }]))
 }
 
-/// Books what a withdrawal of the operator brought back, once.
+/// Books the amount that a withdrawal of the operator returned, once.
 ///
 /// # Errors
 /// The wallet is locked or its journal untrusted: no seal would cover the entry.
@@ -58,12 +58,13 @@ pub(super) fn book(
     Ok(Decision::done(if is_due { vec![event] } else { Vec::new() }))
 }
 
-/// Books a loss: from now on the journal expects no more than `to` in the venue. This loosens, so the wallet must be
-/// open.
+/// Writes off a loss: the journal now expects no more than `to` in the venue.
+///
+/// This loosens a rule, so the wallet must be unlocked.
 ///
 /// # Errors
-/// `NOTHING_FOUND` if the journal expects no more than that already; `BUSY` while a loan at this place is in flight, for
-/// its receipt would count the same change again.
+/// `NOTHING_FOUND` if the journal expects no more than `to` already. `BUSY` while a loan at this place is in flight,
+/// because its receipt would count the same change again.
 pub(super) fn write_off(
     state: &State,
     command: &Command,
@@ -76,7 +77,7 @@ pub(super) fn write_off(
             request.loan().filter(|_any| request.execution().is_some_and(|one| one.end.is_none()));
         loan.is_some_and(|loan| loan.place(request.from) == *place)
     };
-    // A withdrawal of the operator is pending in the same way until it is booked.
+    // A withdrawal of the operator is also in flight until it is booked.
     let is_sent = |record: &SendRecord| {
         let send = &record.send;
         let due = record.ended.is_none() || record.unbooked().is_some();

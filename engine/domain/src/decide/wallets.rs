@@ -29,7 +29,7 @@ pub(super) fn create(state: &State, name: &Name, wallet_id: [u8; 16]) -> Result<
 
 /// Imports the contents of a wallet file into a journal without a wallet.
 ///
-/// The wallet's own journal is lost, so requests signed until now are refused.
+/// The wallet's own journal is lost, and with it the requests signed so far. Such requests are refused from now on.
 pub(super) fn recover(
     state: &State,
     command: &Command,
@@ -41,7 +41,7 @@ pub(super) fn recover(
     for (id, check) in &found.agents {
         let credential = Credential::Hmac { check: *check };
         match state.agents.get(id) {
-            // The agent stayed when its wallet was deleted, and the secret is the same.
+            // The agent outlived the deletion of its wallet, and its secret is the same.
             Some(known) if known.credential == credential => continue,
             Some(_other) => {
                 let message = format!(
@@ -51,7 +51,7 @@ pub(super) fn recover(
             }
             None => {}
         }
-        // The agent's name is lost with the journal.
+        // Only the lost journal contained the agent's name.
         let name =
             format!("recovered {id}").parse().map_err(|_bad| Refusal::new(Code::InternalError))?;
         events.push(Event::AgentRegistered { id: id.clone(), name, credential });
@@ -62,8 +62,8 @@ pub(super) fn recover(
 
 /// Deletes the wallet. The journal continues.
 ///
-/// Suspends the agents and keeps what they have spent today. A new wallet may have an address with the same label,
-/// and must not pay for them unasked.
+/// The agents are suspended and stay charged with today's spending. A new wallet may have an address with the same
+/// label, and must not pay for these agents without the operator's decision.
 pub(super) fn delete(state: &State, command: &Command, lost: bool) -> Result<Decision, Refusal> {
     if !lost {
         require_unlocked(command)?;
@@ -178,7 +178,7 @@ pub(super) fn delete_address(
             ),
         ));
     }
-    // Approving a held request later would still sign with this address.
+    // An approval of a held request would still sign with this address.
     let mut held = state.held.values().filter(|request| request.from == known.address);
     if held.any(|request| expiry_if_due(request, &command.moment).is_none()) {
         let message = "A request for a payment from this address is pending: decide it first.";
