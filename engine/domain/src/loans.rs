@@ -1,4 +1,4 @@
-//! Loans of agents: the request, what was measured about it, and what the journal knows of venues and positions.
+//! Loans of agents: the request, its measurement, and the journal's records of venues and positions.
 
 use std::collections::BTreeMap;
 
@@ -26,11 +26,11 @@ pub struct LoanAsk {
     pub deadline: Option<u64>,
     /// What was measured when the agent requested the loan.
     pub quote: LoanQuote,
-    /// What counts against the ceiling until the request is over: the value of a supply, zero for a withdrawal.
+    /// Value that counts against the ceiling until the request is over: the value of a supply, zero for a withdrawal.
     pub counted: Usd,
 }
 
-/// What a loan does.
+/// The direction of a loan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LoanAction {
@@ -48,7 +48,7 @@ impl LoanAction {
     }
 }
 
-/// How much a loan moves.
+/// The amount that a loan moves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LoanSize {
     /// Smallest units of the stablecoin.
@@ -62,8 +62,9 @@ pub enum LoanSize {
 /// The measurement of a loan at one block of its network, as a node reported it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LoanQuote {
-    /// The number and the time of the newest block, in Unix seconds.
+    /// The number of the newest block.
     pub block: u64,
+    /// The time of the newest block, in Unix seconds.
     pub block_time: u64,
     /// When it was measured.
     pub at: Utc,
@@ -73,18 +74,18 @@ pub struct LoanQuote {
     pub as_of: u64,
     /// `None` if the loan could not be measured.
     pub venue: Option<Box<VenueFacts>>,
-    /// What moves.
+    /// The amount that moves.
     pub assets: Atoms,
     /// The shares that a supply receives, or that a withdrawal gives back.
     pub shares: U256,
-    /// For a supply, the amount that the shares of the rehearsal redeem for right after it.
+    /// For a supply, what its shares would redeem for right after it, by the simulation.
     pub worth: Atoms,
-    /// The shares of the paying address, and what they redeem for.
+    /// The venue's shares that the paying address holds.
     pub held_shares: U256,
     pub position: Atoms,
-    /// What of the position can be withdrawn now; `None` if that is not known.
+    /// The part of the position that can be withdrawn now; `None` if it is unknown.
     pub withdrawable: Option<Atoms>,
-    /// What the paying address has lent everywhere.
+    /// The amounts that the paying address has lent in all venues.
     pub exposure: Exposure,
     /// The paying address's balance of the native coin, in wei.
     pub native_balance: U256,
@@ -94,14 +95,14 @@ pub struct LoanQuote {
     pub plan_cost: U256,
     /// The worst cost of a later withdrawal at the present price of gas, in wei.
     pub exit_cost: U256,
-    /// The gas of the main transaction, by the rehearsal.
+    /// The gas of the main transaction, by the simulation.
     pub gas: u64,
     pub effects: Effects,
     /// The calls of the plan in their order, decoded from their call data.
     pub calls: Vec<Decoded>,
 }
 
-/// What a venue is, by its own answers and those of the official factories.
+/// The properties of a venue, as the venue itself and the official factories report them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VenueFacts {
     pub kind: LendingKind,
@@ -112,14 +113,14 @@ pub struct VenueFacts {
     pub curator: Option<Address>,
     pub owner: Option<Address>,
     pub trust: Trust,
-    /// The venue gives the network's stablecoin back, and no other token.
+    /// Whether the venue lends the network's stablecoin and no other token.
     pub lends_stablecoin: bool,
     pub share_decimals: u8,
-    /// The virtual shares are too many for a donation to move the price.
+    /// Whether the venue has so many virtual shares that a donation cannot move the price.
     pub resists_donations: bool,
-    /// What a fixed number of shares redeems for.
+    /// The amount that a fixed number of shares redeems for.
     pub price: Option<SharePrice>,
-    /// What all lenders together can withdraw now; `None` if that is not known.
+    /// The amount that all lenders together can withdraw now; `None` if it is unknown.
     pub free: Option<Atoms>,
 }
 
@@ -128,7 +129,7 @@ pub struct VenueFacts {
 pub enum LendingKind {
     VaultV2,
     MetaMorpho,
-    /// A market of the singleton.
+    /// A market of Morpho's singleton contract.
     Market,
 }
 
@@ -143,16 +144,16 @@ impl LendingKind {
     }
 }
 
-/// What an address has lent, over all networks that were read, each at one block.
+/// The amounts that an address has lent on all networks that were read, each at one block.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Exposure {
     /// The networks that were read.
     pub networks: Vec<ChainId>,
     /// The positions that are not zero.
     pub positions: Vec<(ChainId, VenueId, Usd)>,
-    /// The stablecoins of the address on these networks together.
+    /// The total of the address's stablecoins on these networks.
     pub liquid: Usd,
-    /// What could not be read: a venue, or a whole network.
+    /// The venues, and the whole networks, that could not be read.
     pub unreadable: Vec<(ChainId, Option<VenueId>)>,
 }
 
@@ -170,34 +171,34 @@ impl VenueFacts {
 impl LoanQuote {
     /// Returns whether the loan buys an exact number of shares.
     ///
-    /// Such a loan takes what the shares cost then, and may leave a part of its allowance.
+    /// Such a loan pays the price at execution, and may leave a part of its token allowance.
     pub fn buys_shares(&self) -> bool {
         self.calls.iter().any(|call| matches!(call, Decoded::Mint { .. }))
     }
 
-    /// Returns whether the loan was measured: a loan that could not be has no quote.
+    /// Returns whether the loan could be measured; otherwise the quote is empty.
     pub fn is_measured(&self) -> bool {
         self.venue.is_some()
     }
 }
 
 impl LoanAsk {
-    /// Returns whether it is a supply.
+    /// Returns whether the loan is a supply.
     pub fn supplies(&self) -> bool {
         self.action == LoanAction::Supply
     }
 
-    /// Returns the value of the most that moves by a quote, rounded up: the stablecoin counts as a dollar.
+    /// Returns the value of the most that a quote may move, rounded up.
     ///
-    /// `None` if the table lost the network, or on overflow.
+    /// One stablecoin counts as one dollar. `None` if the table no longer contains the network, or on overflow.
     pub fn value(&self, quote: &LoanQuote) -> Option<Usd> {
         let coin = &networks::by_chain(self.chain)?.stablecoin;
         self.most(quote).to_usd(coin.decimals, Round::Up).ok()
     }
 
-    /// Returns the most that moves by a quote.
+    /// Returns the most that a quote may move.
     ///
-    /// A supply that buys shares may take its whole allowance, even if its rehearsal paid less.
+    /// A supply that buys shares may take its whole token allowance, even if its simulation took less.
     pub fn most(&self, quote: &LoanQuote) -> Atoms {
         match self.size {
             LoanSize::Assets(size) if self.supplies() => size.max(quote.assets),
@@ -205,7 +206,7 @@ impl LoanAsk {
         }
     }
 
-    /// Checks that position and venue suffice for a withdrawal.
+    /// Checks that the position and the venue's liquidity suffice for a withdrawal.
     ///
     /// # Errors
     /// `INSUFFICIENT_FUNDS`, or `INSUFFICIENT_LIQUIDITY`.
@@ -231,7 +232,7 @@ impl LoanAsk {
         }
     }
 
-    /// Returns what counts against the ceiling by a quote.
+    /// Returns the value of a quote that counts against the ceiling.
     pub fn counted(&self, quote: &LoanQuote) -> Usd {
         match self.action {
             LoanAction::Supply => self.value(quote).unwrap_or(Usd(u64::MAX)),
@@ -247,12 +248,12 @@ impl LoanAsk {
 
     /// Formats the amount that moves, like `25.000000 USDC`.
     ///
-    /// For a withdrawal by shares it is their worth when it was requested.
+    /// For a withdrawal by shares, it is the value of the shares at the request.
     pub fn amount_text(&self) -> String {
         self.assets_text(self.amount())
     }
 
-    /// Returns what moves, in smallest units of the stablecoin; see [`LoanAsk::amount_text`].
+    /// Returns the amount that moves, in smallest units of the stablecoin; see [`LoanAsk::amount_text`].
     pub fn amount(&self) -> Atoms {
         match self.size {
             LoanSize::Assets(assets) => assets,
@@ -260,7 +261,7 @@ impl LoanAsk {
         }
     }
 
-    /// Returns the place of a loan of this address.
+    /// Returns the place of this loan if `owner` makes it.
     pub fn place(&self, owner: Address) -> LoanPlace {
         LoanPlace { owner, chain: self.chain, venue: self.venue }
     }
@@ -279,15 +280,15 @@ impl LoanAsk {
 
 /// The journal's data about loans.
 ///
-/// Entries are never removed: a venue that was used once is always read.
+/// Entries are never removed: a venue that was used once is always read again.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Loans {
-    /// What was lent and not yet withdrawn, by our own transactions.
+    /// The amounts lent and not yet withdrawn, by our own transactions.
     pub lent: BTreeMap<LoanPlace, NetSupply>,
     pub venues: BTreeMap<(ChainId, VenueId), VenueRecord>,
 }
 
-/// An address in a venue.
+/// An address and a venue in which it lends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct LoanPlace {
     pub owner: Address,
@@ -295,7 +296,7 @@ pub struct LoanPlace {
     pub venue: VenueId,
 }
 
-/// What an address supplied to a venue less what it withdrew, without interest.
+/// The amount that an address supplied to a venue, less the amount that it withdrew, without interest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct NetSupply {
     pub net: Usd,
@@ -303,20 +304,20 @@ pub struct NetSupply {
     pub changed: u64,
 }
 
-/// What the journal knows of a venue.
+/// The journal's record of a venue.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct VenueRecord {
-    /// The highest price of its shares that was recorded with a request.
+    /// The highest share price that was recorded with a request.
     pub best: Option<SharePrice>,
     /// The operator's confirmation of a venue that Bursar alone would not use.
     pub confirmed: Option<Confirmation>,
-    /// Whether the operator confirmed the venue once.
+    /// Whether the operator has ever confirmed the venue.
     ///
-    /// A withdrawn confirmation must permit nothing, not even what a new venue may do.
+    /// A venue whose confirmation was withdrawn is refused, even where the policy permits unconfirmed venues.
     pub was_confirmed: bool,
-    /// A supply was allowed to it.
+    /// Whether a supply to it was allowed.
     pub is_used: bool,
-    /// Bursar trusted it when a request to it was recorded.
+    /// Whether Bursar's own rules trusted it when a request to it was recorded.
     pub has_passed: bool,
 }
 
@@ -338,12 +339,12 @@ impl Loans {
         self.lent.iter().filter(move |(place, _lent)| place.owner == owner && is_read(place.chain))
     }
 
-    /// Returns what is known of a venue.
+    /// Returns the record of a venue.
     pub fn venue(&self, chain: ChainId, venue: VenueId) -> Option<&VenueRecord> {
         self.venues.get(&(chain, venue))
     }
 
-    /// Notes a measurement that the journal records.
+    /// Records the measurement of a journal entry.
     pub(crate) fn note_quote(&mut self, ask: &LoanAsk, quote: &LoanQuote) {
         let Some(venue) = &quote.venue else { return };
         let record = self.venues.entry((ask.chain, ask.venue)).or_default();
@@ -355,8 +356,9 @@ impl Loans {
         }
     }
 
-    /// Notes what was measured for a loan that was refused. A venue that Bursar would not use leaves no record, because an
-    /// agent may name as many as it likes.
+    /// Records the measurement of a refused loan.
+    ///
+    /// A venue that Bursar does not trust leaves no record, because an agent may name any number of venues.
     pub(crate) fn note_refused(&mut self, ask: &LoanAsk) {
         let trust = ask.quote.venue.as_ref().map(|venue| &venue.trust);
         let is_trusted = matches!(trust, Some(Trust::Curated | Trust::Pinned));
@@ -365,8 +367,9 @@ impl Loans {
         }
     }
 
-    /// Notes that the operator approved a supply at this price: later prices are compared with it, so that a loss is
-    /// asked about once.
+    /// Records the price at which the operator approved a supply.
+    ///
+    /// Later prices are compared with it, so that one loss needs only one approval.
     pub(crate) fn accept_price(&mut self, ask: &LoanAsk, quote: &LoanQuote) {
         let price = quote.venue.as_ref().and_then(|venue| venue.price);
         if let Some(price) = price.filter(|_price| ask.supplies()) {
@@ -374,48 +377,49 @@ impl Loans {
         }
     }
 
-    /// Records the operator's confirmation of a venue, or takes it back.
+    /// Records the operator's confirmation of a venue, or its withdrawal.
     pub(crate) fn confirm(&mut self, chain: ChainId, venue: VenueId, given: Option<Confirmation>) {
         let record = self.venues.entry((chain, venue)).or_default();
         record.was_confirmed |= given.is_some();
         record.confirmed = given;
     }
 
-    /// Notes that a supply was allowed.
+    /// Records that a supply was allowed.
     pub(crate) fn note_use(&mut self, ask: &LoanAsk) {
         if ask.supplies() {
             self.venues.entry((ask.chain, ask.venue)).or_default().is_used = true;
         }
     }
 
-    /// Adds what a supply may have moved.
+    /// Adds the amount that a supply may have moved.
     pub(crate) fn supplied(&mut self, place: LoanPlace, value: Usd, seq: u64) {
         let lent = self.lent.entry(place).or_default();
         *lent = NetSupply { net: Usd(lent.net.0.saturating_add(value.0)), changed: seq };
     }
 
-    /// Subtracts what came back, or never left.
+    /// Subtracts an amount that came back or never left.
     pub(crate) fn returned(&mut self, place: LoanPlace, value: Usd, seq: u64) {
         let lent = self.lent.entry(place).or_default();
         *lent = NetSupply { net: lent.net.left_after(value), changed: seq };
     }
 }
 
-/// How a venue stands with the operator: the judgement of Bursar, and the operator's own.
+/// The trust in a venue: Bursar's own judgement together with the operator's confirmation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// Bursar trusts it, or the operator confirmed it as it is now.
+    /// Bursar trusts the venue, or the operator confirmed it in its present form.
     Trusted,
-    /// The operator may confirm it.
+    /// Bursar does not trust the venue by itself, but the operator may confirm it.
     Unconfirmed,
     /// The venue was trusted or confirmed before. Since then it changed, or the operator withdrew the trust.
     Changed,
-    /// The venue must not be used as a curated one.
+    /// Bursar does not trust the venue, and a confirmation would not change that. Only a policy that does not require
+    /// curated venues permits it.
     Untrusted,
 }
 
 impl Standing {
-    /// Judges a venue as it was read.
+    /// Judges a venue with the properties that were read.
     pub fn of(venue: &VenueFacts, record: Option<&VenueRecord>) -> Self {
         Self::judge(&venue.trust, (venue.curator, venue.owner), record)
     }

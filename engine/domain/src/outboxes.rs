@@ -17,21 +17,20 @@ use bursar_uniswap::decode::decode_call;
 use bursar_uniswap::{Decoded, swap};
 use serde::{Deserialize, Serialize};
 
-/// How many submissions of an address on one network hold a nonce at a time.
+/// Maximum number of submissions of one address that hold a nonce on one network at a time.
 const OPEN_SUBMISSIONS_MAX: usize = 16;
 
-/// How many finished sends stay in the state.
+/// Maximum number of finished sends that stay in the state.
 const FINISHED_SENDS_MAX: usize = 20;
 
-/// Money that the operator sends from an address of the wallet, an allowance that the operator takes back, or a
-/// withdrawal from a venue.
+/// A transaction of the operator: a transfer, the revocation of a token allowance, or a withdrawal from a venue.
 ///
-/// For an allowance, `to` is the contract that had it, and `amount` is zero. For a withdrawal, `to` is the vault or the
-/// singleton, and `amount` is about what arrives.
+/// For a revocation, `to` is the contract that had the allowance, and `amount` is zero. For a withdrawal, `to` is the
+/// vault or the singleton, and `amount` is the expected amount.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Send {
     pub id: RequestId,
-    /// The label of the paying address at that time.
+    /// The label that the paying address had when the send was ordered.
     pub label: Name,
     pub from: Address,
     pub chain: ChainId,
@@ -40,7 +39,7 @@ pub struct Send {
     pub symbol: String,
     pub to: Address,
     pub amount: TokenAmount,
-    /// The call that is put on the chain.
+    /// The call of the transaction.
     pub call: Call,
     /// The highest price to offer for a unit of gas, in wei.
     pub ceiling: u128,
@@ -114,7 +113,7 @@ pub struct SendRecord {
     ///
     /// If the outcome is unknown, this transaction may still be mined.
     pub last: Option<B256>,
-    /// The journal knows what a withdrawal brought back.
+    /// Whether the amount that a withdrawal returned is recorded.
     pub is_booked: bool,
 }
 
@@ -154,7 +153,7 @@ impl Outboxes {
         let outbox = self.get(key);
         match token {
             None => outbox.open.values().try_fold(U256::ZERO, |sum, one| {
-                // An operator may have raised an offer above the ceiling.
+                // An operator may have raised the gas offer above the ceiling.
                 let offers = one.attempts.iter().filter(|tried| !tried.declined);
                 let offers = offers.map(|tried| tried.fees.max_price());
                 let most = offers.fold(one.ceiling, u128::max);
@@ -196,7 +195,7 @@ impl Outboxes {
         }
     }
 
-    /// Notes that a withdrawal is booked. Returns it.
+    /// Marks a withdrawal as booked and returns it.
     pub(crate) fn book(&mut self, id: RequestId) -> Option<Send> {
         let record = self.sends.get_mut(&id).map(Arc::make_mut)?;
         record.is_booked = true;
@@ -215,9 +214,10 @@ impl Outboxes {
         }
     }
 
-    /// Drops submissions without a genuine signature after the operator accepted the journal.
+    /// Drops submissions without a genuine signature, after the operator accepted the journal.
     ///
-    /// Accepting a journal does not accept its permissions to sign. Signed transactions may be mined in any case.
+    /// Accepting a journal does not accept the permissions to sign that it contains. Signed transactions stay,
+    /// because they may be mined in any case.
     pub(crate) fn drop_unsigned(&mut self, at: Utc) {
         let unsigned: Vec<(OutboxKey, SubmissionId)> = self
             .each
@@ -251,7 +251,7 @@ impl Outboxes {
 
 /// Returns the rules of an outbox's network; `None` if the table does not have this network.
 ///
-/// `by_person` is whether the signer is an address of a device.
+/// `by_person` is true if the signer is the address of a device.
 pub fn rules(key: &OutboxKey, by_person: bool) -> Option<Rules> {
     let rules = by_chain(key.chain).map(|row| Rules::of(&row.gas, OPEN_SUBMISSIONS_MAX))?;
     Some(if by_person { rules.by_person() } else { rules })

@@ -26,18 +26,19 @@ pub struct Payee {
     pub address: Address,
 }
 
-/// What was authorized to a payee so far.
+/// Totals of the payments that were authorized to a payee.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Paid {
     pub times: u64,
-    /// The number of payments that the operator approved. The agent alone chose those that a policy allowed.
+    /// The number of payments that the operator approved. The policy allowed the others, so the agent alone chose
+    /// them.
     pub approved: u64,
     pub first: Utc,
     pub last: Utc,
     pub usd: Usd,
 }
 
-/// What was authorized to each payee.
+/// The totals of each payee.
 pub type Tally = BTreeMap<Payee, Paid>;
 
 impl Payee {
@@ -74,8 +75,8 @@ impl Paid {
 
 /// Returns the payment that an entry authorized, if any.
 ///
-/// Held, denied, refused and expired requests are not payments, and neither is the record of a signature, except that of a
-/// device: before it, the payment was not authorized.
+/// The record of a signature is not another payment: the payment was authorized before. Only with a device does the
+/// signature authorize the payment. Held, denied, refused and expired requests are not payments.
 pub fn payment(entry: &Entry, changed: Option<&ChangedRecord>) -> Option<(Payee, Paid)> {
     let Some(ChangedRecord::Request(request)) = changed else { return None };
     let Status::Authorized { by, .. } = &request.status else { return None };

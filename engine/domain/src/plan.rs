@@ -1,4 +1,4 @@
-//! Plans: the transactions that execute an allowed request of a lane, in their order, and what becomes of its value.
+//! Plans: the transactions that execute an allowed request of a lane, in order, and whether its value is spent.
 
 use alloy_primitives::{Address, B256, U256};
 use bursar_core::money::{Atoms, Usd};
@@ -16,15 +16,15 @@ use crate::trades::{SwapPermit, TradeQuote};
 
 /// How long a plan may still sign after its approval, in milliseconds.
 ///
-/// The bound is short because an approval is given for the prices of its moment.
+/// The bound is short because an approval is based on the prices at its time.
 pub const PLAN_MS: i64 = 300_000;
-/// The same in seconds.
+/// [`PLAN_MS`] in seconds.
 pub const PLAN_S: u64 = 300;
 
-/// How long a swap is valid whose signature a person gives on a device, in seconds.
+/// How long a swap that a person signs on a device is valid, in seconds.
 pub const DEVICE_SWAP_S: u64 = 180;
 
-/// What the wallet measured about a request, by lane.
+/// The wallet's measurement for a request, by lane.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Quote {
     Trade(Box<TradeQuote>),
@@ -76,7 +76,7 @@ impl From<TradeQuote> for Quote {
 
 /// The execution of an allowed request.
 ///
-/// The request is over once it has an end; its plan may then still revoke an allowance.
+/// The request is over once `end` is set. Its plan may then still revoke a token allowance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Execution {
     pub by: Approver,
@@ -86,16 +86,16 @@ pub struct Execution {
     ///
     /// Plans of one address and network act in this order.
     pub started: u64,
-    /// Nothing is signed after it.
+    /// The plan's deadline. After it, only revocations and empty transactions are signed.
     pub until: Deadline,
     /// The newest quote that the policy accepted.
     pub quote: Quote,
     /// The least output of a trade to accept; zero in the other lanes.
     pub floor: Atoms,
-    /// What counts against the limit of the lane.
+    /// The value that counts against the limit of the lane.
     pub counted: Usd,
     pub volume: Volume,
-    /// The newest permit of the swap, where the venue takes the input by a permit.
+    /// The newest permit of the swap, for venues that take the input by a permit.
     pub permit: Option<SwapPermit>,
     /// The transactions that were opened, in order; only the last may be without an outcome.
     pub steps: Vec<PlanStep>,
@@ -121,20 +121,20 @@ pub struct PlanStep {
 /// The purpose of a transaction in a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StepPurpose {
-    /// Lets a contract take exactly what the request gives.
+    /// Lets a contract take exactly the input of the request.
     Allowance,
     /// Sets an earlier allowance to zero, where a token requires it.
     AllowanceReset,
     Swap,
     /// Lends the stablecoin.
     Supply,
-    /// Takes lent stablecoins back.
+    /// Withdraws lent stablecoins.
     Withdrawal,
-    /// Takes back an allowance that the plan leaves.
+    /// Revokes a token allowance that the plan left.
     Revocation,
 }
 
-/// What a transaction is to its plan.
+/// The position of a transaction relative to the main transaction of its plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     /// Comes before the main transaction and gives an allowance.
@@ -146,7 +146,7 @@ pub enum Role {
 }
 
 impl StepPurpose {
-    /// Returns what a transaction of this purpose is to its plan.
+    /// Returns the role of a transaction with this purpose.
     pub fn role(self) -> Role {
         match self {
             Self::Allowance | Self::AllowanceReset => Role::Before,
@@ -179,9 +179,9 @@ pub enum ExecutionEnd {
     /// The main transaction is final.
     Executed {
         hash: B256,
-        /// What arrived, or what a supply took, from the receipt; `None` if the receipt does not show it.
+        /// The output of a trade or withdrawal, or the cost of a supply; `None` if the receipt does not show it.
         received: Option<Atoms>,
-        /// What the address then has in the venue of a loan; `None` if it is not known, and in the other lanes.
+        /// The address's position in the venue after a loan; `None` if it is unknown, and in the other lanes.
         position: Option<Atoms>,
     },
     /// The main transaction was not sent.
@@ -190,7 +190,9 @@ pub enum ExecutionEnd {
     Failed { refusal: Refusal, hash: Option<B256> },
 }
 
-/// Returns the id of a step's submission: a hash of the request and the step's index, so that no step has two.
+/// Returns the id of a step's submission.
+///
+/// It is a hash of the request and the step's index, so that no step has two submissions.
 pub fn submission_id(request: bursar_core::ids::RequestId, index: usize) -> SubmissionId {
     let index = u64::try_from(index).unwrap_or(u64::MAX);
     let hash = Sha256::new()
@@ -206,12 +208,14 @@ pub fn submission_id(request: bursar_core::ids::RequestId, index: usize) -> Subm
 }
 
 impl Execution {
-    /// Returns how many milliseconds the plan has left; at exactly zero it begins nothing more.
+    /// Returns the milliseconds left until the plan's deadline.
+    ///
+    /// At zero, the plan opens no further step of its request.
     pub fn left_ms(&self, moment: &Moment) -> u64 {
         self.until.left_within_ms(moment, PLAN_MS)
     }
 
-    /// Returns whether the plan's time has passed.
+    /// Returns whether the plan's deadline has passed.
     pub fn is_late(&self, moment: &Moment) -> bool {
         self.left_ms(moment) == 0
     }
@@ -231,16 +235,17 @@ impl Execution {
         self.steps.iter().any(|step| step.outcome != Some(Outcome::Dropped))
     }
 
-    /// Returns whether the plan may leave an allowance: it may have given one that no main transaction used up, and no
-    /// transaction has tried to revoke it on the chain.
+    /// Returns whether the plan may leave a token allowance.
+    ///
+    /// It does if a step may have given an allowance that no main transaction used up, and no revocation was mined.
     pub fn leaves_allowance(&self) -> bool {
         let buys_shares = self.quote.loan().is_some_and(LoanQuote::buys_shares);
         self.steps.iter().fold(false, |leaves, step| match (step.purpose, step.outcome) {
-            // A displaced transaction may still be mined.
+            // If the node's report about the nonce is wrong, this transaction may still be mined.
             (StepPurpose::Allowance, Some(Outcome::Succeeded { .. } | Outcome::NonceTaken)) => true,
             (StepPurpose::Supply, Some(Outcome::Succeeded { .. })) if buys_shares => true,
             (main, Some(Outcome::Succeeded { .. })) if main.is_main() => false,
-            // A token that reverts it does so every time.
+            // A token that reverts a revocation would revert every later one.
             (
                 StepPurpose::Revocation,
                 Some(Outcome::Succeeded { .. } | Outcome::Reverted { .. }),
@@ -256,7 +261,8 @@ impl Execution {
 
     /// Records the outcome of the open step.
     ///
-    /// A main transaction that took effect, or may have, spends the volume. Otherwise its end returns the volume.
+    /// A main transaction that took effect, or may have done so, spends the volume. Any other outcome of the main
+    /// transaction returns it.
     pub(crate) fn end_step(&mut self, outcome: Outcome) {
         let Some(step) = self.steps.last_mut().filter(|step| step.outcome.is_none()) else {
             return;
@@ -272,7 +278,7 @@ impl Execution {
         }
     }
 
-    /// Records the end of the request. A volume that the main transaction has not spent returns.
+    /// Records the end of the request. Volume that the main transaction has not spent is returned.
     pub(crate) fn end_request(&mut self, end: ExecutionEnd) {
         self.end.get_or_insert(end);
         if self.volume == Volume::Reserved {
@@ -280,7 +286,7 @@ impl Execution {
         }
     }
 
-    /// Returns the value that the agent's reservation contains.
+    /// Returns the value that the plan still reserves of its agent's allowance.
     pub fn reserved(&self) -> Usd {
         match self.volume {
             Volume::Reserved => self.counted,
@@ -290,7 +296,7 @@ impl Execution {
 }
 
 impl PlanStep {
-    /// Returns the transaction's hash once it is final.
+    /// Returns the hash of the transaction that was mined for the step, once its outcome is final.
     pub fn hash(&self) -> Option<B256> {
         match self.outcome? {
             Outcome::Succeeded { hash, .. }

@@ -24,7 +24,7 @@ impl State {
             }
     }
 
-    /// Returns whether a plan has asked no device for anything yet, and will.
+    /// Returns whether a running plan needs a device, but has not opened a step or ordered a permit yet.
     pub fn awaits_first_press(&self, request: &Request) -> bool {
         let untouched = request
             .execution()
@@ -38,7 +38,7 @@ impl State {
         unsigned.is_some_and(|(_at, tried)| matches!(tried.kind, Kind::Empty { .. }))
     }
 
-    /// Returns whether a device signs a running plan whose main transaction is not signed yet.
+    /// Returns whether a running plan needs a device and its main transaction is not signed yet.
     pub fn is_unsigned_at_device(&self, request: &Request) -> bool {
         let main = request.execution().and_then(|execution| execution.main_step());
         let is_signed = main.is_some_and(|step| {
@@ -48,18 +48,19 @@ impl State {
         request.is_running() && self.is_on_device(request.from) && !is_signed
     }
 
-    /// Returns whether a device signs a plan: its main transaction is not signed, or the device must give another
-    /// signature.
+    /// Returns whether a plan needs a device.
+    ///
+    /// It does while its main transaction is not signed, or while the device must give another signature.
     pub fn is_at_device(&self, request: &Request) -> bool {
         self.is_unsigned_at_device(request) || self.awaits_press(request)
     }
 
-    /// Returns the plans that a device signs.
+    /// Returns the plans that need a device.
     pub fn plans_at_device(&self) -> impl Iterator<Item = &Arc<Request>> {
         self.executing.values().filter(|request| self.is_at_device(request))
     }
 
-    /// Returns how many milliseconds a device has for a running plan: until the plan ends, or the prompt of its step.
+    /// Returns the milliseconds that a device has for a running plan: until the plan ends, or the prompt of its step.
     pub fn press_left_ms(&self, request: &Request, moment: &Moment) -> u64 {
         let Some(execution) = request.execution() else { return 0 };
         let left = execution.left_ms(moment);

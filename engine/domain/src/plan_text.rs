@@ -1,4 +1,4 @@
-//! The calls of a plan in words, and how far a plan has come.
+//! Texts for the operator: the calls of a plan, and its progress.
 
 use alloy_primitives::{Address, U256};
 use bursar_core::money::Atoms;
@@ -130,7 +130,7 @@ pub fn progress(execution: &Execution) -> Option<String> {
         Some(step) => (opened, step.purpose),
         None => match rest.first() {
             Some(next) => (opened.saturating_add(1), *next),
-            // The main transaction is mined; its receipt ends the request.
+            // The main transaction is mined, and its receipt will end the request.
             None => (opened, last?),
         },
     };
@@ -167,10 +167,10 @@ pub fn press(state: &State, request: &Request) -> Option<String> {
     }
 }
 
-/// Returns the purposes of the transactions that a plan has still to open.
+/// Returns the purposes of the transactions that the plan has not opened yet.
 fn unopened(execution: &Execution) -> Vec<StepPurpose> {
     let last = execution.steps.last().map(|step| step.purpose);
-    // The newest quote may have been made before or after the last step was opened.
+    // The newest quote may be older or newer than the last step, so steps up to that one are skipped by their order.
     let after = |one: &StepPurpose| last.is_none_or(|last| rank(*one) > rank(last));
     purposes_of(&execution.quote).into_iter().filter(after).collect()
 }
@@ -187,7 +187,7 @@ pub fn step_text(purpose: StepPurpose, before: usize, quote: &Quote) -> String {
     format!("{at}/{} {}", at.saturating_add(rest), purpose.text())
 }
 
-/// Returns the place of a purpose in a plan.
+/// Returns the position of a purpose in the order of a plan.
 fn rank(purpose: StepPurpose) -> u8 {
     match purpose {
         StepPurpose::AllowanceReset => 0,

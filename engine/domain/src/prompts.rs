@@ -1,6 +1,6 @@
-//! Payments from an address of a hardware device: they wait for their turn, then the device shows the terms to a person,
-//! who signs or refuses. The value stays reserved until the device has signed, or can no longer have signed anything that
-//! is redeemable.
+//! Payments from an address of a hardware device. They wait for their turn. Then the device shows the terms to a
+//! person, who signs or refuses them. The value stays reserved until the device has signed, or until no terms that it
+//! may have signed can be redeemed.
 
 use bursar_core::codes::Code;
 use bursar_core::limits::HOLD_MS;
@@ -12,29 +12,29 @@ use crate::approver::Approver;
 use crate::deadline::Deadline;
 use crate::refusal::Refusal;
 
-/// How long before the end of the terms the wallet gives a prompt up, in seconds.
+/// How many seconds before the end of the terms the wallet gives up a prompt.
 ///
 /// A later signature would reach the merchant too late.
 pub const PROMPT_MARGIN_S: u64 = 10;
-/// The same in milliseconds.
+/// [`PROMPT_MARGIN_S`] in milliseconds.
 const PROMPT_MARGIN_MS: i64 = 10_000;
 
-/// Returns when the wallet gives a prompt up whose terms end then.
+/// Returns when the wallet gives up a prompt whose terms end at `terms_end`.
 pub fn prompt_end(terms_end: Utc) -> Utc {
     terms_end.plus_ms(-PROMPT_MARGIN_MS)
 }
 
-/// The device's part of an allowed payment.
+/// The part of an allowed payment that a device must complete.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceTurn {
     pub by: Approver,
-    /// When it was allowed.
+    /// When the payment was allowed.
     pub at: Utc,
     /// The deadline until which the device must be ready.
     ///
-    /// Afterwards only the terms of a prompt may still be signed.
+    /// After it, only terms that a prompt already showed may still be signed.
     pub until: Deadline,
-    /// What the device was asked to sign; `None` before that.
+    /// The prompt with the terms to sign; `None` before the first prompt.
     pub prompt: Option<Prompt>,
 }
 
@@ -44,10 +44,10 @@ pub struct Prompt {
     pub terms: Authorization,
     /// When the terms were fixed, in journal time.
     pub at: Utc,
-    /// How many prompts with these terms the device may have shown.
+    /// The number of prompts with these terms that the device may have shown.
     ///
-    /// The outcome of all but the last is unknown. Zero if the device accepted none: the terms are void, and the next
-    /// prompt fixes others.
+    /// The outcome of every prompt but the last is unknown. If the count is zero, the device accepted no prompt: the
+    /// terms are void, and the next prompt fixes new terms.
     pub count: u32,
 }
 
@@ -89,11 +89,13 @@ impl DeviceTurn {
         self.prompt.as_ref().filter(|prompt| prompt.count > 0)
     }
 
-    /// Returns the milliseconds until the wait ends: for the device, or for the person at its prompt, whose terms are valid
-    /// for `valid_s` seconds.
+    /// Returns the milliseconds until the wait ends.
+    ///
+    /// Before a prompt, that is the wait for the device. Then it is the time of the person at the prompt, whose terms
+    /// are valid for `valid_s` seconds.
     pub(crate) fn left_ms(&self, moment: &Moment, valid_s: u64) -> u64 {
         let Some(prompt) = self.shown() else { return self.until.left_ms(moment) };
-        // A prompt begins before the end of the wait for its device. So a clock that is set back prolongs nothing.
+        // A prompt begins before `until`. This bounds its end, so setting the clock back does not extend it.
         let valid_ms = i64::try_from(valid_s.saturating_mul(1000)).unwrap_or(i64::MAX);
         let more_ms = valid_ms.saturating_sub(PROMPT_MARGIN_MS);
         let latest = self.until.plus_ms(more_ms);
@@ -103,7 +105,7 @@ impl DeviceTurn {
 }
 
 impl Prompt {
-    /// Returns how many seconds a person has to answer the prompt.
+    /// Returns the seconds that a person has left to answer the prompt.
     pub fn left_s(&self, now: Utc) -> u64 {
         let now = u64::try_from(now.seconds()).unwrap_or(0);
         self.terms.valid_before.saturating_sub(PROMPT_MARGIN_S).saturating_sub(now)

@@ -7,16 +7,16 @@ use serde::{Deserialize, Serialize};
 
 /// Why a command is refused.
 ///
-/// A refusal changes nothing by itself. A payment that the policy refuses is recorded, unless the agent has too many
+/// A refusal changes nothing by itself. A request that the policy refuses is recorded, unless the agent has too many
 /// refusals in the minute.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
     pub code: Code,
-    /// Replaces the code's default sentence where more is known.
+    /// Replaces the code's default sentence where a more precise one is known.
     pub message: Option<String>,
     /// The requested amount, if a limit refused it.
     pub requested: Option<Usd>,
-    /// The amount that the limit leaves.
+    /// The amount that the limit still permits.
     pub bound: Option<Usd>,
 }
 
@@ -26,7 +26,7 @@ impl Refusal {
         Self { code, message: None, requested: None, bound: None }
     }
 
-    /// Creates a refusal with its own sentence.
+    /// Creates a refusal with a sentence that replaces the code's default.
     pub fn because(code: Code, message: impl Into<String>) -> Self {
         Self { message: Some(message.into()), ..Self::new(code) }
     }

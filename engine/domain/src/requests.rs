@@ -1,5 +1,5 @@
-//! Requests of agents: what was requested, on which terms, and the result. Only this module applies the 15-minute
-//! limit of a hold.
+//! Requests of agents: the request, its terms, and its result. Only this module applies the 15-minute limit of a
+//! hold.
 
 use alloy_primitives::{Address, B256};
 use bursar_core::card::{HoldReason, Lane};
@@ -25,7 +25,7 @@ use crate::prompts::{DeviceTurn, WaitEnd};
 use crate::refusal::Refusal;
 use crate::trades::TradeAsk;
 
-/// What an agent requested, by lane.
+/// The content of an agent's request, by lane.
 #[expect(clippy::large_enum_variant, reason = "most requests are payments")]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LaneAsk {
@@ -53,7 +53,7 @@ impl LaneAsk {
         }
     }
 
-    /// Returns the network's row; `None` only if the table lost a network that the journal knows.
+    /// Returns the network's row; `None` only if the table no longer contains a network that the journal knows.
     pub fn network(&self) -> Option<&'static Network> {
         networks::by_chain(self.chain())
     }
@@ -84,7 +84,7 @@ impl LaneAsk {
         }
     }
 
-    /// Returns the host that asks for the money, if a host does.
+    /// Returns the host that requests the payment, if it is known; `None` for trades and loans.
     pub fn host(&self) -> Option<String> {
         match self {
             LaneAsk::Payment(payment) => payment.host(),
@@ -92,8 +92,9 @@ impl LaneAsk {
         }
     }
 
-    /// Returns the token that a plan takes from the paying address; `None` for a payment, the native coin, and a
-    /// withdrawal.
+    /// Returns the token that a plan takes from the paying address.
+    ///
+    /// `None` for a payment, for the native coin, and for a withdrawal.
     pub fn token_in(&self) -> Option<Address> {
         match self {
             LaneAsk::Payment(_) => None,
@@ -110,7 +111,7 @@ impl LaneAsk {
         }
     }
 
-    /// Returns the payment, to change it; `None` in the other lanes.
+    /// Returns the payment for modification; `None` in the other lanes.
     pub fn payment_mut(&mut self) -> Option<&mut PaymentAsk> {
         match self {
             LaneAsk::Payment(payment) => Some(payment),
@@ -141,13 +142,14 @@ pub struct PaymentAsk {
     pub resource_url: Option<String>,
     /// Further URLs that the challenge names, in its order.
     pub other_urls: Vec<String>,
-    /// The offer names an EIP-712 domain other than our table's, and the chain did not confirm ours.
+    /// Whether the offer names an EIP-712 domain other than our table's, and the chain did not confirm ours.
     pub domain_contradicted: bool,
     /// Bytes of the challenge's JSON beyond [`bursar_core::limits::HEADER_FREE_BYTES`]; see
     /// [`bursar_core::limits::PADDING_A_DAY`].
     pub padding: u32,
-    /// The parts of the offer that are sent back with the payment; the state keeps only the version of an echo, and the
-    /// request's record all parts.
+    /// The parts of the offer that are sent back with the payment.
+    ///
+    /// The state keeps only the version of an echo; the record of the request keeps all parts.
     pub echo: Echo,
 }
 
@@ -176,8 +178,9 @@ pub enum Status {
         reason: HoldReason,
         deadline: Deadline,
     },
-    /// May be signed, and counts as spent whatever happens next. The terms are fixed, so the same signature can be
-    /// made again after a crash.
+    /// May be signed, and counts as spent whatever happens next.
+    ///
+    /// The terms are fixed, so the wallet can repeat the same signature after a crash.
     Authorized {
         terms: Authorization,
         at: Utc,
@@ -191,27 +194,27 @@ pub enum Status {
     Refused {
         refusal: Refusal,
         at: Utc,
-        /// Whether the request was held, so that the operator's approval was refused.
+        /// Whether the request was held before, so that this refusal answers the operator's approval.
         was_held: bool,
     },
     Denied {
         reason: Option<String>,
         at: Utc,
         by: Client,
-        /// Until then, an identical request of a bearer agent gets the same answer.
+        /// Until this deadline, an identical request of a bearer agent gets the same answer.
         told_until: Deadline,
     },
     Expired {
         at: Utc,
         told_until: Deadline,
     },
-    /// Allowed, and waits for a signature of its device.
+    /// Allowed, and waiting for a signature of its device.
     AwaitingDevice(Box<DeviceTurn>),
     /// Allowed, but not signed by its device.
     NotSigned {
         end: WaitEnd,
         at: Utc,
-        /// As for a denied request.
+        /// As for a denied request: the deadline until which a repeat gets the same answer.
         told_until: Deadline,
     },
 }
@@ -222,7 +225,7 @@ impl PaymentAsk {
         self.resource_url.iter().chain(&self.other_urls).map(String::as_str)
     }
 
-    /// Returns the network's row; `None` only if the table lost a network that the journal knows.
+    /// Returns the network's row; `None` only if the table no longer contains a network that the journal knows.
     pub fn network(&self) -> Option<&'static Network> {
         networks::by_chain(self.chain)
     }
@@ -233,7 +236,7 @@ impl PaymentAsk {
         network.map(|network| &network.stablecoin)
     }
 
-    /// Returns what is known about the token; `None` for a reference stablecoin.
+    /// Returns the data about a token outside our table; `None` for a reference stablecoin.
     pub fn foreign(&self) -> Option<&ForeignAsset> {
         match &self.price {
             Price::Reference => None,
@@ -241,19 +244,22 @@ impl PaymentAsk {
         }
     }
 
-    /// Returns whether the price is unknown; no limit can apply to such a payment, so it is never signed.
+    /// Returns whether the price is unknown.
+    ///
+    /// No limit can apply to such a payment, so it is never signed.
     pub fn is_unpriced(&self) -> bool {
         self.foreign().is_some_and(|asset| asset.quote.is_none())
     }
 
-    /// Replaces what is known about a token outside our table, and with it the value.
+    /// Replaces the data about a token outside our table, and the payment's value with it.
     pub fn set_asset(&mut self, asset: ForeignAsset) {
         self.usd = asset.usd();
         self.price = Price::Foreign(Box::new(asset));
     }
 
-    /// Returns the EIP-712 domain of the token: that of our table, or the one that the token confirmed, but never one
-    /// that only the offer claims.
+    /// Returns the EIP-712 domain of the token: that of our table, or one that the token confirmed.
+    ///
+    /// A domain that only the offer claims is never returned.
     pub fn token_domain(&self) -> Option<TokenDomain> {
         match &self.price {
             Price::Reference => Some(TokenDomain::of_stablecoin(self.network()?)),
@@ -266,8 +272,10 @@ impl PaymentAsk {
         }
     }
 
-    /// Formats the amount, like `1.500000 USDC`, or with a quoted symbol and address for a foreign token; a token
-    /// without a description counts in its smallest unit.
+    /// Formats the amount, like `1.500000 USDC`.
+    ///
+    /// A foreign token has a quoted symbol and its address. A token without a description counts in its smallest
+    /// unit.
     pub fn amount_text(&self) -> String {
         let asset = self.asset.to_checksum(None);
         if let Some(coin) = self.stablecoin() {
@@ -283,9 +291,9 @@ impl PaymentAsk {
         }
     }
 
-    /// Returns the host that asks for the money, from the URL that the agent called, else from the offer's URL.
+    /// Returns the host that requests the payment, from the URL that the agent called, else from the offer's URL.
     ///
-    /// Only the host, because path and query may be private.
+    /// It returns only the host, because path and query may be private.
     pub fn host(&self) -> Option<String> {
         self.host_url().and_then(|url| hosts::host_of(url).ok())
     }
@@ -297,12 +305,12 @@ impl PaymentAsk {
 }
 
 impl Request {
-    /// Returns the terms that may be signed: of an authorized payment, or of a device's prompt.
+    /// Returns the terms that may be signed: those of an authorized payment, or of a device's prompt.
     pub fn terms(&self) -> Option<&Authorization> {
         self.fixed_terms().map(|(terms, _at)| terms)
     }
 
-    /// Returns the terms that may be signed, and when they were fixed, in journal time.
+    /// Returns the terms that may be signed, and the journal time at which they were fixed.
     fn fixed_terms(&self) -> Option<(&Authorization, Utc)> {
         match &self.status {
             Status::Authorized { terms, at, .. } => Some((terms, *at)),
@@ -317,7 +325,7 @@ impl Request {
         }
     }
 
-    /// Returns the device's part; `None` if the request does not wait for a device.
+    /// Returns the wait for a device; `None` if the request does not wait for one.
     pub fn device_turn(&self) -> Option<&DeviceTurn> {
         match &self.status {
             Status::AwaitingDevice(turn) => Some(turn),
@@ -332,13 +340,14 @@ impl Request {
         }
     }
 
-    /// Returns the milliseconds until the wait for a device ends, or that for the person at its prompt; `None` if the
-    /// request does not wait for a device.
+    /// Returns the milliseconds until the wait for a device, or for the person at its prompt, ends.
+    ///
+    /// `None` if the request does not wait for a device.
     pub fn device_left_ms(&self, moment: &Moment) -> Option<u64> {
         Some(self.device_turn()?.left_ms(moment, self.valid_s()?))
     }
 
-    /// Returns whether the request waits for a device, and it is too late for another prompt.
+    /// Returns whether the request waits for a device but is too late for another prompt.
     pub fn is_wait_over(&self, moment: &Moment) -> bool {
         self.device_left_ms(moment) == Some(0)
     }
@@ -367,12 +376,14 @@ impl Request {
         matches!(self.status, Status::Refused { .. }) && stripped
     }
 
-    /// Returns whether the hold is past its deadline, also before its expiry is recorded.
+    /// Returns whether the hold is past its deadline, whether or not its expiry is recorded.
     pub fn is_over(&self, moment: &Moment) -> bool {
         matches!(&self.status, Status::Held { deadline, .. } if deadline.has_passed(moment))
     }
 
-    /// Returns when the request ended without a signature, if it was held or waited before; `None` for any other request.
+    /// Returns when the request ended without a signature, after it was held or waited for a device.
+    ///
+    /// `None` for any other request.
     pub fn ended_at(&self) -> Option<Utc> {
         match &self.status {
             Status::Refused { at, was_held: true, .. }
@@ -393,7 +404,7 @@ impl Request {
         matches!(self.status, Status::Held { .. })
     }
 
-    /// Returns the execution of a trade, if it was allowed.
+    /// Returns the execution of a trade or loan, if it was allowed.
     pub fn execution(&self) -> Option<&Execution> {
         match &self.status {
             Status::Executing(execution) | Status::Ended(execution) => Some(execution),
@@ -407,7 +418,7 @@ impl Request {
         }
     }
 
-    /// Returns whether the request has a plan that has not ended it yet.
+    /// Returns whether the request has a plan and has not ended.
     pub fn is_running(&self) -> bool {
         self.execution().is_some_and(|execution| execution.end.is_none())
     }
@@ -428,7 +439,9 @@ impl Request {
         }
     }
 
-    /// Returns the Unix second from which the authorization cannot be redeemed.
+    /// Returns the Unix second from which the authorization can no longer be redeemed.
+    ///
+    /// `None` without an authorization.
     pub fn valid_before(&self) -> Option<u64> {
         match &self.status {
             Status::Authorized { terms, .. } => Some(terms.valid_before),
@@ -445,7 +458,7 @@ impl Request {
 
     /// Returns the second of journal time from which the terms can no longer be redeemed.
     ///
-    /// Journal time may be ahead of the clock that fixed `valid_before`, if the clock was set back.
+    /// If the clock was set back, journal time may be ahead of the clock that fixed `valid_before`.
     pub fn lapses_at(&self) -> Option<u64> {
         let (terms, at) = self.fixed_terms()?;
         let at = u64::try_from(at.seconds()).unwrap_or(0);
@@ -457,17 +470,17 @@ impl Request {
         self.ask.payment().map(|payment| payment.valid_seconds.max(MIN_VALIDITY_SECONDS))
     }
 
-    /// Returns whether the terms that a device may have signed can no longer be redeemed. `journal_s` is the journal time of
-    /// an entry that is written now, as a Unix second.
+    /// Returns whether the terms that a device may have signed can no longer be redeemed.
     ///
-    /// The clock that fixed the terms must have reached their end, and their duration must have passed by the journal's time
-    /// or by the boot clock. Journal time may be days ahead, and a wall clock may jump.
+    /// The wall clock must have reached the end of the terms. Their duration must also have passed by the journal's
+    /// time or by the boot clock, because a wall clock may jump and journal time may be days ahead. `journal_s` is
+    /// the journal time of an entry that is written now, as a Unix second.
     pub(crate) fn has_lapsed(&self, moment: &Moment, journal_s: u64) -> bool {
         let (Some(terms), Some(valid_s)) = (self.terms(), self.valid_s()) else { return true };
         let now = u64::try_from(moment.utc.seconds()).unwrap_or(0);
         let valid_ms = i64::try_from(valid_s.saturating_mul(1000)).unwrap_or(i64::MAX);
         let by_boot = || {
-            // The terms were fixed before the end of the wait.
+            // The terms were fixed before `until`.
             let turn = self.device_turn();
             turn.is_some_and(|turn| turn.until.plus_ms(valid_ms).has_passed_in_boot(moment))
         };

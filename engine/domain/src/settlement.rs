@@ -1,5 +1,5 @@
-//! What happens to a payment after it is signed: the agent's reports and the result of our own chain lookup. A report
-//! never moves a settlement back; a lookup that finds a revert does. A settlement changes no allowance.
+//! The settlement of a signed payment: the agent's reports and the result of our own chain lookup. A report never
+//! moves a settlement back, but a lookup that finds a revert does. A settlement changes no allowance.
 
 use alloy_primitives::{Address, B256, U256};
 use bursar_core::codes::Code;
@@ -25,7 +25,7 @@ pub struct Settlement {
     pub tx_hash: Option<B256>,
     /// The agent's reason for a failure.
     pub error: Option<String>,
-    /// When the latest report that changed anything arrived.
+    /// When the latest report that changed the settlement arrived.
     pub reported: Utc,
     /// When the payment was first reported as settled.
     pub settled: Option<Utc>,
@@ -34,7 +34,7 @@ pub struct Settlement {
     pub reports: u8,
 }
 
-/// What a transaction must contain to be this payment (EIP-3009 events).
+/// The values that a transaction's EIP-3009 events must contain to be this payment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {
     pub chain: ChainId,
@@ -49,7 +49,7 @@ pub struct Claim {
 
 /// The progress that reports and our own lookup show, in order.
 ///
-/// Nothing is stored before the first report.
+/// No settlement is stored before the first report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Stage {
     Submitted,
@@ -74,7 +74,8 @@ impl Stage {
 /// The result of our own chain lookup.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Check {
-    /// No lookup: no transaction is reported as settled, the setting disables lookups, or too many are pending.
+    /// No lookup: the agent reported no settled transaction, the setting disables lookups, or too many lookups are
+    /// pending.
     Off,
     Pending {
         since: Utc,
@@ -87,8 +88,9 @@ pub enum Check {
     Reverted {
         block: u64,
     },
-    /// The transaction is not this payment: it succeeded without it, or it reverted and the nonce is used or
-    /// cancelled.
+    /// The transaction is not this payment.
+    ///
+    /// It succeeded without the payment, or it reverted and the nonce is used or cancelled.
     Mismatch {
         block: u64,
     },
@@ -287,7 +289,7 @@ impl Settlement {
         self.stage >= Stage::Settled
     }
 
-    /// Returns since when the chain lookup is pending, if it is.
+    /// Returns when the pending chain lookup began; `None` if no lookup is pending.
     pub fn pending_since(&self) -> Option<Utc> {
         match self.check {
             Check::Pending { since } => Some(since),

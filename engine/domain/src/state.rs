@@ -46,22 +46,22 @@ pub struct State {
     ///
     /// They are never assigned again, because the history under an id belongs to its agent.
     pub retired: Arc<BTreeSet<AgentId>>,
-    /// Networks that the operator switched on or off; the others keep the edition's default.
+    /// Networks that the operator enabled or disabled. All others keep the edition's default.
     pub networks: Arc<BTreeMap<ChainId, bool>>,
-    /// Networks that are on by default in the edition.
+    /// Networks that the edition enables by default.
     pub networks_on: Arc<BTreeSet<ChainId>>,
     pub frozen: Option<Utc>,
-    /// Wrong passwords since the last recorded unlock.
+    /// Number of wrong passwords since the last recorded unlock.
     ///
     /// An unlock with an untrusted journal is not recorded.
     pub passwords_refused: u32,
-    /// The newest entry that the wallet file is known to name.
+    /// The newest journal entry that the wallet file is known to name.
     ///
-    /// A file that names an older one is an older copy.
+    /// A wallet file that names an older entry is an older copy.
     pub wallet_noted: u64,
     /// When the journal was restored from a backup, or recovered from a wallet file.
     ///
-    /// Requests signed until then are refused, because the journal may have lost them.
+    /// Requests signed before that moment are refused, because the journal may have lost their records.
     pub restored: Option<Utc>,
     pub settings: Arc<Settings>,
     /// Requests held for the operator.
@@ -76,15 +76,15 @@ pub struct State {
     pub settling: Arc<BTreeMap<RequestId, Arc<Settlement>>>,
     /// Outboxes, their transactions, and the operator's sends.
     pub outboxes: Arc<Outboxes>,
-    /// What is lent by our own transactions, and what is known of venues.
+    /// The amounts that our own transactions have lent, and the records of venues.
     pub loans: Arc<Loans>,
-    /// Whether a person opened the wallet, and what agents spent since.
+    /// Whether a person has opened the wallet, and how much agents spent while none had.
     pub unattended: UnattendedSpending,
     /// Allowed payments that wait for a signature of their device.
     pub waiting: Arc<BTreeMap<RequestId, Arc<Request>>>,
-    /// Ended requests, as they were, whose terms a device may have signed.
+    /// Ended requests whose terms a device may have signed, in their status before the end.
     ///
-    /// Their value stays reserved until they lapse.
+    /// Their value stays reserved until the terms lapse.
     pub unanswered: Arc<BTreeMap<RequestId, Arc<Request>>>,
 }
 
@@ -96,7 +96,7 @@ impl State {
         Self { networks_on: Arc::new(networks_on.into_iter().collect()), ..Self::default() }
     }
 
-    /// Returns the networks that are on in the full edition.
+    /// Returns the networks that the full edition enables by default.
     pub fn default_networks() -> impl Iterator<Item = ChainId> {
         NETWORKS.iter().filter(|row| row.on_by_default).map(|row| row.chain)
     }
@@ -141,17 +141,17 @@ impl State {
         same.any(|known| matches!(known.backing, Backing::Device { .. }))
     }
 
-    /// Returns the payments that wait for their device, without those whose wait is over.
+    /// Returns the payments whose wait for a device is not over.
     pub fn waiting_at(&self, moment: &Moment) -> impl Iterator<Item = &Arc<Request>> {
         self.waiting.values().filter(|request| !request.is_wait_over(moment))
     }
 
-    /// Returns the payments whose value is reserved for a device: they wait for it, or it may have signed their terms.
+    /// Returns the payments that reserve value for a device: they wait for it, or it may have signed their terms.
     pub fn by_device(&self) -> impl Iterator<Item = &Arc<Request>> {
         self.waiting.values().chain(self.unanswered.values())
     }
 
-    /// Returns the ended payments whose terms a device may have signed, but which can no longer be redeemed.
+    /// Returns the ended payments whose terms a device may have signed, but that can no longer be redeemed.
     pub fn lapsed_at(&self, moment: &Moment) -> impl Iterator<Item = &Arc<Request>> {
         let journal_s = self.journal_second(moment);
         self.unanswered.values().filter(move |request| request.has_lapsed(moment, journal_s))
@@ -159,13 +159,13 @@ impl State {
 
     /// Returns the Unix second at which enough authorizations have lapsed to justify an entry.
     ///
-    /// Every entry removes the lapsed ones from the state.
+    /// Every entry removes the lapsed authorizations from the state.
     pub fn burst_lapses_at(&self) -> Option<u64> {
         let last = self.lapses.iter().nth(LAPSED_PER_ENTRY.saturating_sub(1));
         last.map(|(lapses_at, _id)| *lapses_at)
     }
 
-    /// Returns whether an ended payment may be redeemed, because a device may have signed its terms.
+    /// Returns whether an ended payment can still be redeemed, because a device may have signed its terms.
     pub(crate) fn may_be_redeemed(&self, id: &RequestId, moment: &Moment) -> bool {
         let journal_s = self.journal_second(moment);
         self.unanswered.get(id).is_some_and(|request| !request.has_lapsed(moment, journal_s))
@@ -192,13 +192,13 @@ impl State {
         by_code.or_else(|| self.agents.values().find(|agent| agent.name.key() == text.key()))
     }
 
-    /// Returns the policy that an agent works under.
+    /// Returns the policy that applies to an agent.
     pub fn policy_of(&self, agent: &Agent) -> Option<&Policy> {
         let commission = agent.commission.as_ref()?;
         self.policy(&commission.policy).map(|record| &record.policy)
     }
 
-    /// Returns what an agent has spent of the allowance in force, by lane.
+    /// Returns the amount that an agent has spent of the allowance in force, by lane.
     pub fn spent(&self, agent: &Agent, moment: &Moment) -> ByLane<Usd> {
         let commission = agent.commission.as_ref();
         commission.map_or(ByLane::default(), |given| given.window.spent_at(moment))
@@ -211,7 +211,7 @@ impl State {
         agent.commission.as_ref()?.window.start.renews_after(moment)
     }
 
-    /// Returns why it is not known when an agent's allowance renews, if [`State::renews_after`] does not know it.
+    /// Returns the reason why [`State::renews_after`] cannot give the time of an agent's renewal.
     pub fn renewal_doubt(&self, agent: &Agent) -> &'static str {
         match agent.commission {
             None => "the agent has no policy, so it has no allowance",
@@ -221,10 +221,11 @@ impl State {
         }
     }
 
-    /// Returns the amount that may still leave an address.
+    /// Returns the amounts that may still leave an address.
     ///
-    /// It sums open transactions (native coin), open sends (tokens), authorized payments and running plans. Of running
-    /// plans, those count that were allowed before the journal entry `before`, or all. On overflow it is `U256::MAX`.
+    /// The sum contains open transactions (native coin), open sends (tokens), payments that may be redeemed, and
+    /// running plans. With `before`, only plans that started before that journal entry count. On overflow, an amount
+    /// is `U256::MAX`.
     pub fn promised(
         &self,
         from: Address,
@@ -265,7 +266,7 @@ impl State {
                 };
                 promised.token_in = promised.token_in.saturating_add(amount);
             }
-            // The outbox counts the cost of an open main transaction.
+            // The outbox already counts the cost of a main transaction that is open.
             if awaits_main {
                 let value = match ask {
                     LaneAsk::Trade(trade) if trade.token_in.address.is_none() => trade.amount_in.0,

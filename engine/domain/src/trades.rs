@@ -1,4 +1,4 @@
-//! Trades of agents: the request, and what was measured about it.
+//! Trades of agents: the request and its measurement.
 
 use alloy_primitives::{Address, B256, U256};
 use bursar_core::money::{Atoms, Bps, TokenAmount, Usd};
@@ -25,13 +25,14 @@ pub struct TradeAsk {
     pub token_out: TradeToken,
     pub amount_in: Atoms,
     pub venue: Venue,
-    /// Largest difference between quote and fill.
+    /// Maximum difference between quote and fill.
     pub slippage: Bps,
     /// The agent's own deadline, in Unix seconds.
     pub deadline: Option<u64>,
-    /// What was measured when the agent requested the trade.
+    /// The measurement at the time of the request.
     pub quote: TradeQuote,
-    /// What counts against the daily volume: the value, or the policy's largest trade if the value is unknown.
+    /// Value that counts against the daily volume: the trade's value, or the policy's largest trade if that is
+    /// unknown.
     pub counted: Usd,
 }
 
@@ -45,7 +46,7 @@ pub struct TradeToken {
     pub decimals: u8,
 }
 
-/// Where a trade is executed.
+/// The pool in which a trade is executed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Venue {
     /// The native coin becomes its wrapped token, one to one.
@@ -76,11 +77,11 @@ pub struct PathHop {
     /// In hundredths of a basis point.
     pub fee: u32,
     pub pool: Address,
-    /// The token that the pool pays, with a native coin wrapped.
+    /// The token that the pool pays; the wrapped token stands for the native coin.
     pub output: Address,
 }
 
-/// A route and what it pays.
+/// A route and the output that it pays.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RouteQuote {
     pub venue: Venue,
@@ -89,11 +90,12 @@ pub struct RouteQuote {
 
 /// The measurement of a trade at one block, as a node reported it.
 ///
-/// The node may be wrong, so the chain enforces the floor.
+/// The node may be wrong, so the least output is enforced on the chain.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TradeQuote {
-    /// The number and the time of the newest block, in Unix seconds.
+    /// The number of the newest block.
     pub block: u64,
+    /// The time of the newest block, in Unix seconds.
     pub block_time: u64,
     /// When it was measured.
     pub at: Utc,
@@ -103,11 +105,11 @@ pub struct TradeQuote {
     pub gas: u64,
     /// The route with the highest output among those that Bursar compares, the trade's own included.
     ///
-    /// `None` without a pool.
+    /// `None` if no pool trades the pair.
     pub best: Option<Box<RouteQuote>>,
     /// How much worse the quote is than the pool's own rate, fee included.
     ///
-    /// `None` if it is unknown.
+    /// `None` if that is unknown.
     pub impact: Option<Bps>,
     /// The value of the input; `None` if it is unknown.
     pub value_in: Option<Usd>,
@@ -130,7 +132,7 @@ pub struct TradeQuote {
 }
 
 impl TradeQuote {
-    /// Returns whether the trade was measured: a trade that could not be has no quote.
+    /// Returns whether the trade could be measured; otherwise the quote is empty.
     pub fn is_measured(&self) -> bool {
         *self != Self::default()
     }
@@ -142,7 +144,7 @@ impl TradeAsk {
         match self.venue {
             Venue::Wrap | Venue::Unwrap => quote.out,
             Venue::V3 { .. } | Venue::V3Path { .. } | Venue::V4 { .. } => {
-                // A slippage above 100 % is refused at intake; then nothing less than the quote would do.
+                // Intake refuses a slippage above 100 %. If one came here, only the full quote would be accepted.
                 let floor = bursar_uniswap::price::floor_out(quote.out.0, self.slippage);
                 Atoms(floor.unwrap_or(quote.out.0))
             }
@@ -176,7 +178,9 @@ impl TradeAsk {
 }
 
 impl Venue {
-    /// Returns the pool as agents know it: an address, several with commas, `V4:` and an id, or `WRAP` or `UNWRAP`.
+    /// Returns the pool in the form that agents use.
+    ///
+    /// That is an address, several addresses with commas, `V4:` and an id, or `WRAP` or `UNWRAP`.
     pub fn pool_text(&self) -> String {
         match self {
             Venue::Wrap => "WRAP".to_owned(),

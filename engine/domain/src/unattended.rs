@@ -1,5 +1,5 @@
-//! Unattended days: what all agents together spend in a day while no person has opened the wallet. A day begins and ends as
-//! an allowance does: see [`crate::allowance`]. The decisions apply the limit of a day.
+//! Unattended days: how much all agents together spend in a day while no person has opened the wallet. A day begins
+//! and ends like an allowance: see [`crate::allowance`]. `decide` applies the limit of a day.
 
 use bursar_core::money::Usd;
 use bursar_core::time::Moment;
@@ -8,12 +8,10 @@ use serde::{Deserialize, Serialize};
 use crate::allowance::{Renewal, WindowStart};
 use crate::event::Event;
 
-/// Whether a person opened the wallet, and what agents spent on unattended days.
+/// Whether a person has opened the wallet, and how much agents spent on the unattended day.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct UnattendedSpending {
     /// Whether no person has opened the wallet since the engine started.
-    ///
-    /// An unlock by a person ends that.
     pub active: bool,
     /// The day in force; `None` before the first unattended unlock.
     ///
@@ -21,16 +19,16 @@ pub struct UnattendedSpending {
     pub day: Option<UnattendedDay>,
 }
 
-/// One day of the limit.
+/// One day of the limit on unattended spending.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnattendedDay {
     pub start: WindowStart,
-    /// What all agents spent, in all lanes.
+    /// The amount that all agents spent, in all lanes.
     pub spent: Usd,
 }
 
 impl UnattendedSpending {
-    /// Returns the event that begins a day, if none is in force at this moment.
+    /// Returns the event that begins a new day, if one is due at this moment.
     pub(crate) fn day_to_begin(&self, moment: &Moment) -> Option<Event> {
         let start = match &self.day {
             None => WindowStart::first(moment),
@@ -42,7 +40,7 @@ impl UnattendedSpending {
         Some(Event::UnattendedDayStarted { start })
     }
 
-    /// Returns what was spent of the day in force.
+    /// Returns the amount spent on the day in force.
     pub fn spent_at(&self, moment: &Moment) -> Usd {
         match &self.day {
             Some(day) if !matches!(day.start.renewal(moment), Renewal::Renew(_)) => day.spent,
@@ -61,7 +59,7 @@ impl UnattendedSpending {
         }
     }
 
-    /// Counts what an agent spent, if no person has opened the wallet.
+    /// Counts an agent's spending, unless a person has opened the wallet.
     pub(crate) fn spend(&mut self, usd: Usd) {
         if let Some(day) = self.day.as_mut().filter(|_day| self.active) {
             day.spent = Usd(day.spent.0.saturating_add(usd.0));

@@ -21,13 +21,13 @@ pub fn may_follow_a_seal(before: &State, entry: &Entry) -> bool {
                 !policy.loosens(&record.policy) && recorded.as_deref() == Some(&record.policy)
             })
         }
-        // An engine starts with a locked wallet, and its start changes nothing.
+        // An engine starts with a locked wallet, and its start can only tighten a limit.
         Event::EngineStarted
         | Event::PolicyDeleted { .. }
         | Event::AgentSuspended { .. }
         | Event::Frozen
         | Event::NetworkSet { enabled: false, .. } => true,
-        // Only without held requests: a request without its agent could not be decided.
+        // An agent with undecided requests must stay: without their agent they could not be decided.
         Event::AgentDeleted { agent } => {
             let mut waits = before.held.values().chain(before.waiting.values());
             waits.all(|request| request.agent != *agent)
@@ -38,12 +38,12 @@ pub fn may_follow_a_seal(before: &State, entry: &Entry) -> bool {
         Event::SettingChanged { from, to } => {
             !to.loosens(&before.settings) && *from == to.standing(&before.settings)
         }
-        // Wrong passwords are recorded while the wallet is locked; those for an unlocked wallet are sealed as they
-        // are written.
+        // A wrong password for a locked wallet is recorded without a seal. With an unlocked wallet the entry gets a
+        // seal.
         Event::PasswordRefused { times } => {
             *times == before.passwords_refused.saturating_add(1)
         }
-        // Only for a settlement that an agent reported while the wallet was unlocked.
+        // The agent must have reported the settlement while the wallet was unlocked.
         Event::SettlementChecked { id, found } => {
             let ends = !matches!(found, Check::Pending { .. } | Check::Off);
             ends && before.settling.contains_key(id)
@@ -52,13 +52,13 @@ pub fn may_follow_a_seal(before: &State, entry: &Entry) -> bool {
             before.held.contains_key(id) || before.waiting.contains_key(id)
         }
         Event::RequestExpired { id, .. } => before.held.contains_key(id),
-        // What the device may have signed stays reserved.
+        // The value of terms that the device may have signed stays reserved.
         Event::DeviceWaitEnded { id, end: WaitEnd::TooLate, .. } => before.waiting.contains_key(id),
         Event::PaymentSigned { id, signature } => {
             before.authorized.get(id).is_some_and(|request| is_signed_by_payer(request, signature))
         }
         Event::Outbox { key, event } => may_happen_while_locked(before, key, event),
-        // A locked wallet cannot spend: the allowance renews at the next unlock.
+        // A locked wallet cannot spend, so its allowances renew at the next unlock.
         Event::AllowanceRenewed { .. }
         | Event::SeedAdded { .. }
         | Event::SendOrdered(_)
@@ -100,7 +100,7 @@ pub fn may_follow_a_seal(before: &State, entry: &Entry) -> bool {
         | Event::RequestRefused { .. }
         | Event::PaymentApproved { .. }
         | Event::RequestRejected { .. }
-        // A locked wallet asks no device and reads no answer of one.
+        // A locked wallet prompts no device and reads no answer from one.
         | Event::DeviceAwaited { .. }
         | Event::DeviceAwaitApproved { .. }
         | Event::PaymentPrompted { .. }
@@ -121,9 +121,9 @@ fn is_signed_by_payer(request: &Request, signature: &Signature65) -> bool {
 
 /// Returns whether an outbox event may be recorded without the sealing key.
 ///
-/// A locked wallet broadcasts what it has signed and learns where the transactions are. It allows no signature and
-/// ends no submission: a forged end in the file could make the operator pay a second time. The next probe with an
-/// unlocked wallet records the end.
+/// A locked wallet broadcasts the transactions that it signed before and observes where they are. It permits no
+/// signature and ends no submission: a forged end in the file could make the operator pay a second time. The next
+/// probe with an unlocked wallet records the end.
 pub(crate) fn may_happen_while_locked(state: &State, key: &OutboxKey, event: &OutboxEvent) -> bool {
     let outbox = state.outboxes.get(key);
     let Some(one) = outbox.open.get(&event.submission()) else { return false };

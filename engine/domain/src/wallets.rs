@@ -16,7 +16,7 @@ pub struct Wallet {
     pub name: Name,
     /// The id in the wallet file's header.
     ///
-    /// Another file with the same name is not this wallet.
+    /// A file with another id is not this wallet, even if it has the same name.
     pub wallet_id: [u8; 16],
     pub created: Utc,
     pub seeds: BTreeMap<SeedId, Seed>,
@@ -31,7 +31,7 @@ pub struct Seed {
     pub created: Utc,
 }
 
-/// An address that agents may pay from.
+/// An address from which agents may pay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PayingAddress {
     pub label: Name,
@@ -46,11 +46,11 @@ pub struct PayingAddress {
 
 /// The origin of an address's key.
 ///
-/// Journal entries contain the position of a variant: new ones are appended.
+/// Journal entries store the position of a variant, so new variants are appended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Backing {
     Seed(SeedId),
-    /// A hardware device, which has the key and shows what it signs.
+    /// A hardware device, which holds the key and shows what it signs.
     Device {
         layout: Layout,
     },

@@ -1,5 +1,6 @@
-//! The daily allowance against the specification's vectors (`allowance.json`) and its rule 8: as a pure function, and
-//! through the engine's commands. A file that is missing or shortened fails.
+//! The daily allowance: the specification's vectors (`allowance.json`) and its rule 8.
+//!
+//! The tests run the pure function and the engine's commands. A vector file that is missing or shortened fails them.
 
 use bursar_core::codes::Code;
 use bursar_core::money::Usd;
@@ -40,7 +41,7 @@ fn instant(row: &Value, key: &str) -> Utc {
     utc(text(row, key))
 }
 
-/// A moment right after the machine started: the vectors only have dates and instants.
+/// Returns a moment right after a machine start, so that only dates and instants matter, as in the vectors.
 fn moment(row: &Value, zone: &str) -> Moment {
     let moment = Clock::at(text(row, "now_utc"), text(row, zone)).just_booted().moment();
     assert_eq!(moment.local_day, day(row, "now_local_date"), "{row}");
@@ -81,7 +82,8 @@ fn every_renewal_decision_matches_the_vectors() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Every step of every sequence as `(id and index, step)`. The first step of each commissions.
+/// Returns the steps of every sequence, each with its id and index. The first step of a sequence commissions the
+/// agent.
 fn sequences() -> Vec<Vec<(String, Value)>> {
     let sequences: Vec<Vec<(String, Value)>> = rows("sequences")
         .iter()
@@ -118,7 +120,7 @@ fn every_renewal_sequence_matches_the_vectors() {
     }
 }
 
-/// Ten dollars a day, which one payment uses up.
+/// A policy of ten dollars a day that allows the whole amount as one payment.
 fn ten_at_once() -> Policy {
     let mut policy = policy();
     policy.payments.daily = Usd::dollars(10);
@@ -128,7 +130,7 @@ fn ten_at_once() -> Policy {
 
 const ALL_OF_IT: u64 = 10_000_000;
 
-/// Runs a sequence. The spent allowance can be spent again exactly where the vectors renew.
+/// Runs a sequence, and checks that a spent allowance is available again exactly where the vectors renew it.
 fn through_the_engine(
     steps: &[(String, Value)],
     mut before_asking: impl FnMut(&mut World),
@@ -276,7 +278,7 @@ fn flying_west_does_not_grant_a_past_date_again() {
     let mut world = build::world(clock, &ten_at_once());
     world.signs(payment(ALL_OF_IT));
     world.clock.zone = TimeZone::get("Pacific/Honolulu").unwrap();
-    // 20 hours later it is June 1 in Honolulu, but the allowance was that of June 2.
+    // 20 hours after the start it is June 1 in Honolulu, but the allowance already belongs to June 2.
     world.clock.pass_until("2026-06-02T06:00:00Z");
     assert!(world.now().local_day < world.commission().window.start.day);
     assert_eq!(world.refuses(payment(1)).code, Code::LimitReached);
@@ -286,8 +288,8 @@ fn flying_west_does_not_grant_a_past_date_again() {
     world.signs(payment(ALL_OF_IT));
 }
 
-/// Commissioned two hours before midnight: the first allowance belongs to that day, the second to the next. Neither
-/// date has two.
+/// The agent is commissioned two hours before midnight. Its first allowance belongs to that day, its second one to
+/// the next day: no date has two.
 #[test]
 fn an_allowance_renews_at_midnight_and_at_no_other_time() {
     let mut world = build::world(Clock::at("2026-01-15T22:00:00Z", "UTC"), &ten_at_once());
@@ -305,11 +307,11 @@ fn an_allowance_renews_at_midnight_and_at_no_other_time() {
     }
 }
 
-/// Rule 8: the boot clock.
+/// Rule 8: the boot clock limits renewals.
 mod hardening {
     use super::*;
 
-    /// A world whose allowance is spent at midnight, in a boot that began an hour before.
+    /// A world whose allowance is spent at midnight. The machine booted an hour before.
     fn spent_at_midnight() -> World {
         let mut world = build::world(Clock::at("2026-01-15T00:00:00Z", "UTC"), &ten_at_once());
         world.signs(payment(ALL_OF_IT));
@@ -388,9 +390,9 @@ mod hardening {
             (now.local_day, now.day_start)
         });
         world.signs(payment(ALL_OF_IT));
-        // The grant uses up the date: the operator cannot grant it twice.
+        // The grant uses up its date: the operator cannot grant it a second time.
         assert_eq!(world.refused(renew()).code, Code::BadInput);
-        // The clock is corrected, and the real next day grants nothing.
+        // After the clock is corrected, the real next day grants nothing.
         world.clock.set_by(-DAY);
         world.clock.pass(DAY);
         assert_eq!(world.refuses(payment(1)).code, Code::LimitReached);
@@ -423,7 +425,7 @@ mod hardening {
         let held = world.holds(payment(6_000_000));
         world.clock.set_by(DAY);
         world.must(Action::Renew { agent: build::agent(0) });
-        // The jump ended the hold too, and only the record of its end releases the reservation.
+        // The clock jump also ended the hold, but its reservation is released only when that end is recorded.
         assert_eq!((world.spent(), world.reserved()), (Usd::ZERO, Usd::dollars(6)));
         world.tick();
         assert_eq!(world.reserved(), Usd::ZERO);
@@ -461,9 +463,9 @@ mod hardening {
         assert_eq!(world.spent(), Usd::ZERO);
     }
 
-    /// Asserts that a whole allowance is granted.
+    /// Asserts that a whole new allowance is granted.
     ///
-    /// Removes the chain's time first: while the clock is off it, a payment is held.
+    /// It first clears the known chain time, because a payment is held while the clock differs from it.
     fn renews(world: &mut World) {
         world.tick();
         assert_eq!(world.spent(), Usd::ZERO);
@@ -471,9 +473,9 @@ mod hardening {
         world.signs(payment(ALL_OF_IT));
     }
 
-    /// At the next midnight the wall clock jumps to 23:00, and then by an hour to the date after it.
+    /// At the next midnight the wall clock jumps to 23:00, and then by one more hour to the following date.
     ///
-    /// The second renewal must wait for its own day.
+    /// The second renewal must wait until a day has really passed.
     #[test]
     fn a_jump_to_the_evening_does_not_bring_the_next_renewal_forward() {
         let mut world = spent_at_midnight();
@@ -485,7 +487,9 @@ mod hardening {
     }
 }
 
-/// A change of wall clock or zone within one boot. The boot clock bounds the allowances granted.
+/// A change of wall clock or zone within one boot.
+///
+/// The boot clock limits how many allowances such changes can grant.
 #[derive(Debug, Clone)]
 enum Move {
     Pass(i64),
@@ -532,17 +536,17 @@ proptest! {
                 dates.push(world.now().local_day);
             }
             let least = (20 * HOUR - 5 * MINUTE).unsigned_abs();
-            // The first allowance began at midnight, nine hours before.
+            // The first allowance began at midnight, nine hours before the first move.
             let lasted = world.clock.boottime_ms - began + (9 * HOUR).unsigned_abs();
             prop_assert!(granted <= 1 + lasted / least);
         }
-        // Never two on a date, and never an earlier date.
+        // No date has two allowances, and no allowance has an earlier date than the one before.
         prop_assert!(dates.windows(2).all(|pair| pair[0] < pair[1]), "{:?}", dates);
     }
 
-    /// With honest clocks and a start at midnight, timer and request grant the same allowance.
+    /// With honest clocks and a start at midnight, a tick and a request grant the same allowance.
     ///
-    /// Neither their order nor the number of ticks matters.
+    /// The order and the number of the ticks do not matter.
     #[test]
     fn a_tick_and_the_next_request_renew_alike(
         zone in prop::sample::select(&ZONES[..]),

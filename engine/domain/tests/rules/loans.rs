@@ -1,5 +1,5 @@
-//! The lending rules by example and by random histories. Written from the specification (wallet.md, decisions.md)
-//! and the invariants of docs/register.md, and run through `decide`, `apply` and `check` alone.
+//! The lending rules by example and by random histories. The tests follow the specification (wallet.md, decisions.md)
+//! and the invariants of docs/register.md. They use only `decide`, `apply` and `check`.
 
 mod asks;
 mod bench;

@@ -1,4 +1,4 @@
-//! Loans and quotes as the lane measures them.
+//! Loans and their quotes, as the lane would measure them.
 
 use alloy_primitives::{Address, B256, U256};
 use bursar_core::money::{Atoms, Usd};
@@ -21,7 +21,7 @@ pub(crate) const ROBINHOOD: ChainId = ChainId(4663);
 /// The native coin that the paying address holds: one ETH.
 pub(crate) const HELD_WEI: u64 = 1_000_000_000_000_000_000;
 
-/// The worst cost of a plan, and of a later withdrawal, in wei.
+/// The worst costs of a plan and of a later withdrawal, in wei.
 pub(crate) const PLAN_COST: u64 = 1_000_000_000_000;
 pub(crate) const EXIT_COST: u64 = 3_000_000_000_000;
 
@@ -32,7 +32,9 @@ pub(crate) const COINS: u64 = 10_000_000_000;
 pub(crate) const CURATOR: Address = Address::repeat_byte(0xc1);
 pub(crate) const OWNER: Address = Address::repeat_byte(0xc2);
 
-/// 100 dollars per deposit, 500 in all, automatic below 50, 20 operations a day; agents 0 and 1 share an address.
+/// A policy with 100 dollars per deposit, 500 in total, automatic below 50, and 20 operations a day.
+///
+/// Agents 0 and 1 share an address.
 pub(crate) fn policy() -> Policy {
     let mut policy = build::policy();
     policy.lending.enabled = true;
@@ -50,12 +52,12 @@ pub(crate) fn market(number: u8) -> VenueId {
     VenueId::Market(B256::repeat_byte(number))
 }
 
-/// The price at which a million shares redeem for `assets` units.
+/// The share price at which a million shares redeem for `assets` units.
 pub(crate) fn price(assets: u64) -> Option<SharePrice> {
     SharePrice::new(U256::from(assets), U256::from(1_000_000))
 }
 
-/// A vault without blemish.
+/// The facts of a trusted vault that passes every rule.
 pub(crate) fn facts() -> VenueFacts {
     VenueFacts {
         kind: LendingKind::VaultV2,
@@ -72,7 +74,7 @@ pub(crate) fn facts() -> VenueFacts {
     }
 }
 
-/// A trusted curator is named, and nothing proves that it agreed.
+/// The trust of a venue that names a trusted curator, which has not confirmed the venue.
 pub(crate) fn new_venue() -> Trust {
     Trust::NewNeedsConfirmation(Unproven::Owner(OWNER))
 }
@@ -81,7 +83,7 @@ pub(crate) fn refused_venue() -> Trust {
     Trust::Refused(Untrusted::Curator(CURATOR))
 }
 
-/// Both networks were read, and nothing is lent.
+/// An exposure in which both networks were read and nothing is lent.
 pub(crate) fn nothing_lent() -> Exposure {
     Exposure {
         networks: vec![BASE, ROBINHOOD],
@@ -91,7 +93,7 @@ pub(crate) fn nothing_lent() -> Exposure {
     }
 }
 
-/// A healthy quote for `micros` micro-dollars, with one share for each micro-dollar.
+/// A quote for `micros` micro-dollars that passes every rule, with one share per micro-dollar.
 pub(crate) fn quote(micros: u64) -> LoanQuote {
     LoanQuote {
         block: 100,
@@ -134,7 +136,7 @@ pub(crate) fn withdrawal(micros: u64) -> LoanAsk {
     LoanAsk { action: LoanAction::Withdraw, counted: Usd::ZERO, ..supply(micros) }
 }
 
-/// The same loan at another venue.
+/// The same loan on another network or at another venue.
 pub(crate) fn at(chain: ChainId, venue: VenueId, loan: LoanAsk) -> LoanAsk {
     LoanAsk { chain, venue, ..loan }
 }
@@ -146,7 +148,7 @@ pub(crate) fn quoted(loan: LoanAsk, change: impl FnOnce(&mut LoanQuote)) -> Loan
     loan
 }
 
-/// The same loan at a venue that is read differently.
+/// The same loan at a venue with other facts.
 pub(crate) fn seen(loan: LoanAsk, change: impl FnOnce(&mut VenueFacts)) -> LoanAsk {
     quoted(loan, |quote| change(quote.venue.as_mut().expect("a venue")))
 }
@@ -155,7 +157,7 @@ pub(crate) fn place(label: &str, loan: &LoanAsk) -> LoanPlace {
     loan.place(build::address(label))
 }
 
-/// The calls of a supply that approves its size, and buys shares at any price up to that.
+/// The calls of a supply that approves its size and buys shares for at most that amount.
 pub(crate) fn mint_calls(micros: u64) -> Vec<Decoded> {
     let VenueId::Vault(vault) = supply(0).venue else { panic!("a vault") };
     let token = networks::by_chain(BASE).expect("a network").stablecoin.address;

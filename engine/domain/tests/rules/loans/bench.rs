@@ -1,5 +1,6 @@
-//! A world with lending agents, and a chain whose answers the test chooses. The bench plays the lane, which orders
-//! the steps of plans, and the driver of the outboxes.
+//! A world with lending agents, and a chain whose answers the test chooses.
+//!
+//! The bench acts as the lane, which orders the steps of plans, and as the driver of the outboxes.
 
 use std::collections::BTreeMap;
 
@@ -28,11 +29,11 @@ use crate::loans::asks::{CURATOR, OWNER, nothing_lent};
 use crate::support::clock::{Clock, SECOND};
 use crate::support::{OPERATOR, World, build};
 
-/// The gas limit of every call, and the most that a call offers for a unit of gas, in wei.
+/// The gas limit of every call, and the highest price that a call offers for a unit of gas, in wei.
 const GAS: u64 = 100_000;
 const CEILING: u128 = 1_000;
 
-/// How a transaction ends.
+/// The fate of a transaction on the chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
     Succeeded,
@@ -44,12 +45,12 @@ pub(crate) enum Fate {
 
 pub(crate) struct Bench {
     pub(crate) world: World,
-    /// The transactions that each signer has mined.
+    /// Number of mined transactions of each signer.
     mined: BTreeMap<OutboxKey, u64>,
     head: u64,
 }
 
-/// What a call of a step does is not the rules' concern.
+/// A placeholder call: the rules do not look at the call of a step.
 fn call() -> Call {
     let data = Bytes::from_static(b"call");
     Call { to: Address::repeat_byte(0x55), value: U256::ZERO, data, gas_limit: GAS }
@@ -64,7 +65,7 @@ fn label(key: OutboxKey) -> &'static str {
 }
 
 impl Bench {
-    /// A bench at noon of a winter's day in UTC.
+    /// A bench at noon UTC on a winter's day.
     pub(crate) fn new() -> Self {
         Self::under(&policy())
     }
@@ -79,14 +80,14 @@ impl Bench {
         Self { world, mined: BTreeMap::new(), head: 100 }
     }
 
-    // What agents ask.
+    // Requests of agents.
 
     #[track_caller]
     pub(crate) fn ask_lane(&mut self, agent: usize, ask: LaneAsk) -> Result<RequestId, Refusal> {
         self.ask_refused(agent, ask, None)
     }
 
-    /// Asks for what the lane refuses, if it refuses it.
+    /// Makes a request. With `refused`, the lane has refused it before.
     #[track_caller]
     pub(crate) fn ask_refused(
         &mut self,
@@ -113,7 +114,7 @@ impl Bench {
         self.ask_lane(agent, loan(asked))
     }
 
-    /// Asks for a loan that the policy must allow.
+    /// Requests a loan that the policy must allow.
     #[track_caller]
     pub(crate) fn starts(&mut self, agent: usize, loan: LoanAsk) -> RequestId {
         let id = self.ask(agent, loan).expect("the loan is not refused");
@@ -121,7 +122,7 @@ impl Bench {
         id
     }
 
-    /// Asks for a loan that the operator must decide.
+    /// Requests a loan that the policy must hold for the operator.
     #[track_caller]
     pub(crate) fn holds(&mut self, agent: usize, loan: LoanAsk) -> RequestId {
         let id = self.ask(agent, loan).expect("the loan is not refused");
@@ -129,7 +130,7 @@ impl Bench {
         id
     }
 
-    /// Asks for a loan that the policy must refuse. Returns the code.
+    /// Requests a loan that the policy must refuse. Returns the code.
     #[track_caller]
     pub(crate) fn refuses(&mut self, agent: usize, loan: LoanAsk) -> Code {
         match self.ask(agent, loan) {
@@ -145,7 +146,7 @@ impl Bench {
         }
     }
 
-    // What the operator decides.
+    // Decisions of the operator.
 
     pub(crate) fn approve(
         &mut self,
@@ -190,9 +191,9 @@ impl Bench {
         self.world.run(Action::WriteOff { place, to: Usd(to) })
     }
 
-    // What the lane does.
+    // Actions of the lane.
 
-    /// Orders the next step of a plan by the newest quote.
+    /// Builds the order of a plan's next step, with the plan's newest quote.
     pub(crate) fn step(&self, id: RequestId, purpose: StepPurpose) -> StepOrder {
         let execution = self.execution(id);
         let revokes = purpose == StepPurpose::Revocation;
@@ -211,7 +212,7 @@ impl Bench {
         self.world.run(Action::OpenStep(Box::new(order)))
     }
 
-    /// Orders a step by another quote.
+    /// Orders a step with another quote.
     pub(crate) fn try_open_by(
         &mut self,
         id: RequestId,
@@ -237,7 +238,7 @@ impl Bench {
         assert_eq!(open.map(|step| step.purpose), Some(purpose), "{:?}", self.execution(id).end);
     }
 
-    /// Takes a whole step.
+    /// Opens a step and drives it to an end.
     #[track_caller]
     pub(crate) fn takes(&mut self, id: RequestId, purpose: StepPurpose, fate: Fate) {
         self.opens(id, purpose);
@@ -249,7 +250,7 @@ impl Bench {
         self.world.run(Action::EndExecution { id, steps, end: Box::new(end), fee: None })
     }
 
-    /// Ends a loan whose main transaction is final, as the lane does with the receipt.
+    /// Ends a loan whose main transaction is final, as the lane does after it has read the receipt.
     #[track_caller]
     pub(crate) fn executed(&mut self, id: RequestId, received: Option<u64>) {
         let hash = self.execution(id).main_step().and_then(|step| step.hash());
@@ -259,7 +260,7 @@ impl Bench {
             .expect("the end is not refused");
     }
 
-    /// Executes a supply of an agent whole. The receipt shows that it took its size.
+    /// Executes a supply of an agent completely. The receipt shows that it took its whole size.
     #[track_caller]
     pub(crate) fn lends(&mut self, agent: usize, loan: LoanAsk) -> RequestId {
         let micros = u64::try_from(loan.amount().0).expect("a small amount");
@@ -270,7 +271,7 @@ impl Bench {
         id
     }
 
-    // What the outboxes do.
+    // Actions of the outboxes.
 
     pub(crate) fn key(&self, id: RequestId) -> OutboxKey {
         let request = &self.world.records[&id];
@@ -294,7 +295,7 @@ impl Bench {
         self.input(key, Input::Quoted(quote)).expect("a price is not refused")
     }
 
-    /// Answers every request for a signature with the signature, even if the request is long obsolete.
+    /// Answers every request for a signature, even if the request is long obsolete.
     pub(crate) fn sign(&mut self, key: OutboxKey, decision: &Decision) {
         for (id, attempt, digest) in signatures(decision) {
             let signature = build::sign(label(key), digest);
@@ -302,7 +303,7 @@ impl Bench {
         }
     }
 
-    /// Prices the open step, and returns the requests for its signature.
+    /// Reports a gas price for the open step, and returns the requests for its signature.
     #[track_caller]
     pub(crate) fn authorizes(&mut self, id: RequestId) -> Decision {
         let decision = self.price(self.key(id));
@@ -311,7 +312,7 @@ impl Bench {
         decision
     }
 
-    /// Prices and signs the open step.
+    /// Reports a gas price for the open step, and signs it.
     #[track_caller]
     pub(crate) fn signs(&mut self, id: RequestId) {
         let key = self.key(id);
@@ -341,7 +342,7 @@ impl Bench {
         assert!(!outbox.open.contains_key(&submission), "{fate:?}: {outbox:?}");
     }
 
-    /// Mines a signed submission, and looks it up until the end is final.
+    /// Mines a signed submission, and looks it up until its outcome is final.
     pub(crate) fn mine(&mut self, key: OutboxKey, id: SubmissionId, fate: Fate) {
         if fate == Fate::Cancelled {
             self.input(key, Input::Cancel { id }).expect("it is not mined");
@@ -370,7 +371,7 @@ impl Bench {
         }
     }
 
-    // What is recorded.
+    // The recorded state.
 
     pub(crate) fn status(&self, id: RequestId) -> &Status {
         &self.world.records[&id].status
@@ -381,7 +382,7 @@ impl Bench {
         self.world.records[&id].execution().expect("an allowed request")
     }
 
-    /// Returns the code of a request's end; `None` if it was executed, or goes on.
+    /// Returns the code with which a request ended; `None` if it was executed or continues.
     #[track_caller]
     pub(crate) fn end_code(&self, id: RequestId) -> Option<Code> {
         match self.execution(id).end.as_ref()? {
@@ -404,18 +405,18 @@ impl Bench {
         ended
     }
 
-    /// Returns what all agents of an address may still supply, in micro-dollars.
+    /// Returns the value that all agents of an address may still supply, in micro-dollars.
     pub(crate) fn reserved(&self, label: &str) -> u64 {
         let (owner, all) = (build::address(label), AllowedNetworks::AllEnabled);
         reserved(&self.world.state, &self.world.now(), owner, &all, None).0
     }
 
-    /// Returns what the journal expects at a place, in micro-dollars.
+    /// Returns the amount that the journal expects at a place, in micro-dollars.
     pub(crate) fn lent(&self, place: &LoanPlace) -> u64 {
         self.world.state.loans.lent.get(place).map_or(0, |lent| lent.net.0)
     }
 
-    /// Returns what an address has lent if a node reports that it has nothing.
+    /// Returns the amount that counts as lent by an address if a node reports no position.
     pub(crate) fn deployed(&self, label: &str) -> u64 {
         let owner = build::address(label);
         deployed(&self.world.state.loans, owner, &AllowedNetworks::AllEnabled, &nothing_lent())
@@ -423,13 +424,13 @@ impl Bench {
             .0
     }
 
-    /// Returns an agent's operations of today.
+    /// Returns an agent's number of operations today.
     pub(crate) fn operations(&self, agent: usize) -> u32 {
         let state = &self.world.state;
         operations(state, &self.world.now(), &state.agents[&build::agent(agent)], None)
     }
 
-    /// Returns a request as it is recorded now.
+    /// Returns the current record of a request.
     pub(crate) fn record(&self, id: RequestId) -> Request {
         self.world.records[&id].clone()
     }

@@ -1,4 +1,4 @@
-//! The card of a held loan: what its digest binds, and the sums that the operator sees.
+//! The card of a held loan: the terms in its digest, and the sums that the operator sees.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ fn sized(size: LoanSize) -> LoanAsk {
     LoanAsk { size, ..withdrawal(60_000_000) }
 }
 
-/// Returns the card of a loan that nothing allows automatically.
+/// Returns the card of a loan under a policy that allows nothing automatically.
 fn card_of(loan: LoanAsk) -> bursar_core::card::Card {
     let mut policy = policy();
     policy.lending.auto_below = Usd::ZERO;
@@ -49,7 +49,7 @@ fn the_terms_name_what_moves_and_where() {
     }
 }
 
-/// Whatever differs in what would happen gives another digest.
+/// Every difference in the effect of an approval gives another digest.
 #[test]
 fn the_digest_binds_every_term() {
     let digests: Vec<String> = [
@@ -67,7 +67,7 @@ fn the_digest_binds_every_term() {
     .map(|loan| card_of(loan).digest)
     .collect();
     assert_eq!(digests.iter().collect::<BTreeSet<_>>().len(), digests.len());
-    // What was measured is shown, and is no term.
+    // Measurements are shown on the card, but are not part of its terms.
     let measured = quoted(supply(60_000_000), |quote| quote.gas += 1);
     assert_eq!(card_of(measured).digest, digests[0]);
 }
@@ -87,7 +87,8 @@ fn an_approval_of_another_card_changes_nothing() {
     bench.approves(id, supply(60_000_000).quote);
 }
 
-/// What is lent before: chain or journal, and the other open supplies. After it: the request too, once.
+/// The amount before is the higher one of chain and journal, plus the other open supplies. The amount after also
+/// contains this request, once.
 #[test]
 fn the_card_shows_what_is_lent_before_and_after() {
     let mut bench = Bench::new();
@@ -114,7 +115,7 @@ fn the_card_shows_what_is_lent_before_and_after() {
     assert_eq!((loan.lent, loan.worth), (None, None));
 }
 
-/// The card counts all that the supply may take.
+/// The card counts the most that the supply may take, even if its simulation took less.
 #[test]
 fn the_card_of_a_purchase_of_shares_counts_its_size() {
     let cheap = quoted(supply(60_000_000), |quote| quote.assets = Atoms(U256::from(1)));
@@ -124,7 +125,7 @@ fn the_card_of_a_purchase_of_shares_counts_its_size() {
     assert_eq!(lent, Some(Change { before: Usd::ZERO, after: Usd(60_000_000) }));
 }
 
-/// The operator sees before the approval that it would be refused.
+/// If an approval would be refused now, the card shows that to the operator.
 #[test]
 fn the_card_names_an_obstacle() {
     let mut bench = Bench::new();

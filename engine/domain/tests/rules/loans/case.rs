@@ -1,4 +1,4 @@
-//! What the rules read, with an ordinary loan to change.
+//! The input of the lending rules, with an ordinary loan that a test can change.
 
 use alloy_primitives::U256;
 use bursar_core::card::HoldReason;
@@ -13,10 +13,10 @@ use bursar_morpho::SharePrice;
 
 use crate::loans::asks;
 
-/// A second of the test's clock.
+/// The time of the test's clock, in Unix seconds.
 pub(crate) const NOW: u64 = 1_768_478_400;
 
-/// What the rules read. The ordinary case is allowed.
+/// The input of the lending rules. The rules allow the unchanged case.
 pub(crate) struct Case {
     pub(crate) ask: LoanAsk,
     pub(crate) quote: LoanQuote,
@@ -35,7 +35,7 @@ pub(crate) struct Case {
 }
 
 impl Case {
-    /// A first supply to a trusted venue, by an address that has lent nothing.
+    /// A first supply to a trusted venue, from an address that has lent nothing.
     pub(crate) fn supply(micros: u64) -> Self {
         Self::of(asks::supply(micros))
     }
@@ -67,7 +67,7 @@ impl Case {
         self.quote.venue.as_mut().expect("a venue")
     }
 
-    /// Changes the size, and all that is measured of it.
+    /// Changes the size of the loan and every measurement that depends on it.
     pub(crate) fn resize(&mut self, micros: u64) {
         let assets = Atoms(U256::from(micros));
         self.ask.size = LoanSize::Assets(assets);

@@ -1,4 +1,4 @@
-//! A measurement that began before the journal's newest loan of the address proves nothing about it.
+//! A measurement that began before the journal's newest loan of the address is too old to judge a supply by.
 
 use bursar_core::codes::Code;
 use bursar_domain::Refusal;
@@ -13,7 +13,7 @@ fn as_of(seq: u64, asked: LoanAsk) -> LoanAsk {
     quoted(asked, |quote| quote.as_of = seq)
 }
 
-/// Returns a bench whose newest loan changed at the returned entry.
+/// Returns a bench with a finished loan, and the entry that changed it last.
 fn lender() -> (Bench, u64) {
     let mut bench = Bench::new();
     let id = bench.starts(0, supply(40_000_000));
@@ -25,7 +25,7 @@ fn lender() -> (Bench, u64) {
     (bench, changed)
 }
 
-/// Runs what must be refused as `BUSY`, without a trace.
+/// Runs an action that must be refused as `BUSY` and must record nothing.
 #[track_caller]
 fn is_busy<T>(bench: &mut Bench, run: impl FnOnce(&mut Bench) -> Result<T, Refusal>) {
     let (state, entries) = (bench.world.state.clone(), bench.world.entries.len());
@@ -61,7 +61,7 @@ fn a_request_measured_before_the_newest_loan_is_busy() {
     bench.starts(0, as_of(0, withdrawal(1_000_000)));
 }
 
-/// The lane's refusal does not make an old measurement young.
+/// A request that the lane refuses is `BUSY` too if its measurement is too old.
 #[test]
 fn a_refused_request_measured_before_the_newest_loan_is_busy() {
     let (mut bench, changed) = lender();
@@ -69,7 +69,7 @@ fn a_refused_request_measured_before_the_newest_loan_is_busy() {
     is_busy(&mut bench, |bench| {
         bench.ask_refused(0, loan(as_of(changed - 1, supply(1_000_000))), Some(refusal.clone()))
     });
-    // Without a measurement there is nothing to be old.
+    // A request without a measurement cannot be too old.
     let unread = quoted(supply(1_000_000), |quote| *quote = LoanQuote::default());
     let answer = bench.ask_refused(0, loan(unread), Some(refusal)).unwrap_err();
     assert_eq!(answer.code, Code::WouldFail);
@@ -95,7 +95,7 @@ fn an_approval_measured_before_the_newest_loan_is_busy_and_keeps_the_request() {
     }
 }
 
-/// Each step of a plan too; the lane measures again, and the plan continues.
+/// Each step of a plan also needs a current measurement. The lane measures again, and the plan continues.
 #[test]
 fn a_step_measured_before_the_newest_loan_is_busy() {
     for (first, second) in
@@ -103,7 +103,7 @@ fn a_step_measured_before_the_newest_loan_is_busy() {
     {
         let mut bench = Bench::new();
         let id = bench.starts(0, as_of(bench.world.state.seq, supply(40_000_000)));
-        // On another network, plans of the address run at the same time.
+        // Plans of the same address on different networks run at the same time.
         let bought = quoted(supply(30_000_000), |quote| quote.calls = mint_calls(30_000_000));
         let other = bench.starts(1, at(ROBINHOOD, vault(0x12), bought));
         bench.takes(other, StepPurpose::Supply, Fate::Succeeded);
@@ -111,7 +111,7 @@ fn a_step_measured_before_the_newest_loan_is_busy() {
         let young = as_of(bench.world.state.seq, supply(40_000_000)).quote;
         bench.try_open_by(id, first, young.clone()).unwrap();
         bench.finish(id, Fate::Succeeded);
-        // The purchase left a cent, which changes the sum again.
+        // The purchase took a cent less than it was allowed to, which changes the amount lent once more.
         bench.executed(other, Some(29_990_000));
         if let Some(second) = second {
             is_busy(&mut bench, |bench| bench.try_open_by(id, second, young));
@@ -123,7 +123,7 @@ fn a_step_measured_before_the_newest_loan_is_busy() {
     }
 }
 
-/// A withdrawal only changes what is lent downwards, and asks for no exposure.
+/// A withdrawal only lowers the amount lent, so the age of its measurement does not matter.
 #[test]
 fn a_withdrawal_is_never_busy() {
     let (mut bench, changed) = lender();
@@ -132,7 +132,7 @@ fn a_withdrawal_is_never_busy() {
     bench.opens(id, StepPurpose::Withdrawal);
 }
 
-/// A loss that the operator books, and what a withdrawal brought back, are changes like any other.
+/// A write-off and the proceeds of a withdrawal make earlier measurements too old, as any loan does.
 #[test]
 fn a_write_off_and_a_withdrawal_make_earlier_measurements_old() {
     let (mut bench, _changed) = lender();

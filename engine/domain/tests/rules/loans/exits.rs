@@ -1,4 +1,4 @@
-//! Withdrawals of the operator: which transactions are one, and what the journal books of them.
+//! Withdrawals of the operator: which calls count as one, and what the journal books for them.
 
 use alloy_primitives::{Address, Bytes, U256};
 use bursar_core::codes::Code;
@@ -28,7 +28,7 @@ fn forced(parts: usize, exit: LoanAmount) -> Bytes {
     calls::forced_exit(&vec![part; parts], exit, owner()).expect("a call")
 }
 
-/// A call of the vault that is to bring back 30 dollars.
+/// A send whose call should withdraw 30 dollars from the vault.
 fn send(data: Bytes) -> Send {
     let coin = &by_chain(BASE).expect("a network").stablecoin;
     Send {
@@ -60,7 +60,7 @@ fn a_withdrawal_is_one_with_and_without_forced_deallocations() {
         assert_eq!(send.amount_text(), "withdrawal of 30.000000 USDC");
     }
     let bare = calls::force_deallocate(ADAPTER, None, U256::ONE, owner()).expect("a call");
-    // The same parts in another order.
+    // The parts of a valid withdrawal, in another order.
     let exit = calls::withdraw(U256::ONE, owner()).expect("a call");
     let turned = multicall(vec![exit, bare.clone()]);
     for data in [bare.clone(), multicall(vec![bare]), turned] {
@@ -68,7 +68,7 @@ fn a_withdrawal_is_one_with_and_without_forced_deallocations() {
     }
 }
 
-/// Lays out the call by hand: no builder makes such calls.
+/// Encodes a multicall by hand, because no builder makes these calls.
 fn multicall(parts: Vec<Bytes>) -> Bytes {
     let word = |value: usize| U256::from(value).to_be_bytes::<32>();
     let (mut heads, mut tails) = (Vec::new(), Vec::new());
@@ -82,7 +82,7 @@ fn multicall(parts: Vec<Bytes>) -> Bytes {
     [&selector[..], &word(32), &word(parts.len()), &heads, &tails].concat().into()
 }
 
-/// Only the amount that arrived frees the ceiling: the penalty is a loss, not a withdrawal.
+/// Only the amount that arrived lowers the amount lent. The penalty remains counted: it is a loss, not a withdrawal.
 #[test]
 fn the_penalty_of_a_forced_exit_stays_counted_as_lent() {
     let mut bench = Bench::new();
@@ -102,7 +102,7 @@ fn the_penalty_of_a_forced_exit_stays_counted_as_lent() {
     let received = Some(Atoms(U256::from(39_200_000)));
     bench.world.must(Action::BookWithdrawal { id, received });
     assert_eq!((bench.lent(&place), bench.deployed("main")), (800_000, 800_000));
-    // A second receipt books nothing, and the operator books the loss.
+    // A second receipt books nothing. The operator then writes off the loss.
     bench.world.must(Action::BookWithdrawal { id, received });
     assert_eq!(bench.lent(&place), 800_000);
     bench.write_off(place, 0).expect("a loss");
@@ -123,7 +123,7 @@ fn each_part_of_a_forced_exit_is_described() {
     assert_eq!(texts, [first, "withdraw exactly 29.000000 USDC from the vault".to_owned()]);
 }
 
-/// What a second withdrawal was measured for, the first one takes. Once the first one is mined, the measurement knows it.
+/// A second withdrawal was measured before the first one took its money, so it waits until the first one is mined.
 #[test]
 fn a_position_has_one_withdrawal_of_the_operator_that_waits_for_a_block() {
     let mut bench = Bench::new();

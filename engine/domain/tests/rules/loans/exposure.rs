@@ -1,4 +1,4 @@
-//! What an address has lent: of each venue the higher of chain and journal, over all that was read.
+//! The amount that an address has lent: for each venue, the higher of the amounts on the chain and in the journal.
 
 use bursar_core::card::HoldReason;
 use bursar_core::codes::Code;
@@ -16,7 +16,7 @@ use crate::loans::asks::{BASE, ROBINHOOD, at, market, nothing_lent, quoted, supp
 use crate::loans::bench::{Bench, Fate};
 use crate::support::build;
 
-/// The chain shows these positions.
+/// An exposure in which the chain shows these positions.
 fn shows(positions: &[(ChainId, VenueId, u64)]) -> Exposure {
     let positions = positions.iter().map(|(chain, venue, worth)| (*chain, *venue, Usd(*worth)));
     Exposure { positions: positions.collect(), ..nothing_lent() }
@@ -42,18 +42,18 @@ fn each_venue_counts_the_higher_of_chain_and_journal() {
         deployed(&bench.world.state.loans, main, &AllowedNetworks::AllEnabled, exposure)
     };
     for (positions, wanted) in [
-        // A node that reports nothing lifts nothing.
+        // A node that reports no position cannot lower the sum.
         (vec![], 60_000_000),
         (vec![(BASE, vault(0x77), 0)], 60_000_000),
         (vec![(BASE, vault(0x77), 39_999_999)], 60_000_000),
         (vec![(BASE, vault(0x77), 40_000_001)], 60_000_001),
         (vec![(BASE, vault(0x77), 41_000_000), (ROBINHOOD, market(0x66), 21_000_000)], 62_000_000),
-        // The same address on another network, and another kind of venue, are other places.
+        // The same vault address on another network, or another kind of venue, is another place.
         (vec![(ROBINHOOD, vault(0x77), 5_000_000)], 65_000_000),
         (vec![(BASE, market(0x66), 5_000_000)], 65_000_000),
-        // A venue that the journal does not know.
+        // The journal does not know this venue.
         (vec![(BASE, vault(0x99), 7_000_000)], 67_000_000),
-        // Read twice, it counts once.
+        // A position that is read twice counts once.
         (vec![(BASE, vault(0x99), 7_000_000), (BASE, vault(0x99), 7_000_000)], 67_000_000),
     ] {
         assert_eq!(sum(&shows(&positions)), Some(Usd(wanted)), "{positions:?}");
@@ -71,7 +71,7 @@ fn each_venue_counts_the_higher_of_chain_and_journal() {
     assert_eq!(sum(&shows(&too_much)), None);
 }
 
-/// Only the networks on which the agent may lend are counted.
+/// Only networks on which the agent may lend count.
 #[test]
 fn networks_outside_the_policy_do_not_count() {
     let bench = lender();
@@ -89,7 +89,7 @@ fn networks_outside_the_policy_do_not_count() {
     assert_eq!(to_come(&only), Usd::ZERO);
 }
 
-/// A disabled network is not read. What was lent there still counts.
+/// A disabled network is not read, but the amounts lent there still count.
 #[test]
 fn disabling_a_network_lifts_no_limit() {
     let mut bench = lender();
@@ -118,7 +118,7 @@ fn an_exposure_that_cannot_be_read_stops_supplies_and_no_withdrawal() {
     }
 }
 
-/// A measurement without the loan's own network read nothing, so it proves nothing.
+/// If the loan's own network was not read, the exposure counts as unreadable.
 #[test]
 fn an_exposure_without_the_loans_own_network_is_unreadable() {
     for networks in [vec![], vec![ROBINHOOD]] {
@@ -129,7 +129,7 @@ fn an_exposure_without_the_loans_own_network_is_unreadable() {
     }
 }
 
-/// The sum is the same for every agent of the address, at the boundary to the micro-dollar.
+/// The ceiling applies to the address: all its agents share one sum, exact to the micro-dollar.
 #[test]
 fn the_ceiling_is_of_the_address() {
     let filled = || {
@@ -154,13 +154,13 @@ fn the_ceiling_is_of_the_address() {
                     assert_eq!(refusal.bound, Some(Usd(40_000_000)));
                 }
             }
-            // Another address has its own.
+            // Another address has its own ceiling.
             bench.starts(2, supply(micros));
         }
     }
 }
 
-/// What may have taken effect counts until a receipt shows what came back.
+/// A supply that may have taken effect counts until a receipt shows the amount that came back.
 #[test]
 fn a_supply_of_unknown_effect_counts_although_the_chain_shows_nothing() {
     let mut bench = Bench::new();
@@ -170,7 +170,7 @@ fn a_supply_of_unknown_effect_counts_although_the_chain_shows_nothing() {
     assert_eq!(bench.reserved("main"), 0);
 }
 
-/// `policy test` of a supply has the verdict that the same supply of an agent has.
+/// `policy test` gives a supply the verdict that the same supply by an agent gets.
 #[test]
 fn a_rehearsed_supply_meets_the_rules_of_a_real_one() {
     let mut bench = lender();
@@ -194,7 +194,7 @@ fn a_rehearsed_supply_meets_the_rules_of_a_real_one() {
     bench.starts(0, supply(49_000_000));
     bench.holds(0, supply(50_000_000));
     assert_eq!(bench.refuses(0, supply(101_000_000)), Code::PerDepositExceeded);
-    // Nothing can be lent on a test network.
+    // On a test network nothing can be lent.
     let sepolia = networks::by_name("base-sepolia").expect("a network");
     assert_eq!(rehearsal::plain_supply(sepolia, Usd::dollars(1)), None);
 }

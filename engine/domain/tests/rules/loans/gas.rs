@@ -1,4 +1,4 @@
-//! Failed plans of both lanes count together; withdrawals neither count nor wait for them.
+//! Failed trades and failed supplies count together. Withdrawals neither count nor wait because of failed plans.
 
 use bursar_core::card::HoldReason;
 use bursar_domain::plan::StepPurpose;
@@ -22,7 +22,7 @@ fn failed_supplies_and_trades_count_together_and_withdrawals_do_not() {
             let id = bench.ask_lane(0, bursar_domain::LaneAsk::Trade(trade)).unwrap();
             bench.takes(id, StepPurpose::Swap, Fate::Cancelled);
         }
-        // Withdrawals fail too, and do not count.
+        // Failed withdrawals do not count.
         let id = bench.starts(0, withdrawal(1_000_000));
         bench.takes(id, StepPurpose::Withdrawal, Fate::Reverted);
     }

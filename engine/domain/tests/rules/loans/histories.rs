@@ -1,5 +1,7 @@
-//! Random histories of agents, operator, lane and chain, with trades among the loans. The ledger adds up from the
-//! entries, every step is checked, and the journal of each history is replayed at its end.
+//! Random histories of agents, operator, lane and chain, with trades among the loans.
+//!
+//! A ledger computes the sums from the entries alone. Every step is checked, and the journal of each history is
+//! replayed at its end.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +29,7 @@ use crate::support::cases::config;
 use crate::support::clock::SECOND;
 use crate::trades::asks as trades;
 
-/// The places of these histories.
+/// The places at which these histories lend.
 fn place_at(at: usize) -> (ChainId, VenueId) {
     let places = [
         (BASE, vault(0x77)),
@@ -77,7 +79,7 @@ impl Run {
         self.pick(pick, |status| matches!(status, Status::Executing(_)))
     }
 
-    /// Picks an outbox, a busy one if there is any.
+    /// Picks an outbox; a busy one, if there is one.
     fn key(&self, pick: usize) -> OutboxKey {
         let busy: Vec<_> = self.bench.world.state.outboxes.busy().map(|one| one.key).collect();
         if let Some(key) = pick.checked_rem(busy.len()).and_then(|pick| busy.get(pick)) {
@@ -87,7 +89,7 @@ impl Run {
         outbox_key(chain, build::address(if pick % 4 < 2 { "main" } else { "spare" }))
     }
 
-    /// Measures a loan, as a node that lies or is slow reports it.
+    /// Measures a loan as `reading` says: correctly, from a node that lies, or too long ago.
     fn measured(&self, place: LoanPlace, asked: &LoanAsk, reading: Reading) -> LoanQuote {
         let size = u64::try_from(asked.amount().0).expect("a small amount");
         let mut quote = asks::quote(size);
@@ -102,7 +104,7 @@ impl Run {
         (quote.held_shares, quote.position) = (U256::from(here), Atoms(U256::from(here)));
         quote.withdrawable = None;
         if asked.supplies() && reading.less > 0 {
-            // The supply buys shares, and its rehearsal paid less.
+            // The supply buys shares, and its simulation took less than its size.
             quote.calls = mint_calls(size);
             quote.assets = Atoms(U256::from(size.saturating_sub(reading.less).max(1)));
         }
@@ -163,12 +165,12 @@ impl Run {
         let request = self.bench.record(id);
         let mut order = self.bench.step(id, purpose);
         if let LaneAsk::Loan(loan) = &request.ask {
-            // The lane takes only steps of the loan's own kind, and none after its main transaction.
+            // The lane takes only steps of the loan's kind, and none after the main transaction.
             let wrong = if loan.supplies() { StepPurpose::Withdrawal } else { StepPurpose::Supply };
             if purpose == wrong || purpose == StepPurpose::Swap {
                 return;
             }
-            // A revocation is not measured.
+            // A revocation needs no measurement.
             if purpose != StepPurpose::Revocation {
                 order.quote = self.measured(loan.place(request.from), loan, reading).into();
             }
@@ -193,7 +195,7 @@ impl Run {
         }
     }
 
-    /// Takes the step that the lane would take, and drives it to its end.
+    /// Opens the step that the lane would open next, and drives it to its end.
     fn advance(&mut self, pick: usize, fate: Fate, reading: Reading, shows: bool) {
         let Some(id) = self.running(pick) else { return };
         let execution = self.bench.execution(id).clone();
@@ -235,7 +237,7 @@ impl Run {
         }
     }
 
-    /// The chain lost a part of a position, and the operator books what is left.
+    /// The chain loses a part of a position, and the operator writes it off.
     fn write_off(&mut self, pick: usize, left: u64) {
         let places: Vec<_> = self.ledger.truth.keys().copied().collect();
         let Some(place) = pick.checked_rem(places.len()).map(|pick| places[pick]) else { return };
@@ -335,14 +337,14 @@ impl Run {
 proptest! {
     #![proptest_config(config())]
 
-    /// Invariants I-d and I-r, operations, one plan for each address and network, and replay.
+    /// Checks I-d and I-r, the number of operations, one plan per address and network, and the replay.
     #[test]
     fn no_history_breaks_an_invariant(history in any_history()) {
         quietly(|| drop(Run::through(&history)))?;
     }
 }
 
-/// The property does not test what the workload never reaches.
+/// Checks that the random histories reach every event, end and code: a property says nothing about the others.
 #[test]
 fn the_workload_reaches_every_end() {
     let mut runner = TestRunner::deterministic();
@@ -355,7 +357,7 @@ fn the_workload_reaches_every_end() {
     assert!(missing.is_empty(), "never reached: {missing:?}\nreached: {seen:?}");
 }
 
-/// Events, ends, outcomes of steps and codes, as the ledger and the run note them.
+/// The events, ends, step outcomes and codes that the histories must reach.
 const WANTED: &[&str] = &[
     "AGENTS_FROZEN",
     "AGENT_SUSPENDED",

@@ -1,4 +1,4 @@
-//! The reasons of `assess` to ask the operator, each at its boundary and in their order.
+//! The reasons for which `assess` asks the operator, each at its boundary and in their order.
 
 use alloy_primitives::U256;
 use bursar_core::card::HoldReason;
@@ -25,7 +25,7 @@ pub(crate) const HOLDS: [(HoldReason, Change); 9] = [
     (HoldReason::ExitUnfunded, |case| case.quote.exit_cost = U256::from(HELD_WEI)),
     (HoldReason::EffectsUnproven, |case| case.quote.effects = Effects::Unproven),
     (HoldReason::ManualOnly, |case| case.policy.lending.auto_below = Usd::ZERO),
-    // The threshold of the row before makes everything manual, so this one only lowers it to the amount.
+    // The row before makes every loan manual. This row must replace that threshold, by the amount of the loan.
     (HoldReason::AboveThreshold, |case| case.policy.lending.auto_below = Usd(10_000_000)),
 ];
 
@@ -39,7 +39,7 @@ fn holds_apply_in_order() {
     }
 }
 
-/// What protects a deposit does not stand in the way of taking it back.
+/// Rules that protect a deposit must not delay its withdrawal.
 #[test]
 fn a_withdrawal_asks_only_for_its_own_reasons() {
     for (reason, change) in HOLDS {
@@ -64,7 +64,7 @@ fn a_withdrawal_asks_only_for_its_own_reasons() {
     });
 }
 
-/// A block in the future would give the loan more time than it should have.
+/// A block in the future would give the loan more time than intended.
 #[test]
 fn a_quote_of_a_block_over_ten_minutes_ahead_asks() {
     for (block_time, wanted) in [
@@ -79,7 +79,7 @@ fn a_quote_of_a_block_over_ten_minutes_ahead_asks() {
     }
 }
 
-/// The first supply asks whatever the threshold, and later ones do not.
+/// The first supply needs the operator whatever the threshold is; later supplies do not.
 #[test]
 fn only_the_first_supply_to_an_uncurated_venue_asks() {
     for standing in [Standing::Unconfirmed, Standing::Untrusted] {
@@ -124,7 +124,7 @@ fn free_money_below_ten_deposits_asks() {
     }
 }
 
-/// What is left after the plan, and after what is in flight, pays for the way out.
+/// The ETH left after this plan and the transactions in flight must pay for a later withdrawal.
 #[test]
 fn too_little_ether_for_the_way_out_asks() {
     let needed = U256::from(PLAN_COST) + U256::from(EXIT_COST);
@@ -137,7 +137,7 @@ fn too_little_ether_for_the_way_out_asks() {
     }
 }
 
-/// The threshold is strict, and zero makes nothing automatic.
+/// A value at the threshold is held, and a threshold of zero holds every value.
 #[test]
 fn a_value_at_the_threshold_is_held() {
     let above = Hold(HoldReason::AboveThreshold);
@@ -155,7 +155,7 @@ fn a_value_at_the_threshold_is_held() {
     }
 }
 
-/// A supply may take all that its allowance permits, whatever its rehearsal paid.
+/// A supply may take its whole allowance, even if its simulation took less.
 #[test]
 fn a_supply_that_paid_less_in_its_rehearsal_counts_its_whole_size() {
     let mint = |case: &mut Case, size: u64| {

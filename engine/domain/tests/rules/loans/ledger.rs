@@ -1,5 +1,6 @@
-//! A ledger of what is lent and what may still be lent, kept from the entries alone. It uses none of the rules under
-//! test, and knows what the chain really did.
+//! A ledger of amounts that are lent or may still be lent, computed from the entries alone.
+//!
+//! It uses none of the rules under test, and also knows what the chain really did.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +16,7 @@ use bursar_submit::{Event as OutboxEvent, Kind, Outcome, SubmissionId};
 use crate::loans::bench::Bench;
 use crate::support::build;
 
-/// The operations that a policy of these histories allows in a day.
+/// Number of operations that the policy of these histories allows in a day.
 pub(crate) const OPERATIONS: u32 = 5;
 
 #[derive(Debug)]
@@ -23,15 +24,15 @@ struct Loan {
     agent: AgentId,
     place: LoanPlace,
     supplies: bool,
-    /// What it moves at most, in micro-dollars.
+    /// The most that the loan moves, in micro-dollars.
     size: u64,
-    /// Whether the loan still counts as an operation, and a supply as reserved.
+    /// Whether the loan still counts as an operation; for a supply, also whether it still reserves its value.
     open: bool,
-    /// Set while it is held.
+    /// When the hold expires; `None` if the loan is not held.
     expires: Option<Utc>,
     until: Option<Utc>,
     main: Option<(StepPurpose, SubmissionId)>,
-    /// What its main transaction moved.
+    /// The amount that the main transaction moved.
     moved: Option<u64>,
     ended: bool,
 }
@@ -39,11 +40,11 @@ struct Loan {
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     loans: BTreeMap<RequestId, Loan>,
-    /// What the chain has at each place, if every transaction that may have taken effect did.
+    /// The amount at each place on the chain, if every transaction that may have taken effect did so.
     pub(crate) truth: BTreeMap<LoanPlace, u64>,
-    /// What the journal must expect.
+    /// The amount that the journal must expect at each place.
     expected: BTreeMap<LoanPlace, u64>,
-    /// The finished operations of each agent's running allowance.
+    /// Number of finished operations in each agent's running allowance.
     done: BTreeMap<AgentId, u32>,
     frozen: bool,
     suspended: BTreeSet<AgentId>,
@@ -93,7 +94,7 @@ impl Ledger {
         }
     }
 
-    /// Returns what a loan moves by its receipt.
+    /// Returns the amount that a loan moved by its receipt.
     pub(crate) fn moved(&self, id: &RequestId) -> Option<u64> {
         self.loans.get(id)?.moved
     }
@@ -158,7 +159,8 @@ impl Ledger {
         self.seen.insert(name.to_owned());
     }
 
-    /// Checks I-g: nothing is signed for a stopped agent. An empty transaction that an operator orders waits unsigned.
+    /// Checks I-g: nothing is signed for a stopped agent. Only an empty transaction may be authorized, and it stays
+    /// unsigned.
     fn note_signature(&self, event: &OutboxEvent) {
         let signs = match event {
             OutboxEvent::Authorized { kind, .. } => *kind == Kind::Call,
@@ -200,7 +202,7 @@ impl Ledger {
         }
     }
 
-    /// Checks I-r: what an address has lent, or may still lend, fits the limit.
+    /// Checks I-r: the amounts that an address has lent and may still lend fit the limit together.
     fn assert_within(&self, owner: Address) {
         let lent = self.truth.iter().filter(|(place, _lent)| place.owner == owner);
         let lent: u64 = lent.map(|(_place, lent)| lent).sum();
@@ -236,7 +238,7 @@ impl Ledger {
             *truth += loan.size;
             loan.moved = Some(loan.size);
         } else {
-            // Another transaction may have taken its place.
+            // With another outcome than success, another transaction may have taken its place.
             let is_sure = matches!(outcome, Outcome::Succeeded { .. });
             let moved = if is_sure { loan.size.min(*truth) } else { 0 };
             *truth -= moved;
@@ -258,7 +260,7 @@ impl Ledger {
                 let received = u64::try_from(received.0).expect("a small amount");
                 let expected = self.expected.entry(loan.place).or_default();
                 if loan.supplies {
-                    // Only a purchase can take less than was allowed, and not much less.
+                    // Only a purchase of shares can take less than it was allowed to, and at most a thousandth less.
                     let spared = if buys { loan.size / 1_000 } else { 0 };
                     *expected -= (loan.size - received).min(spared);
                     *self.truth.get_mut(&loan.place).expect("a place") -= loan.size - received;

@@ -1,4 +1,4 @@
-//! The operations of a day: which loans count, and until when.
+//! A day's operations: which loans count, and until when.
 
 use bursar_core::card::HoldReason;
 use bursar_core::codes::Code;
@@ -12,14 +12,14 @@ use crate::loans::bench::{Bench, Fate, policy};
 use crate::support::build;
 use crate::support::clock::{DAY, HOUR, MINUTE};
 
-/// Two operations a day.
+/// A bench whose policy allows two operations a day.
 fn bench() -> Bench {
     let mut policy: Policy = policy();
     policy.lending.operations_per_day = 2;
     Bench::under(&policy)
 }
 
-/// Executes a loan whole.
+/// Executes a loan completely.
 fn executes(bench: &mut Bench, agent: usize, loan: LoanAsk) {
     let purpose = if loan.supplies() { StepPurpose::Supply } else { StepPurpose::Withdrawal };
     let id = bench.starts(agent, loan);
@@ -40,7 +40,7 @@ fn held_started_and_finished_loans_count_and_the_next_supply_is_refused() {
             assert_eq!(bench.operations(0), 2, "a refused request does not count");
             let asks = bench.holds(0, withdrawal(1_000_000));
             assert_eq!(bench.held_for(asks), Some(HoldReason::OperationsSpent));
-            // Each agent has its own, even of one address.
+            // Each agent has its own count, even if agents share an address.
             assert_eq!(bench.operations(1), 0);
             executes(&mut bench, 1, supply(1_000_000));
             assert_eq!((bench.operations(0), bench.operations(1)), (3, 1));
@@ -48,7 +48,7 @@ fn held_started_and_finished_loans_count_and_the_next_supply_is_refused() {
     }
 }
 
-/// Nobody's last operation is refused for counting itself.
+/// An agent's last operation of the day is not refused because it counts itself.
 #[test]
 fn a_request_does_not_count_against_itself() {
     let mut bench = bench();
@@ -62,7 +62,7 @@ fn a_request_does_not_count_against_itself() {
     assert_eq!(bench.operations(0), 2);
 }
 
-/// The operator may exceed the day's operations by a withdrawal, and by no supply.
+/// The operator can approve a withdrawal beyond the day's operations, but no supply.
 #[test]
 fn an_approval_exceeds_the_operations_only_for_a_withdrawal() {
     let mut bench = bench();
@@ -117,7 +117,7 @@ fn what_took_no_effect_gives_its_operation_back() {
     }
 }
 
-/// A finished loan counts until the allowance renews, an open one beyond that.
+/// A finished loan counts until the allowance renews. An open loan also counts after that.
 #[test]
 fn operations_renew_with_the_allowance() {
     let mut bench = bench();
@@ -127,7 +127,7 @@ fn operations_renew_with_the_allowance() {
     bench.world.tick();
     assert_eq!(bench.operations(0), 2);
     assert_eq!(bench.refuses(0, supply(1_000_000)), Code::DailyOpsExceeded);
-    // Midnight, before its renewal is recorded.
+    // It is midnight, but the renewal is not recorded yet.
     bench.world.clock.pass(1);
     assert_eq!(bench.operations(0), 0);
     let id = bench.holds(0, supply(60_000_000));
@@ -136,7 +136,7 @@ fn operations_renew_with_the_allowance() {
     bench.world.tick();
     assert_eq!(bench.operations(0), 0);
 
-    // Begun before midnight and finished after it: it counts in the new day, once.
+    // A loan that begins before midnight and finishes after it counts once, in the new day.
     bench.world.clock.pass(DAY - MINUTE);
     let id = bench.starts(0, supply(1_000_000));
     bench.opens(id, StepPurpose::Supply);
@@ -149,7 +149,7 @@ fn operations_renew_with_the_allowance() {
     assert_eq!(bench.operations(0), 1);
 }
 
-/// An operation is given back at most once, and never by an end that follows the outcome.
+/// An operation is returned at most once. An end that follows the outcome never returns one.
 #[test]
 fn an_end_after_the_outcome_changes_no_count() {
     let mut bench = bench();

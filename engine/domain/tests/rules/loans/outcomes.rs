@@ -1,4 +1,4 @@
-//! The outcome of each step, and what it means for the reservation, the journal's sum and the allowance.
+//! The effects of each step's outcome on the reservation, the journal's sum and the allowance.
 
 use alloy_primitives::B256;
 use bursar_core::card::HoldReason;
@@ -15,7 +15,7 @@ use crate::loans::bench::{Bench, Fate};
 
 const VALUE: u64 = 40_000_000;
 
-/// Every fate, and whether the transaction may have taken effect.
+/// Every fate, and whether such a transaction may have taken effect.
 const FATES: [(Fate, bool); 5] = [
     (Fate::Succeeded, true),
     (Fate::NonceTaken, true),
@@ -28,7 +28,7 @@ fn here() -> LoanPlace {
     place("main", &supply(0))
 }
 
-/// Returns reserved, and expected by the journal.
+/// Returns the reserved amount and the amount that the journal expects.
 fn sums(bench: &Bench) -> (u64, u64) {
     (bench.reserved("main"), bench.lent(&here()))
 }
@@ -66,7 +66,7 @@ fn each_outcome_of_a_supply() {
     }
 }
 
-/// Only a receipt frees, only after a success, and only once.
+/// Only a receipt lowers the amount lent, only after a success, and only once.
 #[test]
 fn each_outcome_of_a_withdrawal() {
     for (fate, _effect) in FATES {
@@ -90,8 +90,8 @@ fn each_outcome_of_a_withdrawal() {
     }
 }
 
-/// The receipt of a withdrawal shows what moved. A node reports it, so that it frees no more than was signed for, and
-/// nothing of a supply.
+/// The receipt shows the amount that moved, but a node reports it. A withdrawal therefore lowers the sum at most by
+/// the signed amount, and a plain supply by nothing.
 #[test]
 fn a_receipt_frees_what_it_shows_and_no_more_than_was_signed() {
     for (received, left) in [
@@ -127,7 +127,7 @@ fn a_receipt_frees_what_it_shows_and_no_more_than_was_signed() {
     }
 }
 
-/// A lane that is wrong cannot free what no transaction brought back.
+/// A faulty lane cannot lower the amount lent if no transaction returned money.
 #[test]
 fn a_loan_is_executed_only_after_its_main_transaction_succeeded() {
     let executed = || ExecutionEnd::Executed {
@@ -147,7 +147,7 @@ fn a_loan_is_executed_only_after_its_main_transaction_succeeded() {
     }
 }
 
-/// The lane cannot end what already ended, or what has an open step.
+/// The lane cannot end a request that has ended, or one with an open step.
 #[test]
 fn an_end_counts_once() {
     let mut bench = Bench::new();
@@ -161,7 +161,8 @@ fn an_end_counts_once() {
     assert_eq!(sums(&bench), (0, VALUE));
 }
 
-/// A supply that buys shares takes at most its allowance. What it did not take is looked for and revoked.
+/// A supply that buys shares may leave a part of its token allowance. The lane looks for the remainder and revokes
+/// it.
 #[test]
 fn an_allowance_that_a_purchase_of_shares_did_not_use_up_is_revoked() {
     for gives_allowance in [false, true] {
@@ -175,7 +176,7 @@ fn an_allowance_that_a_purchase_of_shares_did_not_use_up_is_revoked() {
         bench.executed(id, Some(VALUE - 1));
         assert!(!bench.is_closed(id), "{gives_allowance}");
         let mut other = bench.world.restarted();
-        // The lane finds none.
+        // The lane finds no allowance that is left.
         other.must(Action::ClosePlan { id });
         assert!(!other.state.executing.contains_key(&id));
         bench.takes(id, StepPurpose::Revocation, Fate::Succeeded);
@@ -184,7 +185,7 @@ fn an_allowance_that_a_purchase_of_shares_did_not_use_up_is_revoked() {
     }
 }
 
-/// The lane finds no allowance, or has none to look for. Nothing else closes a plan.
+/// A plan is closed only if the lane finds no allowance, or if there is none to look for.
 #[test]
 fn a_plan_closes_only_after_its_end_and_between_steps() {
     let mut bench = Bench::new();
@@ -211,7 +212,7 @@ fn a_plan_closes_only_after_its_end_and_between_steps() {
     assert_eq!(sums(&bench), (0, 0));
 }
 
-/// A node that reports a purchase of almost nothing frees no more than a deposit may lose.
+/// A node that reports a purchase for almost nothing lowers the sum by at most what a deposit may lose.
 #[test]
 fn a_purchase_of_shares_spares_at_most_a_thousandth() {
     for taken in [Some(VALUE - VALUE / 1_000), Some(VALUE / 2), Some(1), Some(0)] {
@@ -223,7 +224,7 @@ fn a_purchase_of_shares_spares_at_most_a_thousandth() {
     }
 }
 
-/// The operator is asked about a loss once: an approved price is the one that later prices are compared with.
+/// The operator is asked about a loss once, because later prices are compared with the approved price.
 #[test]
 fn an_approved_price_is_the_new_measure() {
     let at = |assets: u64| seen(supply(1_000_000), |venue| venue.price = price(assets));
@@ -243,7 +244,7 @@ fn an_approved_price_is_the_new_measure() {
     assert_eq!(bench.held_for(lower), Some(HoldReason::SharePriceFell));
 }
 
-/// A price that only a refused request showed counts too. A venue that Bursar would not use leaves nothing.
+/// The price of a refused request is recorded too. A venue that Bursar does not trust leaves no record.
 #[test]
 fn a_refused_request_shows_a_price() {
     let at = |micros: u64, assets: u64| seen(supply(micros), |venue| venue.price = price(assets));

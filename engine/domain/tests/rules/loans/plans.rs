@@ -1,4 +1,4 @@
-//! Plans of loans: their order among plans of all lanes, and what stops them.
+//! Plans of loans: their order among plans of all lanes, and the events that stop them.
 
 use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
@@ -20,7 +20,8 @@ fn trades(micros: u64) -> LaneAsk {
     LaneAsk::Trade(Box::new(trade(micros)))
 }
 
-/// One plan of an address and network acts at a time, whatever its lane. Others act at the same time.
+/// One plan per address and network acts at a time, whatever its lane. Plans of other addresses or networks act in
+/// parallel.
 #[test]
 fn plans_of_both_lanes_act_one_after_the_other() {
     for loan_first in [true, false] {
@@ -44,7 +45,7 @@ fn plans_of_both_lanes_act_one_after_the_other() {
         bench.takes(first, StepPurpose::Allowance, Fate::Succeeded);
         assert_eq!(bench.try_open(second, other_main).unwrap_err().code, Code::Busy);
         bench.takes(first, main, Fate::Reverted);
-        // The second acts between the end of the first and its revocation, or the other way round; never both.
+        // The second plan acts either before or after the revocation of the first, never at the same time.
         bench.opens(first, StepPurpose::Revocation);
         assert_eq!(bench.try_open(second, other_main).unwrap_err().code, Code::Busy);
         bench.finish(first, Fate::Succeeded);
@@ -54,7 +55,7 @@ fn plans_of_both_lanes_act_one_after_the_other() {
     }
 }
 
-/// A plan whose main transaction is final, but whose receipt is unread, still comes first.
+/// A plan whose main transaction is final stays first until its receipt has been read.
 #[test]
 fn the_next_plan_waits_for_the_receipt() {
     let mut bench = Bench::new();
@@ -66,7 +67,7 @@ fn the_next_plan_waits_for_the_receipt() {
     bench.opens(second, StepPurpose::Supply);
 }
 
-/// How far a plan has come.
+/// The point that a plan has reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Point {
     Nothing,
@@ -90,7 +91,7 @@ fn main_of(loan: &LoanAsk) -> StepPurpose {
     if loan.supplies() { StepPurpose::Supply } else { StepPurpose::Withdrawal }
 }
 
-/// Returns a plan at a point, and the requests for a signature that are still unanswered.
+/// Returns a plan at a point, with the requests for a signature that are still unanswered.
 fn plan_at(point: Point, loan: &LoanAsk) -> (Bench, RequestId, Option<Decision>) {
     let mut bench = Bench::new();
     let id = bench.starts(0, loan.clone());
@@ -113,7 +114,7 @@ fn plan_at(point: Point, loan: &LoanAsk) -> (Bench, RequestId, Option<Decision>)
 
 type Stop = (Code, fn(&mut Bench));
 
-/// What ends an unsigned plan at once.
+/// The stops that end an unsigned plan at once.
 const STOPS: [Stop; 4] = [
     (Code::AgentSuspended, |bench| {
         bench.world.must(Action::Suspend { agent: build::agent(0) });
@@ -128,7 +129,7 @@ const STOPS: [Stop; 4] = [
     }),
 ];
 
-/// What only forbids the next signature.
+/// The changes of rules that only forbid the next signature.
 const RULES: [Stop; 4] = [
     (Code::DefiDisabled, |bench| {
         bench.world.edit(|policy| policy.lending.enabled = false).unwrap();
@@ -143,7 +144,7 @@ const RULES: [Stop; 4] = [
     (Code::PlanExpired, |bench| bench.world.clock.pass(PLAN_MS)),
 ];
 
-/// Checks that no signature was authorized or kept since an entry.
+/// Checks that no signature was authorized or recorded since an entry.
 #[track_caller]
 fn assert_unsigned_since(bench: &Bench, entries: usize, what: &str) {
     for entry in &bench.world.entries[entries..] {
@@ -153,7 +154,7 @@ fn assert_unsigned_since(bench: &Bench, entries: usize, what: &str) {
     }
 }
 
-/// The plan ends rejected, its reservation returns once, and nothing signs it.
+/// The plan is rejected, its reservation is returned once, and nothing of it is signed.
 #[test]
 fn what_is_unsigned_ends_at_a_stop() {
     for loan in [supply(VALUE), withdrawal(VALUE)] {
@@ -169,7 +170,7 @@ fn what_is_unsigned_ends_at_a_stop() {
                 assert_eq!(bench.volume(id), Volume::Returned, "{what}");
                 let nothing = (bench.reserved("main"), bench.deployed("main"), bench.operations(0));
                 assert_eq!(nothing, (0, 0, 0), "{what}");
-                // A slow signer answers after all.
+                // A slow signer answers after the stop.
                 if let Some(unanswered) = &unanswered {
                     bench.sign(key, unanswered);
                 }
@@ -183,7 +184,7 @@ fn what_is_unsigned_ends_at_a_stop() {
     }
 }
 
-/// What was allowed under the old rules is not signed under the new ones, opened or not.
+/// A plan that was allowed under the old rules signs nothing under the new ones, whether or not its step is open.
 #[test]
 fn nothing_is_signed_after_the_rules_forbid_it() {
     for loan in [supply(VALUE), withdrawal(VALUE)] {
@@ -211,7 +212,7 @@ fn nothing_is_signed_after_the_rules_forbid_it() {
     }
 }
 
-/// A lowered maximum reaches an open supply too, and no withdrawal.
+/// A lowered maximum also stops a supply that is open, but no withdrawal.
 #[test]
 fn a_lowered_maximum_stops_an_open_supply() {
     for (most, stops) in [(VALUE, false), (VALUE - 1, true)] {
@@ -226,7 +227,7 @@ fn a_lowered_maximum_stops_an_open_supply() {
     bench.signs(id);
 }
 
-/// A signed supply may be mined in any case: what it lends follows its outcome.
+/// A signed supply may be mined in any case, so its outcome decides whether it counts as lent.
 #[test]
 fn a_signed_supply_is_watched_to_its_end() {
     for (code, stop) in STOPS {
@@ -251,7 +252,7 @@ fn a_signed_supply_is_watched_to_its_end() {
     }
 }
 
-/// An automatic plan stops when a fresh measurement would need the operator; an approved one does not.
+/// A new doubt in a fresh measurement ends a plan that the policy allowed, but not one that the operator approved.
 #[test]
 fn a_doubt_that_appears_within_a_plan_ends_an_automatic_one() {
     for approved in [false, true] {
@@ -275,7 +276,7 @@ fn a_doubt_that_appears_within_a_plan_ends_an_automatic_one() {
     }
 }
 
-/// The highest price that the journal contains counts, of held requests too, and for every agent.
+/// The highest recorded share price counts for every agent, even if only a held request showed it.
 #[test]
 fn the_highest_recorded_price_of_a_share_counts_for_all() {
     let mut bench = Bench::new();
@@ -288,12 +289,12 @@ fn the_highest_recorded_price_of_a_share_counts_for_all() {
         let id = bench.ask(2, at_price(1_000_000, assets)).unwrap();
         assert_eq!(bench.held_for(id).is_some(), asks, "{assets}");
     }
-    // Another venue has its own highest price, and so has the same address on another network.
+    // Every venue has its own highest price, and so has the same vault address on another network.
     bench.starts(2, at(BASE, vault(0x78), at_price(1_000_000, 1)));
     bench.starts(2, at(ROBINHOOD, vault(0x77), at_price(1_000_000, 1)));
 }
 
-/// The lane's refusal hides no rule that refuses in any case.
+/// A refusal by the lane does not hide a rule that refuses the request too.
 #[test]
 fn a_rule_comes_before_the_refusal_of_the_lane() {
     let lane = || Some(bursar_domain::Refusal::new(Code::InsufficientLiquidity));
@@ -316,7 +317,7 @@ fn a_rule_comes_before_the_refusal_of_the_lane() {
         assert_eq!(refusal.code, code);
         assert_eq!((bench.reserved("main"), bench.operations(0)), (0, 0));
     }
-    // Where nothing could be measured, the rules that need no measurement still come first.
+    // If nothing could be measured, the rules that need no measurement still take precedence.
     let unread = quoted(supply(1_000_000), |quote| *quote = Default::default());
     for (code, forbid) in RULES.into_iter().take(3) {
         let mut bench = Bench::new();

@@ -1,4 +1,4 @@
-//! What open supplies reserve: for every agent of the address, on every network, until each of them ends.
+//! The value that open supplies reserve: for every agent of the address, on every network, until each supply ends.
 
 use alloy_primitives::U256;
 use bursar_core::codes::Code;
@@ -13,14 +13,14 @@ use crate::loans::bench::{Bench, Fate, policy};
 use crate::support::build;
 use crate::support::clock::MINUTE;
 
-/// 100 dollars in all.
+/// A policy with a total of 100 dollars.
 fn small() -> Policy {
     let mut policy = policy();
     policy.lending.max_total = Usd::dollars(100);
     policy
 }
 
-/// Fills the ceiling of 100 dollars but for `left`, in ways that all reserve.
+/// Reserves the ceiling of 100 dollars up to `left`, by a held, a started and a signed supply.
 fn nearly_full(left: u64) -> (Bench, [bursar_core::ids::RequestId; 3]) {
     let mut bench = Bench::under(&small());
     let held = bench.holds(0, supply(50_000_000));
@@ -55,7 +55,7 @@ fn held_and_running_supplies_of_all_agents_of_the_address_are_reserved() {
     }
 }
 
-/// At the approval and at each step, a request's own reservation is replaced, not added.
+/// At the approval and at each step, the request's own reservation is replaced, not added again.
 #[test]
 fn a_requests_own_reservation_does_not_count_against_it() {
     let mut bench = Bench::under(&small());
@@ -70,7 +70,7 @@ fn a_requests_own_reservation_does_not_count_against_it() {
     assert_eq!(bench.deployed("main"), 100_000_000);
 }
 
-/// What other requests lent meanwhile counts at the approval and at each step.
+/// Loans that other requests made meanwhile count at the approval and at each step.
 #[test]
 fn loans_of_other_requests_count_at_approval_and_at_each_step() {
     let mut bench = Bench::under(&small());
@@ -94,7 +94,7 @@ fn loans_of_other_requests_count_at_approval_and_at_each_step() {
     assert_eq!(bench.reserved("main"), 40_000_000);
 }
 
-/// Each way in which a held request ends gives its reservation back, once.
+/// However a held request ends, its reservation is returned once.
 #[test]
 fn a_held_supply_returns_its_reservation_once() {
     for how in ["denied", "expired", "rejected", "refused by the lane"] {
@@ -140,7 +140,7 @@ fn an_expired_hold_makes_room_at_once_and_the_deadline_is_exact() {
     }
 }
 
-/// A plan that ends before its main transaction returns what it reserved, and that is all it does.
+/// A plan that ends before its main transaction returns its reservation and changes nothing else.
 #[test]
 fn a_plan_without_a_main_transaction_lends_nothing() {
     type End = fn(&mut Bench, bursar_core::ids::RequestId);
@@ -175,13 +175,13 @@ fn a_plan_without_a_main_transaction_lends_nothing() {
     }
 }
 
-/// The most that a supply may take is reserved, and then lent, whatever a receipt shows.
+/// A supply reserves the most that it may take, and that amount then counts as lent, whatever the receipt shows.
 #[test]
 fn a_supply_that_may_take_more_than_its_rehearsal_paid_reserves_its_size() {
     let mut bench = Bench::new();
     let paid =
         |micros: u64| quoted(supply(40_000_000), |quote| quote.assets = Atoms(U256::from(micros)));
-    // The lane counts what the rules count.
+    // The lane's request counts the same value as the rules.
     let asked = paid(30_000_000);
     assert_eq!(asked.counted(&asked.quote), Usd(40_000_000));
     let id = bench.starts(0, asked);
@@ -198,7 +198,7 @@ fn a_supply_that_may_take_more_than_its_rehearsal_paid_reserves_its_size() {
     assert_eq!(bench.reserved("main"), 60_000_000);
 }
 
-/// The coins of a running supply are promised: a second one cannot take them too.
+/// The stablecoins of a running supply are committed, so a second supply cannot take them too.
 #[test]
 fn coins_of_a_running_supply_are_promised_whole() {
     for (balance, fits) in [(80_000_000u64, true), (79_999_999, false)] {
