@@ -1,4 +1,4 @@
-//! The rules by example and by random histories. One binary, to link once.
+//! The rules by example and by random histories, in one test binary so that linking happens once.
 
 #![expect(
     clippy::unwrap_used,

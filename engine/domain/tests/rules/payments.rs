@@ -1,5 +1,5 @@
-//! The payment rules by example, each test named by its guarantee. Written from the specification (wallet.md,
-//! decisions.md) and the invariants of docs/register.md, and run through `decide` and `apply` alone.
+//! The payment rules by example; the name of each test states its guarantee. The tests follow the specification
+//! (wallet.md, decisions.md) and the invariants of docs/register.md. They use only `decide` and `apply`.
 
 mod approvals;
 mod asks;

@@ -1,6 +1,7 @@
-//! No sequence of commands breaks a guarantee. Random histories run through `decide` and `apply`. A model written
-//! from the specification predicts what each command may do, and a ledger adds up what left the wallet. Neither uses
-//! the rules under test.
+//! No sequence of commands breaks a guarantee.
+//!
+//! Random histories run through `decide` and `apply`. A model written from the specification predicts what each
+//! command may do, and a ledger sums up the value that left the wallet. Neither uses the rules under test.
 
 mod ledger;
 mod model;
@@ -33,7 +34,7 @@ proptest! {
 
     /// If no clock is set and the first allowance begins at midnight, no date exceeds its limit.
     ///
-    /// What leaves on a date stays within the largest limit of that date.
+    /// The value that leaves on a date stays within the largest limit in force on that date.
     #[test]
     fn with_honest_clocks_no_date_exceeds_its_limit(history in honest_history()) {
         quietly(|| {
@@ -44,7 +45,7 @@ proptest! {
     }
 }
 
-/// The properties do not test what the workload never reaches.
+/// Checks that the random histories reach every event, answer and code: a property says nothing about the others.
 #[test]
 fn the_workload_reaches_every_answer() {
     let mut runner = TestRunner::deterministic();
@@ -59,7 +60,7 @@ fn the_workload_reaches_every_answer() {
     assert!(missing.is_empty(), "never reached: {missing:?}\nreached: {seen:?}");
 }
 
-/// Events, answers and codes, as [`Run`] notes them.
+/// The events, answers and codes that the histories must reach, as [`Run`] notes them.
 const WANTED: &[&str] = &[
     "AgentCommissioned",
     "AgentResumed",

@@ -1,5 +1,6 @@
-//! A world for the rules: state, journal, indexes and clock, all in memory and moved by hand. Every step of a test
-//! goes through `decide`, `apply` and `check`, and the journal of every test is replayed at its end.
+//! A world for the rules: state, journal, indexes and clock, all in memory and under the test's control.
+//!
+//! Every step of a test goes through `decide`, `apply` and `check`. The journal of every test is replayed at its end.
 
 pub(crate) mod build;
 pub(crate) mod cases;
@@ -32,7 +33,7 @@ use bursar_submit::Event as OutboxEvent;
 
 use self::clock::Clock;
 
-/// The client that decides here.
+/// The client of all decisions in these tests.
 pub(crate) const OPERATOR: Client = Client::Inside;
 
 /// A denial without a reason.
@@ -43,10 +44,10 @@ pub(crate) fn denial(id: RequestId) -> Action {
 /// The answer to an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// Authorized, and to be signed now.
+    /// Authorized; the wallet signs it now.
     Signs(RequestId),
     Holds(RequestId, HoldReason),
-    /// Allowed, and waits for its device.
+    /// Allowed, and waiting for its device.
     Awaits(RequestId),
     /// Refused, with a record.
     Refuses(RequestId, Refusal),
@@ -87,19 +88,20 @@ pub(crate) struct World {
     pub(crate) entries: Vec<Entry>,
     /// Every request so far, in its current state.
     pub(crate) records: BTreeMap<RequestId, Request>,
-    /// The newest request of each identity. `latest_by_key` has the newest of each idempotency key.
+    /// The newest request of each identity.
     latest: BTreeMap<Vec<u8>, RequestId>,
     pub(crate) settlements: BTreeMap<RequestId, Settlement>,
     /// The reply to each report.
     reported: BTreeMap<Vec<u8>, Stage>,
+    /// The newest request of each idempotency key.
     latest_by_key: BTreeMap<Vec<u8>, RequestId>,
     drawn: u64,
-    /// The bounds of every request.
+    /// The bounds that apply to every request.
     pub(crate) bounds: AskBounds,
 }
 
 impl World {
-    /// Creates a world with nothing but a clock. The wallet counts as unlocked.
+    /// Creates a world that contains only a clock. The wallet counts as unlocked.
     pub(crate) fn empty(clock: Clock) -> Self {
         Self {
             state: State::new(State::default_networks()),
@@ -140,7 +142,7 @@ impl World {
         assert_eq!(check::check(&self.state), Ok(()), "after {events:?}");
     }
 
-    /// Locks the wallet, as the core does: what is unsigned ends first.
+    /// Locks the wallet as the core does: unsigned plans end first.
     pub(crate) fn lock(&mut self) {
         let mut events = stop_plans(&self.state);
         events.push(Event::WalletLocked { cause: LockCause::Operator, noted: None });
@@ -148,7 +150,7 @@ impl World {
         self.unlocked = false;
     }
 
-    /// Unlocks the wallet, with or without a journal that matches it.
+    /// Unlocks the wallet by a person.
     pub(crate) fn unlock(&mut self) {
         self.unlocked = true;
         self.must(Action::RecordUnlock { attended: true, noted: None });
@@ -172,7 +174,7 @@ impl World {
         let entry = Entry { seq: self.state.seq + 1, at, event };
         assert!(
             self.unlocked || may_follow_a_seal(&self.state, &entry)
-                // Signatures are exempt from the rule here.
+                // Signatures are exempt from this check.
                 || matches!(entry.event, Event::PaymentSigned { .. }),
             "no seal would cover {:?}",
             entry.event
@@ -209,8 +211,9 @@ impl World {
         self.entries.push(entry);
     }
 
-    /// Returns whether the next event of the same commit completes this one: a plan's step and its transaction begin
-    /// together and end together.
+    /// Returns whether the next event of the same commit completes this one.
+    ///
+    /// A plan's step and its transaction begin in one commit and end in one commit.
     fn is_amid_commit(&self, event: &Event) -> bool {
         match event {
             Event::StepOpened { .. } => true,
@@ -232,7 +235,7 @@ impl World {
         next
     }
 
-    /// Returns what the engine's indexes know about a request.
+    /// Returns the indexes' data about a request.
     fn prior(&self, identity: &Identity) -> Prior {
         let record = |id: &RequestId| self.records[id].clone();
         let paid = |id: &&RequestId| self.settlements.get(*id).is_some_and(Settlement::is_settled);
@@ -254,7 +257,7 @@ impl World {
 
     fn draw_id(&mut self) -> RequestId {
         let mut bytes = [0x5a; 16];
-        // The front half differs too, so that short ids do.
+        // The first half of the id differs too, so that shortened ids are different.
         bytes[..8].copy_from_slice(&self.draw().wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
         RequestId::from_entropy(bytes)
     }
@@ -265,7 +268,7 @@ impl World {
         nonce
     }
 
-    /// Builds an agent's request with a fresh id and nonce, as the agent server sends it.
+    /// Builds an agent's request with a new id and nonce, as the agent server sends it.
     pub(crate) fn ask_action(
         &mut self,
         agent: &AgentId,
@@ -287,7 +290,7 @@ impl World {
         }))
     }
 
-    /// Runs a request and reads the answer back from the records, as the agent receives it.
+    /// Makes a request, and reads the answer from the records as the agent would receive it.
     #[track_caller]
     pub(crate) fn ask_as(
         &mut self,
@@ -307,8 +310,8 @@ impl World {
         let id = match &decision.reply {
             Reply::Request(id) => *id,
             Reply::Earlier(first) => {
-                // What a crash left unsigned is signed now, with the same terms. Nothing is signed while the journal is
-                // untrusted, or for a request that was dropped when a journal was accepted.
+                // A payment that a crash left unsigned is signed now, with the same terms. Nothing is signed while
+                // the journal is untrusted, or for a request that was dropped when a journal was accepted.
                 let unsigned = matches!(first.status, Status::Authorized { signature: None, .. });
                 let unsigned =
                     unsigned && self.trusted && self.state.authorized.contains_key(&first.id);
@@ -338,7 +341,7 @@ impl World {
             Status::Held { reason, .. } => (Answer::Holds(id, *reason), Vec::new()),
             Status::Refused { refusal, .. } => (Answer::Refuses(id, refusal.clone()), Vec::new()),
             Status::AwaitingDevice(_) => (Answer::Awaits(id), Vec::new()),
-            // The wait for the device was over.
+            // The wait for the device had already ended.
             Status::NotSigned { .. } => {
                 (Answer::Earlier(Box::new(self.records[&id].clone())), Vec::new())
             }
@@ -368,14 +371,14 @@ impl World {
         Action::Report(Box::new(Report { agent, identity, id, content, check_chain: true, known }))
     }
 
-    /// Runs a new request of the world's first agent.
+    /// Makes a new request of the world's first agent.
     #[track_caller]
     pub(crate) fn ask(&mut self, payment: PaymentAsk) -> Answer {
         let identity = build::signed(self.draw(), self.clock.utc);
         self.ask_as(&build::agent(0), identity, payment)
     }
 
-    /// Runs a new request that must be signed without approval.
+    /// Makes a new request that must be signed without approval.
     #[track_caller]
     pub(crate) fn signs(&mut self, payment: PaymentAsk) -> RequestId {
         match self.ask(payment) {
@@ -384,7 +387,7 @@ impl World {
         }
     }
 
-    /// Runs a new request that must be held.
+    /// Makes a new request that must be held.
     #[track_caller]
     pub(crate) fn holds(&mut self, payment: PaymentAsk) -> RequestId {
         match self.ask(payment) {
@@ -393,7 +396,7 @@ impl World {
         }
     }
 
-    /// Runs a new request that must be refused, and must neither spend nor reserve.
+    /// Makes a new request that must be refused without spending or reserving value.
     #[track_caller]
     pub(crate) fn refuses(&mut self, payment: PaymentAsk) -> Refusal {
         let before = (self.spent(), self.reserved());
@@ -405,7 +408,7 @@ impl World {
         refusal
     }
 
-    /// Runs an action that must be refused without a trace.
+    /// Runs an action that must be refused and must record nothing.
     #[track_caller]
     pub(crate) fn refused(&mut self, action: Action) -> Refusal {
         let before = (self.state.clone(), self.entries.len());
@@ -432,7 +435,7 @@ impl World {
         }))
     }
 
-    /// Approves the card of this moment.
+    /// Approves the card as it is now.
     pub(crate) fn approve(&mut self, id: RequestId) -> Result<Decision, Refusal> {
         let shown = self.card(id).map_or(String::new(), |card| card.digest);
         let action = self.approval(id, &shown);
@@ -448,7 +451,7 @@ impl World {
         assert!(matches!(self.status(id), Status::Authorized { .. }), "{:?}", self.status(id));
     }
 
-    /// Runs an approval that the policy in force must refuse, with a record and without a signature.
+    /// Approves a request that the policy in force must refuse, with a record and without a signature.
     #[track_caller]
     pub(crate) fn rejects(&mut self, id: RequestId) -> Refusal {
         let decision = self.approve(id).expect("the approval is heard");
@@ -460,7 +463,7 @@ impl World {
         }
     }
 
-    /// Builds the signer's report that a request was signed.
+    /// Builds the signer's report of a signature.
     pub(crate) fn signed(&self, id: RequestId) -> Action {
         Action::Signed { id, signature: build::signature(self.records.get(&id)) }
     }
@@ -494,7 +497,7 @@ impl World {
         self.state.status(&self.state.agents[&build::agent(0)], &self.now())
     }
 
-    /// Edits the first policy. The wallet's lock decides whether that is allowed.
+    /// Edits the first policy. A locked wallet refuses edits that loosen it.
     pub(crate) fn edit(&mut self, change: impl FnOnce(&mut Policy)) -> Result<Decision, Refusal> {
         let name = policy_name();
         let mut policy = self.state.policy(&name).expect("the first policy").policy.clone();
@@ -502,7 +505,7 @@ impl World {
         self.run(Action::EditPolicy { name, policy: Box::new(policy) })
     }
 
-    /// Returns the state from replaying the journal alone.
+    /// Returns the state that a replay of the journal alone gives.
     pub(crate) fn replayed(&self) -> State {
         let mut state = State::new(State::default_networks());
         for entry in &self.entries {
@@ -511,7 +514,7 @@ impl World {
         state
     }
 
-    /// Checks that a replay gives the same state, byte for byte, and that the state survives storage.
+    /// Checks that a replay gives the identical state, and that the state survives serialization.
     #[track_caller]
     pub(crate) fn assert_replays(&self) {
         let replayed = self.replayed();
@@ -532,7 +535,7 @@ impl Drop for World {
     }
 }
 
-/// Counts the events that decide something. Renewals and ends of holds only make room for it.
+/// Counts the decisive events of a decision, without the renewals and ends of holds that come first.
 pub(crate) fn decisive(decision: &Decision) -> usize {
     let on_the_way = |event: &Event| {
         matches!(

@@ -1,5 +1,5 @@
-//! The trade rules by example and by random histories. Written from the specification (wallet.md, decisions.md)
-//! and the invariants of docs/register.md, and run through `decide`, `apply` and `check` alone.
+//! The trade rules by example and by random histories. The tests follow the specification (wallet.md, decisions.md)
+//! and the invariants of docs/register.md. They use only `decide`, `apply` and `check`.
 
 pub(crate) mod asks;
 mod bench;

@@ -38,7 +38,7 @@ const REFUSALS: [(Code, Change); 14] = [
     (Code::WouldFail, |case| case.quote.worth = Atoms(U256::from(9_989_999))),
 ];
 
-/// The first refusal wins, and no reason to ask hides a refusal.
+/// The first refusal wins, and no reason to hold hides a refusal.
 #[test]
 fn refusals_apply_in_order() {
     judge("nothing is wrong", Act, |_case| {});
@@ -53,7 +53,7 @@ fn refusals_apply_in_order() {
     }
 }
 
-/// A venue that the lane could not read has no quote to judge.
+/// A venue that the lane could not read has no quote that could be judged.
 #[test]
 fn a_loan_without_a_venue_is_refused_after_the_rules_that_need_none() {
     judge("unread", Refuse(Code::QuoteFailed), |case| case.quote.venue = None);
@@ -84,7 +84,7 @@ fn a_deadline_at_this_second_has_passed() {
     }
 }
 
-/// What an agent supplies needs trust; what it takes back does not.
+/// A supply needs a trusted venue; a withdrawal does not.
 #[test]
 fn a_supply_needs_a_trusted_venue_and_a_withdrawal_does_not() {
     let not = Refuse(Code::VenueNotPermitted);
@@ -134,7 +134,7 @@ fn a_deposit_at_the_maximum_passes_and_a_micro_dollar_more_is_refused() {
     assert_eq!(refusal.bound, Some(Usd::dollars(100)));
 }
 
-/// What is lent, what other requests may still lend, and the deposit fill the maximum exactly.
+/// The amount lent, the other reservations and the deposit may fill the maximum exactly.
 #[test]
 fn an_exposure_at_the_maximum_passes_and_a_micro_dollar_more_is_refused() {
     for (deployed, reserved, wanted) in [
@@ -159,22 +159,22 @@ fn an_exposure_at_the_maximum_passes_and_a_micro_dollar_more_is_refused() {
     assert_eq!(refusal.bound, Some(Usd(5_000_000)));
 }
 
-/// The share counts what is lent and what is not; the lower of both limits applies, rounded down.
+/// The share applies to lent and liquid money together, rounded down. The lower of share and maximum applies.
 #[test]
 fn an_exposure_at_the_share_passes_and_a_micro_dollar_more_is_refused() {
     for (share, liquid, deployed, reserved, wanted) in [
-        // 10 % of 100 dollars.
+        // 10 % of 100 dollars are 10 dollars.
         (1_000, 100_000_000, 0, 0, Act),
         (1_000, 99_999_999, 0, 0, Refuse(Code::ExposureExceeded)),
         (1_000, 100_000_000, 0, 1, Refuse(Code::ExposureExceeded)),
         (1_000, 100_000_009, 0, 1, Refuse(Code::ExposureExceeded)),
         (1_000, 100_000_010, 0, 1, Act),
-        // 50 % of 40 + 60 dollars is 50, and 60 are lent.
+        // 50 % of 40 + 60 dollars are 50 dollars, but 60 dollars are lent already.
         (5_000, 40_000_000, 60_000_000, 0, Refuse(Code::ExposureExceeded)),
-        // 50 % of 60 + 40 dollars.
+        // 50 % of 60 + 40 dollars are 50 dollars.
         (5_000, 60_000_000, 40_000_000, 0, Act),
         (5_000, 59_999_999, 40_000_000, 0, Refuse(Code::ExposureExceeded)),
-        // The absolute maximum is the lower one.
+        // Here the absolute maximum is lower than the share.
         (10_000, 10_000_000_000, 490_000_000, 0, Act),
         (10_000, 10_000_000_000, 490_000_001, 0, Refuse(Code::ExposureExceeded)),
         (0, 10_000_000_000, 0, 0, Refuse(Code::ExposureExceeded)),
@@ -221,7 +221,7 @@ fn the_deposit_and_the_gas_must_be_there_after_everything_in_flight() {
     });
 }
 
-/// A donation or a fee takes no more than a thousandth.
+/// A donation or a fee may take at most a thousandth of the deposit.
 #[test]
 fn shares_worth_999_thousandths_of_the_deposit_pass() {
     for (worth, wanted) in [
@@ -237,7 +237,7 @@ fn shares_worth_999_thousandths_of_the_deposit_pass() {
     }
 }
 
-/// Taking money back is bounded by the position and by the venue alone.
+/// Only the position and the venue's liquidity limit the amount of a withdrawal.
 #[test]
 fn a_withdrawal_is_never_refused_for_money() {
     judge_withdrawal("over every limit", Hold(HoldReason::AboveThreshold), |case| {
@@ -272,7 +272,7 @@ fn a_withdrawal_is_never_refused_for_money() {
     }
 }
 
-/// A queue without room refuses what would be held, and nothing else.
+/// A full queue refuses only requests that would be held.
 #[test]
 fn a_full_queue_refuses_what_must_be_held() {
     for (own, all, room) in [

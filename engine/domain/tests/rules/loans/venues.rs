@@ -1,4 +1,4 @@
-//! The operator's trust in venues: what gives it, what takes it back, and what a venue that changes loses.
+//! The operator's trust in venues: how it is given and withdrawn, and when a venue loses it.
 
 use alloy_primitives::Address;
 use bursar_core::card::HoldReason;
@@ -18,7 +18,7 @@ use crate::loans::bench::{Bench, Fate, policy};
 
 const OTHER: Address = Address::repeat_byte(0x0f);
 
-/// A small supply to a venue that is judged like this.
+/// A small supply to a venue with this trust.
 fn judged(trust: Trust) -> LoanAsk {
     seen(supply(1_000_000), |venue| venue.trust = trust)
 }
@@ -33,7 +33,7 @@ fn open_bench() -> Bench {
     Bench::under(&policy)
 }
 
-/// A venue that Bursar does not trust needs the operator, and only for what it was then.
+/// A venue that Bursar does not trust needs a confirmation, which covers only the accounts that the venue named then.
 #[test]
 fn a_new_venue_is_used_while_it_names_the_confirmed_accounts() {
     let mut bench = Bench::new();
@@ -62,7 +62,7 @@ fn a_new_venue_is_used_while_it_names_the_confirmed_accounts() {
     bench.lends(0, judged(new_venue()));
 }
 
-/// No confirmation makes a refused venue usable, and taking money back never needs one.
+/// No confirmation makes a refused venue usable. A withdrawal never needs a confirmation.
 #[test]
 fn a_refused_venue_takes_nothing_whatever_the_operator_confirmed() {
     let mut bench = Bench::new();
@@ -71,7 +71,7 @@ fn a_refused_venue_takes_nothing_whatever_the_operator_confirmed() {
     bench.starts(0, seen(withdrawal(1_000_000), |venue| venue.trust = refused_venue()));
 }
 
-/// A venue that passed once and does not now has changed, under every policy.
+/// A venue that Bursar trusted before and no longer trusts counts as changed, under every policy.
 #[test]
 fn a_venue_that_passed_once_is_refused_when_it_no_longer_does() {
     for was in [Trust::Curated, Trust::Pinned] {
@@ -83,14 +83,14 @@ fn a_venue_that_passed_once_is_refused_when_it_no_longer_does() {
             assert!(refusal.describe().contains("has changed"), "{}", refusal.describe());
         }
     }
-    // The operator may confirm it as it is now.
+    // The operator may confirm the venue in its new form.
     let mut bench = Bench::new();
     bench.lends(0, judged(Trust::Curated));
     bench.world.must(bench.trust(BASE, vault(0x77)));
     bench.lends(0, judged(new_venue()));
 }
 
-/// A held request's measurement counts too: the venue was trusted when it was recorded.
+/// The measurement of a held request counts too: Bursar trusted the venue when the request was recorded.
 #[test]
 fn a_venue_that_changes_while_a_request_waits_rejects_it() {
     let mut bench = open_bench();
@@ -124,7 +124,7 @@ fn a_venue_that_changes_within_a_plan_ends_it() {
     }
 }
 
-/// The operator decides about the first supply to each venue outside the list, and the policy about the others.
+/// The operator decides about the first supply to each uncurated venue, and the policy about later ones.
 #[test]
 fn only_the_first_supply_to_each_uncurated_venue_asks() {
     for trust in [new_venue(), refused_venue()] {
@@ -132,7 +132,7 @@ fn only_the_first_supply_to_each_uncurated_venue_asks() {
         for venue in [vault(0x77), vault(0x78)] {
             for chain in [BASE, ROBINHOOD] {
                 let asked = at(chain, venue, judged(trust));
-                // Taking money out of a venue is no reason to put some in.
+                // A withdrawal from a venue does not count as its first use.
                 bench.starts(
                     0,
                     seen(at(chain, venue, withdrawal(1_000_000)), |one| one.trust = trust),
@@ -150,7 +150,7 @@ fn only_the_first_supply_to_each_uncurated_venue_asks() {
     }
 }
 
-/// What the operator took back is not used again without a question, though it was used before.
+/// After the operator withdrew the trust, the next supply is refused or held, even if the venue was used before.
 #[test]
 fn the_first_supply_after_trust_was_taken_back_asks_again() {
     let mut bench = open_bench();
@@ -163,7 +163,7 @@ fn the_first_supply_after_trust_was_taken_back_asks_again() {
     }
 }
 
-/// A locked wallet, and any program that can write the journal, may take trust back. That must never permit more.
+/// A locked wallet, or any program that can write the journal, may withdraw trust. That must never permit more.
 #[test]
 fn taking_trust_back_permits_nothing_that_was_refused() {
     for now in [new_venue(), refused_venue()] {
@@ -182,7 +182,7 @@ fn taking_trust_back_permits_nothing_that_was_refused() {
                 Err(Code::VenueNotPermitted),
                 "{now:?} {is_used}"
             );
-            // A new confirmation ends that.
+            // A new confirmation makes the changed venue usable again, unless Bursar refuses it.
             let (chain, venue) = (BASE, vault(0x77));
             let given = VenueTrust { chain, venue, curator: Some(CURATOR), owner: Some(OTHER) };
             bench.world.must(Action::TrustVenue(Box::new(given)));
@@ -208,7 +208,7 @@ fn trust_needs_an_open_wallet_and_taking_it_back_does_not() {
     assert_eq!(bench.refuses(0, judged(new_venue())), Code::VenueNotPermitted);
 }
 
-/// A venue that Bursar trusts itself is not the operator's to take back.
+/// The operator cannot withdraw trust from a venue that Bursar itself trusts.
 #[test]
 fn a_curated_venue_cannot_be_untrusted() {
     let mut bench = Bench::new();
@@ -216,7 +216,7 @@ fn a_curated_venue_cannot_be_untrusted() {
     assert_eq!(bench.world.refused(untrust()).code, Code::NothingFound);
 }
 
-/// Nobody but the open wallet writes trust, or a loss, into the journal.
+/// Only an unlocked wallet can write a confirmation or a write-off into the journal.
 #[test]
 fn only_taking_trust_back_may_follow_a_seal() {
     let mut bench = Bench::new();

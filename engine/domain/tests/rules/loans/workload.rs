@@ -1,4 +1,4 @@
-//! Random histories. Picks are numbers, so that a history stays valid while it is shrunk.
+//! Random histories. Picks are numbers, so that a history stays valid while proptest shrinks it.
 
 use bursar_domain::plan::{PLAN_MS, StepPurpose};
 use proptest::prelude::*;
@@ -6,14 +6,14 @@ use proptest::prelude::*;
 use crate::loans::bench::Fate;
 use crate::support::clock::{HOUR, MINUTE, SECOND};
 
-/// What a node reports about a loan.
+/// The behaviour of the node that measures a loan.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reading {
-    /// The chain shows nothing of what is lent.
+    /// Whether the chain shows none of the positions.
     pub(crate) lies: bool,
     /// How many entries ago the measurement began.
     pub(crate) age: u64,
-    /// The rehearsal of a supply paid this much less than its size, in micro-dollars.
+    /// How much less than its size a supply's simulation took, in micro-dollars.
     pub(crate) less: u64,
 }
 
@@ -53,7 +53,8 @@ pub(crate) enum Step {
         fate: Fate,
     },
     Cancel(usize),
-    /// What the lane would do next, with a transaction that ends like this and a receipt that shows it or not.
+    /// The next action of the lane. `fate` is the outcome of its transaction; the receipt may or may not show the
+    /// amount.
     Advance {
         pick: usize,
         fate: Fate,
@@ -62,7 +63,7 @@ pub(crate) enum Step {
     },
     End(usize),
     Close(usize),
-    /// The operator books what the chain has lost at a place, in thousandths.
+    /// The operator writes off a loss at a place. `left` is the part that is left, in thousandths.
     WriteOff {
         pick: usize,
         left: u64,
@@ -77,7 +78,7 @@ pub(crate) enum Step {
     Resume(usize),
     Lock,
     Unlock,
-    /// The engine is killed; its state comes from the journal.
+    /// The engine is killed, and its state is rebuilt from the journal.
     Crash,
 }
 

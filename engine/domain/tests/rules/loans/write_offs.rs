@@ -1,4 +1,4 @@
-//! Losses that the operator books: nothing else lowers what the journal expects without a receipt.
+//! Losses that the operator writes off. Without a receipt, nothing else lowers the amount that the journal expects.
 
 use bursar_core::codes::Code;
 use bursar_core::money::Usd;
@@ -35,7 +35,7 @@ fn a_write_off_lowers_only_its_place_to_the_given_amount() {
     assert_eq!(bench.lent(&place()), 0);
     let unknown = LoanPlace { venue: vault(0x99), ..place() };
     assert_eq!(bench.write_off(unknown, 0).unwrap_err().code, Code::NothingFound);
-    // The venue is still read: the place stays.
+    // The place stays in the journal, so the venue is still read.
     assert!(bench.world.state.loans.lent.contains_key(&place()));
 }
 
@@ -52,7 +52,7 @@ fn a_write_off_needs_an_open_wallet_and_its_own_journal() {
     bench.write_off(place(), 0).unwrap();
 }
 
-/// What a withdrawal in flight will bring back is no loss: booked as one, it would be freed twice.
+/// Money that a withdrawal in flight will return is not a loss. If it were written off, it would be subtracted twice.
 #[test]
 fn a_write_off_waits_for_the_loans_in_flight_at_its_place() {
     for (loan, purpose) in [
@@ -79,7 +79,7 @@ fn a_write_off_waits_for_the_loans_in_flight_at_its_place() {
         bench.write_off(place, 1_000_000).unwrap();
         assert_eq!(bench.lent(&place), 1_000_000);
     }
-    // Loans of other places do not matter.
+    // Loans at other places do not matter.
     let mut bench = Bench::new();
     bench.lends(0, supply(40_000_000));
     bench.starts(0, at(ROBINHOOD, vault(0x31), supply(30_000_000)));

@@ -1,4 +1,4 @@
-//! The operator's side: the card, what an approval is bound to, how a hold ends.
+//! Decisions of the operator: the card, the terms that an approval covers, and the ends of a hold.
 
 mod card;
 mod fifteen_minutes;
@@ -34,7 +34,7 @@ fn is_expired(world: &World, id: RequestId) -> bool {
     matches!(world.status(id), Status::Expired { .. })
 }
 
-/// Checks that a command failed because the hold was over, and that the end is recorded.
+/// Checks that a command came too late because the hold was over, and that the end of the hold is recorded.
 #[track_caller]
 fn came_too_late(world: &mut World, action: Action, id: RequestId) {
     let decision = world.must(action);

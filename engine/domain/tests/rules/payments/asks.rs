@@ -89,7 +89,7 @@ mod limits {
         assert_eq!((world.spent(), world.reserved()), (Usd::dollars(3), Usd::dollars(7)));
         let refusal = world.refuses(payment(1));
         assert_eq!((refusal.code, refusal.bound), (Code::ExceedsDailyLimit, Some(Usd::ZERO)));
-        // Reserved is not spent: the status is active.
+        // Reserved value is not spent, so the status is active.
         assert_eq!(world.agent_status(), AgentStatus::Active);
     }
 
@@ -171,7 +171,7 @@ mod limits {
         let mut world = with(|policy| policy.payments.auto_below = Usd(10));
         let held: Vec<_> = (0..20).map(|_ask| world.holds(payment(1_000))).collect();
         assert_eq!(world.refuses(payment(1_000)).code, Code::TooManyPending);
-        // The queue does not stop automatic payments, nor another agent.
+        // A full queue does not stop automatic payments or other agents.
         world.signs(payment(9));
         build::register(&mut world, 1, Credential::Hmac { check: [7; 32] });
         world.must(build::commission(1, "daily bread", "main"));
@@ -209,7 +209,8 @@ mod limits {
 mod refusals {
     use super::*;
 
-    /// The order that agents know (specification: original-wallet.md 1.8). Each step removes one obstacle.
+    /// The order of checks that agents rely on (specification: original-wallet.md 1.8). Each step removes one
+    /// obstacle.
     #[test]
     fn come_in_the_specified_order() {
         let mut world = with(|policy| {
@@ -247,8 +248,9 @@ mod refusals {
         world.holds(ask);
     }
 
-    /// From the same section: "Check order after auth: LIMIT_REACHED → …". An agent at its limit gets that code,
-    /// whatever else is wrong with its request.
+    /// From the same section: "Check order after auth: LIMIT_REACHED → …".
+    ///
+    /// An agent at its limit gets this code, whatever else is wrong with its request.
     #[test]
     fn limit_reached_is_reported_before_other_refusals() {
         let mut world = with(|policy| {
@@ -328,7 +330,8 @@ mod offers {
         for (url, kept) in [
             ("HTTPS://Shop.example:8443/a?b=c#d", Some("https://shop.example:8443")),
             ("http://shop.example", Some("http://shop.example")),
-            // A host with an impossible port is dropped whole. A port with too many digits is dropped alone.
+            // A host with an impossible port is dropped completely. If only the port has too many digits, just the
+            // port is dropped.
             ("https://shop.example:99999/a", None),
             ("https://shop.example:000080/a", Some("https://shop.example")),
         ] {
@@ -345,7 +348,7 @@ mod offers {
     fn a_validity_beyond_32_bits_is_refused() {
         let mut world = ordinary();
         let longest = u64::from(u32::MAX);
-        // The longest validity is held, not refused.
+        // The longest allowed validity is held, not refused.
         world.holds(PaymentAsk { valid_seconds: longest, ..payment(100_000) });
         for valid_seconds in [longest + 1, longest + 2, u64::MAX] {
             let ask = PaymentAsk { valid_seconds, ..payment(100_000) };
@@ -454,7 +457,7 @@ fn an_untouched_day_costs_nothing_but_one_renewal() {
     assert_eq!(world.tick().events.len(), 0);
 }
 
-/// Payments that can be redeemed are bounded in number. A lapsed payment makes room for another.
+/// The number of redeemable payments is bounded. A lapsed payment makes room for another.
 #[test]
 fn open_payments_are_bounded_per_agent() {
     let mut world = ordinary();
@@ -474,7 +477,7 @@ fn open_payments_are_bounded_per_agent() {
     }
 }
 
-/// Every request of a day counts, whatever its result, and so does the padding of its header.
+/// Every request counts in the bound of the day, whatever its result, and so does the padding of its header.
 #[test]
 fn requests_and_padding_are_bounded_per_agent_and_day() {
     let mut world = ordinary();

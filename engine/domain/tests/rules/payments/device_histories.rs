@@ -1,5 +1,6 @@
-//! Seeded histories of payments from a device, with a person who presses, refuses, pulls the cable and is late. A model of
-//! the device knows what it signed, whether or not the wallet read it.
+//! Seeded histories of payments from a device. The person presses, refuses, pulls the cable or is late.
+//!
+//! A model of the device knows what it signed, whether or not the wallet read the answer.
 
 use std::collections::BTreeMap;
 
@@ -17,12 +18,12 @@ use build::{payment, policy};
 const HISTORIES: u64 = 1_000;
 const STEPS: usize = 120;
 
-/// What the device signed: every press, also those whose answer was lost.
+/// A signature that the device made, including those whose answer was lost.
 #[derive(Debug, Clone)]
 struct PressRecord {
     terms: Authorization,
     signature: Signature65,
-    /// The wallet read the answer and recorded it.
+    /// Whether the wallet read the answer and recorded it.
     recorded: bool,
 }
 
@@ -33,7 +34,7 @@ struct History {
     /// The prompt on the device's screen.
     screen: Option<(RequestId, Authorization)>,
     pressed: Vec<(RequestId, PressRecord)>,
-    /// The terms that were recorded before the device was asked for them.
+    /// The terms of each request that were recorded before the device was asked to sign them.
     recorded: BTreeMap<RequestId, Vec<Authorization>>,
     seen: BTreeMap<&'static str, u32>,
 }
@@ -50,7 +51,7 @@ impl History {
         Self { world, dice, asked, screen: None, pressed, recorded, seen }
     }
 
-    /// A number below `sides` (xorshift).
+    /// Returns a random number below `sides` (xorshift).
     fn roll(&mut self, sides: u64) -> u64 {
         self.dice ^= self.dice << 13;
         self.dice ^= self.dice >> 7;
@@ -58,7 +59,7 @@ impl History {
         (self.dice >> 11) % sides
     }
 
-    /// An index below `len`.
+    /// Returns a random index below `len`.
     fn index(&mut self, len: usize) -> usize {
         let sides = u64::try_from(len).expect("few");
         usize::try_from(self.roll(sides)).expect("few")
@@ -66,7 +67,7 @@ impl History {
 
     fn any(&mut self) -> Option<RequestId> {
         let count = self.asked.len();
-        // A recent one.
+        // Picks one of the four newest requests.
         let back = self.index(count.clamp(1, 4));
         (count > back).then(|| self.asked[count - 1 - back])
     }
@@ -120,7 +121,7 @@ impl History {
                 }
             }
             18 => {
-                // The engine dies: what it read from the device and did not record is lost.
+                // The engine dies: an answer of the device that it has not recorded is lost.
                 self.world = self.world.restarted();
                 self.screen = None;
                 self.note("restarted");
@@ -133,7 +134,7 @@ impl History {
         self.check();
     }
 
-    /// The wallet finds the device ready for a request, and asks it.
+    /// The wallet finds the device ready for a request and prompts it.
     fn prompt(&mut self) {
         let waiting: Vec<RequestId> = self.world.state.waiting.keys().copied().collect();
         if waiting.is_empty() || self.screen.is_some() {
@@ -153,7 +154,7 @@ impl History {
         }
     }
 
-    /// The person answers the prompt, or the wallet loses sight of it.
+    /// The person answers the prompt, or the wallet loses its connection.
     fn answer(&mut self) {
         let Some((id, terms)) = self.screen.take() else { return };
         let digest = domain_of(&self.world, id).digest(&terms);
@@ -171,7 +172,7 @@ impl History {
                     self.note("signed too late");
                 }
             }
-            // Pressed, but the cable came out before the answer.
+            // The person pressed, but the cable was pulled before the answer.
             3 | 4 => {
                 self.pressed.push((id, PressRecord { terms, signature, recorded: false }));
                 self.note("answer lost");
@@ -193,7 +194,8 @@ impl History {
         for (id, pressed) in &self.pressed {
             let recorded = &self.recorded[id];
             assert!(recorded.contains(&pressed.terms), "signed terms that were not recorded");
-            // The merchant's facilitator has an honest clock: that of the machine, or earlier entries' if it was set back.
+            // The merchant's facilitator has an honest clock. It shows the machine's time, or the journal's if the
+            // clock was set back.
             let now =
                 u64::try_from(self.world.clock.utc.max(state.clock).seconds()).expect("after 1970");
             if pressed.recorded {
@@ -222,7 +224,7 @@ impl History {
         assert!(sum <= limit, "{sum} of {limit}");
     }
 
-    /// After everything has lapsed nothing stays reserved.
+    /// Checks that nothing stays reserved after all terms have lapsed.
     fn finish(mut self) -> BTreeMap<&'static str, u32> {
         if !self.world.unlocked {
             self.world.unlock();

@@ -1,4 +1,5 @@
-//! Payments from an address of a hardware device: what is fixed when, and what a value does until the device has answered.
+//! Payments from an address of a hardware device: when terms are fixed, and how long value stays reserved or is
+//! spent.
 
 use bursar_core::card::HoldReason;
 use bursar_core::codes::Code;
@@ -25,7 +26,7 @@ fn awaits(world: &mut World, micros: u64) -> RequestId {
     }
 }
 
-/// The device is ready for the request: returns the terms that it is asked to sign.
+/// Tells the wallet that the device is ready for the request. Returns the terms that the device is asked to sign.
 #[track_caller]
 fn prompt(world: &mut World, id: RequestId) -> Authorization {
     let nonce = world.draw_nonce();
@@ -65,7 +66,7 @@ fn times_begin_with_the_prompt_and_the_value_is_spent_with_the_signature() {
         panic!("{:?}", world.status(id))
     };
     assert_eq!(*kept, terms);
-    // Once only.
+    // The signature is accepted only once.
     let again = Action::SignedOnDevice { id, signature: build::signature(world.records.get(&id)) };
     assert_eq!(code(&mut world, again), Code::RequestNotFound);
 }
@@ -102,7 +103,7 @@ fn after_an_unknown_outcome_a_refusal_returns_the_value_only_once_the_terms_laps
     let mut world = world();
     let id = awaits(&mut world, 900_000);
     let first = prompt(&mut world, id);
-    // The cable came out: the person may have pressed before.
+    // The cable was pulled, but the person may have pressed before.
     world.clock.pass(5 * SECOND);
     let second = prompt(&mut world, id);
     assert_eq!(first, second, "the same terms, and so at most one payment");
@@ -122,13 +123,13 @@ fn a_prompt_that_was_not_shown_leaves_no_terms() {
     let first = prompt(&mut world, id);
     world.must(Action::FailPrompt { id });
     assert!(world.records[&id].terms().is_none());
-    // The prompt stays on record, because a status of `executing` never returns to `pending`.
+    // The prompt stays recorded, so that the status shown to agents does not return from `executing` to `pending`.
     let turn = world.records[&id].device_turn().expect("it waits");
     assert!(turn.prompt.is_some() && turn.shown().is_none());
     world.clock.pass(MINUTE);
     let later = prompt(&mut world, id);
     assert!(later.valid_before > first.valid_before && later.nonce != first.nonce);
-    // The device showed one of these two prompts, and the other one failed: the terms stay.
+    // The device showed the first of these two prompts and failed the second one, so the terms stay.
     prompt(&mut world, id);
     world.must(Action::FailPrompt { id });
     assert_eq!(world.records[&id].terms(), Some(&later));
@@ -157,7 +158,7 @@ fn a_prompt_ends_ten_seconds_before_its_terms_and_the_wait_after_fifteen_minutes
     assert_eq!(world.reserved(), Usd::ZERO);
 }
 
-/// Setting the clock back prolongs neither the wait nor the prompt, and the value stays reserved while the terms may be
+/// Setting the clock back extends neither the wait nor the prompt. The value stays reserved while the terms may be
 /// redeemed.
 #[test]
 fn a_clock_that_is_set_back_prolongs_no_wait() {
@@ -182,7 +183,8 @@ fn a_clock_that_is_set_back_prolongs_no_wait() {
     assert_eq!(world.reserved(), Usd::ZERO);
 }
 
-/// Terms that a device may have signed can outlast the 15 minutes of a stored result. No repeat is paid before they lapse.
+/// Terms that a device may have signed can outlast the 15 minutes of a stored result. A repeat is not paid before
+/// they lapse.
 #[test]
 fn a_repeat_is_no_new_payment_while_the_device_may_have_signed_the_first() {
     let mut world = world();
@@ -198,7 +200,7 @@ fn a_repeat_is_no_new_payment_while_the_device_may_have_signed_the_first() {
     };
     prompt(&mut world, id);
     world.must(denial(id));
-    // The denial alone is returned for 15 minutes.
+    // The denial itself is returned for 15 minutes only.
     world.clock.pass(1_799 * SECOND);
     let answer = world.ask_as(&agent, identity.clone(), long());
     assert!(matches!(&answer, Answer::Earlier(first) if first.id == id), "{answer:?}");
@@ -207,8 +209,7 @@ fn a_repeat_is_no_new_payment_while_the_device_may_have_signed_the_first() {
     assert_ne!(next, id);
 }
 
-/// A repeat of an overdue request receives the request's end, even before a tick has recorded that end. A held request
-/// behaves in the same way.
+/// A repeat of an overdue request gets that request's end, even before a tick has recorded it, as for a held request.
 #[test]
 fn a_repeat_records_the_end_of_a_wait_that_is_over() {
     let mut world = world();
@@ -222,8 +223,9 @@ fn a_repeat_records_the_end_of_a_wait_that_is_over() {
     assert!(matches!(world.status(id), Status::NotSigned { end: WaitEnd::TooLate, .. }));
 }
 
-/// The clock was days ahead when the wait began and when its terms were fixed. After a reboot only the new boot clock shows
-/// that time passes.
+/// The clock was days ahead when the wait began and the terms were fixed.
+///
+/// After a reboot, only the new boot clock shows that time passes.
 #[test]
 fn a_reboot_with_a_corrected_clock_prolongs_no_wait() {
     let mut world = world();
@@ -244,11 +246,11 @@ fn a_reboot_with_a_corrected_clock_prolongs_no_wait() {
     world.clock.pass(1);
     world.tick();
     assert!(matches!(world.status(shown), Status::NotSigned { end: WaitEnd::TooLate, .. }));
-    // The chain may redeem the terms for five more days.
+    // The terms may be redeemed on the chain for five more days.
     assert_eq!(world.reserved(), Usd(200_000));
 }
 
-/// A locked wallet records the end of a wait, so a clock that is set back does not reactivate the request.
+/// A locked wallet records the end of a wait, so setting the clock back does not make the request active again.
 #[test]
 fn a_locked_wallet_records_the_end_of_a_wait_and_frees_only_what_was_not_shown() {
     let mut world = world();
@@ -267,7 +269,7 @@ fn a_locked_wallet_records_the_end_of_a_wait_and_frees_only_what_was_not_shown()
     assert_eq!(restarted.reserved(), Usd(200_000));
 }
 
-/// The journal's time is days ahead after the clock was: the value returns once the boot clock proves the end.
+/// The clock was days ahead, so the journal's time still is. The value returns once the boot clock proves the end.
 #[test]
 fn a_value_returns_within_the_boot_although_the_journal_is_ahead() {
     let mut world = world();
@@ -278,7 +280,7 @@ fn a_value_returns_within_the_boot_although_the_journal_is_ahead() {
     let id = awaits(&mut world, 100_000);
     prompt(&mut world, id);
     world.clock.pass(10 * SECOND);
-    // The clock jumps ahead again: the merchant may still redeem the terms.
+    // The clock jumps ahead again, but the merchant may still redeem the terms.
     world.clock.set_by(5 * DAY);
     world.tick();
     assert_eq!(world.reserved(), Usd(100_000));
@@ -321,7 +323,7 @@ fn a_late_signature_is_never_recorded() {
 fn only_the_signature_of_the_address_over_the_terms_is_recorded() {
     let mut world = world();
     let id = awaits(&mut world, 900_000);
-    // The terms are fixed only by the prompt.
+    // Before a prompt there are no terms, so a signature is rejected.
     let unprompted = sign(&world, id);
     assert_eq!(code(&mut world, unprompted), Code::RequestNotFound);
     prompt(&mut world, id);
@@ -476,7 +478,7 @@ fn a_forger_can_free_no_value_and_sign_nothing() {
         let may = bursar_domain::unsealed_tail::may_follow_a_seal(&world.state, &entry);
         assert!(!may, "{:?}", entry.event);
     }
-    // Denying is possible while locked, and so is the end of a wait. Both free nothing that may be signed.
+    // A locked wallet may deny the request or end its wait. Neither releases value whose terms may be signed.
     let told_until = bursar_domain::requests::Deadline::after(&world.now());
     let event = Event::DeviceWaitEnded { id, end: WaitEnd::TooLate, told_until };
     let entry = bursar_domain::Entry { seq: world.state.seq + 1, at, event };
@@ -496,7 +498,7 @@ fn the_card_names_the_device_and_a_commission_may_use_it() {
     assert_eq!(code(&mut world, action), Code::AlreadyDecided);
     let again = build::commission(0, policy_name().as_str(), "main");
     world.must(again);
-    // A day later nothing is left of it.
+    // A day later, nothing is reserved.
     world.clock.pass(DAY + HOUR);
     world.tick();
     assert_eq!(world.reserved(), Usd::ZERO);

@@ -1,5 +1,6 @@
-//! Deleted agents and addresses: nothing may be held for them, and their history stays. Also the rehearsal of a
-//! hypothetical payment.
+//! Deletion of agents and addresses: nothing may be held for them, and their history stays.
+//!
+//! Also the rehearsal of a hypothetical payment.
 
 use bursar_core::card::HoldReason;
 use bursar_core::codes::Code;
@@ -79,7 +80,7 @@ fn a_label_moves_with_the_agents_that_pay_from_it() {
     assert_eq!(known.address(&name("new")).unwrap().address, build::address("main"));
     assert!(known.address(&name("main")).is_none());
     world.signs(payment(1000));
-    // Only the capitals differ.
+    // The new label differs only in its capitals.
     world.must(rename("new", "New"));
     assert_eq!(
         world.state.wallet.clone().unwrap().address(&name("new")).unwrap().label,

@@ -1,5 +1,7 @@
-//! Payments in tokens outside our table: the price decides limits, each doubt about it holds, and the signature is only
-//! made under the domain that the token confirmed.
+//! Payments in tokens outside our table: the price counts against the limits, and any doubt about it holds the
+//! payment.
+//!
+//! The signature uses only a domain that the token confirmed.
 
 use alloy_primitives::{Address, U256};
 use bursar_core::card::HoldReason;
@@ -20,7 +22,7 @@ use build::{ordinary, payment};
 
 const TOKEN: Address = Address::repeat_byte(0x77);
 
-/// The amount of every payment here, in a token of 18 decimals: two and a half.
+/// The amount of every payment here: 2.5 units of a token with 18 decimals.
 const AMOUNT: u64 = 2_500_000_000_000_000_000;
 
 fn atoms(units: u64) -> Atoms {
@@ -30,7 +32,9 @@ fn atoms(units: u64) -> Atoms {
 /// A change of a price.
 type Change = fn(&mut AssetQuote);
 
-/// A price without any doubt: the amount sells for a thousandth less, and ten times the amount costs ten times as much.
+/// A price without any doubt.
+///
+/// The amount sells for a thousandth less, and ten times the amount costs ten times as much.
 fn quote(cost: u64) -> AssetQuote {
     AssetQuote {
         at: bursar_core::time::Utc::from_seconds(1_768_478_400),
@@ -58,7 +62,7 @@ fn in_asset(asset: ForeignAsset) -> PaymentAsk {
     ask
 }
 
-/// A payment that costs `cost` micro-dollars.
+/// A payment in a foreign token that costs `cost` micro-dollars.
 fn foreign(cost: u64) -> PaymentAsk {
     in_asset(asset(Some(quote(cost))))
 }
@@ -112,7 +116,7 @@ fn the_dollar_price_counts_against_every_limit() {
 
 #[test]
 fn each_doubt_about_the_price_holds_at_its_bound() {
-    // A price of 100,000 micro-dollars, far below the threshold.
+    // The price is 100,000 micro-dollars, far below the threshold.
     let of = |change: Change| {
         let mut quote = quote(100_000);
         change(&mut quote);
@@ -190,7 +194,7 @@ fn without_a_price_or_a_domain_it_is_held_and_never_signed() {
         let card = world.card(id).unwrap();
         assert_eq!(card.unpriced, asset.quote.is_none());
         assert!(card.asset.unwrap().domain.is_none() || asset.quote.is_none());
-        // An approval that measures the same signs nothing and leaves the request held.
+        // An approval with the same measurement signs nothing and leaves the request held.
         let fresh = Requote::Asset(Box::new(asset.clone()));
         let refused = approve(&mut world, id, fresh).unwrap_err();
         let wanted = match reason {
@@ -221,7 +225,7 @@ fn a_request_without_a_price_may_be_approved_at_the_price_of_that_moment() {
     approve(&mut world, id, at(7_000_000)).unwrap();
     assert_eq!(world.spent(), Usd::dollars(7));
     assert!(world.records[&id].digest().is_some());
-    // The policy judges that price.
+    // The policy judges the price that is measured at the approval.
     let id = world.holds(in_asset(unknown()));
     approve(&mut world, id, at(10_000_001)).unwrap();
     let Status::Refused { refusal, was_held: true, .. } = world.status(id) else {
@@ -277,7 +281,7 @@ fn the_daily_limit_at_approval_counts_the_fresh_price() {
     let id = world.holds(foreign(10_000_000));
     approve(&mut world, id, at(10_000_001)).unwrap();
     let Status::Refused { refusal, .. } = world.status(id) else { panic!("not refused") };
-    // The limit for one request and that of the day are equal here.
+    // The limits for one request and for the day are equal here.
     assert_eq!(refusal.code, Code::ExceedsPerRequestMax);
     world.edit(|policy| policy.payments.per_request = Usd::dollars(20)).unwrap();
     let id = world.holds(foreign(10_000_000));
@@ -295,7 +299,7 @@ fn where_no_exchange_can_quote_it_is_refused() {
     let ask = PaymentAsk { chain: skale, ..foreign(1_000) };
     assert_eq!(world.refuses(ask.clone()).code, Code::UnsupportedAsset);
     assert_eq!((world.spent(), world.reserved()), (Usd::ZERO, Usd::ZERO));
-    // The other rules come first: a policy that allows no payments refuses it.
+    // The other rules take precedence: a policy that allows no payments refuses this one.
     world.edit(|policy| policy.payments.enabled = false).unwrap();
     assert_eq!(world.refuses(ask).code, Code::X402Disabled);
 }
@@ -330,7 +334,7 @@ fn the_card_shows_the_price_and_quotes_the_tokens_own_text() {
     assert_eq!(shown.costs.as_deref(), Some("5.000000 USDC"));
     assert_eq!(shown.sells_for.as_deref(), Some("4.995000 USDC"));
     assert_eq!(shown.tenfold.as_deref(), Some("50.000000 USDC"));
-    // Prices are not part of what an approval binds: another price has the same digest.
+    // The digest of an approval does not contain the price, so another price has the same digest.
     let again = world.holds(foreign(5_000_001));
     assert_eq!(world.card(again).unwrap().digest, card.digest);
     let plain = world.holds(payment(5_000_000));

@@ -1,4 +1,4 @@
-//! Which changes need an unlocked wallet: loosening does, tightening never does.
+//! Changes that loosen a rule need an unlocked wallet; changes that tighten one do not.
 
 use alloy_primitives::Address;
 use bursar_core::codes::Code;
@@ -97,7 +97,7 @@ fn an_edit_that_changes_nothing_records_nothing() {
 
 /// Actions that grant something.
 ///
-/// Each is refused without a trace while the wallet is locked, and works once it is unlocked.
+/// Each is refused without a record while the wallet is locked, and succeeds once it is unlocked.
 fn giving() -> Vec<Action> {
     let chain = bursar_core::networks::by_text("sepolia").expect("a row of the table").chain;
     vec![
@@ -219,7 +219,7 @@ fn names_and_codes_are_given_once() {
     };
     assert_eq!(world.refused(agent(2, "AGENT 1")).code, Code::NameTaken);
     assert_eq!(world.refused(agent(1, "somebody else")).code, Code::NameTaken);
-    // A name that reads like another agent's code would make commands ambiguous.
+    // An agent name that equals another agent's id would make commands ambiguous.
     assert_eq!(world.refused(agent(2, build::agent(0).as_str())).code, Code::NameTaken);
     let wallet = Action::CreateWallet { name: build::name("second"), wallet_id: [8; 16] };
     assert_eq!(world.refused(wallet).code, Code::WalletExists);

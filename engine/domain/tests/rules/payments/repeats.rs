@@ -25,13 +25,13 @@ struct Asker {
 }
 
 impl Asker {
-    /// An asker with one signed body.
+    /// An asker that repeats one signed body.
     fn signed(world: &mut World) -> Self {
         let identity = build::signed(world.draw(), world.clock.utc);
         Self { agent: build::agent(0), identity }
     }
 
-    /// An asker with one content, with a key or without.
+    /// An asker that repeats one content, with or without an idempotency key.
     fn bearer(content: &str, key: Option<&str>) -> Self {
         let agent = build::agent(1);
         Self { identity: build::bearer(&agent, content.as_bytes(), key), agent }
@@ -42,7 +42,7 @@ impl Asker {
         world.ask_as(&self.agent, self.identity.clone(), payment)
     }
 
-    /// Repeats the request, before and after a restart, and gets the record of `id` both times.
+    /// Repeats the request before and after a restart, and checks that it gets the record of `id` both times.
     #[track_caller]
     fn gets_again(&self, world: &mut World, id: RequestId, payment: &PaymentAsk) {
         let record = world.records[&id].clone();
@@ -135,7 +135,7 @@ mod signed_payments {
             let second = id_of(&asker.asks(&mut world, payment(500_000)));
             assert_ne!(first, second);
             assert_eq!(spent_and_reserved(&world), 1_000_000);
-            // From now on, repeats get the second request.
+            // From now on, repeats get the second request's answer.
             asker.gets_again(&mut world, second, &payment(500_000));
         }
     }
@@ -309,7 +309,7 @@ mod refused {
         }
     }
 
-    /// A request that was approved but refused by the policy in force follows the same rules.
+    /// A request that was approved and then refused by the policy in force follows the same rules.
     #[test]
     fn at_approval_follows_the_same_rules() {
         each(|world, asker| {
@@ -328,7 +328,7 @@ mod refused {
         });
     }
 
-    /// The first refusal stays, although another rule would refuse by now, or would have refused as well.
+    /// A repeat gets the first refusal, even if another rule would refuse now or would have refused then.
     #[test]
     fn keeps_its_first_reason() {
         let mut world = world();
@@ -374,7 +374,7 @@ mod idempotency_keys {
                 assert_eq!(world.entries.len(), entries);
             }
         }
-        // Another key is free. This key is free once the payment can no longer be redeemed.
+        // Another key can be used at once. This key is released once the payment can no longer be redeemed.
         let free = Asker::bearer("another", Some("key 2")).asks(&mut world, payment(1));
         assert!(matches!(free, Answer::Signs(_)), "{free:?}");
         world.clock.pass(SECOND);
@@ -386,7 +386,7 @@ mod idempotency_keys {
     }
 }
 
-/// The URL is not part of a bearer's identity, and does not bypass the host lists either.
+/// The URL is not part of a bearer identity, but a repeat with another URL must still pass the host lists.
 mod another_url {
     use super::*;
 
@@ -431,7 +431,9 @@ mod another_url {
         asker.gets_again(&mut world, id, &at(OWN, 1));
     }
 
-    /// "a different one passes the domain rule": the same URL has passed it, and the payment was returned.
+    /// From the specification: "a different one passes the domain rule".
+    ///
+    /// The first URL has passed it already, and its payment was returned.
     #[test]
     fn is_checked_but_the_first_url_is_not_checked_again() {
         each(|world, asker| {

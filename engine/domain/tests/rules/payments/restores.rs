@@ -1,4 +1,4 @@
-//! A journal from a backup: whatever followed the backup may have been signed.
+//! A journal restored from a backup: any request after the backup may have been signed.
 
 use bursar_core::codes::Code;
 use bursar_core::money::Usd;
@@ -68,7 +68,7 @@ fn a_restore_by_a_clock_that_was_ahead_is_dated_again_by_the_operator() {
     assert!(ahead > now);
     world.must(Action::AcceptJournal);
     assert_eq!(world.state.restored, Some(now));
-    // A restore time in the past does not change.
+    // A restore time in the past stays unchanged.
     world.clock.pass(HOUR);
     world.must(Action::AcceptJournal);
     assert_eq!(world.state.restored, Some(now));

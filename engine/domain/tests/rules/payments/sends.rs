@@ -22,7 +22,7 @@ use k256::ecdsa::SigningKey;
 use crate::support::build::ordinary;
 use crate::support::{OPERATOR, World};
 
-/// The key of the address that sends.
+/// The key of the sending address.
 fn key() -> SigningKey {
     SigningKey::from_slice(&[7; 32]).expect("a key")
 }
@@ -42,7 +42,7 @@ fn outbox() -> OutboxKey {
     OutboxKey { chain: ChainId(8453), signer: signer() }
 }
 
-/// A world whose wallet has the address of our key.
+/// A world whose wallet contains the address of [`key`].
 fn world() -> World {
     world_with(Backing::Seed("S001".parse().expect("a seed")))
 }
@@ -95,7 +95,7 @@ fn id(n: u8) -> SubmissionId {
     send(n).submission()
 }
 
-/// Opens a send and prices it. Returns the digest to sign.
+/// Opens a send and reports a gas price for it. Returns the digest to sign.
 fn authorized(world: &mut World, n: u8) -> B256 {
     world.must(Action::Send(Box::new(send(n))));
     let decision = world.must(quoted());
@@ -160,9 +160,9 @@ fn a_locked_wallet_broadcasts_and_probes_but_signs_nothing_new() {
         let others = whole.iter().filter(|effect| !signs(effect));
         assert!(resumed.iter().eq(others), "{resumed:?}");
     }
-    // A price arrives, but authorizes nothing.
+    // A gas price arrives, but authorizes nothing.
     assert_eq!(world.must(quoted()).events, []);
-    // A refusal by the signer is not recorded now; the engine asks again later.
+    // A signer's refusal is not recorded now; the engine asks the signer again later.
     assert_eq!(world.must(input(Input::Declined { id: id(1), attempt: 0 })).events, []);
     assert_eq!(world.refused(input(Input::Cancel { id: id(1) })).code, Code::WalletLocked);
     // A signature in flight is recorded, and its transaction is broadcast.
@@ -279,8 +279,8 @@ fn an_address_with_a_transaction_on_its_way_is_not_deleted() {
 
 /// Money in flight cannot be sent again.
 ///
-/// For a token that is what its sends move; for the coin, the values and all that gas may cost. Sends of another
-/// token or from another address do not count.
+/// For a token, the amounts of its sends count. For the native coin, the values and the highest cost of gas count.
+/// Sends of another token or from another address do not count.
 #[test]
 fn amounts_in_flight_are_counted_per_token_and_coin() {
     let mut world = world();

@@ -1,4 +1,4 @@
-//! Settings that may loosen something: that needs an unlocked wallet, tightening does not.
+//! Settings: loosening one needs an unlocked wallet, tightening does not.
 
 use bursar_core::card::HoldReason;
 use bursar_core::codes::Code;
@@ -62,7 +62,7 @@ fn the_setting_decides_from_which_amount_typing_is_required() {
 #[test]
 fn expired_holds_reserve_nothing_before_the_tick() {
     let mut world = ordinary();
-    // Twenty requests are held, which is the limit, and reserve nearly the whole day.
+    // Twenty held requests fill the queue and reserve nearly the whole daily limit.
     let waiting: Vec<_> = (0..20).map(|_ask| world.holds(payment(4_900_000))).collect();
     assert_eq!(world.refuses(payment(4_900_000)).code, Code::ExceedsDailyLimit);
     world.clock.pass(bursar_core::limits::HOLD_MS);
@@ -95,7 +95,7 @@ fn refused_requests_are_recorded_at_a_bounded_rate() {
     world.clock.pass(60_000);
     world.refuses(dear);
     assert_eq!(world.entries.len() - before, 31, "the next minute is another");
-    // A payment that is not refused is not affected.
+    // A payment that the policy does not refuse is not affected.
     world.signs(payment(1000));
 }
 

@@ -1,4 +1,4 @@
-//! What happens to signed payments: reports and chain lookups move a settlement forward, and nothing else.
+//! Settlements of signed payments: only reports and chain lookups move them forward.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ fn content(kind: ReportKind, tx: Option<u8>) -> ReportContent {
     ReportContent { kind, tx_hash: tx.map(hash), error: None }
 }
 
-/// Runs a fresh report of the first agent.
+/// Makes a new report of the first agent.
 fn report(world: &mut World, id: RequestId, content: ReportContent) -> Result<Stage, Refusal> {
     let identity = build::signed(world.draw(), world.clock.utc);
     let action = world.report_action(&build::agent(0), identity, id, content);
@@ -90,11 +90,11 @@ fn chain_lookups_are_bounded_in_all() {
         );
         assert_eq!(world.state.settling.contains_key(&id), looked_for);
     }
-    // Removes the settlements that no entry created.
+    // Removes settlements that no entry created.
     Arc::make_mut(&mut world.state.settling).retain(|id, _settlement| ids.contains(id));
 }
 
-/// Reports of payments that were never made cost our nodes few queries, and other agents nothing.
+/// The lookups for an agent's false reports are bounded, and other agents' lookups continue.
 #[test]
 fn chain_lookups_are_bounded_per_agent() {
     let mut world = ordinary();
@@ -246,7 +246,7 @@ fn a_settled_payment_is_never_signed_again() {
         let action = world.report_action(&agent, report, id, content(ReportKind::Settled, Some(1)));
         world.must(action);
         let spent = world.spent();
-        // Before its end, long after it, and after a restart.
+        // Repeats during the validity, long after it, and after a restart.
         for _ in 0..2 {
             let again = world.ask_as(&agent, identity.clone(), payment(SMALL));
             assert_eq!(again.code(), Some(Code::PaymentSettled));
@@ -280,9 +280,9 @@ fn any_step() -> impl Strategy<Value = Result<ReportContent, (u8, Check)>> {
 }
 
 proptest! {
-    /// In any order of reports and lookups, only our own lookup of the reported transaction verifies.
+    /// In any order of reports and lookups, only our own lookup of the reported transaction verifies a payment.
     ///
-    /// `verified` never moves back, and `settled` moves back only by a revert.
+    /// `verified` never moves back, and `settled` moves back only after a revert.
     #[test]
     fn a_settlement_never_goes_back(steps in prop::collection::vec(any_step(), 1..40)) {
         let mut world = ordinary();

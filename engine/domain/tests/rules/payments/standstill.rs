@@ -1,4 +1,5 @@
-//! Frozen, locked or suspended: nothing is signed. What was authorized before may be signed later.
+//! Frozen agents, a locked wallet, suspended agents: nothing is signed, but earlier authorizations may be signed
+//! later.
 
 use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
@@ -102,8 +103,8 @@ mod locked {
 
     /// A locked wallet rejects every authenticated endpoint.
     ///
-    /// The agent server checks first, but the operator may lock between its check and the decision. No seal covers
-    /// what would be recorded then.
+    /// The agent server checks the lock first, but the operator may lock between that check and the decision. No seal
+    /// would cover an entry that is recorded then.
     #[test]
     fn an_ask_is_refused_without_a_trace() {
         let mut world = ordinary();
@@ -154,7 +155,7 @@ mod reissue {
         world.refuses(payment(11_000_000));
         let wanted = in_order([automatic, approved]);
         assert_eq!(reissued(&mut world), wanted);
-        // Each further reissue gives the same payments, also after a restart.
+        // Every later reissue gives the same payments, also after a restart.
         assert_eq!(reissued(&mut world.restarted()), wanted);
         assert_eq!(reissued(&mut world), wanted);
         assert_eq!(world.spent(), Usd(2_000_003));
@@ -165,7 +166,7 @@ mod reissue {
         let mut world = ordinary();
         let id = world.signs(payment(1));
         world.clock.pass(60 * SECOND - 1);
-        // Another entry advances the journal's time meanwhile.
+        // Meanwhile another entry advances the journal's time.
         world.holds(payment(2_000_000));
         assert_eq!(reissued(&mut world), [id]);
         world.clock.pass(1);
@@ -182,7 +183,7 @@ mod reissue {
         assert_eq!(reissued(&mut world), [id]);
     }
 
-    /// I-g (freeze, global or per agent) and I-i: a suspended agent never signs.
+    /// I-g (global freeze or suspension of one agent) and I-i: nothing is signed for a suspended agent.
     #[test]
     fn waits_for_the_agent_to_be_resumed() {
         let mut world = ordinary();
@@ -194,7 +195,7 @@ mod reissue {
     }
 }
 
-/// A journal that did not match the wallet: the authorizations in it may be forged.
+/// The journal did not match the wallet, so its authorizations may be forged.
 mod untrusted {
     use super::*;
 
@@ -279,10 +280,10 @@ mod signature {
         assert!(signature_of(&world, id));
     }
 
-    /// A clock that was ahead and was corrected.
+    /// The clock was ahead and was corrected.
     ///
-    /// The journal's time does not advance until the wall clock has caught up. Payments are valid for a minute of the
-    /// wall clock, so the wallet must sign them before the journal's time advances again.
+    /// The journal's time does not advance until the wall clock has caught up. Payments are valid for one minute of
+    /// the wall clock, so the wallet must sign them before the journal's time advances again.
     #[test]
     fn is_possible_for_payments_authorized_after_a_clock_correction() {
         let mut world = ordinary();
@@ -293,7 +294,7 @@ mod signature {
         let id = world.signs(PaymentAsk { valid_seconds: 0, ..payment(2) });
         let held = world.holds(payment(2_000_000));
         world.approves(held);
-        // The core takes its slips from here.
+        // The core creates its slips from these authorizations.
         assert!(
             world.state.authorized.contains_key(&id) && world.state.authorized.contains_key(&held)
         );
@@ -315,7 +316,8 @@ mod signature {
         assert_eq!(world.must(world.signed(id)).events, []);
     }
 
-    /// Nothing else is recorded after a burst of payments. One entry frees what they keep, and few payments cost none.
+    /// After a burst of payments nothing else is recorded. One entry frees their memory, and a few payments do not
+    /// cause an entry.
     #[test]
     fn a_burst_that_has_lapsed_leaves_the_state_by_one_entry() {
         let mut world = ordinary();

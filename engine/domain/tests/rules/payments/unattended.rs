@@ -1,4 +1,4 @@
-//! The limit of unattended days: what agents spend while no person has opened the wallet (setting `unattended.daily`).
+//! The limit of unattended days: how much agents spend while no person has opened the wallet (`unattended.daily`).
 
 use bursar_core::card::HoldReason;
 use bursar_core::codes::Code;
@@ -12,7 +12,7 @@ use build::{payment, policy};
 
 const LIMIT: Option<HoldReason> = Some(HoldReason::UnattendedLimit);
 
-/// Payments below 10 dollars are automatic, and 5 dollars a day may be spent unattended.
+/// A world in which payments below 10 dollars are automatic and 5 dollars a day may be spent unattended.
 fn world() -> World {
     let mut policy = policy();
     policy.payments.auto_below = Usd::dollars(10);
@@ -21,7 +21,7 @@ fn world() -> World {
     world
 }
 
-/// The machine reboots, and the service opens the wallet.
+/// Reboots the machine; the boot service then opens the wallet.
 fn reboot(world: &World) -> World {
     let mut next = world.restarted();
     next.clock.reboot(MINUTE);
@@ -36,7 +36,7 @@ fn it_holds_what_exceeds_it_and_refuses_nothing() {
     assert_eq!(world.ask(payment(2_000_001)).held_for(), LIMIT);
     world.signs(payment(2_000_000));
     let held = world.holds(payment(1));
-    // The operator decides what exceeds it, and that counts too.
+    // The operator may approve a payment over the limit, which counts too.
     world.approves(held);
     assert_eq!(world.state.unattended.spent_at(&world.now()), Usd(5_000_001));
 }
@@ -94,7 +94,7 @@ fn all_agents_share_it() {
     assert_eq!(answer.held_for(), LIMIT);
 }
 
-/// A payment that waits at a device counts before it is signed.
+/// A payment that waits at a device counts even before it is signed.
 #[test]
 fn payments_that_wait_at_a_device_count() {
     let mut policy = policy();
@@ -170,7 +170,7 @@ mod histories {
         SetClock(i64),
     }
 
-    /// A step of a history in which the machine reboots, or in which its clock is set.
+    /// A step of a history that either contains reboots or sets the clock, but not both.
     fn step(sets_clock: bool) -> impl Strategy<Value = Step> {
         let span = || select(&[SECOND, HOUR, 11 * HOUR, 20 * HOUR, DAY, 3 * DAY][..]);
         prop_oneof![
@@ -191,9 +191,11 @@ mod histories {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-        /// With honest clocks no date sees more spent without a person than the limit, however often the machine reboots.
-        /// A clock that is set within a boot grants no day before its time has passed. (One that is set during a reboot
-        /// can grant one day early: SECURITY.md.)
+        /// With honest clocks, the spending without a person stays within the limit on every date, however often the
+        /// machine reboots.
+        ///
+        /// Setting the clock within a boot grants no day before its time has passed. (A clock that is set during a
+        /// reboot can grant one day early: SECURITY.md.)
         #[test]
         fn no_day_exceeds_the_limit(
             (sets_clock, steps) in any::<bool>().prop_flat_map(|sets| {
@@ -213,7 +215,7 @@ mod histories {
                         Answer::Holds(id, _) => held.push(id),
                         _other => {}
                     },
-                    // The held request may have expired, or be over a limit of the policy.
+                    // The approval may be refused: the request may have expired or exceed a limit of the policy.
                     Step::Approve => {
                         let _refused = held.pop().map(|id| world.approve(id));
                     }
@@ -237,7 +239,8 @@ mod histories {
                 }
             }
             if sets_clock {
-                // The first day began up to a day before, and each lasts 20 hours, less the slack of the boot clock.
+                // The first day began up to a day earlier. Each day lasts at least 20 hours, less the slack of the
+                // boot clock.
                 let days = 1 + (DAY + passed_ms) / (19 * HOUR);
                 let spent: u64 = by_date.values().sum();
                 prop_assert!(spent <= 5_000_000 * days.unsigned_abs(), "{spent} in {days} days");

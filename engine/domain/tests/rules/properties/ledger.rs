@@ -1,5 +1,5 @@
-//! What left the wallet. Adds up every authorization once, at the first order to sign it, without using the rules
-//! that allowed it.
+//! The value that left the wallet. It counts every authorization once, at the first order to sign it, and does not
+//! use the rules that allowed it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,13 +11,13 @@ use bursar_domain::{Effect, Status};
 
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
-    /// The digest that each request was ordered to sign.
+    /// The digest that the wallet was ordered to sign for each request.
     orders: BTreeMap<RequestId, B256>,
     digests: BTreeSet<B256>,
     nonces: BTreeSet<B256>,
-    /// What left, by agent and allowance.
+    /// The value that left, by agent and allowance.
     by_allowance: BTreeMap<(AgentId, usize), u64>,
-    /// What left by agent and local date, and the largest limit in force on that date.
+    /// The value that left by agent and local date, and the largest limit in force on that date.
     by_date: BTreeMap<(AgentId, LocalDay), (u64, u64)>,
     /// The last seen status of each request.
     last_status: BTreeMap<RequestId, Status>,
@@ -29,7 +29,7 @@ pub(crate) struct Scene<'a> {
     pub(crate) now: &'a Moment,
     pub(crate) frozen: bool,
     pub(crate) unlocked: bool,
-    /// Suspended, or without a commission.
+    /// Whether the agent is suspended or has no commission.
     pub(crate) idle: bool,
     /// The number of the agent's allowance, the value of its held requests, and its daily limit now.
     pub(crate) allowance: usize,
@@ -73,7 +73,7 @@ impl Ledger {
         self.by_date.entry(key).or_default().0 += request.ask.usd().0;
     }
 
-    /// Checks a reservation: spent and held amounts fit the limit together.
+    /// Checks a reservation: the spent and the held value fit the limit together.
     pub(crate) fn hold(&mut self, request: &Request, scene: &Scene<'_>) {
         let left = self.left(&request.agent, scene.allowance);
         assert!(left + scene.waiting <= scene.limit, "I-a: reserved beyond the limit");

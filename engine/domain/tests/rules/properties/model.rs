@@ -1,5 +1,5 @@
-//! What the wallet should contain at each moment, by the specification: commissions, held requests and
-//! authorizations. It follows the events and rejects those that must not happen.
+//! The state that the specification requires at each moment: commissions, held requests and authorizations. The model
+//! follows the events and rejects those that must not happen.
 
 use std::collections::BTreeMap;
 
@@ -25,9 +25,9 @@ pub(crate) struct Model {
     pub(crate) frozen: bool,
     pub(crate) requests: BTreeMap<RequestId, ModelRequest>,
     latest: BTreeMap<Identity, RequestId>,
-    /// The content, and the request, that each idempotency key was last used for.
+    /// For each idempotency key, the content and the request of its last use.
     keys: BTreeMap<[u8; 32], ([u8; 32], RequestId)>,
-    /// I-d: all that was ever reserved, and how much of it was returned or used.
+    /// I-d: the total value that was ever reserved; `returned` and `used` are its parts that ended.
     pub(crate) reserved: u64,
     pub(crate) returned: u64,
     pub(crate) used: u64,
@@ -39,9 +39,9 @@ pub(crate) struct Agent {
     pub(crate) bears_token: bool,
     pub(crate) suspended: bool,
     pub(crate) work: Option<Work>,
-    /// How many allowances it has received.
+    /// Number of allowances that the agent has received.
     pub(crate) allowances: usize,
-    /// Recorded refusals in the latest minute (since 1970) that had one.
+    /// The latest minute (since 1970) with a recorded refusal, and the number of refusals in it.
     refused: (i64, u32),
 }
 
@@ -65,8 +65,9 @@ pub(crate) enum ModelStatus {
     Held {
         since: Moment,
     },
-    /// `lapsed` once the wall clock has shown the end of the validity. `void` if an untrusted journal was accepted
-    /// before the signature: then it is never signed.
+    /// `lapsed` is set once the wall clock has shown the end of the validity.
+    ///
+    /// `void` is set if an untrusted journal was accepted before the signature; the payment is then never signed.
     Authorized {
         before: u64,
         signed: bool,
@@ -82,21 +83,21 @@ pub(crate) enum ModelStatus {
     },
 }
 
-/// What happens to a request before the payment rules.
+/// The expected answer to a request, before the payment rules apply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Prediction {
     New,
     /// The wallet refuses the request without a record, with one of these codes.
     Unrecorded(Vec<Code>),
     Locked,
-    /// The stored answer. If the host lists have changed since, their refusal is correct too.
+    /// The stored answer. If the host lists have changed since, a refusal by them is correct too.
     Earlier(RequestId, Option<Code>),
-    /// The earlier request was held past its deadline, which is recorded now.
+    /// The earlier request was held past its deadline. Its expiry is recorded now.
     Over(RequestId, Option<Code>),
 }
 
 impl Agent {
-    /// Returns whether a refusal is recorded: the first 30 of a minute are.
+    /// Returns whether a refusal is recorded: only the first 30 of each minute are.
     pub(crate) fn is_recorded(&self, at: Utc) -> bool {
         self.refused.0 != at.seconds().div_euclid(60) || self.refused.1 < 30
     }
@@ -114,8 +115,10 @@ impl ModelStatus {
     }
 }
 
-/// Returns whether 15 minutes have passed, by the wall clock or by the clock of the same boot; in a later boot since that
-/// boot, if the wall clock is behind the beginning.
+/// Returns whether 15 minutes have passed since a moment.
+///
+/// Within a boot, the wall clock or the boot clock must show it. After a reboot, if the wall clock is behind the
+/// beginning, the time since the boot counts.
 fn is_quarter_hour_later(since: &Moment, now: &Moment) -> bool {
     let boot = |moment: &Moment| i64::try_from(moment.boottime_ms).unwrap();
     let wall = now.utc.0 - since.utc.0;
@@ -178,7 +181,7 @@ impl Model {
         now: &Moment,
     ) {
         let agent = &mut self.agents[agent];
-        // A new policy does not grant a new day.
+        // A new policy does not start a new allowance.
         let allowance = match agent.work.take() {
             Some(work) => work.allowance,
             None => {
@@ -194,7 +197,7 @@ impl Model {
         (self.rules[policy], self.versions[policy]) = (rules, newest + 1);
     }
 
-    /// Returns the version of the policy that an agent works under.
+    /// Returns the version of an agent's policy.
     pub(crate) fn version(&self, agent: usize) -> Option<u64> {
         self.agents[agent].work.as_ref().map(|work| self.versions[work.policy])
     }
@@ -208,7 +211,7 @@ impl Model {
         work.map_or(Due::Nothing, |work| work.allowance.due(now))
     }
 
-    /// Checks and applies a renewal by the engine itself or by the operator.
+    /// Checks and applies a renewal, made by the engine or by the operator.
     pub(crate) fn renewed(
         &mut self,
         agent: usize,
@@ -250,7 +253,7 @@ impl Model {
         self.agents[agent].work.as_ref().map_or(0, |work| work.allowance.spent)
     }
 
-    /// Returns the circumstances of a request that is not held, or no longer.
+    /// Returns the circumstances of a request that is not held now.
     pub(crate) fn context(&self, agent: usize, label: &'static str, trusted: bool) -> Context {
         Context {
             rules: self.rules_of(agent).expect("a commissioned agent"),
@@ -279,7 +282,7 @@ impl Model {
         assert!(self.requests.insert(id, known).is_none(), "an id was used twice");
     }
 
-    /// Ends a held request. Its reservation is used or returned, once.
+    /// Ends a held request. Its reservation is used or returned exactly once.
     pub(crate) fn end(&mut self, id: RequestId, status: ModelStatus) {
         let known = self.requests.get_mut(&id).expect("a known request");
         assert!(known.status.is_held(), "I-d: ended twice");
@@ -303,7 +306,7 @@ impl Model {
         }
     }
 
-    /// Applies a new reading of the wall clock.
+    /// Notes a new reading of the wall clock.
     pub(crate) fn clock_shows(&mut self, now: &Moment) {
         for known in self.requests.values_mut() {
             if let ModelStatus::Authorized { before, lapsed, .. } = &mut known.status {
@@ -312,9 +315,9 @@ impl Model {
         }
     }
 
-    /// Predicts the answer before the payment rules: locks, idempotency keys and repeats.
+    /// Predicts the answer before the payment rules apply: locks, idempotency keys and repeats.
     ///
-    /// The repeats follow the specification's table "Same ask, same answer" (decisions.md).
+    /// Repeats follow the table "Same ask, same answer" of the specification (decisions.md).
     pub(crate) fn predict(
         &self,
         agent: usize,
@@ -338,7 +341,7 @@ impl Model {
         }
         let bound = |claim: &KeyClaim| {
             self.keys.get(&claim.name).is_some_and(|(content, first)| {
-                // A key stays bound for as long as the answer to its content is remembered.
+                // A key stays bound to its content while the answer to that content is remembered.
                 let remembered = match &self.requests[first].status {
                     ModelStatus::Held { .. } => true,
                     ModelStatus::Authorized { before, .. } => {

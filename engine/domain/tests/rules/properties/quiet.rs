@@ -1,5 +1,6 @@
-//! Silences panics while a failing history is shrunk. Shrinking fails a thousand times, and only the message of the
-//! shortest history is worth reading.
+//! Silences panics while proptest shrinks a failing history.
+//!
+//! Shrinking causes a thousand failures, and only the message of the shortest history is useful.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
@@ -12,7 +13,7 @@ thread_local! {
     static MESSAGE: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Runs a test and turns its panics into failures of its case.
+/// Runs a test and converts its panics to failures of the test case.
 pub(crate) fn quietly(test: impl FnOnce()) -> Result<(), TestCaseError> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

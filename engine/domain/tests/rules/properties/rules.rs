@@ -1,5 +1,5 @@
-//! The specification's payment rules in their shortest form: policies, and the rules that a request would break. Uses
-//! neither `assess` nor `allowance`.
+//! The specification's payment rules in their shortest form: policies, and the rules that a request would break. The
+//! code uses neither `assess` nor `allowance`.
 
 use alloy_primitives::Address;
 use bursar_core::card::HoldReason;
@@ -22,7 +22,7 @@ pub(crate) struct Rules {
     pub(crate) auto_below: u64,
     allowed: &'static [&'static str],
     blocked: &'static [&'static str],
-    /// Allows only a network that no request names.
+    /// Whether the policy allows only a network that no request uses.
     other_network_only: bool,
 }
 
@@ -38,7 +38,7 @@ const BASE: Rules = Rules {
     other_network_only: false,
 };
 
-/// The policies that histories switch between. The first two are in force at the start.
+/// The policies between which histories switch. The first two are in force at the start.
 pub(crate) const VARIANTS: [Rules; 13] = [
     BASE,
     Rules { auto_below: 0, ..BASE },
@@ -112,9 +112,11 @@ impl Rules {
         }
     }
 
-    /// "Either URL on the block list refuses; the agent's `request_url` outside the allow list refuses,
-    /// and so does `resource.url` when the agent sent no `request_url`; only when `request_url` is inside
-    /// and `resource.url` is not is the payment held." `Ok(true)` is that hold.
+    /// Applies the specification's domain rule. `Ok(true)` means that the payment is held.
+    ///
+    /// "Either URL on the block list refuses; the agent's `request_url` outside the allow list refuses, and so does
+    /// `resource.url` when the agent sent no `request_url`; only when `request_url` is inside and `resource.url` is
+    /// not is the payment held."
     pub(crate) fn domains(
         &self,
         request: Option<&str>,
@@ -141,7 +143,7 @@ pub(crate) struct Context {
     pub(crate) network_on: bool,
     pub(crate) trusted: bool,
     pub(crate) spent: u64,
-    /// Without the request itself, if it is held already.
+    /// Value reserved by the agent's other requests.
     pub(crate) reserved: u64,
 }
 
@@ -195,17 +197,18 @@ pub(crate) struct Allowance {
     pub(crate) start_ms: i64,
     pub(crate) spent: u64,
     boot_id: String,
-    /// The boot clock's reading at the start, and at the latest instant from which the specification lets it count.
-    /// An operator may have granted a start that only the wall clock confirms.
+    /// The earliest and the latest boot clock reading from which the specification lets this allowance count.
+    ///
+    /// They differ if the operator granted a start that only the wall clock confirms.
     boot_ms: (i64, i64),
 }
 
-/// What an allowance is due for.
+/// The renewal that is due.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Due {
     Nothing,
     Renewal(Allowance),
-    /// The specification leaves open whether the boot clock has counted enough.
+    /// The specification does not decide whether enough time has passed on the boot clock: both answers are correct.
     Either(Allowance),
     /// Only the operator may grant it.
     Grant(Allowance),
@@ -245,7 +248,8 @@ impl Allowance {
             return Due::Grant(next);
         }
         if self.boot_id == now.boot_id {
-            // A start that the wall clock moves into the past is not a second start within this allowance.
+            // A start that setting the wall clock moves into the past must not begin a second allowance within this
+            // one.
             let (by_wall, _) = next.boot_ms;
             let after = |from: i64| by_wall.max(from + lasted - SLACK).min(boot_clock(now));
             next.boot_ms = (after(earliest), after(latest));

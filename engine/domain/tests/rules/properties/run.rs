@@ -1,4 +1,4 @@
-//! Runs one history: each step goes through the real rules, and model and ledger check the result.
+//! Runs one history. Each step goes through the real rules, and the model and the ledger check the result.
 
 mod asks;
 mod decisions;
@@ -27,11 +27,11 @@ pub(crate) struct Run {
     world: World,
     model: Model,
     pub(crate) ledger: Ledger,
-    /// The requests so far, to be repeated.
+    /// All requests so far, for repeats.
     asked: Vec<(usize, Identity, PaymentAsk)>,
     /// The first card of each held request, and the policy version at that time.
     cards: BTreeMap<RequestId, (String, u64)>,
-    /// Events, answers and codes that this history has seen.
+    /// The events, answers and codes that occurred in this history.
     pub(crate) seen: BTreeSet<String>,
 }
 
@@ -123,7 +123,7 @@ impl Run {
         self.compare();
     }
 
-    /// Runs an action. Checks the events that the engine adds by itself: renewals and ends of holds.
+    /// Runs an action, and checks the events that the engine adds by itself: renewals and ends of holds.
     fn perform(&mut self, action: Action) -> Result<Decision, Refusal> {
         let operator = matches!(action, Action::Renew { .. });
         let before = (self.world.state.clone(), self.world.entries.len());
@@ -162,7 +162,7 @@ impl Run {
         self.seen.insert(format!("{how}: {what}"));
     }
 
-    /// Expects a refusal without a trace, with one of these codes.
+    /// Expects a refusal with one of these codes and without a record.
     #[track_caller]
     fn expect_refused(&mut self, how: &str, result: Result<Decision, Refusal>, codes: &[Code]) {
         let refusal = result.expect_err("it must be refused");
@@ -200,7 +200,7 @@ impl Run {
         clock.pass(target.since_ms(clock.utc).max(0));
     }
 
-    /// Checks an authorized request: it is spent, and ordered to be signed.
+    /// Checks that an authorized request is spent and ordered to be signed.
     fn authorized(&mut self, id: RequestId, now: &Moment, effects: &[Effect]) {
         let known = self.model.requests.get_mut(&id).expect("a known request");
         let before = now.utc.seconds().unsigned_abs() + known.ask.valid_seconds.max(30);
@@ -231,7 +231,7 @@ impl Run {
         }
     }
 
-    /// Restarts the machine and the engine: all is read from the journal.
+    /// Reboots the machine and restarts the engine, whose state comes from the journal alone.
     fn reboot(&mut self, down_ms: i64) {
         self.world.clock.reboot(down_ms);
         self.world = self.world.restarted();
@@ -267,7 +267,7 @@ impl Run {
         }
     }
 
-    /// Checks the end of the history.
+    /// Checks the ledger and the replay at the end of the history.
     pub(crate) fn finish(&self) {
         self.ledger.assert_complete();
         self.world.assert_replays();

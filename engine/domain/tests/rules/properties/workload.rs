@@ -1,4 +1,4 @@
-//! The steps of a history: agents request and repeat, the operator decides and changes policies, clocks are moved.
+//! The steps of a history: agents make and repeat requests, the operator decides and changes policies, clocks move.
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -32,7 +32,7 @@ pub(crate) enum Step {
         pick: Pick,
         shown: Shown,
     },
-    /// The policy changes while a request is held, and the new card is approved.
+    /// The policy changes while a request is held, and the operator approves the new card.
     SecondLook {
         pick: Pick,
         variant: usize,
@@ -51,7 +51,7 @@ pub(crate) enum Step {
     SetClock(i64),
     Reboot(i64),
     Zone(&'static str),
-    /// How far the newest block is behind the clock, in milliseconds.
+    /// How far the newest block is behind the clock, in milliseconds; `None` if no block is known.
     Block(Option<i64>),
     Edit {
         policy: usize,
@@ -69,7 +69,7 @@ pub(crate) enum Step {
     Thaw,
     Lock,
     Unlock,
-    /// The journal turns out not to match the wallet.
+    /// The wallet finds that the journal does not match it.
     Distrust,
     AcceptJournal,
     Network(bool),
@@ -104,7 +104,7 @@ pub(crate) enum Oddity {
     ToTheAddress(&'static str),
 }
 
-/// A request by its index among those that are held, or among all.
+/// A request, picked by its index among the held requests or among all.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pick {
     pub(crate) place: u8,
@@ -162,9 +162,9 @@ fn shown() -> impl Strategy<Value = Shown> {
     ]
 }
 
-/// Spans that matter: within a validity, around 15 minutes, around 20 hours, beyond a day.
+/// Time spans around the limits: within a validity, around 15 minutes, around 20 hours, beyond a day.
 ///
-/// With `short` spans, more requests are held at once.
+/// With `short` spans, more requests are held at the same time.
 fn span(short: bool) -> BoxedStrategy<i64> {
     if short {
         return prop_oneof![3 => 0..90 * SECOND, 1 => 0..15 * MINUTE].boxed();
@@ -244,14 +244,14 @@ fn clocks(short: bool) -> BoxedStrategy<Step> {
     .boxed()
 }
 
-/// The day changes while requests are held.
+/// The date changes while requests are held.
 fn midnight() -> BoxedStrategy<Step> {
     prop_oneof![1 => select(&[-1, 0, 1][..]), 2 => -10 * MINUTE..10 * MINUTE]
         .prop_map(Step::Midnight)
         .boxed()
 }
 
-/// Any steps; each history prefers some kinds over others.
+/// Any steps. Each history prefers some kinds of steps.
 pub(crate) fn any_history() -> impl Strategy<Value = History> {
     let mood = (any::<bool>(), select(&[1u32, 6][..]), select(&[1u32, 4][..]));
     (1..=3usize, select(&ZONES[..]), mood).prop_flat_map(|(agents, zone, mood)| {

@@ -1,5 +1,6 @@
-//! Builders for tests: a commissioned agent, policies, payments, identities. Deterministic, with figures as small as
-//! the guarantee under test allows.
+//! Builders for tests: a commissioned agent, policies, payments, identities.
+//!
+//! They are deterministic, with figures as small as the guarantee under test allows.
 
 use std::sync::LazyLock;
 
@@ -35,7 +36,7 @@ pub(crate) fn agent(index: usize) -> AgentId {
     ["ABC123", "DEF456", "GHI789"][index].parse().expect("an agent code")
 }
 
-/// 100 dollars a day, 10 per request, automatic below 1.
+/// A policy with 100 dollars a day, 10 per request, automatic below 1.
 pub(crate) fn policy() -> Policy {
     let mut policy = Policy::default();
     policy.payments.daily = Usd::dollars(100);
@@ -105,7 +106,7 @@ static ECHO: LazyLock<Echo> = LazyLock::new(|| {
     Echo::new(&challenge, &challenge.offers[0]).expect("a short challenge")
 });
 
-/// The identity of a signed request. Another `number` is another signature.
+/// The identity of a signed request. Each `number` stands for another signature.
 pub(crate) fn signed(number: u64, at: Utc) -> Identity {
     let day = u32::try_from(at.seconds().div_euclid(86_400)).unwrap_or(0);
     Identity::Hmac { day, digest: hash(&[b"signature", &number.to_be_bytes()]) }
@@ -143,7 +144,7 @@ pub(crate) fn sign(label: &str, digest: B256) -> Signature65 {
     Signature65::new(r, s, parity.to_byte()).expect("a low s")
 }
 
-/// A wallet with two addresses, and a first agent that works under `policy`.
+/// A wallet with two addresses, and a first agent under `policy`.
 pub(crate) fn world(clock: Clock, policy: &Policy) -> World {
     let mut world = wallet(clock);
     register(&mut world, 0, Credential::Hmac { check: [7; 32] });
@@ -207,7 +208,7 @@ pub(crate) fn with_device(clock: Clock, policy: &Policy) -> World {
     world
 }
 
-/// A world at noon of a winter's day in UTC, under [`policy`].
+/// A world at noon UTC on a winter's day, under [`policy`].
 pub(crate) fn ordinary() -> World {
     world(Clock::at("2026-01-15T12:00:00Z", "UTC"), &policy())
 }

@@ -3,7 +3,9 @@
 use proptest::prelude::ProptestConfig;
 use proptest::test_runner::FileFailurePersistence;
 
-/// 256 cases, or `PROPTEST_CASES`. A failing seed is kept next to the file of its test and tried first.
+/// Runs 256 cases, or as many as `PROPTEST_CASES` says.
+///
+/// A failing seed is stored next to the file of its test and tried first.
 pub(crate) fn config() -> ProptestConfig {
     let kept = FileFailurePersistence::WithSource("regressions");
     ProptestConfig { failure_persistence: Some(Box::new(kept)), ..ProptestConfig::default() }

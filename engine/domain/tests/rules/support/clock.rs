@@ -14,7 +14,7 @@ pub(crate) const DAY: i64 = 24 * HOUR;
 pub(crate) struct Clock {
     pub(crate) utc: Utc,
     pub(crate) zone: TimeZone,
-    /// The boot identity; empty on a platform without one, whose boot clock then reads zero.
+    /// The boot id; empty on a platform without one, whose boot clock then reads zero.
     pub(crate) boot_id: String,
     pub(crate) boottime_ms: u64,
     pub(crate) mono_ms: u64,
@@ -23,7 +23,7 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// A machine that has been up for an hour, at an RFC 3339 instant in a time zone.
+    /// The clocks of a machine that has been up for an hour, at an RFC 3339 instant in a time zone.
     pub(crate) fn at(instant: &str, zone: &str) -> Self {
         Self {
             utc: utc(instant),
@@ -36,14 +36,14 @@ impl Clock {
         }
     }
 
-    /// Returns this clock for a platform without a boot identity.
+    /// Returns these clocks for a platform without a boot id.
     pub(crate) fn without_boot(mut self) -> Self {
         self.boot_id.clear();
         self.boottime_ms = 0;
         self
     }
 
-    /// Returns this clock for a machine that started at this very moment, whose boot clock contradicts nothing.
+    /// Returns these clocks for a machine that has just started, so that the boot clock contradicts nothing.
     pub(crate) fn just_booted(mut self) -> Self {
         self.boot_id = format!("boot at {}", self.utc.0);
         self.boottime_ms = 0;
@@ -74,7 +74,7 @@ impl Clock {
         }
     }
 
-    /// Sets the wall clock forward or back, while no time passes.
+    /// Sets the wall clock forward or back without any time passing.
     pub(crate) fn set_by(&mut self, ms: i64) {
         self.utc = self.utc.plus_ms(ms);
     }
@@ -84,7 +84,7 @@ impl Clock {
         self.pass(utc(instant).since_ms(self.utc));
     }
 
-    /// Reboots the machine after a downtime. It has been up for a minute then.
+    /// Reboots the machine after a downtime. Afterwards it has been up for a minute.
     pub(crate) fn reboot(&mut self, down_ms: i64) {
         self.boots += 1;
         self.utc = self.utc.plus_ms(down_ms);
@@ -94,7 +94,7 @@ impl Clock {
     }
 }
 
-/// Parses an instant as the vectors write it, `2026-03-10T00:00:00Z`.
+/// Parses an instant in the format of the vectors, `2026-03-10T00:00:00Z`.
 pub(crate) fn utc(instant: &str) -> Utc {
     let parsed: Timestamp = instant.parse().expect("an RFC 3339 instant");
     Utc(parsed.as_millisecond())

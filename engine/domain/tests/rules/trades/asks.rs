@@ -1,4 +1,4 @@
-//! Trades and quotes as the lane measures them.
+//! Trades and their quotes, as the lane would measure them.
 
 use alloy_primitives::{Address, B256, U256};
 use bursar_core::money::{Atoms, Bps, Usd};
@@ -22,10 +22,12 @@ pub(crate) const PLAN_COST: u64 = 1_000_000_000_000;
 /// The price of one ETH.
 pub(crate) const ETH_PRICE: Usd = Usd::dollars(3_000);
 
-/// What a quote pays for one micro-dollar.
+/// The output that a quote pays per micro-dollar.
 const OUT_PER_MICRO: u64 = 1_000;
 
-/// 500 dollars a day, 100 per trade, automatic below 50; agents 0 and 1 share an address.
+/// A policy with 500 dollars a day, 100 per trade, automatic below 50.
+///
+/// Agents 0 and 1 share an address.
 pub(crate) fn policy() -> Policy {
     let mut policy = build::policy();
     policy.trading.enabled = true;
@@ -33,7 +35,7 @@ pub(crate) fn policy() -> Policy {
     policy
 }
 
-/// A healthy quote for `micros` micro-dollars.
+/// A quote for `micros` micro-dollars that passes every rule.
 pub(crate) fn quote(micros: u64) -> TradeQuote {
     TradeQuote {
         block: 100,
@@ -90,7 +92,9 @@ pub(crate) fn in_v4(trade: TradeAsk) -> TradeAsk {
     TradeAsk { venue: Venue::V4 { fee: 500, tick_spacing, hooks, pool }, ..trade }
 }
 
-/// The same trade with another quote. The quote's value counts, or `most` if the quote has no value.
+/// The same trade with another quote.
+///
+/// The quote's value counts, or `most` if the quote has no value.
 pub(crate) fn quoted(trade: TradeAsk, quote: TradeQuote, most: Usd) -> TradeAsk {
     TradeAsk { counted: quote.value_in.unwrap_or(most), quote, ..trade }
 }

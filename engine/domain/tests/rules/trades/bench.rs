@@ -1,5 +1,6 @@
-//! A world with a trading agent, and a chain whose answers the test chooses. The bench plays the lane, which orders
-//! the steps of plans, and the driver of the outboxes.
+//! A world with a trading agent, and a chain whose answers the test chooses.
+//!
+//! The bench acts as the lane, which orders the steps of plans, and as the driver of the outboxes.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +37,7 @@ pub(crate) fn quote_of(execution: &Execution) -> &TradeQuote {
     execution.quote.trade().expect("the quote of a trade")
 }
 
-/// How a transaction ends.
+/// The fate of a transaction on the chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
     Succeeded,
@@ -48,12 +49,12 @@ pub(crate) enum Fate {
 
 pub(crate) struct Bench {
     pub(crate) world: World,
-    /// The transactions that each signer has mined.
+    /// Number of mined transactions of each signer.
     mined: BTreeMap<OutboxKey, u64>,
     head: u64,
 }
 
-/// What a call of a step does is not the rules' concern.
+/// A placeholder call: the rules do not look at the call of a step.
 fn call() -> Call {
     let data = Bytes::from_static(b"call");
     Call { to: Address::repeat_byte(0x55), value: U256::ZERO, data, gas_limit: GAS }
@@ -65,7 +66,7 @@ pub(crate) fn step_cost() -> U256 {
 }
 
 impl Bench {
-    /// A bench at noon of a winter's day in UTC.
+    /// A bench at noon UTC on a winter's day.
     pub(crate) fn new() -> Self {
         Self::at(Clock::at("2026-01-15T12:00:00Z", "UTC"), &policy())
     }
@@ -85,7 +86,7 @@ impl Bench {
         Self { world, mined: BTreeMap::new(), head: 100 }
     }
 
-    // What agents ask.
+    // Requests of agents.
 
     #[track_caller]
     pub(crate) fn ask(&mut self, agent: usize, trade: TradeAsk) -> Result<RequestId, Refusal> {
@@ -101,7 +102,7 @@ impl Bench {
         }
     }
 
-    /// Asks for a trade that the policy must allow.
+    /// Requests a trade that the policy must allow.
     #[track_caller]
     pub(crate) fn starts(&mut self, agent: usize, trade: TradeAsk) -> RequestId {
         let id = self.ask(agent, trade).expect("the trade is not refused");
@@ -109,7 +110,7 @@ impl Bench {
         id
     }
 
-    /// Asks for a trade that the operator must decide.
+    /// Requests a trade that the policy must hold for the operator.
     #[track_caller]
     pub(crate) fn holds(&mut self, agent: usize, trade: TradeAsk) -> RequestId {
         let id = self.ask(agent, trade).expect("the trade is not refused");
@@ -117,7 +118,7 @@ impl Bench {
         id
     }
 
-    // What the operator decides.
+    // Decisions of the operator.
 
     pub(crate) fn approve(
         &mut self,
@@ -153,9 +154,9 @@ impl Bench {
         }
     }
 
-    // What the lane does.
+    // Actions of the lane.
 
-    /// Orders the next step of a plan at the prices of the newest quote.
+    /// Builds the order of a plan's next step, with the prices of the plan's newest quote.
     pub(crate) fn step(&self, id: RequestId, purpose: StepPurpose) -> StepOrder {
         let execution = self.execution(id);
         let revokes = purpose == StepPurpose::Revocation;
@@ -190,14 +191,15 @@ impl Bench {
         assert_eq!(open.map(|step| step.purpose), Some(purpose), "{:?}", self.execution(id).end);
     }
 
-    /// Takes a whole step.
+    /// Opens a step and drives it to an end.
     #[track_caller]
     pub(crate) fn takes(&mut self, id: RequestId, purpose: StepPurpose, fate: Fate) {
         self.opens(id, purpose);
         self.finish(id, fate);
     }
 
-    /// Orders the permit of a swap that ends at the latest possible deadline, at the prices of the newest quote.
+    /// Builds the order of a permit for a swap with the latest possible deadline, with the prices of the newest
+    /// quote.
     pub(crate) fn permit(&self, id: RequestId) -> PermitOrder {
         let execution = self.execution(id);
         let record = self.record(id);
@@ -250,13 +252,14 @@ impl Bench {
         self.world.run(Action::EndExecution { id, steps, end: Box::new(end), fee })
     }
 
-    /// Ends a trade whose swap is final, as the lane does with the receipt.
+    /// Ends a trade whose swap is final, as the lane does after it has read the receipt.
     #[track_caller]
     pub(crate) fn executed(&mut self, id: RequestId) {
         self.executed_for(id, Some(U256::ZERO));
     }
 
-    /// Like [`Self::executed`], with the fee of the trade's transactions in wei, or without a fee.
+    /// Like [`Self::executed`], with the fee of the trade's transactions in wei; `None` if the receipts do not show
+    /// it.
     #[track_caller]
     pub(crate) fn executed_for(&mut self, id: RequestId, fee: Option<U256>) {
         let hash =
@@ -266,7 +269,7 @@ impl Bench {
             .expect("the end is not refused");
     }
 
-    // What the outboxes do.
+    // Actions of the outboxes.
 
     pub(crate) fn key(&self, id: RequestId) -> OutboxKey {
         let request = &self.world.records[&id];
@@ -290,7 +293,7 @@ impl Bench {
         self.input(key, Input::Quoted(quote)).expect("a price is not refused")
     }
 
-    /// Answers every request for a signature with the signature, even if the request is long obsolete.
+    /// Answers every request for a signature, even if the request is long obsolete.
     pub(crate) fn sign(&mut self, key: OutboxKey, decision: &Decision) {
         for (id, attempt, digest) in signatures(decision) {
             let label = if key.signer == build::address("main") { "main" } else { "spare" };
@@ -299,7 +302,7 @@ impl Bench {
         }
     }
 
-    /// Prices the open step, and returns the requests for its signature.
+    /// Reports a gas price for the open step, and returns the requests for its signature.
     #[track_caller]
     pub(crate) fn authorizes(&mut self, id: RequestId) -> Decision {
         let decision = self.price(self.key(id));
@@ -308,7 +311,7 @@ impl Bench {
         decision
     }
 
-    /// Prices and signs the open step.
+    /// Reports a gas price for the open step, and signs it.
     #[track_caller]
     pub(crate) fn signs(&mut self, id: RequestId) {
         let key = self.key(id);
@@ -317,7 +320,7 @@ impl Bench {
         assert!(self.is_signed(key, self.submission(id)));
     }
 
-    /// Signs the open step, whose signature is requested again.
+    /// Signs the open step after its signature is requested again.
     #[track_caller]
     pub(crate) fn signs_again(&mut self, id: RequestId) {
         let key = self.key(id);
@@ -347,7 +350,7 @@ impl Bench {
         assert!(!outbox.open.contains_key(&submission), "{fate:?}: {outbox:?}");
     }
 
-    /// Mines a signed submission, and looks it up until the end is final.
+    /// Mines a signed submission, and looks it up until its outcome is final.
     pub(crate) fn mine(&mut self, key: OutboxKey, id: SubmissionId, fate: Fate) {
         if fate == Fate::Cancelled {
             self.input(key, Input::Cancel { id }).expect("it is not mined");
@@ -376,7 +379,7 @@ impl Bench {
         }
     }
 
-    // What is recorded.
+    // The recorded state.
 
     pub(crate) fn status(&self, id: RequestId) -> &Status {
         &self.world.records[&id].status
@@ -387,7 +390,7 @@ impl Bench {
         self.world.records[&id].execution().expect("an allowed trade")
     }
 
-    /// Returns the code of a trade's end; `None` if it was executed, or goes on.
+    /// Returns the code with which a trade ended; `None` if it was executed or continues.
     #[track_caller]
     pub(crate) fn end_code(&self, id: RequestId) -> Option<Code> {
         match self.execution(id).end.as_ref()? {
@@ -417,7 +420,7 @@ impl Bench {
         (spent.0, agent.reserved.trade.0)
     }
 
-    /// Returns a request as it is recorded now.
+    /// Returns the current record of a request.
     pub(crate) fn record(&self, id: RequestId) -> Request {
         self.world.records[&id].clone()
     }

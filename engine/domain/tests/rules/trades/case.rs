@@ -1,4 +1,4 @@
-//! What the rules read, with an ordinary trade to change.
+//! The input of the trading rules, with an ordinary trade that a test can change.
 
 use alloy_primitives::U256;
 use bursar_core::card::HoldReason;
@@ -11,10 +11,10 @@ use bursar_domain::trades::{TradeAsk, TradeQuote};
 
 use crate::trades::bench;
 
-/// A second of the test's clock.
+/// The time of the test's clock, in Unix seconds.
 pub(crate) const NOW: u64 = 1_768_478_400;
 
-/// What the rules read. The ordinary case is allowed.
+/// The input of the trading rules. The rules allow the unchanged case.
 pub(crate) struct Case {
     pub(crate) ask: TradeAsk,
     pub(crate) quote: TradeQuote,

@@ -8,7 +8,7 @@ use crate::trades::bench::{Bench, Fate, policy, quote, trade};
 
 const EVENING: &str = "2026-01-15T23:59:50Z";
 
-/// 100 dollars a day, and all trades automatic.
+/// A bench in the evening: 100 dollars a day, and all trades automatic.
 fn evening() -> Bench {
     let mut policy = policy();
     policy.trading.daily = Usd::dollars(100);
@@ -18,7 +18,7 @@ fn evening() -> Bench {
     bench
 }
 
-/// An open reservation moves into the new allowance, whatever its end.
+/// An open reservation moves into the new allowance, whatever the outcome of the trade.
 #[test]
 fn a_trade_that_is_executed_at_midnight_counts_in_the_new_allowance() {
     for (fate, spent, volume) in
@@ -55,7 +55,7 @@ fn a_swap_that_ends_before_the_first_tick_of_the_day_counts_in_the_new_allowance
     assert!(bench.ask(0, trade(1)).is_err(), "{:?}", bench.volumes(0));
 }
 
-/// A held trade counts at midnight too, and its approval is judged by the new allowance.
+/// A trade that is held over midnight counts in the new allowance, which also decides about its approval.
 #[test]
 fn a_trade_that_is_held_at_midnight_counts_in_the_new_allowance() {
     let mut bench = evening();
@@ -69,7 +69,7 @@ fn a_trade_that_is_held_at_midnight_counts_in_the_new_allowance() {
     assert_eq!(bench.volumes(0), (60_000_000, 0));
 }
 
-/// Two days later, a trade that ended counts no more.
+/// Two days later, a trade that ended no longer counts.
 #[test]
 fn each_midnight_forgets_what_was_spent_before() {
     let mut bench = evening();

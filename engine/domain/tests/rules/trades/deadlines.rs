@@ -1,4 +1,4 @@
-//! The five minutes in which an allowed plan may sign.
+//! The five minutes within which an allowed plan may sign.
 
 use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
@@ -11,7 +11,7 @@ use crate::support::clock::{HOUR, MINUTE, SECOND};
 use crate::trades::bench::{Bench, Fate, signatures, trade};
 use crate::trades::stops::{Point, Stop, VALUE, plan_at};
 
-/// After five minutes the trade has ended, and the allowance is still watched to its end.
+/// After five minutes the trade has ended, but its allowance transaction is watched until it is final.
 #[test]
 fn no_swap_follows_an_allowance_that_was_mined_too_late() {
     let (mut bench, id, _none) = plan_at(Point::AllowanceSigned);
@@ -23,7 +23,7 @@ fn no_swap_follows_an_allowance_that_was_mined_too_late() {
     assert!(bench.is_closed(id));
 }
 
-/// 300 s after the approval, on either clock, nothing is signed any more.
+/// From 300 s after the approval on, by either clock, nothing is signed.
 #[test]
 fn a_plan_signs_until_five_minutes_and_not_at_five_minutes() {
     let at = |bench: &mut Bench, ms: i64, set_by: i64| {
@@ -39,7 +39,7 @@ fn a_plan_signs_until_five_minutes_and_not_at_five_minutes() {
         (PLAN_MS - 1, -HOUR, false),
     ] {
         let what = format!("{ms} {set_by}");
-        // The clock decides on the next tick.
+        // The next tick ends the plan if a clock shows that its time has passed.
         let (mut bench, id, _unanswered) = plan_at(Point::SwapAuthorized);
         at(&mut bench, ms, set_by);
         bench.world.tick();
@@ -54,7 +54,7 @@ fn a_plan_signs_until_five_minutes_and_not_at_five_minutes() {
     }
 }
 
-/// After a reboot with a clock that was set back, the time since that boot counts.
+/// After a reboot with a wall clock that was set back, the time since the boot counts.
 #[test]
 fn a_plan_ends_five_minutes_after_a_reboot_at_the_latest() {
     for (passed, late) in [(PLAN_MS - MINUTE - 1, false), (PLAN_MS - MINUTE, true)] {
@@ -67,7 +67,7 @@ fn a_plan_ends_five_minutes_after_a_reboot_at_the_latest() {
     }
 }
 
-/// Without a tick, a late signature is not kept, and a late price authorizes none.
+/// Without a tick, a late signature is discarded, and a late gas price authorizes no signature.
 #[test]
 fn a_late_signature_or_price_ends_the_plan() {
     for (waited, late) in [(PLAN_MS - 1, false), (PLAN_MS, true), (HOUR, true)] {
@@ -100,7 +100,7 @@ fn a_clock_that_is_set_back_does_not_let_a_late_signature_through() {
     assert!(!bench.is_signed(key, submission));
 }
 
-/// The lane may forget the limit: the plan's own end still holds.
+/// The plan's own deadline holds even if the lane sets no time limit for the step.
 #[test]
 fn a_step_without_a_time_limit_ends_with_its_plan() {
     let mut bench = Bench::new();
@@ -114,7 +114,7 @@ fn a_step_without_a_time_limit_ends_with_its_plan() {
     assert!(!bench.is_signed(key, submission));
 }
 
-/// Returns the kinds of a submission's attempts, and whether each is signed.
+/// Returns for each attempt of a submission whether it is empty, and whether it is signed.
 fn attempts(bench: &Bench, id: RequestId) -> Vec<(bool, bool)> {
     let (key, submission) = (bench.key(id), bench.submission(id));
     let outbox = bench.world.state.outboxes.get(&key);
@@ -122,8 +122,9 @@ fn attempts(bench: &Bench, id: RequestId) -> Vec<(bool, bool)> {
     attempts.map(|one| (matches!(one.kind, Kind::Empty { .. }), one.raw.is_some())).collect()
 }
 
-/// An unmined transaction is cancelled on its nonce, also after the plan's five minutes. Otherwise it keeps the nonce,
-/// and all later transactions of the address wait.
+/// A transaction that is not mined is cancelled on its nonce, also after the plan's five minutes.
+///
+/// Otherwise it would keep the nonce, and all later transactions of the address would wait.
 #[test]
 fn an_overdue_transaction_is_cancelled_on_its_nonce() {
     for point in [Point::AllowanceSigned, Point::SwapSigned] {
@@ -135,14 +136,14 @@ fn an_overdue_transaction_is_cancelled_on_its_nonce() {
         assert_eq!(signatures(&empty).len(), 1, "{point:?}");
         bench.sign(key, &empty);
         assert_eq!(attempts(&bench, id), [(false, true), (true, true)], "{point:?}");
-        // The same prices call for no other signature.
+        // The same gas price requires no further signature.
         assert_eq!(signatures(&bench.price(key)), [], "{point:?}");
         bench.finish(id, Fate::Cancelled);
         assert_eq!(bench.end_code(id), Some(Code::PlanExpired), "{point:?}");
     }
 }
 
-/// For a stopped agent nothing is signed, so the cancellation waits. It is offered once, not at every price.
+/// Nothing is signed for a stopped agent, so the cancellation waits. It is authorized once, not at every gas price.
 #[test]
 fn a_cancellation_waits_for_a_stopped_agent() {
     for stop in [Stop::Suspend, Stop::Freeze] {

@@ -12,7 +12,7 @@ use crate::support::{build, denial};
 use crate::trades::bench::{Bench, Fate, signatures, trade};
 use crate::trades::stops::VALUE;
 
-/// A running trade whose approval is mined and whose swap waits for the press.
+/// A running trade whose approval is mined and whose swap waits for the person at the device.
 fn at_swap() -> (Bench, RequestId, (bursar_submit::SubmissionId, usize)) {
     let mut bench = Bench::with_device();
     let id = bench.starts(0, trade(VALUE));
@@ -46,7 +46,7 @@ fn a_refused_swap_returns_its_value_and_a_refused_revocation_ends_the_plan() {
 
 #[test]
 fn what_no_one_signs_in_time_ends_with_the_code_of_the_device() {
-    // The outbox ends the plan, or the five minutes do.
+    // Either the outbox or the five-minute limit ends the plan.
     for by_outbox in [true, false] {
         let (mut bench, id, _asked) = at_swap();
         bench.world.clock.pass(PLAN_MS);
@@ -60,7 +60,7 @@ fn what_no_one_signs_in_time_ends_with_the_code_of_the_device() {
     }
 }
 
-/// An entry that a locked wallet may not write would make the journal untrusted.
+/// A locked wallet may not write this entry: it would make the journal untrusted.
 #[test]
 fn a_plan_is_denied_only_with_an_open_wallet_and_an_unsigned_swap() {
     let (mut bench, id, (submission, attempt)) = at_swap();
@@ -70,7 +70,7 @@ fn a_plan_is_denied_only_with_an_open_wallet_and_an_unsigned_swap() {
     bench.world.must(denial(id));
     assert_eq!(bench.end_code(id), Some(Code::RequestDenied));
     assert_eq!(bench.execution(id).volume, Volume::Returned);
-    // A press that is read afterwards changes nothing.
+    // A signature that arrives afterwards changes nothing.
     let digest = bench.world.state.outboxes.get(&bench.key(id)).unsigned(submission, attempt);
     assert!(digest.is_none(), "the swap is gone");
 
@@ -80,8 +80,9 @@ fn a_plan_is_denied_only_with_an_open_wallet_and_an_unsigned_swap() {
     assert!(matches!(bench.status(id), Status::Executing(one) if one.end.is_none()));
 }
 
-/// The nonce of a late swap stays taken until an empty transaction uses it, so that one survives every stop, and is asked
-/// for again some time after a refusal.
+/// A late swap keeps its nonce until an empty transaction uses it.
+///
+/// The empty transaction therefore survives every stop, and the device is asked again some time after a refusal.
 #[test]
 fn the_empty_transaction_of_a_late_swap_is_never_lost() {
     let (mut bench, id, _asked) = at_swap();

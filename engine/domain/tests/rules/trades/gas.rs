@@ -1,4 +1,4 @@
-//! What trades pay for gas is bounded: failed plans by their number, executed ones by the daily volume.
+//! Bounds on gas spending: failed plans are limited by their number, executed trades by the daily volume.
 
 use alloy_primitives::U256;
 use bursar_core::card::HoldReason;
@@ -11,7 +11,7 @@ use bursar_domain::plan::StepPurpose;
 use crate::support::clock::{Clock, DAY, SECOND};
 use crate::trades::bench::{BASE, Bench, Fate, PLAN_COST, ROBINHOOD, on, policy, quote, trade};
 
-/// A trade that burns gas: its swap is replaced after its deadline.
+/// A trade that wastes gas: its swap is cancelled after its deadline.
 fn burns(bench: &mut Bench, agent: usize) -> RequestId {
     let id = bench.starts(agent, trade(1_000_000));
     bench.takes(id, StepPurpose::Swap, Fate::Cancelled);
@@ -26,7 +26,7 @@ fn is_held(bench: &mut Bench, agent: usize) -> bool {
             true
         }
         Status::Executing(_) => {
-            // The trade leaves the line of its address, and signs nothing.
+            // The trade ends without signing anything, so that the next plan of the address can act.
             bench.takes(id, StepPurpose::Swap, Fate::Dropped);
             false
         }
@@ -56,7 +56,7 @@ fn only_plans_that_signed_a_transaction_and_moved_nothing_count() {
         (Fate::Dropped, false),
         (Fate::Reverted, true),
         (Fate::Cancelled, true),
-        // Its effect is not known.
+        // The effect of a displaced transaction is unknown, so it counts as failed.
         (Fate::NonceTaken, true),
     ] {
         let mut bench = Bench::new();
@@ -71,7 +71,7 @@ fn only_plans_that_signed_a_transaction_and_moved_nothing_count() {
     }
 }
 
-/// An approval that is mined has cost gas, whatever stops the plan then.
+/// A mined approval has cost gas, whatever stops the plan afterwards.
 #[test]
 fn a_plan_that_ends_after_its_approval_counts() {
     let mut bench = Bench::new();
@@ -84,7 +84,7 @@ fn a_plan_that_ends_after_its_approval_counts() {
     assert!(is_held(&mut bench, 0));
 }
 
-/// Plans that were allowed before the others failed sign nothing after the twentieth failure.
+/// Plans that were allowed before the twentieth failure sign nothing after it.
 #[test]
 fn a_queue_of_plans_stops_at_the_limit() {
     let mut bench = Bench::new();
@@ -101,7 +101,7 @@ fn a_queue_of_plans_stops_at_the_limit() {
     bench.opens(approved, StepPurpose::Swap);
 }
 
-/// A plan in flight on another network may fail too, so it counts until it has ended.
+/// A plan in flight on another network may fail too, so it counts until it ends.
 #[test]
 fn two_networks_do_not_share_the_last_failure() {
     let mut bench = Bench::new();
@@ -135,7 +135,7 @@ fn the_fee_of_an_executed_trade_counts_in_the_volume() {
     bench.executed_for(id, None);
     let most = PLAN_COST * 3_000 / 1_000_000_000_000;
     assert_eq!(bench.volumes(0), (2_002 + most, 0), "without a receipt, what it could cost");
-    // A node reports the fee.
+    // A node reports the fee, so even an absurd one counts at most the volume of a day.
     let id = bench.starts(0, trade(1));
     bench.takes(id, StepPurpose::Swap, Fate::Succeeded);
     bench.executed_for(id, Some(U256::MAX));
@@ -153,7 +153,7 @@ fn without_a_price_of_eth_a_fee_counts_one_dollar_and_holds_nothing() {
     assert_eq!(bench.volumes(0), (2_000_000, 0));
 }
 
-/// A trade of exactly the limit stays allowed: its fee counts against later trades only.
+/// A trade of exactly the limit is allowed: its fee counts against later trades only.
 #[test]
 fn a_fee_never_counts_against_its_own_trade() {
     let mut policy = policy();
@@ -170,7 +170,7 @@ fn a_fee_never_counts_against_its_own_trade() {
     bench.starts(0, trade(40_000_000));
 }
 
-/// Trades that move almost nothing end with the volume of the day.
+/// Trades that move almost nothing stop once their fees have used up the daily volume.
 #[test]
 fn tiny_trades_use_up_the_volume_by_their_fees() {
     let mut policy = policy();

@@ -1,5 +1,7 @@
-//! Random histories of agents, operator, lane and chain. The ledger adds up volumes from the entries, every step is
-//! checked, and the journal of each history is replayed at its end.
+//! Random histories of agents, operator, lane and chain.
+//!
+//! A ledger sums up volumes from the entries alone. Every step is checked, and the journal of each history is
+//! replayed at its end.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,11 +28,11 @@ use crate::trades::workload::{Step, any_history};
 struct Run {
     bench: Bench,
     ledger: Ledger,
-    /// How far each request has come: see [`rank`].
+    /// The furthest status of each request, as its [`rank`].
     ranks: BTreeMap<RequestId, u8>,
 }
 
-/// Orders the statuses of a trade: it never goes back (I-p).
+/// Returns the position of a status in the life of a trade, which never moves back (I-p).
 fn rank(status: &Status) -> u8 {
     match status {
         Status::Held { .. } => 0,
@@ -89,7 +91,7 @@ impl Run {
         self.pick(pick, |status| matches!(status, Status::Executing(_)))
     }
 
-    /// Picks an outbox, a busy one if there is any.
+    /// Picks an outbox; a busy one, if there is one.
     fn key(&self, pick: usize) -> OutboxKey {
         let busy: Vec<_> = self.bench.world.state.outboxes.busy().map(|one| one.key).collect();
         if let Some(key) = pick.checked_rem(busy.len()).and_then(|pick| busy.get(pick)) {
@@ -221,7 +223,7 @@ impl Run {
         }
     }
 
-    /// Takes the step that the lane would take, and drives it to its end.
+    /// Opens the step that the lane would open next, and drives it to its end.
     fn advance(&mut self, pick: usize, fate: Fate) {
         let Some(id) = self.running(pick) else { return };
         let execution = self.bench.execution(id).clone();
@@ -252,14 +254,15 @@ impl Run {
 proptest! {
     #![proptest_config(config())]
 
-    /// Invariants I-a, I-d and I-p, one unfinished step for each address and network, and replay.
+    /// Checks I-a, I-d and I-p, one unfinished step per address and network, and the replay.
     #[test]
     fn no_history_breaks_an_invariant(history in any_history()) {
         quietly(|| drop(Run::through(&history)))?;
     }
 }
 
-/// Another transaction takes the nonce of an allowance whose plan is overdue. Either event alone would end the trade.
+/// Another transaction takes the nonce of an allowance while its plan is overdue. Either event alone would end the
+/// trade.
 #[test]
 fn an_overdue_plan_whose_nonce_was_taken_ends_once() {
     let history = [
@@ -273,7 +276,7 @@ fn an_overdue_plan_whose_nonce_was_taken_ends_once() {
     drop(Run::through(&history));
 }
 
-/// The revocation of an ended trade becomes possible while another plan of its line has an open transaction.
+/// The revocation of an ended trade becomes possible while another plan of the address has an open transaction.
 #[test]
 fn a_resumed_agents_revocation_waits_for_the_plan_that_has_begun() {
     let ask = |agent| Step::Ask { agent, micros: 0, base: false, known: true };
@@ -295,7 +298,7 @@ fn a_resumed_agents_revocation_waits_for_the_plan_that_has_begun() {
     drop(Run::through(&history));
 }
 
-/// The property does not test what the workload never reaches.
+/// Checks that the random histories reach every event, end and code: a property says nothing about the others.
 #[test]
 fn the_workload_reaches_every_end() {
     let mut runner = TestRunner::deterministic();
@@ -308,7 +311,7 @@ fn the_workload_reaches_every_end() {
     assert!(missing.is_empty(), "never reached: {missing:?}\nreached: {seen:?}");
 }
 
-/// Events, ends, outcomes of steps and codes, as the ledger notes them.
+/// The events, ends, step outcomes and codes that the histories must reach, as the ledger notes them.
 const WANTED: &[&str] = &[
     "AGENTS_FROZEN",
     "AGENT_SUSPENDED",

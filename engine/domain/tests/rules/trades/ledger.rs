@@ -1,4 +1,4 @@
-//! A ledger of volumes and open steps, kept from the entries alone. It uses none of the rules under test.
+//! A ledger of volumes and open steps, computed from the entries alone. It uses none of the rules under test.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,11 @@ use crate::trades::bench::Bench;
 /// Volumes of one agent, in micro-dollars.
 #[derive(Debug, Default)]
 struct Account {
-    /// Everything that was ever reserved.
+    /// The total that was ever reserved.
     ever: u64,
     spent: u64,
     returned: u64,
-    /// Of the running allowance.
+    /// The volume spent in the running allowance.
     spent_today: u64,
 }
 
@@ -98,7 +98,7 @@ impl Ledger {
                 assert_eq!(trade.step.replace(*purpose), None, "the step before has no end");
                 assert!(!trade.closed);
                 assert!(!trade.ended || *purpose == StepPurpose::Revocation, "{purpose:?}");
-                // A step reserves the value at its own prices if that is higher.
+                // A step reserves the value of its own quote if that is higher.
                 if let (Some(open), Some(value)) = (trade.open, quote.value())
                     && *purpose != StepPurpose::Revocation
                     && value.0 > open
@@ -154,7 +154,7 @@ impl Ledger {
         self.accounts.entry(asked.agent.clone()).or_default().ever += counted;
     }
 
-    /// Spends or returns what is reserved. Returns whether anything was.
+    /// Spends or returns the reserved value. Returns whether any was reserved.
     fn settle(&mut self, id: &RequestId, spends: bool) -> bool {
         let trade = self.trades.get_mut(id).expect("a trade");
         let Some(open) = trade.open.take() else { return false };

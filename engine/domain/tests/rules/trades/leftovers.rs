@@ -1,4 +1,4 @@
-//! The plans that a stop reaches, and the allowances that it leaves.
+//! Which plans a stop reaches, and the token allowances that stopped plans leave.
 
 use bursar_core::codes::Code;
 use bursar_domain::Action;
@@ -9,7 +9,7 @@ use crate::support::clock::{HOUR, MINUTE};
 use crate::trades::bench::{BASE, Bench, Fate, quote, signatures, trade};
 use crate::trades::stops::{Point, Stop, VALUE, plan_at};
 
-/// I-i and I-h: what was opened under the old rules is not signed under the new ones.
+/// I-i and I-h: a step that was opened under the old rules is not signed under the new ones.
 #[test]
 fn an_open_step_is_not_signed_after_the_rules_forbid_it() {
     type Forbid = fn(&mut Bench);
@@ -29,7 +29,7 @@ fn an_open_step_is_not_signed_after_the_rules_forbid_it() {
     }
 }
 
-/// Only the suspended agent's plans end, and a freeze ends all of them.
+/// A suspension ends only the agent's own plans; a freeze ends all plans.
 #[test]
 fn a_suspension_ends_only_the_agents_own_plans() {
     let mut bench = Bench::new();
@@ -61,7 +61,7 @@ fn a_held_trade_waits_through_a_freeze() {
     assert_eq!(bench.volumes(0), (0, 0));
 }
 
-/// While an agent is stopped, nothing is signed for it, so its leftover waits.
+/// Nothing is signed for a stopped agent, so the revocation of its leftover allowance waits.
 #[test]
 fn a_leftover_is_revoked_after_the_thaw_and_not_before() {
     for (stop, code) in [(Stop::Freeze, Code::AgentsFrozen), (Stop::Suspend, Code::AgentSuspended)]
@@ -71,7 +71,7 @@ fn a_leftover_is_revoked_after_the_thaw_and_not_before() {
         let refused = bench.try_open(id, StepPurpose::Revocation).unwrap_err();
         assert_eq!(refused.code, code);
         stop.lift(&mut bench);
-        // However long that took.
+        // The revocation is still possible long afterwards.
         bench.world.clock.pass(HOUR);
         bench.world.tick();
         bench.opens(id, StepPurpose::Revocation);
@@ -84,7 +84,7 @@ fn a_leftover_is_revoked_after_the_thaw_and_not_before() {
     }
 }
 
-/// The leftover of a suspended agent blocks neither the address nor the agent's deletion.
+/// A suspended agent's leftover allowance blocks neither the address nor the agent's deletion.
 #[test]
 fn a_suspended_agents_leftover_does_not_block_other_agents_for_ever() {
     let (mut bench, id, _none) = plan_at(Point::AllowanceMined);

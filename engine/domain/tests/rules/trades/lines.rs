@@ -1,4 +1,4 @@
-//! One plan at a time for each address and network, and no step twice (docs/register.md, T-51).
+//! One plan at a time acts for each address and network, and no step is opened twice (docs/register.md, T-51).
 
 use bursar_core::codes::Code;
 use bursar_domain::Refusal;
@@ -8,7 +8,7 @@ use bursar_domain::plan::{ExecutionEnd, StepPurpose, Volume};
 use crate::support::build;
 use crate::trades::bench::{Bench, Fate, ROBINHOOD, on, quote, trade};
 
-/// From the first step to the revocation of what is left, no other plan of the line takes a step.
+/// From a plan's first step until it is over, no other plan of the same address and network takes a step.
 #[test]
 fn a_second_trade_of_the_line_waits_until_the_first_plan_is_over() {
     for second_agent in [0, 1] {
@@ -54,7 +54,7 @@ fn other_addresses_and_networks_are_independent() {
     assert_eq!((bench.volumes(0), bench.volumes(2)), ((80_000_000, 0), (40_000_000, 0)));
 }
 
-/// A trade that was requested earlier and approved later waits for the plan that is already at work.
+/// A trade that was requested earlier but approved later waits for the plan that has already begun.
 #[test]
 fn an_older_request_that_is_approved_later_does_not_overtake_a_running_plan() {
     let mut bench = Bench::new();
@@ -81,7 +81,7 @@ fn an_older_request_opens_no_second_transaction() {
     assert_eq!(refused, Err(Refusal::new(Code::Busy)));
 }
 
-/// A caller with an older view opens nothing, and a repeat opens nothing twice.
+/// A caller with an older view opens nothing, and a repeated order opens no second step.
 #[test]
 fn a_stale_or_repeated_order_opens_nothing() {
     let mut bench = Bench::new();
@@ -109,7 +109,7 @@ fn a_stale_or_repeated_order_opens_nothing() {
     assert_eq!(bench.execution(id).steps.len(), 2);
 }
 
-/// The volume counts one swap, so a plan opens no second one, even if the lane orders it.
+/// Only one swap counts in the volume, so a plan opens no second swap, even if the lane orders it.
 #[test]
 fn a_plan_opens_one_swap() {
     let mut bench = Bench::new();
@@ -118,7 +118,7 @@ fn a_plan_opens_one_swap() {
     assert!(bench.try_open(id, StepPurpose::Swap).is_err());
 }
 
-/// A trade ends once, and only by a caller that knows its steps.
+/// A trade ends only once, and only if the caller knows all its steps.
 #[test]
 fn a_stale_or_repeated_end_ends_nothing() {
     let mut bench = Bench::new();
@@ -145,7 +145,7 @@ fn a_stale_or_repeated_end_ends_nothing() {
     assert_eq!((bench.end_code(id), bench.volumes(0)), (Some(Code::NoPool), (0, 0)));
 }
 
-/// A locked wallet and an untrusted journal open and end nothing.
+/// With a locked wallet or an untrusted journal, no step is opened and no trade ended.
 #[test]
 fn steps_need_an_open_wallet_and_a_trusted_journal() {
     let mut bench = Bench::new();
@@ -160,7 +160,7 @@ fn steps_need_an_open_wallet_and_a_trusted_journal() {
     assert_eq!(bench.volumes(0), (0, 40_000_000));
 }
 
-/// What a plan uses is not deleted.
+/// The address and the agent of a running plan cannot be deleted.
 #[test]
 fn the_address_and_the_agent_of_a_plan_are_not_deleted() {
     let mut bench = Bench::new();

@@ -1,4 +1,4 @@
-//! What the operator sees and takes back: the calls of a plan in words, its progress, and allowances.
+//! Texts and actions for the operator: the calls of a plan in words, its progress, and revocations.
 
 use alloy_primitives::{Address, U256};
 use bursar_core::card::HoldReason;
@@ -84,7 +84,7 @@ fn a_plan_is_described_by_its_decoded_calls() {
     assert_eq!(plan_text::transactions(&trade.quote), 4, "a permit is no transaction");
 }
 
-/// Every quote of a plan describes what is left of it, so the steps are counted from both.
+/// Each quote describes only the remaining calls of a plan, so the steps are counted from steps and quote together.
 #[test]
 fn a_running_plan_shows_its_step() {
     let mut bench = Bench::new();
@@ -95,7 +95,7 @@ fn a_running_plan_shows_its_step() {
     assert_eq!(shown(&bench).as_deref(), Some("1/2 token approval"));
     bench.finish(id, Fate::Succeeded);
     assert_eq!(shown(&bench).as_deref(), Some("2/2 swap"));
-    // The quote of the swap does not contain the approval any more.
+    // The quote of the swap no longer contains the approval.
     let mut order = bench.step(id, StepPurpose::Swap);
     let mut quote = order.quote.trade().unwrap().clone();
     quote.calls.remove(0);
@@ -154,7 +154,7 @@ fn the_card_warns_of_tokens_that_are_not_known() {
     assert_eq!(note("NVDA", stranger).as_deref(), Some(unknown));
 }
 
-/// The revocation of an allowance by the operator.
+/// A send of the operator that revokes an allowance.
 fn revocation(n: u8, signer: &str, token: Address, spender: Address) -> Send {
     let call = swap::approve(token, spender, U256::ZERO);
     Send {
@@ -209,7 +209,7 @@ fn a_revocation_is_shown_as_one_and_a_transfer_is_not() {
     assert_eq!(pays.revoked_token(), None);
 }
 
-/// `policy test` of a trade has the verdict that the same trade of an agent has.
+/// `policy test` gives a trade the verdict that the same trade by an agent gets.
 #[test]
 fn a_rehearsed_trade_meets_the_rules_of_a_real_one() {
     let mut bench = Bench::new();
@@ -233,7 +233,7 @@ fn a_rehearsed_trade_meets_the_rules_of_a_real_one() {
     assert_eq!(code(rehearsed(101, slippage, impact)), Code::ExceedsPerTradeMax);
     bench.starts(0, trade(49_000_000));
     bench.holds(0, trade(50_000_000));
-    // A network without an exchange has no trades.
+    // On a network without an exchange there are no trades.
     let ethereum = networks::by_name("base-sepolia").expect("a network");
     assert_eq!(rehearsal::plain_trade(ethereum, Usd::dollars(1), slippage, impact), None);
     assert!(networks::by_chain(ROBINHOOD).is_some_and(|one| one.exchange.is_some()));

@@ -1,4 +1,4 @@
-//! The outcome of each step, and what it means for the trade, its volume and the allowance.
+//! The effects of each step's outcome on the trade, its volume and the allowance.
 
 use bursar_core::codes::Code;
 use bursar_domain::Action;
@@ -8,7 +8,7 @@ use crate::trades::bench::{Bench, Fate, trade};
 
 const VALUE: u64 = 40_000_000;
 
-/// How the trade goes on.
+/// How the trade continues after a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum After {
     Continues,
@@ -18,7 +18,7 @@ enum After {
 
 use After::{Continues, Failed, Rejected};
 
-/// Checks a plan after a step: its end, its volume, and whether an allowance is left to be revoked.
+/// Checks a plan after a step: its end, its volume, and whether it leaves an allowance to be revoked.
 #[track_caller]
 fn assert_after(bench: &Bench, id: bursar_core::ids::RequestId, after: After, leaves: bool) {
     let execution = bench.execution(id);
@@ -58,7 +58,8 @@ fn each_outcome_of_an_allowance_and_of_its_reset() {
     }
 }
 
-/// No swap was sent, so the volume returns. The transaction may still be mined, so the allowance is looked up.
+/// No swap was sent, so the volume returns. The displaced transaction may still be mined, so the allowance is
+/// checked.
 #[test]
 fn a_displaced_allowance_may_be_mined_later_and_is_revoked() {
     let mut bench = Bench::new();
@@ -101,7 +102,7 @@ fn each_outcome_of_a_swap() {
     }
 }
 
-/// A revocation without effect is repeated. One that reverts does so every time.
+/// A revocation that had no effect is repeated. One that reverted is not, because it would revert every time.
 #[test]
 fn each_outcome_of_a_revocation() {
     for swap in [Fate::Reverted, Fate::NonceTaken] {
@@ -128,7 +129,7 @@ fn each_outcome_of_a_revocation() {
     }
 }
 
-/// The lane finds no allowance, or has none to look for. Nothing else closes a plan.
+/// A plan is closed only if the lane finds no allowance, or if there is none to look for.
 #[test]
 fn a_plan_closes_only_after_its_end_and_between_steps() {
     let mut bench = Bench::new();
@@ -150,7 +151,7 @@ fn a_plan_closes_only_after_its_end_and_between_steps() {
     assert_eq!(bench.volumes(0), (0, 0));
 }
 
-/// No seal covers what a locked wallet records, so the next unlock would distrust the journal.
+/// No seal covers the entries of a locked wallet, so this one would make the next unlock distrust the journal.
 #[test]
 fn a_locked_wallet_closes_no_plan() {
     let mut bench = Bench::new();

@@ -136,7 +136,7 @@ fn a_stopped_plan_orders_and_keeps_no_permit_to_sign() {
         assert_eq!(bench.record(id).permit_digest(), None);
         assert!(bench.order_permit(order.clone()).is_err());
         let recorded = bench.record_permit(id, order.permit).unwrap().events;
-        // The signature was made before the stop; without a swap it allows nothing.
+        // The permit was signed before the stop, but without a swap it allows nothing.
         assert!(recorded.iter().all(|event| matches!(event, Event::PermitSigned { .. })));
         assert!(bench.try_open(id, StepPurpose::Swap).is_err());
     }

@@ -13,7 +13,7 @@ use crate::support::build;
 use crate::support::clock::{MINUTE, SECOND};
 use crate::trades::bench::{BASE, Bench, Fate, PLAN_COST, quote, quoted, step_cost, trade};
 
-/// The volume stays reserved until the swap's end, and is then spent once.
+/// The volume stays reserved until the swap is final, and is then spent once.
 #[test]
 fn an_automatic_trade_executes_its_plan() {
     let mut bench = Bench::new();
@@ -41,7 +41,7 @@ fn an_automatic_trade_executes_its_plan() {
     assert_eq!(bench.world.restarted().state, bench.world.state);
 }
 
-/// A token that loses its approvals would otherwise cost gas until the end of the plan's time.
+/// A token that does not keep its approvals would otherwise cost gas until the plan's time is over.
 #[test]
 fn a_plan_gives_an_allowance_once() {
     for lost in [StepPurpose::Allowance, StepPurpose::AllowanceReset] {
@@ -57,7 +57,7 @@ fn a_plan_gives_an_allowance_once() {
     }
 }
 
-/// The approval counts the fresh value, and the higher of both floors holds.
+/// The approval counts the fresh value, and the higher of both least outputs applies.
 #[test]
 fn an_approved_trade_keeps_the_higher_floor() {
     for (fresh_out, floor) in [
@@ -98,7 +98,7 @@ fn a_price_below_the_floor_rejects_at_the_approval() {
     }
 }
 
-/// The step's floor is that of the approval, not of the request.
+/// The step is checked against the least output of the approval, not of the request.
 #[test]
 fn a_price_below_the_floor_ends_the_trade_at_the_step() {
     for purpose in [StepPurpose::AllowanceReset, StepPurpose::Allowance, StepPurpose::Swap] {
@@ -121,7 +121,7 @@ fn a_price_below_the_floor_ends_the_trade_at_the_step() {
     }
 }
 
-/// The lane found that the trade cannot be made any more.
+/// When it measured again, the lane found that the trade can no longer be made.
 #[test]
 fn an_approval_with_a_refused_requote_rejects_the_trade() {
     for code in [Code::NoPool, Code::ChainUnavailable, Code::ExecutionError] {
@@ -132,7 +132,7 @@ fn an_approval_with_a_refused_requote_rejects_the_trade() {
     }
 }
 
-/// The fresh value counts at the approval, also where it no longer fits.
+/// The fresh value counts at the approval, even if it no longer fits the limit.
 #[test]
 fn the_fresh_value_is_judged_at_the_approval() {
     let mut bench = Bench::new();
@@ -140,7 +140,7 @@ fn the_fresh_value_is_judged_at_the_approval() {
     let dear = TradeQuote { value_in: Some(Usd(100_000_001)), ..quote(60_000_000) };
     assert_eq!(bench.rejects(id, Ok(dear)), Code::ExceedsPerTradeMax);
 
-    // 499 dollars of 500 are reserved, and its own reservation does not count twice.
+    // 499 of 500 dollars are reserved, and the request's own reservation does not count twice.
     let id = bench.holds(0, trade(60_000_000));
     for micros in [100_000_000, 100_000_000, 100_000_000, 100_000_000, 39_000_000] {
         bench.ask(0, trade(micros)).unwrap();
@@ -153,7 +153,7 @@ fn the_fresh_value_is_judged_at_the_approval() {
     assert_eq!(bench.volumes(0), (0, 500_000_000));
 }
 
-/// A trade of unknown value reserves the largest trade, and a value that is known later replaces it.
+/// A trade of unknown value reserves the largest trade. Once the value is known, that is reserved instead.
 #[test]
 fn an_unknown_value_reserves_the_largest_trade_until_it_is_known() {
     let unknown = TradeQuote { value_in: None, value_out: None, ..quote(60_000_000) };
@@ -201,7 +201,7 @@ fn a_tightened_policy_stops_the_trade() {
     }
 }
 
-/// An automatic trade that would need the operator at the prices of its step ends. An approved one continues.
+/// If the prices of a step would need the operator, an automatic trade ends and an approved one continues.
 #[test]
 fn only_an_approved_trade_continues_where_the_policy_would_hold() {
     let above = TradeQuote { value_in: Some(Usd::dollars(50)), ..quote(40_000_000) };
@@ -233,7 +233,7 @@ fn a_disabled_network_stops_the_plan_at_its_next_step() {
     assert_eq!((bench.end_code(id), bench.is_closed(id)), (Some(Code::NetworkDisabled), true));
 }
 
-/// What is in flight of the operator, and the payments that can still be redeemed, are not free for a trade.
+/// The operator's sends in flight and the payments that can still be redeemed are not available to a trade.
 #[test]
 fn promised_funds_are_not_free_for_a_trade() {
     let mut bench = Bench::new();
@@ -243,7 +243,7 @@ fn promised_funds_are_not_free_for_a_trade() {
     assert_eq!(bench.ask(0, ask.clone()).unwrap_err().code, Code::InsufficientFunds);
     assert!(bench.ask(2, ask).is_ok(), "another address");
 
-    // The gas of an open step is promised too.
+    // The gas of an open step is committed too.
     let mut bench = Bench::new();
     let mut ask = trade(10_000_000);
     let least = U256::from(100_000_000_000_000_u64) + U256::from(PLAN_COST);
@@ -255,7 +255,7 @@ fn promised_funds_are_not_free_for_a_trade() {
     assert!(bench.ask(0, ask).is_ok());
 }
 
-/// Of two trades that need the same tokens, the second is refused at once, and the first goes on.
+/// If two trades need the same tokens, the second is refused at once, and the first continues.
 #[test]
 fn the_input_of_a_running_trade_is_not_free_for_the_next() {
     let mut bench = Bench::new();
@@ -274,7 +274,7 @@ fn the_input_of_a_running_trade_is_not_free_for_the_next() {
     bench.starts(0, ask.clone());
 }
 
-/// The trade that was allowed first is not refused because of the next.
+/// A trade is not refused because of one that was allowed later.
 #[test]
 fn a_later_trade_takes_no_tokens_from_an_earlier_one() {
     let mut bench = Bench::new();
@@ -294,7 +294,7 @@ fn a_later_trade_takes_no_tokens_from_an_earlier_one() {
     assert_eq!(bench.end_code(second), Some(Code::InsufficientFunds));
 }
 
-/// The gas of a plan that has not begun is promised.
+/// The gas of a plan that has not begun is committed too.
 #[test]
 fn the_cost_of_a_waiting_plan_is_promised() {
     let mut bench = Bench::new();
@@ -307,7 +307,7 @@ fn the_cost_of_a_waiting_plan_is_promised() {
     assert!(bench.ask(0, ask).is_ok());
 }
 
-/// A payment that can no longer be redeemed takes nothing, also before the next entry removes it from the state.
+/// A payment that can no longer be redeemed commits nothing, even before the next entry removes it from the state.
 #[test]
 fn a_lapsed_payment_is_free_for_a_trade() {
     let mut bench = Bench::new();
@@ -318,7 +318,7 @@ fn a_lapsed_payment_is_free_for_a_trade() {
     assert!(bench.ask(0, ask).is_ok());
 }
 
-/// A held trade ends once: denied, or expired at exactly 15 minutes.
+/// A held trade ends once: it is denied, or it expires after exactly 15 minutes.
 #[test]
 fn a_held_trade_returns_its_volume_once() {
     let mut bench = Bench::new();
@@ -342,7 +342,7 @@ fn with_out(micros: u64, out: u64) -> TradeQuote {
     TradeQuote { out: Atoms(U256::from(out)), ..quote(micros) }
 }
 
-/// Returns the order's quote, with another balance of the input token.
+/// Returns the order's quote with another balance of the input token.
 fn holding(order: &StepOrder, balance: u64) -> Quote {
     let quote = order.quote.trade().unwrap().clone();
     TradeQuote { balance_in: U256::from(balance), ..quote }.into()

@@ -11,7 +11,7 @@ use crate::support::build;
 use crate::support::clock::{DAY, MINUTE};
 use crate::trades::bench::{Bench, Fate, quote, trade};
 
-/// Where a request is when its repeat arrives.
+/// The status of a request when its repeat arrives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RequestStage {
     Held,
@@ -50,7 +50,7 @@ fn ask(
     bench.world.run(action)
 }
 
-/// Makes a request under an identity, and brings it to a status.
+/// Makes a request with an identity and brings it to a status.
 fn bring(
     bench: &mut Bench,
     agent: usize,
@@ -88,7 +88,7 @@ fn bring(
     (id, trade(micros))
 }
 
-/// Checks that a repeat gets the request as it is, and records nothing.
+/// Checks that a repeat gets the unchanged request and records nothing.
 #[track_caller]
 fn assert_same(bench: &mut Bench, id: RequestId, repeat: Result<Decision, Refusal>, what: &str) {
     let decision = repeat.expect(what);
@@ -118,7 +118,7 @@ fn a_signed_repeat_gets_the_same_request_in_every_status() {
     }
 }
 
-/// Trades are remembered under their key; results of a hold for 15 minutes, and refusals never.
+/// With a key, trades are always recognised, denied or expired requests for 15 minutes, and refused ones never.
 #[test]
 fn a_bearers_repeat_under_its_key_gets_the_same_request() {
     for when in EVERY {
@@ -144,7 +144,7 @@ fn a_bearers_repeat_under_its_key_gets_the_same_request() {
     }
 }
 
-/// Brings a request that only its content identifies to a status.
+/// Brings a request that has only its content as identity to a status.
 fn by_content(when: RequestStage) -> (Bench, Identity, RequestId, TradeAsk) {
     let mut bench = Bench::new();
     let identity = build::bearer(&build::agent(2), b"trade", None);
@@ -152,8 +152,10 @@ fn by_content(when: RequestStage) -> (Bench, Identity, RequestId, TradeAsk) {
     (bench, identity, id, same)
 }
 
-/// Without a key, a bearer agent's trade is merged for ten minutes from the first ask on, and in any case until that has
-/// ended. An end before any broadcast makes the same content a new request.
+/// Without a key, a bearer agent's trade is merged with its first request for ten minutes, and in any case until it
+/// has ended.
+///
+/// If it ended before any broadcast, the same content is a new request.
 #[test]
 fn a_bearers_repeat_without_a_key_is_merged_by_its_content() {
     for when in EVERY {
@@ -181,7 +183,7 @@ fn a_bearers_repeat_without_a_key_is_merged_by_its_content() {
     }
 }
 
-/// The ten minutes count on the boot clock: a wall clock that is set does not make a repeat a second trade.
+/// The ten minutes count on the boot clock, so setting the wall clock does not turn a repeat into a second trade.
 #[test]
 fn a_clock_that_is_set_ends_no_merge() {
     for set_by in [-DAY, DAY] {
@@ -195,7 +197,7 @@ fn a_clock_that_is_set_ends_no_merge() {
     }
 }
 
-/// The ten minutes count from the first ask, not from the operator's approval.
+/// The ten minutes count from the first request, not from the operator's approval.
 #[test]
 fn a_merge_counts_from_the_ask() {
     let (mut bench, identity, id, same) = by_content(RequestStage::Held);
@@ -228,7 +230,7 @@ fn another_content_under_the_same_key_conflicts_while_the_first_is_remembered() 
     }
 }
 
-/// Another key, another agent or another signature is another request.
+/// A request with another key, another agent or another signature is a different request.
 #[test]
 fn other_identities_are_other_requests() {
     let mut bench = Bench::new();
@@ -247,7 +249,7 @@ fn other_identities_are_other_requests() {
     assert_eq!(bench.world.state.executing.len(), 4);
 }
 
-/// A repeat is answered from the journal, also after a restart.
+/// A repeat is answered from the journal, even after a restart.
 #[test]
 fn a_repeat_after_a_restart_gets_the_same_request() {
     let mut bench = Bench::new();

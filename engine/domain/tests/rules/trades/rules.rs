@@ -34,7 +34,7 @@ const REFUSALS: [(Code, Change); 9] = [
     (Code::ExceedsDailyVolume, |case| case.policy.trading.daily = Usd(9_999_999)),
 ];
 
-/// Each reason to ask the operator, in the order of the rules.
+/// Each reason to hold for the operator, in the order of the rules.
 const HOLDS: [(HoldReason, Change); 10] = [
     (HoldReason::JournalUntrusted, |case| case.trusted = false),
     (HoldReason::ClockOff, |case| case.clock_off = true),
@@ -63,7 +63,7 @@ fn native() -> TradeToken {
     TradeToken { address: None, symbol: "ETH".to_owned(), decimals: 18 }
 }
 
-/// The first refusal wins, and no reason to ask hides a refusal.
+/// The first refusal wins, and no reason to hold hides a refusal.
 #[test]
 fn rules_apply_in_order() {
     judge("nothing is wrong", Act, |_case| {});
@@ -100,7 +100,7 @@ fn a_value_at_the_per_trade_maximum_passes_and_a_micro_dollar_more_is_refused() 
     assert_eq!(refusal.bound, Some(Usd::dollars(100)));
 }
 
-/// The threshold is strict, and zero makes nothing automatic.
+/// A value at the threshold is held, and a threshold of zero holds every value.
 #[test]
 fn a_value_at_the_threshold_is_held() {
     for (value, wanted) in [
@@ -135,7 +135,7 @@ fn an_impact_at_the_ceiling_passes_and_a_basis_point_more_asks() {
     }
 }
 
-/// An unknown value passes no per-trade check, so the largest trade counts.
+/// An unknown value cannot pass a limit, so the value of the largest trade counts.
 #[test]
 fn an_unknown_value_counts_the_largest_trade_and_is_held() {
     let unknown = |case: &mut Case| case.quote.value_in = None;
@@ -166,7 +166,7 @@ fn a_deadline_at_this_second_has_passed() {
     }
 }
 
-/// A block in the future would give the swap and its permit more time than they should have.
+/// A block in the future would give the swap and its permit more time than intended.
 #[test]
 fn a_quote_of_a_block_over_ten_minutes_ahead_asks() {
     for (block_time, wanted) in [
@@ -185,7 +185,7 @@ fn a_slippage_at_the_policys_maximum_passes_and_a_basis_point_more_is_refused() 
     judge("above", Refuse(Code::ExceedsMaxSlippage), |case| case.ask.slippage = Bps(301));
 }
 
-/// What must stay of the native coin, after the value, the plan and what is in flight.
+/// The minimum of the native coin must remain after the value, the plan's gas and the transactions in flight.
 #[test]
 fn the_minimum_of_the_native_coin_stays_after_everything() {
     let least = 100_000_000_000_000_u64;
@@ -212,7 +212,7 @@ fn the_minimum_of_the_native_coin_stays_after_everything() {
     judge("an overflow", overflow, |case| case.quote.plan_cost = U256::MAX);
 }
 
-/// What open sends and signed payments may still take of the input token is not free.
+/// Input tokens that open sends and signed payments may still take are not available.
 #[test]
 fn the_free_balance_covers_the_input() {
     let refused = Refuse(Code::InsufficientFunds);
@@ -266,7 +266,7 @@ fn hooks_and_dynamic_fees_ask() {
     }
 }
 
-/// A pool that was moved before the quote shows no impact, but its output is worth too little.
+/// A pool whose price was moved before the quote shows no impact, but its output is worth too little.
 #[test]
 fn an_output_worth_less_than_one_minus_the_ceiling_asks() {
     for (value_out, ceiling, wanted) in [
@@ -286,7 +286,8 @@ fn an_output_worth_less_than_one_minus_the_ceiling_asks() {
     }
 }
 
-/// An output that never has a price outside the pools needs none; ETH has one unless its sources fail.
+/// An output token without an outside price needs none. ETH must have one, because it lacks one only if its sources
+/// fail.
 #[test]
 fn only_eth_must_have_a_price() {
     let listed = Address::repeat_byte(0x42);
@@ -299,7 +300,7 @@ fn only_eth_must_have_a_price() {
     }
 }
 
-/// The pool of a trade may pay at most the ceiling less than the best route.
+/// The trade's pool may pay less than the best route by at most the ceiling.
 #[test]
 fn a_pool_that_another_route_outdoes_asks() {
     for (out, ceiling, wanted) in [
@@ -318,7 +319,7 @@ fn a_pool_that_another_route_outdoes_asks() {
     }
 }
 
-/// Wrapping and unwrapping have no price, but they take gas, funds and volume.
+/// Wrapping and unwrapping have no price, but they need gas, funds and volume.
 #[test]
 fn one_to_one_trades_skip_price_rules_but_not_funds_and_value() {
     for venue in [Venue::Wrap, Venue::Unwrap] {
@@ -352,7 +353,7 @@ fn one_to_one_trades_skip_price_rules_but_not_funds_and_value() {
     }
 }
 
-/// A full queue refuses what would be held, and nothing else.
+/// A full queue refuses only requests that would be held.
 #[test]
 fn a_full_queue_refuses_what_would_be_held() {
     let full = Refuse(Code::TooManyPending);
@@ -380,7 +381,7 @@ fn a_policy_names_its_networks() {
     }
 }
 
-/// A listed hook or token needs no approval; the list covers nothing else.
+/// A listed hook or token needs no approval, but the list covers no other one.
 #[test]
 fn listed_hooks_and_tokens_need_no_approval() {
     let (hook, token) = (Address::repeat_byte(0x11), Address::repeat_byte(0x42));

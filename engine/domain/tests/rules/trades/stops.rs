@@ -1,5 +1,6 @@
-//! Freeze, lock, suspension and the end of five minutes, at each point of a plan (docs/register.md, T-53 and I-g).
-//! An unsigned call is never signed, and a signed one is watched; past its time it may be cancelled.
+//! Freeze, lock, suspension and the five-minute limit, at each point of a plan (docs/register.md, T-53 and I-g).
+//!
+//! An unsigned call is never signed afterwards. A signed one is watched, and may be cancelled once its time is over.
 
 use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
@@ -13,7 +14,7 @@ use crate::trades::bench::{Bench, Fate, signatures, trade};
 
 pub(crate) const VALUE: u64 = 40_000_000;
 
-/// How far a plan has come.
+/// The point that a plan has reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Point {
     Nothing,
@@ -42,7 +43,7 @@ impl Point {
     }
 }
 
-/// What stops a plan.
+/// An event that stops a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stop {
     Suspend,
@@ -93,7 +94,7 @@ impl Stop {
     }
 }
 
-/// Returns a plan at a point, and the requests for a signature that are still unanswered.
+/// Returns a plan at a point, with the requests for a signature that are still unanswered.
 pub(crate) fn plan_at(point: Point) -> (Bench, RequestId, Option<Decision>) {
     let mut bench = Bench::new();
     let id = bench.starts(0, trade(VALUE));
@@ -124,7 +125,7 @@ pub(crate) fn plan_at(point: Point) -> (Bench, RequestId, Option<Decision>) {
     }
 }
 
-/// Checks that no signature was authorized or kept since an entry.
+/// Checks that no signature was authorized or recorded since an entry.
 #[track_caller]
 fn assert_unsigned_since(bench: &Bench, entries: usize) {
     for entry in &bench.world.entries[entries..] {
@@ -134,8 +135,9 @@ fn assert_unsigned_since(bench: &Bench, entries: usize) {
     }
 }
 
-/// The plan ends rejected, its volume returns once, and nothing revives it. An allowance that is left is revoked
-/// once the agent may work again.
+/// The plan is rejected, its volume is returned once, and nothing makes it continue.
+///
+/// An allowance that it leaves is revoked once the agent may work again.
 #[test]
 fn what_is_unsigned_ends_at_a_stop_and_never_revives() {
     for point in Point::UNSIGNED {
@@ -150,7 +152,7 @@ fn what_is_unsigned_ends_at_a_stop_and_never_revives() {
             assert!(matches!(end, Some(ExecutionEnd::Rejected(_))), "{what}: {end:?}");
             assert_eq!((bench.volume(id), bench.volumes(0)), (Volume::Returned, (0, 0)), "{what}");
             assert_eq!(bench.is_closed(id), !point.has_allowance(), "{what}");
-            // A slow signer answers after all.
+            // A slow signer answers after the stop.
             let late = |bench: &mut Bench| {
                 if let Some(unanswered) = &unanswered {
                     bench.sign(key, unanswered);
@@ -179,7 +181,7 @@ fn what_is_unsigned_ends_at_a_stop_and_never_revives() {
     }
 }
 
-/// A signed swap may be mined in any case: its volume follows its outcome.
+/// A signed swap may be mined in any case, so its outcome decides about its volume.
 #[test]
 fn a_signed_swap_is_watched_to_its_end() {
     for stop in Stop::ALL {
@@ -218,7 +220,7 @@ fn a_signed_swap_is_watched_to_its_end() {
     }
 }
 
-/// The swap after a signed allowance is unsigned, so it does not survive the stop either.
+/// The swap after a signed allowance is not signed yet, so the stop ends it too.
 #[test]
 fn no_swap_follows_an_allowance_that_was_signed_before_a_stop() {
     for stop in [Stop::Freeze, Stop::Suspend, Stop::Lock] {
@@ -244,7 +246,7 @@ fn no_swap_follows_an_allowance_that_was_signed_before_a_stop() {
     }
 }
 
-/// A higher offer is a new signature, and a stopped agent gets none (I-g).
+/// A higher gas offer needs a new signature, and nothing is signed for a stopped agent (I-g).
 #[test]
 fn a_stopped_agents_transaction_is_not_offered_again_at_a_higher_price() {
     for stop in [Stop::Freeze, Stop::Suspend] {
@@ -256,7 +258,7 @@ fn a_stopped_agents_transaction_is_not_offered_again_at_a_higher_price() {
     }
 }
 
-/// A higher offer that was authorized before the stop, and is signed after it.
+/// The higher offer was authorized before the stop but would be signed after it.
 #[test]
 fn a_stopped_agents_higher_offer_is_not_signed() {
     for stop in [Stop::Freeze, Stop::Suspend] {

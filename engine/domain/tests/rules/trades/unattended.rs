@@ -10,7 +10,7 @@ use bursar_domain::{Action, Status};
 use crate::support::clock::{Clock, SECOND};
 use crate::trades::bench::{Bench, Fate, policy, trade};
 
-/// All trades are automatic, and 50 dollars a day may be spent unattended.
+/// A bench in which all trades are automatic and 50 dollars a day may be spent unattended.
 fn bench() -> Bench {
     let mut policy = policy();
     policy.trading.daily = Usd::dollars(1_000);
@@ -27,7 +27,7 @@ fn reboot(bench: &mut Bench) {
     bench.world.unlock_unattended();
 }
 
-/// What a running plan may still spend counts, and what it spent.
+/// Value that a running plan may still spend counts, and so does value that it has spent.
 #[test]
 fn running_plans_count() {
     let mut bench = bench();
@@ -66,7 +66,7 @@ fn a_swap_that_is_final_on_the_next_day_begins_that_day() {
     bench.starts(0, trade(20_000_000));
 }
 
-/// A plan that was allowed while a person had opened the wallet goes on unattended only within the limit.
+/// A plan that was allowed while a person had opened the wallet continues unattended only within the limit.
 #[test]
 fn a_plan_from_before_the_reboot_stops_at_the_limit() {
     for (micros, goes_on) in [(50_000_000, true), (50_000_001, false)] {
@@ -95,7 +95,7 @@ fn a_step_from_before_the_reboot_is_not_signed_beyond_the_limit() {
     }
 }
 
-/// A person who opens the wallet again ends the limit, although it was open.
+/// The limit applies from the start of the engine until a person opens the wallet, even if it is already unlocked.
 #[test]
 fn the_limit_holds_from_the_start_of_the_engine() {
     let mut bench = bench();
@@ -106,7 +106,7 @@ fn the_limit_holds_from_the_start_of_the_engine() {
     bench.starts(0, trade(50_000_001));
 }
 
-/// The operator's approval is beyond the limit.
+/// A plan that the operator approved may exceed the limit.
 #[test]
 fn an_approved_plan_continues() {
     let mut bench = bench();

@@ -1,4 +1,4 @@
-//! An approval is bound to the card that was shown.
+//! An approval is valid only for the card that was shown.
 
 use super::*;
 
@@ -90,7 +90,7 @@ fn a_new_policy_for_the_agent_invalidates_the_shown_card() {
     world.approves(id);
 }
 
-/// Counters, balances, remaining times and other policies are not part of it.
+/// The digest of a card does not contain counters, balances, remaining times or other policies.
 #[test]
 fn the_card_digest_ignores_time_and_other_spending() {
     let (mut world, id) = waiting();

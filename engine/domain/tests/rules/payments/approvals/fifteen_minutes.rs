@@ -84,7 +84,7 @@ fn holds_expire_by_the_wall_clock_across_a_reboot() {
 fn a_clock_set_back_extends_a_hold_by_no_more_than_the_time_before_a_reboot() {
     let (mut world, id) = waiting();
     world.clock.set_by(-10 * HOUR);
-    // The machine has been up for a minute.
+    // The machine has been up for a minute, so 15 minutes less that minute remain.
     world.clock.reboot(SECOND);
     world.clock.pass(QUARTER - MINUTE - 1);
     assert_eq!(world.card(id).expect("a card").expires_in_seconds, 1);
@@ -94,7 +94,7 @@ fn a_clock_set_back_extends_a_hold_by_no_more_than_the_time_before_a_reboot() {
     assert!(is_expired(&world, id));
 }
 
-/// A container gets another boot id when it starts, and has the boot clock of its host.
+/// A container gets a new boot id at each start, but has the boot clock of its host.
 #[test]
 fn a_new_boot_id_alone_ends_no_hold() {
     let mut clock = Clock::at("2026-01-15T12:00:00Z", "UTC");

@@ -1,5 +1,6 @@
-//! Approvals under a policy that has become tighter, or for an agent that may no longer work. The refusal is
-//! recorded, nothing is signed, and the reservation is released.
+//! Approvals under a policy that was tightened, or for an agent that may no longer work.
+//!
+//! The refusal is recorded, nothing is signed, and the reservation is released.
 
 use super::*;
 
@@ -91,7 +92,7 @@ fn the_agents_new_policy_is_the_one_that_counts() {
     assert_eq!(refusal.code, Code::ExceedsPerRequestMax);
 }
 
-/// The request's own reservation is what it is about to spend: a full allowance can be approved to the end.
+/// The request's own reservation does not count against it, so the whole allowance can be approved.
 #[test]
 fn a_reservation_is_never_counted_against_itself() {
     let mut world = ordinary();

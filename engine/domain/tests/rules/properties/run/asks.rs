@@ -58,7 +58,7 @@ impl Run {
         }
     }
 
-    /// Returns one of this agent's latest requests, to repeat it.
+    /// Returns one of this agent's latest requests for a repeat.
     pub(super) fn earlier(
         &self,
         agent: usize,

@@ -1,4 +1,4 @@
-//! Steps on requests: approvals, denials, signatures, and the policy check at approval.
+//! Decisions about requests: approvals, denials, signatures, and the policy check at an approval.
 
 use super::*;
 
@@ -50,8 +50,7 @@ impl Run {
         self.approve(pick, Shown::Now);
     }
 
-    /// Runs an approval or denial that must end before the policy applies. Returns whether the decision was of this
-    /// kind.
+    /// Runs an approval or denial if it must end before the policy applies. Returns whether it was such a decision.
     pub(super) fn refuses_or_ends(
         &mut self,
         how: &str,
@@ -90,7 +89,7 @@ impl Run {
         true
     }
 
-    /// I-h: checks that the policy in force at the approval decides.
+    /// I-h: checks that the policy in force at the approval decided.
     pub(super) fn second_look(&mut self, id: RequestId, decision: &Decision, now: &Moment) {
         let known = &self.model.requests[&id];
         let (agent, label, ask) = (known.agent, known.label, known.ask.clone());
@@ -156,7 +155,7 @@ impl Run {
         }
     }
 
-    /// Returns one of the newest authorizations.
+    /// Returns one of the newest authorized requests.
     pub(super) fn authorized_one(&self, pick: Pick) -> Option<RequestId> {
         let is_authorized = |id: &RequestId| {
             let known = self.model.requests.get(id);
@@ -187,7 +186,7 @@ impl Run {
             };
             let good = now.utc.seconds().unsigned_abs() < before && !void;
             let wanted = !still && !signed && good && !self.model.agents[known.agent].suspended;
-            // If the clock once showed a later time, the state may have dropped it.
+            // If the wall clock once showed a later time, the state may have dropped the lapsed authorization.
             assert!(ordered.contains(id) == wanted || (wanted && lapsed), "reissued or not");
         }
         if !ordered.is_empty() {

@@ -1,4 +1,4 @@
-//! Steps of the operator on policies, agents, networks and the freeze.
+//! Actions of the operator on policies, agents, networks and the freeze.
 
 use super::*;
 
