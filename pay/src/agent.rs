@@ -1,5 +1,7 @@
-//! The paying agent: its identity and its proof to the wallet. Both come only from the four variables that `bursar
-//! agent instructions` prints, never from arguments. The operator's control channel is never used.
+//! The paying agent: its identity and its proof to the wallet.
+//!
+//! Both come only from the four variables that `bursar agent instructions` prints, never from arguments. The
+//! operator's control channel is not used.
 
 use bursar_core::canonical;
 use bursar_core::codes::Code;
@@ -50,7 +52,7 @@ impl Agent {
         if key(&token).is_none() {
             return Err(misconfigured(format!("{TOKEN} must be AT_ and 64 hex digits.")));
         }
-        // Plain http is allowed: the operator chose this URL and its network, as in the wallet's LAN mode.
+        // Plain http is allowed because the operator chose this URL and its network, as in the wallet's LAN mode.
         let wallet = Target::parse(&found(URL)?, PlainHttpHosts::Any)
             .map_err(|_fault| misconfigured(format!("{URL} is not a valid wallet URL.")))?;
         Ok(Self { id, token, bearer, wallet })
@@ -60,8 +62,9 @@ impl Agent {
         self.bearer
     }
 
-    /// Returns the body of `/sign` for an offer made at `url`. Every call is a separate purchase, even in the same
-    /// second as another process, so retries must send the same body.
+    /// Returns the body of `/sign` for an offer made at `url`.
+    ///
+    /// Every call is a separate purchase, even within the same second, so a retry must send the same body again.
     pub(crate) fn purchase(&self, content: Object, url: &str) -> Result<Zeroizing<String>, Fault> {
         let mut entropy = [0u8; 16];
         getrandom::fill(&mut entropy)
@@ -79,7 +82,7 @@ impl Agent {
         Ok(written(self.proven(content.clone(), content)?))
     }
 
-    /// Returns the body of `/callback`. The body is flat; the signed message nests it under `callback`.
+    /// Returns the body of `/callback`. The body is flat, but the signed message nests it under `callback`.
     pub(crate) fn report(&self, told: Object) -> Result<Zeroizing<String>, Fault> {
         let signed = Object::new().with("callback", told.clone());
         Ok(written(self.proven(signed, told)?))
@@ -110,7 +113,9 @@ fn written(body: Object) -> Zeroizing<String> {
     Zeroizing::new(body.to_compact())
 }
 
-/// Decodes the 32 bytes after `AT_`. A bearer token has the same form, but its text is the secret.
+/// Decodes the 32 bytes after `AT_`.
+///
+/// A bearer token has the same form, but its text itself is the secret.
 fn key(token: &SecretString) -> Option<Zeroizing<[u8; 32]>> {
     let digits = token.expose_secret().strip_prefix("AT_")?;
     let mut key = Zeroizing::new([0; 32]);
@@ -130,7 +135,7 @@ fn misconfigured(message: String) -> Failure {
 mod tests {
     use super::*;
 
-    /// Any 32 bytes will do; the key of the wallet's test vectors is not needed here.
+    /// Any 32 bytes work here; this is not the key of the wallet's test vectors.
     const SECRET: &str = "AT_000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 
     fn agent(change: (&str, &str)) -> Result<Agent, Failure> {
@@ -186,7 +191,7 @@ mod tests {
 
         let hmac = agent(("", "")).unwrap();
         let mut digests = std::collections::BTreeSet::new();
-        // Within one second, like processes that start together.
+        // All purchases are made within one second, like those of processes that start together.
         for _each in 0..50 {
             let read = read(&hmac);
             let text = |key: &str| read.get(key).and_then(Value::as_str).unwrap();

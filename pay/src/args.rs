@@ -17,7 +17,7 @@ pub struct PayArgs {
     #[arg(long, short = 'X', value_name = "METHOD")]
     pub method: Option<String>,
     /// The body: text, @FILE, or @- for standard input; JSON has the content type application/json unless -H sets it.
-    // Not `--data`, which names the data folder in every command.
+    // The option is not called `--data`, because that names the data folder in every other command.
     #[arg(long, short = 'd', value_name = "TEXT|@FILE|@-", allow_hyphen_values = true)]
     pub body: Option<String>,
     /// A request header; may be repeated.

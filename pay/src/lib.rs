@@ -46,7 +46,7 @@ const COMMAND: &str = "pay";
 /// Makes one purchase, reports it on the standard streams, and returns the exit code.
 pub async fn run(args: &PayArgs, options: &Options) -> u8 {
     let mut interrupt = oneshot::ctrl_c();
-    // cancel-safe: nothing was sent yet.
+    // cancel-safe: nothing has been sent yet.
     let prepared = tokio::select! {
         prepared = prepare(args, options) => prepared,
         () = &mut interrupt => Err(Fault::new(Code::Cancelled).into()),
@@ -58,7 +58,7 @@ pub async fn run(args: &PayArgs, options: &Options) -> u8 {
             return oneshot::fail(Some(COMMAND), failure, options, &mut out, &mut err);
         }
     };
-    // cancel-safe: the record shows how far the purchase came.
+    // cancel-safe: the record shows how far the purchase got.
     let ended = tokio::select! {
         ended = purchase.run() => Some(ended),
         () = &mut interrupt => None,

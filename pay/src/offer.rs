@@ -1,5 +1,7 @@
-//! The offers of a 402 response and the one that the wallet paid. The wallet chooses; this module only checks that
-//! every choice is within `--max`, and that the signed payment matches one of the offers.
+//! The offers of a 402 response and the one that the wallet paid.
+//!
+//! The wallet chooses. This module only checks that every payable offer is within `--max`, and that the signed
+//! payment matches one of the offers.
 
 use alloy_primitives::{Address, U256};
 use bursar_core::codes::Code;
@@ -13,9 +15,9 @@ use bursar_outbound::HeaderMap;
 use bursar_x402::fields::Fields;
 use bursar_x402::{Offer, PaymentRequired, Version, X402Error, header};
 
-/// Decimals of [`PriceLimit`], more than any known token has.
+/// Number of decimals of [`PriceLimit`], more than any known token has.
 const SCALE: u8 = 30;
-/// Characters of a server's text shown on one line.
+/// Maximum number of characters of a server's text on one line.
 const WIDTH: usize = 80;
 
 /// The value of `--max`: whole units of the offered token, stored in units of 10^-30.
@@ -38,7 +40,7 @@ impl PriceLimit {
     }
 }
 
-/// The offer as received; the wallet gets it unchanged.
+/// The offer as received. The wallet gets it unchanged.
 pub(crate) enum RawOffer {
     Header(String),
     Body(Value),
@@ -56,8 +58,8 @@ impl Challenge {
     pub(crate) fn in_header(headers: &HeaderMap) -> Option<Result<Self, X402Error>> {
         let mut all = headers.get_all("payment-required").iter();
         let first = all.next()?;
-        // Of two headers, the wallet and this program could each read a different one. "?" is invalid, so both
-        // are rejected.
+        // If there were two headers, the wallet and this program could read different ones. "?" is not valid, so two
+        // headers are rejected.
         let text = if all.next().is_none() { first.to_str().unwrap_or("?") } else { "?" };
         let value = header::decode(text);
         Some(value.and_then(|value| Self::read(RawOffer::Header(text.to_owned()), &value)))
@@ -112,7 +114,7 @@ impl Challenge {
         }
     }
 
-    /// Returns the price of the offer that a payment header pays, if it pays any.
+    /// Returns the price of the offer that a payment header pays; `None` if it matches no offer.
     pub(crate) fn offer_paid_by(&self, payment: &str) -> Option<Price> {
         let value = header::decode(payment).ok()?;
         let terms = value.get("payload")?.get("authorization")?.as_object()?;
@@ -219,11 +221,11 @@ mod tests {
         assert_eq!(within(&[("base", "10001", None)], "0.01"), above);
         assert_eq!(within(&[("base", "1", None)], "0.0000009"), above);
         assert_eq!(within(&[("base", "0", None)], "0"), Ok(()));
-        // The highest price counts, because the wallet chooses.
+        // The highest price is compared with the limit, because the wallet chooses the offer.
         assert_eq!(within(&[("base", "1", None), ("ethereum", "2000000", None)], "1"), above);
-        // An offer that the wallet cannot pay does not count.
+        // An offer that the wallet cannot pay is ignored.
         assert_eq!(within(&[("base", "1", None), ("solana", "2000000", Some("x"))], "1"), Ok(()));
-        // An amount in an unknown unit cannot be compared.
+        // An amount with unknown decimals cannot be compared.
         assert_eq!(within(&[("base", "1", Some(PAY_TO))], "1000"), above);
         let huge = U256::MAX.to_string();
         assert_eq!(within(&[("base", &huge, None)], "9999999999999999999999999999999"), above);

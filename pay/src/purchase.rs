@@ -1,6 +1,8 @@
-//! One purchase: send the request, read the offer, have the wallet sign one payment, repeat the identical request
-//! with the payment, pass the response on. If the connection is lost or the server cannot answer now, the same
-//! payment is sent again.
+//! One purchase.
+//!
+//! It sends the request, reads the offer, asks the wallet for one signature, repeats the identical request with the
+//! payment, and passes the response on. If the connection is lost or the server cannot answer now, it sends the same
+//! payment again.
 
 mod messages;
 
@@ -25,20 +27,20 @@ use crate::request::{NoResponse, Request};
 use crate::sink::{BodyError, Sink};
 use crate::wallet::{Payment, SignStatus, WaitsFor, Wallet};
 
-/// Longest time to establish a connection.
+/// Timeout of a connection attempt, in milliseconds.
 const CONNECT_MS: u64 = 10_000;
-/// Longest wait for the body of an offer.
+/// Timeout for the body of an offer.
 const OFFER_WAIT: Duration = Duration::from_secs(60);
 /// Interval between polls of a held request.
 const POLL: Duration = Duration::from_secs(1);
-/// Added to the life of a request, for a wallet that is restarting.
+/// Time that is added to the life of a request, in case the wallet is restarting.
 const RESTART_GRACE: Duration = Duration::from_secs(60);
-/// Pauses before the first and each further attempt with the payment.
+/// The pause before each attempt with the payment.
 const TRIES: [Duration; 3] =
     [Duration::ZERO, Duration::from_millis(500), Duration::from_millis(1_500)];
-/// Longest time to repeat a payment that is in use. The payment's validity may end it earlier.
+/// Maximum time for which a payment in use is repeated. The payment's validity may end it earlier.
 const IN_USE_WAIT: Duration = Duration::from_secs(600);
-/// Characters of a server's text in a message.
+/// Maximum number of characters of a server's text in a message.
 const WIDTH: usize = 300;
 
 pub(crate) struct Purchase {
@@ -95,8 +97,8 @@ impl Purchase {
             challenge.within(limit)?;
         }
         let payment = self.signed(&challenge).await?;
-        // The wallet is trusted with the money, but it does not see this connection. So the signed payment must
-        // match an offer of this server.
+        // The wallet is trusted with the money, but it does not see this connection. The signed payment must
+        // therefore match an offer of this server.
         let Some(price) = challenge.offer_paid_by(&payment.text) else {
             let message =
                 "The wallet signed a payment that the server did not offer: it was not sent.";
@@ -110,8 +112,9 @@ impl Purchase {
         self.redeem(&payment).await
     }
 
-    /// Reads the offer of a 402 response. An invalid body is passed on, because it may explain what the server
-    /// expects.
+    /// Reads the offer of a 402 response.
+    ///
+    /// An invalid body is passed on, because it may explain what the server expects.
     async fn challenge(&mut self, answer: ReplyStream) -> Result<Challenge, Fault> {
         let not_x402 = |why: String| {
             Fault::because(
@@ -132,7 +135,7 @@ impl Purchase {
         }
     }
 
-    /// Obtains one signature, at once or after the operator has approved it or signed it on a device.
+    /// Obtains one signature: at once, or after the operator has approved the request or signed it on a device.
     async fn signed(&mut self, challenge: &Challenge) -> Result<Payment, Fault> {
         self.record.sign_requested = true;
         let payment = match self.wallet.sign(&challenge.raw, &self.request.url).await? {
@@ -171,7 +174,7 @@ impl Purchase {
                 Ok(SignStatus::Refused(fault)) => return Err(fault),
                 Ok(SignStatus::Unknown(longer)) => pause = pause.max(longer),
                 Ok(SignStatus::Held(_id, now)) => {
-                    // A signature of the wallet itself follows at once.
+                    // A signature by the wallet itself follows at once, so no message is needed.
                     if now != on && now != WaitsFor::Wallet {
                         self.tell_wait(id, now);
                     }
@@ -182,8 +185,10 @@ impl Purchase {
         }
     }
 
-    /// Repeats the request with the payment. Sends the same payment again if the connection is lost or the server
-    /// cannot answer now: a server that accepted the payment recognizes it and returns the same response.
+    /// Repeats the request with the payment.
+    ///
+    /// If the connection is lost or the server cannot answer now, the same payment is sent again. A server that
+    /// accepted the payment recognises it and returns the same response.
     async fn redeem(&mut self, payment: &Payment) -> Result<(), Fault> {
         let mut lost = String::new();
         let (mut tries, mut pause) = (TRIES.iter().skip(1), Duration::ZERO);
@@ -193,7 +198,7 @@ impl Purchase {
                 self.tell(&format!("{lost}: repeating the request with the same payment"));
                 sleep(pause).await;
             }
-            // The try counts before it is sent: after an interruption the payment may be on its way.
+            // The attempt counts before it is sent, because after an interruption the payment may be on its way.
             self.record.sent = self.record.sent.saturating_add(1);
             match self.request.send(&self.client, Some(payment)).await {
                 Ok(answer) => {
@@ -207,7 +212,7 @@ impl Purchase {
                             }
                             lost = "the server is still processing this payment".to_owned();
                             pause = after;
-                            // This uses up no attempt, because the server has answered.
+                            // This attempt does not count as a retry, because the server has answered.
                             continue;
                         }
                         SendOutcome::Lost(why) => lost = why,
@@ -251,7 +256,7 @@ impl Purchase {
     ) -> Result<SendOutcome, Fault> {
         match answer.status.as_u16() {
             402 => Err(self.refused(answer).await),
-            // Passed on as the response only after the last attempt.
+            // After the last attempt, the status is passed on as the response.
             status @ 502..=504 if tries_left > 0 => Ok(SendOutcome::Lost(format!("HTTP {status}"))),
             409 => self.conflict(answer, payment).await,
             _final => self.deliver(answer, payment).await,
@@ -270,7 +275,7 @@ impl Purchase {
         }
     }
 
-    /// Handles a 409. The server is still processing this payment, or refuses it.
+    /// Handles a 409: the server is still processing this payment, or refuses it.
     async fn conflict(
         &mut self,
         answer: ReplyStream,
@@ -279,7 +284,7 @@ impl Purchase {
         let after = retry_after(&answer.headers);
         let is_short = answer.headers.get("content-length").and_then(|value| value.to_str().ok());
         let is_short = is_short.and_then(|text| text.parse::<usize>().ok());
-        // Only a short response with a length is read as a refusal; any other response is streamed.
+        // Only a short response with a length is read as a refusal. Any other response is streamed.
         if is_short.is_none_or(|bytes| bytes > PAYMENT_HEADER_BYTES) {
             return self.deliver(answer, payment).await;
         }
@@ -300,7 +305,7 @@ impl Purchase {
         Ok(SendOutcome::Answered(StatusCode::CONFLICT))
     }
 
-    /// Handles the response to a payment. Reads its receipt, passes its body on and reports to the wallet.
+    /// Handles the response to a payment: reads its receipt, passes its body on and reports to the wallet.
     async fn pass_on_and_report(
         &mut self,
         mut answer: ReplyStream,
@@ -311,7 +316,7 @@ impl Purchase {
         filled.map(|()| answer.status)
     }
 
-    /// Passes a response on, and meanwhile reports its settlement to the wallet.
+    /// Passes a response on, and reports its settlement to the wallet at the same time.
     async fn reporting<T>(
         &mut self,
         payment: &Payment,
@@ -336,7 +341,7 @@ impl Purchase {
         passed
     }
 
-    /// Handles a second 402: reports the server's reason and signs nothing else.
+    /// Handles a second 402: reports the server's reason, and signs nothing more.
     async fn refused(&mut self, answer: ReplyStream) -> Fault {
         let receipt = Receipt::read(&answer.headers).and_then(Result::ok);
         let mut reason = receipt.as_ref().and_then(Receipt::why);
@@ -353,7 +358,7 @@ impl Purchase {
         let reason = reason.unwrap_or_else(|| "without a reason".to_owned());
         let id = self.record.id();
         let end = if self.record.sent > 1 {
-            // An earlier attempt may have been accepted.
+            // The server may have accepted an earlier attempt.
             self.record.maybe_paid()
         } else {
             format!("The payment {id} stays valid until it expires; nothing else was signed.")
@@ -373,21 +378,21 @@ enum SendOutcome {
     Lost(String),
 }
 
-/// Returns the server's Retry-After, limited to 1 to 300 seconds; 2 by default.
+/// Returns the server's Retry-After, limited to between 1 and 300 seconds; 2 by default.
 fn retry_after(headers: &HeaderMap) -> Duration {
     let seconds = headers.get("retry-after").and_then(|value| value.to_str().ok());
     let seconds = seconds.and_then(|text| text.trim().parse::<u64>().ok()).unwrap_or(2);
     Duration::from_secs(seconds.clamp(1, 300))
 }
 
-/// Returns whether a refusal states that the payment is still in use.
+/// Returns whether a refusal says that the payment is in use.
 fn is_in_use(body: &[u8]) -> bool {
     let Ok(value) = json::parse(body, BODY_DEPTH) else { return false };
     let code = value.get("error").and_then(|error| error.get("code")).or_else(|| value.get("code"));
     code.and_then(Value::as_str) == Some("payment_in_use")
 }
 
-/// Reads a body that may hold an offer, with bounds on size and time.
+/// Reads a body that may contain an offer, with bounds on size and time.
 async fn offer_body(answer: ReplyStream) -> Result<Vec<u8>, String> {
     let whole = timeout(OFFER_WAIT, answer.read_to_end(PAYMENT_HEADER_BYTES)).await;
     whole.map_err(|_elapsed| "it did not end within 60 seconds".to_owned())?

@@ -5,12 +5,12 @@ use bursar_core::text::quoted;
 use bursar_outbound::HeaderMap;
 use bursar_x402::header;
 
-/// Characters of one server text that are shown.
+/// Maximum number of characters of a server's text that are shown.
 const WIDTH: usize = 200;
-/// Characters of one server text that are kept for `--json`.
+/// Maximum number of characters of a server's text that are kept for `--json`.
 const STORED_CHARS_MAX: usize = 1_000;
 
-/// The fields of a `SettlementResponse`. Bounded in length, and otherwise as the server wrote them.
+/// The fields of a `SettlementResponse`, shortened but otherwise as the server wrote them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Receipt {
     pub(crate) success: bool,
@@ -22,7 +22,9 @@ pub(crate) struct Receipt {
 }
 
 impl Receipt {
-    /// Reads the version 2 header, or else the version 1 header. An error states why it is not a valid receipt.
+    /// Reads the version 2 header, or else the version 1 header.
+    ///
+    /// The error says why the header is not a valid receipt.
     pub(crate) fn read(headers: &HeaderMap) -> Option<Result<Self, String>> {
         let named = |name: &str| headers.get(name);
         let value = named("payment-response").or_else(|| named("x-payment-response"))?;
@@ -101,7 +103,8 @@ mod tests {
         for bad in ["[]", "{}", "{\"success\":\"true\"}", "nothing"] {
             assert!(read("payment-response", bad).unwrap().is_err(), "{bad}");
         }
-        // A failure settles nothing, whatever else it states; nor does text that is not a hash.
+        // A failure settles nothing, even if it names a transaction. Text that is not a hash does not settle anything
+        // either.
         for (success, text) in [(false, hash.as_str()), (true, "0x12"), (true, "")] {
             let json = format!("{{\"success\":{success},\"transaction\":\"{text}\"}}");
             assert_eq!(read("payment-response", &json).unwrap().unwrap().settled_by(), None);

@@ -1,4 +1,4 @@
-//! The state of one purchase. The report of the command is made from it, also after Ctrl-C.
+//! The state of one purchase. The command's report is built from it, even after Ctrl-C.
 
 use bursar_control::answers::Warning;
 use bursar_core::codes::Code;
@@ -23,8 +23,10 @@ const HEADERS: &[&str] = &[
     "retry-after",
 ];
 
-/// The state of a purchase. `sign_requested` is set before the wallet is asked, and `sent` is raised before the payment
-/// is sent, because an interrupted call may still have taken effect.
+/// The state of a purchase.
+///
+/// `sign_requested` is set before the wallet is asked, and `sent` is increased before the payment is sent, because an
+/// interrupted call may still have taken effect.
 #[derive(Default)]
 pub(crate) struct PurchaseRecord {
     pub(crate) status: Option<StatusCode>,
@@ -35,7 +37,7 @@ pub(crate) struct PurchaseRecord {
     pub(crate) request: Option<RequestId>,
     /// The signed price and the version of x402.
     pub(crate) paid: Option<(Price, u64)>,
-    /// Attempts to send the payment that may have reached the server.
+    /// Number of attempts to send the payment that may have reached the server.
     pub(crate) sent: u32,
     pub(crate) receipt: Option<Receipt>,
     /// Whether the wallet accepted the settlement report; `None` without a report.
@@ -44,7 +46,9 @@ pub(crate) struct PurchaseRecord {
 }
 
 impl PurchaseRecord {
-    /// Returns the short id, for people. Whoever has the whole id can poll the request, so only `--json` shows it.
+    /// Returns the short id, for people.
+    ///
+    /// A caller with the full id can poll the request, so only `--json` shows the full id.
     pub(crate) fn id(&self) -> String {
         self.request.map_or_else(|| "(unknown)".to_owned(), |id| id.short())
     }
@@ -53,7 +57,7 @@ impl PurchaseRecord {
         self.warnings.push(Warning { code: code.to_owned(), message });
     }
 
-    /// Returns the fault for Ctrl-C. Its text claims no more than the record proves.
+    /// Returns the fault for Ctrl-C. Its text claims only what the record proves.
     pub(crate) fn interrupted(&self) -> Fault {
         let message = if self.sent > 0 {
             format!("Stopped. {}", self.maybe_paid())
@@ -90,7 +94,7 @@ impl PurchaseRecord {
         )
     }
 
-    /// Returns the `data` of `--json`.
+    /// Returns the `data` field of `--json`.
     pub(crate) fn data(&self, sink: &Sink) -> Value {
         let mut data = Map::new();
         let status = self.status.map(|status| status.as_u16());

@@ -1,4 +1,4 @@
-//! The request, read once from the arguments: the same bytes are sent before and with the payment.
+//! The request, read once from the arguments. The same bytes are sent without and then with the payment.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -18,15 +18,17 @@ use bursar_outbound::{
 use crate::args::PayArgs;
 use crate::wallet::Payment;
 
-/// How long a server may take to begin its response. It may settle a payment first, or a model may generate text.
+/// Timeout for the head of a response. A server may settle a payment first, or a model may generate text.
 const HEAD_WAIT: Duration = Duration::from_secs(600);
 /// Length of the fragment that hmac mode adds to the URL: `#` and 32 hex digits.
 const FRAGMENT_BYTES: usize = 33;
 /// Largest request body. It is kept in memory for the paid request.
 const BODY_BYTES: u64 = 64 << 20;
 
-/// Headers that the caller cannot set. The wallet sets the payment, and the transport sets framing and routing. If
-/// the caller set framing, a server could read two requests in one.
+/// Headers that the caller cannot set.
+///
+/// The payment header comes from the wallet, and the transport sets framing and routing. If the caller set framing, a
+/// server could read two requests in one.
 const RESERVED: &[&str] = &[
     "connection",
     "content-length",
@@ -47,13 +49,13 @@ const RESERVED: &[&str] = &[
     "x-payment-response",
 ];
 
-/// Why there is no response.
+/// The reason why there is no response.
 pub(crate) enum NoResponse {
     /// Nothing was sent.
     Unreached(String),
     /// The connection ended, and the server may have received the request.
     Lost(String),
-    /// The server still has the request: sending it again would only duplicate it.
+    /// The server did not answer in time. It still has the request, and sending it again would only duplicate it.
     Late,
 }
 
@@ -82,7 +84,7 @@ impl Request {
         let method = method(args)?;
         let body = match args.body.clone() {
             None => Vec::new(),
-            // A terminal or a pipe may block a read indefinitely.
+            // A terminal or a pipe may block a read for any time.
             Some(body) => tokio::task::spawn_blocking(move || read_body(&body))
                 .await
                 .map_err(|error| Fault::new(Code::InternalError).with_detail(error))??,
@@ -122,7 +124,8 @@ fn bad(message: impl Into<String>) -> Fault {
 
 /// Returns the URL for the wallet's policy, and the target to request.
 ///
-/// The wallet uses the same parser, so the character checks reject only URLs that people could misread.
+/// The wallet parses the URL in the same way, so the additional character checks only reject URLs that people could
+/// misread.
 fn target(args: &PayArgs) -> Result<(String, Target), Fault> {
     let url = args.url.split('#').next().unwrap_or_default();
     if url.len() > URL_BYTES.saturating_sub(FRAGMENT_BYTES)
@@ -180,7 +183,7 @@ fn headers(lines: &[String]) -> Result<HeaderMap, Fault> {
             };
             return Err(bad(message));
         }
-        // The message omits the value, which may be a secret.
+        // The message omits the header's value, which may be a secret.
         let value = HeaderValue::from_str(value.trim())
             .map_err(|_bad| bad(format!("The value of the header {shown} is not plain text.")))?;
         headers.append(name, value);

@@ -10,31 +10,31 @@ use bursar_outbound::ReplyStream;
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncWriteExt, Stdout};
 
-/// Largest body in memory; a stream has no bound.
+/// Maximum size of a body in memory. A stream has no bound.
 const MEMORY_BYTES: usize = 8 << 20;
 
 pub(crate) enum Sink {
     Stdout {
         out: Stdout,
-        /// Whether output was written, which cannot be taken back.
+        /// Whether any output was written, because then the response cannot start again.
         begun: bool,
-        /// Set if standard output is a terminal, which control characters must not reach.
+        /// Set if standard output is a terminal, which must not receive control characters.
         shown: Option<TerminalFilter>,
     },
     Memory {
         body: Vec<u8>,
-        /// Whether the body was longer than the bound.
+        /// Whether the body exceeded [`MEMORY_BYTES`].
         over: bool,
     },
 }
 
 /// Replaces control characters with question marks.
 ///
-/// Keeps newlines and tabs, but not carriage returns. Replaces characters of two bytes (U+0080 to U+009F) even if
-/// they arrive in two pieces.
+/// Newlines and tabs are kept, but not carriage returns. The two-byte control characters (U+0080 to U+009F) are
+/// replaced even if they arrive in two pieces.
 #[derive(Debug, Default)]
 pub(crate) struct TerminalFilter {
-    /// Whether the last byte was held back, because it may start a character of two bytes.
+    /// Whether the last byte is held back, because it may start a two-byte control character.
     half: bool,
 }
 
@@ -64,7 +64,7 @@ impl TerminalFilter {
 pub(crate) enum BodyError {
     /// The connection ended too early.
     Connection(String),
-    /// The body could not be written or kept.
+    /// The body could not be written to its destination.
     Output(Fault),
 }
 
@@ -73,13 +73,13 @@ impl Sink {
         if json {
             Self::Memory { body: Vec::new(), over: false }
         } else {
-            // Asynchronous: a reader that has stopped must not block Ctrl-C.
+            // Asynchronous, so that a reader that has stopped cannot block Ctrl-C.
             let shown = std::io::stdout().is_terminal().then(TerminalFilter::default);
             Self::Stdout { out: tokio::io::stdout(), begun: false, shown }
         }
     }
 
-    /// Passes the body of a response on, piece by piece.
+    /// Passes the body of a response on in pieces.
     pub(crate) async fn fill(&mut self, answer: &mut ReplyStream) -> Result<(), BodyError> {
         while let Some(chunk) = answer.chunk().await.map_err(BodyError::Connection)? {
             self.take(&chunk).await.map_err(BodyError::Output)?;
@@ -115,7 +115,7 @@ impl Sink {
         }
     }
 
-    /// Discards a truncated body. Returns `false` if some of it was already written.
+    /// Discards a truncated body. Returns `false` if a part was already written, so that it cannot be discarded.
     pub(crate) fn discard(&mut self) -> bool {
         match self {
             Self::Stdout { begun, .. } => !*begun,
@@ -126,7 +126,7 @@ impl Sink {
         }
     }
 
-    /// Adds the body for `--json`, as text if it is UTF-8 and else as base64.
+    /// Adds the body to the `--json` data: as text if it is UTF-8, otherwise as base64.
     pub(crate) fn describe(&self, data: &mut Map<String, Value>) {
         let (body, encoding) = match self {
             Self::Stdout { .. } | Self::Memory { over: true, .. } => (Value::Null, Value::Null),

@@ -1,5 +1,7 @@
-//! The wallet's agent endpoints: `/sign`, `/sign/status/{id}` and `/callback`. A call of `/sign` without a usable
-//! response is repeated with the same bytes, for which the wallet returns the same response.
+//! The wallet's agent endpoints: `/sign`, `/sign/status/{id}` and `/callback`.
+//!
+//! If `/sign` gives no usable response, the call is repeated with the same bytes, for which the wallet returns the
+//! same response.
 
 use std::time::Duration;
 
@@ -15,9 +17,11 @@ use bursar_x402::header;
 use crate::agent::Agent;
 use crate::offer::RawOffer;
 
-/// Timeout of a call. The wallet itself ends a call after [`HANDLER_MS`].
+/// Timeout of a call, in milliseconds. The wallet itself ends a call after [`HANDLER_MS`].
 const CALL_MS: u64 = HANDLER_MS + 5_000;
-/// Pauses before the retries. All retries end well within the five minutes for which a proof is valid by default.
+/// Pauses before the retries, in milliseconds.
+///
+/// All retries end well within the five minutes for which a proof is valid by default.
 const PAUSES_MS: &[u64] = &[250, 500, 1_000];
 
 /// A payment that the wallet signed: the one header to send to the server.
@@ -31,7 +35,7 @@ pub(crate) struct Payment {
 }
 
 impl Payment {
-    /// Returns how long a server can still settle the payment; zero if unreadable.
+    /// Returns how long a server can still settle the payment; zero if the payment cannot be read.
     pub(crate) fn lasts(&self, now_s: i64) -> Duration {
         let value = header::decode(&self.text).ok();
         let terms = value.as_ref().and_then(|value| value.get("payload")?.get("authorization"));
@@ -44,7 +48,7 @@ impl Payment {
     }
 }
 
-/// Whom a held request waits for.
+/// What a held request waits for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WaitsFor {
     Approval,
@@ -54,10 +58,10 @@ pub(crate) enum WaitsFor {
     Wallet,
 }
 
-/// The wallet's answer about a request to sign.
+/// The wallet's answer to a request to sign.
 pub(crate) enum SignStatus {
     Signed(Payment),
-    /// The operator decides or signs, or has approved and the wallet is signing.
+    /// The request waits: for the operator's decision, for the device, or for the wallet that is signing.
     Held(RequestId, WaitsFor),
     /// The status is not available now: ask again after this delay.
     Unknown(Duration),
@@ -117,7 +121,9 @@ impl Wallet {
         }
     }
 
-    /// Reports the transaction that settled a payment. An error states why the wallet did not record it.
+    /// Reports the transaction that settled a payment.
+    ///
+    /// The error says why the wallet did not record it.
     pub(crate) async fn settled(&self, id: RequestId, transaction: &str) -> Result<(), String> {
         let told = Object::new()
             .with("transaction_id", id.to_string())
@@ -140,7 +146,7 @@ impl Wallet {
         match (reply.status.as_u16(), text("status")) {
             (200, Some("success")) => match payment(&answer) {
                 Some(payment) => SignStatus::Signed(payment),
-                // The payment was signed earlier, and its header has expired.
+                // The payment was signed earlier, and has expired since.
                 None if text("code") == Some(Code::AlreadySigned.text()) => {
                     SignStatus::Refused(Fault::new(Code::PaymentExpired))
                 }
@@ -159,7 +165,7 @@ impl Wallet {
         }
     }
 
-    /// Returns the refusal of a request that was not paid.
+    /// Returns the refusal of a request for which nothing was paid.
     fn unpaid(&self, reply: Option<&Reply>) -> SignStatus {
         let fault = self.refusal(reply);
         SignStatus::Refused(Fault {
@@ -213,7 +219,7 @@ fn waits_for(status: &str, said: Option<&str>) -> WaitsFor {
     }
 }
 
-/// Parses the body of a reply. A body that is not JSON counts as null.
+/// Parses the body of a reply. An invalid body counts as null.
 fn read(reply: &Reply) -> Value {
     json::parse(&reply.body, BODY_DEPTH).unwrap_or(Value::Null)
 }

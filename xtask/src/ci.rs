@@ -1,7 +1,7 @@
-//! `cargo xtask ci`: the checks that CI runs and that a developer runs before asking for a review.
+//! `cargo xtask ci`: the checks that CI runs, and that a developer runs before asking for a review.
 //!
-//! The steps are format, lints, documents, dependencies, all programs, the developer build, and the tests with the
-//! simulation and the fuzzer.
+//! The steps are format, lints, documentation, dependencies, all programs, the developer build, and the tests with
+//! the simulation and the fuzzer.
 
 use std::env;
 use std::process::Command;
@@ -26,7 +26,7 @@ pub(crate) fn run(_arguments: &[String]) -> anyhow::Result<()> {
     step("documents", documents)?;
     timed("dependencies", || crate::dependencies::run(&[]))?;
     let programs = timed("programs", crate::times::build)?;
-    // With the workspace's features, so that only the program itself is built again.
+    // Builds with the workspace's features, so that only the program itself is built again.
     let emulator = ["bursar/emulator", "--bin", "bursar", "devices"];
     let build = ["test", "--workspace", "--locked", "--features"];
     step("developer build", cargo(&[&build[..], &emulator].concat()))?;

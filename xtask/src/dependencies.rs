@@ -1,7 +1,7 @@
-//! `cargo xtask dependencies`: checks that the crates of the workspace are as `deny.toml` says: licences, sources,
-//! forbidden crates, and one version of each.
+//! `cargo xtask dependencies`: checks the crates of the workspace against the rules in `deny.toml`.
 //!
-//! The file is written for cargo-deny, which checks the same but takes minutes to compile.
+//! The rules cover licences, sources, forbidden crates, and duplicate versions. The file is written for cargo-deny,
+//! which checks the same but takes minutes to compile.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -33,7 +33,7 @@ struct Package {
     name: String,
     version: String,
     license: String,
-    /// Empty for the registry.
+    /// The source of the crate; empty for the registry.
     source: String,
 }
 
@@ -41,7 +41,7 @@ struct Package {
 fn graph(rules: &Value) -> anyhow::Result<BTreeSet<Package>> {
     let mut graph = BTreeSet::new();
     for target in texts(&rules["graph"]["targets"]) {
-        // Not `cargo metadata`: its graph has crates that no enabled feature needs.
+        // `cargo metadata` would also list crates that no enabled feature needs.
         let tree = ["tree", "--workspace", "--prefix", "none", "--format", "{p}|{l}"];
         let lines = output(&[&tree[..], &["--target", target]].concat())?;
         graph.extend(lines.lines().filter_map(package));
@@ -62,7 +62,7 @@ fn package(line: &str) -> Option<Package> {
     (!is_ours).then_some(Package { name, version, license, source })
 }
 
-/// Returns what cargo prints.
+/// Returns the output of a cargo command.
 fn output(arguments: &[&str]) -> anyhow::Result<String> {
     let mut command = cargo(arguments);
     let output = command.arg("--locked").output().context("cannot run cargo")?;
@@ -70,7 +70,7 @@ fn output(arguments: &[&str]) -> anyhow::Result<String> {
     String::from_utf8(output.stdout).context("cargo's output is no UTF-8")
 }
 
-/// Checks licences, sources and forbidden crates. Returns a line for each crate that is refused.
+/// Checks licences, sources and forbidden crates. Returns a line for each refused crate.
 fn refused_crates(rules: &Value, graph: &BTreeSet<Package>) -> Vec<String> {
     let forbidden = list(&rules["bans"]["deny"]);
     let mut refused = Vec::new();
@@ -95,7 +95,7 @@ fn refused_crates(rules: &Value, graph: &BTreeSet<Package>) -> Vec<String> {
     refused
 }
 
-/// Returns whether an SPDX expression can be met with allowed licences alone.
+/// Returns whether allowed licences alone satisfy an SPDX expression.
 fn is_allowed(expression: &str, allowed: &BTreeSet<&str>) -> bool {
     spdx::Expression::parse_mode(expression, spdx::ParseMode::LAX).is_ok_and(|expression| {
         expression.evaluate(|license| allowed.contains(license.to_string().as_str()))
@@ -132,7 +132,7 @@ fn is_version(package: &Package, skip: &str) -> bool {
     name == package.name && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// Returns a line for each dependency of ours that allows any version.
+/// Returns a line for each of our dependencies that allows any version.
 fn any_versions(own: &Value) -> Vec<String> {
     let mut refused = Vec::new();
     for package in list(&own["packages"]) {

@@ -1,6 +1,6 @@
 //! `cargo xtask devnet`: a short name for the `bursar-devnet` program.
 //!
-//! Without options it installs the pinned local chain, builds the states of full chains, and reports how long each
+//! Without options it installs the pinned local chain, builds the states of full chains, and prints how long each
 //! step took. `--light` only installs the chain; `--recompile` compiles the contracts of the tests. The last line of
 //! the output is the path of the chain's binary, or of the folder with the compiled contracts.
 

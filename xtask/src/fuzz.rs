@@ -1,5 +1,6 @@
-//! `cargo xtask fuzz`: sends mutated input to the real programs. It builds the programs and passes its arguments to the
-//! fuzzer; without arguments it runs the same inputs as CI.
+//! `cargo xtask fuzz`: sends mutated input to the real programs.
+//!
+//! It builds the programs and passes its arguments to the fuzzer. Without arguments it runs the same inputs as CI.
 
 use std::process::Command;
 
@@ -11,7 +12,7 @@ use crate::times::{self, Job};
 /// The fuzzer and the programs that it starts.
 const PACKAGES: [&str; 5] =
     ["bursar-fuzz", "bursar", "bursar-facilitator", "bursar-proxy", "bursar-tests"];
-/// The arguments in CI. The run takes less than a minute on two idle processors.
+/// The arguments in CI. Such a run takes less than a minute on two idle processors.
 const SHORT: [&str; 2] = ["--seed", "1"];
 
 pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
@@ -30,7 +31,7 @@ pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the run of CI with the programs that [`times::build`] has built.
+/// Returns the fuzzer run of CI, with the programs that [`times::build`] has built.
 pub(crate) fn built() -> anyhow::Result<Job> {
     let mut command = program()?;
     command.args(SHORT);

@@ -1,5 +1,6 @@
-//! Project chores: `cargo xtask <task>`. This crate depends on no other crate of the workspace; tasks run the other
-//! crates through cargo.
+//! Project chores: `cargo xtask <task>`.
+//!
+//! This crate depends on no other crate of the workspace. Its tasks run the other crates through cargo.
 
 mod ci;
 mod dependencies;
@@ -14,7 +15,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, bail};
 
-/// A task; it receives the arguments after its name.
+/// A task. It receives the arguments that follow its name.
 type Task = fn(&[String]) -> anyhow::Result<()>;
 
 /// Name, description and function of each task.
@@ -66,7 +67,7 @@ fn run() -> anyhow::Result<()> {
     }
 }
 
-/// Returns a call of the cargo that runs this program.
+/// Returns a command of the cargo that runs this program.
 fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments);

@@ -1,5 +1,6 @@
-//! `cargo xtask sim`: runs simulated worlds. It passes its arguments to the simulator; without arguments it runs the
-//! same worlds as CI.
+//! `cargo xtask sim`: runs simulated worlds.
+//!
+//! It passes its arguments to the simulator. Without arguments it runs the same worlds as CI.
 
 use std::process::Command;
 
@@ -8,10 +9,10 @@ use anyhow::{Context, ensure};
 use crate::cargo;
 use crate::times::{self, Job};
 
-/// The arguments for the worlds that every run plays. They take two to four minutes on two idle processors.
+/// The arguments for the worlds that every run simulates. They take two to four minutes on two idle processors.
 const FIXED: [&str; 3] = ["--to", "10000", "--table"];
 
-/// Number of worlds whose seeds follow from the commit.
+/// Number of worlds whose seeds are derived from the commit.
 const DRAWN: u64 = 500;
 
 pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
@@ -22,9 +23,10 @@ pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
     commands(program).iter_mut().try_for_each(finish)
 }
 
-/// Returns the runs of CI with the program that [`times::build`] has built. They yield the processors to other programs.
+/// Returns the simulator runs of CI, with the program that [`times::build`] has built.
 ///
-/// `cargo run --package` would select other features and rebuild all dependencies of the simulator.
+/// They run at the lowest priority. `cargo run --package` would select other features and rebuild all dependencies of
+/// the simulator.
 pub(crate) fn built() -> anyhow::Result<Vec<Job>> {
     let program = times::built("bursar-sim")?;
     let yielding = || {
@@ -36,7 +38,7 @@ pub(crate) fn built() -> anyhow::Result<Vec<Job>> {
     Ok(commands(yielding).into_iter().map(job).collect())
 }
 
-/// Returns the runs of CI: the fixed worlds and the drawn ones.
+/// Returns the simulator runs of CI: the fixed worlds and those derived from the commit.
 fn commands(program: impl Fn() -> Command) -> Vec<Command> {
     let (mut fixed, mut drawn) = (program(), program());
     fixed.args(FIXED);
@@ -48,7 +50,7 @@ fn commands(program: impl Fn() -> Command) -> Vec<Command> {
     vec![fixed, drawn]
 }
 
-/// Returns the first drawn seed: the same wherever this commit's tree is checked out.
+/// Returns the first seed that is derived from the commit. It is the same wherever this commit's tree is checked out.
 fn first_drawn() -> Option<u64> {
     let tree = Command::new("git").args(["rev-parse", "--verify", "HEAD^{tree}"]).output().ok()?;
     let hash = String::from_utf8(tree.stdout).ok()?;

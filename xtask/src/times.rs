@@ -1,8 +1,8 @@
-//! `cargo xtask times`: builds and runs the workspace's tests, and prints how long each crate took to compile and each
-//! program took to run. CI runs the tests in the same way and prints the slowest.
+//! `cargo xtask times`: builds and runs the workspace's tests, and prints how long each crate took to compile and
+//! each program took to run. CI runs the tests in the same way and prints the slowest.
 //!
-//! `cargo test` runs one program after the other, and many tests wait for blocks, pauses and other processes. Here two
-//! programs run at once, and the simulation takes what they leave of the processors.
+//! `cargo test` runs one program after the other, and many tests wait for blocks, pauses and other processes. Here
+//! two programs run at the same time, and the simulation uses the processor time that they leave.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -20,16 +20,16 @@ use serde_json::Value;
 
 use crate::cargo;
 
-/// Lines of each table that CI prints.
+/// Number of lines of each table that CI prints.
 const SLOWEST: usize = 20;
-/// Programs that run at once.
+/// Number of programs that run at the same time.
 const AT_ONCE: usize = 2;
-/// The programs that take longest start first.
+/// The programs that take longest, which start first.
 const LONGEST: [&str; 8] =
     ["services", "lanes", "wallet", "process", "journeys", "boot", "chaos", "sandbox"];
-/// Lines of a failed program that are printed again at the end.
+/// Number of lines of a failed program's output that are printed again at the end.
 const LAST_LINES: usize = 60;
-/// The kernel's unit of a process's times: `USER_HZ` is 100 on every platform that we build on.
+/// The kernel's unit of a process's times: `USER_HZ` is 100 on every platform on which we build.
 const TICK: Duration = Duration::from_millis(10);
 
 /// Builds and runs the tests of the workspace, and prints all times. The arguments are passed to the test programs.
@@ -38,8 +38,9 @@ pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
     report(&run_all(jobs, VecDeque::new()), usize::MAX)
 }
 
-/// Runs test programs, the tests of documents, and `others` behind them, with `background` in a separate worker. It prints
-/// what took longest.
+/// Runs the test programs, the documentation tests and then `others`, with `background` in a separate worker.
+///
+/// It prints the slowest crates and programs.
 ///
 /// # Errors
 /// A program failed.
@@ -53,7 +54,7 @@ pub(crate) fn slowest(
     report(&run_all(jobs, background.into()), SLOWEST)
 }
 
-/// Returns the test programs and the tests of documents.
+/// Returns the jobs of the test programs and of the documentation tests.
 fn jobs(programs: Vec<TestProgram>, arguments: &[String]) -> VecDeque<Job> {
     let mut documents = cargo(&["test", "--workspace", "--locked", "--doc", "--"]);
     documents.args(arguments);
@@ -65,14 +66,14 @@ fn jobs(programs: Vec<TestProgram>, arguments: &[String]) -> VecDeque<Job> {
 /// A test program that cargo has built.
 #[derive(Debug)]
 pub(crate) struct TestProgram {
-    /// Of its source: `lanes` for `tests/lanes/main.rs`, or the crate's name for its unit tests.
+    /// The name of its source: `lanes` for `tests/lanes/main.rs`, or the crate's name for its unit tests.
     name: String,
     path: PathBuf,
     package: PathBuf,
 }
 
 impl TestProgram {
-    /// Returns a test program that a message of cargo announces.
+    /// Returns the test program in a message of cargo, if there is one.
     fn of(message: &Value) -> Option<Self> {
         let path = message["executable"].as_str()?;
         let is_test = message["profile"]["test"].as_bool()?;
@@ -85,7 +86,7 @@ impl TestProgram {
         })
     }
 
-    /// Returns how cargo would run it.
+    /// Returns the job that runs the program as cargo would.
     fn job(self, arguments: &[String]) -> Job {
         let mut command = Command::new(&self.path);
         command.args(arguments).current_dir(&self.package);
@@ -93,7 +94,7 @@ impl TestProgram {
         Job { name: self.name, command }
     }
 
-    /// The place among the programs: what takes longest comes first.
+    /// Returns the program's position in the order of the runs: the slowest programs come first.
     fn rank(&self) -> usize {
         let at = LONGEST.iter().position(|name| self.name == *name);
         at.unwrap_or(LONGEST.len())
@@ -102,7 +103,8 @@ impl TestProgram {
 
 /// Builds all programs of the workspace and its tests, and returns the test programs.
 ///
-/// The units are the same as those of `cargo test`, which builds no program of a package without tests of its own.
+/// It builds the same units as `cargo test`, and also the programs of packages without tests, which `cargo test`
+/// skips.
 pub(crate) fn build() -> anyhow::Result<Vec<TestProgram>> {
     let format = "--message-format=json-render-diagnostics";
     let mut command =
@@ -121,7 +123,7 @@ pub(crate) fn build() -> anyhow::Result<Vec<TestProgram>> {
     Ok(programs)
 }
 
-/// Returns a program that was built. It is in the same folder as this program.
+/// Returns the path of a program that was built, which is in the same folder as this one.
 pub(crate) fn built(name: &str) -> anyhow::Result<PathBuf> {
     let program = build_folder()?.join(format!("{name}{}", env::consts::EXE_SUFFIX));
     ensure!(program.is_file(), "{} is not built", program.display());
@@ -140,14 +142,14 @@ pub(crate) struct Job {
     pub command: Command,
 }
 
-/// How a program ended.
+/// The result of a program.
 #[derive(Debug)]
 struct Ended {
     name: String,
     tests: usize,
     wall: Duration,
     processor: Duration,
-    /// The last lines of its output; `None` if it passed.
+    /// The last lines of its output; `None` if the program passed.
     failure: Option<String>,
 }
 
@@ -159,7 +161,7 @@ impl Ended {
     }
 }
 
-/// Runs all jobs. The output of each is printed when it has ended.
+/// Runs all jobs. The output of each job is printed when it ends.
 fn run_all(jobs: VecDeque<Job>, background: VecDeque<Job>) -> Vec<Ended> {
     let (jobs, ended) = (Mutex::new(jobs), Mutex::new(Vec::new()));
     let background = Mutex::new(background);
@@ -189,7 +191,7 @@ impl Job {
         match result {
             Ok((status, processor, output)) => {
                 let mut out = io::stdout().lock();
-                // A closed output must not end the other programs.
+                // If standard output is closed, the other programs must still run.
                 drop(writeln!(out, "{name}: {status} after {:.1} s", wall.as_secs_f64()));
                 drop(out.write_all(&output));
                 let output = String::from_utf8_lossy(&output);
@@ -210,9 +212,9 @@ fn last_lines(output: &str) -> String {
     lines.get(first..).unwrap_or_default().join("\n")
 }
 
-/// Runs a command, and returns its processor time and what it wrote.
+/// Runs a command, and returns its exit status, its processor time and its output.
 ///
-/// It writes to a file: a process that it leaves behind would keep a pipe open.
+/// The output goes to a file, because a process that the command leaves behind would keep a pipe open.
 fn watch(mut command: Command) -> anyhow::Result<(ExitStatus, Duration, Vec<u8>)> {
     let path = build_folder()?.join(format!("output-{:?}", thread::current().id()));
     let file = File::create(&path).context("no file for the output")?;
@@ -225,24 +227,26 @@ fn watch(mut command: Command) -> anyhow::Result<(ExitStatus, Duration, Vec<u8>)
     Ok((status, processor, output))
 }
 
-/// Waits for the end of a process. Returns its processor time and that of the processes for which it waited; zero where
-/// the kernel does not show it.
+/// Waits for the end of a process. Returns its processor time, including that of the children for which it waited.
+///
+/// Returns zero if the kernel does not report the time.
 fn processor_of(child: &Child) -> Duration {
     let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else {
         return Duration::ZERO;
     };
-    // It stays until the caller waits for it, so the kernel still shows its times.
+    // The process stays a zombie until the caller waits for it, so the kernel still reports its times.
     if waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).is_err() {
         return Duration::ZERO;
     }
     let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
-    // `utime` to `cstime` are the 12th to 15th field after the name, which is in parentheses and may contain spaces.
+    // `utime` to `cstime` are the 12th to 15th fields after the name. The name is in parentheses and may contain
+    // spaces.
     let fields = stat.rsplit_once(')').map(|(_name, rest)| rest).unwrap_or_default();
     let ticks = fields.split_whitespace().skip(11).take(4);
     ticks.filter_map(|ticks| ticks.parse().ok()).map(|ticks: u32| TICK.saturating_mul(ticks)).sum()
 }
 
-/// Returns how many tests passed, from the output of a test program or of several.
+/// Returns how many tests passed, from the output of one or several test programs.
 fn tests_in(output: &str) -> usize {
     let results = output.lines().filter_map(|line| line.trim().strip_prefix("test result: "));
     let passed = results.filter_map(|result| {
@@ -252,7 +256,7 @@ fn tests_in(output: &str) -> usize {
     passed.sum()
 }
 
-/// Prints the tables.
+/// Prints the tables of compile times and run times.
 ///
 /// # Errors
 /// A program failed.
@@ -277,7 +281,9 @@ fn report(ended: &[Ended], rows: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns what cargo compiled, from its last timing report: an HTML page that contains the units as JSON.
+/// Returns the compile time of each unit, from cargo's last timing report.
+///
+/// The report is an HTML page that contains the units as JSON.
 fn compiled() -> anyhow::Result<Vec<(Duration, String)>> {
     let report = build_folder()?.with_file_name("cargo-timings").join("cargo-timing.html");
     let page = fs::read_to_string(report).context("cannot read cargo's timing report")?;
@@ -292,7 +298,7 @@ fn compiled() -> anyhow::Result<Vec<(Duration, String)>> {
         (took, text(unit, "name") + &text(unit, "target"))
     };
     let rows = units.iter().map(row);
-    // What was compiled before takes no time.
+    // Units that were compiled before take no time.
     Ok(rows.filter(|(took, _name)| !took.is_zero()).collect())
 }
 

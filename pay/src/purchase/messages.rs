@@ -1,4 +1,4 @@
-//! The messages of a purchase on standard error, and the final verdict on a response.
+//! The messages of a purchase on standard error, and its result for a final response.
 
 use std::io::{self, Write};
 
@@ -76,7 +76,7 @@ impl Purchase {
         let _closed = writeln!(io::stderr(), "bursar: {}", visible(line));
     }
 
-    /// Says whom a held request waits for.
+    /// Reports what a held request is waiting for.
     pub(crate) fn tell_wait(&self, id: RequestId, on: WaitsFor) {
         let short = id.short();
         let what = match on {
@@ -104,7 +104,7 @@ impl Purchase {
         }
     }
 
-    /// Formats the line about the receipt. The line claims nothing that the server did not report.
+    /// Formats the line about the receipt. It claims nothing that the server did not report.
     fn paid(&self, said: &str) -> String {
         let price =
             self.record.paid.as_ref().map(|(price, _)| price.describe()).unwrap_or_default();

@@ -6,7 +6,7 @@ use bursar_domain::plan::{ExecutionEnd, PLAN_MS, StepPurpose};
 use crate::support::clock::SECOND;
 use crate::trades::stops::{Point, Stop, plan_at};
 
-/// A killed engine resumes a plan, but not one that was allowed five minutes ago (docs/register.md, T-53).
+/// After a crash, a plan resumes unless it was allowed five minutes ago or earlier (docs/register.md, T-53).
 #[test]
 fn an_unlock_after_a_crash_resumes_a_young_plan_and_ends_an_old_one() {
     for point in Point::UNSIGNED {
@@ -26,7 +26,7 @@ fn an_unlock_after_a_crash_resumes_a_young_plan_and_ends_an_old_one() {
     }
 }
 
-/// What stopped the plan while the engine was down or locked is found at the next unlock.
+/// An unlock ends the plans that something stopped while the engine was down or locked.
 #[test]
 fn an_unlock_ends_the_plans_of_stopped_agents_and_old_plans() {
     for point in Point::UNSIGNED {
@@ -42,7 +42,7 @@ fn an_unlock_ends_the_plans_of_stopped_agents_and_old_plans() {
     }
 }
 
-/// The freeze also ends a plan if the journal did not match the wallet when the agents were frozen.
+/// A freeze with an untrusted journal also ends a plan once the journal is accepted.
 #[test]
 fn a_freeze_with_an_untrusted_journal_ends_the_plan_once_the_journal_is_accepted() {
     let (mut bench, id, _none) = plan_at(Point::Nothing);
@@ -55,7 +55,7 @@ fn a_freeze_with_an_untrusted_journal_ends_the_plan_once_the_journal_is_accepted
     assert!(bench.execution(id).open_step().is_none(), "{swap:?}");
 }
 
-/// Accepting a journal accepts no permission to sign: an unsigned plan of it ends.
+/// Accepting a journal accepts none of its permissions to sign, so its unsigned plans end.
 #[test]
 fn accepting_a_journal_ends_unsigned_plans() {
     for point in Point::UNSIGNED {
@@ -68,11 +68,11 @@ fn accepting_a_journal_ends_unsigned_plans() {
     }
 }
 
-/// The transaction is dropped, so the plan's step ends with it.
+/// Accepting the journal drops the open transaction, so the plan's step must end with it.
 #[test]
 fn accepting_a_journal_with_an_open_step_keeps_the_state_possible() {
     let (mut bench, _id, _none) = plan_at(Point::SwapOpen);
     bench.world.trusted = false;
-    // The world checks the state.
+    // The world checks the state after every action.
     bench.world.must(Action::AcceptJournal);
 }

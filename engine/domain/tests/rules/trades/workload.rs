@@ -1,4 +1,4 @@
-//! Random histories. Picks are numbers, so that a history stays valid while it is shrunk.
+//! Random histories. Picks are numbers, so that a history stays valid while proptest shrinks it.
 
 use bursar_domain::plan::{PLAN_MS, StepPurpose};
 use proptest::prelude::*;
@@ -15,7 +15,7 @@ pub(crate) enum Step {
         base: bool,
         known: bool,
     },
-    /// In thousandths of the requested output and value.
+    /// `quote` is in thousandths of the requested output and value.
     Approve {
         pick: usize,
         quote: u64,
@@ -41,7 +41,7 @@ pub(crate) enum Step {
     },
     Cancel(usize),
     Probe(usize),
-    /// What the lane would do next, with a transaction that ends like this.
+    /// The next action of the lane. `fate` is the outcome of its transaction.
     Advance {
         pick: usize,
         fate: Fate,
