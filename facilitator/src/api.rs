@@ -1,5 +1,5 @@
-//! The HTTP API. Verdicts have status 200, positive or negative; a failed settlement of an older client has 402.
-//! Other statuses are for invalid requests, callers without access, and faults of the facilitator.
+//! The HTTP API. Both positive and negative verdicts have status 200, but a failed settlement of an older client has
+//! status 402. Other statuses are for invalid requests, callers without access, and faults of the facilitator.
 
 mod access;
 mod catalogue;
@@ -161,7 +161,7 @@ async fn health(State(api): State<Arc<Api>>) -> Response {
     responses::with_status(StatusCode::OK, api.catalogue.health(api.health.is_degraded()))
 }
 
-/// Reports that the process answers.
+/// Reports that the process is alive.
 async fn livez() -> Response {
     responses::with_status(StatusCode::OK, serde_json::json!({ "status": "alive" }))
 }

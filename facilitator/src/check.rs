@@ -117,7 +117,7 @@ impl Check {
         signers: &[Address],
     ) -> Result<(), StartFault> {
         let title = network.network.title;
-        // Each node separately, because a working node would hide a broken one.
+        // Each node is checked separately, because a working node would hide a broken one.
         let mut any_answers = false;
         for endpoint in &network.rpc {
             let one_node = NetworkConfig { rpc: vec![endpoint.clone()], ..network.clone() };
@@ -152,7 +152,7 @@ impl Check {
         Ok(())
     }
 
-    /// Reports a node that does not take a batch of the size that settling needs.
+    /// Reports a node that does not accept a batch of requests of the size that settling needs.
     async fn batches(&mut self, title: &'static str, endpoint: &Endpoint, chain: &dyn Chain) {
         match chain.batch_refusal(BATCH_MAX).await {
             Ok(None) => {}
@@ -168,7 +168,7 @@ impl Check {
         }
     }
 
-    /// Reports a node without the state of the blocks by which a transaction is final.
+    /// Reports a node that lacks the state of past blocks, from which we read whether a transaction is final.
     async fn past_state(
         &mut self,
         network: &NetworkConfig,
@@ -226,7 +226,7 @@ impl Check {
         self.findings.add(severity, title, text);
     }
 
-    /// Reports whether a program uses the key files of the signers. The running facilitator does.
+    /// Reports whether a program uses the key files of the signers, such as a running facilitator.
     fn key_files(&mut self, config: &Config) {
         let files: BTreeSet<_> = sender_files(config).collect();
         for file in files {
@@ -245,7 +245,7 @@ impl Check {
         }
     }
 
-    /// Reports what is in flight, and whether its signers are still in the settings.
+    /// Reports the payments and transactions in flight, and whether their signers are still in the settings.
     async fn store(&mut self, config: &Config, keys: &BTreeMap<ChainId, KeyRing>) {
         let title = "store";
         let path = config.store.display();
@@ -375,7 +375,7 @@ impl Check {
         }
     }
 
-    /// Reports the contracts of our accounts. Their addresses prove their code and their accounts.
+    /// Reports the contracts of `upto_contracts`. The address of such a contract proves its code and its accounts.
     async fn upto_contracts(&mut self, network: &NetworkConfig, chain: &dyn Chain) {
         let title = network.network.title;
         for (index, contract) in upto_contracts(network).into_iter().enumerate() {

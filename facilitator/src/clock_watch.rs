@@ -1,4 +1,5 @@
-//! Compares this machine's clock with the newest block of each network: it decides which authorizations are valid.
+//! Compares this machine's clock with the newest block of each network. The clock decides which authorizations are
+//! valid.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::health::ServiceHealth;
 use crate::network::NetworkContext;
 
-/// Interval of comparisons while a clock is wrong, so that a corrected one counts soon.
+/// Interval of comparisons while a clock is wrong. It is short, so that a correction is noticed soon.
 const WRONG_EVERY_MS: u64 = 30_000;
 
 #[derive(Debug)]
@@ -36,7 +37,7 @@ impl ClockWatch {
         }
     }
 
-    /// Compares the clock with all networks. Returns whether the clock is wrong by the block of any of them.
+    /// Compares the clock with all networks. Returns whether the newest block of any network shows that it is wrong.
     async fn compare(&self) -> bool {
         let each = self.networks.iter().map(|network| self.compare_with(network));
         futures::future::join_all(each).await.contains(&true)
@@ -44,7 +45,7 @@ impl ClockWatch {
 
     async fn compare_with(&self, network: &NetworkContext) -> bool {
         let chain = network.contracts.chain;
-        // A node that is down is reported by the probe, and an idle chain proves nothing.
+        // The probe reports a node that is down, and an idle chain proves nothing about the clock.
         let ahead_ms = ahead(&*network.chain, &*self.clock).await.unwrap_or_default();
         let was_wrong = self.health.clock_ahead_ms(chain).is_some_and(is_wrong);
         self.health.set_clock(chain, ahead_ms);

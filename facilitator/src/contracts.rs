@@ -20,7 +20,7 @@ pub struct Contracts {
     pub permit2_collector: Address,
 }
 
-/// Returns made-up addresses on Base, but that of Multicall3.
+/// Returns made-up addresses on Base. Only the address of Multicall3 is real.
 #[cfg(test)]
 pub(crate) fn contracts() -> Contracts {
     let at = Address::repeat_byte;

@@ -1,4 +1,4 @@
-//! The scheme `exact`: a payer signs one amount, and exactly that amount is moved.
+//! The scheme `exact`: the payer signs an amount, and exactly this amount moves.
 
 pub mod eip3009;
 pub mod permit2;
@@ -47,7 +47,7 @@ impl Scheme for Exact {
         None
     }
 
-    /// The method `eip3009` needs only the token.
+    /// The method `eip3009` needs no contract except the token, so the scheme is always offered.
     fn contracts(&self, _network: &NetworkContext) -> Vec<Address> {
         Vec::new()
     }

@@ -1,4 +1,4 @@
-//! The newest block of a network, read at most ten times a second, however many requests need it.
+//! The newest block of a network. However many requests need it, it is read at most ten times per second.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -11,10 +11,10 @@ const FRESH_MS: u64 = 100;
 /// The newest known block of a network.
 #[derive(Debug, Default)]
 pub struct Head {
-    /// The block, and when the question for it was sent.
-    // Held for a single look-up.
+    /// The number of the block, and the monotonic time in milliseconds at which it was requested.
+    // The lock is held for a single lookup.
     last: Mutex<Option<(u64, u64)>>,
-    /// How often the block was forgotten. An answer to an older question is not stored.
+    /// How often the block was forgotten. The answer to a question from before that is not stored.
     forgotten: AtomicU64,
     /// Allows one question at a time.
     asking: tokio::sync::Mutex<()>,

@@ -18,18 +18,18 @@ pub struct NetworkHealth {
     pub block: u64,
     /// Whether new blocks arrive.
     ///
-    /// It is always true on a reachable network while no payment is open.
+    /// While no payment is open, it is true on every reachable network.
     pub blocks_advance: bool,
-    /// Whether a signer can pay for a payment.
+    /// Whether a signer has enough coin for a payment.
     pub coin: bool,
-    /// Whether a signer takes payments.
+    /// Whether a signer accepts payments.
     ///
-    /// It is false if all signers are paused: another program uses the signer's key, or 256 of its transactions are
-    /// not final.
+    /// It is false if all signers are paused. A signer is paused if another program uses its key, or if 256 of its
+    /// transactions are open because no node reports which ones are final.
     pub free_signer: bool,
     /// Whether nodes report which transactions are final.
     ///
-    /// Without that, payments are settled, but their records stay open.
+    /// If they do not, payments are settled, but their records stay open.
     pub finality: bool,
     /// The balance of each signer, in wei.
     pub signers: BTreeMap<Address, U256>,
@@ -46,7 +46,7 @@ impl NetworkHealth {
 /// The state of the service at the last probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Snapshot {
-    /// Whether there was a probe.
+    /// Whether a probe has completed.
     is_known: bool,
     /// Whether the store accepted the last write.
     store: bool,
@@ -72,7 +72,7 @@ impl Default for ServiceHealth {
     fn default() -> Self {
         Self(Mutex::new(Snapshot {
             is_known: false,
-            // The store was opened for writing.
+            // The store was opened for writing, so it counts as writable.
             store: true,
             has_room: false,
             open: 0,
@@ -92,13 +92,14 @@ impl ServiceHealth {
         snapshot.networks = networks;
     }
 
-    /// Stores whether the store accepted the last write.
+    /// Stores whether the store accepted the last write, for the next report.
     pub fn set_store(&self, accepts_writes: bool) {
         self.snapshot().store = accepts_writes;
     }
 
-    /// Stores by how many milliseconds this machine's clock is ahead of a network's newest block; `None` if that is
-    /// not known.
+    /// Stores by how many milliseconds this machine's clock is ahead of a network's newest block.
+    ///
+    /// `None` means that the difference is not known.
     pub fn set_clock(&self, chain: ChainId, ahead_ms: Option<i64>) {
         let mut snapshot = self.snapshot();
         match ahead_ms {

@@ -45,7 +45,9 @@ impl JobKey {
         Self::seeded(chain, "claim", &[], digest)
     }
 
-    /// The key of a payout of everything that a receiver has claimed in a token, up to this total.
+    /// The key of a payout of everything that a receiver has claimed in a token.
+    ///
+    /// `total` is the claimed amount, in the token's smallest unit.
     pub fn of_sweep(chain: ChainId, receiver: Address, token: Address, total: u128) -> Self {
         let owner = [receiver.as_slice(), token.as_slice()].concat();
         Self::seeded(chain, "sweep", &owner, B256::from(U256::from(total)))

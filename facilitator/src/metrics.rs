@@ -52,7 +52,7 @@ pub struct NetworkLabel {
     pub network: String,
 }
 
-/// All metrics. Cheap to count; gauges are set by the periodic probes.
+/// All metrics. Counting is cheap, and the periodic probes set the gauges.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,

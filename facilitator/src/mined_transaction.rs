@@ -17,10 +17,10 @@ pub struct MinedTransaction<'a> {
     /// Such a transaction does only what [`transaction`](crate::transaction) composes. Another sender's transaction
     /// may run any code.
     pub sent_by_us: bool,
-    /// The contract that was called.
+    /// The contract that the transaction called.
     pub to: Option<Address>,
     pub input: &'a [u8],
-    /// Its events, in order.
+    /// The events of the transaction, in order.
     pub logs: &'a [Log],
 }
 
@@ -31,7 +31,7 @@ impl MinedTransaction<'_> {
         memmem::find(self.input, &wanted).is_some()
     }
 
-    /// The calls of the transaction: its outer call, or the inner calls if that is a call of Multicall3.
+    /// The calls of the transaction: the inner calls of a Multicall3 call, or else the outer call alone.
     pub(crate) fn calls(&self, contracts: &Contracts) -> Vec<ContractCall> {
         let Some(to) = self.to else { return Vec::new() };
         if to != contracts.multicall3 {

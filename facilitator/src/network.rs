@@ -1,4 +1,4 @@
-//! One served network: its nodes, its contracts and what is cached about them.
+//! One served network: its nodes, its contracts, and the facts that are cached about them.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,8 +20,8 @@ use crate::ttl_map::TtlMap;
 use crate::upto::contract::UptoContract;
 use crate::work::SenderRule;
 
-/// How long the lookup of a payer's code is cached. Settling a payment that the payer's key signed reads the code
-/// again, and notices code that the account got meanwhile.
+/// How long the lookup of a payer's code is cached. A settlement reads the code of a payer that signed with its key
+/// again, because the account may have received code since.
 const CODE_TTL_MS: u64 = 60_000;
 
 /// How long a token's domain is cached.
@@ -36,7 +36,7 @@ const SNAPSHOT_TTL_MS: u64 = 60_000;
 /// Our accounts on a network.
 #[derive(Debug, Default)]
 pub struct Accounts {
-    /// In the order of the settings.
+    /// The active signers, in the order of the settings.
     pub signers: Vec<Address>,
     pub retired_signers: Vec<Address>,
     pub authorizer: Option<Authorizer>,
@@ -52,12 +52,14 @@ pub struct NetworkContext {
     pub clock: Arc<dyn Clock>,
     /// Accounts that pay gas, in the order of the settings.
     ///
-    /// The first account is the sender of simulations, except of those batched through Multicall3 and of jobs that are
-    /// bound to another account.
+    /// The first account is the sender of simulations. Exceptions are simulations that are batched through Multicall3,
+    /// and jobs that are bound to another account.
     pub signers: Vec<Address>,
     /// Former signers, which send only the jobs that are bound to them.
     pub retired_signers: Vec<Address>,
-    /// Contracts that payers of the scheme `upto` may name as the facilitator; the first is offered.
+    /// Contracts that payers of the scheme `upto` may name as the facilitator.
+    ///
+    /// The first one is offered to new payers.
     pub upto_contracts: Vec<UptoContract>,
     /// Signs claims and refunds of payment channels for their receivers.
     pub authorizer: Option<Authorizer>,
@@ -69,13 +71,14 @@ pub struct NetworkContext {
     pub channels: TtlMap<B256, ChannelConfig>,
     /// The newest block.
     pub head: Head,
-    /// The states of channels, each with the newest block before it was read.
+    /// The states of channels, each with the block that was the newest before the read.
     pub snapshots: TtlMap<B256, (u64, ChannelState)>,
-    /// Simulates transfers that cannot be batched: only our signers may make them, or Multicall3 is missing.
+    /// Simulates transfers that cannot be batched, because only our signers may send them or because Multicall3 is
+    /// missing.
     pub simulator: Simulator,
     multicall: AtomicBool,
     /// Contracts of schemes that were found on the network. They cannot disappear.
-    // Held for a single look-up.
+    // The lock is held for a single lookup.
     found_contracts: Mutex<BTreeSet<Address>>,
 }
 
@@ -159,7 +162,7 @@ impl NetworkContext {
         self.upto_contracts.iter().any(|contract| contract.address == address)
     }
 
-    /// Our accounts that can call a contract: the active ones, or the retired ones if no other is left.
+    /// Our accounts that can call a contract: the active accounts, or the retired ones if no active account can.
     fn senders_through(&self, contract: Address) -> Vec<Address> {
         let known = self.upto_contracts.iter().find(|known| known.address == contract);
         let Some(known) = known else { return Vec::new() };
@@ -200,12 +203,12 @@ impl NetworkContext {
         Ok(!code.is_empty())
     }
 
-    /// Whether an earlier lookup found Multicall3, without asking a node.
+    /// Whether an earlier lookup found Multicall3. Asks no node.
     pub fn is_multicall_known(&self) -> bool {
         self.multicall.load(Ordering::Relaxed)
     }
 
-    /// Whether all these contracts were found on the network, without asking a node.
+    /// Whether earlier lookups found all these contracts on the network. Asks no node.
     pub fn has_found(&self, contracts: &[Address]) -> bool {
         let found = self.found_contracts();
         contracts.iter().all(|contract| found.contains(contract))
@@ -230,7 +233,7 @@ impl NetworkContext {
 
     /// Looks for those of these contracts that were not found yet.
     ///
-    /// A contract counts as not found if no node answers.
+    /// If no node answers, a contract counts as not found.
     pub async fn look_for(&self, contracts: BTreeSet<Address>) {
         for contract in contracts {
             if let Err(fault) = self.has_contract(contract).await {

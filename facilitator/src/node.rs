@@ -9,15 +9,16 @@ use bursar_chain::ports::{Chain, ChainFault, Clock, Question};
 use bursar_chain::rpc::BATCH_MAX;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
-/// Permits for exchanges in flight. An exchange with a distant node takes one, so that many run in parallel.
+/// Permits for exchanges in flight. An exchange with a distant node takes one permit, so that many run in parallel.
 const EXCHANGES: u32 = 32;
-/// Permits that an exchange with a near node takes. Only four run at a time, and questions that arrive meanwhile are
-/// batched, which costs both sides less.
+/// Permits that an exchange with a near node takes. Only four such exchanges run at a time. Questions that arrive
+/// meanwhile are batched, which costs us and the node less.
 const NEAR_PERMITS: u32 = 8;
-/// An exchange that takes at least this many milliseconds makes a node distant.
+/// A node is distant once an exchange takes at least this many milliseconds.
 const DISTANT_MS: u64 = 5;
 
-/// How long a batched question waits for others, in milliseconds. A settlement waits for a block anyway.
+/// How long a batched question waits for others, in milliseconds. It may wait, because a settlement waits for a block
+/// anyway.
 const BATCH_WAIT_MS: u64 = 10;
 
 /// Capacity of the queue. The admitted callers cannot fill it.
@@ -146,7 +147,7 @@ impl QuestionQueue {
         count >= BATCH_MAX || self.waiting.iter().any(|pending| pending.priority == Priority::Now)
     }
 
-    /// Takes the questions of one exchange: at most [`BATCH_MAX`], or one caller's questions if they are more.
+    /// Takes the questions of one exchange: at most [`BATCH_MAX`], or more if a single caller asks more.
     fn take(&mut self) -> Vec<PendingQuestions> {
         let mut count: usize = 0;
         let mut batch = Vec::new();

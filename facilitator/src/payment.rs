@@ -42,7 +42,7 @@ pub struct Terms {
     ///
     /// The scheme `exact` moves all of it, `upto` at most this.
     pub authorized: U256,
-    /// The nonce is used once per payer and token; with Permit2, once per payer.
+    /// The nonce, which can be used once per payer and token, or with Permit2 once per payer.
     pub nonce: B256,
     /// Unix seconds.
     pub valid_after: U256,
@@ -59,19 +59,19 @@ pub struct Deployment {
     pub data: Bytes,
 }
 
-/// How Permit2 receives an allowance of a payer that has not approved it.
+/// How Permit2 receives an allowance from a payer that has not approved Permit2.
 ///
 /// Serialized by position: append new variants.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Sponsoring {
     /// A permit that the job's own transaction redeems (EIP-2612).
     Permit(Eip2612Permit),
-    /// An approval transaction that the payer signed. It is broadcast before the job.
+    /// An approval transaction that the payer signed. It is broadcast before the job is sent.
     Approval(Bytes),
 }
 
 impl Sponsoring {
-    /// Gas limit that it adds to the job's call, for any token.
+    /// Returns the gas that the sponsoring adds to the gas limit of the job's call, for any token.
     pub fn gas(&self) -> u64 {
         match self {
             Self::Permit(_) => 120_000,
@@ -79,7 +79,9 @@ impl Sponsoring {
         }
     }
 
-    /// Bytes that it adds to the data of the job's call: the five words of a permit.
+    /// Returns the bytes that the sponsoring adds to the data of the job's call.
+    ///
+    /// A permit adds five words.
     pub fn call_bytes(&self) -> usize {
         match self {
             Self::Permit(_) => 5 * 32,
@@ -87,7 +89,7 @@ impl Sponsoring {
         }
     }
 
-    /// The permit, if it is one.
+    /// Returns the permit, if this is one.
     pub fn permit(&self) -> Option<&Eip2612Permit> {
         match self {
             Self::Permit(permit) => Some(permit),
@@ -95,7 +97,7 @@ impl Sponsoring {
         }
     }
 
-    /// The signed approval, if it is one.
+    /// Returns the signed approval, if this is one.
     pub fn approval(&self) -> Option<&Bytes> {
         match self {
             Self::Permit(_) => None,
@@ -114,13 +116,13 @@ pub struct Payment {
     pub amount: U256,
     /// The digest that was signed (EIP-712).
     pub digest: B256,
-    /// Without its EIP-6492 wrapper.
+    /// The signature without its EIP-6492 wrapper.
     pub signature: Bytes,
     pub deployment: Option<Deployment>,
     /// Whether the payer has code, or will have after its deployment.
     ///
     /// That code decides which signatures are valid and how much gas a transfer uses.
     pub contract_payer: bool,
-    /// Only of methods by Permit2.
+    /// Present only with methods that use Permit2.
     pub sponsoring: Option<Sponsoring>,
 }

@@ -62,7 +62,7 @@ enum Key {
     },
 }
 
-/// Runs the program. `failpoints` are the failpoints of tests.
+/// Runs the program. Tests pass `failpoints`.
 pub fn main(failpoints: Arc<dyn Failpoints>) -> ExitCode {
     program::main("bursar-facilitator", || run(failpoints), exit_of)
 }
@@ -137,7 +137,7 @@ fn upto_deployments(config: &Config) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// The report of the running facilitator, from its listener for metrics.
+/// Returns the report of the running facilitator, which its metrics listener serves.
 async fn status(config: &Config) -> anyhow::Result<serde_json::Value> {
     let Some(address) = config.metrics_listen else {
         anyhow::bail!("metrics_listen is off: set it, because the status is read there");

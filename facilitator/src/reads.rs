@@ -19,8 +19,8 @@ sol! {
 /// The value that a contract wallet returns for a valid signature (EIP-1271).
 const EIP1271_MAGIC: [u8; 4] = [0x16, 0x26, 0xba, 0x7e];
 
-/// Gas limit of a question that runs untrusted code, of the payer or of the token. It also bounds the size of the
-/// answer. The exact transaction has its own limit.
+/// Gas limit of a question that runs untrusted code, which belongs to the payer or the token. It also bounds the size
+/// of the answer. The simulation of the exact transaction has its own limit.
 pub(crate) const UNTRUSTED_CALL_GAS: u64 = 3_000_000;
 /// Gas limit of any other question.
 pub(crate) const TRUSTED_CALL_GAS: u64 = 10_000_000;
@@ -160,7 +160,7 @@ pub(crate) fn batch_outcomes(
 /// The reads of one exchange.
 #[derive(Debug, Default)]
 pub(crate) struct Reads {
-    /// Accounts of which to learn whether they have code.
+    /// The accounts whose code is looked up.
     pub(crate) codes: Vec<Address>,
     /// Calls that run one after the other, if the network has Multicall3.
     pub(crate) calls: Vec<ContractCall>,
@@ -203,7 +203,7 @@ pub(crate) async fn read(
         let from = network.signers.first().copied().unwrap_or_default();
         questions.extend(calls.into_iter().map(|call| call_question(from, call, gas)));
     }
-    // Untrusted code gets a separate exchange, so that its answers affect no other request.
+    // Untrusted code gets a separate exchange, so that it cannot affect the answers to other requests.
     let answers = if is_trusted {
         network.node.ask(questions, priority).await?
     } else {

@@ -1,7 +1,7 @@
 //! Why a payment was rejected or not settled: the codes of `invalidReason` and `errorReason`.
 //!
-//! The names are the specification's; where it has none, those of the official libraries; where they have none, our
-//! own. A released code never changes its meaning.
+//! The names are those of the specification. If it has no name, we use that of the official libraries, or else our own.
+//! A released code never changes its meaning.
 
 use alloy_primitives::{Address, B256, Bytes};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -110,7 +110,7 @@ bursar_core::code_table! {
     Duplicate "duplicate_settlement" "This payment is settled, or being settled elsewhere: do not pay again; the hash is in extra.transaction.";
     UnexpectedVerify "unexpected_verify_error" "The network's nodes or the disk do not answer: try again.";
     UnexpectedSettle "unexpected_settle_error" "Nodes or the disk do not answer, or too many payments are in flight: send the same request again. The payment may have been accepted.";
-    // Our own.
+    // Our own codes.
     OutOfGas "facilitator_out_of_gas" "No signer of this facilitator can pay for gas now, so the payment was not made: try again later or elsewhere.";
     GasBudget "gas_budget_spent" "The gas budget of the day, for this caller or for all, is used up: try again tomorrow.";
     Withdrawn "settlement_withdrawn" "Neither the transaction nor the approval before it was accepted in time, so the payment was withdrawn and not made: send the request again.";
@@ -144,7 +144,7 @@ impl<'de> Deserialize<'de> for Reason {
 #[error("{reason}: {message}")]
 pub struct Rejection {
     pub reason: Reason,
-    /// For people; no code depends on it.
+    /// The text is for people; no code depends on it.
     pub message: String,
     /// The payer, if the request was read that far.
     pub payer: Option<Address>,
@@ -153,19 +153,19 @@ pub struct Rejection {
 }
 
 impl Rejection {
-    /// Creates a refusal with its own message.
+    /// Creates a rejection with its own message.
     pub fn with_message(reason: Reason, message: impl Into<String>) -> Self {
         Self { reason, message: message.into(), payer: None, settled_in: None }
     }
 
-    /// Adds the payer, if there is one.
+    /// Adds the payer, if it is known.
     #[must_use]
     pub fn for_payer(mut self, payer: impl Into<Option<Address>>) -> Self {
         self.payer = payer.into();
         self
     }
 
-    /// Adds to the message why a call reverted, as its revert data say.
+    /// Adds the reason of a revert, decoded from the revert data, to the message.
     #[must_use]
     pub fn with_revert(mut self, data: &Bytes) -> Self {
         let why = bursar_chain::revert::reason(data);
@@ -173,7 +173,7 @@ impl Rejection {
         self
     }
 
-    /// Adds the transaction that settled the payment earlier, also to the message.
+    /// Adds the transaction that settled the payment earlier, and names it in the message.
     #[must_use]
     pub fn settled_in(mut self, hash: B256) -> Self {
         self.message = format!("{} Its transaction is {hash}.", self.message);

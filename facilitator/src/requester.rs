@@ -14,7 +14,8 @@ pub struct Requester {
     pub origin: RequestOrigin,
     /// The receivers of the requester's API key.
     ///
-    /// The authorizer signs claims and refunds for the requester only if they concern these receivers.
+    /// The authorizer signs a refund, and the claims before it, only for these receivers. It signs other claims for any
+    /// receiver, if they raise the claimed amount.
     pub receivers: Arc<BTreeSet<Address>>,
 }
 

@@ -25,13 +25,13 @@ pub trait Scheme: Send + Sync + Debug {
     /// The protocol versions of the scheme.
     fn versions(&self) -> &'static [Version];
 
-    /// The reasons if the payment itself names another scheme, or another network, than the requirements.
+    /// The reasons for a payment that names another scheme, or another network, than the requirements.
     fn mismatch_reasons(&self) -> (Reason, Reason);
 
     /// The member `extra` of the scheme's kinds in `/supported`.
     fn extra(&self, network: &NetworkContext) -> Option<serde_json::Value>;
 
-    /// Whether the settings of a network have what offering the scheme takes.
+    /// Whether the settings of a network contain everything that the scheme needs.
     fn is_configured(&self, _network: &NetworkContext) -> bool {
         true
     }
@@ -39,7 +39,9 @@ pub trait Scheme: Send + Sync + Debug {
     /// The contracts without which the scheme is not offered on a network.
     fn contracts(&self, network: &NetworkContext) -> Vec<Address>;
 
-    /// Reads a request and compares it with its requirements. Asks a node only for what the key of the job needs.
+    /// Reads a request and compares it with its requirements.
+    ///
+    /// Asks a node only for facts that are part of the job's key.
     ///
     /// # Errors
     /// [`VerifyError`].
@@ -52,7 +54,7 @@ pub trait Scheme: Send + Sync + Debug {
     ) -> BoxFuture<'a, Result<Proposed, VerifyError>>;
 }
 
-/// The proposal of a request.
+/// What a request proposes.
 #[derive(Debug)]
 pub enum Proposed {
     Job(Box<dyn Proposal>),
@@ -61,13 +63,13 @@ pub enum Proposed {
 
 /// A signed statement that can be verified, and that needs no job.
 pub trait Statement: Send + Sync + Debug {
-    /// The accounts that it pays.
+    /// The accounts that the statement pays.
     fn payees(&self) -> Vec<Address>;
 
     /// The payer that answers name.
     fn payer(&self) -> Option<Address>;
 
-    /// The refusal to settle it.
+    /// The reason why the statement cannot be settled.
     fn settle_refusal(&self) -> Reason;
 
     /// Checks whether the statement is valid now.
@@ -93,7 +95,7 @@ pub trait Proposal: Send + Sync + Debug {
     /// The accounts that are paid.
     fn payees(&self) -> Vec<Address>;
 
-    /// Whether the job needs a transaction. One that moves nothing does not.
+    /// Whether the job needs a transaction. A job that moves nothing needs none.
     fn needs_transaction(&self) -> bool {
         true
     }
@@ -114,7 +116,7 @@ pub trait Proposal: Send + Sync + Debug {
         Ok(())
     }
 
-    /// The message of the refusal as a duplicate; `None`: the sentence of the code.
+    /// The message with which the job is refused as a duplicate; `None` uses the message of the code.
     fn duplicate_message(&self) -> Option<&'static str> {
         None
     }
@@ -129,8 +131,9 @@ pub trait Proposal: Send + Sync + Debug {
         priority: Priority,
     ) -> BoxFuture<'a, Result<VerifiedJob, VerifyError>>;
 
-    /// The job, if its payer's key signed it or it needs no signature. `None` if that or the job's content is not known
-    /// without [`Proposal::check`].
+    /// Returns the job if the payer's key signed it, or if it needs no signature.
+    ///
+    /// `None` if only [`Proposal::check`] can determine the signer or the content of the job.
     fn signed_by_key<'a>(
         &'a self,
         _network: &'a NetworkContext,

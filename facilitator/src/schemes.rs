@@ -54,8 +54,8 @@ pub async fn look_for_contracts(network: &NetworkContext) {
     network.look_for(all.collect()).await;
 }
 
-/// Checks again whether a verified job can be carried out, whatever its expiry. A used nonce is the reason also of an
-/// expired job.
+/// Checks again whether a verified job can be carried out, even if it has expired. If the nonce of an expired job is
+/// used, the used nonce is the reason.
 ///
 /// # Errors
 /// [`VerifyError`].
@@ -67,7 +67,7 @@ pub(crate) async fn check_on_chain(
     match job {
         Job::Payment(payment) => check::check_on_chain(network, payment, rule).await,
         Job::Deposit(deposit) => deposit_proposal::check_on_chain(network, deposit, rule).await,
-        // These never expire.
+        // Claims, sweeps and refunds never expire.
         Job::Claim(_) | Job::Sweep(_) | Job::Refund(_) => check_again(network, job, rule).await,
     }
 }

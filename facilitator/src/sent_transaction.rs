@@ -1,5 +1,6 @@
-//! Simulates the transaction that would be sent for a job. The code of a signer or of a token can observe its gas: it
-//! could succeed with the gas of another simulation and fail with that of the transaction, at the signer's cost.
+//! Simulates the exact transaction that would be sent for a job. The code of an account that signed, or of a token, can
+//! observe its gas, so it could succeed in a simulation with other gas and fail in the transaction, at the signer's
+//! cost.
 
 use bursar_chain::ports::Question;
 
@@ -12,8 +13,8 @@ use crate::reason::Reason;
 use crate::transaction;
 use crate::verify::VerifyError;
 
-/// The question that simulates the transaction of a job alone, and the transaction's gas limit. `None` if that exceeds
-/// the highest gas limit of a transaction.
+/// Returns the question that simulates the transaction of a job alone, and the gas limit of that transaction. `None` if
+/// the gas exceeds the highest gas limit of a transaction.
 pub(crate) fn question(network: &NetworkContext, job: &Job) -> Option<(Question, u64)> {
     let gas = transaction::gas(&network.contracts, &[job], network.config.gas_cap_contract)?;
     let sent = transaction::call(&network.contracts, &[job], gas);
@@ -21,7 +22,7 @@ pub(crate) fn question(network: &NetworkContext, job: &Job) -> Option<(Question,
     Some((call_question(from, ContractCall { to: sent.to, data: sent.data }, gas), gas))
 }
 
-/// Simulates the transaction of a job that runs the code of a signer or of a token that is not trusted. Returns the
+/// Simulates the transaction of a job if the code of an account that signed or of an untrusted token runs. Returns the
 /// gas limit.
 ///
 /// # Errors

@@ -93,7 +93,7 @@ impl StartFault {
     pub(crate) fn store(config: &Config, fault: &StoreFault) -> Self {
         let error = match fault {
             StoreFault::Failed(error) => error.clone(),
-            // No other process writes an open store, and the start commits nothing.
+            // These faults cannot occur: no other process writes an open store, and the start commits nothing.
             StoreFault::Conflict | StoreFault::Ended(_) | StoreFault::NonceTaken(_) => {
                 StoreError::Bug(fault.to_string())
             }
@@ -133,7 +133,7 @@ struct Lifecycle {
 /// Loads the keys of each configured network. Blocks for about a second per encrypted file.
 ///
 /// # Errors
-/// The first file without a valid key, and an authorizer that pays gas on any network.
+/// The first file without a valid key, or the file of an authorizer that also pays gas on a network.
 pub fn load_keys(config: &Config) -> Result<BTreeMap<ChainId, KeyRing>, KeyFault> {
     let configured = || config.networks.values().filter(|network| network.is_configured());
     let rings: BTreeMap<ChainId, KeyRing> = configured()
@@ -166,8 +166,8 @@ pub(crate) fn sender_files(config: &Config) -> impl Iterator<Item = &Path> {
         .map(PathBuf::as_path)
 }
 
-/// Checks that each configured `upto_facilitator` is an active signer, that the accounts of each of `upto_contracts` are
-/// ours, and that an active signer can call the first.
+/// Checks that each configured `upto_facilitator` is an active signer, that we have a key for each account of
+/// `upto_contracts`, and that an active signer can call the first contract.
 ///
 /// # Errors
 /// [`StartFault::Facilitator`], [`StartFault::NoSender`], [`StartFault::ForeignSender`].
@@ -186,7 +186,7 @@ pub(crate) fn check_facilitators(
         {
             return Err(StartFault::NoSender { chain: *chain });
         }
-        // A foreign account could settle what we report as closed.
+        // An account that is not ours could settle a payment that we report as closed.
         let mut listed = network.upto_contracts.iter().flatten();
         if let Some(address) = listed.find(|address| ring.get(**address).is_none()) {
             return Err(StartFault::ForeignSender { chain: *chain, address: *address });
@@ -198,7 +198,7 @@ pub(crate) fn check_facilitators(
 /// The nodes of a network.
 ///
 /// # Errors
-/// An endpoint that is not permitted.
+/// The settings name an endpoint that is not permitted.
 pub fn chain_of(network: &NetworkConfig, clock: &Arc<dyn Clock>) -> Result<RpcChain, StartFault> {
     let endpoints = network.rpc.iter().map(|endpoint| endpoint.expose().to_owned());
     let mut config = RpcConfig::new(network.chain(), endpoints);
@@ -325,7 +325,9 @@ impl Running {
         })
     }
 
-    /// Completes with the reason when the store cannot be written. No payment can then be settled until the next start.
+    /// Completes with the reason when the store cannot be written.
+    ///
+    /// No payment can then be settled until the next start.
     pub async fn broken(&self) -> StoreUnusable {
         self.store.broken().cancelled().await;
         // The failure is set before the token is cancelled.
@@ -333,8 +335,10 @@ impl Running {
         StoreUnusable::at_write(&self.store_path, failure)
     }
 
-    /// Stops: accepts no new requests, then waits up to `drain_ms` for the answers to earlier ones. Unfinished work
-    /// resumes at the next start.
+    /// Stops the facilitator.
+    ///
+    /// It accepts no new requests, and waits up to `drain_ms` for the answers to earlier ones. Unfinished work resumes
+    /// at the next start.
     pub async fn stop(self) {
         let Lifecycle { draining, stopping, servers, deliveries, background } = self.lifecycle;
         draining.cancel();
@@ -365,7 +369,7 @@ const CONTRACTS_MS: u64 = 3_000;
 /// Looks for the contracts of all schemes on all networks.
 async fn look_for_contracts(settlers: &BTreeMap<ChainId, Arc<Settler>>, clock: &Arc<dyn Clock>) {
     let each = settlers.values().map(|settler| schemes::look_for_contracts(&settler.network));
-    // A look that is dropped changes nothing but what was found.
+    // A lookup that is dropped keeps the contracts that it has found.
     let _looked = within(&**clock, CONTRACTS_MS, futures::future::join_all(each)).await;
 }
 
@@ -484,7 +488,7 @@ impl SettlerBuilder<'_> {
                 chain: Arc::clone(chain),
                 signer: Arc::clone(&ring) as _,
                 clock: Arc::clone(self.clock),
-                // A no-op transaction may outbid the call that it withdraws.
+                // The no-op transaction that withdraws a call may pay more for gas than the call.
                 gas: Gas {
                     ceiling: network.max_gas_price.saturating_mul(NOOP_CEILING_FACTOR),
                     ..network.gas()

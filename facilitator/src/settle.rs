@@ -1,12 +1,11 @@
-//! Settles payments: each accepted payment is carried out at most once, even if the process crashes in between.
+//! Settles payments: the facilitator carries out each accepted payment at most once, even if the process crashes.
 //!
-//! A valid payment is stored and waits in its network's [`queue`], which a payment with an approval of Permit2 enters
-//! once that approval is mined (`approve`). `dispatch` puts it into a transaction of one of
-//! the signers, and `watch` follows that transaction. The outbox stores the raw bytes before they are broadcast. The
-//! verdict on each payment is read from the events of the mined transaction. [`intake`] takes requests and returns their
-//! answers.
+//! A valid payment is stored and waits in its network's [`queue`]. A payment with an approval of Permit2 enters the
+//! queue once that approval is mined (`approve`). `dispatch` puts queued payments into a transaction of one of the
+//! signers, and `watch` follows that transaction. The outbox stores the raw bytes before it broadcasts them. The events
+//! of the mined transaction decide the outcome of each payment. [`intake`] takes requests and returns their answers.
 
-// Money is counted here: an overflow is an error, and a new outcome must be handled everywhere.
+// Money is counted here, so arithmetic must report an overflow, and each match must handle a new variant.
 #![cfg_attr(
     not(test),
     deny(

@@ -23,7 +23,7 @@ const KEY_BYTES_MAX: usize = 255;
 /// An admitted caller.
 #[derive(Debug, Clone)]
 pub(super) struct Caller {
-    /// A digest of its name.
+    /// A digest of the caller's name.
     digest: B256,
     /// The receivers of its API key.
     receivers: Arc<BTreeSet<Address>>,
@@ -38,10 +38,10 @@ impl Caller {
         Self { digest: keccak256(caller.account()), receivers: Arc::new(receivers) }
     }
 
-    /// The caller with the `Idempotency-Key` of its request.
+    /// Returns the requester: the caller and the `Idempotency-Key` of its request.
     ///
     /// # Errors
-    /// A sentence for the caller, if the key is not valid.
+    /// The key is invalid; contains a sentence for the caller.
     pub(super) fn requester(&self, headers: &HeaderMap) -> Result<Requester, &'static str> {
         let mut keys = headers.get_all("idempotency-key").iter();
         let idempotency = match (keys.next(), keys.next()) {

@@ -24,7 +24,7 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// Describes the served networks, and reports the others of the settings as not configured.
+    /// Describes the served networks. Reports the other networks of the settings as not configured.
     pub fn of(config: &Config, served: BTreeMap<ChainId, Arc<NetworkContext>>) -> Self {
         let health: Map<String, Value> = config
             .networks
@@ -74,7 +74,7 @@ impl Catalogue {
         })
     }
 
-    /// Exactly the table of the specification.
+    /// The response of `/supported` in the short form, with exactly the members that the specification lists.
     pub(super) fn summary(&self) -> Body {
         json!({
             "x402Version": 2, "kinds": self.schemes(),
@@ -109,14 +109,14 @@ impl Catalogue {
         kinds
     }
 
-    /// The schemes that are offered on a network or more.
+    /// The schemes that are offered on at least one network.
     fn schemes(&self) -> Vec<&'static str> {
         let is_offered =
             |scheme: &&&_| self.served.values().any(|network| is_offered(**scheme, network));
         SCHEMES.iter().filter(is_offered).map(|scheme| scheme.name()).collect()
     }
 
-    /// The extensions that are on for a network or more.
+    /// The extensions that are enabled on at least one network.
     fn extensions(&self) -> Vec<&'static str> {
         let is_on = |is_on: fn(&NetworkConfig) -> bool| {
             self.served.values().any(|network| is_on(&network.config))

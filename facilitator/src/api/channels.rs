@@ -65,7 +65,8 @@ fn parse(
     Ok((request, requester))
 }
 
-/// Reads `{network, ...payload}`, with `extensions` if there are some. The type may be left out, because the path names it.
+/// Reads `{network, ...payload}`, with `extensions` if the body has them. The payload may omit its type, because the
+/// path names it.
 fn read_bare(body: &Value, kind: PayloadType) -> Result<SettlementRequest, RequestError> {
     let object =
         body.as_object().ok_or_else(|| RequestError::Invalid("The body must be an object."))?;
@@ -83,7 +84,7 @@ fn read_bare(body: &Value, kind: PayloadType) -> Result<SettlementRequest, Reque
     bare::request(&network, payload, extensions).map_err(|error| match error {
         VerifyError::Malformed(fault) => RequestError::Malformed(fault),
         VerifyError::Rejected(rejection) => RequestError::Bare { network, rejection },
-        // Reading asks no node and no store.
+        // These errors cannot occur: reading a request asks neither a node nor the store.
         VerifyError::Chain(_) | VerifyError::Store(_) => {
             RequestError::Invalid("The body cannot be read.")
         }

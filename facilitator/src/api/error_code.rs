@@ -1,4 +1,4 @@
-//! The codes of errors that are not verdicts: the member `code` next to `error`.
+//! The codes of errors without a verdict: the member `code` next to `error`.
 
 use axum::http::StatusCode;
 use bursar_serve::http::Refusal;

@@ -1,4 +1,4 @@
-//! Reads requests, and answers those that cannot be read.
+//! Reads requests, and creates the responses to requests that cannot be read.
 
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
@@ -30,31 +30,31 @@ pub(super) enum RequestError {
     Body(BytesRejection),
     Json(json::JsonError),
     Malformed(X402Error),
-    /// A part that is missing or invalid, as a sentence for the caller.
+    /// A part of the request is missing or invalid. Contains a sentence for the caller.
     Invalid(&'static str),
-    /// An unsupported version. The answer repeats the requested `network`. `short` marks the requests of older
-    /// clients, which check the status alone.
+    /// The version is not supported. The answer repeats the requested `network`. `short` marks requests of older
+    /// clients, which check only the status.
     Version {
         network: Option<String>,
         short: bool,
     },
-    /// A payload that this endpoint does not take.
+    /// This endpoint does not accept the payload.
     Rejected {
         rejection: Rejection,
         request: Box<SettlementRequest>,
     },
-    /// A bare body whose payload is refused.
+    /// The payload of a bare body is rejected.
     Bare {
         network: String,
         rejection: Rejection,
     },
 }
 
-/// A request that was read, and who makes it.
+/// A parsed request and its requester, or why the request could not be read.
 pub(super) type ParsedRequest = Result<(SettlementRequest, Requester), RequestError>;
 
 impl RequestError {
-    /// The answer: a verdict for an unsupported version or a refused payload, otherwise an error.
+    /// Returns the response: a verdict if the version is unsupported or the payload is rejected, otherwise an error.
     pub(super) fn response(self, route: Route) -> (&'static str, Response) {
         let mut code = ErrorCode::InvalidPayload;
         let why = match self {

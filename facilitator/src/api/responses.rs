@@ -64,7 +64,7 @@ fn insert_transaction(body: &mut Map<String, Value>, rejection: &Rejection) {
     }
 }
 
-/// The result label of a settlement, and its response.
+/// Returns the label of a settlement's result for the metrics, and the response.
 pub(super) fn settled(
     request: &SettlementRequest,
     outcome: &SettleOutcome,
@@ -104,8 +104,8 @@ pub(super) fn settled(
     }
 }
 
-/// The response of a failed settlement. Older clients send short requests and check only the status, so status 200
-/// would make them deliver unpaid.
+/// The response of a failed settlement. Older clients send short requests and check only the status: after status 200
+/// they would deliver without payment.
 pub(super) fn settle_failure(short: bool, mut body: Body) -> Response {
     if !short {
         return with_status(StatusCode::OK, body);
@@ -136,7 +136,7 @@ pub(super) fn settle_failure_body_of(network: Option<&str>, rejection: &Rejectio
 /// The response for an invalid request. It has the form of a verdict, because official clients then read the reason
 /// from an answer of any status.
 pub(super) fn malformed(code: ErrorCode, route: Route, why: &str) -> Response {
-    // The name that official libraries use, whatever is wrong with the request.
+    // Official libraries use this name for every invalid request.
     let reason = ErrorCode::InvalidPayload.text();
     let body = match route {
         Route::verify => json!({
@@ -151,7 +151,7 @@ pub(super) fn malformed(code: ErrorCode, route: Route, why: &str) -> Response {
     with_status(code.status(), body)
 }
 
-/// Adds `Retry-After` for a condition of unknown length.
+/// Adds `Retry-After` for a condition of unknown duration.
 pub(super) fn with_retry_after(response: Response) -> Response {
     retry_after(response, 2)
 }

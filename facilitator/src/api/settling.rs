@@ -1,4 +1,4 @@
-//! Settles the requests of all endpoints that settle.
+//! Handles the requests of all endpoints that settle.
 
 use std::sync::Arc;
 

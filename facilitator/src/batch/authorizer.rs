@@ -1,4 +1,5 @@
-//! The authorizer: our key that receivers name in their channels, so that it signs claims and refunds for them.
+//! The authorizer: a key of ours. Receivers name its address in their channels, and it signs claims and refunds for
+//! them.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use crate::keys::SigningKey;
 pub struct Authorizer(Arc<SigningKey>);
 
 impl Authorizer {
-    /// An authorizer with this key.
+    /// Creates an authorizer with this key.
     pub fn new(key: Arc<SigningKey>) -> Self {
         Self(key)
     }
@@ -21,7 +22,7 @@ impl Authorizer {
         self.0.address()
     }
 
-    /// Signs a digest. `None` only with the probability of guessing the key.
+    /// Signs a digest. Returns `None` only with a negligible probability.
     pub(super) fn sign(&self, digest: B256) -> Option<Bytes> {
         Some(self.0.sign(digest).ok()?.to_bytes().to_vec().into())
     }

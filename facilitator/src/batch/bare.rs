@@ -31,7 +31,7 @@ impl Terms {
     }
 }
 
-/// The request of a bare body for a network, as the body names it.
+/// Creates the request of a bare body. `network` is the text that names the network in the body.
 ///
 /// # Errors
 /// [`VerifyError::Malformed`], [`VerifyError::Rejected`].

@@ -17,11 +17,12 @@ use crate::work::{Content, Effect, SenderRule, SettlementEvent, TokenAmount, Wor
 
 /// Gas limit of a batch without its rows.
 pub(super) const BASE_GAS: u64 = 60_000;
-/// Gas limit of a row, if no code of its payer runs.
+/// Gas limit of a row whose payer runs no code.
 pub(super) const ROW_GAS: u64 = 80_000;
-/// Bytes of call data of a row, without its signature and with the longest padding: 480 with the signature of a key.
+/// Upper bound of a row's call data in bytes, with the longest padding and without the signature. With a key's
+/// signature it is 480.
 const ROW_BYTES: usize = 415;
-/// Bytes of call data that a transaction with one plain claim has room for.
+/// Bytes of rows and signatures that the data reserved for every job covers. A batch with one plain claim has fewer.
 const ROOM_BYTES: usize = 700;
 
 /// A batch of claims whose receivers have one authorizer.
@@ -32,7 +33,7 @@ pub struct ChannelClaim {
     /// The digest of the batch (EIP-712), which the authorizer signed.
     pub digest: B256,
     pub signature: Bytes,
-    /// A payer or the authorizer has code, which runs.
+    /// Whether a payer or the authorizer has code, which then runs.
     pub foreign_code: bool,
 }
 
@@ -41,12 +42,12 @@ pub struct ChannelClaim {
 pub struct Row {
     pub channel: B256,
     pub claim: ClaimRow,
-    /// The amount claimed of the channel when the batch was checked.
+    /// The amount that was claimed from the channel when the batch was checked.
     pub before: u128,
 }
 
 impl Row {
-    /// Whether the row adds to what was claimed. The escrow skips all others.
+    /// Whether the row raises the claimed amount. The escrow skips all other rows.
     pub(super) fn adds(&self) -> bool {
         self.claim.total_claimed > self.before
     }
@@ -111,12 +112,12 @@ impl Work for ChannelClaim {
         None
     }
 
-    /// A claim takes nothing from its receiver.
+    /// A claim takes nothing from the balance of its account, the authorizer.
     fn moves(&self) -> TokenAmount {
         TokenAmount { amount: U256::ZERO, ..self.value() }
     }
 
-    /// Returns the sum that the rows in the first row's token add.
+    /// Returns the sum of the amounts that the rows claim in the first row's token.
     fn value(&self) -> TokenAmount {
         let token = self.first().map(|row| row.claim.channel.token).unwrap_or_default();
         let of_token = self.rows.iter().filter(|row| row.claim.channel.token == token);
@@ -163,7 +164,8 @@ impl Work for ChannelClaim {
         Ok(())
     }
 
-    /// A claim can succeed without doing anything, so each row that added something must have its event.
+    /// The transaction of a claim can succeed without claiming anything, so each row that added something must have its
+    /// event.
     fn effect(&self, contracts: &Contracts, mined: &MinedTransaction<'_>) -> Option<Effect> {
         let mut adding = self.rows.iter().filter(|row| row.adds()).peekable();
         adding.peek()?;

@@ -26,7 +26,7 @@ use crate::signature::{self, BYTES_MAX};
 use crate::transaction;
 use crate::verify::{VerifiedJob, VerifyError};
 
-/// Maximum number of rows, the default of official servers. More would not fit into a transaction.
+/// Maximum number of rows, the default of official servers. A transaction has no room for more.
 const ROWS_MAX: usize = 100;
 
 /// Maximum length of a batch's call data in bytes, without the parts that all batches share.
@@ -39,7 +39,7 @@ pub(super) struct ClaimProposal {
     pub(super) batch: CheckedClaims,
 }
 
-/// Claims whose signatures are checked as far as that needs no node.
+/// Claims whose signatures are checked as far as possible without a node.
 #[derive(Debug)]
 pub(super) struct CheckedClaims {
     rows: Vec<(B256, ClaimRow, VoucherProof)>,
@@ -47,24 +47,24 @@ pub(super) struct CheckedClaims {
     digest: B256,
     signature: Bytes,
     is_by_key: bool,
-    /// Each row must add to what was claimed: see [`ClaimSignature`].
+    /// Whether each row must raise the claimed amount: see [`ClaimSignature`].
     must_add: bool,
 }
 
-/// For claims that are signed already.
+/// The use for claims that are already signed.
 pub(super) const NO_SIGNATURE: ClaimUse<'static> = ClaimUse::BeforeRefund(Permission::NONE);
 
 /// The purpose of claims, which decides when the authorizer signs them, and its permission.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum ClaimUse<'a> {
     Alone(Permission<'a>),
-    /// A refund takes what is left after them.
+    /// The claims precede a refund, which takes the remaining balance.
     BeforeRefund(Permission<'a>),
 }
 
 impl CheckedClaims {
-    /// Checks the rows of a batch and the signature of their authorizer. Signs them as the authorizer if the signature is
-    /// missing and permitted. Asks no node.
+    /// Checks the rows of a batch and the signature of their authorizer. If the signature is missing and permitted,
+    /// signs the rows as the authorizer. Asks no node.
     ///
     /// # Errors
     /// [`Rejection`].
@@ -150,7 +150,7 @@ impl CheckedClaims {
         let domain = terms::domain(network);
         let claims = || self.rows.iter().map(|(_channel, row, _proof)| row);
         let claim_call = claim::call_of(contracts, claims(), &self.signature);
-        // Accounts that may have code: the authorizer, and payers that sign their vouchers themselves.
+        // The accounts whose code may run: the authorizer, and payers that sign their vouchers themselves.
         let payers = claims().filter(|row| row.channel.voucher_signer().may_be_contract());
         let payers: BTreeSet<Address> = payers.map(|row| row.channel.payer).collect();
         let codes: Vec<Address> = payers.into_iter().chain([self.authorizer]).collect();
@@ -230,7 +230,7 @@ impl CheckedClaims {
 }
 
 impl CheckedClaims {
-    /// Checks that each row adds to what was claimed, before the authorizer's signature leaves this process.
+    /// Checks that each row raises the claimed amount, before the authorizer's signature leaves this process.
     async fn check_additions(
         &self,
         network: &NetworkContext,
@@ -266,7 +266,7 @@ impl CheckedClaims {
 }
 
 impl ClaimProposal {
-    /// Reads a batch of claims.
+    /// Reads a batch of claims from a request.
     ///
     /// # Errors
     /// [`Rejection`].

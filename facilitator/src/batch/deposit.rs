@@ -30,25 +30,25 @@ pub struct ChannelDeposit {
     pub chain: ChainId,
     pub config: ChannelConfig,
     pub channel: B256,
-    /// In the smallest unit of the token.
+    /// The amount in the smallest unit of the token.
     pub amount: u128,
     pub authorization: DepositAuthorization,
     /// The voucher that came with the deposit.
     pub voucher: SignedVoucher,
     /// The digest that was signed (EIP-712).
     pub digest: B256,
-    /// Without its EIP-6492 wrapper.
+    /// The signature without its EIP-6492 wrapper.
     pub signature: Bytes,
     pub deployment: Option<Deployment>,
-    /// The payer has code, or will have after its deployment.
+    /// Whether the payer has code, or will have code after its deployment.
     pub contract_payer: bool,
     /// The state of the channel when the deposit was checked.
     pub before: ChannelState,
-    /// Only of deposits by Permit2.
+    /// Present only in deposits by Permit2.
     pub sponsoring: Option<Sponsoring>,
 }
 
-/// The key of a deposit: its authorization can be used once.
+/// The key of a deposit. It is unique, because an authorization can be used only once.
 pub(super) fn key_of(
     chain: ChainId,
     config: &ChannelConfig,
@@ -84,8 +84,8 @@ impl ChannelDeposit {
         (event.amount == self.amount).then_some(event.newBalance)
     }
 
-    /// The events of a transaction among which those of this deposit must be. `None` if the transaction did not use its
-    /// authorization.
+    /// Returns the events of a transaction that can belong to this deposit, or `None` if the transaction did not use
+    /// its authorization.
     fn own_logs<'a>(
         &self,
         contracts: &Contracts,
@@ -141,7 +141,7 @@ impl ChannelDeposit {
             && log.topics.get(1) == Some(&self.config.payer.into_word())
     }
 
-    /// Whether a call deposits with this authorization, whatever the signature looks like.
+    /// Whether a call deposits with this authorization, regardless of the signature.
     fn is_own_call(&self, contracts: &Contracts, call: &ContractCall) -> bool {
         let read = |data: &[u8]| -> Option<(IBatchSettlement::depositCall, U256, U256)> {
             let call = IBatchSettlement::depositCall::abi_decode(data).ok()?;
@@ -162,7 +162,7 @@ impl ChannelDeposit {
     }
 }
 
-/// When an authorization is valid.
+/// Returns the time window in which an authorization is valid.
 pub(super) fn window_of(authorization: &DepositAuthorization) -> TimeWindow {
     let (valid_after, valid_before) = match authorization {
         DepositAuthorization::Eip3009(signed) => (signed.valid_after, signed.valid_before),

@@ -90,7 +90,7 @@ impl Facts {
         let mut number = || next().returned_data().as_ref().and_then(reads::number);
         let (payer_balance, nonce, allowance) = (number(), number(), number());
         if deploys.is_some() {
-            // The wallet may be deployed already, so a failure means nothing.
+            // The wallet may already be deployed, so a failure proves nothing.
             let _done = next();
         }
         let mut accepts = || job.contract_payer.then(|| reads::is_accepted(next().returned_data()));

@@ -182,7 +182,7 @@ impl DepositProposal {
         }
         let mut facts = Facts::ask(network, &job, priority).await?;
         if facts.has_code && (job.deployment.is_some() || !job.contract_payer) {
-            // A deployed wallet is not deployed again, and the code of a contract is simulated as such.
+            // A deployed wallet is not deployed again, and a payer with code is simulated as a contract.
             (job.deployment, job.contract_payer) = (None, true);
             job.signature = self.signature.inner.clone();
             facts = Facts::ask(network, &job, priority).await?;
@@ -203,7 +203,7 @@ impl DepositProposal {
         if facts.failure.is_some()
             && let Some(approval) = Approval::of(&network.contracts, &job)
         {
-            // Only the allowance is missing, which the approval gives.
+            // Only the allowance is missing, and the approval grants it.
             approval.check(network).await?;
         }
         let extra = Some(job.before.to_json(self.channel));
@@ -234,7 +234,7 @@ impl DepositProposal {
             voucher_by_key
         };
         if let Some(revert) = &facts.failure {
-            // A caller without a valid signature learns nothing about the authorization.
+            // A caller without a valid signature must not learn the state of the authorization.
             if is_unsigned && job.contract_payer {
                 return Err(reject(Reason::InvalidSignature));
             }
@@ -266,7 +266,7 @@ impl DepositProposal {
         Ok(state)
     }
 
-    /// Why a deposit would fail.
+    /// Returns the reason why a deposit would fail.
     fn failure_reason(&self, facts: &Facts) -> Reason {
         let amount = U256::from(self.amount);
         let is_underfunded = facts.payer_balance.is_some_and(|balance| balance < amount);
@@ -305,7 +305,7 @@ pub(crate) async fn check_again(
     check_on_chain(network, job, rule).await
 }
 
-/// Checks again whether the chain would carry out a verified deposit, whatever its expiry.
+/// Checks again whether the chain would carry out a verified deposit, even if the deposit has expired.
 ///
 /// # Errors
 /// [`VerifyError`].
@@ -405,7 +405,7 @@ impl Proposal for DepositProposal {
             }
             let outcomes = state_reads::ask(network, self.channel, Priority::Batched).await?;
             let before = state_reads::read(outcomes);
-            // The voucher is what pays the merchant, so it must be good too.
+            // The voucher pays the merchant, so it must be valid and covered by the channel, too.
             let ceiling = self.voucher.max_claimable;
             let is_good = |state: &ChannelState| {
                 self.voucher_proof == VoucherProof::Key
@@ -433,7 +433,7 @@ impl Proposal for DepositProposal {
     }
 }
 
-/// Whether two authorizations have the same terms, whatever their signatures are.
+/// Whether two authorizations have the same terms, regardless of their signatures.
 fn is_same_authorization(one: &DepositAuthorization, other: &DepositAuthorization) -> bool {
     match (one, other) {
         (DepositAuthorization::Eip3009(one), DepositAuthorization::Eip3009(other)) => {

@@ -1,4 +1,4 @@
-//! For whom the authorizer may sign.
+//! Decides for which receivers the authorizer may sign.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::network::NetworkContext;
 use crate::reason::{Reason, Rejection};
 use crate::requester::Requester;
 
-/// Whose channels the authorizer may sign for, as one request asks for it.
+/// The authorizer's permission to sign for the receivers of one requester.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Permission<'a> {
     authorizer: Option<&'a Authorizer>,
@@ -20,8 +20,8 @@ pub(super) struct Permission<'a> {
 /// A signature of the authorizer for a batch of claims.
 pub(super) struct ClaimSignature {
     pub(super) signature: Bytes,
-    /// The caller's API key does not list every receiver, so each row must add to what was claimed. A claim pays only its
-    /// receiver, but costs a signer gas.
+    /// Whether each row must raise the claimed amount, because the caller's API key does not list every receiver. A
+    /// claim pays only its receiver, but costs a signer gas.
     pub(super) must_add: bool,
 }
 
@@ -35,9 +35,9 @@ impl<'a> Permission<'a> {
         Self { authorizer: network.authorizer.as_ref(), receivers: &requester.receivers }
     }
 
-    /// Signs a claim or refund of channels that name `named` as their authorizer and pay `receivers`. Signs only if all of
-    /// them belong to the caller: a refund takes what a receiver has not claimed yet, and everyone can read the config
-    /// of a channel on the chain.
+    /// Signs a claim or refund of channels that name `named` as their authorizer and pay `receivers`. Signs only if the
+    /// caller's API key lists all of them: a refund takes money that a receiver has not claimed yet, and anyone can
+    /// read the config of a channel on the chain.
     ///
     /// # Errors
     /// [`Rejection`].
@@ -71,7 +71,7 @@ impl<'a> Permission<'a> {
         Ok(ClaimSignature { signature, must_add: !self.owns(receivers) })
     }
 
-    /// The authorizer, if channels that name this account are its own.
+    /// Returns the authorizer if its address is `named`.
     fn authorizer_named(&self, named: Address) -> Result<&'a Authorizer, Rejection> {
         let authorizer = self.authorizer.ok_or(Reason::AuthorizerMissing)?;
         if authorizer.address() != named {

@@ -1,4 +1,4 @@
-//! Refunds: the escrow returns what is left of a channel to its payer, with the receiver's consent.
+//! Refunds: the escrow returns the unclaimed balance of a channel to its payer, with the receiver's consent.
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use alloy_sol_types::{SolCall, SolEvent};
@@ -26,9 +26,9 @@ pub struct ChannelRefund {
     pub chain: ChainId,
     pub config: ChannelConfig,
     pub channel: B256,
-    /// The amount in the smallest unit of the token.
+    /// The requested amount in the smallest unit of the token.
     ///
-    /// The escrow refunds less if less is left.
+    /// The escrow refunds less if the channel has less left.
     pub amount: u128,
     pub nonce: U256,
     pub signature: Bytes,
@@ -37,11 +37,11 @@ pub struct ChannelRefund {
     pub claim_signature: Bytes,
     /// The digest of the refund (EIP-712).
     pub digest: B256,
-    /// A payer or the authorizer has code, which runs.
+    /// Whether a payer or the authorizer has code, which then runs.
     pub foreign_code: bool,
     /// The state of the channel when the refund was checked.
     ///
-    /// It lacks the pending withdrawal if the refund ends it, as a refund of at least its amount does.
+    /// Its pending withdrawal is removed if the refund is at least as large, because such a refund cancels it.
     pub before: ChannelState,
 }
 
@@ -156,7 +156,7 @@ impl Work for ChannelRefund {
         if !mined.input_contains(&signed) {
             return None;
         }
-        // Another sender can send a refund without its claims.
+        // Another sender can send a refund without the claims that belong to it.
         let mut adding = self.rows.iter().filter(|row| row.adds());
         if !mined.sent_by_us && !adding.all(|row| claim::is_claimed(contracts, row, mined)) {
             return None;
@@ -188,8 +188,9 @@ impl Work for ChannelRefund {
         Reason::RefundTransactionFailed
     }
 
-    /// The state before the refund, less what it returned: a simultaneous deposit, claim or withdrawal shows in the next
-    /// verdict. A balance below what is claimed cannot be; then a deposit came in between.
+    /// Returns the state before the refund, less the refunded amount. A simultaneous deposit, claim or withdrawal
+    /// appears only in the next verdict. If a deposit came first, the computed balance can be below the claimed amount,
+    /// which is impossible on the chain; so it is raised to that amount.
     fn content(&self, effect: &Effect) -> Content {
         let total_claimed = self.total_claimed();
         let state = ChannelState {

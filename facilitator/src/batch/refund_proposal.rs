@@ -42,7 +42,7 @@ pub(super) struct RefundProposal {
 }
 
 impl RefundProposal {
-    /// Reads a refund. Signs it as the authorizer where a signature is missing and permitted. Asks no node.
+    /// Reads a refund. Signs it as the authorizer if a signature is missing and the permission allows it. Asks no node.
     ///
     /// # Errors
     /// [`Rejection`].

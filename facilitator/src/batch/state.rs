@@ -12,13 +12,13 @@ pub struct ChannelState {
     /// Deposits less withdrawals and refunds.
     pub balance: u128,
     pub total_claimed: u128,
-    /// When the payer started a withdrawal, in Unix seconds; 0 without one.
+    /// When the payer started a withdrawal, in Unix seconds; 0 if none is pending.
     pub withdraw_requested_at: u64,
     pub refund_nonce: U256,
 }
 
 impl ChannelState {
-    /// The members that answers contain, as official servers read them.
+    /// Returns the members that describe the state in answers, in the form that official servers read.
     pub fn to_json(self, channel: B256) -> Value {
         json!({
             "channelId": channel,

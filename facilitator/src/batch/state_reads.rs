@@ -25,7 +25,7 @@ pub(super) fn calls(contracts: &Contracts, channel: B256) -> [ContractCall; CALL
     ]
 }
 
-/// Asks for the state of a channel alone. The outcomes are for [`read`], and empty if the calls used up all gas.
+/// Asks for the state of a channel alone. [`read`] reads the outcomes, which are empty if the calls used up all gas.
 ///
 /// # Errors
 /// No node answers.
@@ -60,7 +60,7 @@ pub(super) fn read(outcomes: impl IntoIterator<Item = CallOutcome>) -> Option<Ch
     })
 }
 
-/// The amount of the pending withdrawal, from the second answer to [`calls`].
+/// Returns the amount of the pending withdrawal, from the second outcome of [`calls`].
 pub(super) fn pending(outcome: &CallOutcome) -> Option<u128> {
     let CallOutcome::Returned(data) = outcome else { return None };
     let pending = IBatchSettlement::pendingWithdrawalsCall::abi_decode_returns_validate(data);

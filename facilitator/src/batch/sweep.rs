@@ -23,8 +23,9 @@ pub struct ChannelSweep {
     pub chain: ChainId,
     pub receiver: Address,
     pub token: Address,
-    /// What the receiver had claimed in all, and what was paid out of it, when the payout was checked.
+    /// The total amount that the receiver had claimed when the payout was checked.
     pub claimed: u128,
+    /// The part of `claimed` that was already paid out then.
     pub settled: u128,
 }
 
@@ -95,7 +96,7 @@ impl Work for ChannelSweep {
         Ok(())
     }
 
-    /// Any payout to the receiver counts, also one that a stranger sent.
+    /// Any payout to the receiver counts, even one from another sender.
     fn effect(&self, contracts: &Contracts, mined: &MinedTransaction<'_>) -> Option<Effect> {
         let event = self.settlement_event(contracts);
         mined.logs.iter().find_map(|log| {
@@ -115,7 +116,7 @@ impl Work for ChannelSweep {
             contract: contracts.escrow,
             event: IBatchSettlement::Settled::SIGNATURE_HASH,
             indexed: vec![self.receiver.into_word(), self.token.into_word()],
-            // An earlier payout emits the same event. So it is searched for only once the money is known to be paid out.
+            // An earlier payout emits the same event. So the search runs only once the money is known to be paid out.
             is_rare: false,
         }
     }

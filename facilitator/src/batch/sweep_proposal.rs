@@ -1,4 +1,4 @@
-//! Reads and checks requests to pay out what was claimed.
+//! Reads and checks requests to pay out claimed money.
 
 use alloy_primitives::{Address, U256};
 use alloy_sol_types::SolCall;
@@ -20,7 +20,7 @@ use crate::transaction;
 use crate::verify::{VerifiedJob, VerifyError};
 use crate::work::Work;
 
-/// A payout that a request proposes. Its key needs what the receiver has claimed, so it is read first.
+/// A payout that a request proposes. The claimed total is part of its key, so it is read before the payout is proposed.
 #[derive(Debug)]
 pub(super) struct SweepProposal {
     sweep: ChannelSweep,
@@ -29,7 +29,7 @@ pub(super) struct SweepProposal {
 }
 
 impl SweepProposal {
-    /// Reads what the receiver has claimed.
+    /// Reads the amount that the receiver has claimed.
     ///
     /// # Errors
     /// [`VerifyError`].
@@ -113,7 +113,7 @@ impl Proposal for SweepProposal {
         Ok(())
     }
 
-    /// A payout has no signature, so the sentence of the code does not apply.
+    /// A payout has no signature, so the default message of a duplicate does not fit.
     fn duplicate_message(&self) -> Option<&'static str> {
         Some(
             "Everything that the receiver has claimed is paid out or being paid out: claim more first.",
@@ -143,7 +143,7 @@ impl Proposal for SweepProposal {
         &'a self,
         _network: &'a NetworkContext,
     ) -> BoxFuture<'a, Result<Option<Job>, VerifyError>> {
-        // No signature is needed, and the chain is public.
+        // A payout needs no signature, and anyone can read its state on the chain.
         Box::pin(std::future::ready(Ok(Some(Job::Sweep(self.sweep)))))
     }
 }

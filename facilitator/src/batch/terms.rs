@@ -22,7 +22,7 @@ impl From<PayloadError> for VerifyError {
     }
 }
 
-/// The code of a fault in a payload.
+/// Returns the code for a fault in a payload.
 fn reason_of(fault: ChannelFault) -> Reason {
     match fault {
         ChannelFault::PayloadType => Reason::BatchPayloadType,
@@ -47,7 +47,7 @@ pub(super) fn payload(request: &SettlementRequest) -> Result<ChannelPayload, Ver
     Ok(ChannelPayload::parse(&request.payload, "paymentPayload.payload.")?)
 }
 
-/// Checks that a channel is the one that its voucher names and that the requirements want. Returns the channel id.
+/// Checks that a channel matches its voucher and the requirements. Returns the channel id.
 ///
 /// # Errors
 /// [`Rejection`].
@@ -87,13 +87,13 @@ pub(super) fn check_channel(
 /// The signer of a voucher, as far as it is known without a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum VoucherProof {
-    /// The key of this account signed it. If the account is a payer with code, its contract decides instead.
+    /// The key of this account signed the voucher. If the account is a payer with code, its contract decides instead.
     Key,
-    /// No key signed it, so the contract of this payer must accept it (EIP-1271).
+    /// No key signed the voucher, so the contract of this payer must accept it (EIP-1271).
     Contract(Address),
 }
 
-/// Checks the signature of a voucher with this digest, as far as that needs no node.
+/// Checks the signature of a voucher with this digest, as far as possible without a node.
 ///
 /// # Errors
 /// [`Reason::VoucherSignature`].

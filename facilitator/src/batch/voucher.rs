@@ -16,14 +16,15 @@ use crate::reason::{Reason, Rejection};
 use crate::scheme::Statement;
 use crate::verify::{Valid, VerifyError};
 
-/// A voucher of a channel, or the voucher of a payer's request for a refund.
+/// A payer's voucher, alone or as part of its request for a refund.
 #[derive(Debug)]
 pub(super) struct VoucherStatement {
     config: ChannelConfig,
     channel: B256,
     voucher: SignedVoucher,
     proof: VoucherProof,
-    /// A refund charges nothing: its voucher may equal what was claimed.
+    /// Whether the voucher asks for a refund. A refund charges nothing, so the amount may equal what was already
+    /// claimed.
     is_refund: bool,
 }
 
@@ -61,8 +62,8 @@ impl VoucherStatement {
         Rejection::from(reason).for_payer(self.config.payer).into()
     }
 
-    /// The state of the channel, of a voucher that its authorizer's key signed. Asks a node only if the channel was not
-    /// read in this block.
+    /// Returns the channel's state for a voucher that the payer's authorizer signed. Asks a node only if the channel
+    /// was not read in this block.
     async fn state_in_this_block(
         &self,
         network: &NetworkContext,
@@ -80,7 +81,8 @@ impl VoucherStatement {
         Ok(state)
     }
 
-    /// The state of the channel, if its payer signed the voucher: as a key, or as a contract that is asked.
+    /// Returns the channel's state if the payer signed the voucher. If the payer has code, its contract confirms the
+    /// signature.
     async fn ask_contract(&self, network: &NetworkContext) -> Result<ChannelState, VerifyError> {
         let payer = self.config.payer;
         let digest =
@@ -124,7 +126,7 @@ impl Statement for VoucherStatement {
         Some(self.config.payer)
     }
 
-    /// A merchant keeps vouchers, and settles them by a claim.
+    /// A voucher alone is not settled: the merchant stores it and settles it by a claim.
     fn settle_refusal(&self) -> Reason {
         Reason::BatchPayloadType
     }

@@ -11,25 +11,25 @@ use crate::job_key::JobKey;
 
 /// Payments that share a transaction.
 ///
-/// Their order determines the transaction's calls.
+/// The order of the payments determines the transaction's calls.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Batch {
     pub id: SubmissionId,
     pub chain: ChainId,
-    /// The account that sends the transaction; zero for another sender's transaction.
+    /// The account that sends the transaction; zero for a transaction that was found on the chain.
     pub signer: Address,
     pub jobs: Vec<JobKey>,
     pub gas_limit: u64,
     /// Data of the payments, counted as in [`GasReservation`].
     pub kilobytes: u64,
-    /// The hash of another sender's transaction that settled the payment.
+    /// The hash of a transaction that was found on the chain and settled the payment; usually another sender's.
     ///
-    /// Such a batch is only watched until it is final.
+    /// Such a batch is only watched until its transaction is final.
     pub found: Option<B256>,
 }
 
 impl Batch {
-    /// Another sender's transaction that settled a payment.
+    /// Creates the batch of a transaction that was found on the chain and settled a payment.
     pub fn foreign(id: SubmissionId, job: &Job, hash: B256) -> Self {
         let work = job.work();
         Self {

@@ -43,7 +43,7 @@ struct Hold {
 pub(super) struct GasBook {
     /// Holds of payments that have not ended.
     held: HashMap<JobKey, Hold>,
-    /// Holds of ended payments, by their transaction, which is not closed yet.
+    /// Holds of ended payments, by their transaction, as long as that transaction is not closed.
     ended: HashMap<SubmissionId, Vec<Hold>>,
     open: HashMap<ChainId, GasReservation>,
     accounts: HashMap<(ChainId, B256), GasReservation>,
@@ -71,7 +71,7 @@ impl GasBook {
         }
     }
 
-    /// Records that a payment is part of a transaction, or with `None` that it is queued again.
+    /// Records that a payment is part of a transaction; `None` means that it is queued again.
     pub(super) fn assign(&mut self, key: JobKey, batch: Option<SubmissionId>) {
         if let Some(hold) = self.held.get_mut(&key) {
             hold.batch = batch;
@@ -90,7 +90,7 @@ impl GasBook {
         self.ended.entry(batch).or_default().push(hold);
     }
 
-    /// Closes a transaction: releases its holds and counts what it cost.
+    /// Closes a transaction: releases its holds and counts its cost.
     pub(super) fn close(&mut self, batch: SubmissionId, spent: &[GasSpent]) {
         for hold in self.ended.remove(&batch).unwrap_or_default() {
             self.release_hold(&hold);
@@ -125,7 +125,7 @@ impl GasBook {
         }
     }
 
-    /// The usage without the existing hold of this payment, which may belong to another request.
+    /// The usage without the hold of this payment, which another request for the same payment may have created.
     pub(super) fn usage_except(
         &mut self,
         key: &JobKey,

@@ -30,18 +30,18 @@ const QUEUE_MAX: usize = 8192;
 /// The progress of a payment, for tasks that wait for its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
-    /// Not ended.
+    /// The payment has not ended.
     Open,
-    /// Ended, and on disk in this state.
+    /// The payment has ended in this state, which is on disk.
     Ended(State),
 }
 
 /// A payment in the ledger.
 #[derive(Debug, Clone)]
 pub enum Lookup {
-    /// Not ended, with a receiver of the payment's progress.
+    /// The payment has not ended. Contains a receiver of its progress.
     Open(Arc<Record>, watch::Receiver<Progress>),
-    /// Ended, as stored.
+    /// The payment has ended. Contains the stored record.
     Ended(Box<Record>),
 }
 
@@ -59,7 +59,7 @@ impl Lookup {
 #[derive(Debug, Clone)]
 pub struct Acceptance {
     pub lookup: Lookup,
-    /// Whether this call accepted it.
+    /// Whether this call accepted the payment.
     pub new: bool,
 }
 
@@ -90,11 +90,11 @@ struct Shared {
     store: Arc<dyn Payments>,
     /// Number of successful commits since the start.
     commits: AtomicU64,
-    // Held for a single lookup.
+    // The lock is held for a single lookup.
     open: Mutex<OpenPayments>,
 }
 
-/// Payments that have not ended, and claims on room for new ones.
+/// Payments that have not ended, and the room that is claimed for new ones.
 #[derive(Default)]
 struct OpenPayments {
     by_key: HashMap<JobKey, Entry>,
@@ -104,7 +104,7 @@ struct OpenPayments {
     gas: GasBook,
 }
 
-/// Open and claimed payments, and the gas, that count against a new payment.
+/// The open and claimed payments and the gas that count against a new payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
     /// Open and claimed payments of the same payer.
@@ -118,7 +118,7 @@ pub struct Usage {
     pub gas: GasUsage,
 }
 
-/// The amounts that an open or claimed payment counts.
+/// What an open or claimed payment adds to the [`Usage`] of its payer.
 #[derive(Clone, Copy)]
 struct PaymentAmounts {
     token: Address,
@@ -146,8 +146,9 @@ struct OpenClaim {
     holders: usize,
 }
 
-/// Room for a payment between its check and its acceptance, which counts against concurrent requests; dropping it
-/// releases the room, and also the gas if the payment was not accepted.
+/// Room for a payment between its check and its acceptance. It counts against concurrent requests.
+///
+/// Dropping it releases the room, and also the gas if the payment was not accepted.
 #[derive(Debug)]
 pub struct Claim {
     shared: Arc<Shared>,
@@ -174,7 +175,8 @@ impl Drop for Claim {
 }
 
 impl OpenPayments {
-    /// What a payer's open and claimed payments other than `except` count against a payment in a token; without gas.
+    /// Returns the usage of a payer's open and claimed payments, except the payment `except`, for a new payment in
+    /// `token`. The gas is zero.
     fn usage_of_payer(&self, except: &JobKey, payer: Address, token: Address) -> Usage {
         let mut all = BTreeMap::new();
         for key in self.by_payer.get(&payer).into_iter().flatten() {
@@ -275,7 +277,7 @@ impl Ledger {
             open.gas.add_spent(&one);
         }
         all.records.iter().for_each(|record| open.insert(record));
-        // An ended payment holds its gas until its transaction is closed.
+        // The gas of an ended payment stays reserved until its transaction is closed.
         for batch in all.batches.iter().filter(|batch| batch.found.is_none()) {
             let ended = store.of_batch(batch.clone()).await?;
             for record in ended.iter().filter(|record| !record.state.is_open()) {
@@ -304,7 +306,9 @@ impl Ledger {
         Ok(self.shared.store.get(key).await?.map(|record| Lookup::Ended(Box::new(record))))
     }
 
-    /// Accepts a payment once: of two concurrent calls the second finds the record of the first.
+    /// Accepts a payment at most once.
+    ///
+    /// The second of two concurrent calls finds the record of the first.
     ///
     /// # Errors
     /// A failure of the store; whether the payment was accepted is unknown.
@@ -316,7 +320,7 @@ impl Ledger {
                 let known = self.shared.find_open(&key);
                 let known = match known {
                     Some(known) => known,
-                    // The payment has already ended.
+                    // The payment has ended since it was accepted.
                     None => self.find(key).await?.ok_or_else(stopped)?,
                 };
                 Ok(Acceptance { lookup: known, new: true })
@@ -335,8 +339,9 @@ impl Ledger {
         }
     }
 
-    /// Puts queued payments, each identified by its digest, into a transaction; if one is no longer queued, returns
-    /// `false` and stores nothing.
+    /// Puts queued payments, each identified by its digest, into a transaction.
+    ///
+    /// If one of them is no longer queued, returns `false` and stores nothing.
     ///
     /// # Errors
     /// A failure of the store.
@@ -345,8 +350,9 @@ impl Ledger {
         Ok(answers.iter().all(ChangeResult::is_kept))
     }
 
-    /// Stores a payment that another sender's transaction settled, and that transaction to watch; if another record
-    /// conflicts, returns it and stores nothing.
+    /// Stores a payment that a transaction found on the chain settled, and that transaction to watch.
+    ///
+    /// If another record conflicts, returns it and stores nothing.
     ///
     /// # Errors
     /// A failure of the store; whether anything was stored is unknown.
@@ -379,7 +385,7 @@ impl Ledger {
         Ok(answers.iter().all(ChangeResult::is_kept))
     }
 
-    /// Stores that another sender's transaction is watched.
+    /// Stores that a transaction found on the chain is watched.
     ///
     /// # Errors
     /// A failure of the store.
@@ -387,7 +393,9 @@ impl Ledger {
         self.commit(vec![Change::Watched(batch)]).await.map(|_none| ())
     }
 
-    /// Stores that `settlement_pending` is returned to a request, whose requester alone may then receive the success.
+    /// Stores that `settlement_pending` is returned to a request.
+    ///
+    /// From then on, only its requester may receive the success.
     ///
     /// # Errors
     /// A failure of the store.
@@ -432,7 +440,7 @@ impl Ledger {
         open.by_key.get(&record.key()).is_some_and(|entry| entry.record.is_queued_as(record))
     }
 
-    /// Closes a transaction that needs no further work, and stores what it cost each caller.
+    /// Closes a transaction that needs no further work, and stores its cost for each caller.
     ///
     /// # Errors
     /// A failure of the store.
@@ -453,7 +461,7 @@ impl Ledger {
         self.shared.open().by_key.len()
     }
 
-    /// Number of open payments that include a signed approval, counted by a visit of every open payment.
+    /// Number of open payments that include a signed approval. Visits every open payment.
     pub fn approval_count(&self) -> usize {
         let open = self.shared.open();
         let has_approval = |entry: &&Entry| PaymentAmounts::of(&entry.record.job).has_approval;
@@ -531,7 +539,7 @@ async fn run_writer(shared: Arc<Shared>, mut queue: mpsc::Receiver<Command>) {
                     let count = command.changes.iter().filter(conditional).count();
                     let own: Vec<_> = answers.by_ref().take(count).collect();
                     shared.apply(&command.changes, &own);
-                    // The caller may have gone; it finds the result later.
+                    // The caller may have left. It finds the result by its next lookup.
                     let _gone = command.done.send(Ok(own));
                 }
             }

@@ -1,4 +1,4 @@
-//! An accepted job: its state, the gas reserved for it, and the request that asked for it.
+//! An accepted job: its state, the gas reserved for it, and the request from which it was accepted.
 
 use alloy_primitives::B256;
 use bursar_core::time::Utc;
@@ -12,7 +12,7 @@ use crate::reason::Reason;
 use crate::transaction;
 use crate::work::Effect;
 
-/// Maximum number of mined transactions that may fail to carry out a payment before it is ended.
+/// Maximum number of mined transactions that may fail to carry out a payment. After that the payment ends.
 pub const ATTEMPTS_MAX: u8 = 3;
 
 /// An accepted job, which `book/row` encodes.
@@ -33,7 +33,7 @@ pub struct Record {
     ///
     /// The gas counts against that caller's budget.
     pub gas_of: B256,
-    /// The request that was accepted.
+    /// The request from which the payment was accepted.
     ///
     /// Once `settlement_pending` or the success was returned, it is the request that received it.
     pub asked: RequestOrigin,
@@ -61,7 +61,7 @@ impl Record {
         GasReservation { gas: self.gas, kilobytes: transaction::kilobytes(&self.job) }
     }
 
-    /// This record with the answers that an earlier record of the same job returned.
+    /// Returns this record with the returned answers of an earlier record of the same job.
     #[must_use]
     pub fn with_answers_of(&self, earlier: &Self) -> Self {
         let Self { asked, promised, answered, .. } = *earlier;
@@ -76,9 +76,9 @@ impl Record {
         }
     }
 
-    /// Whether this payment is queued, and is the same acceptance of the same job.
+    /// Whether this payment is queued, and is the same acceptance of the same job as `other`.
     ///
-    /// Another payment can have the same nonce, and a payment that has failed can be accepted again.
+    /// Another payment can have the same nonce, and a failed payment can be accepted again.
     pub fn is_queued_as(&self, other: &Self) -> bool {
         self.state == State::Queued
             && self.digest() == other.digest()
@@ -103,8 +103,9 @@ impl RequestOrigin {
         self.idempotency.is_some() && self.idempotency == other.idempotency
     }
 
-    /// Whether this request may receive what was promised to `other` by `settlement_pending`: it repeats `other`, or both
-    /// are keyless requests of one caller.
+    /// Whether this request may receive the success that `settlement_pending` promised to `other`.
+    ///
+    /// It may if it repeats `other`, or if both are requests of one caller without an `Idempotency-Key`.
     pub fn continues(&self, other: &Self) -> bool {
         let is_keyless = self.idempotency.is_none() && other.idempotency.is_none();
         self.repeats(other) || is_keyless && self.caller == other.caller
@@ -116,18 +117,18 @@ impl RequestOrigin {
 /// Serialized by position: append new variants.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum State {
-    /// Waits for a transaction.
+    /// The payment waits for a transaction.
     Queued,
-    /// Part of this batch.
+    /// The payment is part of this batch.
     Sent { batch: SubmissionId },
     /// The job was carried out.
     Settled { hash: B256, block: u64, at: Utc, effect: Effect },
     /// The money has not moved. No transaction can still move it, unless the reason is [`Reason::UnexpectedSettle`].
     Failed { reason: Reason, message: String, at: Utc },
-    /// The job has succeeded without a transaction, because nothing had to move. Its authorization is used up: it is
-    /// never carried out.
+    /// The job has succeeded without a transaction, because nothing had to move. It is never carried out, and its
+    /// authorization can no longer be used.
     Closed { at: Utc },
-    /// A transaction that this book did not send carried out the job: of another facilitator, another store or a
+    /// The job was carried out by a transaction that this book did not send: by another facilitator, another store or a
     /// stranger.
     SettledElsewhere { hash: B256, block: u64, at: Utc, effect: Effect },
 }

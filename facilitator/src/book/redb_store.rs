@@ -273,8 +273,8 @@ impl<'a> Tables<'a> {
     /// Stores a new payment unless another record conflicts with it.
     fn insert_new(&mut self, new: &Record) -> Result<ChangeResult, StoreError> {
         match self.record(new.key())? {
-            // A failed payment may be tried again, and another payment with its nonce may replace it. If this payment
-            // was answered, the new record keeps to whom.
+            // A failed payment may be tried again, and another payment with its nonce may replace it. If the failed
+            // payment was answered, the new record keeps the request that received the answer.
             Some(known)
                 if matches!(known.state, State::Failed { .. })
                     && known.digest() == new.digest()
@@ -401,8 +401,8 @@ fn ordered(number: i64) -> [u8; 8] {
     (number.cast_unsigned() ^ (1 << 63)).to_be_bytes()
 }
 
-/// The time that counts as the end of an ended job: its record is needed at least until then. Only the record of a
-/// closed job prevents the use of its authorization, so it is kept until that expires.
+/// Returns the time from which the record of an ended job may be deleted. Only its record prevents the use of a closed
+/// job's authorization, so that record is kept until the authorization expires.
 fn pruned_after(record: &Record) -> Utc {
     let ended = record.state.ended_at().unwrap_or(Utc(i64::MAX));
     if !matches!(record.state, State::Closed { .. }) {

@@ -1,7 +1,7 @@
-//! How a record is stored. Rows of earlier versions are read too: the first knew only payments of the scheme `exact`, the
-//! second no sponsoring, the third did not store whether `settlement_pending` was returned.
+//! How a record is stored. Rows of earlier versions are read, too: the first version knew only payments of the scheme
+//! `exact`, the second knew no sponsoring, and the third did not store whether `settlement_pending` was returned.
 //!
-//! A row begins with [`VERSION`]. A row of the first version begins with its chain id, which is never 0.
+//! A row begins with [`VERSION`]. A row of the first version begins with its chain id instead, which is never 0.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use bursar_core::networks::ChainId;
@@ -84,7 +84,8 @@ impl<J: Into<Job>, S: Into<State>> From<EarlierRecord<J, S>> for Record {
             gas: earlier.gas,
             gas_of: earlier.gas_of,
             asked: earlier.asked,
-            // A pending answer may have been returned: without a note, the payment belongs to the accepted request.
+            // Earlier versions did not store this. A pending answer may have been returned, so only the accepted
+            // request may receive the success.
             promised: true,
             answered: earlier.answered,
         }

@@ -1,4 +1,4 @@
-//! The store of payments. One test suite (`tests/conformance.rs`) covers every implementation.
+//! The store of payments. One test suite (`tests/book/conformance.rs`) covers every implementation.
 
 use alloy_primitives::{B256, U256};
 use bursar_core::networks::ChainId;
@@ -18,19 +18,20 @@ pub enum Change {
     /// Puts payments into a transaction. Rejected as a whole if one of them is no longer queued, or if its row now
     /// holds another payment with the same nonce. `digests` has one digest per payment, in order.
     Batched { batch: Batch, digests: Vec<B256> },
-    /// Stores a payment that another sender's transaction settled, and watches that transaction. Rejected like
+    /// Stores a payment that a transaction found on the chain settled, and watches that transaction. Rejected like
     /// `Accepted`.
     Found { record: Box<Record>, batch: Batch },
-    /// Watches another sender's transaction, whose payments are already settled.
+    /// Watches a transaction that was found on the chain. Its payments are already settled.
     Watched(Batch),
     /// Moves a payment to another state. Rejected if it is not in the state `from`, or if its row now holds another
     /// payment with the same nonce and another digest.
     Moved { key: JobKey, digest: B256, from: State, state: State, attempts: u8 },
-    /// `settlement_pending` is returned to this request. Ignored if the record promises or gave its success to another.
+    /// `settlement_pending` is returned to this request. Ignored if the success was promised or returned to another
+    /// request.
     Promised { key: JobKey, origin: RequestOrigin },
     /// The success of a payment was written to the connection of this request.
     Answered { key: JobKey, origin: RequestOrigin, at: Utc },
-    /// Sets the state and the attempts of a payment, whatever its state is.
+    /// Sets the state and the attempts of a payment, regardless of its current state.
     OutcomeSet { key: JobKey, state: State, attempts: u8 },
     /// Queues a settled payment again after a reorganisation removed its block. Rejected if it is no longer settled.
     /// The record keeps whether its success was returned.
@@ -42,11 +43,11 @@ pub enum Change {
 /// The result of a conditional change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChangeResult {
-    /// Not rejected. A change of an unknown payment stores nothing.
+    /// The change was not rejected. A change of an unknown payment stores nothing.
     Kept,
-    /// The payment is stored as this record, with fields of the previous record if there is one.
+    /// The payment is stored as this record, which keeps some fields of the previous record if there was one.
     Merged(Box<Record>),
-    /// Rejected because of this record.
+    /// The change was rejected because of this record.
     Conflict(Box<Record>),
 }
 
@@ -102,7 +103,7 @@ pub trait Payments: Send + Sync + std::fmt::Debug {
     /// conditional change, in order.
     fn commit(&self, changes: Vec<Change>) -> StoreReply<'_, Vec<ChangeResult>>;
 
-    /// A payment, open or ended; `None` if it is unknown or was deleted by [`Payments::prune`].
+    /// Returns a payment, open or ended; `None` if it is unknown or [`Payments::prune`] deleted it.
     fn get(&self, key: JobKey) -> StoreReply<'_, Option<Record>>;
 
     /// The open payments and transactions.
@@ -117,7 +118,8 @@ pub trait Payments: Send + Sync + std::fmt::Debug {
     /// Writes a row without meaning, to check that the disk accepts writes.
     fn probe(&self) -> StoreReply<'_, ()>;
 
-    /// Deletes at most `most` payments that ended before `before`, and the gas of earlier days. Returns the number of
-    /// payments.
+    /// Deletes at most `most` payments that ended before `before`, and the gas of earlier days.
+    ///
+    /// Returns the number of deleted payments.
     fn prune(&self, before: Utc, most: usize) -> StoreReply<'_, usize>;
 }

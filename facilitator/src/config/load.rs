@@ -83,9 +83,9 @@ impl Config {
         Ok(())
     }
 
-    /// Checks that every API key has its own receivers. The configs of channels are public, and a refund takes what the
-    /// receiver has not claimed yet: without receivers a key could have no refund signed. Without any keys, the authorizer
-    /// signs only claims.
+    /// Checks that every API key has its own receivers. The configs of channels are public, and a refund takes money
+    /// that the receiver has not claimed yet, so the authorizer signs no refund for a key without receivers. If there
+    /// are no API keys at all, the authorizer signs only claims.
     fn check_receivers(&self, chain: ChainId) -> Result<(), ConfigFault> {
         let nameless = self.api_keys.iter().find(|key| key.receivers.is_empty());
         let Some(key) = nameless else { return Ok(()) };

@@ -10,7 +10,7 @@ use crate::config::endpoint::Endpoint;
 
 /// The networks that a facilitator can serve.
 ///
-/// The wallet supports others, which are not served here.
+/// The wallet supports further networks, which the facilitator does not serve.
 pub const SERVED: [ChainId; 6] = [
     ChainId(8453),
     ChainId(84532),
@@ -30,7 +30,8 @@ pub const DEFAULT_FACTORIES: [Address; 6] = [
     address!("0x0BA5ED0c6AA8c49038F819E587E2633c4A9F428a"),
     // Safe: SafeProxyFactory 1.4.1, canonical deployment.
     address!("0x4e1DCf7AD4e460CfD30791CCC4F9c8a4f820ec67"),
-    // Kernel: FactoryStaker, through which the factories of version 3 are usually called, and those of 3.1 and 3.3.
+    // Kernel: FactoryStaker, through which the factories of Kernel 3 are usually called, and the factories of 3.1 and
+    // 3.3.
     address!("0xd703aaE79538628d27099B8c4f621bE4CCd142d5"),
     address!("0xaac5D4240AF87249B3f71BC8E4A2cae074A3E419"),
     address!("0x2577507b78c2008Ff367261CB6285d44ba5eF2E9"),
@@ -51,7 +52,7 @@ const PERMIT2: Address = address!("0x000000000022D473030F116dDEE9F6B43aC78BA3");
 /// All settings of one network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetworkConfig {
-    /// Its row in the table of networks.
+    /// The network's row in the table of networks.
     pub network: &'static Network,
     /// Nodes, in the order in which they are tried.
     pub rpc: Vec<Endpoint>,
@@ -61,15 +62,17 @@ pub struct NetworkConfig {
     pub signers: Vec<PathBuf>,
     /// Key files of former signers.
     ///
-    /// They send only payments that name them, or a contract that no signer can call.
+    /// They send only payments that name them, and payments that name a contract which no active signer can call.
     pub retired_signers: Vec<PathBuf>,
-    /// The account that payers of the scheme `upto` name as the facilitator; `None`: the first signer.
+    /// The account that payers of the scheme `upto` name as the facilitator; `None` means the first signer.
     pub upto_facilitator: Option<Address>,
     /// The accounts of each contract that payers of the scheme `upto` may name as the facilitator.
     ///
-    /// The first contract is offered.
+    /// New payers are offered the first contract.
     pub upto_contracts: Vec<Vec<Address>>,
-    /// The key file of the account that merchants may name as `receiverAuthorizer`: it signs their claims and refunds.
+    /// The key file of the account that merchants may name as `receiverAuthorizer`.
+    ///
+    /// It signs their claims and refunds.
     pub authorizer: Option<PathBuf>,
     /// The file with the password of all encrypted files among `signers`, `retired_signers` and `authorizer`.
     pub password_file: Option<PathBuf>,
@@ -84,7 +87,7 @@ pub struct NetworkConfig {
     pub poll_ms: u64,
     /// Number of blocks, including its own block, that make a settlement final.
     pub confirmations: u64,
-    /// Factories that may deploy a payer's wallet; empty: none.
+    /// Factories that may deploy a payer's wallet; if empty, none may.
     pub eip6492_factories: BTreeSet<Address>,
     pub prism: Address,
     pub exact_permit2_proxy: Address,
@@ -93,15 +96,15 @@ pub struct NetworkConfig {
     pub batch_settlement: Address,
     pub erc3009_collector: Address,
     pub permit2_collector: Address,
-    /// Tokens that are accepted in addition to the network's dollar token; empty: any token.
+    /// Tokens that are accepted in addition to the network's dollar token; if empty, any token is accepted.
     pub tokens: BTreeSet<Address>,
-    /// Gas that the settlement of a contract wallet's payment may use.
+    /// Maximum gas for the settlement of a contract wallet's payment.
     ///
-    /// It is bounded, because the payer chooses the code.
+    /// The payer chooses the code of the wallet, so its gas must be bounded.
     pub gas_cap_contract: u64,
     /// How much of a block's gas one transaction may take, in percent.
     pub block_gas_share_percent: u8,
-    /// How much of a payment's value its gas may cost, in percent; `None`: any share.
+    /// How much of a payment's value its gas may cost, in percent; `None` sets no limit.
     pub max_gas_share_percent: Option<u16>,
     /// The price of one coin, in millionths of a dollar.
     pub native_micro_usd: Option<u64>,
@@ -111,7 +114,7 @@ pub struct NetworkConfig {
     pub gas_budget_percent: u8,
     /// Whether payers may bring an EIP-2612 permit for Permit2.
     pub eip2612_gas_sponsoring: bool,
-    /// Whether approvals of Permit2 that payers signed are broadcast.
+    /// Whether the facilitator broadcasts approvals of Permit2 that payers signed.
     pub erc20_approval_gas_sponsoring: bool,
     /// The smallest payment of a token, in its smallest unit.
     pub min_amount: BTreeMap<Address, U256>,
@@ -126,7 +129,7 @@ const L2_GAS_PRICE_CEILING: u128 = 5_000_000_000;
 fn default_ceiling(network: &Network) -> u128 {
     match network.gas.model {
         FeeModel::OpStack | FeeModel::Arbitrum => network.gas.ceiling.min(L2_GAS_PRICE_CEILING),
-        // SKALE's coin is a prepaid credit without a price.
+        // SKALE's coin is a prepaid credit, which has no price.
         FeeModel::Eip1559 | FeeModel::Legacy | FeeModel::Free => network.gas.ceiling,
     }
 }

@@ -21,7 +21,9 @@ pub struct Config {
     pub metrics_listen: Option<SocketAddr>,
     /// The redb file of outboxes and settlements.
     pub store: PathBuf,
-    /// How long a settle request waits for its block before it returns `settlement_pending`, in milliseconds.
+    /// How long a settle request waits for a block with its transaction, in milliseconds.
+    ///
+    /// After that it returns `settlement_pending`.
     pub wait_ms: u64,
     /// How long records of ended payments are kept, in days; 0 keeps them forever.
     pub retention_days: u32,
@@ -29,20 +31,20 @@ pub struct Config {
     pub batch_calls: usize,
     /// How long a settlement waits for others to share its transaction, in milliseconds.
     ///
-    /// It does not wait if no transaction is in flight.
+    /// If no transaction is in flight, it does not wait.
     pub batch_window_ms: u64,
     /// Maximum number of unmined transactions per signer.
     pub in_flight: usize,
     /// How long a stopping facilitator waits for requests in flight, in milliseconds.
     pub drain_ms: u64,
     pub log_format: LogFormat,
-    /// Keys of permitted callers, including those of `api_keys_file`; empty: any caller.
+    /// Keys of permitted callers, including those of `api_keys_file`; if empty, any caller is permitted.
     pub api_keys: Vec<ApiKey>,
     /// A file with further keys, read by [`Config::load`].
     pub api_keys_file: Option<PathBuf>,
-    /// Addresses that may be paid; empty: any address.
+    /// Addresses that may be paid; if empty, any address may be paid.
     pub pay_to: BTreeSet<Address>,
-    /// Requests per minute of one API key, or of one address if there are no keys; 0: no limit.
+    /// Requests per minute of one API key, or of one address if there are no keys; 0 sets no limit.
     pub rate_per_minute: u32,
     /// The answer to a repeated request for a settled payment.
     pub repeats: Repeats,

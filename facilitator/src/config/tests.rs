@@ -79,7 +79,7 @@ fn example_settings_file_loads_and_contains_every_key() {
 #[test]
 fn defaults_shown_in_the_example_are_the_real_defaults() {
     let text = include_str!("../../facilitator.example.toml");
-    // Keys whose example value is not their default: they have none, or none that the example shows.
+    // Keys whose example differs from their default. They have no default, or a default that the example cannot show.
     let shown = [
         "api_keys",
         "api_keys_file",
@@ -135,7 +135,8 @@ fn defaults_shown_in_the_example_are_the_real_defaults() {
 
 #[test]
 fn settings_table_states_the_real_defaults() {
-    // Described in words, because the default differs per network, is too long, or is a path of that name.
+    // These keys are skipped. The table describes their defaults in words, or `none` would be read as the path of a
+    // file.
     let words = ["max_gas_price_gwei", "confirmations", "eip6492_factories", "upto_facilitator"];
     let no_list = ["api_keys_file", "authorizer", "password_file"];
     let skipped = |name| words.contains(&name) || no_list.contains(&name);

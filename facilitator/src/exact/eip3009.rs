@@ -109,7 +109,7 @@ impl Method for Eip3009 {
     fn transfer(&self, _contracts: &Contracts, payment: &Payment) -> ContractCall {
         let Terms { token, payer, payee, nonce, valid_after, valid_before, .. } = &payment.terms;
         let amount = &payment.amount;
-        // Signatures of 65 bytes are split, because not every token accepts a whole signature.
+        // A signature of 65 bytes is split into v, r and s, because not every token accepts it as one value.
         let data = match signature::split(&payment.signature) {
             Some((v, r, s)) => ISplitSignature::transferWithAuthorizationCall {
                 from: *payer,
@@ -142,7 +142,7 @@ impl Method for Eip3009 {
     }
 
     fn missing_contract(&self, _evidence: &Evidence<'_>) -> Option<Reason> {
-        // The method needs only the token, whose balances are read anyway.
+        // The method needs only the token, and its balances are read in any case.
         None
     }
 
@@ -200,7 +200,7 @@ impl Method for Eip3009 {
 
     fn are_distinguishable(&self, one: &Payment, other: &Payment) -> bool {
         let (one, other) = (&one.terms, &other.terms);
-        // Each payment emits its own nonce.
+        // The event of each payment contains its nonce.
         (one.token, one.payer, one.nonce) != (other.token, other.payer, other.nonce)
     }
 

@@ -1,5 +1,5 @@
-//! `permit2`: any ERC-20 token whose holder has approved Permit2 once. The exact proxy of x402 carries out the permit,
-//! for any sender.
+//! `permit2`: any ERC-20 token whose holder has approved Permit2 once. The official proxy of the scheme `exact` carries
+//! out the permit, for any sender.
 
 use alloy_primitives::{B256, U256, b256, keccak256};
 use alloy_sol_types::{SolCall, SolValue};

@@ -1,5 +1,5 @@
 //! `prism`: any ERC-20 token whose holder has approved the Prism contract once. Only facilitators that are registered
-//! there may settle. The nonces of a payer and token count up, and contract wallets cannot pay.
+//! in the contract may settle. Nonces are sequential per payer and token, and contract wallets cannot pay.
 
 use alloy_primitives::{Address, B256, U256};
 use alloy_sol_types::{Eip712Domain, SolCall, SolEvent, SolStruct};
@@ -221,7 +221,8 @@ impl Method for Prism {
                 && log.topics == topics
                 && log.data.starts_with(&signed_data)
         });
-        // Prism's event contains what it requested from the token, not what the token did.
+        // Prism's event contains the amounts that Prism requested from the token. Only the token's own event proves the
+        // transfer.
         let Some(fee) = settlement.and_then(|log| log.data.get(64..96)) else { return false };
         let received = payment.amount.saturating_sub(U256::from_be_slice(fee));
         logs.iter().any(|log| is_transfer_of_amount(terms, received, log))
@@ -233,7 +234,7 @@ impl Method for Prism {
     }
 
     fn settlement_event(&self, contracts: &Contracts, terms: &Terms) -> SettlementEvent {
-        // The nonce is in the data of the event, where `is_proven` checks it.
+        // The event contains the nonce in its data, not in a topic. `is_proven` checks it.
         SettlementEvent {
             contract: contracts.prism,
             event: IPrism::ERC20Settlement::SIGNATURE_HASH,

@@ -244,7 +244,7 @@ fn missing_contracts_are_reported_and_fees_are_deducted() {
     assert_eq!(missing_contract(MethodId::Permit2, &no_proxy), Some(Reason::Permit2Proxy));
     let no_prism = [None, number(0), number(30)];
     assert_eq!(missing_contract(MethodId::Prism, &no_prism), Some(Reason::PrismUnavailable));
-    // Numbers have 32 bytes; anything else is not a number.
+    // A number has 32 bytes; data of any other length is not a number.
     let odd = [Some(Bytes::from_static(&[1])), number(0), number(30)];
     assert_eq!(missing_contract(MethodId::Prism, &odd), Some(Reason::PrismUnavailable));
 

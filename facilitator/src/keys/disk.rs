@@ -17,7 +17,7 @@ pub(super) struct OpenedFile {
     pub(super) bytes: Zeroizing<Vec<u8>>,
     /// `None` on platforms without file modes.
     mode: Option<u32>,
-    /// The mode, if accounts may access the file that no service manager has given it to.
+    /// The mode, if other accounts may access the file and no service manager has mounted it in this form.
     open_mode: Option<u32>,
 }
 
@@ -34,8 +34,8 @@ impl OpenedFile {
         }
     }
 
-    /// Checks that only the owner may read or change the file, or that it is a secret as systemd and Kubernetes mount
-    /// them, which a group may read.
+    /// Checks that only the owner may read or change the file. Also accepts a secret that systemd or Kubernetes has
+    /// mounted, which a group may read.
     pub(super) fn check_private_or_mounted(&self, file: &Path) -> Result<(), KeyFault> {
         match (self.mode, self.open_mode) {
             (Some(_mode), None) => Ok(()),
@@ -49,9 +49,9 @@ impl OpenedFile {
 pub(super) fn read(file: &Path) -> Result<OpenedFile, KeyFault> {
     let unreadable = |source| KeyFault::Unreadable { file: file.to_owned(), source };
     let open = bursar_files::open_or_pipe(file).map_err(unreadable)?;
-    // Metadata of the open file, not of the path, so the checked file is the one that is read.
+    // Reads the metadata from the open file, not from the path, so that the checked file is the one that is read.
     let metadata = open.metadata().map_err(unreadable)?;
-    // Full capacity from the start, because a growing buffer leaves copies of its contents behind.
+    // Allocates the full capacity at once, because a growing buffer leaves copies of its contents behind.
     let mut bytes = Zeroizing::new(Vec::with_capacity(MAX_BYTES + 1));
     let room = u64::try_from(MAX_BYTES + 1).unwrap_or(u64::MAX);
     open.take(room).read_to_end(&mut bytes).map_err(unreadable)?;
@@ -86,7 +86,7 @@ pub(super) fn create(file: &Path, bytes: &[u8]) -> Result<(), KeyFault> {
     })?;
     let written = open.write_all(bytes).and_then(|()| open.sync_all());
     written.and_then(|()| sync_folder(file)).map_err(|error| {
-        // Removes the partial keystore. The error to report is that of the write.
+        // Removes the partial keystore. The caller gets the error of the write.
         let _removed = fs::remove_file(file);
         unwritable(error)
     })

@@ -26,7 +26,7 @@ pub enum KeyFault {
     NotKeystore { file: PathBuf, why: &'static str },
     #[error("{} is encrypted: set password_file to the file with its password.", file.display())]
     NoPassword { file: PathBuf },
-    /// One error for a wrong password and a damaged file, because a keystore cannot distinguish them.
+    /// One error covers a wrong password and a damaged file, because they cannot be distinguished.
     #[error(
         "{} could not be decrypted (wrong password, or damaged): check the password, or restore a copy of \
          the file.",

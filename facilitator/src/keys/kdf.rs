@@ -15,9 +15,9 @@ const SALT_BYTES_MAX: usize = 64;
 
 /// Maximum memory of scrypt in bytes: twice the need of the strongest common setting (n 262144, r 8).
 const MEMORY_MAX: u64 = 512 * 1024 * 1024;
-/// Maximum of n * r * p: eight times the strongest common setting, which takes some seconds.
+/// Maximum of n * r * p: eight times the strongest common setting. A derivation at this maximum takes some seconds.
 const WORK_MAX: u64 = 8 * 262_144 * 8;
-/// Maximum number of PBKDF2 rounds: about forty times the usual number, which takes some seconds.
+/// Maximum number of PBKDF2 rounds: about forty times the usual number. A derivation with this many takes some seconds.
 const ROUNDS_MAX: u32 = 10_000_000;
 
 /// `kdf` and `kdfparams` of a keystore.

@@ -1,5 +1,5 @@
-//! The encrypted form of a key: Web3 Secret Storage version 3, as geth and other Ethereum wallets write it. AES-128 in
-//! counter mode; a Keccak-256 MAC is checked before decryption.
+//! The encrypted form of a key: Web3 Secret Storage version 3, as geth and other Ethereum wallets write it. The cipher
+//! is AES-128 in counter mode. A Keccak-256 MAC is checked before decryption.
 
 use aes::Aes128;
 use alloy_primitives::{Address, hex, keccak256};
@@ -19,7 +19,7 @@ const CIPHER: &str = "aes-128-ctr";
 /// An encrypted key. Contains no secret bytes.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Keystore {
-    /// Optional in the standard. Some wallets omit it for privacy.
+    /// The address of the key. The standard makes it optional, and some wallets omit it for privacy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     address: Option<String>,
     #[serde(alias = "Crypto")]

@@ -1,4 +1,4 @@
-//! What is wrong with a keystore, before the name of its file is known.
+//! Errors of a keystore, before the name of its file is known.
 
 use std::path::Path;
 

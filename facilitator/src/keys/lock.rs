@@ -1,6 +1,8 @@
-//! Locks of key files. Two programs that send with one key take nonces from each other, so the second one does not start.
+//! Locks of key files. Two programs that send with one key use each other's nonces, so the second program does not
+//! start.
 //!
-//! A lock is of the file, so a copy of the file is another key to it: `settle/foreign_nonce` notices that.
+//! A lock belongs to a file. Programs with different copies of a file both start, and `settle/foreign_nonce` detects
+//! their transactions.
 
 use std::fs::{File, TryLockError};
 use std::path::Path;
@@ -9,7 +11,7 @@ use crate::keys::fault::KeyFault;
 
 /// The locked key files of a program.
 ///
-/// The system releases them when the program ends, however it ends.
+/// The operating system releases the locks whenever the program ends, even after a crash.
 #[derive(Debug, Default)]
 pub struct KeyLocks {
     files: Vec<File>,
@@ -38,7 +40,8 @@ impl KeyLocks {
                 Err(TryLockError::WouldBlock) => {
                     return Err(KeyFault::InUse { file: file.to_owned() });
                 }
-                // Some file systems have no locks. The nonces of the chain still show another program.
+                // Some file systems have no locks. `settle/foreign_nonce` still detects another program by its nonces
+                // on the chain.
                 Err(TryLockError::Error(fault)) => {
                     tracing::warn!(file = %file.display(), %fault, "a key file cannot be locked");
                 }
@@ -48,7 +51,7 @@ impl KeyLocks {
     }
 }
 
-/// Identifies a file, whatever the path that leads to it.
+/// Returns an identity of the file that does not depend on the path to it.
 #[cfg(unix)]
 fn identity_of(_path: &Path, file: &File) -> std::io::Result<(u64, u64)> {
     use std::os::unix::fs::MetadataExt;
@@ -75,7 +78,7 @@ mod tests {
         let locks = KeyLocks::take(names).unwrap();
         let again = KeyLocks::take([file.as_path()]).unwrap_err();
         assert!(matches!(&again, KeyFault::InUse { file: used } if *used == file), "{again}");
-        // A failed attempt keeps no lock of the files before the used one.
+        // A failed attempt keeps no lock on the files that it locked before the file in use.
         let free = folder.path().join("free");
         std::fs::write(&free, "3").unwrap();
         assert!(KeyLocks::take([free.as_path(), &file]).is_err());

@@ -18,10 +18,10 @@ use crate::keys::signing_key::SigningKey;
 #[derive(Default)]
 pub struct KeyRing {
     keys: BTreeMap<Address, SigningKey>,
-    /// In the order of the settings.
+    /// The addresses of the active keys, in the order of the settings.
     active: Vec<Address>,
     retired: Vec<Address>,
-    /// Signs for receivers of payment channels, and no transactions.
+    /// The key that signs for receivers of payment channels. It signs no transactions.
     authorizer: Option<Arc<SigningKey>>,
 }
 
@@ -31,7 +31,7 @@ impl KeyRing {
     /// It blocks, as [`SigningKey::load`] does.
     ///
     /// # Errors
-    /// The first file without a valid key, or with a key that is already loaded: two outboxes of one account would use
+    /// The first file that has no valid key, or a key that is already loaded. Two outboxes of one account would use
     /// each other's nonces.
     pub fn load(
         active: &[PathBuf],
@@ -113,7 +113,7 @@ impl FromIterator<SigningKey> for KeyRing {
     }
 }
 
-/// Shows only addresses.
+/// Shows the addresses only.
 impl fmt::Debug for KeyRing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.keys.keys()).finish()

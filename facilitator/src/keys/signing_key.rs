@@ -33,7 +33,7 @@ static CONTEXT: LazyLock<Secp256k1<SignOnly>> = LazyLock::new(|| {
 
 /// A secp256k1 private key and its address.
 pub struct SigningKey {
-    /// On the heap, so that moving the value leaves no copy behind.
+    /// The key is on the heap, so that moving the value leaves no copy behind.
     secret: SecretBox<[u8; 32]>,
     address: Address,
 }
@@ -69,7 +69,7 @@ impl SigningKey {
     /// When this returns, the file is on disk.
     ///
     /// # Errors
-    /// [`KeyFault`]; then no new file remains.
+    /// [`KeyFault`]; in this case no new file remains.
     pub fn create_keystore(file: &Path, password: &SecretString) -> Result<Self, KeyFault> {
         Self::create(file, password, Kdf::strong)
     }
@@ -120,7 +120,7 @@ impl SigningKey {
         signature
     }
 
-    /// Not inlined, so that its stack lies below the stack of the caller, which wipes it afterwards.
+    /// Not inlined, so that its stack frame lies below that of the caller, which wipes this area afterwards.
     #[inline(never)]
     fn sign_below(&self, digest: B256) -> Result<Signature65, SignatureError> {
         let mut secret = SecretKey::from_byte_array(*self.secret.expose_secret())
@@ -159,13 +159,13 @@ impl SigningKey {
         }
         let secret = keystore.open(password).map_err(|error| error.into_fault(file))?;
         let key = Self::from_bytes(&secret).ok();
-        // A file whose address does not match its key was changed.
+        // If the address does not match the key, the file was changed.
         key.filter(|key| keystore.address().is_none_or(|stated| stated == key.address))
             .ok_or_else(|| KeyFault::WrongPassword { file: file.to_owned() })
     }
 }
 
-/// Shows nothing of the key.
+/// Hides the key.
 impl fmt::Debug for SigningKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("SigningKey([redacted])")

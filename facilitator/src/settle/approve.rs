@@ -1,5 +1,5 @@
-//! Approvals that payers signed: each is broadcast until Permit2 has the allowance that a job needs. Only then is the job
-//! sent. The job is on disk before, so a restart broadcasts the same bytes again.
+//! Approvals that payers signed. Each is broadcast until Permit2 has the allowance that a job needs, and only then is
+//! the job sent. The job is on disk before the first broadcast, so after a restart the same bytes are broadcast again.
 
 use std::sync::Arc;
 
@@ -24,17 +24,17 @@ use crate::verify::VerifyError;
 /// How long a job waits for its approval, in milliseconds. Its caller waits less.
 const WAIT_MS: u64 = 60_000;
 
-/// How often an approval without a block is broadcast again, in milliseconds.
+/// How often an approval that is in no block is broadcast again, in milliseconds.
 const AGAIN_MS: u64 = 2_000;
 
-/// How long a broadcast may take, in milliseconds. Nodes that do not answer get it again.
+/// How long a broadcast may take, in milliseconds. Nodes that do not answer in time receive the approval again.
 const BROADCAST_MS: u64 = 1_000;
 
 /// Number of refused broadcasts in a row after which an approval is given up.
 const REFUSALS_MAX: u8 = 3;
 
-/// Number of consecutive reads that must find an approval's nonce used without the allowance. A single read may come from a
-/// node that does not know the newest block.
+/// Number of consecutive reads that must find an approval's nonce used without the allowance. A single read may come
+/// from a node that does not know the newest block.
 const SPENT_READS: u8 = 3;
 
 /// The state of an approval on the chain.
@@ -44,12 +44,12 @@ enum ApprovalState {
     Given,
     /// A transaction of the payer has used the approval's nonce, and the allowance is missing.
     Spent,
-    /// It is in no block yet.
+    /// The approval is in no block yet.
     Waiting,
 }
 
 impl Settler {
-    /// Queues a payment for a transaction, after its approval if it includes one.
+    /// Queues a payment. If the payment includes an approval, queues it only after the approval.
     pub fn enqueue(self: &Arc<Self>, record: Arc<Record>) {
         let sponsoring = record.job.work().sponsoring();
         if sponsoring.is_some_and(|sponsoring| sponsoring.approval().is_some()) {
@@ -80,12 +80,13 @@ async fn approve(settler: &Arc<Settler>, record: Arc<Record>) {
     let until_ms = network.clock.mono_ms().saturating_add(WAIT_MS);
     let (mut seen, mut sent_ms) = (None::<u64>, None::<u64>);
     let (mut refusals, mut spent) = (0_u8, 0_u8);
-    // A withdrawn job has left the queue.
+    // A withdrawn job is no longer queued.
     while settler.ledger.is_queued(&record) {
         if let Err(reason) = record.job.work().check_time(network.now_seconds()) {
             return watch::end_refused(settler, &record, reason.into()).await;
         }
-        // A job whose success was returned, and whose block was reorganised away, is not given up before it expires.
+        // A reorganisation may have removed the block of a job whose success was returned. Such a job is given up only
+        // when it expires.
         if network.clock.mono_ms() >= until_ms && record.answered.is_none() {
             return watch::end_refused(settler, &record, Reason::Withdrawn.into()).await;
         }
@@ -104,7 +105,7 @@ async fn approve(settler: &Arc<Settler>, record: Arc<Record>) {
                     if try_to_queue(settler, &record, found).await {
                         return;
                     }
-                    // A node that does not know the newest block yet has denied the allowance.
+                    // The check used a node that does not know the newest block yet, so it did not find the allowance.
                     seen = None;
                 }
             }
@@ -124,7 +125,8 @@ async fn approve(settler: &Arc<Settler>, record: Arc<Record>) {
     }
 }
 
-/// Checks a job whose approval has ended: hands it to the dispatcher, or ends it. `false` if that cannot be decided yet.
+/// Checks a job whose approval is mined or can no longer be mined. Hands the job to the dispatcher or ends it. Returns
+/// `false` if that cannot be decided yet.
 async fn try_to_queue(settler: &Arc<Settler>, record: &Arc<Record>, found: ApprovalState) -> bool {
     let rule = AllowanceRule::Required;
     match schemes::check_again(&settler.network, &record.job, rule).await {
@@ -146,7 +148,7 @@ async fn try_to_queue(settler: &Arc<Settler>, record: &Arc<Record>, found: Appro
     true
 }
 
-/// Reads whether an approval has given its allowance.
+/// Reads whether an approval is mined, and whether Permit2 has the allowance.
 async fn read_state(
     settler: &Settler,
     record: &Record,
@@ -175,8 +177,8 @@ async fn read_state(
     })
 }
 
-/// Broadcasts an approval as the payer signed it, the first time to one node. Returns whether the node refused the
-/// approval.
+/// Broadcasts an approval as the payer signed it, to one node the first time and to all nodes after that. Returns
+/// whether a node refused the approval.
 async fn broadcast(settler: &Settler, approval: &Approval, again: bool) -> bool {
     settler.failpoints.pass("settle.before approval");
     // cancel-safe: a broadcast without an answer is repeated.
@@ -186,8 +188,8 @@ async fn broadcast(settler: &Settler, approval: &Approval, again: bool) -> bool 
     };
     settler.failpoints.pass("settle.after approval");
     match answer {
-        // The next read shows a used nonce. An underpriced approval may be mined later, and another one of the same
-        // nonce may be in its place.
+        // These answers are not refusals. If the nonce is used, the next read shows it. An underpriced approval may be
+        // mined later, or the pool may contain another transaction with its nonce.
         SendAnswer::Accepted
         | SendAnswer::AlreadyKnown
         | SendAnswer::NonceTooLow

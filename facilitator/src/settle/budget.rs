@@ -12,7 +12,7 @@ use crate::settle::price::{Need, Price};
 
 const WEI_PER_COIN: U256 = U256::from_limbs([1_000_000_000_000_000_000, 0, 0, 0]);
 
-/// Checks whether a payment may be accepted, given its need and the gas that already counts.
+/// Checks whether a payment may be accepted, given the gas that it needs and the usage that already counts.
 ///
 /// # Errors
 /// [`Reason::OutOfGas`], [`Reason::GasTooHigh`], [`Reason::GasBudget`].
@@ -37,7 +37,7 @@ pub(super) fn check_affordable(
     }
 }
 
-/// Whether this gas fits into the rest of the day's budgets, the caller's and the total.
+/// Whether this gas still fits into today's budgets, both the caller's and the total.
 pub(super) fn is_within_budgets(
     config: &NetworkConfig,
     price: &Price,
@@ -45,7 +45,8 @@ pub(super) fn is_within_budgets(
     usage: &GasUsage,
 ) -> bool {
     let is_within = |percent: u8, held: GasReservation, spent: U256| {
-        // The signers' coin at the start of the day, plus later deposits: their balances plus what they spent today.
+        // The signers' coin at the start of the day plus later deposits, computed as their balances plus what they
+        // spent today.
         let coin = price.total_balance().saturating_add(usage.spent_total);
         let budget = percent_of(coin, percent);
         let held_cost = price.cost(held);
@@ -157,7 +158,7 @@ mod tests {
 
     #[test]
     fn gas_share_of_the_value_is_enforced_to_the_wei() {
-        // 100 gas at 10^12 wei cost 10^14 wei. At 100 dollars per coin that is one cent.
+        // 100 gas at 10^12 wei cost 10^14 wei, which is one cent at 100 dollars per coin.
         let price = Price::of_test(1_000_000_000_000, &[u64::MAX]);
         let set = NetworkConfig {
             max_gas_share_percent: Some(20),

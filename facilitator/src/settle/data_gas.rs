@@ -17,8 +17,8 @@ sol! {
 }
 
 impl Settler {
-    /// Gas for the data of a call, plus a reserve of half because the price of data moves. 0 on networks that do not
-    /// charge data as gas.
+    /// Gas for the data of a call, plus half of it as a reserve, because the price of data moves. It is 0 on networks
+    /// that do not charge data as gas.
     ///
     /// # Errors
     /// No node answers, or an Arbitrum chain does not return an estimate.
@@ -48,7 +48,7 @@ impl Settler {
         }
     }
 
-    /// Gas for a [`KILOBYTE`] of incompressible data. Fails like [`Settler::data_gas`].
+    /// Gas for a [`KILOBYTE`] of incompressible data. Returns the same errors as [`Settler::data_gas`].
     pub(super) async fn data_gas_of_kilobyte(&self) -> Result<u64, ChainFault> {
         self.data_gas(self.network.contracts.multicall3, incompressible_bytes(KILOBYTE)).await
     }

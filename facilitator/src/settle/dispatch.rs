@@ -18,7 +18,7 @@ use crate::settle::settler::{DispatchEvent, Settler, SettlerDeps};
 use crate::settle::watch;
 use crate::transaction;
 
-/// What a signer has in flight.
+/// The transactions that a signer has in flight.
 #[derive(Debug, Clone, Copy, Default)]
 struct Load {
     /// Transactions that are in no block.
@@ -99,7 +99,7 @@ impl Settler {
         Ok(assigned?.then_some(batch))
     }
 
-    /// Returns the payments that are still queued; the others were withdrawn meanwhile.
+    /// Returns the payments that are still queued. The others have been withdrawn.
     async fn still_queued(
         &self,
         records: Vec<Arc<Record>>,
@@ -170,7 +170,7 @@ impl<'a> SignerPicker<'a> {
         self.loads.get(&signer).copied().unwrap_or_default()
     }
 
-    /// The least busy signer that can pay for a payment in addition to its load.
+    /// The signer with the least load that can pay for a payment in addition to this load.
     fn pick(&self, record: &Record) -> Option<Address> {
         let network = &self.settler.network;
         let bound = self.settler.free_senders(record.job.work().sender());
@@ -179,7 +179,7 @@ impl<'a> SignerPicker<'a> {
             gas: reservation.gas.max(transaction::gas_share(&record.job)),
             ..reservation
         };
-        // A retired signer sends only what is bound to it.
+        // A retired signer sends only the jobs that are bound to it.
         let allowed = bound.as_ref().unwrap_or(&network.signers).iter().copied();
         let free = allowed.filter(|signer| network.is_signer(*signer)).filter(|signer| {
             self.load(*signer).unmined < self.settler.limits.in_flight
@@ -253,9 +253,9 @@ async fn dispatch(
             ));
         }
         let now_ms = clock.mono_ms();
-        // A signer may be funded, or gas may become cheaper, without an event.
+        // No event reports that a signer was funded or that gas became cheaper, so the queue is checked regularly.
         let wake = queue.wake_ms(&settler.limits, now_ms, PAUSE_MS).unwrap_or(u64::MAX);
-        // cancel-safe: events stay in their channel, the rest only waits.
+        // cancel-safe: events stay in their channel, and the other branches only wait.
         tokio::select! {
             () = settler.stopping.cancelled() => return,
             event = events.recv() => match event {
@@ -283,7 +283,7 @@ async fn end_expired(settler: Arc<Settler>, records: Vec<Arc<Record>>) {
     }
 }
 
-/// Composes a transaction and follows it to its end. `reservation` already counts in the signer's load.
+/// Composes a transaction and follows it to its end. The signer's load already includes `reservation`.
 async fn compose_and_follow(
     settler: Arc<Settler>,
     signer: Address,

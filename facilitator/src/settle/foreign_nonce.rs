@@ -1,7 +1,8 @@
-//! Transactions that another program sent with the key of one of our signers. Such a program takes nonces from us: payments
-//! are withdrawn, and two stores can both report one payment as a success.
+//! Transactions that another program sent with the key of one of our signers. Such a program uses our nonces. As a
+//! result, payments are withdrawn, and two stores can both report one payment as a success.
 //!
-//! A signer whose nonce was used by a foreign transaction takes no new payments for a while after the last one.
+//! After a foreign transaction has used its nonce, a signer takes no new payments for a while. The last such nonce
+//! counts.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use crate::work::SenderRule;
 /// How many blocks are searched for a foreign transaction. Most nodes keep the state of this many.
 const BLOCKS_MAX: u64 = 128;
 
-/// One of our transactions next to which a foreign one was noticed.
+/// One of our transactions. A foreign transaction was noticed near it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OwnTransaction {
     pub(super) signer: Address,
@@ -24,7 +25,8 @@ pub(super) struct OwnTransaction {
 }
 
 impl Settler {
-    /// Whether a signer takes no new payments, because another program uses its key or its transactions do not end.
+    /// Whether a signer takes no new payments. Either another program uses its key, or its transactions stay open
+    /// because no node reports which ones are final.
     pub(crate) fn is_paused(&self, signer: Address) -> bool {
         self.paused_signers.is_paused(signer, self.network.clock.mono_ms())
             || self.signer_slots.get(&signer).is_some_and(|slot| slot.outbox.is_stuck())
@@ -42,14 +44,14 @@ impl Settler {
         Some(free)
     }
 
-    /// Whether a signer may take payments now.
+    /// Whether at least one active signer may take payments now.
     pub(crate) fn has_free_signer(&self) -> bool {
         self.network.signers.iter().any(|signer| !self.is_paused(*signer))
     }
 }
 
-/// Reports nonces between one of our transactions and the previous one that we did not use. What came before our first
-/// transaction is older than the store, and is not reported.
+/// Reports nonces that we did not use between one of our transactions and our previous one. Nonces before our first
+/// transaction are older than the store, so they are not reported.
 pub(super) async fn report_gap(settler: Arc<Settler>, own: OwnTransaction) {
     let key = OutboxKey { chain: settler.network.contracts.chain, signer: own.signer };
     let before = match settler.outboxes.nonce_before(key, own.nonce).await {
@@ -67,15 +69,15 @@ pub(super) async fn report_gap(settler: Arc<Settler>, own: OwnTransaction) {
     }
 }
 
-/// Reports a transaction that used the nonce of one of ours, if a node shows it. Without it, the node that counts the nonce
-/// may only be ahead of the one that has our receipt.
+/// Reports a transaction that used the nonce of one of ours, if a node shows it. If no node shows it, the node that
+/// counts the nonce may only be ahead of the node that lacks our receipt.
 pub(super) async fn report_if_shown(settler: Arc<Settler>, own: OwnTransaction) {
     if let Some(foreign) = find(&settler, own.signer, own.nonce).await {
         report_unless_ours(&settler, own, Some(foreign)).await;
     }
 }
 
-/// Reports a transaction that used the nonce of one of ours for good.
+/// Reports a transaction that permanently used the nonce of one of ours, even if no node shows it.
 pub(super) async fn report_displaced(settler: Arc<Settler>, own: OwnTransaction) {
     let foreign = find(&settler, own.signer, own.nonce).await;
     report_unless_ours(&settler, own, foreign).await;
@@ -83,7 +85,7 @@ pub(super) async fn report_displaced(settler: Arc<Settler>, own: OwnTransaction)
 
 async fn report_unless_ours(settler: &Settler, own: OwnTransaction, foreign: Option<B256>) {
     let is_ours = match foreign {
-        // An unreadable store does not prove that it is foreign.
+        // If the store cannot be read, the transaction may be ours, so it is not reported.
         Some(hash) => settler.has_signed(own.signer, hash).await.unwrap_or(true),
         None => false,
     };
@@ -136,7 +138,7 @@ async fn find_in_blocks(
     if is_used(unused).await? {
         return Ok(None);
     }
-    // The nonce was unused at the first of the two blocks, and is used at the second.
+    // At block `unused` the nonce was unused, and at block `used` it is used.
     while used.saturating_sub(unused) > 1 {
         let middle = unused.midpoint(used);
         if is_used(middle).await? {

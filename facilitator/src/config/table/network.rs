@@ -15,7 +15,8 @@ use crate::config::network::NetworkConfig;
 /// Maximum number of signers per network. The balance of each is read regularly.
 const SIGNERS_MAX: usize = 16;
 
-/// Maximum gas price, in wei: a thousand times the highest default. A larger setting was probably meant in wei.
+/// Maximum gas price, in wei: a thousand times the highest default. The author of a larger setting probably meant wei
+/// instead of gwei.
 const GAS_PRICE_MAX: u128 = 1_000_000 * GWEI;
 const GWEI: u128 = 1_000_000_000;
 const GWEI_DECIMALS: u8 = 9;

@@ -141,7 +141,7 @@ fn api_keys_name_receivers_by_their_addresses() {
     }
 }
 
-/// A key without receivers could have no refund signed. Without any keys the authorizer signs only claims.
+/// The authorizer would sign no refund for a key without receivers. Without any API keys, it signs only claims.
 #[test]
 fn an_authorizer_requires_the_receivers_of_each_api_key() {
     let network = "[networks.8453]\nrpc = [\"http://a\"]\nsigners = [\"/a\"]\nauthorizer = \"/b\"";
@@ -160,7 +160,7 @@ fn an_authorizer_requires_the_receivers_of_each_api_key() {
     }
     assert!(of(&with).is_ok());
     assert!(of("").is_ok());
-    // Keys of the file count too.
+    // The API keys of the file count, too.
     let folder = Folder::with(&format!("api_keys_file = \"keys\"\n{network}"));
     let write = |text: String| std::fs::write(folder.0.path().join("keys"), text).unwrap();
     write(format!("till:{}", digest(4)));
@@ -187,7 +187,7 @@ fn empty_api_keys_file_does_not_admit_every_caller() {
     }
 }
 
-/// Covers every place where a person may make a mistake in an endpoint or a key.
+/// Covers every place where an operator may mistype an endpoint or a key.
 #[test]
 fn no_error_repeats_an_endpoint_or_a_key() {
     let url = "https://node.example/v2/SECRET";

@@ -150,7 +150,7 @@ fn a_password_that_others_may_read_is_refused_and_a_keystore_may_be_read() {
         set_mode(&password, mode);
         assert!(refusal(&keystore, Some(&password)).contains("chmod 600"), "{mode:o}");
     }
-    // As systemd mounts credentials, and Kubernetes secrets.
+    // systemd mounts credentials with this mode, and Kubernetes mounts secrets with it.
     set_mode(&password, 0o440);
     assert!(SigningKey::load(&keystore, Some(&password)).is_ok());
 }
@@ -197,7 +197,7 @@ fn a_new_keystore_opens_with_its_password_and_shows_no_key() {
     assert_ne!(another.address(), made.address());
 }
 
-/// The only keystore of full strength, apart from the published ones.
+/// Besides the published keystores, this is the only one of full strength.
 #[test]
 fn new_keystore_is_as_strong_as_the_published_example() {
     let folder = Folder::new();
