@@ -27,9 +27,9 @@ pub struct UnwrappedSignature {
     pub deployment: Option<Deployment>,
 }
 
-/// Removes an EIP-6492 wrapper.
+/// Removes an EIP-6492 wrapper, if there is one.
 ///
-/// Returns `None` if the wrapper is broken, or the signature longer than [`BYTES_MAX`].
+/// Returns `None` if the wrapper is malformed, or if the signature is longer than [`BYTES_MAX`].
 pub fn unwrap(signature: &Bytes) -> Option<UnwrappedSignature> {
     if signature.len() > BYTES_MAX {
         return None;
@@ -54,8 +54,8 @@ pub fn normalized(signature: &Bytes) -> Bytes {
 
 /// Returns the address whose key signed a digest.
 ///
-/// `None` for signatures that tokens reject: not 65 bytes, scalars out of range, or the higher of the two possible
-/// values of `s` (EIP-2).
+/// Returns `None` for signatures that tokens reject: they do not have 65 bytes, a scalar is out of range, or `s` is the
+/// higher of its two possible values (EIP-2).
 pub fn signer(digest: &B256, signature: &[u8]) -> Option<Address> {
     let (v, _r, _s) = split(signature)?;
     let id = if v == 28 { RecoveryId::One } else { RecoveryId::Zero };

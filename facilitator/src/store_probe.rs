@@ -1,5 +1,5 @@
-//! Whether the store accepts writes. A commit proves it; without a recent one, the first question writes a probe. So an
-//! idle service writes nothing.
+//! Reports whether the store accepts writes. A recent commit proves it. Without one, the first question writes a probe,
+//! so an idle service writes nothing unless it is asked.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ const PROOF_MS: u64 = 10_000;
 struct Proof {
     /// Number of commits at the time of the proof.
     commits: u64,
-    /// On the monotonic clock.
+    /// The monotonic time of the proof, in milliseconds.
     at_ms: u64,
     accepts: bool,
 }
@@ -37,9 +37,9 @@ impl StoreProbe {
         Self { payments, ledger, clock, last: Mutex::default() }
     }
 
-    /// Counts a commit since the last call as a proof that the store accepts writes.
+    /// Treats any commit since the last call as a proof that the store accepts writes.
     ///
-    /// It is called every few seconds, so that the age of a proof is known.
+    /// It must be called every few seconds, because the call determines the age of the proof.
     pub async fn look(&self) {
         let mut last = self.last.lock().await;
         self.renew(&mut last);
@@ -106,7 +106,7 @@ mod tests {
         let probe = StoreProbe::new(Arc::clone(&payments), ledger.clone(), Arc::clone(&clock) as _);
         let mut file = WatchedFile { path, bytes: Vec::new() };
         file.changed();
-        // Upkeep of an idle service.
+        // The upkeep of an idle service writes nothing.
         for _hour in 0..3 {
             clock.advance(3_600_000);
             probe.look().await;

@@ -1,6 +1,6 @@
 //! Composes the transaction that carries out jobs: its call and its gas limit. Both depend only on the jobs and the
-//! settings. `dispatch` adds Arbitrum's gas for data and stores the sum, so a restart composes the same
-//! transaction.
+//! settings. `dispatch` adds Arbitrum's gas for data and stores the sum. So after a restart the same transaction is
+//! composed.
 
 use alloy_primitives::{Address, Bytes, U256};
 use alloy_sol_types::SolCall;
@@ -20,7 +20,7 @@ const BASE_GAS: u64 = 60_000;
 const SHARED_BYTES: usize = 800;
 /// Upper bound of the gas for `SHARED_BYTES` bytes of data.
 const SHARED_GAS: u64 = 800 * BYTE_GAS;
-/// Gas for a factory to deploy a wallet. The largest known wallets use half of this.
+/// Gas for the deployment of a wallet by a factory. The largest known wallets use half of it.
 const DEPLOYMENT_GAS: u64 = 800_000;
 
 /// Upper bound of the gas per byte of data (EIP-7623). Transactions with much execution pay less per byte.
@@ -42,8 +42,8 @@ pub fn can_share(job: &Job, is_known: impl Fn(Address) -> bool) -> bool {
 
 /// Returns the gas limit of a transaction with these jobs, or `None` if it exceeds [`GAS_MAX`].
 ///
-/// It does not use `eth_estimateGas`, which accepts a limit at which the outer call succeeds and a payment in it
-/// fails.
+/// It does not use `eth_estimateGas`. With a limit that this method returns, the outer call can succeed although a
+/// payment in it fails.
 pub fn gas(contracts: &Contracts, jobs: &[&Job], cap_contract: u64) -> Option<u64> {
     let work = match jobs {
         [only] if only.work().deployment().is_some() => {
@@ -56,7 +56,7 @@ pub fn gas(contracts: &Contracts, jobs: &[&Job], cap_contract: u64) -> Option<u6
             BASE_GAS.checked_add(contract::gas_of_several(limits)?)?
         }
         several => {
-            // `batch_gas` adds half, so two thirds yield the full gas of the call.
+            // `batch_gas` adds half to this value, so two thirds of the call's gas result in its full gas.
             let used = |job: &&Job| {
                 let most = job.work().gas();
                 most.saturating_sub(most / 3)
@@ -74,7 +74,7 @@ pub const LEAST_GAS: u64 = 190_000;
 
 /// Returns a lower bound of the gas limit of a transaction whose call needs this gas, without gas for data.
 ///
-/// A job is checked only if a signer can pay for this.
+/// If no signer can pay for this, the job is rejected without a check.
 pub fn least_gas(call: u64) -> u64 {
     BASE_GAS.saturating_add(call)
 }
@@ -98,8 +98,9 @@ pub fn kilobytes(job: &Job) -> u64 {
     u64::try_from(units).unwrap_or(u64::MAX)
 }
 
-/// The call that an account of ours makes for one job, without its deployment: the job's own call, or that of the
-/// contract that makes it.
+/// Returns the call that one of our accounts makes for a single job, without its deployment.
+///
+/// It is the job's own call, or the call of the contract that makes the job's call.
 pub fn sent_call(contracts: &Contracts, work: &dyn Work) -> ContractCall {
     let own = work.call(contracts);
     match work.sender() {
@@ -110,9 +111,9 @@ pub fn sent_call(contracts: &Contracts, work: &dyn Work) -> ContractCall {
 
 /// Returns the call of the transaction.
 ///
-/// It is [`sent_call`] for one job, and for several a call of Multicall3, or of the contract that makes their calls. A
-/// wallet is also deployed through Multicall3: the payer chooses that call, and our accounts must not make it
-/// themselves.
+/// For one job it is [`sent_call`]. For several jobs it is a call of Multicall3, or of the contract that makes their
+/// calls. A wallet is also deployed through Multicall3: the payer chooses that call, so our accounts must not make it
+/// directly.
 pub fn call(contracts: &Contracts, jobs: &[&Job], gas_limit: u64) -> Call {
     let own = |job: &Job| job.work().call(contracts);
     let ContractCall { to, data } = match jobs {
@@ -121,7 +122,7 @@ pub fn call(contracts: &Contracts, jobs: &[&Job], gas_limit: u64) -> Call {
             Some(deployment) => {
                 let deploys =
                     ContractCall { to: deployment.factory, data: deployment.data.clone() };
-                // The wallet may be deployed already, so the deployment may fail. The job may not.
+                // The deployment may fail, because the wallet may already be deployed. The job must succeed.
                 multicall(contracts, [(deploys, true), (own(only), false)])
             }
         },
@@ -136,7 +137,7 @@ pub fn call(contracts: &Contracts, jobs: &[&Job], gas_limit: u64) -> Call {
     Call { to, value: U256::ZERO, data, gas_limit }
 }
 
-/// Whether a contract makes the calls of these jobs, which have one sender rule.
+/// Whether a contract makes the calls of these jobs. All of them have the same sender rule.
 fn is_through_a_contract(jobs: &[&Job]) -> bool {
     jobs.first().is_some_and(|first| matches!(first.work().sender(), SenderRule::Through(_)))
 }
@@ -201,7 +202,7 @@ mod tests {
         let deployment = Some(deployment);
         let deployed = Job::from(Payment { deployment, ..payment(MethodId::Permit2, 65) });
         assert_eq!(kilobytes(&deployed), 3);
-        // The estimate is never below the size of the transaction's data, except for the envelope.
+        // The estimate is at least the size of the transaction's data without the envelope.
         for (method, signature) in [
             (MethodId::Eip3009, 65),
             (MethodId::Permit2, 65),

@@ -1,5 +1,5 @@
-//! One token transfer by a signature: what the schemes `exact` and `upto` share. A method is one way to move a token;
-//! the folders of the schemes contain their methods, and [`registry`] finds a method by its id.
+//! One token transfer by a signature: the parts that the schemes `exact` and `upto` share. A method is one way to move
+//! a token. The folders of the schemes contain their methods, and [`registry`] finds a method by its id.
 
 pub(crate) mod approval;
 pub mod check;

@@ -1,18 +1,18 @@
-//! A bounded cache whose entries expire. Holds what was learned about payers, tokens and channels.
+//! A bounded cache whose entries expire. It holds facts about payers, tokens and channels.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Mutex, PoisonError};
 
-/// Maximum number of entries. A full map is cleared, which costs other requests another lookup and lets payers that
-/// wasted gas pay again.
+/// Maximum number of entries. If the map is full, it is cleared. Other requests then need another lookup, and payers
+/// that wasted gas may pay again.
 const ENTRIES_MAX: usize = 16_384;
 
 /// A map whose entries expire after a fixed time.
 #[derive(Debug)]
 pub struct TtlMap<K, V> {
     ttl_ms: u64,
-    // Held for a single lookup.
+    // The lock is held for a single lookup.
     entries: Mutex<HashMap<K, (u64, V)>>,
 }
 

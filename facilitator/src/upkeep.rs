@@ -1,4 +1,5 @@
-//! Periodic work: probes nodes, balances and the queue, and deletes old records. Writes nothing while the service is idle.
+//! Periodic work: probes nodes, balances and the queue, and deletes old records. Writes nothing while the service is
+//! idle.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,7 +26,7 @@ use crate::store_probe::StoreProbe;
 const PROBE_MS: u64 = 5_000;
 /// Old records are deleted once per this many probes.
 const PRUNE_EVERY: u64 = 6;
-/// A network counts as stalled after this many milliseconds without a new block while any payment is open.
+/// A network counts as stalled if it has no new block for this many milliseconds while any payment is open.
 const NO_BLOCK_MS: u64 = 120_000;
 /// Maximum number of records per deletion, so that the writer is not blocked for long.
 const PRUNE_MAX: usize = 1_000;
@@ -33,7 +34,7 @@ const PRUNE_MAX: usize = 1_000;
 const PRUNE_TIMES: usize = 20;
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 
-/// A lasting trouble. It is logged when it begins and when it ends, not with each probe.
+/// A problem that can last. It is logged when it begins and when it ends, not at each probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Trouble {
     NoNode(ChainId),
@@ -49,15 +50,15 @@ pub(crate) struct Upkeep {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) health: Arc<ServiceHealth>,
     pub(crate) clock: Arc<dyn Clock>,
-    /// How long records are kept; 0: forever.
+    /// How long records are kept, in days; 0 keeps them forever.
     pub(crate) retention_days: u32,
 }
 
-/// The newest block of each network, and the monotonic time of the probe that first saw it, in milliseconds. Each
-/// probe without open payments renews the time.
+/// The newest block of each network, and the monotonic time in milliseconds of the probe that first saw it. While no
+/// payment is open, each probe renews the time.
 type Blocks = BTreeMap<ChainId, (u64, u64)>;
 
-/// What the probes have seen.
+/// The state that probes keep for the next probe.
 #[derive(Debug, Default)]
 struct Seen {
     blocks: Blocks,
@@ -65,7 +66,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// Notes whether a trouble exists. Returns whether that has changed.
+    /// Records whether a problem exists. Returns whether that has changed.
     fn changes(&mut self, trouble: Trouble, exists: bool) -> bool {
         if exists { self.troubles.insert(trouble) } else { self.troubles.remove(&trouble) }
     }
@@ -76,7 +77,7 @@ impl Upkeep {
         let mut probes: u64 = 0;
         let mut seen = Seen::default();
         loop {
-            // cancel-safe: an interrupted probe leaves the report of the previous one.
+            // cancel-safe: after an interrupted probe, the report of the previous one remains.
             tokio::select! {
                 () = stopping.cancelled() => return,
                 () = self.probe(&mut seen) => {}

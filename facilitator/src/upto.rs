@@ -1,4 +1,4 @@
-//! The scheme `upto`: a payer signs the most that a request may cost, and the merchant settles what it did cost.
+//! The scheme `upto`: a payer signs the maximum cost of a request, and the merchant settles the actual cost.
 
 pub mod contract;
 pub mod permit2;
@@ -20,7 +20,7 @@ use crate::transfer::method::Method;
 use crate::transfer::terms_check::Purpose;
 use crate::verify::VerifyError;
 
-/// The only method by which requests are read.
+/// The only method that reads requests.
 static METHODS: [&dyn Method; 1] = [&permit2::BY_ACCOUNT];
 
 /// The scheme `upto`.

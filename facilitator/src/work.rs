@@ -1,4 +1,4 @@
-//! The properties of a job that its settlement needs, whatever its kind. Pure.
+//! The properties of a job that its settlement needs, for every kind of job. Pure.
 
 use alloy_primitives::{Address, B256, U256};
 use bursar_core::networks::ChainId;
@@ -14,11 +14,11 @@ use crate::reason::Reason;
 /// Which of our accounts may send a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SenderRule {
-    /// Any account, also one that is not ours.
+    /// Any account, even one that is not ours.
     Any,
     /// The first signer of the settings.
     First,
-    /// This account alone.
+    /// Only this account.
     Only(Address),
     /// The accounts that can call this contract, which makes the job's call.
     Through(Address),
@@ -31,7 +31,7 @@ pub struct TokenAmount {
     pub amount: U256,
 }
 
-/// An event to search for.
+/// An event to search for in order to find a job's transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettlementEvent {
     pub contract: Address,
@@ -43,19 +43,19 @@ pub struct SettlementEvent {
     pub is_rare: bool,
 }
 
-/// The effect of a job on the chain that only the events of its transaction show.
+/// The effect of a job on the chain, as far as only the events of its transaction show it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Effect {
     /// The amount that moved, in the smallest unit of the token.
     pub amount: Option<u128>,
-    /// The balance of the job's channel after it.
+    /// The balance of the job's channel after the job.
     pub balance: Option<u128>,
 }
 
 /// The content of the answer to a settled job, in addition to its transaction.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Content {
-    /// The member `amount`: what moved, in the smallest unit of the token.
+    /// The member `amount`: the amount that moved, in the smallest unit of the token.
     pub amount: Option<U256>,
     /// The member `extra`.
     pub extra: Option<serde_json::Value>,
@@ -69,11 +69,14 @@ pub trait Work {
     /// The key of the job.
     fn key(&self) -> JobKey;
 
-    /// Distinguishes the jobs that have the same key: equal only for jobs that do the same.
+    /// Distinguishes jobs with the same key.
+    ///
+    /// Two jobs have the same digest only if they do the same.
     fn digest(&self) -> B256;
 
-    /// The account whose jobs in flight are bounded together: the one that signed, or the receiver if no signature is
-    /// needed.
+    /// The account whose jobs in flight are limited together.
+    ///
+    /// It is the account that signed the job, or the receiver if the job needs no signature.
     fn account(&self) -> Address;
 
     /// The payer that answers name.
@@ -90,11 +93,14 @@ pub trait Work {
     /// The accounts that may send the job.
     fn sender(&self) -> SenderRule;
 
-    /// Whether the code of an account that signed runs. It decides which signatures are valid and how much gas the job
-    /// uses.
+    /// Whether the job runs the code of an account that signed.
+    ///
+    /// That code decides which signatures are valid and how much gas the job uses.
     fn runs_foreign_code(&self) -> bool;
 
-    /// Whether merchants deliver on its success. Claims, payouts and refunds only move what was earned before.
+    /// Whether merchants deliver when the job succeeds.
+    ///
+    /// Claims, payouts and refunds only move money that was earned or deposited before.
     fn is_purchase(&self) -> bool {
         true
     }
@@ -102,7 +108,7 @@ pub trait Work {
     /// How the payer's wallet is deployed before the job (EIP-6492).
     fn deployment(&self) -> Option<&Deployment>;
 
-    /// How Permit2 receives the allowance that the job needs, if the payer sent that with it.
+    /// How Permit2 receives the allowance that the job needs, if the payer sent a permit or an approval.
     fn sponsoring(&self) -> Option<&Sponsoring> {
         None
     }

@@ -34,23 +34,23 @@ use crate::transfer::terms_check::Purpose;
 use crate::verify::{Valid, VerifiedJob, VerifyError};
 use crate::work::{Content, Effect};
 
-/// Maximum number of payments in flight; one more would wait too long.
+/// Maximum number of payments in flight. With more, a new payment would wait too long.
 pub const OPEN_MAX: usize = 20_000;
 /// Maximum number of payments in flight per payer.
 const OPEN_PER_PAYER_MAX: usize = 256;
 
-/// Maximum number of payments in flight per payer and token that include an EIP-2612 permit. The token accepts one permit
-/// of a nonce, and the next payment of the same nonce would fail at the signer's cost.
+/// Maximum number of payments in flight per payer and token that include an EIP-2612 permit. The token accepts only one
+/// permit per nonce, and a second payment with a permit of the same nonce would fail at the signer's cost.
 const PERMITS_PER_PAYER_MAX: usize = 1;
-/// Maximum number of payments in flight that include a signed approval: per payer, and in all. Nodes are asked
-/// about each until it is mined.
+/// Maximum number of payments in flight that include a signed approval: per payer, and in total. For each of them,
+/// nodes are queried until the approval is mined.
 const APPROVALS_PER_PAYER_MAX: usize = 4;
 const APPROVALS_MAX: usize = 256;
 
 /// Pause before a payment may be retried after its last permitted transaction failed, in milliseconds.
 const COOLDOWN_MS: i64 = 10 * 60_000;
 
-/// How long an answer waits past its deadline for nodes to report whether they have the transaction, in milliseconds.
+/// How long an answer waits after its deadline until nodes report whether they have the transaction, in milliseconds.
 const DUE_MS: u64 = 1_500;
 
 /// Maximum time until an answer, in milliseconds. Includes the time to withdraw the payment.
@@ -62,7 +62,7 @@ const WAIT_MAX_MS: u64 = ANSWER_MS - DUE_MS;
 pub enum SettleOutcome {
     /// The job has succeeded.
     Settled {
-        /// Its transaction; `None` if it needed none.
+        /// The transaction of the job; `None` if the job needed none.
         hash: Option<B256>,
         payer: Option<Address>,
         /// The further content of the answer. Boxed, because the other outcomes are small.
@@ -86,7 +86,7 @@ impl From<Rejection> for SettleOutcome {
     }
 }
 
-/// Why a request to settle has no outcome.
+/// Why there is no outcome for a settle request.
 #[derive(Debug, thiserror::Error)]
 pub enum SettleError {
     /// The request is invalid.
@@ -95,7 +95,7 @@ pub enum SettleError {
     /// Nodes or the disk failed. Either the payment was not accepted, or its state is unknown.
     #[error("{0}")]
     Unavailable(String),
-    /// The limit of payments in flight, of all payers or of this one, is reached.
+    /// Too many payments are in flight, in total or for this payer.
     #[error("too many payments are in flight")]
     Busy,
 }
@@ -111,31 +111,31 @@ impl From<StoreFault> for SettleError {
 pub struct SettlementService {
     pub settlers: BTreeMap<ChainId, Arc<Settler>>,
     pub ledger: Ledger,
-    /// Addresses that may be paid; empty: any address.
+    /// Addresses that may be paid; if empty, any address may be paid.
     pub payees: BTreeSet<Address>,
     /// How long an answer waits for a block, in milliseconds.
     pub wait_ms: u64,
     pub success_rights: SuccessRights,
-    /// What requests receive for payments that this book did not settle.
+    /// The answer to requests for payments that this book did not settle.
     pub foreign_settlements: ForeignSettlements,
     /// The failpoints of tests.
     pub failpoints: Arc<dyn Failpoints>,
 }
 
-/// The claim of a request to a pending answer.
+/// The right of a request to the pending answer of a payment.
 enum PendingClaim {
     /// Only this request gets the pending answer.
     Owned(SuccessRight),
-    /// Another request of the same requester gets the pending answer too, or the payment has ended meanwhile.
+    /// The request gets the pending answer along with other requests, or the payment has ended.
     Shared,
-    /// Another requester has the pending answer, as this record shows.
+    /// Another requester has the pending answer, or the right to it. Contains the record of the payment.
     OfAnother(Box<Record>),
 }
 
 /// Why the outcome of a payment is not known after a reorganisation.
 const REORGANISED: &str = "a reorganisation removed the block of the payment";
 
-/// A request to settle a payment, and the success and retry that it is entitled to.
+/// A request to settle a payment, and whether it may receive the success and retry a failed payment.
 struct RequestContext<'a> {
     proposal: &'a dyn Proposal,
     origin: RequestOrigin,
@@ -161,7 +161,7 @@ impl SettlementService {
         proposal.admit(network)
     }
 
-    /// Rejects payees that the settings do not list.
+    /// Rejects payees that are not in the settings.
     fn check_payees(&self, payees: &[Address], payer: Option<Address>) -> Result<(), Rejection> {
         if self.payees.is_empty() || payees.iter().all(|payee| self.payees.contains(payee)) {
             return Ok(());
@@ -204,7 +204,9 @@ impl SettlementService {
         }
     }
 
-    /// Checks that a payment is valid and that this caller may have it settled. Changes nothing.
+    /// Checks that a payment is valid and that this caller may have it settled.
+    ///
+    /// It changes nothing.
     ///
     /// # Errors
     /// [`VerifyError`].
@@ -216,7 +218,7 @@ impl SettlementService {
         let (scheme, settler) = self.choose(request)?;
         let clock = &settler.network.clock;
         let deadline = clock.mono_ms().saturating_add(ANSWER_MS);
-        // cancel-safe: it changes nothing.
+        // cancel-safe: the verification changes nothing.
         tokio::select! {
             verified = self.verify_by(scheme, settler, request, requester) => verified,
             () = clock.sleep_until(deadline) => Err(VerifyError::Chain(timed_out())),
@@ -250,7 +252,7 @@ impl SettlementService {
         let known = known.map_err(|fault| VerifyError::Store(fault.to_string()))?;
         let is_known_uncertain = known.is_some_and(|known| is_uncertain(known.record()));
         match self.verify_new(settler, proposal, origin).await {
-            // The payment's own transaction may have used the nonce, so a refusal would not be final.
+            // An earlier transaction of this payment may have used the nonce, so a rejection would not be final.
             Err(VerifyError::Rejected(rejection))
                 if is_known_uncertain && rejection.reason != Reason::Duplicate =>
             {
@@ -303,7 +305,7 @@ impl SettlementService {
     /// in the book, or failed and may be tried again.
     ///
     /// # Errors
-    /// It is a duplicate, or can no longer be settled.
+    /// The payment is a duplicate, or can no longer be settled.
     async fn verify_known(
         &self,
         network: &NetworkContext,
@@ -346,8 +348,8 @@ impl SettlementService {
         };
         let clock = &settler.network.clock;
         let deadline = clock.mono_ms().saturating_add(self.wait_ms.min(WAIT_MAX_MS));
-        // Parse without admission checks: a payment that they would reject now, such as an expired one, may be
-        // settled already.
+        // Parses the request without admission checks. They would reject a payment that has expired since, although it
+        // may be settled already.
         // cancel-safe: reading a request changes nothing.
         let proposed = tokio::select! {
             proposed = scheme.propose(&settler.network, request, Purpose::Settle, requester) => proposed,
@@ -414,7 +416,7 @@ impl SettlementService {
         if !is_refusal {
             return outcome;
         }
-        // The payment may have been accepted for a concurrent request in the meantime.
+        // A concurrent request may have led to the acceptance of the payment in the meantime.
         if let Some(known) = self.ledger.find(key).await.map_err(SettleError::from)? {
             if let Some(other) = self.known_outcome(settler, repeat(), &known, deadline).await? {
                 return Ok(other);
@@ -470,7 +472,8 @@ impl SettlementService {
                         .settled_by_another(settler, proposal, origin, (rejection, deadline))
                         .await;
                 }
-                // A concurrent request with the same nonce was faster. `settle_until` looks at its payment.
+                // A concurrent request with the same nonce was faster. `settle_until` looks up the payment of that
+                // request.
                 return Ok(SettleOutcome::Rejected(rejection));
             }
             Err(stop) => return Err(stop),
@@ -506,7 +509,7 @@ impl SettlementService {
         Ok(outcome.ok_or_else(requeued)?)
     }
 
-    /// Ends a job that needs no transaction as a success. Its authorization is used up from here on.
+    /// Ends a job that needs no transaction as a success. Its authorization can no longer be used after that.
     async fn close(
         &self,
         settler: &Arc<Settler>,
@@ -535,8 +538,9 @@ impl SettlementService {
         Ok(outcome.ok_or_else(other)?)
     }
 
-    /// Claims room for a payment. Caps the payer's open payments by count and balance, and the gas of all open
-    /// payments by the signers' coin and the budgets. Payments that are valid alone may exceed these limits together.
+    /// Claims room for a payment. Limits the payer's open payments by count and by balance, and the gas of all open
+    /// payments by the signers' coin and the budgets. Several payments can exceed these limits although each of them is
+    /// valid.
     fn claim_room(
         &self,
         settler: &Settler,
@@ -590,7 +594,7 @@ impl SettlementService {
         let accepting = tasks.spawn(async move {
             settler.failpoints.pass("settle.before accept");
             let accepted = ledger.accept(record).await?;
-            // From here on the ledger counts the payment as open.
+            // The ledger now counts the payment as open, so the claim is no longer needed.
             drop(claim);
             settler.failpoints.pass("settle.after accept");
             let right = if accepted.new { success_rights.take(key, origin) } else { None };
@@ -607,8 +611,8 @@ impl SettlementService {
         Ok(accepted.map_err(SettleError::from)?)
     }
 
-    /// What a request receives for a known payment: the outcome, or a pending answer at the deadline. `None` if the
-    /// payment has failed and may be tried again.
+    /// Returns what a request receives for a known payment: its outcome, or a pending answer at the deadline. `None` if
+    /// the payment has failed and may be tried again.
     async fn known_outcome(
         &self,
         settler: &Arc<Settler>,
@@ -619,9 +623,9 @@ impl SettlementService {
         let record = known.record();
         let origin = context.origin;
         let (key, payer) = (record.key(), record.job.work().payer());
-        // Only a request with the very same job receives its outcome.
+        // Only a request with the identical job receives the outcome.
         if !context.proposal.is_same(&record.job) {
-            // The transaction of a failed job of unknown outcome may still be mined.
+            // If the outcome of a failed job is unknown, its transaction may still be mined.
             let failed = matches!(record.state, State::Failed { .. }) && !is_uncertain(record);
             return Ok((!failed).then(|| duplicate(context.proposal, record).into()));
         }
@@ -634,7 +638,7 @@ impl SettlementService {
             };
         }
         if !record.state.is_success() && self.is_promised_to_another(record, origin) {
-            // Another requester may have delivered, and will settle the payment again if it failed.
+            // The other requester may have delivered. If the payment failed, that requester will settle it again.
             return Ok(Some(duplicate(context.proposal, record).into()));
         }
         let Lookup::Open(_record, progress) = known else {
@@ -644,7 +648,7 @@ impl SettlementService {
         // cancel-safe: both only wait.
         let waited = tokio::select! {
             waited = wait(settler, progress.clone(), deadline) => waited,
-            // The answer would be the same at the deadline.
+            // No signer can pay, so waiting until the deadline would not change the answer.
             () = settler.until_unfunded(record) => WaitEnd::TimedOut,
         };
         if waited == WaitEnd::TimedOut {
@@ -659,7 +663,7 @@ impl SettlementService {
             }
             let due_by = deadline.saturating_add(DUE_MS);
             let deciding = Arc::clone(settler);
-            // A separate task, so that a withdrawal completes even if its caller hangs up.
+            // A separate task completes a withdrawal even if the caller disconnects.
             let deciding =
                 settler.tasks.spawn(async move { deciding.decide_due_answer(key).await });
             // cancel-safe: the task continues.
@@ -672,8 +676,9 @@ impl SettlementService {
             };
             match due {
                 DueAnswer::Known(hash) => {
-                    // Our transaction may be in a block already, without effect. A merchant could deliver on a pending
-                    // answer, next to the one that got the success elsewhere.
+                    // Our transaction may already be in a block, but without effect, because another sender's
+                    // transaction made the payment. With a pending answer, two merchants could then deliver for one
+                    // payment.
                     if let Some(other) = self.made_elsewhere(settler, record, due_by).await {
                         return Ok(Some(duplicate_of(context.proposal, Some(other)).into()));
                     }
@@ -704,8 +709,8 @@ impl SettlementService {
         }
     }
 
-    /// Claims the pending answer of a payment for a request whose deadline has passed. The first requester that gets one
-    /// is the only one: it may deliver.
+    /// Claims the pending answer of a payment for a request whose deadline has passed. Only the first requester gets a
+    /// pending answer, because it may deliver.
     async fn claim_pending(
         &self,
         key: JobKey,
@@ -714,7 +719,8 @@ impl SettlementService {
         let find = async || self.ledger.find(key).await.map_err(SettleError::from);
         let Some(known) = find().await? else { return Ok(PendingClaim::Shared) };
         let share = self.success_rights.share(known.record(), origin);
-        // Read the record again: the pending answer may have been promised to another before this request had the right.
+        // Reads the record again: before this request got the right, the pending answer may have been promised to
+        // another request.
         let Some(known) = find().await? else { return Ok(PendingClaim::Shared) };
         let record = known.record();
         Ok(match share {
@@ -724,14 +730,15 @@ impl SettlementService {
             }
             Share::Own(right) => PendingClaim::Owned(right),
             Share::WithHolder(_) | Share::Again => PendingClaim::Shared,
-            // A further keyless request of the caller whose keyless request got the pending answer.
+            // An earlier request of the same caller got the pending answer, and neither request has an
+            // `Idempotency-Key`.
             Share::None if record.promised => PendingClaim::Shared,
             Share::None => PendingClaim::OfAnother(Box::new(record.clone())),
         })
     }
 
-    /// The transaction of another sender that has made a payment in flight. `None` also if no node answers in time: the
-    /// payment's own transaction decides then.
+    /// Returns the transaction of another sender that has made a payment in flight. Returns `None` also if no node
+    /// answers in time; the payment's own transaction then decides.
     async fn made_elsewhere(
         &self,
         settler: &Settler,
@@ -745,12 +752,12 @@ impl SettlementService {
         found.filter(|found| !found.is_ours).map(|found| found.hash)
     }
 
-    /// Whether the pending answer of a payment was returned to another requester, and its success to none.
+    /// Whether another requester received the pending answer of a payment, and no requester received its success.
     fn is_promised_to_another(&self, record: &Record, origin: RequestOrigin) -> bool {
         record.answered.is_none() && !self.success_rights.is_open_to(record, origin)
     }
 
-    /// Whether a request receives no success for a job because this book did not settle it.
+    /// Whether requests for a job receive no success, because this book did not settle it.
     fn is_foreign(&self, job: &Job, is_ours: bool) -> bool {
         !is_ours
             && job.work().is_purchase()
@@ -790,7 +797,7 @@ impl SettlementService {
                     Some(right) => Share::Own(right),
                     None => self.success_rights.share(record, context.origin),
                 };
-                // Read the record again: the answer to the previous holder of the right may have been written since.
+                // Reads the record again: the previous holder of the right may have received the success since.
                 let another_has_it = self.was_returned_to_another(record, context.origin).await?;
                 Some(match share {
                     Share::Own(right) if !another_has_it => settled(false, Some(right)),
@@ -874,8 +881,8 @@ impl SettlementService {
         Ok(found.map(|found| (job, found)))
     }
 
-    /// Records a payment as settled if its nonce is used and another sender's transaction settled it. Otherwise
-    /// returns the refusal.
+    /// Records a payment as settled if its nonce is used and a transaction on the chain settled it. Otherwise returns
+    /// the rejection.
     async fn settled_by_another(
         &self,
         settler: &Arc<Settler>,
@@ -912,8 +919,8 @@ impl SettlementService {
         }
     }
 
-    /// Records the transaction that settled a payment, and returns its outcome for a request. `None` if the payment is in
-    /// flight for another request.
+    /// Records the transaction that settled a payment, and returns the outcome for a request. `None` if the payment is
+    /// in flight for another request.
     async fn record_found(
         &self,
         settler: &Arc<Settler>,
@@ -1010,7 +1017,7 @@ fn timed_out() -> ChainFault {
     ChainFault::Unavailable { tried: Vec::new() }
 }
 
-/// Finds the transaction that made a recorded payment, at most until the deadline. Cancel-safe.
+/// Searches for the transaction that made a recorded payment, until the deadline at most. Cancel-safe.
 async fn find_until(
     settler: &Settler,
     record: &Record,
@@ -1030,7 +1037,7 @@ enum WaitEnd {
     TimedOut,
 }
 
-/// Waits until a payment has ended, at most until the deadline or the stop of the facilitator. Cancel-safe.
+/// Waits until a payment has ended, until the deadline, or until the facilitator stops. Cancel-safe.
 async fn wait(
     settler: &Settler,
     mut progress: watch::Receiver<Progress>,
@@ -1039,7 +1046,8 @@ async fn wait(
     let over = |progress: &Progress| matches!(progress, Progress::Ended(_));
     // cancel-safe: all branches only wait.
     tokio::select! {
-        // An error also means that the payment has ended: its entry, which holds the sender, was dropped.
+        // The sender is in the entry of the payment. An error means that this entry was dropped, so the payment has
+        // ended.
         _found = progress.wait_for(over) => WaitEnd::Ended,
         () = settler.network.clock.sleep_until(deadline) => WaitEnd::TimedOut,
         // Unfinished work resumes at the next start.
@@ -1047,7 +1055,7 @@ async fn wait(
     }
 }
 
-/// Why a settlement stops early.
+/// Why a request to settle ends early.
 #[derive(Debug)]
 enum EarlyExit {
     Verify(VerifyError),

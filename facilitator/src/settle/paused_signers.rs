@@ -11,14 +11,14 @@ const PAUSE_MS: u64 = 10 * 60_000;
 /// The last foreign nonce of each signer.
 #[derive(Debug, Default)]
 pub(super) struct PausedSigners {
-    // Held for a single look-up.
+    // The lock is held for a single lookup.
     last: Mutex<BTreeMap<Address, LastNonce>>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct LastNonce {
     nonce: u64,
-    /// When the nonce was reported, on the monotonic clock.
+    /// The monotonic time at which the nonce was reported, in milliseconds.
     at_ms: u64,
 }
 

@@ -10,7 +10,7 @@ use bursar_chain::ports::ChainFault;
 use crate::book::reservation::GasReservation;
 use crate::transaction::LEAST_GAS;
 
-/// What a payment needs from the signer that sends it.
+/// The resources that a payment needs from the signer that sends it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Need {
     /// Gas and data that are reserved for the payment.
@@ -20,7 +20,7 @@ pub struct Need {
 }
 
 impl Need {
-    /// The need of the cheapest payment.
+    /// The minimum that any payment needs.
     pub const LEAST: Self =
         Self { reservation: GasReservation { gas: LEAST_GAS, kilobytes: 1 }, senders: None };
 }
@@ -32,7 +32,9 @@ pub struct Price {
     pub affordable: bool,
     /// The price of a unit of gas that the next block requires.
     pub next_block_price: u128,
-    /// The highest price of a unit of gas that a transaction offers now. Nodes require that the signer can pay it.
+    /// The highest price per unit of gas that a transaction offers now.
+    ///
+    /// Nodes require that the signer can pay it.
     pub offered_max: u128,
     /// Upper bound of the fee for 1,000 bytes of data, on networks that charge it separately.
     pub data_fee: U256,
@@ -75,7 +77,7 @@ impl Price {
         gas.checked_add(self.data_cost(reservation.kilobytes)?)
     }
 
-    /// What the next block charges for reserved gas and data, in wei. `None` on overflow.
+    /// The cost of reserved gas and data at the prices of the next block, in wei; `None` on overflow.
     pub fn next_block_cost(&self, reservation: GasReservation) -> Option<U256> {
         let gas = U256::from(reservation.gas).checked_mul(U256::from(self.next_block_price))?;
         gas.checked_add(self.data_cost(reservation.kilobytes)?)
@@ -85,7 +87,7 @@ impl Price {
         self.data_fee.checked_mul(U256::from(kilobytes))
     }
 
-    /// Reserves `gas` and the data, including the gas that the data uses.
+    /// Returns a reservation of `gas` and data, including the gas that is charged for the data.
     pub fn with_data(&self, gas: u64, kilobytes: u64) -> GasReservation {
         let data_gas = self.data_gas.saturating_mul(kilobytes);
         GasReservation { gas: gas.saturating_add(data_gas), kilobytes }
@@ -102,14 +104,15 @@ impl Price {
         self.balances.values().fold(U256::ZERO, |sum, wei| sum.saturating_add(*wei))
     }
 
-    /// Whether a signer can pay for a payment in addition to `reserved`, however the signers share `reserved`. Always
-    /// true if gas is free.
+    /// Whether a signer can pay for a payment in addition to `reserved`, in whatever way the signers share `reserved`.
+    ///
+    /// It is always true if gas is free.
     pub fn can_pay(&self, need: &Need, reserved: GasReservation) -> bool {
         let Some(cost) = self.cost(need.reservation) else { return false };
         if cost.is_zero() {
             return true;
         }
-        // If each signer had less than `cost` left after its share of `reserved`, then `reserved` would exceed the
+        // Suppose that no signer had `cost` left after paying its share of `reserved`. Then `reserved` would exceed the
         // sum of `room`.
         let is_allowed = |signer: &Address| match &need.senders {
             Some(bound) => bound.contains(signer),
@@ -125,19 +128,18 @@ impl Price {
 #[derive(Debug, Default)]
 struct CachedPrice {
     price: Option<Arc<Price>>,
-    /// The costs of transactions since the last lookup began. The balances that it returns may not include these
-    /// costs.
+    /// The costs of transactions since the last lookup began. The balances of that lookup may not include these costs.
     debits: Vec<(Address, U256)>,
 }
 
 /// The last price, and whether a background task refreshes it.
 #[derive(Debug, Default)]
 pub(super) struct PriceCache {
-    // Held to copy or replace the price.
+    // The lock is held only to copy or replace the price.
     last: Mutex<CachedPrice>,
     pub(super) refreshing: AtomicBool,
-    /// Allows one lookup at a time. A request that waits for it uses the result of a lookup that began after the
-    /// request. Holds the start time and the fault of the last lookup if that failed.
+    /// Allows one lookup at a time. A request that has waited uses the result of a lookup that began after the request.
+    /// If the last lookup failed, the mutex contains its start time and its fault.
     pub(super) lookup: tokio::sync::Mutex<Option<(u64, ChainFault)>>,
 }
 
@@ -154,8 +156,8 @@ impl PriceCache {
         self.lock().debits.clear();
     }
 
-    /// Stores a looked-up price. Deducts the debits since the start of the lookup, which its balances may include
-    /// already: until the next lookup they may count twice.
+    /// Stores a looked-up price. Deducts the debits since the start of the lookup. The looked-up balances may already
+    /// include them, so they may count twice until the next lookup.
     pub(super) fn store(&self, mut price: Price) -> Arc<Price> {
         let mut last = self.lock();
         for (signer, wei) in &last.debits {
@@ -220,11 +222,11 @@ mod tests {
     #[test]
     fn reserved_gas_may_fall_on_any_signer() {
         let two = price(10, &[1_500, 1_500]);
-        // The 100 gas of other payments may be split as 51 and 49 between the signers: the rest is enough in both
-        // cases.
+        // The 100 gas of other payments may be split as 51 and 49 between the signers. In every split, one signer has
+        // enough left.
         assert!(can_pay(&two, 100, reservation(100)));
         assert!(!can_pay(&two, 100, reservation(101)), "51 and 50 leave no signer enough");
-        // A small payment fits anywhere, so it leaves more room.
+        // A small payment needs little, so it leaves more room for reserved gas.
         assert!(can_pay(&two, 10, reservation(280)));
         assert!(!can_pay(&two, 10, reservation(281)));
     }
@@ -240,7 +242,7 @@ mod tests {
             !can_pay_from(&two, 1, reservation(0), Some(Address::repeat_byte(3))),
             "no signer of ours"
         );
-        // All reserved gas may belong to that signer.
+        // All reserved gas may count against that one signer.
         assert!(can_pay_from(&two, 40, reservation(10), Some(first)));
         assert!(!can_pay_from(&two, 40, reservation(11), Some(first)));
     }

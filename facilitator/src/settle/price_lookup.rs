@@ -18,7 +18,8 @@ use crate::transaction::KILOBYTE;
 const REFRESH_MS: u64 = 2_000;
 /// Age in milliseconds at which a price is no longer used.
 const STALE_MS: u64 = 10_000;
-/// How long the data fee is cached, in milliseconds. The cached bound has room for the fee to double in that time.
+/// How long the data fee is cached, in milliseconds. The cached bound is high enough for the fee to double in that
+/// time.
 const DATA_FEE_MS: u64 = 60_000;
 
 impl Settler {
@@ -64,7 +65,8 @@ impl Settler {
         if let Some(price) = self.prices.last().filter(|price| price.at_ms >= requested_ms) {
             return Ok(price);
         }
-        // If a lookup that began after this request has failed, the request fails too and starts no other lookup.
+        // A lookup that began after this request has failed. This request then fails, too, and starts no further
+        // lookup.
         let failed = lookup.as_ref().filter(|(started, _fault)| waited && *started >= requested_ms);
         if let Some((_started, fault)) = failed {
             return Err(fault.clone());
@@ -96,8 +98,8 @@ impl Settler {
         let (facts, balances, (data_fee, data_gas, data_at_ms)) = all.await?;
         let unusable = |message: String| ChainFault::Rejected { code: 0, message };
         let quote = fees::quote(&gas, &facts).map_err(|fault| unusable(fault.to_string()))?;
-        // The search for a settlement by another sender starts near the newest block of this lookup. Without that
-        // number, it would scan the whole chain.
+        // The search for a settlement by another sender starts near this block. Without its number, the search would
+        // scan the whole chain.
         let no_block = || unusable("the node did not return the newest block number".to_owned());
         let within = fees::within(&quote, gas.ceiling);
         let price = Price {

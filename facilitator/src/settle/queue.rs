@@ -11,7 +11,8 @@ use crate::job::{Job, are_distinguishable};
 use crate::transaction;
 use crate::work::SenderRule;
 
-/// Maximum number of payments that are sent alone to examine for one that a signer can send now.
+/// Maximum number of queued payments that are examined for one that a signer can send now. Applies to payments that are
+/// sent alone.
 const LOOK_AHEAD: usize = 256;
 
 /// When payments are sent, and how many together.
@@ -19,8 +20,9 @@ const LOOK_AHEAD: usize = 256;
 pub struct Limits {
     /// Maximum number of payments per transaction.
     pub batch_max: usize,
-    /// Whether the network is known to have Multicall3, through which payments that any signer may send share a
-    /// transaction.
+    /// Whether the network is known to have Multicall3.
+    ///
+    /// Payments that any signer may send share a transaction only through it.
     pub has_multicall: bool,
     /// How long a payment waits for others while transactions are in flight, in milliseconds.
     pub window_ms: u64,
@@ -38,10 +40,10 @@ struct QueuedPayment {
     since_ms: u64,
 }
 
-/// Which payments are in a lane.
+/// The payments that a lane contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LaneKind {
-    /// Payments that may share a transaction: all of them have this rule.
+    /// Payments with this sender rule, which may share a transaction.
     Shared(SenderRule),
     /// Payments that are sent alone.
     Alone,
@@ -54,13 +56,15 @@ struct Lane {
     payments: VecDeque<QueuedPayment>,
 }
 
-/// Payments in lanes, by what may share a transaction. The lanes take turns, so that many payments of one kind do not
-/// delay the others.
+/// The queued payments, in lanes of payments that may share a transaction.
+///
+/// The lanes take turns, so that many payments of one kind do not delay the others.
 #[derive(Debug, Clone, Default)]
 pub struct Queue {
     /// Tokens whose payments may share a transaction.
     known_tokens: BTreeSet<Address>,
-    /// In the order of their first payments. A lane is kept when it is empty: there are only as many as sender rules.
+    /// The lanes, in the order of their first payments. Empty lanes are kept, because there are only as many as sender
+    /// rules.
     lanes: Vec<Lane>,
     /// The index of the lane that goes first, if several are ready.
     turn: usize,
@@ -86,14 +90,16 @@ impl Queue {
         }
     }
 
-    /// Drops payments at the front that are no longer queued.
+    /// Drops payments at the front of each lane that are no longer queued in the ledger.
     pub fn drop_withdrawn(&mut self, is_queued: impl Fn(&Record) -> bool) {
         for lane in &mut self.lanes {
             while lane.payments.pop_front_if(|first| !is_queued(&first.record)).is_some() {}
         }
     }
 
-    /// Takes payments at the front that have expired, so that those that no signer can send end too.
+    /// Takes expired payments from the front of each lane.
+    ///
+    /// Payments that no signer can send end only in this way.
     pub fn take_expired(&mut self, is_expired: impl Fn(&Record) -> bool) -> Vec<Arc<Record>> {
         let mut expired = Vec::new();
         for lane in &mut self.lanes {
@@ -104,19 +110,22 @@ impl Queue {
         expired
     }
 
-    /// The time of the next attempt, in milliseconds; `None` if nothing is queued. The attempt waits until a payment
-    /// becomes due, or for `pause_ms` if a payment is due but no signer can send it.
+    /// The time of the next attempt, in milliseconds; `None` if nothing is queued.
+    ///
+    /// It is the time at which a payment becomes due, or `pause_ms` from now if a due payment has found no signer.
     pub fn wake_ms(&self, limits: &Limits, now_ms: u64, pause_ms: u64) -> Option<u64> {
         let due = |lane: &Lane| Some(lane.kind.due_ms(lane.payments.front()?, limits));
         let wake = |due: u64| if due > now_ms { due } else { now_ms.saturating_add(pause_ms) };
         self.lanes.iter().filter_map(due).map(wake).min()
     }
 
-    /// Takes the payments of the next transaction and picks its sender. Returns `None` if no payment is due, or if
-    /// `sender` finds no signer for it. `can_pay` returns whether a signer can pay for one transaction of this size.
+    /// Takes the payments of the next transaction and picks its sender.
     ///
-    /// A payment that is sent alone does not wait for others. While transactions are in flight, other payments wait
-    /// up to `window_ms` so that they can share a transaction.
+    /// Returns `None` if no payment is due, or if `sender` finds no signer for it. `can_pay` returns whether a signer
+    /// can pay for one transaction of this size.
+    ///
+    /// A payment that is sent alone does not wait for others. While transactions are in flight, other payments wait up
+    /// to `window_ms` so that they can share a transaction.
     pub fn next<S>(
         &mut self,
         limits: &Limits,
@@ -164,7 +173,7 @@ impl LaneKind {
 }
 
 impl Lane {
-    /// Whether the first payment has waited for others long enough, or a transaction is full.
+    /// Whether the first payment has waited long enough for others, or the lane fills a transaction.
     fn is_due(&self, limits: &Limits, now_ms: u64) -> bool {
         let is_full = self.payments.len() >= self.kind.batch_max(limits);
         let first = self.payments.front();
@@ -213,7 +222,7 @@ impl Lane {
         let mut total = reservation_of(&first.record.job);
         let mut taken = vec![first.record];
         let mut skipped = Vec::new();
-        // Bounds the scan, because the queue may be long.
+        // The scan is bounded, because the queue may be long.
         let batch_max = self.kind.batch_max(limits);
         while taken.len() < batch_max
             && skipped.len() < batch_max
@@ -404,7 +413,7 @@ mod tests {
         assert_eq!(taken(), [3]);
         assert_eq!(taken(), [0_u8; 0]);
         assert_eq!(numbers(next(&mut blocked, &LIMITS, true, 100)), [1, 4]);
-        // Only the others need Multicall3 for it.
+        // Payments through a contract share a transaction without Multicall3; other payments need it.
         let without = Limits { has_multicall: false, ..LIMITS };
         let mut all = mixed();
         for together in [vec![1, 4], vec![2], vec![3], vec![5]] {
@@ -475,10 +484,10 @@ mod tests {
             Limits { gas: 2 * transaction::gas_share(&record(1, MethodId::Eip3009).job), ..LIMITS };
         let mut all = queue((1..=3).map(|n| record(n, MethodId::Eip3009)));
         assert_eq!(numbers(next(&mut all, &small, true, 100)), [1, 2]);
-        // One payment is taken no matter how much gas it needs, because it would wait forever.
+        // One payment is always taken, however much gas it needs. Otherwise it would wait forever.
         let none = Limits { gas: 0, ..LIMITS };
         assert_eq!(numbers(next(&mut all, &none, true, 100)), [3]);
-        // The gas for data counts too: at half of the limit each, only one payment fits.
+        // The gas for data counts, too. With data gas of half the limit per payment, only one payment fits.
         let mut all = queue((1..=3).map(|n| record(n, MethodId::Eip3009)));
         let data = Limits { data_gas: small.gas / 2, ..small };
         assert_eq!(numbers(next(&mut all, &data, true, 100)), [1]);

@@ -11,7 +11,8 @@ use crate::mined_transaction::MinedTransaction;
 use crate::settle::settler::Settler;
 use crate::work::Effect;
 
-/// Blocks before acceptance that the search includes. The nonce was unused then, but nodes may be at different blocks.
+/// Number of blocks before the acceptance that the search includes. The nonce was unused at acceptance, but the node
+/// that reported this may have been at an earlier block than other nodes.
 const BLOCKS_BEFORE: u64 = 50;
 /// Number of recent blocks to search for the settlement of a payment that was never accepted.
 const BLOCKS_RECENT: u64 = 600;
@@ -58,7 +59,7 @@ pub(super) async fn prove(
 
 /// Whether a transaction carried out a payment.
 enum ProofStatus {
-    /// The node has no receipt of the transaction, or not the transaction itself.
+    /// The node does not have the receipt of the transaction, or lacks the transaction itself.
     Unknown,
     /// The transaction did not carry out the payment.
     Other,
@@ -100,7 +101,7 @@ pub(super) async fn find(
     let event = job.work().settlement_event(&network.contracts);
     let head = network.chain.block_number().await?;
     let begin = since.saturating_sub(BLOCKS_BEFORE);
-    // From the newest block backwards, because the transaction is probably recent.
+    // Searches backwards from the newest block, because the transaction is probably recent.
     let mut to_block = head;
     loop {
         let from_block = begin.max(to_block.saturating_sub(BLOCKS_PER_QUERY - 1));
@@ -111,12 +112,13 @@ pub(super) async fn find(
             events: vec![event.event],
             indexed: event.indexed.iter().map(|value| vec![*value]).collect(),
         };
-        // The newest first: of several payouts to a receiver, the newest is the one that left nothing.
+        // The newest event comes first: of several payouts to a receiver, the newest has paid out everything.
         for found in network.chain.logs(filter).await?.into_iter().rev() {
             match check_transaction(settler, job, found.tx_hash).await? {
                 ProofStatus::Proven(found) => return Ok(Some(found)),
                 ProofStatus::Other => {}
-                // The node returned the event, so the missing receipt is a gap in its data and not an answer.
+                // The node returned the event, so it must have the receipt. The lack of a receipt is a gap in its data,
+                // not an answer.
                 ProofStatus::Unknown => return Err(ChainFault::Unavailable { tried: Vec::new() }),
             }
         }

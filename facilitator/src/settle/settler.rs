@@ -67,7 +67,7 @@ pub struct Settler {
     pub(super) submission_locks: SubmissionLocks,
     pub(super) paused_signers: PausedSigners,
     /// Signers that were removed from the settings while they had transactions in flight.
-    // Held for a single lookup.
+    // The lock is held for a single lookup.
     former_signers: Mutex<BTreeSet<Address>>,
     events: mpsc::UnboundedSender<DispatchEvent>,
 }
@@ -130,10 +130,11 @@ impl Settler {
         self.network.is_signer(account) || former_signers.contains(&account)
     }
 
-    /// Whether an outbox of this store signed a transaction of this account. Another program may have the account's key.
+    /// Whether an outbox of this store signed this transaction of an account. Another program may use the account's
+    /// key.
     ///
     /// # Errors
-    /// The store could not be read. It is a fault of the search, which is repeated.
+    /// The store could not be read. Returned as a fault of the chain, so that the search is repeated.
     pub(super) async fn has_signed(&self, signer: Address, hash: B256) -> Result<bool, ChainFault> {
         let key = OutboxKey { chain: self.network.contracts.chain, signer };
         self.outboxes.has_signed(key, hash).await.map_err(|fault| {
@@ -152,7 +153,7 @@ impl Settler {
         let _stopped = self.events.send(DispatchEvent::Released(signer, reservation));
     }
 
-    /// What a job needs from its signer. `gas` is the [`transaction::gas`] of the job alone.
+    /// The gas and signers that a job needs. `gas` is the [`transaction::gas`] of the job alone.
     pub(super) fn need_of(&self, job: &Job, gas: u64) -> Need {
         let reservation = self.with_data(gas, &[job]);
         Need { reservation, senders: self.free_senders(job.work().sender()) }

@@ -1,4 +1,4 @@
-//! The locks under which the transactions in flight are submitted or withdrawn.
+//! Locks of the transactions in flight. A transaction is submitted or withdrawn only under its lock.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,23 +6,23 @@ use std::sync::{Arc, Mutex, PoisonError};
 use alloy_primitives::{Address, B256};
 use bursar_submit::SubmissionId;
 
-/// The lock under which one transaction is submitted or withdrawn.
+/// The lock of one transaction, which is held while the transaction is submitted or withdrawn.
 #[derive(Debug)]
 pub(super) struct SubmissionLock {
     pub(super) signer: Address,
     pub(super) answers: tokio::sync::Mutex<NodeAnswers>,
 }
 
-/// What nodes answered about a transaction. Cached, because all its payments may be due at once.
+/// The nodes' answers about a transaction. They are cached, because all its payments may be due at once.
 #[derive(Debug, Default)]
 pub(super) struct NodeAnswers {
     /// The last answer and its time.
     pub(super) last: Option<(NodeKnowledge, u64)>,
-    /// Cancelled, every broadcast answered, and known to no node: the transaction cannot be mined.
+    /// Whether the transaction cannot be mined: it is cancelled, every broadcast was answered, and no node knows it.
     pub(super) gone: bool,
 }
 
-/// What nodes report about a transaction.
+/// The nodes' report about a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NodeKnowledge {
     Have(B256),

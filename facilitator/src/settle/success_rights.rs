@@ -1,6 +1,6 @@
-//! Decides which request may receive the success of a payment. A success is returned to one request, and to its
-//! repeats by `Idempotency-Key`. The record's `answered` persists that it was returned, and `promised` that
-//! `settlement_pending` was; this module holds the rights of requests in progress.
+//! Decides which request may receive the success of a payment. A success is returned to one request, and to repeats of
+//! it with the same `Idempotency-Key`. In the record, `answered` persists that the success was returned, and `promised`
+//! that `settlement_pending` was returned. This module holds the rights of requests in progress.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,17 +8,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::book::record::{Record, RequestOrigin};
 use crate::job_key::JobKey;
 
-/// What a repeated request for a settled payment receives.
+/// The answer to a repeated request for a settled payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Repeats {
-    /// The code `duplicate_settlement`, unless the request repeats the `Idempotency-Key` of the successful one.
+    /// The code `duplicate_settlement`, except for a request with the `Idempotency-Key` of the successful request.
     #[default]
     Duplicate,
     /// The success again, for every caller.
     Success,
 }
 
-/// What a request receives for a payment that another facilitator, another store or a stranger settled.
+/// The answer to a request for a payment that another facilitator, another store or a stranger settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ForeignSettlements {
     /// The code `duplicate_settlement`: the party that settled the payment may have delivered.
@@ -31,7 +31,7 @@ pub enum ForeignSettlements {
 /// The rights that requests hold now, by payment.
 #[derive(Debug, Clone, Default)]
 pub struct SuccessRights {
-    // Held for a single lookup.
+    // The lock is held for a single lookup.
     held: Arc<Mutex<HashMap<JobKey, RequestOrigin>>>,
     repeats: Repeats,
 }
@@ -39,7 +39,7 @@ pub struct SuccessRights {
 /// The right of one request to the success of one payment. Dropping it frees the success for the next request.
 #[derive(Debug)]
 pub struct SuccessRight {
-    /// `None` for a request that repeats the holder's key: it receives the success along with the holder.
+    /// `None` for a request with the holder's `Idempotency-Key`, which receives the success along with the holder.
     holds: Option<SuccessRights>,
     pub key: JobKey,
     pub origin: RequestOrigin,
@@ -53,21 +53,21 @@ impl Drop for SuccessRight {
     }
 }
 
-/// What a request may receive for a payment that is settled or in flight.
+/// The answer that a request may receive for a payment that is settled or in flight.
 #[derive(Debug)]
 pub enum Share {
     /// The success. It counts as returned once it is written to the connection.
     Own(SuccessRight),
-    /// The success along with the request that holds the right, whose key it repeats.
+    /// The success, along with the request that holds the right and has the same `Idempotency-Key`.
     WithHolder(SuccessRight),
     /// The success again: the request repeats the one that received it, or repeats are allowed.
     Again,
-    /// Nothing, because another request has the success.
+    /// Nothing, because another request has the success or the right to it.
     None,
 }
 
 impl SuccessRights {
-    /// Creates the table without any rights.
+    /// Creates an empty table of rights.
     pub fn new(repeats: Repeats) -> Self {
         Self { held: Arc::default(), repeats }
     }
@@ -90,7 +90,7 @@ impl SuccessRights {
         }
     }
 
-    /// What a request may receive for a payment that an earlier request started.
+    /// Returns the answer that a request may receive for a payment that an earlier request started.
     pub fn share(&self, record: &Record, origin: RequestOrigin) -> Share {
         if self.repeats_for_all() {
             return Share::Again;
@@ -104,8 +104,9 @@ impl SuccessRights {
         }
     }
 
-    /// Whether a request that settles now would receive the success. `/verify` reports this, because merchants verify
-    /// before they settle.
+    /// Whether a request to settle would receive the success now.
+    ///
+    /// `/verify` reports this, because merchants verify before they settle.
     pub fn would_share(&self, record: &Record, origin: RequestOrigin) -> bool {
         if self.repeats_for_all() {
             return true;
@@ -234,7 +235,7 @@ mod tests {
             assert!(!all.would_share(&keyed, other));
         }
         assert!(matches!(all.share(&keyed, by(1)), Share::Own(_)));
-        // Without a key it belongs to the keyless requests of that caller, one at a time.
+        // A promise to a request without a key belongs to all requests of that caller without a key, one at a time.
         let keyless = Record { promised: true, ..record(by(0), false) };
         for other in [by(1), stranger] {
             assert!(matches!(all.share(&keyless, other), Share::None));

@@ -1,4 +1,4 @@
-//! Ends the wait for a payment that no signer can pay for, before its answer is due.
+//! Ends the wait for a payment before its answer is due, if no signer can pay for it.
 
 use bursar_submit::{Submission, Trouble};
 
@@ -7,12 +7,13 @@ use crate::book::record::{Record, State};
 use crate::reason::Reason;
 use crate::settle::settler::Settler;
 
-/// Interval of looks at a payment in flight, in milliseconds. A signer that is funded before one sends the payment.
+/// Interval between checks of a payment in flight, in milliseconds. A signer that is funded between two checks sends
+/// the payment.
 const LOOK_MS: u64 = 1_000;
 
 impl Settler {
-    /// Completes once no signer can pay for an open payment, by the newest balances or by the nodes that refused its
-    /// transaction. Cancel-safe.
+    /// Completes once no signer can pay for an open payment. The newest balances show this, or nodes refuse its
+    /// transaction for lack of funds. Cancel-safe.
     pub(super) async fn until_unfunded(&self, record: &Record) {
         let mut lacked = false;
         loop {
@@ -35,7 +36,7 @@ impl Settler {
     }
 
     async fn is_unfunded(&self, record: &Record) -> bool {
-        // If the store fails, the answer that is due reports it.
+        // If the store fails, the due answer reports that.
         let found = self.ledger.find(record.key()).await;
         let Ok(Some(Lookup::Open(now, _progress))) = found else { return false };
         match now.state {

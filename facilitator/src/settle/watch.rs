@@ -31,7 +31,7 @@ use crate::transaction;
 use crate::transfer::approval::AllowanceRule;
 use crate::verify::VerifyError;
 
-/// Delay before a node or the disk is asked again, in milliseconds.
+/// Delay before a failed request to a node or the disk is repeated, in milliseconds.
 const PAUSE_MS: u64 = 1_000;
 
 /// Interval for checking an idle outbox, or a payment that only the chain can decide, in milliseconds.
@@ -49,20 +49,20 @@ const DENIALS_MAX: u8 = 3;
 /// Broadcasts end this many seconds before the first expiry among the payments, because a block takes time.
 const BROADCAST_MARGIN_SECONDS: u64 = 2;
 
-/// Age in milliseconds at which an undecided payment is resolved without waiting for its expiry.
+/// Age in milliseconds at which an undecided payment is resolved even if it has not expired.
 const CHAIN_DECIDES_MS: i64 = 24 * 60 * 60 * 1_000;
 
 /// Age in milliseconds after which a job that never expires is not retried.
 const UNEXPIRING_MS: i64 = 10 * 60 * 1_000;
 
 impl Settler {
-    /// Watches a settlement by another sender.
+    /// Watches a settlement that was found on the chain.
     pub(super) fn watch_settlement(self: &Arc<Self>, batch: Batch) {
         self.tasks.spawn(follow_transaction(Arc::clone(self), batch));
     }
 
-    /// An upper bound in wei for a transaction whose receipt cannot be read. `None` before the first lookup or on
-    /// overflow.
+    /// Upper bound in wei of the cost of a transaction whose receipt cannot be read. `None` before the first price
+    /// lookup, or on overflow.
     fn max_cost(&self, reservation: GasReservation) -> Option<U256> {
         self.prices.last()?.cost(reservation)
     }
@@ -74,7 +74,7 @@ pub(super) async fn follow_transaction(settler: Arc<Settler>, batch: Batch) {
     follow_with_reservation(settler, batch, reservation).await;
 }
 
-/// Follows a transaction whose gas and data count as in flight with this `reservation`.
+/// Follows a transaction. Its gas and data already count as in flight with this `reservation`.
 pub(super) async fn follow_with_reservation(
     settler: Arc<Settler>,
     batch: Batch,
@@ -118,7 +118,7 @@ impl Drop for InFlightGuard<'_> {
 #[derive(Debug, Clone, Copy)]
 struct TransactionEnd {
     outcome: Outcome,
-    /// The transaction was given up because gas cost too much.
+    /// Whether the transaction was given up because gas cost too much.
     too_expensive: bool,
 }
 
@@ -168,8 +168,8 @@ async fn send_and_finish(
     finish(settler, batch, end).await
 }
 
-/// Hands a transaction to its outbox. Returns `None` once the outbox has accepted it. Otherwise returns its outcome,
-/// because it has ended or cannot be sent.
+/// Hands a transaction to its outbox. Returns `None` once the outbox has accepted it. If the transaction has ended or
+/// cannot be sent, returns its outcome.
 async fn submit(
     settler: &Settler,
     batch: &Batch,
@@ -188,7 +188,7 @@ async fn submit(
         let records = persist(settler, || settler.ledger.of_batch(batch)).await;
         let is_in_batch = |record: &Record| record.state == State::Sent { batch: batch.id };
         if records.len() != batch.jobs.len() || !records.iter().all(is_in_batch) {
-            // A payment was withdrawn before submission. The others join another transaction.
+            // A payment was withdrawn before submission. The remaining payments join another transaction.
             return Some(Outcome::Dropped);
         }
         let jobs: Vec<_> = records.iter().map(|record| &record.job).collect();
@@ -201,8 +201,8 @@ async fn submit(
             }
             Err(SubmitFault::Store(StoreFault::Ended(outcome))) => return Some(outcome),
             Err(SubmitFault::Refused(Refusal::Expired)) => return Some(Outcome::Dropped),
-            // The outbox already has another call for this batch, for example from another version of this program.
-            // It keeps that call.
+            // The outbox already has another call for this batch, for example from another version of this program, and
+            // keeps it.
             Err(SubmitFault::Refused(Refusal::OtherCall)) => return None,
             Err(fault) => {
                 tracing::warn!(%fault, "the outbox did not accept a transaction; retrying");
@@ -244,10 +244,11 @@ async fn wait_for_end(
         nonce_watch.seen(settler, batch, submission);
         let is_too_expensive = submission.trouble == Some(Trouble::TooExpensive);
         if submission.nonce.is_none() && is_too_expensive && !submission.cancel {
-            // Nothing was signed, so the payments will not happen, and the callers receive the reason.
+            // Nothing was signed, so the payments will not be made. The callers receive this reason.
             too_expensive = outbox.cancel(batch.id).await.is_ok();
         }
-        // A transaction that no node accepts blocks every higher nonce, and funding the signer does not help.
+        // Until it is cancelled, a transaction that no node accepts blocks every higher nonce. Funding the signer does
+        // not help.
         let is_rejected = submission.trouble == Some(Trouble::Refused)
             && submission.chain_state == ChainState::Pending;
         rejected_since = rejected_since.filter(|_since| is_rejected);
@@ -287,7 +288,7 @@ async fn wait_for_end(
     }
 }
 
-/// Notices transactions of other programs next to one of ours: see [`foreign_nonce`].
+/// Notices transactions that other programs sent with the key that signed ours: see [`foreign_nonce`].
 #[derive(Debug, Default)]
 struct NonceWatch {
     /// Our transaction, once it is signed.
@@ -328,8 +329,8 @@ fn report_moved(settler: &Settler, hash: B256, payments: usize) {
     );
 }
 
-/// The block that currently includes a batch, and the hash of its transaction. `None` if the transaction is in no
-/// block or reverted.
+/// Returns the block that now includes the transaction of a batch, and the hash of that transaction. `None` if the
+/// transaction is in no block or has reverted.
 fn included(outbox: &Outbox, batch: &Batch) -> Option<(Included, B256)> {
     let submission = outbox.open.get(&batch.id)?;
     let ChainState::Included(included) = submission.chain_state else { return None };
@@ -337,23 +338,23 @@ fn included(outbox: &Outbox, batch: &Batch) -> Option<(Included, B256)> {
     included.ok.then_some((included, attempt.raw.as_ref()?.hash))
 }
 
-/// What a mined transaction did.
+/// The effects of a mined transaction.
 #[derive(Debug, Default)]
 struct Effects {
     proven: BTreeSet<JobKey>,
     fee: Option<U256>,
 }
 
-/// Stores as settled the payments that moved money in our own mined transaction. Leaves the others undecided, because
-/// the block may not be final.
+/// Stores payments that moved money in our own mined transaction as settled. Leaves the other payments undecided,
+/// because the block may not be final.
 async fn store_proven(settler: &Settler, batch: &Batch, hash: B256) -> Result<Effects, ChainFault> {
     let receipt = receipt(settler, hash).await?;
-    // What is known about the chain is older than this transaction.
+    // The cached newest block is older than this transaction.
     settler.network.head.forget();
     Ok(store_effects(settler, batch, &receipt).await)
 }
 
-/// Stores as settled the payments that moved money by this receipt of our own transaction.
+/// Stores payments that moved money according to this receipt of our own transaction as settled.
 async fn store_effects(settler: &Settler, batch: &Batch, receipt: &Receipt) -> Effects {
     let hash = receipt.tx_hash;
     let records = persist(settler, || settler.ledger.of_batch(batch)).await;
@@ -376,7 +377,7 @@ async fn store_effects(settler: &Settler, batch: &Batch, receipt: &Receipt) -> E
             settler.network.codes.remove(&work.account());
         }
         if matches!(record.state, State::Failed { .. }) {
-            // A node had the transaction, although no node reported it when the answer was due.
+            // No node reported the transaction when the answer was due, but a node had it.
             settler.metrics.charged_after_refusal(settler.network.spec());
             tracing::error!(%hash, account = %work.account(), "a withdrawn payment was settled after all");
         }
@@ -386,7 +387,7 @@ async fn store_effects(settler: &Settler, batch: &Batch, receipt: &Receipt) -> E
         }
     }
     if !outcomes.is_empty() {
-        // Debit before the verdict releases the reserved gas, so that spent coin never counts as available.
+        // Debits the cost before the reserved gas is released, so that spent coin never counts as available.
         settler.prices.debit(batch.signer, receipt.fee().unwrap_or_default());
         settler.failpoints.pass("settle.before verdict");
         persist(settler, || settler.ledger.set_outcomes(outcomes.clone())).await;
@@ -395,7 +396,7 @@ async fn store_effects(settler: &Settler, batch: &Batch, receipt: &Receipt) -> E
     effects
 }
 
-/// Reads a receipt. A missing one is an error, because the transaction is mined.
+/// Reads the receipt of a mined transaction, so a missing receipt is an error.
 async fn receipt(settler: &Settler, hash: B256) -> Result<Receipt, ChainFault> {
     let receipt = settler.network.chain.receipt(hash).await?;
     // A missing receipt means that the queried node does not know the block yet.
@@ -443,7 +444,7 @@ async fn finish(settler: &Arc<Settler>, batch: &Batch, end: TransactionEnd) -> V
     };
     let records = persist(settler, || settler.ledger.of_batch(batch)).await;
     mark_withdrawn(settler, &records, failure).await;
-    // Concurrently, so that one undecided payment does not delay the others.
+    // Runs concurrently, so that one undecided payment does not delay the others.
     let each = records.iter().map(|record| async {
         if !is_resolved(settler, batch, record, &effects.proven).await {
             resolve(settler, record, failure).await;
@@ -460,7 +461,8 @@ async fn finish(settler: &Arc<Settler>, batch: &Batch, end: TransactionEnd) -> V
     spent_by_caller(settler, &records, effects.fee)
 }
 
-/// Marks payments of unknown outcome as withdrawn. Their transaction has ended without moving their money.
+/// Marks payments of unknown outcome as withdrawn once their transaction has ended. Skips a payment if its transaction
+/// failed in a block and the money may have moved.
 async fn mark_withdrawn(settler: &Settler, records: &[Record], failure: NotCarriedOut) {
     for record in records {
         let State::Failed { reason: Reason::UnexpectedSettle, at, .. } = record.state else {
@@ -479,8 +481,8 @@ async fn mark_withdrawn(settler: &Settler, records: &[Record], failure: NotCarri
     }
 }
 
-/// Whether a job of an included transaction may have been carried out, although no node proves it: its nonce is used, or
-/// no node reports whether it is.
+/// Whether a job of an included transaction may have been carried out although no node proves it. It may if its nonce
+/// is used, or if no node reports whether the nonce is used.
 async fn may_have_moved(settler: &Settler, job: &Job) -> bool {
     match schemes::check_on_chain(&settler.network, job, AllowanceRule::MayFollow).await {
         Ok(()) => false,
@@ -503,12 +505,12 @@ async fn final_effects(settler: &Settler, batch: &Batch, hash: B256) -> Effects 
             }
         }
     }
-    // The receipt cannot be read, so each payment is looked up separately.
+    // The receipt cannot be read. Each payment is looked up separately, and the fee counts with its upper bound.
     Effects { fee: settler.max_cost(batch.reservation()), ..Effects::default() }
 }
 
-/// Asks all nodes about payments that one node's receipt does not prove. That node may have returned a false status, or
-/// no events.
+/// Asks all nodes for the receipt of a transaction, because one node's receipt does not prove all payments. That node
+/// may have returned a wrong status or no events.
 async fn proven_by_any_node(
     settler: &Settler,
     batch: &Batch,
@@ -540,7 +542,7 @@ async fn fee_of(settler: &Settler, hash: B256) -> Option<U256> {
     settler.max_cost(Need::LEAST.reservation)
 }
 
-/// Each caller's share of a transaction's fee, rounded up. All payments share the fee equally.
+/// Splits the fee of a transaction equally among its payments, rounded up, and returns each caller's sum.
 fn spent_by_caller(settler: &Settler, records: &[Record], fee: Option<U256>) -> Vec<GasSpent> {
     let Some(fee) = fee.filter(|fee| !fee.is_zero()) else { return Vec::new() };
     settler.metrics.gas_spent(settler.network.spec(), fee);
@@ -556,7 +558,7 @@ fn spent_by_caller(settler: &Settler, records: &[Record], fee: Option<U256>) -> 
     callers.into_iter().map(|(caller, wei)| GasSpent { chain, day, caller, wei }).collect()
 }
 
-/// Whether a payment needs no decision by this batch: it has ended, is queued, or belongs to another batch.
+/// Whether this batch need not decide a payment: the payment has ended, is queued, or belongs to another batch.
 async fn is_resolved(
     settler: &Settler,
     batch: &Batch,
@@ -566,10 +568,10 @@ async fn is_resolved(
     match &record.state {
         State::Sent { batch: other } => *other != batch.id,
         State::Failed { .. } | State::Closed { .. } | State::Queued => true,
-        // Its own task watches that transaction.
+        // A separate task watches that transaction.
         State::SettledElsewhere { .. } => true,
         State::Settled { .. } if proven.contains(&record.key()) => true,
-        // A reorganization may have removed the block, or another transaction may have settled the payment.
+        // A reorganisation may have removed the block, or another transaction may have settled the payment.
         State::Settled { hash, .. } => is_still_settled(settler, &record.job, *hash).await,
     }
 }
@@ -580,7 +582,7 @@ async fn is_still_settled(settler: &Settler, job: &Job, hash: B256) -> bool {
     loop {
         match settlement_search::prove(settler, job, hash).await {
             Ok(Some(_block)) => return true,
-            // The node that denied the settlement may be behind.
+            // The node that denied the settlement may lag behind the others.
             Ok(None) if denials < DENIALS_MAX => {
                 denials = denials.saturating_add(1);
                 settler.pause(PAUSE_MS).await;
@@ -602,7 +604,7 @@ async fn is_still_settled(settler: &Settler, job: &Job, hash: B256) -> bool {
     }
 }
 
-/// Watches another sender's settlement until its block is final.
+/// Watches a settlement that was found on the chain until its block is final.
 async fn watch_until_final(settler: &Arc<Settler>, batch: &Batch) {
     let confirmations = settler.network.config.confirmations.max(1);
     loop {
@@ -624,8 +626,8 @@ async fn watch_until_final(settler: &Arc<Settler>, batch: &Batch) {
     }
 }
 
-/// Resolves a payment whose settlement was undone. It is sent again only if it may have been delivered: to all others
-/// it is not made, and their next request decides.
+/// Resolves a payment whose settlement was undone. The payment is sent again only if a merchant may have delivered.
+/// Otherwise it ends as not made, and the next request decides.
 async fn resolve_undone(settler: &Arc<Settler>, batch: &Batch) {
     const UNDONE: &str = "A reorganisation removed the transaction of another sender that made this payment, so it is not \
                           made: send the request again.";
@@ -641,7 +643,7 @@ async fn resolve_undone(settler: &Arc<Settler>, batch: &Batch) {
     }
 }
 
-/// Waits until the chain or their expiry decides the payments of a transaction that we cannot control.
+/// Waits for a transaction that we cannot control, until the chain or their expiry has decided all its payments.
 async fn wait_for_chain_or_expiry(settler: &Arc<Settler>, batch: &Batch) {
     let records = persist(settler, || settler.ledger.of_batch(batch)).await;
     let none_proven = BTreeSet::new();
@@ -655,8 +657,8 @@ async fn wait_for_chain_or_expiry(settler: &Arc<Settler>, batch: &Batch) {
     futures::future::join_all(each).await;
 }
 
-/// Ends a payment if the chain or its expiry has decided it. Resolves the payment anyway at the age of
-/// [`CHAIN_DECIDES_MS`]. Returns whether the payment was ended or resolved.
+/// Ends a payment that the chain or its expiry has decided. At the age of [`CHAIN_DECIDES_MS`], resolves the payment in
+/// any case. Returns whether the payment was ended or resolved.
 async fn end_if_decided(settler: &Arc<Settler>, record: &Record) -> bool {
     match decided_state(settler, record).await {
         Ok(Some(state)) => {
@@ -682,9 +684,11 @@ async fn end_if_decided(settler: &Arc<Settler>, record: &Record) -> bool {
 async fn decided_state(settler: &Settler, record: &Record) -> Result<Option<State>, ChainFault> {
     let at = settler.network.clock.utc();
     let job = &record.job;
-    // Read the block time before the search: after an expired block, no later block can contain the payment.
+    // Reads the block time before the search. Once that time is past the expiry, no later block can contain the
+    // payment.
     let chain_time = settler.network.chain.block_time().await?;
-    // A job whose event an earlier job may have emitted is searched for only once it is known to be carried out.
+    // An earlier job may have emitted the event of this job. Such an event is searched for only once the job is known
+    // to be carried out.
     let event = job.work().settlement_event(&settler.network.contracts);
     let is_searchable = event.is_rare || job.work().expires().is_some();
     if is_searchable
@@ -715,8 +719,8 @@ async fn decided_state(settler: &Settler, record: &Record) -> Result<Option<Stat
     }
 }
 
-/// The state of a payment whose outcome is not known: its nonce is used, and no node shows by which transaction. Its
-/// requests are answered with 503, and each looks for the transaction again.
+/// Returns the state of a payment whose outcome is unknown: its nonce is used, and no node shows by which transaction.
+/// Requests for the payment get status 503, and each of them searches for the transaction again.
 fn unknown(at: Utc) -> State {
     let reason = Reason::UnexpectedSettle;
     State::Failed { reason, message: reason.sentence().to_owned(), at }
@@ -727,7 +731,7 @@ fn is_stale(record: &Record, now: Utc) -> bool {
     record.job.work().expires().is_none() && now.since_ms(record.accepted_at) >= UNEXPIRING_MS
 }
 
-/// Whether a job was refused because it was probably carried out by another transaction.
+/// Whether the reason indicates that another transaction has probably carried out the job.
 fn is_used(reason: Reason) -> bool {
     let used = [
         Reason::NonceUsed,
@@ -739,7 +743,7 @@ fn is_used(reason: Reason) -> bool {
     used.contains(&reason)
 }
 
-/// Whether a job was refused because Permit2 has no allowance.
+/// Whether the reason is a missing allowance for Permit2.
 pub(super) fn is_allowance(reason: Reason) -> bool {
     [Reason::Permit2Allowance, Reason::DepositAllowance].contains(&reason)
 }
@@ -752,7 +756,7 @@ enum Inclusion {
 }
 
 impl Inclusion {
-    /// What the record shows.
+    /// Derives the value from the record.
     fn of(record: &Record) -> Self {
         match record.attempts > 0 || record.state.settlement().is_some() {
             true => Self::Included,
@@ -761,8 +765,8 @@ impl Inclusion {
     }
 }
 
-/// The final state of a job that was refused when it was checked again. Searches for another sender's transaction, which may
-/// have carried it out.
+/// Returns the final state of a job that was rejected when it was checked again. Searches the chain for a transaction
+/// that may have carried it out.
 async fn refused_state(
     settler: &Settler,
     record: &Record,
@@ -782,7 +786,7 @@ async fn refused_state(
     }
     let is_purchase = record.job.work().is_purchase();
     if is_used(rejection.reason) && inclusion == Inclusion::Included && is_purchase {
-        // Our own transaction probably used the nonce, and a node returned its receipt without the proof.
+        // Our own transaction probably used the nonce, but a node returned a receipt that does not prove the payment.
         return Ok(unknown(at));
     }
     Ok(State::Failed { reason: rejection.reason, message: rejection.message.clone(), at })
@@ -857,7 +861,8 @@ async fn next_state(
         Ok(()) if failure == NotCarriedOut::NeverMined && is_stale(record, at) => {
             Ok(fail_with(Reason::Withdrawn))
         }
-        // A contract wallet's payment that failed in a block is not retried: a retry would cost as much gas again.
+        // After a failure in a block, a payment that runs a contract wallet's code is not retried, because a retry
+        // would cost as much gas again.
         Ok(()) if attempts < ATTEMPTS_MAX && (attempts == 0 || !job.work().runs_foreign_code()) => {
             Ok((State::Queued, attempts))
         }
@@ -868,8 +873,8 @@ async fn next_state(
         Err(VerifyError::Rejected(rejection)) => {
             // The nonce may have been used since the search above.
             let state = refused_state(settler, record, &rejection, inclusion).await?;
-            // The payer may have sent several payments with one allowance, and a merchant several claims of one channel. Or
-            // the payer got code meanwhile, which may use much gas.
+            // Such failures waste gas: the payer may have sent several payments with one allowance, or a merchant
+            // several claims of one channel. Or the payer received code meanwhile, which may use much gas.
             let is_wasteful = is_allowance(rejection.reason)
                 || rejection.reason == job.work().failed_reason()
                 || matches!(state, State::Closed { .. });
@@ -880,7 +885,7 @@ async fn next_state(
             Ok((state, if is_failed { attempts } else { record.attempts }))
         }
         Err(VerifyError::Chain(fault)) => Err(fault),
-        // The request was parsed successfully before.
+        // This cannot occur: the request was parsed successfully before.
         Err(VerifyError::Malformed(fault)) => {
             Ok(failed(job.work().failed_reason(), fault.to_string()))
         }
@@ -888,8 +893,8 @@ async fn next_state(
     }
 }
 
-/// Checks a job again whose transaction did not carry it out. After an included one its nonce is checked before its
-/// expiry: an expired payment with a used nonce may have been made.
+/// Checks a job again that its transaction did not carry out. If the transaction was in a block, checks the nonce
+/// before the expiry, because an expired payment with a used nonce may have been made.
 async fn check_sent(settler: &Settler, job: &Job, inclusion: Inclusion) -> Result<(), VerifyError> {
     let (network, rule) = (&settler.network, AllowanceRule::MayFollow);
     if inclusion == Inclusion::Never {
@@ -932,7 +937,7 @@ async fn store_state(settler: &Arc<Settler>, record: &Record, state: State, atte
     }
     match state {
         State::Queued => settler.enqueue(Arc::new(updated)),
-        // Another sender's transaction settled the payment, and its block may not be final.
+        // A search found the transaction that settled the payment, and its block may not be final.
         State::Settled { hash, .. } | State::SettledElsewhere { hash, .. } => {
             watch_foreign(settler, record, hash).await;
         }
@@ -940,7 +945,7 @@ async fn store_state(settler: &Arc<Settler>, record: &Record, state: State, atte
     }
 }
 
-/// Watches another sender's settlement until it is final, also after a restart.
+/// Watches a settlement that was found on the chain until it is final, even after a restart.
 async fn watch_foreign(settler: &Arc<Settler>, record: &Record, hash: B256) {
     let Ok(id) = fresh_id() else { return };
     let batch = Batch::foreign(id, &record.job, hash);

@@ -1,7 +1,7 @@
-//! Decides payments that are in no block when their answer is due. The answer is pending if a node has the
-//! transaction; otherwise the payment is withdrawn.
+//! Decides payments that are in no block when their answer is due. If a node has the transaction, the answer is
+//! pending; otherwise the payment is withdrawn.
 //!
-//! The transaction of a withdrawn payment was never signed, or is not broadcast again and a no-op uses its nonce.
+//! The transaction of a withdrawn payment was never signed, or it is not broadcast again and a no-op uses its nonce.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::settle::price::Need;
 use crate::settle::settler::Settler;
 use crate::settle::submission_lock::{NodeAnswers, NodeKnowledge};
 
-/// Maximum number of checks of a payment that changes its state during each check.
+/// Maximum number of attempts to decide a payment whose state changes during each attempt.
 const TRIES: usize = 4;
 
 /// How long nodes have to report whether they have a transaction, in milliseconds.
@@ -37,7 +37,7 @@ pub(super) enum DueAnswer {
     Known(B256),
     /// The payment will not happen.
     Withdrawn(Reason),
-    /// Unknown: the transaction may still be mined, whether or not the payment was withdrawn.
+    /// The outcome is unknown: the transaction may still be mined, even if the payment was withdrawn.
     Uncertain,
     /// The payment has ended in the meantime.
     Ended,
@@ -47,7 +47,7 @@ impl Settler {
     /// Asks whether a node has the transaction of a payment, and withdraws the payment if no node has it.
     ///
     /// # Errors
-    /// A failure of the store; nothing is known then.
+    /// A failure of the store. The state of the payment is then unknown.
     pub(super) async fn decide_due_answer(&self, key: JobKey) -> Result<DueAnswer, StoreFault> {
         for _again in 0..TRIES {
             let Some(Lookup::Open(record, _progress)) = self.ledger.find(key).await? else {
@@ -73,7 +73,7 @@ impl Settler {
                 }
             }
         }
-        // The payment changed during every check, so it is not stuck.
+        // The payment changed during every attempt, so it is making progress.
         Ok(DueAnswer::Uncertain)
     }
 
@@ -93,7 +93,7 @@ impl Settler {
         let submission = outbox.outbox().open.get(&batch).cloned();
         let mut uncertain = false;
         if answers.gone {
-            // The decision of another payment has shown that the transaction cannot be mined.
+            // The decision about another payment of this transaction has shown that it cannot be mined.
         } else if let Some(submission) = &submission {
             match self.cancel_open(outbox, batch, submission, &mut answers).await? {
                 ControlFlow::Continue(is_uncertain) => uncertain = is_uncertain,
@@ -103,8 +103,8 @@ impl Settler {
             match outbox.outcome(batch).await? {
                 // The transaction was not submitted and will not be, or it was given up before it was signed.
                 None | Some(Outcome::Dropped) => {}
-                // The network reports that another transaction used the nonce. If the report is false, the payment
-                // may still happen.
+                // Nodes report that another transaction used the nonce. If the report is wrong, the payment may still
+                // be made.
                 Some(Outcome::NonceTaken) => return Ok(Some(DueAnswer::Uncertain)),
                 Some(
                     Outcome::Succeeded { .. }
@@ -118,7 +118,7 @@ impl Settler {
             }
         }
         let reason = match submission.and_then(|submission| submission.trouble) {
-            // Not a final refusal: a node may have the transaction.
+            // This rejection is not final, because a node may have the transaction.
             _any if uncertain => Reason::UnexpectedSettle,
             Some(trouble) => reason_of(trouble),
             None => Reason::Withdrawn,
@@ -130,8 +130,8 @@ impl Settler {
         Ok(Some(if uncertain { DueAnswer::Uncertain } else { DueAnswer::Withdrawn(reason) }))
     }
 
-    /// Cancels an open submission. Continues with whether its payments may still happen. Breaks with the due answer
-    /// if a node has the transaction, or with `None` if the submission is already in a block or has ended.
+    /// Cancels an open submission. `Continue` contains whether its payments may still be made. `Break` contains the due
+    /// answer if a node has the transaction, or `None` if the submission is already in a block or has ended.
     async fn cancel_open(
         &self,
         outbox: &Arc<ServiceOutbox>,
@@ -158,7 +158,7 @@ impl Settler {
         if !self.cancel_submission(outbox, batch).await? {
             return Ok(ControlFlow::Break(None));
         }
-        // No broadcast starts after the cancel, but one may be in progress.
+        // After the cancel no new broadcast starts, but one may be in progress.
         let until = now.saturating_add(NODES_MS);
         // cancel-safe: both branches only wait.
         tokio::select! {

@@ -1,5 +1,5 @@
-//! A transaction in which a payer approves Permit2, signed beforehand. We broadcast it as it is, and the payer pays its
-//! gas (the extension `erc20ApprovalGasSponsoring`).
+//! A signed transaction in which a payer approves Permit2. We broadcast it unchanged, and the payer pays its gas (the
+//! extension `erc20ApprovalGasSponsoring`).
 
 use alloy_consensus::{Transaction, TxEnvelope};
 use alloy_eips::eip2718::Decodable2718;
@@ -41,7 +41,7 @@ pub(crate) struct Approval {
     token: Address,
     pub(crate) nonce: u64,
     gas_limit: u64,
-    /// The highest price that the approval pays for a unit of gas, in wei.
+    /// The highest price per unit of gas that the approval offers, in wei.
     max_fee: u128,
     pub(crate) raw: Raw,
     data: Bytes,
@@ -52,19 +52,19 @@ pub(crate) struct Approval {
 pub(crate) struct NeededAllowance {
     pub(crate) payer: Address,
     pub(crate) token: Address,
-    /// In the smallest unit of the token.
+    /// The amount in the smallest unit of the token.
     pub(crate) amount: U256,
 }
 
 impl Approval {
-    /// The approval that a job includes. `None` if it includes none that is valid for it.
+    /// Decodes the approval of a job. `None` if the job includes no approval that is valid for it.
     pub(crate) fn of(contracts: &Contracts, work: &dyn Work) -> Option<Self> {
         let TokenAmount { token, amount } = work.moves();
         let needed = NeededAllowance { payer: work.account(), token, amount };
         Self::read(work.sponsoring()?.approval()?, contracts, needed).ok()
     }
 
-    /// Decodes a signed approval, and rejects one that does anything else than approving Permit2.
+    /// Decodes a signed approval, and rejects a transaction that does anything except approve Permit2.
     ///
     /// # Errors
     /// [`Rejection`].

@@ -1,5 +1,6 @@
-//! Decides whether a transfer is valid. Checks that need no node run first. The rest is usually one exchange with a
-//! node: the transfer, simulated between two reads of the payee's balance, and facts that explain a failure.
+//! Decides whether a transfer is valid. Checks that need no node run first. The other checks usually need one exchange
+//! with a node: a simulation of the transfer between two reads of the payee's balance, and facts that explain a
+//! failure.
 //!
 //! The order of the checks decides which reason is returned: scheme, network, method, recipient, amount, permitted
 //! payees and tokens, time, signature, and then the chain.
@@ -61,7 +62,7 @@ fn admit(network: &NetworkContext, parsed: &TransferProposal) -> Result<(), Reje
     if !network.config.takes_token(parsed.terms.token) {
         return Err(reject(Reason::AssetNotServed));
     }
-    // A settlement of zero uses no gas, if the scheme allows less than the authorized amount.
+    // If the scheme allows less than the authorized amount, a settlement of zero needs no gas.
     if !parsed.moves_nothing() {
         if parsed.amount.is_zero() {
             // A payment of zero costs the signer gas and moves nothing.
@@ -75,7 +76,7 @@ fn admit(network: &NetworkContext, parsed: &TransferProposal) -> Result<(), Reje
     }
     check_time(&parsed.terms, network.now_seconds()).map_err(reject)?;
     if parsed.terms.facilitator.is_some() {
-        // The record of a closed authorization is kept until it expires.
+        // The record of a closed authorization is kept until the authorization expires, so the expiry must be bounded.
         let latest = network.now_seconds().saturating_add(VALID_SECONDS_MAX);
         if parsed.terms.valid_before > U256::from(latest) {
             return Err(reject(Reason::DeadlineTooLate));
@@ -94,7 +95,7 @@ fn admit(network: &NetworkContext, parsed: &TransferProposal) -> Result<(), Reje
 
 /// Reads the payment of a request and compares it with the requirements, without asking a node.
 ///
-/// Its [`Proposal`] decides whether the payment is accepted now, and can be carried out.
+/// The methods of [`Proposal`] decide whether the payment is accepted now, and whether it can be carried out.
 ///
 /// # Errors
 /// [`VerifyError::Malformed`], [`VerifyError::Rejected`].
@@ -107,7 +108,7 @@ pub fn parse(
     let requirements = &request.requirements;
     let matches = |method: &&&'static dyn Method| method.matches(&request.payload, requirements);
     let method = *methods.iter().find(matches).ok_or(Reason::UnsupportedPayload)?;
-    // With both members, another parser might read a different payment.
+    // If both members were allowed, another parser might read a different payment.
     let members = ["authorization", "permit2Authorization"];
     if members.iter().all(|key| request.payload.get(key).is_some()) {
         return Err(Reason::UnsupportedPayload.into());
@@ -137,7 +138,7 @@ pub fn parse(
 }
 
 impl TransferProposal {
-    /// Whether the settlement moves nothing of a positive authorized amount.
+    /// Whether the settlement moves nothing although the authorized amount is positive.
     fn moves_nothing(&self) -> bool {
         self.amount.is_zero() && !self.terms.authorized.is_zero()
     }
@@ -180,8 +181,8 @@ impl Proposal for TransferProposal {
 
     fn is_same(&self, job: &Job) -> bool {
         let Job::Payment(known) = job else { return false };
-        // A request to verify is for the authorized amount. If another amount is settled or in flight, even the caller
-        // that has its success can no longer settle this one.
+        // A request to verify is for the authorized amount. If another amount is settled or in flight, this amount can
+        // no longer be settled, not even by the caller that received the success.
         self.amount == known.amount && is_same_authorization(self, known)
     }
 
@@ -200,14 +201,15 @@ impl Proposal for TransferProposal {
         Box::pin(async move {
             let separator = domain_separator(network, self).await?;
             let (payment, _signed) = compose_payment(network, self, separator)?;
-            // A contract's signature cannot be checked here.
+            // The signature of a contract wallet cannot be checked without a node.
             let signer = signature::signer(&payment.digest, &payment.signature);
             Ok((signer == Some(payment.terms.payer)).then(|| payment.into()))
         })
     }
 }
 
-/// Whether a request contains the authorization of a payment: the same terms, signed. Asks no node.
+/// Whether a request contains the authorization of a known payment: the same terms, with a valid signature. Asks no
+/// node.
 fn is_same_authorization(parsed: &TransferProposal, known: &Payment) -> bool {
     let inner = &parsed.signature.inner;
     // Another signature over the same terms is accepted if it can be verified without a node.
@@ -250,8 +252,8 @@ async fn check(
         network.codes.insert(payment.terms.payer, answer.has_code, network.clock.mono_ms());
     }
     if answer.has_code && (payment.deployment.is_some() || !payment.contract_payer) {
-        // The payer turned out to be a contract, so it is simulated as one. A deployed wallet is not deployed again,
-        // because some factories then use up all their gas.
+        // The payer has code, so the payment is simulated as a contract's. A deployed wallet is not deployed again,
+        // because some factories would then use up all their gas.
         payment.contract_payer = true;
         payment.deployment = None;
         answer = question::ask(network, &payment, priority).await?;
@@ -266,7 +268,7 @@ async fn check(
     if answer.failure.is_some()
         && let Some(approval) = Approval::of(&network.contracts, &payment)
     {
-        // Only the allowance is missing, which the approval gives.
+        // Only the allowance is missing, and the approval grants it.
         approval.check(network).await?;
     }
     let cap = network.config.gas_cap_contract;
@@ -279,8 +281,8 @@ async fn check(
     Ok(VerifiedJob { job, is_done: false, extra: None, balance, gas })
 }
 
-/// Checks a payment with deployment data that only one account may send. A wallet is deployed through Multicall3, which
-/// cannot make the transfer then. So the wallet must be deployed already.
+/// Checks a payment with deployment data that not every account may send. It cannot be sent through Multicall3, by
+/// which wallets are deployed. So the wallet must already be deployed.
 async fn check_undeployed(
     network: &NetworkContext,
     parsed: &TransferProposal,
@@ -310,7 +312,7 @@ async fn check_authorization(
     priority: Priority,
 ) -> Result<VerifiedJob, VerifyError> {
     let payer = payment.terms.payer;
-    // The chain checks the same signature in a transfer of any amount.
+    // In a transfer of any amount the chain checks the same signature, so the transfer of the full amount is simulated.
     let whole = Payment {
         amount: payment.terms.authorized,
         contract_payer: payment.contract_payer || !signed_by_key,
@@ -343,7 +345,8 @@ pub(crate) async fn check_again(
     check_on_chain(network, payment, rule).await
 }
 
-/// Checks again whether the chain would carry out a verified payment; ignores its expiry, to report a used nonce.
+/// Checks again whether the chain would carry out a verified payment. Ignores the expiry, so that a used nonce is
+/// reported.
 ///
 /// # Errors
 /// [`VerifyError`].
@@ -369,7 +372,7 @@ pub(crate) async fn check_on_chain(
     }
 }
 
-/// Whether only the allowance is missing that the payment's own approval gives.
+/// Whether only the allowance is missing, and the payment's own approval grants it.
 fn is_approved_first(payment: &Payment, rejection: &Rejection) -> bool {
     rejection.reason == Reason::Permit2Allowance && payment.approval().is_some()
 }
@@ -404,8 +407,8 @@ fn compose_payment(
     Ok((payment, signed_by_key))
 }
 
-/// The likely reason for a wrong signature of a payer without code. More than 65 bytes come from a wallet that is not
-/// deployed. A shorter signature may be over the domain that `extra` claims.
+/// Returns the likely reason for a wrong signature of a payer without code. A signature of more than 65 bytes comes
+/// from a wallet that is not deployed. A shorter signature may use the domain that `extra` claims.
 fn signature_rejection(parsed: &TransferProposal, separator: B256) -> Rejection {
     let is_other_domain = parsed.method.id() == MethodId::Eip3009
         && parsed.claimed.is_some_and(|claimed| claimed != separator);
@@ -444,8 +447,8 @@ fn check_answer(
     match check_transfer(parsed.method, &payment, answer) {
         Ok(()) => Ok(payment),
         Err(rejection) => {
-            // A contract wallet decides itself whether it has signed. A caller without a valid signature may learn
-            // about the token and the network, but not about the payment, for example that it was settled.
+            // A contract wallet itself decides whether it has signed. A caller without a valid signature may learn
+            // about the token and the network. It must not learn about the payment, for example that it was settled.
             let is_confirmed = answer.signature_confirmed == Some(true);
             let is_unsigned = !signed_by_key && !is_confirmed;
             let public_reasons = [
@@ -540,17 +543,19 @@ pub(crate) async fn token_separator(
         network.domains.insert(token, reported, now);
         return Ok(Some(reported));
     }
-    // A claim of a request counts for that request alone. If it were cached, any caller could affect later requests.
+    // The claim of a request is not cached, because any caller could then affect later requests.
     Ok(claimed)
 }
 
-/// Whether `extra` names another contract, chain or salt for the EIP-712 domain than those of the token. Such requirements want
-/// an authorization for another contract, for example a gateway that pools deposits: a transfer of the token does not meet them.
+/// Whether `extra` names a contract, chain or salt for the EIP-712 domain that differs from the token's. Such
+/// requirements ask for an authorization of another contract, such as a gateway that pools deposits. A transfer of the
+/// token does not meet them.
 pub(crate) fn names_other_domain(chain: ChainId, requirements: &Requirements) -> bool {
     !requirements.extra.domain.is_of_token(requirements.asset, chain)
 }
 
-/// The domain separator computed from the token name and version in `extra`. `None` if one of them is missing.
+/// Computes the domain separator from the token name and version in `extra`. `None` if the name or the version is
+/// missing.
 pub(crate) fn claimed_separator(chain: ChainId, requirements: &Requirements) -> Option<B256> {
     let (name, version) = (requirements.extra.name.clone()?, requirements.extra.version.clone()?);
     let domain = bursar_x402::TokenDomain { name, version, chain, contract: requirements.asset };

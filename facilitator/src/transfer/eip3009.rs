@@ -1,4 +1,4 @@
-//! The parts of an authorization (EIP-3009) that are the same for payments and deposits.
+//! The parts of an EIP-3009 authorization that payments and deposits share.
 
 use alloy_primitives::{Address, B256};
 use alloy_sol_types::{SolCall, sol};

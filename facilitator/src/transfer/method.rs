@@ -59,7 +59,9 @@ pub trait Method: Send + Sync + Debug {
         false
     }
 
-    /// Who may send the transaction. A payment that only one account may send cannot share a transaction.
+    /// Returns which accounts may send the transaction.
+    ///
+    /// A payment that only one account may send cannot share a transaction.
     fn sender(&self, _terms: &Terms) -> SenderRule {
         SenderRule::Any
     }
@@ -70,8 +72,9 @@ pub trait Method: Send + Sync + Debug {
     /// Further calls, whose answers explain why a transfer would fail.
     fn facts(&self, contracts: &Contracts, terms: &Terms) -> Vec<ContractCall>;
 
-    /// The reason if a contract that the method needs is missing on the network. Successful transfers are checked too,
-    /// because a call of an address without code always succeeds.
+    /// Returns the reason if a contract that the method needs is missing on the network.
+    ///
+    /// It is also checked after a successful transfer, because a call of an address without code always succeeds.
     fn missing_contract(&self, evidence: &Evidence<'_>) -> Option<Reason>;
 
     /// The amount that the payee receives.
@@ -79,11 +82,12 @@ pub trait Method: Send + Sync + Debug {
         payment.amount
     }
 
-    /// Why the transfer would fail.
+    /// Returns the reason why the transfer would fail.
     fn diagnose(&self, payment: &Payment, evidence: &Evidence<'_>) -> Reason;
 
-    /// Whether a mined transaction proves that this payment moved the money. Its events must show the transfer, and its
-    /// call data must contain this authorization.
+    /// Whether a mined transaction proves that this payment moved the money.
+    ///
+    /// The events must show the transfer, and the call data must contain this authorization.
     fn is_proven(
         &self,
         contracts: &Contracts,
@@ -91,7 +95,7 @@ pub trait Method: Send + Sync + Debug {
         mined: &MinedTransaction<'_>,
     ) -> bool;
 
-    /// Whether the events of one transaction distinguish two payments by this method.
+    /// Whether the events of one transaction show which of two payments by this method it carried out.
     fn are_distinguishable(&self, one: &Payment, other: &Payment) -> bool;
 
     /// The event that the payment emits, no matter which account sends the transaction.

@@ -1,4 +1,4 @@
-//! Reads the members that the payloads of several methods share.
+//! Reads the members that are common to the payloads of several methods.
 
 use alloy_primitives::{B256, Bytes};
 use bursar_core::json::Object;
@@ -26,8 +26,8 @@ pub fn signature(payload: &Object) -> Result<Bytes, X402Error> {
     Fields::new(payload, "paymentPayload.payload.").bytes("signature")
 }
 
-/// Reads the member `authorization`, and rejects terms that differ from the requirements. Two methods use this
-/// member; only their nonces differ.
+/// Reads the member `authorization`, and rejects terms that differ from the requirements. Two methods use this member,
+/// and only the format of their nonces differs.
 pub(crate) fn read_authorization(
     payload: &Object,
     requirements: &Requirements,
@@ -38,7 +38,7 @@ pub(crate) fn read_authorization(
     let signed = Fields::new(inner, "paymentPayload.payload.authorization.");
     let number = |key| signed.required(key, signed.amount(key)?);
     let terms = Terms {
-        // The payload does not name the token. The signature covers it as the verifying contract of the EIP-712
+        // The payload does not name the token, but the signature covers it: as the verifying contract of the EIP-712
         // domain, or for Prism as a member.
         token: requirements.asset,
         payer: signed.address("from")?,

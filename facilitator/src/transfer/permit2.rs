@@ -1,5 +1,5 @@
-//! The parts of a transfer by Permit2 that are the same for every proxy of x402. The payer signs a transfer with a
-//! witness that names the payee, and the proxy, which is the spender, carries it out.
+//! The parts of a Permit2 transfer that all x402 proxies share. The payer signs a transfer with a witness that names
+//! the payee. The proxy is the spender of that transfer and carries it out.
 
 use alloy_primitives::{Address, B256, Bytes, U256, b256, keccak256};
 use alloy_sol_types::{SolCall, SolEvent, SolValue, sol};
@@ -44,8 +44,8 @@ const PERMITTED_TYPE: B256 =
 /// Gas limit of one transfer, for any token.
 pub(crate) const GAS: u64 = 180_000;
 
-/// Reads the terms of a permit, and rejects terms that differ from the requirements. `spender` is the proxy that must
-/// be named. Returns the members of the witness too.
+/// Reads the terms of a permit, and rejects terms that differ from the requirements. The permit must name `spender`,
+/// the proxy. Also returns the members of the witness.
 pub(crate) fn read<'a>(
     payload: &'a Object,
     requirements: &Requirements,
@@ -98,25 +98,25 @@ pub(crate) fn struct_hash(kind: B256, terms: &Terms, spender: Address, witness: 
     keccak256(words.abi_encode())
 }
 
-/// A permit as the proxies take it: token and amount, nonce, deadline.
+/// A permit in the form of the proxies: token and amount, nonce, deadline.
 pub(crate) type Permit = ((Address, U256), U256, U256);
 
-/// An EIP-2612 permit as the proxies take it: value, deadline, r, s, v.
+/// An EIP-2612 permit in the form of the proxies: value, deadline, r, s, v.
 pub(crate) type TokenPermit = (U256, U256, B256, B256, u8);
 
-/// The EIP-2612 permit of a payment as the proxies take it.
+/// Returns the EIP-2612 permit of a payment in the form of the proxies.
 pub(crate) fn token_permit(payment: &Payment) -> Option<TokenPermit> {
     let Eip2612Permit { value, deadline, v, r, s } = *payment.permit()?;
     Some((value, deadline, r, s, v))
 }
 
-/// The permit as the proxies take it.
+/// Returns the permit in the form of the proxies.
 pub(crate) fn permit(terms: &Terms) -> Permit {
     let nonce = U256::from_be_bytes(terms.nonce.0);
     ((terms.token, terms.authorized), nonce, terms.valid_before)
 }
 
-/// The call that reads the word of the payer's bitmap in which Permit2 marks a nonce as used.
+/// Returns the call that reads one word of the payer's nonce bitmap. Permit2 marks used nonces in it.
 pub(crate) fn nonce_call(contracts: &Contracts, payer: Address, nonce: U256) -> ContractCall {
     let used = IPermit2::nonceBitmapCall { owner: payer, word: nonce >> 8 };
     ContractCall { to: contracts.permit2, data: used.abi_encode().into() }
@@ -149,7 +149,7 @@ pub(crate) fn missing_contract(evidence: &Evidence<'_>) -> Option<Reason> {
     evidence.number(2).is_none().then_some(Reason::Permit2Proxy)
 }
 
-/// Why the transfer would fail.
+/// Returns the reason why the transfer would fail.
 pub(crate) fn diagnose(payment: &Payment, evidence: &Evidence<'_>) -> Reason {
     let nonce = U256::from_be_bytes(payment.terms.nonce.0);
     match (evidence.number(0), evidence.number(1)) {
@@ -210,8 +210,8 @@ pub(crate) fn is_proven(
     moved && tried.len() == calls.len() && settled == calls.len()
 }
 
-/// Whether the events of one transaction distinguish two payments: Permit2 emits no event with the nonce, so only the
-/// transfer does.
+/// Whether the events of one transaction show which of two payments it carried out. Permit2 emits no event with the
+/// nonce, so only the transfer can differ.
 pub(crate) fn are_distinguishable(one: &Payment, other: &Payment) -> bool {
     let movement = |payment: &Payment| {
         (payment.terms.token, payment.terms.payer, payment.terms.payee, payment.amount)
@@ -229,8 +229,8 @@ pub(crate) fn settlement_event(terms: &Terms) -> SettlementEvent {
     }
 }
 
-/// The signature as Permit2 requires it: the last of a key's 65 bytes is 27 or 28. A contract wallet's signature is
-/// unchanged.
+/// Returns the signature as Permit2 requires it: in the 65 bytes of a key's signature, the last byte is 27 or 28. A
+/// contract wallet's signature is unchanged.
 pub(crate) fn signature(payment: &Payment) -> Bytes {
     if payment.contract_payer {
         return payment.signature.clone();
@@ -238,14 +238,14 @@ pub(crate) fn signature(payment: &Payment) -> Bytes {
     signature::normalized(&payment.signature)
 }
 
-/// Whether an event is the proxy's report that a permit was settled.
+/// Whether an event is the proxy's report that it has settled a permit.
 fn is_settled_event(proxy: Address, log: &Log) -> bool {
     let settled_events =
         [IProxy::Settled::SIGNATURE_HASH, IProxy::SettledWithPermit::SIGNATURE_HASH];
     log.address == proxy && log.topics.first().is_some_and(|event| settled_events.contains(event))
 }
 
-/// Whether a transfer of this payment is the last one before an event of the proxy.
+/// Whether an event of the proxy follows a transfer of this payment, with no other transfer between them.
 fn has_settled_transfer(proxy: Address, payment: &Payment, logs: &[Log]) -> bool {
     let mut last = None;
     for log in logs {

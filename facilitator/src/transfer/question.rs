@@ -1,5 +1,5 @@
-//! Asks a node about a payment and reads its answer. Takes one exchange, plus one lookup until Multicall3 is found.
-//! Tokens and methods that need it take one simulation more.
+//! Asks a node about a payment and reads its answer. This takes one exchange, and one more lookup until Multicall3 is
+//! found. Some tokens and methods need one further simulation.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_sol_types::SolCall;
@@ -26,7 +26,7 @@ use crate::work::{SenderRule, Work};
 pub(super) struct Answer {
     /// Whether the payer has code.
     pub(super) has_code: bool,
-    /// The batched calls used up all gas, so nothing is known about any of them.
+    /// Whether the batched calls used up all gas. Then nothing is known about any of them.
     pub(super) exhausted: bool,
     /// `DOMAIN_SEPARATOR()` of the token, if it has one.
     pub(super) separator: Option<B256>,
@@ -90,7 +90,7 @@ pub(super) async fn ask(
     } else {
         questions.extend(calls.one_by_one(gas));
     }
-    // Untrusted tokens get a separate exchange, so that their answers affect no other request.
+    // Untrusted tokens get a separate exchange, so that they cannot affect the answers to other requests.
     let answers = if is_trusted {
         network.node.ask(questions, priority).await?
     } else {
@@ -188,8 +188,8 @@ impl Calls {
         self.in_order().into_iter().map(|call| call_question(self.from, call, gas)).collect()
     }
 
-    /// Reads the payee's balance before and after a transfer that cannot be batched. Uses one simulation. If no node
-    /// supports that, the balances remain unknown, and the receipt decides later what moved.
+    /// Reads the payee's balance before and after a transfer that cannot be batched, by one simulation. If no node
+    /// supports such a simulation, the balances remain unknown, and the receipt shows later how much moved.
     async fn read_balances_around_transfer(
         &self,
         network: &NetworkContext,
@@ -230,7 +230,7 @@ impl Calls {
         let payee_before = next().returned_data().as_ref().and_then(number);
         let facts = self.facts.iter().map(|_fact| next().returned_data()).collect();
         if self.deployment.is_some() {
-            // The wallet may be deployed already, so a failure means nothing.
+            // The wallet may already be deployed, so a failure proves nothing.
             let _done = next();
         }
         let signature_confirmed =

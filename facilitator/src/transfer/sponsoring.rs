@@ -1,5 +1,5 @@
-//! Payers that have not approved Permit2 yet: what their clients send for the extensions `eip2612GasSponsoring` and
-//! `erc20ApprovalGasSponsoring`.
+//! Payers that have not approved Permit2 yet: reads the extensions `eip2612GasSponsoring` and
+//! `erc20ApprovalGasSponsoring` of their requests.
 
 use alloy_primitives::{Address, U256};
 use bursar_core::json::Object;
@@ -10,7 +10,7 @@ use crate::payment::Sponsoring;
 use crate::reason::{Reason, Rejection};
 use crate::transfer::approval::{self, Approval, NeededAllowance};
 
-/// The allowance that a Permit2 authorization needs, and until when.
+/// The allowance that a Permit2 authorization needs, and the time until which it needs it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AllowanceNeed {
     pub(crate) needed: NeededAllowance,
@@ -18,17 +18,17 @@ pub(crate) struct AllowanceNeed {
     pub(crate) deadline: U256,
 }
 
-/// The codes in which payments and deposits differ.
+/// The codes that differ between payments and deposits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Codes {
-    /// The permit is for another amount than the authorization.
+    /// The code for a permit whose amount differs from that of the authorization.
     pub(crate) permit_amount: Reason,
-    /// This facilitator broadcasts no approvals. `None`: the approval is ignored.
+    /// The code if this facilitator broadcasts no approvals; `None` if it then ignores the approval.
     pub(crate) no_approvals: Option<Reason>,
 }
 
-/// Reads what the payer sent to give Permit2 an allowance, and rejects what is not for this authorization. `None` if it
-/// sent nothing, or the settings turn the extension off. Asks no node.
+/// Reads the permit or approval by which the payer gives Permit2 an allowance. Rejects one that does not match this
+/// authorization. `None` if the payer sent none, or if the settings disable the extension. Asks no node.
 ///
 /// # Errors
 /// [`Rejection`].
@@ -58,7 +58,7 @@ fn read_permit(
     let Some(info) = info else { return Ok(None) };
     let reasons = [Reason::Eip2612From, Reason::Eip2612Asset, Reason::Eip2612Spender];
     check_parties(network, [info.from, info.asset, info.spender], authorized, reasons)?;
-    // A permit that expires first would leave a transaction that fails.
+    // If the permit expired before the authorization, the transaction could fail.
     if info.permit.deadline < authorized.deadline {
         return Err(Reason::Eip2612Deadline.into());
     }
@@ -92,7 +92,7 @@ fn read_approval(
     Ok(Some(Sponsoring::Approval(info.signed_transaction)))
 }
 
-/// Checks that an extension names the payer, the token and Permit2, each with its reason.
+/// Checks that an extension names the payer, the token and Permit2. Each of the three has its own reason.
 fn check_parties(
     network: &NetworkContext,
     named: [Address; 3],

@@ -1,4 +1,4 @@
-//! Checks of signed terms that hold for every method: the amount and the time.
+//! Checks of signed terms that all methods share: the amount and the time.
 
 use alloy_primitives::U256;
 
@@ -17,7 +17,7 @@ pub enum Purpose {
     Settle,
 }
 
-/// Compares amounts that must be equal, and returns the amount.
+/// Compares amounts that must be equal, and returns the amount. `too_much` is the reason if `signed` is higher.
 pub(crate) fn compare(signed: U256, required: U256, too_much: Reason) -> Result<U256, Reason> {
     match signed.cmp(&required) {
         std::cmp::Ordering::Less => Err(Reason::TooLittle),
@@ -35,7 +35,7 @@ pub fn check_time(terms: &Terms, now_seconds: u64) -> Result<(), Reason> {
     TimeWindow { valid_after, valid_before }.check(now_seconds)
 }
 
-/// When an authorization is valid, in Unix seconds.
+/// The time window in which an authorization is valid, in Unix seconds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TimeWindow {
     pub(crate) valid_after: U256,

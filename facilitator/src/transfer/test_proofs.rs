@@ -141,10 +141,10 @@ fn authorization_is_proven_by_its_nonce_in_events_and_call_data() {
     assert!(!proves(id, &terms(1), &other, &logs, false), "call data");
     assert!(!proves(id, &terms(1), &own, &[moved(TOKEN, PAYEE, 700)], false), "no use");
     assert!(!proves(id, &terms(1), &own, &[used(1), moved(TOKEN, PAYEE, 699)], false));
-    // A use that another contract emits does not count.
+    // An `AuthorizationUsed` event of another contract does not count.
     let foreign = Log { address: STRANGER, ..used(1) };
     assert!(!proves(id, &terms(1), &own, &[foreign, moved(TOKEN, PAYEE, 700)], false));
-    // The transfer may come first only if there is a single use.
+    // The transfer may come first only if the transaction uses a single authorization.
     let both = [moved(TOKEN, PAYEE, 700), used(1)];
     assert!(proves(id, &terms(1), &own, &both, false));
     let two = [used(2), moved(TOKEN, PAYEE, 700), used(1)];
@@ -154,7 +154,7 @@ fn authorization_is_proven_by_its_nonce_in_events_and_call_data() {
     // The nonce was used for another payee, and this payee got the amount for another reason.
     let two = [used(1), moved(TOKEN, STRANGER, 500), moved(TOKEN, PAYEE, 700)];
     assert!(!proves(id, &terms(1), &own, &two, false), "the first transfer is that of the nonce");
-    // A relay of any kind may have submitted it.
+    // Any relay contract may have submitted the payment.
     let mut relayed = own.clone();
     relayed.to = STRANGER;
     relayed.data = [&[0xab; 37][..], &own.data].concat().into();
@@ -201,7 +201,7 @@ fn foreign_permit_is_proven_only_if_every_proxy_call_succeeded() {
     let (own, other) = (call_of(id, &terms(1)), call_of(id, &terms(2)));
     let logs = [moved(TOKEN, PAYEE, 700), settled()];
     assert!(proves(id, &terms(1), &own, &logs, false));
-    // A transfer of the same amount between the same accounts by another permit, or without one, proves nothing.
+    // A transfer of the same amount between the same accounts proves nothing if another permit made it, or no permit.
     assert!(!proves(id, &terms(1), &other, &logs, false));
     let transfer = ContractCall { to: TOKEN, data: Bytes::from_static(&[0xa9, 5, 0x9c, 0xbb]) };
     assert!(!proves(id, &terms(1), &transfer, &[moved(TOKEN, PAYEE, 700)], false));
@@ -209,7 +209,7 @@ fn foreign_permit_is_proven_only_if_every_proxy_call_succeeded() {
     assert!(!proves(id, &terms(1), &own, &[settled()], false), "no movement");
     let elsewhere = Log { address: STRANGER, ..settled() };
     assert!(!proves(id, &terms(1), &own, &[moved(TOKEN, PAYEE, 700), elsewhere], false));
-    // Two equal permits of which one failed: the events do not show which.
+    // If one of two equal permits failed, the events do not show which one.
     let both = together(&[own.clone(), other.clone()]);
     assert!(!proves(id, &terms(1), &both, &logs, false));
     let twice = [&logs[..], &logs[..]].concat();
@@ -218,7 +218,7 @@ fn foreign_permit_is_proven_only_if_every_proxy_call_succeeded() {
     let mixed =
         together(&[own.clone(), transfer, ContractCall { to: STRANGER, data: Bytes::new() }]);
     assert!(!proves(id, &terms(1), &mixed, &logs, false));
-    // In data that is never executed.
+    // The permit is in data that is never executed.
     let junk = ContractCall { to: STRANGER, data: own.data.clone() };
     assert!(!proves(id, &terms(1), &junk, &logs, false));
     for term in 0..6 {
@@ -242,7 +242,7 @@ fn payment_with_a_token_permit_is_proven_like_one_without() {
     let reported = Log { topics: vec![topic("SettledWithPermit()")], ..settled() };
     let logs = [moved(TOKEN, PAYEE, 700), reported];
     for sent_by_us in [true, false] {
-        // Whether the mined call had the permit or not, and whether our payment has.
+        // The mined call may or may not contain the permit, and so may our payment.
         for mined in [&call, &call_of(MethodId::Permit2, &terms(1))] {
             assert!(proves(MethodId::Permit2, &terms(1), mined, &logs, sent_by_us));
             assert!(!proves(MethodId::Permit2, &terms(2), mined, &logs, sent_by_us));
@@ -266,7 +266,7 @@ fn permit_in_our_batch_is_proven_by_a_transfer_before_the_proxy_event() {
     assert!(proves(id, &terms(1), &batch, &both, true) && proves(id, &more, &batch, &both, true));
 }
 
-/// A payment of at most 900 that moves 700, for a payer that named this contract.
+/// Returns a payment of at most 900 that moves 700. Its payer named this contract.
 fn through_contract(nonce: u8, contract: Address) -> Payment {
     let terms = Terms { facilitator: Some(contract), authorized: U256::from(900), ..terms(nonce) };
     Payment { amount: U256::from(700), ..payment_of(MethodId::UptoPermit2ByContract, &terms) }
@@ -289,7 +289,7 @@ fn payment_through_a_contract_is_proven_by_its_own_transfer_in_a_call_of_that_co
     assert!(!proves_upto(&one, &alone, &logs[..1]), "no event of the proxy");
     assert!(!proves_upto(&one, &alone, &logs[1..]), "no transfer");
     assert!(!proves_upto(&one, &alone, &logs.clone().map(|log| Log { address: STRANGER, ..log })));
-    // Of several payments, the logs prove those whose transfer is followed by the proxy's event.
+    // With several payments, the logs prove each payment whose transfer is followed by the proxy's event.
     let less = Payment { amount: U256::from(300), ..through_contract(2, ours) };
     let both = contract::settle_many(ours, [&one, &less].map(|payment| (1, call(payment))));
     assert!(proves_upto(&one, &both, &logs) && !proves_upto(&less, &both, &logs));

@@ -25,7 +25,7 @@ impl Payment {
         self.sponsoring.as_ref()?.permit()
     }
 
-    /// Whether the events of one transaction distinguish two payments.
+    /// Whether the events of one transaction show which of two payments it carried out.
     pub fn is_distinguishable_from(&self, other: &Self) -> bool {
         registry::method(self.method).are_distinguishable(self, other)
             && registry::method(other.method).are_distinguishable(self, other)

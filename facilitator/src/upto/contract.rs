@@ -1,5 +1,5 @@
-//! The contract that payers of the scheme `upto` can name as the facilitator, so that several of our accounts can settle
-//! their payments, and many of them in one transaction. Its source is `contracts/UptoFacilitator.sol`. Pure.
+//! The contract that payers of the scheme `upto` can name as the facilitator. Through it, several of our accounts can
+//! settle these payments, and many of them in one transaction. Its source is `contracts/UptoFacilitator.sol`. Pure.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_sol_types::{SolCall, SolValue};
@@ -21,8 +21,8 @@ alloy_sol_types::sol! {
     }
 }
 
-/// The compiled contract: its creation code and the hash of its source. It must not change: the addresses that payers have
-/// signed for depend on it. A new contract is a further one.
+/// The compiled contract: its creation code and the hash of its source. It must not change, because the addresses that
+/// payers have signed for depend on it. A new version must be a further contract.
 const COMPILED: &str = include_str!("../../contracts/UptoFacilitator.json");
 
 const SALT: B256 = B256::ZERO;
@@ -44,7 +44,9 @@ pub(crate) fn gas_of_several(limits: impl IntoIterator<Item = u64>) -> Option<u6
 /// A contract, whether it is deployed or not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UptoContract {
-    /// The address proves the code, the proxy and the senders: another contract would have another address.
+    /// The address, which proves the code, the proxy and the senders.
+    ///
+    /// A contract that differs in any of them has another address.
     pub address: Address,
     /// The only accounts that can call it, in ascending order.
     pub senders: Vec<Address>,
@@ -52,7 +54,9 @@ pub struct UptoContract {
 }
 
 impl UptoContract {
-    /// The contract that settles through `proxy` for these accounts, whatever their order.
+    /// Returns the contract that settles through `proxy` for these accounts.
+    ///
+    /// The order of the accounts does not matter.
     pub fn new(proxy: Address, mut senders: Vec<Address>) -> Self {
         senders.sort_unstable();
         senders.dedup();
@@ -74,7 +78,7 @@ fn creation_code() -> Bytes {
     struct CompiledContract {
         bytecode: Bytes,
     }
-    // The file is part of the program, and a test reads it.
+    // This cannot fail: the file is part of the program, and a test parses it.
     serde_json::from_str(COMPILED)
         .map(|compiled: CompiledContract| compiled.bytecode)
         .unwrap_or_default()
@@ -87,8 +91,8 @@ pub(crate) fn settle_one(contract: Address, settlement: ContractCall) -> Contrac
     ContractCall { to: contract, data: call.abi_encode().into() }
 }
 
-/// The call that settles several payments through the contract, each with a gas limit, whether or not others of them
-/// fail.
+/// Returns the call that settles several payments through the contract, each with a gas limit. A failure of one does
+/// not affect the others.
 pub(crate) fn settle_many(
     contract: Address,
     settlements: impl IntoIterator<Item = (u64, ContractCall)>,
@@ -101,7 +105,7 @@ pub(crate) fn settle_many(
     ContractCall { to: contract, data: call.abi_encode().into() }
 }
 
-/// The calls of `proxy` that a call of the contract with this data makes.
+/// Returns the calls of `proxy` that the contract makes when it is called with this data.
 pub(crate) fn settlements(proxy: Address, data: &[u8]) -> Vec<ContractCall> {
     let all: Vec<Bytes> = match IUptoFacilitator::settleOneCall::abi_decode_validate(data) {
         Ok(call) => vec![call.data],
@@ -129,7 +133,7 @@ mod tests {
             alloy_primitives::hex::encode(Sha256::digest(source)),
             "UptoFacilitator.sol changed: cargo xtask devnet --recompile"
         );
-        // Addresses that payers have signed for depend on it.
+        // The addresses that payers have signed for depend on this hash.
         let frozen = b256!("0xc39f7b51ab17f7f6c0dd8184b3c24051a9cc1eeb305e508ef77cc4f1c52cb3ac");
         assert_eq!(keccak256(creation_code()), frozen);
         for signature in [

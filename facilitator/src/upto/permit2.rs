@@ -1,6 +1,6 @@
-//! The method of the scheme `upto`: a permit of at most an amount. The upto proxy of x402 carries it out, for the
-//! facilitator that the payer's witness names, and for no other sender. That is one of our accounts, or a contract that
-//! our accounts can call.
+//! The method of the scheme `upto`: a permit of up to a maximum amount. The payer's witness names a facilitator, and
+//! the upto proxy of x402 carries out the permit only for that sender. The facilitator is one of our accounts, or a
+//! contract that our accounts can call.
 
 use alloy_primitives::{B256, U256, b256, keccak256};
 use alloy_sol_types::{SolCall, SolValue};
@@ -81,8 +81,7 @@ impl Method for UptoPermit2 {
         Ok(Terms { facilitator: Some(witness.address("facilitator")?), ..terms })
     }
 
-    /// A verified authorization is for the required amount. A settlement moves the required amount, at most the
-    /// authorized one.
+    /// Returns the required amount. To verify, it must equal the authorized amount. To settle, it may be lower.
     fn moved_amount(
         &self,
         terms: &Terms,

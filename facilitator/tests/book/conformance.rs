@@ -64,7 +64,7 @@ fn conflicting_state(outcome: &ChangeResult) -> Option<&State> {
     Some(&record.state)
 }
 
-/// Changes that depend on the state of a payment, and the data stored next to it.
+/// Checks changes that depend on the state of a payment, and the data that is stored with a payment.
 async fn conforms_too(store: &dyn Payments) {
     store.commit(vec![accepted(1), accepted(2), accepted(3)]).await.unwrap();
     let queued = State::Queued;
@@ -75,7 +75,7 @@ async fn conforms_too(store: &dyn Payments) {
         state,
         attempts: 2,
     };
-    // A withdrawn payment joins no transaction, and nothing of that transaction is stored.
+    // A withdrawn payment joins no transaction, and the store keeps nothing of that transaction.
     let answers = store.commit(vec![moved(1, &queued, failed(5))]).await.unwrap();
     assert_eq!(answers, [ChangeResult::Kept]);
     let withdrawn = store.get(key(1)).await.unwrap().unwrap();
@@ -85,7 +85,7 @@ async fn conforms_too(store: &dyn Payments) {
     assert_eq!(answers, [conflict(withdrawn)]);
     assert_eq!(store.get(key(2)).await.unwrap().unwrap().state, State::Queued);
     assert!(store.open().await.unwrap().batches.is_empty());
-    // A payment goes into one transaction, also if one commit contains two transactions.
+    // A payment joins only one transaction, even if one commit contains two transactions with it.
     let (one, other) = (batch(8, &[2]), batch(9, &[2, 3]));
     let changes = vec![batched(&one, &[2]), batched(&other, &[2, 3])];
     let answers = store.commit(changes).await.unwrap();
@@ -97,7 +97,8 @@ async fn conforms_too(store: &dyn Payments) {
     let answers = store.commit(vec![moved(2, &queued, failed(6))]).await.unwrap();
     assert_eq!(conflicting_state(&answers[0]), Some(&sent));
     assert_eq!(store.get(key(2)).await.unwrap().unwrap().state, sent);
-    // Another payment with the same nonce is a separate one: a change meant for the first does not touch it.
+    // Another payment with the same nonce is separate, so a change that was meant for the first payment does not affect
+    // it.
     let stale = Change::Moved {
         key: key(3),
         digest: B256::repeat_byte(99),
@@ -108,7 +109,7 @@ async fn conforms_too(store: &dyn Payments) {
     let answers = store.commit(vec![stale, batched(&batch(30, &[3]), &[99])]).await.unwrap();
     assert_eq!(answers, [conflict(record(3)), conflict(record(3))]);
     assert_eq!(store.get(key(3)).await.unwrap(), Some(record(3)));
-    // Stores that a success was returned, and to which request; the state is unchanged.
+    // The store records that a success was returned, and to which request. The state is unchanged.
     let by =
         RequestOrigin { caller: B256::repeat_byte(5), idempotency: Some(B256::repeat_byte(6)) };
     store.commit(vec![outcome_set(2, settled(10))]).await.unwrap();
@@ -116,7 +117,8 @@ async fn conforms_too(store: &dyn Payments) {
     let answered = store.get(key(2)).await.unwrap().unwrap();
     assert_eq!((answered.asked, answered.answered), (by, Some(Utc(11))));
     assert_eq!(answered.state, settled(10));
-    // A reorganisation reopens the payment, and it may fail and be accepted again: the answer stays recorded.
+    // After a reorganisation the payment is reopened, and it may fail and be accepted again. The returned answer stays
+    // recorded.
     let again = Record { answered: None, ..record(2) };
     let reopened = Change::Reopened(Box::new(again.clone()));
     let answers = store.commit(vec![reopened.clone()]).await.unwrap();
@@ -129,7 +131,7 @@ async fn conforms_too(store: &dyn Payments) {
     let taken = store.get(key(2)).await.unwrap().unwrap();
     assert_eq!((&taken.state, taken.asked, taken.answered), (&queued, by, Some(Utc(11))));
     assert_eq!(answers, [ChangeResult::Merged(Box::new(taken))]);
-    // A pending answer belongs to one requester, and the record keeps that over a failure.
+    // A pending answer belongs to one requester, and the record still names that requester after a failure.
     store.commit(vec![accepted(4)]).await.unwrap();
     let promised = |origin| Change::Promised { key: key(4), origin };
     store.commit(vec![promised(by), promised(record(4).asked)]).await.unwrap();
@@ -152,7 +154,7 @@ async fn conforms_too(store: &dyn Payments) {
         .commit(vec![Change::Closed { batch: SubmissionId([20; 16]), spent: vec![] }])
         .await
         .unwrap();
-    // A transaction is paid for once, however often it is closed; days are separate.
+    // A transaction's cost counts once, even if the transaction is closed twice. Each day is counted separately.
     store.commit(vec![closed(one.id, 5)]).await.unwrap();
     store.commit(vec![closed(one.id, 5)]).await.unwrap();
     let watched = Batch { found: Some(B256::repeat_byte(1)), ..batch(10, &[3]) };
@@ -178,7 +180,7 @@ async fn conforms(open: impl Fn() -> Box<dyn Payments>) {
     assert_eq!(store.open().await.unwrap(), Default::default());
     assert_eq!(store.get(key(1)).await.unwrap(), None);
 
-    // Each key is accepted once, also within one commit.
+    // Each key is accepted once, even within one commit.
     let taken = store.commit(vec![accepted(1), accepted(2), accepted(1)]).await.unwrap();
     assert_eq!(taken, [ChangeResult::Kept, ChangeResult::Kept, conflict(record(1))]);
     assert_eq!(store.commit(vec![accepted(1)]).await.unwrap(), [conflict(record(1))]);
@@ -201,7 +203,7 @@ async fn conforms(open: impl Fn() -> Box<dyn Payments>) {
     assert_eq!(answers, [conflict(known), ChangeResult::Kept]);
     drop(store);
 
-    // Everything is there after a restart, and only open work is returned.
+    // After a restart all data is still there, and `open` returns only open work.
     let store = open();
     let all = store.open().await.unwrap();
     assert_eq!(all.batches, std::slice::from_ref(&first));
@@ -215,7 +217,7 @@ async fn conforms(open: impl Fn() -> Box<dyn Payments>) {
     assert_eq!(store.get(key(1)).await.unwrap(), Some(again));
     assert_eq!(store.open().await.unwrap().records.len(), 2);
 
-    // The oldest ended payments are pruned first, up to the given number, and open ones never.
+    // The oldest ended payments are pruned first, up to the given number. Open payments are never pruned.
     store
         .commit(vec![outcome_set(1, settled(30)), outcome_set(2, failed(-5)), accepted(3)])
         .await

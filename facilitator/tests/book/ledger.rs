@@ -52,10 +52,10 @@ fn of(gas: u64, kilobytes: u64) -> GasReservation {
     GasReservation { gas, kilobytes }
 }
 
-/// One payment of a transaction is settled, one is withdrawn, and a third is queued.
+/// Of one transaction's payments, one is settled and one is withdrawn. A third payment is queued.
 ///
-/// Before and after a restart the settled one counts against the caller's budget until the transaction is accounted
-/// for. The withdrawn one also counts against the signers' coin.
+/// Both before and after a restart, the settled payment counts against the caller's budget until its transaction is
+/// closed. The withdrawn payment also counts against the signers' coin.
 #[tokio::test]
 async fn gas_of_ended_payments_counts_until_their_transaction_is_accounted_for() {
     let folder = tempfile::tempdir().unwrap();
@@ -76,7 +76,8 @@ async fn gas_of_ended_payments_counts_until_their_transaction_is_accounted_for()
     let book = ledger(&file).await;
     assert_eq!(book.gas_usage(CHAIN, CALLER, NOW), expected, "after a restart");
     assert_eq!(book.open_count(), 1);
-    // The success went to another caller than the one that had the payment accepted. The latter pays for the gas.
+    // The success was returned to another caller than the one whose request was accepted. The gas still counts against
+    // the latter.
     let by = RequestOrigin { caller: OTHER, idempotency: None };
     book.mark_answered(record(1).key(), by, NOW).await.unwrap();
     let records = book.of_batch(&sent).await.unwrap();
@@ -148,7 +149,8 @@ async fn claimed_room_counts_until_the_last_request_releases_it() {
     assert_eq!(book.gas_usage(CHAIN, CALLER, NOW).open, of(100, 1), "a refusal claims nothing");
 }
 
-/// A waiting request receives the end once it is on disk. A claim that became a payment outlives its request.
+/// A waiting request receives the outcome once it is on disk. A claim whose payment was accepted remains in effect
+/// after its request has ended.
 #[tokio::test]
 async fn a_waiter_receives_the_end_of_its_payment() {
     let folder = tempfile::tempdir().unwrap();
@@ -172,7 +174,7 @@ async fn a_waiter_receives_the_end_of_its_payment() {
         panic!("it has ended")
     };
     assert_eq!((ended.state.clone(), ended.attempts), (settled(), 2));
-    // A reorganisation reopens the payment: it is pending again, once.
+    // After a reorganisation the payment is reopened once and is pending again.
     let by = RequestOrigin { caller: CALLER, idempotency: Some(B256::repeat_byte(6)) };
     book.mark_answered(one.key(), by, Utc(5)).await.unwrap();
     let again = Record { attempts: 1, ..one.clone() };
@@ -185,7 +187,7 @@ async fn a_waiter_receives_the_end_of_its_payment() {
     assert_eq!(book.gas_usage(CHAIN, CALLER, NOW).open, of(100, 1));
 }
 
-/// A long signature counts with all its data, also after a restart.
+/// A long signature counts with all its data, even after a restart.
 #[tokio::test]
 async fn reserved_gas_includes_the_data_of_a_payment() {
     let folder = tempfile::tempdir().unwrap();

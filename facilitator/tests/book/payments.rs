@@ -35,7 +35,7 @@ pub(crate) fn payment(nonce: u8, digest: u8) -> Job {
     })
 }
 
-/// A queued payment with this nonce and digest.
+/// Returns a queued payment with this number as its nonce and digest.
 pub(crate) fn record(n: u8) -> Record {
     Record {
         job: payment(n, n),

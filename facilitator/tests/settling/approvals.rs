@@ -1,4 +1,4 @@
-//! Approvals that payers signed: broadcast until they are mined, and given up when they cannot be.
+//! Approvals that payers signed: each is broadcast until it is mined, and given up if it cannot be mined.
 
 use bursar_facilitator::book::record::State;
 use bursar_facilitator::reason::Reason;
@@ -21,7 +21,8 @@ async fn a_payment_is_sent_once_its_approval_is_mined() {
     assert_eq!(senders, [payer(1), signer(1)], "each once, the approval first");
 }
 
-/// A broadcast that a node refuses is tried three times. One that gets through in between counts.
+/// An approval that a node refuses is broadcast three times. If one of these broadcasts succeeds, the count begins
+/// again.
 #[tokio::test(start_paused = true)]
 async fn an_approval_is_given_up_after_three_refusals_in_a_row() {
     let refuse = || Send::Refuse("max priority fee per gas higher than max fee per gas");
@@ -37,7 +38,7 @@ async fn an_approval_is_given_up_after_three_refusals_in_a_row() {
         stage.keep_mining();
         let pay = stage.pays_with_approval(1, 700, 1);
         let caller = stage.settling(&pay);
-        // The payment's caller would withdraw it after ten seconds.
+        // Otherwise the payment's caller would withdraw it after ten seconds.
         stage.pass(500).await;
         caller.abort();
         stage.pass(20_000).await;
@@ -57,7 +58,8 @@ async fn an_approval_is_given_up_after_three_refusals_in_a_row() {
     }
 }
 
-/// Nodes confirm the approval and never have it. Its caller is gone, so nothing but the minute ends the payment.
+/// Nodes confirm the approval but do not keep it. The caller has left, so only the limit of one minute ends the
+/// payment.
 #[tokio::test(start_paused = true)]
 async fn an_approval_that_is_never_mined_ends_its_payment_after_a_minute() {
     let mut stage = Stage::set().await;
@@ -84,7 +86,7 @@ async fn an_approval_that_is_never_mined_ends_its_payment_after_a_minute() {
     assert_eq!(stage.paid(), 700);
 }
 
-/// The payer sends another transaction with the approval's nonce.
+/// The payer uses the approval's nonce for another transaction.
 #[tokio::test(start_paused = true)]
 async fn an_approval_whose_nonce_is_used_otherwise_ends_its_payment() {
     let mut stage = Stage::with(Plan { wait_ms: 20_000, ..Plan::default() }).await;

@@ -1,4 +1,5 @@
-//! A node that returns receipts without what happened: a payment that our own transaction made is never refused.
+//! A node returns incomplete or wrong receipts. A payment that our own transaction made is never refused because of
+//! them.
 
 use bursar_facilitator::book::State;
 use bursar_facilitator::reason::Reason;
@@ -83,7 +84,7 @@ async fn a_request_that_waits_for_a_hidden_payment_gets_no_refusal() {
     }
 }
 
-/// A node that did not answer the broadcast has the transaction, and its block is hidden afterwards.
+/// A node that did not answer the broadcast has the transaction. Afterwards the receipts hide what it did.
 #[tokio::test(start_paused = true)]
 async fn an_uncertain_withdrawal_of_a_hidden_payment_is_not_final() {
     for flaw in FLAWS {
@@ -110,7 +111,7 @@ async fn an_uncertain_withdrawal_of_a_hidden_payment_is_not_final() {
     }
 }
 
-/// Answers a payment with `settlement_pending`, and takes the nonce of its transaction.
+/// Waits until a payment gets `settlement_pending`, then uses the nonce of its transaction.
 async fn displaced(stage: &Stage, pay: &Pay) -> Tx {
     let end = stage.settle_by(pay, with_key(7)).await;
     assert!(matches!(end, Ok(SettleOutcome::Pending { .. })), "{end:?}");
@@ -141,7 +142,7 @@ async fn a_payment_that_a_stranger_made_is_unknown_while_a_bad_node_hides_it() {
     }
 }
 
-/// The node showed a stranger's transaction, and hides it before it is final.
+/// The node first showed a stranger's transaction, and hides its effect before it is final.
 #[tokio::test(start_paused = true)]
 async fn a_settlement_that_a_bad_node_hides_later_is_unknown() {
     for flaw in FLAWS {
@@ -163,7 +164,7 @@ async fn a_settlement_that_a_bad_node_hides_later_is_unknown() {
     }
 }
 
-/// A pruned node refuses the transaction count as of a past block, by which a transaction is final.
+/// A pruned node refuses to return the transaction count at the past block from which we read finality.
 #[tokio::test(start_paused = true)]
 async fn transactions_end_with_a_node_that_keeps_no_past_state() {
     let mut stage = Stage::set().await;
@@ -175,8 +176,8 @@ async fn transactions_end_with_a_node_that_keeps_no_past_state() {
     assert!(!stage.outbox.is_finality_unknown());
 }
 
-/// Without an answer about finality no transaction ends, and the signer takes no more than it can have in flight. That is
-/// reported, and the node is not asked for the same receipts again and again.
+/// If no node reports which transactions are final, no transaction ends, and the signer accepts no more than it can
+/// have in flight. This is reported, and the node is not asked for the same receipts again and again.
 #[tokio::test(start_paused = true)]
 async fn transactions_whose_finality_no_node_reports_are_shown_and_rarely_looked_up() {
     let mut stage = Stage::set().await;
@@ -202,7 +203,7 @@ async fn transactions_whose_finality_no_node_reports_are_shown_and_rarely_looked
     assert!(settled(&stage.settle(&stage.pays(1, 700, 18)).await));
 }
 
-/// Only lookups of deep transactions pause, so a reorganization of a fresh one is noticed.
+/// Only lookups of deep transactions pause, so a reorganisation of a recent one is still noticed.
 #[tokio::test(start_paused = true)]
 async fn a_reorganization_is_noticed_while_no_node_reports_what_is_final() {
     let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;

@@ -1,4 +1,4 @@
-//! Which payments are accepted, from which caller, how many, and how long an answer may take.
+//! Which payments are accepted, from which caller and how many, and how long an answer may take.
 
 use alloy_primitives::{B256, U256};
 use bursar_facilitator::book::reservation::GasReservation;
@@ -47,7 +47,7 @@ async fn of_sixteen_copies_one_has_the_success_and_the_others_learn_the_transact
     assert_eq!(hashes.len(), 16, "each learns the transaction");
     assert!(hashes.iter().all(|hash| *hash == hashes[0]));
     assert_eq!(stage.paid(), 700);
-    // Not delivered: the next request may have the success, and a verification before it succeeds.
+    // The success was not delivered, so the next request may have it, and a verification before that succeeds.
     drop(success_rights);
     assert!(stage.settlement.verify(&pay.request, &by(2).into()).await.is_ok());
     let end = stage.settle_by(&pay, by(2)).await;
@@ -96,7 +96,7 @@ async fn a_repeat_with_the_same_key_receives_the_same_end() {
     assert_eq!(stage.paid(), 700);
 }
 
-/// A payment with the same nonce but another amount receives nothing of the first one's end.
+/// A payment with the same nonce but another amount does not receive the outcome of the first one.
 #[tokio::test(start_paused = true)]
 async fn another_payment_of_the_same_nonce_learns_nothing() {
     let mut stage = Stage::set().await;
@@ -140,7 +140,7 @@ async fn a_payer_has_so_many_open_payments_and_no_more_than_the_purse_holds() {
     assert!(settled(&fits.await.unwrap()));
 }
 
-/// No answer takes longer than ten seconds, and requests that wait for the same silent node wait together.
+/// No answer takes longer than ten seconds, and requests that need the same silent node wait for it concurrently.
 #[tokio::test(start_paused = true)]
 async fn a_silent_node_holds_no_request_longer_than_ten_seconds() {
     let plan = Plan { wait_ms: 10_000, ..Plan::default() };
@@ -184,8 +184,8 @@ async fn waiters_of_a_failed_price_lookup_do_not_wait_for_a_retry() {
     assert_eq!(stage.world.state().prices, 1);
 }
 
-/// Prices are refreshed next to requests, at most every two seconds, and one that is too old is not used. A request
-/// that would be refused for lack of coin refreshes the price first.
+/// Prices are refreshed in the background of requests, at most every two seconds, and a price that is too old is not
+/// used. A request that would be refused for lack of coin refreshes the price first.
 #[tokio::test(start_paused = true)]
 async fn prices_are_refreshed_within_their_age_limits() {
     let stage = Stage::set().await;
@@ -204,7 +204,7 @@ async fn prices_are_refreshed_within_their_age_limits() {
     stage.pass(50).await;
     assert_eq!(price_requests(&stage), 2, "looked up next to the request");
     assert!(read_price(&stage).await.unwrap() > old);
-    // The node goes away: the last price is used for a while, and then no longer.
+    // The node becomes unreachable. The last price is used for some seconds, but not longer.
     stage.world.state().node = Node::Down;
     stage.pass(9_000).await;
     assert!(read_price(&stage).await.is_ok());
@@ -242,7 +242,7 @@ async fn without_coin_no_payment_is_accepted() {
     assert!(settled(&stage.settle(&pay).await));
 }
 
-/// While a request waits, another one receives the success: only one of them gets it.
+/// While a request waits, another one receives the success. The waiting request does not receive it.
 #[tokio::test(start_paused = true)]
 async fn a_success_that_was_returned_meanwhile_is_not_returned_again() {
     let stage = Stage::set().await;
@@ -250,11 +250,11 @@ async fn a_success_that_was_returned_meanwhile_is_not_returned_again() {
     let first = stage.settling(&pay);
     stage.pass(300).await;
     stage.world.mine();
-    // Delivered to another connection before this request looks it up.
+    // The success is delivered to another connection before this request looks it up.
     stage.ledger.mark_answered(pay.key, by(9), bursar_core::time::Utc(1)).await.unwrap();
     let end = first.await.unwrap();
     assert_eq!(reason(&end), Some(Reason::Duplicate), "{end:?}");
-    // A request that repeats the waiting one's key does not receive it either.
+    // A request that repeats the waiting request's key does not receive the success either.
     let pay = stage.pays(2, 700, 2);
     let settle = || {
         let (settlement, request) = (std::sync::Arc::clone(&stage.settlement), pay.request.clone());

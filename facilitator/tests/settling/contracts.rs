@@ -70,7 +70,7 @@ sol! {
 pub(crate) struct Token {
     pub(crate) balances: BTreeMap<Address, U256>,
     pub(crate) used: BTreeMap<(Address, B256), u64>,
-    /// What Permit2 may move of each account's tokens.
+    /// The allowance of Permit2 for each account's tokens.
     pub(crate) allowances: BTreeMap<Address, U256>,
     pub(crate) smart_wallets: BTreeMap<Address, B256>,
     pub(crate) keeps: u64,
@@ -84,7 +84,7 @@ impl Token {
         self.balances.get(&owner).copied().unwrap_or_default()
     }
 
-    /// Runs a call; returns its events and its result, or the data of its revert.
+    /// Runs a call. Returns its events and its result, or its revert data.
     pub(crate) fn run(
         &mut self,
         to: Address,
@@ -151,7 +151,7 @@ impl Token {
             return Ok((Vec::new(), allowance.abi_encode().into()));
         }
         if IToken::approveCall::abi_decode(data).is_ok() {
-            // The block that contains it stores the allowance, because only that knows the sender.
+            // The block that contains this call stores the allowance, because only the block knows the sender.
             return Ok((Vec::new(), true.abi_encode().into()));
         }
         if IToken::DOMAIN_SEPARATORCall::abi_decode(data).is_ok() {
@@ -176,7 +176,7 @@ impl Token {
         let has = self.balance(pay.from);
         let received = pay.value.saturating_sub(U256::from(self.keeps));
         let late = U256::from(now_s) >= pay.validBefore;
-        // A payer with code decides itself whether it has signed. Keys were checked before.
+        // A payer with code itself decides whether it has signed. Signatures by keys were checked before.
         if self.smart_wallets.get(&pay.from).is_some_and(|one| !one.starts_with(&EIP1271_MAGIC)) {
             return Err(Bytes::new());
         }
@@ -193,7 +193,7 @@ impl Token {
         Ok((logs, Bytes::new()))
     }
 
-    /// Moves money by a permit, which was checked before.
+    /// Moves money by a permit that was already checked.
     fn settle_permit(
         &mut self,
         call: &IProxy::settleCall,

@@ -1,4 +1,4 @@
-//! How sent payments end: in their block, by another transaction, or by none.
+//! How payments that were sent end: in their block, by another transaction, or by no transaction.
 
 use alloy_primitives::B256;
 use bursar_facilitator::book::State;
@@ -17,7 +17,7 @@ fn is_settled_elsewhere(state: &State, expected: B256) -> bool {
     matches!(state, State::SettledElsewhere { hash, .. } if *hash == expected)
 }
 
-/// The transaction that a success or a refusal names.
+/// Returns the transaction that a success or a rejection names.
 fn hash_of(end: &Result<SettleOutcome, SettleError>) -> Option<B256> {
     match end {
         Ok(SettleOutcome::Settled { hash, .. }) => *hash,
@@ -26,7 +26,7 @@ fn hash_of(end: &Result<SettleOutcome, SettleError>) -> Option<B256> {
     }
 }
 
-/// The payer's money is gone when the block is made: the payment ends with that reason.
+/// The payer has no money left when the block is mined, and the payment ends with that reason.
 #[tokio::test(start_paused = true)]
 async fn a_payment_that_fails_in_its_block_ends_with_its_reason() {
     let mut stage = Stage::with(Plan { wait_ms: 8_000, ..Plan::default() }).await;
@@ -40,14 +40,14 @@ async fn a_payment_that_fails_in_its_block_ends_with_its_reason() {
     let end = settling.await.unwrap();
     assert_eq!(reason(&end), Some(Reason::InsufficientBalance), "{end:?}");
     assert_eq!(stage.paid(), 0);
-    // Funded again, the same payment may be tried again.
+    // After the payer is funded again, the same payment may be tried again.
     stage.world.give(pay.terms.payer, 700);
     stage.keep_mining();
     assert!(settled(&stage.settle(&pay).await));
     assert_eq!(stage.paid(), 700);
 }
 
-/// The transaction fails in its block, although each probe finds the payment good.
+/// The transaction fails in its block, although each simulation succeeds.
 #[tokio::test(start_paused = true)]
 async fn a_payment_that_keeps_failing_in_blocks_is_sent_at_most_three_times() {
     let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
@@ -68,7 +68,7 @@ async fn a_payment_that_keeps_failing_in_blocks_is_sent_at_most_three_times() {
     };
     assert_eq!(calls(&stage), 3);
     stage.world.state().fails_in_blocks = false;
-    // The same payment stays failed, and the payer is locked out for a minute.
+    // The same payment stays failed, and the payer's new payments are rejected for a minute.
     let again = stage.settle(&pay).await;
     assert_eq!(reason(&again), Some(Reason::TransactionFailed), "{again:?}");
     assert_eq!(calls(&stage), 3, "nothing was sent for it");
@@ -123,8 +123,8 @@ async fn payments_that_failed_together_are_tried_alone() {
     }
 }
 
-/// Another sender settles the authorization first: that sender may have delivered. With the setting, the first request
-/// nevertheless gets the success, once.
+/// Another sender settles the authorization first, and the merchant that asked it may have delivered. With the setting,
+/// the first request nevertheless gets the success, once.
 #[tokio::test(start_paused = true)]
 async fn a_payment_settled_by_another_sender_names_that_transaction() {
     for foreign_settlements in [ForeignSettlements::Duplicate, ForeignSettlements::Success] {
@@ -150,7 +150,8 @@ async fn a_payment_settled_by_another_sender_names_that_transaction() {
     }
 }
 
-/// The payment arrives after another sender has settled it. A store that was lost knows as little of its own.
+/// The payment arrives after another sender has settled it. A facilitator that lost its store cannot recognise its own
+/// settlements either.
 #[tokio::test(start_paused = true)]
 async fn a_payment_that_this_book_did_not_settle_is_a_duplicate() {
     for is_lost in [false, true] {
@@ -177,8 +178,8 @@ async fn a_payment_that_this_book_did_not_settle_is_a_duplicate() {
     }
 }
 
-/// The same, but the other sender's block is reorganised away. No success was returned, so only a new request makes the
-/// payment.
+/// Another sender settles the payment, but a reorganisation removes that block. No success was returned, so only a new
+/// request makes the payment.
 #[tokio::test(start_paused = true)]
 async fn a_reorganised_settlement_of_another_sender_is_not_made_unasked() {
     let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
@@ -268,7 +269,7 @@ async fn a_reorganisation_after_the_answer_is_counted_and_settled_again() {
     let Ok(SettleOutcome::Settled { right: Some(right), .. }) = end else { panic!("{end:?}") };
     stage.ledger.mark_answered(pay.key, by(1), bursar_core::time::Utc(1)).await.unwrap();
     drop(right);
-    // The settling transaction is gone, and another transaction of the same key has used its nonce.
+    // The settling transaction is gone, and another transaction with the same key has used its nonce.
     stage.world.reorganise(1, false);
     stage.world.use_nonce(signer(1));
     stage.world.state().sends = vec![Send::Refuse("nonce too low"); 3].into();
@@ -283,7 +284,7 @@ async fn a_reorganisation_after_the_answer_is_counted_and_settled_again() {
     assert_eq!(stage.settlement.ledger.open_count(), 0);
 }
 
-/// The transactions of a removed block come back in another one: that is counted, and nothing is sent again.
+/// The transactions of a removed block are mined again in another block. This is counted, and nothing is sent again.
 #[tokio::test(start_paused = true)]
 async fn a_block_that_comes_back_is_counted_and_changes_nothing() {
     let (log, _guard) = Log::record();
@@ -374,7 +375,7 @@ async fn a_displaced_transaction_is_pending_until_its_payment_expires() {
     }
 }
 
-/// A displaced payment with a distant expiry returns to the queue after a day.
+/// A payment with a distant expiry, whose transaction was displaced, returns to the queue after a day.
 #[tokio::test(start_paused = true)]
 async fn a_displaced_payment_that_never_expires_is_sent_again_after_a_day() {
     let stage = Stage::with(Plan { wait_ms: 500, ..Plan::default() }).await;
@@ -397,7 +398,8 @@ async fn a_displaced_payment_that_never_expires_is_sent_again_after_a_day() {
     assert_eq!(stage.settlement.ledger.open_count(), 0);
 }
 
-/// No caller waits, and no node accepts the transaction: after twenty seconds it is abandoned and its nonce used.
+/// No caller waits, and no node accepts the transaction. After twenty seconds it is abandoned, and a no-op uses its
+/// nonce.
 #[tokio::test(start_paused = true)]
 async fn a_transaction_that_every_node_refuses_is_abandoned() {
     let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
@@ -422,7 +424,7 @@ async fn a_transaction_that_every_node_refuses_is_abandoned() {
 #[tokio::test(start_paused = true)]
 async fn a_payment_whose_gas_exceeds_the_ceiling_ends_unsigned() {
     let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
-    // At the gas price of a moment ago the payment is affordable.
+    // The payment is affordable at the cached gas price.
     stage.keep_mining();
     assert!(settled(&stage.settle(&stage.pays(2, 100, 9)).await));
     stage.pass(20_000).await;
@@ -436,7 +438,7 @@ async fn a_payment_whose_gas_exceeds_the_ceiling_ends_unsigned() {
     assert_eq!(stage.settlement.ledger.open_count(), 0);
 }
 
-/// A transaction is broadcast for the last time two seconds before its first payment expires.
+/// The last broadcast of a transaction is two seconds before its first payment expires.
 #[tokio::test(start_paused = true)]
 async fn a_transaction_is_not_broadcast_when_its_first_payment_is_about_to_expire() {
     for (honest_ms, moves) in [(4_900, true), (8_050, false)] {
@@ -466,7 +468,7 @@ async fn a_transaction_is_not_broadcast_when_its_first_payment_is_about_to_expir
     }
 }
 
-/// One of several nodes is behind: that is not a reorganisation.
+/// One of several nodes lags behind, which is not a reorganisation.
 #[tokio::test(start_paused = true)]
 async fn a_settlement_denied_by_a_lagging_node_is_not_a_reorganisation() {
     let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
@@ -479,7 +481,7 @@ async fn a_settlement_denied_by_a_lagging_node_is_not_a_reorganisation() {
     assert_eq!(stage.world.state().hidden_receipts, 0, "it was asked for");
     assert_eq!(stage.metrics.reorganised_count(network()), 0);
     assert!(is_settled_elsewhere(&stage.record(&pay).await.unwrap().state, hash));
-    // Four denials in a row are believed.
+    // After four denials in a row, the facilitator assumes a reorganisation.
     stage.stop_mining();
     let pay = stage.pays(2, 300, 2);
     let hash = stage.world.bring(network().stablecoin.address, pay.call());
@@ -505,7 +507,7 @@ async fn payments_of_a_removed_signer_end_by_the_chain_or_by_their_expiry() {
         assert!(senders.contains(&signer(1)) && senders.contains(&signer(2)));
         let mut stage = stage.restart(|plan| plan.signers = 1).await;
         if !mined {
-            // The removed signer's transaction is lost as well.
+            // The removed signer's transaction is dropped, too.
             stage.world.drop_from_pool(signer(2));
         }
         stage.keep_mining();

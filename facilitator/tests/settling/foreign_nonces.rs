@@ -18,7 +18,8 @@ fn counted(stage: &Stage, n: u8) -> u64 {
     line.map_or(0, |count| count.trim().parse().unwrap())
 }
 
-/// A transaction of ours is displaced: it is reported, and its signer rests for ten minutes. The others go on.
+/// A foreign transaction displaces one of ours. It is reported, and its signer pauses for ten minutes. Other signers
+/// continue.
 #[tokio::test(start_paused = true)]
 async fn a_signer_whose_nonce_was_taken_rests_and_the_others_go_on() {
     for signers in [1, 2] {
@@ -43,7 +44,7 @@ async fn a_signer_whose_nonce_was_taken_rests_and_the_others_go_on() {
         stage.pass(10_000).await;
         let others = stage.world.state().sent.iter().filter(|tx| tx.from == signer(2)).count();
         assert_eq!(others, usize::from(signers == 2));
-        // The displacement is final later, and is not reported twice.
+        // The displacement becomes final later, and is not reported a second time.
         stage.pass(120_000).await;
         assert_eq!(counted(&stage, 1), 1);
         stage.pass(logged_ms + 10 * 60_000 - stage.clock_ms()).await;
@@ -56,7 +57,7 @@ async fn a_signer_whose_nonce_was_taken_rests_and_the_others_go_on() {
     }
 }
 
-/// The operator finds the other program by its transaction.
+/// The log names the other program's transaction, so that the operator can find that program.
 #[tokio::test(start_paused = true)]
 async fn a_taken_nonce_is_an_error_with_both_hashes() {
     let (log, _guard) = Log::record();
@@ -73,7 +74,7 @@ async fn a_taken_nonce_is_an_error_with_both_hashes() {
     assert!(sent.iter().any(|tx| error.contains(&format!("ours={}", tx.hash))), "{error}");
 }
 
-/// No node shows the other program's transaction: it is reported once ours is displaced for good.
+/// No node shows the other program's transaction, so it is reported once ours is permanently displaced.
 #[tokio::test(start_paused = true)]
 async fn a_taken_nonce_is_reported_also_if_its_transaction_is_not_shown() {
     let (log, _guard) = Log::record();
@@ -98,8 +99,8 @@ async fn a_transaction_of_ours_whose_receipt_is_late_is_not_reported() {
     assert_eq!((counted(&stage, 1), stage.paid()), (0, 700));
 }
 
-/// The other program's transaction takes no nonce from ours, but comes between two of them. The first transaction of a
-/// store says nothing: the account may be older.
+/// The other program's transaction takes no nonce from ours, but comes between two of them. Before the first
+/// transaction of a store nothing is reported, because the account may be older.
 #[tokio::test(start_paused = true)]
 async fn a_foreign_transaction_between_two_of_ours_is_reported() {
     for foreign in [false, true] {
@@ -124,7 +125,7 @@ async fn a_foreign_transaction_between_two_of_ours_is_reported() {
     }
 }
 
-/// Withdrawn payments, replaced transactions and restarts are our own: nothing is reported.
+/// Withdrawn payments, replaced transactions and restarts cause only transactions of our own, so nothing is reported.
 #[tokio::test(start_paused = true)]
 async fn transactions_of_our_own_are_never_reported() {
     let stage = Stage::with(Plan { wait_ms: 500, ..Plan::default() }).await;

@@ -1,11 +1,11 @@
-//! What a test logs.
+//! Records the log of a test.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
 use tracing::subscriber::{DefaultGuard, set_default};
 
-/// The log of this thread, which runs all tasks of a test.
+/// The log of this thread. All tasks of a test run on it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
 
