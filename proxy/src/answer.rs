@@ -1,9 +1,9 @@
-//! Reads what the upstream sends: whether it is an error, and whether it contains anything to sell. An answer without
-//! a choice, and a stream without content, are not charged.
+//! Reads the upstream's answer: decides whether it is an error, and whether it contains anything to sell. An answer
+//! without a choice and a stream without content are not charged.
 
 use serde_json::Value;
 
-/// Members of a message that are content, whatever they contain.
+/// Members of a message that count as content, whatever their value is.
 const CONTENT: [&str; 8] = [
     "content",
     "refusal",
@@ -15,7 +15,7 @@ const CONTENT: [&str; 8] = [
     "audio",
 ];
 
-/// The kind of a whole answer.
+/// The kind of an answer that is not a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Whole {
     /// The answer has a choice, whose text may be empty, or reports completion tokens.
@@ -76,7 +76,7 @@ impl StreamStart {
     }
 }
 
-/// Returns what a whole answer is.
+/// Returns the kind of a whole answer.
 pub fn whole(body: &[u8]) -> Whole {
     match read(body) {
         Some(answer) if answer.is_object() && !is_error(&answer) => {
@@ -134,7 +134,7 @@ fn is_filled(value: Option<&Value>) -> bool {
     }
 }
 
-/// Some servers write an empty reason into every event.
+/// The reason must not be empty, because some servers write an empty reason into every event.
 fn is_finished(choice: &Value) -> bool {
     is_filled(choice.get("finish_reason"))
 }
@@ -144,7 +144,7 @@ fn reports_tokens(answer: &Value) -> bool {
     tokens.and_then(Value::as_u64).is_some_and(|tokens| tokens > 0)
 }
 
-/// Routers of other APIs report an upstream's failure in a choice.
+/// Some routers report an upstream's failure inside a choice.
 fn is_error(answer: &Value) -> bool {
     let has_error = |value: &Value| value.get("error").is_some_and(|error| !error.is_null());
     let failed = |choice: &Value| {
@@ -200,7 +200,7 @@ mod tests {
             assert_eq!(whole(body.as_bytes()), Whole::Empty, "{body}");
         }
         for body in [
-            // A stop word at once: the prompt was read, and the model has answered.
+            // The model stops at once at a stop word. The prompt was read, so the model has answered.
             "{\"choices\":[{\"message\":{\"role\":\"assistant\",\"content\":\"\"}}]}",
             "{\"choices\":[{\"message\":{\"content\":null},\"finish_reason\":\"stop\"}]}",
             "{\"choices\":[{\"finish_reason\":\"length\"}]}",
@@ -261,7 +261,7 @@ mod tests {
             let mut whole = StreamStart::default();
             assert_eq!(whole.add(frames.as_bytes()), decided, "{frames}");
             assert_eq!(whole.into_bytes(), frames.as_bytes());
-            // Cut everywhere.
+            // Each chunk has one byte, so the stream is cut everywhere.
             let mut cut = StreamStart::default();
             let all = frames.as_bytes().iter().find_map(|byte| cut.add(&[*byte]));
             assert_eq!(all, decided, "{frames}");

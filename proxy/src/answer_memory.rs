@@ -1,9 +1,10 @@
-//! Memory for whole answers: from the request to the last byte that is sent. Only counts, and allocates nothing.
+//! Memory for whole answers, from the request to the last byte that is sent. It only counts bytes and allocates
+//! nothing.
 //!
-//! A sale reserves [`FIRST_BYTES`] before it pays. An answer that turns out to be longer reserves
-//! [`ANSWER_BYTES_MAX`] from the second half of the memory, while it is read and before it is settled. It waits for
-//! that part at most once and holds no other part of that half meanwhile, so answers cannot block each other. Repeats of
-//! stored answers, which cost nothing, share a further quarter, so they cannot take the memory of sales.
+//! A sale reserves [`FIRST_BYTES`] of the first half before it pays. If an answer turns out to be longer, it reserves
+//! [`ANSWER_BYTES_MAX`] of the second half while it is read, before it is settled. An answer waits for the second half
+//! at most once and holds no other part of that half meanwhile, so answers cannot block each other. Repeats of stored
+//! answers cost nothing. They share a further quarter, so they cannot take the memory of sales.
 
 use std::sync::Arc;
 
@@ -26,11 +27,11 @@ pub const MEMORY_BYTES_MIN: usize = 2 * ANSWER_BYTES_MAX;
 /// Clones share it.
 #[derive(Debug, Clone)]
 pub struct AnswerMemory {
-    /// One unit for each sale.
+    /// Units of the first half, one for each sale.
     first: Arc<Semaphore>,
-    /// Units of answers that need more.
+    /// Units of the second half, for longer answers.
     long: Arc<Semaphore>,
-    /// Units of stored answers.
+    /// Units for repeats of stored answers.
     repeats: Arc<Semaphore>,
     /// Notified when a long answer has left the memory.
     freed: Arc<Notify>,
@@ -46,7 +47,7 @@ pub struct AnswerRoom {
     long: Option<OwnedSemaphorePermit>,
 }
 
-/// An answer together with its room. The answer is dropped first.
+/// An answer together with its reserved memory. The answer is dropped first.
 struct Held<T> {
     body: T,
     _room: AnswerRoom,
@@ -110,14 +111,14 @@ impl AnswerRoom {
 
     /// Extends the reservation to the longest answer.
     ///
-    /// Waits for room, first come, first served.
+    /// Waits for room. Waiting answers are served in order of arrival.
     pub async fn extend(&mut self) {
         let long = Arc::clone(&self.memory.long);
         // The semaphore is never closed.
         self.long = long.acquire_many_owned(LONG_UNITS).await.ok();
     }
 
-    /// Frees what an answer of this length does not need.
+    /// Frees the memory that an answer of this length does not need.
     pub fn shrink(&mut self, bytes: usize) {
         let units = bytes.div_ceil(FIRST_BYTES);
         if units == 0 || (units == 1 && self.first.is_some()) {
@@ -200,7 +201,7 @@ mod tests {
         drop(held);
         assert!(memory.freed().now_or_never().is_some());
         other.extend().now_or_never().unwrap();
-        // A short answer gives the long part back.
+        // A short answer releases its part of the second half.
         let _held = other.hold(vec![1; FIRST_BYTES]);
         assert_eq!(memory.long.available_permits(), UNITS);
         let stored = memory.reserve_longest().now_or_never().unwrap();

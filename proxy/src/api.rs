@@ -35,19 +35,20 @@ use crate::payment::{Payment, PaymentError, PaymentIdentity, Rejection};
 use crate::pricing::{Pricing, Quote};
 use crate::sell::{Order, SaleOutcome, Seller};
 
-/// Seconds that a payment must remain valid beyond the longest answer: for settlement and clock differences.
+/// Seconds for which a payment must remain valid after the longest answer: for settlement and clock differences.
 const SPARE_SECONDS: u64 = 30;
 /// How long a body may take to arrive.
 const BODY_MS: u64 = 60_000;
-/// How far ahead a payment may expire.
+/// Maximum time until a payment's expiry.
 const EXPIRY_AHEAD_SECONDS_MAX: u64 = 24 * 60 * 60;
-/// Requests with a payment per sale permit. Some wait for verification or for an identical request.
+/// Number of permits for requests with a payment, per sale permit. Some of these requests wait for verification or for
+/// an identical request.
 const WAITING_PER_SALE: usize = 4;
-/// Long bodies per core that may be in memory for pricing.
+/// Number of long bodies per core that may be in memory for pricing.
 const QUEUED_PER_CORE: usize = 32;
-/// Longest body that is priced without queueing.
+/// Maximum length of a body that is priced without queueing.
 const SHORT_BYTES: usize = 16 << 10;
-/// Callers that may wait for the list of models.
+/// Number of callers that may wait for the list of models.
 const MODELS_WAITING: usize = 256;
 
 /// State shared by all requests.
@@ -127,7 +128,7 @@ pub fn router(api: Arc<Api>) -> Router {
         .method_not_allowed_fallback(|| async {
             responses::error(&Fault::of(Code::MethodNotAllowed))
         })
-        // Around all routes, so that a page can read each refusal too.
+        // This layer is around all routes, so that a page can read each refusal, too.
         .layer(middleware::from_fn_with_state(origins, cors::allow))
         .with_state(api)
 }
@@ -162,7 +163,7 @@ async fn guard(State(api): State<Arc<Api>>, request: Request, next: Next) -> Res
         Err(AccessRefusal::TooMany { wait_s }) => {
             responses::error(&Fault::of(Code::TooManyRequests).with_retry_after(wait_s))
         }
-        // The proxy has no API keys.
+        // This cannot occur: the proxy has no API keys.
         Err(AccessRefusal::NoKey) => responses::error(&Fault::of(Code::TooManyRequests)),
     }
 }
@@ -194,7 +195,7 @@ async fn answer(
         api.metrics.chat("quoted");
         return Ok(challenge(&quote, None));
     };
-    // Before pricing: a paid answer is returned even if its price or its model is no longer offered.
+    // This step precedes pricing: a paid answer is returned even if its price or its model is no longer offered.
     if let Some(order) = repeated_order(api, text, version, &body).await? {
         return serve(api, order, version).await;
     }
@@ -202,7 +203,7 @@ async fn answer(
     let now = u64::try_from(api.clock.utc().0).unwrap_or(0) / 1_000;
     let longest_seconds = api.pricing.config().upstream_ms.div_ceil(1_000);
     let earliest_expiry = now.saturating_add(longest_seconds).saturating_add(SPARE_SECONDS);
-    // No payment needs to last longer, and its record must be stored until it expires.
+    // No payment needs to last longer, and the proxy must store a payment's record until the payment expires.
     let span = earliest_expiry..=now.saturating_add(EXPIRY_AHEAD_SECONDS_MAX);
     let payment = match Payment::read(text, version, &quote.offers, &span) {
         Ok(payment) => payment,
@@ -215,7 +216,7 @@ async fn answer(
     serve(api, Order { quote, identity, payment: Some(payment) }, version).await
 }
 
-/// Returns the order if the payment came with this body and may have been charged.
+/// Returns the order if the payment was already used with this body and may have been charged.
 async fn repeated_order(
     api: &Arc<Api>,
     text: &str,
@@ -234,7 +235,7 @@ async fn repeated_order(
     })?;
     let Some(record) = known else { return Ok(None) };
     let quote = match record.stage {
-        // The upstream is called once more.
+        // The answer is not stored, so the upstream is called again.
         Stage::Owed | Stage::Streaming => owed_quote(api, body.clone(), record).await?,
         Stage::Taken | Stage::Answered | Stage::Paid | Stage::Broken => quote,
     };
@@ -256,7 +257,7 @@ async fn serve(api: &Arc<Api>, order: Order, version: Version) -> Result<Respons
     if api.stopping.is_cancelled() {
         return Err(Fault::of(Code::Stopping));
     }
-    // The sale holds the permit, so a customer who leaves does not free it.
+    // The sale holds the permit, so the permit is not freed when the customer leaves.
     let permit = Arc::clone(&api.payment_permits).try_acquire_owned();
     let permit = permit.map_err(|_none| Fault::of(Code::Busy))?;
     let quote = order.quote.clone();
@@ -295,7 +296,7 @@ async fn price(api: &Arc<Api>, body: Bytes, resource: Arc<str>) -> Result<Quote,
     api.pricing.price(request, &body, &resource)
 }
 
-/// Returns the quote of an owed stream, as it was paid.
+/// Returns the quote of an owed stream at the terms that were paid.
 async fn owed_quote(api: &Arc<Api>, body: Bytes, record: Record) -> Result<Quote, Fault> {
     if body.len() > SHORT_BYTES {
         return price_long_body(api, move |pricing| pricing.quote_owed(&body, &record)).await;
@@ -346,8 +347,8 @@ fn reject_payment(api: &Api, quote: &Quote, rejection: &Rejection) -> Response {
     challenge(quote, Some(rejection))
 }
 
-/// Returns the payment header of a request. Two payments are refused, because either could be meant: two headers with
-/// one name, or one header of each version.
+/// Returns the payment header of a request. Rejects two headers with the same name, or one header of each version,
+/// because the intended payment would be ambiguous.
 fn payment_header(headers: &HeaderMap) -> Result<Option<(&str, Version)>, Fault> {
     let mut found = None;
     for (name, version) in [("payment-signature", Version::V2), ("x-payment", Version::V1)] {
@@ -376,7 +377,8 @@ fn body_fault(fault: &BytesRejection, most: usize) -> Fault {
     }
 }
 
-/// Returns the URL of the resource: under the public URL, or else the request's host, or else the listening address.
+/// Returns the URL of the resource. It begins with the public URL, or else the request's host, or else the listening
+/// address.
 fn resource(api: &Api, headers: &HeaderMap) -> Arc<str> {
     const PATH: &str = "/v1/chat/completions";
     let config = api.pricing.config();

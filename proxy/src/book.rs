@@ -1,4 +1,4 @@
-//! Payment records. Each payment serves one request, also across crashes.
+//! Payment records. Each payment serves one request, even across crashes.
 //!
 //! ```text
 //!            rejected, upstream >= 400, or broken: deleted
@@ -47,7 +47,7 @@ pub enum Stage {
     Owed,
     /// Paid, and the stream is in progress or was cut by the end of the process.
     Streaming,
-    /// Paid, and the answer is complete or abandoned by its customer.
+    /// Paid. The answer is complete, or its customer has abandoned it.
     Paid,
     /// Paid, but the stream broke after its first chunk.
     Broken,
@@ -68,7 +68,7 @@ impl Stage {
 /// State of a payment's settlement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Settlement {
-    /// No settlement was requested, or the facilitator processed no request.
+    /// No settlement was requested, or the facilitator processed none of the requests.
     Open,
     /// Settlement was requested and the outcome is unknown: the money may have moved.
     Requested,
@@ -76,8 +76,8 @@ pub enum Settlement {
     Settled { receipt: String },
     /// The transaction is in flight.
     Pending { receipt: String },
-    /// Not settled for this sale: the facilitator reported a failure, or a success for another request, or a pending
-    /// settlement expired.
+    /// The payment was not settled for this sale. The facilitator reported a failure or a success for another request,
+    /// or a pending settlement expired.
     Failed { receipt: String },
 }
 
@@ -97,8 +97,9 @@ impl Settlement {
         matches!(self, Self::Settled { .. } | Self::Pending { .. })
     }
 
-    /// Whether the settlement failed for a reason that the payer can cause, such as an empty account or a used payment;
-    /// a transaction of the facilitator that is not mined is not one.
+    /// Whether the settlement failed for a reason that the payer can cause, such as an empty account or a used payment.
+    ///
+    /// If a transaction of the facilitator is not mined, the payer has not caused it.
     pub fn is_payers_failure(&self) -> bool {
         const FACILITATORS: [&str; 2] = ["settlement_withdrawn", "settlement_pending"];
         let Self::Failed { receipt } = self else { return false };
@@ -110,9 +111,9 @@ impl Settlement {
     /// Returns the state after an answer of the facilitator.
     ///
     /// A pending answer counts only with a hash. The caller removes the hash if no node of ours knows the transaction.
-    /// If an earlier request is pending or its outcome is unknown, a refusal of a used payment does not prove a
-    /// failure: that request may have used the payment. [`SettleOutcome::SettledForOther`] proves a failure, because
-    /// the facilitator compared our key.
+    /// If an earlier request is pending or its outcome is unknown, a rejection because the payment was used does not
+    /// prove a failure: that earlier request may have used the payment. [`SettleOutcome::SettledForOther`] proves a
+    /// failure, because the facilitator compared our key.
     #[must_use]
     pub fn after(self, outcome: &SettleOutcome) -> Self {
         match (self, outcome) {
@@ -121,7 +122,8 @@ impl Settlement {
             (_, SettleOutcome::SettledForOther { receipt }) => {
                 Self::Failed { receipt: receipt.clone() }
             }
-            // No request of ours was processed, or the last one failed. So another seller settled the payment.
+            // The facilitator processed no request of ours, or the last one failed. So another seller settled the
+            // payment.
             (
                 Self::Open | Self::Failed { .. },
                 SettleOutcome::Settled { receipt, repeated: true },
@@ -147,7 +149,7 @@ impl Settlement {
                 Self::Failed { receipt: receipt.clone() }
             }
             (this, SettleOutcome::NotProcessed(_) | SettleOutcome::Declined(_)) => this,
-            // A pending settlement without a transaction may still be broadcast.
+            // The transaction of a pending settlement without a hash may still be broadcast.
             (_, SettleOutcome::Unknown(_) | SettleOutcome::Pending { hash: None, .. }) => {
                 Self::Requested
             }
@@ -177,7 +179,7 @@ fn is_used(reason: &str) -> bool {
     USED.contains(&reason)
 }
 
-/// Token counts of an answer: reported by the upstream, or counted here if it reports none.
+/// Token counts of an answer: reported by the upstream, or counted by the proxy if the upstream reports none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     pub prompt: u64,
@@ -190,9 +192,11 @@ pub struct Usage {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     pub id: PaymentId,
-    /// Digest of the body that the payment first came with.
+    /// Digest of the body of the first request with this payment.
     pub body: Digest,
-    /// Digest of the signed payload; the same nonce with another payload is refused.
+    /// Digest of the signed payload.
+    ///
+    /// A request with the same nonce and another payload is refused.
     pub payment: Digest,
     /// When the payment was taken, in milliseconds of Unix time.
     pub taken_at: i64,
@@ -200,7 +204,7 @@ pub struct Record {
     pub expires_at: u64,
     pub stage: Stage,
     pub settlement: Settlement,
-    /// The facilitator request as JSON, so that it is identical after a restart.
+    /// The facilitator request as JSON. It is stored, so that it is identical after a restart.
     pub facilitator_request: String,
     pub model: Option<String>,
     /// Amount in the asset's smallest unit, decimal.
@@ -214,13 +218,17 @@ pub struct Record {
     pub usage: Option<Usage>,
     /// Whether the answer is stored.
     pub answer_stored: bool,
-    /// The key of the sale in every facilitator request; rows that predate the key end before this member.
+    /// The key of the sale in every facilitator request.
+    ///
+    /// Rows that were written before keys existed end before this member.
     pub key: Option<SaleKey>,
-    /// The paid bound on one answer, in tokens; the last member, because rows that predate it end before it.
+    /// The paid bound on one answer, in tokens.
+    ///
+    /// It must be the last member, because rows that were written before it existed end here.
     pub bound: Option<u64>,
 }
 
-/// An answer as it is sent, without the receipt.
+/// An answer in the form in which it is sent, without the receipt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredAnswer {
     pub status: u16,
@@ -243,14 +251,14 @@ mod body_bytes {
     }
 }
 
-/// How a request with a known payment continues.
+/// The next step for a request with a known payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NextStep {
-    /// Verify, call the upstream, then settle.
+    /// Verify the payment, call the upstream, then settle.
     Serve,
-    /// Settle for the stored answer, then send it.
+    /// Settle the payment of the stored answer, then send the answer.
     Settle,
-    /// Settle unless settled or pending, then call the upstream and stream.
+    /// Settle unless the payment is settled or pending, then call the upstream and stream its answer.
     Stream,
     /// Send the stored answer.
     Replay,
@@ -279,9 +287,10 @@ impl Record {
         }
     }
 
-    /// Whether the record can be deleted; both arguments are in milliseconds.
+    /// Whether the record can be deleted.
     ///
-    /// Answers are stored for `retention_ms`, payments until they expire, and pending settlements until they end.
+    /// Answers are stored for `retention_ms`, payments until they expire, and pending settlements until they end. Both
+    /// arguments are in milliseconds.
     pub fn is_deletable(&self, now_ms: i64, retention_ms: i64) -> bool {
         let expires_at_ms =
             i64::try_from(self.expires_at).unwrap_or(i64::MAX).saturating_mul(1_000);
@@ -418,7 +427,7 @@ mod tests {
             (&p, &declined, &p),
             (&f, &declined, &f),
             (&s, &declined, &s),
-            // Another caller received the success, whatever we asked before.
+            // Another caller received the success. This is a failure, regardless of what was requested before.
             (&open, &settled_for_other, &f),
             (&asked, &settled_for_other, &f),
             (&p, &settled_for_other, &f),
@@ -435,7 +444,7 @@ mod tests {
         ] {
             assert_eq!(before.clone().after(outcome), *after, "{before:?} {outcome:?}");
         }
-        // Settled for another seller with the same address, unless an answer to us was lost.
+        // The payment counts as settled for another seller with the same address, unless an answer to us was lost.
         for before in [open, f] {
             let receipt = "{\"success\":true,\"transaction\":\"0x1\"}".to_owned();
             let repeated = SettleOutcome::Settled { receipt, repeated: true };

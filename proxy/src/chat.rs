@@ -1,6 +1,6 @@
-//! A chat completion request. Its price is computed before the answer, so the parser refuses everything that could
-//! cost more: unknown members, other spellings of a member, content without a price, and long text in members that
-//! cost nothing.
+//! A chat completion request. The price is computed before the answer. So the parser refuses everything that could cost
+//! more: unknown members, other spellings of known members, content without a price, and long text in members that cost
+//! nothing.
 
 pub mod count;
 mod free;
@@ -9,7 +9,7 @@ use bursar_core::json::{self, Number, Object, Value};
 
 use crate::fault::{Code, Fault};
 
-/// Maximum nesting depth. Schemas of tools are deep.
+/// Maximum nesting depth of a body. Schemas of tools are deep.
 const DEPTH_MAX: usize = 64;
 /// Maximum number of JSON values in a body.
 const VALUES_MAX: usize = 131_072;
@@ -18,10 +18,10 @@ const MESSAGES_MAX: usize = 8_192;
 /// Maximum number of choices per request.
 const CHOICES_MAX: u64 = 16;
 
-/// Members that bound the answer. Upstreams obey one of them.
+/// Members that limit the length of the answer. An upstream obeys only one of them.
 const BOUNDS: [&str; 2] = ["max_completion_tokens", "max_tokens"];
 
-/// Members that are passed on. They cost nothing, or they are counted.
+/// Members that are forwarded. Each of them costs nothing or is counted.
 const KNOWN_MEMBERS: [&str; 33] = [
     "messages",
     "model",
@@ -64,7 +64,7 @@ pub struct Chat {
     object: Object,
     pub model: Option<String>,
     pub stream: bool,
-    /// Number of answers.
+    /// Number of answers that the request asks for.
     pub choices: u64,
     /// Maximum number of tokens of one answer, if the body sets it.
     pub bound: Option<u64>,
@@ -81,7 +81,7 @@ impl Chat {
         let object = object(body)?;
         for (key, value) in object.iter() {
             reject_unknown(key, extra)?;
-            // Clients write `null` for members that they leave out.
+            // Clients write `null` for members that they do not set.
             if *value != Value::Null {
                 reject_priced_extras(key, value)?;
             }
@@ -94,7 +94,7 @@ impl Chat {
 
     /// Parses a body that was sold before.
     ///
-    /// Its members were accepted then, whatever the settings allow now.
+    /// All members are accepted, because they were allowed when the body was sold.
     ///
     /// # Errors
     /// [`Fault`] with the invalid member.
@@ -121,9 +121,10 @@ impl Chat {
         })
     }
 
-    /// Returns the body for the upstream, or `None` for the original body.
+    /// Returns the body for the upstream, or `None` if the original body can be sent.
     ///
-    /// The body has the paid bound, under the one name that the upstream obeys, and `model` if it names none.
+    /// It contains the paid bound under the one name that the upstream obeys, and `model` if the original body names
+    /// none.
     pub fn forward_body(&self, bound: (&str, u64), model: Option<&str>) -> Option<String> {
         let (name, most) = bound;
         let missing_model = model.filter(|_none| self.model.is_none());
@@ -163,9 +164,9 @@ fn wrong(key: &str, why: &str) -> Fault {
     Fault::of(Code::InvalidRequest).with_detail(format!("{key} {why}")).with_param(key)
 }
 
-/// Refuses unknown members, including other spellings of known ones. Some servers match keys without regard to case.
-/// Go's JSON decoder also reads the long s (U+017F) as s and the Kelvin sign (U+212A) as k. A second spelling could
-/// carry another value than the one that was priced.
+/// Refuses unknown members, including other spellings of known members. Some servers ignore the case of keys. Go's JSON
+/// decoder also reads the long s (U+017F) as s and the Kelvin sign (U+212A) as k. A second spelling could contain
+/// another value than the one that was priced.
 fn reject_unknown(key: &str, extra: &[String]) -> Result<(), Fault> {
     if KNOWN_MEMBERS.contains(&key) || extra.iter().any(|other| other == key) {
         return Ok(());
@@ -181,7 +182,7 @@ fn reject_unknown(key: &str, extra: &[String]) -> Result<(), Fault> {
 fn reject_priced_extras(key: &str, value: &Value) -> Result<(), Fault> {
     let priced_extra = match key {
         "service_tier" => !matches!(value.as_str(), Some("auto" | "default" | "flex")),
-        // Tools that run at the upstream are billed separately.
+        // The upstream bills tools that it runs itself separately.
         "tools" => {
             let kind = |tool: &Value| tool.get("type").and_then(Value::as_str).map(str::to_owned);
             let known = |tool| matches!(kind(tool).as_deref(), Some("function" | "custom"));
@@ -214,8 +215,8 @@ fn flag(object: &Object, key: &str) -> Result<bool, Fault> {
     }
 }
 
-/// Reads a number of plain digits, at least 1. Other forms like `1e3` are refused, because parsers disagree
-/// on them.
+/// Reads a positive number of plain digits. Other forms like `1e3` are refused, because parsers disagree about their
+/// values.
 fn count(object: &Object, key: &str) -> Result<Option<u64>, Fault> {
     let Some(value) = member(object, key) else { return Ok(None) };
     let number = value.as_number().and_then(Number::as_u64).filter(|number| *number > 0);
@@ -230,7 +231,7 @@ fn choices(object: &Object) -> Result<u64, Fault> {
     Ok(choices)
 }
 
-/// Returns the larger bound if both are set. The upstream receives only this one.
+/// Returns the larger bound if both are set. Only this bound is sent to the upstream.
 fn bound(object: &Object) -> Result<Option<u64>, Fault> {
     let mut largest = None;
     for key in BOUNDS {

@@ -102,7 +102,7 @@ async fn nodes(
     Ok(())
 }
 
-/// Reports how far this machine's clock is off the others.
+/// Reports the difference between this machine's clock and each other clock.
 fn clocks(comparison: Comparison, findings: &mut Findings) {
     for (name, ahead_ms) in comparison {
         let Some(ms) = ahead_ms else {

@@ -1,5 +1,5 @@
-//! Compares this machine's clock with the newest block of each network that has a node, or with the facilitator's clock if
-//! none has: it decides which payments still last long enough.
+//! Compares this machine's clock with the newest block of each network that has a node, or with the facilitator's clock
+//! if no network has one. This machine's clock decides which payments still last long enough.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,7 +16,7 @@ use crate::facilitator::Facilitator;
 use crate::node::Nodes;
 use crate::sell::{Seller, SellerDeps};
 
-/// Interval of comparisons while the clock is wrong, so that a corrected one counts soon.
+/// Interval of comparisons while the clock is wrong. It is short, so that a correction is noticed soon.
 const WRONG_EVERY_MS: u64 = 30_000;
 
 /// By how many milliseconds our clock is ahead of each other clock.
@@ -55,7 +55,7 @@ impl ClockReport {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = comparison;
     }
 
-    /// Whether the clock is not known to be wrong: some other clock agrees, or none is known.
+    /// Whether the clock may be right: it agrees with at least one other clock, or it could not be compared with any.
     pub fn is_ready(&self) -> bool {
         let last = self.last();
         let mut known = last.values().flatten().peekable();
@@ -77,7 +77,7 @@ impl ClockReport {
     }
 }
 
-/// What is compared, and where the result goes.
+/// The clocks to compare, and where to store the result.
 #[derive(Debug)]
 pub(crate) struct ClockWatch {
     pub(crate) seller: Seller,
@@ -137,7 +137,7 @@ mod tests {
             (&[Some(WRONG)], false),
             (&[Some(-WRONG)], false),
             (&[Some(WRONG), None], false),
-            // One node may be behind, or lie.
+            // A single node may be behind or return a wrong time.
             (&[Some(WRONG), Some(0)], true),
         ] {
             assert_eq!(report(all).is_ready(), ready, "{all:?}");

@@ -37,7 +37,7 @@ impl Config {
     /// Relative paths are relative to the folder of the file, or to the working folder without a file.
     ///
     /// # Errors
-    /// A file cannot be read, or a setting is invalid: the first problem found.
+    /// The first problem found: a file cannot be read, or a setting is invalid.
     pub fn load(file: Option<&Path>, env: Environment<'_>) -> Result<Self, SettingsFault> {
         let mut config = Self::default();
         if let Some(file) = file {
@@ -241,7 +241,7 @@ impl Config {
         if let Some(model) = name.and_then(|name| self.models.get(name)) {
             return Some(model.clone());
         }
-        // The upstream chooses the model of a request without a name, so the settings of unlisted models apply.
+        // If a request names no model, the upstream chooses one, so the settings of unlisted models apply.
         let others = self.other_models.unwrap_or(self.models.is_empty());
         others.then(|| Model::of(Rates::flat(self.price)))
     }
@@ -263,7 +263,8 @@ impl Config {
     }
 }
 
-/// Minimum by which `max_timeout_seconds` exceeds the longest answer: for signing, settlement and clock differences.
+/// Minimum by which `max_timeout_seconds` must exceed the time of the longest answer, for signing, settlement and clock
+/// differences.
 pub const SETTLING_SECONDS: u64 = 90;
 
 /// Formats a key as a bearer header.

@@ -1,5 +1,5 @@
-//! The client of the facilitator. It trusts the facilitator's statements about money, and nothing else. An answer
-//! that contradicts the request counts as no answer.
+//! The client of the facilitator. It trusts only the facilitator's statements about money. An answer that contradicts
+//! the request counts as no answer.
 
 mod route;
 
@@ -23,7 +23,7 @@ use crate::user_agent::USER_AGENT;
 /// Maximum size of an answer. A verdict takes a few hundred bytes; unknown extensions may follow.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 const DEPTH_MAX: usize = 32;
-/// Maximum length of a facilitator's text that is passed on.
+/// Maximum length of a text that is passed on from the facilitator, in characters.
 const TEXT_CHARS: usize = 300;
 
 /// Header with the sale's key. It distinguishes our retry from another caller's copy of the payment.
@@ -53,7 +53,7 @@ pub enum Verdict {
         reason: String,
         message: String,
     },
-    /// There is no verdict, for this reason.
+    /// The facilitator returned no verdict. Contains the reason.
     Unavailable(String),
 }
 
@@ -74,11 +74,12 @@ pub enum SettleOutcome {
         receipt: String,
         reason: String,
     },
-    /// Another caller received the success, because our key was not the first.
+    /// Another caller received the success, because the first request had another key.
     SettledForOther {
         receipt: String,
     },
-    /// The facilitator rejected the request for its own reasons, and accepted nothing. The payment is unchanged.
+    /// The facilitator rejected the request for reasons that concern itself. The payment was not accepted and is
+    /// unchanged.
     Declined(String),
     /// The request was not sent or not processed: nothing was settled.
     NotProcessed(String),
@@ -115,7 +116,7 @@ impl SettleOutcome {
 pub struct SaleContext {
     pub network: &'static Network,
     pub payer: Address,
-    /// The key that identifies the sale to the facilitator; `None` for sales that predate keys.
+    /// The key that identifies the sale to the facilitator; `None` for a sale that was stored before keys existed.
     pub key: Option<SaleKey>,
 }
 
@@ -171,8 +172,9 @@ impl Facilitator {
         }
     }
 
-    /// Returns by how many milliseconds our clock is ahead of the header `Date` of the facilitator's answer, or `None`
-    /// without such a header or answer.
+    /// Returns by how many milliseconds our clock is ahead of the `Date` header of the facilitator's answer.
+    ///
+    /// `None` if there is no answer, or if it has no such header.
     pub async fn clock_ahead_ms(&self) -> Option<i64> {
         let target = self.base.below(&["supported"]);
         let (headers, body) = (self.headers.clone(), Bytes::new());
@@ -277,15 +279,16 @@ fn outcome(response: &FacilitatorAnswer, context: SaleContext) -> SettleOutcome 
                 SettleOutcome::Pending { receipt: receipt(), hash }
             } else if hash.is_none() && is_declined(answer, "errorReason") {
                 SettleOutcome::Declined(reason)
-            // Only a facilitator that compares keys names the transaction in `extra`. Otherwise the refusal may
-            // refer to our own earlier request.
+            // A facilitator that compares keys names the transaction in `extra`. Without it, the rejection may refer to
+            // our own earlier request.
             } else if reason == "duplicate_settlement"
                 && context.key.is_some()
                 && hash.is_none()
                 && answer.get("extra").and_then(hash_in).is_some()
             {
                 SettleOutcome::SettledForOther { receipt: receipt() }
-            // A definite failure. In the remaining cases the facilitator itself failed, perhaps after a broadcast.
+            // These conditions show a definite failure. Otherwise the facilitator itself failed, perhaps after a
+            // broadcast.
             } else if status < 500
                 && hash.is_none()
                 && !reason.is_empty()
@@ -300,7 +303,7 @@ fn outcome(response: &FacilitatorAnswer, context: SaleContext) -> SettleOutcome 
     }
 }
 
-/// Whether the answer names the sale's payer, or none.
+/// Whether the answer names the sale's payer or no payer.
 fn payer_matches(answer: &Value, context: SaleContext) -> bool {
     match answer.get("payer") {
         None | Some(Value::Null) => true,
@@ -347,7 +350,7 @@ fn receipt(answer: &Value, network: &Network) -> Object {
 
 fn text_member(answer: &Value, key: &str) -> Option<String> {
     let text = answer.get(key)?.as_str()?;
-    // Customers and terminals display this text.
+    // Customers and terminals display this text, so control characters are replaced.
     let plain = |letter: char| if letter.is_control() { '\u{fffd}' } else { letter };
     Some(text.chars().map(plain).take(TEXT_CHARS).collect())
 }
@@ -384,7 +387,7 @@ mod tests {
             (200, "{}"),
             (200, "[]"),
             (503, "{\"isValid\":false,\"invalidReason\":\"unexpected_verify_error\"}"),
-            // These reasons do not concern the payment, so no other payment is requested.
+            // These reasons do not concern the payment, so the customer is not asked for another one.
             (200, "{\"isValid\":false,\"invalidReason\":\"facilitator_out_of_gas\"}"),
             (503, "{\"isValid\":false,\"invalidReason\":\"gas_budget_spent\"}"),
         ] {

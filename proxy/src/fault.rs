@@ -79,7 +79,7 @@ impl Code {
     pub fn retry_after(self) -> Option<u64> {
         match self {
             Self::PaymentInUse | Self::Busy | Self::Stopping => Some(2),
-            // The interval at which pending settlements are looked up.
+            // The interval between lookups of pending settlements.
             Self::UnpaidLimit => Some(5),
             _other => None,
         }
@@ -90,7 +90,7 @@ impl Code {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     pub code: Code,
-    /// Details of this refusal, without text from third parties.
+    /// Details of this refusal. They contain no text from third parties.
     pub detail: Option<String>,
     /// The member of the request that is wrong.
     pub param: Option<String>,
@@ -175,7 +175,7 @@ mod tests {
         }
     }
 
-    /// docs/proxy.md lists these.
+    /// The manual in docs/proxy.md lists these values.
     #[test]
     fn retry_after_matches_the_manual() {
         let named: Vec<_> =

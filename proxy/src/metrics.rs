@@ -32,7 +32,7 @@ struct MoneyLabels {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct TokenLabels {
-    /// Name from the table of models, or `other`: other names are chosen by customers.
+    /// Name from the table of models, or `other`, because customers choose all other names.
     model: String,
     kind: &'static str,
 }
@@ -118,7 +118,9 @@ impl Metrics {
         self.settlements.get_or_create(&ResultLabel { result }).inc();
     }
 
-    /// Counts revenue in the asset's smallest unit. Skips amounts over 64 bits: with 18 decimals, over 18.4 dollars.
+    /// Counts revenue in the asset's smallest unit.
+    ///
+    /// Skips amounts over 64 bits. With 18 decimals these are amounts over 18.4 dollars.
     pub fn add_revenue(&self, chain: u64, asset: Address, atoms: &str) {
         if let Ok(atoms) = atoms.parse() {
             let labels =

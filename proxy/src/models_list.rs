@@ -10,14 +10,14 @@ use tokio_util::task::TaskTracker;
 use crate::fault::{Code, Fault};
 use crate::upstream::Passthrough;
 
-/// How long a list is served without fetching again.
+/// How long a list is served before it is fetched again.
 const FRESH_MS: u64 = 60_000;
-/// How long a failure is served without fetching again.
+/// How long a failure is served before the list is fetched again.
 const FAILED_MS: u64 = 5_000;
 /// Maximum age of a list that is served because the upstream fails.
 const STALE_MS: u64 = 600_000;
 
-/// The list, or the upstream's failure.
+/// The list, or the reason why the upstream returned none.
 pub type ModelsResult = Result<Passthrough, Fault>;
 
 /// The cached list of models.
@@ -85,10 +85,10 @@ impl ModelsList {
         Self { cache: Arc::default(), clock, tasks }
     }
 
-    /// Returns the list, from `fetch` if none is fresh.
+    /// Returns the list. Calls `fetch` if the cached list is not fresh.
     ///
     /// # Errors
-    /// The upstream's [`Fault`], if there is no list that is recent enough.
+    /// The upstream's [`Fault`], if the cached list is too old.
     pub async fn get<F>(&self, fetch: impl FnOnce() -> F) -> ModelsResult
     where
         F: Future<Output = ModelsResult> + Send + 'static,

@@ -250,7 +250,7 @@ mod tests {
             requirements.ends_with("\"extra\":{\"assetTransferMethod\":\"permit2\"}}"),
             "{requirements}"
         );
-        // The request contains the payment as it came, and the requirements.
+        // The request contains the payment unchanged, and the requirements.
         let payment = parse(b"{\"a\":[1]}", 8).unwrap();
         let facilitator_request = permit.facilitator_request(Version::V1, &payment);
         let rest = permit.requirements(Version::V1).to_compact();

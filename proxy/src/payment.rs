@@ -38,7 +38,7 @@ pub struct Payment {
     pub rejection: Option<Rejection>,
 }
 
-/// The identity of the payment in a header, without any check of its terms.
+/// The identity of the payment in a header. The payment's terms are not checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PaymentIdentity {
     pub id: PaymentId,
@@ -48,7 +48,7 @@ pub struct PaymentIdentity {
 
 /// The reason why a payment buys nothing.
 ///
-/// The client is asked for another payment, with this reason.
+/// The proxy tells the client this reason and asks for another payment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejection {
     /// Code of the reason, as facilitators name it.
@@ -136,8 +136,8 @@ impl Payment {
 impl PaymentIdentity {
     /// Reads the identity of a payment without checking its terms.
     ///
-    /// A paid answer is found even if its price, model or network is no longer offered. Version 1 names no asset:
-    /// it comes from `terms`, or else from the network.
+    /// A paid answer is found even if its price, model or network is no longer offered. A version 1 payment names no
+    /// asset. It is taken from `terms`, or else from the network.
     ///
     /// # Errors
     /// [`PaymentError`]: the header is malformed, or its network is unknown.

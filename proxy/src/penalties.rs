@@ -1,6 +1,6 @@
-//! Penalties for payers who cause unpaid upstream calls. A payment can verify and then fail to settle, and a customer
-//! can request an answer that takes too long. The seller pays for both, so each payer gets a limited number of such
-//! failures. Failures of the upstream and the facilitator do not count.
+//! Penalties for payers who cause unpaid upstream calls. A payment can pass verification and then fail to settle, and a
+//! customer can request an answer that takes too long. In both cases the seller bears the cost, so each payer gets a
+//! limited number of such failures. Failures of the upstream and the facilitator do not count.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -11,15 +11,15 @@ use alloy_primitives::Address;
 const FAILURES_MAX: u32 = 10;
 /// Length of the window, which starts at a payer's first failure.
 const WINDOW_MS: u64 = 10 * 60 * 1_000;
-/// Maximum number of tracked payers. One more clears the map; an attacker needs a funded account for each.
+/// Maximum number of tracked payers. A further payer clears the map, but an attacker needs a funded account for each.
 const PAYERS_MAX: usize = 65_536;
 
 /// Recent failures by payer.
 ///
-/// Not persisted, because a window lasts only minutes.
+/// The failures are not persisted, because a window lasts only minutes.
 #[derive(Debug, Default)]
 pub struct PayerPenalties {
-    // Held for a single lookup.
+    // The lock is held for a single lookup.
     payers: Mutex<HashMap<Address, (u64, u32)>>,
 }
 

@@ -14,9 +14,9 @@ pub struct Rate(pub u128);
 /// The prices of one model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rates {
-    /// For the prompt.
+    /// The rate for the prompt.
     pub input: Rate,
-    /// For the answer.
+    /// The rate for the answer.
     pub output: Rate,
 }
 
@@ -24,7 +24,7 @@ pub struct Rates {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tokens {
     pub prompt: u64,
-    /// The bound on all choices together, with their predictions.
+    /// The maximum number of tokens of all choices together, with their predictions.
     pub completion: u64,
 }
 

@@ -135,9 +135,9 @@ impl Pricing {
         })
     }
 
-    /// Returns the quote of an owed stream, as it was paid.
+    /// Returns the quote of an owed stream at the terms that were paid.
     ///
-    /// It has the model and the bound that were paid, whatever is sold now.
+    /// It has the model and the bound that were paid, regardless of what is sold now.
     ///
     /// # Errors
     /// [`Fault`]: this version cannot parse the body, so the answer cannot be bounded.
@@ -147,10 +147,10 @@ impl Pricing {
         let name = record.model.as_deref();
         let vocabulary = self.vocabulary_of(record);
         let model = config.model(name);
-        // Old rows have no bound. If the body sets none either, the default bound was paid.
+        // Old rows have no bound. If the body sets none either, the customer paid for the default bound.
         let default = || self.default_bound(model.as_ref());
         let bound = record.bound.or(chat.bound).unwrap_or_else(default);
-        // Used only for the usage, and only if the upstream reports none. Images may have no price now.
+        // The count is needed only if the upstream reports no usage. Images may no longer have a price.
         let image = model.as_ref().and_then(|model| model.image_tokens).unwrap_or(0);
         let counted = chat.count(vocabulary, Some(image));
         let forward = chat.forward_body((config.bound_field, bound), name);

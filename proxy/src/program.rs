@@ -43,7 +43,8 @@ const BLOCKING_THREADS: usize = 32;
 
 /// Runs the program. Tests pass `failpoints` that end the process.
 pub fn main(failpoints: Arc<dyn Failpoints>) -> ExitCode {
-    // Before the first thread starts: bodies and answers of megabytes leave no trace in the heap.
+    // This must precede the first thread. Bodies and answers of several megabytes then leave no unused memory in the
+    // heap.
     bursar_heap::return_large_blocks();
     program::main("bursar-proxy", || run(failpoints), exit_of)
 }
@@ -90,7 +91,8 @@ async fn serve(config: Config, failpoints: Arc<dyn Failpoints>) -> anyhow::Resul
         fault = running.broken() => Some(fault),
     };
     tracing::info!("stopping");
-    // Answers in progress still end, also without a store: the log and the exit code say why.
+    // Answers in progress are still completed, even without a store. The log and the exit code show the reason for the
+    // stop.
     running.stop().await;
     broken.map_or(Ok(()), |fault| Err(fault.into()))
 }

@@ -1,8 +1,8 @@
-//! Removes a secret from passed-on data, in any spelling and across chunks.
+//! Removes a secret from data that is passed on, in any spelling and across chunks.
 //!
-//! A spelling writes each byte of the secret as it is, as a JSON escape (`\u0073`, `\/`) or percent-encoded (`%73`),
-//! in any mixture. The stream filter holds back only bytes that may be the start of a spelling, at most one byte less
-//! than the longest spelling. It passes on everything else at once.
+//! A spelling contains each byte of the secret unchanged, as a JSON escape (`\u0073`, `\/`) or percent-encoded (`%73`),
+//! in any mixture. The stream filter holds back only bytes that may be the start of a spelling, and at most one byte
+//! less than the longest spelling. It passes on all other bytes at once.
 
 use std::fmt;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ impl Redactor {
         }
         let mut filter = self.stream();
         let passed = filter.pass(&Bytes::from(text));
-        // Takes the bytes back without a copy if nothing was replaced.
+        // If nothing was replaced, the bytes are taken back without a copy.
         let mut clean = Vec::from(passed);
         clean.extend_from_slice(&filter.end());
         clean
@@ -76,9 +76,9 @@ impl Redactor {
 #[derive(Debug)]
 pub struct StreamFilter {
     redactor: Redactor,
-    /// Bytes that may start the secret, from the start of the oldest partial match.
+    /// Bytes that may be the start of the secret. They begin with the oldest partial match.
     held: Vec<u8>,
-    /// Spellings that are still possible, by their start.
+    /// Partial matches of spellings, in the order of their starts.
     matches: Vec<PartialMatch>,
     /// Buffer for the next generation of matches.
     spare: Vec<PartialMatch>,
@@ -89,7 +89,7 @@ pub struct StreamFilter {
 /// One way to read the held bytes as the secret.
 #[derive(Debug, Clone, Copy)]
 struct PartialMatch {
-    /// Its start in `held`.
+    /// The index in `held` at which the match starts.
     start: usize,
     /// Number of bytes of the secret that were matched.
     matched: usize,
@@ -103,7 +103,7 @@ enum SpellingState {
     Begin,
     /// After `\`.
     Backslash,
-    /// Within hex digits: how many remain, and the value so far.
+    /// Within hex digits: the number of remaining digits, and the value so far.
     Hex { left: u8, value: u16 },
 }
 
@@ -128,7 +128,8 @@ impl StreamFilter {
 
     /// Returns the held bytes at the end of the stream.
     ///
-    /// If they contain half of the secret or more, it returns the replacement instead: the rest could be guessed.
+    /// If they contain at least half of the secret, returns the replacement instead, because the other half could be
+    /// guessed.
     pub fn end(&mut self) -> Bytes {
         let most = self.matches.iter().map(|partial| partial.matched).max().unwrap_or(0);
         let reveals_secret = most > 0 && most >= self.redactor.bytes().len().div_ceil(2);
@@ -193,7 +194,7 @@ impl StreamFilter {
 }
 
 impl PartialMatch {
-    /// Appends to `next` the partial matches after `byte`: none if this one cannot match any longer.
+    /// Appends to `next` the partial matches that result from `byte`. There are none if this match ends here.
     fn step(self, byte: u8, secret: &[u8], next: &mut Vec<Self>) {
         let Some(expected) = secret.get(self.matched).copied() else { return };
         let done =

@@ -71,7 +71,9 @@ pub struct SellerDeps {
 pub struct Order {
     pub quote: Quote,
     pub identity: PaymentIdentity,
-    /// The payment for this body at current prices; `None` for a repeat, which only receives a paid answer.
+    /// The payment for this body at current prices.
+    ///
+    /// `None` for a repeat, which can only receive an answer that is already paid.
     pub payment: Option<Payment>,
 }
 
@@ -81,8 +83,9 @@ pub enum SaleOutcome {
     Whole {
         head: AnswerHead,
         body: Bytes,
-        /// Set if the answer is too long to store after delivery. [`Seller::delete_sent_answer`] is then called
-        /// before its last byte.
+        /// Set if the answer is too long to store after delivery.
+        ///
+        /// [`Seller::delete_sent_answer`] must then be called before the answer's last byte is sent.
         delete_when_sent: Option<PaymentId>,
     },
     Stream(PaidStream),
@@ -131,7 +134,9 @@ impl SaleOutcome {
 pub struct PaidStream {
     pub head: AnswerHead,
     pub chunks: mpsc::Receiver<Bytes>,
-    /// Whether the answer is complete when the chunks end; if not, the connection is cut.
+    /// Whether the answer was complete when the chunks ended.
+    ///
+    /// If not, the connection is cut.
     pub complete: Arc<AtomicBool>,
 }
 
@@ -186,7 +191,7 @@ impl From<PaymentRefusal> for SaleOutcome {
     }
 }
 
-/// Result of a step. The error ends the sale early with the customer's result.
+/// The result of a step. An error ends the sale early and contains the outcome for the customer.
 type Step<T> = Result<T, Box<SaleOutcome>>;
 
 fn end<T>(outcome: impl Into<SaleOutcome>) -> Step<T> {
@@ -204,7 +209,7 @@ impl Seller {
         &self.0
     }
 
-    /// Returns the record if the payment came with this body and may have been charged.
+    /// Returns the record if the payment was already used with this body and may have been charged.
     ///
     /// # Errors
     /// The store failed.
@@ -238,7 +243,7 @@ impl Seller {
                 Claim::SameBody(mut done) => {
                     let waited = self.0.clock.mono_ms().saturating_sub(started_ms);
                     let left = self.0.repeat_wait_ms.saturating_sub(waited);
-                    // The channel only ever closes; nothing is sent on it.
+                    // Nothing is sent on the channel; it only closes.
                     if within(&*self.0.clock, left, done.changed()).await.is_none() {
                         return PaymentRefusal {
                             fault: Fault::of(Code::PaymentInUse),
@@ -252,7 +257,7 @@ impl Seller {
         }
     }
 
-    /// Deletes a long answer that was delivered up to its last byte.
+    /// Deletes a long answer of which only the last byte remains to be sent.
     pub async fn delete_sent_answer(&self, id: PaymentId) {
         let ledger = &self.0.ledger;
         let Ok(Some(record)) = ledger.find(id).await else { return };
@@ -274,7 +279,8 @@ impl Seller {
             NextStep::Serve => self.sell_new(order, record.key, guard).await,
             NextStep::Settle => {
                 let answer = self.stored_answer(&record).await?;
-                // Without room in the unpaid limits, only a final settlement delivers the answer, not a pending one.
+                // Without room in the unpaid limits, a pending settlement does not suffice. Only a final one delivers
+                // the answer.
                 let unpaid = self.reserve_unpaid(&record).ok();
                 self.settle_whole(record, answer, None, unpaid).await
             }
@@ -317,7 +323,7 @@ impl Seller {
             return end(PaymentRefusal::uncharged(Fault::of(Code::Busy)));
         };
         let mut record = self.record_of(&order.quote, payment, self.key_or_new(key)?);
-        // The key is on disk before the first request that contains it.
+        // The key is on disk before it is sent in a request.
         self.stored(self.0.ledger.put(&record, None).await)?;
         self.0.failpoints.pass("taken");
         let (permit, unpaid) = match self.admit(&record, payment).await {
@@ -403,8 +409,8 @@ impl Seller {
 
     /// Ends an uncharged sale without an answer, and releases the payment.
     ///
-    /// Adds a penalty if the request is the reason: it asked for too much, from an upstream that answered other requests
-    /// meanwhile.
+    /// Adds a penalty if the request is the cause. It is if the request asked for too much, and the upstream answered
+    /// other requests meanwhile.
     async fn end_unanswered<T>(&self, record: &Record, none: NoAnswer, started_ms: u64) -> Step<T> {
         if none.is_excessive && self.0.upstream.has_answered_since(started_ms) {
             self.0.penalties.add(record.payer, self.0.clock.mono_ms());
@@ -437,7 +443,7 @@ impl Seller {
             let unpaid = self.reserve_unpaid(&record).ok();
             self.settle_stream(&mut record, unpaid).await?;
         }
-        // From here on the sale is paid, so every failure must leave the record for a retry.
+        // The sale is paid from here on, so after a failure the record must remain for a retry.
         let room = within(&*self.0.clock, self.0.repeat_wait_ms, self.0.answers.reserve()).await;
         let Some(room) = room else { return end(PaymentRefusal::of(Code::AnswerOwed, &record)) };
         let response = match self.call_upstream(order, room).await {

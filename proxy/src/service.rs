@@ -41,11 +41,11 @@ use crate::upstream::{Upstream, UpstreamKey, UpstreamTimeouts};
 const CONNECT_MS: u64 = 10_000;
 /// Memory for the copies of open streams.
 const STREAM_COPIES_BYTES: usize = 32 << 20;
-/// Memory for bodies that are arriving. At least four of the longest bodies fit.
+/// Memory for bodies that are arriving, in bytes. It has room for at least four of the longest bodies.
 const BODIES_BYTES: usize = 16 << 20;
-/// Memory for bodies of requests in progress. At least sixteen of the longest bodies fit.
+/// Memory for bodies of requests in progress, in bytes. It has room for at least sixteen of the longest bodies.
 const OPEN_BODIES_BYTES: usize = 256 << 20;
-/// How long an identical request waits, beyond the longest answer.
+/// How long an identical request waits in addition to the time of the longest answer, in milliseconds.
 const REPEAT_WAIT_MS: u64 = 120_000;
 
 /// Why the proxy cannot start.
@@ -232,14 +232,16 @@ impl Running {
         })
     }
 
-    /// Completes with the reason when the store cannot be written. Nothing can then be sold until the next start.
+    /// Completes with the reason when the store cannot be written.
+    ///
+    /// Nothing can then be sold until the next start.
     pub async fn broken(&self) -> StoreUnusable {
         StoreUnusable::at_write(&self.store_path, self.store.broken().await)
     }
 
-    /// Stops accepting payments, waits for answers in progress, and ends.
+    /// Stops accepting payments, and waits for answers in progress.
     ///
-    /// Waits at most `drain_ms`. At the next start, an unfinished sale is released, or its answer is stored or owed.
+    /// Waits at most `drain_ms`. At the next start an unfinished sale is released, unless its answer is stored or owed.
     pub async fn stop(self) {
         self.stopping.cancel();
         for tracker in [&self.servers, &self.sales, &self.upkeep, &self.writer] {
@@ -250,7 +252,7 @@ impl Running {
             servers.wait().await;
             sales.wait().await;
             upkeep.wait().await;
-            // Drops the last ledger, so the writer ends and the file is closed.
+            // Dropping the last ledger ends the writer and closes the file.
             drop((seller, store));
             writer.wait().await;
         };

@@ -96,7 +96,7 @@ mod tests {
             assert!(vocabulary.count("<|endoftext|>") > 3);
         }
         assert_eq!(Vocabulary::by_name("p50k_base"), None);
-        // From OpenAI's examples of tiktoken.
+        // These counts are from OpenAI's examples of tiktoken.
         assert_eq!(Vocabulary::Cl100k.count("tiktoken is great!"), 6);
         assert_eq!(Vocabulary::O200k.count("お誕生日おめでとう"), 8);
         assert_eq!(Vocabulary::Cl100k.count("お誕生日おめでとう"), 9);
@@ -104,7 +104,7 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(300))]
-        /// An independent implementation, by another author, counts the same.
+        /// Compares the counts with an independent implementation by another author.
         #[test]
         fn another_implementation_counts_the_same(text in "(\\PC|[ \n\t]|[a-z]{1,9}|[0-9]{1,5}){0,40}") {
             for vocabulary in Vocabulary::ALL {
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(futures::future::join_all(first).await, vec![2; 50]);
     }
 
-    /// Texts for which other tokenizers take minutes or crash.
+    /// Other tokenizers take minutes for these texts, or crash.
     #[test]
     fn hostile_texts_are_counted_in_linear_time() {
         for piece in ["a", " ", "ä", "\n", "=-", "\u{300}"] {

@@ -1,5 +1,5 @@
-//! Limits the unpaid amount per payer and in total. A sale is unpaid from its verified payment until the payment is
-//! settled or the sale ends, and after delivery while its settlement is pending.
+//! Limits the unpaid amount per payer and in total. A sale counts as unpaid from the verification of its payment until
+//! the payment is settled or the sale ends. After delivery it also counts while its settlement is pending.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,7 @@ pub const SCALE: u8 = 36;
 /// Amounts in different assets add up exactly.
 pub type Dollars = U256;
 
-/// Limits on what may be unpaid at any time.
+/// Limits on the unpaid amount at any time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnpaidLimits {
     pub per_payer: Dollars,
@@ -32,7 +32,7 @@ pub enum OverLimit {
 }
 
 impl OverLimit {
-    /// Returns the setting of the limit.
+    /// Returns the name of the setting of this limit.
     pub fn setting(self) -> &'static str {
         match self {
             Self::Payer => "max_unpaid_usd_per_payer",
@@ -47,7 +47,7 @@ impl OverLimit {
 #[derive(Debug, Clone)]
 pub struct UnpaidSales {
     limits: UnpaidLimits,
-    // Held for a single update.
+    // The lock is held for a single update.
     open: Arc<Mutex<OpenSales>>,
 }
 
@@ -84,7 +84,7 @@ impl Drop for UnpaidGuard {
     }
 }
 
-/// Returns the price of a stored sale, or `None` if it is unreadable.
+/// Returns the price of a stored sale, or `None` if the price cannot be read.
 pub fn price_of(record: &Record) -> Option<Dollars> {
     parse_decimal(&record.usd, SCALE).ok()
 }
@@ -95,7 +95,7 @@ impl UnpaidSales {
         Self { limits, open: Arc::default() }
     }
 
-    /// Counts a sale that was pending at the start, whatever the limits are now.
+    /// Counts a sale whose settlement was pending at the start, even if it exceeds the limits.
     pub fn load(&self, record: &Record) {
         let amount = price_of(record).unwrap_or(Dollars::MAX);
         self.lock().add(record.id, record.payer, amount);
@@ -132,7 +132,7 @@ impl UnpaidSales {
         Ok(UnpaidGuard { id, unpaid: self.clone(), kept })
     }
 
-    /// Ends the count of a sale: it is paid, was not delivered, or will never be paid.
+    /// Stops counting a sale, because it is paid, was not delivered, or will never be paid.
     pub fn end(&self, id: PaymentId) {
         self.lock().remove(id);
     }
@@ -152,7 +152,7 @@ impl OpenSales {
         if self.sales.contains_key(&id) {
             return;
         }
-        // Caps the amount, so the total cannot overflow. `remove` subtracts the capped amount, so it is stored.
+        // Caps the amount, so that the total cannot overflow. Stores the capped amount, because `remove` subtracts it.
         let amount = amount.min(Dollars::MAX.saturating_sub(self.total));
         self.sales.insert(id, (payer, amount));
         let of_payer = self.payers.entry(payer).or_default();

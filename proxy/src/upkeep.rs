@@ -58,7 +58,7 @@ pub(crate) async fn delete_old(seller: Seller, stopping: CancellationToken) {
     }
 }
 
-/// Returns memory to the system after long answers, until the service stops. The allocator would keep it.
+/// Returns memory to the system after long answers, until the service stops. Otherwise the allocator would keep it.
 pub(crate) async fn release_memory(seller: Seller, stopping: CancellationToken) {
     loop {
         // cancel-safe: it only waits.
@@ -66,7 +66,7 @@ pub(crate) async fn release_memory(seller: Seller, stopping: CancellationToken) 
             () = stopping.cancelled() => return,
             () = seller.deps().answers.freed() => {}
         }
-        // Lets further answers of a burst end first.
+        // Waits, so that further answers of a burst can end first.
         if !pause(&*seller.deps().clock, RELEASE_DELAY_MS, &stopping).await {
             return;
         }
@@ -90,7 +90,7 @@ async fn sweep(seller: &Seller) {
     let now = deps.clock.utc().0;
     loop {
         match deps.ledger.sweep(now, RETENTION_MS, SWEEP_MAX).await {
-            // The rest is recent, or still needed.
+            // The remaining payments are recent, or still needed.
             Ok(deleted) if deleted < SWEEP_MAX => return,
             Ok(_many) => {}
             Err(fault) => {

@@ -35,7 +35,7 @@ pub struct Upstream {
     bearer: Option<HeaderValue>,
     clock: Arc<dyn Clock>,
     timeouts: UpstreamTimeouts,
-    /// A millisecond after the last answer arrived, on the monotonic clock; 0 before the first.
+    /// A millisecond after the arrival of the last answer, on the monotonic clock; 0 before the first answer.
     answered_ms: AtomicU64,
 }
 
@@ -45,7 +45,8 @@ pub struct NoAnswer {
     pub fault: Fault,
     /// Whether a request can cause this failure.
     ///
-    /// It can, by asking for an answer that is too long or takes too long. All other failures are the upstream's.
+    /// A request causes it by asking for an answer that is too long or takes too long. All other failures are the
+    /// upstream's.
     pub is_excessive: bool,
 }
 
@@ -58,7 +59,7 @@ pub struct Passthrough {
     pub body: Bytes,
 }
 
-/// The head of a successful response, with the first part of a stream.
+/// The head of a successful response, and the beginning of its stream.
 #[derive(Debug)]
 pub struct UpstreamResponse {
     pub status: u16,
@@ -66,10 +67,10 @@ pub struct UpstreamResponse {
     pub request_id: Option<String>,
     /// Whether the body is a stream of events.
     pub is_stream: bool,
-    /// The bytes received so far: of a stream everything up to the first event with content, otherwise empty.
+    /// For a stream, the bytes up to the first event with content. Otherwise it is empty.
     pub first: Bytes,
     pub rest: ReplyStream,
-    /// Memory for a whole answer. A stream has freed it.
+    /// Memory for a whole answer. It is already freed if the answer is a stream.
     room: AnswerRoom,
     /// Deadline of an answer that is not a stream, on the monotonic clock.
     deadline_ms: u64,
@@ -85,7 +86,7 @@ pub enum UpstreamReply {
 /// The key of the upstream, if it needs one.
 #[derive(Debug)]
 pub struct UpstreamKey {
-    /// Removed from all texts.
+    /// The key, which is removed from all texts.
     pub secret: Option<SecretString>,
     /// The header with the key.
     pub bearer: Option<HeaderValue>,
@@ -94,9 +95,9 @@ pub struct UpstreamKey {
 /// Timeouts of the upstream, in milliseconds.
 #[derive(Debug, Clone, Copy)]
 pub struct UpstreamTimeouts {
-    /// From the request to the end of an answer, or to the first event of a stream with content.
+    /// From the request to the end of an answer, or to a stream's first event with content.
     pub answer_ms: u64,
-    /// Between two chunks.
+    /// Between two chunks of an answer.
     pub idle_ms: u64,
 }
 
@@ -126,13 +127,12 @@ impl Upstream {
     }
 
     /// Requests a completion and waits for the start of the answer.
-    ///
-    /// The start is the head of a whole answer, or everything up to the first event of a stream with content. `room` is
-    /// the memory of a whole answer.
+    /// The start is the head of a whole answer, or everything up to a stream's first event with content. `room` is the
+    /// memory of a whole answer.
     ///
     /// # Errors
-    /// [`NoAnswer`]. A stream that ends without content is none, and so is any success other than 200: a part (206), or
-    /// an answer that comes later (202), is not what was paid for.
+    /// [`NoAnswer`], also for a stream that ends without content. It is returned for any success other than 200, too:
+    /// the customer did not pay for a partial answer (206) or for one that comes later (202).
     pub async fn chat(
         &self,
         body: Bytes,
@@ -155,7 +155,7 @@ impl Upstream {
             let head = self.passthrough_head(&rest)?;
             let most = PASSTHROUGH_BYTES_MAX;
             let body = self.read_into(&mut room, rest, most, deadline_ms).await;
-            // The payer cannot help the length of an error.
+            // The payer does not control the length of an error, so a long error is not `is_excessive`.
             let body = body.map_err(|none| NoAnswer::from(none.fault))?;
             let body = room.hold(self.redactor.redact(body));
             return Ok(UpstreamReply::Refusal(Passthrough { body, ..head }));
@@ -187,7 +187,7 @@ impl Upstream {
         })))
     }
 
-    /// Waits for a step of an answer.
+    /// Waits for a step of an answer until the deadline.
     async fn until<T>(
         &self,
         deadline_ms: u64,
@@ -200,7 +200,7 @@ impl Upstream {
         }
     }
 
-    /// Whether an answer to any request has arrived since this time of the monotonic clock: the upstream works.
+    /// Whether an answer to any request has arrived since this monotonic time, which shows that the upstream works.
     pub fn has_answered_since(&self, ms: u64) -> bool {
         self.answered_ms.load(Ordering::Acquire) > ms
     }
@@ -225,14 +225,15 @@ impl Upstream {
     /// The body keeps its memory reserved.
     ///
     /// # Errors
-    /// [`NoAnswer`]: it broke off, took too long, is longer than [`ANSWER_BYTES_MAX`], or found no memory in time.
+    /// [`NoAnswer`]: the body ended early, took too long, is longer than [`ANSWER_BYTES_MAX`], or got no memory in
+    /// time.
     pub async fn read_body(&self, response: UpstreamResponse) -> Result<Bytes, NoAnswer> {
         let UpstreamResponse { rest, mut room, deadline_ms, .. } = response;
         let body = self.read_into(&mut room, rest, ANSWER_BYTES_MAX, deadline_ms).await?;
         Ok(room.hold(self.redactor.redact(body)))
     }
 
-    /// Reads a body, and makes more room if it is long. The upstream waits until there is room.
+    /// Reads a body, and reserves more memory if it is long. Does not read on until there is room.
     async fn read_into(
         &self,
         room: &mut AnswerRoom,
@@ -250,10 +251,10 @@ impl Upstream {
             if length > room.bytes() {
                 let left = deadline_ms.saturating_sub(self.clock.mono_ms());
                 if within(&*self.clock, left, room.extend()).await.is_none() {
-                    // Not the payer's doing: other answers hold the memory.
+                    // The payer has not caused this, because other answers hold the memory.
                     return Err(Fault::of(Code::Busy).into());
                 }
-                // Growing step by step would need the memory twice.
+                // If the buffer grew step by step, it would need the memory twice.
                 body.reserve_exact(bytes_max.saturating_sub(body.len()));
             }
             body.extend_from_slice(&chunk);

@@ -1,4 +1,4 @@
-//! The usage of an answer: as the upstream reports it, or else counted here.
+//! The usage of an answer, as the upstream reports it or else as the proxy counts it.
 
 use bursar_core::json::{self, Number, Value};
 
@@ -24,7 +24,7 @@ pub fn of_stream(frames: &[u8], whole: bool, prompt: u64, vocabulary: Vocabulary
     let read = |text: &[u8]| json::parse_few(text, DEPTH_MAX, VALUES_MAX).ok();
     let frames: Vec<Value> = events(frames).filter_map(read).collect();
     let last = frames.iter().rev().find_map(reported);
-    // The end of a stream alone cannot be counted.
+    // If only the end of a stream is known, its tokens cannot be counted.
     last.or_else(|| whole.then(|| count(&mut frames.iter(), prompt, vocabulary)))
 }
 
@@ -38,7 +38,7 @@ fn reported(answer: &Value) -> Option<Usage> {
     })
 }
 
-/// Counts the texts of each choice separately.
+/// Counts the tokens of an answer. The texts of each choice are counted separately.
 fn count(answers: &mut dyn Iterator<Item = &Value>, prompt: u64, vocabulary: Vocabulary) -> Usage {
     let mut texts: Vec<(String, String)> = Vec::new();
     for answer in answers {

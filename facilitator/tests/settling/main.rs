@@ -1,6 +1,6 @@
-//! Payments from the request to their final block, over real files and outboxes, on a chain in memory.
+//! Payments from the request to their final block, over real files and outboxes, on an in-memory chain.
 //!
-//! Time jumps while all tasks wait, so that tests reach minutes and days.
+//! While all tasks wait, time jumps forward. So tests can cover minutes and days.
 #![expect(clippy::unwrap_used, reason = "a test: what goes wrong fails it")]
 #![expect(clippy::expect_used, clippy::panic, clippy::arithmetic_side_effects, reason = "a test")]
 

@@ -1,4 +1,4 @@
-//! To whom a pending answer belongs, and the success after it: merchants may deliver on either.
+//! Which requester owns a pending answer and the success after it. Merchants may deliver on either answer.
 
 use bursar_facilitator::book::RequestOrigin;
 use bursar_facilitator::reason::Reason;
@@ -87,7 +87,7 @@ async fn of_simultaneous_requesters_one_gets_the_pending_answer() {
     }
 }
 
-/// The requester whose payment was accepted has gone: the next one has its place.
+/// The requester from which the payment was accepted has left, and the next one takes its place.
 #[tokio::test(start_paused = true)]
 async fn a_request_that_was_cut_off_keeps_no_pending_answer() {
     let mut stage = pending_stage().await;
@@ -103,7 +103,7 @@ async fn a_request_that_was_cut_off_keeps_no_pending_answer() {
     assert!(settled(&stage.settle_by(&pay, with_key(8)).await));
 }
 
-/// Copies without a key from one address: they may all learn that it is pending, and one of them gets the success.
+/// All copies without a key from one address may learn that the payment is pending, and one of them gets the success.
 #[tokio::test(start_paused = true)]
 async fn of_sixteen_keyless_copies_of_one_caller_one_gets_the_success() {
     let mut stage = pending_stage().await;

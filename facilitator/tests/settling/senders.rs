@@ -1,4 +1,4 @@
-//! Which signer sends which payment.
+//! Tests of which signer sends which payment.
 
 use alloy_primitives::U256;
 use bursar_facilitator::book::record::State;
@@ -23,7 +23,7 @@ async fn the_least_busy_signer_is_next_and_none_has_more_in_flight_than_it_may()
     let mut expected: Vec<_> = (1..=3).flat_map(|n| [signer(n), signer(n)]).collect();
     expected.sort_unstable();
     assert_eq!(senders, expected);
-    // A block frees all their slots, long before it is final.
+    // A block frees all slots of the signers, long before it is final.
     stage.world.mine();
     stage.pass(500).await;
     assert_eq!(stage.world.pool().len(), 2);
@@ -46,7 +46,8 @@ async fn a_signer_without_coin_sends_nothing_and_the_others_do() {
     assert!(stage.world.state().sent.iter().all(|tx| tx.from == signer(2)));
 }
 
-/// Prism accepts payments from known senders only. They are simulated for the first signer, so it sends them.
+/// Prism accepts payments only from known senders. The payments are simulated as the first signer, so this signer sends
+/// them.
 #[tokio::test(start_paused = true)]
 async fn only_the_first_signer_sends_prism_payments() {
     let stage = Stage::with(Plan { signers: 2, ..Plan::default() }).await;
@@ -57,7 +58,7 @@ async fn only_the_first_signer_sends_prism_payments() {
     assert_eq!(network.simulated_sender(SenderRule::Any), signer(1));
 }
 
-/// A signer that can pay for one transaction gets one.
+/// A signer with enough coin for one transaction gets only one.
 #[tokio::test(start_paused = true)]
 async fn a_signer_has_no_more_in_flight_than_it_can_pay_for() {
     for poor in [1, 2] {
@@ -81,7 +82,7 @@ async fn a_signer_has_no_more_in_flight_than_it_can_pay_for() {
     }
 }
 
-/// The payment's caller is gone, so only the queue can end the payment.
+/// The payment's caller has left, so only the queue can end the payment.
 #[tokio::test(start_paused = true)]
 async fn a_queued_payment_that_no_signer_sends_ends_when_it_expires() {
     let limits = Limits { in_flight: 1, batch_max: 1, ..Plan::default().limits };
@@ -103,7 +104,8 @@ async fn a_queued_payment_that_no_signer_sends_ends_when_it_expires() {
     sent.abort();
 }
 
-/// Gas in flight counts against the coin of the only signer: a payment that it could pay for alone is refused.
+/// Gas in flight counts against the coin of the only signer. A payment is refused, although the signer could pay for it
+/// alone.
 #[tokio::test(start_paused = true)]
 async fn gas_in_flight_counts_against_the_signers_coin() {
     let mut plan = Plan { wait_ms: 3_000, ..Plan::default() };
@@ -111,7 +113,7 @@ async fn gas_in_flight_counts_against_the_signers_coin() {
     let stage = Stage::with(plan).await;
     let price = stage.settler.price().await.unwrap();
     let one = price.cost(GasReservation { gas: 240_000, kilobytes: 1 }).unwrap();
-    // Enough for one and a half transactions.
+    // The signer has enough coin for one and a half transactions.
     stage.world.fund(signer(1), one + one / U256::from(2));
     stage.pass(2_100).await;
     let _price = stage.settler.look_up_price().await.unwrap();
@@ -145,7 +147,7 @@ async fn a_transactions_cost_is_subtracted_from_the_cached_balance() {
     let second = stage.settle(&stage.pays(2, 10, 2)).await;
     assert_eq!(reason(&second), Some(Reason::OutOfGas), "{second:?}");
     assert_eq!(stage.world.state().sent.len(), 1);
-    // That its block becomes final costs nothing more.
+    // The finality of its block costs nothing more.
     let price = stage.settler.look_up_price().await.unwrap();
     assert_eq!(price.balances[&signer(1)], left);
     stage.world.mine_many(3);
@@ -180,7 +182,7 @@ async fn a_transaction_is_as_large_as_its_signer_can_pay_for() {
     let rest: Vec<_> = (2..=9).map(|n| stage.settling(&stage.pays(n, 10, u64::from(n)))).collect();
     stage.pass(300).await;
     let price = stage.settler.price().await.unwrap();
-    // Enough for about three payments, from now on.
+    // From now on the signer has enough coin for about three payments.
     stage.world.fund(signer(1), price.cost(GasReservation { gas: 600_000, kilobytes: 1 }).unwrap());
     let _price = stage.settler.look_up_price().await.unwrap();
     stage.keep_mining();
@@ -194,8 +196,7 @@ async fn a_transaction_is_as_large_as_its_signer_can_pay_for() {
     assert!(state.sent.iter().all(|tx| tx.gas_limit <= 600_000));
 }
 
-/// Reserved gas is freed once the transaction is accounted for. It counts for the caller that had the payment
-/// accepted.
+/// Reserved gas is freed once the transaction is closed. It counts against the caller whose request was accepted.
 #[tokio::test(start_paused = true)]
 async fn gas_counts_for_the_caller_that_had_the_payment_accepted() {
     let mut stage = Stage::set().await;

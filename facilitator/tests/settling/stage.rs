@@ -63,7 +63,7 @@ fn sign(key: &SigningKey, digest: B256) -> Signature65 {
     Signature65::new(r, s, 27 + id.to_byte()).unwrap()
 }
 
-/// Holds the keys of all signers.
+/// A signer with the keys of all our signers.
 #[derive(Debug)]
 struct Keys;
 
@@ -123,7 +123,7 @@ pub(crate) struct Stage {
     stopping: CancellationToken,
     outboxes: TaskTracker,
     folder: tempfile::TempDir,
-    /// Makes a block each second.
+    /// The task that mines a block each second.
     miner: Option<tokio::task::JoinHandle<()>>,
 }
 
@@ -141,7 +141,7 @@ impl Stage {
         Self::with(Plan::default()).await
     }
 
-    /// Sets up a stage; signers have one coin each, payers a million units.
+    /// Sets up a stage. Each signer has one coin, and each payer a million units.
     pub(crate) async fn with(plan: Plan) -> Self {
         let clock = Arc::new(PausedClock::new(BEGINNING));
         let world = World::new(Arc::clone(&clock));
@@ -254,13 +254,13 @@ impl Stage {
         Self::open(plan, clock, world, folder).await
     }
 
-    /// Stops, and starts again with an empty store.
+    /// Stops the facilitator and starts it again with an empty store.
     pub(crate) async fn restart_without_store(self) -> Self {
         let file = self.folder.path().join("facilitator.redb");
         self.restart(move |_plan| std::fs::remove_file(&file).unwrap()).await
     }
 
-    /// Restricts the accepted payees to these.
+    /// Restricts the payees that are accepted to `payees`.
     pub(crate) fn only_pay(&mut self, payees: Vec<Address>) {
         let settlement = Arc::get_mut(&mut self.settlement).unwrap();
         settlement.payees = payees.into_iter().collect();
@@ -291,7 +291,7 @@ impl Stage {
         tokio::time::sleep(Duration::from_millis(ms)).await;
     }
 
-    /// Signs a payment from a payer to the shop, valid for this many seconds, with a nonce.
+    /// Signs a payment from a payer to the shop, with this nonce, valid for `seconds`.
     pub(crate) fn pays_for(&self, payer: u8, amount: u64, nonce: u64, seconds: i64) -> Pay {
         let before = self.clock.now().utc.seconds() + seconds;
         let terms = Terms {
@@ -307,7 +307,7 @@ impl Stage {
         Pay::signed(payer, terms)
     }
 
-    /// Signs a payment by Permit2 with an approval, for a payer that has coin for it.
+    /// Signs a payment by Permit2 with an approval. The payer has coin for the approval's gas.
     pub(crate) fn pays_with_approval(&self, payer: u8, amount: u64, nonce: u64) -> Pay {
         let plain = self.pays_for(payer, amount, nonce, 300);
         self.world.fund(self::payer(payer), COIN);
@@ -447,7 +447,7 @@ impl Pay {
         Self::signed_with(payer, terms, |signature| signature, "USD Coin")
     }
 
-    /// Like `signed`, with a changed signature, and with `name` as the token's name in the request.
+    /// Signs a payment like `signed`, then changes the signature. The request contains `name` as the token's name.
     pub(crate) fn signed_with(
         payer: u8,
         terms: Terms,
@@ -458,7 +458,7 @@ impl Pay {
         Self::signed_for(payer, terms, change, extra)
     }
 
-    /// The same, for requirements with this `extra`.
+    /// Signs a payment like `signed_with`, for requirements with this `extra`.
     pub(crate) fn signed_for(
         payer: u8,
         terms: Terms,
@@ -478,7 +478,7 @@ impl Pay {
         Self::sent(MethodId::Eip3009, terms, signature, (payload, None, extra))
     }
 
-    /// A payment by Permit2 of a payer that has not approved it, with an approval of this nonce.
+    /// Signs a payment by Permit2 whose payer has not approved Permit2, with an approval that has this nonce.
     pub(crate) fn with_approval(payer: u8, terms: Terms, nonce: u64) -> Self {
         let method = bursar_facilitator::transfer::registry::method(MethodId::Permit2);
         let contracts = Contracts { permit2: PERMIT2, exact_permit2_proxy: PROXY, ..contracts() };

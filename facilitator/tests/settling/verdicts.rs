@@ -1,4 +1,4 @@
-//! Which payments are refused, for which reason, and which node calls that takes.
+//! Which payments are rejected, for which reason, and how many node calls that takes.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_sol_types::SolValue;
@@ -72,7 +72,7 @@ async fn with_a_payee_list_only_listed_payees_are_served() {
     }
 }
 
-/// A plain payment takes one exchange. Verify asks for code at the payer once a minute, settle each time.
+/// A plain payment takes one exchange. `/verify` asks for the payer's code once a minute, `/settle` each time.
 #[tokio::test(start_paused = true)]
 async fn a_payment_costs_one_exchange() {
     let mut stage = Stage::set().await;
@@ -103,13 +103,13 @@ async fn a_wrong_signature_is_refused_for_its_likely_reason() {
     let terms = stage.pays(3, 700, 1).terms;
     let named = Pay::signed_with(3, terms, wrong, "Another Coin");
     assert_eq!(verdict(&stage, &named).await, Some(Reason::NameMismatch));
-    // A wrong name next to a valid signature does not matter.
+    // If the signature is valid, a wrong token name does not matter.
     let terms = stage.pays(3, 700, 1).terms;
     let named = Pay::signed_with(3, terms, |signature| signature, "Another Coin");
     assert_eq!(verdict(&stage, &named).await, None);
 }
 
-/// A server that wants an authorization for another contract would take a transfer of the token for one.
+/// A server that requires an authorization for another contract could mistake a token transfer for one.
 #[tokio::test(start_paused = true)]
 async fn requirements_for_another_domain_are_refused() {
     let mut stage = Stage::set().await;
@@ -135,7 +135,8 @@ async fn requirements_for_another_domain_are_refused() {
     assert!(settled(&stage.settle(&stage.pays(1, 700, 1)).await));
 }
 
-/// An account may get code (EIP-7702) and keep its key: it is tried as a contract, in the form that would be sent.
+/// An account may receive code (EIP-7702) and keep its key. It is then simulated as a contract, in the form that would
+/// be sent.
 #[tokio::test(start_paused = true)]
 async fn a_key_with_code_is_tried_as_a_contract() {
     let mut stage = Stage::set().await;
@@ -146,7 +147,7 @@ async fn a_key_with_code_is_tried_as_a_contract() {
     assert!(stage.world.state().tried_as.contains(&sent), "as it would be sent");
     stage.keep_mining();
     assert!(settled(&stage.settle(&pay).await));
-    // A payer without code is not tried that way.
+    // A payer without code is not simulated in that form.
     stage.world.state().tried_as.clear();
     assert_eq!(verdict(&stage, &stage.pays(2, 700, 1)).await, None);
     assert!(!stage.world.state().tried_as.contains(&sent));
@@ -160,7 +161,7 @@ async fn a_contract_wallet_pays_if_it_confirms_the_signature() {
     let pay = changed(&stage, 1, wrong);
     assert_eq!(verdict(&stage, &pay).await, None, "its code has signed");
     assert!(settled(&stage.settle(&pay).await));
-    // Any other answer means "not signed", and reveals nothing about the payment.
+    // Any other answer of the wallet means "not signed". The verdict then reveals nothing about the payment.
     for answer in [B256::ZERO, B256::repeat_byte(1)] {
         stage.world.state().smart_wallets.insert(payer(1), answer);
         let terms = stage.pays(1, 700, 2).terms;
@@ -170,7 +171,7 @@ async fn a_contract_wallet_pays_if_it_confirms_the_signature() {
         let poor = Pay::signed_with(1, rich, wrong, "USD Coin");
         assert_eq!(verdict(&stage, &poor).await, Some(Reason::InvalidSignature));
     }
-    // That the token does not exist is public, so this reason may be returned.
+    // The missing token is public information, so this reason may be returned.
     let terms = Terms { token: Address::repeat_byte(0x44), ..stage.pays(1, 700, 3).terms };
     let unsigned = Pay::signed_with(1, terms, wrong, "USD Coin");
     assert_eq!(verdict(&stage, &unsigned).await, Some(Reason::NotDeployed));
@@ -194,7 +195,7 @@ async fn a_wallet_is_deployed_only_by_a_factory_that_is_allowed() {
         let expected = (!allowed).then_some(Reason::FactoryNotAllowed);
         assert_eq!(verdict(&stage, &pay).await, expected);
         if allowed {
-            // The wallet is deployed a moment later, and then signs without deployment data.
+            // A moment later the wallet is deployed, and signs without deployment data.
             stage.world.state().smart_wallets.insert(payer(1), yes());
             assert_eq!(verdict(&stage, &changed(&stage, 1, wrong)).await, None);
         }
@@ -219,7 +220,7 @@ async fn the_simulation_result_decides_the_refusal_reason() {
     assert_eq!(verdict(&stage, &rich).await, Some(Reason::InsufficientBalance));
     let own = Terms { payee: payer(1), ..pay.terms.clone() };
     assert_eq!(verdict(&stage, &Pay::signed(1, own)).await, None, "it pays itself");
-    // The token has changed its domain: from then on its own answer counts.
+    // The token has changed its domain. From then on, the domain that it reports counts.
     stage.world.state().separator = Some(B256::repeat_byte(3));
     assert_eq!(verdict(&stage, &pay).await, Some(Reason::NameMismatch));
 }
@@ -238,7 +239,7 @@ async fn a_node_error_is_not_a_verdict() {
     assert_eq!(verdict(&stage, &pay).await, Some(Reason::Simulation));
 }
 
-/// Without Multicall3, questions are asked one by one and payments are sent one by one.
+/// Without Multicall3, calls are simulated one by one, and payments are sent one by one.
 #[tokio::test(start_paused = true)]
 async fn without_multicall_payments_are_checked_and_sent_one_by_one() {
     let limits = Limits { in_flight: 1, ..Plan::default().limits };
@@ -287,11 +288,11 @@ async fn a_transaction_takes_no_more_than_its_share_of_a_block() {
     }
     let state = stage.world.state();
     let most = state.sent.iter().map(|tx| tx.gas_limit).max().unwrap();
-    // A quarter of the block, plus the margin that a batch gets.
+    // The limit is a quarter of the block, plus the margin that a batch gets.
     assert!((500_000..1_300_000).contains(&most), "{most}");
 }
 
-/// This network charges a data fee: a signature of several kilobytes pays it for each of them.
+/// This network charges a data fee, and a signature of several kilobytes pays it for each kilobyte.
 #[tokio::test(start_paused = true)]
 async fn a_long_signature_costs_its_signer_more() {
     let mut plan = Plan::default();
@@ -305,7 +306,7 @@ async fn a_long_signature_costs_its_signer_more() {
     let price = stage.settler.look_up_price().await.unwrap();
     assert_eq!(price.data_fee, fee * U256::from(2), "with room");
     let gas = price.cost(GasReservation { gas: 1_200_000, kilobytes: 0 }).unwrap();
-    // Enough for three kilobytes, and not for four.
+    // The signer has enough coin for three kilobytes, but not for four.
     stage.world.fund(signer(1), gas + fee * U256::from(6));
     stage.pass(2_100).await;
     let _price = stage.settler.look_up_price().await.unwrap();
@@ -313,7 +314,7 @@ async fn a_long_signature_costs_its_signer_more() {
     let end = stage.settle(&changed(&stage, 1, long(3_300))).await;
     assert_eq!(reason(&end), Some(Reason::OutOfGas), "{end:?}");
     assert_eq!(verdict(&stage, &changed(&stage, 1, long(2_200))).await, None);
-    // The amount reserved for it counts against other payments.
+    // The amount reserved for the long signature counts against other payments.
     let settling = stage.settling(&changed(&stage, 1, long(2_200)));
     stage.pass(100).await;
     let open = stage.usage(1).open;

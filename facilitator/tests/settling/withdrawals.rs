@@ -1,4 +1,4 @@
-//! An answer is due before any block has the payment: a refusal is never followed by a charge.
+//! Answers that are due before the payment is in a block. No payment is charged after its refusal.
 
 use alloy_primitives::U256;
 use bursar_facilitator::book::State;
@@ -31,7 +31,7 @@ pub(crate) fn reason_of(record: &bursar_facilitator::book::Record) -> Option<Rea
     }
 }
 
-/// Mines for 30 seconds: until nothing is pending, and some more.
+/// Mines for 30 seconds, until nothing has been pending for a while.
 async fn settle_down(stage: &mut Stage) {
     stage.keep_mining();
     stage.pass(30_000).await;
@@ -78,7 +78,7 @@ async fn a_payment_that_no_node_accepts_is_withdrawn_and_never_charged() {
     ];
     for (lie, expected) in lies {
         let mut stage = Stage::with(Plan { wait_ms: 400, ..Plan::default() }).await;
-        // The same answer to each broadcast until the answer to the caller is due.
+        // The node gives the same answer to each broadcast, until the answer to the caller is due.
         stage.world.state().sends = vec![lie.clone(); 3].into();
         let pay = stage.pays(1, 700, 1);
         let end = stage.settle(&pay).await;
@@ -92,7 +92,7 @@ async fn a_payment_that_no_node_accepts_is_withdrawn_and_never_charged() {
         let cost = COIN - stage.world.state().coin[&signer(1)];
         assert_eq!(usage.spent_caller, cost, "{lie:?}: doing nothing costs gas");
         assert!(!cost.is_zero());
-        // The next payment uses the next nonce, and the same payment can be settled afterwards.
+        // The next payment uses the next nonce, and the withdrawn payment can be settled afterwards.
         stage.keep_mining();
         let next = stage.pays(2, 300, 2);
         for pay in [&next, &pay] {
@@ -219,7 +219,7 @@ async fn a_waiting_copy_receives_the_withdrawal() {
     assert_eq!(stage.paid(), 0, "it was refused to both");
 }
 
-/// No node returns the cost of the no-op, so the most that it can have cost counts.
+/// No node returns the cost of the no-op, so its upper bound counts.
 #[tokio::test(start_paused = true)]
 async fn a_cost_that_no_node_returns_is_estimated() {
     let mut stage = Stage::with(Plan { wait_ms: 400, ..Plan::default() }).await;
@@ -236,7 +236,7 @@ async fn a_cost_that_no_node_returns_is_estimated() {
     assert_eq!(usage.total.gas, 0, "it is accounted for");
 }
 
-/// A node denied having it, and mined it later: that is counted, and the payment is settled.
+/// A node denied having the transaction, and mined it later. This is counted, and the payment is settled.
 #[tokio::test(start_paused = true)]
 async fn a_charge_after_a_refusal_is_counted_and_kept() {
     let mut stage = Stage::with(Plan { wait_ms: 400, ..Plan::default() }).await;
@@ -274,7 +274,7 @@ async fn a_payment_queued_behind_a_full_signer_is_withdrawn_unsigned() {
     assert!([700, 300].contains(&stage.paid()));
 }
 
-/// The coin is gone, or gas has risen, between the acceptance and the first attempt.
+/// Between the acceptance and the first attempt, the signer loses its coin or the gas price rises.
 #[tokio::test(start_paused = true)]
 async fn a_payment_queued_for_coin_or_cheaper_gas_is_withdrawn_for_that_reason() {
     let limits = Limits { in_flight: 1, batch_max: 1, ..Plan::default().limits };
@@ -306,7 +306,7 @@ async fn a_payment_queued_for_coin_or_cheaper_gas_is_withdrawn_for_that_reason()
     }
 }
 
-/// The answer would be the same at the deadline, eight seconds later.
+/// Waiting for the deadline, eight seconds later, would not change the answer.
 #[tokio::test(start_paused = true)]
 async fn a_payment_that_no_signer_can_pay_for_is_answered_before_the_deadline() {
     let funds = Send::Refuse("insufficient funds for gas * price + value");

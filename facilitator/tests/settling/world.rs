@@ -28,20 +28,20 @@ pub(crate) const GWEI: u128 = 1_000_000_000;
 pub(crate) const BEGINNING: Utc = Utc(1_793_534_400_000);
 const DATA_ORACLE: Address = address!("0x420000000000000000000000000000000000000F");
 
-/// The node's treatment of a broadcast.
+/// The node's reaction to a broadcast.
 #[derive(Debug, Clone)]
 pub(crate) enum Send {
-    /// Confirms it, without having it.
+    /// Confirms the transaction without keeping it.
     ConfirmWithoutTaking,
-    /// Refuses it with this message, without having it.
+    /// Refuses the transaction with this message and does not keep it.
     Refuse(&'static str),
-    /// Refuses it with this message, although it has it.
+    /// Refuses the transaction with this message, but keeps it.
     TakeAndRefuse(&'static str),
-    /// Takes it, but its answer is lost.
+    /// Keeps the transaction, but its answer is lost.
     TakeAndBreak,
-    /// Does not take it, and breaks the connection.
+    /// Does not keep the transaction, and breaks the connection.
     Break,
-    /// Takes it and answers only this many milliseconds later.
+    /// Keeps the transaction, but answers this many milliseconds later.
     Late(u64),
 }
 
@@ -69,22 +69,22 @@ struct Mined {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Node {
     Answers,
-    /// Cannot be reached.
+    /// The node cannot be reached.
     Down,
-    /// Accepts the question and never answers; the caller gives up after twenty seconds.
+    /// The node accepts the question but never answers. The caller gives up after twenty seconds.
     Mute,
 }
 
 /// What is wrong with a node's receipts and events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flaw {
-    /// Receipts of the right status without events.
+    /// Receipts have the right status but no events.
     NoEvents,
     /// Receipts of failed transactions.
     Reverted,
 }
 
-/// What the node knows of blocks before the newest.
+/// What the node knows about blocks before the newest one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Past {
     /// Everything.
@@ -101,37 +101,37 @@ pub(crate) struct State {
     pub(crate) past: Past,
     /// Number of requests for receipts.
     pub(crate) receipt_requests: usize,
-    /// Treatment of the next broadcasts; later ones are taken.
+    /// Reactions to the next broadcasts. Further transactions are kept.
     pub(crate) sends: VecDeque<Send>,
     /// Every transaction that was broadcast, in order.
     pub(crate) sent: Vec<Tx>,
     pub(crate) base_fee: u128,
-    /// Number of further requests for receipts that are answered by "none".
+    /// Number of next requests for mined receipts that return none.
     pub(crate) hidden_receipts: usize,
-    /// Receipts lack what happened, and searches find no events.
+    /// The flaw of receipts. With a flaw, searches find no events.
     pub(crate) flaw: Option<Flaw>,
     /// A second node has the right receipts.
     pub(crate) has_honest_node: bool,
-    /// Every mined transaction fails, although each probe finds it good.
+    /// Whether every mined transaction fails, although each simulation succeeds.
     pub(crate) fails_in_blocks: bool,
-    /// Each account's balance for gas, in wei.
+    /// Each account's coin for gas, in wei.
     pub(crate) coin: BTreeMap<Address, U256>,
     /// Number of requests for prices.
     pub(crate) prices: usize,
     /// Number of exchanges about payments, and of requests for code.
     pub(crate) exchanges: usize,
     pub(crate) code_requests: usize,
-    /// Calls that were tried as a sender: the sender and the target.
+    /// Calls that were simulated from a given sender: the sender and the target.
     pub(crate) tried_as: Vec<(Address, Address)>,
-    /// Whether another node, next to this one, does not answer.
+    /// Whether a second node does not answer.
     pub(crate) other_node_silent: bool,
-    /// No block shows its senders.
+    /// Whether blocks hide the senders of their transactions.
     pub(crate) hides_senders: bool,
-    /// Requests for a single receipt find none; requests for several do.
+    /// Whether requests for a single receipt return none. Requests for several receipts still return them.
     pub(crate) hides_receipts: bool,
     /// The network's fee for 1,000 bytes of data, in wei; `None` if it charges none.
     pub(crate) data_fee: Option<U256>,
-    /// Accounts with wallet code, and the answer of each to the question whether it has signed.
+    /// Accounts with wallet code, each with its answer to the question whether it has signed.
     pub(crate) smart_wallets: BTreeMap<Address, B256>,
     /// Units that the token keeps of each transfer.
     pub(crate) keeps: u64,
@@ -151,7 +151,7 @@ pub(crate) struct State {
     token: Token,
     /// The token's state before each block.
     before: BTreeMap<u64, Token>,
-    /// Blocks in which transactions from elsewhere used nonces of an account.
+    /// Blocks in which unknown transactions used nonces of an account.
     foreign: BTreeMap<Address, Vec<u64>>,
 }
 
@@ -227,7 +227,7 @@ impl World {
         (0..blocks).for_each(|_block| self.mine());
     }
 
-    /// Removes the last blocks. Their transactions return to the pool, or are gone.
+    /// Removes the last blocks. With `keep`, their transactions return to the pool; otherwise they are dropped.
     pub(crate) fn reorganise(&self, blocks: u64, keep: bool) {
         let mut state = self.state();
         let from = state.head.saturating_sub(blocks) + 1;
@@ -244,11 +244,11 @@ impl World {
                 state.pool.insert(hash, one.tx);
             }
         }
-        // The height stays the same, without those blocks' transactions.
+        // The height stays the same, but the blocks no longer contain their transactions.
         state.head = from - 1 + blocks;
     }
 
-    /// Makes a block in which another sender settles a payment; returns its transaction.
+    /// Mines a block in which another sender settles a payment. Returns the transaction's hash.
     pub(crate) fn bring(&self, to: Address, input: Bytes) -> B256 {
         let mut state = self.state();
         let from = Address::repeat_byte(0x77);
@@ -263,7 +263,7 @@ impl World {
         hash
     }
 
-    /// Undoes the transaction of another sender: its block is empty.
+    /// Removes the transaction of another sender, so that its block is empty.
     pub(crate) fn remove_foreign(&self) {
         let mut state = self.state();
         let from = Address::repeat_byte(0x77);
@@ -272,7 +272,7 @@ impl World {
         state.token = state.before[&undone.block].clone();
     }
 
-    /// Uses the next nonce of an account by a transaction that is unknown here.
+    /// Uses the next nonce of an account by a transaction that this chain does not know.
     pub(crate) fn use_nonce(&self, account: Address) {
         let mut state = self.state();
         let block = state.head + 1;
@@ -287,7 +287,7 @@ impl World {
         keccak256([account.as_slice(), &block.to_be_bytes()].concat())
     }
 
-    /// Puts an earlier broadcast into the pool, whatever the answer to it was.
+    /// Puts an earlier broadcast into the pool, regardless of how the node answered it.
     pub(crate) fn remember(&self, hash: B256) {
         let mut state = self.state();
         let tx = state.sent.iter().find(|tx| tx.hash == hash).unwrap().clone();
@@ -345,7 +345,7 @@ fn rejection(message: &str) -> ChainFault {
 }
 
 impl State {
-    /// Returns the token as a simulated call sees it.
+    /// Returns the token in the state that a simulated call sees.
     fn simulated(&self) -> Token {
         Token {
             smart_wallets: self.smart_wallets.clone(),
@@ -421,7 +421,7 @@ impl Tx {
         }
     }
 
-    /// Returns whether the transaction only uses its nonce.
+    /// Whether the transaction is a no-op that only uses its nonce.
     pub(crate) fn is_nothing(&self) -> bool {
         self.to == self.from && self.input.is_empty()
     }

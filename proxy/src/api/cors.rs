@@ -21,10 +21,10 @@ const EXPOSED: HeaderValue = HeaderValue::from_static(
     "PAYMENT-REQUIRED, PAYMENT-RESPONSE, X-PAYMENT-RESPONSE, X-Price-Usd, X-Request-Id, X-Should-Retry, \
      Retry-After",
 );
-/// Seconds for which a browser may keep the answer to a preflight.
+/// How long a browser may keep the answer to a preflight, in seconds.
 const MAX_AGE: HeaderValue = HeaderValue::from_static("600");
 
-/// Answers preflights of allowed origins, and marks all other responses for them.
+/// Answers preflights of allowed origins, and adds the headers for these origins to all other responses.
 pub(super) async fn allow(
     State(origins): State<Arc<CorsOrigins>>,
     request: Request,

@@ -44,7 +44,7 @@ pub(super) fn error(fault: &Fault) -> Response {
     envelope(fault, None)
 }
 
-/// A refusal by the HTTP edge: our code for its kind, with the edge's status and text.
+/// A refusal by the HTTP edge. It has our code for the refusal's kind, with the status and text of the edge.
 pub(super) fn edge(why: Refusal) -> Response {
     let code = match why {
         Refusal::Busy => return error(&Fault::of(Code::Busy)),

@@ -106,7 +106,7 @@ fn owed_stream(api: &Api, body: &Bytes) -> (String, Record) {
     (header, record)
 }
 
-/// A refusal because pricing is busy must not end an owed stream: it does not depend on the body.
+/// If pricing is busy, the request is refused regardless of its body. This refusal must not end an owed stream.
 #[tokio::test]
 async fn an_owed_stream_stays_owed_while_long_bodies_are_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -131,7 +131,7 @@ async fn an_owed_stream_stays_owed_while_long_bodies_are_refused() {
     let full = api.long_body_permits.try_acquire_many(all).unwrap();
     assert_eq!(send().await, ("busy".to_owned(), true));
     drop(full);
-    // The body is priced and the upstream is called, which is unreachable.
+    // The body is priced, and the proxy calls the upstream, which is unreachable.
     assert_eq!(send().await, ("answer_owed".to_owned(), false));
     api.pricing_permits.close();
     assert_eq!(send().await, ("stopping".to_owned(), true));
@@ -144,7 +144,7 @@ async fn a_client_refused_by_the_rate_limit_learns_when_it_is_admitted_again() {
     let clock = Arc::new(ManualClock::new(Utc(0)));
     api.access = Access::new(Vec::new(), IpRanges::default(), 2, Arc::clone(&clock) as _);
     let routes = router(Arc::new(api));
-    // An empty body is refused after the limit: 400 says that the request was admitted.
+    // An empty body is refused only after the rate limit, so status 400 shows that the request was admitted.
     let send = async || {
         let request = Request::post("/v1/chat/completions").body(Body::empty()).unwrap();
         let answer = routes.clone().oneshot(request).await.unwrap();

@@ -28,7 +28,7 @@ pub struct Ledger {
     pending: Arc<Mutex<BTreeMap<PaymentId, Record>>>,
 }
 
-/// The task that holds a payment. The channel closes when it is done.
+/// The task that holds a payment. Its channel closes when the task is done with the payment.
 #[derive(Debug)]
 struct Holder {
     body: Digest,
@@ -209,7 +209,7 @@ async fn write(store: Arc<dyn Store>, mut queue: mpsc::Receiver<PendingCommit>) 
             tracing::error!(%fault, "payments could not be stored");
         }
         for done in done {
-            // A caller that has left needs no result.
+            // A caller that has left does not need the result.
             let _gone = done.send(outcome.clone());
         }
     }

@@ -66,7 +66,7 @@ impl Store for RedbStore {
             let table = read.open_table(ANSWERS)?;
             let row = table.get(&id.0[..])?;
             let answer: Option<StoredAnswer> = row.map(|row| decode(row.value())).transpose()?;
-            // Only success is sold.
+            // Only successful answers are sold, so another status means a damaged row.
             if answer.as_ref().is_some_and(|answer| !(200..300).contains(&answer.status)) {
                 return Err(StoreError::Corrupt("an answer has an impossible status".to_owned()));
             }
@@ -164,13 +164,14 @@ fn time_key(at: i64, id: &PaymentId) -> Vec<u8> {
     [&at.to_be_bytes()[..], &id.0].concat()
 }
 
-/// Reads a record. Rows that predate the key or the bound end early: the missing members are read as `None`.
+/// Reads a record. Rows that were written before the key or the bound existed are shorter, and their missing members
+/// are read as `None`.
 fn read_record(
     table: &impl ReadableTable<&'static [u8], &'static [u8]>,
     id: &[u8],
 ) -> Result<Option<Record>, StoreError> {
-    /// Two absent options, for the key and the bound. A row that lacks only the bound uses the first byte; postcard
-    /// ignores the other.
+    /// Two `None` values, for the key and the bound. If a row lacks only the bound, the first byte completes it, and
+    /// postcard ignores the second.
     const NONE: [u8; 2] = [0, 0];
     let Some(row) = table.get(id)? else { return Ok(None) };
     let read = match postcard::from_bytes(row.value()) {

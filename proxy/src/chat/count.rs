@@ -16,14 +16,14 @@ const DETAIL_BYTES_MAX: usize = 16;
 /// Tokens around the list of tools.
 const TOOLS_TOKENS: u64 = 12;
 /// Members of a message that count as their JSON. OpenAI and its libraries write them into answers, and clients send
-/// answers back as they came. Some upstreams put them into the prompt.
+/// answers back unchanged. Some upstreams insert them into the prompt.
 const AS_JSON: [&str; 11] = [
     "tool_calls",
     "tool_call_id",
     "function_call",
     "refusal",
     "annotations",
-    // The answer's own audio. Audio as input is a part of the content, and refused there.
+    // The audio of an answer. Audio input is a content part, which is refused.
     "audio",
     "parsed",
     "reasoning_content",
@@ -42,7 +42,7 @@ pub struct TokenCounts {
     pub predicted: u64,
 }
 
-/// Running token count.
+/// A running token count.
 struct Counter {
     vocabulary: Vocabulary,
     /// Tokens per image. `None` if images are not sold.
@@ -160,7 +160,7 @@ impl Counter {
     }
 }
 
-/// Refuses an image with anything but its URL and a short `detail`: the price is that of the image alone.
+/// Refuses an image that has more than its URL and a short `detail`, because the price covers the image alone.
 fn image_url(image: &Value) -> Result<(), Fault> {
     only(image, &["url", "detail"])?;
     let is_text = |key, most| match image.get(key) {

@@ -1,7 +1,8 @@
-//! Bounds of the members that cost nothing, so that none can carry long text past the price.
+//! Limits the length of members that cost nothing, so that they cannot contain long unpaid text.
 //!
-//! The bounds are OpenAI's: those of `metadata`, `stop` and the identifiers from its API reference and its error
-//! messages, that of `logit_bias` as its API enforces it. All other members are short: numbers, words and flags.
+//! The limits are OpenAI's. Those of `metadata`, `stop` and the identifiers are from its API reference and its error
+//! messages. The limit of `logit_bias` is the one that its API enforces. All other members are short: numbers, words
+//! and flags.
 
 use bursar_core::json::{Object, Value};
 
@@ -11,12 +12,12 @@ const METADATA_KEY_CHARS_MAX: usize = 64;
 const METADATA_CHARS_MAX: usize = 512;
 const BIASES_MAX: usize = 300;
 const IDENTIFIER_CHARS_MAX: usize = 64;
-/// Maximum size of any other value, as JSON.
+/// Maximum size of any other free member's value, as JSON.
 const VALUE_BYTES_MAX: usize = 128;
-/// Maximum size of all members that only the operator's settings allow, as JSON.
+/// Maximum total size of the members that are allowed only by the operator's settings, as JSON.
 const EXTRA_BYTES_MAX: usize = 1 << 10;
 
-/// Returns the first free member that is too long, and what is wrong with it. Members that are not `known` share a bound.
+/// Returns the first free member that is too long, and an explanation. Members that are not in `known` share one limit.
 pub(super) fn too_long<'a>(object: &'a Object, known: &[&str]) -> Option<(&'a str, &'static str)> {
     let mut extra = 0_usize;
     for (key, value) in object.iter().filter(|(_key, value)| **value != Value::Null) {
@@ -34,7 +35,7 @@ pub(super) fn too_long<'a>(object: &'a Object, known: &[&str]) -> Option<(&'a st
     None
 }
 
-/// Returns what is wrong with a known member, or `None`. Members that are priced or counted have no bound here.
+/// Explains why a known member is too long, or returns `None`. Members that are priced or counted have no limit here.
 fn excess(key: &str, value: &Value) -> Option<&'static str> {
     let (fits, why) = match key {
         "messages"
@@ -49,7 +50,7 @@ fn excess(key: &str, value: &Value) -> Option<&'static str> {
         | "function_call"
         | "response_format"
         | "prediction" => return None,
-        // Its length counts as prompt.
+        // The text counts as prompt, so its length has no limit here.
         "stop" => (is_stop(value), "is neither a string nor an array of up to 4 strings"),
         "metadata" => (
             value.as_object().is_some_and(is_metadata),

@@ -77,7 +77,7 @@ fn members_without_a_known_price_are_refused() {
         (",\"tools\":{}", UnsupportedParameter),
         (",\"modalities\":[\"text\",\"audio\"]", UnsupportedParameter),
         (",\"service_tier\":\"priority\"", UnsupportedParameter),
-        // Duplicate members: readers differ on which one counts.
+        // Parsers disagree about which of two duplicate members counts.
         (",\"max_tokens\":1,\"max_tokens\":9", InvalidJson),
         (",\"max_tokens\":1e3", InvalidRequest),
         (",\"max_tokens\":10.0", InvalidRequest),
@@ -116,7 +116,7 @@ fn members_without_a_known_price_are_refused() {
 
 #[test]
 fn message_tokens_follow_openais_rule() {
-    // 3 for the message, 1 for the role, 2 for the text, 3 for the start of the answer.
+    // The message counts 3 tokens, the role 1, the text 2, and the start of the answer 3.
     assert_eq!(count(&with(""), None).unwrap(), TokenCounts { prompt: 9, predicted: 0 });
     let parts = "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"hello\"},\
                  {\"type\":\"text\",\"text\":\" world\"}]}]}";
@@ -153,7 +153,7 @@ fn everything_that_may_reach_the_prompt_counts() {
     assert!(predicted.unwrap().predicted > 3);
 }
 
-/// Without these bounds, 36 KB of text in one of these members would cost what no text costs.
+/// Without these limits, 36 KB of text in one of these members would be free.
 #[test]
 fn free_members_have_openais_bounds() {
     let text = |chars: usize| format!("\"{}\"", "é".repeat(chars));
@@ -183,7 +183,7 @@ fn free_members_have_openais_bounds() {
         ("reasoning_effort", "\"high\"".to_owned(), long.clone()),
         ("stream_options", "{\"include_usage\":true}".to_owned(), format!("{{\"a\":{long}}}")),
         ("store", "true".to_owned(), format!("[{long}]")),
-        // The operator's settings allow it, and no table knows its bound.
+        // The operator's settings allow this member, so it has the limit of unknown members.
         ("mirostat", text(400), text(600)),
     ] {
         assert!(parse(&with(&format!(",\"{member}\":{good}"))).is_ok(), "{member}: {good}");
@@ -210,7 +210,7 @@ fn free_members_have_openais_bounds() {
     }
 }
 
-/// Clients of tools send each answer back as it came, with all members that OpenAI's API and libraries write.
+/// Clients that use tools send each answer back unchanged, with all members that OpenAI's API and libraries write.
 #[test]
 fn an_answer_is_accepted_in_the_next_request_and_each_member_counts() {
     let asked = "{\"role\":\"user\",\"content\":\"what time is it?\"}";

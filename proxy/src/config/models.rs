@@ -1,4 +1,4 @@
-//! The table of models: the prices and bounds of each.
+//! The table of models, with the prices and bounds of each model.
 
 use std::collections::BTreeMap;
 

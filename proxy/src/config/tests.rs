@@ -212,7 +212,7 @@ fn other_models_are_sold_without_a_table_or_if_enabled() {
         assert_eq!(config.model(Some("x")).is_some(), sold, "{text}");
         assert_eq!(config.model(None).is_some(), sold, "{text}");
     }
-    // Names match exactly, including case.
+    // Names of models are case-sensitive.
     assert!(file(TABLE).unwrap().model(Some("M")).is_none());
 }
 
@@ -232,7 +232,7 @@ fn wallet_address_is_required_and_must_not_be_the_token() {
     let coin = by_chain(ChainId(8453)).unwrap().stablecoin.address.to_string();
     let error_token = error_text(Config::load(None, &reader(&[("WALLET_ADDRESS", &coin)])));
     assert!(error_token.contains("it is the token"), "{error_token}");
-    // The token of any accepted network.
+    // The wallet address must not be the token of any accepted network.
     let robinhood = by_chain(ChainId(4663)).unwrap().stablecoin.address.to_string();
     let both = [("WALLET_ADDRESS", robinhood.as_str()), ("NETWORK", "base, 4663")];
     assert!(error_text(Config::load(None, &reader(&both))).contains("it is the token"));
@@ -260,7 +260,7 @@ fn an_unknown_asset_requires_its_signing_settings() {
         let error = error_text(env(&some));
         assert!(error.contains(&format!("{}: the asset", missing.to_lowercase())), "{error}");
     }
-    // Permit2 signs in its own EIP-712 domain.
+    // Permit2 signatures use its own EIP-712 domain, so the token's name and version may be missing.
     let permit = [all[0], all[1], ("ASSET_TRANSFER", "permit2")];
     let config = env(&permit).unwrap();
     assert_eq!(config.terms().unwrap()[0].method, Method::Permit2);
@@ -297,7 +297,7 @@ fn nodes_are_assigned_to_networks_with_public_ones_as_default() {
     };
     let both = ("NETWORK", "eip155:8453, eip155:1");
     assert_eq!(nodes(&[]), ["8453 https://mainnet.base.org"]);
-    // The row of Ethereum has no public node.
+    // The table of networks lists no public node for Ethereum.
     assert_eq!(nodes(&[both]), ["8453 https://mainnet.base.org"]);
     for off in ["off", "none"] {
         assert_eq!(nodes(&[("RPC_URL", off)]), [""; 0]);
@@ -367,7 +367,7 @@ fn plain_http_is_limited_to_loopback_unless_allowed() {
 
 #[test]
 fn max_timeout_seconds_must_exceed_the_longest_answer() {
-    // 300 seconds for an answer and 90 for settlement.
+    // The minimum is 300 seconds for an answer and 90 for settlement.
     assert!(env(&[("PROXY_MAX_TIMEOUT_SECONDS", "390")]).is_ok());
     let error_short = error_text(env(&[("PROXY_MAX_TIMEOUT_SECONDS", "389")]));
     assert!(
@@ -422,7 +422,7 @@ fn secrets_appear_neither_in_errors_nor_in_debug_output() {
         let error = error_text(env(&[(variable, "sk-SECRET\nand more")]));
         assert!(error.contains(variable) && !error.contains("SECRET"), "{error}");
     }
-    // A key as the value of another setting.
+    // The operator has set another setting to a key by mistake.
     for variable in table::SERVICE.iter().map(|key| key.variable) {
         if let Err(fault) = env(&[(variable, "sk-SECRET")]) {
             let error = format!("{fault} {fault:?}");
@@ -482,7 +482,7 @@ fn settings_reference_has_a_row_for_every_key() {
 
 #[test]
 fn settings_table_states_the_real_defaults() {
-    // Some defaults are described in words, because they depend on something else.
+    // The table describes some defaults in words, because they depend on something else.
     let words = |key: &bursar_serve::settings::Key<Config>| {
         let none = key.default == "none"
             && !matches!(key.name, "extra_fields" | "trusted_proxies" | "cors_origins");
@@ -515,7 +515,7 @@ fn proxy_example_names_every_key_with_its_default() {
         let lines = |start: String| EXAMPLE.lines().filter(|line| line.starts_with(&start)).count();
         assert!(lines(format!("{name} = ")) + lines(format!("# {name} = ")) > 0, "{name}");
     }
-    // Commented lines show a default, unless they are marked as an example.
+    // A commented line shows a default, unless it is marked as an example.
     let uncommented = |line: &'static str| {
         let bare = line.strip_prefix("# ").unwrap_or(line);
         let setting = table::SERVICE

@@ -40,7 +40,9 @@ pub struct Config {
     pub facilitator_url: SecretUrl,
     pub facilitator_key: Option<SecretString>,
     pub facilitator_key_file: Option<PathBuf>,
-    /// Nodes that confirm pending settlements, in order of use: the first that answers must know the transaction.
+    /// Nodes that confirm pending settlements, in order of use.
+    ///
+    /// The first node that answers must know the transaction.
     pub rpc: Rpc,
     pub allow_plain_http: bool,
     pub wallet_address: Option<Address>,
@@ -61,7 +63,7 @@ pub struct Config {
     pub completion_tokens: u64,
     pub max_completion_tokens: u64,
     pub max_prompt_tokens: u64,
-    /// The member that carries the bound to the upstream.
+    /// The member of the body that contains the bound for the upstream.
     pub bound_field: &'static str,
     pub extra_fields: Vec<String>,
     pub body_bytes: usize,
@@ -139,19 +141,21 @@ fn dollars(whole: u64) -> Dollars {
 pub enum CorsOrigins {
     None,
     Any,
-    /// As browsers write them: scheme, host and port.
+    /// Origins as browsers write them: scheme, host and port.
     Listed(Vec<String>),
 }
 
-/// The nodes that are asked about pending settlements.
+/// The nodes that are asked for the transactions of pending settlements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rpc {
     /// Each network's public nodes.
     Default,
     /// No nodes: pending settlements are not accepted.
     Off,
-    /// The operator's nodes, each with its network. A node without a network is for the only one in `networks`. A
-    /// network without a node in this list uses its public nodes.
+    /// The operator's nodes, each with its network.
+    ///
+    /// A node without a network belongs to the only network in `networks`. A network without a node in this list uses
+    /// its public nodes.
     Nodes(Vec<(Option<ChainId>, SecretUrl)>),
 }
 

@@ -146,7 +146,7 @@ fn a_payment_for_other_terms_is_rejected() {
     );
     let reason = rejection_of(&permit, Version::V1, Method::Permit2);
     assert_eq!(reason.as_deref(), Some("permit2_token_mismatch"));
-    // The terms that version 2 accepts differ, while the signed terms match the offer.
+    // The accepted terms of version 2 differ from the offer, while the signed terms match it.
     let good = payment(Version::V2, Method::Eip3009);
     for (pointer, other, reason) in [
         ("/accepted/asset", json!(OTHER), value),
@@ -171,7 +171,7 @@ fn a_payment_for_other_terms_is_rejected() {
     );
 }
 
-/// A second reading of one payload would be a second payment.
+/// If one payload could be read in two ways, it would be two payments.
 #[test]
 fn a_payload_with_unsigned_or_missing_members_is_rejected() {
     for (version, method) in ALL {
@@ -191,7 +191,7 @@ fn a_payload_with_unsigned_or_missing_members_is_rejected() {
             Method::Permit2 => &PERMIT2[..],
         };
         for member in known {
-            // The facilitator checks the spender, and the time from which either payment is valid.
+            // Only the facilitator checks the spender and the start of the validity.
             if matches!(*member, "spender" | "validAfter") {
                 continue;
             }
@@ -241,7 +241,7 @@ fn a_payment_id_depends_on_network_token_payer_and_nonce_only() {
         let (same, digest) = id(&with(first, "/payload/signature", "0x01"), Version::V1);
         assert!(same == known && digest != signed);
     }
-    // An EIP-3009 token keeps its own nonces, Permit2 keeps them per payer.
+    // Each EIP-3009 token has its own nonces; Permit2 has one set per payer.
     let ids = |method: Method| {
         let id = |asset: Address| {
             let offer = offer(8453, method);

@@ -26,7 +26,7 @@ fn amount(pricing: &Pricing, rest: &str) -> u64 {
 #[test]
 fn the_price_covers_the_prompt_and_the_bound() {
     let pricing = pricing("");
-    // One unit per token: 9 for the prompt, 1024 for the answer.
+    // Each token costs one unit: 9 for the prompt, 1024 for the answer.
     assert_eq!(amount(&pricing, ""), 9 + 1_024);
     assert_eq!(amount(&pricing, ",\"max_tokens\":1"), 10);
     assert_eq!(amount(&pricing, ",\"max_tokens\":100,\"n\":3"), 309);
@@ -46,7 +46,7 @@ fn models_in_the_table_have_their_own_prices_and_bounds() {
         "[models.m]\ninput_per_1k = \"0.00015\"\noutput_per_1k = \"0.0006\"\nmax_completion_tokens = 500\n\
          [models.large]\ninput_per_1k = \"2\"\noutput_per_1k = \"8\"\ncompletion_tokens = 10\nimage_tokens = 765\n",
     );
-    // 9 x 0.15 + 500 x 0.6, rounded up. The default bound is limited to the model's maximum.
+    // 9 x 0.15 + 500 x 0.6, rounded up. The model's maximum of 500 limits the default bound.
     assert_eq!(amount(&pricing, ""), 302);
     assert_eq!(quote(&pricing, ",\"max_tokens\":501").unwrap_err().code, Code::TooManyTokens);
     let other = Bytes::from(BODY.replace("\"m\"", "\"x\"") + "}");
@@ -102,7 +102,7 @@ fn owed_record(body: &Bytes, model: Option<&str>, bound: Option<u64>) -> Record 
     }
 }
 
-/// The settings have changed since: another bound, another model, other members.
+/// The bound, the model and the members that the settings allow have changed since the sale.
 #[test]
 fn an_owed_stream_uses_the_model_and_bound_that_were_paid() {
     let pricing = pricing(
@@ -121,7 +121,7 @@ fn an_owed_stream_uses_the_model_and_bound_that_were_paid() {
     assert_eq!((quoted.digest, quoted.estimate.model.as_deref()), (digest, Some("m")));
     let unnamed = pricing.quote_owed(&open, &owed_record(&open, None, Some(77))).unwrap().forward;
     assert!(!unnamed.windows(7).any(|window| window == b"\"model\""), "none was paid for");
-    // Without a stored bound, the body's counts, or else the default one, limited to the model's maximum.
+    // If the record has no bound, the body's bound counts, or else the default bound, limited to the model's maximum.
     let named = Bytes::from(format!("{BODY},\"max_tokens\":33,\"n\":2}}"));
     for (body, model, bound) in
         [(&named, Some("m"), 33), (&open, Some("m"), 5_000), (&open, Some("other"), 10)]
@@ -132,7 +132,7 @@ fn an_owed_stream_uses_the_model_and_bound_that_were_paid() {
         assert_eq!(sent["max_completion_tokens"], bound);
         assert!(sent.get("max_tokens").is_none());
     }
-    // An image counts with the tokens of its model, or as nothing.
+    // An image counts with the tokens that its model sets, or as nothing.
     let image = "{\"type\":\"image_url\",\"image_url\":{\"url\":\"https://a.test/b\"}}";
     let seen =
         Bytes::from(format!("{{\"messages\":[{{\"role\":\"user\",\"content\":[{image}]}}]}}"));
@@ -142,7 +142,7 @@ fn an_owed_stream_uses_the_model_and_bound_that_were_paid() {
     };
     let table = "[models.m]\ninput_per_1k = \"1\"\noutput_per_1k = \"1\"\nimage_tokens = 765\n";
     assert_eq!((counts(&pricing), counts(&self::pricing(table))), (7, 7 + 765));
-    // A body that cannot be bounded is not sent.
+    // If no bound can be added to a body, it is not sent.
     let odd = Bytes::from_static(b"{\"messages\":[],\"stream\":true}");
     assert_eq!(
         pricing.quote_owed(&odd, &owed_record(&odd, None, Some(7))).unwrap_err().code,

@@ -7,7 +7,7 @@ fn redactor(key: &str) -> Redactor {
     Redactor::new(Some(SecretString::from(key.to_owned())))
 }
 
-/// Returns what a customer receives of a stream in these chunks.
+/// Returns what a customer receives if a stream arrives in these chunks.
 fn passed(key: &str, pieces: &[&[u8]]) -> Vec<u8> {
     let mut filter = redactor(key).stream();
     let mut out = Vec::new();
@@ -56,7 +56,7 @@ fn the_key_is_redacted_at_every_chunk_boundary() {
             let (one, rest) = bytes.split_at(first);
             assert_eq!(passed(KEY, &[one, rest]), clean.as_bytes(), "{first} of {frame}");
         }
-        // One byte at a time, which is every cut at once.
+        // Chunks of one byte test every cut at once.
         let single: Vec<&[u8]> = bytes.chunks(1).collect();
         assert_eq!(passed(KEY, &single), clean.as_bytes());
     }
@@ -96,7 +96,7 @@ fn a_stream_without_the_key_passes_at_once_and_unchanged() {
     for frame in ["data: {\"a\":\"\\n 100% sure\"}\n\n", "data: [DONE]\n\n", ": still here\n\n"] {
         assert_eq!(filter.pass(&Bytes::from(frame)), frame.as_bytes());
     }
-    // Only a possible start of the key is held back.
+    // Only bytes that may be the start of the key are held back.
     assert_eq!(filter.pass(&Bytes::from("data: a sk-up")), &b"data: a "[..]);
     assert_eq!(filter.pass(&Bytes::from("date\n\n")), &b"sk-update\n\n"[..]);
     for n in 0..KEY.len() {

@@ -1,9 +1,9 @@
-//! Bounds of streams.
+//! Limits of streams.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How long a customer may read nothing, in milliseconds.
+/// How long a stream waits for a customer that does not read, in milliseconds.
 pub(crate) const READ_MS: u64 = 120_000;
 
 /// Memory for the copies of all open streams.

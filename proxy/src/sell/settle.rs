@@ -8,13 +8,13 @@ use crate::facilitator::{SaleContext, SettleOutcome, Verdict};
 use crate::fault::Code;
 use crate::unpaid::UnpaidGuard;
 
-/// Maximum number of settle requests that the facilitator does not process.
+/// Maximum number of attempts while the facilitator does not process the request.
 const TRIES: u32 = 3;
 /// Pause between attempts.
 const PAUSE_MS: u64 = 250;
 
 impl Seller {
-    /// Settles for a whole answer unless settled or pending, and returns the answer.
+    /// Settles the payment for a whole answer, unless it is settled or pending, and returns the answer.
     pub(super) async fn settle_whole(
         &self,
         mut record: Record,
@@ -38,7 +38,7 @@ impl Seller {
         Ok(SaleOutcome::whole(&record, answer, request_id))
     }
 
-    /// Settles for a stream that is about to start, and stores the result.
+    /// Settles the payment for a stream that is about to start, and stores the result.
     pub(super) async fn settle_stream(
         &self,
         record: &mut Record,
@@ -54,10 +54,10 @@ impl Seller {
 
     /// Requests the settlement, after [`Settlement::Requested`] is on disk.
     ///
-    /// Returns the guard if the settlement is pending. Without a guard, a pending settlement is refused.
+    /// Returns the guard if the settlement is pending. If `unpaid` is `None`, a pending settlement is refused.
     ///
-    /// Unless the payment is settled or pending, nothing is delivered. The record remains, so a repeat of the request
-    /// can settle again.
+    /// If the payment is neither settled nor pending, nothing is delivered. The record remains, so that a repeat of the
+    /// request can settle again.
     async fn settle(
         &self,
         record: &mut Record,
@@ -103,7 +103,8 @@ impl Seller {
             }
         };
         self.stored(self.0.ledger.put(record, None).await)?;
-        // Adds the penalty only after the write: if the write fails, the failure occurs again and counts then.
+        // The penalty is added only after the write. If the write fails, a repeat fails to settle again, and that
+        // failure counts.
         if code == Code::SettlementFailed && record.settlement.is_payers_failure() {
             self.0.penalties.add(record.payer, self.0.clock.mono_ms());
         }
@@ -112,8 +113,8 @@ impl Seller {
 
     /// Requests the settlement and sets the result in the record.
     ///
-    /// Retries if the facilitator did not process the request. Requests a pending settlement once more, as official
-    /// servers do: most blocks arrive during the second request.
+    /// Retries if the facilitator did not process the request. If the settlement is pending, requests it once more, as
+    /// official servers do, because most blocks arrive during the second request.
     async fn request_settlement(&self, record: &mut Record, before: Settlement) -> SettleOutcome {
         let mut outcome = self.settle_once(record).await;
         for _again in 1..TRIES {
@@ -147,7 +148,7 @@ impl Seller {
         record.settlement = before.after(&outcome);
     }
 
-    /// Whether the settlement in the record stands. A pending one does not if its payment no longer verifies.
+    /// Whether the settlement in the record may count. A pending settlement does not if its payment fails verification.
     ///
     /// Such a payment has moved its money, or its account is empty. If the money has moved, another settle request
     /// reports the success. If the account is empty, the transaction stays pending until its block is final. Without
@@ -162,7 +163,7 @@ impl Seller {
         !matches!(record.settlement, Settlement::Pending { .. })
     }
 
-    /// Sends one settle request. Removes the hash of a pending answer if the node does not know the transaction.
+    /// Sends one settle request. Removes the hash of a pending answer if no node knows the transaction.
     async fn settle_once(&self, record: &Record) -> SettleOutcome {
         let Some(context) = context_of(record) else {
             return SettleOutcome::Unknown("the payment is on an unknown network".to_owned());
@@ -230,7 +231,7 @@ impl Seller {
         self.0.unpaid.end(record.id);
     }
 
-    /// Counts and logs a sale. `earned` means that its settlement was requested just now.
+    /// Counts and logs a sale. `earned` is true if the settlement was requested now, and not by an earlier request.
     fn count_sale(&self, record: &Record, result: &'static str, earned: bool) {
         self.0.metrics.chat(result);
         if earned && matches!(record.settlement, Settlement::Settled { .. }) {

@@ -19,7 +19,7 @@ use crate::usage;
 
 /// Chunks buffered for a slow customer. When the buffer is full, reading from the upstream pauses.
 const CHUNKS: usize = 8;
-/// Bytes kept from the end of a stream that is too long to store: they contain the usage.
+/// Number of bytes stored from the end of a stream that is too long to store. They contain the usage.
 const TAIL_BYTES: usize = 8 << 10;
 
 /// The exclusive right to the payment, and the sale permit.
@@ -32,7 +32,7 @@ struct ChunkSender {
     complete: Arc<AtomicBool>,
 }
 
-/// Copy of a stream.
+/// A copy of a stream.
 struct StreamCopy {
     budget: Budget,
     reserved: usize,
@@ -138,8 +138,8 @@ impl Seller {
         drop(guards);
     }
 
-    /// Passes chunks to the customer and the copy until the stream ends. `customer` becomes `None` when it leaves
-    /// or stops reading.
+    /// Passes chunks to the customer and the copy until the stream ends. `customer` becomes `None` when the customer
+    /// leaves or stops reading.
     async fn pump(
         &self,
         response: &mut UpstreamResponse,
@@ -151,7 +151,8 @@ impl Seller {
         let mut ended = None;
         loop {
             copy.add(&next);
-            // The filter may hold back a whole chunk that could be the start of the upstream's key.
+            // `next` may be empty, because the filter may hold back a whole chunk that could be the start of the
+            // upstream's key.
             if let Some(sender) = &customer
                 && !next.is_empty()
                 && !matches!(
@@ -183,7 +184,7 @@ impl Seller {
         }
     }
 
-    /// Sets the record's stage. Returns the answer to store, if it is whole.
+    /// Sets the record's stage. If the copy is whole, returns the answer to store.
     async fn end_stream(
         &self,
         record: &mut Record,
@@ -248,7 +249,7 @@ mod tests {
         let mut first = StreamCopy::new(budget.clone());
         first.add(&vec![1; KEPT_BYTES_MAX]);
         assert!(first.whole && first.bytes.len() == KEPT_BYTES_MAX);
-        // One byte over the budget.
+        // The second copy exceeds the budget by one byte.
         let mut second = StreamCopy::new(budget.clone());
         second.add(&[2; 100]);
         assert!(second.whole);

@@ -52,7 +52,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// No order of sales exceeds a limit, refuses a sale that fits, or miscounts.
+    /// Whatever the order of the sales is, no limit is exceeded, no sale that fits is refused, and the total is exact.
     #[test]
     fn unpaid_total_is_exact_and_never_exceeds_a_limit(steps in proptest::collection::vec(step(), 1..200)) {
         let unpaid = unpaid(100, 150);

@@ -37,7 +37,7 @@ async fn ledger(folder: &TempDir) -> (Ledger, TaskTracker) {
     (ledger, writer)
 }
 
-/// Ends the writer, which has the file open.
+/// Closes the file: drops the ledger and waits for the writer to end.
 async fn close((ledger, writer): (Ledger, TaskTracker)) {
     drop(ledger);
     writer.close();

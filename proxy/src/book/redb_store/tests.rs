@@ -53,7 +53,7 @@ async fn stored_and_deleted_payments_survive_reopening_the_file() {
     assert_eq!(store.get(PaymentId([3; 32])).await.unwrap(), None);
     assert_eq!(store.answer(PaymentId([3; 32])).await.unwrap(), None);
     assert_eq!(store.open().await.unwrap(), vec![open]);
-    // An answer that is no longer kept is deleted.
+    // If a record no longer refers to its answer, the answer is deleted.
     put(&store, &Record { answer_stored: false, ..done.clone() }, None).await;
     assert_eq!(store.answer(done.id).await.unwrap(), None);
 }
@@ -78,13 +78,13 @@ async fn pending_payments_do_not_hide_expired_ones_from_a_sweep() {
 /// Rows of version 0.1 lack the last members of a record.
 #[tokio::test]
 async fn rows_without_key_or_bound_are_read_as_none() {
-    // Each option takes one byte, then its value: sixteen bytes for a key, two for this bound.
+    // A `Some` has one byte before its value: sixteen bytes for a key, two for this bound.
     read_without(17 + 3, |new| Record { key: None, bound: None, ..new }).await;
     read_without(3, |new| Record { bound: None, ..new }).await;
     read_without(0, |new| new).await;
 }
 
-/// Reads a row that lacks its last bytes.
+/// Writes a row without its last bytes, and checks the record that is read.
 async fn read_without(bytes: usize, read: impl FnOnce(Record) -> Record) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.redb");
@@ -113,7 +113,7 @@ async fn read_without(bytes: usize, read: impl FnOnce(Record) -> Record) {
     assert_eq!(store.get(new.id).await.unwrap(), None);
 }
 
-/// Otherwise the file would grow with every payment that bought nothing.
+/// If rows remained, the file would grow with every payment that bought nothing.
 #[tokio::test]
 async fn deleting_a_payment_removes_its_rows_from_every_table() {
     let folder = tempfile::tempdir().unwrap();
