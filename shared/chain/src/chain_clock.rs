@@ -1,4 +1,4 @@
-//! The time of the chains, to judge this machine's clock by.
+//! Compares this machine's clock with the block timestamps of a chain.
 
 use bursar_core::limits::{CHAIN_AWAKE_MS, CLOCK_OFF_CHAIN_MS, CLOCK_OFF_CHAIN_WARN_MS};
 
@@ -6,7 +6,8 @@ use crate::ports::{Chain, ChainFault, Clock};
 
 /// Returns by how many milliseconds our clock is ahead of the newest block, or `None` if the chain is idle.
 ///
-/// If the newest block seems old, waits [`CHAIN_AWAKE_MS`] for another one: an idle chain proves nothing about the clock.
+/// If the newest block seems old, it waits [`CHAIN_AWAKE_MS`] for another one: an idle chain proves nothing about the
+/// clock.
 ///
 /// # Errors
 /// No node answers.
@@ -22,8 +23,9 @@ pub async fn ahead(chain: &dyn Chain, clock: &dyn Clock) -> Result<Option<i64>, 
     Ok((second > first).then(|| clock.utc().since_ms(second)))
 }
 
-/// Returns whether a clock that is ahead by this much, or behind if negative, is wrong: it decides which authorizations
-/// are valid.
+/// Returns whether a clock that is this far ahead is too wrong to use; a negative value means behind.
+///
+/// A wrong clock matters because it decides which authorizations are valid.
 pub fn is_wrong(ahead_ms: i64) -> bool {
     ahead_ms.saturating_abs() > CLOCK_OFF_CHAIN_MS
 }

@@ -66,8 +66,8 @@ pub async fn quote(chain: &dyn Chain, signer: Address, gas: &Gas) -> Result<Quot
 /// Returns the gas of an empty transfer.
 async fn plain_gas(chain: &dyn Chain, signer: Address, gas: &Gas) -> Result<u64, ChainFault> {
     let plain_gas = match gas.model {
-        // Arbitrum includes the data fee in gas, so only the node knows the amount. The margin covers its
-        // changes.
+        // Arbitrum includes the data fee in gas, so only the node knows the gas. The margin of a quarter covers later
+        // changes of the data fee.
         FeeModel::Arbitrum => {
             let needed = chain.estimate_gas(signer, Call::empty(signer, 0)).await?;
             needed.saturating_add(needed / 4)
@@ -134,8 +134,8 @@ pub type LookupRequest = (SubmissionId, Vec<B256>);
 /// Queries the chain for many submissions of one signer with few requests.
 ///
 /// It reads the head first, so a block that arrives meanwhile cannot make a receipt look deeper than it is. It also
-/// returns the signer's transaction count as of the newest final block: while that is unknown nothing becomes final,
-/// but the other answers count.
+/// returns the signer's transaction count as of the newest final block. While that count is unknown, no submission
+/// becomes final, but the other results are valid.
 ///
 /// # Errors
 /// No node answered; a later block triggers the lookup again.

@@ -143,8 +143,8 @@ fn read(body: &[u8]) -> Result<Vec<TokenBalance>, &'static str> {
     coins.take(TOKENS_MAX).map(token_balance).collect()
 }
 
-/// Reads one token. The explorer itself provides address and amount, so the whole answer is invalid without
-/// them. The token contract provides the rest.
+/// Reads one token. The explorer itself provides address and amount, so the whole answer is invalid without them. The
+/// symbol and the decimals come from the token contract and may be missing.
 fn token_balance(entry: Entry) -> Result<TokenBalance, &'static str> {
     let token = entry.token;
     let address = token.address_hash.or(token.address).unwrap_or_default();

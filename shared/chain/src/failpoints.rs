@@ -1,12 +1,12 @@
-//! Failpoints: named points at durable boundaries. A test can end the process or fail the disk at each of them. In
-//! production they do nothing. The trait is in this crate because every service depends on this crate.
+//! Failpoints: named points before and after durable writes. A test can end the process or fail the disk at each of
+//! them. In production they do nothing. The trait is in this crate because every service depends on this crate.
 
 use std::fmt::Debug;
 use std::io;
 
 /// Decides what happens at a failpoint.
 pub trait Failpoints: Send + Sync + Debug {
-    /// Called at a failpoint; may not return.
+    /// Called at a failpoint; a test may end the process here.
     ///
     /// # Errors
     /// The caller handles an error like a failure of the disk.

@@ -1,8 +1,7 @@
-//! The transaction count of an account as of a final block, also from nodes that keep no state of past blocks.
+//! The transaction count of an account as of a final block, even if the nodes keep no state of past blocks.
 //!
-//! Such a node still answers for its newest block. The count is noted with the hash of that block, and counts once the block
-//! is final and still in the chain, which needs no state. So the rule is the same as with other nodes: a count as of a final
-//! block.
+//! Such nodes return the count only as of their newest block. [`FinalCounts`] notes this count with the block's hash,
+//! and uses it once the block is final and still in the chain. Checking that needs no state.
 
 use std::collections::VecDeque;
 
@@ -10,15 +9,15 @@ use alloy_primitives::{Address, B256};
 
 use crate::ports::{BlockTag, Chain, ChainFault};
 
-/// Counts that are noted until a block is final, at most.
+/// Target number of noted counts for the blocks that are not final yet; the actual number is below twice this.
 const NOTES: u64 = 256;
-/// Counts that are kept at most: those of blocks that are not final, and some of before.
+/// Maximum number of noted counts that are kept: those of blocks that are not final yet, and of some earlier blocks.
 const NOTED_COUNTS_MAX: usize = 512;
 
-/// Noted transaction counts of one account, which the nodes may no longer be able to answer.
+/// Noted transaction counts of one account, because nodes may drop the state of their blocks.
 #[derive(Debug, Default)]
 pub struct FinalCounts {
-    /// With ascending block numbers.
+    /// In ascending order of block numbers.
     noted: VecDeque<NotedCount>,
 }
 
@@ -34,15 +33,16 @@ struct NotedCount {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FinalCount {
     Known(u64),
-    /// Not known yet: the newest block is not final, or a node did not answer.
+    /// Not known yet: no noted block is final, or a node did not answer.
     Awaited,
-    /// Every node refused, for a past block and for the hash of its newest block.
+    /// Every node refused to return the count as of a past block, and as of the hash of its newest block.
     Unknown,
 }
 
 impl FinalCounts {
-    /// Returns the count as of the block `last_final`, or as of an earlier block if the nodes have only the state of the
-    /// newest block, `head`.
+    /// Returns the count as of the block `last_final`.
+    ///
+    /// If the nodes have only the state of the newest block, `head`, the count may be as of an earlier block.
     ///
     /// # Errors
     /// No node answered.
@@ -60,7 +60,7 @@ impl FinalCounts {
             }
             Err(fault) => fault,
         };
-        // The step grows with the depth, so that at most `NOTES` counts cover it.
+        // The step grows with the depth of finality, so that fewer than twice `NOTES` counts cover that depth.
         let step = (head.saturating_sub(last_final) / NOTES).max(1);
         let noted = self.note(chain, signer, head, step).await;
         while let Some(at) = self.noted.iter().rposition(|noted| noted.block <= last_final) {
@@ -72,7 +72,7 @@ impl FinalCounts {
                     self.noted.drain(..at);
                     return Ok(FinalCount::Known(count));
                 }
-                // A reorganization removed it.
+                // A reorganisation removed the noted block.
                 Ok(Some(_another)) => drop(self.noted.remove(at)),
                 Ok(None) | Err(_) => break,
             }
@@ -81,13 +81,13 @@ impl FinalCounts {
             (Err(ChainFault::Rejected { .. }), ChainFault::Rejected { .. }) => {
                 Ok(FinalCount::Unknown)
             }
-            // Only a refusal is a verdict. A later lookup asks again.
+            // Only refusals of both queries show that the nodes cannot answer. Otherwise a later lookup asks again.
             (Ok(()), _) | (Err(_), ChainFault::Rejected { .. }) => Ok(FinalCount::Awaited),
             (Err(_), fault) => Err(fault),
         }
     }
 
-    /// Notes the count as of the newest block.
+    /// Notes the count as of the newest block, if none of the last `step` blocks is noted.
     async fn note(
         &mut self,
         chain: &dyn Chain,
@@ -119,7 +119,7 @@ impl FinalCounts {
 /// Returns the hash of a block and an account's transaction count as of the block with this hash.
 ///
 /// # Errors
-/// No node has the block, or none answers for its hash.
+/// No node has the block, or no node returned the count as of the block's hash.
 async fn newest_count(
     chain: &dyn Chain,
     signer: Address,
@@ -133,21 +133,22 @@ fn none() -> ChainFault {
     ChainFault::Unavailable { tried: Vec::new() }
 }
 
-/// The blocks of which a network's nodes have the state.
+/// Which blocks' state a network's nodes keep.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PastState {
-    /// Those that finality needs.
+    /// The nodes keep the state of all blocks that finality needs.
     Kept,
-    /// Only that of the newest block, with the node's message about an older one.
+    /// The nodes keep only the state of the newest block. Contains a node's message about an older block.
     NewestOnly(String),
-    /// Not even that of the newest block by its hash: no transaction becomes final.
+    /// The nodes refuse even the hash of the newest block, so no transaction becomes final. Contains a node's message
+    /// about an older block.
     Refused(String),
 }
 
-/// Finds out how a node answers what [`FinalCounts`] asks, at a depth of `confirmations`.
+/// Finds out which blocks' state the nodes keep, as [`FinalCounts`] needs it at a depth of `confirmations`.
 ///
 /// # Errors
-/// The node gives no number of its newest block.
+/// No node answered a query.
 pub async fn past_state(
     chain: &dyn Chain,
     signer: Address,
@@ -160,7 +161,7 @@ pub async fn past_state(
         Err(ChainFault::Rejected { message, .. }) => message,
         Err(fault) => return Err(fault),
     };
-    // A block may arrive between the two questions, so that the first answer proves nothing.
+    // Try three times: if a block arrives between the two queries, the refusal proves nothing.
     for _again in 0..3 {
         let head = chain.block_number().await?;
         match newest_count(chain, signer, head).await {

@@ -9,17 +9,18 @@ use crate::abi::erc20::IErc20;
 use crate::abi::multicall3::IMulticall3;
 use crate::ports::{BlockTag, Chain, ChainFault, ReadCall};
 
-/// Maximum number of reads in one request.
+/// Number of reads in one request that every node accepts.
 ///
 /// Nodes limit a call to about 50 million gas; a balance costs about 30,000.
 pub const READS_MAX: usize = 64;
 
-/// Maximum number of reads in one request whose reads must be of one block.
+/// Maximum number of reads in one request.
 ///
-/// Some nodes may refuse such a request for its gas.
+/// A request above [`READS_MAX`] is only for reads that must be of the same block. Some nodes may refuse it, because it
+/// exceeds their gas limit.
 pub const AT_ONE_BLOCK_MAX: usize = 4 * READS_MAX;
 
-/// Longest answer for each read, in bytes, on average over one request: a number, or the reason of a revert. The
+/// Maximum average length of the answers to one request, in bytes; an answer is a number or the reason of a revert. The
 /// bound limits how much decoding copies, because several ABI offsets may point at the same bytes.
 const ANSWER_BYTES_MAX: usize = 1024;
 

@@ -1,5 +1,5 @@
-//! The ports to the outside world: [`Clock`], [`Chain`], [`Explorer`] and [`Prices`]. Only traits and plain values; nothing
-//! here reads a clock or opens a connection.
+//! The ports to the outside world: [`Clock`], [`Chain`], [`Explorer`] and [`Prices`]. Only traits and plain values;
+//! nothing here reads a clock or opens a connection.
 
 use std::fmt::Debug;
 use std::pin::Pin;
@@ -20,8 +20,8 @@ pub type ChainReply<'a, T> = BoxFuture<'a, Result<T, ChainFault>>;
 
 /// The time of the machine: wall clock, date and monotonic time.
 pub trait Clock: Send + Sync + Debug {
-    /// Returns the current moment, with the date in the machine's zone. `chain_hint` is `None`: a clock knows no
-    /// chain, so a caller that knows one sets it.
+    /// Returns the current moment, with the date in the machine's zone. `chain_hint` is `None`: a clock knows no chain,
+    /// so a caller that knows the chain's time sets it.
     fn now(&self) -> Moment;
 
     /// Returns only the UTC time. The system clock reads no time zone for it, so it is much cheaper than `now`.
@@ -82,7 +82,8 @@ pub trait Chain: Send + Sync + Debug {
         })
     }
 
-    /// Returns the receipts of a transaction by all nodes that have one; they may differ. As slow as the slowest node.
+    /// Returns the receipts of a transaction from all nodes that have one; they may differ. Takes as long as the
+    /// slowest node.
     fn receipts_of_all(&self, hash: B256) -> ChainReply<'_, Vec<Receipt>> {
         Box::pin(async move { Ok(self.receipt(hash).await?.into_iter().collect()) })
     }
@@ -105,8 +106,8 @@ pub trait Chain: Send + Sync + Debug {
         unsupported()
     }
 
-    /// Returns the number of the newest block that a reorganisation is unlikely to remove. Nodes that do not know the tag
-    /// `safe` refuse.
+    /// Returns the number of the newest block that a reorganisation is unlikely to remove. Fails with
+    /// [`ChainFault::Rejected`] if the nodes do not know the tag `safe`.
     fn safe_block_number(&self) -> ChainReply<'_, u64> {
         unsupported()
     }
@@ -161,8 +162,8 @@ pub trait Chain: Send + Sync + Debug {
         })
     }
 
-    /// Returns a node's words if it does not take this many requests in one exchange, and `None` if it does. Everything
-    /// works without batches, but takes longer and more requests.
+    /// Returns a node's message if it refuses a batch of this many requests, and `None` if it accepts one. Without
+    /// batches every method still works, but sends more requests and takes longer.
     fn batch_refusal(&self, _count: usize) -> ChainReply<'_, Option<String>> {
         Box::pin(async { Ok(None) })
     }
@@ -285,7 +286,7 @@ pub struct SimulationRequest {
     pub calls: Vec<Call>,
     /// Read-only calls in the same block, after `calls`.
     pub reads: Vec<ReadCall>,
-    /// The block to simulate; with `None` a node may choose the newest block itself, with a gas price of zero.
+    /// The block to simulate. With `None` the node chooses: it may use the newest block and a gas price of zero.
     pub block: Option<NextBlock>,
 }
 
@@ -365,7 +366,7 @@ pub struct Receipt {
     pub status: TxStatus,
     /// The events, in the order in which they were emitted.
     pub logs: Vec<Log>,
-    /// What the sender paid; `None` if the node reports no valid amounts.
+    /// The fee that the sender paid; `None` if the node reports no valid amounts.
     pub paid: Option<PaidFee>,
 }
 
@@ -376,7 +377,7 @@ impl Receipt {
     }
 }
 
-/// The price of a mined transaction.
+/// The fee that the sender of a mined transaction paid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PaidFee {
     /// In units of gas.
@@ -388,7 +389,7 @@ pub struct PaidFee {
 }
 
 impl PaidFee {
-    /// Returns the sum in wei; `None` on overflow.
+    /// Returns the total fee in wei; `None` on overflow.
     pub fn total(&self) -> Option<U256> {
         U256::from(self.gas_used).checked_mul(self.gas_price)?.checked_add(self.data_fee)
     }
@@ -405,7 +406,7 @@ pub struct Transaction {
     pub input: Bytes,
 }
 
-/// A mined transaction and the nonce of its sender that it used.
+/// A mined transaction, with its sender and nonce.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SentNonce {
     pub hash: B256,

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::ports::{BoxFuture, PriceFault, Prices};
 
-/// The API that answers the price of ETH.
+/// The default URL of the price API, for the price of ETH in dollars.
 pub const DEFAULT_URL: &str =
     "https://api.coingecko.com/api/v3/simple/price?ids=ethereum&vs_currencies=usd";
 
@@ -84,7 +84,7 @@ fn read(body: &[u8]) -> Option<Usd> {
     price(answer.ethereum.usd.get())
 }
 
-/// Reads a plain decimal exactly, and rounds it up to a millionth. An exponent is not accepted.
+/// Parses a plain decimal without floating point, and rounds it up to a millionth. Rejects an exponent.
 fn price(text: &str) -> Option<Usd> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let (kept, rest) = fraction.split_at_checked(6).unwrap_or((fraction, ""));

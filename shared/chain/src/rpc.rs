@@ -175,7 +175,7 @@ impl Chain for RpcChain {
                     several => {
                         match self.ask_all(several.iter().map(call).collect(), asked).await {
                             Ok(found) => receipts.extend(found),
-                            // Perhaps the answers are too long together.
+                            // The answers may be too long for one exchange: request them one by one.
                             Err(_fault) => {
                                 for hash in several {
                                     receipts.push(self.receipt(*hash).await?);

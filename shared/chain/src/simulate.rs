@@ -16,8 +16,8 @@ use crate::ports::{BlockTag, Chain, ChainFault, SimulatedBlock, SimulatedCall, S
 /// method only once, for example because it was busy.
 const PROBE_AFTER: u32 = 100;
 
-/// The same number after a method was lost. Plans that another method rehearses wait for the operator, and the nodes had the
-/// better one a moment ago.
+/// Number of simulations before the next probe if the nodes have just lost a method. It is small, because the better
+/// method may soon return, and plans simulated by another method wait for the operator.
 const PROBE_AFTER_LOSS: u32 = 5;
 
 /// The simulation methods of a chain's nodes, from best to worst.
@@ -38,8 +38,8 @@ pub struct Simulation {
     pub method: SimulationMethod,
     /// The results of the calls, in their order; `None` if a result is unknown.
     ///
-    /// A later call that fails without its predecessors has an unknown result: it may fail only because they did not
-    /// happen.
+    /// If calls are simulated one by one, a later call may fail only because the earlier calls had no effect. The
+    /// result of such a call is unknown.
     pub calls: Vec<Option<SimulatedCall>>,
     /// The results of the reads, in their order.
     ///
@@ -78,8 +78,8 @@ enum CachedMethod {
 impl Simulator {
     /// Returns the simulation method that the nodes support.
     ///
-    /// It probes the nodes if the method is unknown, and again after `PROBE_AFTER` simulations if the method is not
-    /// the best.
+    /// It probes the nodes if the method is unknown. If the method is not the best, it probes again after `PROBE_AFTER`
+    /// simulations, or after `PROBE_AFTER_LOSS` if the nodes have just lost a method.
     ///
     /// # Errors
     /// No node gave a usable answer to the probe.

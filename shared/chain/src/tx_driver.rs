@@ -31,7 +31,7 @@ const QUOTE_QUEUED_MS: u64 = 250;
 /// Shortest time between two quotes otherwise, in milliseconds.
 const QUOTE_MS: u64 = 1_500;
 
-/// Pause between two lookups of transactions that are deep enough, while no node reports which are final.
+/// Pause between two lookups of transactions with enough confirmations, while no node reports which are final.
 const DEEP_LOOKUP_PAUSE_MS: u64 = 30_000;
 
 /// The owner of an outbox: it persists the outbox and obtains signatures for it.
@@ -59,7 +59,8 @@ pub trait Host: Send + Sync + 'static {
     /// was contacted accepted or rejected them.
     fn sent(&self, _id: SubmissionId, _hash: B256, _clear: bool) {}
 
-    /// Reports whether it is unknown which transactions are final: whether the last answer was [`FinalCount::Unknown`].
+    /// Reports whether the nodes refuse to show which transactions are final ([`FinalCount::Unknown`] at the last
+    /// lookup).
     fn finality_unknown(&self, _is_unknown: bool) {}
 
     /// Passes a failpoint and returns whether to continue. Tests may end the process here.
@@ -213,9 +214,9 @@ struct ChainTasks<H: Host> {
     /// Hashes broadcast since the driver started.
     sent: BTreeSet<B256>,
     counts: FinalCounts,
-    /// Whether no node reported which transactions are final, at the last lookup.
+    /// Whether the last lookup returned [`FinalCount::Unknown`].
     uncounted: bool,
-    /// When transactions that are deep enough were last looked up (monotonic milliseconds).
+    /// When transactions with enough confirmations were last looked up (monotonic milliseconds).
     looked_deep_ms: u64,
     /// The newest block of the last lookup.
     head: u64,
@@ -305,8 +306,8 @@ impl<H: Host> ChainTasks<H> {
                 self.handle(Notice::Input(input)).await;
             }
             if silent {
-                // There is no usable answer: handle signers' answers before the next attempt. The next round repeats
-                // the dropped actions, so the queue does not grow.
+                // No node gave a usable answer. Drop all actions but signature requests, so that the queue does not
+                // grow and signers' answers are handled first. The next round requests the dropped actions again.
                 self.keep_only_signatures();
                 return;
             }
@@ -353,7 +354,7 @@ impl<H: Host> ChainTasks<H> {
         if !self.uncounted || now.saturating_sub(self.looked_deep_ms) >= DEEP_LOOKUP_PAUSE_MS {
             self.looked_deep_ms = now;
         } else {
-            // Another lookup would not end them.
+            // Skip transactions with enough confirmations: another lookup would not end their submissions.
             let outbox = self.host.outbox();
             lookups.retain(|(id, _hashes)| !self.is_deep(&outbox, id));
             if lookups.is_empty() {
@@ -377,7 +378,7 @@ impl<H: Host> ChainTasks<H> {
         }
     }
 
-    /// Whether only the transaction count of its signer is missing for a submission to end.
+    /// Returns whether a submission has enough confirmations, so that only its signer's transaction count is missing.
     fn is_deep(&self, outbox: &Outbox, id: &SubmissionId) -> bool {
         let included = match outbox.open.get(id).map(|one| &one.chain_state) {
             Some(ChainState::Included(included)) => included,
@@ -388,7 +389,7 @@ impl<H: Host> ChainTasks<H> {
 
     fn note_finality(&mut self, is_unknown: bool) {
         let OutboxKey { chain, signer } = self.context.key;
-        // Each time, because the host outlives this task.
+        // Report every result, not only changes: the host outlives this task and keeps the report of an earlier one.
         self.host.finality_unknown(is_unknown);
         let changed = std::mem::replace(&mut self.uncounted, is_unknown) != is_unknown;
         if changed && is_unknown {

@@ -62,8 +62,8 @@ fn zone_vectors_match_in_date_offset_and_day_start() {
     assert_eq!((cases, steps, starts), (48, 97, 97), "the vectors changed: look before adjusting");
 }
 
-/// Renewal starts at the first instant of the day unless the 20-hour rule delays it, so these cases state a day
-/// start without a field for it.
+/// An allowance renews at the first instant of the day, unless the 20-hour rule delays it. So the start of a renewed
+/// allowance is also a day start, which these cases have no field for.
 #[test]
 fn a_renewal_at_midnight_starts_at_the_day_start() {
     let vectors = vectors();

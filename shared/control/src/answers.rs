@@ -153,7 +153,7 @@ pub struct AddressAnswer {
     pub backing: String,
     pub path: String,
     pub address: String,
-    /// A person has just confirmed it on its hardware device.
+    /// A person has just confirmed the address on its hardware device.
     #[serde(default)]
     pub confirmed: bool,
 }
@@ -175,7 +175,7 @@ pub struct LedgerAddressAnswer {
     pub index: u32,
     pub path: String,
     pub address: String,
-    /// Its label, if the wallet has it.
+    /// Its label, if the address is in the wallet.
     pub label: Option<String>,
 }
 
@@ -322,7 +322,7 @@ pub struct AgentAnswer {
     pub spent_today: String,
     pub reserved: String,
     pub daily_limit: Option<String>,
-    /// The value of today's trades, and of those that wait or run.
+    /// The value of today's trades; `trades_reserved` is that of pending and running trades.
     #[serde(default)]
     pub traded_today: String,
     #[serde(default)]
@@ -465,7 +465,8 @@ pub struct StatusAnswer {
     pub untrusted: Option<String>,
     /// The time before which signed requests are refused (RFC 3339); `None` unless it lies in the future.
     ///
-    /// The clock was once ahead, and a chain agreed with it or a wallet was restored. `audit accept` corrects this.
+    /// Causes: the clock was ahead while a chain agreed with it, or while a wallet was restored. `audit accept`
+    /// corrects this.
     #[serde(default)]
     pub refused_before: Option<String>,
     /// Why commands are no longer decided: the journal could not be written.
@@ -502,7 +503,7 @@ pub struct DeviceAnswer {
 /// The agents' spending while the last unlock was unattended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnattendedAnswer {
-    /// Dollars of the day.
+    /// The amount spent today, in dollars.
     pub spent: String,
     /// The setting `unattended.daily`; `None` if it is off.
     pub limit: Option<String>,

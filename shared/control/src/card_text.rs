@@ -100,7 +100,7 @@ fn lines_by(card: &Card, zone: Option<&Zone>) -> Vec<String> {
     lines
 }
 
-/// Formats what comes first: the request, who asks, and why it waits for the operator.
+/// Formats the first rows: the request, its agent, and why it waits for the operator.
 fn head(card: &Card) -> Vec<String> {
     let terms = &card.terms;
     let mut lines = vec![
@@ -113,7 +113,7 @@ fn head(card: &Card) -> Vec<String> {
     lines
 }
 
-/// Formats what the operator does with the device, and what it shows.
+/// Formats the rows about the device: the operator's next action, and the values that the device shows.
 fn device_lines(device: &DeviceCard) -> Vec<String> {
     let shows = device.shows.iter().map(|(name, value)| row("shows", format!("{name} {value}")));
     let state = row("device", device.state.clone());
@@ -293,14 +293,14 @@ fn loan_rows(
     lines
 }
 
-/// The addresses of a trade, and what it counts.
+/// The addresses of a trade, and the value that counts against the daily volume.
 #[derive(Debug, Clone, Copy)]
 pub struct TradePlace<'a> {
     pub address: &'a str,
     pub label: &'a str,
     pub token_in: &'a str,
     pub token_out: &'a str,
-    /// What counts against the daily volume if the value is unknown.
+    /// The value that counts against the daily volume if the trade's own value is unknown.
     pub counted: Option<Usd>,
 }
 

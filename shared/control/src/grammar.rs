@@ -78,14 +78,14 @@ pub enum Order {
     /// What exchanges and venues may take of your tokens: show and revoke it; needs a running engine.
     ///
     /// Lists the allowances that are not zero, of the tokens that Bursar knows, that policies list and that trades of
-    /// this wallet used. A plan approves exactly its input and leaves nothing; other programs with the same key may leave
-    /// more.
+    /// this wallet used. A plan approves exactly its input and leaves nothing; other programs with the same key may
+    /// leave more.
     Allowances(AllowancesOrder),
     /// Where a stablecoin can be lent, and which vaults Bursar trusts; needs a running engine.
     ///
-    /// Reads the vaults of Bursar's list from the chain. A vault is trusted if Morpho's own factory created it, if it lends
-    /// the network's stablecoin through official adapters alone, and if its curator and owner are trusted or its address is
-    /// on the list.
+    /// Reads the vaults of Bursar's list from the chain. A vault is trusted if Morpho's own factory created it, if it
+    /// lends the network's stablecoin through official adapters alone, and if its curator and owner are trusted or its
+    /// address is on the list.
     Venues(VenuesOrder),
     /// A venue that Bursar alone would not use: let agents use it, or not.
     #[command(subcommand)]
@@ -117,8 +117,8 @@ pub enum Order {
     Thaw,
     /// Wallet, server, agents and requests at a glance.
     ///
-    /// The exit code is that of the state: 0 open and serving, 3 no engine or no agent server runs, 4 locked, 13 the journal
-    /// failed, 15 the disk is full. With --json, `ok` means that the state could be read.
+    /// The exit code is that of the state: 0 open and serving, 3 no engine or no agent server runs, 4 locked, 13 the
+    /// journal failed, 15 the disk is full. With --json, `ok` means that the state could be read.
     Status,
     /// Check everything that the wallet needs; changes nothing.
     ///
@@ -139,12 +139,12 @@ struct Line {
 
 /// The line is not a valid command.
 ///
-/// Contains clap's message, without color.
+/// Contains clap's message, without colour.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct LineError(pub String);
 
-/// Cuts and escapes what an error repeats of the command line.
+/// Cuts and escapes the parts of the command line that an error repeats.
 pub fn shorten(error: &mut clap::Error) {
     for kind in [ContextKind::InvalidArg, ContextKind::InvalidSubcommand, ContextKind::InvalidValue]
     {
@@ -162,7 +162,7 @@ impl Order {
     /// Parses a console line with shell quoting.
     ///
     /// # Errors
-    /// clap's message, which is also how `--help` is returned.
+    /// clap's message. The output of `--help` is also returned as an error.
     pub fn parse_line(line: &str) -> Result<Self, LineError> {
         let words = shlex::split(line)
             .ok_or_else(|| LineError("a quotation mark is not closed".to_owned()))?;
@@ -216,7 +216,7 @@ impl Order {
 
     /// Returns whether the command needs a running engine.
     ///
-    /// Without an engine, the process of any other command is the engine until the command ends.
+    /// If no engine runs, any other command runs as an engine in its own process until it ends.
     pub fn needs_running_engine(&self) -> bool {
         matches!(
             self,

@@ -77,7 +77,7 @@ pub enum ToEngine {
 pub enum Asking {
     /// The program can ask a person.
     Interactive,
-    /// The program does not ask: a confirmation that no option gives fails the command.
+    /// The program does not ask. The command fails if it needs a confirmation that no option gives.
     Silent,
     /// The operator has given ordinary confirmations in advance, by `--yes` or on a card of the console.
     Agreed,
@@ -304,7 +304,7 @@ impl FrameReader {
     }
 }
 
-/// The side that proves itself.
+/// The side of the handshake whose proof is computed.
 ///
 /// Over the same nonces, the proofs of the two sides differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

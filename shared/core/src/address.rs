@@ -13,12 +13,12 @@ pub enum AddressError {
     Zero,
 }
 
-/// Reads an address that a person, an agent or a server wrote; all such text is read here.
+/// Parses an address that a person, an agent or a server wrote; all such text is parsed here.
 ///
-/// The digits are of one case, or of mixed case with the right checksum (EIP-55), which catches a wrong digit.
+/// The hex digits must be of one case, or of mixed case with a valid EIP-55 checksum, which detects a wrong digit.
 ///
 /// # Errors
-/// The form or the checksum.
+/// The form or the checksum is wrong.
 pub fn read(text: &str) -> Result<Address, AddressError> {
     let digits = text.strip_prefix("0x").filter(|digits| digits.len() == 40);
     let digits = digits.ok_or(AddressError::Form)?;
@@ -28,10 +28,10 @@ pub fn read(text: &str) -> Result<Address, AddressError> {
     if mixed && parsed.to_checksum(None) != text { Err(AddressError::Checksum) } else { Ok(parsed) }
 }
 
-/// Reads an address as [`read`] does, except the zero address.
+/// Parses an address as [`read`] does, but rejects the zero address.
 ///
 /// # Errors
-/// The form, the checksum, or the zero address.
+/// The form or the checksum is wrong, or the address is zero.
 pub fn parse(text: &str) -> Result<Address, AddressError> {
     let parsed = read(text)?;
     if parsed.is_zero() { Err(AddressError::Zero) } else { Ok(parsed) }

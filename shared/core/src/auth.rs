@@ -1,8 +1,8 @@
-//! How agents prove themselves (wallet specification, Agent authentication).
+//! How agents authenticate (wallet specification, Agent authentication).
 
 use serde::{Deserialize, Serialize};
 
-/// The kind of an agent's proof.
+/// How an agent authenticates its requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AuthMode {

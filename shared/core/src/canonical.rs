@@ -47,7 +47,7 @@ fn push_object(out: &mut String, object: &Object) {
     out.push_str(if object.is_empty() { "{}" } else { "}" });
 }
 
-/// `ensure_ascii` escapes DEL as well.
+/// Writes a string in printable ASCII. It escapes DEL too, as Python's `ensure_ascii` does.
 fn push_ascii(out: &mut String, text: &str) {
     push_string(out, text, |character| matches!(character, ' '..='~'));
 }
@@ -101,10 +101,10 @@ fn push_repr(out: &mut String, double: f64) {
 
 /// Returns `-d.ddde-x` with the fewest digits that read back as the same double.
 ///
-/// If two texts of that length are equally near, Rust's shortest form takes the upper one and Python the even one:
-/// 2⁻²⁵ ends in …12, not …13. Rust's rounding to a number of digits takes the even one too. At a power of two, the
-/// double below is nearer than the one above. The rounded text can then read back as the double below, so the
-/// shortest form is right.
+/// If two texts of that length are equally near, Python takes the one with the even last digit, and Rust's shortest
+/// form the upper one: for 2⁻²⁵, …12 and …13. Rust takes the even digit too if it rounds to a given number of digits,
+/// so this function rounds to the length of the shortest form. At a power of two the rounded text may read back as the
+/// next lower double, which is nearer than the next higher one. In that case the shortest form is right.
 fn shortest_digits(double: f64) -> String {
     let shortest = format!("{double:e}");
     let mantissa = shortest.split_once('e').map_or("", |(mantissa, _)| mantissa);

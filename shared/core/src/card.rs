@@ -73,11 +73,11 @@ crate::code_table! {
     DomainContradicted "domain_contradicted" "the offer's token domain differs from Bursar's, which the chain did not confirm";
     JournalUntrusted "journal_untrusted" "the journal did not match the wallet at unlock (see audit verify)";
     Unpriced "unpriced" "no pool gave a price for this token: an approval asks again and needs one";
-    // Also if the token takes no authorizations.
+    // This reason also covers a token that accepts no authorizations.
     DomainUnconfirmed "domain_unconfirmed" "the token did not confirm the offer's name and version (EIP-712), so nothing can be signed";
-    // Also if no pool buys it.
+    // This reason also covers a token that no pool buys.
     SellsForLess "sells_for_less" "selling this token brings at least 5 % less than buying it, so its price is uncertain";
-    // Also if no pool can deliver that.
+    // This reason also covers a market where no pool can deliver ten times the amount.
     ThinMarket "thin_market" "ten times the amount would change the price by 1 % or more, so it is uncertain";
     OffAverage "off_average" "the price is at least 3 % off its ten-minute average, so it is uncertain";
     ClockOff "clock_off" "this machine's clock is over ten minutes off the chain's: correct it first";
@@ -85,9 +85,9 @@ crate::code_table! {
     // The price impact shows how much worse the quote is than the pool's own rate.
     ImpactUnknown "impact_unknown" "the price impact of this trade is not known";
     ImpactAboveCeiling "impact_above_ceiling" "the price impact is above the policy's maximum";
-    // The difference is over the policy's maximum price impact.
+    // "Much more" means a difference over the policy's maximum price impact.
     BetterRoute "better_route" "another route pays much more than the pool of this trade";
-    // Also if such a hook may choose the fee.
+    // This reason also covers an unlisted hook that may choose the fee.
     HookedPool "hooked_pool" "a hook of this pool that the policy does not list (--trade-hooks) runs in the swap";
     UnlistedToken "unlisted_token" "a token is not on the policy's list (--trade-tokens)";
     UnfairValue "unfair_value" "the output is worth less than the input, by prices from outside the pool";
@@ -179,14 +179,14 @@ pub struct LoanCard {
     /// Maximum value that may be lent.
     #[serde(with = "usd_text")]
     pub ceiling: Usd,
-    /// The operations of the agent today, this one not included, and the policy's maximum.
+    /// The agent's operations today, without this one; `operations_max` is the policy's maximum.
     pub operations: u32,
     pub operations_max: u32,
     /// The worst cost of all transactions, in the native coin.
     pub gas: String,
     /// The number of transactions, each of which needs a confirmation.
     pub transactions: usize,
-    /// Whether a simulation showed that nothing else than this changes.
+    /// Whether a simulation showed that the plan changes nothing else.
     pub effects_proven: bool,
     /// The calls of the plan in their order, decoded from their call data.
     pub calls: Vec<String>,
@@ -250,7 +250,7 @@ pub struct TradeCard {
 
 /// What was known about a token outside our table when the request arrived.
 ///
-/// Amounts of money are for the amount of the payment, in the network's reference stablecoin.
+/// Costs and proceeds are for the amount of the payment, in the network's reference stablecoin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AssetCard {
     /// The EIP-712 name and version that the token confirmed, like `"Name" version "1"`; `None` if it confirmed none.
@@ -263,7 +263,7 @@ pub struct AssetCard {
     pub sells_for: Option<String>,
     /// What ten times the amount costs; `None` if it is unknown.
     pub tenfold: Option<String>,
-    /// How far the price is off its ten-minute average; `None` if the pools keep none.
+    /// How far the price is off its ten-minute average; `None` if the pools keep no average.
     pub average_off: Option<String>,
     /// When the price was measured, RFC 3339.
     pub quoted: Option<String>,
@@ -353,8 +353,8 @@ pub struct Card {
     /// The part of the card that only a payment in a token outside our table has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asset: Option<Box<AssetCard>>,
-    /// The part of the card that only a request for a hardware device has; such a request can be denied, but not approved
-    /// here.
+    /// The part of the card that only a request for a hardware device has. Such a request can be denied here, but it is
+    /// approved on the device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<Box<DeviceCard>>,
     /// The [`digest`] of terms, hold reason and policy version, in hex.

@@ -177,8 +177,9 @@ impl Code {
         self.columns().exit
     }
 
-    /// Returns the code of a failed access to the data folder: a full disk is told apart, because it mends without a change
-    /// of the folder.
+    /// Returns the code for a failed access to the data folder.
+    ///
+    /// A full disk has its own code, because freeing space fixes it without a change of the folder.
     pub fn of_disk(error: &std::io::Error) -> Self {
         use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
         let full = [StorageFull, QuotaExceeded, FileTooLarge].contains(&error.kind());

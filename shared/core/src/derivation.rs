@@ -10,10 +10,11 @@ use strum::{EnumString, IntoStaticStr, VariantArray};
 /// The bit that marks a hardened step.
 const HARDENED: u32 = 1 << 31;
 
-/// Where the addresses of a seed or a hardware device are.
+/// The pattern of the derivation paths of a seed or a hardware device.
 ///
 /// Seeds of the wallet use [`Layout::Bip44`]; a hardware device may use any layout. With the same seed, layout and
-/// index, both derive the same address. Journal entries contain the position of a variant: new ones are appended.
+/// index, both derive the same address. Journal entries contain the position of a variant, so new variants are
+/// appended.
 #[derive(
     Debug,
     Clone,

@@ -64,7 +64,7 @@ impl HostLists {
         self.check_read(url)
     }
 
-    /// Checks one URL as the WHATWG parser reads it, and allows none that another parser may read differently.
+    /// Checks one URL as the WHATWG parser reads it, and allows no URL that another parser may read differently.
     fn check_read(&self, url: &str) -> HostVerdict {
         if self.is_empty() {
             return HostVerdict::Allowed;
@@ -132,7 +132,7 @@ impl HostLists {
             (Some(HostVerdict::Blocked), _) | (_, Some(HostVerdict::Blocked)) => {
                 PairVerdict::Refuse(HostRefusal::Blocked)
             }
-            // Such a URL may lead to a blocked host, which the operator cannot approve.
+            // A URL with an odd character may lead to a blocked host, and the operator cannot approve a blocked host.
             _any if is_unclear && !self.blocked.is_empty() => {
                 PairVerdict::Refuse(HostRefusal::Invalid)
             }
@@ -154,8 +154,8 @@ impl HostLists {
 /// Returns the host of an http(s) URL in its WHATWG form, without one trailing dot.
 ///
 /// # Errors
-/// [`HostError`], if the URL is invalid, of another scheme, has user info or a character that parsers read differently, or
-/// its host does not fit DNS.
+/// [`HostError`], if the URL is invalid, is not http or https, has user info or a character that parsers read
+/// differently, or has a host that does not fit DNS.
 pub fn host_of(url: &str) -> Result<String, HostError> {
     if let Some(character) = odd_character(url) {
         return Err(HostError::OddCharacter(character));
@@ -167,8 +167,9 @@ pub fn host_of(url: &str) -> Result<String, HostError> {
     }
 }
 
-/// Returns the first character of a URL for which parsers take different hosts from it. The WHATWG parser reads a backslash
-/// as a slash and drops tabs and line breaks; others keep them, or take what follows for the host.
+/// Returns the first character of a URL that makes parsers find different hosts. The WHATWG parser reads a backslash as
+/// a slash and drops tabs and line breaks. Other parsers keep these characters, or take the text after them as the
+/// host.
 fn odd_character(url: &str) -> Option<char> {
     url.chars().find(|&character| character == '\\' || character.is_control())
 }
@@ -182,9 +183,9 @@ fn other_readings(url: &str) -> Vec<Result<Host, url::ParseError>> {
     cut_short(name).into_iter().chain(transitional(name)).collect()
 }
 
-/// Returns the host as read by parsers that end a name at the first character that DNS does not allow, such as an escape or a
-/// semicolon: `evil.example` of `https://evil.example%2eshop.example/`. `None` if the name has none, or ends inside its first
-/// label, which is then no name.
+/// Returns the host as read by parsers that end a name at the first character that DNS does not allow, such as `%` or
+/// `;`. They read `https://evil.example%2eshop.example/` as `evil.example`. `None` if the name has no such character or
+/// begins with it, or if it is the escape of a letter or digit in the first label.
 fn cut_short(name: &str) -> Option<Result<Host, url::ParseError>> {
     let is_of_names =
         |one: char| !one.is_ascii() || one.is_ascii_alphanumeric() || "-._+".contains(one);
@@ -202,11 +203,11 @@ fn cut_short(name: &str) -> Option<Result<Host, url::ParseError>> {
     }
 }
 
-/// Returns the host as read by parsers that follow IDNA of 2003, which replaces letters that IDNA of 2008 keeps. `None` if there
-/// are none.
+/// Returns the host as read by parsers that follow IDNA 2003, which replaces letters that IDNA 2008 keeps, such as `ß`.
+/// `None` if the name has no such letter or joiner.
 fn transitional(name: &str) -> Option<Result<Host, url::ParseError>> {
     let replaced = name.replace(['\u{df}', '\u{1e9e}'], "ss").replace('\u{3c2}', "\u{3c3}");
-    // Joiners, which are removed.
+    // IDNA 2003 removes joiners.
     let replaced = replaced.replace(['\u{200c}', '\u{200d}'], "");
     (replaced != name).then(|| Host::parse(&replaced))
 }
@@ -243,7 +244,8 @@ mod tests {
         names.iter().map(|name| HostEntry::parse(name).unwrap()).collect()
     }
 
-    /// Each of these leads some HTTP clients to the host before the odd character, and others below `good.example`.
+    /// With each of these URLs, some HTTP clients call the host before the odd character, and others a host below
+    /// `good.example`.
     #[test]
     fn a_url_with_two_hosts_passes_no_list() {
         for (url, other) in [

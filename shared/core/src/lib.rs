@@ -11,7 +11,7 @@
 //! let price = TokenAmount { atoms: Atoms::parse("12500")?, decimals: 6 };
 //! assert_eq!(price.to_string(), "0.012500");
 //!
-//! // What counts against a limit is rounded up.
+//! // An amount that counts against a limit is rounded up.
 //! let cost = price.atoms.to_usd(price.decimals, Round::Up)?;
 //! let limit = Usd::parse("10.00")?;
 //! assert_eq!(limit.checked_sub(cost)?.to_string(), "9.9875");

@@ -7,8 +7,8 @@ pub const BODY_BYTES: usize = 1 << 20;
 pub const SMALL_BODY_BYTES: usize = 64 << 10;
 /// Memory for large bodies, in multiples of [`BODY_BYTES`].
 ///
-/// Arriving bodies have this much memory, and bodies in progress have as much again. A longest body for every
-/// connection would take a gigabyte.
+/// Arriving bodies may use this much memory, and bodies in progress as much again. Without this limit, a longest body
+/// on every connection would take a gigabyte.
 pub const LARGE_BODIES: usize = 64;
 /// Memory for large bodies from other machines, arriving and in progress together, in multiples of [`BODY_BYTES`].
 pub const LARGE_BODIES_REMOTE: usize = 32;
@@ -39,9 +39,9 @@ pub const HOLD_MS: i64 = 15 * 60 * 1000;
 pub const HELD_PER_AGENT: usize = 20;
 /// Pending requests of all agents.
 pub const HELD_TOTAL: usize = 500;
-/// Limits one agent's open payments to the calls that the rate limit admits in this many minutes.
+/// An agent may have as many open payments as the rate limit admits calls in this many minutes.
 ///
-/// While the rate limit is off, they are not limited.
+/// While the rate limit is off, the number of open payments is not limited.
 pub const OPEN_MINUTES: u32 = 60;
 /// New requests of one agent in a UTC day, while the rate limit is on.
 pub const REQUESTS_A_DAY: u32 = 100_000;
@@ -51,9 +51,9 @@ pub const HEADER_FREE_BYTES: usize = 1 << 10;
 ///
 /// Padding is the part of a challenge beyond [`HEADER_FREE_BYTES`].
 pub const PADDING_A_DAY: u64 = 32 << 20;
-/// Trades and supplies of one agent in a UTC day that may pay for gas and fail.
+/// Trades and supplies of one agent that may pay for gas and fail in a UTC day.
 ///
-/// Further ones need the operator.
+/// After that, further trades and supplies of the day need the operator's approval.
 pub const FAILED_PLANS_A_DAY: u32 = 20;
 /// Pending settlement checks of one agent; further reports are accepted without a check on the chain.
 pub const CHECKS_PER_AGENT: usize = 50;
@@ -63,7 +63,7 @@ pub const REFUSALS_PER_MINUTE: u32 = 30;
 pub const SIGNATURE_WINDOW_S: u64 = 300;
 /// Values that the setting `server.signature_window_s` accepts.
 pub const SIGNATURE_WINDOW_RANGE_S: std::ops::RangeInclusive<u64> = 60..=900;
-/// Days after the signed timestamp for which an accepted HMAC signature is remembered, at least.
+/// Minimum number of days after its timestamp for which an accepted HMAC signature is remembered.
 pub const IDENTITY_DAYS: i64 = 30;
 /// Default of `payments.max_validity`: the longest validity of a payment without approval.
 pub const MAX_VALIDITY_S: u64 = 3600;
@@ -85,17 +85,17 @@ pub const ALLOWANCE_LASTS_MS: i64 = 20 * 3600 * 1000;
 ///
 /// Time synchronization corrects seconds, not minutes.
 pub const ALLOWANCE_BOOT_SLACK_MS: i64 = 5 * 60 * 1000;
-/// While the local clock is further ahead of the newest block, no allowance renews automatically.
+/// While the local clock is further ahead of the newest block than this, no allowance renews automatically.
 pub const CLOCK_AHEAD_OF_CHAIN_MS: i64 = 3600 * 1000;
 
-/// While the local clock is further off the newest block, nothing is approved automatically: the validity times of
-/// authorizations depend on the local clock.
+/// While the local clock is further off the newest block than this, nothing is approved automatically: the validity
+/// times of authorizations depend on the local clock.
 pub const CLOCK_OFF_CHAIN_MS: i64 = 600 * 1000;
-/// A local clock further off the newest block is logged, and reported by `doctor`.
+/// A local clock that is further off the newest block than this is logged, and reported by `doctor`.
 pub const CLOCK_OFF_CHAIN_WARN_MS: i64 = 120 * 1000;
 /// Interval of reading a chain's newest block, while agents pay there.
 pub const CHAIN_TIME_EVERY_MS: u64 = 10 * 60 * 1000;
-/// How long the time of a chain's newest block counts after it was read.
+/// How long the time of a chain's newest block is used after it was read.
 pub const CHAIN_TIME_LASTS_MS: u64 = 3 * CHAIN_TIME_EVERY_MS;
 /// A chain without a new block for this long is idle: its old block time does not contradict our clock.
 pub const CHAIN_AWAKE_MS: u64 = 15 * 1000;
@@ -108,7 +108,7 @@ pub const CORE_QUEUE: usize = 1024;
 pub const CORE_BATCH: usize = 64;
 /// Commands per commit while commits are quick, so that callers and core work in parallel.
 pub const CORE_BATCH_QUICK: usize = 32;
-/// A core step that takes this long was delayed by the disk.
+/// A core step that takes at least this long counts as delayed by the disk.
 pub const CORE_STEP_SLOW_MS: u64 = 6;
 /// How long records of signatures wait for another commit before they get their own.
 pub const RECORD_DELAY_MS: u64 = 100;
@@ -133,7 +133,7 @@ pub const FUNDS_FRESH_MS: u64 = 2_000;
 pub const CARD_BALANCE_WAIT_MS: u64 = 1_000;
 /// How long cards reuse a balance, or a failure to read one.
 pub const CARD_BALANCE_FRESH_MS: u64 = 10_000;
-/// Age of the oldest balance that a card shows, with its time, if no newer one can be read.
+/// Maximum age of a balance that a card shows, with its time, if no newer balance can be read.
 pub const CARD_BALANCE_KEPT_MS: u64 = 600_000;
 /// Accounts (address and network) whose latest balances are cached.
 pub const FUNDS_CACHED: usize = 1024;
@@ -148,15 +148,15 @@ pub const FUNDS_FOREIGN_TOKENS: usize = 500;
 pub const SCAN_VAULTS: usize = 2_000;
 /// Addresses of the wallet whose deposits the scan follows.
 pub const SCAN_OWNERS: usize = 1_000;
-/// Venues in which one address has made deposits itself, as the scan keeps them.
+/// Venues that the scan keeps for one address because the address itself made deposits there.
 pub const SCAN_VENUES_OWN: usize = 200;
-/// Venues in which others have made deposits for one address.
+/// Venues that the scan keeps for one address because others made deposits there for it.
 ///
 /// The bound is separate from [`SCAN_VENUES_OWN`], because any account can make such deposits.
 pub const SCAN_VENUES_GIVEN: usize = 100;
 /// Contracts, or addresses of the wallet, in one query of the scan; some nodes refuse longer lists.
 pub const SCAN_LIST: usize = 100;
-/// Blocks in one query of the scan, unless the node refuses as many.
+/// Blocks in one query of the scan; fewer if the node refuses so many.
 pub const SCAN_BLOCKS: u64 = 900_000;
 /// Interval of looking for new blocks, once the scan has reached the newest.
 pub const SCAN_EVERY_MS: u64 = 30_000;
@@ -166,17 +166,18 @@ pub const SCAN_PAUSE_MAX_MS: u64 = 60_000;
 pub const SCAN_PAUSE_MS: u64 = 1_000;
 /// Blocks by which the safe block of one node may be behind that of another.
 ///
-/// If the scan is further ahead, a node named blocks that did not exist, and everything is searched again.
+/// If the scan is further ahead than this, a node reported blocks that did not exist, and the scan searches all blocks
+/// again.
 pub const SCAN_LAG_BLOCKS: u64 = 2_000;
 /// Searches after which a long scan pauses and asks for the safe block again.
 pub const SCAN_SEARCHES: u32 = 64;
-/// Interval of saving what the scan has found, while it finds or catches up.
+/// Interval of saving the scan's results, while it finds something or catches up.
 pub const SCAN_SAVE_MS: u64 = 10_000;
-/// Interval of saving how far the scan is while it only follows new blocks.
+/// Interval of saving the scan's progress while it only follows new blocks.
 ///
-/// A restart then repeats this much.
+/// After a restart, the scan repeats at most the blocks of this interval.
 pub const SCAN_SAVE_IDLE_MS: u64 = 10 * 60 * 1000;
-/// Largest file of the scan; the bounds above allow less.
+/// Longest accepted file of the scan; a scan within the bounds above writes less.
 pub const SCAN_FILE_BYTES: u64 = 64 << 20;
 /// Vaults outside our table that one answer about vaults reads.
 pub const VAULTS_READ: usize = 200;
@@ -210,13 +211,14 @@ pub const CONTROL_UNPROVEN: usize = 32;
 /// Longest frame before the token is proven.
 pub const HANDSHAKE_BYTES: usize = 4 << 10;
 
-/// Default of `server.rate_per_minute`, for one agent, or for one address without a valid proof.
+/// Default of `server.rate_per_minute`: calls of one agent, or of one IP address without a valid proof.
 pub const RATE_PER_MINUTE: u32 = 300;
 /// The sliding window of all rate limits.
 pub const RATE_WINDOW_MS: u64 = 60_000;
-/// Addresses with their own rate count; new ones beyond that share one count.
+/// IP addresses with their own rate count; further addresses share one count.
 ///
-/// At the default rate, each of the two counters takes up to 16 MiB.
+/// Two counters have this bound, one for calls without a proof and one for polls. At the default rate, each takes up to
+/// 16 MiB.
 pub const RATE_ADDRESSES: usize = 4_096;
 /// Pairs of address and agent name with their own count of failed proofs.
 pub const RATE_KEYS: usize = 65_536;
@@ -246,7 +248,7 @@ pub const REPLY_BYTES: usize = 1 << 20;
 pub const HEAD_MS: u64 = 5_000;
 /// How long a request's body may take.
 pub const BODY_MS: u64 = 10_000;
-/// How long a body may arrive at any rate.
+/// How long a body may arrive at any rate; after that, [`BODY_BYTES_PER_S`] applies.
 pub const BODY_GRACE_MS: u64 = 1_000;
 /// Lowest average rate of a body after [`BODY_GRACE_MS`].
 ///

@@ -89,7 +89,7 @@ impl fmt::Display for TokenAmount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (whole, rest) = match power_of_ten(self.decimals) {
             Ok(scale) => self.atoms.0.div_rem(scale),
-            // The whole is larger than any amount of 256 bits.
+            // One whole coin is more than any amount of 256 bits.
             Err(_overflow) => (U256::ZERO, self.atoms.0),
         };
         match usize::from(self.decimals) {

@@ -1,5 +1,5 @@
-//! The table of networks. No other module contains chain ids or contract addresses, except the `config` modules of
-//! services and tests. To add a chain, add a row.
+//! The table of networks. No other module contains chain ids or contract addresses, except tests and the `config`
+//! modules of services. To add a chain, add a row.
 
 mod exchange;
 mod lending;
@@ -66,7 +66,7 @@ pub struct Gas {
     pub ceiling: u128,
     /// Lowest tip that is offered, in wei per unit of gas.
     pub tip: u128,
-    /// Blocks, including the transaction's own, after which it counts as settled.
+    /// Number of blocks, including a transaction's own, after which the transaction counts as settled.
     pub confirmations: u64,
     /// How long a transaction waits for a block before its gas price is raised.
     pub patience_ms: i64,
@@ -183,7 +183,7 @@ impl Network {
         token == self.stablecoin.address || others.iter().any(|known| known.address == token)
     }
 
-    /// Returns whether our table lists this token: a dollar token, or the wrapped native coin.
+    /// Returns whether our table lists this token as a dollar token or as the wrapped native coin.
     pub fn knows(&self, token: Address) -> bool {
         let wrapped = self.exchange.map(|exchange| exchange.wrapped_native);
         wrapped == Some(token) || self.is_dollar(token)
@@ -444,7 +444,9 @@ pub fn by_name(name: &str) -> Option<&'static Network> {
     by_text(name).or_else(|| NETWORKS.iter().find(|row| row.title.eq_ignore_ascii_case(name)))
 }
 
-/// Iterates over all networks, starting with Base, where most merchants ask to be paid; used if no network is named.
+/// Iterates over all networks, starting with Base, where most merchants ask to be paid.
+///
+/// This is the order in which a network is chosen if none is named.
 pub fn base_first() -> impl Iterator<Item = &'static Network> {
     let is_base = |row: &&Network| row.chain == ChainId(8453);
     NETWORKS.iter().filter(is_base).chain(NETWORKS.iter().filter(move |row| !is_base(row)))

@@ -174,7 +174,7 @@ mod tests {
         assert!(!AllowedNetworks::Only([].into()).allows(base));
     }
 
-    /// Applies each change alone: the loosening one of each pair comes first.
+    /// Applies each change alone. In each pair, the loosening change comes first.
     #[test]
     fn each_field_loosens_in_one_direction_only() {
         type Change = fn(&mut Policy);

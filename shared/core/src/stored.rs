@@ -1,26 +1,28 @@
-//! Forms of stored values: how a type that grew reads what earlier builds stored, and how they can read it.
+//! Forms of stored values: how a type with new fields reads the values of older builds, and how older builds read its
+//! values.
 //!
-//! The journal stores postcard, which names neither fields nor variants. So a type that is stored changes in these ways only:
+//! The journal stores postcard, which names neither fields nor variants. So a stored type may change only in these
+//! ways:
 //!
-//! 1. A variant is appended to an enum. Older values do not contain it, and the form stays.
-//! 2. A field is added to a struct, at any place, with a new form: raise [`NEWEST`], add a module next to [`since_8`], and
-//!    mark the field with `#[serde(default, with = "stored::since_8")]`. In an older form it reads as its default.
-//! 3. Anything else is a new event next to the old one, which is still read. Nothing is removed, reordered, or inserted
-//!    between variants.
+//! 1. A variant is appended to an enum. Older values do not contain it, so no new form is needed.
+//! 2. A field is added to a struct, at any place, with a new form: raise [`NEWEST`], add a module next to [`since_8`],
+//!    and mark the field with `#[serde(default, with = "stored::since_8")]`. In an older form it reads as its default.
+//! 3. Any other change is a new event next to the old one, which is still read. Nothing is removed, reordered, or
+//!    inserted between variants.
 //!
-//! A value is written in the oldest form that has all of it. So an older build reads a journal until the first entry that
-//! uses something new.
+//! A value is written in the oldest form that can hold all of it. So an older build reads a journal up to the first
+//! entry that uses a new form or variant.
 
 use std::cell::Cell;
 
-/// The oldest form that is read; every build reads the forms from here on.
+/// The oldest form that this build reads; it also reads all forms up to [`NEWEST`].
 pub const OLDEST: u8 = 7;
 
 /// The newest form.
 pub const NEWEST: u8 = 8;
 
 thread_local! {
-    // Neither serde nor postcard passes a context to a field.
+    // Thread-local, because neither serde nor postcard passes a context to a field.
     static FORM: Cell<u8> = const { Cell::new(NEWEST) };
     static IS_COMPLETE: Cell<bool> = const { Cell::new(true) };
 }
@@ -31,9 +33,9 @@ pub fn read<T>(form: u8, read: impl FnOnce() -> T) -> T {
     read()
 }
 
-/// Writes a value in the oldest form that has all of it.
+/// Writes a value in the oldest form that can hold all of it.
 ///
-/// `write` gets the form, and may be called several times.
+/// `write` receives the form, and may be called several times.
 pub fn write<T>(mut write: impl FnMut(u8) -> T) -> T {
     for form in OLDEST..NEWEST {
         let _restored_at_the_end = InForm::enter(form);
@@ -68,7 +70,7 @@ pub mod since_8 {
 
     const FORM: u8 = 8;
 
-    /// Writes the field; nothing in an older form.
+    /// Writes the field, or nothing in an older form.
     ///
     /// # Errors
     /// Those of the serializer.
@@ -80,7 +82,7 @@ pub mod since_8 {
         super::write_since(FORM, value, to)
     }
 
-    /// Reads the field; its default in an older form.
+    /// Reads the field, or returns its default in an older form.
     ///
     /// # Errors
     /// Those of the deserializer.
@@ -104,7 +106,7 @@ where
     if *value != T::default() {
         IS_COMPLETE.set(false);
     }
-    // A unit takes no bytes.
+    // postcard writes no bytes for a unit.
     to.serialize_unit()
 }
 

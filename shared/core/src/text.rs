@@ -42,15 +42,15 @@ const SNIPPET_CHARS: usize = 200;
 
 /// Returns foreign text as a message may repeat it: on one line, and cut after 200 characters.
 ///
-/// For names, paths and values that a caller, a file or a command line brings. Without quotation marks; [`quoted`] adds
-/// them.
+/// It is for names, paths and values from a caller, a file or a command line. It adds no quotation marks; [`quoted`]
+/// does.
 pub fn snippet(foreign: &str) -> String {
     excerpt(foreign, SNIPPET_CHARS)
 }
 
 /// Returns foreign text on one line, cut after `width` characters.
 ///
-/// For sentences that contain foreign text.
+/// It is for sentences that contain foreign text.
 pub fn excerpt(foreign: &str, width: usize) -> String {
     let mut shown: String = foreign.chars().take(width).collect();
     shown = visible(&shown);
@@ -421,7 +421,7 @@ mod tests {
         let (winter, summer) = ("2026-01-01T12:00:00Z", "2026-07-01T12:00:00Z");
         assert_eq!(zone.moment(winter), "2026-01-01 13:00 UTC+1");
         assert_eq!(zone.moment(summer), "2026-07-01 14:00 UTC+2");
-        // Below a heading in summer time.
+        // Below a heading in summer time, a time in winter uses the heading's offset.
         assert_eq!(zone.offset_at(summer).day_and_minute(winter), "01-01 14:00");
     }
 }

@@ -1,5 +1,6 @@
-//! Opens the files that settings and arguments name. A path that does not lead to a regular file is an error: opening a named
-//! pipe could block the start, which then ignores signals, and reading a device might never end.
+//! Opens the files that settings and arguments name. A path that does not lead to a regular file is an error: opening a
+//! named pipe could block the start of a program, during which it ignores signals, and reading a device might never
+//! end.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read};
@@ -21,7 +22,7 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// It cannot be opened, or is not a regular file.
 pub fn open_with(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     let file = open_at_once(options, path)?;
-    // The open file and not the path, which can change between the two.
+    // Check the open file, not the path: the path may lead to another file by now.
     if file.metadata()?.is_file() { Ok(file) } else { Err(not_regular()) }
 }
 
@@ -31,10 +32,11 @@ const WRITER_TIMEOUT_S: i64 = 5;
 
 /// Opens a regular file, or a pipe to which a program writes, as a shell's `<(command)` gives it.
 ///
-/// It waits five seconds for the first bytes of a pipe. Reading the pipe waits for its writer.
+/// It waits up to five seconds for the first bytes of a pipe. Later reads of the pipe block until its writer writes or
+/// closes it.
 ///
 /// # Errors
-/// It cannot be opened or is neither, or no program writes to the pipe (`TimedOut`).
+/// The path cannot be opened or leads to neither, or no program writes to the pipe (`TimedOut`).
 pub fn open_or_pipe(path: &Path) -> io::Result<File> {
     let file = open_at_once(OpenOptions::new().read(true), path)?;
     let kind = file.metadata()?.file_type();
@@ -82,13 +84,14 @@ fn read_to_end(file: File, most: u64) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Waits until a pipe has bytes, or its writer has closed it. Without a writer, a read would end as at the end of a file.
+/// Waits until a pipe has bytes, or its writer has closed it. A read before a writer opens the pipe would report the
+/// end of the file.
 #[cfg(unix)]
 fn wait_for_writer(pipe: &File) -> io::Result<()> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
     let limit = Timespec { tv_sec: WRITER_TIMEOUT_S, tv_nsec: 0 };
-    // A hang-up is always reported, but only once there was a writer.
+    // `poll` always reports a hang-up, but only after a writer has opened the pipe.
     match poll(&mut [PollFd::new(pipe, PollFlags::IN)], Some(&limit))? {
         0 => Err(io::Error::new(ErrorKind::TimedOut, "it is a pipe to which no program writes")),
         _ready => Ok(()),
@@ -118,7 +121,7 @@ fn open_at_once(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
 /// It is for a library that opens the path itself.
 ///
 /// # Errors
-/// It leads to something else.
+/// The path leads to something else.
 pub fn check_regular(path: &Path) -> io::Result<()> {
     match std::fs::metadata(path) {
         Ok(found) if !found.is_file() => Err(not_regular()),

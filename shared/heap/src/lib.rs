@@ -2,9 +2,9 @@
 
 /// Makes all threads allocate from one arena.
 ///
-/// Otherwise glibc gives each thread an arena, and memory that is free in one is not used in another: after a burst of
-/// calls, a program keeps several times what it needs. Call it before the first thread starts, and only where threads
-/// seldom allocate at the same time. It does nothing if the allocator is not glibc's.
+/// By default, glibc gives threads separate arenas, and memory that is free in one arena is not used for another. After
+/// a burst of calls, a program then keeps several times the memory that it needs. Call this before the first thread
+/// starts, and only where threads seldom allocate at the same time. It does nothing if the allocator is not glibc's.
 pub fn use_one_arena() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     #[expect(unsafe_code, reason = "the standard library has no call for it")]
@@ -17,9 +17,9 @@ pub fn use_one_arena() {
 
 /// Makes blocks of 128 KiB or more return to the system when they are freed.
 ///
-/// They do at first, but glibc raises the limit to the longest block freed so far, up to 32 MiB, and then keeps such
-/// blocks, with twice as much free memory in each thread's arena. [`release`] does not reach that memory. Call it before
-/// the first thread starts. It does nothing if the allocator is not glibc's.
+/// By default, glibc raises this limit to the longest block freed so far, up to 32 MiB. It then keeps blocks below the
+/// raised limit, and up to twice that limit of free memory in each thread's arena, which [`release`] does not reach.
+/// Call this before the first thread starts. It does nothing if the allocator is not glibc's.
 pub fn return_large_blocks() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     #[expect(unsafe_code, reason = "the standard library has no call for it")]
@@ -30,7 +30,7 @@ pub fn return_large_blocks() {
     }
 }
 
-/// Returns freed pages that the allocator retains.
+/// Returns to the system the free pages that the allocator retains.
 ///
 /// glibc returns only memory that is free at the end of its heap. So one small block that outlives a burst keeps all
 /// memory of the burst resident. This call takes milliseconds and holds the allocator's locks meanwhile: call it

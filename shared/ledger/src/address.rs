@@ -13,7 +13,7 @@ pub enum Display {
     Confirm,
 }
 
-/// Asks for the address at a path.
+/// Returns the command that asks for the address at a path.
 ///
 /// # Errors
 /// [`TooLong::Path`].
@@ -25,8 +25,9 @@ pub fn ask(path: &DerivationPath, display: Display) -> Result<Command, TooLong> 
     Ok(Command::new(ETHEREUM, instruction::ADDRESS, [p1, 0], encode_path(path)?))
 }
 
-/// Reads the data of the answer to [`ask`]: the uncompressed public key, and the address as 40 hex digits, which must be
-/// that of the key.
+/// Reads the data of the answer to [`ask`].
+///
+/// The data is the uncompressed public key and the address as 40 hex digits, which must be the address of the key.
 ///
 /// # Errors
 /// [`AnswerFault::Malformed`].

@@ -11,8 +11,8 @@ pub const DASHBOARD_NAME: &str = "BOLOS";
 const HASHES_SINCE: Version = Version { major: 1, minor: 5, patch: 0 };
 /// The first version that accepts typed data in full.
 const FULL_SINCE: Version = Version { major: 1, minor: 9, patch: 19 };
-/// The first version that is known to answer the beginning of typed data at once. Older ones may show it and wait for the
-/// person.
+/// The first version that is known to answer the first commands of typed data at once. Older versions may show the data
+/// and wait for the person.
 const BEGINS_AT_ONCE_SINCE: Version = Version { major: 1, minor: 22, patch: 0 };
 
 /// An app as the device reports it.
@@ -51,7 +51,7 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    /// Returns whether the app answers the beginning of typed data in full before it shows anything.
+    /// Returns whether the app answers the first commands of [`Form::Full`] before it shows anything.
     pub fn begins_at_once(&self) -> bool {
         self.version >= BEGINS_AT_ONCE_SINCE
     }
@@ -66,7 +66,7 @@ impl Configuration {
     }
 }
 
-/// Asks for the app that is open.
+/// Returns the command that asks which app is open.
 pub fn ask_app() -> Command {
     Command::new(DEVICE, 0x01, [0, 0], Vec::new())
 }
@@ -95,7 +95,7 @@ fn printable(bytes: &[u8]) -> String {
     bytes.iter().map(shown).collect()
 }
 
-/// Asks for the configuration of the Ethereum app.
+/// Returns the command that asks for the configuration of the Ethereum app.
 pub fn ask_configuration() -> Command {
     Command::new(ETHEREUM, instruction::CONFIGURATION, [0, 0], Vec::new())
 }

@@ -126,7 +126,7 @@ pub fn read_answer(bytes: &[u8]) -> Result<&[u8], AnswerFault> {
     }
 }
 
-/// Checks the answer to a command that is not the last of its request: it has no data.
+/// Checks that an answer is successful and has no data, as all answers of a request but the last must be.
 ///
 /// # Errors
 /// As [`read_answer`].

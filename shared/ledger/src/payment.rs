@@ -27,7 +27,9 @@ pub fn domain(domain: &TokenDomain) -> (StructType, Value) {
     (StructType::new(DOMAIN, fields), Value::Struct(values))
 }
 
-/// Returns the first commands of each payment in this token, whatever its terms: see [`ask_beginning`].
+/// Returns the first commands of a payment in this token.
+///
+/// They are the same for all terms: see [`ask_beginning`].
 ///
 /// # Errors
 /// [`TooLong`].

@@ -37,8 +37,8 @@ pub enum ExchangeFault {
 
 /// The devices of a machine.
 pub trait Devices: Send + Sync + fmt::Debug {
-    /// Opens every device that is plugged in now; dropping a device closes it. A device whose answer is missing stays open
-    /// and is returned again.
+    /// Opens every device that is plugged in now; dropping a device closes it. A device whose answer is missing stays
+    /// open and is returned again.
     fn connect(&self) -> BoxFuture<'_, Result<Vec<Arc<dyn Device>>, ConnectFault>>;
 
     /// Returns where emulators are, for people, if the devices are not real.
@@ -58,9 +58,9 @@ pub trait Device: Send + Sync + fmt::Debug {
     /// device takes no other command. So no answer is ever returned for another command.
     fn exchange(&self, command: &Command) -> BoxFuture<'_, Result<Vec<u8>, ExchangeFault>>;
 
-    /// Whether the answer to a command is missing, also to one whose caller has gone away.
+    /// Returns whether the answer to a command is missing, including a command whose caller has gone away.
     fn owes_answer(&self) -> bool;
 
-    /// Whether the connection is lost and takes no command any more. A device that is plugged in again is another one.
+    /// Returns whether the connection is permanently lost. A device that is plugged in again is a new [`Device`].
     fn is_lost(&self) -> bool;
 }

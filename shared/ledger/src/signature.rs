@@ -7,8 +7,8 @@ use crate::command::{AnswerFault, Fields};
 
 /// The data of an answer with a signature: `v`, `r` and `s`.
 ///
-/// `v` is 27 or 28 for typed data and personal messages, and 0 or 1 for typed transactions. For legacy transactions it is
-/// the low byte of `chain id × 2 + 35 + parity`, so the parity is found by recovery.
+/// `v` is 27 or 28 for typed data and personal messages, and 0 or 1 for typed transactions. For legacy transactions it
+/// is the low byte of `chain id × 2 + 35 + parity`, so the parity is found by recovery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeviceSignature {
     pub v: u8,
@@ -16,7 +16,7 @@ pub struct DeviceSignature {
     pub s: B256,
 }
 
-/// The device's signature is not that of the address over the digest.
+/// The device's signature is not a signature of the digest by the expected address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the Ledger signed something else, or with another key: the signature was discarded")]
 pub struct OtherSigner;

@@ -18,9 +18,9 @@ pub enum Meaning {
     AppNotOpen,
     /// The app does not know this command.
     AppTooOld,
-    /// The app accepts the data only if a switch of its settings is on, or not at all.
+    /// The app refuses the data: a switch of its settings is off, or it never accepts such data.
     SwitchOff,
-    /// The app signs only for paths below `m/44'/60'` and few others.
+    /// The app refuses the path: it signs only below `m/44'/60'` and a few other paths.
     PathRefused,
     /// The app failed, or the command was wrong.
     Failed,

@@ -19,8 +19,9 @@ pub enum Unsigned<'a> {
 
 /// Returns the commands that ask for the signature of a transaction.
 ///
-/// The app takes a legacy transaction for one without a chain id if a command ends within its last three items or
-/// directly before them. Therefore the commands of a legacy transaction are shortened until the last one contains more.
+/// The app mistakes a legacy transaction for one without a chain id if a command ends within its last three items or
+/// directly before them. So the commands of a legacy transaction are shortened until the last one contains these items
+/// and at least one byte before them.
 ///
 /// # Errors
 /// [`TooLong::Path`].
@@ -34,7 +35,7 @@ pub fn ask(path: &DerivationPath, unsigned: Unsigned<'_>) -> Result<Vec<Command>
     Ok(in_chunks(instruction::TRANSACTION, &whole, size))
 }
 
-/// Returns the largest size of chunks of which the last is longer than `tail`.
+/// Returns the largest chunk size at which the last chunk is longer than `tail`.
 fn chunk_size(length: usize, tail: usize) -> usize {
     let fits = |size: &usize| match length.checked_rem(*size) {
         _one_chunk if length <= *size => true,
@@ -57,7 +58,7 @@ mod tests {
                 let last = if length % size == 0 { size } else { length % size };
                 assert!(length <= size || last > tail, "{length} bytes, tail {tail}: {size}");
                 assert!(size <= DATA_MAX);
-                // No more commands than needed, or one more at most.
+                // At most one more command than needed.
                 assert!(length.div_ceil(size) <= length.div_ceil(DATA_MAX) + 1, "{length} {tail}");
             }
         }

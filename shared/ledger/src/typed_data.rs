@@ -29,7 +29,7 @@ pub enum Kind {
 pub struct Field {
     pub name: String,
     pub kind: Kind,
-    /// The levels of an array in the order in which the type is written; `None` for a level of any length.
+    /// The lengths of an array's levels, in the order of the written type; `None` for a level of dynamic length.
     ///
     /// It is empty if the field is not an array.
     pub levels: Vec<Option<u8>>,
@@ -65,7 +65,7 @@ pub struct TypedData {
 }
 
 impl Field {
-    /// Returns a field that is no array.
+    /// Returns a field that is not an array.
     pub fn new(name: &str, kind: Kind) -> Self {
         Self { name: name.to_owned(), kind, levels: Vec::new() }
     }
@@ -96,8 +96,10 @@ impl Value {
     }
 }
 
-/// Returns the commands that ask for the signature of typed data in full: the types, the values of the domain, the values
-/// of the message, and the command that the device answers when the person has decided.
+/// Returns the commands that ask for the signature of typed data in full.
+///
+/// They send the types, the values of the domain and the values of the message. The device answers the last command
+/// once the person has decided.
 ///
 /// # Errors
 /// [`TooLong`].
@@ -115,8 +117,8 @@ pub fn ask_full(path: &DerivationPath, typed: &TypedData) -> Result<Vec<Command>
 ///
 /// They are the same for all values.
 ///
-/// An app that answers at once ([`crate::app::Configuration::begins_at_once`]) does not show anything yet. It refuses the
-/// last of them with [`crate::status::Status::INVALID_DATA`] if a switch of its settings is off.
+/// An app that answers at once ([`crate::app::Configuration::begins_at_once`]) does not show anything yet. It refuses
+/// the last of these commands with [`crate::status::Status::INVALID_DATA`] if a switch of its settings is off.
 ///
 /// # Errors
 /// [`TooLong`].

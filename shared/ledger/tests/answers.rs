@@ -1,4 +1,4 @@
-//! Answers that no honest device gives: truncated, over-long, foreign or mixed up. None is read, and none panics.
+//! Answers that no honest device gives: truncated, over-long, foreign or mixed up. All are rejected without a panic.
 #![expect(clippy::unwrap_used, reason = "the helpers of a test stand outside #[test]")]
 
 use bursar_core::derivation::DerivationPath;

@@ -1,5 +1,5 @@
-//! The recordings of Ledger's Ethereum app with Ledger's own host library: our commands are the same bytes, and we read
-//! the same results from the answers.
+//! Compares us with recordings of Ledger's Ethereum app and Ledger's own host library: we send the same commands, byte
+//! by byte, and read the same results from the answers.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -119,7 +119,7 @@ impl Case {
             }
             "legacy EIP-155 coin" => {
                 let rlp = self.unsigned();
-                // 82 2105, 80, 80.
+                // The last three items take five bytes: `82 2105` is the chain id 0x2105, and each zero is `80`.
                 transaction::ask(&path(PATH), Unsigned::Legacy { rlp: &rlp, tail: 5 }).unwrap()
             }
             "personal message" => message::ask(&path(PATH), br#"{"a":1}"#).unwrap(),

@@ -156,7 +156,7 @@ impl Clock for ManualClock {
 struct Sleep<'a> {
     clock: &'a ManualClock,
     until_ms: u64,
-    /// Drawn at the first poll.
+    /// The number of this sleep; assigned at the first poll.
     number: Option<u64>,
 }
 

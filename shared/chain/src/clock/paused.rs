@@ -1,4 +1,5 @@
-//! A test double: a [`Clock`] on tokio's time, which skips waits if a test pauses it. Production code never creates one.
+//! A test double: a [`Clock`] that follows tokio's time, in which a paused test skips waits. Production code never
+//! creates one.
 
 use bursar_core::time::{LocalDay, Moment, Utc};
 use tokio::time::{Duration, Instant};
@@ -8,9 +9,9 @@ use crate::ports::{BoxFuture, Clock};
 /// The longest wait: a year, which no test reaches.
 const WAIT_MAX: Duration = Duration::from_secs(365 * 86_400);
 
-/// Tokio's time, as a clock.
+/// A clock that follows tokio's time.
 ///
-/// The wall clock is in UTC and moves with it. Each day is day 0.
+/// The wall clock advances with tokio's time. The time zone is UTC, and the date is always day 0.
 #[derive(Debug)]
 pub struct PausedClock {
     started: Instant,

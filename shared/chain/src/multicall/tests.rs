@@ -132,7 +132,8 @@ async fn a_malformed_multicall_answer_is_rejected() {
         Bytes::from_static(&[1]),
         honest.slice(..honest.len() - 32),
         [honest.as_ref(), &[0; 4096]].concat().into(),
-        // The list starts elsewhere; it claims more entries; a flag is neither 0 nor 1; an entry lies outside.
+        // Wrong in turn: the offset of the list, the number of its entries, a flag that is neither 0 nor 1, and an
+        // entry's offset.
         changed(31, 0x40),
         changed(32, 0xff),
         changed(63, 3),

@@ -17,7 +17,7 @@ use crate::rpc::health::Health;
 use crate::rpc::quantity::Unusable;
 use crate::rpc::setback::{Setback, Tally};
 
-/// The request to one endpoint.
+/// Sends the request to one endpoint.
 pub(super) type Step<'a, T> =
     dyn Fn(&'a Endpoint) -> BoxFuture<'a, Result<T, Setback>> + Send + Sync + 'a;
 

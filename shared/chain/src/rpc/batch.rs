@@ -1,5 +1,5 @@
-//! Many requests in one exchange (JSON-RPC 2.0, section 6). A node that refuses a batch gets smaller ones, in the end
-//! single requests, and is not asked for a large one again for a while.
+//! Sends many requests in one exchange (JSON-RPC 2.0, section 6). If a node refuses a batch, smaller batches follow,
+//! and finally single requests. For some minutes that node then receives no batch above the size that it accepted.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,7 +22,7 @@ const SMALL_BATCH: usize = 10;
 /// Concurrent exchanges that replace one batch. Public nodes limit the rate of requests.
 const CONCURRENT_EXCHANGES_MAX: usize = 4;
 
-/// JSON-RPC 2.0: the request is not valid. Some nodes say so of each request in a batch that they do not take.
+/// JSON-RPC 2.0: the request is not valid. Some nodes that refuse a batch return this code for each of its requests.
 const INVALID_REQUEST: i64 = -32600;
 
 /// The outcomes of several requests, in their order.
@@ -31,7 +31,7 @@ type Outcomes<T> = Vec<Result<T, Setback>>;
 /// The outcome of one exchange.
 enum BatchOutcome<T> {
     Answered(Outcomes<T>),
-    /// The node does not take this batch.
+    /// The node refuses this batch.
     Refused(BatchRefusal),
 }
 
@@ -42,8 +42,8 @@ struct BatchRefusal {
 }
 
 impl RpcChain {
-    /// Makes all requests, if possible in one exchange. Returns one answer for each, in their order; one error fails them
-    /// all. `decode` receives the index of the request.
+    /// Sends all requests, if possible in one exchange. Returns one answer for each, in their order; one error fails
+    /// them all. `decode` receives the index of the request.
     pub(super) async fn ask_all<T: Send>(
         &self,
         calls: Vec<Call>,
@@ -61,7 +61,7 @@ impl RpcChain {
         self.in_order(&step).await
     }
 
-    /// Makes all requests, if possible in one exchange. Each has its own answer or error.
+    /// Sends all requests, if possible in one exchange. Each has its own answer or error.
     pub(super) async fn ask_each<T: Send>(
         &self,
         calls: Vec<Call>,
@@ -87,7 +87,7 @@ impl RpcChain {
         self.in_order(&step).await
     }
 
-    /// Returns a node's words if it does not take a batch of this many requests, and `None` if it does.
+    /// Returns a node's message if it refuses a batch of this many requests, and `None` if it accepts one.
     pub(super) async fn batch_refusal_of(
         &self,
         count: usize,
@@ -110,7 +110,7 @@ impl RpcChain {
         self.in_order(&step).await
     }
 
-    /// Makes all requests at one endpoint, in as few exchanges as it takes.
+    /// Sends all requests to one endpoint, in as few exchanges as the endpoint permits.
     async fn exchange_many<T>(
         &self,
         endpoint: &Endpoint,
@@ -122,7 +122,7 @@ impl RpcChain {
         loop {
             match self.exchange_by(endpoint, calls, size, refused.as_ref(), decode).await? {
                 BatchOutcome::Answered(outcomes) => {
-                    // Only a smaller batch that works proves that the size was the reason.
+                    // Record the limit only now: the answer to a smaller batch proves that the size was the reason.
                     if let Some(BatchRefusal { said, .. }) = refused
                         && endpoint.learn_batch_max(size, self.mono_ms())
                     {
@@ -139,7 +139,8 @@ impl RpcChain {
         }
     }
 
-    /// Makes all requests in exchanges of this size. The first one goes alone: if it is refused, the others are not sent.
+    /// Sends all requests in exchanges of this size. The others wait for the answer to the first, and are not sent if
+    /// it is refused.
     async fn exchange_by<T>(
         &self,
         endpoint: &Endpoint,
@@ -154,8 +155,8 @@ impl RpcChain {
             BatchOutcome::Answered(outcomes) => outcomes,
             refused @ BatchOutcome::Refused(_) => return Ok(refused),
         };
-        // A node that refuses a single request by the code of the batch refuses every request, for example because there
-        // are too many.
+        // If a node refuses a single request with the same code as the batch before, the size is not the reason. The
+        // node then refuses every request, for example because of a rate limit.
         if let [Err(Setback::Rejected { code, .. })] = outcomes.as_slice()
             && before.is_some_and(|before| before.code == Some(*code))
             && let Some(Err(setback)) = outcomes.pop()
@@ -174,7 +175,7 @@ impl RpcChain {
         Ok(BatchOutcome::Answered(outcomes))
     }
 
-    /// Makes some requests, the first of which has this index, in one exchange. A single request is no batch.
+    /// Sends some requests in one exchange; the first has the index `at`. A single request is sent without a batch.
     async fn exchange_part<T>(
         &self,
         endpoint: &Endpoint,
@@ -215,7 +216,7 @@ impl RpcChain {
         let status = reply.status.as_u16();
         match status {
             200..=299 => {}
-            // About the caller: every request gets it.
+            // These statuses are about the caller, not about the batch: the node would refuse every request.
             401 | 408 | 429 => return Err(Setback::Unreachable(format!("HTTP {status}"))),
             400..=499 => return Ok(refused(format!("HTTP {status}"))),
             _other if envelope::batch_error(&reply.body).is_some() => {

@@ -36,7 +36,7 @@ pub const BREAKER_COOL_DOWN_MS: u64 = 30_000;
 
 /// How long a matching chain id is trusted, in milliseconds.
 ///
-/// Addresses rarely move to another node.
+/// The node at an address rarely changes.
 pub const IDENTITY_VALID_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// Delay before an endpoint of another chain is checked again, in milliseconds.
@@ -46,7 +46,7 @@ pub const IDENTITY_RETRY_MS: u64 = 60_000;
 
 /// Maximum number of endpoints of a chain.
 ///
-/// A longer list is a mistake in the settings: the total time rarely reaches its end.
+/// A longer list is a mistake in the settings: the total timeout would usually end before the last endpoints are tried.
 pub const ENDPOINTS_MAX: usize = 8;
 
 /// Maximum number of requests in one exchange: public nodes accept this many.

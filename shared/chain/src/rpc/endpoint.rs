@@ -28,11 +28,11 @@ struct EndpointState {
     batches: Option<BatchLimit>,
 }
 
-/// How long an endpoint that refused a batch gets only smaller ones, in milliseconds. Then it is asked for a large one
-/// again.
+/// How long an endpoint that refused a batch receives only smaller ones, in milliseconds. After that, a large batch is
+/// tried again.
 const BATCH_LIMIT_MS: u64 = 10 * 60 * 1000;
 
-/// The largest batch that an endpoint took after it refused a larger one.
+/// The largest batch that an endpoint accepted after it refused a larger one.
 #[derive(Debug, Clone, Copy)]
 struct BatchLimit {
     size: usize,
@@ -83,7 +83,7 @@ impl Endpoint {
         }
     }
 
-    /// Returns a permit although the breaker is open. For use if no other endpoint can be asked.
+    /// Returns a permit although the breaker is open. Only for the case that no other endpoint can be asked.
     pub(super) fn admit_anyway(&self) -> Permit<'_> {
         Permit { endpoint: self, settled: false }
     }
@@ -99,13 +99,13 @@ impl Endpoint {
         self.last_failure_ms() >= mono_ms.max(1)
     }
 
-    /// Returns how many requests the endpoint takes in one exchange, as far as it is known.
+    /// Returns the largest batch that the endpoint is known to accept, or `usize::MAX` if no limit is known.
     pub(super) fn batch_max(&self, now_ms: u64) -> usize {
         let known = self.state().batches.filter(|limit| now_ms < limit.until_ms);
         known.map_or(usize::MAX, |limit| limit.size)
     }
 
-    /// Records that the endpoint takes batches of this size but no larger ones; returns whether that is new.
+    /// Records that the endpoint accepts batches of this size but no larger ones; returns whether the size is new.
     pub(super) fn learn_batch_max(&self, size: usize, now_ms: u64) -> bool {
         let limit = BatchLimit { size, until_ms: now_ms.saturating_add(BATCH_LIMIT_MS) };
         self.state().batches.replace(limit).is_none_or(|before| before.size != size)

@@ -23,7 +23,8 @@ pub(super) struct Call {
 pub(super) enum Kind {
     /// Reads data. Another node may have data that this one lacks.
     Read,
-    /// Reads what a healthy node may refuse: a wide range of blocks, or a tag that it does not know.
+    /// Reads data that even a healthy node may refuse to return: a wide range of blocks, or a block tag that it does
+    /// not know.
     Refusable,
     /// Runs a contract, which may revert.
     Execute,
@@ -116,7 +117,8 @@ pub(super) fn answers(
     sorted.into_iter().map(|slot| slot.ok_or(Unusable("an answer is missing"))).collect()
 }
 
-/// Returns the error that a node sends in place of the answers to a batch: alone, or as the only kind in a list.
+/// Returns the error that a node sends instead of the answers to a batch: one error object, or the first of a list that
+/// contains only errors.
 pub(super) fn batch_error(bytes: &[u8]) -> Option<WireError> {
     #[derive(Deserialize)]
     struct Refusal {

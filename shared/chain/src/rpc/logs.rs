@@ -48,7 +48,7 @@ struct WireLog {
     removed: bool,
 }
 
-/// Decodes all events. One that does not match the filter invalidates the whole answer: a node that ignores the
+/// Decodes all events. An event that does not match the filter invalidates the whole answer: a node that ignores the
 /// filter may also omit events.
 pub(super) fn found(raw: &RawValue, wanted: &LogFilter) -> Result<Vec<FoundLog>, Unusable> {
     let wire: Vec<WireLog> = decode_as(raw)?;

@@ -19,7 +19,7 @@ pub(super) enum Setback {
         code: i64,
         message: String,
     },
-    /// The node refused what a healthy node may refuse; another one may accept it.
+    /// The node refused a request that even a healthy node may refuse (`Kind::Refusable`); another one may accept it.
     Declined {
         code: i64,
         message: String,
@@ -46,7 +46,7 @@ impl Setback {
             Self::Final(_) => Health::Healthy,
             Self::Rejected { code, .. } if REQUEST_ERRORS.contains(code) => Health::Healthy,
             Self::Rejected { .. } | Self::Malformed(_) | Self::Unreachable(_) => Health::Failing,
-            // A background search must not keep payments from a healthy node.
+            // Not `Failing`: otherwise a refused background search would also stop payments through a healthy node.
             Self::Declined { .. } => Health::Unknown,
             Self::WrongChain { .. } | Self::Cooling | Self::OutOfTime => Health::Unknown,
         }

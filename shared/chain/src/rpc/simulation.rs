@@ -46,8 +46,8 @@ fn call_json(from: Address, call: &Call, block: Option<&NextBlock>) -> Value {
     if call.gas_limit > 0 {
         json["gas"] = json!(quantity(call.gas_limit));
     }
-    // The price that is paid, not the offer of a type 2 transaction: a node that simulates without a base fee would
-    // take only the tip.
+    // Set the effective gas price, not the fees of a type 2 transaction: a node that simulates without a base fee would
+    // count only the tip.
     if let Some(next) = block {
         json["gasPrice"] = json!(U256::from(next.gas_price));
     }

@@ -7,7 +7,7 @@ use bursar_core::time::Utc;
 use super::*;
 use crate::ports::{ChainReply, Receipt};
 
-/// A node with Multicall3 and state overrides. It has `eth_simulateV1` while `simulates`.
+/// A node with Multicall3 and state overrides. It supports `eth_simulateV1` while `simulates` is set.
 #[derive(Debug, Default)]
 struct Node {
     simulates: AtomicBool,

@@ -92,7 +92,8 @@ pub fn within(quote: &FeeQuote, ceiling: u128) -> Option<Fees> {
 
 /// Returns the whole ceiling, in wei, as an offer, or `None` if the next block requires more.
 ///
-/// The signer pays only the price of the block. A legacy offer is paid in full, so it stays at the current price.
+/// The signer of a type 2 transaction pays only the price of the block. A legacy offer is paid in full, so it stays at
+/// the current price.
 pub fn whole(quote: &FeeQuote, ceiling: u128) -> Option<Fees> {
     Some(match within(quote, ceiling)? {
         Fees::Dynamic { tip, .. } => Fees::Dynamic { max_fee: ceiling, tip },
@@ -216,7 +217,7 @@ mod tests {
 
     #[test]
     fn a_batch_has_gas_for_each_call_whatever_the_estimate() {
-        // Three of six runs settled too few payments with estimates of 66,600 for one call and 138,843 for two.
+        // With estimates of 66,600 for one call and 138,843 for two, three of six runs settled too few payments.
         assert!(batch_gas(&[1]).unwrap() > 66_600 + 100_000);
         assert!(batch_gas(&[1, 1]).unwrap() > 138_843 + 100_000);
         assert!(batch_gas(&[400_000]).unwrap() > 600_000);

@@ -27,7 +27,7 @@ pub struct Rules {
     pub ceiling: u128,
     /// Whether a person gives each signature.
     ///
-    /// If so, the first offer is all that the ceiling allows, and only the host requests further attempts.
+    /// If so, the first offer is the whole ceiling, and only the host requests further attempts.
     pub by_person: bool,
 }
 
@@ -61,15 +61,15 @@ pub enum Input {
     Open { id: SubmissionId, call: Call, ceiling: u128, until: Option<Utc> },
     /// A host requests that the call is not executed, if that is still possible.
     Cancel { id: SubmissionId },
-    /// A host requests another attempt of a signed submission: a higher offer for its call or, once it is cancelled, for
-    /// its empty transaction. The ceiling is that of the rules,
-    /// and `most` what the host agreed to, in wei for a unit of gas.
+    /// A host requests another attempt of a signed submission: a higher offer for its call or, once it is cancelled,
+    /// for its empty transaction. The ceiling of the rules applies. `most` is the highest price of a unit of gas, in
+    /// wei, that the host accepts.
     Raise { id: SubmissionId, quote: Quote, most: u128 },
     /// The answer to [`Action::Quote`].
     Quoted(Quote),
     /// The result of [`Action::Sign`].
     Signature { id: SubmissionId, attempt: usize, signature: Signature65 },
-    /// The signer refuses permanently. Not for a signer that is only unavailable.
+    /// The signer refuses permanently. A signer that is only unavailable has not refused.
     Declined { id: SubmissionId, attempt: usize },
     /// The result of [`Action::Send`].
     Answered { id: SubmissionId, answer: SendAnswer },
@@ -146,7 +146,7 @@ pub struct Step {
     pub actions: Vec<Action>,
 }
 
-/// Why an input was rejected, without any change.
+/// Why an input was rejected; a rejected input changes nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     #[error("a submission with this id and other terms is already open")]

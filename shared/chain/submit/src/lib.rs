@@ -1,7 +1,7 @@
-//! The state machine through which every host sends transactions. The wallet sends for its operator and its lanes,
-//! the facilitator for the payments that it settles. The state machine does no I/O: [`step`] turns an [`Input`]
-//! into [`Event`]s and [`Action`]s. The host persists and applies the events, and **only then** performs the
-//! actions. The result of an action is the next input. Actions are at-least-once: [`resume`] returns them again
+//! The state machine through which every host sends transactions. The hosts are the wallet, which sends for its
+//! operator and its lanes, and the facilitator, which settles payments. The state machine does no I/O: [`step`] turns
+//! an [`Input`] into [`Event`]s and [`Action`]s. The host persists and applies the events, and **only then** performs
+//! the actions. The result of an action is the next input. Actions are at-least-once: [`resume`] returns them again
 //! after a crash, and repeating one changes nothing.
 //!
 //! An [`Outbox`] belongs to one signer on one network and assigns its nonces. A submission keeps its nonce until

@@ -57,8 +57,8 @@ fn in_block(
 ) -> Step {
     let mut step = Step::default();
     if one.chain_state != ChainState::Included(included) {
-        // The first lookup never makes an outcome final: nodes behind one address may differ, and the next lookup
-        // shows that.
+        // One lookup never makes an outcome final: the nodes behind one address may differ, which a second lookup
+        // reveals.
         step.events.push(Event::Included { id, included });
         return step;
     }

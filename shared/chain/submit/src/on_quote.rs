@@ -26,14 +26,14 @@ pub(crate) fn advance(outbox: &Outbox, rules: &Rules, at: Utc, quote: &Quote) ->
     let mut draft = Draft { outbox: outbox.clone(), at, step: Step::default() };
     draft.first_offers(rules, quote);
     draft.higher_offers(rules, quote);
-    // A person would have to sign what fills a gap, and is not asked for what no one requested.
+    // Fill no gap if a person signs: the person would be asked for a transaction that no caller requested.
     if !rules.by_person {
         draft.fill_gap(rules, quote);
     }
     draft.step
 }
 
-/// Returns the offer that [`crate::Input::Raise`] makes; `None` if it is refused.
+/// Returns the offer that [`crate::Input::Raise`] would make; `None` if that input would be refused.
 pub fn raised_offer(
     outbox: &Outbox,
     rules: &Rules,
@@ -56,8 +56,8 @@ fn raised(one: &Submission, rules: &Rules, quote: &Quote) -> Option<(Kind, Fees)
     Some((kind, fees))
 }
 
-/// Authorizes the attempt that the host requests; `None` if the submission is not signed, or has an attempt that waits for
-/// its signature, or no higher offer is allowed.
+/// Authorizes the attempt that the host requests. Returns `None` if the submission is not signed or not pending, if an
+/// attempt waits for its signature, or if the ceiling allows no higher offer.
 pub(crate) fn raise(
     outbox: &Outbox,
     rules: &Rules,
@@ -81,7 +81,8 @@ pub(crate) fn is_due(one: &Submission, rules: &Rules, at: Utc) -> bool {
         // The quote is for the empty transaction that a cancelled or late call needs; the host requests all other
         // quotes.
         let is_empty = |tried: &&Attempt| matches!(tried.kind, Kind::Empty { .. });
-        // A refused one is asked for again only where no host can: a late call has its nonce until then.
+        // A declined empty transaction is requested again only for a call with a time limit: no host can request it,
+        // and the expired call holds its nonce until the empty transaction is mined.
         let very_long = rules.patience_ms.saturating_mul(VERY_LONG);
         let again = |tried: &Attempt| {
             one.until.is_some() && tried.declined && has_passed(very_long, tried.at, at)

@@ -98,7 +98,7 @@ impl Submission {
         !self.cancel && self.until.is_none_or(|until| at < until)
     }
 
-    /// Returns whether an empty transaction was authorized to use up its nonce, and was not declined.
+    /// Returns whether an empty transaction that uses up the submission's nonce was authorized and not declined.
     pub fn is_given_up(&self) -> bool {
         let is_empty =
             |tried: &Attempt| matches!(tried.kind, Kind::Empty { .. }) && !tried.declined;

@@ -1,19 +1,20 @@
-//! Stops the offers of a submission whose transaction may be mined in any case.
+//! Stops further offers of a submission. Its signed transactions may still be mined.
 
 use crate::event::Event;
 use crate::outbox::{Kind, Submission, SubmissionId};
 
-/// An unsigned attempt that a stop declines.
+/// Which unsigned attempt a stop declines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Declines {
     /// Only an offer of the call. An empty transaction remains possible: it moves nothing and frees the nonce.
     Call,
-    /// Also an empty transaction.
+    /// An offer of the call, or an empty transaction.
     Any,
 }
 
-/// Returns the events after which nothing more is signed for a signed submission's call: the unsigned attempt is
-/// declined, and no later offer is higher than the signed ones.
+/// Returns the events that stop further offers of a signed submission's call.
+///
+/// They decline the unsigned attempt, as far as `declines` says, and lower the ceiling to the highest signed offer.
 pub fn no_further_offers(id: SubmissionId, one: &Submission, declines: Declines) -> Vec<Event> {
     let unsigned = one.unsigned_attempt().filter(|(_attempt, tried)| match declines {
         Declines::Call => matches!(tried.kind, Kind::Call),

@@ -201,7 +201,7 @@ fn a_cancel_drops_unsigned_calls_and_replaces_signed_ones() {
     story.tell(Input::Cancel { id: id(2) });
     let nothing = story.signed();
     assert_eq!(nothing.len(), 1);
-    // Only once.
+    // The empty transaction is requested only once.
     assert_eq!(story.signed(), []);
     let events = story.mined(2, &nothing[0].1, 2);
     let outcome = Outcome::Cancelled { hash: nothing[0].1.hash, block: 4 };
@@ -423,7 +423,7 @@ fn a_cancelled_call_is_not_broadcast_again_even_where_every_node_forgot_it() {
 fn an_expired_unsigned_call_is_dropped() {
     let until = Utc(1_000);
     let end = |n| Event::Finished { id: id(n), outcome: Outcome::Dropped };
-    // At the next tick, at the next quote, or when its signature arrives.
+    // The call is dropped at the next tick, at the next quote, or when its signature arrives.
     let mut story = Story::begin();
     open_until(&mut story, 1, until);
     story.now = Utc(999);
@@ -455,7 +455,7 @@ fn an_expired_signed_call_is_replaced_by_an_empty_transaction() {
     let mut story = Story::begin();
     open_until(&mut story, 1, until);
     let whole = story.signed();
-    // While a node knows the call, it remains: it was broadcast in time.
+    // The call remains while a node knows it, because it was broadcast in time.
     story.now = until;
     let known =
         Input::LookedUp { id: id(1), asked: 1, found: None, known: true, head: 5, settled: 0 };
@@ -528,7 +528,8 @@ fn a_person_is_asked_once_for_each_attempt_that_the_host_requests() {
     };
     let whole = Fees::Dynamic { max_fee: 1_000, tip: 8 };
     assert_eq!(offers(&story), [whole], "the whole ceiling");
-    // However long it waits, however the price rises: nothing more is signed by itself.
+    // Without a request of the host, no further offer is signed, however long the call waits and however the price
+    // rises.
     for later in 1..50 {
         story.now = Utc(later * 10_000);
         story.price = 100 * u128::try_from(later).unwrap();
@@ -540,7 +541,7 @@ fn a_person_is_asked_once_for_each_attempt_that_the_host_requests() {
     let signature = story.sign(digest);
     story.tell(Input::Signature { id: id(1), attempt: 1, signature });
     assert!(offers(&story)[1].max_price() > 1_000, "more than before, within the rules' ceiling");
-    // The empty transaction of a cancelled call is requested once; a refusal is not asked again.
+    // The empty transaction of a cancelled call is requested once, and not again after a refusal.
     story.tell(Input::Cancel { id: id(1) });
     let (_events, actions) = story.quoted();
     let [Action::Sign { attempt: 2, .. }] = actions[..] else { panic!("{actions:?}") };
@@ -551,7 +552,7 @@ fn a_person_is_asked_once_for_each_attempt_that_the_host_requests() {
     assert!(matches!(actions[..], [Action::Sign { attempt: 3, .. }]), "{actions:?}");
 }
 
-/// The host agreed to a price: one wei for a unit of gas less refuses the offer, and changes nothing.
+/// If the host accepts one wei less per unit of gas than the offer needs, the request is refused and changes nothing.
 #[test]
 fn a_raised_offer_never_exceeds_what_the_host_agreed_to() {
     let mut story = Story { rules: RULES.by_person(), ..Story::begin() };

@@ -133,7 +133,7 @@ async fn an_answer_over_the_size_limit_is_rejected() {
     assert_eq!(tried[0].1, "the answer is longer than 1000 bytes");
 }
 
-/// We count the length instead of trusting the header: this answer announces none and never ends.
+/// We count the bytes instead of trusting `content-length`: this answer has no such header and never ends.
 #[tokio::test]
 async fn an_endless_answer_is_cut_off() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -172,7 +172,7 @@ async fn a_node_that_returns_another_transaction_is_not_believed() {
     node.on(method, Answer::Result(json!({ "hash": other })));
     let alone = chain(&[&node]).is_known(asked).await;
     assert!(matches!(alone, Err(ChainFault::Malformed { .. })), "{alone:?}");
-    // The next node decides.
+    // The next node's answer counts instead.
     for (answer, known) in [(Value::Null, false), (json!({ "hash": asked }), true)] {
         next.on(method, Answer::Result(answer));
         assert_eq!(chain(&[&node, &next]).is_known(asked).await, Ok(known));
@@ -242,7 +242,7 @@ async fn a_revert_is_final_whatever_the_http_status() {
     assert!(matches!(fault(good_but_failed).await, ChainFault::Unavailable { .. }));
 }
 
-/// One of them may hide what happened.
+/// One of the nodes may hide or falsify the receipt.
 #[tokio::test]
 async fn every_node_is_asked_for_its_own_receipt() {
     let (first, second, third) =
@@ -274,7 +274,7 @@ async fn receipts_are_batched_or_requested_singly_without_batch_support() {
     let found = chain.receipts(&hashes).await.unwrap();
     let told: Vec<B256> = found.into_iter().map(|one| one.unwrap().tx_hash).collect();
     assert_eq!(told, hashes, "each in its place");
-    // Fifty, then ten.
+    // One batch of fifty requests and one of ten.
     assert_eq!(node.count("batch").await, 2);
     assert_eq!(node.count("eth_getTransactionReceipt").await, 0);
 

@@ -1,4 +1,4 @@
-//! Nodes that take no batches, or only small ones.
+//! Nodes that accept no batches, or only small ones.
 
 use alloy_primitives::{Address, Bytes};
 use bursar_chain::ports::{Chain, ChainFault, Question};
@@ -47,14 +47,14 @@ async fn a_node_without_batches_is_asked_singly_and_stays_healthy() {
         let node = echoing(Answer::Text(status, body.clone())).await;
         let clock = clock();
         let chain = chain_with(&[node.url()], limits(), &clock);
-        // More often than the breaker allows failures.
+        // Refused batches are no failures: repeat them more often than the breaker allows failures.
         for _time in 0..4 {
             assert_eq!(ask(&chain, 25).await, Ok(all(25)), "{status} {body}");
         }
         assert_eq!(node.count("batch").await, 2, "one of 25 and one of ten: {status} {body}");
         assert_eq!(node.count("eth_getCode").await, 100);
         assert!(!chain.has_failed_since(0));
-        // Perhaps another node answers at this address by now.
+        // After ten minutes a large batch is tried again, because another node may answer at this address.
         clock.advance(10 * 60 * 1000);
         node.on("batch", Answer::AtMost(50));
         assert_eq!(ask(&chain, 25).await, Ok(all(25)));

@@ -38,7 +38,7 @@ pub(crate) enum Answer {
     Redirect(String),
     /// The first parameter of the request.
     Echo,
-    /// Only for batches: refuses those with more requests, as geth does.
+    /// Only for batches: refuses batches with more requests than this, as geth does.
     AtMost(usize),
     /// Accepts the request and never answers.
     Silence,

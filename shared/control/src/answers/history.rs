@@ -36,7 +36,7 @@ impl HistoryRow {
 pub struct HistoryRow {
     pub id: String,
     pub created: String,
-    /// When a request that nothing was signed for was denied, refused, or expired.
+    /// When a request that was never signed was denied, was refused, or expired.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<String>,
     pub lane: Lane,
@@ -65,7 +65,7 @@ pub struct HistoryRow {
     /// CAIP-2.
     pub network: String,
     pub payee: String,
-    /// Host of the URL that the agent named, otherwise of the paid resource.
+    /// Host of the URL that the agent named; if it named none, host of the paid resource.
     pub host: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_unknown_reason: Option<String>,
@@ -97,7 +97,7 @@ pub struct TradeAnswer {
 
 /// The result of a loan.
 ///
-/// The amount is the requested one, or about that if it was requested in shares.
+/// The `amount` of its row is the requested one, or an estimate if the agent requested shares.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoanAnswer {
     /// `supply` or `withdraw`.

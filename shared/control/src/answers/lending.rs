@@ -31,11 +31,11 @@ pub enum VenueTrust {
     Pinned,
     /// The operator confirmed the venue with its present curator and owner.
     Confirmed,
-    /// Nothing speaks against the venue, but the operator has not confirmed it.
+    /// Bursar found no reason against the venue, but the operator has not confirmed it.
     New,
     /// The venue was trusted before. Since then it changed, or the operator withdrew the trust.
     Changed,
-    /// Something speaks against the venue.
+    /// Bursar found a reason against the venue.
     Refused,
 }
 
@@ -51,12 +51,12 @@ pub struct VenueAnswer {
     /// The vault's own claims.
     pub name: String,
     pub symbol: String,
-    /// Who chooses its markets; the zero address is nobody.
+    /// The account that chooses the vault's markets; the zero address if there is none.
     pub curator: String,
-    /// Who may name another curator.
+    /// The account that may name another curator.
     pub owner: String,
     pub trust: VenueTrust,
-    /// Why it is trusted, or not.
+    /// Why the vault is trusted, or not.
     pub reason: String,
     /// The assets under management, in whole coins of the stablecoin; `None` if the vault lends another token.
     pub total_assets: Option<String>,
@@ -105,7 +105,7 @@ pub struct PositionAnswer {
     /// The part that can be withdrawn now; `None` if it is unknown.
     pub withdrawable: Option<String>,
     pub withdrawable_atomic: Option<String>,
-    /// Why nothing can be withdrawn although it is worth something, such as a closed gate.
+    /// Why nothing can be withdrawn although the position has a value, such as a closed gate.
     pub obstacle: Option<String>,
 }
 

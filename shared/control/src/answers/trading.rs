@@ -19,7 +19,7 @@ pub struct QuoteAnswer {
     pub minimum_out_atomic: String,
     /// The card that this trade would show.
     pub trade: TradeCard,
-    /// The compared routes with the highest outputs, the highest first and before gas.
+    /// The best of the compared routes, by output before gas, the highest output first.
     pub routes: Vec<RouteAnswer>,
     /// The decision that the named policy would make.
     pub verdict: Option<VerdictAnswer>,
@@ -49,7 +49,7 @@ pub struct VerdictAnswer {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AllowancesAnswer {
     pub allowances: Vec<AllowanceAnswer>,
-    /// Where allowances could not be read.
+    /// The addresses and networks whose allowances could not be read.
     pub unread: Vec<UnreadAnswer>,
     /// The number of allowances that were read, zero ones included.
     pub read: usize,
@@ -73,11 +73,11 @@ pub struct AllowanceAnswer {
     /// In whole coins; `None` if it is unlimited, or the token has no usable decimals.
     pub amount: Option<String>,
     pub amount_atomic: String,
-    /// More than any balance can be.
+    /// The allowance exceeds any possible balance.
     pub unlimited: bool,
-    /// The end of an allowance within Permit2, RFC 3339; `None` if it does not end, as a token's own.
+    /// When an allowance within Permit2 expires, RFC 3339; `None` for a token's own allowance, which never expires.
     pub until: Option<String>,
-    /// Why it was not revoked, or what became of its transaction; `None` if nothing was tried.
+    /// Why the allowance was not revoked, or the state of the revoking transaction; `None` if no revocation was tried.
     pub outcome: Option<String>,
     pub status: Option<SendStatus>,
     pub tx_hash: Option<String>,

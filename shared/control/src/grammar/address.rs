@@ -174,7 +174,7 @@ impl SendOrder {
     /// Returns the recipient of a new send.
     ///
     /// # Errors
-    /// As for the label.
+    /// `BAD_INPUT` if it is missing.
     pub fn to(&self) -> Result<&str, Fault> {
         self.to.as_deref().ok_or_else(|| missing("recipient"))
     }
@@ -182,7 +182,7 @@ impl SendOrder {
     /// Returns the amount of a new send.
     ///
     /// # Errors
-    /// As for the label.
+    /// `BAD_INPUT` if it is missing.
     pub fn amount(&self) -> Result<&str, Fault> {
         self.amount.as_deref().ok_or_else(|| missing("amount"))
     }

@@ -167,9 +167,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Decodes what follows `\u`: a character, or a surrogate pair.
+    /// Decodes the rest of an escape after `\u`: a character, or a surrogate pair.
     ///
-    /// The second half of a pair must follow at once, as another escape.
+    /// The second half of a pair must follow immediately, as another escape.
     fn unicode_escape(&mut self, start: usize) -> Result<char, JsonError> {
         let first = self.hex_digits(start)?;
         if let Some(character) = char::from_u32(u32::from(first)) {

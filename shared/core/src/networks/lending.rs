@@ -1,4 +1,4 @@
-//! The contracts through which a network's stablecoin is lent, and who is trusted to run a vault.
+//! The contracts through which a network's stablecoin is lent, and the accounts that are trusted to run a vault.
 //!
 //! Addresses are those of Morpho's own software kit and of its deployment list; each is in at least two sources.
 
@@ -14,9 +14,9 @@ pub struct Lending {
     pub first_block: u64,
     /// The interest rate model of markets: AdaptiveCurveIRM.
     pub interest_model: Address,
-    /// Each creates vaults, and says which vaults it has created.
+    /// Factories of vaults; each reports which vaults it has created.
     pub vault_factories: &'static [VaultFactory],
-    /// Each creates adapters of Vault V2, and says which adapters it has created.
+    /// Factories of adapters of Vault V2; each reports which adapters it has created.
     pub adapter_factories: &'static [AdapterFactory],
     /// The registry of adapters that a vault may use.
     pub adapter_registry: Address,
@@ -26,7 +26,7 @@ pub struct Lending {
     pub curators: &'static [Address],
     /// Accounts that are trusted to own a vault.
     pub owners: &'static [Address],
-    /// Vaults that are trusted whoever owns them.
+    /// Vaults that are trusted with any owner.
     pub pinned_vaults: &'static [Address],
 }
 
@@ -35,7 +35,7 @@ pub struct Lending {
 pub struct VaultFactory {
     pub kind: VaultKind,
     pub address: Address,
-    /// The block in which it was created: no vault is older.
+    /// The block in which the factory was created; none of its vaults is older.
     pub first_block: u64,
 }
 

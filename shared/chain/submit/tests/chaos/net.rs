@@ -11,7 +11,7 @@ use bursar_submit::{Found, SendAnswer};
 pub(crate) struct Tx {
     pub(crate) hash: B256,
     pub(crate) nonce: u64,
-    /// Identifies the call: each test call moves another value, and zero is an empty transaction.
+    /// Identifies the call: each test call moves a different value, and an empty transaction moves zero.
     pub(crate) value: U256,
     pub(crate) offer: u128,
 }
@@ -54,7 +54,7 @@ impl Net {
         self.blocks.iter().map(|block| block.txs.len() as u64).sum()
     }
 
-    /// Returns the same as of `depth` blocks below the newest.
+    /// Returns the number of the signer's transactions as of `depth` blocks below the newest.
     pub(crate) fn count_below(&self, depth: usize) -> u64 {
         let blocks = self.blocks.iter().rev().skip(depth);
         blocks.map(|block| block.txs.len() as u64).sum()

@@ -168,7 +168,7 @@ impl World {
             }
             self.now = self.now.plus_ms(1_500);
             self.input(Input::Tick);
-            // Whatever the nodes answer, a round must come to rest without a new block.
+            // Whatever the nodes answer, the actions of a round must end without a new block.
             let mut acts = 0;
             while !self.queue.is_empty() {
                 self.act();
@@ -253,7 +253,7 @@ impl World {
         all[self.below(all.len())]
     }
 
-    /// Decides, commits, applies and acts, with possible crashes in between.
+    /// Passes an input through decision, commit, application and actions, with possible crashes in between.
     fn input(&mut self, input: Input) {
         let signature = matches!(input, Input::Signature { .. });
         let Ok(taken) = step(&self.outbox, &RULES, self.now, input.clone()) else {

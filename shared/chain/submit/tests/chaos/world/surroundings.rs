@@ -43,8 +43,8 @@ impl World {
             base = [0, 1, 1_000_000_000_000][self.below(3)];
         }
         if self.lies() {
-            // Implausible jumps are refused unless the outbox has never sent anything, which a separate test
-            // covers.
+            // The outbox refuses implausible jumps, except if it has never sent anything. A separate test covers that
+            // case.
             let near = pending.saturating_add(self.below(9) as u64);
             let known = self.outbox.floor > 0 || !self.outbox.held().is_empty();
             let far = [0, near, u64::MAX, 1 << 40][self.below(4)];

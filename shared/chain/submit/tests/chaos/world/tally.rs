@@ -1,4 +1,4 @@
-//! Coverage of the runs: a workload that reaches nothing proves nothing.
+//! Counts the situations that the runs reached, so that a workload without coverage fails.
 
 use std::collections::BTreeMap;
 
