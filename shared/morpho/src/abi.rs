@@ -1,5 +1,5 @@
-//! ABI bindings of Morpho's contracts, one file per contract family, and the strict decoding of what they return.
-//! The tests compare each selector and topic with the one that the deployed contract has.
+//! ABI bindings of Morpho's contracts, one file per contract family, and the strict decoding of their answers.
+//! The tests compare each selector and topic with that of the deployed contract.
 
 use alloy_primitives::{B256, Bytes};
 use alloy_sol_types::{SolCall, SolEvent};
@@ -17,21 +17,21 @@ pub(crate) fn encode(call: &impl SolCall) -> Bytes {
     call.abi_encode().into()
 }
 
-/// Decodes an answer of `C`; `None` unless it is exactly what the contract's encoder writes.
+/// Decodes an answer to the call `C`; `None` if the contract's encoder would not write exactly these bytes.
 ///
-/// Decoders skip surplus bytes and follow odd offsets. Another contract than the expected one may write either.
+/// Without this check the decoder would accept surplus bytes and odd offsets, which an unexpected contract may write.
 pub(crate) fn decode<C: SolCall>(answer: &[u8]) -> Option<C::Return> {
     let value = C::abi_decode_returns_validate(answer).ok()?;
     (C::abi_encode_returns(&value) == answer).then_some(value)
 }
 
-/// Decodes call data of `C`; `None` unless it is exactly what the contract's encoder writes.
+/// Decodes call data of `C`; `None` if the contract's encoder would not write exactly these bytes.
 pub(crate) fn decode_call_data<C: SolCall>(data: &[u8]) -> Option<C> {
     let call = C::abi_decode_validate(data).ok()?;
     (call.abi_encode() == data).then_some(call)
 }
 
-/// Decodes an event of `E`; `None` unless topics and data are exactly what the contract's encoder writes.
+/// Decodes an event `E`; `None` if the contract's encoder would not write exactly these topics and data.
 pub(crate) fn decode_event<E: SolEvent>(topics: &[B256], data: &[u8]) -> Option<E> {
     let event = E::decode_raw_log_validate(topics.iter().copied(), data).ok()?;
     let same_topics = event.encode_topics().iter().map(|topic| topic.0).eq(topics.iter().copied());

@@ -1,5 +1,5 @@
-//! Call data of each write of a loan. The receiver of the call is the vault or the singleton, which is also the
-//! spender of the token's approval.
+//! Call data of each write of a loan. The called contract is the vault or the singleton; the token's approval names
+//! the same contract as spender.
 
 use alloy_primitives::{Address, Bytes, U256};
 
@@ -8,19 +8,21 @@ use crate::abi::encode;
 use crate::abi::vault::{IVault, IVaultV2};
 use crate::market::MarketParams;
 
-/// How much a market is to take or give back: the other of the two is zero in the call.
+/// The amount of a supply to a market or of a withdrawal from it.
+///
+/// The contract's functions have an argument for each variant; the call sets the unused argument to zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoanAmount {
     /// Smallest units of the loan token.
     Assets(U256),
-    /// Shares of the market. A full exit is by shares.
+    /// Shares of the market. A full exit gives shares, because assets could leave a rest.
     Shares(U256),
 }
 
 /// Why a write cannot be encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CallFault {
-    /// The contracts reject it, or succeed without any effect.
+    /// The contracts reject a zero amount, or succeed without any effect.
     #[error("the amount is zero")]
     NoAmount,
     /// Shares or assets of the zero address are lost.
@@ -69,7 +71,7 @@ pub fn withdraw(assets: U256, owner: Address) -> Result<Bytes, CallFault> {
 
 /// Redeems `shares` of a vault of either kind; their owner receives the assets.
 ///
-/// A full exit is by shares.
+/// A full exit uses this function, because a withdrawal by assets could leave some shares.
 ///
 /// # Errors
 /// The amount or the owner is zero.

@@ -1,4 +1,4 @@
-//! The names under which a Vault V2 keeps its caps, one for each thing that may fail as a whole.
+//! The ids of a Vault V2's caps: each cap limits the assets at one common risk (an adapter, a market, a collateral).
 //!
 //! Source: `MorphoMarketV1AdapterV2.ids` of Vault V2. A vault endorses a market if the cap of [`market_cap_id`] is
 //! above zero.
@@ -8,17 +8,17 @@ use alloy_sol_types::SolValue;
 
 use crate::market::MarketParams;
 
-/// Returns the name of the cap on one market through one adapter.
+/// Returns the id of the cap on one market through one adapter.
 pub fn market_cap_id(adapter: Address, market: &MarketParams) -> B256 {
     keccak256(("this/marketParams", adapter, market.to_abi()).abi_encode_params())
 }
 
-/// Returns the name of the cap on all that an adapter lends.
+/// Returns the id of the cap on everything that an adapter lends.
 pub fn adapter_cap_id(adapter: Address) -> B256 {
     keccak256(("this", adapter).abi_encode_params())
 }
 
-/// Returns the name of the cap on all that is lent against a collateral.
+/// Returns the id of the cap on everything that is lent against one collateral token.
 pub fn collateral_cap_id(token: Address) -> B256 {
     keccak256(("collateralToken", token).abi_encode_params())
 }
@@ -38,7 +38,7 @@ mod tests {
         U256::from(value).to_be_bytes::<32>().to_vec()
     }
 
-    /// The words are laid out by hand: the text's place, the static words, the text's length and bytes.
+    /// The test writes the words by hand: the text's offset, the static words, the text's length and bytes.
     #[test]
     fn the_names_of_caps_are_the_hashes_of_abi_encoded_words() {
         let adapter = Address::repeat_byte(0xad);

@@ -1,7 +1,7 @@
-//! Decodes the calls of a loan's plan, so that people see what the call data does instead of what was meant.
+//! Decodes the calls of a loan's plan, so that people see the real effect of the call data, not the plan's intention.
 //!
-//! A decoder accepts only the bytes that the contract's encoder writes. Any other call data is unknown. None of these
-//! functions takes the native coin: the caller checks that a call has no value.
+//! A decoder accepts only the bytes that the contract's encoder writes. Any other call data is unknown. No decoded
+//! contract function is payable: the caller checks that a call sends no native coin.
 
 use alloy_primitives::{Address, B256, U256};
 use alloy_sol_types::SolCall;
@@ -27,7 +27,7 @@ pub enum Decoded {
     Mint { vault: Address, shares: U256, receiver: Address },
     /// Withdraws exactly `assets` from a vault.
     Withdraw { vault: Address, assets: U256, receiver: Address, owner: Address },
-    /// Gives exactly `shares` of a vault back.
+    /// Redeems exactly `shares` of a vault.
     Redeem { vault: Address, shares: U256, receiver: Address, owner: Address },
     /// Supplies to a market of the singleton. One of `assets` and `shares` is zero, or the call reverts.
     MarketSupply {
@@ -52,7 +52,7 @@ pub enum Decoded {
     ForceDeallocate {
         vault: Address,
         adapter: Address,
-        /// The id of the market that a market adapter takes them from; `None` for another adapter.
+        /// The id of the market from which a market adapter takes the assets; `None` for another adapter.
         market: Option<B256>,
         assets: U256,
         owner: Address,
@@ -67,8 +67,8 @@ pub enum Decoded {
 
 /// Decodes a call to `to` on the network of `singleton`.
 ///
-/// Only the singleton has functions of markets, and it has no function of vaults or tokens. Any other contract may be a
-/// vault or a token: the caller knows which one it is.
+/// At the singleton's address only its market functions are decoded. At any other address the functions of vaults and
+/// tokens are decoded: the caller knows which of the two the contract is.
 pub fn decode_call(singleton: Address, to: Address, data: &[u8]) -> Decoded {
     let selector = data.first_chunk::<4>().copied();
     let known = selector.and_then(|selector| {
@@ -83,8 +83,8 @@ pub fn decode_call(singleton: Address, to: Address, data: &[u8]) -> Decoded {
 
 /// Decodes a transaction to `to` into what it does, in order: the calls of a vault's `multicall`, or its only call.
 ///
-/// A vault makes the parts of a multicall to itself, as the sender. A multicall in a multicall is an unknown call, as is
-/// one without parts.
+/// A vault calls itself with each part of a multicall; the sender stays the same. A nested multicall and a multicall
+/// without parts are unknown calls.
 pub fn decode_parts(singleton: Address, to: Address, data: &[u8]) -> Vec<Decoded> {
     let parts = decode_call_data::<IVaultV2::multicallCall>(data).map(|call| call.data);
     match parts.filter(|parts| to != singleton && !parts.is_empty()) {
@@ -178,7 +178,7 @@ fn redemption(vault: Address, data: &[u8]) -> Option<Decoded> {
     Some(Decoded::Redeem { vault, shares, receiver, owner })
 }
 
-/// The adapter's data is a market or empty. Data of another form belongs to an adapter that no plan uses.
+/// The adapter's data is the parameters of a market, or empty. Plans use no adapter whose data has another form.
 fn forced_exit(vault: Address, data: &[u8]) -> Option<Decoded> {
     let call = decode_call_data::<IVaultV2::forceDeallocateCall>(data)?;
     let market = match call.data.is_empty() {

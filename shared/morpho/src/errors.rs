@@ -1,4 +1,4 @@
-//! Turns a revert of a vault or of the singleton into one short sentence, and reports whether a later try may pass.
+//! Turns a revert of a vault or of the singleton into one short sentence, and decides whether a later try may succeed.
 
 use std::fmt;
 
@@ -9,19 +9,19 @@ use bursar_core::text::quoted;
 use crate::abi::errors::VaultErrors::VaultErrorsErrors as VaultError;
 use crate::gates::GateKind;
 
-/// Longest text of a contract that is shown, in characters.
+/// Maximum number of characters that are shown of a contract's text.
 const TEXT_CHARS_MAX: usize = 120;
 
 /// Why a deposit or a withdrawal reverts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reverted {
-    /// The venue's money is lent out at the moment. A later or smaller withdrawal may pass.
+    /// The venue's money is lent out at the moment. A later or smaller withdrawal may succeed.
     NotLiquid,
     /// Another known reason.
     Known(&'static str),
-    /// A text that a contract wrote, quoted, made visible and cut.
+    /// A text that a contract wrote: in quotes, with control characters made visible, and cut.
     Text(String),
-    /// A panic of the contract's compiler, by its code.
+    /// A Solidity panic, by its code.
     Panic(String),
     /// A selector that is not known.
     Selector([u8; 4]),
@@ -30,7 +30,7 @@ pub enum Reverted {
 }
 
 impl Reverted {
-    /// Returns whether the same call may pass later, because the venue only lacks free money now.
+    /// Returns whether the same call may succeed later, because the venue only lacks free money now.
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::NotLiquid => true,
@@ -105,7 +105,7 @@ fn of_vault(error: &VaultError) -> Reverted {
     })
 }
 
-/// The texts are those of Morpho Blue's `ErrorsLib.sol`.
+/// Explains a revert text of Morpho Blue, as listed in its `ErrorsLib.sol`.
 fn of_text(text: &str) -> Reverted {
     match text {
         "insufficient liquidity" => Reverted::NotLiquid,
@@ -127,7 +127,7 @@ fn of_text(text: &str) -> Reverted {
     }
 }
 
-/// Solidity's code 0x11 is arithmetic that leaves its range. Here it is a subtraction from a position.
+/// Solidity's panic code 0x11 is an arithmetic overflow or underflow: here, a subtraction from too small a position.
 fn of_panic(panic: &Panic) -> Reverted {
     if panic.code == U256::from(0x11) {
         return Reverted::Known("the amount exceeds the position");

@@ -45,7 +45,7 @@ pub struct VaultCreated {
     pub kind: VaultKind,
     pub vault: Address,
     pub asset: Address,
-    /// The owner at that time.
+    /// The owner when the vault was created.
     pub owner: Address,
 }
 

@@ -1,6 +1,7 @@
-//! The result of a finished loan, from a receipt or a simulation. Never a preview: an unreadable value is `None`.
+//! The result of a finished loan, from the events of a receipt or a simulation.
 //!
-//! Events are read only from the venue itself and from the lent token, because any contract can emit any event.
+//! A preview never replaces an unreadable value: the result is `None`. Events are read only from the venue itself and
+//! from the lent token, because any contract can emit any event.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_sol_types::SolEvent;
@@ -19,7 +20,7 @@ pub struct Log {
     pub address: Address,
     /// The event's signature and its indexed fields.
     pub topics: Vec<B256>,
-    /// The other fields.
+    /// The fields that are not indexed.
     pub data: Bytes,
 }
 
@@ -40,9 +41,9 @@ impl Moved {
     }
 }
 
-/// Returns what entered `venue` for shares of `owner`.
+/// Returns the assets that entered `venue`, and the shares that `owner` got for them.
 ///
-/// `None` if nothing did, if an event of the venue cannot be read, or if a sum exceeds 256 bits.
+/// `None` if no assets entered, if an event of the venue cannot be read, or if a sum exceeds 256 bits.
 pub fn supplied(
     singleton: Address,
     venue: &VenueId,
@@ -64,12 +65,12 @@ pub fn supplied(
     moved
 }
 
-/// Returns what left `venue` to `owner` for its own shares.
+/// Returns the assets that `owner` received from `venue`, and its shares that were burned for them.
 ///
-/// Shares whose assets another account received do not count. Among them is the penalty of a `forceDeallocate`, which
-/// the vault withdraws to itself.
+/// Shares whose assets another account received do not count. So the penalty of a `forceDeallocate` does not count
+/// either: the vault withdraws it to itself.
 ///
-/// `None` if nothing did, if an event of the venue cannot be read, or if a sum exceeds 256 bits.
+/// `None` if `owner` received nothing, if an event of the venue cannot be read, or if a sum exceeds 256 bits.
 pub fn withdrawn(
     singleton: Address,
     venue: &VenueId,
@@ -91,9 +92,9 @@ pub fn withdrawn(
     moved
 }
 
-/// Returns what forced deallocations took from `owner`: shares, and their assets that stayed in the vault.
+/// Returns the penalty of forced deallocations: the shares of `owner` that were burned, and their assets.
 ///
-/// Both are zero without a forced deallocation.
+/// These assets stay in the vault. Both amounts are zero without a forced deallocation.
 ///
 /// `None` if a withdrawal of the vault cannot be read, or if a sum exceeds 256 bits.
 pub fn penalty(vault: Address, owner: Address, logs: &[Log]) -> Option<Moved> {
@@ -107,10 +108,10 @@ pub fn penalty(vault: Address, owner: Address, logs: &[Log]) -> Option<Moved> {
     Some(moved)
 }
 
-/// Returns what `owner` received and what it sent of `token`, in smallest units, in this order.
+/// Returns the amounts of `token` that `owner` received and sent, in this order, in smallest units.
 ///
-/// Both are zero without a transfer. A transfer to itself counts on both sides. `None` if a transfer of the token
-/// cannot be read, or if a sum exceeds 256 bits.
+/// Both are zero without a transfer. A transfer from `owner` to itself counts in both. `None` if a transfer of the
+/// token cannot be read, or if a sum exceeds 256 bits.
 pub fn token_moved(token: Address, owner: Address, logs: &[Log]) -> Option<(U256, U256)> {
     let (mut inward, mut outward) = (U256::ZERO, U256::ZERO);
     for log in named(logs, token, IErc20::Transfer::SIGNATURE_HASH) {
@@ -125,7 +126,7 @@ pub fn token_moved(token: Address, owner: Address, logs: &[Log]) -> Option<(U256
     Some((inward, outward))
 }
 
-/// Returns the events of a contract that begin with `topic`.
+/// Returns the events of a contract whose first topic is `topic`.
 fn named(logs: &[Log], contract: Address, topic: B256) -> impl Iterator<Item = &Log> {
     logs.iter().filter(move |log| log.address == contract && log.topics.first() == Some(&topic))
 }

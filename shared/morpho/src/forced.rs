@@ -1,8 +1,9 @@
-//! Plans an exit from a Vault V2 whose money other adapters hold: which of them must give how much, and for which penalty.
+//! Plans an exit from a Vault V2 by forced deallocations: how much each adapter must give, and the penalty for it.
 //!
-//! A withdrawal alone reaches the idle balance and the liquidity adapter. A `forceDeallocate` moves assets of any adapter
-//! to the idle balance and withdraws the penalty, a part of these assets, from the owner's shares to the vault itself. So
-//! a whole position of worth `A` needs `A / (1 + penalty)` from adapters, and pays out what the penalty leaves.
+//! A plain withdrawal reaches only the idle balance and the liquidity adapter. A `forceDeallocate` moves assets of any
+//! adapter to the idle balance. Its penalty is a fraction of these assets: the vault burns shares of the owner for
+//! them and keeps the assets. So the exit of a whole position of worth `A` moves `A / (1 + penalty)` from adapters,
+//! and the owner receives that amount.
 //!
 //! Source: `forceDeallocate` and `exit` of `VaultV2.sol`. Amounts are in the asset's smallest unit.
 
@@ -16,24 +17,25 @@ use crate::market::{MarketParams, WAD, mul_div_ceil};
 use crate::vault::{FORCE_DEALLOCATE_PENALTY_MAX, force_deallocate_cost};
 use crate::venue::VenueId;
 
-/// Maximum number of forced deallocations of one transaction: more would exceed the gas that one transaction may use.
+/// Maximum number of forced deallocations in one transaction, because of the gas limit of a transaction.
 pub const PARTS_MAX: usize = 16;
 
-/// The part of a position by which an exit of everything moves more than its worth, because interest accrues until the
-/// transaction is in a block. It covers 15 minutes at 30 % a year.
+/// A full exit moves one part in this many more than the position's worth.
+///
+/// The reserve is for interest that accrues until the transaction is in a block: 15 minutes at 30 % a year.
 const GROWTH_PARTS: U256 = uint!(100_000_U256);
-/// The part of the penalty's shares by which their price may fall until then.
+/// The share price may fall by one part in this many until the transaction is in a block.
 const PRICE_FALL_PARTS: U256 = uint!(1_000_000_U256);
-/// Units by which roundings can change what a withdrawal needs.
+/// Smallest units by which roundings can raise the amount that a withdrawal needs.
 const ROUNDING_UNITS: U256 = uint!(2_U256);
 
-/// An adapter's assets at one payer, and the cost of a forced deallocation from there.
+/// An adapter's assets at one payer, and the penalty of their forced deallocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ForcedSource {
     pub adapter: Address,
     /// The market of a market adapter; `None` for an adapter of a MetaMorpho vault.
     pub market: Option<MarketParams>,
-    /// The market or the vault that pays the adapter.
+    /// The market or the vault to which the adapter lends.
     ///
     /// Several sources can have the same payer.
     pub payer: VenueId,
@@ -46,13 +48,13 @@ pub struct ForcedSource {
 /// The money of a Vault V2 at one block.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct VaultMoney {
-    /// The assets that a plain withdrawal can pay: the idle balance, and those from the liquidity adapter.
+    /// The assets that a plain withdrawal can pay: the idle balance, and the assets from the liquidity adapter.
     pub plain: U256,
     /// The sources that only forced deallocations can reach.
     pub sources: Vec<ForcedSource>,
-    /// The assets that each payer has free beyond `plain`.
+    /// The free assets of each payer that are not part of `plain`.
     ///
-    /// A payer that is missing pays nothing.
+    /// A payer without an entry pays nothing.
     pub free: BTreeMap<VenueId, U256>,
 }
 
@@ -78,13 +80,13 @@ pub struct ForcedPlan {
 /// Why an exit cannot be planned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoForcedPlan {
-    /// A withdrawal alone can pay this.
+    /// A plain withdrawal can pay the amount.
     NothingMissing,
-    /// Adapters cannot give enough now: `most` can be paid.
+    /// Adapters cannot give enough now: the largest possible exit is `most`.
     TooLittle { most: U256 },
-    /// The position cannot pay both the amount and the penalty: `most` can be paid.
+    /// The position cannot pay both the amount and the penalty: the largest possible exit is `most`.
     PenaltyUnpaid { penalty: U256, most: U256 },
-    /// Only adapters with a penalty of over 2 % could give enough. The official contract has none.
+    /// Only adapters with a penalty over 2 % could give enough. The official vault contract allows no such penalty.
     PenaltyTooHigh,
     /// A sum exceeds 256 bits.
     Overflow,
@@ -109,10 +111,10 @@ impl ForcedPlan {
         self.taken.iter().map(part).collect()
     }
 
-    /// Returns the shares that are left for a full exit, from all `shares` and their `worth`.
+    /// Returns the shares to redeem in a full exit, after the penalty's shares are deducted from all `shares`.
     ///
-    /// It returns a few less than the penalty leaves, because their price may fall until the transaction is in a
-    /// block.
+    /// `worth` is the worth of all `shares`. A few more shares are deducted, because the share price may fall until the
+    /// transaction is in a block.
     pub fn shares_left(&self, shares: U256, worth: U256) -> Option<U256> {
         if self.penalty.is_zero() {
             return Some(shares);
@@ -136,7 +138,7 @@ impl VaultMoney {
             return Err(self.too_little(Goal::Assets(missing), worth));
         }
         let both = assets.checked_add(plan.penalty).ok_or(NoForcedPlan::Overflow)?;
-        // Each of the withdrawals rounds its shares up, so a unit must be left.
+        // Each withdrawal rounds its shares up, so at least one unit of worth must remain.
         if !plan.penalty.is_zero() && both >= worth {
             let penalty = plan.penalty;
             return Err(NoForcedPlan::PenaltyUnpaid { penalty, most: self.most(worth)? });
@@ -147,7 +149,7 @@ impl VaultMoney {
     /// Plans the exit of a whole position of this worth.
     ///
     /// # Errors
-    /// As of [`VaultMoney::plan_assets`].
+    /// Nothing is missing, or adapters cannot give enough.
     pub fn plan_all(&self, worth: U256) -> Result<ForcedPlan, NoForcedPlan> {
         let missing = self.missing(worth)?;
         let growth = mul_div_ceil(worth, U256::ONE, GROWTH_PARTS);
@@ -178,7 +180,7 @@ impl VaultMoney {
         self.most(worth).map_or_else(|fault| fault, |most| NoForcedPlan::TooLittle { most })
     }
 
-    /// Returns the most that can be paid out of a position of this worth, penalties deducted.
+    /// Returns the largest amount that a position of this worth can pay out, after penalties.
     fn most(&self, worth: U256) -> Result<U256, NoForcedPlan> {
         let missing = worth.saturating_sub(self.plain);
         let plan = self.fill(Goal::AssetsAndPenalty(missing))?;
@@ -193,8 +195,8 @@ impl VaultMoney {
         self.choose(goal, FORCE_DEALLOCATE_PENALTY_MAX).ok_or(NoForcedPlan::Overflow)
     }
 
-    /// Takes from the cheapest sources first, and of equally cheap ones from those that give most. It may not reach the
-    /// goal. `None` if a sum exceeds 256 bits.
+    /// Takes from the cheapest sources first; at equal penalties, from the source that can give most. The plan may miss
+    /// the goal. `None` if a sum exceeds 256 bits.
     fn choose(&self, goal: Goal, penalty_max_e18: U256) -> Option<ForcedPlan> {
         let mut free = self.free.clone();
         let allowed = self.sources.iter().filter(|one| one.penalty_e18 <= penalty_max_e18);
@@ -228,7 +230,7 @@ impl VaultMoney {
     }
 }
 
-/// Returns the penalty, also of a dear source that is only compared.
+/// Returns the penalty, also for sources above the maximum penalty: plans without a limit compare them.
 fn penalty_of(assets: U256, penalty_e18: U256) -> Option<U256> {
     match force_deallocate_cost(assets, penalty_e18) {
         Some(penalty) => Some(penalty),

@@ -1,4 +1,4 @@
-//! The gates of a Vault V2: whether an account's money gets in, and whether it gets out again.
+//! The gates of a Vault V2: whether an account may deposit, and whether it may withdraw again.
 
 use alloy_primitives::Address;
 use serde::{Deserialize, Serialize};
@@ -7,18 +7,18 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GateKind {
-    /// Into the vault: the account may receive shares.
+    /// Deposits: the account may receive shares.
     ReceiveShares,
-    /// Into the vault: the account may send assets.
+    /// Deposits: the account may send assets.
     SendAssets,
-    /// Out of the vault: the account may send shares.
+    /// Withdrawals: the account may send shares.
     SendShares,
-    /// Out of the vault: the account may receive assets.
+    /// Withdrawals: the account may receive assets.
     ReceiveAssets,
 }
 
 impl GateKind {
-    /// Returns what the gate refuses, for people.
+    /// Returns a sentence for people that states what the gate refuses.
     pub fn refusal(self) -> &'static str {
         match self {
             Self::ReceiveShares => "the vault does not allow this address to receive its shares",
@@ -32,17 +32,18 @@ impl GateKind {
 /// The state of one gate for one account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gate {
-    /// No contract stands in the way: the gate's address is zero.
+    /// The vault has no such gate: the gate's address is zero.
     Absent,
-    /// The contract at this address lets the account pass, until it no longer does.
+    /// The contract at this address lets the account pass now. It may refuse the account later.
     Passes(Address),
     /// The contract at this address refuses the account, or gave no answer.
     Refuses(Address),
 }
 
 impl Gate {
-    /// Reads a gate from its address and from the vault's answer whether the account passes, `None` without a valid
-    /// answer.
+    /// Builds the state from the gate's address and the vault's answer whether the account passes.
+    ///
+    /// `answer` is `None` if the vault gave no valid answer.
     pub fn new(address: Address, answer: Option<bool>) -> Self {
         match (address.is_zero(), answer) {
             (true, _) => Self::Absent,
@@ -80,9 +81,10 @@ impl Gates {
         receive_assets: Gate::Absent,
     };
 
-    /// Returns a gate that refuses a deposit: any of the four, those of withdrawals first.
+    /// Returns the first gate that blocks a deposit.
     ///
-    /// A deposit must not go in if it could not be withdrawn.
+    /// The gates of withdrawals are checked first. A closed one also blocks deposits, because the money could not be
+    /// withdrawn again.
     pub fn refuses_deposit(&self) -> Option<GateKind> {
         self.refuses_withdrawal().or_else(|| {
             first_closed([
@@ -92,7 +94,7 @@ impl Gates {
         })
     }
 
-    /// Returns a gate that refuses a withdrawal to the account itself.
+    /// Returns the first gate that blocks a withdrawal to the account itself.
     pub fn refuses_withdrawal(&self) -> Option<GateKind> {
         first_closed([
             (GateKind::SendShares, &self.send_shares),

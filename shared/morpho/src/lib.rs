@@ -1,13 +1,13 @@
-//! Morpho Blue and its vaults as values: interest and shares, what can be withdrawn, call data of reads and writes,
-//! their answers and events, and whether a venue is trusted. Pure: no clock, disk, network, randomness or keys.
+//! Morpho Blue and its vaults as values: interest, shares, withdrawable amounts, call data of reads and writes, their
+//! answers and events, and whether a venue is trusted. Pure: no clock, disk, network, randomness or keys.
 //!
 //! A supply passes through these modules:
 //!
-//! 1. [`events`] reads which vaults the factories created, [`views`] asks what they are now.
-//! 2. [`trust`] judges those readings; [`caps`] names the caps that endorse a market.
+//! 1. [`events`] reads which vaults the factories created; [`views`] reads the present state of these vaults.
+//! 2. [`trust`] judges those readings; [`caps`] computes the ids of the caps that endorse a market.
 //! 3. [`market`] and [`vault`] compute what a position is worth and what can be withdrawn; [`gates`] and [`worth`]
-//!    find a deposit that would not come back whole.
-//!    [`forced`] plans an exit that forced deallocations must make possible.
+//!    detect a deposit that could not be withdrawn, or not in full.
+//!    [`forced`] plans an exit that is possible only with forced deallocations.
 //! 4. [`calls`] encodes the transaction, [`decode`] shows what its call data does.
 //! 5. [`fill`] reads what moved from the [`events`] of the receipt; [`errors`] turns a revert into a sentence.
 //!
@@ -38,7 +38,7 @@
 //! # }
 //! ```
 
-// Amounts and foreign bytes are read here: an overflow is an error, and no input panics.
+// This crate reads amounts and untrusted bytes: an overflow is an error, and no input panics.
 #![cfg_attr(
     not(test),
     deny(

@@ -1,8 +1,8 @@
-//! A market of Morpho Blue: its name, its interest, its shares and its free liquidity.
+//! A market of Morpho Blue: its id, its interest, its shares and its free liquidity.
 //!
-//! The arithmetic is that of `Morpho.sol`, `MathLib.sol` and `SharesMathLib.sol` of Morpho Blue 1.0, to the unit: the
-//! same order of steps, each rounded down, and `None` or a fault where the contract reverts. A [`Market`] as read has
-//! no conversions: interest is accrued first, so that no amount is computed from stale totals.
+//! The arithmetic equals that of `Morpho.sol`, `MathLib.sol` and `SharesMathLib.sol` of Morpho Blue 1.0 to the unit:
+//! it has the same steps and roundings, and returns `None` or a fault where the contract reverts. A [`Market`] as read
+//! has no conversions: interest must be accrued first, so that no amount is computed from stale totals.
 
 mod accrual;
 mod conversion;

@@ -1,14 +1,14 @@
-//! The worth of a venue's shares, in a form that can be compared exactly with an earlier or a later reading.
+//! The price of a venue's shares, in a form that compares exactly with earlier and later readings.
 
 use std::cmp::Ordering;
 
 use alloy_primitives::{U256, U512};
 use serde::{Deserialize, Serialize};
 
-/// The price of a venue's shares: what a number of them redeems for.
+/// The price of a venue's shares: a number of shares, and the assets that these redeem for.
 ///
-/// Equality is that of the two amounts. Two readings of the same price may have different amounts, so prices are
-/// compared by [`compare`](Self::compare).
+/// `==` compares the two amounts. Two readings of the same price may have different amounts, so compare prices with
+/// [`compare`](Self::compare).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Amounts", into = "Amounts")]
 pub struct SharePrice {
@@ -23,7 +23,7 @@ struct Amounts {
     shares: U256,
 }
 
-/// A price of zero shares, which is not a number.
+/// The error for a stored price of zero shares, which would divide by zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the price of zero shares is not valid")]
 struct ZeroShares;
@@ -34,7 +34,7 @@ impl SharePrice {
         (!shares.is_zero()).then_some(Self { assets, shares })
     }
 
-    /// Returns what the shares redeem for, in smallest units.
+    /// Returns the assets that the shares redeem for, in smallest units.
     pub fn assets(&self) -> U256 {
         self.assets
     }
@@ -69,7 +69,7 @@ impl From<SharePrice> for Amounts {
     }
 }
 
-/// Twice the bits of its factors, so it cannot overflow.
+/// Returns the product. It has twice the bits of its factors, so it cannot overflow.
 fn product(a: U256, b: U256) -> U512 {
     a.widening_mul(b)
 }

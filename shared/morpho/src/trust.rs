@@ -1,7 +1,7 @@
-//! Whether a venue is one that the operator would pick, judged from what the chain answered about it.
+//! Judges from on-chain data whether a venue is trusted.
 //!
-//! A reading has no optional field: what cannot be read is not judged, so it is not trusted. Judge again before each
-//! supply, because owner, curator and adapters change.
+//! A reading is complete: if a value cannot be read, there is no reading, and the venue is not trusted. Judge again
+//! before each supply, because owner, curator and adapters change.
 
 use alloy_primitives::{Address, U256};
 use bursar_core::networks::VaultKind;
@@ -36,9 +36,9 @@ pub struct VaultReading {
     pub asset: Address,
     pub curator: Address,
     pub owner: Address,
-    /// Every adapter; none for MetaMorpho, which has no adapters.
+    /// All adapters of a Vault V2; empty for MetaMorpho, which has no adapters.
     pub adapters: Vec<AdapterReading>,
-    /// The registry that limits adapters to come; `None` for MetaMorpho.
+    /// The registry that limits which adapters can be added; `None` for MetaMorpho.
     pub adapter_registry: Option<Address>,
 }
 
@@ -52,16 +52,16 @@ pub struct AdapterReading {
 /// Which official factory created an adapter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AdapterOrigin {
-    /// That of market adapters.
+    /// The factory of market adapters.
     Markets,
-    /// That of vault adapters, which wraps any contract that has the right asset.
+    /// The factory of vault adapters. Such an adapter can wrap any contract that has the right asset.
     Vault {
         /// The vault that the adapter lends to.
         inner_vault: Address,
-        /// Whether an official factory of vaults created it.
+        /// Whether an official factory of vaults created the inner vault.
         is_inner_official: bool,
     },
-    /// None that is known.
+    /// No official factory created it.
     Unofficial,
 }
 
@@ -72,7 +72,7 @@ pub struct MarketReading {
     pub interest_model: Address,
     /// Unix seconds; zero for a market that does not exist.
     pub last_update: u128,
-    /// The highest cap on this market in a vault that is trusted, in smallest units.
+    /// The highest cap that a trusted vault has on this market, in smallest units.
     pub cap: U256,
 }
 
@@ -84,13 +84,13 @@ pub enum Trust {
     Curated,
     /// The vault is pinned and its curator is trusted.
     Pinned,
-    /// A trusted curator is named, but nothing proves that the curator agreed. The operator must confirm the vault.
+    /// The vault names a trusted curator, but nothing proves that the curator agreed. The operator must confirm it.
     NewNeedsConfirmation(Unproven),
     /// The venue must not be used.
     Refused(Untrusted),
 }
 
-/// The reason why a new vault is not trusted.
+/// Why a new vault with a trusted curator needs the operator's confirmation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unproven {
@@ -128,8 +128,8 @@ pub enum Untrusted {
 
 /// Judges a vault.
 ///
-/// A curator alone proves nothing: the owner of a vault can name any. A pin replaces the tests of the owner and of the
-/// registry, and no other test.
+/// The curator alone proves nothing: the owner of a vault can name any address. A pin replaces only the checks of the
+/// owner and of the registry.
 pub fn judge_vault(vault: &VaultReading, trusted: &TrustedParties<'_>) -> Trust {
     if let Some(reason) = fault_of_vault(vault, trusted) {
         return Trust::Refused(reason);
@@ -149,7 +149,7 @@ pub fn judge_vault(vault: &VaultReading, trusted: &TrustedParties<'_>) -> Trust 
 
 /// Judges whether a market is trusted.
 ///
-/// A supply to a market has no curator to protect it, so a trusted vault must lend to the market, too.
+/// A market has no curator that limits its risk, so a trusted vault must have a cap for the market.
 pub fn judge_market(market: &MarketReading, trusted: &TrustedParties<'_>) -> Trust {
     let refused = if market.last_update == 0 {
         Untrusted::NoMarket
@@ -191,7 +191,7 @@ fn fault_of_adapter(adapter: &AdapterReading) -> Option<Untrusted> {
     }
 }
 
-/// A role that is not filled is the zero address, which no list can make a party.
+/// Returns whether a party is listed. The zero address never is, because it means that no account has the role.
 fn is_listed(list: &[Address], party: Address) -> bool {
     !party.is_zero() && list.contains(&party)
 }

@@ -1,7 +1,7 @@
 //! A vault: its kind, and what a depositor can withdraw from it now.
 //!
-//! Shares and assets are converted by the vault's own previews ([`crate::views::vault`]), which include interest and
-//! fees that are due. Nothing here computes a share price from totals.
+//! The vault's own previews ([`crate::views::vault`]) convert between shares and assets, and include interest and fees
+//! that are due. This module never computes a share price from totals.
 
 use alloy_primitives::{U256, uint};
 
@@ -26,12 +26,12 @@ pub enum LiquiditySource {
     },
     /// The adapter lends to a MetaMorpho vault. `max_withdraw` is that vault's `maxWithdraw` of the adapter.
     MetaMorpho { max_withdraw: U256 },
-    /// The adapter is of another kind, or does not define the data: nothing is promised.
+    /// The adapter is of another kind, or its data names no market. Its money counts as unavailable.
     Unknown,
 }
 
 impl LiquiditySource {
-    /// Returns what the adapter can give, in smallest units.
+    /// Returns the assets that the adapter can give, in smallest units.
     pub fn available(&self) -> U256 {
         match *self {
             Self::Absent | Self::Unknown => U256::ZERO,
@@ -41,10 +41,10 @@ impl LiquiditySource {
     }
 }
 
-/// Returns what all depositors together can withdraw from a Vault V2 in one withdrawal, in smallest units.
+/// Returns the largest single withdrawal that a Vault V2 can pay, in smallest units.
 ///
-/// `idle` is the vault's own balance of the asset. The vault never takes from other adapters by itself, and its `max…`
-/// functions return zero by design. `None` if the sum exceeds 256 bits.
+/// `idle` is the vault's own balance of the asset. A withdrawal takes nothing from adapters other than the liquidity
+/// adapter. The vault's `max…` functions cannot be used: they always return zero. `None` if the sum exceeds 256 bits.
 pub fn v2_liquidity(idle: U256, source: &LiquiditySource) -> Option<U256> {
     idle.checked_add(source.available())
 }
@@ -58,16 +58,16 @@ pub fn v2_withdrawable(worth: U256, idle: U256, source: &LiquiditySource) -> Opt
 
 /// Returns what one depositor can withdraw from a MetaMorpho vault now, in smallest units.
 ///
-/// `max_withdraw` is the vault's own answer, which respects its markets' liquidity; `worth` is `previewRedeem` of the
-/// depositor's shares, which the answer of an honest vault does not exceed.
+/// `max_withdraw` is the vault's own answer, which respects its markets' liquidity. `worth` is `previewRedeem` of the
+/// depositor's shares; `max_withdraw` of an honest vault does not exceed it.
 pub fn metamorpho_withdrawable(worth: U256, max_withdraw: U256) -> U256 {
     worth.min(max_withdraw)
 }
 
-/// Returns what a `forceDeallocate` of `assets` costs its caller, in smallest units, rounded up as the vault does.
+/// Returns the penalty of a `forceDeallocate` of `assets`, in smallest units, rounded up as the vault does.
 ///
-/// `penalty_e18` is the adapter's `forceDeallocatePenalty`, at most 2 % with 18 decimals. `None` if it is more, or if
-/// the product exceeds 256 bits.
+/// `penalty_e18` is the adapter's `forceDeallocatePenalty`, with 18 decimals. `None` if it exceeds 2 %, or if the
+/// product exceeds 256 bits.
 pub fn force_deallocate_cost(assets: U256, penalty_e18: U256) -> Option<U256> {
     if penalty_e18 > FORCE_DEALLOCATE_PENALTY_MAX {
         return None;

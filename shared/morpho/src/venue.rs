@@ -1,4 +1,4 @@
-//! The name of a venue, as agents write it: a vault's address or a market's id.
+//! The id of a venue, as agents write it: a vault's address or a market's id.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use alloy_primitives::{Address, B256};
 use bursar_core::address::{self, AddressError};
 use serde_with::{DeserializeFromStr, SerializeDisplay};
 
-/// Names a vault of either kind or a market of the singleton.
+/// Identifies a vault of either kind, or a market of the singleton.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, SerializeDisplay, DeserializeFromStr,
 )]
@@ -18,7 +18,7 @@ pub enum VenueId {
     Market(B256),
 }
 
-/// A text that names neither a vault nor a market.
+/// A text that is neither a vault's address nor a market's id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidVenueId {
     #[error(
@@ -29,10 +29,10 @@ pub enum InvalidVenueId {
     Checksum,
 }
 
-/// Hex digits of a market's id.
+/// Number of hex digits of a market's id.
 const MARKET_ID_DIGITS: usize = 64;
 
-/// The checksummed address of a vault, or the id of a market in lower case.
+/// Writes the checksummed address of a vault, or the id of a market in lower case.
 impl fmt::Display for VenueId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -42,7 +42,7 @@ impl fmt::Display for VenueId {
     }
 }
 
-/// Accepts digits of any case. An address of mixed case must have the right checksum.
+/// Accepts hex digits of either case. An address in mixed case must have the right checksum.
 impl FromStr for VenueId {
     type Err = InvalidVenueId;
 

@@ -1,7 +1,7 @@
 //! Call data and answers of each read of the lending lane, one file per contract family.
 //!
-//! Each `…_call` returns call data and names the decoder of its answer. A decoder returns `None` for an answer that is
-//! short, long or otherwise not what the contract's encoder writes: an account without code, or another contract.
+//! Each `…_call` returns call data; its comment names the decoder of the answer. A decoder returns `None` for any bytes
+//! that the contract's encoder would not write, such as the answer of an account without code or of another contract.
 
 use alloy_primitives::{Address, B256, U256};
 
@@ -19,22 +19,22 @@ pub fn decode_address(answer: &[u8]) -> Option<Address> {
     decode::<IVault::assetCall>(answer)
 }
 
-/// Reads an answer that is one amount, share count, rate or cap.
+/// Decodes an answer that is one amount, share count, rate or cap.
 pub fn decode_amount(answer: &[u8]) -> Option<U256> {
     decode::<IVault::totalAssetsCall>(answer)
 }
 
-/// Reads an answer that is the length of a list; `None` also if it exceeds 64 bits.
+/// Decodes an answer that is the length of a list; `None` also if it exceeds 64 bits.
 pub fn decode_length(answer: &[u8]) -> Option<u64> {
     u64::try_from(decode::<IVaultV2::adaptersLengthCall>(answer)?).ok()
 }
 
-/// Reads an answer that is one boolean.
+/// Decodes an answer that is one boolean.
 pub fn decode_flag(answer: &[u8]) -> Option<bool> {
     decode::<IVaultV2::canSendSharesCall>(answer)
 }
 
-/// Reads an answer that is the id of a market.
+/// Decodes an answer that is the id of a market.
 pub fn decode_market_id(answer: &[u8]) -> Option<B256> {
     decode::<IMarketAdapter::marketIdsCall>(answer)
 }

@@ -1,11 +1,11 @@
-//! Whether the shares of a deposit are worth its price: against donations, inflated share prices and entry fees.
+//! Checks whether the shares of a deposit are worth its price, against donations, inflated share prices and entry fees.
 
 use alloy_primitives::{U256, uint};
 
-/// Fewest virtual shares of a vault whose share price a donation cannot usefully move.
+/// Minimum number of virtual shares: with fewer, an attacker could profit from a donation that moves the share price.
 pub const VIRTUAL_SHARES_MIN: U256 = uint!(1_000_000_U256);
 
-/// A deposit may lose one unit in this many.
+/// A deposit may lose at most one part in this many.
 const LOSS_PARTS: U256 = uint!(1_000_U256);
 
 /// Returns whether a vault has enough virtual shares for a deposit.
@@ -13,20 +13,19 @@ pub fn has_enough_virtual_shares(virtual_shares: U256) -> bool {
     virtual_shares >= VIRTUAL_SHARES_MIN
 }
 
-/// Returns the virtual shares of a vault whose asset has these decimals: 10^(18 − decimals), at least one.
+/// Returns the virtual shares of a MetaMorpho vault whose asset has these decimals: 10^(18 − decimals), at least one.
 ///
 /// MetaMorpho has no function that returns them. Vault V2 returns its own.
 pub fn virtual_shares_for(asset_decimals: u8) -> U256 {
     let offset = 18_u8.saturating_sub(asset_decimals);
-    // At most 10^18.
+    // The result is at most 10^18, so the power never saturates.
     U256::from(10_u64).saturating_pow(U256::from(offset))
 }
 
-/// Returns whether `worth`, what the rehearsed shares redeem for, is at least 99.9 % of the `assets` deposited, both in
-/// smallest units.
+/// Returns whether `worth` is at least 99.9 % of the deposited `assets`, both in smallest units.
 ///
-/// Less means a donation, an inflated share price or an entry fee. False for no assets and if a product exceeds 256
-/// bits.
+/// `worth` is what the shares of the simulated deposit redeem for. A lower worth means a donation, an inflated share
+/// price or an entry fee. False also if `assets` is zero or a product exceeds 256 bits.
 pub fn is_worth_its_assets(assets: U256, worth: U256) -> bool {
     let kept = worth.checked_mul(LOSS_PARTS);
     let least = assets.checked_mul(LOSS_PARTS.saturating_sub(U256::ONE));
@@ -36,15 +35,17 @@ pub fn is_worth_its_assets(assets: U256, worth: U256) -> bool {
     }
 }
 
-/// Returns the most that a deposit of `assets` may lose, in the same unit, rounded down: see [`is_worth_its_assets`].
+/// Returns the largest acceptable loss of a deposit of `assets`, in the same unit, rounded down.
+///
+/// See [`is_worth_its_assets`].
 pub fn most_lost(assets: U256) -> U256 {
     assets.checked_div(LOSS_PARTS).unwrap_or_default()
 }
 
-/// Returns the shares to buy for an allowance that would buy `shares` now.
+/// Returns the number of shares to buy with an allowance that would buy `shares` now.
 ///
-/// Interest makes shares dearer with every block, and an allowance that does not suffice makes the purchase fail. What is
-/// spared is half of what a deposit may lose.
+/// Interest raises the share price with every block, and a purchase that costs more than the allowance fails. So the
+/// result is smaller than `shares`, by half of the loss that a deposit may have.
 pub fn shares_to_buy(shares: U256) -> U256 {
     shares.saturating_sub(most_lost(shares).wrapping_shr(1))
 }
@@ -69,7 +70,7 @@ mod tests {
         }
     }
 
-    /// What a purchase spares never makes it fail for its worth.
+    /// The smaller number of shares never fails the check of the deposit's worth.
     #[test]
     fn a_purchase_spares_half_of_what_may_be_lost() {
         for (shares, bought) in
@@ -91,7 +92,7 @@ mod tests {
             // One unit with 18 decimals.
             (ETHER, ETHER - ETHER / 1_000, true),
             (ETHER, ETHER - ETHER / 1_000 - 1, false),
-            // The smallest deposits: a lost unit is more than a thousandth.
+            // In the smallest deposits, one lost unit is more than a thousandth.
             (999, 998, false),
             (1_000, 999, true),
             (1, 1, true),

@@ -21,7 +21,7 @@ use proptest::prelude::*;
 const THEN_S: u64 = 1_767_225_600;
 
 fn any_u256() -> impl Strategy<Value = U256> {
-    // Small and large numbers alike.
+    // The shift makes small numbers as likely as large ones.
     (any::<[u64; 4]>(), 0_usize..256).prop_map(|(limbs, shift)| U256::from_limbs(limbs) >> shift)
 }
 
@@ -50,7 +50,7 @@ fn params() -> impl Strategy<Value = MarketParams> {
 }
 
 prop_compose! {
-    /// Totals that the contract can have: no more debt than assets.
+    /// Totals that the contract can have: the debt does not exceed the assets.
     fn market()(
         total_supply_assets in total(),
         total_supply_shares in total(),
@@ -70,7 +70,7 @@ prop_compose! {
     }
 }
 
-/// Up to about 30 times a year, for up to a year.
+/// A rate of up to about 3,000 % a year, for up to a year.
 fn accrual() -> impl Strategy<Value = (BorrowRate, u64)> {
     let rate = (0_u64..1_000_000_000_000).prop_map(|rate| BorrowRate::PerSecond(U256::from(rate)));
     (rate, (0_u64..=365 * 86_400).prop_map(|elapsed| THEN_S + elapsed))
@@ -236,7 +236,7 @@ proptest! {
         ];
         for (floor, ceil, times, by) in rows {
             let (floor, ceil) = (floor.unwrap(), ceil.unwrap());
-            // Independent of the code's division: floor × by ≤ amount × times ≤ ceil × by, one unit apart at most.
+            // Checks without a division: floor × by ≤ amount × times ≤ ceil × by, and ceil − floor ≤ 1.
             let product = |a: U256, b: U256| a.widening_mul::<256, 4, 512, 8>(b);
             prop_assert!(product(floor, by) <= product(amount, times));
             prop_assert!(product(ceil, by) >= product(amount, times));
@@ -264,7 +264,7 @@ proptest! {
         prop_assert!(totals.total_supply_shares >= market.total_supply_shares);
         prop_assert!(is_at_least(price(totals), price(&market)));
         prop_assert!(after.assets_floor(amount).unwrap() >= before.assets_floor(amount).unwrap());
-        // Lenders get what borrowers owe more, and nothing becomes free.
+        // The lenders' assets grow by the same amount as the borrowers' debt, so the liquidity stays the same.
         prop_assert_eq!(after.liquidity(), before.liquidity());
         prop_assert_eq!(totals.last_update, u128::from(now_s));
     }
@@ -378,7 +378,7 @@ proptest! {
         let at = at.index(changed.len());
         changed[at] ^= flipped;
         prop_assert_ne!(decode_call(SINGLETON, to, &changed), decoded);
-        // Nothing is decoded from a part of it.
+        // Truncated call data decodes as an unknown call.
         let cut = &data[..at];
         let selector = cut.first_chunk::<4>().copied();
         prop_assert_eq!(decode_call(SINGLETON, to, cut), Decoded::Unknown { to, selector });
@@ -458,7 +458,7 @@ proptest! {
                     prop_assert_eq!(sum(|one| one.penalty), plan.penalty);
                     for one in &plan.taken {
                         prop_assert!(!one.assets.is_zero() && one.assets <= one.source.supplied);
-                        // At most 2 %, rounded up.
+                        // The penalty is at most 2 %, rounded up.
                         prop_assert!(one.penalty <= one.assets.div_ceil(U256::from(50)));
                     }
                     for (payer, free) in &money.free {
@@ -487,7 +487,7 @@ proptest! {
                 }
                 Err(other) => panic!("{other:?}"),
             };
-            // What is offered instead is less, and can be had.
+            // The offered alternative is not larger than the wanted amount, and an exit of it can be planned.
             prop_assert!(most <= wanted.unwrap_or(worth), "{most}");
             if most > money.plain && most + U256::from(2_000) < worth * U256::from(49) / U256::from(50) {
                 prop_assert!(money.plan_assets(most, worth).is_ok(), "{most}");
@@ -515,7 +515,7 @@ proptest! {
             let lower = SharePrice::new(assets, diluted).unwrap();
             prop_assert_eq!(lower.is_below(&price), !assets.is_zero());
         }
-        // The same fraction of other amounts.
+        // A price with both amounts multiplied by the same number equals the first price.
         let times = U256::from(more);
         if let (Some(assets), Some(shares)) = (assets.checked_mul(times), shares.checked_mul(times)) {
             let same = SharePrice::new(assets, shares).unwrap();
@@ -646,7 +646,7 @@ proptest! {
         let _ = views::market::decode_position(&bytes);
         let _ = views::vault::decode_market_config(&bytes);
         let _ = views::adapter::decode_liquidity_market(&bytes);
-        // What is read is exactly what the encoder writes.
+        // Decoded data encodes to the same bytes.
         if let Some(data) = views::vault::decode_liquidity_data(&bytes) {
             prop_assert_eq!(IVaultV2::liquidityDataCall::abi_encode_returns(&data), bytes.clone());
         }

@@ -1,4 +1,4 @@
-//! The stored form of values: the journal keeps them as postcard, where the order of variants counts, and clients see
+//! The stored form of values. The journal stores them as postcard, where the order of variants matters; clients get
 //! them as JSON.
 #![cfg(test)]
 
@@ -22,7 +22,7 @@ fn assert_round_trip<T: Serialize + DeserializeOwned + PartialEq + Debug>(value:
     bytes
 }
 
-/// `start` is what postcard writes first: the variant's number, and that of the inner variant.
+/// `start` is the first bytes of the postcard form: the numbers of the variant and of the inner variant.
 fn assert_stored<T>(value: T, start: &[u8], expected: &Value)
 where
     T: Serialize + DeserializeOwned + PartialEq + Debug,

@@ -1,4 +1,4 @@
-//! The HTTP client: connects only to permitted URLs.
+//! The HTTP client. It connects only to permitted URLs.
 
 use std::error::Error;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -11,18 +11,18 @@ use reqwest::{ClientBuilder, Method, RequestBuilder};
 use crate::target::Target;
 use crate::tls;
 
-/// Idle connections kept per host.
+/// Maximum number of idle connections per host.
 const IDLE_MAX: usize = 64;
 
 /// An HTTP client that connects only to a [`Target`].
 ///
-/// Follows no redirects and uses no proxy from the environment. `localhost` is always this machine, whatever DNS
-/// returns. Reads the system's root certificates with its first request to an https target, once per process.
+/// It follows no redirects and uses no proxy from the environment. `localhost` is always this machine, whatever DNS
+/// returns. The process reads the system's root certificates once, at the first request to an https target.
 #[derive(Debug, Clone)]
 pub struct Client {
-    /// For http. Trusts no certificate, so it needs none.
+    /// For http targets. It trusts no root certificates, so it does not read any.
     plain: reqwest::Client,
-    /// For https.
+    /// For https targets, built at the first request to one.
     secure: Arc<OnceLock<reqwest::Client>>,
     timeouts: Timeouts,
 }
@@ -35,7 +35,7 @@ struct Timeouts {
     exchange: Option<Duration>,
 }
 
-/// Begins like a browser's user agent: public explorers behind Cloudflare answer others with 403.
+/// Begins like a browser's user agent, because public explorers behind Cloudflare answer 403 to other user agents.
 const USER_AGENT: &str =
     concat!("Mozilla/5.0 (compatible; bursar/", env!("CARGO_PKG_VERSION"), ")");
 
@@ -77,7 +77,7 @@ impl Client {
         }
         let tls = tls::config()?;
         let built = build(self.timeouts, |builder| builder.tls_backend_preconfigured(tls))?;
-        // If two requests build one, the first is kept.
+        // If two requests build a client at the same time, both use the first one.
         Ok(self.secure.get_or_init(|| built))
     }
 

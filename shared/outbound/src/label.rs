@@ -6,7 +6,7 @@ use url::Url;
 
 /// Name of an endpoint in errors and logs: scheme, host and port.
 ///
-/// It cannot contain path, query or user, which hold the API keys of most providers.
+/// It never contains the path, the query or the user, where most providers put API keys.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EndpointLabel(String);
 

@@ -1,8 +1,8 @@
 //! Outgoing HTTP: permitted URLs, their names in logs, and exchanges with bounds that the caller sets. Apart from
-//! tests, no other crate uses an HTTP client. Never follows a redirect, never uses a proxy, never shows a URL.
+//! tests, no other crate uses an HTTP client. This crate never follows a redirect, uses a proxy or shows a URL.
 //!
-//! Uses reqwest instead of alloy's transport. alloy's transport reads replies of any length into memory, and writes
-//! the whole URL, API key included, into its tracing span.
+//! It uses reqwest, because alloy's transport reads replies of any length into memory, and writes the whole URL with
+//! its API key into a tracing span.
 //!
 //! # Examples
 //!

@@ -1,4 +1,4 @@
-//! Responses that arrive chunk by chunk, so that callers can pass them on.
+//! Responses that are read chunk by chunk, so that callers can forward them.
 
 use std::fmt;
 
@@ -60,7 +60,7 @@ impl ReplyStream {
     /// Returns the rest of the body, at most `bytes_max` bytes.
     ///
     /// # Errors
-    /// Describes why: the response broke off, or is too long.
+    /// Describes why the body could not be read: the response broke off, or is too long.
     pub async fn read_to_end(mut self, bytes_max: usize) -> Result<Vec<u8>, String> {
         let mut body = Vec::new();
         while let Some(chunk) = self.chunk().await? {

@@ -91,7 +91,7 @@ impl Target {
     /// The query stays, because it may hold the key.
     pub fn below(&self, segments: &[&str]) -> Self {
         let mut url = self.url.clone();
-        // Only URLs without a host cannot be extended, and those are not permitted.
+        // Only a URL without a host has no path segments, and such a URL is not permitted.
         if let Ok(mut path) = url.path_segments_mut() {
             path.pop_if_empty().extend(segments);
         }
@@ -100,8 +100,8 @@ impl Target {
 
     /// Cleans a third party's text for errors and logs.
     ///
-    /// Replaces every long part of the URL: it may be our API key, which providers often quote. Also replaces control
-    /// characters, and limits the length to 300 characters.
+    /// It replaces every long part of this URL in the text, because providers often quote the API key. It also replaces
+    /// control characters, and limits the length to 300 characters.
     pub fn scrub(&self, text: &str) -> String {
         const CHARS_MAX: usize = 300;
         let mut clean = text.to_owned();
@@ -159,9 +159,9 @@ fn is_private_v4(address: Ipv4Addr) -> bool {
     address.is_private() || address.is_link_local() || shared
 }
 
-/// Returns the parts of a URL that may be a key.
+/// Returns the parts of a URL that may be an API key: all path segments and query values of 8 or more bytes.
 ///
-/// These are all path segments and query values that are longer than the usual words of a path.
+/// Shorter parts are usual words of a path.
 fn secrets(url: &Url) -> Vec<String> {
     const WORD_CHARS_MAX: usize = 7;
     let segments = url.path_segments().into_iter().flatten().map(str::to_owned);

@@ -1,4 +1,4 @@
-//! The TLS configuration of all clients. The system's root certificates are some hundred files, so they are read once.
+//! The TLS configuration of all clients. It is built once, because the root certificates are some hundred files.
 
 use std::sync::{Arc, OnceLock};
 
@@ -8,8 +8,9 @@ use rustls_platform_verifier::BuilderVerifierExt;
 
 static CONFIG: OnceLock<ClientConfig> = OnceLock::new();
 
-/// Returns the configuration of clients: the system's root certificates, and HTTP/1.1. Reads the certificates at the first
-/// call; a failure is not remembered.
+/// Returns the configuration of clients: the system's root certificates, and HTTP/1.1 only.
+///
+/// The first call reads the certificates. After a failure the next call reads them again.
 pub(crate) fn config() -> Result<ClientConfig, String> {
     if let Some(known) = CONFIG.get() {
         return Ok(known.clone());

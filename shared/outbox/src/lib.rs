@@ -1,9 +1,9 @@
 //! Outboxes of services that send transactions without a wallet's journal, such as the facilitator. A
-//! [`store::Store`] keeps the outboxes, and [`service::ServiceOutbox`] runs each of them.
+//! [`store::Store`] persists the outboxes, and a [`service::ServiceOutbox`] runs each of them.
 //!
-//! The contract of a store allows several processes to share it, although a redb file admits only one. Each commit
-//! names the version that it follows, so the commit of a process that was paused or replaced is refused. A refused
-//! commit stores nothing, and its process continues from the persisted outbox.
+//! The contract of a store allows several processes to share it, although only one process can open a redb file. Each
+//! commit names the version that it follows, so the store refuses the commit of a process that was paused or replaced.
+//! A refused commit stores nothing, and its process continues from the persisted outbox.
 //!
 //! # Examples
 //!
@@ -21,7 +21,7 @@
 //! let key = OutboxKey { chain: ChainId(8453), signer: Address::repeat_byte(1) };
 //! let unused = store.load(key).await?;
 //!
-//! // A call that is to happen once: the state machine returns the events to store.
+//! // The state machine returns the events to store for a call that must happen once.
 //! let (id, to, value) = (SubmissionId([7; 16]), Address::repeat_byte(2), U256::from(1));
 //! let call = Call { to, value, data: Default::default(), gas_limit: 21_000 };
 //! let input = Input::Open { id, call, ceiling: 1_000_000_000, until: None };

@@ -1,4 +1,4 @@
-//! Outboxes in a redb file, which one process holds open.
+//! Outboxes in a redb file, which only one process can open.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ const NONCES: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("nonces")
 /// The outcome of each ended submission, by outbox and submission.
 const ENDED: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("ended");
 
-/// Every transaction that was signed, by outbox and hash. Files of earlier versions have those that were signed since.
+/// Every signed transaction, by outbox and hash. Transactions of versions without this table are missing.
 const SIGNED: TableDefinition<'_, &[u8], ()> = TableDefinition::new("signed");
 
 /// How [`RedbStore::open`] uses its file.
@@ -103,7 +103,7 @@ fn has_signed(read: &ReadTransaction, key: OutboxKey, hash: B256) -> Result<bool
     {
         return Ok(true);
     }
-    // A version without the table may have signed it.
+    // A version without the table may have signed the transaction; its submission may still be open.
     let Some(table) = existing(read.open_table(OUTBOXES))? else { return Ok(false) };
     Ok(is_open_attempt(&outbox(&table, key)?.outbox, hash))
 }

@@ -20,7 +20,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::store::{Store, StoreFault, StoredOutbox};
 
-/// Maximum number of attempts to commit if other processes commit first.
+/// Maximum number of attempts to commit while other processes commit first.
 const CONFLICTS_MAX: usize = 8;
 
 /// Signs for the accounts of outboxes.
@@ -57,7 +57,7 @@ pub struct OutboxDeps {
     pub gas: Gas,
     /// See [`Rules::window`].
     pub window: usize,
-    /// Follows the chain; all outboxes of the network share it.
+    /// Reads the chain's progress for all outboxes of the network.
     pub follower: Arc<Follower>,
     pub failpoints: Arc<dyn Failpoints>,
 }
@@ -107,10 +107,10 @@ impl ServiceOutbox {
         Ok(Arc::new(Self { host: Arc::new(host), context, running: Mutex::new(false) }))
     }
 
-    /// Accepts a submission, which is on disk when this returns.
+    /// Accepts a submission, and returns once it is on disk.
     ///
-    /// Crashes then neither lose nor repeat its call. A repeated request with the same id opens no second submission,
-    /// even after the first has ended. The call is not broadcast at or after `until`: see
+    /// From then on a crash neither loses nor repeats its call. A repeated request with the same id opens no second
+    /// submission, even after the first has ended. The call is not broadcast at or after `until`: see
     /// [`Submission::until`](bursar_submit::Submission::until).
     ///
     /// # Errors
@@ -127,7 +127,7 @@ impl ServiceOutbox {
         Ok(())
     }
 
-    /// Requests that a submission's call is not executed.
+    /// Cancels a submission: its call should no longer be executed.
     ///
     /// # Errors
     /// [`SubmitFault`]: the call is already in a block, the submission is not open, or the store failed.
@@ -142,12 +142,14 @@ impl ServiceOutbox {
         self.host.outbox()
     }
 
-    /// Whether submissions do not end, because no node reports which transactions are final.
+    /// Returns whether open submissions cannot end, because no node reports which transactions are final.
     pub fn is_finality_unknown(&self) -> bool {
         self.host.finality_unknown.load(Ordering::Relaxed) && !self.outbox().open.is_empty()
     }
 
-    /// Whether no further submission is sent, because as many as allowed do not end.
+    /// Returns whether the outbox sends no further submissions.
+    ///
+    /// This is so if the maximum number of submissions hold nonces and cannot end.
     pub fn is_stuck(&self) -> bool {
         self.is_finality_unknown() && self.outbox().held().len() >= self.host.rules.window
     }
@@ -241,7 +243,7 @@ struct ServiceHost {
     key: OutboxKey,
     rules: Rules,
     deps: OutboxDeps,
-    /// The version of the last known commit. The lock is held over a commit, so commits run one at a time.
+    /// The version of the last known commit. The lock is held during a commit, so commits run one at a time.
     version: tokio::sync::Mutex<u64>,
     broadcasts: watch::Sender<BroadcastsById>,
     finality_unknown: AtomicBool,
@@ -251,8 +253,9 @@ struct ServiceHost {
 type BroadcastsById = BTreeMap<SubmissionId, Broadcasts>;
 
 impl ServiceHost {
-    /// Decides on a notice, commits the events and applies them. If another process committed first, loads the
-    /// stored outbox and decides again.
+    /// Decides which events follow from a notice, commits them and applies them.
+    ///
+    /// If another process committed first, this function loads the stored outbox and decides again.
     async fn persist(&self, notice: &Notice) -> Result<Vec<Action>, SubmitFault> {
         let mut version = self.version.lock().await;
         for _again in 0..CONFLICTS_MAX {

@@ -15,7 +15,7 @@ pub struct StoredOutbox {
 
 /// Why a commit or a read failed.
 ///
-/// Nothing was stored, except perhaps after `Failed`.
+/// A commit that ended with [`StoreFault::Failed`] may have been stored. After any other fault nothing was stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreFault {
     /// Another process changed the outbox since it was loaded. Load it again.
@@ -49,7 +49,7 @@ pub type StoreReply<'a, T> = BoxFuture<'a, Result<T, StoreFault>>;
 ///
 /// A commit is on disk when it completes.
 pub trait Store: Send + Sync + std::fmt::Debug {
-    /// Returns an outbox: an empty one if nothing was stored.
+    /// Returns an outbox. It is empty if nothing was stored.
     fn load(&self, key: OutboxKey) -> StoreReply<'_, StoredOutbox>;
 
     /// Returns every outbox with an open submission.
@@ -57,22 +57,25 @@ pub trait Store: Send + Sync + std::fmt::Debug {
 
     /// Stores the events that follow version `after`, and returns the new version.
     ///
-    /// Stores all events or none. Regardless of the caller's state, one submission at a time holds a nonce of a
-    /// signer on a network, and an ended id cannot begin again.
+    /// It stores all events or none. Whatever the caller's state, only one submission at a time holds a nonce of a
+    /// signer on a network, and a submission that has ended cannot begin again.
     fn commit(&self, key: OutboxKey, after: u64, events: Vec<Event>) -> StoreReply<'_, u64>;
 
     /// Returns the outcome of a submission, however long ago it ended.
     fn outcome(&self, key: OutboxKey, id: SubmissionId) -> StoreReply<'_, Option<Outcome>>;
 
-    /// Returns whether the outbox ever signed the transaction with this hash. The account alone proves nothing, because
-    /// another program may have its key.
+    /// Returns whether this outbox ever signed the transaction with this hash.
+    ///
+    /// The sender's account is no proof of that, because another program may have its key.
     fn has_signed(&self, key: OutboxKey, hash: B256) -> StoreReply<'_, bool>;
 
-    /// Returns the highest nonce below `nonce` that a submission holds. A submission that was displaced holds none.
+    /// Returns the highest nonce below `nonce` that a submission holds.
+    ///
+    /// A submission holds no nonce after it was dropped, or after another transaction used its nonce.
     fn nonce_before(&self, key: OutboxKey, nonce: u64) -> StoreReply<'_, Option<u64>>;
 }
 
-/// The changes of a commit apart from the outbox. Every store derives them in the same way.
+/// The changes that a commit makes to a store's other tables. Every store derives them in the same way.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Changes {
     pub(crate) reserved: Vec<(u64, SubmissionId)>,
@@ -82,13 +85,13 @@ pub(crate) struct Changes {
     pub(crate) signed: Vec<B256>,
 }
 
-/// Whether an open submission of an outbox has signed this transaction.
+/// Returns whether an open submission of an outbox has signed this transaction.
 pub(crate) fn is_open_attempt(outbox: &Outbox, hash: B256) -> bool {
     let mut attempts = outbox.open.values().flat_map(|submission| &submission.attempts);
     attempts.any(|attempt| attempt.raw.as_ref().is_some_and(|raw| raw.hash == hash))
 }
 
-/// Applies events to an outbox and returns what else they change.
+/// Applies events to an outbox, and returns the changes to the store's other tables.
 pub(crate) fn apply_all(outbox: &mut Outbox, events: &[Event]) -> Changes {
     let mut changes = Changes::default();
     for event in events {
@@ -99,7 +102,7 @@ pub(crate) fn apply_all(outbox: &mut Outbox, events: &[Event]) -> Changes {
             Event::Finished { id, outcome } => {
                 changes.ended.push((*id, *outcome));
                 let nonce = outbox.open.get(id).and_then(|one| one.nonce);
-                // A mined submission holds its nonce permanently. Others release theirs.
+                // A mined submission holds its nonce permanently. A dropped or displaced submission releases it.
                 let free = matches!(outcome, Outcome::Dropped | Outcome::NonceTaken);
                 changes.released.extend(nonce.filter(|_nonce| free));
             }

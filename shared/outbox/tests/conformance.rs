@@ -59,7 +59,7 @@ fn after(key: OutboxKey, events: &[Event]) -> Outbox {
     outbox
 }
 
-/// Tests every guarantee. `again` opens the same store again, as a restart would.
+/// Tests every guarantee. `again` reopens the same store, as a restart would; `None` for a store in memory.
 async fn keeps_its_promises(store: Arc<dyn Store>, again: impl Fn() -> Option<Arc<dyn Store>>) {
     // An unused outbox is empty.
     let empty = StoredOutbox { outbox: Outbox::new(key(1)), version: 0 };
@@ -78,11 +78,11 @@ async fn keeps_its_promises(store: Arc<dyn Store>, again: impl Fn() -> Option<Ar
     assert_eq!(store.commit(key(1), 0, vec![opened(2)]).await, Err(StoreFault::Conflict));
     assert_eq!(store.load(key(1)).await, Ok(kept.clone()));
 
-    // A nonce has one holder, whatever the caller believes. Nothing of a refused commit is stored.
+    // A nonce has one holder, even if the caller has another state. Nothing of a refused commit is stored.
     let taken = store.commit(key(1), one, vec![opened(2), reserved(2, 7)]).await;
     assert_eq!(taken, Err(StoreFault::NonceTaken(7)));
     assert_eq!(store.load(key(1)).await, Ok(kept.clone()));
-    // A signed transaction is known as this outbox's, a refused or foreign one is not.
+    // The store knows this outbox's signed transaction, but not a refused one or another outbox's.
     assert_eq!(store.has_signed(key(1), B256::repeat_byte(1)).await, Ok(true));
     assert_eq!(store.has_signed(key(1), B256::repeat_byte(2)).await, Ok(false));
     assert_eq!(store.has_signed(key(2), B256::repeat_byte(1)).await, Ok(false));
@@ -94,7 +94,7 @@ async fn keeps_its_promises(store: Arc<dyn Store>, again: impl Fn() -> Option<Ar
     assert_eq!(store.nonce_before(key(1), 7).await, Ok(None), "only those below");
     assert_eq!(store.nonce_before(key(3), 8).await, Ok(None));
 
-    // A dropped submission releases its nonce, a mined one never does.
+    // A dropped submission releases its nonce; a mined submission never does.
     let two = store.commit(key(1), one, vec![finished(1, Outcome::Dropped)]).await.unwrap();
     let three = store.commit(key(1), two, vec![opened(2), reserved(2, 7)]).await.unwrap();
     let done = Outcome::Succeeded { hash: B256::repeat_byte(2), block: 5 };
@@ -110,7 +110,7 @@ async fn keeps_its_promises(store: Arc<dyn Store>, again: impl Fn() -> Option<Ar
     assert_eq!(over, Err(StoreFault::Ended(done)));
     assert_eq!(store.busy().await, Ok(vec![key(2)]));
 
-    // One of several simultaneous commits wins each version.
+    // Of several simultaneous commits that follow the same version, exactly one succeeds.
     let mut version = four;
     for round in 10..20 {
         let tries: Vec<_> = (0..8)
@@ -136,7 +136,7 @@ async fn keeps_its_promises(store: Arc<dyn Store>, again: impl Fn() -> Option<Ar
     if let Some(store) = again() {
         assert_eq!((store.load(key(1)).await, store.load(key(2)).await), before);
         assert_eq!(store.outcome(key(1), id(2)).await, Ok(Some(done)));
-        // A signed transaction is known also after its submission has ended.
+        // The store knows a signed transaction even after its submission has ended.
         assert_eq!(store.has_signed(key(1), B256::repeat_byte(1)).await, Ok(true));
         let taken = store.commit(key(1), version, vec![opened(200), reserved(200, 7)]).await;
         assert_eq!(taken, Err(StoreFault::NonceTaken(7)));

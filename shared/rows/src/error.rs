@@ -10,7 +10,7 @@ pub enum StoreError {
     /// The disk is full: free some space.
     #[error("{0}")]
     DiskFull(String),
-    /// The contents of a file are wrong: restore a backup.
+    /// The file is damaged: restore a backup.
     #[error("{0}")]
     Corrupt(String),
     /// The system refused to read or write, or another process holds the file.
@@ -25,7 +25,7 @@ impl From<io::Error> for StoreError {
     fn from(error: io::Error) -> Self {
         let text = error.to_string();
         match error.kind() {
-            // A limit of file sizes (`ulimit -f`) is full, too.
+            // A file at the limit of file sizes (`ulimit -f`) counts as a full disk, too.
             io::ErrorKind::StorageFull
             | io::ErrorKind::QuotaExceeded
             | io::ErrorKind::FileTooLarge => Self::DiskFull(text),
@@ -70,7 +70,7 @@ impl StoreError {
     }
 }
 
-/// Converts the errors of redb's operations.
+/// Implements the conversion from each error type of redb.
 macro_rules! of_redb {
     ($($error:ident)*) => {
         $(impl From<redb::$error> for StoreError {
@@ -83,7 +83,7 @@ macro_rules! of_redb {
 
 of_redb!(CommitError DatabaseError SetDurabilityError StorageError TableError TransactionError);
 
-/// Returns text with control characters escaped, and cut: no message of the library is that long.
+/// Escapes control characters, and cuts the text to a length that no message of redb itself exceeds.
 fn readable(text: &str) -> String {
     let escaped = |one: char| -> String {
         if one.is_control() { one.escape_default().collect() } else { one.into() }

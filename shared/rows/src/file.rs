@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::StoreError;
 
-/// The future result of work in a file.
+/// The future result of reads or writes in a file.
 pub type Reply<'a, T, E = StoreError> = BoxFuture<'a, Result<T, E>>;
 
 /// How a file is used.
@@ -24,9 +24,9 @@ pub struct Options {
     pub quick_repair: bool,
 }
 
-/// An error of work in a transaction.
+/// An error of the `work` that runs in a transaction.
 pub trait WorkError: From<StoreError> + Send + 'static {
-    /// Returns the failure of the file. `None` if the work itself refused: the file then remains writable.
+    /// Returns the failure of the file; `None` if the work itself refused, so that the file remains writable.
     fn of_file(&self) -> Option<&StoreError>;
 }
 
@@ -36,7 +36,7 @@ impl WorkError for StoreError {
     }
 }
 
-/// A redb file that one process holds open.
+/// An open redb file, which no other process can open meanwhile.
 ///
 /// Clones share it.
 #[derive(Debug, Clone)]
@@ -51,7 +51,7 @@ pub struct RowFile {
 impl RowFile {
     /// Opens `path`, or creates it.
     ///
-    /// An existing empty file is damage: a new file is created under another name and renamed once it is complete.
+    /// An existing empty file counts as damage, because a new file gets its name only once it is complete.
     ///
     /// # Errors
     /// The file cannot be used, or another process has it open.
@@ -78,7 +78,7 @@ impl RowFile {
 
     /// Reads on the caller's thread.
     ///
-    /// It is meant for a few rows: these are nearly always cached, and waking another thread costs more.
+    /// Use it for a few rows only. They are nearly always cached, so waking another thread would cost more.
     ///
     /// # Errors
     /// The file cannot be read, or `work` failed.
@@ -112,7 +112,7 @@ impl RowFile {
     ) -> Result<T, E> {
         let done = commit(&self.db, self.options, work);
         if let Some(failure) = done.as_ref().err().and_then(WorkError::of_file) {
-            // Later failures only follow from the first.
+            // Only the first failure is kept, because it causes the later ones.
             let _first = self.failure.set(failure.clone());
             self.broken.cancel();
         }
@@ -142,26 +142,27 @@ fn open_existing(path: &Path, options: Options) -> Result<Database, StoreError> 
     Ok(Database::builder().set_cache_size(options.cache_bytes).create_file(file)?)
 }
 
-/// Creates an empty store under another name, and gives it its name once it is on disk. So a process that dies before
-/// leaves no file at `path` that looks damaged.
+/// Creates an empty store under another name, and renames it to `path` once it is on disk.
+///
+/// So a process that dies meanwhile leaves no file at `path` that looks damaged.
 fn create(path: &Path) -> Result<(), StoreError> {
     let (folder, prefix) = unfinished_files(path);
     let mut random = [0; 8];
     getrandom::fill(&mut random).map_err(|error| StoreError::Io(error.to_string()))?;
     let unfinished = folder.join(format!("{prefix}{:016x}", u64::from_ne_bytes(random)));
-    // The database is dropped at once: then the file is complete, and its lock is free.
+    // Dropping the database completes the file and releases its lock.
     drop(Database::create(&unfinished)?);
-    // If two processes start for the first time at once, the first one names its file. Unlike a rename, a link replaces
-    // no file.
+    // Two processes may create the store at the same time: then the first link wins. Unlike a rename, a link never
+    // replaces an existing file.
     let named = match std::fs::hard_link(&unfinished, path) {
         Ok(()) => Ok(()),
         Err(_named) if path.exists() => Ok(()),
-        // This file system has no links.
+        // This file system does not support hard links.
         Err(_unsupported) => std::fs::rename(&unfinished, path),
     };
     for left in std::fs::read_dir(&folder)?.flatten() {
         if left.file_name().to_string_lossy().starts_with(&prefix) {
-            // The file of another first start may be gone by now.
+            // Another process that starts may have removed the file already.
             let _gone = std::fs::remove_file(left.path());
         }
     }
@@ -169,7 +170,7 @@ fn create(path: &Path) -> Result<(), StoreError> {
     Ok(File::open(&folder)?.sync_all()?)
 }
 
-/// Returns the folder of a store, and how the names of its unfinished files begin.
+/// Returns the folder of a store, and the prefix of the names of its unfinished files.
 fn unfinished_files(path: &Path) -> (PathBuf, String) {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let name = path.file_name().unwrap_or_default().to_string_lossy();

@@ -12,7 +12,7 @@
 //! let folder = tempfile::tempdir()?;
 //! let options = Options { cache_bytes: 1 << 20, quick_repair: true };
 //! let file = RowFile::open(&folder.path().join("visits.redb"), options)?;
-//! // On disk when this returns. Services use `write`, which commits on a blocking thread.
+//! // The row is on disk when this call returns. Services use `write`, which commits on a blocking thread.
 //! file.write_here(|write| {
 //!     write.open_table(VISITS)?.insert("alice", encode(&7_u32)?.as_slice())?;
 //!     Ok::<(), StoreError>(())
@@ -38,13 +38,13 @@ pub use self::error::StoreError;
 pub use self::file::{Options, Reply, RowFile, WorkError};
 pub use self::unusable::StoreUnusable;
 
-/// A part of the path of every source file of the store's library, as a panic shows it.
+/// A part of the path of every source file of the store's library, as panic messages show it.
 pub const LIBRARY: &str = "redb";
 
 /// Encodes a value.
 ///
 /// # Errors
-/// The value cannot be encoded. None of our types fails.
+/// The value cannot be encoded. This is a bug: all types of this workspace can be encoded.
 pub fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, StoreError> {
     postcard::to_allocvec(value).map_err(|error| StoreError::Bug(error.to_string()))
 }

@@ -1,4 +1,4 @@
-//! Why a service cannot use its store, in words for the operator.
+//! The reasons why a service cannot use its store, as messages for the operator.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use crate::error::StoreError;
 
 /// Why a store cannot be used, and what to do.
 ///
-/// Each variant has the path of the store, and the cause in the system's words.
+/// Each variant has the path of the store, and the cause as the system reports it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreUnusable {
     #[error("the disk of the store {} is full ({why}): free some space and start again; unfinished payments resume then", .path.display())]
@@ -25,7 +25,7 @@ impl StoreUnusable {
         let path = path.to_owned();
         match error {
             StoreError::DiskFull(why) => Self::Full { path, why },
-            // Only damage makes redb report a bug while it opens a file.
+            // If redb reports a bug while it opens a file, the file is damaged.
             StoreError::Corrupt(why) | StoreError::Bug(why) => Self::Damaged { path, why },
             StoreError::Io(why) => Self::Refused { path, why },
         }

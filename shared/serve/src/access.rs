@@ -1,4 +1,4 @@
-//! Access control: API keys and rate limits. The service decides what a refused caller receives.
+//! Access control: API keys and rate limits. The service writes the response to a refused caller.
 
 mod keys;
 pub(crate) mod ranges;
@@ -20,7 +20,7 @@ use subtle::ConstantTimeEq;
 pub use keys::{ApiKey, add_key_file, api_keys};
 pub use ranges::IpRanges;
 
-/// Maximum number of callers with their own allowance. While there are this many, all callers share one allowance.
+/// Maximum number of callers with their own allowance. Once there are this many, all callers share one allowance.
 const CALLERS_MAX: usize = 65_536;
 
 type Limiter = RateLimiter<String, HashMapStateStore<String>, LimiterClock, NoOpMiddleware<Nanos>>;
@@ -54,7 +54,7 @@ impl Caller<'_> {
 pub enum AccessRefusal {
     #[error("an API key is required")]
     NoKey,
-    /// The next request is admitted after `wait_s` seconds, rounded up, at least 1: the value of `Retry-After`.
+    /// The next request is admitted after `wait_s` seconds: the value of `Retry-After`, rounded up and at least 1.
     #[error("too many requests")]
     TooMany { wait_s: u64 },
 }
@@ -111,7 +111,7 @@ impl Access {
         Ok(caller)
     }
 
-    /// Returns the caller's key. Compares with all keys, so that the duration reveals nothing.
+    /// Returns the caller's key. It compares the digest with those of all keys, so that the duration reveals nothing.
     fn key_of(&self, headers: &HeaderMap) -> Option<&ApiKey> {
         let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         let bearer = bearer.and_then(|value| value.strip_prefix("Bearer "));
@@ -153,7 +153,7 @@ impl Access {
         limiter.check_key(&account).map_err(|refused| {
             let wait = refused.wait_time_from(limiter.clock().now());
             let wait_s = wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0));
-            // At least 1, because the place may have become free since.
+            // The wait is at least 1, because the next request may be admissible by now.
             AccessRefusal::TooMany { wait_s: wait_s.max(1) }
         })
     }
@@ -161,16 +161,16 @@ impl Access {
 
 /// Returns whether a program on this machine made the request itself.
 ///
-/// A reverse proxy on this machine forwards requests of others, and marks them with one of these headers.
+/// A reverse proxy on this machine forwards requests from other machines, and marks them with one of these headers.
 fn is_local(peer: IpAddr, headers: &HeaderMap) -> bool {
     const FORWARDED: [&str; 4] = ["x-forwarded-for", "forwarded", "x-real-ip", "via"];
     let forwarded = FORWARDED.iter().any(|name| headers.contains_key(*name));
     peer.to_canonical().is_loopback() && !forwarded
 }
 
-/// Maps an address to the caller that it belongs to.
+/// Returns the address that stands for a caller in rate limits.
 ///
-/// An IPv4 address is one caller. So is a /64 of IPv6, in which one caller can use any address.
+/// Each IPv4 address is one caller. All addresses of an IPv6 /64 are one caller, because one host can use any of them.
 pub fn client_address(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,
@@ -202,13 +202,13 @@ mod tests {
     /// The refusal right after the only request of a minute.
     const TOO_MANY: AccessRefusal = AccessRefusal::TooMany { wait_s: 60 };
 
-    /// A key with this name, which is `secret`.
+    /// Returns a key with this name. The key itself is `secret`.
     fn key(name: &str) -> ApiKey {
         let sha256 = Sha256::digest("secret").into();
         ApiKey { name: name.to_owned(), sha256, receivers: [].into() }
     }
 
-    /// Allows one request per minute, at a time that stands still.
+    /// Returns rules that allow one request per minute, with a clock that stands still.
     fn access(proxies: &[&str]) -> Access {
         let proxies = IpRanges::parse(proxies.iter().copied()).unwrap();
         Access::new(vec![key("shop")], proxies, 1, Arc::new(ManualClock::new(Utc(0))))
@@ -291,7 +291,7 @@ mod tests {
         let claim = through("x-forwarded-for", "127.0.0.1");
         assert!(trusting.admit(&claim, here).is_ok());
         assert_eq!(trusting.admit(&claim, here), Err(TOO_MANY));
-        // With keys, every local holder of a key is exempt.
+        // If keys are set, every local holder of a key is exempt from the limit.
         let guarded = access(&[]);
         let shop = headers(&[("x-api-key", "secret")]);
         assert!((0..9).all(|_| guarded.admit(&shop, here).is_ok()));
@@ -331,7 +331,7 @@ mod tests {
     #[test]
     fn a_refused_caller_learns_when_it_is_admitted_again() {
         let clock = Arc::new(ManualClock::new(Utc(0)));
-        // One each 60/7 seconds, which is 8571.43 ms, and seven at once.
+        // The limit is one request every 60/7 seconds (8,571.43 ms), and a burst of seven.
         let access = Access::new(Vec::new(), IpRanges::default(), 7, Arc::clone(&clock) as _);
         let admit = |host: u8| access.admit(&HeaderMap::new(), Some([10, 0, 0, host].into()));
         let refused = |wait_s| Err(AccessRefusal::TooMany { wait_s });

@@ -10,7 +10,7 @@ use bursar_core::text::excerpt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     Good,
-    /// Something works with limits, or not for all callers.
+    /// A function works only with limits, or not for all callers.
     Warning,
     /// The service cannot do its work.
     Bad,
@@ -52,7 +52,7 @@ impl Findings {
     /// Writes one line per finding, for an operator.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// `out` cannot be written.
     pub fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
         for Finding { severity, subject, text } in &self.0 {
             let word = match severity {

@@ -3,15 +3,15 @@
 //!
 //! hyper bounds one head and one connection. This module adds the bounds that hyper lacks:
 //!
-//! - **Connections** ([`Bounds::slots`]): a limit in all, a share for each peer, and eviction. If slots run out, the
+//! - **Connections** ([`Bounds::slots`]): a total limit, a limit for each peer, and eviction. If slots run out, the
 //!   peer with the most connections that wait for a request or a body loses one of them.
 //! - **Half-sent heads**: hyper gets only complete heads, so a slow first head costs no hyper buffer.
-//! - **Bodies**: a rate, a total time and a memory limit over all requests.
+//! - **Bodies**: a minimum rate and a total time for each body, and a memory limit over all requests.
 //! - **Writes**: a peer that stops reading is disconnected.
 //! - **Stop**: connections without a request in progress end at once.
-//! - **Framing** ([`head`](self)): requests that two parsers could frame in two ways are refused. hyper accepts a
-//!   repeated `Content-Length` of the same value, `Content-Length` next to `Transfer-Encoding`, bare LF as a line end,
-//!   empty lines before the request line, chunk extensions, trailers and bodies of GET.
+//! - **Framing** ([`head`](self)): requests that two parsers could frame differently are refused. hyper alone would
+//!   accept a repeated `Content-Length` of the same value, `Content-Length` next to `Transfer-Encoding`, bare LF as a
+//!   line end, empty lines before the request line, chunk extensions, trailers and bodies of GET.
 //! - **Delivery** ([`delivery`]): reports whether the kernel accepted all bytes of a response.
 
 mod accept;

@@ -1,4 +1,4 @@
-//! The custom errors in which a deposit or a withdrawal may end. Morpho Blue itself reverts with texts.
+//! The custom errors with which a vault's deposit or withdrawal may revert. Morpho Blue itself reverts with texts.
 
 alloy_sol_types::sol! {
     #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! The factories of vaults and adapters, which confirm what they created.
+//! The factories of vaults and adapters. Each answers whether it created a given contract.
 
 alloy_sol_types::sol! {
     #[derive(Debug, PartialEq, Eq)]

@@ -39,7 +39,7 @@ fn the_selectors_of_factories_and_adapters_are_those_of_the_contracts() {
         (IMarketAdapter::marketIdsCall::SELECTOR, "779a9683"),
         (IMarketAdapter::expectedSupplyAssetsCall::SELECTOR, "99f7e861"),
     ]);
-    // In no list of facts: the name is that of the contract's source.
+    // The signature comes from the contract's source, because no selector of the deployed contract is on record.
     assert_eq!(
         IVaultAdapterFactory::isMorphoVaultV1AdapterCall::SIGNATURE,
         "isMorphoVaultV1Adapter(address)"

@@ -1,4 +1,4 @@
-//! The two kinds of vaults: what both share (ERC-4626 and their roles) and what only one has.
+//! The two kinds of vaults: the functions of both (ERC-4626 and the roles), and those of only one kind.
 
 alloy_sol_types::sol! {
     #[derive(Debug, PartialEq, Eq)]

@@ -27,7 +27,7 @@ fn market_words() -> Vec<[u8; 32]> {
     words
 }
 
-/// The words after the selector are laid out by hand.
+/// The tests write the words after the selector by hand.
 fn assert_call(data: &Bytes, selector: [u8; 4], words: &[[u8; 32]]) {
     assert_eq!(data[..], [&selector[..], &words.concat()].concat());
 }
@@ -87,7 +87,7 @@ fn a_forced_exit_is_one_call_of_all_its_parts_in_order() {
         (LoanAmount::Shares(seven), redeem(seven, OWNER).unwrap()),
     ] {
         let call = forced_exit(&parts, amount, OWNER).unwrap();
-        // Each part is its length and its bytes, filled up with zeros to whole words.
+        // Each part consists of its length and its bytes, which zeros pad to whole words.
         let tails = [&one, &two, &exit].map(|part| {
             let mut tail = U256::from(part.len()).to_be_bytes_vec();
             tail.extend_from_slice(part);

@@ -106,7 +106,7 @@ fn a_multicall_is_decoded_by_its_parts_in_order() {
     let expected: Vec<Decoded> = rows.iter().map(|(.., decoded)| *decoded).collect();
     let all = multicall(&parts);
     assert_eq!(decode_parts(SINGLETON, VAULT, &all), expected);
-    // Alone it is unknown, and so are a part in a part, no part, and a singleton that has no such function.
+    // `decode_call` does not know a multicall. Nested and empty multicalls are unknown, as is one to the singleton.
     assert_eq!(decode_call(SINGLETON, VAULT, &all), unknown(VAULT, &all));
     let nested = multicall(&[parts[0].clone(), all.clone()]);
     let first = expected[0];
@@ -157,7 +157,7 @@ fn calls_are_decoded_as_they_were_encoded() {
     }
 }
 
-/// The calls of [`calls`] name one account everywhere, as plans do. These do not.
+/// The calls of [`calls`] name one account as owner and receiver, as plans do. These calls name two.
 #[test]
 fn owner_and_receiver_are_not_confused() {
     let (params, market) = (market().to_abi(), market().id());
@@ -223,7 +223,7 @@ fn functions_of_markets_are_those_of_the_singleton_and_no_others() {
 fn call_data_that_the_encoder_does_not_write_is_unknown() {
     for (to, data, _) in calls() {
         let mut wide = data.to_vec();
-        // Every function's first word is an address or an amount of one byte.
+        // The first word of every function is an address, or an amount of one byte.
         wide[4] = 0xff;
         let is_amount = decode_call(SINGLETON, to, &wide) != unknown(to, &wide);
         let amount_first = [hex!("6e553f65"), hex!("94bf804d"), hex!("b460af94"), hex!("ba087652")];
@@ -243,7 +243,7 @@ fn call_data_that_the_encoder_does_not_write_is_unknown() {
     }
 }
 
-/// The empty bytes of a forced exit and of a supply lie where their offset points; the encoder has one place for them.
+/// An offset points to the empty bytes of a forced exit or a supply. The encoder always writes the same offset.
 #[test]
 fn bytes_at_an_odd_offset_are_unknown() {
     let force = calls::force_deallocate(ADAPTER, None, n(7), OWNER).unwrap();

@@ -24,7 +24,7 @@ fn log(address: Address, event: &impl SolEvent) -> Log {
     Log { address, topics: data.topics().to_vec(), data: data.data }
 }
 
-/// A stranger pays: the owner of the shares counts, not the payer.
+/// Another account pays: the deposit counts for the owner of the shares, not for the payer.
 fn deposit(venue: VenueId, owner: Address, (assets, shares): (U256, U256)) -> Log {
     match venue {
         VenueId::Vault(vault) => {
@@ -96,7 +96,7 @@ fn withdrawals_of_the_owner_to_itself_are_added() {
     }
 }
 
-/// A penalty leaves with the owner's shares and stays in the vault.
+/// A penalty burns shares of the owner; its assets stay in the vault.
 #[test]
 fn the_penalty_of_forced_deallocations_is_added_and_nothing_else_is() {
     let venue = VenueId::Vault(VAULT);
@@ -164,7 +164,7 @@ fn one_unreadable_event_of_the_venue_makes_the_sum_unknown() {
         let mut cut = good.clone();
         cut.data = cut.data.slice(..63);
         assert_eq!(supplied(SINGLETON, &venue, OWNER, &[good.clone(), cut.clone()]), None);
-        // Another contract may write what it likes.
+        // A malformed event of another contract is ignored.
         cut.address = OTHER;
         assert_eq!(supplied(SINGLETON, &venue, OWNER, &[good, cut]), both(1, 20));
 

@@ -43,7 +43,7 @@ fn only_what_is_missing_is_taken_and_from_the_cheapest_adapter_first() {
     let free = [(1, 50_000_000), (2, 30_000_000), (3, 25_000_000)];
     let vault = money(10_000_000, &sources, &free);
     let plan = vault.plan_assets(n(75_000_000), n(500_000_000)).unwrap();
-    // The third has more, but its market can pay less than the second.
+    // The third source has more assets than the second, but its market can pay less.
     let expected = [
         (2, n(30_000_000), n(300_000)),
         (3, n(25_000_000), n(250_000)),
@@ -62,7 +62,7 @@ fn a_market_that_two_adapters_share_pays_once() {
     assert_eq!(rows(&plan), [(1, n(80), n(1)), (2, n(20), n(1))]);
     let refused = vault.plan_assets(n(101), n(1_000));
     assert_eq!(refused, Err(NoForcedPlan::TooLittle { most: n(100) }));
-    // A market of which nothing is known pays nothing.
+    // A market without a known free amount pays nothing.
     let vault = money(5, &sources, &[]);
     assert_eq!(vault.plan_all(n(50)), Err(NoForcedPlan::TooLittle { most: n(5) }));
 }
@@ -79,11 +79,11 @@ fn nothing_is_forced_that_a_withdrawal_alone_can_pay() {
 fn a_whole_position_pays_its_penalty_out_of_itself() {
     let vault = money(0, &[source(1, 1, 900_000_000, TWO_PERCENT)], &[(1, 900_000_000)]);
     let plan = vault.plan_all(n(102_000_000)).unwrap();
-    // 102 / 1.02, and 1,022 / 1.02 for the interest until then.
+    // The worth is 102 / 1.02, and the reserve for interest is 1,022 / 1.02.
     assert_eq!(rows(&plan), [(1, n(100_000_000 + 1_002), n(2_000_000 + 21))]);
 }
 
-/// The growth is a reserve: without it the exit is still possible.
+/// The reserve for interest is optional: an exit is possible even if adapters cannot give it.
 #[test]
 fn a_whole_position_may_need_all_that_adapters_have() {
     let vault = money(2_000_000, &[source(1, 1, 100_000_000, TWO_PERCENT)], &[(1, u64::MAX)]);
@@ -106,7 +106,7 @@ fn a_position_that_cannot_pay_the_penalty_receives_the_largest_possible_amount()
         };
         assert_eq!((penalty, most), (n(wanted / 50), n(100_000_000)));
     }
-    // Without a penalty there is nothing to pay.
+    // Without a penalty the whole worth can be paid out.
     let vault = money(0, &[source(1, 1, 900_000_000, 0)], &[(1, 900_000_000)]);
     assert!(vault.plan_assets(worth, worth).is_ok());
 }
@@ -117,7 +117,7 @@ fn a_penalty_above_two_percent_is_never_paid() {
     let vault = money(10, &[dear], &[(1, 900)]);
     assert_eq!(vault.plan_assets(n(100), n(500)), Err(NoForcedPlan::PenaltyTooHigh));
     assert_eq!(vault.plan_all(n(500)), Err(NoForcedPlan::PenaltyTooHigh));
-    // With the dear one it would not suffice either.
+    // Even the adapter with the high penalty could not give enough.
     let refused = vault.plan_assets(n(911), n(5_000));
     assert_eq!(refused, Err(NoForcedPlan::TooLittle { most: n(10) }));
     let cheap = source(2, 2, 900, HALF_PERCENT);
@@ -135,14 +135,14 @@ fn one_transaction_has_a_bounded_number_of_parts() {
     assert_eq!(refused, Err(NoForcedPlan::TooLittle { most: n(160) }));
 }
 
-/// The shares that an exit of everything gives back, and those of the penalty, are never more than there are.
+/// The redeemed shares and the penalty's shares together never exceed the shares of the position.
 #[test]
 fn the_penalty_is_left_of_the_shares_of_a_whole_position() {
     let shares = n(102_000_000) * n(1_000_000_000_000);
     let plan = |penalty| ForcedPlan { penalty: n(penalty), ..ForcedPlan::default() };
     assert_eq!(plan(0).shares_left(shares, n(102_000_000)), Some(shares));
     let left = plan(2_000_000).shares_left(shares, n(102_000_000)).unwrap();
-    // Two units' worth and one more remain behind.
+    // The reserves for the price fall (2 units' worth of shares) and for rounding (1 unit) are deducted.
     assert_eq!(left, n(100_000_000 - 2 - 1) * n(1_000_000_000_000));
     assert_eq!(plan(103).shares_left(n(100), n(100)), None);
 }

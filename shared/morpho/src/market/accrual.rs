@@ -6,7 +6,7 @@ use super::conversion::Conversion;
 use super::fixed_point::{growth, wad_mul};
 use super::totals::Market;
 
-/// Largest fee of a market, with 18 decimals: 25 %; `ConstantsLib.MAX_FEE`.
+/// Largest fee of a market, with 18 decimals: 25 %, as `ConstantsLib.MAX_FEE`.
 pub const FEE_MAX: U256 = uint!(250_000_000_000_000_000_U256);
 
 /// The interest that borrowers pay.
@@ -35,8 +35,8 @@ impl Market {
     /// Returns the totals at `now_s`, in unix seconds of chain time, as `_accrueInterest` would store them.
     ///
     /// # Errors
-    /// The market does not exist, time runs backwards, or an amount overflows: there the contract reverts. A fee that
-    /// the contract does not allow is an error, too.
+    /// The market does not exist, `now_s` is before the last update, or an amount overflows: the contract reverts in
+    /// these cases. A fee that the contract does not allow is an error, too.
     pub fn accrue(&self, rate: BorrowRate, now_s: u64) -> Result<AccruedMarket, AccrualFault> {
         if self.last_update == 0 {
             return Err(AccrualFault::NoMarket);
@@ -64,7 +64,7 @@ impl Market {
         if self.fee_e18 == 0 {
             return Some(());
         }
-        // The fee's shares are priced as if the fee were not yet part of the assets: `Morpho.sol`.
+        // Like `Morpho.sol`, this prices the fee's shares as if the fee were not yet part of the assets.
         let fee = wad_mul(interest, U256::from(self.fee_e18))?;
         let others = U256::from(self.total_supply_assets).checked_sub(fee)?;
         let conversion = Conversion::new(others, U256::from(self.total_supply_shares))?;
@@ -74,7 +74,7 @@ impl Market {
     }
 }
 
-/// A market with its interest up to a known time: the only form that converts between shares and assets.
+/// A market with interest accrued up to a known time: the only form that converts between shares and assets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AccruedMarket {
     totals: Market,
@@ -86,45 +86,45 @@ impl AccruedMarket {
         &self.totals
     }
 
-    /// Returns the assets that `shares` are worth, rounded down, in smallest units: what a withdrawal pays.
+    /// Returns the assets that a withdrawal of `shares` pays, in smallest units, rounded down.
     ///
-    /// `None` if the product exceeds 256 bits: there the contract reverts.
+    /// `None` if the product exceeds 256 bits: the contract reverts in this case.
     pub fn assets_floor(&self, shares: U256) -> Option<U256> {
         self.conversion()?.assets_floor(shares)
     }
 
-    /// Returns the assets that `shares` cost, rounded up, in smallest units: what a supply by shares takes.
+    /// Returns the assets that a supply by `shares` costs, in smallest units, rounded up.
     ///
-    /// `None` if the product exceeds 256 bits: there the contract reverts.
+    /// `None` if the product exceeds 256 bits: the contract reverts in this case.
     pub fn assets_ceil(&self, shares: U256) -> Option<U256> {
         self.conversion()?.assets_ceil(shares)
     }
 
-    /// Returns the shares that a supply of `assets`, in smallest units, mints: rounded down.
+    /// Returns the shares that a supply of `assets` mints, rounded down.
     ///
-    /// `None` if the product exceeds 256 bits: there the contract reverts.
+    /// `assets` are in smallest units. `None` if the product exceeds 256 bits: the contract reverts in this case.
     pub fn shares_floor(&self, assets: U256) -> Option<U256> {
         self.conversion()?.shares_floor(assets)
     }
 
-    /// Returns the shares that a withdrawal of `assets`, in smallest units, burns: rounded up.
+    /// Returns the shares that a withdrawal of `assets` burns, rounded up.
     ///
-    /// `None` if the product exceeds 256 bits: there the contract reverts.
+    /// `assets` are in smallest units. `None` if the product exceeds 256 bits: the contract reverts in this case.
     pub fn shares_ceil(&self, assets: U256) -> Option<U256> {
         self.conversion()?.shares_ceil(assets)
     }
 
-    /// Returns the assets that are not lent, in smallest units.
+    /// Returns the assets that are not borrowed, in smallest units.
     ///
-    /// It is zero for totals that the contract cannot have, with more debt than assets.
+    /// The result is zero if debt exceeds assets, which the contract does not allow.
     pub fn liquidity(&self) -> U256 {
         U256::from(self.totals.total_supply_assets.saturating_sub(self.totals.total_borrow_assets))
     }
 
     /// Returns what a lender with `supply_shares` can withdraw now, in smallest units.
     ///
-    /// It is the least of the lender's assets and the market's liquidity. A full exit is by shares, because an exit by
-    /// assets may leave some.
+    /// The result is the smaller of the lender's assets and the market's liquidity. A full exit gives shares, because
+    /// an exit by assets may leave some shares.
     ///
     /// `None` if the product exceeds 256 bits.
     pub fn withdrawable(&self, supply_shares: U256) -> Option<U256> {

@@ -1,14 +1,14 @@
-//! Conversion between a market's assets and shares. Virtual amounts keep the price from being moved while a market is
-//! small.
+//! Conversion between a market's assets and shares. Virtual amounts prevent anyone from moving the share price of a
+//! small market.
 
 use alloy_primitives::{U256, uint};
 
 use super::fixed_point::{mul_div_ceil, mul_div_floor};
 
-/// Shares that each market seems to have in addition; `SharesMathLib.VIRTUAL_SHARES`.
+/// Shares that every conversion adds to those of the market: `SharesMathLib.VIRTUAL_SHARES`.
 pub const VIRTUAL_SHARES: U256 = uint!(1_000_000_U256);
 
-/// Assets that each market seems to have in addition, in smallest units; `SharesMathLib.VIRTUAL_ASSETS`.
+/// Smallest units that every conversion adds to the market's assets: `SharesMathLib.VIRTUAL_ASSETS`.
 pub const VIRTUAL_ASSETS: U256 = uint!(1_U256);
 
 /// Converts between assets and shares; virtual amounts are included.

@@ -1,11 +1,11 @@
-//! Products and quotients with 18 decimals, and the contract's series for compound interest.
+//! Products and quotients with 18 decimals, and the contract's Taylor series for compound interest.
 
 use alloy_primitives::{U256, uint};
 
-/// One in rates, fees and penalties, which have 18 decimals; `MathLib.WAD`.
+/// The number one with the 18 decimals of rates, fees and penalties: `MathLib.WAD`.
 pub const WAD: U256 = uint!(1_000_000_000_000_000_000_U256);
 
-/// Returns the interest on one unit of debt, with 18 decimals; `MathLib.wTaylorCompounded`.
+/// Returns the interest on one unit of debt, with 18 decimals, as `MathLib.wTaylorCompounded` does.
 pub(super) fn growth(rate: U256, elapsed_s: U256) -> Option<U256> {
     let first = rate.checked_mul(elapsed_s)?;
     let second = mul_div_floor(first, first, WAD.checked_mul(uint!(2_U256))?)?;

@@ -1,4 +1,4 @@
-//! The parameters that define a market, and its name.
+//! The parameters that define a market, and its id.
 
 use alloy_primitives::{Address, B256, U256, keccak256};
 use alloy_sol_types::SolValue;
@@ -19,12 +19,12 @@ pub struct MarketParams {
     pub oracle: Address,
     /// The interest rate model; zero for a market without interest.
     pub interest_model: Address,
-    /// The share of its collateral's worth that a loan may reach, with 18 decimals.
+    /// The fraction of the collateral's value at which a loan is liquidated, with 18 decimals.
     pub lltv_e18: U256,
 }
 
 impl MarketParams {
-    /// Returns the market's name in the singleton: the hash of the five parameters, one word each.
+    /// Returns the market's id in the singleton: the hash of the five parameters, one word each.
     pub fn id(&self) -> B256 {
         keccak256(self.to_abi().abi_encode())
     }

@@ -40,7 +40,7 @@ fn the_id_is_the_one_of_a_deployed_market() {
     assert_eq!(MarketParams { lltv_e18: n(1), ..market }.to_abi().abi_encode().len(), 160);
 }
 
-/// The expected totals are computed by Python's integers from the source of `Morpho.sol`.
+/// The expected totals were computed with Python integers, following the source of `Morpho.sol`.
 #[test]
 fn a_month_of_interest_is_that_of_the_contract() {
     let rate = BorrowRate::PerSecond(n(3_170_979_198));

@@ -82,7 +82,7 @@ fn a_curator_alone_proves_nothing() {
     }
 }
 
-/// Each fault refuses a vault of a trusted owner, a pinned one, and one that a stranger owns.
+/// Each fault refuses a vault with a trusted owner, a pinned vault, and a vault with an unknown owner.
 #[test]
 fn factory_asset_adapters_and_curator_refuse_every_vault() {
     let hostile = adapter(AdapterOrigin::Unofficial);

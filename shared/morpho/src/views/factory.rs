@@ -1,5 +1,5 @@
-//! Reads of the factories: whether a vault or an adapter is theirs. Each answer is read by
-//! [`decode_flag`](super::decode_flag).
+//! Reads of the factories: whether a factory created a vault or an adapter. [`decode_flag`](super::decode_flag)
+//! decodes each answer.
 
 use alloy_primitives::{Address, Bytes};
 
@@ -9,7 +9,7 @@ use crate::abi::factory::{
 };
 use bursar_core::networks::VaultKind;
 
-/// Returns whether the factory of this kind created a vault: `isVaultV2` or `isMetaMorpho`.
+/// Encodes the question whether the factory of this kind created a vault: `isVaultV2` or `isMetaMorpho`.
 pub fn is_vault_call(kind: VaultKind, vault: Address) -> Bytes {
     match kind {
         VaultKind::V2 => encode(&IVaultV2Factory::isVaultV2Call { account: vault }),
@@ -17,12 +17,12 @@ pub fn is_vault_call(kind: VaultKind, vault: Address) -> Bytes {
     }
 }
 
-/// Returns whether the factory created a market adapter: `isMorphoMarketV1AdapterV2`.
+/// Encodes the question whether the factory created a market adapter: `isMorphoMarketV1AdapterV2`.
 pub fn is_market_adapter_call(adapter: Address) -> Bytes {
     encode(&IMarketAdapterFactory::isMorphoMarketV1AdapterV2Call { account: adapter })
 }
 
-/// Returns whether the factory created a vault adapter: `isMorphoVaultV1Adapter`.
+/// Encodes the question whether the factory created a vault adapter: `isMorphoVaultV1Adapter`.
 pub fn is_vault_adapter_call(adapter: Address) -> Bytes {
     encode(&IVaultAdapterFactory::isMorphoVaultV1AdapterCall { account: adapter })
 }

@@ -9,52 +9,53 @@ use crate::market::{Market, MarketParams};
 /// The position of one address in a market.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MarketPosition {
-    /// Shares of what it lent.
+    /// Shares of the assets that the address lent.
     pub supply_shares: U256,
-    /// Shares of what it owes.
+    /// Shares of the debt that the address owes.
     pub borrow_shares: u128,
     /// Collateral, in its smallest units.
     pub collateral: u128,
 }
 
-/// Returns `idToMarketParams`, read by [`decode_market_params`].
+/// Encodes `idToMarketParams`; [`decode_market_params`] decodes the answer.
 pub fn market_params_call(market_id: B256) -> Bytes {
     encode(&IMorphoBlue::idToMarketParamsCall { id: market_id })
 }
 
-/// Reads the answer of [`market_params_call`] for `market_id`; `None` also for parameters of another market, such as
-/// the zeros of a market that does not exist.
+/// Decodes the answer to [`market_params_call`] for `market_id`.
+///
+/// `None` also for parameters of another market, such as the zeros of a market that does not exist.
 pub fn decode_market_params(market_id: B256, answer: &[u8]) -> Option<MarketParams> {
     let params = MarketParams::from_abi(&decode::<IMorphoBlue::idToMarketParamsCall>(answer)?);
     (params.id() == market_id).then_some(params)
 }
 
-/// Returns `market`, read by [`decode_market`].
+/// Encodes `market`; [`decode_market`] decodes the answer.
 pub fn market_call(market_id: B256) -> Bytes {
     encode(&IMorphoBlue::marketCall { id: market_id })
 }
 
-/// Decodes the answer of [`market_call`].
+/// Decodes the answer to [`market_call`].
 ///
 /// A market that does not exist is all zeros.
 pub fn decode_market(answer: &[u8]) -> Option<Market> {
     Some(Market::from_abi(&decode::<IMorphoBlue::marketCall>(answer)?))
 }
 
-/// Returns `accrueInterest`, which returns nothing and reverts for a market that does not exist.
+/// Encodes `accrueInterest`, which returns nothing and reverts for a market that does not exist.
 ///
-/// Before [`market_call`] in the same simulated transaction, it makes the totals include the interest up to that
+/// If it runs before [`market_call`] in the same simulated transaction, the totals include the interest up to that
 /// block's time.
 pub fn accrue_interest_call(params: &MarketParams) -> Bytes {
     encode(&IMorphoBlue::accrueInterestCall { params: params.to_abi() })
 }
 
-/// Returns `position`, read by [`decode_position`].
+/// Encodes `position`; [`decode_position`] decodes the answer.
 pub fn position_call(market_id: B256, owner: Address) -> Bytes {
     encode(&IMorphoBlue::positionCall { id: market_id, user: owner })
 }
 
-/// Reads the answer of [`position_call`].
+/// Decodes the answer to [`position_call`].
 pub fn decode_position(answer: &[u8]) -> Option<MarketPosition> {
     let position = decode::<IMorphoBlue::positionCall>(answer)?;
     Some(MarketPosition {
@@ -64,8 +65,9 @@ pub fn decode_position(answer: &[u8]) -> Option<MarketPosition> {
     })
 }
 
-/// Returns the interest rate model's `borrowRateView`, read by [`decode_amount`](super::decode_amount): the rate per
-/// second with 18 decimals.
+/// Encodes the interest rate model's `borrowRateView`; [`decode_amount`](super::decode_amount) decodes the answer.
+///
+/// The answer is the rate per second with 18 decimals.
 pub fn borrow_rate_call(params: &MarketParams, market: &Market) -> Bytes {
     let (params, market) = (params.to_abi(), market.to_abi());
     encode(&IInterestModel::borrowRateViewCall { params, market })

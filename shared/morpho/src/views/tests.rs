@@ -152,10 +152,10 @@ fn the_data_of_a_market_adapter_names_its_market() {
     let answer = [&words([32, 160])[..], &data].concat();
     let read = vault::decode_liquidity_data(&answer).unwrap();
     assert_eq!(adapter::decode_liquidity_market(&read), Some(params()));
-    // An adapter of a vault gets no data.
+    // A vault adapter gets empty data.
     let read = vault::decode_liquidity_data(&words([32, 0])).unwrap();
     assert_eq!((read.len(), adapter::decode_liquidity_market(&read)), (0, None));
-    // The data lies elsewhere than the encoder puts it.
+    // The offset is not the one that the encoder writes.
     assert_eq!(vault::decode_liquidity_data(&words([64, 0, 0])), None);
 }
 

@@ -1,4 +1,4 @@
-//! Reads of vaults. Assets are in smallest units of the asset; shares have 18 decimals for assets of at most 18.
+//! Reads of vaults. Assets are in smallest units; shares have 18 decimals if the asset has at most 18.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 
@@ -17,124 +17,136 @@ pub struct MarketConfig {
     pub removable_at: u64,
 }
 
-/// Returns `asset`, read by [`decode_address`](super::decode_address).
+/// Encodes `asset`; [`decode_address`](super::decode_address) decodes the answer.
 pub fn asset_call() -> Bytes {
     encode(&IVault::assetCall {})
 }
 
-/// Returns the call of `curator`, whose answer [`decode_address`](super::decode_address) reads.
+/// Encodes `curator`; [`decode_address`](super::decode_address) decodes the answer.
 ///
-/// The owner sets any curator at any time.
+/// The owner can set any curator at any time.
 pub fn curator_call() -> Bytes {
     encode(&IVault::curatorCall {})
 }
 
-/// Returns `owner`, read by [`decode_address`](super::decode_address).
+/// Encodes `owner`; [`decode_address`](super::decode_address) decodes the answer.
 pub fn owner_call() -> Bytes {
     encode(&IVault::ownerCall {})
 }
 
-/// Returns `totalAssets`, read by [`decode_amount`](super::decode_amount).
+/// Encodes `totalAssets`; [`decode_amount`](super::decode_amount) decodes the answer.
 pub fn total_assets_call() -> Bytes {
     encode(&IVault::totalAssetsCall {})
 }
 
-/// Returns the call of `totalSupply`, whose answer [`decode_amount`](super::decode_amount) reads.
+/// Encodes `totalSupply`; [`decode_amount`](super::decode_amount) decodes the answer.
 ///
 /// The answer lacks fee shares that are due: value a position by [`preview_redeem_call`].
 pub fn total_supply_call() -> Bytes {
     encode(&IVault::totalSupplyCall {})
 }
 
-/// Returns the call of `balanceOf` for shares or any token; [`decode_amount`](super::decode_amount) reads its answer.
+/// Encodes `balanceOf` of shares or any token; [`decode_amount`](super::decode_amount) decodes the answer.
 ///
 /// The vault's balance of its asset is its idle money.
 pub fn balance_call(account: Address) -> Bytes {
     encode(&IVault::balanceOfCall { account })
 }
 
-/// Returns `previewDeposit`: the shares for `assets`, read by [`decode_amount`](super::decode_amount).
+/// Encodes `previewDeposit`; [`decode_amount`](super::decode_amount) decodes the answer: the shares for `assets`.
 pub fn preview_deposit_call(assets: U256) -> Bytes {
     encode(&IVault::previewDepositCall { assets })
 }
 
-/// Returns `previewMint`: the assets that `shares` cost, read by [`decode_amount`](super::decode_amount).
+/// Encodes `previewMint`; [`decode_amount`](super::decode_amount) decodes the answer: the assets that `shares` cost.
 pub fn preview_mint_call(shares: U256) -> Bytes {
     encode(&IVault::previewMintCall { shares })
 }
 
-/// Returns `previewWithdraw`: the shares that `assets` burn, read by [`decode_amount`](super::decode_amount).
+/// Encodes `previewWithdraw`; [`decode_amount`](super::decode_amount) decodes the answer.
+///
+/// The answer is the shares that a withdrawal of `assets` burns.
 pub fn preview_withdraw_call(assets: U256) -> Bytes {
     encode(&IVault::previewWithdrawCall { assets })
 }
 
-/// Returns `previewRedeem`: the assets that `shares` are worth, read by [`decode_amount`](super::decode_amount).
+/// Encodes `previewRedeem`; [`decode_amount`](super::decode_amount) decodes the answer.
+///
+/// The answer is the assets that `shares` are worth.
 pub fn preview_redeem_call(shares: U256) -> Bytes {
     encode(&IVault::previewRedeemCall { shares })
 }
 
-/// Returns the call of `convertToAssets`, whose answer [`decode_amount`](super::decode_amount) reads.
+/// Encodes `convertToAssets`; [`decode_amount`](super::decode_amount) decodes the answer.
 ///
-/// The answer is the worth of `shares` at the average price. [`preview_redeem_call`] asks what a redemption pays.
+/// The answer is the worth of `shares` at the average price. [`preview_redeem_call`] reads what a redemption pays.
 pub fn convert_to_assets_call(shares: U256) -> Bytes {
     encode(&IVault::convertToAssetsCall { shares })
 }
 
-/// Returns the call of MetaMorpho's `maxWithdraw`, whose answer [`decode_amount`](super::decode_amount) reads.
+/// Encodes MetaMorpho's `maxWithdraw`; [`decode_amount`](super::decode_amount) decodes the answer.
 ///
 /// Vault V2 always answers zero.
 pub fn max_withdraw_call(owner: Address) -> Bytes {
     encode(&IVault::maxWithdrawCall { owner })
 }
 
-/// Returns Vault V2's `adaptersLength`, read by [`decode_length`](super::decode_length).
+/// Encodes Vault V2's `adaptersLength`; [`decode_length`](super::decode_length) decodes the answer.
 pub fn adapter_count_call() -> Bytes {
     encode(&IVaultV2::adaptersLengthCall {})
 }
 
-/// Returns Vault V2's `adapters`, read by [`decode_address`](super::decode_address).
+/// Encodes Vault V2's `adapters`; [`decode_address`](super::decode_address) decodes the answer.
 pub fn adapter_call(index: u64) -> Bytes {
     encode(&IVaultV2::adaptersCall { index: U256::from(index) })
 }
 
-/// Returns Vault V2's `adapterRegistry`, read by [`decode_address`](super::decode_address).
+/// Encodes Vault V2's `adapterRegistry`; [`decode_address`](super::decode_address) decodes the answer.
 pub fn adapter_registry_call() -> Bytes {
     encode(&IVaultV2::adapterRegistryCall {})
 }
 
-/// Returns Vault V2's `liquidityAdapter`, read by [`decode_address`](super::decode_address); zero if there is none.
+/// Encodes Vault V2's `liquidityAdapter`; [`decode_address`](super::decode_address) decodes the answer.
+///
+/// The answer is zero if the vault has no liquidity adapter.
 pub fn liquidity_adapter_call() -> Bytes {
     encode(&IVaultV2::liquidityAdapterCall {})
 }
 
-/// Returns Vault V2's `liquidityData`, read by [`decode_liquidity_data`].
+/// Encodes Vault V2's `liquidityData`; [`decode_liquidity_data`] decodes the answer.
 pub fn liquidity_data_call() -> Bytes {
     encode(&IVaultV2::liquidityDataCall {})
 }
 
-/// Reads the answer of [`liquidity_data_call`]: the bytes that the vault gives its liquidity adapter, which
-/// [`decode_liquidity_market`](super::adapter::decode_liquidity_market) reads for a market adapter.
+/// Decodes the answer to [`liquidity_data_call`]: the bytes that the vault gives its liquidity adapter.
+///
+/// [`decode_liquidity_market`](super::adapter::decode_liquidity_market) decodes the bytes of a market adapter.
 pub fn decode_liquidity_data(answer: &[u8]) -> Option<Bytes> {
     decode::<IVaultV2::liquidityDataCall>(answer)
 }
 
-/// Returns Vault V2's `virtualShares`, read by [`decode_amount`](super::decode_amount).
+/// Encodes Vault V2's `virtualShares`; [`decode_amount`](super::decode_amount) decodes the answer.
 pub fn virtual_shares_call() -> Bytes {
     encode(&IVaultV2::virtualSharesCall {})
 }
 
-/// Returns Vault V2's `absoluteCap` of a name of [`crate::caps`], read by [`decode_amount`](super::decode_amount) in
-/// smallest units.
+/// Encodes Vault V2's `absoluteCap`; [`decode_amount`](super::decode_amount) decodes the answer.
+///
+/// [`crate::caps`] computes `cap_id`. The answer is in smallest units.
 pub fn absolute_cap_call(cap_id: B256) -> Bytes {
     encode(&IVaultV2::absoluteCapCall { id: cap_id })
 }
 
-/// Returns Vault V2's `forceDeallocatePenalty`, read by [`decode_amount`](super::decode_amount) with 18 decimals.
+/// Encodes Vault V2's `forceDeallocatePenalty`; [`decode_amount`](super::decode_amount) decodes the answer.
+///
+/// The answer has 18 decimals.
 pub fn force_deallocate_penalty_call(adapter: Address) -> Bytes {
     encode(&IVaultV2::forceDeallocatePenaltyCall { adapter })
 }
 
-/// Returns the getter of a gate of Vault V2, read by [`decode_address`](super::decode_address); zero if there is none.
+/// Encodes Vault V2's getter of a gate; [`decode_address`](super::decode_address) decodes the answer.
+///
+/// The answer is zero if the vault has no such gate.
 pub fn gate_call(gate: GateKind) -> Bytes {
     match gate {
         GateKind::ReceiveShares => encode(&IVaultV2::receiveSharesGateCall {}),
@@ -144,7 +156,9 @@ pub fn gate_call(gate: GateKind) -> Bytes {
     }
 }
 
-/// Returns whether an account passes a gate of Vault V2, read by [`decode_flag`](super::decode_flag).
+/// Encodes the question whether an account passes a gate of Vault V2.
+///
+/// [`decode_flag`](super::decode_flag) decodes the answer.
 pub fn passes_gate_call(gate: GateKind, account: Address) -> Bytes {
     match gate {
         GateKind::ReceiveShares => encode(&IVaultV2::canReceiveSharesCall { account }),
@@ -154,22 +168,22 @@ pub fn passes_gate_call(gate: GateKind, account: Address) -> Bytes {
     }
 }
 
-/// Returns MetaMorpho's `withdrawQueueLength`, read by [`decode_length`](super::decode_length).
+/// Encodes MetaMorpho's `withdrawQueueLength`; [`decode_length`](super::decode_length) decodes the answer.
 pub fn withdraw_queue_length_call() -> Bytes {
     encode(&IMetaMorpho::withdrawQueueLengthCall {})
 }
 
-/// Returns MetaMorpho's `withdrawQueue`, read by [`decode_market_id`](super::decode_market_id).
+/// Encodes MetaMorpho's `withdrawQueue`; [`decode_market_id`](super::decode_market_id) decodes the answer.
 pub fn withdraw_queue_call(index: u64) -> Bytes {
     encode(&IMetaMorpho::withdrawQueueCall { index: U256::from(index) })
 }
 
-/// Returns MetaMorpho's `config` of a market, read by [`decode_market_config`].
+/// Encodes MetaMorpho's `config` of a market; [`decode_market_config`] decodes the answer.
 pub fn market_config_call(market_id: B256) -> Bytes {
     encode(&IMetaMorpho::configCall { id: market_id })
 }
 
-/// Reads the answer of [`market_config_call`].
+/// Decodes the answer to [`market_config_call`].
 pub fn decode_market_config(answer: &[u8]) -> Option<MarketConfig> {
     let config = decode::<IMetaMorpho::configCall>(answer)?;
     Some(MarketConfig {

@@ -1,4 +1,4 @@
-//! API keys. Only their digests are stored: a caller's key is hashed and compared.
+//! API keys. Only their digests are stored: the digest of a caller's key is compared with them.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -21,7 +21,7 @@ pub struct ApiKey {
 }
 
 impl ApiKey {
-    /// Errors never repeat the input, because it may be the key itself, split at a colon by mistake.
+    /// Checks a name and a digest. Errors never repeat the input, because it may be the key itself.
     fn new(name: &str, sha256: &str) -> Result<Self, String> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
         if !(1..=64).contains(&name.len()) || !name.bytes().all(plain) {
@@ -103,10 +103,12 @@ pub fn api_keys(given: RawSetting<'_>) -> Result<Vec<ApiKey>, String> {
     Ok(keys)
 }
 
-/// Adds the keys of a file: one `name:sha256` or `name:sha256:receivers` per line, and comment lines that begin with `#`.
+/// Adds the keys of a file.
+///
+/// Each line is `name:sha256` or `name:sha256:receivers`, or a comment that begins with `#`.
 ///
 /// # Errors
-/// The file cannot be read, a line is not a valid key or repeats one, or there are no keys.
+/// The file cannot be read, a line is not a valid key or repeats a key, or the file has no keys.
 pub fn add_key_file(keys: &mut Vec<ApiKey>, file: &Path) -> Result<(), ConfigFault> {
     let text = read_text(file)?;
     add_key_lines(keys, &text).map_err(|why| ConfigFault::ApiKeys { file: file.to_owned(), why })

@@ -25,7 +25,7 @@ impl IpRanges {
 
 /// Parses an address or a range. Rejects a range whose address has bits after its prefix.
 ///
-/// `10.0.0.1/8` is more likely a typing error than the wish to trust 16 million addresses.
+/// `10.0.0.1/8` is more likely a typing error than the intention to trust 16 million addresses.
 fn parse(text: &str) -> Option<IpNet> {
     let Some((address, prefix)) = text.split_once('/') else {
         let address: IpAddr = text.parse().ok()?;

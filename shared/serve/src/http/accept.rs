@@ -13,14 +13,14 @@ use super::connection;
 use super::edge::{Edge, Shared};
 use super::service::ConnectionAddresses;
 
-/// Pause after accepting fails: if files ran out, retrying at once only burns CPU.
+/// Pause after a failed accept. If files have run out, an immediate retry would only burn CPU.
 const ACCEPT_PAUSE_MS: u64 = 100;
 /// Delay between the end of a flood and the release of its memory.
 const RELEASE_DELAY_MS: u64 = 1_000;
 
 /// Serves `router` on all `listeners` until `stopping` is cancelled.
 ///
-/// The tasks are in `tracker`.
+/// All tasks are spawned on `tracker`.
 ///
 /// When `stopping` is cancelled, the listeners close, and connections without a request in progress end at once.
 /// Other connections end after their responses; a caller that cannot wait for them drops the runtime.
@@ -48,12 +48,12 @@ async fn release_memory(shared: Arc<Shared>, stopping: CancellationToken) {
     let release = async {
         loop {
             shared.slots.memory_freed.notified().await;
-            // Lets the rest of the flood end first.
+            // Other connections of the flood end during the delay.
             shared.clock.sleep_until(shared.now().saturating_add(RELEASE_DELAY_MS)).await;
             let _ended = tokio::task::spawn_blocking(bursar_heap::release).await;
         }
     };
-    // cancel-safe: a release that has begun ends by itself.
+    // cancel-safe: a release that has begun runs to its end on its blocking thread.
     tokio::select! {
         () = stopping.cancelled() => {}
         () = release => {}
@@ -78,7 +78,7 @@ impl Acceptor {
             };
             match accepted {
                 Ok((stream, peer)) => self.admit(stream, peer),
-                // The peer left while queued: no reason to delay the others.
+                // The peer left while it was queued. That is no reason to delay the next connection.
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");
@@ -94,7 +94,7 @@ impl Acceptor {
     fn admit(&self, stream: TcpStream, peer: SocketAddr) {
         // The socket of a peer that has already left has no address.
         let Ok(local) = stream.local_addr() else { return };
-        // Responses are written at once: waiting to fill a packet only delays them.
+        // Sends each write at once: Nagle's algorithm would only delay responses.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "could not set TCP_NODELAY");
         }
@@ -104,7 +104,7 @@ impl Acceptor {
             self.tracker.spawn(connection::serve(stream, addresses, guard, shared));
             return;
         }
-        // More refusals would only help a flood, so the rest are closed without a response.
+        // More refusals at once would only help a flood, so further connections are closed without a response.
         let Ok(permit) = Arc::clone(&shared.refused_now).try_acquire_owned() else { return };
         let Some(guard) = shared.refused.admit(peer.ip(), shared.now()) else { return };
         self.tracker.spawn(async move {

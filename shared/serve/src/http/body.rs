@@ -12,7 +12,7 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use super::edge::Shared;
 use super::progress::{Link, ResponseState};
 
-/// A request's body. Its rate is measured from the route's first poll.
+/// A request's body. Its rate is measured from the moment when the route first polls it.
 #[derive(Debug)]
 pub(super) struct RequestBody {
     inner: Incoming,
@@ -50,7 +50,7 @@ impl Body for RequestBody {
         if self.inner.is_end_stream() {
             return polled;
         }
-        // A slice of hyper's buffer would keep the whole buffer in memory until the rest of the body arrives.
+        // Copies the bytes: a slice would keep hyper's whole buffer in memory until the rest of the body arrives.
         polled.map_ok(|frame| frame.map_data(|part| Bytes::copy_from_slice(&part)))
     }
 
@@ -68,7 +68,7 @@ impl Body for RequestBody {
 pub(super) struct ResponseBody {
     inner: AxumBody,
     link: Arc<Link>,
-    /// Bytes until hyper stops polling, if the length is known.
+    /// Remaining bytes of the body, if the length is known. At zero hyper stops polling.
     left: Option<u64>,
 }
 

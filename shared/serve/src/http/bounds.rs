@@ -2,17 +2,17 @@
 
 use crate::access::IpRanges;
 
-/// Maximum number of connections of one server: one each for a thousand callers, and some spare.
+/// Maximum number of connections of one server: one for each of a thousand callers, and a reserve.
 const SLOTS_MAX: usize = 1_100;
-/// Files that a server needs for itself: its store, listeners, runtime, and connections that are being refused.
+/// Number of files that a server itself needs: its store, listeners, runtime, and connections that are being refused.
 const OWN_FILES: usize = 160;
 
-/// A peer with a share limit cannot hold the last `1 / RESERVED_PART` of the slots.
+/// One part in this many of the slots stays free for other peers: a peer with a limit cannot take it.
 const RESERVED_PART: usize = 16;
 
-/// Returns the number of connections for a server that may open `files` files.
+/// Returns the number of slots of a server that may open `files` files.
 ///
-/// `outbound` is the number of connections that the server opens itself. They reserve at most a third of the files.
+/// `outbound` is the number of outgoing connections. At most a third of the files is reserved for them.
 pub fn slots(files: u64, outbound: usize) -> usize {
     let files = usize::try_from(files).unwrap_or(usize::MAX);
     let reserved = OWN_FILES.saturating_add(outbound.min(files / 3));
@@ -22,9 +22,9 @@ pub fn slots(files: u64, outbound: usize) -> usize {
 /// How connections from this machine share the slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loopback {
-    /// Each loopback address is a peer like any other.
+    /// Each loopback address has the limits of any other peer.
     LikeOthers,
-    /// Connections from this machine have no share limit, and this many slots are reserved for them.
+    /// Connections from this machine have no limit per peer, and `reserved` slots are reserved for them.
     Exempt { reserved: usize },
 }
 
@@ -35,7 +35,7 @@ pub struct HeadBounds {
     pub bytes: usize,
     /// Maximum size of the request line (method, target and version), in bytes.
     pub line_bytes: usize,
-    /// Number of header lines; hyper refuses more than 100.
+    /// Maximum number of header lines; hyper refuses more than 100.
     pub lines: usize,
     /// Time from the first byte of a head to its end.
     pub ms: u64,
@@ -44,21 +44,21 @@ pub struct HeadBounds {
 /// Limits of one body, and of all bodies.
 #[derive(Debug, Clone)]
 pub struct BodyBounds {
-    /// Longest body; routes may set a lower limit.
+    /// Maximum length of a body; routes may set a lower limit.
     pub bytes: u64,
     /// Time from the route's first read of the body to its end.
     pub ms: u64,
-    /// How long a body may arrive at any rate.
+    /// Time during which a body may arrive at any rate.
     pub grace_ms: u64,
     /// Lowest average rate after `grace_ms`.
     pub bytes_per_s: u64,
-    /// Bytes of one request that do not count as memory.
+    /// Bytes of each request that do not count towards the memory limits.
     pub free_bytes: usize,
-    /// Memory of all requests that are still arriving, in bytes beyond `free_bytes` each.
+    /// Maximum memory of all incomplete requests, in bytes, without `free_bytes` of each.
     pub all_bytes: usize,
-    /// Memory of all complete requests in progress, in bytes beyond `free_bytes` each.
+    /// Maximum memory of all complete requests in progress, in bytes, without `free_bytes` of each.
     pub whole_bytes: usize,
-    /// Memory of all requests from other machines, arriving and in progress together.
+    /// Maximum memory of all requests from other machines, incomplete and complete together, in bytes.
     ///
     /// Under [`Loopback::LikeOthers`], requests from this machine count as well.
     pub remote_bytes: usize,
@@ -71,13 +71,14 @@ pub struct BodyBounds {
 /// Times are in milliseconds.
 #[derive(Debug, Clone)]
 pub struct Bounds {
-    /// Connections in all.
+    /// Maximum number of connections.
     pub slots: usize,
-    /// Connections of one peer.
+    /// Maximum number of connections of one peer.
     pub slots_per_peer: usize,
     /// Reverse proxies, each of which forwards many callers from one address.
     ///
-    /// A proxy has no share limit, but its connections can be evicted. Only used under [`Loopback::LikeOthers`].
+    /// `slots_per_peer` does not limit a proxy, but its connections can be evicted. Only used under
+    /// [`Loopback::LikeOthers`].
     pub trusted: IpRanges,
     pub loopback: Loopback,
     pub head: HeadBounds,
@@ -94,9 +95,9 @@ pub struct Bounds {
     pub linger_ms: u64,
     /// Maximum number of bytes that are discarded after the last response.
     pub linger_bytes: usize,
-    /// Connections that are being refused for lack of a slot.
+    /// Maximum number of connections without a slot that get a refusal at the same time.
     ///
-    /// Further ones are closed without a response.
+    /// Further connections are closed without a response.
     pub refused: usize,
     /// Whether a peer that ends its side during a request still gets its response.
     ///
@@ -104,7 +105,7 @@ pub struct Bounds {
     pub half_close: bool,
     /// Whether `Upgrade` is refused.
     ///
-    /// RFC 9110 lets a server ignore it, and some clients always send it.
+    /// RFC 9110 lets a server ignore the header, and some clients always send it.
     pub refuse_upgrade: bool,
     /// Whether responses have a `Date`.
     pub date: bool,
@@ -115,7 +116,7 @@ impl Bounds {
     pub fn public(slots: usize) -> Self {
         Self {
             slots,
-            // Enough for a load generator or a large customer. With 16 slots or more, never all of them.
+            // Enough for a load generator or a large customer. From 16 slots on, one peer never gets all of them.
             slots_per_peer: (slots - slots / RESERVED_PART).max(1),
             trusted: IpRanges::default(),
             loopback: Loopback::LikeOthers,
@@ -132,7 +133,7 @@ impl Bounds {
                 remote_bytes: usize::MAX,
                 on_get: &[],
             },
-            // Longer than reverse proxies keep idle connections, so that the proxies close them first.
+            // Longer than the usual idle timeout of reverse proxies, so that the proxies close idle connections first.
             idle_ms: 75_000,
             write_ms: 30_000,
             handler_ms: None,

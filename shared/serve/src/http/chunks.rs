@@ -5,21 +5,21 @@
 
 use super::refusal::Refusal;
 
-/// Hex digits of a chunk's length: enough for any body that is accepted.
+/// Maximum number of hex digits of a chunk's length: enough for any accepted body.
 const DIGITS_MAX: u8 = 8;
 
 /// The part of a body that has not arrived yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Framing {
-    /// Nothing.
+    /// The body is complete.
     Complete,
-    /// This many bytes, at least one.
+    /// This many bytes are missing, at least one.
     Length(u64),
     Chunked(Chunks),
 }
 
 impl Framing {
-    /// Returns how many of `bytes` belong to the body; the others belong to the next request.
+    /// Returns how many of `bytes` belong to the body. The bytes after them belong to the next request.
     pub(super) fn advance(&mut self, bytes: &[u8], bytes_max: u64) -> Result<usize, Refusal> {
         match self {
             Self::Complete => Ok(0),
@@ -123,7 +123,7 @@ mod tests {
 
     const MAX: u64 = 100;
 
-    /// Returns the length of the body, or its refusal. Both must be the same in one piece and byte by byte.
+    /// Returns the length of the body or its refusal, and checks that a read byte by byte has the same result.
     fn read(text: &str) -> Result<usize, Refusal> {
         let mut framing = Framing::Chunked(Chunks::START);
         let whole = framing.advance(text.as_bytes(), MAX);

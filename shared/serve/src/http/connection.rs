@@ -92,7 +92,7 @@ where
 struct Watch<'a> {
     shared: &'a Shared,
     link: &'a Arc<Link>,
-    /// The time for which the timer is set, and the timer.
+    /// The timer, and the time at which it fires.
     timer: Option<(u64, BoxFuture<'a, ()>)>,
     stopping: bool,
 }
@@ -156,7 +156,7 @@ impl<'a> Watch<'a> {
         let Some((at, due)) = self.link.progress().due(&self.shared.bounds) else {
             return NextStep::Wait;
         };
-        // A timer that fires too early is set again then; most requests end before it fires.
+        // A later deadline keeps the old timer, which is set again when it fires: most requests end before that.
         if self.timer.as_ref().is_none_or(|(set, _timer)| *set > at) {
             self.timer = Some((at, self.shared.clock.sleep_until(at)));
         }

@@ -15,8 +15,9 @@ pub struct DeliverySender(Arc<Mutex<Option<oneshot::Sender<bool>>>>);
 
 /// Resolves once a response was delivered or can no longer be.
 ///
-/// `true`: the last byte of head and body was written and flushed to the kernel. `false`: the connection ended before
-/// that, or no connection ever got the response. The peer may still fail to read the bytes that the kernel holds.
+/// It resolves to `true` if the last byte of head and body was written and flushed to the kernel. The peer may still
+/// fail to read bytes that the kernel holds. It resolves to `false` if the connection ended earlier, or if no
+/// connection ever got the response.
 #[derive(Debug)]
 pub struct DeliveryReport(oneshot::Receiver<bool>);
 

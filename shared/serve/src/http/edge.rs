@@ -1,4 +1,4 @@
-//! The edge of one server: its bounds and what its connections share.
+//! The edge of one server: its bounds, and the state that its connections share.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::bounds::Bounds;
 use super::refusal::RefusalWriter;
 use super::slots::Slots;
 
-/// Size of hyper's buffer beyond the longest head.
+/// Bytes by which hyper's buffer exceeds the longest head.
 const BUFFER_SPARE_BYTES: usize = 8 << 10;
 
 /// The configuration of a server's edge.

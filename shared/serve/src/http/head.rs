@@ -1,6 +1,6 @@
 //! The head of a request: bounded while it arrives, and checked before hyper gets it.
 //!
-//! This module checks what hyper does not:
+//! This module checks conditions that hyper does not check:
 //!
 //! - Lines end in CRLF. No line is folded, has spaces around a header's name, or contains control bytes except tabs.
 //! - There is at most one `Content-Length`, of plain digits.
@@ -16,12 +16,12 @@ use super::bounds::{Bounds, HeadBounds};
 use super::chunks::{Chunks, Framing};
 use super::refusal::Refusal;
 
-/// hyper refuses more header lines than this.
+/// Maximum number of header lines: hyper refuses more.
 const LINES_MAX: usize = 100;
-/// Digits of a length: enough for any length that is accepted.
+/// Maximum number of digits of a `Content-Length`: enough for any accepted length.
 const LENGTH_DIGITS_MAX: usize = 16;
 
-/// Finds the end of a head. Reads each byte once, however slowly the bytes arrive.
+/// Finds the end of a head. It reads each byte only once, even if the bytes arrive one by one.
 #[derive(Debug, Default)]
 pub(super) struct Scan {
     seen: usize,
@@ -100,7 +100,7 @@ pub(super) fn check(head: &[u8], bounds: &Bounds) -> Result<Head, Refusal> {
     if target.bytes().any(|byte| !byte.is_ascii_graphic() || byte == b'#') {
         return Err(malformed);
     }
-    // hyper parses it in the same way, and would answer a wrong one itself: 400 without a body.
+    // hyper parses the target in the same way, and would answer an invalid one itself with 400 without a body.
     if target.parse::<Uri>().is_err() {
         return Err(Refusal::Target);
     }
@@ -111,7 +111,7 @@ pub(super) fn check(head: &[u8], bounds: &Bounds) -> Result<Head, Refusal> {
         (None | Some(0), false) => Framing::Complete,
         (Some(length), false) => Framing::Length(length),
     };
-    // Many servers ignore a body of GET or HEAD, and could parse the body as the next request.
+    // Many servers ignore a body of GET or HEAD, and would parse the body as the next request.
     let is_read = method == Method::GET.as_str() || method == Method::HEAD.as_str();
     if is_read && framing != Framing::Complete && !may_have_body(target, bounds.body.on_get) {
         return Err(malformed);
@@ -141,7 +141,7 @@ impl Fields {
         let mut fields = Self::default();
         for header in headers {
             let is = |name: &str| header.name.eq_ignore_ascii_case(name);
-            // Comparing lengths first is enough for most headers.
+            // For most headers the length alone shows that they do not matter here.
             match header.name.len() {
                 6 if is("expect") => {
                     let known = header.value.eq_ignore_ascii_case(b"100-continue");

@@ -72,7 +72,7 @@ fn a_body_with_get_or_head_is_refused() {
     assert_eq!(checked("/statuses"), Err(Refusal::Malformed));
 }
 
-/// hyper answers these itself, without a body.
+/// hyper would answer these requests itself, without a body.
 #[test]
 fn a_target_that_is_no_uri_is_refused() {
     for bad in ["\\/x", "%2fx", "http:///x", "a/b", "?x", "http://a:b/", "/x<"] {
