@@ -29,7 +29,7 @@
 //! # let mut response = String::new();
 //! # client.read_to_string(&mut response).await?;
 //! # drop(client);
-//! // `response` is what a client reads from `address` after `GET /health`.
+//! // `response` is the text that a client of `address` reads after `GET /health`.
 //! assert!(response.starts_with("HTTP/1.1 200 OK") && response.ends_with("ok"));
 //!
 //! // Requests in progress still get their responses.

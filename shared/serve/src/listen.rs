@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use tokio::net::{TcpListener, TcpSocket};
 
-/// Length of the accept queue. If a burst overflows it, clients retry after a second. The kernel has its own limit
-/// (`net.core.somaxconn`).
+/// Length of the accept queue. If a burst overflows the queue, TCP clients retry after a second. The kernel may set a
+/// lower limit (`net.core.somaxconn`).
 const BACKLOG: u32 = 4_096;
 
 /// The address cannot be bound.
@@ -59,7 +59,7 @@ impl Listeners {
 
 fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // On Windows this would let another program take the port.
+    // On Windows this option would let another program take the port.
     #[cfg(unix)]
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;

@@ -30,7 +30,7 @@ impl LogFormat {
 /// A second call panics.
 pub fn start(format: LogFormat) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_unset| EnvFilter::new("info"));
-    // A failed write would otherwise be reported by `eprintln!`, whose panic ends the process.
+    // Otherwise the subscriber would report a failed write with `eprintln!`, which panics if stderr cannot be written.
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

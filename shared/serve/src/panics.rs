@@ -1,5 +1,5 @@
-//! The message of a panic in a service: where the program broke and what to do. Never includes the panic's own text,
-//! which may contain data of callers.
+//! The message of a panic in a service: where the program panicked, and what to do. The message never includes the
+//! panic's own text, which may contain data of callers.
 
 use std::io::{self, Write};
 use std::panic::PanicHookInfo;
@@ -19,8 +19,8 @@ pub fn name_store(store: &Path, library: &'static str) {
     let _named = STORE.set((store.to_owned(), library));
 }
 
-/// Replaces the message of panics. A panic of the store ends the process with [`exit::STORE`]: its library panics on some
-/// kinds of damage instead of reporting them.
+/// Replaces the message of panics. A panic in the store's library ends the process with [`exit::STORE`], because the
+/// library panics on some kinds of damage instead of reporting them.
 pub(crate) fn install(name: &'static str) {
     std::panic::set_hook(Box::new(move |panic| {
         let store = STORE.get().filter(|(_path, library)| is_in(library, panic));

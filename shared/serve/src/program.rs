@@ -28,7 +28,7 @@ pub fn main<E: Display>(
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
     raise_file_limit();
     run().unwrap_or_else(|fault| {
-        // A path, or the text of a damaged store, must not move the cursor, and may be long.
+        // A path or a text from a damaged store may be long, or contain control characters that would move the cursor.
         let fault_text = excerpt(&fault.to_string(), MESSAGE_CHARS);
         let _unwritable = writeln!(io::stderr(), "{name}: {fault_text}");
         exit_of(&fault)
@@ -37,7 +37,7 @@ pub fn main<E: Display>(
 
 /// Parses the command line.
 ///
-/// On an error or for help, it prints the text and ends the program.
+/// On an error, and for `--help`, it prints the text and exits.
 pub fn arguments<A: Parser>() -> A {
     A::try_parse().unwrap_or_else(|mut error| {
         shorten(&mut error);
@@ -45,7 +45,7 @@ pub fn arguments<A: Parser>() -> A {
     })
 }
 
-/// Cuts and escapes what an error repeats of the command line.
+/// Cuts and escapes the arguments that an error repeats.
 fn shorten(error: &mut clap::Error) {
     for kind in [ContextKind::InvalidArg, ContextKind::InvalidSubcommand, ContextKind::InvalidValue]
     {
@@ -53,7 +53,7 @@ fn shorten(error: &mut clap::Error) {
         let cut = snippet(whole);
         if cut != *whole {
             error.insert(kind, ContextValue::String(cut));
-            // The tip repeats the argument as well.
+            // clap's tip repeats the argument as well.
             error.remove(ContextKind::Suggested);
         }
     }
@@ -80,7 +80,7 @@ pub struct NoThreads(#[source] io::Error);
 
 /// Raises the soft limit of open files to the hard limit, because each connection is a file.
 ///
-/// If that fails, the old limit holds, and [`file_limit`] returns it.
+/// If that fails, the old limit remains, and [`file_limit`] returns it.
 fn raise_file_limit() {
     #[cfg(unix)]
     {
@@ -100,9 +100,9 @@ pub fn file_limit() -> u64 {
     limit.unwrap_or(u64::MAX)
 }
 
-/// Prints the line `READY http://<address>` for the process that started this one.
+/// Prints the line `READY http://<address>` for the parent process.
 ///
-/// It ignores write errors: that process may have gone away.
+/// It ignores write errors, because the parent process may have ended.
 pub fn ready(address: SocketAddr) {
     let mut out = io::stdout();
     let _reader_gone = writeln!(out, "READY http://{address}").and_then(|()| out.flush());
@@ -116,7 +116,7 @@ mod tests {
     struct Arguments {
         #[arg(long)]
         number: Option<u8>,
-        /// Makes clap add a tip to an unknown option: how to pass it as a value.
+        /// For an unknown option, this argument makes clap add a tip how to pass the text as a value.
         count: Option<u8>,
     }
 

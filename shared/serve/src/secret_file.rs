@@ -1,11 +1,11 @@
-//! The accounts that may read a file with a secret.
+//! Checks which accounts may read a file with a secret.
 
 use std::fs::Metadata;
 
-/// Returns the mode of a file that other accounts may read or change; `None` if it is closed to them.
+/// Returns the mode of a file that other accounts may read or change; `None` if the file is closed to them.
 ///
-/// Files as service managers mount them are closed, although a group may read them. On platforms without file modes
-/// every file counts as closed.
+/// A file that systemd or Kubernetes mounted counts as closed, although a group may read it. On platforms without file
+/// modes every file counts as closed.
 #[cfg(unix)]
 pub fn open_mode(metadata: &Metadata) -> Option<u32> {
     use std::os::unix::fs::MetadataExt;
@@ -19,10 +19,11 @@ pub fn open_mode(_metadata: &Metadata) -> Option<u32> {
     None
 }
 
-/// Whether a file of this owner has the form in which systemd mounts credentials and Kubernetes mounts secrets.
+/// Returns whether mode and owner are those of a credential from systemd or a secret from Kubernetes.
 ///
-/// systemd's access list for the service appears as the group's read permission. Kubernetes lets the pod's group read.
-/// The file belongs to root, or no account may write it; a file that its user has made readable for a group is neither.
+/// In both cases the mode lets a group read: systemd's access list for the service appears as such a permission, and
+/// Kubernetes uses the pod's group. Also, the file belongs to root and the service is another user, or no account may
+/// write the file. So a file that a person made readable for a group does not count.
 #[cfg(unix)]
 fn is_mounted(mode: u32, owner: u32, user: u32) -> bool {
     let managed = owner == 0 && user != 0;
@@ -40,18 +41,18 @@ mod tests {
         const ROOT: u32 = 0;
         const SERVICE: u32 = 1_000;
         for (mode, owner, user, mounted) in [
-            // systemd, and Kubernetes with the modes 0400 and 0600.
+            // Mounted by systemd, or by Kubernetes with the modes 0400 and 0600.
             (0o440, ROOT, SERVICE, true),
             (0o640, ROOT, SERVICE, true),
-            // The same in a container that runs as root.
+            // Mounted in a container that runs as root.
             (0o440, ROOT, ROOT, true),
             (0o440, SERVICE, SERVICE, true),
-            // A person's own file.
+            // A file that belongs to the user itself.
             (0o640, SERVICE, SERVICE, false),
             (0o640, ROOT, ROOT, false),
-            // Another account's.
+            // A file of another account.
             (0o440, 1_001, SERVICE, false),
-            // A group that may write, or all accounts.
+            // A group may write or execute, or all accounts may read.
             (0o460, ROOT, SERVICE, false),
             (0o450, ROOT, SERVICE, false),
             (0o444, ROOT, SERVICE, false),

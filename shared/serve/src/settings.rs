@@ -1,10 +1,10 @@
 //! Settings of a service: the environment overrides the TOML file, which overrides the defaults.
 //!
 //! A service defines its keys as one table of [`Key`]s over its own type. File, environment and manual all use this
-//! table of keys. The file may have several tables of one kind, such as one per network. Their keys have a prefix
-//! in the file and a suffix in the environment, so that all tables of a kind use the same [`Key`]s.
+//! table. The file may have several TOML tables of one kind, such as one per network. All of them use the same
+//! [`Key`]s: a key gets the TOML table's prefix in the file, and its suffix in the environment.
 //!
-//! No error repeats a value, because many values are secrets, and a wrong one may be a secret by mistake.
+//! No error repeats a value, because many values are secrets, and a wrong value may be a secret in the wrong place.
 
 mod environment;
 mod fault;

@@ -2,7 +2,7 @@
 
 /// Waits for SIGTERM or SIGINT.
 ///
-/// It listens from the call on, not only from the first poll.
+/// It registers for the signals when it is called, not only when it is first polled.
 ///
 /// # Panics
 /// Outside a tokio runtime.
@@ -10,12 +10,12 @@ pub fn stop_requested() -> impl Future<Output = ()> {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};
-        // Registered before the first wait, so that no signal ends a service that has reported its readiness.
+        // Registered before the first wait, so that these signals never kill a service that has reported its readiness.
         let each = [SignalKind::interrupt(), SignalKind::terminate()].map(signal);
         async move {
             let waits = each.into_iter().flatten().map(|mut one| {
                 Box::pin(async move {
-                    // `None` only if the runtime ends.
+                    // The result is `None` only if the runtime ends.
                     let _received = one.recv().await;
                 })
             });
@@ -32,14 +32,14 @@ pub fn stop_requested() -> impl Future<Output = ()> {
     }
 }
 
-/// Makes a write beyond the limit of file sizes (`ulimit -f`) fail, instead of ending the process by SIGXFSZ.
+/// Prevents SIGXFSZ from ending the process when a file reaches the size limit (`ulimit -f`).
 ///
-/// A log or a store at the limit is then a failed write like any other.
+/// Without the signal, such a write fails like any other write.
 pub fn outlive_file_size_limit() {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};
-        // The handler does nothing, and outlives the runtime that it is registered in.
+        // The handler does nothing. It stays registered after this temporary runtime has ended.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
         if let Ok(runtime) = runtime {
             let _entered = runtime.enter();

@@ -1,11 +1,11 @@
-//! Waits on the injected clock.
+//! Waits that use the injected clock.
 
 use bursar_chain::ports::Clock;
 use tokio_util::sync::CancellationToken;
 
 /// Returns the future's output, or `None` if it takes longer than `ms` milliseconds.
 ///
-/// The future is dropped then.
+/// After the timeout the future is dropped.
 pub async fn within<T>(clock: &dyn Clock, ms: u64, future: impl Future<Output = T>) -> Option<T> {
     let end = clock.mono_ms().saturating_add(ms);
     // cancel-safe: the clock only waits, and the future may be dropped at the timeout.
@@ -18,7 +18,7 @@ pub async fn within<T>(clock: &dyn Clock, ms: u64, future: impl Future<Output = 
 
 /// Waits for `ms` milliseconds, or until `stopping` is cancelled.
 ///
-/// Returns `false` if it is cancelled.
+/// Returns `false` if `stopping` is cancelled.
 pub async fn pause(clock: &dyn Clock, ms: u64, stopping: &CancellationToken) -> bool {
     let wake = clock.mono_ms().saturating_add(ms);
     // cancel-safe: both branches only wait.

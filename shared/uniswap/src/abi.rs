@@ -1,5 +1,5 @@
 //! ABI bindings of the contracts that a trade calls or reads, one file per family. The tests compare each selector
-//! and topic with the one that the deployed contract has.
+//! and topic with that of the deployed contract.
 
 pub mod errors;
 pub mod feed;

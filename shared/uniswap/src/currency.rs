@@ -9,7 +9,7 @@ use alloy_primitives::Address;
 ///
 /// Uniswap v4 writes the native coin as the zero address.
 ///
-/// Comparison follows that address, as v4 sorts the currencies of a pool: the native coin comes first.
+/// Currencies compare by this address, as in v4, which sorts the currencies of a pool: the native coin comes first.
 #[derive(Debug, Clone, Copy)]
 pub enum Currency {
     /// The coin that pays gas.
@@ -19,12 +19,12 @@ pub enum Currency {
 }
 
 impl Currency {
-    /// Returns the currency that v4 means by `address`.
+    /// Returns the currency of an address as v4 writes it; zero is the native coin.
     pub fn from_address(address: Address) -> Self {
         if address.is_zero() { Self::Native } else { Self::Token(address) }
     }
 
-    /// Returns the address that v4 uses; zero for the native coin.
+    /// Returns the address that v4 uses for this currency; zero for the native coin.
     pub fn address(self) -> Address {
         match self {
             Self::Native => Address::ZERO,
@@ -37,7 +37,7 @@ impl Currency {
         self.address().is_zero()
     }
 
-    /// Returns the token that v3 trades: `wrapped` for the native coin.
+    /// Returns the token that v3 trades for this currency; `wrapped` for the native coin.
     pub fn or_wrapped(self, wrapped: Address) -> Address {
         if self.is_native() { wrapped } else { self.address() }
     }

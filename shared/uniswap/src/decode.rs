@@ -1,6 +1,6 @@
-//! Decodes the calls of a plan, so that people see what the call data does instead of what was meant.
+//! Decodes the calls of a plan, so that people see the real effect of the call data, not the plan's intention.
 //!
-//! A decoder accepts only what [`crate::swap`] encodes. Any other call data is unknown.
+//! A decoder accepts only call data that [`crate::swap`] encodes. Any other call data is unknown.
 
 use alloy_primitives::{Address, Bytes, U256};
 use alloy_sol_types::{SolCall, SolValue};
@@ -18,7 +18,7 @@ use crate::swap::Call;
 pub enum Decoded {
     /// Sets the allowance of a token for `spender`, in the token's smallest unit.
     Approve { token: Address, spender: Address, amount: U256 },
-    /// Sets the allowance of a token at Permit2 for `spender`. A permit is rehearsed as this call.
+    /// Sets the allowance of a token at Permit2 for `spender`. A simulation replaces a permit by this call.
     Permit {
         token: Address,
         spender: Address,
@@ -33,7 +33,7 @@ pub enum Decoded {
     /// Swaps an exact input through a router.
     Swap {
         router: Address,
-        /// The wrapped token in place of a native coin at v3; the zero address for it at v4.
+        /// The input token. The native coin is the wrapped token at v3, and the zero address at v4.
         token_in: Address,
         token_out: Address,
         amount_in: U256,
@@ -105,7 +105,7 @@ fn v3_swap(owner: Address, call: &Call) -> Option<Decoded> {
         }
         _several => return None,
     };
-    // The router reads the second address as itself, and then unwraps.
+    // The router reads address 2 as itself. It must receive the output before it can unwrap it.
     let expected = if unwraps { Address::with_last_byte(2) } else { owner };
     let sends_right_value = call.value.is_zero() || call.value == amount_in;
     let until = u64::try_from(outer.deadline).ok()?;
@@ -114,7 +114,7 @@ fn v3_swap(owner: Address, call: &Call) -> Option<Decoded> {
     (recipient == expected && sends_right_value).then_some(decoded)
 }
 
-/// One swap of v3 within a `multicall`.
+/// The fields of one v3 swap within a `multicall`.
 struct V3Inner {
     token_in: Address,
     token_out: Address,
@@ -149,7 +149,7 @@ fn v4_swap(layout: RouterCalldata, call: &Call) -> Option<Decoded> {
     let outer = IUniversalRouter::executeCall::abi_decode_validate(&call.data).ok()?;
     let input = match (outer.commands.as_ref(), outer.inputs.as_slice()) {
         ([0x10], [plan]) | ([0x8a, 0x10], [_, plan]) if call.value.is_zero() => plan,
-        // The sweep returns the rest of a partial fill to the caller.
+        // The sweep returns the unused input of a partial fill to the caller.
         ([0x10, 0x04], [plan, sweep])
             if !call.value.is_zero()
                 && <(Address, Address, U256)>::abi_decode_params_validate(sweep).ok()?
@@ -173,7 +173,7 @@ fn v4_swap(layout: RouterCalldata, call: &Call) -> Option<Decoded> {
     (sends_right_value && most == amount_in && least == min_out).then_some(decoded)
 }
 
-/// Returns input and least output of a swap through one pool of v4.
+/// Returns the input and the minimum output of a swap through one pool of v4.
 fn v4_single(layout: RouterCalldata, data: &Bytes) -> Option<(U256, U256)> {
     Some(match layout {
         RouterCalldata::V2_0 => {
@@ -243,7 +243,7 @@ mod tests {
             (v3(NativeSide::Neither, &[pool, second], dollars), (dollars, OTHER)),
         ] {
             assert_eq!(decode_call(exchange(), OWNER, &call), expected(router, tokens));
-            // It pays another address.
+            // The call pays another address than the sender.
             assert_eq!(decode_call(exchange(), OTHER, &call), Decoded::Unknown { to: router });
         }
         let router = exchange().v4.router;
@@ -288,7 +288,7 @@ mod tests {
         assert_eq!(decode(&swap::unwrap(exchange(), amount)), Decoded::Unwrap { amount });
     }
 
-    /// What a decoder does not fully understand, it does not describe.
+    /// Call data is unknown if the decoder does not understand every part of it.
     #[test]
     fn changed_call_data_is_unknown() {
         let dollars = by_name("base").unwrap().stablecoin.address;

@@ -8,7 +8,7 @@ use crate::abi::errors::permit2::Permit2Errors::Permit2ErrorsErrors as Permit2Er
 use crate::abi::errors::pool::PoolErrors::PoolErrorsErrors as PoolError;
 use crate::abi::errors::router::RouterErrors::RouterErrorsErrors as RouterError;
 
-/// Longest text of a contract that is shown, in characters.
+/// Maximum number of characters that are shown of a contract's text.
 const TEXT_CHARS_MAX: usize = 120;
 
 /// Maximum number of nested errors that are unwrapped. The data is untrusted.
@@ -16,7 +16,8 @@ const NESTING_MAX: u8 = 4;
 
 /// Returns the reason of a revert as a sentence without a full stop.
 ///
-/// Text that a contract wrote is quoted, made visible and cut; an unknown error shows its selector.
+/// A contract's own text is shown in quotes, with control characters made visible, and cut. An unknown error is shown
+/// as its selector.
 pub fn reason(data: &[u8]) -> String {
     nested(data, NESTING_MAX)
 }

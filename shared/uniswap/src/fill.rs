@@ -1,7 +1,7 @@
-//! The result of a finished swap, from its receipt. Never a quote: an unreadable value is `None`.
+//! The result of a finished swap, from the events of its receipt.
 //!
-//! Events are read only from contracts whose events mean something: the traded token, the wrapped coin and the
-//! PoolManager.
+//! A quote never replaces an unreadable value: the result is `None`. Events are read only from contracts that are part
+//! of the swap: the traded token, the wrapped coin, the v3 pool and the PoolManager.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_sol_types::SolEvent;
@@ -19,34 +19,34 @@ pub struct Log {
     pub address: Address,
     /// The event's signature and its indexed fields.
     pub topics: Vec<B256>,
-    /// The other fields.
+    /// The fields that are not indexed.
     pub data: Bytes,
 }
 
-/// Where a receipt shows one side of a swap.
+/// The events of a receipt that show one side of a swap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
     /// Transfers of a token to and from its owner.
     Token { token: Address, owner: Address },
     /// Native coin that `holder` wrapped or unwrapped: the v3 router, or the wallet itself when it wraps.
     Wrapped { wrapped_native: Address, holder: Address },
-    /// One side of the swaps in a v3 pool, as the pool reports it: what a token keeps for itself is still in it.
+    /// One side of the swaps in a v3 pool, as the pool reports it: a token's own transfer fee is not yet deducted.
     V3Pool { pool: Address, is_token0: bool },
     /// The side `currency` of the swaps that `router` made in a v4 pool.
     V4Pool { pool_manager: Address, router: Address, pool: PoolKey, currency: Currency },
 }
 
-/// Returns what the transaction brought, in smallest units: what came in less what went out.
+/// Returns the net amount that the transaction brought, in smallest units: incoming less outgoing amounts.
 ///
-/// `None` if nothing came in, or if the events cannot be read.
+/// `None` if it is not positive, or if the events cannot be read.
 pub fn received(flow: &Flow, logs: &[Log]) -> Option<U256> {
     let moved = moved(flow, logs)?;
     positive(moved.inward.checked_sub(moved.outward)?)
 }
 
-/// Returns what the transaction cost, in smallest units: what went out less what came in.
+/// Returns the net amount that the transaction cost, in smallest units: outgoing less incoming amounts.
 ///
-/// `None` if nothing went out, or if the events cannot be read.
+/// `None` if it is not positive, or if the events cannot be read.
 pub fn spent(flow: &Flow, logs: &[Log]) -> Option<U256> {
     let moved = moved(flow, logs)?;
     positive(moved.outward.checked_sub(moved.inward)?)
@@ -96,8 +96,10 @@ fn transfers(logs: &[Log], token: Address, owner: Address) -> Option<SideTotals>
     Some(moved)
 }
 
-/// Canonical wrapped coins report deposits and withdrawals. Arbitrum's report transfers from and to the zero address
-/// instead. A contract that reports both must report the same.
+/// Returns the coins that `holder` unwrapped and wrapped.
+///
+/// Canonical wrapped coins emit deposits and withdrawals. Arbitrum's contract emits transfers from and to the zero
+/// address instead. If a contract emits both, their amounts must be equal.
 fn wraps(logs: &[Log], wrapped_native: Address, holder: Address) -> Option<SideTotals> {
     let mut wrapped = SideTotals::default();
     for event in events::<IWrappedNative::Withdrawal>(logs, wrapped_native) {
@@ -129,7 +131,7 @@ fn wraps(logs: &[Log], wrapped_native: Address, holder: Address) -> Option<SideT
     }
 }
 
-/// The event shows the pool's amounts from the pool's side: negative is paid to the swapper.
+/// A v3 pool reports amounts from its own side: a negative amount is paid to the swapper.
 fn v3_swaps(logs: &[Log], pool: Address, is_token0: bool) -> Option<SideTotals> {
     let mut moved = SideTotals::default();
     for event in events::<IV3PoolEvents::Swap>(logs, pool) {
@@ -144,8 +146,8 @@ fn v3_swaps(logs: &[Log], pool: Address, is_token0: bool) -> Option<SideTotals> 
     Some(moved)
 }
 
-/// The event shows the pool's amounts from the swapper's side: positive is paid to the swapper. A hook that changes
-/// amounts does so outside the event.
+/// A v4 pool reports amounts from the swapper's side: a positive amount is paid to the swapper. The event does not
+/// include changes by a hook.
 fn v4_swaps(
     logs: &[Log],
     pool_manager: Address,
@@ -174,7 +176,7 @@ fn v4_swaps(
     Some(moved)
 }
 
-/// Returns the events `E` of a contract; `None` for one that names itself `E` but cannot be decoded.
+/// Returns the events `E` of a contract; `None` for each event with this topic that cannot be decoded.
 fn events<E: SolEvent>(logs: &[Log], contract: Address) -> impl Iterator<Item = Option<E>> {
     let named =
         move |log: &&Log| log.address == contract && log.topics.first() == Some(&E::SIGNATURE_HASH);

@@ -65,7 +65,7 @@ impl HookPermissions {
         self.has(BEFORE_SWAP_RETURNS_DELTA | AFTER_SWAP_RETURNS_DELTA)
     }
 
-    /// Returns whether the hook takes part in swaps at all.
+    /// Returns whether the hook runs during swaps, or may change their amounts.
     pub fn touches_swap(self) -> bool {
         self.has(BEFORE_SWAP | AFTER_SWAP) || self.changes_amounts()
     }
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn each_bit_gives_its_right() {
-        // bits, before, after, before delta, after delta, touches a swap
+        // Columns: bits, before swap, after swap, before-swap delta, after-swap delta, touches a swap.
         let rows = [
             (0x0000, false, false, false, false, false),
             (0xc000, false, false, false, false, false),

@@ -1,14 +1,14 @@
-//! Uniswap v3 and v4 as values: pools, call data of reads, quotes and swaps, their answers, the price of a trade and
-//! what a receipt shows of it. Pure: no clock, disk, network, randomness or keys.
+//! Uniswap v3 and v4 as values: pools, call data of reads, quotes and swaps, their answers, the cost of a trade and its
+//! result in a receipt. Pure: no clock, disk, network, randomness or keys.
 //!
 //! A trade passes through these modules:
 //!
-//! 1. [`pool`] names the pools and [`route`] joins them into a path.
-//! 2. [`read`] reads their state, [`quote`] asks what the path pays.
-//! 3. [`price`] computes the cost of that quote and the floor below which the swap must revert.
-//! 4. [`permit`] gives the Permit2 digest to sign, [`swap`] encodes the transaction.
-//! 5. [`decode`] reads back what the call data does, for the operator.
-//! 6. [`fill`] reads what arrived from the receipt; [`errors`] turns a revert into a sentence.
+//! 1. [`pool`] computes the keys of the pools, and [`route`] joins them into a path.
+//! 2. [`read`] reads their state, and [`quote`] asks the quoter for the path's output.
+//! 3. [`price`] computes the cost of that quote, and the minimum output below which the swap must revert.
+//! 4. [`permit`] computes the Permit2 digest to sign, and [`swap`] encodes the transaction.
+//! 5. [`decode`] shows the operator what the call data does.
+//! 6. [`fill`] reads the amounts of the swap from the receipt; [`errors`] turns a revert into a sentence.
 //!
 //! # Examples
 //!
@@ -42,7 +42,7 @@
 //! # }
 //! ```
 
-// Amounts and foreign bytes are read here: an overflow is an error, and no input panics.
+// This crate reads amounts and untrusted bytes: an overflow is an error, and no input panics.
 #![cfg_attr(
     not(test),
     deny(

@@ -1,7 +1,7 @@
-//! Permits: signatures by which Permit2 lets a spender take a token.
+//! Permits: signed messages with which Permit2 allows a spender to take a token.
 //!
-//! Anyone who sees a signed permit may send it to Permit2 first. The allowance then exists and the nonce is used, so
-//! the swap must not depend on its own permit: see [`crate::swap::v4_exact_input`].
+//! Any account that sees a signed permit may send it to Permit2 first. Then the allowance exists and the nonce is used,
+//! so the swap must succeed even if its own permit reverts: see [`crate::swap::v4_exact_input`].
 
 use std::borrow::Cow;
 
@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::abi::permit2::{PermitDetails, PermitSingle};
 
-/// Largest amount of a Permit2 allowance; an allowance of this amount never decreases.
+/// Largest amount of a Permit2 allowance, which transfers do not decrease.
 pub const PERMIT2_AMOUNT_MAX: U256 = U256::from_limbs([u64::MAX, u64::MAX, 0xffff_ffff, 0]);
 
-/// Why a permit or a Permit2 allowance cannot be written.
+/// Why a permit or a Permit2 allowance cannot be encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PermitFault {
     #[error("the amount exceeds 160 bits, the most that Permit2 can allow")]
@@ -32,15 +32,15 @@ pub enum PermitFault {
 pub struct Permit {
     /// The token that the spender may take.
     pub token: Address,
-    /// The token's smallest unit, at most 160 bits.
+    /// The allowed amount, in the token's smallest unit; at most 160 bits.
     pub amount: U256,
-    /// Unix seconds after which the allowance is void.
+    /// Unix seconds after which the allowance is no longer valid.
     pub expiration: u64,
     /// The nonce that Permit2's `allowance` returns.
     pub nonce: u64,
     /// The contract that may take the token: the Universal Router.
     pub spender: Address,
-    /// Unix seconds after which the signature is void.
+    /// Unix seconds after which the signature is no longer valid.
     pub signature_deadline: u64,
 }
 
@@ -49,7 +49,7 @@ pub struct Permit {
 pub struct SignedPermit {
     /// The signed content.
     pub permit: Permit,
-    /// 65 bytes (r, s, v) of a key, or whatever a contract wallet accepts.
+    /// 65 bytes (r, s, v) from a key, or any bytes that a contract wallet accepts.
     pub signature: Bytes,
 }
 

@@ -10,16 +10,16 @@ use crate::currency::Currency;
 use crate::hooks::HookPermissions;
 use crate::pool_state::PoolState;
 
-/// One whole, in the unit of fees: hundredths of a basis point.
+/// 100 % in the unit of fees, which is a hundredth of a basis point.
 pub const FEE_DENOMINATOR: u32 = 1_000_000;
 
-/// The fee of a v4 key whose real fee the pool or its hook decides.
+/// The fee field of a v4 pool key if the pool or its hook decides the real fee.
 pub const DYNAMIC_FEE: u32 = 0x80_0000;
 
 /// Largest tick spacing of a v4 pool.
 const TICK_SPACING_MAX: i32 = 32_767;
 
-/// A fee and the tick spacing that pools usually have with it.
+/// A fee, and the usual tick spacing of pools with this fee.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FeeTier {
     /// Hundredths of a basis point.
@@ -92,14 +92,14 @@ impl V3Pool {
         self.fee
     }
 
-    /// Returns whether a swap of `input` sells token 0; `None` if the pool does not trade it.
+    /// Returns whether a swap of `input` sells token 0; `None` if the pool does not trade `input`.
     pub fn zero_for_one(&self, input: Address) -> Option<bool> {
         side(input, self.token0, self.token1)
     }
 
     /// Returns the address at which the factory creates the pool.
     ///
-    /// The pool may not exist: the factory's `getPool` confirms it.
+    /// The pool may not exist: check with the factory's `getPool`.
     pub fn address(&self, v3: &UniswapV3) -> Address {
         let salt = keccak256((self.token0, self.token1, self.fee).abi_encode());
         v3.factory.create2(salt, v3.pool_code_hash)
@@ -146,7 +146,7 @@ impl PoolKey {
         Ok(Self { currency0: a.min(b), currency1: a.max(b), fee, tick_spacing, hooks })
     }
 
-    /// Returns the currency with the lower address; the native coin, if the pool trades it.
+    /// Returns the currency with the lower address: the native coin, if the pool trades it.
     pub fn currency0(&self) -> Currency {
         self.currency0
     }
@@ -156,7 +156,7 @@ impl PoolKey {
         self.currency1
     }
 
-    /// Returns the fee of the key, which is not a share if [`Self::is_dynamic_fee`].
+    /// Returns the fee field of the key, in hundredths of a basis point, or [`DYNAMIC_FEE`].
     pub fn fee(&self) -> u32 {
         self.fee
     }
@@ -171,7 +171,7 @@ impl PoolKey {
         self.hooks
     }
 
-    /// Returns what the pool's hook may do.
+    /// Returns the rights of the pool's hook.
     pub fn hook_permissions(&self) -> HookPermissions {
         HookPermissions::of(self.hooks)
     }
@@ -186,7 +186,7 @@ impl PoolKey {
         keccak256(self.to_abi().abi_encode())
     }
 
-    /// Returns whether a swap of `input` sells currency 0; `None` if the pool does not trade it.
+    /// Returns whether a swap of `input` sells currency 0; `None` if the pool does not trade `input`.
     pub fn zero_for_one(&self, input: Currency) -> Option<bool> {
         side(input, self.currency0, self.currency1)
     }
@@ -202,7 +202,7 @@ impl PoolKey {
             return None;
         }
         let lp_fee = if self.is_dynamic_fee() { state.lp_fee? } else { self.fee };
-        // Twelve bits for each direction; `ProtocolFeeLibrary` of v4-core.
+        // Each direction has twelve bits: see `ProtocolFeeLibrary` of v4-core.
         let both = state.protocol_fee?;
         let protocol_fee = if zero_for_one { both & 0xfff } else { both >> 12_u32 };
         let overlap = protocol_fee.checked_mul(lp_fee)?.checked_div(FEE_DENOMINATOR)?;
@@ -214,7 +214,7 @@ impl PoolKey {
     }
 
     pub(crate) fn abi_tick_spacing(&self) -> I24 {
-        // Never negative, so the raw bits are the number.
+        // The tick spacing is never negative, so its raw bits are the number.
         I24::from_raw(U24::saturating_from(self.tick_spacing.unsigned_abs()))
     }
 

@@ -1,24 +1,24 @@
 //! The cost of a trade compared with the pool's price, and the least output that it must pay.
 //!
-//! Integers only. Amounts count smallest units. A cost is rounded up, because it counts against a limit; a floor is
-//! rounded down, to the rule that the trade was approved by.
+//! All amounts are integers of smallest units. A cost is rounded up, because it counts against a limit. A floor, the
+//! minimum output, is rounded down.
 
 use alloy_primitives::{U256, Uint, uint};
 use bursar_core::money::Bps;
 
-/// Wide enough for an amount of 256 bits times the square of a price of 160 bits.
+/// Wide enough for the product of an amount (256 bits) and the square of a price's square root (160 bits).
 type Wide = Uint<640, 10>;
 
 const BPS_WHOLE: Wide = uint!(10_000_U640);
 
-/// Fewest units of input and of output at which rounding cannot disturb a small quote by more than about two basis
+/// Minimum units of input and output of a small quote. Then rounding changes its rate by at most about two basis
 /// points.
 const DUST_UNITS_MIN: U256 = uint!(10_000_U256);
 
-/// A small quote uses at most this part of the trade; more would have an impact itself.
+/// A small quote uses at most one part in this many of the trade, because a larger quote would have an impact itself.
 const DUST_PART: U256 = uint!(100_U256);
 
-/// Basis points by which rounding may lower a small quote, rounded up.
+/// Maximum effect of rounding on a small quote, rounded up.
 const DUST_ERROR: Bps = Bps(3);
 
 /// Hundredths of a basis point in a basis point.
@@ -33,9 +33,10 @@ pub struct HopPrice {
     pub zero_for_one: bool,
 }
 
-/// Returns what `amount_in` would buy at the pool's current price, without fee or impact, rounded up.
+/// Returns the output of `amount_in` at the pool's current price, without fee or impact.
 ///
-/// `None` if the price is zero or the result exceeds 256 bits. Rounded up, so that a cost is never under-reported.
+/// The result is rounded up, so that a cost is never under-reported. `None` if the price is zero or the result exceeds
+/// 256 bits.
 pub fn ideal_out(sqrt_price_x96: U256, zero_for_one: bool, amount_in: U256) -> Option<U256> {
     if sqrt_price_x96.is_zero() {
         return None;
@@ -48,19 +49,19 @@ pub fn ideal_out(sqrt_price_x96: U256, zero_for_one: bool, amount_in: U256) -> O
     narrow(div_up(Wide::from(amount_in).checked_mul(numerator)?, denominator)?)
 }
 
-/// Returns what `amount_in` would buy through all pools of a path at their current prices, rounded up at each pool.
+/// Returns the output of `amount_in` through all pools of a path, as [`ideal_out`] computes it for each pool.
 ///
-/// `None` as for [`ideal_out`], and for an empty path.
+/// `None` also for an empty path.
 pub fn ideal_out_of_path(hops: &[HopPrice], amount_in: U256) -> Option<U256> {
     let (first, rest) = hops.split_first()?;
     let pay = |hop: &HopPrice, amount| ideal_out(hop.sqrt_price_x96, hop.zero_for_one, amount);
     rest.iter().try_fold(pay(first, amount_in)?, |amount, hop| pay(hop, amount))
 }
 
-/// Returns the input of a small quote whose rate shows the price before the trade's own impact.
+/// Returns the input for a small quote ("dust"), whose rate shows the price before the trade's own impact.
 ///
-/// The smallest amount of at least 10,000 units that is expected to buy at least 10,000 units. `None` if that is more
-/// than a hundredth of the trade: its rounding or its own impact would hide the trade's impact.
+/// It is the smallest amount such that input and expected output both have at least 10,000 units. `None` if it exceeds
+/// a hundredth of the trade, because the impact of the small quote itself would then hide that of the trade.
 pub fn dust_amount(amount_in: U256, quoted_out: U256) -> Option<U256> {
     if quoted_out.is_zero() {
         return None;
@@ -70,9 +71,9 @@ pub fn dust_amount(amount_in: U256, quoted_out: U256) -> Option<U256> {
     (dust <= amount_in.checked_div(DUST_PART)?).then_some(dust)
 }
 
-/// Returns how much less than `ideal` a trade pays, rounded up.
+/// Returns the fraction of `ideal` by which a trade pays less, rounded up.
 ///
-/// `None` if `ideal` is zero or `out` exceeds it: such a price cannot be true.
+/// `None` if `ideal` is zero or `out` exceeds `ideal`: such a price cannot be true.
 pub fn cost_bps(ideal: U256, out: U256) -> Option<Bps> {
     let missing = ideal.checked_sub(out)?;
     share_up(Wide::from(missing), Wide::from(ideal))
@@ -85,11 +86,11 @@ pub struct Measurement {
     pub amount_in: U256,
     /// The quote for the whole input.
     pub amount_out: U256,
-    /// The output at the pools' current prices ([`ideal_out`]); `None` if a price could not be read.
+    /// The output at the pools' current prices ([`ideal_out_of_path`]); `None` if a price could not be read.
     pub ideal: Option<U256>,
     /// A small quote through the same pools; `None` if there is none.
     pub dust: Option<Dust>,
-    /// The pools' fees in hundredths of a basis point, added up; `None` if a hook may decide a fee.
+    /// The sum of the pools' fees, in hundredths of a basis point; `None` if a hook may decide a fee.
     pub fee: Option<u32>,
 }
 
@@ -102,22 +103,22 @@ pub struct Dust {
     pub amount_out: U256,
 }
 
-/// What a trade costs, compared with the price before it.
+/// The cost of a trade, compared with the price before the trade.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Impact {
     /// The higher of two measured costs: see [`impact`].
     Known {
         /// Fee and price impact together, rounded up.
         cost: Bps,
-        /// The fee in it, rounded up; `None` if unknown.
+        /// The fee alone, which is part of `cost`, rounded up; `None` if unknown.
         fee: Option<Bps>,
     },
-    /// The cost is unknown, or the quote is better than the pool's own price. Never a reason to continue.
+    /// The cost is unknown, or the quote is better than the pool's own price. A trade must not continue.
     Unknown,
 }
 
 impl Impact {
-    /// Returns the cost without the fee; all of the cost if the fee is unknown.
+    /// Returns the cost without the fee; the whole cost if the fee is unknown.
     pub fn without_fee(self) -> Option<Bps> {
         match self {
             Self::Known { cost, fee } => {
@@ -128,10 +129,10 @@ impl Impact {
     }
 }
 
-/// Returns the worse of two costs: against the pools' current prices, which includes the fee, and against a small
-/// quote, to which the fee is added.
+/// Returns the higher of two measured costs of a trade.
 ///
-/// A hook can falsify either, so the better one proves nothing.
+/// The first compares the quote with the pools' current prices, and includes the fee. The second compares the quote
+/// with a small quote, and the fee is added. A hook can falsify either of them, so the lower cost proves nothing.
 pub fn impact(trade: &Measurement) -> Impact {
     let fee = trade.fee.and_then(fee_bps);
     let by_price = match trade.ideal {
@@ -141,7 +142,7 @@ pub fn impact(trade: &Measurement) -> Impact {
             None => return Impact::Unknown,
         },
     };
-    // Without the fee, a small quote shows a lower bound of the cost.
+    // If the fee is unknown, the small quote still gives a lower bound of the cost.
     let least_fee = fee.or(by_price.map(|_cost| Bps(0)));
     let by_dust = trade.dust.and_then(|dust| dust_cost(trade, dust)).zip(least_fee).map(add);
     match by_price.max(by_dust) {
@@ -150,16 +151,16 @@ pub fn impact(trade: &Measurement) -> Impact {
     }
 }
 
-/// Returns the least output that a swap accepts: `expected × (10,000 − slippage) / 10,000`, rounded down.
+/// Returns the minimum output of a swap: `expected × (10,000 − slippage) / 10,000`, rounded down.
 ///
-/// Slippage is subtracted only here. `None` above 100 %.
+/// No other function subtracts the slippage. `None` if the slippage exceeds 100 %.
 pub fn floor_out(expected: U256, slippage: Bps) -> Option<U256> {
     let kept = 10_000_u16.checked_sub(slippage.0)?;
     let product = Wide::from(expected).checked_mul(Wide::from(kept))?;
     narrow(product.checked_div(BPS_WHOLE)?)
 }
 
-/// Returns the least price that a Universal Router accepts for a hop: `min_out × 10^36 / amount_in`, rounded down.
+/// Returns a hop's minimum price for the Universal Router: `min_out × 10^36 / amount_in`, rounded down.
 ///
 /// The router rounds the realised price down in the same way, so it never reverts a swap that pays `min_out`. `None`
 /// if `amount_in` is zero or the price exceeds 256 bits.
@@ -169,7 +170,7 @@ pub fn min_hop_price_x36(amount_in: U256, min_out: U256) -> Option<U256> {
     narrow(scaled.checked_div(Wide::from(amount_in))?)
 }
 
-/// Returns the impact that a small quote shows, without the fee; `None` if the quote proves nothing.
+/// Returns the impact of the trade compared with a small quote, without the fee; `None` if the small quote is unusable.
 fn dust_cost(trade: &Measurement, dust: Dust) -> Option<Bps> {
     let smallest = dust_amount(trade.amount_in, trade.amount_out)?;
     let largest = trade.amount_in.checked_div(DUST_PART)?;
@@ -181,7 +182,7 @@ fn dust_cost(trade: &Measurement, dust: Dust) -> Option<Bps> {
     if paid <= due {
         return share_up(due.checked_sub(paid)?, due);
     }
-    // A small quote at a worse rate than the trade: rounding, or a pool that falsifies it.
+    // The small quote has a worse rate than the trade. A small gap is rounding; a larger gap means a falsified quote.
     let gap = share_up(paid.checked_sub(due)?, paid)?;
     (gap <= DUST_ERROR).then_some(Bps(0))
 }

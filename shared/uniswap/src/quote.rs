@@ -1,7 +1,7 @@
 //! Quotes of QuoterV2 and V4Quoter: call data, answers and reverts.
 //!
-//! A quoter is not a view function: `eth_call` it, from the wallet's own address, because a hook may see the caller.
-//! The quote knows nothing of allowances, balances or fees that a token takes on transfer: simulate the swap too.
+//! Quoter functions are not view functions: use `eth_call`, from the wallet's own address, because a hook may see the
+//! caller. A quote ignores allowances, balances and fees that a token takes on transfer: simulate the swap, too.
 
 use alloy_primitives::aliases::U160;
 use alloy_primitives::{Bytes, U256, uint};
@@ -15,16 +15,16 @@ use crate::errors;
 use crate::pool::PoolKey;
 use crate::route::{Hop, V3Path, V4Path};
 
-/// The price that a v3 pool has after it ran out of liquidity for a sale of token 0: one above the lowest.
+/// Square root price of a v3 pool that ran out of liquidity in a sale of token 0: one above the lowest price.
 const SQRT_PRICE_LAST_DOWN: U256 = uint!(4295128740_U256);
 
-/// The price that a v3 pool has after it ran out of liquidity for a sale of token 1: one below the highest.
+/// Square root price of a v3 pool that ran out of liquidity in a sale of token 1: one below the highest price.
 const SQRT_PRICE_LAST_UP: U256 = uint!(1461446703485210103287273052203988822378723970341_U256);
 
 /// The output of a path for an exact input, or its cost for an exact output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quote {
-    /// The smallest unit of the output for exact inputs, of the input for exact outputs.
+    /// Smallest units of the output for an exact input, or of the input for an exact output.
     pub amount: U256,
     /// Gas that the pools use, as the quoter estimates it.
     pub gas: U256,
@@ -43,7 +43,7 @@ pub enum QuoteFault {
     TooLarge,
 }
 
-/// Returns QuoterV2's call for an exact input: `quoteExactInputSingle` for one pool, else `quoteExactInput`.
+/// Encodes QuoterV2's `quoteExactInputSingle` for a path of one pool, or `quoteExactInput` for a longer path.
 pub fn v3_exact_input_call(path: &V3Path, amount_in: U256) -> Bytes {
     if let [hop] = path.hops() {
         let params = IQuoterV2::QuoteExactInputSingleParams {
@@ -58,10 +58,10 @@ pub fn v3_exact_input_call(path: &V3Path, amount_in: U256) -> Bytes {
     IQuoterV2::quoteExactInputCall { path: path.encode(), amountIn: amount_in }.abi_encode().into()
 }
 
-/// Reads the answer of [`v3_exact_input_call`].
+/// Decodes the answer to [`v3_exact_input_call`].
 ///
 /// # Errors
-/// The answer is invalid, or a pool ran out of liquidity: QuoterV2 then quotes a part of the input without saying so.
+/// The answer is invalid, or a pool ran out of liquidity: QuoterV2 then silently quotes only a part of the input.
 pub fn decode_v3_exact_input(path: &V3Path, answer: &[u8]) -> Result<Quote, QuoteFault> {
     let odd = |_odd| QuoteFault::Odd;
     if let [_] = path.hops() {
@@ -73,7 +73,7 @@ pub fn decode_v3_exact_input(path: &V3Path, answer: &[u8]) -> Result<Quote, Quot
     v3_quote(path, quote.amountOut, quote.gasEstimate, &quote.sqrtPriceX96AfterList)
 }
 
-/// Returns QuoterV2's call for an exact output: `quoteExactOutputSingle` for one pool, else `quoteExactOutput`.
+/// Encodes QuoterV2's `quoteExactOutputSingle` for a path of one pool, or `quoteExactOutput` for a longer path.
 pub fn v3_exact_output_call(path: &V3Path, amount_out: U256) -> Bytes {
     if let [hop] = path.hops() {
         let params = IQuoterV2::QuoteExactOutputSingleParams {
@@ -90,7 +90,7 @@ pub fn v3_exact_output_call(path: &V3Path, amount_out: U256) -> Bytes {
         .into()
 }
 
-/// Reads the answer of [`v3_exact_output_call`].
+/// Decodes the answer to [`v3_exact_output_call`].
 ///
 /// # Errors
 /// The answer is invalid, or a pool ran out of liquidity.
@@ -106,7 +106,7 @@ pub fn decode_v3_exact_output(path: &V3Path, answer: &[u8]) -> Result<Quote, Quo
     v3_quote(path, quote.amountIn, quote.gasEstimate, &quote.sqrtPriceX96AfterList)
 }
 
-/// Returns V4Quoter's call for an exact input: `quoteExactInputSingle` for one pool, else `quoteExactInput`.
+/// Encodes V4Quoter's `quoteExactInputSingle` for a path of one pool, or `quoteExactInput` for a longer path.
 ///
 /// # Errors
 /// The amount exceeds 127 bits, which no v4 pool trades.
@@ -124,7 +124,7 @@ pub fn v4_exact_input_call(path: &V4Path, amount_in: U256) -> Result<Bytes, Quot
     Ok(IV4Quoter::quoteExactInputCall { params }.abi_encode().into())
 }
 
-/// Returns the call of V4Quoter's `quoteExactOutputSingle`.
+/// Encodes V4Quoter's `quoteExactOutputSingle`.
 ///
 /// Some hooks reject exact outputs.
 ///
@@ -138,10 +138,10 @@ pub fn v4_exact_output_call(
     Ok(IV4Quoter::quoteExactOutputSingleCall { params }.abi_encode().into())
 }
 
-/// Reads the answer of [`v4_exact_input_call`] or [`v4_exact_output_call`].
+/// Decodes the answer to [`v4_exact_input_call`] or [`v4_exact_output_call`].
 ///
 /// # Errors
-/// The answer is invalid, or exceeds what a pool can pay: a negative amount that a hook made and V4Quoter wrapped.
+/// The answer is invalid, or its amount exceeds 127 bits: a hook made it negative, and V4Quoter cast it to unsigned.
 pub fn decode_v4(answer: &[u8]) -> Result<Quote, QuoteFault> {
     // All functions of V4Quoter return the same two words.
     let quote = IV4Quoter::quoteExactInputSingleCall::abi_decode_returns_validate(answer)

@@ -1,7 +1,8 @@
-//! Call data and answers of the reads that precede a trade: pools, their state, allowances, feeds and the wiring of
-//! the contracts.
+//! Call data and answers of the reads that precede a trade: pools, their state, allowances, feeds, and the addresses
+//! that the contracts use.
 //!
-//! Each `…_call` returns call data, each `decode_…` reads the answer. An answer that breaks its ABI is an error.
+//! Each `…_call` returns call data, and each `decode_…` decodes the answer. An answer that does not match the ABI is an
+//! error.
 
 use alloy_primitives::aliases::U160;
 use alloy_primitives::{Address, B256, Bytes, U256, uint};
@@ -15,10 +16,10 @@ use crate::permit::PERMIT2_AMOUNT_MAX;
 use crate::pool::V3Pool;
 use crate::pool_state::PoolState;
 
-/// Smallest square root of a price; `TickMath.MIN_SQRT_RATIO`.
+/// Smallest square root of a price, times 2^96: `TickMath.MIN_SQRT_RATIO`.
 pub const SQRT_PRICE_MIN: U256 = uint!(4295128739_U256);
 
-/// Upper end of square roots of prices, which no pool reaches; `TickMath.MAX_SQRT_RATIO`.
+/// Upper bound of square roots of prices, times 2^96, which no pool reaches: `TickMath.MAX_SQRT_RATIO`.
 pub const SQRT_PRICE_MAX: U256 = uint!(1461446703485210103287273052203988822378723970342_U256);
 
 /// Why a read gives no value.
@@ -33,18 +34,18 @@ pub enum ReadFault {
 /// A spender's allowance within Permit2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Permit2Allowance {
-    /// The token's smallest unit.
+    /// Smallest units of the token.
     ///
-    /// The largest value of 160 bits never decreases.
+    /// The largest value of 160 bits means no limit: transfers do not decrease it.
     pub amount: U256,
-    /// Unix seconds after which the allowance is void.
+    /// Unix seconds after which the allowance is no longer valid.
     pub expiration: u64,
     /// The nonce of the next permit.
     pub nonce: u64,
 }
 
 impl Permit2Allowance {
-    /// Returns the amount that is left after `used` was taken; `None` if less is allowed.
+    /// Returns the allowance that remains after `used` was taken; `None` if `used` exceeds the allowance.
     pub fn after_use(&self, used: U256) -> Option<U256> {
         if self.amount == PERMIT2_AMOUNT_MAX && used <= self.amount {
             return Some(self.amount);
@@ -62,7 +63,7 @@ pub struct FeedAnswer {
     pub updated_at: u64,
 }
 
-/// Returns the factory's `getPool`.
+/// Encodes the factory's `getPool`.
 pub fn pool_call(pool: &V3Pool) -> Bytes {
     let (token_a, token_b) = (pool.token0(), pool.token1());
     IV3Factory::getPoolCall { tokenA: token_a, tokenB: token_b, fee: pool.abi_fee() }
@@ -70,7 +71,7 @@ pub fn pool_call(pool: &V3Pool) -> Bytes {
         .into()
 }
 
-/// Reads the answer of [`pool_call`]; `None` if the pool does not exist.
+/// Decodes the answer to [`pool_call`]; `None` if the pool does not exist.
 ///
 /// # Errors
 /// The answer is not one address.
@@ -80,17 +81,17 @@ pub fn decode_pool(answer: &[u8]) -> Result<Option<Address>, ReadFault> {
     Ok(Some(pool).filter(|pool| !pool.is_zero()))
 }
 
-/// Returns a v3 pool's `slot0`.
+/// Encodes a v3 pool's `slot0`.
 pub fn v3_slot0_call() -> Bytes {
     IV3Pool::slot0Call {}.abi_encode().into()
 }
 
-/// Returns a v3 pool's `liquidity`.
+/// Encodes a v3 pool's `liquidity`.
 pub fn v3_liquidity_call() -> Bytes {
     IV3Pool::liquidityCall {}.abi_encode().into()
 }
 
-/// Reads a v3 pool's state from the answers of [`v3_slot0_call`] and [`v3_liquidity_call`].
+/// Decodes a v3 pool's state from the answers to [`v3_slot0_call`] and [`v3_liquidity_call`].
 ///
 /// # Errors
 /// An answer is invalid, or the pool has no price yet.
@@ -102,7 +103,7 @@ pub fn decode_v3_state(slot0: &[u8], liquidity: &[u8]) -> Result<PoolState, Read
     Ok(PoolState { sqrt_price_x96, lp_fee: None, protocol_fee: None, liquidity })
 }
 
-/// Reads a v3 pool's tick from the answer of [`v3_slot0_call`].
+/// Decodes a v3 pool's tick from the answer to [`v3_slot0_call`].
 ///
 /// # Errors
 /// The answer is invalid, or the pool has no price yet.
@@ -113,14 +114,14 @@ pub fn decode_v3_tick(slot0: &[u8]) -> Result<i32, ReadFault> {
     Ok(slot0.tick.as_i32())
 }
 
-/// Returns the call of a v3 pool's `observe`, from `seconds_ago` until now.
+/// Encodes a v3 pool's `observe` for the period from `seconds_ago` until now.
 ///
-/// Pools that keep too few observations revert it.
+/// A pool whose stored observations do not reach back that far reverts the call.
 pub fn observe_call(seconds_ago: u32) -> Bytes {
     IV3Pool::observeCall { secondsAgos: vec![seconds_ago, 0] }.abi_encode().into()
 }
 
-/// Reads the mean tick from the answer of [`observe_call`], rounded towards minus infinity.
+/// Decodes the mean tick from the answer to [`observe_call`], rounded towards minus infinity.
 ///
 /// # Errors
 /// The answer is invalid, or `seconds_ago` is zero.
@@ -133,17 +134,17 @@ pub fn decode_mean_tick(answer: &[u8], seconds_ago: u32) -> Result<i32, ReadFaul
     i32::try_from(mean).map_err(|_odd| odd)
 }
 
-/// Returns StateView's `getSlot0`.
+/// Encodes StateView's `getSlot0`.
 pub fn v4_slot0_call(pool: B256) -> Bytes {
     IStateView::getSlot0Call { poolId: pool }.abi_encode().into()
 }
 
-/// Returns StateView's `getLiquidity`.
+/// Encodes StateView's `getLiquidity`.
 pub fn v4_liquidity_call(pool: B256) -> Bytes {
     IStateView::getLiquidityCall { poolId: pool }.abi_encode().into()
 }
 
-/// Reads a v4 pool's state from the answers of [`v4_slot0_call`] and [`v4_liquidity_call`].
+/// Decodes a v4 pool's state from the answers to [`v4_slot0_call`] and [`v4_liquidity_call`].
 ///
 /// # Errors
 /// An answer is invalid, or the pool does not exist.
@@ -160,41 +161,41 @@ pub fn decode_v4_state(slot0: &[u8], liquidity: &[u8]) -> Result<PoolState, Read
     })
 }
 
-/// Returns SwapRouter02's `factory`.
+/// Encodes SwapRouter02's `factory`.
 pub fn router_factory_call() -> Bytes {
     ISwapRouter02::factoryCall {}.abi_encode().into()
 }
 
-/// Returns SwapRouter02's `WETH9`.
+/// Encodes SwapRouter02's `WETH9`.
 pub fn router_wrapped_native_call() -> Bytes {
     ISwapRouter02::WETH9Call {}.abi_encode().into()
 }
 
-/// Returns `poolManager` of StateView and of V4Quoter.
+/// Encodes `poolManager` of StateView or V4Quoter.
 pub fn pool_manager_call() -> Bytes {
     IStateView::poolManagerCall {}.abi_encode().into()
 }
 
-/// Reads the answer of [`router_factory_call`], [`router_wrapped_native_call`] or [`pool_manager_call`].
+/// Decodes the answer to [`router_factory_call`], [`router_wrapped_native_call`] or [`pool_manager_call`].
 ///
 /// # Errors
-/// The answer is not one address, as from an account without code.
+/// The answer is not one address, such as the empty answer of an account without code.
 pub fn decode_address(answer: &[u8]) -> Result<Address, ReadFault> {
     IStateView::poolManagerCall::abi_decode_returns_validate(answer)
         .map_err(|_odd| ReadFault::Odd("contract"))
 }
 
-/// Returns Permit2's `DOMAIN_SEPARATOR`.
+/// Encodes Permit2's `DOMAIN_SEPARATOR`.
 pub fn domain_separator_call() -> Bytes {
     IPermit2::DOMAIN_SEPARATORCall {}.abi_encode().into()
 }
 
-/// Returns Permit2's `allowance`.
+/// Encodes Permit2's `allowance`.
 pub fn permit2_allowance_call(owner: Address, token: Address, spender: Address) -> Bytes {
     IPermit2::allowanceCall { user: owner, token, spender }.abi_encode().into()
 }
 
-/// Reads the answer of [`permit2_allowance_call`].
+/// Decodes the answer to [`permit2_allowance_call`].
 ///
 /// # Errors
 /// The answer is invalid.
@@ -208,12 +209,12 @@ pub fn decode_permit2_allowance(answer: &[u8]) -> Result<Permit2Allowance, ReadF
     })
 }
 
-/// Returns a feed's `latestRoundData`.
+/// Encodes a feed's `latestRoundData`.
 pub fn feed_call() -> Bytes {
     IFeed::latestRoundDataCall {}.abi_encode().into()
 }
 
-/// Reads the answer of [`feed_call`].
+/// Decodes the answer to [`feed_call`].
 ///
 /// # Errors
 /// The answer is invalid, the price is not positive, or the round is not complete.
@@ -228,26 +229,26 @@ pub fn decode_feed(answer: &[u8]) -> Result<FeedAnswer, ReadFault> {
     Ok(FeedAnswer { price: round.answer.into_raw(), updated_at })
 }
 
-/// Returns a stock token's `oraclePaused`, which is true while its feed must not be used.
+/// Encodes a stock token's `oraclePaused`; the answer is true while the token's feed must not be used.
 pub fn oracle_paused_call() -> Bytes {
     IStockToken::oraclePausedCall {}.abi_encode().into()
 }
 
-/// Reads the answer of [`oracle_paused_call`].
+/// Decodes the answer to [`oracle_paused_call`].
 ///
 /// # Errors
-/// The answer is not one boolean, as from a token without this function.
+/// The answer is not one boolean, such as the answer of a token without this function.
 pub fn decode_oracle_paused(answer: &[u8]) -> Result<bool, ReadFault> {
     IStockToken::oraclePausedCall::abi_decode_returns_validate(answer)
         .map_err(|_odd| ReadFault::Odd("stock token"))
 }
 
-/// Returns a feed's `decimals`.
+/// Encodes a feed's `decimals`.
 pub fn feed_decimals_call() -> Bytes {
     IFeed::decimalsCall {}.abi_encode().into()
 }
 
-/// Reads the answer of [`feed_decimals_call`].
+/// Decodes the answer to [`feed_decimals_call`].
 ///
 /// # Errors
 /// The answer is invalid.

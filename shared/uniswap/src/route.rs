@@ -49,7 +49,7 @@ impl V3Path {
     /// Joins `pools` in the order of the swap, which starts with `input`.
     ///
     /// # Errors
-    /// The pools do not connect, a token occurs twice, or there are none or too many.
+    /// The pools do not connect, a token occurs twice, or there are no pools or too many.
     pub fn new(input: Address, pools: &[V3Pool]) -> Result<Self, RouteFault> {
         let ends = |pool: &V3Pool| (pool.token0(), pool.token1());
         Ok(Self { input, hops: walk(input, pools, ends)? })
@@ -97,7 +97,7 @@ impl V4Path {
     /// Joins `pools` in the order of the swap, which starts with `input`.
     ///
     /// # Errors
-    /// The pools do not connect, a currency occurs twice, or there are none or too many.
+    /// The pools do not connect, a currency occurs twice, or there are no pools or too many.
     pub fn new(input: Currency, pools: &[PoolKey]) -> Result<Self, RouteFault> {
         let ends = |pool: &PoolKey| (pool.currency0(), pool.currency1());
         Ok(Self { input, hops: walk(input, pools, ends)? })

@@ -1,6 +1,6 @@
 //! The transactions of a trade: swaps, wrapping, approvals and their removal.
 //!
-//! No encoder takes off slippage: [`Terms::min_out`] is the floor that [`crate::price::floor_out`] computed.
+//! The encoders do not subtract slippage: [`Terms::min_out`] already is the result of [`crate::price::floor_out`].
 
 mod approval;
 mod call;

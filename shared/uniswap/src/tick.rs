@@ -1,12 +1,12 @@
-//! Ticks: v3 pools keep their average price as a tick, a power of 1.0001.
+//! Ticks: v3 pools report their average price as a tick, which is an exponent of 1.0001.
 
 use alloy_primitives::{U256, Uint, uint};
 use bursar_core::money::Bps;
 
-/// Largest tick, and with the other sign the smallest; `TickMath.MAX_TICK`.
+/// Largest tick, whose negative is the smallest tick: `TickMath.MAX_TICK`.
 pub const TICK_MAX: i32 = 887_272;
 
-/// For each bit of a tick, `2^128 / sqrt(1.0001)^(2^bit)`; `TickMath` of v3-core.
+/// For each bit of a tick, `2^128 / sqrt(1.0001)^(2^bit)`. Source: `TickMath` of v3-core.
 const FACTORS: [U256; 20] = uint!([
     0xfffcb933bd6fad37aa2d162d1a594001_U256,
     0xfff97272373d413259a46990580e213a_U256,
@@ -38,7 +38,7 @@ pub fn sqrt_price_at(tick: i32) -> Option<U256> {
     if size > TICK_MAX.unsigned_abs() {
         return None;
     }
-    // The root for minus `size`, times 2^128.
+    // `ratio` becomes the root for the tick minus `size`, times 2^128.
     let mut ratio = U256::ONE.checked_shl(128)?;
     for (bit, factor) in FACTORS.iter().enumerate() {
         if size & 1_u32.checked_shl(u32::try_from(bit).ok()?)? != 0 {
@@ -51,14 +51,15 @@ pub fn sqrt_price_at(tick: i32) -> Option<U256> {
     Some(ratio.div_ceil(U256::ONE.checked_shl(32)?))
 }
 
-/// Returns how far a price is off another one that is `ticks` lower, as a share of that one, rounded up.
+/// Returns the relative difference of two prices that are `ticks` apart, rounded up.
 ///
-/// At most [`u16::MAX`] basis points, also for prices that no pool reaches.
+/// The result is relative to the price that is `ticks` lower, and at most [`u16::MAX`] basis points: this is also the
+/// result for prices that no pool reaches.
 pub fn price_off(ticks: i32) -> Bps {
     sqrt_price_at(ticks).and_then(off_one).unwrap_or(Bps(u16::MAX))
 }
 
-/// Returns how far the square of a root, times 2^96, is off one.
+/// Returns the difference between one and the price with this square root, rounded up.
 fn off_one(sqrt_x96: U256) -> Option<Bps> {
     let sqrt = Uint::<384, 6>::from(sqrt_x96);
     let one = Uint::<384, 6>::ONE.checked_shl(192)?;
@@ -75,7 +76,7 @@ mod tests {
 
     #[test]
     fn the_root_of_a_tick_is_that_of_the_pools() {
-        // The ends are constants of `TickMath`; the others are 1.0001^(tick/2), computed with 100 digits.
+        // The first and last rows are constants of `TickMath`; the others are 1.0001^(tick/2), from 100 digits.
         for (tick, root) in [
             (-TICK_MAX, SQRT_PRICE_MIN),
             (-1, uint!(79224201403219477170569942574_U256)),
@@ -93,7 +94,7 @@ mod tests {
         // 1.0001^295 = 1.029938, 1.0001^296 = 1.030041, 1.0001^-304 = 0.970059, 1.0001^-305 = 0.969962.
         for (ticks, bps) in [
             (0, 0),
-            // One basis point, and the rounding of the root.
+            // One tick is one basis point; the rounding of the root adds another.
             (1, 2),
             (-1, 1),
             (294, 299),
@@ -102,7 +103,7 @@ mod tests {
             (-303, 299),
             (-304, 300),
             (-305, 301),
-            // A price eight times as high is 70,000 basis points off, more than fit.
+            // A price eight times as high differs by 70,000 basis points, which exceed `u16::MAX`.
             (20_795, u16::MAX),
             (-TICK_MAX, 10_000),
             (TICK_MAX, u16::MAX),
@@ -118,11 +119,11 @@ mod tests {
         fn roots_rise_with_their_ticks(tick in -TICK_MAX..TICK_MAX) {
             let (here, next) = (sqrt_price_at(tick).unwrap(), sqrt_price_at(tick + 1).unwrap());
             prop_assert!(here < next);
-            // A step is half a basis point of the root: (here / next)^2 = 1 / 1.0001, within the rounding.
+            // One tick changes the root by half a basis point: (here / next)^2 = 1 / 1.0001, within the rounding.
             let exact = Uint::<512, 8>::from(next).pow(Uint::from(2)) * Uint::from(10_000);
             let stepped = Uint::<512, 8>::from(here).pow(Uint::from(2)) * Uint::from(10_001);
             let apart = exact.abs_diff(stepped);
-            // Roots of at least 32 bits are rounded by less than 2^-30 of themselves.
+            // The relative rounding error of a root of at least 32 bits is below 2^-30.
             prop_assert!(apart < exact >> 28, "{here} {next}");
         }
 

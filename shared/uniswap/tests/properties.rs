@@ -18,7 +18,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 fn any_u256() -> impl Strategy<Value = U256> {
-    // Small and large numbers alike.
+    // The shift makes small numbers as likely as large ones.
     (any::<[u64; 4]>(), 0_usize..256).prop_map(|(limbs, shift)| U256::from_limbs(limbs) >> shift)
 }
 
@@ -50,7 +50,7 @@ proptest! {
     ) {
         let floor = floor_out(expected, Bps(bps)).unwrap();
         prop_assert!(floor <= expected);
-        // floor × 10,000 > expected × kept − 10,000, without overflow: compare quotients and rests.
+        // Checks floor × 10,000 > expected × kept − 10,000 by quotients and remainders, which cannot overflow.
         let kept = U256::from(10_000 - bps);
         let whole = U256::from(10_000);
         let (quotient, rest) = (expected / whole, expected % whole);
@@ -164,7 +164,7 @@ proptest! {
             Just([0x90, 0xbf, 0xb8, 0x65]), Just([0x08, 0xc3, 0x79, 0xa0]),
         ],
     ) {
-        // Words with small numbers look like offsets and lengths.
+        // Words with small numbers can be valid offsets and lengths.
         let structured: Vec<u8> =
             words.iter().flat_map(|word| U256::from(*word).to_be_bytes::<32>()).collect();
         let token = Address::repeat_byte;

@@ -1,5 +1,5 @@
-//! The EIP-3009 terms that a payer signs, and how long they are valid. Never reads a clock and never draws a nonce:
-//! both arrive from outside.
+//! The EIP-3009 terms that a payer signs, and how long they are valid. This module reads no clock and draws no nonce:
+//! the caller passes both.
 
 use alloy_primitives::{Address, B256, U256};
 use serde::{Deserialize, Serialize};
@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 use crate::error::X402Error;
 use crate::required::Version;
 
-/// Shortest validity of a payment, in seconds.
+/// Minimum validity of a payment, in seconds.
 ///
-/// With less, an honest server's delays or a slightly wrong clock would make a payment fail after it was signed.
+/// With a shorter validity, an honest server's delays or a slightly wrong clock could make a signed payment fail.
 pub const MIN_VALIDITY_SECONDS: u64 = 30;
 
 /// One EIP-3009 `TransferWithAuthorization`.
 ///
-/// Any party may redeem an authorization until `valid_before`, and the wallet cannot revoke it. The journal keeps all
+/// Any party may redeem an authorization until `valid_before`, and the wallet cannot revoke it. The journal stores all
 /// fields, so that the wallet signs the same authorization again after a crash.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Authorization {
@@ -36,16 +36,16 @@ pub struct Validity {
     pub before: u64,
 }
 
-/// How far a version 1 payment is backdated, in seconds, as official clients do.
+/// Seconds by which the wallet backdates a payment of version 1, as official clients do.
 const V1_BACKDATED_SECONDS: u64 = 600;
 
 /// Returns the validity of a payment.
 ///
-/// It ends with the offer's timeout, of at least [`MIN_VALIDITY_SECONDS`].
+/// It ends after the offer's timeout, which is raised to [`MIN_VALIDITY_SECONDS`] if it is shorter. This function never
+/// shortens a timeout; the policy decides whether it is too long.
 ///
-/// The start is that of official clients. In version 2 it is zero: a token compares strictly, so "now" could fail in
-/// the very next block. In version 1 it is ten minutes ago. This function never shortens a timeout; the policy
-/// decides whether it is too long.
+/// The start is that of official clients. In version 2 it is zero: a token requires a later block time, so "now" could
+/// fail in the very next block. In version 1 it is ten minutes ago.
 ///
 /// # Errors
 /// `InvalidFormat` if the end does not fit into 64 bits.

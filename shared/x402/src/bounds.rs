@@ -1,5 +1,5 @@
-//! Size limits of a challenge, from a header or a body. Resource servers are untrusted, and their challenges are
-//! stored, shown to the operator and sent back. A large challenge is therefore refused.
+//! Size limits of a challenge from a header or a body. Resource servers are untrusted, but the wallet stores their
+//! challenges, shows them to the operator and sends them back. So it refuses a large challenge.
 
 use bursar_core::json::{Object, Value};
 use bursar_core::limits::{PAYMENT_HEADER_BYTES, PAYMENT_HEADER_DEPTH};
@@ -10,13 +10,13 @@ use crate::error::X402Error;
 ///
 /// Honest servers list one offer for each network and token that they accept.
 pub const MAX_OFFERS: usize = 32;
-/// Maximum length of a string or key in a challenge, in bytes: as long as the longest URL.
+/// Maximum length of a string or key in a challenge, in bytes: that of the longest accepted URL.
 pub const MAX_STRING_BYTES: usize = 4 << 10;
 
 /// Checks the size, the depth and the strings of a challenge.
 ///
-/// The `x402_data` of a request body did not pass [`crate::header::decode`], which checks size and depth but not
-/// strings.
+/// A challenge from a header has passed [`crate::header::decode`], which checks size and depth, but not strings. A
+/// challenge in `x402_data` of a request body has passed no check yet.
 pub(crate) fn check(challenge: &Value) -> Result<(), X402Error> {
     walk(challenge, PAYMENT_HEADER_DEPTH)?;
     if challenge.to_compact().len() > PAYMENT_HEADER_BYTES {
@@ -25,7 +25,7 @@ pub(crate) fn check(challenge: &Value) -> Result<(), X402Error> {
     Ok(())
 }
 
-/// Recurses at most `levels` deep.
+/// Checks the depth and the strings of a value. It recurses at most `levels` deep.
 fn walk(value: &Value, levels: usize) -> Result<(), X402Error> {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),

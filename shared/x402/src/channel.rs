@@ -1,14 +1,14 @@
 //! Payment channels: the scheme `batch-settlement` on EVM chains. A payer deposits into an escrow contract once, and
-//! then pays by signed vouchers, each of which raises the amount that the receiver may claim.
+//! then pays with signed vouchers. Each voucher raises the amount that the receiver may claim.
 //!
 //! - [`ChannelConfig`] is the channel's identity; its hash is the channel id.
-//! - [`domain::EscrowDomain`] hashes everything that is signed under the escrow's EIP-712 domain.
+//! - [`domain::EscrowDomain`] hashes all messages that are signed under the escrow's EIP-712 domain.
 //! - [`deposit`] hashes and encodes the two kinds of deposit.
 //! - [`payload::ChannelPayload`] reads the payloads of `/verify` and `/settle`.
 //! - [`contract`] is the interface of the escrow.
 //!
-//! Knows no addresses: the escrow, its collectors and the domains of tokens are parameters. Verifies no signature and
-//! reads no chain.
+//! This module contains no addresses: the escrow, its collectors and the domains of tokens are parameters. It verifies
+//! no signature and reads no chain.
 
 pub mod config;
 pub mod contract;

@@ -1,5 +1,5 @@
-//! Why a challenge cannot be paid. Each variant names the wire code that the agent server returns for it; the codes
-//! are defined elsewhere.
+//! The reasons why a challenge cannot be paid. The comment of each variant names the code that the agent server
+//! returns for it. `bursar-core` defines the codes.
 
 use std::borrow::Cow;
 
@@ -26,7 +26,7 @@ pub enum X402Error {
 }
 
 impl X402Error {
-    /// Returns the reason without its prefix, for other data that is read by the same rules.
+    /// Returns the reason without its prefix, for errors in data other than a challenge.
     pub fn reason(&self) -> String {
         match self {
             Self::InvalidHeader(why) | Self::InvalidFormat(why) | Self::InvalidPayment(why) => {

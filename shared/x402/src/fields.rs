@@ -1,5 +1,5 @@
-//! Reads members of untrusted objects by type, with errors that name the member. `null` counts as absent: Python
-//! servers write optional fields that way.
+//! Reads members of untrusted objects by type, with errors that name the member. `null` counts as absent, because
+//! Python servers write `null` for a missing optional field.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use bursar_core::address::{self, AddressError};
@@ -8,7 +8,7 @@ use bursar_core::money::Atoms;
 
 use crate::error::X402Error;
 
-/// An object and its path in the input, like `accepts[0].`; empty at the top.
+/// An object and its path in the input, such as `accepts[0].`; empty at the top.
 #[derive(Debug, Clone, Copy)]
 pub struct Fields<'a> {
     object: &'a Object,
@@ -94,8 +94,7 @@ impl<'a> Fields<'a> {
 
     /// Returns a string or the digits of an integer, if present.
     ///
-    /// Some servers write amounts and chain ids as numbers. The caller checks what the digits mean; nothing passes
-    /// through a float.
+    /// Some servers write amounts and chain ids as numbers. The caller parses the digits; no float is involved.
     pub fn digits(&self, key: &str) -> Result<Option<&'a str>, X402Error> {
         let read = |value: &'a Value| match value {
             Value::String(text) => Ok(text.as_str()),
@@ -121,13 +120,15 @@ impl<'a> Fields<'a> {
 
     /// Returns an address, which must be present.
     ///
-    /// Digits of mixed case must have the right checksum: with another one, a digit is probably wrong.
+    /// An address in mixed case must have the right checksum, because a wrong checksum probably means a wrong digit.
     pub fn address(&self, key: &str) -> Result<Address, X402Error> {
         let text = self.required(key, self.text(key)?)?;
         address::read(text).map_err(|error| self.error(key, fault_of(error)))
     }
 
-    /// Returns 32 bytes, if they are written as `0x` and 64 hex digits.
+    /// Returns 32 bytes, if they are present in the form `0x` and 64 hex digits.
+    ///
+    /// `None` for a text of another form.
     pub fn word(&self, key: &str) -> Result<Option<B256>, X402Error> {
         let read = |text: &str| {
             let mut word = [0; 32];
@@ -153,7 +154,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Says what is wrong with a member that is not an address.
+/// Describes the fault of a member that is not a valid address.
 pub(crate) fn fault_of(error: AddressError) -> &'static str {
     match error {
         AddressError::Form => "is not 0x and 40 hex digits",

@@ -1,5 +1,5 @@
-//! The progress of one connection and its next deadline. Shared by the connection's task, hyper's view of the socket,
-//! the bodies of request and response, and the slots, which may evict the connection.
+//! The progress of one connection and its next deadline. The connection's task, hyper's view of the socket, the bodies
+//! of request and response, and the slots, which may evict the connection, all share it.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,9 +12,9 @@ use super::refusal::Refusal;
 
 /// How long a body may still arrive after the server begins to stop.
 const STOP_BODY_MS: u64 = 500;
-/// How long a stopping server reads and discards after a last response.
+/// How long a stopping server discards arriving bytes after the last response of a connection.
 const STOP_LINGER_MS: u64 = 500;
-/// How long a route that has claimed its response may take, in multiples of the bound of other routes.
+/// A route that has claimed its response may take this many times as long as other routes.
 const CLAIMED_HANDLERS: u64 = 2;
 
 /// The shared state of one connection.
@@ -23,8 +23,8 @@ pub(super) struct Link {
     pub(super) waker: AtomicWaker,
     signal: AtomicU8,
     proven: AtomicBool,
-    /// A mutex instead of messages, never held across an await. All holders run in the connection's task, except a
-    /// route that reads its body in its own task.
+    /// A mutex instead of messages, because nearly all holders run in the connection's task. Only a route that reads
+    /// its body in another task does not. The mutex is never held across an await.
     progress: Mutex<Progress>,
 }
 
@@ -88,7 +88,7 @@ pub(super) enum Phase {
     Idle,
     /// Part of a head has arrived.
     Head,
-    /// hyper has the head, and the body is incomplete.
+    /// hyper has received the head, and the body is incomplete.
     Body,
     /// The complete request has arrived.
     Received,
@@ -101,9 +101,9 @@ pub(super) enum Phase {
 pub(super) enum ResponseState {
     /// There is no response yet.
     Open,
-    /// hyper has the response's head.
+    /// hyper has received the response's head.
     Started,
-    /// hyper has the whole response.
+    /// hyper has received the whole response.
     Ended,
 }
 
@@ -123,15 +123,15 @@ pub(super) struct Progress {
     pub(super) since: u64,
     /// Time of the request's first byte.
     pub(super) began: u64,
-    /// Bytes of the request so far.
+    /// Bytes of the request that have arrived so far.
     pub(super) received: usize,
-    /// The head announced a body.
+    /// Whether the head announced a body.
     pub(super) has_body: bool,
     /// Length announced by the head.
     pub(super) announced: u64,
     /// Time of the route's first read of the body.
     pub(super) wanted: Option<u64>,
-    /// Bytes of the request that had arrived at the time `wanted`.
+    /// Bytes of the request that had arrived when the route first read the body.
     wanted_at: usize,
     pub(super) response: ResponseState,
     /// Only the route may respond to this request.
@@ -191,8 +191,8 @@ impl Progress {
         self.stopping.get_or_insert(now);
     }
 
-    /// Records the route's first read of the body, from which its rate is measured. Refuses a body that announces too
-    /// many bytes.
+    /// Records the time of the route's first read of the body; the body's rate is measured from then. Refuses a body
+    /// whose announced length is too large.
     pub(super) fn want_body(&mut self, now: u64, bytes_max: u64) {
         if self.wanted.is_none() {
             (self.wanted, self.wanted_at) = (Some(now), self.received);
@@ -202,7 +202,7 @@ impl Progress {
         }
     }
 
-    /// Refuses the request; only the first refusal counts.
+    /// Refuses the request. Later refusals of the same request have no effect.
     pub(super) fn refuse(&mut self, refusal: Refusal, now: u64) {
         if self.refused.is_none() {
             (self.refusal, self.refused) = (Some(refusal), Some(now));
@@ -250,7 +250,7 @@ impl Progress {
             (Some(ms), ResponseState::Open, Phase::Body | Phase::Received)
                 if self.refused.is_none() =>
             {
-                // No response is better than one that does not know what the route has done.
+                // A refusal could contradict the effect of the route, so the connection ends without a response.
                 let (ms, due) = match self.is_claimed {
                     true => (ms.saturating_mul(CLAIMED_HANDLERS), DeadlineAction::Close),
                     false => (ms, DeadlineAction::Refuse(Refusal::Busy)),

@@ -1,4 +1,4 @@
-//! Responses of the edge itself, in place of a route's.
+//! Responses that the edge itself sends in place of a route.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -8,7 +8,7 @@ use axum::body::to_bytes;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, Method, StatusCode, header};
 
-/// Longest body of a refusal.
+/// Maximum length of a refusal's body.
 const REFUSAL_BYTES: usize = 16 << 10;
 
 /// The reason why the edge responds in place of a route.
@@ -113,7 +113,7 @@ pub fn plain_refusal() -> RefusalWriter {
 /// Encodes a response for a connection that hyper does not serve, or no longer serves.
 pub(super) async fn encode(response: Response) -> Vec<u8> {
     let (parts, body) = response.into_parts();
-    // Refusals are short texts of ours; a longer one is sent with an empty body.
+    // Our refusals are short texts. A body over the limit would be replaced by an empty one.
     let body = to_bytes(body, REFUSAL_BYTES).await.unwrap_or_default();
     let reason = parts.status.canonical_reason().unwrap_or_default();
     let mut out = format!("HTTP/1.1 {} {reason}\r\n", parts.status.as_u16()).into_bytes();

@@ -34,7 +34,7 @@ pub struct ProvenCaller;
 
 /// A route's claim to respond itself, as an extension of each request.
 ///
-/// A route claims its response before it has an effect that only its own response may report.
+/// A route claims its response before it causes an effect that only its own response can report correctly.
 #[derive(Debug, Clone)]
 pub struct ResponseClaim {
     link: Arc<Link>,
@@ -49,9 +49,10 @@ impl ResponseClaim {
 
     /// Leaves the response to the route: the edge no longer responds in its place.
     ///
-    /// If the route does not respond within twice the bound of a route, the connection ends without a response.
+    /// If the route does not respond within twice [`Bounds::handler_ms`](super::bounds::Bounds::handler_ms), the
+    /// connection ends without a response.
     ///
-    /// Returns `false` if the edge has responded already. The route must then have no effect.
+    /// Returns `false` if the edge has refused the request already. The route must then cause no effect.
     #[must_use]
     pub fn claim(&self) -> bool {
         self.link.progress().claim()
@@ -65,7 +66,7 @@ pub(super) struct ConnectionAddresses {
     pub(super) local: SocketAddr,
 }
 
-/// Returns the response of the routes, or the edge's refusal if one comes first.
+/// Returns the response of the routes, or the edge's refusal if it comes first.
 pub(super) async fn respond(
     request: Request<Incoming>,
     addresses: ConnectionAddresses,
@@ -108,7 +109,7 @@ pub(super) async fn respond(
     Ok(start_response(response, &method, link))
 }
 
-/// What a refusal reports of a head, as far as it was read.
+/// The values of a request's head that a refusal reports, as far as the head was read.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct RefusedHead<'a> {
     method: Option<&'a Method>,

@@ -1,10 +1,12 @@
 //! The connections of a server, and their eviction.
 //!
-//! If slots run out, the peer with the most waiting connections loses the one that has waited longest for a request
-//! or the rest of one. Among the connections of one peer, those of proven callers are evicted last. If memory runs
-//! out, the peer whose requests take the most memory loses its largest incomplete request. A connection with a
-//! complete request in progress is never evicted. So the waiting connections of one peer cannot take the slots of a
-//! peer that has fewer of them, and slow requests of one peer take the slots of its proven callers last.
+//! If slots run out, the peer with the most waiting connections loses one: the connection that has waited longest for
+//! a request or for the rest of a request. Among the connections of one peer, those of proven callers are evicted
+//! last. If memory runs out, the peer whose requests take the most memory loses its largest incomplete request. A
+//! connection with a complete request in progress is never evicted.
+//!
+//! So a peer with many waiting connections cannot displace a peer with fewer, and slow requests of one peer displace
+//! its proven callers last.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr};
@@ -20,7 +22,7 @@ use crate::access::client_address;
 /// The connections of one server.
 ///
 /// A mutex instead of an owner behind a channel: a connection must learn synchronously whether it was evicted, before
-/// it passes a request on.
+/// it passes a request to its route.
 #[derive(Debug)]
 pub(super) struct Slots {
     table: Mutex<Table>,
@@ -37,14 +39,14 @@ impl Slots {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns a slot for a new connection; `None` if there is none.
+    /// Returns a slot for a new connection; `None` if no slot is free and none can be freed.
     pub(super) fn admit(self: &Arc<Self>, peer: IpAddr, now: u64) -> Option<ConnectionGuard> {
         let link = Arc::new(Link::new(now));
         let id = self.table().admit(peer, Arc::clone(&link))?;
         Some(ConnectionGuard { slots: Arc::clone(self), id, link })
     }
 
-    /// Signals the stop to all connections, and admits no new ones.
+    /// Signals the stop to all connections, and admits no new connections.
     pub(super) fn stop(&self) {
         self.table().stop();
     }
@@ -73,7 +75,7 @@ impl ConnectionGuard {
         self.slots.table().received(self.id)
     }
 
-    /// Records that the connection waits for a request. Returns whether it may.
+    /// Records that the connection waits for a request. Returns `false` if it must end instead.
     pub(super) fn set_idle(&self) -> bool {
         let mut table = self.slots.table();
         table.free_memory(self.id);
@@ -103,10 +105,10 @@ impl Drop for ConnectionGuard {
 
 /// Approximate memory of a connection: its task, hyper's buffers and our own.
 const CONNECTION_BYTES: usize = 32 << 10;
-/// Releasing less memory than this is not worth a call to the allocator.
+/// Minimum peak of memory after which a release is worth a call to the allocator.
 const RELEASE_BYTES_MIN: usize = 4 << 20;
 
-/// The activity of a connection, as far as eviction depends on it.
+/// The activity of a connection, which decides whether and when it can be evicted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// Waits for a request, or for the rest of a head.
@@ -137,13 +139,14 @@ struct Slot {
 struct Peer {
     slots: usize,
     memory: usize,
-    /// Connections that wait, in the order of eviction.
+    /// Waiting connections, in the order of eviction.
     waiting: BTreeMap<Turn, u64>,
 }
 
 /// The order of eviction: unproven callers first, then the longest wait.
 ///
-/// The flag is whether the caller is proven. The number is drawn when the wait begins, so a smaller one waits longer.
+/// The flag is whether the caller is proven. The number is assigned when the wait begins, so a smaller number means a
+/// longer wait.
 type Turn = (bool, u64);
 
 impl Peer {
@@ -159,7 +162,8 @@ struct Table {
     next: u64,
     slots: HashMap<u64, Slot>,
     peers: HashMap<IpAddr, Peer>,
-    /// Connections of other machines, and their memory. Under [`Loopback::LikeOthers`], all connections count.
+    /// Number of connections from other machines, and their memory. Under [`Loopback::LikeOthers`], all connections
+    /// count.
     remote: usize,
     remote_memory: usize,
     /// Memory of incomplete requests, and of complete ones.
@@ -229,7 +233,7 @@ impl Table {
         self.slots.len().saturating_mul(CONNECTION_BYTES).saturating_add(bodies)
     }
 
-    /// Returns whether at most a quarter of a large peak is left. If so, starts a new measurement of the peak.
+    /// Returns whether memory use has fallen to a quarter of a large peak. If so, starts a new measurement of the peak.
     fn take_release_due(&mut self) -> bool {
         let weight = self.weight();
         let is_due = self.weight_max >= RELEASE_BYTES_MIN && weight <= self.weight_max / 4;
@@ -239,7 +243,7 @@ impl Table {
         is_due
     }
 
-    /// Returns a number that was never returned before.
+    /// Returns the next unused number.
     fn next_number(&mut self) -> u64 {
         self.next += 1;
         self.next
@@ -291,7 +295,7 @@ impl Table {
         Some(())
     }
 
-    /// Evicts a connection of the peer with the most evictable ones; in a tie, of `newcomer`.
+    /// Evicts a connection of the peer with the most waiting connections; in a tie, of `newcomer`.
     fn evict_for(&mut self, newcomer: IpAddr, remote_only: bool) -> Option<()> {
         let candidates = self.peers.iter().filter(|(_address, peer)| !peer.waiting.is_empty());
         let candidates =
@@ -303,7 +307,7 @@ impl Table {
 
     fn grow(&mut self, id: u64, bytes: usize) -> Result<(), Refusal> {
         let memory = bytes.saturating_sub(self.bounds.body.free_bytes);
-        // An evicted connection ends by its signal, without a response.
+        // This connection was evicted: its signal ends it without a response.
         let Some(slot) = self.slots.get(&id) else { return Ok(()) };
         let more = memory.saturating_sub(slot.memory);
         if more == 0 {
@@ -317,7 +321,7 @@ impl Table {
             if !over_all && !over_remote {
                 break;
             }
-            // Only a remote request frees memory under the remote limit.
+            // If only the remote limit is exceeded, only the eviction of a remote request helps.
             self.evict_largest(id, owner, !over_all)?;
         }
         if let Some(slot) = self.slots.get_mut(&id) {
@@ -332,8 +336,9 @@ impl Table {
         Ok(())
     }
 
-    /// Evicts the largest incomplete request of the peer whose requests take the most memory; with `remote_only`, of
-    /// remote peers.
+    /// Evicts the largest incomplete request of the peer whose requests take the most memory.
+    ///
+    /// With `remote_only`, only remote peers are considered.
     fn evict_largest(
         &mut self,
         grower: u64,
@@ -355,7 +360,7 @@ impl Table {
 
     fn received(&mut self, id: u64) -> Result<(), Refusal> {
         let bytes_max = self.bounds.body.whole_bytes;
-        // An evicted connection ends by its signal, without a response.
+        // This connection was evicted: its signal ends it without a response.
         let Some(slot) = self.slots.get_mut(&id) else { return Ok(()) };
         let whole = self.whole_memory.saturating_add(slot.memory);
         if slot.memory > 0 && whole > bytes_max {

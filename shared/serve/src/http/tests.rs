@@ -21,7 +21,7 @@ use super::service::ConnectionAddresses;
 use super::*;
 
 pub(super) const POST: &str = "POST /echo HTTP/1.1\r\nHost: localhost\r\n";
-/// Longer than any limit, on a clock that skips waits.
+/// Longer than any limit of the server. The clock skips waits, so the test does not take this long.
 const PATIENCE: Duration = Duration::from_secs(3_600);
 pub(super) const BODY_MAX: usize = 1 << 20;
 
@@ -64,7 +64,7 @@ impl Peer {
         Self::with(router(), bounds(), 1 << 20)
     }
 
-    /// `room` is the number of bytes that the server can write before the peer reads.
+    /// `room` is the number of bytes that the server can write until the peer must read.
     pub(super) fn with(router: Router, bounds: Bounds, room: usize) -> Self {
         Self::at(Arc::new(Shared::new(router, edge(bounds))), room)
     }
@@ -85,7 +85,7 @@ impl Peer {
         self.stream.write_all(text.as_bytes()).await.unwrap();
     }
 
-    /// Returns everything until the server ends its side, and the time in milliseconds when it did.
+    /// Reads until the server ends its side; returns the text, and the time of the end in milliseconds.
     pub(super) async fn rest(&mut self) -> (String, u64) {
         let mut read = String::new();
         let ended = tokio::time::timeout(PATIENCE, self.stream.read_to_string(&mut read)).await;
@@ -93,7 +93,7 @@ impl Peer {
         (read, u64::try_from(self.began.elapsed().as_millis()).unwrap())
     }
 
-    /// Returns the time in milliseconds when the server dropped the connection. The peer need not read anything.
+    /// Waits until the server drops the connection, without reading; returns the time in milliseconds.
     pub(super) async fn dropped(&mut self) -> u64 {
         let ended = tokio::time::timeout(PATIENCE, &mut self.serving).await;
         ended.expect("the server never drops the connection").unwrap();

@@ -1,4 +1,4 @@
-//! hyper's view of one socket. hyper gets a head only when it is complete and checked, and never a byte after its
+//! hyper's view of one socket. hyper gets a head only once it is complete and checked, and no bytes beyond the current
 //! request.
 
 use std::io;
@@ -18,7 +18,7 @@ use super::progress::{Link, Phase, ResponseState};
 use super::refusal::Refusal;
 use super::slots::ConnectionGuard;
 
-/// Space for one read of a head; most heads fit.
+/// Space for one read of a head. Most heads fit into it.
 const HEAD_READ_BYTES: usize = 2 << 10;
 /// Space for one read of a body.
 const BODY_READ_BYTES: usize = 16 << 10;
@@ -40,9 +40,9 @@ pub(super) struct Wire<S> {
     checked: usize,
     scan: Scan,
     framing: Framing,
-    /// The peer has ended its side.
+    /// Whether the peer has ended its side.
     ended: bool,
-    /// hyper waits for the next request, and only [`Wire::await_request`] wakes it once the response is sent.
+    /// Whether hyper waits for a request that the socket will not announce: [`Wire::await_request`] must wake it.
     parked: bool,
 }
 
@@ -70,7 +70,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         self.ended
     }
 
-    /// Waits for the next head. `false` if no request can be served; a refusal, if any, is then in the progress.
+    /// Waits for the next head. Returns `false` if no request can be served; the progress then has the refusal, if any.
     pub(super) fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         loop {
             if self.link().progress().is_refused() {
@@ -147,7 +147,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         self.guard.link.progress().refuse(refusal, now);
     }
 
-    /// Reads more into the buffer; returns 0 at the end of the stream. Cancelling the wait loses no bytes.
+    /// Reads more into the buffer; returns 0 at the end of the stream. Cancel-safe: no bytes are lost.
     fn poll_more(&mut self, cx: &mut Context<'_>, room: usize) -> Poll<io::Result<usize>> {
         self.buffer.reserve(room);
         let read = poll_read_buf(Pin::new(&mut self.stream), cx, &mut self.buffer);
@@ -200,7 +200,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
                 return Poll::Ready(read.map(|_end| ()));
             }
         }
-        // The next request, or the end of the stream, was already read, so the socket will not wake hyper for it.
+        // The next request or the end of the stream was already read, so the socket will not wake hyper.
         self.parked = true;
         Poll::Pending
     }
@@ -224,7 +224,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     fn await_request(&mut self, cx: &mut Context<'_>) {
         self.trim();
         if !self.guard.set_idle() {
-            // In this phase, hyper reads the end of the stream instead of the next head, and closes.
+            // In the phase `Linger`, hyper reads the end of the stream instead of a next head, and closes.
             self.guard.link.progress().enter(Phase::Linger, self.shared.now());
         }
         if std::mem::take(&mut self.parked) {
@@ -316,7 +316,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> hyper::rt::Write for Wire<S> {
         self.stream.is_write_vectored()
     }
 
-    /// Flushes the socket, and completes a response of which hyper has written the last byte.
+    /// Flushes the socket, and completes the response once hyper has written its last byte.
     ///
     /// hyper flushes when its own buffer is empty, so this response is in the kernel after the flush.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

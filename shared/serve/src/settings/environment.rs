@@ -9,14 +9,15 @@ pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Returns a variable's value unless it is blank.
 ///
-/// A blank variable counts as unset. As an empty list, a forgotten value would switch off an allow list of the file.
+/// A blank variable counts as unset. If it counted as an empty list, a forgotten value would switch off an allow list
+/// of the file.
 pub fn non_blank(env: Environment<'_>, variable: &str) -> Option<String> {
     env(variable).filter(|text| !text.trim().is_empty())
 }
 
 /// Sets the values that the environment names.
 ///
-/// `suffix` is appended to the variables of a further table, like `_8453`.
+/// `suffix` is appended to the variables of a further table, such as `_8453` for a network.
 ///
 /// # Errors
 /// The first variable whose value is not valid.

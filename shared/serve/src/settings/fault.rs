@@ -1,4 +1,4 @@
-//! Errors of settings. Each is one sentence that says where to look and what to do.
+//! Errors of settings. Each is one sentence that names the place and the remedy.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -45,13 +45,13 @@ pub struct InvalidKey {
 }
 
 impl InvalidKey {
-    /// Adds the file.
+    /// Returns the error for this key of `file`.
     pub fn in_file(self, file: &Path) -> ConfigFault {
         ConfigFault::Key { file: file.to_owned(), key: self.key, why: self.why }
     }
 }
 
-/// Returns a path as a message shows it.
+/// Returns a path in the form for messages: cut, and without control characters.
 fn shown(file: &Path) -> String {
     snippet(&file.to_string_lossy())
 }

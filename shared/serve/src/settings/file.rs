@@ -9,7 +9,7 @@ use super::fault::{ConfigFault, InvalidKey};
 use super::key::Key;
 use super::raw_setting::RawSetting;
 
-/// Enough for ten thousand payees and keys; a longer file is most likely the wrong one.
+/// Maximum size of a file: enough for ten thousand payees and keys. A longer file is most likely the wrong file.
 const MAX_BYTES: u64 = 1024 * 1024;
 
 /// Reads a settings file as TOML.
@@ -22,7 +22,7 @@ pub fn read_file(file: &Path) -> Result<Table, ConfigFault> {
 
 /// Sets the values of one table.
 ///
-/// `prefix` is the table's path in the file, like `networks.base.`, or empty.
+/// `prefix` is the table's path in the file, such as `networks.base.`, or empty.
 ///
 /// # Errors
 /// The first key that is unknown or whose value is not valid.
@@ -45,7 +45,7 @@ pub fn set_from_table<T>(
 
 /// Parses TOML. An error contains only the parser's message and the line number.
 ///
-/// The parser's own text quotes the line, which may contain a secret endpoint.
+/// The parser's full error quotes the line, which may contain a URL with an API key.
 fn parse(file: &Path, text: &str) -> Result<Table, ConfigFault> {
     text.parse::<Table>().map_err(|error| {
         let start = error.span().map_or(0, |span| span.start);
@@ -58,8 +58,8 @@ fn parse(file: &Path, text: &str) -> Result<Table, ConfigFault> {
 /// Reads a file that contains a secret.
 ///
 /// # Errors
-/// Those of [`read_text`]. On a platform without file modes, every file is refused, because the service cannot check who
-/// else may read it.
+/// Those of [`read_text`]. On a platform without file modes every file is refused, because the service cannot check
+/// which accounts may read it.
 pub fn read_secret_text(file: &Path) -> Result<String, ConfigFault> {
     secret_text_on(cfg!(unix), file)
 }

@@ -29,12 +29,12 @@ impl<T> fmt::Debug for Key<T> {
 /// Stores a value that was parsed, or returns the parser's error.
 ///
 /// # Errors
-/// That of `value`.
+/// The error in `value`.
 pub fn put<T>(target: &mut T, value: Result<T, String>) -> Result<(), String> {
     value.map(|value| *target = value)
 }
 
-/// The head of the manual's table of [`table_rows`].
+/// The head of the manual's table whose rows [`table_rows`] formats.
 pub const TABLE_HEAD: &str = "| Key | Variable | Default | Meaning |\n|---|---|---|---|\n";
 
 /// Formats the manual's rows: every key with its variable, default and meaning.

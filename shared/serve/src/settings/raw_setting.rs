@@ -12,7 +12,7 @@ use toml::Value;
 
 use crate::access::ranges::IpRanges;
 
-/// The empty list in the environment, where an empty variable counts as unset.
+/// The word for an empty list in the environment, where an empty variable counts as unset.
 const EMPTY_LIST: &str = "none";
 
 /// A value that is not parsed yet.

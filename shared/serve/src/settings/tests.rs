@@ -5,7 +5,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// A service with two keys and further tables of the same keys.
+/// The settings of a service with two keys, and further tables with the same keys.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Small {
     listen: Option<SocketAddr>,

@@ -1,4 +1,4 @@
-//! The custom errors that a quote or a swap may end in.
+//! The custom errors with which a quote or a swap may revert.
 
 /// Errors of the Universal Router and its v4 swaps.
 pub mod router {

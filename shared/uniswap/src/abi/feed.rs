@@ -1,4 +1,4 @@
-//! A Chainlink price feed, and the tokens of stocks that such feeds value.
+//! Chainlink price feeds, and the stock tokens whose prices they report.
 
 alloy_sol_types::sol! {
     #[derive(Debug)]
@@ -13,7 +13,7 @@ alloy_sol_types::sol! {
         function decimals() external view returns (uint8);
     }
 
-    /// Older tokens have no such function.
+    /// Older stock tokens lack the function `oraclePaused`.
     #[derive(Debug)]
     interface IStockToken {
         function oraclePaused() external view returns (bool);

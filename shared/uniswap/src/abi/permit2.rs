@@ -1,7 +1,7 @@
 //! Permit2. Its structs are also the EIP-712 types of a permit.
 
 alloy_sol_types::sol! {
-    /// What a permit allows: the token, the amount and the times.
+    /// The token, the amount, the expiration and the nonce of a permit.
     #[derive(Debug, PartialEq, Eq)]
     struct PermitDetails {
         address token;

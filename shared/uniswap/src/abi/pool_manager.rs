@@ -1,4 +1,4 @@
-//! The event of v4's PoolManager.
+//! The swap event of v4's PoolManager.
 
 alloy_sol_types::sol! {
     #[derive(Debug)]

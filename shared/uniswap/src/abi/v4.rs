@@ -11,7 +11,7 @@ alloy_sol_types::sol! {
         address hooks;
     }
 
-    /// A pool of a path, seen from the currency that enters it.
+    /// A pool of a path, as the quoter and the router name it: without the currency that enters it.
     #[derive(Debug, PartialEq, Eq)]
     struct PathKey {
         address intermediateCurrency;

@@ -119,7 +119,7 @@ fn wrapped_coin_without_events_of_its_own_shows_mints_and_burns() {
     assert_eq!(received(&flow, &with(&burnt)), Some(n(30)));
     assert_eq!(spent(&flow, &with(&minted)), Some(n(40)));
     assert_eq!(received(&flow, &foreign), None);
-    // If both kinds of events are present, the amount counts once if they agree, and is unknown if not.
+    // If both kinds of events are present and agree, the amount counts once. If they differ, it is unknown.
     assert_eq!(received(&flow, &[burnt.clone(), withdrawal(ROUTER, 30)]), Some(n(30)));
     assert_eq!(received(&flow, &[burnt, withdrawal(ROUTER, 31)]), None);
 }
@@ -129,14 +129,14 @@ fn the_pool_manager_shows_the_native_side_of_v4() {
     let pool = pool(Address::ZERO);
     let flow =
         Flow::V4Pool { pool_manager: MANAGER, router: ROUTER, pool, currency: Currency::Native };
-    // Positive is paid to the swapper.
+    // A positive amount is paid to the swapper.
     let out = [swap(pool.id(), ROUTER, 9)];
     assert_eq!((received(&flow, &out), spent(&flow, &out)), (Some(n(9)), None));
     let paid = [swap(pool.id(), ROUTER, -9)];
     assert_eq!((received(&flow, &paid), spent(&flow, &paid)), (None, Some(n(9))));
     let least = [swap(pool.id(), ROUTER, i128::MIN)];
     assert_eq!(spent(&flow, &least), Some(n(1) << 127));
-    // Another pool, another swapper, another contract.
+    // Events of another pool, of another swapper and of another contract do not count.
     let mut elsewhere = swap(pool.id(), ROUTER, 9);
     elsewhere.address = OTHER;
     let foreign = [swap(B256::ZERO, ROUTER, 9), swap(pool.id(), OTHER, 9), elsewhere];
@@ -151,7 +151,7 @@ fn a_pool_whose_event_proves_nothing_is_unknown() {
         pool,
         currency: Currency::Native,
     };
-    // Hooks that only watch are fine; those that change amounts are not.
+    // Amounts are known if the hook only watches, and unknown if it may change them.
     for (hooks, expected) in [(0x40, Some(n(9))), (0x44, None), (0x88, None)] {
         let pool = pool(Address::with_last_byte(hooks));
         let logs = [swap(pool.id(), ROUTER, 9)];
@@ -169,7 +169,7 @@ fn the_events_data_is_five_to_six_words() {
     assert_eq!(logged.data[..32], (-1_i128).abi_encode()[..]);
 }
 
-/// A v3 pool reports from its own side: negative is paid to the swapper.
+/// A v3 pool reports amounts from its own side: a negative amount is paid to the swapper.
 #[test]
 fn a_v3_pool_reports_what_each_side_moves() {
     let event = |amount0: i64, amount1: i64| {
@@ -195,7 +195,7 @@ fn a_v3_pool_reports_what_each_side_moves() {
     assert_eq!(received(&flow(true), &[event(-70, 50), event(-5, 1)]), Some(n(75)));
 }
 
-/// Each side of a v4 pool is read on its own.
+/// The two sides of a v4 pool are read independently.
 #[test]
 fn the_token_side_of_a_v4_pool_is_read() {
     let pool = pool(Address::ZERO);

@@ -28,7 +28,7 @@ fn the_types_are_those_of_permit2() {
     assert_eq!(domain.encode_type(), text);
 }
 
-/// The expected hashes are those of `eth_account.messages.encode_typed_data` for the same message.
+/// Python's `eth_account.messages.encode_typed_data` computed the expected hashes from the same message.
 #[test]
 fn the_digest_is_the_one_that_eth_account_computes() {
     let separator = b256!("0x448684463b1f7965c1ec7c249cee11520df24c07242efc2b20f6e54c85614fad");
@@ -78,7 +78,7 @@ fn fields_that_exceed_their_bits_are_refused() {
     assert_eq!(hash(Permit { nonce: 1 << 48, ..max }), Err(PermitFault::Nonce));
 }
 
-/// The expected words are those of Python's `eth_abi`.
+/// Python's `eth_abi` encoded the expected words.
 #[test]
 fn the_router_reads_six_words_and_then_the_signature() {
     let signature: Vec<u8> = (0..65).collect();

@@ -124,15 +124,16 @@ fn keys_that_no_pool_has_are_refused() {
 #[test]
 fn the_fee_of_a_swap_includes_the_protocol_and_is_unknown_where_a_hook_decides() {
     let hook = Address::with_last_byte;
-    // key fee, hooks, fee in force, protocol fee (one for zero << 12 | zero for one), expected both ways
+    // Columns: fee of the key, hooks, fee in force, protocol fee (one for zero << 12 | zero for one), expected fee of
+    // zero for one, expected fee of one for zero.
     let rows = [
         (500, hook(0), 500, 0, Some(500), Some(500)),
-        // 0.1 % before 0.3 %: 1000 + 3000 - 3.
+        // The protocol takes 0.1 % before the pool takes 0.3 %: 1000 + 3000 - 3.
         (3_000, hook(0), 3_000, 1_000, Some(3_997), Some(3_000)),
         (3_000, hook(0), 3_000, 1_000 << 12, Some(3_000), Some(3_997)),
-        // 1 + 500 - 0: rounded up.
+        // 1 + 500 - 0: the overlap of less than 1 is rounded down, so the fee is rounded up.
         (500, hook(0), 500, 1, Some(501), Some(500)),
-        // The key's static fee counts, not what the state returns.
+        // The key's static fee counts, not the fee in the state.
         (500, hook(0), 7, 0, Some(500), Some(500)),
         (DYNAMIC_FEE, hook(0x40), 1_234, 0, Some(1_234), Some(1_234)),
         (DYNAMIC_FEE, hook(0x80), 1_234, 0, None, None),

@@ -12,8 +12,7 @@ fn sqrt(numerator: u128, denominator: u128) -> U256 {
     (n(numerator) << 96) / n(denominator)
 }
 
-/// A pool with constant product and a fee of 0.3 %, which rounds as Uniswap does: the input after the fee down, the
-/// output down.
+/// A constant-product pool with a fee of 0.3 %. Like Uniswap, it rounds down the input after the fee and the output.
 struct Pool {
     reserve_in: u128,
     reserve_out: u128,
@@ -43,8 +42,8 @@ fn known(cost: u16, fee: u16) -> Impact {
 /// and cost by dust.
 type Row = (&'static str, u128, u128, U256, Option<u128>, u16, Option<u16>);
 
-/// Each pool holds a hundred times the trade: the impact is 0.997 / 100.997 = 0.987 %, the cost 1 - 0.997 × 100 /
-/// 100.997 = 1.284 %.
+/// Each pool holds a hundred times the trade. So the impact is 0.997 / 100.997 = 0.987 %, and the cost is
+/// 1 - 0.997 × 100 / 100.997 = 1.284 %.
 #[test]
 fn the_cost_is_right_for_each_size_and_scale() {
     let rows: [Row; 8] = [
@@ -54,7 +53,7 @@ fn the_cost_is_right_for_each_size_and_scale() {
         ("0.99 dollars, 6 to 18", 990_000, 99 * E18, sqrt(M, 1), None, 129, None),
         ("0.50 dollars, 6 to 18", 500_000, 50 * E18, sqrt(M, 1), None, 129, None),
         ("0.05 dollars, 6 to 18", 50_000, 5 * E18, sqrt(M, 1), None, 129, None),
-        // ceil(10,000 × 20e18 / F), where F = 19,743,160 is the quote.
+        // The dust is ceil(10,000 × 20e18 / F), where F = 19,743,160 is the quote.
         (
             "20 dollars, 18 to 6",
             20 * E18,
@@ -94,13 +93,13 @@ fn a_quote_above_the_pools_price_is_unknown_never_good() {
 #[test]
 fn the_worse_of_two_measures_counts() {
     let trade = Pool { reserve_in: 2_000 * M, reserve_out: 2_000 * E18 }.measure(20 * M, None);
-    // The price says 50 %.
+    // The cost by price is 50 %.
     let halved = Measurement { ideal: Some(trade.amount_out * n(2)), ..trade };
     assert_eq!(impact(&halved), known(5_000, 30));
-    // The price says nothing is lost, the small quote 0.99 % and the fee 0.30 %.
+    // The cost by price is zero; the small quote shows an impact of 0.99 %, and the fee is 0.30 %.
     let flat = Measurement { ideal: Some(trade.amount_out), ..trade };
     assert_eq!(impact(&flat), known(129, 30));
-    // A hook may set the fee: the small quote is then a least cost, and alone proves nothing.
+    // A hook may set the fee: then the small quote is a lower bound of the cost, and alone it proves nothing.
     let unknown_fee = Impact::Known { cost: Bps(99), fee: None };
     assert_eq!(impact(&Measurement { fee: None, ..flat }), unknown_fee);
     assert_eq!(impact(&Measurement { fee: None, ideal: None, ..trade }), Impact::Unknown);
@@ -118,11 +117,11 @@ fn a_small_quote_that_proves_nothing_is_left_out() {
         let dust = Dust { amount_in: n(amount_in), amount_out };
         impact(&Measurement { dust: Some(dust), ..trade })
     };
-    // Too small, too large, empty.
+    // These small quotes are unusable: too small, too large, and without an output.
     assert_eq!(with(10_130, due(n(10_130))), Impact::Unknown);
     assert_eq!(with(200_001, due(n(200_001))), Impact::Unknown);
     assert_eq!(with(10_131, U256::ZERO), Impact::Unknown);
-    // The rate of the trade itself: only the fee. Two units less are rounding, four are not.
+    // At the rate of the trade itself, the cost is only the fee. Two units less are rounding, four are not.
     assert_eq!(with(10_131, n(10_000)), known(30, 30));
     assert_eq!(with(10_131, n(9_998)), known(30, 30));
     assert_eq!(with(10_131, n(9_996)), Impact::Unknown);
@@ -149,7 +148,7 @@ fn the_share_lost_is_rounded_up() {
 
 #[test]
 fn the_ideal_output_follows_the_price_in_both_directions() {
-    // Price 4: one unit of currency 0 buys four of currency 1.
+    // At the price 4, one unit of currency 0 buys four units of currency 1.
     let four = sqrt(2, 1);
     assert_eq!(ideal_out(four, true, n(10)), Some(n(40)));
     assert_eq!(ideal_out(four, false, n(40)), Some(n(10)));
@@ -159,7 +158,7 @@ fn the_ideal_output_follows_the_price_in_both_directions() {
     assert_eq!(ideal_out(four, true, U256::MAX), None);
     assert_eq!(ideal_out(U256::MAX, true, n(1)), None);
     assert_eq!(ideal_out(U256::MAX, false, U256::MAX), Some(n(1)));
-    // A stock token of 180 dollars with 18 decimals against dollars with 6: price 180e-12.
+    // A stock token with 18 decimals costs 180 dollars with 6 decimals: the price is 180e-12.
     let stock = sqrt(13_416_407_864, 1_000_000_000_000_000);
     assert_eq!(ideal_out(stock, true, n(E18)), Some(n(180_000_000)));
 
@@ -173,10 +172,10 @@ fn the_ideal_output_follows_the_price_in_both_directions() {
 #[test]
 fn the_smallest_usable_dust_is_chosen() {
     let rows = [
-        // Enough units on both sides.
+        // Input and output both have enough units.
         (M, M, Some(10_000)),
         (M, 10 * M, Some(10_000)),
-        // The output is coarse: 10,000 units of it cost 20,000.
+        // 10,000 units of the output cost 20,000 units of the input.
         (2 * M, M, Some(20_000)),
         (2 * M, M - 1, None),
         (2 * M + 100, M, Some(20_001)),

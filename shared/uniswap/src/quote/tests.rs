@@ -32,7 +32,7 @@ fn long_v4_path() -> V4Path {
     V4Path::new(dollars(), &[native_pool(), second]).unwrap()
 }
 
-/// The expected hashes are of call data that Python's `eth_abi` encoded.
+/// Python's `eth_abi` encoded the call data of the expected hashes.
 #[test]
 fn the_call_data_is_the_one_that_eth_abi_encodes() {
     let v4_path = V4Path::new(Currency::Native, &[native_pool()]).unwrap();
@@ -97,7 +97,7 @@ fn a_v3_pool_that_ran_dry_is_found_by_its_price() {
     for price in [U256::ZERO, low - one, low, high, high + one] {
         assert_eq!(quote(price), (dry.clone(), dry.clone()));
     }
-    // A word that is no price at all.
+    // A word of more than 160 bits cannot be a price.
     assert_eq!(quote(one << 160), (Err(QuoteFault::Odd), Err(QuoteFault::Odd)));
 
     let several = |prices: Vec<U256>| {

@@ -54,7 +54,7 @@ fn a_v3_state_is_read_and_its_price_is_in_range() {
 fn a_v4_state_has_its_fees() {
     let liquidity = words(&[U256::from(5)]);
     let price = U256::from(1) << 96;
-    // A negative tick fills its word with ones.
+    // A negative tick is sign-extended: the high bits of its word are ones.
     let answer = words(&[price, U256::MAX, U256::from(0x3e8), U256::from(3_000)]);
     let state = decode_v4_state(&answer, &liquidity).unwrap();
     assert_eq!((state.lp_fee, state.protocol_fee), (Some(3_000), Some(1_000)));

@@ -4,7 +4,7 @@ use alloy_primitives::{Address, Bytes, U256};
 
 use crate::permit::PermitFault;
 
-/// A call that a transaction makes.
+/// The receiver, the value and the data of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
     /// The contract.
@@ -20,7 +20,7 @@ pub struct Call {
 pub struct Terms {
     /// Smallest units of the input.
     pub amount_in: U256,
-    /// Minimum output, in its token's smallest unit: with less, the swap reverts.
+    /// Minimum output, in smallest units: a swap that would pay less reverts.
     pub min_out: U256,
     /// Unix seconds of chain time after which the swap reverts.
     pub deadline: u64,
@@ -29,7 +29,7 @@ pub struct Terms {
 /// Why a swap cannot be encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SwapFault {
-    /// The amount is zero, which both routers read as "all that the router holds or owes".
+    /// The amount is zero. Both routers read zero as a special value: the router's whole balance or its open debt.
     #[error("the swap's amount is zero")]
     NoAmount,
     #[error("the swap has no minimum output, so nothing would limit its price")]

@@ -68,7 +68,7 @@ fn signed() -> SignedPermit {
     SignedPermit { permit, signature: vec![7; 65].into() }
 }
 
-/// Returns commands, inputs and, of the swap's input, actions and parameters.
+/// Returns the commands and inputs of the call, and the actions and parameters in the swap's input.
 fn parts(call: &Call) -> (Bytes, Vec<Bytes>, Bytes, Vec<Bytes>) {
     let execute = IUniversalRouter::executeCall::abi_decode_validate(&call.data).unwrap();
     assert_eq!(execute.deadline, U256::from(TERMS.deadline));
@@ -78,7 +78,7 @@ fn parts(call: &Call) -> (Bytes, Vec<Bytes>, Bytes, Vec<Bytes>) {
     (execute.commands, execute.inputs, actions, params)
 }
 
-/// The expected words are those of Python's `eth_abi`.
+/// Python's `eth_abi` encoded the expected words.
 #[test]
 fn a_single_swap_has_the_words_of_its_routers_version() {
     let path = native_to_dollars();
@@ -115,7 +115,7 @@ fn a_single_swap_has_the_words_of_its_routers_version() {
     );
 }
 
-/// The expected hashes are of call data that Python's `eth_abi` encoded.
+/// Python's `eth_abi` encoded the call data of the expected hashes.
 #[test]
 fn the_whole_call_data_is_the_one_that_eth_abi_encodes() {
     let path = native_to_dollars();
@@ -344,7 +344,7 @@ fn native_coin_out_is_unwrapped_to_the_owner_with_the_same_floor() {
     assert_eq!((unwrap.recipient, unwrap.amountMinimum), (OWNER, TERMS.min_out));
 }
 
-/// A router of one version reads the other version's call data as other terms, so the layouts must differ.
+/// The older layout's decoder rejects call data of the newer layout, so an older router cannot misread its terms.
 #[test]
 fn the_layouts_cannot_be_confused_when_a_minimum_price_is_set() {
     let path = native_to_dollars();
@@ -365,7 +365,7 @@ fn wrapping_pays_and_unwrapping_does_not() {
     assert_eq!(call.data[..], expected);
 }
 
-/// The expected words are those of Python's `eth_abi`.
+/// Python's `eth_abi` encoded the expected words.
 #[test]
 fn approvals_have_their_words() {
     let (permit2, router) = (robinhood().permit2, robinhood().v4.router);

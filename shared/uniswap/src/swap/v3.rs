@@ -9,10 +9,10 @@ use super::call::{Call, SwapFault, Terms};
 use crate::abi::v3::ISwapRouter02;
 use crate::route::V3Path;
 
-/// SwapRouter02 reads this recipient as the caller. Its `unwrapWETH9` does not, and would burn the coins.
+/// The recipient that SwapRouter02 replaces by the caller, except in `unwrapWETH9`, which would burn the coins.
 const CALLER: Address = Address::with_last_byte(1);
 
-/// SwapRouter02 reads this recipient as itself.
+/// The recipient that SwapRouter02 replaces by its own address.
 const ROUTER: Address = Address::with_last_byte(2);
 
 /// Which side of a v3 swap is the native coin instead of its wrapped token.
@@ -29,7 +29,7 @@ pub enum NativeSide {
 /// A v3 swap of an exact input.
 #[derive(Debug, Clone, Copy)]
 pub struct V3Swap<'a> {
-    /// Uses the wrapped token for a native side.
+    /// The path, with the wrapped token in place of the native coin.
     pub path: &'a V3Path,
     /// Which side is the native coin.
     pub native: NativeSide,
@@ -39,10 +39,10 @@ pub struct V3Swap<'a> {
     pub owner: Address,
 }
 
-/// Returns the call of SwapRouter02: the swap within `multicall`, because the swap alone has no deadline.
+/// Returns the call of SwapRouter02's `multicall` with the swap in it, because the swap alone has no deadline.
 ///
 /// # Errors
-/// An amount is zero, the native side is not an end of the path, or `owner` cannot receive.
+/// An amount is zero, the native side is not an end of the path, or `owner` is not a valid recipient.
 pub fn v3_exact_input(exchange: &Exchange, swap: &V3Swap<'_>) -> Result<Call, SwapFault> {
     check(exchange, swap)?;
     let Terms { amount_in, min_out, deadline } = swap.terms;
@@ -54,7 +54,7 @@ pub fn v3_exact_input(exchange: &Exchange, swap: &V3Swap<'_>) -> Result<Call, Sw
         }
         NativeSide::Input => {
             calls.push(exact_input(swap, swap.owner));
-            // The rest of a partial fill would stay in the router, where any caller can take it.
+            // The unused input of a partial fill would remain in the router, where any caller can take it.
             calls.push(ISwapRouter02::refundETHCall {}.abi_encode().into());
             amount_in
         }

@@ -10,8 +10,9 @@ use crate::permit::SignedPermit;
 use crate::price::min_hop_price_x36;
 use crate::route::V4Path;
 
-/// Command `PERMIT2_PERMIT` with the flag that lets it revert alone. Another sender may have used the permit; the
-/// allowance then exists anyway.
+/// The command `PERMIT2_PERMIT`, with the flag that its revert does not revert the transaction.
+///
+/// Another sender may have used the permit already. Then the command reverts, but the allowance exists.
 const PERMIT_MAY_REVERT: u8 = 0x8a;
 const V4_SWAP: u8 = 0x10;
 const SWEEP: u8 = 0x04;
@@ -21,7 +22,7 @@ const SWAP_EXACT_IN: u8 = 0x07;
 const SETTLE_ALL: u8 = 0x0c;
 const TAKE_ALL: u8 = 0x0f;
 
-/// The Universal Router reads this recipient as the caller.
+/// The recipient that the Universal Router replaces by the caller.
 const CALLER: Address = Address::with_last_byte(1);
 
 /// A v4 swap of an exact input.
@@ -29,22 +30,24 @@ const CALLER: Address = Address::with_last_byte(1);
 /// The router takes the input from its caller and pays the output to its caller.
 #[derive(Debug, Clone, Copy)]
 pub struct V4Swap<'a> {
-    /// Sells or buys the native coin where it names it; never the wrapped token in its place.
+    /// The path of the swap.
+    ///
+    /// If it names the native coin, the swap sells or buys the native coin itself, not the wrapped token.
     pub path: &'a V4Path,
     /// Amounts and deadline.
     pub terms: Terms,
-    /// The least price of each pool of a longer path, from [`min_hop_price_x36`]; empty for none.
+    /// The minimum price of each pool of a longer path, from [`min_hop_price_x36`]; empty for no minimum.
     ///
-    /// A path of one pool leaves it empty: its least price follows from the terms.
+    /// It is empty for a path of one pool, whose minimum price follows from the terms.
     pub hop_prices: &'a [U256],
-    /// Replaces an earlier Permit2 allowance for the router.
+    /// A permit that replaces an earlier Permit2 allowance for the router.
     pub permit: Option<&'a SignedPermit>,
 }
 
 /// Returns the call of the Universal Router.
 ///
 /// # Errors
-/// An amount is zero or exceeds 127 bits, the least prices do not fit, or the permit is for something else.
+/// An amount is zero or exceeds 127 bits, the minimum prices do not fit the path, or the permit does not fit the swap.
 pub fn v4_exact_input(exchange: &Exchange, swap: &V4Swap<'_>) -> Result<Call, SwapFault> {
     swap.terms.check()?;
     let native = swap.path.input().is_native();
@@ -58,7 +61,7 @@ pub fn v4_exact_input(exchange: &Exchange, swap: &V4Swap<'_>) -> Result<Call, Sw
     commands.push(V4_SWAP);
     inputs.push(plan(exchange.v4.calldata, swap)?);
     if native {
-        // The rest of a partial fill would stay in the router, where any caller can take it.
+        // The unused input of a partial fill would remain in the router, where any caller can take it.
         commands.push(SWEEP);
         inputs.push((Address::ZERO, CALLER, U256::ZERO).abi_encode_params().into());
     }
@@ -87,7 +90,7 @@ fn check_permit(
     if fits { Ok(()) } else { Err(SwapFault::PermitMismatch) }
 }
 
-/// Returns the input of `V4_SWAP`: swap, pay the input, take the output.
+/// Returns the input of `V4_SWAP` with three actions: swap, pay the input, take the output.
 fn plan(layout: RouterCalldata, swap: &V4Swap<'_>) -> Result<Bytes, SwapFault> {
     let Terms { amount_in, min_out, deadline: _ } = swap.terms;
     let (action, params) = match swap.path.hops() {
@@ -157,7 +160,7 @@ fn several(layout: RouterCalldata, swap: &V4Swap<'_>) -> Result<Vec<u8>, SwapFau
     })
 }
 
-/// Pools count amounts as signed numbers of 128 bits.
+/// Checks that an amount fits into 127 bits, because pools count amounts as signed numbers of 128 bits.
 fn amount(amount: U256) -> Result<u128, SwapFault> {
     i128::try_from(amount).map(i128::unsigned_abs).map_err(|_large| SwapFault::TooLarge)
 }

@@ -13,14 +13,15 @@ pub const WITHDRAW_DELAY_SECONDS: RangeInclusive<u64> = 900..=2_592_000;
 
 /// The immutable terms of a channel.
 ///
-/// Any change makes another channel.
+/// Two configs that differ in any field belong to different channels.
 ///
-/// Configs are public: the escrow's event `ChannelCreated` contains the config. Knowing one proves nothing.
+/// Configs are public: the escrow's event `ChannelCreated` contains the config. So a caller that knows a config is not
+/// thereby authenticated.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ChannelConfig {
     /// Funds the channel, and receives refunds and withdrawals.
     pub payer: Address,
-    /// The key that signs vouchers; zero if the payer itself does.
+    /// The key that signs vouchers; zero if the payer itself signs them.
     pub payer_authorizer: Address,
     /// Receives the claimed money.
     pub receiver: Address,
@@ -58,8 +59,8 @@ impl ChannelConfig {
 /// The account that signs a channel's vouchers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VoucherSigner {
-    /// The authorizer of the config. The escrow only recovers the signer (ECDSA), even if there is code at the
-    /// address, so the check needs no chain.
+    /// The authorizer of the config. The escrow always recovers the signer (ECDSA), even if there is code at the
+    /// address, so a check needs no chain.
     Authorizer(Address),
     /// The payer. If there is code at its address, the escrow asks the contract (EIP-1271).
     Payer(Address),
@@ -73,7 +74,7 @@ impl VoucherSigner {
         }
     }
 
-    /// Returns whether the signer may be a contract (EIP-1271), so that the check needs the chain.
+    /// Returns whether the signer may be a contract (EIP-1271), so that a check of its signature needs the chain.
     pub fn may_be_contract(self) -> bool {
         matches!(self, Self::Payer(_))
     }
@@ -81,12 +82,12 @@ impl VoucherSigner {
 
 /// The delay of a withdrawal in seconds, below 2^40 as in the escrow's `uint40`.
 ///
-/// A value outside [`WITHDRAW_DELAY_SECONDS`] has a channel id, but no deposit succeeds.
+/// A config with a value outside [`WITHDRAW_DELAY_SECONDS`] has a channel id, but no deposit into it succeeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "u64", into = "u64")]
 pub struct WithdrawDelay(u64);
 
-/// The delay does not fit into 40 bits.
+/// The error for a delay that does not fit into 40 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a withdraw delay must be below 2^40 seconds")]
 pub struct DelayTooLong;

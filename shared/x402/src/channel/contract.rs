@@ -1,7 +1,7 @@
 //! The escrow of payment channels, x402BatchSettlement: its functions, views, events and errors.
 //!
-//! Source: the public contract source of the x402 project, and the ABI in `@x402/evm` 2.27.0, which has the functions
-//! and the event `Settled` only.
+//! Sources: the public contract source of the x402 project, and the ABI in `@x402/evm` 2.27.0. That ABI has only the
+//! functions and the event `Settled`.
 
 use alloy_primitives::aliases::U40;
 
@@ -20,7 +20,8 @@ alloy_sol_types::sol! {
             bytes32 salt;
         }
 
-        /// The signed part of a claim. Not the EIP-712 type of the same name, which names the channel by its id.
+        /// The signed part of a claim. The EIP-712 type of the same name is another type: it has the channel's id
+        /// in place of the config.
         struct Voucher {
             ChannelConfig channel;
             uint128 maxClaimableAmount;
@@ -34,28 +35,28 @@ alloy_sol_types::sol! {
 
         /// Calls **any** collector that the caller names.
         function deposit(ChannelConfig calldata config, uint128 amount, address collector, bytes calldata collectorData) external;
-        /// Only for the receiver or receiverAuthorizer of every row.
+        /// Only for a sender that is the receiver or the receiverAuthorizer of every row.
         function claim(VoucherClaim[] calldata voucherClaims) external;
         /// For any sender. All rows must have the same receiverAuthorizer.
         ///
-        /// A row whose total is not above the recorded one is skipped, before its voucher's signature is checked and
-        /// without an event. Success alone proves nothing: read `channels` or the events.
+        /// The escrow skips a row that does not raise the recorded total. It then emits no event and does not check the
+        /// voucher's signature. So the success of the call proves nothing: read `channels` or the events.
         function claimWithSignature(VoucherClaim[] calldata voucherClaims, bytes calldata authorizerSignature) external;
         /// For any sender. Emits no event if there is nothing to pay out.
         function settle(address receiver, address token) external;
-        /// Only for the payer or payerAuthorizer, as `finalizeWithdraw`.
+        /// Only for the payer or payerAuthorizer. The same holds for `finalizeWithdraw`.
         function initiateWithdraw(ChannelConfig calldata config, uint128 amount) external;
         function finalizeWithdraw(ChannelConfig calldata config) external;
         /// Only for the receiver or receiverAuthorizer. Raises the refund nonce, even if nothing is left to refund.
         function refund(ChannelConfig calldata config, uint128 amount) external;
-        /// For any sender. Refunds at most what is not claimed.
+        /// For any sender. Refunds at most the unclaimed balance.
         function refundWithSignature(ChannelConfig calldata config, uint128 amount, uint256 nonce, bytes calldata receiverAuthorizerSignature) external;
         function multicall(bytes[] calldata data) external returns (bytes[] memory results);
 
         function getChannelId(ChannelConfig calldata config) external view returns (bytes32);
-        /// `balance` is what was deposited, less withdrawals and refunds: claims do not reduce it.
+        /// `balance` is the sum of deposits less withdrawals and refunds. Claims do not reduce it.
         function channels(bytes32 channelId) external view returns (uint128 balance, uint128 totalClaimed);
-        /// `initiatedAt` is in Unix seconds, and 0 without a pending withdrawal.
+        /// `initiatedAt` is in Unix seconds; 0 means that no withdrawal is pending.
         function pendingWithdrawals(bytes32 channelId) external view returns (uint128 amount, uint40 initiatedAt);
         function receivers(address receiver, address token) external view returns (uint128 totalClaimed, uint128 totalSettled);
         function refundNonce(bytes32 channelId) external view returns (uint256);
@@ -70,7 +71,7 @@ alloy_sol_types::sol! {
         function CLAIM_ENTRY_TYPEHASH() external view returns (bytes32);
         function CLAIM_BATCH_TYPEHASH() external view returns (bytes32);
 
-        /// At a deposit that finds the channel empty and without claims, so again after a full withdrawal.
+        /// Emitted by a deposit into a channel without balance and claims, so possibly again after a full withdrawal.
         event ChannelCreated(bytes32 indexed channelId, ChannelConfig config);
         event ChannelClosed(bytes32 indexed channelId, ChannelConfig config);
         event Deposited(bytes32 indexed channelId, address indexed sender, uint128 amount, uint128 newBalance);
@@ -119,14 +120,14 @@ impl From<&ChannelConfig> for IBatchSettlement::ChannelConfig {
             receiver: config.receiver,
             receiverAuthorizer: config.receiver_authorizer,
             token: config.token,
-            // Exact: a WithdrawDelay has at most 40 bits.
+            // The conversion is exact, because a WithdrawDelay has at most 40 bits.
             withdrawDelay: U40::saturating_from(config.withdraw_delay.seconds()),
             salt: config.salt,
         }
     }
 }
 
-/// Reads the config of an event.
+/// Converts the config of an event.
 impl From<IBatchSettlement::ChannelConfig> for ChannelConfig {
     fn from(config: IBatchSettlement::ChannelConfig) -> Self {
         Self {

@@ -1,5 +1,5 @@
-//! The two kinds of deposit into a channel, by EIP-3009 and by Permit2: what the payer signs, and the data that the
-//! escrow hands to its collector contract.
+//! The two kinds of deposit into a channel, by EIP-3009 and by Permit2: the message that the payer signs, and the data
+//! that the escrow passes to its collector contract.
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use alloy_sol_types::SolValue;
@@ -51,7 +51,7 @@ mod permit2 {
 pub use eip3009::ReceiveWithAuthorization;
 pub use permit2::{DepositWitness, PermitWitnessTransferFrom, TokenPermissions};
 
-/// The terms of an EIP-3009 deposit that are elsewhere in the payload than [`Eip3009Authorization`].
+/// The terms of an EIP-3009 deposit that are not part of [`Eip3009Authorization`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DepositTerms {
     pub payer: Address,
@@ -72,12 +72,14 @@ pub struct Eip3009Authorization {
     /// Unix seconds; the token requires an earlier block time.
     pub valid_before: U256,
     pub salt: U256,
-    /// The signature as sent, which a counterfactual wallet wraps (EIP-6492).
+    /// The signature as sent; a counterfactual wallet wraps it (EIP-6492).
     pub signature: Bytes,
 }
 
 impl Eip3009Authorization {
-    /// Returns the nonce of the authorization, as the collector computes it: it binds the deposit to its channel.
+    /// Returns the authorization's nonce, as the collector computes it.
+    ///
+    /// The nonce binds the deposit to its channel.
     pub fn nonce(&self, channel_id: B256) -> B256 {
         keccak256((channel_id, self.salt).abi_encode())
     }
@@ -97,7 +99,7 @@ impl Eip3009Authorization {
 
     /// Returns the `collectorData` of a deposit.
     ///
-    /// `signature` is what the token checks: the inner signature, if [`Self::signature`] is wrapped by EIP-6492.
+    /// `signature` is the one that the token checks: the inner signature, if EIP-6492 wraps [`Self::signature`].
     pub fn collector_data(&self, signature: &[u8]) -> Bytes {
         let signature = Bytes::copy_from_slice(signature);
         let words = (self.valid_after, self.valid_before, self.salt, signature);
@@ -107,7 +109,8 @@ impl Eip3009Authorization {
 
 /// A deposit by Permit2, with the terms that its payload states.
 ///
-/// The chain uses the payer, token, amount and id of the deposit itself, and its own collector. The caller compares.
+/// The escrow does not use these terms: it takes payer, token, amount and channel id from the deposit. So the caller
+/// must compare them with the deposit, and the spender with the collector.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Permit2Authorization {
     pub from: Address,
@@ -115,13 +118,15 @@ pub struct Permit2Authorization {
     /// In the smallest unit of the token.
     pub amount: U256,
     pub spender: Address,
-    /// One of Permit2's unordered nonces, which belong to the owner alone.
+    /// A Permit2 nonce.
+    ///
+    /// Permit2's nonces are unordered, and each owner has separate ones.
     pub nonce: U256,
     /// Unix seconds; Permit2 accepts this block time and earlier ones.
     pub deadline: U256,
-    /// The witness.
+    /// The channel's id, which is the witness of the Permit2 message.
     pub channel_id: B256,
-    /// The signature as sent, which a counterfactual wallet wraps (EIP-6492).
+    /// The signature as sent; a counterfactual wallet wraps it (EIP-6492).
     pub signature: Bytes,
 }
 
@@ -138,9 +143,10 @@ impl Permit2Authorization {
         digest(permit2_separator, &message)
     }
 
-    /// Returns the `collectorData` of a deposit, with a permit that first lets Permit2 move the tokens, if any.
+    /// Returns the `collectorData` of a deposit.
     ///
-    /// `signature` is what Permit2 checks: the inner signature, if [`Self::signature`] is wrapped by EIP-6492.
+    /// `signature` is the one that Permit2 checks: the inner signature, if EIP-6492 wraps [`Self::signature`].
+    /// `permit`, if any, first allows Permit2 to move the tokens.
     pub fn collector_data(&self, signature: &[u8], permit: Option<&Eip2612Permit>) -> Bytes {
         let signature = Bytes::copy_from_slice(signature);
         let permit = permit.map(encode).unwrap_or_default();
@@ -148,9 +154,9 @@ impl Permit2Authorization {
     }
 }
 
-/// The permit as the collector takes it.
+/// Encodes a permit in the collector's format.
 fn encode(permit: &Eip2612Permit) -> Bytes {
-    // A uint8 is encoded as a whole word, like any other number.
+    // The ABI encodes a uint8 as a whole word, like any other number.
     let words = (permit.value, permit.deadline, U256::from(permit.v), permit.r, permit.s);
     words.abi_encode_params().into()
 }

@@ -1,5 +1,4 @@
-//! Hashes of everything that is signed under the escrow's EIP-712 domain: channel ids, vouchers, refunds and batches
-//! of claims.
+//! Hashes of all messages under the escrow's EIP-712 domain: channel ids, vouchers, refunds and batches of claims.
 
 use std::borrow::Cow;
 
@@ -73,7 +72,7 @@ impl EscrowDomain {
         self.separator
     }
 
-    /// Returns the id of a channel, as the escrow's `getChannelId` does: a full digest, not a struct hash.
+    /// Returns the id of a channel, as the escrow's `getChannelId` does: a full EIP-712 digest, not a struct hash.
     pub fn channel_id(&self, config: &ChannelConfig) -> B256 {
         digest(self.separator, &IBatchSettlement::ChannelConfig::from(config))
     }
@@ -115,7 +114,7 @@ impl EscrowDomain {
         digest(self.separator, &ClaimBatch { claims })
     }
 
-    /// Returns a row as the batch's digest contains it.
+    /// Returns the form of a row that the digest of the batch contains.
     pub fn claim_entry(&self, row: &ClaimRow) -> ClaimEntry {
         ClaimEntry {
             channelId: self.channel_id(&row.channel),

@@ -1,4 +1,4 @@
-//! Faults of a payload for which the protocol has a code.
+//! Faults of a payload for which the protocol has an error code.
 
 /// A fault with an official code: `invalid_batch_settlement_evm_` and the variant's name in snake case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -12,10 +12,10 @@ pub enum ChannelFault {
     ChannelIdMismatch,
     #[error("withdrawDelay is not from 900 to 2592000 seconds")]
     WithdrawDelayOutOfRange,
-    /// Both authorizations are present. Official only in the specification and in Python.
+    /// Both authorizations are present. Only the specification and the Python package have this code.
     #[error("a deposit has one authorization, not two")]
     DepositPayload,
-    /// No authorization is present. EIP-3009 is the default of official clients and facilitators.
+    /// No authorization is present. The code names EIP-3009, the default of official clients and facilitators.
     #[error("a deposit needs an erc3009Authorization or a permit2Authorization")]
     Erc3009AuthorizationRequired,
 }

@@ -14,12 +14,14 @@ use super::{
 use crate::error::X402Error;
 use crate::fields::Fields;
 
-/// The members that a server adds to a payer's refund. If any is present, all required ones must be.
+/// The members that a server adds to a payer's refund. If any of them is present, all required ones must be present.
 const COMPLETED_REFUND: [&str; 4] =
     ["refundNonce", "claims", "refundAuthorizerSignature", "claimAuthorizerSignature"];
 
 impl ChannelPayload {
-    /// Reads a payload that is at `path` in the input, like `paymentPayload.payload.`; empty at the top.
+    /// Reads a payload.
+    ///
+    /// `path` is its place in the input, such as `paymentPayload.payload.`; empty at the top.
     ///
     /// # Errors
     /// [`PayloadError`]; the texts name the member.
@@ -129,7 +131,7 @@ fn claim(fields: &Fields<'_>) -> Result<ClaimRequest, PayloadError> {
     })
 }
 
-/// Reads the claims, after their number: a list that is too long is refused at the cost of a comparison.
+/// Reads the claims. It checks their number first, so that the refusal of a long list costs only a comparison.
 fn claims(fields: &Fields<'_>) -> Result<Vec<ClaimRow>, PayloadError> {
     let rows = fields.required("claims", fields.array("claims")?)?;
     if rows.len() > CLAIM_ROWS_MAX {
@@ -202,7 +204,7 @@ fn withdraw_delay(fields: &Fields<'_>, key: &str) -> Result<WithdrawDelay, X402E
     delay.ok_or_else(|| fields.error(key, "is not below 2^40"))
 }
 
-/// Reads a number as official clients write a deposit's salt, `0x` and hex digits, or in decimal digits.
+/// Reads a number in hex digits with `0x`, as official clients write a deposit's salt, or in decimal digits.
 fn number_or_hex(fields: &Fields<'_>, key: &str) -> Result<U256, X402Error> {
     let text = fields.required(key, fields.digits(key)?)?;
     let Some(digits) = text.strip_prefix("0x") else { return uint256(fields, key) };

@@ -1,4 +1,4 @@
-//! The payloads of the scheme: what a payer or a resource server sends in `paymentPayload.payload`.
+//! The payloads of the scheme, which a payer or a resource server sends in `paymentPayload.payload`.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use serde::{Deserialize, Serialize};
@@ -9,18 +9,19 @@ use super::deposit::{Eip3009Authorization, Permit2Authorization};
 use super::fault::ChannelFault;
 use crate::error::X402Error;
 
-/// Maximum number of claims in one payload: bounds the work before the first check.
+/// Maximum number of claims in one payload.
 ///
-/// A node may accept fewer in one transaction. A claim with a signature of 65 bytes takes 480 bytes of call data, and
-/// the common limit of 128 KiB per transaction is reached at 272 of them.
+/// It bounds the work before the first check. A node may accept fewer claims in one transaction. A claim with a
+/// signature of 65 bytes takes 480 bytes of call data, so 272 claims reach the common limit of 128 KiB per
+/// transaction.
 pub const CLAIM_ROWS_MAX: usize = 400;
 
 /// A payload that is parsed but not verified.
 ///
-/// Not even the id of a voucher is compared with that of its config.
+/// Parsing does not even compare the channel id of a voucher with that of its config.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ChannelPayload {
-    /// Opens a channel or adds to it, and pays by the voucher.
+    /// Opens a channel or adds money to it, and pays with the voucher.
     Deposit(Box<Deposit>),
     /// Pays from the channel's balance.
     Voucher(ChannelVoucher),
@@ -58,58 +59,58 @@ pub struct ChannelVoucher {
     pub voucher: SignedVoucher,
 }
 
-/// A payer's promise: the receiver may claim up to `max_claimable` in all.
+/// A payer's promise that the receiver may claim up to `max_claimable` in total.
 ///
-/// Any bearer of the config and the signature can let the receiver's side claim it.
+/// The config and the signature are all that the receiver's side needs for the claim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SignedVoucher {
-    /// As sent: compare it with the id of the config.
+    /// The channel id as sent, which the caller must compare with the id of the config.
     pub channel_id: B256,
     /// Cumulative over the life of the channel, in the smallest unit of the token.
     pub max_claimable: u128,
     pub signature: Bytes,
 }
 
-/// The payload `refund` in the form of a payer.
+/// The payload `refund` as a payer sends it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefundRequest {
     pub config: ChannelConfig,
     /// The voucher that proves the payer of the request.
     ///
-    /// It charges nothing: its ceiling is what is charged already.
+    /// It pays nothing new: its ceiling equals the amount that was charged before.
     pub voucher: SignedVoucher,
-    /// In the smallest unit of the token; everything that is left if absent.
+    /// In the smallest unit of the token; `None` refunds the whole unclaimed balance.
     pub amount: Option<u128>,
 }
 
-/// The payload `refund` in the form that the escrow can carry out.
+/// The payload `refund` as a resource server completes it for the escrow.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CompletedRefund {
     pub config: ChannelConfig,
     pub voucher: SignedVoucher,
     /// The amount in the smallest unit of the token.
     ///
-    /// The escrow refunds less if less is left.
+    /// The escrow refunds less if the unclaimed balance is smaller.
     pub amount: u128,
     pub nonce: U256,
     /// Claims to record first; may be empty, and may be of other channels.
     pub claims: Vec<ClaimRow>,
     /// The receiver authorizer's signature of the refund.
     ///
-    /// Without it, the facilitator must hold that key.
+    /// If it is absent, the facilitator must sign with the receiver authorizer's key.
     pub refund_signature: Option<Bytes>,
-    /// The same for the batch of claims.
+    /// The receiver authorizer's signature of the batch of claims, under the same condition.
     pub claim_signature: Option<Bytes>,
 }
 
 /// The payload `claim`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimRequest {
-    /// At least one.
+    /// The claims, at least one.
     pub claims: Vec<ClaimRow>,
     /// The receiver authorizer's signature of the batch.
     ///
-    /// Without it, the facilitator must hold that key.
+    /// If it is absent, the facilitator must sign with the receiver authorizer's key.
     pub claim_signature: Option<Bytes>,
 }
 
@@ -117,16 +118,16 @@ pub struct ClaimRequest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimRow {
     pub channel: ChannelConfig,
-    /// The ceiling of the voucher, cumulative, in the smallest unit of the token.
+    /// The cumulative ceiling of the voucher, in the smallest unit of the token.
     pub max_claimable: u128,
     /// The signature of the voucher, as sent.
     ///
-    /// Where the escrow recovers the signer, it accepts 65 bytes with a low `s` and 27 or 28 at the end, and reverts
-    /// the whole batch otherwise.
+    /// If the escrow recovers the signer, it accepts only 65 bytes with a low `s` and a last byte of 27 or 28. It
+    /// reverts the whole batch for any other signature.
     pub signature: Bytes,
-    /// The total that the receiver will have claimed.
+    /// The receiver's total of claims after this one.
     ///
-    /// The escrow skips a row that does not raise it.
+    /// The escrow skips a row that does not raise the recorded total.
     pub total_claimed: u128,
 }
 
@@ -153,7 +154,7 @@ impl From<&ClaimRow> for IBatchSettlement::VoucherClaim {
 /// Why a payload is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PayloadError {
-    /// The text names the member.
+    /// The payload does not have the required form. The text names the member.
     #[error(transparent)]
     Malformed(#[from] X402Error),
     /// The payload has a fault for which the protocol has a code.

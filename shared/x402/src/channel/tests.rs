@@ -272,7 +272,7 @@ fn four_hundred_claims_are_read_and_one_more_is_refused_without_reading_any() {
     };
     assert_eq!(read_rows.claims.len(), CLAIM_ROWS_MAX);
     assert_eq!(read(&claim(&rows(401))), Err(PayloadError::TooManyClaims(401)));
-    // No row is looked at: these are not even objects.
+    // The rows are not even objects, which shows that no row is read.
     let junk = vec!["0"; 10_000].join(",");
     assert_eq!(read(&claim(&junk)), Err(PayloadError::TooManyClaims(10_000)));
     let refund = completed(&format!("\"refundNonce\":\"7\",\"claims\":[{junk}]"));
@@ -377,7 +377,7 @@ prop_compose! {
     }
 }
 
-/// A number of the form that JSON reads, as both forms of it.
+/// Returns a number as a JSON string and as a JSON integer.
 fn with_number(number: U256) -> [Value; 2] {
     let text = number.to_string();
     let integer = parse(text.as_bytes(), 0).unwrap();

@@ -35,7 +35,7 @@ fn has(table: &Table, id: u64) -> bool {
     table.slots.contains_key(&id)
 }
 
-/// Ten slots, and as many for each peer.
+/// Returns bounds with ten slots, all of which one peer may use.
 fn ten() -> Bounds {
     Bounds { slots: 10, slots_per_peer: 10, ..Bounds::public(10) }
 }
@@ -203,7 +203,7 @@ fn body_memory_is_bounded_and_freed() {
     assert_eq!(table.memory, 0, "small requests are free");
     assert_eq!(table.grow(big, 90), Ok(()));
     assert_eq!((table.memory, table.grow(big, 90)), (80, Ok(())));
-    // The peer that holds most memory loses its largest incomplete request.
+    // The peer that uses the most memory loses its largest incomplete request.
     let other = receives(&mut table, OTHER);
     assert_eq!(table.grow(other, 50), Ok(()));
     assert!(!has(&table, big));

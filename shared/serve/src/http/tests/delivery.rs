@@ -8,7 +8,7 @@ use tokio_util::task::TaskTracker;
 
 use super::*;
 
-/// More than all socket buffers between two ends can hold.
+/// More bytes than all socket buffers between two ends can hold.
 const LARGE: usize = 64 << 20;
 
 /// A server whose routes report the delivery of their responses.
@@ -20,7 +20,7 @@ struct ReportingServer {
     stopping: CancellationToken,
 }
 
-/// Timeout of a report that would never come.
+/// Timeout of a missing report.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 async fn reported(delivered: DeliveryReport) -> bool {
@@ -125,10 +125,10 @@ async fn a_response_that_was_written_reports_delivery() {
 async fn a_response_to_a_reset_peer_reports_no_delivery() {
     let mut server = ReportingServer::new(Bounds { half_close: true, ..bounds() }).await;
     let stream = server.ask("GET", "/late").await;
-    // A reset, as from a killed process: a socket closed with unread data sends one at once.
+    // Sends a reset at once, as a killed process does: the socket is closed with unread data.
     stream.set_zero_linger().unwrap();
     drop(stream);
-    // The reset is ahead of this exchange in the loopback queue.
+    // The loopback queue keeps the order, so the server gets the reset before this exchange.
     let mut other = server.ask("GET", "/small").await;
     assert_ne!(other.read(&mut [0; 4096]).await.unwrap(), 0);
     assert!(server.report().await);

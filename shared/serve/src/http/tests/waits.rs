@@ -24,7 +24,7 @@ async fn t_40_the_head_timeout_starts_at_its_first_byte() {
     sleep(Duration::from_millis(20_000)).await;
     peer.send("G").await;
     assert_eq!(peer.refused(Refusal::Timeout).await, 20_000 + head);
-    // One byte per second gains no time.
+    // A byte each second does not extend the limit.
     let mut peer = Peer::new();
     for byte in ["P", "O", "S", "T", " "] {
         peer.send(byte).await;
@@ -44,14 +44,14 @@ async fn t_40_a_body_has_a_lowest_rate_and_a_total_timeout() {
     let mut peer = Peer::new();
     peer.send(&format!("{POST}Content-Length: 9\r\n\r\n")).await;
     assert_eq!(peer.refused(Refusal::Timeout).await, body.grace_ms);
-    // Each byte that arrives extends the time at the lowest rate.
+    // Each byte that arrives extends the deadline by the time that it takes at the lowest rate.
     let mut peer = Peer::new();
     peer.send(&format!("{POST}Content-Length: 100000\r\n\r\n")).await;
     let part = "x".repeat(usize::try_from(body.bytes_per_s * 2).unwrap());
     peer.send(&part).await;
     let after = peer.refused(Refusal::Timeout).await;
     assert!((body.grace_ms..=body.grace_ms + 2_000).contains(&after), "{after}");
-    // The slowest body that is still accepted.
+    // A body at exactly the lowest rate is accepted.
     let mut peer = Peer::new();
     let second = "x".repeat(usize::try_from(body.bytes_per_s).unwrap());
     peer.send(&format!("{POST}Content-Length: {}\r\n\r\n", second.len() * 8)).await;
@@ -60,7 +60,7 @@ async fn t_40_a_body_has_a_lowest_rate_and_a_total_timeout() {
         peer.send(&second).await;
     }
     peer.answered(&second.repeat(8)).await;
-    // Far ahead of the lowest rate, but too long in all.
+    // A body far above the lowest rate is refused once its total time is too long.
     let mut peer = Peer::new();
     peer.send(&format!("{POST}Content-Length: 1000000\r\n\r\n")).await;
     for _part in 0..body.ms / 1_000 - 1 {
@@ -135,7 +135,7 @@ async fn t_40_an_invalid_body_is_refused_before_its_route_runs() {
     peer.send(&format!("{head}2;x=y\r\n{{}}\r\n0\r\n\r\nGET /count HTTP/1.1\r\n\r\n")).await;
     peer.refused(Refusal::Malformed).await;
     assert_eq!(reached.load(Ordering::SeqCst), 0);
-    // The same while the route is waiting for the body.
+    // The same happens while the route waits for the body.
     let mut peer = Peer::new();
     peer.send(&format!("{POST}Transfer-Encoding: chunked\r\n\r\n2\r\n{{}}")).await;
     sleep(Duration::from_millis(10)).await;
@@ -170,7 +170,7 @@ async fn a_route_that_never_responds_is_timed_out() {
     assert!(read.starts_with("HTTP/1.1 503 ") && read.ends_with("\r\n\r\n"), "{read}");
 }
 
-/// Only the route may respond once it has claimed to: at 30 s no refusal of the edge contradicts what it has done.
+/// Once a route has claimed its response, only the route may respond: the edge does not send its refusal at 30 s.
 #[tokio::test(start_paused = true)]
 async fn the_edge_never_responds_for_a_route_that_claimed_its_response() {
     let bounds = Bounds { handler_ms: Some(30_000), ..bounds() };
@@ -306,7 +306,7 @@ async fn all_bodies_share_one_memory_limit() {
     (few.body.free_bytes, few.body.all_bytes) = (1_000, 10_000);
     let shared = Arc::new(Shared::new(router(), edge(few)));
     let head = format!("{POST}Content-Length: 9000\r\n\r\n");
-    // A slow body is evicted for one that needs memory, whether that arrives with its head or after it.
+    // A slow body is evicted if another needs memory, whether the other arrives with its head or after it.
     let mut slow = Peer::at(Arc::clone(&shared), 1 << 20);
     slow.send(&head).await;
     slow.send(&"x".repeat(8_000)).await;
