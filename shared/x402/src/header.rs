@@ -1,4 +1,4 @@
-//! The text form of x402 headers: base64 of JSON. Does not interpret the JSON.
+//! The text form of x402 headers: base64 of JSON. This module does not interpret the JSON.
 
 use base64::Engine as _;
 use base64::alphabet::STANDARD;
@@ -8,15 +8,13 @@ use bursar_core::limits::{BODY_VALUES, PAYMENT_HEADER_BYTES, PAYMENT_HEADER_DEPT
 
 use crate::error::X402Error;
 
-/// Length of the longest text that can hold [`PAYMENT_HEADER_BYTES`].
-///
-/// Four characters encode three bytes, rounded up.
+/// Length of the base64 text of [`PAYMENT_HEADER_BYTES`] bytes, with padding.
 pub const TEXT_BYTES: usize = PAYMENT_HEADER_BYTES.div_ceil(3) * 4;
 
-/// The standard alphabet (RFC 4648 section 4), as every x402 SDK writes it.
+/// Base64 with the standard alphabet (RFC 4648 section 4), which every x402 SDK writes.
 ///
-/// Padding may be missing, as the SDKs' own readers allow. The URL-safe alphabet, white space and stray bits in the
-/// last character are rejected. So two spellings of a challenge differ only in their padding.
+/// Padding may be missing, because the SDKs' own readers allow that. The URL-safe alphabet, white space and stray bits
+/// in the last character are rejected. So two accepted texts of one challenge differ only in their padding.
 const CODEC: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
@@ -32,7 +30,7 @@ pub fn decode(text: &str) -> Result<Value, X402Error> {
         return Err(X402Error::header(TOO_LONG));
     }
     let bytes = CODEC.decode(text).map_err(|_base64| X402Error::header("it is not base64"))?;
-    // The bound on the text rounds up to whole groups of three bytes.
+    // The limit of the text length alone would admit up to two more bytes, because base64 encodes groups of three.
     if bytes.len() > PAYMENT_HEADER_BYTES {
         return Err(X402Error::header(TOO_LONG));
     }
@@ -40,7 +38,7 @@ pub fn decode(text: &str) -> Result<Value, X402Error> {
         .map_err(|fault| X402Error::header(fault.to_string()))
 }
 
-/// Writes JSON text as a header value: standard alphabet, padded, one line.
+/// Encodes JSON text as a header value: base64 with the standard alphabet and padding, in one line.
 pub fn encode(json: &str) -> String {
     CODEC.encode(json)
 }
@@ -70,7 +68,7 @@ mod tests {
         for bad in ["====", "e", "e30=e30=", "e30*", &url_safe, &spaced, &broken, &over, &inner] {
             assert_eq!(refused(bad), "it is not base64", "{bad}");
         }
-        // `e30` is `{}`; `e31` differs only in bits that belong to no byte.
+        // `e30` decodes to `{}`. `e31` differs only in bits that belong to no byte.
         assert!(decode("e30").is_ok() && decode("e31").is_err());
     }
 
@@ -92,7 +90,7 @@ mod tests {
         let filled = |bytes: usize| format!("{{}}{}", " ".repeat(bytes - 2));
         assert!(decode(&encode(&filled(PAYMENT_HEADER_BYTES))).is_ok());
         assert_eq!(encode(&filled(PAYMENT_HEADER_BYTES)).len(), TEXT_BYTES);
-        // Both fit the bound on the text; the second exceeds the bound on the bytes.
+        // Both texts have the maximum length, but the bytes of the second exceed their limit.
         let above = encode(&filled(PAYMENT_HEADER_BYTES + 1));
         assert_eq!(
             (above.len(), refused(&above).as_str()),

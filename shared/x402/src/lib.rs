@@ -1,19 +1,19 @@
 //! The x402 payment protocol as values: challenges of resource servers, their offers, the EIP-3009 authorization that
 //! pays an offer, its EIP-712 digest, the signature, and the payment header. Pure: no clock, disk, network, randomness
-//! or keys. A payment's nonce, time and signature arrive from outside.
+//! or keys. The caller passes a payment's nonce, time and signature.
 //!
 //! A payment passes through these modules:
 //!
 //! 1. [`header::decode`] turns the `PAYMENT-REQUIRED` text into a JSON value within bounds.
-//! 2. [`required::PaymentRequired::parse`] reads that value, or the `x402_data` an agent sent instead.
+//! 2. [`required::PaymentRequired::parse`] reads that value, or the `x402_data` that an agent sent instead.
 //! 3. [`requirements::choose`] picks the offer; [`requirements::Choice`] holds its terms as typed values.
 //! 4. [`authorization::Authorization`] fixes the terms to sign, [`typed_data`] hashes them, and
 //!    [`signature::recover`] returns the signer of a hash.
 //! 5. [`payment::payment_header`] writes the `PAYMENT-SIGNATURE` or `X-PAYMENT` text from stored pieces
 //!    ([`payment::Echo`]), so that a restarted wallet gives the same answer again.
 //!
-//! [`channel`] holds the payloads and digests of payment channels, the scheme `batch-settlement`, [`upto`] the digest of
-//! the scheme of that name, and [`sponsoring`] the extensions for payers without an allowance.
+//! [`channel`] has the payloads and digests of payment channels, which are the scheme `batch-settlement`. [`upto`] has
+//! the digest of the scheme `upto`. [`sponsoring`] reads the extensions for payers without an allowance.
 //!
 //! # Examples
 //!
@@ -50,7 +50,7 @@
 //! # }
 //! ```
 
-// Amounts and foreign bytes are read here: an overflow is an error, and no input panics.
+// This crate reads amounts and untrusted bytes: an overflow is an error, and no input panics.
 #![cfg_attr(
     not(test),
     deny(

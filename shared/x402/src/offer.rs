@@ -1,5 +1,4 @@
-//! One offer of a resource server. Reports what was offered and judges nothing: [`crate::requirements`] decides
-//! whether the wallet can pay it.
+//! One offer of a resource server, as parsed. [`crate::requirements`] decides whether the wallet can pay it.
 
 use alloy_primitives::{Address, U256};
 use bursar_core::address::{self, AddressError};
@@ -10,20 +9,20 @@ use crate::error::X402Error;
 use crate::fields::Fields;
 use crate::version::Version;
 
-/// Validity of an offer without `maxTimeoutSeconds`, in seconds; the default of official servers.
+/// Timeout of an offer without `maxTimeoutSeconds`, in seconds: the default of official servers.
 pub const DEFAULT_TIMEOUT_SECONDS: u64 = 300;
 
-/// The name of the amount in version 1.
+/// The name of the amount's field in version 1.
 pub(crate) const V1_AMOUNT: &str = "maxAmountRequired";
-/// The name of the amount in version 2.
+/// The name of the amount's field in version 2.
 pub(crate) const V2_AMOUNT: &str = "amount";
 
 /// One element of `accepts`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Offer {
-    /// `exact` if the offer names none.
+    /// The scheme; `exact` if the offer names none.
     pub scheme: String,
-    /// As written in the offer.
+    /// The network as written in the offer.
     pub network_text: String,
     /// The row of the network table that the text names, if any.
     pub network: Option<&'static Network>,
@@ -31,15 +30,15 @@ pub struct Offer {
     pub amount: U256,
     /// The asset as written in the offer.
     ///
-    /// On other kinds of chain it is not an EVM address.
+    /// On non-EVM chains it is not an EVM address.
     pub asset: String,
-    /// As written in the offer, like `asset`.
+    /// The payee as written in the offer; like `asset`, it may not be an EVM address.
     pub pay_to: String,
     pub max_timeout_seconds: u64,
     pub extra: Extra,
     /// The URL of the resource, which version 1 offers name.
     pub resource: Option<String>,
-    /// The offer itself, to send back unchanged: servers compare it as a whole.
+    /// The offer's JSON, to send back unchanged, because servers compare the whole offer.
     pub raw: Value,
 }
 
@@ -48,11 +47,11 @@ pub struct Offer {
 pub struct Extra {
     /// The `name` that the offer claims for the token's EIP-712 domain.
     pub name: Option<String>,
-    /// The `version` that the offer claims for it.
+    /// The `version` that the offer claims for the token's EIP-712 domain.
     pub version: Option<String>,
     /// `assetTransferMethod`: `eip3009`, `permit2` and so on.
     pub transfer_method: Option<String>,
-    /// The members that name another part of the domain, as offered.
+    /// The members that claim other parts of the domain, as offered.
     pub domain: DomainMembers,
 }
 
@@ -76,10 +75,10 @@ impl DomainMembers {
         }
     }
 
-    /// Returns whether a payment is signed in the domain of its token on this chain.
+    /// Returns whether the members allow the domain of this token on this chain.
     ///
-    /// Another contract, such as a gateway that pools deposits, accepts no authorization of the token, and the token
-    /// accepts none of that contract.
+    /// An offer can name another contract, such as a gateway that pools deposits. That contract does not accept the
+    /// token's authorizations, and the token does not accept the contract's.
     pub fn is_of_token(&self, token: Address, chain: ChainId) -> bool {
         let is_token =
             |named: &Value| named.as_str().and_then(|text| address::read(text).ok()) == Some(token);
@@ -96,8 +95,8 @@ impl DomainMembers {
 impl Offer {
     /// Reads element `index` of `accepts`.
     ///
-    /// Offers that the wallet can never pay (another scheme, another kind of chain) must have the same shape:
-    /// official clients require it too.
+    /// Offers that the wallet can never pay (another scheme, a non-EVM chain) must have the same form, because official
+    /// clients require it, too.
     pub(crate) fn parse(raw: &Value, version: Version, index: usize) -> Result<Self, X402Error> {
         let path = format!("accepts[{index}].");
         let object = raw
@@ -122,7 +121,7 @@ impl Offer {
         })
     }
 
-    /// Returns whether the offer is paid by EIP-3009, which is the default.
+    /// Returns whether EIP-3009 pays the offer: the offer names it, or no method.
     pub fn is_eip3009(&self) -> bool {
         self.extra.transfer_method.as_deref().is_none_or(|method| method == "eip3009")
     }
@@ -130,7 +129,7 @@ impl Offer {
     /// Returns the asset as an EVM address.
     ///
     /// # Errors
-    /// It is not one, or its checksum is wrong.
+    /// The text is not an EVM address, or its checksum is wrong.
     pub fn asset_address(&self) -> Result<Address, AddressError> {
         address::read(&self.asset)
     }
@@ -138,7 +137,7 @@ impl Offer {
     /// Returns the payee as an EVM address.
     ///
     /// # Errors
-    /// It is not one, or its checksum is wrong.
+    /// The text is not an EVM address, or its checksum is wrong.
     pub fn payee_address(&self) -> Result<Address, AddressError> {
         address::read(&self.pay_to)
     }
@@ -161,8 +160,8 @@ impl Extra {
 
 /// Reads the amount from the field of the challenge's own version.
 ///
-/// The other version's field may be present with the same digits, for clients that read both. Alone or with other
-/// digits, it contradicts the version.
+/// The other version's field may also be present, with the same digits. It is an error if it has other digits, or if
+/// the own version's field is missing.
 fn amount(fields: &Fields<'_>, version: Version) -> Result<U256, X402Error> {
     let (ours, theirs) = match version {
         Version::V1 => (V1_AMOUNT, V2_AMOUNT),

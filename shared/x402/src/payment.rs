@@ -1,5 +1,5 @@
-//! The header that carries a payment, in both versions of x402. It is built from stored pieces, so that a restarted
-//! wallet writes the same text again. Never signs.
+//! The header of a payment, in both versions of x402. It is built from stored pieces, so that a restarted wallet writes
+//! the same text again. This module never signs.
 
 use bursar_core::json::Value;
 use bursar_core::limits::ECHO_BYTES;
@@ -12,9 +12,9 @@ use crate::offer::Offer;
 use crate::required::{PaymentRequired, Version};
 use crate::signature::Signature65;
 
-/// The parts of a challenge that go back with the payment, as compact JSON.
+/// The parts of a challenge that the wallet sends back with the payment, as compact JSON.
 ///
-/// Servers compare them with their offer, so no value in them is changed.
+/// Servers compare them with their offer, so the wallet changes no value in them.
 ///
 /// The fields are private because [`payment_header`] joins the texts without parsing them: only JSON values can
 /// become an echo. An echo from the journal is not checked again, because a stricter check must not make an old
@@ -25,11 +25,11 @@ pub struct Echo(EchoParts);
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 enum EchoParts {
     Nothing,
-    /// Version 1 names the scheme, and the network in the offer's own spelling.
+    /// Version 1 sends back the network in the offer's own spelling.
     V1 {
         network: String,
     },
-    /// Version 2 repeats the whole offer, and the resource and extensions of the challenge.
+    /// Version 2 sends back the whole offer, and the resource and extensions of the challenge.
     V2 {
         accepted: String,
         resource: Option<String>,
@@ -38,15 +38,15 @@ enum EchoParts {
 }
 
 impl Echo {
-    /// Returns the echo of an offer for which nothing is sent back.
+    /// Returns an echo without any parts.
     pub fn none() -> Self {
         Self(EchoParts::Nothing)
     }
 
-    /// Keeps the parts of a challenge that go back with the payment for `offer`.
+    /// Takes the parts of a challenge that a payment for `offer` sends back.
     ///
     /// # Errors
-    /// `InvalidFormat` if they are longer than [`ECHO_BYTES`] together.
+    /// `InvalidFormat` if the parts together are longer than [`ECHO_BYTES`].
     pub fn new(challenge: &PaymentRequired, offer: &Offer) -> Result<Self, X402Error> {
         let compact = |value: &Option<Value>| value.as_ref().map(Value::to_compact);
         let echo = match challenge.version {
@@ -66,9 +66,9 @@ impl Echo {
         Ok(echo)
     }
 
-    /// Returns the echo with only its version.
+    /// Returns an echo of the same version without the parts.
     ///
-    /// The request's record keeps the parts to send back.
+    /// The request's record has the parts, so other records can leave them out.
     #[must_use]
     pub fn stripped(&self) -> Self {
         match self.0 {
@@ -77,12 +77,12 @@ impl Echo {
         }
     }
 
-    /// Returns whether there is nothing to send back.
+    /// Returns whether the echo has no parts to send back.
     pub fn is_stripped(&self) -> bool {
         *self == self.stripped()
     }
 
-    /// Returns the version in which the payment is written.
+    /// Returns the x402 version of the payment.
     pub fn version(&self) -> Version {
         match self.0 {
             EchoParts::V1 { .. } => Version::V1,
@@ -90,7 +90,7 @@ impl Echo {
         }
     }
 
-    /// Returns the name of the header that carries the payment.
+    /// Returns the name of the payment's header.
     pub fn header_name(&self) -> &'static str {
         match self.version() {
             Version::V1 => "X-PAYMENT",
@@ -111,7 +111,7 @@ impl Echo {
     }
 }
 
-/// Returns the value of the header that carries the payment.
+/// Returns the value of the payment's header.
 pub fn payment_header(
     echo: &Echo,
     authorization: &Authorization,
@@ -122,8 +122,8 @@ pub fn payment_header(
 
 /// Returns the header's JSON, before base64.
 ///
-/// Joined as text, so that the echoed parts stay identical byte for byte. The other parts are hex and digits, which
-/// need no escapes.
+/// The parts are joined as text, so that the echoed parts remain identical byte for byte. The other parts are hex and
+/// decimal digits, which need no escapes.
 fn payment_json(echo: &Echo, authorization: &Authorization, signature: &Signature65) -> String {
     let payload = payload_json(authorization, signature);
     match &echo.0 {
@@ -253,7 +253,7 @@ mod tests {
     fn sixteen_kibibytes_are_kept_and_one_byte_more_is_not() {
         let room = ECHO_BYTES - OFFER.len();
         let of = |bytes: usize| {
-            // Several strings, because one may have 4 KiB only.
+            // Several strings, because one string may have at most 4 KiB.
             let parts = ["a".repeat(4050), "b".repeat(4050), "c".repeat(4050)];
             let json = |fill: usize| {
                 let last = "d".repeat(fill);

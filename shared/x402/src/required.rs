@@ -1,5 +1,5 @@
-//! A payment challenge as read: version, resource and offers. Never chooses an offer and never fills in a value that
-//! decides about money.
+//! A payment challenge as parsed: version, resource and offers. This module chooses no offer, and has no defaults for
+//! values that decide about money.
 
 use bursar_core::json::{Object, Value};
 
@@ -9,7 +9,7 @@ use crate::fields::Fields;
 use crate::offer::{Offer, V1_AMOUNT, V2_AMOUNT};
 pub use crate::version::Version;
 
-/// One challenge, read once: all later steps use this value.
+/// A parsed challenge, which all later steps use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PaymentRequired {
     pub version: Version,
@@ -49,8 +49,8 @@ impl PaymentRequired {
 
     /// Returns the URL of the resource that an offer sells.
     ///
-    /// Version 2 names the URL at the top level, version 1 in the offer. If it is missing there, the other place
-    /// counts.
+    /// Version 2 names the URL at the top level, version 1 in the offer. If it is missing there, the URL at the other
+    /// place is returned.
     pub fn resource_url<'a>(&'a self, offer: &'a Offer) -> Option<&'a str> {
         let (top, own) = (self.resource_url.as_deref(), offer.resource.as_deref());
         match self.version {
@@ -59,7 +59,7 @@ impl PaymentRequired {
         }
     }
 
-    /// Returns the other resource URLs, at the top level or in any offer, each once.
+    /// Returns the distinct resource URLs of the challenge apart from the URL that `offer` sells.
     ///
     /// # Errors
     /// `InvalidFormat` if there are more than [`MAX_OTHER_URLS`].
@@ -80,9 +80,9 @@ impl PaymentRequired {
     }
 }
 
-/// Maximum number of resource URLs in a challenge, besides the offer's own.
+/// Maximum number of resource URLs in a challenge apart from the chosen offer's URL.
 ///
-/// All of them are checked and shown.
+/// The wallet checks and shows all of them.
 pub const MAX_OTHER_URLS: usize = 7;
 
 fn accepts<'a>(fields: &Fields<'a>) -> Result<&'a [Value], X402Error> {
@@ -95,8 +95,8 @@ fn accepts<'a>(fields: &Fields<'a>) -> Result<&'a [Value], X402Error> {
     }
 }
 
-/// Returns the declared version. Without one, the member name of the amounts implies the version, if all offers
-/// agree.
+/// Returns the declared version. If none is declared, the member name of the amounts implies the version, provided
+/// that all offers use the same name.
 fn version(fields: &Fields<'_>, accepts: &[Value]) -> Result<Version, X402Error> {
     match fields.value("x402Version") {
         Some(_) => match fields.count("x402Version") {
@@ -122,7 +122,7 @@ fn inferred(accepts: &[Value]) -> Option<Version> {
     }
 }
 
-/// Returns the URL of `resource`, which is an object with `url` or the URL itself. An empty one counts as missing.
+/// Returns the URL of `resource`, which is an object with `url` or the URL itself. An empty URL counts as missing.
 fn resource_url<'a>(fields: &Fields<'a>) -> Result<Option<&'a str>, X402Error> {
     let url = match fields.value("resource") {
         None => None,

@@ -1,5 +1,5 @@
-//! Chooses an offer, and checks the claims in it that may not be trusted. Never asks a chain and never sets a price:
-//! it compares the offers with the network table.
+//! Chooses an offer, and compares its untrusted claims with the network table. This module reads no chain and sets no
+//! price.
 
 use alloy_primitives::Address;
 use bursar_core::networks::{ChainId, Network, Stablecoin};
@@ -19,15 +19,15 @@ pub struct Choice<'a> {
     pub payee: Address,
     /// Whether the asset is the network's reference stablecoin.
     ///
-    /// Only then are name, version and decimals known without asking the chain, and the amount is in dollars.
+    /// Only then are name, version and decimals known without the chain, and the amount is in dollars.
     pub reference: bool,
 }
 
-/// Chooses the first offer that EIP-3009 pays in the reference stablecoin of a `usable` network.
+/// Chooses the first offer that EIP-3009 can pay in the reference stablecoin of a `usable` network.
 ///
-/// A usable network is enabled, and allowed by the policy. If no offer qualifies, takes the first that EIP-3009 pays in
-/// another token, and otherwise the first on any known network: the refusal that follows shows the agent what is wrong
-/// with this offer. Only the scheme `exact` is ever chosen.
+/// A usable network is enabled, and allowed by the policy. If no offer qualifies, the second choice is the first offer
+/// that EIP-3009 can pay in another token. The third choice is the first offer on any known network: its refusal shows
+/// the agent what is wrong with it. Only offers with the scheme `exact` are chosen.
 ///
 /// # Errors
 /// - `NoExactOffer` if every offer has another scheme.
@@ -72,7 +72,7 @@ impl<'a> Choice<'a> {
     }
 }
 
-/// Returns whether the wallet can sign for an offer: by EIP-3009, in the domain of its asset.
+/// Returns whether the wallet can sign a payment for an offer: with EIP-3009, in the domain of its asset.
 fn is_payable(offer: &Offer, network: &Network) -> bool {
     let domain = &offer.extra.domain;
     offer.is_eip3009()
@@ -83,7 +83,7 @@ fn is_reference(offer: &Offer, network: &Network) -> bool {
     offer.asset_address() == Ok(network.stablecoin.address)
 }
 
-/// Rejects payees that lose the money: the zero address has no key, and a token keeps what it receives.
+/// Rejects payees that would lose the money: the zero address has no key, and a token contract cannot send it on.
 fn reject_unspendable_payee(payee: Address, asset: Address) -> Result<(), X402Error> {
     if payee.is_zero() {
         return Err(X402Error::payment("payTo is the zero address"));
@@ -110,7 +110,7 @@ pub fn reject_own_payee(payer: Address, payee: Address) -> Result<(), X402Error>
 /// How an offer's claims about a token's EIP-712 domain compare with the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DomainClaim {
-    /// Every claim matches the table, or there is none.
+    /// Every claim matches the table, or there is no claim.
     Agrees,
     /// The offer claims another name or version.
     ///
@@ -119,7 +119,7 @@ pub enum DomainClaim {
     Contradicts,
 }
 
-/// Compares the claims byte for byte: a name that only looks alike is another name.
+/// Compares the claims with the table byte for byte, so that a name that only looks alike does not match.
 pub fn domain_claim(extra: &Extra, coin: &Stablecoin) -> DomainClaim {
     let agrees = |claim: &Option<String>, known| claim.as_deref().is_none_or(|text| text == known);
     if agrees(&extra.name, coin.domain_name) && agrees(&extra.version, coin.domain_version) {
@@ -141,7 +141,7 @@ mod tests {
     const USDG: &str = "0x5FC5360D0400A0FD4F2AF552ADD042D716F1D168";
     const OTHER: &str = "0xfde4C96c8593536E31F229EA8f37b2ADa2699bb2";
 
-    /// Offers of (scheme, network, asset, payee, transfer method). The amount is the index in the list.
+    /// Returns offers from rows of scheme, network, asset, payee and transfer method. The amount is the row's index.
     fn offers(list: &[(&str, &str, &str, &str, &str)]) -> Vec<Offer> {
         let rows =
             list.iter().enumerate().map(|(place, (scheme, network, asset, pay_to, method))| {
@@ -159,7 +159,7 @@ mod tests {
         PaymentRequired::parse(&json::parse(text.as_bytes(), 32).unwrap()).unwrap().offers
     }
 
-    /// Returns the index of the chosen offer and whether it is in a reference stablecoin.
+    /// Returns the index of the chosen offer, and whether its asset is a reference stablecoin.
     fn taken(offers: &[Offer], usable: &[u64]) -> (u64, bool) {
         let choice = choose(offers, |chain| usable.contains(&chain.0)).unwrap();
         assert_eq!(choice.offer.network, Some(choice.network));
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(taken(&list, &[8453, 4663]), (4, true));
         assert_eq!(taken(&list, &[8453]), (5, true));
         assert_eq!(taken(&list, &[4663]), (4, true));
-        // With no usable network, the first known one is chosen, for the refusal.
+        // Without a usable network, the first offer on a known network is chosen, for the refusal.
         assert_eq!(taken(&list, &[]), (2, false));
         assert_eq!(taken(&list[4..], &[]), (4, true));
         assert_eq!(taken(&list[3..4], &[8453]), (3, true));
@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(reject_own_payee(payer, payer), Err(reason));
     }
 
-    /// Offers in version 1 or 2, each with its asset and the members of its `extra`. The amount is the index in the list.
+    /// Returns offers of version 1 or 2 from rows of an asset and `extra` members. The amount is the row's index.
     fn offers_with_extra(version: u8, list: &[(&str, &str)]) -> Vec<Offer> {
         let amount = if version == 1 { "maxAmountRequired" } else { "amount" };
         let rows = list.iter().enumerate().map(|(place, (asset, extra))| {
@@ -263,7 +263,7 @@ mod tests {
             "\"chainId\":\"0x2105\"",
             "\"chainId\":8453.5",
             "\"salt\":\"0x00\"",
-            // The right digits, but a wrong checksum.
+            // The digits are right, but the checksum is wrong.
             "\"verifyingContract\":\"0x833589fcD6eDb6E08f4c7C32D4f71b54bdA02913\"",
         ] {
             for version in [1, 2] {
@@ -271,7 +271,7 @@ mod tests {
                     |list: &[(&str, &str)]| taken(&offers_with_extra(version, list), &[8453]);
                 assert_eq!(payable(&[(USDC_BASE, other), (USDC_BASE, &own)]), (1, true), "{other}");
                 assert_eq!(payable(&[(USDC_BASE, ""), (USDC_BASE, other)]), (0, true), "{other}");
-                // A payable offer in another token comes before one that is not payable.
+                // A payable offer in another token is preferred to an offer that cannot be paid.
                 assert_eq!(payable(&[(USDC_BASE, other), (OTHER, "")]), (1, false), "{other}");
                 let alone = offers_with_extra(version, &[(USDC_BASE, other)]);
                 let Err(X402Error::InvalidPayment(why)) = choose(&alone, |_| true) else {
@@ -323,7 +323,7 @@ mod tests {
         ] {
             assert_eq!(claim(name, version), DomainClaim::Agrees, "{name:?} {version:?}");
         }
-        // The Cyrillic letter is that of case `conf-name-nfc`.
+        // The name contains the Cyrillic letter of the case `conf-name-nfc`.
         for (name, version) in [
             (Some("USDC"), Some("2")),
             (Some("USD Сoin"), Some("2")),

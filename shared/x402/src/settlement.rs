@@ -1,5 +1,5 @@
-//! The body that a resource server sends to a facilitator's `/verify` and `/settle`. Covers x402 v1 and v2, and the
-//! short form of older clients, which leaves out everything that a facilitator can look up.
+//! The body that a resource server sends to a facilitator's `/verify` and `/settle`. It covers x402 v1 and v2, and the
+//! short form of older clients, which lacks all values that a facilitator can look up.
 
 use alloy_primitives::{Address, U256};
 use bursar_core::json::{Object, Value};
@@ -9,9 +9,9 @@ use crate::fields::Fields;
 use crate::offer::{Extra, V1_AMOUNT, V2_AMOUNT};
 use crate::required::Version;
 
-/// The response header that marks a success as already returned to an earlier request.
+/// The response header that marks a repeated success: an earlier request got the same success.
 ///
-/// A server that reads it can sell once per payment without remembering payments itself.
+/// A server that reads it can sell once per payment without storing payments itself.
 pub const REPEATED_HEADER: &str = "x-settlement-repeated";
 
 /// A body of `/verify` or `/settle`, parsed but not verified.
@@ -38,7 +38,7 @@ pub struct SettlementRequest {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Requirements {
     pub scheme: String,
-    /// As written, to send back.
+    /// The network as written, to send back.
     pub network: String,
     pub asset: Address,
     pub pay_to: Address,
@@ -51,7 +51,7 @@ pub struct Requirements {
 
 /// The terms of a payment channel that a resource server requires.
 ///
-/// A member that is not valid counts as absent, because other schemes may use its name for something else.
+/// An invalid member counts as absent, because other schemes may use its name with another meaning.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ChannelExtra {
     pub receiver_authorizer: Option<Address>,
@@ -74,7 +74,7 @@ impl ChannelExtra {
 pub enum SettlementFault {
     #[error(transparent)]
     Malformed(#[from] X402Error),
-    /// The rest of the body was not read.
+    /// The versions are invalid or differ. The rest of the body was not read.
     #[error("x402Version must be 1 or 2, and the same in both places")]
     Version,
 }
@@ -108,7 +108,7 @@ impl SettlementRequest {
 }
 
 impl SettlementRequest {
-    /// A request of version 2 whose payment names no scheme and no network, and whose requirements have no `extra`.
+    /// Builds a request of version 2 without `extra`, whose payment names no scheme and no network.
     pub fn bare(requirements: Requirements, payload: Object) -> Self {
         Self {
             version: Version::V2,
@@ -151,7 +151,7 @@ fn version(top: Option<u64>, paid: Option<u64>) -> Result<Version, SettlementFau
     }
 }
 
-/// Reads the amount. Older clients use its version 1 name in every version.
+/// Reads the amount. Older clients use the field name of version 1 in every version.
 fn amount(fields: &Fields<'_>) -> Result<U256, X402Error> {
     match (fields.amount(V1_AMOUNT)?, fields.amount(V2_AMOUNT)?) {
         (Some(old), Some(new)) if old != new => {

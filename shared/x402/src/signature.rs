@@ -1,4 +1,4 @@
-//! A secp256k1 signature as Ethereum writes it, and the recovery of its signer. Never signs and never sees a key.
+//! A secp256k1 signature in Ethereum's form, and the recovery of its signer. This module never signs or sees a key.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use alloy_primitives::{Address, B256, keccak256};
 use k256::ecdsa::{RecoveryId, Signature, VerifyingKey};
 use serde::{Deserialize, Serialize};
 
-/// Why 65 bytes are not a signature that a token accepts, or have no signer.
+/// Why a signature is not valid for a token contract, or has no signer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SignatureError {
     #[error("a signature is 0x and 130 hex digits")]
@@ -38,8 +38,8 @@ pub struct Signature65 {
 impl Signature65 {
     /// Checks the parts of a signature.
     ///
-    /// `v` may also be the bare parity 0 or 1, which some signers return. It is kept as 27 or 28, because token
-    /// contracts accept nothing else.
+    /// `v` may also be the parity 0 or 1, which some signers return. It becomes 27 or 28, because token contracts
+    /// accept no other value.
     ///
     /// # Errors
     /// [`SignatureError::RecoveryByte`], [`SignatureError::Scalar`] or [`SignatureError::HighS`].
@@ -122,7 +122,7 @@ impl From<Signature65> for (B256, B256, u8) {
     }
 }
 
-/// Shows four bytes of `r`: enough to distinguish signatures in a log, useless to a thief.
+/// Shows four bytes of `r`: enough to distinguish signatures in a log, but not enough to redeem them.
 impl fmt::Debug for Signature65 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (start, _rest) = self.r.split_first_chunk::<4>().unwrap_or((&[0; 4], &[]));
@@ -132,20 +132,20 @@ impl fmt::Debug for Signature65 {
 
 /// Returns the address whose key signed `digest`.
 ///
-/// The caller compares it with the payer: every well-formed signature recovers to *some* address.
+/// The caller must compare it with the payer, because nearly every well-formed signature recovers to *some* address.
 ///
 /// # Errors
 /// [`SignatureError::NoSigner`] if no public key fits the signature.
 pub fn recover(digest: B256, signature: &Signature65) -> Result<Address, SignatureError> {
     let scalars = scalars(&signature.r, &signature.s)?;
-    // Recovery ids 2 and 3 (an R beyond the group order) have no `v` on Ethereum.
+    // Ethereum's `v` cannot express the recovery ids 2 and 3 (an R beyond the group order).
     let parity = RecoveryId::new(signature.v == 28, false);
     VerifyingKey::recover_from_prehash(digest.as_slice(), &scalars, parity)
         .map_err(|_point| SignatureError::NoSigner)
         .and_then(|key| address_of(&key))
 }
 
-/// Returns the last 20 bytes of Keccak-256 over the uncompressed point, untagged.
+/// Returns the last 20 bytes of Keccak-256 over the uncompressed point without its tag byte.
 fn address_of(key: &VerifyingKey) -> Result<Address, SignatureError> {
     let point = key.to_encoded_point(false);
     let (_tag, coordinates) = point.as_bytes().split_first().ok_or(SignatureError::NoSigner)?;
@@ -156,9 +156,9 @@ fn scalars(r: &B256, s: &B256) -> Result<Signature, SignatureError> {
     Signature::from_scalars(r.0, s.0).map_err(|_range| SignatureError::Scalar)
 }
 
-/// Splits a signature of 65 bytes into `v`, `r` and `s`, with `v` as contracts expect it, 27 or 28.
+/// Splits a signature of 65 bytes into `v` (27 or 28, as contracts expect), `r` and `s`.
 ///
-/// `None` for any other signature.
+/// `None` for a signature of another form.
 pub fn split(signature: &[u8]) -> Option<(u8, B256, B256)> {
     let (r, rest) = signature.split_first_chunk::<32>()?;
     let (s, v) = rest.split_first_chunk::<32>()?;

@@ -1,5 +1,5 @@
-//! The extensions by which a payer without an allowance pays by Permit2: `eip2612GasSponsoring` and
-//! `erc20ApprovalGasSponsoring`. Reads what the payer's client writes into `paymentPayload.extensions`.
+//! The extensions with which a payer without an allowance pays by Permit2: `eip2612GasSponsoring` and
+//! `erc20ApprovalGasSponsoring`. This module reads them from the payer's `paymentPayload.extensions`.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use bursar_core::json::{Object, Value};
@@ -15,8 +15,8 @@ pub const ERC20_APPROVAL: &str = "erc20ApprovalGasSponsoring";
 
 /// A signed EIP-2612 permit of the payer for Permit2.
 ///
-/// The proxies and the collector of x402 revert unless `value` is the amount of the Permit2 authorization, and ignore a
-/// permit that the token rejects.
+/// The proxies and the collector of x402 revert if `value` differs from the amount of the Permit2 authorization. They
+/// ignore a permit that the token rejects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Eip2612Permit {
     /// In the smallest unit of the token.
@@ -43,7 +43,7 @@ pub struct ApprovalInfo {
     pub from: Address,
     pub asset: Address,
     pub spender: Address,
-    /// The approval, as the payer signed it.
+    /// The signed transaction that makes the approval.
     pub signed_transaction: Bytes,
 }
 
@@ -54,8 +54,8 @@ pub struct InvalidInfo;
 
 /// Reads `eip2612GasSponsoring`.
 ///
-/// Returns `None` if a member is missing or empty: clients that do not use the extension send the server's offer of it
-/// back unchanged.
+/// Returns `None` if a member is missing or empty: a client that does not use the extension sends the server's own
+/// `info`, which lacks these members, back unchanged.
 ///
 /// # Errors
 /// [`InvalidInfo`].
@@ -93,7 +93,7 @@ pub fn erc20_approval(extensions: &Object) -> Result<Option<ApprovalInfo>, Inval
     Ok(Some(ApprovalInfo { from, asset, spender, signed_transaction }))
 }
 
-/// The `info` of an extension, if each of these members is present and not empty.
+/// Returns the `info` of an extension, if each of these members is present and not empty.
 fn info<'a>(extensions: &'a Object, key: &str, members: &[&str]) -> Option<&'a Object> {
     let info = extensions.get(key)?.as_object()?.get("info")?.as_object()?;
     let is_given = |member: &&str| {

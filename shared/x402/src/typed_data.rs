@@ -1,5 +1,5 @@
-//! The EIP-712 digests of EIP-3009 authorizations and of other messages. Knows no token: the domain comes from the
-//! network table or from the token contract itself, never from an offer.
+//! The EIP-712 digests of EIP-3009 authorizations and of other messages. The domain of a token comes from the network
+//! table or from the token contract itself, never from an offer.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use crate::authorization::Authorization;
 
 mod eip3009 {
     alloy_sol_types::sol! {
-        /// The message of EIP-3009, with 256-bit times: other signers may exceed the 64 bits of this wallet.
+        /// The message of EIP-3009. Its times have 256 bits, because other signers may exceed this wallet's 64 bits.
         #[derive(Debug, PartialEq, Eq)]
         struct TransferWithAuthorization {
             address from;
@@ -42,8 +42,8 @@ impl From<&Authorization> for TransferWithAuthorization {
 
 /// The EIP-712 domain of a token.
 ///
-/// A signature under one domain is worthless under any other. A wrong name or version costs a failed payment; a wrong
-/// chain or contract would cost money.
+/// A signature under one domain is invalid under any other. A wrong name or version only makes the payment fail; a
+/// wrong chain or contract would cost money.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenDomain {
     pub name: String,

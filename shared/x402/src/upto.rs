@@ -1,5 +1,5 @@
-//! The EIP-712 digest of the scheme `upto`: a Permit2 transfer of at most an amount, whose witness names the payee and
-//! the one facilitator that may carry it out.
+//! The EIP-712 digest of the scheme `upto`: a Permit2 transfer up to a maximum amount. Its witness names the payee and
+//! the only facilitator that may execute it.
 
 use alloy_primitives::B256;
 
@@ -13,7 +13,7 @@ mod permit2 {
             uint256 amount;
         }
 
-        /// The terms besides the transfer. `facilitator` must send the transaction.
+        /// The terms that the transfer itself does not have. `facilitator` must send the transaction.
         #[derive(Debug, PartialEq, Eq)]
         struct Witness {
             address to;

@@ -1,4 +1,4 @@
-//! Properties for any input: nothing panics, we read what we write, and the echo equals the challenge.
+//! Properties for any input: no function panics, a written value reads back, and the echo equals the challenge.
 #![cfg(test)]
 
 use alloy_primitives::{Address, B256, U256};
@@ -9,7 +9,7 @@ use bursar_x402::{
 };
 use proptest::prelude::*;
 
-/// JSON of any shape, with the names of a challenge likely among its keys and values.
+/// JSON of any form. Its keys and values are often the field names of a challenge.
 fn any_json() -> impl Strategy<Value = Value> {
     let word = prop_oneof![
         Just("x402Version".to_owned()),
@@ -83,12 +83,12 @@ fn a_challenge() -> impl Strategy<Value = Value> {
     challenge_of(any::<u64>().prop_map(Value::from), any_object(), url, any_object())
 }
 
-/// A challenge with all its fields, which hold anything.
+/// A challenge with all its fields, whose values are any JSON.
 fn nearly_a_challenge() -> impl Strategy<Value = Value> {
     challenge_of(any_json(), any_json(), any_json(), any_json())
 }
 
-/// A claim with all its members, some of which hold anything.
+/// A claim with all its members, some of whose values are any JSON.
 fn nearly_a_claim() -> impl Strategy<Value = Value> {
     let members = ["payer", "payerAuthorizer", "receiver", "receiverAuthorizer", "token"];
     let or_any = |valid: Value| prop_oneof![4 => Just(valid), 1 => any_json()];
@@ -113,7 +113,7 @@ fn nearly_a_claim() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Does everything that is done with a challenge before a signature exists.
+/// Runs all functions that read a challenge before a payment for it is signed.
 fn exercise(challenge: &Value) {
     let Ok(read) = PaymentRequired::parse(challenge) else { return };
     assert!((1..=32).contains(&read.offers.len()));
@@ -134,7 +134,7 @@ proptest! {
 
     #[test]
     fn json_parser_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-        // Encoded as base64, so that the JSON reader sees the bytes.
+        // The bytes are encoded as base64, so that they reach the JSON reader.
         let text = String::from_utf8_lossy(&bytes);
         if let Ok(challenge) = header::decode(&header::encode(&text)) {
             exercise(&challenge);
@@ -194,7 +194,7 @@ proptest! {
     ) {
         let read = PaymentRequired::parse(&challenge).unwrap();
         let offer = read.offers.last().unwrap();
-        // A challenge that is too large to echo has its own test.
+        // Another test covers a challenge that is too large to echo.
         let Ok(echo) = Echo::new(&read, offer) else { return Ok(()) };
         let terms = Authorization {
             from: from.into(),

@@ -1,4 +1,4 @@
-//! The loop that drives the console: keys, frames, time and signals come in; frames and a screen go out.
+//! The loop that drives the console. It receives keys, frames, ticks and signals, sends frames, and draws the screen.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -16,16 +16,17 @@ use super::update::{Message, update};
 use super::view;
 use crate::link::{Link, Received};
 
-/// Pause between two attempts to reach an engine that has gone.
+/// Pause between two attempts to reconnect to an engine that has gone away.
 const RECONNECT_MS: u64 = 500;
-/// Longest time for one attempt to reconnect.
+/// Timeout of one attempt to reconnect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-/// Maximum number of frames handled before the terminal is polled again. Agents may pay a thousand times a second.
+/// Maximum number of frames that are handled before the terminal is polled again, because agents may pay a thousand
+/// times a second.
 const FRAMES_PER_TURN: usize = 64;
-/// Shortest time after a draw before frames of the engine cause another draw.
+/// Minimum time between two draws that frames of the engine cause.
 const FRAME_MS: u64 = 40;
 
-/// Connects a console to its engine, and reconnects it.
+/// Connects a console to its engine, also after the link was lost.
 pub trait Connector {
     /// Opens a new link to the engine.
     ///
@@ -43,7 +44,7 @@ pub struct QueueAtExit {
     pub next_ms: Option<u64>,
 }
 
-/// Shows the console until the operator leaves it, the terminal is gone or `stop` completes.
+/// Shows the console until the operator leaves it, the terminal goes away or `stop` completes.
 ///
 /// # Errors
 /// Returns the fault of the first connection, or a fault if the terminal cannot be drawn on.
@@ -108,7 +109,7 @@ impl App {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Runs until the operator leaves, the terminal is gone or `stop` completes.
+    /// Runs until the operator leaves, the terminal goes away or `stop` completes.
     async fn drive<C: Connector>(
         &mut self,
         screen: &mut Screen,
@@ -126,7 +127,7 @@ impl App {
                 self.draw(screen)?;
             }
             let wake = self.wake(!due);
-            // cancel-safe: the events and the link keep what they have not handed out.
+            // cancel-safe: the events and the link keep everything that they have not returned yet.
             let next = tokio::select! {
                 event = events.next() => NextEvent::Terminal(event),
                 frame = receive(&mut self.deferred_frame, &mut self.link) => NextEvent::Frame(frame),
@@ -162,7 +163,7 @@ impl App {
         self.drawn.is_none_or(|drawn| drawn.elapsed() >= Duration::from_millis(FRAME_MS))
     }
 
-    /// Returns when to wake up even if nothing arrives.
+    /// Returns the time at which the loop must wake up even if no event arrives.
     fn wake(&self, undrawn: bool) -> Instant {
         let far = Instant::now() + Duration::from_secs(3600);
         let model = self.model.wake_ms().map_or(far, |ms| self.started + Duration::from_millis(ms));

@@ -1,4 +1,4 @@
-//! The content of a terminal and the output that changes it. An unchanged frame writes nothing.
+//! The last known content of a terminal, and the output that changes it. An unchanged frame writes nothing.
 
 use std::io::{self, Write};
 
@@ -76,8 +76,8 @@ impl<W: Write> Canvas<W> {
         Ok(())
     }
 
-    /// Makes the next frame a complete one: the content of the screen counts as unknown. Overwrites the kept
-    /// cells, because a frame may have held the words of a seed.
+    /// Forgets the content of the screen, so that the next frame is drawn completely. It overwrites the kept cells,
+    /// because they may contain the words of a seed.
     pub(crate) fn forget(&mut self) {
         if let Some(shown) = &mut self.shown {
             shown.reset();

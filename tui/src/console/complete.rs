@@ -48,7 +48,7 @@ pub(crate) fn complete(line: &str, server: &Server) -> CompletedLine {
     CompletedLine { line: format!("{before}{completed}"), choices }
 }
 
-/// Commands of the grammar that run only in a shell, because they read or write files or print keys.
+/// Commands of the grammar that run only in a shell, because they use files or print keys.
 const SHELL_ONLY: [&str; 4] =
     ["history export", "wallet backup", "wallet restore", "address export"];
 

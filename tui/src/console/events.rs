@@ -1,4 +1,4 @@
-//! Terminal events, read in a separate thread. If the terminal hangs or another program takes its input, only that
+//! Terminal events, which a separate thread reads. If the terminal hangs or another program takes its input, only that
 //! thread blocks, so a signal still ends the program.
 
 use std::io;
@@ -8,7 +8,7 @@ use crossterm::event::{Event, EventStream};
 use futures::StreamExt;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-/// Largest number of buffered events. Further events stay in the terminal.
+/// Maximum number of buffered events. Further events wait in the terminal.
 const BUFFERED_EVENTS: usize = 64;
 
 pub(super) struct Events(Receiver<io::Result<Event>>);
@@ -17,7 +17,7 @@ impl Events {
     /// Starts a thread that reads the terminal until this value is dropped.
     pub(super) fn of_the_terminal() -> io::Result<Self> {
         Self::read_by(|to| {
-            // If there is no runtime, the channel closes, which ends the console.
+            // If no runtime can be built, the channel closes, which ends the console.
             if let Ok(runtime) = tokio::runtime::Builder::new_current_thread().build() {
                 runtime.block_on(forward(EventStream::new(), to));
             }
@@ -33,7 +33,7 @@ impl Events {
         Ok(Self(from))
     }
 
-    /// Returns the next event, or `None` once the terminal is gone. Cancel-safe: no event is lost.
+    /// Returns the next event, or `None` once the terminal has gone away. Cancel-safe: no event is lost.
     pub(super) async fn next(&mut self) -> Option<io::Result<Event>> {
         self.0.recv().await
     }
@@ -60,7 +60,7 @@ mod tests {
 
     use super::*;
 
-    /// Runs on the only thread of this runtime, which a blocking reader would stop.
+    /// This test's runtime has a single thread, so a reader that blocked it would stop the test.
     #[tokio::test]
     async fn hanging_terminal_blocks_only_its_own_thread() {
         let (end, ended) = mpsc::channel::<()>();

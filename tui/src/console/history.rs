@@ -1,15 +1,15 @@
-//! The file of lines entered in this and earlier consoles. On Unix only its owner can read the file. If the file
-//! cannot be read or written, the console works without it.
+//! The file of lines that were entered in this and earlier consoles. On Unix only its owner can read the file. If the
+//! file cannot be read or written, the console works without it.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Number of lines kept.
+/// Maximum number of lines in the file.
 const LINES: usize = 500;
 /// A file longer than this is shortened at the next write.
 const LONGEST_BYTES: u64 = 256 * 1024;
-/// A longer file is not ours.
+/// Maximum size of a file that is read: a longer file is not ours.
 const FILE_BYTES_MAX: u64 = 4 * LONGEST_BYTES;
 
 #[derive(Debug)]

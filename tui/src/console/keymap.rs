@@ -1,4 +1,4 @@
-//! The table of all keys except those that edit text. The bar, the help and `docs/keys.md` are generated from it.
+//! The table of all keys except those that edit text. The bar, the help and `docs/keys.md` come from this table.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
@@ -67,10 +67,10 @@ pub(crate) enum KeyAction {
     Zoom,
     Sort,
     Refresh,
-    /// Asks a Ledger again that is left alone for a switch of its settings.
+    /// Retries at a Ledger that the wallet leaves alone because a switch in its settings is off.
     Retry,
     Unlock,
-    /// Puts the command of the next setup step on the command line.
+    /// Puts the command of the next setup step into the command line.
     Step,
     Copy,
     Command,

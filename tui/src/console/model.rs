@@ -1,5 +1,5 @@
-//! The state that every frame is drawn from. It does no I/O and reads no clock: changes come in as messages, and
-//! work goes out as intents.
+//! The state from which every frame is drawn. It does no I/O and reads no clock: messages change it, and it returns
+//! intents for the work to do.
 
 pub(crate) mod balances;
 mod call;
@@ -77,7 +77,7 @@ impl Pane {
 pub(crate) enum Connection {
     Connecting,
     Up,
-    /// Lost; the console is reconnecting.
+    /// The link was lost, and the console tries to reconnect.
     Lost(Fault),
 }
 
@@ -86,7 +86,7 @@ pub(crate) enum Connection {
 pub(crate) enum Purpose {
     /// Reloads the state of one topic.
     Query(Topic),
-    /// Asks a Ledger again that is left alone, and reloads the requests.
+    /// Retries at a Ledger that the wallet leaves alone, and reloads the requests.
     Retry,
     /// Loads a missing page of the feed.
     Page,
@@ -95,7 +95,7 @@ pub(crate) enum Purpose {
         id: String,
         approve: bool,
     },
-    /// A command line of the operator; `order` is the command's name.
+    /// A command line of the operator. `order` is the command's name.
     Line {
         order: &'static str,
     },
@@ -110,12 +110,12 @@ pub(crate) enum Intent {
         secret: Secret,
     },
     Quit,
-    /// Draws attention to a request.
+    /// Notifies the operator of a request.
     Notify {
         bell: bool,
         notice: Option<String>,
     },
-    /// Copies a text, which may hold an agent's credentials, to the clipboard.
+    /// Copies a text to the clipboard. It may contain an agent's credentials.
     Copy(Zeroizing<String>),
     /// A line for the history file.
     Remember(String),
@@ -126,9 +126,9 @@ pub(crate) enum Intent {
 /// The options of a console.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Setup {
-    /// This process is the engine: leaving the console stops it.
+    /// Whether this process is the engine, so that leaving the console stops the engine.
     pub owner: bool,
-    /// The console shows everything and cannot decide or change anything.
+    /// Whether the console only shows: it can neither decide nor change anything.
     pub observe: bool,
     /// Colours and characters to draw with.
     pub theme: Theme,
@@ -141,7 +141,7 @@ pub struct Setup {
     pub zone: Zone,
 }
 
-/// A key that decides must be alone for this long. Two keys this close together are a paste, not typing.
+/// A key that decides counts only if no other key follows for this long: two keys this close together are a paste.
 pub(crate) const PASTE_GAP_MS: u64 = 60;
 /// Pause before a watch that ended is restarted.
 pub(crate) const WATCH_AGAIN_MS: u64 = 1_000;
@@ -163,7 +163,7 @@ pub(crate) struct Model {
     /// The selected row of each pane, by its identity and not by its position.
     pub(crate) selected: BTreeMap<Pane, String>,
     pub(crate) overlay: Option<Overlay>,
-    /// The request whose card opens again after the wallet was unlocked for it.
+    /// The request whose card opens again once the wallet is unlocked.
     pub(crate) card_to_reopen: Option<String>,
     /// Texts to read, shown once no other overlay is open.
     pub(crate) unread: VecDeque<TextView>,
@@ -173,7 +173,7 @@ pub(crate) struct Model {
     pub(crate) retry_reasons: BTreeMap<u64, String>,
     /// The operator's running command lines, by id.
     pub(crate) orders: BTreeMap<u64, Order>,
-    /// A key that decides and its time, kept until the pause after it shows that it was typed alone.
+    /// A key that decides, and its time. It counts once the pause after it shows that it was typed alone.
     pub(crate) unconfirmed_key: Option<(KeyAction, u64)>,
     /// The candidates for the last word of the command line.
     pub(crate) choices: Vec<String>,
@@ -181,14 +181,14 @@ pub(crate) struct Model {
     pub(crate) unchecked_seed: Option<String>,
     /// Venues for which a note was shown, because they are no longer trusted: network and venue.
     pub(crate) noted_venues: BTreeSet<(String, String)>,
-    /// The first page of the feed has arrived. The watch starts at the head of the feed.
+    /// Whether the first page of the feed has arrived. The watch needs it, because it starts at the head of the feed.
     pub(crate) feed_known: bool,
     pub(crate) watch_from_ms: u64,
     pub(crate) line: Option<Line>,
     pub(crate) line_history: LineHistory,
     /// The result of the last action.
     pub(crate) last_note: Option<Note>,
-    /// When the freeze key was pressed for the first of two times.
+    /// When the freeze key was pressed for the first time; the second press freezes.
     pub(crate) freeze_at_ms: Option<u64>,
     pub(crate) purposes: BTreeMap<u64, Purpose>,
     pub(crate) secrets: BTreeMap<u64, Secret>,
@@ -198,7 +198,7 @@ pub(crate) struct Model {
     queried_ms: BTreeMap<Topic, u64>,
 }
 
-/// Limits a reported size, because some terminals report absurd ones. Zero rows are allowed.
+/// Limits a reported size, because some terminals report absurd sizes. Zero rows are allowed.
 pub(crate) fn clamped((width, height): (u16, u16)) -> (u16, u16) {
     (width.min(MAX_SIZE.0), height.min(MAX_SIZE.1))
 }
@@ -255,7 +255,7 @@ impl Model {
         }
     }
 
-    /// Returns whether the screen is too small for a layout. No request can be decided then.
+    /// Returns whether the screen is too small for a layout. If so, no request can be decided.
     pub(crate) fn is_too_small(&self) -> bool {
         self.size.0 < MIN_SIZE.0 || self.size.1 < MIN_SIZE.1
     }

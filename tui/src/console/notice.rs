@@ -1,10 +1,10 @@
-//! The escape sequences by which a terminal shows a notice outside its window. Only terminals that are known to
-//! support a sequence receive it, because others would print it. Under tmux no sequence is sent.
+//! The escape sequences that make a terminal show a notice outside its window. Only terminals that are known to support
+//! a sequence receive it, because others would print it. Under tmux no sequence is sent.
 
-/// The three sequences in use.
+/// The three sequences that terminals support.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NoticeStyle {
-    /// iTerm2 and terminals that follow it.
+    /// iTerm2 and terminals that imitate it.
     Osc9,
     /// rxvt, foot, WezTerm, Ghostty.
     Osc777,
@@ -30,7 +30,7 @@ impl NoticeStyle {
         }
     }
 
-    /// Returns the sequence for `text`, which is the program's own: ASCII without semicolons.
+    /// Returns the sequence for `text`, which must be ASCII without semicolons.
     pub(super) fn sequence(self, text: &str) -> String {
         match self {
             NoticeStyle::Osc9 => format!("\x1b]9;{text}\x07"),

@@ -1,5 +1,5 @@
-//! A console without a terminal or a loop. The caller feeds it frames and keys and receives its output. For
-//! measurements, and for tests that have a real engine and no terminal.
+//! A console without a terminal or a loop. The caller passes frames and keys to it and receives its output. It serves
+//! measurements, and tests with a real engine but no terminal.
 
 use std::io::{self, Write};
 
@@ -54,7 +54,7 @@ impl<W: Write> OffscreenConsole<W> {
         self.handle(Message::Tick)
     }
 
-    /// Writes what changed since the last call.
+    /// Writes the changes since the last call.
     ///
     /// # Errors
     /// Returns the errors of the writer.
@@ -63,12 +63,12 @@ impl<W: Write> OffscreenConsole<W> {
         self.canvas.show(model.size, |buffer| view::draw(model, buffer))
     }
 
-    /// Makes the next frame a complete one.
+    /// Makes the next call of [`Self::show`] write the whole frame.
     pub fn forget(&mut self) {
         self.canvas.forget();
     }
 
-    /// Returns whether every queued or sent command except the watch has been answered.
+    /// Returns whether all queued and sent commands except the watch have been answered.
     pub fn is_settled(&self) -> bool {
         self.model.purposes.values().all(|purpose| *purpose == Purpose::Watch)
     }

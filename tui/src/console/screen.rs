@@ -19,7 +19,7 @@ use ratatui::layout::Position;
 use super::canvas::Canvas;
 use super::notice::NoticeStyle;
 
-/// Longest text that can be copied, in bytes. A longer text is not copied. Ids and addresses are far shorter.
+/// Maximum length of a text that is copied, in bytes. Ids and addresses are far shorter.
 const COPY_BYTES: usize = 4096;
 
 pub(super) struct Screen {
@@ -100,7 +100,7 @@ impl Screen {
         let mut out = io::stdout();
         out.write_all(osc.as_bytes())?;
         if std::env::var_os("TMUX").is_some() {
-            // Depending on its settings, tmux handles the plain sequence or forwards the wrapped one.
+            // Depending on its settings, tmux handles the plain sequence, or forwards the wrapped sequence.
             let inner = osc.replace('\x1b', "\x1b\x1b");
             out.write_all(format!("\x1bPtmux;{inner}\x1b\\").as_bytes())?;
         }
@@ -129,10 +129,10 @@ impl Drop for Screen {
     }
 }
 
-/// Whether the console holds the terminal. A second restore would move the cursor into later output.
+/// Whether the console uses the terminal. It prevents a second restore, which would move the cursor into later output.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// Restores the terminal. Raw mode ends even if the first step fails.
+/// Restores the terminal. Raw mode ends even if the output before it fails.
 fn restore_terminal() {
     if !TAKEN.swap(false, Ordering::SeqCst) {
         return;

@@ -1,4 +1,4 @@
-//! Tests the console without a terminal: messages in, intents and frames out.
+//! Tests the console without a terminal: passes messages to it, and checks its intents and frames.
 
 mod asking;
 mod deciding;
@@ -28,7 +28,7 @@ use super::view;
 use crate::link::Received;
 use crate::oneshot::tests::{fixtures, more_fixtures};
 
-/// A console at work and what it sent.
+/// A running console, and the commands and intents that it has sent.
 pub(super) struct Stage {
     pub(super) model: Model,
     pub(super) now_ms: u64,
@@ -37,7 +37,7 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    /// Connected, with no answer yet.
+    /// Returns a connected console that has received no answer yet.
     pub(super) fn new(setup: Setup, size: (u16, u16)) -> Self {
         let model = Model::new(setup, size);
         let mut stage = Self { model, now_ms: 1_000, sent: Vec::new(), intents: Vec::new() };
@@ -45,7 +45,7 @@ impl Stage {
         stage
     }
 
-    /// With a wallet, three requests and something in every pane.
+    /// Returns a console with a wallet, three requests, and rows in every pane.
     pub(super) fn full(size: (u16, u16)) -> Self {
         Self::filled(Setup::default(), size)
     }
@@ -76,7 +76,7 @@ impl Stage {
                 Order::Activity(order) if order.before.is_none() => {
                     Answer::Activity(ActivityAnswer { entries: feed(40, 30), more: true })
                 }
-                // Stays unanswered.
+                // These commands remain unanswered.
                 Order::Activity(_) | Order::Watch(_) => continue,
                 Order::Config(ConfigOrder::Get { key: Key::ConsoleTime, .. }) => {
                     Answer::Setting(fixtures::console_time("local"))
@@ -152,7 +152,7 @@ impl Stage {
     }
 }
 
-/// Returns a pending request with `left_ms` to go.
+/// Returns a pending request that expires in `left_ms` milliseconds.
 pub(super) fn held(number: u8, left_ms: u64, change: impl FnOnce(&mut Card)) -> RequestAnswer {
     let mut request = fixtures::waiting("https://api.example.com/report", "api.example.com");
     request.id = format!("0123ab{number:02x}-4567-4890-8bcd-ef0123456789");

@@ -1,5 +1,5 @@
-//! Colours and characters. The terminal's own sixteen colours on its own background are readable on light and dark.
-//! A word or a sign repeats what a colour means.
+//! Colours and characters. The sixteen colours of the terminal's own palette are readable on light and dark
+//! backgrounds. A word or a sign always repeats the meaning of a colour.
 
 use ratatui::style::{Color, Modifier, Style};
 
@@ -9,7 +9,7 @@ pub enum Palette {
     /// The sixteen colours of the terminal.
     #[default]
     Ansi,
-    /// No colours; text is bold, dim, underlined or reversed.
+    /// No colours: text is bold, dim, underlined or reversed instead.
     Mono,
 }
 
@@ -22,7 +22,7 @@ pub struct Theme {
     pub ascii: bool,
 }
 
-/// The meaning of a piece of the screen.
+/// The meaning of a text or line on the screen, which determines its style.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     Plain,
@@ -58,7 +58,7 @@ impl Theme {
         }
     }
 
-    /// Returns a bar of ten cells.
+    /// Returns a bar of ten cells, of which `tenths` are filled.
     pub(crate) fn bar(self, tenths: u64) -> String {
         let (full, empty) = if self.ascii { ('#', '.') } else { ('━', '·') };
         (0..10).map(|cell| if cell < tenths { full } else { empty }).collect()

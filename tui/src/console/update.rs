@@ -1,4 +1,4 @@
-//! Applies a message to the model and returns the work that results.
+//! Applies a message to the model, and returns the resulting intents.
 
 mod card;
 mod effects;
@@ -19,7 +19,7 @@ use super::model::server::Topic;
 use super::model::{Connection, Intent, Model, Pane, Purpose, clamped};
 use crate::link::Received;
 
-/// A request is announced a second time when this much of its time is left, in milliseconds.
+/// Time left in milliseconds at which a request is announced a second time.
 const LAST_MINUTE_MS: u64 = 60_000;
 
 /// Everything that can happen to a console.
@@ -83,7 +83,7 @@ fn connected(model: &mut Model) -> Vec<Intent> {
     Vec::new()
 }
 
-/// Starts to stream the entries after the newest known one.
+/// Starts the watch, which streams the entries after the newest known one.
 fn watch(model: &mut Model) {
     let is_due = model.feed_known && model.now_ms >= model.watch_from_ms;
     if !is_due || model.connection != Connection::Up || model.in_flight(&Purpose::Watch) {
@@ -177,10 +177,10 @@ fn ring(model: &mut Model) -> Option<Intent> {
         waiting.last_minute_announced |= last_minute;
     }
     if !announcements.is_empty() {
-        // The result of an earlier decision must not be read as that of a new request.
+        // The note about an earlier decision must not seem to be about the new request.
         model.clear_note();
     }
-    // Neither amount nor name: a notice may show on a locked screen.
+    // The text has no amount and no name, because a notice may appear on a locked screen.
     let text = match announcements.as_slice() {
         [] => return None,
         [one] => format!("Bursar: {one}"),
@@ -193,7 +193,7 @@ fn ring(model: &mut Model) -> Option<Intent> {
     }
 }
 
-/// Requests the entries that the feed shows and has not loaded.
+/// Requests a page of entries that the feed shows but has not loaded.
 fn load_viewed_page(model: &mut Model) {
     let viewed_entry =
         model.selected.get(&Pane::Activity).filter(|_key| model.focus == Pane::Activity);

@@ -1,4 +1,4 @@
-//! Draws the model and changes nothing.
+//! Draws the model without changing it.
 
 mod areas;
 mod balances;

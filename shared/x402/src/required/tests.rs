@@ -6,7 +6,7 @@ use bursar_core::json;
 const PAY_TO: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
 const USDC: &str = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913";
 
-/// Returns an offer with this JSON as its amount, followed by `more` members.
+/// Returns an offer with `amount` (JSON) as its amount, followed by the members in `more`.
 fn offer(amount: &str, more: &str) -> String {
     format!(
         "{{\"scheme\":\"exact\",\"network\":\"eip155:8453\",\"amount\":{amount},\
@@ -336,7 +336,8 @@ fn a_challenge_without_base64_has_the_same_bounds() {
         let whole = |fill: &str| {
             challenge(&[offer("\"1\"", "")], &format!(",\"resource\":{{\"fill\":[{fill}]}}"))
         };
-        // Zeros and commas, so that no string is too long; the first zero becomes a ten if the room is even.
+        // Fills the room with zeros and commas, so that no string is too long. If the room is even, a ten replaces the
+        // first zero.
         let room = bytes - whole("").len();
         let fill = vec!["0"; room.div_ceil(2)].join(",");
         whole(&if room.is_multiple_of(2) { fill.replacen("0,", "10,", 1) } else { fill })

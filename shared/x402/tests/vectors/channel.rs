@@ -1,5 +1,5 @@
-//! Tests against batch-settlement.json, which was made with the official package: its digests, collector data, call
-//! data, and whole payloads of its client.
+//! Tests against batch-settlement.json. The official package made its digests, collector data, call data, and the
+//! complete payloads of the package's client.
 
 use alloy_primitives::{B256, Bytes, U256};
 use alloy_sol_types::{Eip712Domain, SolCall};
@@ -184,7 +184,7 @@ fn collector_data_is_encoded_as_the_package_does() {
     });
 }
 
-/// Decodes and encodes again.
+/// Decodes call data and encodes it again; empty if it cannot be decoded.
 fn again<T: SolCall>(data: &[u8]) -> Vec<u8> {
     T::abi_decode_validate(data).map(|call| call.abi_encode()).unwrap_or_default()
 }

@@ -61,7 +61,7 @@ fn every_case_has_its_hashes_and_its_signer() {
     report(&failed);
 }
 
-/// Converts a case to the types of production, if its times fit: other signers may use 256-bit times, we do not.
+/// Converts a case to the types of production, if its times fit into 64 bits. Other signers may use 256-bit times.
 fn in_production(case: &Value) -> Option<(TokenDomain, Authorization)> {
     let TransferWithAuthorization { from, to, value, validAfter, validBefore, nonce } =
         transfer(&case["message"]);
@@ -99,7 +99,7 @@ fn production_hashes_transfers_as_the_vectors_do() {
         }
     }
     report(&failed);
-    // 32 transfers in all; three of them, one per token, are valid until the end of 256-bit time and do not fit.
+    // There are 32 transfers. Three of them, one per token, do not fit, because they are valid until 2^256 - 1.
     assert_eq!((of_the_table, look_alikes), (19, 10));
 }
 

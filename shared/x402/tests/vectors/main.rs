@@ -1,5 +1,5 @@
-//! The published vectors against our code. A file that is missing or has lost a case fails. Nothing is skipped, and
-//! failing cases are named.
+//! The published vectors against our code. A missing file or a missing case fails a test. No case is skipped, and
+//! failures name their cases.
 #![cfg(test)]
 
 mod channel;

@@ -14,10 +14,10 @@ type Scalars = Option<([u8; 32], [u8; 32])>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answer {
-    /// Verifies, and its signer is recovered.
+    /// The signature verifies, and its signer is recovered.
     Accepted,
-    /// Verifies, but the point's x is beyond the group order: no `v` of 27 or 28 expresses that, so the signer is not
-    /// recovered.
+    /// The signature verifies, but the x of its point is beyond the group order. A `v` of 27 or 28 cannot express that,
+    /// so the signer is not recovered.
     LargeX,
     HighS,
     Refused,
@@ -120,7 +120,7 @@ fn tally(file: &Value, scalars: impl Fn(&[u8]) -> Scalars) -> Tally {
 fn der_signatures_are_judged_as_published_low_s_demanded() {
     let tally = tally(&vectors!("wycheproof-ecdsa-secp256k1-sha256-bitcoin.json"), from_der);
     report(&tally.failed);
-    // 162 valid, one of which (tcId 346) cannot be written as an Ethereum signature; 301 invalid.
+    // Of 162 valid cases, one (tcId 346) has no Ethereum form; 301 cases are invalid.
     assert_eq!(tally.counts(), [161, 1, 0, 301]);
 }
 
@@ -128,6 +128,6 @@ fn der_signatures_are_judged_as_published_low_s_demanded() {
 fn plain_signatures_are_judged_as_published_but_for_69_with_high_s() {
     let tally = tally(&vectors!("wycheproof-ecdsa-secp256k1-sha256-p1363.json"), from_p1363);
     report(&tally.failed);
-    // 163 valid, 69 of them with high s; 79 invalid.
+    // Of 163 valid cases, 69 have a high s; 79 cases are invalid.
     assert_eq!(tally.counts(), [94, 0, 69, 79]);
 }

@@ -1,4 +1,4 @@
-//! The rows of the Balances pane: balances, then positions, then what could not be read of positions.
+//! The rows of the Balances pane: balances, then positions, then addresses with unread positions.
 
 use bursar_control::answers::{
     BalanceAnswer, HoldingsAnswer, NetworkHoldingsAnswer, PositionAnswer, UnreadAnswer,
@@ -11,10 +11,10 @@ use super::server::Server;
 pub(crate) enum HoldingRow<'a> {
     Balance(BalanceRow<'a>),
     Position(&'a PositionAnswer),
-    /// An address that may have more positions than those that were read.
+    /// An address whose positions could not all be read.
     Unread {
         unread: &'a UnreadAnswer,
-        /// Among the rows of this kind.
+        /// The index among the rows of this kind.
         index: usize,
     },
 }
@@ -27,12 +27,13 @@ impl HoldingRow<'_> {
             HoldingRow::Position(row) => {
                 format!("position {} {} {} {}", row.label, row.address, row.caip2, row.venue)
             }
-            // Two rows may have the same text, and each can be selected.
+            // Two rows may have the same text, so the text cannot be the identity.
             HoldingRow::Unread { index, .. } => format!("unread {index}"),
         }
     }
 
-    /// Returns the wallet's address that the row is about; never the venue's, because a transfer to it would be lost.
+    /// Returns the wallet's address in the row. It never returns the venue's address, because a transfer to it would be
+    /// lost.
     pub(crate) fn address(&self, server: &Server) -> Option<String> {
         match self {
             HoldingRow::Balance(row) => Some(row.address.address.clone()),
@@ -45,7 +46,7 @@ impl HoldingRow<'_> {
     }
 }
 
-/// Returns the rows of the positions part: positions, then what could not be read.
+/// Returns the rows of the positions part: positions, then addresses with unread positions.
 pub(crate) fn positions(server: &Server) -> impl Iterator<Item = HoldingRow<'_>> {
     let answer = server.positions.iter();
     let found = answer.clone().flat_map(|known| &known.positions).map(HoldingRow::Position);

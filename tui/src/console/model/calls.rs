@@ -1,4 +1,4 @@
-//! Commands to the engine: how many run at once, which go first, and how often a topic is queried.
+//! Commands to the engine: how many run at once, which are sent first, and how often a topic is queried.
 
 use bursar_control::grammar::{Order, RequestsOrder};
 use bursar_control::wire::{Asking, ToEngine};
@@ -9,9 +9,9 @@ use super::{Connection, Intent, Model, Purpose, rows};
 
 /// Maximum number of commands in flight. The engine accepts eight per connection, including the watch.
 const CALLS: usize = 6;
-/// Maximum number of commands in flight when an urgent one is sent: a decision or the freeze.
+/// Maximum number of commands in flight when an urgent command is sent: a decision or the freeze.
 const URGENT_CALLS: usize = 8;
-/// Shortest time between two queries of a topic. Agents may pay a thousand times a second.
+/// Minimum time between two queries of a topic, because agents may pay a thousand times a second.
 const QUERY_INTERVAL_MS: u64 = 300;
 
 impl Model {
@@ -34,15 +34,16 @@ impl Model {
         self.purposes.values().any(|known| known == purpose)
     }
 
-    /// Returns whether a Ledger is left alone, because it refused a request for a switch of its settings, and this console
-    /// may have it asked again.
+    /// Returns whether this console may order a retry at a Ledger.
+    ///
+    /// The wallet leaves a Ledger alone that refused a request because a switch in its settings is off.
     pub(crate) fn may_retry_device(&self) -> bool {
         let device = self.server.status.as_ref().and_then(|status| status.device.as_ref());
         let is_left_alone = device.is_some_and(|device| device.may_retry);
         is_left_alone && self.connection == Connection::Up && !self.setup.observe
     }
 
-    /// Has the engine ask such a Ledger again. Returns whether there is one.
+    /// Orders a retry at a Ledger that the wallet leaves alone. Returns whether there is such a Ledger.
     pub(crate) fn retry_device(&mut self) -> bool {
         let may_retry = self.may_retry_device();
         if may_retry && !self.in_flight(&Purpose::Retry) {

@@ -1,4 +1,4 @@
-//! The open card: which of its rows were seen, when its keys count, and the result of the last decision.
+//! The open card: the rows that were visible, the times from which its keys count, and the last decision's result.
 
 use std::collections::BTreeSet;
 
@@ -6,11 +6,12 @@ use bursar_core::card::Card;
 
 use super::server::QueuedRequest;
 
-/// How long keys that decide are ignored after a card or question opened, and approvals after the card changed. An
-/// ignored key starts the time again. Input that was typed or pasted for something else therefore never decides.
+/// How long keys that decide are ignored after a card or question opened, and approvals after the card changed.
+///
+/// An ignored key restarts this time. So input that was typed or pasted for something else never decides.
 pub(crate) const GUARD_MS: u64 = 400;
 
-/// Longest typed amount.
+/// Maximum number of characters of a typed amount.
 const AMOUNT_CHARS: usize = 24;
 
 /// One open card and the state of its keys.
@@ -24,37 +25,37 @@ pub(crate) struct CardView {
     pub(crate) deniable_at_ms: u64,
     /// The typed amount, on a card that requires it.
     pub(crate) typed: String,
-    /// A decision was sent. No other decision on this card is sent before the answer.
+    /// Whether a decision was sent. Until its answer arrives, no other decision on this card is sent.
     pub(crate) sent: bool,
     /// Why the last decision failed.
     pub(crate) fault: Option<String>,
-    /// Why the last key did nothing.
+    /// Why the last key had no effect.
     pub(crate) hint: Option<Hint>,
-    /// The card was opened with the key for denials, and cannot be approved.
+    /// Whether the card was opened with the key for denials, so that it cannot be approved.
     pub(crate) opened_to_deny: bool,
-    /// The card changed while it was open.
+    /// Whether the card changed while it was open.
     pub(crate) changed: bool,
     /// Number of rows above the first visible one.
     pub(crate) scroll: usize,
-    /// The rows that were visible since the card last changed.
+    /// The rows that have been visible since the card last changed.
     seen: BTreeSet<RowKey>,
     /// The width of the seen rows. At another width the lines wrap differently.
     seen_width: usize,
 }
 
-/// Why a key did nothing on a card.
+/// Why a key had no effect on a card.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hint {
-    /// A key without an effect, or two keys at once.
+    /// The key has no function on a card, or it was one of two keys at once.
     OnlyY,
-    /// A key without an effect, on a card that requires the amount.
+    /// The key has no function on a card that requires a typed amount.
     OnlyDigits,
-    /// A key without an effect, on a card that cannot be approved.
+    /// The key has no function on a card that cannot be approved.
     OnlyN,
     Pasted,
-    /// A key that decides, but too early.
+    /// The key decides, but it was pressed too early.
     Early,
-    /// Not every row that matters was on the screen.
+    /// Not every row that an approval needs was visible.
     Unseen,
 }
 
@@ -92,12 +93,12 @@ impl CardView {
         })
     }
 
-    /// Whether an approval could be accepted. A request that waits for its device is approved already.
+    /// Returns whether the card can be approved. A request that waits for its device has been approved already.
     pub(crate) fn may_be_approved(&self) -> bool {
         !self.opened_to_deny && self.card.obstacle.is_none() && self.card.device.is_none()
     }
 
-    /// Whether the operator types the amount to approve it.
+    /// Returns whether the operator must type the amount to approve the card.
     pub(crate) fn types_amount(&self) -> bool {
         self.card.type_amount && self.may_be_approved()
     }
@@ -115,7 +116,7 @@ impl CardView {
         self.seen_width == width && self.seen.contains(row)
     }
 
-    /// Replaces the card. If its terms or its obstacle changed, approvals do not count for a moment.
+    /// Replaces the card. If its terms or its obstacle changed, approvals are ignored for [`GUARD_MS`].
     pub(crate) fn follow(&mut self, card: &Card, now_ms: u64) {
         let same_terms = card.digest == self.card.digest
             && card.usd == self.card.usd
@@ -123,7 +124,7 @@ impl CardView {
         let same = same_terms && card.obstacle == self.card.obstacle;
         let warns = |card: &Card| (card.is_stranger(), card.is_short());
         let same_warnings = warns(card) == warns(&self.card);
-        // The agent's spending and the balance of its address change often. They are not a change of the card.
+        // The agent's spending and the balance of its address change often, so they are no change of the card.
         self.card = card.clone();
         if !same || !same_warnings {
             // The operator must read the card again from its first row.

@@ -1,13 +1,13 @@
-//! The activity of a journal of any length. The feed keeps one contiguous stretch of entries; other pages are
-//! requested when they are viewed.
+//! The entries of a journal of any length. The feed keeps one contiguous range of entries; the console requests other
+//! pages when the operator views them.
 
 use std::collections::VecDeque;
 
 use bursar_control::answers::ActivityRow;
 
-/// Number of entries kept. Dropped entries are requested again when they are viewed.
+/// Maximum number of kept entries. The console requests a dropped entry again when the operator views it.
 const FEED_ENTRIES_MAX: usize = 2_000;
-/// Entries of one page.
+/// Number of entries of one page.
 pub(crate) const PAGE_ROWS: usize = 200;
 
 /// A page to request: at most `limit` entries before the entry `before`, newest first.
@@ -19,7 +19,7 @@ pub(crate) struct Page {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Feed {
-    /// A contiguous stretch of the journal, newest first.
+    /// A contiguous range of the journal, newest first.
     rows: VecDeque<ActivityRow>,
     /// The number of the journal's newest entry. Numbers start at 1.
     head: u64,
@@ -49,7 +49,7 @@ impl Feed {
         Some((self.rows.back()?.seq, self.rows.front()?.seq))
     }
 
-    /// Adds a page that was requested. `around` is the entry that is viewed, or `None` for the newest.
+    /// Adds a requested page. `around` is the viewed entry, or `None` for the newest.
     pub(crate) fn page(&mut self, page: Vec<ActivityRow>, around: Option<u64>) {
         let (Some(newest), Some(oldest)) = (page.first(), page.last()) else { return };
         let (newest, oldest) = (newest.seq, oldest.seq);
@@ -65,14 +65,14 @@ impl Feed {
                 newer.into_iter().rev().for_each(|row| self.rows.push_front(row));
                 self.rows.extend(older);
             }
-            // The page does not adjoin the kept stretch, so it replaces that stretch.
+            // The page does not adjoin the kept range, so it replaces that range.
             _elsewhere => self.rows = page.into(),
         }
         self.trim(around.unwrap_or(self.head));
     }
 
-    /// Adds a new entry if it follows the kept stretch; otherwise only the head moves. `around` is the entry that is
-    /// viewed, or `None` for the newest.
+    /// Adds a new entry if it follows the kept range; otherwise only the head moves. `around` is the viewed entry, or
+    /// `None` for the newest.
     pub(crate) fn append(&mut self, row: ActivityRow, around: Option<u64>) {
         if row.seq <= self.head {
             return;
@@ -139,7 +139,7 @@ mod tests {
         at(feed).windows(2).all(|pair| pair[0] == pair[1] + 1)
     }
 
-    /// Any entry in a journal of a million entries is known after a few pages.
+    /// Any entry of a journal of a million entries is loaded after a few pages.
     #[test]
     fn any_entry_of_a_million_loads_in_few_pages_and_little_is_kept() {
         let mut feed = Feed::default();

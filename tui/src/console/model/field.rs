@@ -8,13 +8,13 @@ use zeroize::Zeroizing;
 #[derive(Default)]
 pub(crate) struct Field(Zeroizing<String>);
 
-/// Longest text; a seed phrase of 24 words has at most 215 characters.
+/// Maximum length of the text. A seed phrase of 24 words has at most 215 characters.
 const FIELD_BYTES: usize = 1024;
 
 impl Field {
     pub(crate) fn push(&mut self, ch: char) {
         if self.0.capacity() < FIELD_BYTES {
-            // Allocated at its full size: growing would leave copies behind.
+            // Allocated at its full size, because a string that grows leaves copies of the secret behind.
             let mut roomy = Zeroizing::new(String::with_capacity(FIELD_BYTES));
             roomy.push_str(&self.0);
             self.0 = roomy;

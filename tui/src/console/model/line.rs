@@ -1,10 +1,10 @@
-//! The command line at the bottom: one line of text with a cursor, and the lines entered before.
+//! The command line at the bottom: one line of text with a cursor, and the history of entered lines.
 
 use std::collections::VecDeque;
 
-/// Number of lines remembered.
+/// Maximum number of remembered lines.
 const HISTORY_MAX: usize = 200;
-/// Longest line.
+/// Maximum number of characters of a line.
 const LINE_CHARS: usize = 512;
 
 /// A line being edited. Positions count characters.
@@ -112,8 +112,10 @@ impl Line {
     }
 }
 
-/// The valid commands entered before, newest first. Invalid input is not kept, because it may be a secret pasted by
-/// mistake. A command with a URL, which may contain a key, is kept here and never on disk.
+/// The valid commands that were entered, newest first.
+///
+/// Invalid input is not kept, because it may be a secret that was pasted by mistake. A command with a URL is kept in
+/// memory but not on disk, because the URL may contain an API key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct LineHistory(pub(crate) VecDeque<String>);
 

@@ -10,5 +10,5 @@ pub(crate) struct Note {
     pub(super) expires_at_ms: u64,
 }
 
-/// Longest time between the two keys that freeze.
+/// Maximum time between the two presses of the freeze key.
 pub(crate) const FREEZE_MS: u64 = 2_000;

@@ -17,7 +17,7 @@ impl Model {
         self.show_note(text.into(), true, FAILURE_MS);
     }
 
-    /// Shows a hint about the freeze key while a second press still freezes.
+    /// Shows a hint about the freeze key for as long as a second press still freezes.
     pub(crate) fn hint_freeze(&mut self, text: &str) {
         self.freeze_at_ms = Some(self.now_ms);
         self.show_note(text.to_owned(), false, FREEZE_MS);

@@ -1,4 +1,4 @@
-//! The view that opens for the selected row: a card, the answer of a command, or an entry.
+//! The view that opens for the selected row: a card, the answer to a command, or a text.
 
 use bursar_control::answers::{ActivityRow, PositionAnswer};
 use bursar_core::text::{Zone, quoted, visible};
@@ -38,7 +38,7 @@ impl Model {
                     let text = Zeroizing::new(position(row));
                     return Some(Opening::Text(TextView::new(title, text)));
                 }
-                // The row itself shows all that is known.
+                // The row already shows everything that is known.
                 HoldingRow::Unread { .. } => return None,
             },
             Pane::Agents => format!("agent show {}", server.agents.as_ref()?.get(index)?.agent_id),
@@ -57,7 +57,7 @@ impl Model {
     }
 }
 
-/// Longest shown name of a venue.
+/// Maximum number of characters that are shown of a venue's name.
 const VENUE_NAME: usize = 60;
 
 /// Formats the fields of a position, one per row.
@@ -93,7 +93,7 @@ fn entry(row: &ActivityRow, zone: &Zone) -> String {
         (Some(name), Some(id)) => Some(format!("{name} ({id})")),
         (one, other) => one.clone().or_else(|| other.clone()),
     };
-    // The rows of the changes repeat the detail.
+    // The detail is left out if there are changes, because their rows repeat it.
     let detail = row.detail.clone().filter(|_same| row.changes.is_empty());
     let known = [
         ("agent", &agent),

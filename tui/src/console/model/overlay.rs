@@ -39,7 +39,7 @@ pub(crate) struct Question {
     /// The first entry of a new password, which is entered twice.
     pub(crate) first: Option<Field>,
     pub(crate) fault: Option<String>,
-    /// The answer was sent. Until the engine responds, only the key that closes the question has an effect.
+    /// Whether the answer was sent. Until the engine responds, only a key that closes the question has an effect.
     pub(crate) sent: bool,
 }
 
@@ -83,17 +83,17 @@ impl Question {
 /// Text to read.
 pub(crate) struct TextView {
     pub(crate) title: String,
-    /// May hold a secret that the command returned.
+    /// The text, which may contain a secret that the command returned.
     pub(crate) text: Zeroizing<String>,
     pub(crate) scroll: usize,
     pub(crate) failed: bool,
-    /// The text may be copied. A seed's words may not, because any program can read the clipboard.
+    /// Whether the text may be copied. A seed's words may not, because any program can read the clipboard.
     pub(crate) copyable: bool,
     /// The words of a seed, shown before the text.
     pub(crate) words: Option<Words>,
-    /// The operator is asked to check the words, once all of them were on the screen.
+    /// Whether the operator is asked to check the words once all of them were visible.
     pub(crate) checks_words: bool,
-    /// The number of top rows that were all visible, and the width at which they were wrapped.
+    /// The number of rows from the top that have all been visible, and the width at which they were wrapped.
     seen: (usize, usize),
 }
 

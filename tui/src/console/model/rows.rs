@@ -12,7 +12,7 @@ use super::feed::PAGE_ROWS;
 use super::server::{Server, Topic};
 use super::{Model, Pane};
 
-/// Largest number of sent payments to request.
+/// Maximum number of sent payments to request.
 const SENT_ROWS: usize = 200;
 
 /// Returns the command that queries a topic.
@@ -99,12 +99,12 @@ impl Model {
 
     pub(crate) fn select(&mut self, pane: Pane, index: usize) {
         let count = match (pane, self.server.pending(self.now_ms).count()) {
-            // Closed requests are below pending ones, and selectable only if none is pending.
+            // Closed requests are below pending ones. They can be selected only if no request is pending.
             (Pane::Approvals, waiting @ 1..) => waiting,
             _any => self.row_count(pane),
         };
         let key = self.row_key(pane, index.min(count.saturating_sub(1)));
-        // At the top nothing is selected, so that the feed follows new entries.
+        // At the top of the feed no entry is selected, so that the feed follows new entries.
         match key.filter(|_key| pane != Pane::Activity || index > 0) {
             Some(key) => {
                 self.selected.insert(pane, key);

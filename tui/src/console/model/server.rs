@@ -14,7 +14,7 @@ use bursar_core::text::Zone;
 
 use super::feed::Feed;
 
-/// How long a request stays in the list after its end.
+/// How long a request remains in the list after its end.
 const LINGER_MS: u64 = 60_000;
 /// Maximum number of closed requests in the list, not counting the request whose card is open.
 const LINGERING_ROWS: usize = 2;
@@ -32,7 +32,7 @@ pub(crate) enum Topic {
     Balances,
     Notices,
     Time,
-    /// Read from chains like the balances, but slower: queried after everything else.
+    /// Read from chains, like the balances. They take longer, so they are queried last.
     Positions,
 }
 
@@ -92,11 +92,11 @@ pub(crate) struct QueuedRequest {
     pub(crate) request: RequestAnswer,
     pub(crate) deadline_ms: u64,
     pub(crate) end: Option<RequestEnd>,
-    /// The end was inferred, because the request is missing from the engine's list.
+    /// Whether the end was inferred, because the request is missing from the engine's list.
     pub(crate) inferred: bool,
-    /// The operator was notified of the new request.
+    /// Whether the operator was notified of the new request.
     pub(crate) announced: bool,
-    /// The operator was notified that its last minute has begun.
+    /// Whether the operator was notified that its last minute has begun.
     pub(crate) last_minute_announced: bool,
 }
 
@@ -136,12 +136,12 @@ pub(crate) struct Server {
     pub(crate) agents: Option<Vec<AgentAnswer>>,
     pub(crate) policies: Option<Vec<PolicyAnswer>>,
     pub(crate) sent: Option<Vec<HistoryRow>>,
-    /// More requests are pending than the last answer contains.
+    /// Whether more requests are pending than the last answer contains.
     pub(crate) truncated: bool,
     pub(crate) feed: Feed,
     /// The number of the selected feed entry, or `None` for the newest.
     pub(crate) viewed_entry: Option<u64>,
-    /// This console has seen at least one request of an agent.
+    /// Whether this console has seen at least one request of an agent.
     pub(crate) any_request_seen: bool,
     /// Number of requests refused since the Activity pane last had the focus.
     pub(crate) refused: usize,
@@ -195,7 +195,7 @@ impl Server {
                 let by_device = known.request.status == RequestStatus::AwaitingDevice;
                 let what = match (known.left_ms(now_ms), known.request.lane) {
                     (0, _any) => "expired",
-                    // The Ledger has nothing left to sign for it.
+                    // The device has nothing left to sign for this request.
                     (_left, Lane::Trade | Lane::Loan) if by_device => "signed",
                     (_left, _any) => "decided",
                 };
@@ -208,10 +208,10 @@ impl Server {
             let deadline_ms = now_ms.saturating_add(left);
             match self.queue.iter_mut().find(|known| known.request.id == request.id) {
                 Some(known) => {
-                    // A slow answer makes the deadline look later, so the earliest deadline is the most accurate.
+                    // A slow answer makes the deadline seem later, so the earliest deadline is the most accurate.
                     known.deadline_ms = match known.deadline_ms.abs_diff(deadline_ms) {
                         0..=1_000 => known.deadline_ms.min(deadline_ms),
-                        // Too far off for a slow answer: another engine has set a new deadline.
+                        // A slow answer cannot explain such a difference: another engine has set a new deadline.
                         _far => deadline_ms,
                     };
                     if known.inferred {
@@ -276,7 +276,7 @@ impl Server {
         }
     }
 
-    /// Whether an entry is about a request that waited for its device.
+    /// Returns whether an entry is about a request that waited for its device.
     fn waits_for_device(&self, row: &ActivityRow) -> bool {
         let known = row.request.as_deref().and_then(|id| self.queued(id));
         known.is_some_and(|known| known.request.status == RequestStatus::AwaitingDevice)
@@ -291,8 +291,8 @@ impl Server {
         }
     }
 
-    /// Moves closed requests below pending ones and drops old closed ones. Pending requests keep their order; closed
-    /// ones are sorted latest first. The request `kept`, whose card is open, always stays.
+    /// Moves closed requests below pending ones, and drops old closed requests. Pending requests keep their order;
+    /// closed requests are sorted latest first. The request `kept`, whose card is open, is never dropped.
     pub(crate) fn settle(&mut self, now_ms: u64, kept: Option<&str>) {
         self.queue.sort_by_key(|known| {
             known.closed_ms(now_ms).map(|at| Reverse((at, known.deadline_ms)))

@@ -1,4 +1,4 @@
-//! The first steps: what an agent needs before it can pay, and the command for each.
+//! The first steps: everything that an agent needs before it can pay, with a command for each step.
 
 use super::Model;
 
@@ -6,7 +6,7 @@ use super::Model;
 pub(crate) struct Step {
     pub(crate) done: bool,
     pub(crate) title: &'static str,
-    /// A command line to start from.
+    /// A command line that the operator can complete or run.
     pub(crate) line: String,
     pub(crate) about: &'static str,
 }
@@ -20,7 +20,7 @@ fn demo_pay_line(folder_option: &str, agent: &str) -> String {
     format!("eval \"$(bursar {folder}agent instructions {agent})\"; bursar-demo pay")
 }
 
-/// Returns the shell line of the last step, if that is the only step left.
+/// Returns the shell line of the last step, if only that step is left.
 pub(crate) fn try_line(model: &Model) -> Option<String> {
     let mut steps = steps(model);
     let last = steps.pop()?;
@@ -59,7 +59,7 @@ pub(crate) fn steps(model: &Model) -> Vec<Step> {
     let (wallet, agents) = (&status.wallet, server.agents.as_deref().unwrap_or_default());
     let policies = server.policies.as_deref().unwrap_or_default();
     let works = agents.iter().any(|agent| agent.policy.is_some());
-    // The commands contain the names of an existing address, policy and agent, or else suggested names.
+    // The commands contain the names of an existing address, policy and agent, or suggested names.
     let quoted = |name: &str| shlex::try_quote(name).map_or_else(|_nul| String::new(), Into::into);
     let label = server.addresses.iter().flatten().map(|row| row.label.as_str()).next();
     let label = quoted(label.unwrap_or("research"));

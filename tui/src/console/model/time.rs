@@ -4,11 +4,13 @@ use super::overlay::Overlay;
 use super::server::Topic;
 use super::{Connection, Model, PASTE_GAP_MS, Pane, Purpose};
 
-/// The journal records neither the server's state nor every lock, so the status is polled.
+/// Interval of status queries. The status is polled, because the journal records neither the server's state nor every
+/// lock.
 const POLL_MS: u64 = 10_000;
-/// Incoming money is not reported, so balances are polled.
+/// Interval of balance queries. Balances are polled, because the engine does not report incoming money.
 const BALANCES_MS: u64 = 300_000;
-/// Positions change without an entry of the journal too. Each query measures every venue again, so it is rarer.
+/// Interval of position queries. Positions also change without a journal entry. A query measures every venue again, so
+/// queries are rarer.
 const POSITIONS_MS: u64 = 600_000;
 /// The topics that are polled, with their interval.
 const POLLED: [(Topic, u64); 4] = [
@@ -24,7 +26,7 @@ impl Model {
         if self.connection != Connection::Up {
             return self.note_expires_ms();
         }
-        // A query in flight wakes the console by its answer.
+        // The answer to a query in flight wakes the console.
         let idle = |topic: &Topic| !self.in_flight(&Purpose::Query(*topic));
         let queries =
             self.stale.iter().filter(|topic| idle(topic)).map(|topic| self.due_ms(*topic));
@@ -71,8 +73,8 @@ impl Model {
         self.settle();
     }
 
-    /// Keeps pending requests above closed ones, and selects a pending request if there is one. No key can then open
-    /// a closed request while another request is pending.
+    /// Keeps pending requests above closed ones, and selects a pending request if there is one. So no key can open a
+    /// closed request while another request is pending.
     pub(crate) fn settle(&mut self) {
         let kept = match &self.overlay {
             Some(Overlay::Card(view)) => Some(view.id.clone()),

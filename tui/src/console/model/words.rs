@@ -4,7 +4,7 @@ use zeroize::Zeroizing;
 
 use super::field::Field;
 
-/// Number of words asked for.
+/// Number of words that the check asks for.
 const WORDS_ASKED: usize = 3;
 /// Maximum number of words in a row.
 const COLUMNS: usize = 4;
@@ -16,7 +16,7 @@ const GAP: usize = 3;
 #[derive(Debug)]
 pub(crate) struct WordCheck {
     words: Words,
-    /// Indices of the words asked for, from 0.
+    /// Indices of the words to ask for, from 0.
     asked: Vec<usize>,
     /// Number of words entered correctly.
     right: usize,
@@ -58,7 +58,7 @@ impl Words {
     }
 }
 
-/// The result of an entry.
+/// The result of an entered word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EntryResult {
     Next,

@@ -1,4 +1,4 @@
-//! Questions of running commands: one at a time, none is lost, and input for one never reaches another.
+//! Questions of running commands: one is shown at a time, none is lost, and input for one never reaches another.
 
 use bursar_control::answers::Answer;
 use bursar_control::wire::{Prompt, SecretPrompt, ToClient};
@@ -19,7 +19,7 @@ fn sent(stage: &Stage) -> usize {
     stage.intents.iter().filter(|one| one.starts_with("Send")).count()
 }
 
-/// A mistyped password is typed again at once, without looking: those letters are not commands.
+/// Operators retype a wrong password at once, without a look at the screen. The letters must not act as commands.
 #[test]
 fn password_field_stays_open_after_a_wrong_password() {
     let mut stage = Stage::full((80, 24));
@@ -29,7 +29,7 @@ fn password_field_stays_open_after_a_wrong_password() {
     stage.keys("familie");
     stage.press(KeyCode::Enter);
     assert_eq!(sent(&stage), 1);
-    // The engine takes its time while the operator continues to type.
+    // The operator continues to type before the engine answers.
     stage.keys("family");
     stage.press(KeyCode::Enter);
     stage.answer(id, Err(Fault::new(Code::WrongPassword)));
@@ -90,7 +90,7 @@ fn questions_are_queued_behind_other_overlays() {
     stage.press(KeyCode::Esc);
     assert!(stage.screen().contains("thaw") && !stage.screen().contains("****"));
     assert!(stage.intents.iter().any(|one| one.contains(&format!("Cancel {{ id: {first} }}"))));
-    // Cancelled commands free their slots.
+    // A cancelled command no longer counts as in flight.
     stage.answer(first, Err(Fault::new(Code::Cancelled)));
     stage.press(KeyCode::Esc);
     stage.answer(second, Err(Fault::new(Code::Cancelled)));
@@ -120,7 +120,7 @@ fn input_counts_only_while_the_question_is_readable() {
     assert_eq!(sent(&stage), 1);
 }
 
-/// A terminal without bracketed paste sends pasted text as keys, all at once.
+/// A terminal without bracketed paste sends pasted text as keys at the same moment.
 #[test]
 fn yes_key_next_to_other_keys_is_treated_as_a_paste() {
     for text in ["yes please\n", "y\n", "yy", "so, y"] {
@@ -154,7 +154,8 @@ fn approve_on_the_line_opens_the_card() {
     }
 }
 
-/// A command may wait for a network that does not answer. The console does not wait with it, and shows its result later.
+/// A command may wait for a network that does not answer. Meanwhile the operator can close its question, and the
+/// console shows the result later.
 #[test]
 fn a_command_that_waits_can_be_left() {
     let mut stage = Stage::full((80, 24));

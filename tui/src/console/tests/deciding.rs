@@ -1,4 +1,4 @@
-//! Only a key that is pressed on a readable card decides.
+//! A key decides only if it is pressed on a readable card.
 
 use bursar_control::answers::{Answer, DecidedAnswer};
 use bursar_control::grammar::{Approve, Order};
@@ -35,7 +35,7 @@ fn two_keys_approve_the_shown_card() {
     let card = stage.model.server.queue[0].request.card.clone().unwrap();
     assert_eq!((approve.id, approve.card), (card.id.to_string(), Some(card.digest)));
     assert!(approve.yes && approve.confirm.is_none());
-    // Until the answer arrives, nothing else is sent.
+    // Until the answer arrives, no other decision is sent.
     stage.wait(GUARD_MS);
     stage.keys("yyn");
     assert!(approved(&mut stage).is_none() && stage.took("deny").is_none());
@@ -89,7 +89,7 @@ fn changed_card_rearms_its_keys_and_its_new_digest_is_sent() {
     stage.wait(GUARD_MS);
     let changed = held(1, 700_000, |card| card.digest = "ff".repeat(32));
     let rest = [held(2, 200_000, |_| {}), held(3, 40_000, |_| {})];
-    // A new entry makes the console query the requests again, and the card has changed.
+    // A new entry makes the console query the requests again. The answer has a changed card.
     stage.frame(ToClient::Entries { id: 7, entries: feed(41, 1) });
     stage.wait(1_000);
     let (call, _) = stage.took("requests").unwrap();
@@ -103,14 +103,14 @@ fn changed_card_rearms_its_keys_and_its_new_digest_is_sent() {
     assert_eq!(approved(&mut stage).unwrap().1.card, Some("ff".repeat(32)));
 }
 
-/// A request arrives at each moment of an approval and at each position in the list. It may also take the place of
-/// the request that is shown.
+/// A new request arrives at different moments of an approval and at different positions in the list. In some lists it
+/// replaces the request that is shown.
 #[test]
 fn t_33_new_request_never_changes_what_the_key_approves() {
     let digest_of = |number: u8| format!("{number:02x}").repeat(32);
     let waits = |number, left_ms| held(number, left_ms, |card| card.digest = digest_of(number));
     let shown = || waits(1, 754_000);
-    // More urgent than all others, and otherwise the same payment.
+    // The new request is more urgent than all others, and otherwise the same payment.
     let arrived = || waits(9, 5_000);
     let lists = [
         (true, vec![arrived(), shown(), waits(2, 223_000)]),
@@ -130,7 +130,7 @@ fn t_33_new_request_never_changes_what_the_key_approves() {
                 stage.answer(call, Ok(Answer::Requests { requests }));
             };
             list(&mut stage, first);
-            // Queried before the card opens, answered at any moment after.
+            // The query is sent before the card opens, and answered at a later moment.
             stage.model.mark_stale(&[crate::console::model::server::Topic::Requests]);
             stage.wait(1_000);
             let (call, _) = stage.took("requests").unwrap();
@@ -155,7 +155,7 @@ fn t_33_new_request_never_changes_what_the_key_approves() {
                 panic!("list {n}, {moment}: {approve:?} was not on the screen");
             }
             arrive(&mut stage, "y is sent");
-            // Later keys on this card do not approve the new request either.
+            // Later keys on this card do not approve the new request, either.
             for _again in 0..3 {
                 stage.wait(GUARD_MS);
                 stage.keys("y");
@@ -205,7 +205,7 @@ fn approval_that_the_engine_would_refuse_is_not_sent() {
     assert!(screen.contains("Not approved: Exceeds per-request") && !screen.contains("scroll ("));
 }
 
-/// A key that does nothing states why.
+/// A key without an effect shows the reason.
 #[test]
 fn key_without_effect_on_a_card_shows_a_hint() {
     for (keys, said) in [("a", "press only y to approve"), ("ja", "type digits, then only y")] {
@@ -247,7 +247,7 @@ fn key_without_effect_on_a_card_shows_a_hint() {
 #[test]
 fn after_the_deny_key_y_denies_and_no_key_approves() {
     for (size, confirms) in [(SIZE, "y"), ((60, 16), "y"), (SIZE, "n")] {
-        // The second request needs its amount typed, the third cannot be approved.
+        // The second request requires a typed amount, and the third cannot be approved.
         for opens in ["d", "jd", "jjd"] {
             let mut stage = Stage::full(size);
             stage.keys(opens);
@@ -264,8 +264,7 @@ fn after_the_deny_key_y_denies_and_no_key_approves() {
     }
 }
 
-/// Whatever is pressed on it, a card that was opened to deny never approves: also not with the amount typed, or after the
-/// wallet was opened.
+/// No keys approve on a card that was opened to deny, even if the amount is typed or the unlock key is pressed.
 #[test]
 fn no_key_approves_on_a_card_that_was_opened_to_deny() {
     for keys in ["1.50y", "u1.50y", "ay", "jy", " y", "Gy"] {
@@ -326,7 +325,7 @@ fn pending_list_keeps_its_order_under_the_cursor() {
     stage.frame(ToClient::Entries { id: 7, entries: feed(41, 1) });
     stage.wait(1_000);
     let (call, _) = stage.took("requests").unwrap();
-    // The engine's order differs: one request is gone, and an urgent one is new.
+    // In the engine's new list, the order differs, one request is missing, and an urgent one is new.
     let requests = vec![held(9, 5_000, |_| {}), held(3, 40_000, |_| {}), held(2, 200_000, |_| {})];
     stage.answer(call, Ok(Answer::Requests { requests }));
     let after: Vec<String> =
@@ -373,8 +372,8 @@ fn strokes() -> impl Strategy<Value = Vec<(u64, KeyCode)>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// An approval is always a lone `y` on a card that was opened by one of two keys. The key before it came at least
-    /// 400 ms earlier, unless it was a digit of the amount.
+    /// Only a lone `y` approves, on a card that `a` or Enter opened. The key before it came at least 400 ms earlier,
+    /// unless it was a digit of the amount.
     #[test]
     fn no_stream_of_keys_approves_by_accident(strokes in strokes()) {
         let mut stage = Stage::full(SIZE);
@@ -401,7 +400,7 @@ proptest! {
         }
     }
 
-    /// One key alone, however often and however slowly, approves nothing.
+    /// A single key approves nothing, even if it is pressed many times at any speed.
     #[test]
     fn no_single_key_approves(code in strokes(), pauses in prop::collection::vec(0u64..2_000, 1..30)) {
         let key = code[0].1;
@@ -434,7 +433,7 @@ fn an_amount_typed_for_one_card_does_not_count_for_another() {
     assert!(approved(&mut stage).is_none() && stage.screen().contains("Type the amount first"));
 }
 
-/// An observer may press any key.
+/// An observer can press any key without an effect.
 #[test]
 fn no_key_of_an_observer_changes_anything() {
     let mut stage = Stage::filled(Setup { observe: true, ..Setup::default() }, SIZE);

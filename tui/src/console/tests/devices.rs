@@ -20,12 +20,12 @@ const SWITCH_OFF: &str = "Turn on \"Raw messages\" (or \"Blind signing\") in the
     (0001). Take your time: the wallet asks it again after 30 seconds and then each minute, or now with r in the console or \
     `requests --retry`.";
 
-/// A console with one request that a device shows or will show, and one for the operator.
+/// Returns a console with one request for a device and one for the operator.
 fn stage(size: (u16, u16), state: &str, label: &str, is_prompting: bool) -> Stage {
     staged(Stage::full(size), (state, label, is_prompting), None)
 }
 
-/// The same for another console, and with an emulator.
+/// Adds these requests to a console. The device may be an emulator.
 fn staged(
     mut stage: Stage,
     (state, label, is_prompting): (&str, &str, bool),
@@ -50,7 +50,7 @@ fn staged(
     };
     let status =
         StatusAnswer { device: Some(device), ledger_emulator: emulator, ..fixtures::status() };
-    // The engine reports a change of the devices' queue by a message without entries.
+    // The engine reports a change of the device queue with a message without entries.
     stage.frame(ToClient::Entries { id: 7, entries: Vec::new() });
     for (topic, answer) in
         [("requests", Answer::Requests { requests }), ("status", Answer::Status(status))]
@@ -107,7 +107,7 @@ fn a_request_at_a_device_can_only_be_denied() {
     );
 }
 
-/// A Ledger that is left alone for a switch of its settings is asked again by `r`, in the panes and on the card.
+/// `r` orders a retry at a Ledger that is left alone because a switch is off, in the panes and on the card.
 #[test]
 fn r_asks_a_ledger_again_that_is_left_alone() {
     let retries = |stage: &Stage| {
@@ -125,12 +125,12 @@ fn r_asks_a_ledger_again_that_is_left_alone() {
         stage.keys("r");
         stage.wait(GUARD_MS);
         assert_eq!(retries(&stage), 1, "card {card}: {:?}", stage.sent);
-        // Once at a time.
+        // While a retry is in flight, `r` does not send another.
         stage.keys("r");
         stage.wait(GUARD_MS);
         assert_eq!(retries(&stage), 1, "card {card}: {:?}", stage.sent);
     }
-    // Not while it needs something else, and not by an observer.
+    // `r` has no effect while the Ledger is locked, and for an observer.
     let mut locked = stage((80, 24), LOCKED, "locked", false);
     locked.keys("r");
     locked.wait(GUARD_MS);
@@ -144,7 +144,7 @@ fn r_asks_a_ledger_again_that_is_left_alone() {
     assert_eq!(retries(&observing), 0, "{:?}", observing.sent);
 }
 
-/// A trade has several presses: its approval does not take it off the list, and neither does what happens between them.
+/// A device signs a trade in several steps. The request remains in the list after its approval and between the steps.
 #[test]
 fn an_approved_trade_stays_in_the_list_until_its_device_has_signed() {
     let mut stage = Stage::full((80, 24));

@@ -1,4 +1,4 @@
-//! From an empty folder to a first payment, as the steps are shown and as their keys lead.
+//! The first steps from an empty folder to a first payment: their screens and their keys.
 
 use bursar_control::answers::*;
 use bursar_control::grammar::Order;
@@ -98,12 +98,12 @@ fn first_steps_disappear_with_the_first_request() {
     assert!(stage.screen().contains("bursar-demo"));
     stage.model.server.append(feed(1, 1), stage.now_ms);
     assert!(!stage.screen().contains("First steps"));
-    // Stopping the server later does not bring them back.
+    // The first steps do not reappear if the server stops later.
     stage.model.server.status.as_mut().unwrap().server.running = false;
     assert!(!stage.screen().contains("First steps"));
 }
 
-/// If not all steps fit, the number of the others is shown.
+/// If not all steps fit, the number of hidden steps is shown.
 #[test]
 fn hidden_first_steps_are_counted() {
     for done in 0..8 {
@@ -143,7 +143,7 @@ fn words_of_a_new_seed_are_checked_and_leave_the_screen() {
     for size in ALL_SIZES {
         let mut stage = shown(size);
         assert_screen("seed_words", &stage);
-        // Any program may read a clipboard.
+        // Any program can read the clipboard.
         stage.keys("y");
         assert!(!stage.intents.iter().any(|one| one.starts_with("Copy")));
         stage.press(KeyCode::Enter);
@@ -152,7 +152,7 @@ fn words_of_a_new_seed_are_checked_and_leave_the_screen() {
         stage.keys("guess");
         stage.press(KeyCode::Enter);
         assert_screen("seed_check_wrong", &stage);
-        // Back to the words, and to the check again.
+        // Escape returns to the words, and Enter to the check.
         stage.press(KeyCode::Esc);
         assert!(stage.screen().contains("sausage"), "{}", stage.screen());
         stage.press(KeyCode::Enter);
@@ -170,7 +170,7 @@ fn words_of_a_new_seed_are_checked_and_leave_the_screen() {
     }
 }
 
-/// Each word is next to its number, and the smallest screen shows all of them at once.
+/// The smallest screen shows all words at once, each next to its number.
 #[test]
 fn seed_check_starts_only_after_all_words_were_visible() {
     let mut stage = shown((60, 16));
@@ -181,7 +181,8 @@ fn seed_check_starts_only_after_all_words_were_visible() {
     stage.press(KeyCode::Enter);
     assert!(matches!(stage.model.overlay, Some(Overlay::Words(..))));
 
-    // On a screen too small for them they are scrolled through; seeing only their end does not count.
+    // On a screen that is too small for all words, the operator must scroll through them; the last words alone do not
+    // suffice.
     for keys in [&[][..], &[KeyCode::End]] {
         let mut stage = shown((20, 5));
         keys.iter().for_each(|key| stage.press(*key));
@@ -207,7 +208,7 @@ fn seed_step_is_done_only_after_its_words_were_checked() {
     assert!(stage.screen().contains("[>] A seed phrase"), "{}", stage.screen());
     stage.press(KeyCode::Esc);
     assert!(stage.screen().contains("[>] A seed phrase"), "{}", stage.screen());
-    // The step leads back to the words and to their check.
+    // The key of the step opens the words and their check again.
     stage.keys("n");
     assert_eq!(stage.model.line.as_ref().unwrap().text(), "seed words S001");
     stage.press(KeyCode::Enter);
@@ -256,7 +257,7 @@ fn credentials_of_a_new_agent_are_copied_whole() {
     }
 }
 
-/// An answer that arrives under a card is not lost: it may hold a secret that is shown once.
+/// An answer that arrives while a card is open is not lost, because it may contain a secret that is shown only once.
 #[test]
 fn answer_that_arrives_under_a_card_is_shown_after_it() {
     let mut stage = Stage::full((120, 40));
@@ -270,7 +271,7 @@ fn answer_that_arrives_under_a_card_is_shown_after_it() {
     assert!(stage.screen().contains("WALLET_AGENT_ID"));
 }
 
-/// Any program may read a clipboard.
+/// Any program can read the clipboard.
 #[test]
 fn seed_words_are_never_copied_to_the_clipboard() {
     let mut stage = Stage::full((120, 40));

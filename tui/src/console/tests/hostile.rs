@@ -1,4 +1,4 @@
-//! No text of an agent or a merchant reaches the terminal in a form that could act on it.
+//! Text of agents and merchants reaches the terminal without any control characters.
 
 use std::cell::Cell;
 use std::io::{self, Write};
@@ -26,7 +26,7 @@ fn is_plain(text: &str) -> bool {
     })
 }
 
-/// Every pane and every overlay, with hostile text in each field that others control.
+/// Returns every pane and every overlay, with hostile text in each field that other people control.
 fn stages() -> Vec<Stage> {
     let mut stages = Vec::new();
     for size in [(80, 24), (120, 40), (200, 60), (60, 16), (59, 15), (20, 5)] {
@@ -121,7 +121,7 @@ fn show(canvas: &mut Canvas<Line>, stage: &Stage) {
     canvas.show(stage.model.size, |buffer| view::draw(&stage.model, buffer)).unwrap();
 }
 
-/// Countdowns must not fill an SSH line.
+/// Countdowns must not use up the bandwidth of an SSH connection.
 #[test]
 fn three_countdowns_write_less_than_200_bytes_a_second_and_idling_changes_nothing() {
     let mut stage = Stage::full((200, 60));

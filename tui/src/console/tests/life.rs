@@ -1,4 +1,4 @@
-//! Connecting, losing the engine, command lines, questions, and leaving.
+//! Connects, loses the engine, runs command lines, answers questions, and leaves.
 
 use bursar_control::answers::{Answer, HistoryAnswer};
 use bursar_control::grammar::Order;
@@ -28,7 +28,7 @@ fn all_topics_are_queried_within_the_limit_of_calls_in_flight() {
     };
     stage.take(Message::Lost(Fault::new(Code::EngineDown)));
     assert!(stage.screen().contains("ENGINE GONE"));
-    // New entries are requested from the newest known one on.
+    // The console requests the entries after the newest known one.
     stage.take(Message::Connected);
     let mut waiting = Vec::new();
     std::mem::swap(&mut waiting, &mut stage.sent);
@@ -89,7 +89,7 @@ fn a_command_line_runs_the_grammar_and_shows_the_answer() {
     stage.keys(":agnet list");
     let remembered = stage.intents.len();
     stage.press(KeyCode::Enter);
-    // Input that is not a command may be a seed phrase, pasted in the wrong place.
+    // Input that is not a command may be a seed phrase that was pasted by mistake, so it is not remembered.
     assert!(!stage.intents[remembered..].iter().any(|one| one.starts_with("Remember")));
     assert!(stage.screen().contains("similar"), "{}", stage.screen());
 }
@@ -170,7 +170,7 @@ fn bell_rings_for_a_new_request_and_for_its_last_minute() {
     stage.wait(160_000);
     let after = rings(&stage);
     assert!(after.len() == 2 && after[1].contains("0123ab02 expires"), "{after:?}");
-    // The operator's setting is respected.
+    // The operator's setting can switch notices off.
     stage.model.server.notices = Notices::None;
     stage.model.server.queue.clear();
     stage.model.server.store(
@@ -198,7 +198,7 @@ fn resizing_keeps_the_typed_line_and_the_selection() {
     assert_eq!(stage.model.selected_row(Pane::Approvals), 1);
 }
 
-/// "Sent" lists money that left: that of a refused or denied request never did.
+/// The Sent pane lists money that left the wallet. The money of a refused or denied request never leaves.
 #[test]
 fn sent_pane_lists_only_signed_payments() {
     let mut stage = Stage::full(SIZE);
@@ -232,13 +232,13 @@ fn failed_query_is_shown_and_old_rows_stay() {
     let (id, _) = stage.took("balances").unwrap();
     stage.answer(id, Ok(Answer::Balances { addresses: vec![fixtures::holdings("EVIL")] }));
     assert!(!stage.screen().contains("old !"));
-    // Incoming money is not reported, so balances are polled; changes of other topics are reported.
+    // Balances are polled, because the engine does not report incoming money. It reports changes of other topics.
     stage.sent.clear();
     stage.wait(300_000);
     assert!(stage.took("balances").is_some() && stage.took("agent.list").is_none());
 }
 
-/// No wall clock counts between two processes. The engine reports the time left, and the console counts down.
+/// Two processes may have different wall clocks. So the engine reports the time left, and the console counts down.
 #[test]
 fn countdown_follows_the_engine_without_adding_transport_time() {
     let mut stage = Stage::full(SIZE);
@@ -251,19 +251,19 @@ fn countdown_follows_the_engine_without_adding_transport_time() {
     assert_eq!(left(&stage), 754_000);
     stage.wait(10_000);
     assert_eq!(left(&stage), 744_000);
-    // A slow answer would add the time that it was in flight.
+    // A slow answer must not add the time that it was in flight.
     report(&mut stage, 744_700);
     assert_eq!(left(&stage), 744_000);
     report(&mut stage, 743_800);
     assert_eq!(left(&stage), 743_800);
-    // The engine's machine slept, or its clock was set: the new value is true.
+    // After a large difference the new value counts: the engine's machine slept, or its clock was set.
     report(&mut stage, 3_000);
     assert_eq!(left(&stage), 3_000);
     report(&mut stage, 600_000);
     assert_eq!(left(&stage), 600_000);
 }
 
-/// A key that scrolls back does so at once, even after more key presses than there were lines.
+/// The first key that scrolls back has an effect, even after more downward key presses than there are lines.
 #[test]
 fn scrolling_ends_where_the_text_does() {
     for size in [(80, 24), (120, 40)] {

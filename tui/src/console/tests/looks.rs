@@ -1,4 +1,4 @@
-//! Snapshots of every view at its sizes, accepted by eye.
+//! Snapshots of every view at several sizes. People review them before they are accepted.
 
 use bursar_control::answers::{ActivityAnswer, Answer, RequestAnswer};
 use bursar_control::card_text;
@@ -21,7 +21,7 @@ use crate::console::update::Message;
 use crate::oneshot::tests::{fixtures, more_fixtures};
 
 pub(super) const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
-/// With the smallest size that has a layout: overlays must be readable there too.
+/// Also contains the smallest size that has a layout, because overlays must be readable there, too.
 pub(super) const ALL_SIZES: [(u16, u16); 4] = [(60, 16), (80, 24), (120, 40), (200, 60)];
 
 pub(super) fn assert_screen(name: &str, stage: &Stage) {
@@ -262,7 +262,7 @@ fn small_plain_and_lost() {
     );
 }
 
-/// With an offset of the greatest length: nothing may be cut or overflow.
+/// The zone has an offset of the maximum length. No text may be cut or overflow.
 #[test]
 fn local_times_name_their_zone() {
     for size in ALL_SIZES {
@@ -295,7 +295,7 @@ fn utc_setting_shows_times_in_utc() {
     stage.answer(id, Ok(Answer::Setting(fixtures::console_time("utc"))));
     stage.press(KeyCode::Esc);
     stage.wait(1_000);
-    // Both settings of consoles are queried again.
+    // The console queries both of its settings again.
     let mut asked = Vec::new();
     while let Some((id, order)) = (!stage.sent.is_empty()).then(|| stage.sent.remove(0)) {
         let result = match order {
@@ -315,7 +315,7 @@ fn utc_setting_shows_times_in_utc() {
     assert!(!screen.contains("UTC+"), "{screen}");
 }
 
-/// An open entry, and the notice about refused requests.
+/// The times in an open entry and in the notice about refused requests name their zone.
 #[test]
 fn single_times_name_their_zone_too() {
     let mut stage = Stage::filled(Setup { zone: kathmandu(), ..Setup::default() }, (80, 24));
@@ -335,7 +335,7 @@ fn kathmandu() -> Zone {
     Zone::of(TimeZone::fixed(Offset::from_seconds(20_700).unwrap()))
 }
 
-/// Mono uses no colour, and ASCII no other characters.
+/// The palette `Mono` uses no colours, and `ascii` uses only ASCII characters.
 #[test]
 fn mono_ascii_screen_has_no_colour_and_only_ascii() {
     let theme = Theme { palette: Palette::Mono, ascii: true };

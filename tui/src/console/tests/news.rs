@@ -1,4 +1,4 @@
-//! Messages about what just happened: true, current, and shown only as long as they are.
+//! Messages about recent events are true, and disappear when they are no longer current.
 
 use bursar_control::answers::{Answer, HistoryAnswer};
 use bursar_core::codes::Code;
@@ -86,7 +86,7 @@ fn refused_payment_is_noted_on_the_approvals_pane() {
     refuse(&mut stage, 44, 1);
     stage.keys("1");
     assert!(!stage.screen().contains("refused)"), "{}", stage.screen());
-    // A failure stays until it was read.
+    // The note of a failure remains until it was shown long enough.
     stage.model.note_failure("It was not carried out.");
     refuse(&mut stage, 45, 1);
     assert!(
@@ -95,7 +95,7 @@ fn refused_payment_is_noted_on_the_approvals_pane() {
     );
 }
 
-/// Trades are in the panes of payments: a refusal is noted, and the pane of sent ones follows their steps.
+/// Trades appear in the panes of payments: a note shows a refusal, and the Sent pane shows their steps.
 #[test]
 fn trades_are_news_like_payments() {
     let mut stage = Stage::full(SIZE);
@@ -181,7 +181,7 @@ fn two_keys_freeze_from_anywhere_and_one_does_not() {
     assert!(stage.took("freeze").is_some());
 }
 
-/// An operator may regret a yes at once.
+/// An operator may regret a yes at once: the freeze keys also cancel it.
 #[test]
 fn freeze_keys_work_right_after_a_yes() {
     let mut stage = Stage::full(SIZE);
@@ -195,7 +195,7 @@ fn freeze_keys_work_right_after_a_yes() {
     assert!(stage.took("approve").is_none(), "the yes did not come alone");
 }
 
-/// The hint about the second key is shown only while it is true, even without an engine.
+/// The hint about the second key is shown only while a second press freezes, even without an engine.
 #[test]
 fn freeze_hint_ends_with_its_time_or_another_key() {
     const HINT: &str = "Press ^X again";

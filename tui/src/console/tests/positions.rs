@@ -1,4 +1,4 @@
-//! The positions part of the Balances pane: always there when it matters, and never in the way of the balances.
+//! The positions part of the Balances pane: visible when it matters, without displacing the balances.
 
 use bursar_control::answers::{Answer, PositionAnswer, PositionsAnswer, UnreadAnswer, VenueTrust};
 use bursar_core::codes::Code;
@@ -14,7 +14,7 @@ use crate::console::theme::{Palette, Theme};
 use crate::console::update::Message;
 use crate::oneshot::tests::{fixtures, more_fixtures};
 
-/// Every layout of the pane, from one row of content on.
+/// Sizes for every layout of the pane, starting with one row of content.
 const EACH_LAYOUT: [(u16, u16); 8] =
     [(60, 16), (80, 24), (99, 24), (100, 16), (100, 20), (100, 24), (120, 40), (200, 60)];
 
@@ -27,7 +27,7 @@ fn unread() -> UnreadAnswer {
     }
 }
 
-/// One position of each kind of trust, in venues of their own, and one venue that was not read.
+/// One position for each kind of trust, each in another venue, and one venue that was not read.
 fn answer() -> PositionsAnswer {
     let mut positions = more_fixtures::positions();
     let curated = PositionAnswer {
@@ -46,7 +46,7 @@ fn answer() -> PositionsAnswer {
     PositionsAnswer { unread: vec![unread()], ..more_fixtures::lent(positions, 7) }
 }
 
-/// Positions that differ in their worth, each `every`th with an obstacle and all with long names.
+/// Positions with different worths and long names. Every `every`th position has an obstacle.
 fn many(count: usize, every: usize) -> PositionsAnswer {
     let template = more_fixtures::positions();
     let positions = (0..count).map(|number| PositionAnswer {
@@ -64,7 +64,7 @@ fn many(count: usize, every: usize) -> PositionsAnswer {
 fn with(size: (u16, u16), answer: PositionsAnswer) -> Stage {
     let mut stage = Stage::full(size);
     let mut addresses = vec![fixtures::holdings("EVIL")];
-    // No two tokens of a network have one address.
+    // Each token of a network needs a different address.
     addresses[0].networks[0].balances[3].token_address = Some(fixtures::PAYER.into());
     learn(&mut stage, Topic::Balances, Answer::Balances { addresses });
     learn(&mut stage, Topic::Positions, Answer::Positions(answer));
@@ -147,7 +147,7 @@ fn venue_that_changed_is_noted_once() {
         asked(&mut stage, Ok(Answer::Positions(known)));
         assert_eq!(note(&stage), None);
     }
-    // A row that is trusted in between does, and several venues share a note.
+    // A note is shown again for a row that was trusted in between. Several venues share one note.
     asked(&mut stage, Ok(Answer::Positions(answer())));
     changed.positions[2].trust = VenueTrust::Changed;
     asked(&mut stage, Ok(Answer::Positions(changed)));
@@ -182,7 +182,7 @@ fn every_row_can_be_scrolled_to() {
     }
 }
 
-/// An obstacle is shown with its position wherever both lines of the position are.
+/// The selected position is shown with all its lines and its obstacle.
 #[test]
 fn selected_position_is_whole() {
     for size in [(60, 16), (80, 24), (120, 40), (200, 60)] {
@@ -220,7 +220,7 @@ fn positions_leave_the_balances_at_least_half_of_the_pane() {
         }
         assert!(screen.contains("1000 positions"), "{size:?}:\n{screen}");
     }
-    // A line that reports nothing is left out first.
+    // If room is short, the line that reports no positions is left out first.
     let none = || with((100, 24), more_fixtures::lent(Vec::new(), 7)).screen();
     assert!(!none().contains("No position"), "{}", none());
 }
@@ -245,7 +245,7 @@ fn positions_that_fail_or_take_long_hide_and_delay_no_balance() {
     let slow = slow.expect("they are queried");
     let screen = stage.screen();
     assert!(screen.contains("12.5") && screen.contains("Positions are not known yet."), "{screen}");
-    // Meanwhile balances are queried and stored as ever.
+    // Meanwhile balances are still queried and stored.
     for round in 1..4 {
         stage.wait(300_000);
         assert!(stage.took("positions").is_none(), "one at a time");
@@ -259,7 +259,7 @@ fn positions_that_fail_or_take_long_hide_and_delay_no_balance() {
     let screen = stage.screen();
     assert!(screen.contains("12.5") && screen.contains("8, positions ?"), "{screen}");
     assert!(screen.contains("Positions are not known: No venue could be read. r"), "{screen}");
-    // Known positions stay, marked as old.
+    // Known positions remain, and are marked as old.
     asked(&mut stage, Ok(Answer::Positions(answer())));
     assert!(stage.screen().contains("8, 4 positions ! "), "{}", stage.screen());
     asked(&mut stage, Err(fault()));
@@ -277,7 +277,7 @@ fn positions_stay_when_balances_fail() {
     stage.model.server.failed.insert(Topic::Balances, why.into());
     let screen = stage.screen();
     assert!(screen.contains(why) && screen.contains("1200.000000 USDC"), "{screen}");
-    // The reason that both have is shown once.
+    // A reason that applies to both balances and positions is shown once.
     stage.model.server.positions = None;
     stage.model.server.failed.insert(Topic::Positions, why.into());
     assert_eq!(stage.screen().matches(why).count(), 1, "{}", stage.screen());
@@ -342,14 +342,14 @@ fn opened_position_shows_the_whole_venue_and_copying_never_takes_its_address() {
         assert!(screen.contains(part), "{part}:\n{screen}");
     }
     stage.press(KeyCode::Esc);
-    // What was not read has nothing more to show.
+    // A row of unread positions cannot be opened.
     stage.press(KeyCode::End);
     assert!(!stage.screen().contains("enter open"), "{}", stage.screen());
     stage.press(KeyCode::Enter);
     assert!(stage.model.overlay.is_none());
 }
 
-/// The selected position stays selected when others come and go above it.
+/// The selected position remains selected when positions above it appear and disappear.
 #[test]
 fn selection_follows_its_position() {
     let mut stage = with((80, 24), answer());
@@ -380,7 +380,7 @@ fn trust_is_a_word_in_every_theme() {
     }
 }
 
-/// A name cannot imitate the trust, and its quotation ends before the amount.
+/// A venue's name cannot imitate the column of trust, and its quotation ends before the amount.
 #[test]
 fn name_of_a_venue_stays_in_its_quotation() {
     let mut positions = vec![more_fixtures::positions()[1].clone()];

@@ -1,4 +1,4 @@
-//! A card that does not fit scrolls, and no row that matters is approved unseen.
+//! A card that does not fit scrolls, and cannot be approved before every needed row was visible.
 
 use bursar_control::answers::Answer;
 use bursar_core::card::Card;
@@ -12,10 +12,10 @@ use crate::console::model::{PASTE_GAP_MS, Setup};
 use crate::console::update::Message;
 
 const SMALL: (u16, u16) = (60, 16);
-/// Repeated, it takes more rows than the screen has.
+/// A name that, repeated 30 times, takes more rows than the screen has.
 const LONG: &str = "a network of a long name ";
 
-/// A card whose first row alone takes more than the screen, with its keys armed.
+/// Returns a console with an open card whose first row is larger than the screen. Its keys already count.
 fn long_card() -> Stage {
     let mut stage = Stage::full(SMALL);
     learn(&mut stage, LONG, "00");
@@ -54,7 +54,7 @@ fn long_card_is_approved_only_after_every_needed_row_was_visible() {
     assert!(!stage.screen().contains("y approve"), "{}", stage.screen());
     assert!(!yes_is_sent(&mut stage));
     assert!(stage.screen().contains("not yet: scroll (j) to `today`"), "{}", stage.screen());
-    // The end of the card alone is not the whole card.
+    // It is not enough that the last rows of the card were visible.
     stage.press(KeyCode::End);
     assert!(stage.screen().contains("0000000"), "{}", stage.screen());
     assert!(!yes_is_sent(&mut stage));
@@ -140,7 +140,7 @@ fn card_with_a_new_warning_must_be_scrolled_again() {
     }
 }
 
-/// A letter that was meant for something else scrolls, and the one after it does not decide.
+/// If a letter that was typed for something else scrolls, the next letter does not decide.
 #[test]
 fn scroll_key_restarts_the_guard_time() {
     for (key, order) in [("y", "approve"), ("n", "deny")] {
@@ -170,7 +170,7 @@ fn read_only_card_scrolls_too() {
     assert!(matches!(&stage.model.overlay, Some(Overlay::Card(view)) if view.scroll > 0));
 }
 
-/// The response to a key replaces the line of keys: the rows of the card stay where they are.
+/// The response to a key replaces the line of keys, so that the rows of the card do not move.
 #[test]
 fn key_hint_does_not_move_the_rows_of_the_card() {
     let mut stage = Stage::full(SMALL);
@@ -187,7 +187,7 @@ fn key_hint_does_not_move_the_rows_of_the_card() {
     stage.press(KeyCode::Enter);
     assert!(stage.screen().contains("type digits"), "{}", stage.screen());
     assert_eq!(rows(&stage), before);
-    // Rows after that one need not be seen.
+    // The rows after `today` need not be visible before an approval.
     stage.press(KeyCode::PageDown);
     stage.wait(GUARD_MS);
     assert!(!stage.screen().contains("scroll ("), "{}", stage.screen());

@@ -1,5 +1,5 @@
-//! What is shown when something is wrong: problems first, outdated figures marked as old, unknown ones with their
-//! reason, and no key without an effect.
+//! The screens of problems: problems come first, outdated figures are marked as old, unknown figures have a reason, and
+//! no key without an effect is offered.
 
 use bursar_control::answers::Answer;
 use bursar_core::codes::Code;
@@ -105,7 +105,7 @@ fn opened_balance_shows_why_amounts_are_unknown() {
     assert!(stage.screen().contains("gave no valid balance"), "{}", stage.screen());
 }
 
-/// The reason of the selected row comes first.
+/// The reason of the selected row is shown before the reasons of other rows.
 #[test]
 fn unknown_amount_shows_its_reason() {
     let mut stage = Stage::full(SIZE);
@@ -123,7 +123,7 @@ fn unknown_amount_shows_its_reason() {
     assert!(!stage.screen().contains("asks again"), "{}", stage.screen());
 }
 
-/// Amounts and states are whole at every size that is drawn, and every column has a name.
+/// Amounts and states are never cut at any supported size, and every column has a name.
 #[test]
 fn amounts_and_states_are_never_cut() {
     for size in [(60, 16), (80, 24), (100, 30), (120, 40), (200, 60)] {
@@ -162,7 +162,7 @@ fn focused_pane_is_marked_without_colour() {
     }
 }
 
-/// A note may state what became of money, so it must not be cut.
+/// A note may report the result of a payment, so it must not be cut.
 #[test]
 fn long_note_is_shown_whole_and_never_over_the_keys_of_a_dialog() {
     let mut stage = Stage::full((60, 16));
@@ -182,7 +182,7 @@ fn header_shows_whether_the_engine_is_inside_or_attached() {
     assert!(Stage::filled(owner, SIZE).screen().contains("engine: inside"));
 }
 
-/// The address for agents can also be read elsewhere.
+/// If room is short, the address for agents is left out, because commands also show it.
 #[test]
 fn header_keeps_the_kind_of_engine_on_a_narrow_screen() {
     let mut stage = Stage::full((60, 16));
@@ -248,7 +248,7 @@ fn escape_discards_an_invalid_command_line() {
     }
 }
 
-/// On the console's line a command is typed without the program's name.
+/// In the console's command line, commands have no program name.
 #[test]
 fn hints_of_faults_are_shown_in_console_form() {
     let mut stage = Stage::full(SIZE);

@@ -1,4 +1,4 @@
-//! Problems around the console: a busy agent, a watch that ends, truncated lists, odd sizes.
+//! Difficult conditions: a busy agent, a watch that ends, truncated lists, and odd sizes of the terminal.
 
 use bursar_control::answers::{Answer, Reply, Warning};
 use bursar_control::grammar::Order;
@@ -79,7 +79,7 @@ fn ended_watch_is_restarted_and_requests_are_polled() {
     assert!(stage.took("requests").is_some(), "whatever the journal says");
 }
 
-/// More requests are pending than one answer holds: those that it lacks are not decided.
+/// More requests are pending than one answer contains. The missing requests do not count as decided.
 #[test]
 fn truncated_request_list_closes_no_request() {
     let mut stage = Stage::full((80, 24));
@@ -97,7 +97,7 @@ fn truncated_request_list_closes_no_request() {
     assert!(stage.screen().contains("3 waiting, and more not shown"), "{}", stage.screen());
     answer(&mut stage, vec![held(1, 700_000, |_card| {})], false);
     assert!(stage.screen().contains("1 waiting") && stage.screen().contains("decided"));
-    // The request was pending after all.
+    // A later list contains the request again, so it is still pending.
     answer(&mut stage, vec![held(1, 700_000, |_| {}), held(2, 200_000, |_| {})], false);
     assert!(stage.screen().contains("2 waiting"));
 }
@@ -134,7 +134,7 @@ fn every_terminal_size_is_drawn_and_absurd_sizes_are_clamped() {
     }
 }
 
-/// Once a request was decided, the cursor is on the next pending one.
+/// After a request is decided, the next pending request is selected.
 #[test]
 fn after_a_decision_the_next_request_is_selected() {
     let mut stage = Stage::full((80, 24));
@@ -163,7 +163,7 @@ fn ended(stage: &mut Stage, place: usize, kind: &str, detail: Option<&str>) {
     stage.frame(ToClient::Entries { id: 7, entries });
 }
 
-/// Returns the part of each id in the list that differs, from the top.
+/// Returns the two digits in which the ids of the list differ, from the top.
 fn list(stage: &Stage) -> Vec<&str> {
     stage.model.server.queue.iter().map(|row| row.request.id.get(6..8).unwrap()).collect()
 }
@@ -175,7 +175,7 @@ fn closed_requests_are_listed_below_pending_ones_and_keys_skip_them() {
         ended(&mut stage, place, "payment.denied", None);
     }
     assert_eq!(list(&stage).len(), 2, "few of them stay");
-    // The next request arrives while the cursor is on a closed row.
+    // The next request arrives while a closed request is selected.
     let requests = vec![held(9, 500_000, |_card| {})];
     let now = stage.now_ms;
     stage.model.server.store(Topic::Requests, Answer::Requests { requests }, now);
@@ -185,7 +185,7 @@ fn closed_requests_are_listed_below_pending_ones_and_keys_skip_them() {
         stage.press(KeyCode::Esc);
     }
     assert_eq!(list(&stage)[0], "09");
-    // If nothing is pending, a closed request can be read again for a while.
+    // If no request is pending, a closed request can still be selected for a while.
     stage.wait(1);
     ended(&mut stage, 0, "payment.approved", None);
     assert_eq!(list(&stage)[0], "09", "the latest first");
@@ -207,7 +207,7 @@ fn pending_requests_keep_order_and_cursor_when_another_one_closes() {
         (list(&stage), stage.model.selected_row(Pane::Approvals)),
         (vec!["02", "03", "01"], 1)
     );
-    // It expires between two keys.
+    // The selected request expires between two keys.
     stage.now_ms += 47_000;
     stage.press(KeyCode::Enter);
     assert!(stage.screen().contains("Request 0123ab02"), "{}", stage.screen());
@@ -232,7 +232,7 @@ fn card_decided_elsewhere_shows_its_decider_and_time() {
         let mut stage = Stage::full(size);
         stage.keys("a");
         stage.wait(GUARD_MS);
-        // On a small screen the last row that an approval needs is below.
+        // On a small screen the last row that an approval needs is not visible yet.
         if wrapped {
             stage.keys("j");
             stage.wait(GUARD_MS);
@@ -242,7 +242,7 @@ fn card_decided_elsewhere_shows_its_decider_and_time() {
         let (id, _) = stage.took("approve").unwrap();
         let why = "It was denied by a console (process 12345, 2026-01-01T00:41:00Z) meanwhile.";
         stage.answer(id, Err(Fault::because(Code::AlreadyDecided, why)));
-        // All of it, and once: it is not cut in the bottom line.
+        // The whole message is shown, and only once: it does not appear in the bottom line as well.
         let screen = stage.screen();
         assert!(screen.contains("meanwhile.") && screen.matches("It was denied").count() == 1);
         assert_eq!(screen.contains(why), !wrapped, "{screen}");
@@ -288,7 +288,7 @@ fn locked_wallet_can_be_opened_from_a_card() {
         stage.model.server.status.as_mut().unwrap().wallet.locked = false;
         let wallet = crate::oneshot::tests::fixtures::wallet();
         stage.answer(id, Ok(Answer::Wallet(wallet)));
-        // The card is back, and it ignores keys like any card that was just opened.
+        // The card is open again, and ignores keys like any card that was just opened.
         assert!(stage.screen().contains("Request 0123ab01"), "{}", stage.screen());
         stage.keys("y");
         stage.wait(PASTE_GAP_MS);
@@ -310,7 +310,7 @@ fn console_that_runs_the_engine_cannot_be_suspended() {
     }
 }
 
-/// The URL of an endpoint holds its API key.
+/// The URL of an endpoint may contain its API key.
 #[test]
 fn command_with_a_url_is_not_written_to_the_history_file() {
     let mut stage = Stage::full((80, 24));

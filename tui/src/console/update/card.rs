@@ -1,6 +1,8 @@
-//! Handles the keys of a card. Keys that decide or type the amount are ignored for a moment after the card opened, and
-//! approvals also after it changed. A key that is too early starts that time again. Input that was typed or pasted for
-//! something else therefore decides nothing. An approval counts only if every row that matters was on the screen.
+//! Handles the keys of a card.
+//!
+//! Keys that decide or type the amount are ignored for a moment after the card opened, and approvals also after it
+//! changed. A key that is too early restarts that time. So input that was typed or pasted for something else decides
+//! nothing. An approval counts only if every row that it needs was visible.
 
 use bursar_control::grammar::Order;
 use bursar_control::grammar::{Approve, Deny, WalletOrder};
@@ -36,14 +38,15 @@ pub(super) fn pasted(model: &mut Model) {
     }
 }
 
-/// Shows a hint after two keys so close together that they are a paste, not typing.
+/// Shows a hint after two keys that were so close together that they count as a paste.
 pub(super) fn two_keys_at_once(model: &mut Model) {
     if let Some(Overlay::Card(view)) = &mut model.overlay {
         view.hint = Some(Hint::OnlyY);
     }
 }
 
-/// Scrolls the card; returns whether `action` scrolls. Scrolling also delays the moment from which a decision counts.
+/// Scrolls the card, and returns whether `action` scrolls. Scrolling restarts the time during which decisions are
+/// ignored.
 fn scroll(model: &mut Model, action: KeyAction) -> bool {
     let (Some(visible), now_ms) = (visibility::visible_rows(model), model.now_ms) else {
         return false;
@@ -125,7 +128,7 @@ fn is_digit(code: KeyCode) -> bool {
     matches!(code, KeyCode::Char('0'..='9' | '.') | KeyCode::Backspace)
 }
 
-/// Asks for the password, and then returns to this card.
+/// Runs `wallet open`, which asks for the password. Afterwards this card opens again.
 fn unlock(model: &mut Model) -> Vec<Intent> {
     if let Some(Overlay::Card(view)) = model.overlay.take() {
         model.card_to_reopen = Some(view.id.clone());
@@ -160,7 +163,7 @@ fn approve(model: &mut Model) {
     if view.opened_to_deny {
         return;
     }
-    // Report an obstacle first, because no key on the card can remove it.
+    // An obstacle is reported first, because no key on the card can remove it.
     if let Some(obstacle) = &view.card.obstacle {
         view.fault = Some(format!("Not approved: {obstacle}"));
         return;
@@ -196,14 +199,14 @@ fn approve(model: &mut Model) {
     model.call(Purpose::Decide { id, approve: true }, order, Asking::Agreed);
 }
 
-/// Returns the typed amount if the card requires one. The engine checks it too. The error is a sentence for the
-/// operator.
+/// Returns the typed amount if the card requires one. The engine checks the amount, too. The error is a sentence for
+/// the operator.
 fn typed(view: &CardView) -> Result<Option<Usd>, String> {
     if !view.card.type_amount {
         return Ok(None);
     }
     match Usd::parse(view.typed.trim()) {
-        // The engine compares it with the price of that moment.
+        // If the card has no price, the engine compares the amount with the price at the approval.
         Ok(typed) if view.card.unpriced || typed == view.card.usd => Ok(Some(typed)),
         Err(_unfinished) if view.card.unpriced => {
             Err("Type the dollars that it may cost first: the approval compares the price."

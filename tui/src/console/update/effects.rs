@@ -24,12 +24,12 @@ pub(super) fn copied(model: &mut Model, text: Zeroizing<String>, what: &str) -> 
     vec![Intent::Copy(text)]
 }
 
-/// Leaves the console. A console that is the engine asks first.
+/// Leaves the console. If this process is the engine, asks first.
 pub(super) fn leave(model: &mut Model) -> Vec<Intent> {
     if !model.setup.owner {
         return vec![Intent::Quit];
     }
-    // The engine does not report when the number of attached consoles changes.
+    // Reloads the number of attached consoles, because the engine does not report its changes.
     model.mark_stale(&[Topic::Status]);
     model.overlay = Some(Overlay::Leave { armed_at_ms: model.now_ms.saturating_add(GUARD_MS) });
     Vec::new()

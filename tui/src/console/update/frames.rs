@@ -1,4 +1,4 @@
-//! Handles what the engine sends.
+//! Handles frames from the engine.
 
 use bursar_control::answers::{ActivityRow, Answer, Reply, SecretField, VenueTrust};
 use bursar_control::grammar::Order;
@@ -20,7 +20,7 @@ use crate::console::model::{Intent, Model, Pane, Purpose, WATCH_AGAIN_MS};
 use crate::link::{Received, Secret};
 use crate::oneshot;
 
-/// Longest shown name of a venue, which is quoted.
+/// Maximum number of characters that are shown of a venue's name, which is quoted.
 const VENUE_NAME: usize = 24;
 
 /// The topics that a command of the operator may have changed.
@@ -63,7 +63,7 @@ pub(super) fn received(model: &mut Model, frame: Received) -> Vec<Intent> {
             }
         }
         ToClient::Done { id, reply } => done(model, id, *reply),
-        // Parts are for commands that write files, and the handshake is over.
+        // The console runs no command that writes files, so it gets no parts; and the handshake is over.
         ToClient::Part { .. }
         | ToClient::Hello { .. }
         | ToClient::Refused { .. }
@@ -85,7 +85,8 @@ fn refusal(row: &ActivityRow) -> String {
     format!("{amount} from {agent}")
 }
 
-/// Counts refused requests and shows a note about them. Rings no bell and does not replace the note of a failure.
+/// Counts refused requests, and shows a note about them. The note rings no bell, and never replaces the note of a
+/// failure.
 fn note_refused(model: &mut Model, refused: &[String]) {
     if model.focus == Pane::Activity {
         return;
@@ -140,8 +141,10 @@ fn query_done(model: &mut Model, topic: Topic, reply: Reply) {
     }
 }
 
-/// Shows a note about venues with money of this wallet that are no longer trusted, once for each. A venue that was trusted in
-/// between is noted again; one that could not be read is not.
+/// Shows a note about venues with money of this wallet that are no longer trusted, once for each venue.
+///
+/// If a venue is trusted again and then loses trust again, another note is shown. A venue that could not be read
+/// meanwhile causes no other note.
 fn note_changed(model: &mut Model, answer: &Answer) {
     let Answer::Positions(positions) = answer else { return };
     let mut names = Vec::new();
@@ -167,7 +170,7 @@ fn note_changed(model: &mut Model, answer: &Answer) {
     }
 }
 
-/// Stores a page of the feed. A page that failed is requested again while it is viewed.
+/// Stores a page of the feed. If the query failed, the console requests the page again while it is viewed.
 fn page_done(model: &mut Model, result: Result<Answer, Fault>) {
     if let Ok(answer) = result {
         model.server.store(Topic::Feed, answer, model.now_ms);
@@ -177,7 +180,7 @@ fn page_done(model: &mut Model, result: Result<Answer, Fault>) {
 /// Schedules the next watch, because without a watch the console would miss entries.
 fn watch_done(model: &mut Model, result: Result<Answer, Fault>) {
     model.watch_from_ms = model.now_ms.saturating_add(WATCH_AGAIN_MS);
-    // The feed holds entries of another journal: reload it.
+    // The feed contains entries of another journal, so it is reloaded.
     if result.is_err_and(|fault| fault.code == Code::BadInput) {
         model.server.feed = Feed::default();
         model.feed_known = false;
@@ -195,7 +198,7 @@ struct LineReply {
     secret: Option<Secret>,
 }
 
-/// Handles the reply to a command line. A mistyped entry runs the command again; any other reply is shown.
+/// Handles the reply to a command line. After a mistyped answer the command runs again; any other reply is shown.
 fn line_done(model: &mut Model, line: LineReply) {
     model.mark_stale(AFTER_LINE);
     if line.order == "config.set" {
@@ -212,7 +215,7 @@ fn line_done(model: &mut Model, line: LineReply) {
         model.overlay = None;
     }
     model.last_note = None;
-    // Also records a new seed as unchecked, even if its words cannot be shown.
+    // `is_to_be_checked` also records a new seed as unchecked, even if its words cannot be shown.
     let checks_words =
         is_phrase(&line.reply) && is_to_be_checked(model, line.order, &line.reply.result);
     if let (Some(text), Ok(_)) = (short_result(model, line.order), &line.reply.result) {
@@ -236,7 +239,7 @@ fn short_result(model: &Model, order: &str) -> Option<&'static str> {
     }
 }
 
-/// Shows the reply to a command line. The words of a seed are kept out of the text.
+/// Shows the reply to a command line. The words of a seed are shown separately from the text.
 fn show_line_reply(model: &mut Model, line: LineReply, checks_words: bool) {
     let LineReply { order, reply, secret, .. } = line;
     let is_phrase = is_phrase(&reply);
@@ -256,8 +259,9 @@ fn show_line_reply(model: &mut Model, line: LineReply, checks_words: bool) {
     show_answer(model, view, reply.result.as_ref().err());
 }
 
-/// Returns whether the operator must check the seed's words. This applies to a new seed, which is recorded as
-/// unchecked, and to a seed that was left unchecked.
+/// Returns whether the operator must check the seed's words: a new seed's, or those of a seed that is still unchecked.
+///
+/// It records a new seed as unchecked.
 fn is_to_be_checked(model: &mut Model, order: &str, result: &Result<Answer, Fault>) -> bool {
     let Ok(Answer::Seed(seed)) = result else { return false };
     if order == "seed.create" {
@@ -266,8 +270,8 @@ fn is_to_be_checked(model: &mut Model, order: &str, result: &Result<Answer, Faul
     model.unchecked_seed.as_ref() == Some(&seed.id)
 }
 
-/// Returns whether the typed answer was a mistake, such as a wrong password. The command then runs again and keeps
-/// its field, because the operator types the correction there.
+/// Returns whether the typed answer was a mistake, such as a wrong password. If so, the command runs again, and its
+/// field remains open for the correction.
 fn is_retryable(model: &Model, id: u64, fault: &Fault) -> bool {
     let Some(Overlay::Ask(question)) = &model.overlay else { return false };
     let typed = matches!(question.prompt, Prompt::TypeName { .. } | Prompt::TypeAmount { .. });
@@ -322,7 +326,7 @@ fn decided(model: &mut Model, id: &str, approve: bool, result: Result<Answer, Fa
             }
         }
         Some(fault) => {
-            // The open card shows the fault itself.
+            // If the open card shows the fault, a note is not needed.
             if !shown {
                 model.note_failure(note);
             }
@@ -342,7 +346,7 @@ fn show_answer(model: &mut Model, view: TextView, fault: Option<&Fault>) {
     match fault {
         Some(fault) => model.note_failure(with_hint(fault)),
         None if short => model.note(view.text.trim_end().to_owned()),
-        // Shown once no other overlay is open.
+        // The text is shown once no other overlay is open.
         None => model.unread.push_back(view),
     }
 }

@@ -17,7 +17,7 @@ use crate::console::model::{FREEZE_MS, Intent, Model, PASTE_GAP_MS, Pane};
 use bursar_control::grammar::{Order, WalletOrder};
 use zeroize::Zeroizing;
 
-/// A second freeze key that comes too late, but within this time, shows a message.
+/// A second freeze key that comes too late shows a message, but only within this time.
 const FREEZE_LATE_MS: u64 = 10_000;
 /// A note that was shown for this long disappears with the next key.
 const READ_MS: u64 = 2_000;
@@ -28,7 +28,7 @@ pub(super) fn pressed(model: &mut Model, key: &KeyEvent) -> Vec<Intent> {
     }
     let stops = action(Context::Panes, key) == Some(KeyAction::Freeze);
     if model.unconfirmed_key.take().is_some() {
-        // Two keys this close together are a paste, not typing, so neither counts. Only a freeze key still counts.
+        // Two keys this close together are a paste, so neither counts, unless the second is a freeze key.
         guard(model);
         card::two_keys_at_once(model);
         if !stops {
@@ -43,7 +43,7 @@ pub(super) fn pressed(model: &mut Model, key: &KeyEvent) -> Vec<Intent> {
         model.last_note = None;
     }
     let context = context(model);
-    // Valid in every context: the freeze key, and the keys that only affect the terminal.
+    // The freeze key, and the keys that only affect the terminal, have an effect in every context.
     match action(Context::Panes, key) {
         Some(KeyAction::Freeze) => return freeze(model),
         Some(KeyAction::Redraw) => return vec![Intent::Redraw],
@@ -51,7 +51,7 @@ pub(super) fn pressed(model: &mut Model, key: &KeyEvent) -> Vec<Intent> {
         _by_context => {}
     }
     if let Some(at) = model.freeze_at_ms.take() {
-        // Another key came between the two freeze keys: the hint about the second one is no longer true.
+        // A key other than the freeze key was pressed, so a second freeze key no longer freezes: removes the hint.
         model.last_note.take_if(|note| note.at_ms == at);
     }
     let action =
@@ -63,7 +63,7 @@ pub(super) fn pressed(model: &mut Model, key: &KeyEvent) -> Vec<Intent> {
         Context::Field => overlays::in_field(model, key, action),
         Context::Reading | Context::Words => {
             if key.code == KeyCode::Esc {
-                // Escape also discards a line that did not parse; any other closing key returns to the line.
+                // Escape also discards a line that did not parse. Other keys that close the text return to the line.
                 model.line = None;
             }
             overlays::reading(model, action)
@@ -105,7 +105,8 @@ pub(super) fn apply_unconfirmed_key(model: &mut Model) -> Vec<Intent> {
     }
 }
 
-/// Suspends the console, unless it is the engine. A suspended engine would answer no agent and no other console.
+/// Suspends the console. A console that is the engine is not suspended, because the engine would stop answering agents
+/// and other consoles.
 fn suspend(model: &mut Model) -> Vec<Intent> {
     if model.setup.owner {
         model.note_failure(

@@ -23,7 +23,7 @@ pub(super) fn yes_or_no(model: &mut Model, action: Option<KeyAction>) -> Vec<Int
             Some(KeyAction::No) => return close(model),
             _other => {}
         },
-        // The command may wait long for a network; the console need not.
+        // The command may wait long for a network, so the operator can close its question.
         Some(Overlay::Ask(question)) if question.sent => {
             if matches!(action, Some(KeyAction::No | KeyAction::Close)) {
                 model.overlay = None;
@@ -52,7 +52,7 @@ pub(super) fn yes_or_no(model: &mut Model, action: Option<KeyAction>) -> Vec<Int
     Vec::new()
 }
 
-/// Executes a yes that was typed alone.
+/// Executes a yes, after the pause that shows that it was typed alone.
 pub(super) fn agreed(model: &mut Model) -> Vec<Intent> {
     let (now_ms, too_small) = (model.now_ms, model.is_too_small());
     match &mut model.overlay {
@@ -75,7 +75,7 @@ pub(super) fn in_field(
     }
     let (now_ms, too_small) = (model.now_ms, model.is_too_small());
     let Some(Overlay::Ask(question)) = &mut model.overlay else { return Vec::new() };
-    // Visible input counts only if the question can be read. After an answer no input counts.
+    // Visible input counts only while the question can be read. After the answer was sent, no input counts.
     let early = !question.is_hidden() && (too_small || now_ms < question.armed_at_ms);
     if action != Some(KeyAction::Close) && (question.sent || early) {
         return Vec::new();
@@ -171,7 +171,7 @@ fn give(question: &mut Question) -> Option<Secret> {
             question.field.clear();
             None
         }
-        // The input is hidden, so a typing error would lock the operator out: ask for the password twice.
+        // The password is asked for twice: its input is hidden, so a typing error would lock the operator out.
         None => {
             question.first = Some(std::mem::take(&mut question.field));
             question.fault = None;
@@ -194,7 +194,7 @@ pub(super) fn reading(model: &mut Model, action: Option<KeyAction>) -> Vec<Inten
         Some(Overlay::Help { scroll }) => scroll,
         _other => return Vec::new(),
     };
-    // A resize may have moved the end before the scroll position.
+    // After a resize, the last scroll position may be less than the current one.
     *scroll = (*scroll).min(last);
     match action {
         Some(KeyAction::Up) => *scroll = scroll.saturating_sub(1),
@@ -225,7 +225,7 @@ fn copy(model: &mut Model) -> Vec<Intent> {
     }
 }
 
-/// Closes the overlay and redraws, so that no words of a seed stay on the screen.
+/// Closes the overlay and redraws, so that no words of a seed remain on the screen.
 fn close(model: &mut Model) -> Vec<Intent> {
     if matches!(&model.overlay, Some(Overlay::Text(view)) if view.checks_words) {
         model.note("Not checked. `seed words` shows and checks them later.");
@@ -234,8 +234,8 @@ fn close(model: &mut Model) -> Vec<Intent> {
     vec![Intent::Redraw]
 }
 
-/// Puts pasted text into the field of a secret or into the command line, and rejects it elsewhere. Pasted text never
-/// decides.
+/// Puts pasted text into the field for a secret or into the command line, and rejects it everywhere else. Pasted text
+/// never decides.
 pub(super) fn pasted(model: &mut Model, text: &str) -> Vec<Intent> {
     model.unconfirmed_key = None;
     match (&mut model.overlay, &mut model.line) {

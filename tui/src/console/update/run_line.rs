@@ -98,7 +98,7 @@ pub(super) fn run(model: &mut Model, order: Order) {
             return model
                 .note_failure("Private keys are shown by `bursar address export` in a shell.");
         }
-        // An approval covers only terms that were shown, so open the request's card.
+        // Opens the request's card, because an approval covers only terms that were shown.
         Order::Approve(approve) => return open_card(model, &approve.id),
         _any => {}
     }

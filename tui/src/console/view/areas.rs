@@ -4,23 +4,23 @@ use ratatui::layout::{Constraint, Layout, Rect};
 
 use crate::console::model::{Model, Pane};
 
-/// Width from which two columns of panes fit.
+/// Minimum width for two columns of panes.
 const TWO_COLUMNS_WIDTH: u16 = 100;
-/// Width and height from which three columns of panes fit.
+/// Minimum width and height for three columns of panes.
 const THREE_COLUMNS_SIZE: (u16, u16) = (180, 50);
 /// Height of a card's preview with its border, in an area of fewer than [`TALL_ROWS_MIN`] rows.
 const PREVIEW: u16 = 8;
 /// Height of the preview in an area of at least [`TALL_ROWS_MIN`] rows.
 const TALL_PREVIEW: u16 = 10;
 const TALL_ROWS_MIN: u16 = 24;
-/// Height of the preview in an area of at least [`WHOLE_ROWS_MIN`] rows. Most cards fit whole.
+/// Height of the preview in an area of at least [`WHOLE_ROWS_MIN`] rows. Most cards fit into it completely.
 const WHOLE_PREVIEW: u16 = 19;
 const WHOLE_ROWS_MIN: u16 = 34;
 
 #[derive(Debug)]
 pub(super) struct Areas {
     pub(super) header: Rect,
-    /// Present unless all panes are shown.
+    /// The tabs; `None` if all panes are shown.
     pub(super) tabs: Option<Rect>,
     /// Everything between header and bar.
     pub(super) body: Rect,
@@ -35,7 +35,7 @@ impl Areas {
     pub(super) fn of(model: &Model, whole: Rect) -> Self {
         let three = whole.width >= THREE_COLUMNS_SIZE.0 && whole.height >= THREE_COLUMNS_SIZE.1;
         let one = whole.width < TWO_COLUMNS_WIDTH;
-        // If not all panes are shown, the tabs name all of them.
+        // If not all panes are shown, tabs with the names of all panes are drawn.
         let tabs = model.zoomed || !three;
         let [header, tab_line, body, bar, bottom] = Layout::vertical([
             Constraint::Length(1),
@@ -124,7 +124,7 @@ impl Areas {
         }
     }
 
-    /// Adds the main pane. If it is the queue and has room, adds a preview of the selected card below.
+    /// Adds the main pane. If it is the queue and has room, also adds a preview of the selected card below it.
     fn with_preview(&mut self, model: &Model, pane: Pane, area: Rect) {
         let has_one = pane == Pane::Approvals && !model.server.queue.is_empty();
         if !has_one || area.height < PREVIEW.saturating_add(6) {

@@ -18,7 +18,7 @@ const COLUMNS: [Column<'static>; 4] = [
     right("AMOUNT", 14),
 ];
 
-/// Height from which a pane shows balances and positions together.
+/// Minimum height of a pane that shows balances and positions together.
 const BOTH_ROWS_MIN: u16 = 6;
 
 pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
@@ -69,8 +69,10 @@ fn note(model: &Model, paint: &Paint<'_>, balances: usize) -> String {
     if note.is_empty() { positions } else { format!("{note}, {positions}") }
 }
 
-/// Splits the inside of the pane between the balances, which want `wanted` rows, and the positions. Neither takes more
-/// than half from the other. A low pane shows only the part with the selected row.
+/// Splits the inside of the pane between the balances, which need `wanted` rows, and the positions.
+///
+/// If the room does not suffice for both, each gets at least half. A low pane shows only the part with the selected
+/// row.
 fn split(
     inside: Rect,
     wanted: usize,
@@ -99,7 +101,8 @@ fn split(
     (top, bottom)
 }
 
-/// Returns the lines of a pane without balances. Shows the addresses to fund even if their balances are unknown.
+/// Returns the lines of a pane without balances. They contain the addresses, so that the operator can fund them even if
+/// their balances are unknown.
 fn without_balances(model: &Model, inside: Rect, failed: Option<&str>) -> Vec<(String, Role)> {
     let empty =
         if model.server.balances.is_none() { "not known yet" } else { "There is no address yet." };
@@ -132,8 +135,9 @@ fn cells(row: &BalanceRow<'_>) -> Vec<(String, Role)> {
     ]
 }
 
-/// Draws the reason for an unknown amount at the bottom: that of the selected row, or else the first one. Returns the
-/// area that is left.
+/// Draws the reason for an unknown amount at the bottom, and returns the remaining area.
+///
+/// It is the reason of the selected row. If the selected row has none, it is the first reason of any row.
 fn unknown(
     rows: &[BalanceRow<'_>],
     selected: Option<usize>,
@@ -147,7 +151,7 @@ fn unknown(
     let room = usize::from(inside.width.saturating_sub(2));
     let lines = wrapped(&format!("! {why}{again}"), room, 2);
     let height = u16::try_from(lines.len()).unwrap_or(u16::MAX);
-    // If there is no room for both, rows matter more than reasons.
+    // If there is no room for both, only the rows are drawn, because they matter more than the reason.
     if height.saturating_add(3) > inside.height {
         return inside;
     }

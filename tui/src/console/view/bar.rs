@@ -1,4 +1,4 @@
-//! The bar: the most useful keys that have an effect now.
+//! The bar, which shows the most useful keys that have an effect now.
 
 use ratatui::layout::Rect;
 use unicode_width::UnicodeWidthStr;
