@@ -1,6 +1,6 @@
-//! The operator's side of an engine: the framed link, the commands that run once, and the console.
+//! The operator's side of an engine: the framed link, one-shot commands, and the console.
 //!
-//! This crate knows the frames of the link and no type of the engine. It decides nothing about money. The calling
+//! This crate uses the frames of the link, but no types of the engine. It decides nothing about money. The calling
 //! program chooses the sources of secrets and starts the engine.
 //!
 //! # Examples

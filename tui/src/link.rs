@@ -1,5 +1,5 @@
-//! The framed connection to an engine: a length (u32, big-endian) and a frame of `bursar_control::wire`. Except in
-//! the handshake, the link decodes frames and does not act on them. It wipes its buffers of secrets.
+//! The framed connection to an engine. Each frame of `bursar_control::wire` follows its length (u32, big-endian).
+//! Except in the handshake, the link only decodes frames. It wipes its buffers, which may have held secrets.
 
 mod connect;
 mod handshake;
@@ -29,7 +29,7 @@ pub struct Link {
 pub enum Received {
     /// A message in JSON.
     Message(ToClient),
-    /// A secret that the reply of command `id` names.
+    /// A secret that belongs to the reply of command `id`.
     Secret { id: u64, secret: Secret },
 }
 
@@ -50,7 +50,7 @@ impl fmt::Debug for Link {
 }
 
 impl Link {
-    /// Creates a link over a stream to a trusted peer: an engine in this process.
+    /// Creates a link without a handshake, to an engine in this process.
     pub fn over(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Self {
         Self { stream: Box::new(stream), reader: FrameReader::new(FRAME_BYTES) }
     }
@@ -85,7 +85,7 @@ impl Link {
 
     /// Returns the next frame.
     ///
-    /// Cancel-safe: a partial frame stays in the reader.
+    /// Cancel-safe: a partial frame remains in the reader.
     ///
     /// # Errors
     /// Fails if the connection is lost or the frame is invalid.

@@ -1,5 +1,5 @@
-//! Commands that run once. This module refuses a command whose secret could not be shown. The conversation, the
-//! prompts and the report are in its submodules. None of them stops an engine or repeats a command that ran.
+//! One-shot commands. This module refuses a command whose secret could not be shown. The conversation, the prompts and
+//! the report are in its submodules. No one-shot stops an engine or repeats a command that ran.
 
 mod conversation;
 mod export;
@@ -58,8 +58,8 @@ pub(crate) fn answer_text(
         output.push('\n');
     }
     for line in sheet.as_str().lines() {
-        // Our own hints are shell commands; in the console a colon replaces the program's name. Lines with foreign
-        // text, which is in quotes, stay unchanged.
+        // Our own hints are shell commands. In the console a colon replaces the program's name. A line with quotes
+        // remains unchanged, because it contains foreign text.
         if line.contains(": bursar ") && !line.contains('"') {
             output.push_str(&line.replace("bursar ", ":"));
         } else {
@@ -70,7 +70,7 @@ pub(crate) fn answer_text(
     output
 }
 
-/// Runs one command over a link that is ready for it, and returns the exit code.
+/// Runs one command over a connected link, and returns the exit code.
 pub async fn run(link: Link, mut order: Order, options: &Options, streams: Streams<'_>) -> u8 {
     if let Order::Watch(watch) = order {
         return watch::run(link, watch, options, streams).await;
@@ -91,8 +91,10 @@ pub async fn run(link: Link, mut order: Order, options: &Options, streams: Strea
     report::finish(order.name(), outcome, options, out, err)
 }
 
-/// Refuses a command whose secret could not be shown: with `--json` or without a terminal, unless `--reveal` is set.
-/// A seed is then not created, so that its words do not go unseen.
+/// Refuses a command that returns seed words or a private key, if they could not be shown.
+///
+/// Without `--reveal` they are shown only as text on a terminal. The refusal comes before the order, so that the engine
+/// creates no seed whose words the operator has not seen.
 fn refuse_unshowable(order: &Order, options: &Options) -> Result<(), Failure> {
     let message = match order {
         _shown if options.may_show_phrase() => return Ok(()),

@@ -1,6 +1,6 @@
-//! Where a password or a seed phrase comes from: the terminal, a file, a descriptor, standard input or a credential
-//! of the service manager. Arguments and environment variables never hold a secret, because other processes can read
-//! both. The engine normalizes the text.
+//! The sources of passwords and seed phrases: the terminal, a file, a descriptor, standard input or a credential of the
+//! service manager. Arguments and environment variables never contain a secret, because other processes can read both.
+//! The engine normalizes the text.
 
 mod file;
 mod line;
@@ -21,13 +21,13 @@ pub enum SecretSource {
     /// The terminal, if there is one.
     #[default]
     Terminal,
-    /// A file that belongs to the user and is closed to all others.
+    /// A file that belongs to the user, and that no other user may read or change.
     File(PathBuf),
     /// A file that the service manager provides for this service.
     Credential(PathBuf),
     /// The first line of an open descriptor of this process.
     Descriptor(u32),
-    /// Standard input: one line for each secret, in the order in which they are asked for.
+    /// Standard input: one line for each secret, in the order of the prompts.
     Stdin,
 }
 
@@ -51,8 +51,8 @@ impl SecretSource {
     /// It blocks until the source delivers the secret.
     ///
     /// # Errors
-    /// Fails if the source cannot be read, or if its file belongs to another user or is open to others. Fails if the
-    /// secret is empty, too long or contains a NUL byte.
+    /// Fails if the source cannot be read, or if another user owns or may read its file. Also fails if the secret is
+    /// empty, too long or contains a NUL byte.
     pub fn read(&self, stdin: &mut dyn Read) -> Result<Option<Secret>, Fault> {
         let bytes = match self {
             SecretSource::Terminal => return Ok(None),
@@ -71,8 +71,9 @@ impl SecretSource {
     }
 }
 
-/// Opens a descriptor by its path, because adopting it by its number needs `unsafe`. A descriptor for writing is refused:
-/// reading from its pipe would wait for this program itself.
+/// Opens a descriptor by its path, because taking it over by its number needs `unsafe`.
+///
+/// A write-only descriptor is refused: a read from its pipe would wait for this program itself.
 fn descriptor(number: u32) -> Result<std::fs::File, Fault> {
     let path = PathBuf::from(format!("/dev/fd/{number}"));
     if is_output(number) {
@@ -83,9 +84,9 @@ fn descriptor(number: u32) -> Result<std::fs::File, Fault> {
     std::fs::File::open(&path).map_err(|error| unreadable(&path, &error))
 }
 
-/// Whether a descriptor cannot be read. Where the system does not show it, those of the outputs.
+/// Returns whether a descriptor is write-only. If the system does not show this, assumes it of 1 and 2.
 fn is_output(number: u32) -> bool {
-    // proc_pid_fdinfo(5): `flags` is octal, and its last digit is the access mode.
+    // proc_pid_fdinfo(5): `flags` is octal. The low two bits of its last digit are the access mode; 1 is write-only.
     let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{number}")).unwrap_or_default();
     let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
     match flags {

@@ -1,4 +1,4 @@
-//! The engine's end of a link, played by a test.
+//! The engine's end of a link, driven by a test.
 
 use bursar_control::wire::{Frame, ToClient, ToEngine};
 use futures::{SinkExt, StreamExt};
@@ -26,7 +26,7 @@ impl TestEngine {
     }
 
     async fn write(&mut self, frame: &Frame) {
-        // The client may have gone away; the test judges that by the client's result.
+        // The client may have gone away. The test checks the client's result instead.
         let _gone = self.0.send(Bytes::from(frame.encode().to_vec())).await;
     }
 

@@ -1,5 +1,5 @@
-//! Words for people in place of codes. For a payment that needs the operator's decision, the status `pending` is
-//! shown as "waiting", and the journal entry `payment.held` as "payment held".
+//! Words for people in place of codes, such as "waiting" for the status `pending`, and "payment held" for the journal
+//! entry `payment.held`.
 
 use bursar_control::answers::VenueTrust;
 use bursar_core::card::Lane;
@@ -15,7 +15,7 @@ pub(crate) fn status(status: RequestStatus) -> &'static str {
     }
 }
 
-/// Returns the words for a journal entry's kind, like `policy set`.
+/// Returns the words for a journal entry's kind, such as `policy set`.
 pub(crate) fn kind(kind: EntryKind) -> String {
     if kind == EntryKind::TxTrouble {
         return "transaction delayed".to_owned();
@@ -29,7 +29,7 @@ pub(crate) fn kind(kind: EntryKind) -> String {
     }
 }
 
-/// Returns the words for a rehearsal's verdict: what a policy would do.
+/// Returns the words for a rehearsal's verdict, which states what a policy would do.
 pub(crate) fn verdict(lane: Lane, verdict: PolicyVerdict) -> &'static str {
     match (verdict, lane) {
         (PolicyVerdict::Act, Lane::Payment) => "paid without asking",

@@ -13,8 +13,8 @@ use super::socket;
 
 /// Maximum number of attempts to connect if the connection ends during the handshake.
 const HANDSHAKE_TRIES: u8 = 5;
-/// No attempt starts later than this after the first. This is shorter than the limit of the handshake, so a silent
-/// engine is tried once.
+/// Time after the first attempt during which another may start. It is shorter than the timeout of a handshake, so a
+/// silent engine is tried only once.
 const HANDSHAKE_RETRY: Duration = Duration::from_secs(2);
 
 impl Link {
@@ -24,8 +24,8 @@ impl Link {
     /// decisions over this link.
     ///
     /// # Errors
-    /// Fails if no engine answers, if either side does not prove the token, or if the protocols differ. `BUSY` if
-    /// the connection or the time of the handshake ends first.
+    /// Fails if no engine answers, if a side cannot prove the token, or if the protocols differ. `BUSY` if the
+    /// connection ends during the handshake, or the handshake takes too long.
     pub async fn connect(file: &ControlFile, program: Program) -> Result<Self, Fault> {
         let mut tries = HANDSHAKE_TRIES;
         let begun = tokio::time::Instant::now();
@@ -34,8 +34,8 @@ impl Link {
             let mut link = Self::over(socket::connect(&file.socket).await?);
             match handshake::prove(&mut link, &file.token, program).await {
                 Ok(()) => return Ok(link),
-                // The engine may have evicted this connection: if too many programs connect without a proof, it
-                // closes the oldest of their connections.
+                // The engine may have evicted this connection: if too many connections have not proved the token yet,
+                // the engine closes the oldest of them.
                 Err(fault)
                     if fault.code == Code::EngineDown
                         && tries > 0

@@ -1,5 +1,5 @@
-//! The client's side of the mutual proof: each side shows that it knows the token of the data folder without
-//! sending it. The client proves nothing before the engine has proved itself.
+//! The client's side of the mutual proof: each side proves that it knows the token of the data folder without
+//! sending it. The client sends its proof only after the engine's proof was valid.
 
 use std::time::Duration;
 

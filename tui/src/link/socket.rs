@@ -1,4 +1,4 @@
-//! Opens the engine's local socket: a Unix socket, or a named pipe on Windows. Sends nothing.
+//! Opens the engine's local socket: a Unix socket, or a named pipe on Windows. This module sends nothing.
 
 use std::io;
 use std::path::Path;
@@ -10,7 +10,7 @@ use interprocess::local_socket::tokio::Stream;
 use interprocess::local_socket::tokio::prelude::*;
 use interprocess::local_socket::{GenericFilePath, ToFsName};
 
-/// Longest time to connect. A local socket answers at once or not at all.
+/// Timeout of a connection attempt. A local socket answers at once or not at all.
 const CONNECT_MS: u64 = 2_000;
 
 pub(super) async fn connect(path: &str) -> Result<Stream, Fault> {

@@ -1,5 +1,5 @@
 //! The conversation with the engine about one order: sends the order, answers the prompts and receives the reply.
-//! Ctrl-C ends the conversation at any point, and the message claims only what is certain.
+//! Ctrl-C ends the conversation at any point; the message then warns if the command may have run.
 
 use std::time::Duration;
 
@@ -15,13 +15,13 @@ use super::outcome::{Outcome, ReturnedSecret};
 use super::prompt::{NoAnswer, PromptAnswer, Prompter};
 use crate::link::{Link, Received, Secret};
 
-/// The id of the only command on a one-shot's connection.
+/// The id of the command. A one-shot's connection has only one.
 const ID: u64 = 1;
 
-/// Longest silence of an engine while a command runs. Long commands report progress. The longest planned wait
-/// without progress is the back-off after wrong passwords, 30 s.
+/// Maximum silence of an engine while a command runs. Long commands report progress. The longest regular wait without
+/// progress is the back-off after wrong passwords, 30 s.
 pub(super) const SILENCE_MS: u64 = 120_000;
-/// How long a cancelled command may take to send the answer of work that is done.
+/// How long a cancelled command may take to send its answer, if it has ended already.
 const LAST_ANSWER_MS: u64 = 2_000;
 
 /// A link to the engine, and the prompter that answers on this side.
@@ -30,7 +30,7 @@ pub(super) struct Conversation<'a> {
     prompter: Prompter<'a>,
     /// The file that the command writes.
     export: Option<Export>,
-    /// The operator has answered a prompt: the command may have run.
+    /// Whether the operator has answered a prompt. The command may have run then.
     decided: bool,
 }
 
@@ -45,12 +45,12 @@ impl<'a> Conversation<'a> {
         let mut secret: Option<Secret> = None;
         loop {
             let limit = Duration::from_millis(SILENCE_MS);
-            // cancel-safe: receive keeps what has arrived; the interrupt is not polled again.
+            // cancel-safe: `receive` keeps a partial frame, and the interrupt is not polled again.
             let received = tokio::select! {
                 received = tokio::time::timeout(limit, self.link.receive()) => received,
                 () = &mut self.prompter.interrupt => {
                     let cancelled = self.cancel_after_interrupt(order, false).await;
-                    // A command that has ended sends its answer although it is cancelled.
+                    // A command that has already ended sends its answer in spite of the cancellation.
                     return match self.last_answer(&mut secret).await {
                         Some(reply) => Ok(self.outcome(order, reply, secret)),
                         None => Err(cancelled),
@@ -83,13 +83,15 @@ impl<'a> Conversation<'a> {
                     return Ok(self.outcome(order, *reply, secret));
                 }
                 Received::Message(ToClient::Refused { fault }) => return Err(fault.into()),
-                // A frame that does not belong to this command.
+                // This frame does not belong to this command.
                 Received::Secret { .. } | Received::Message(_) => {}
             }
         }
     }
 
-    /// Returns the answer of a command that ended before it was cancelled; `None` if it was cancelled, or sends none soon.
+    /// Returns the answer of a command that ended before the cancellation.
+    ///
+    /// `None` if the command was cancelled, or if the engine sends no answer soon.
     async fn last_answer(&mut self, secret: &mut Option<Secret>) -> Option<Reply> {
         let answer = async {
             loop {
@@ -107,7 +109,7 @@ impl<'a> Conversation<'a> {
 
     fn outcome(&mut self, order: &Order, reply: Reply, secret: Option<Secret>) -> Outcome {
         let Reply { mut result, mut warnings, secret: field } = reply;
-        // A failed command leaves no file, and a file that cannot be completed makes the command fail.
+        // A failed command leaves no file. If the file cannot be completed, the command fails.
         let sha256 = match &result {
             Ok(Answer::Backup(backup)) => Some(backup.sha256.clone()),
             Ok(_) | Err(_) => None,
@@ -132,8 +134,9 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Cancels the command after Ctrl-C. `asked` is true if a question was open. A command that the engine has
-    /// started may finish before the engine reads the cancellation.
+    /// Cancels the command after Ctrl-C, and returns the failure to report. `asked` is true if a question was open.
+    ///
+    /// A command that the engine has started may finish before the engine reads the cancellation.
     async fn cancel_after_interrupt(&mut self, order: &Order, asked: bool) -> Failure {
         self.cancel().await;
         let interactive = self.prompter.options.asking == Asking::Interactive;
@@ -160,7 +163,9 @@ impl<'a> Conversation<'a> {
     }
 }
 
-/// Returns a warning if the effect of the command ends with this process, because no other engine runs.
+/// Returns a warning if the effect of the command ends with this process.
+///
+/// The caller checks that no other engine runs.
 fn ends_with_this_command(order: &Order) -> Option<Warning> {
     let message = match order {
         Order::Server(ServerOrder::Start { .. }) => {

@@ -1,6 +1,6 @@
-//! The file that an export writes. This program writes it and not the engine, because the current folder and the
-//! permissions are those of the caller. It never overwrites a file. The file is complete or absent; on a file system
-//! without hard links, a killed command may leave an empty file.
+//! The file that an export writes. This program writes the file instead of the engine, because the current folder and
+//! the permissions are those of the caller. It never overwrites a file. The file is complete or absent; on a file
+//! system without hard links, a killed command may leave an empty file.
 
 use std::borrow::Cow;
 use std::fs::{self, File, OpenOptions};
@@ -32,14 +32,15 @@ enum Encoding {
     Base64,
 }
 
-/// Makes the path of an export absolute and creates a temporary file next to it. This happens before the engine
-/// receives the order.
+/// Makes the path of an export absolute, and creates a temporary file next to it.
+///
+/// The caller does this before it sends the order to the engine.
 pub(super) fn prepare(order: &mut Order, data: Option<&Path>) -> Result<Option<Export>, Fault> {
     let Some((file, encoding)) = export_target(order) else { return Ok(None) };
     let path = std::path::absolute(&file).map_err(|error| unwritable(Path::new(file), &error))?;
     refuse_data_folder(&path, data)?;
     let export = Export::create(path, encoding)?;
-    // The order holds the path as text, but the name of the current folder may not be valid UTF-8.
+    // `export` keeps the exact path: the order's text is lossy if the name of the current folder is not valid UTF-8.
     *file = export.path.to_string_lossy().into_owned();
     Ok(Some(export))
 }
@@ -48,7 +49,7 @@ pub(super) fn prepare(order: &mut Order, data: Option<&Path>) -> Result<Option<E
 fn refuse_data_folder(path: &Path, data: Option<&Path>) -> Result<(), Fault> {
     let Some(data) = data.and_then(|data| fs::canonicalize(data).ok()) else { return Ok(()) };
     let folder = path.parent().unwrap_or(path);
-    // Resolves links. If the folder is missing, creating the file reports it.
+    // Resolves symbolic links. If the folder is missing, the creation of the file fails later.
     let folder = fs::canonicalize(folder).unwrap_or_else(|_missing| folder.to_owned());
     if folder.starts_with(&data) {
         let message = format!(
@@ -60,19 +61,19 @@ fn refuse_data_folder(path: &Path, data: Option<&Path>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// A file that is being written. Dropped without [`Export::finish`], it leaves nothing behind.
+/// A file that is being written. If it is dropped without [`Export::finish`], it leaves nothing behind.
 #[derive(Debug)]
 pub(super) struct Export {
     path: PathBuf,
-    /// The temporary file with the content so far, next to the path.
+    /// The path of the temporary file, which has the content so far.
     temporary: PathBuf,
     file: Option<File>,
     encoding: Encoding,
 }
 
 impl Export {
-    /// Creates the temporary file. A complete file gets its final name later, so that a killed command leaves no file
-    /// that looks like a backup.
+    /// Creates the temporary file. It gets its final name only when it is complete, so that a killed command leaves no
+    /// incomplete file that looks like a backup.
     fn create(path: PathBuf, encoding: Encoding) -> Result<Self, Fault> {
         if fs::symlink_metadata(&path).is_ok() {
             return Err(unwritable(&path, &io::ErrorKind::AlreadyExists.into()));
@@ -95,7 +96,7 @@ impl Export {
         file.write_all(&bytes).map_err(|error| unwritable(&self.path, &error))
     }
 
-    /// Syncs the file and gives it its final name. If the SHA-256 is known, first reads the file back and compares.
+    /// Syncs the file and gives it its final name. If the SHA-256 is known, first reads the file again and compares it.
     pub(super) fn finish(mut self, sha256: Option<&str>) -> Result<(), Fault> {
         let Some(file) = self.file.take() else { return Err(Fault::new(Code::InternalError)) };
         let publish = || -> io::Result<()> {
@@ -110,7 +111,7 @@ impl Export {
             }
             self.take_name()?;
             let folder = self.path.parent().unwrap_or(Path::new("/"));
-            // Some file systems cannot sync a folder. The new name may then be lost in a power failure.
+            // Some file systems cannot sync a folder. Then a power failure may lose the new name.
             let _unsynced = File::open(folder).and_then(|folder| folder.sync_all());
             Ok(())
         };
@@ -120,7 +121,7 @@ impl Export {
         })
     }
 
-    /// Gives the file its final name. An existing file is never touched, even if it appeared in the meantime.
+    /// Gives the file its final name. It never replaces an existing file, even if that file appeared in the meantime.
     fn take_name(&self) -> io::Result<()> {
         match fs::hard_link(&self.temporary, &self.path) {
             Ok(()) => {

@@ -10,7 +10,7 @@ use crate::wording;
 pub struct Failure {
     /// The error.
     pub fault: Fault,
-    /// Replaces the hint of the fault.
+    /// The hint that replaces the fault's own.
     pub hint: Option<String>,
 }
 

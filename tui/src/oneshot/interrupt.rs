@@ -1,5 +1,5 @@
-//! Ctrl-C as a future. Once the future exists, the signal no longer ends the process. A prompt has time to restore
-//! the terminal's echo, and an engine has time to finish its work.
+//! Ctrl-C as a future. Once the future exists, the signal no longer ends the process. So a prompt can restore the
+//! terminal's echo, and an engine in this process can finish its work.
 
 use std::pin::Pin;
 

@@ -1,5 +1,5 @@
-//! The output of `--json`: an envelope of one line, with the same fields for success and failure, and the lines of a
-//! stream. The output is ASCII only, so that no foreign text in it can act on a terminal.
+//! The output of `--json`: an envelope in one line, with the same fields for success and failure, or the lines of a
+//! stream. The output is ASCII only, so that foreign text in it cannot control a terminal.
 
 use std::io::{self, Write};
 
@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 
 use super::failure::Failure;
 
-/// Enough for every envelope with a secret in it. Growing would leave a copy of the secret behind.
+/// Enough for every envelope with a secret. A buffer that grows would leave a copy of the secret behind.
 const CAPACITY_BYTES: usize = 16 << 10;
 
 #[derive(Serialize)]
@@ -34,13 +34,13 @@ struct Error<'a> {
     exit: u8,
 }
 
-/// The fields of an answer, and the field of a secret that came with it.
+/// The fields of an answer, and the field of the secret that came with it, if any.
 pub(super) struct Data<'a> {
     pub(super) answer: &'a Value,
     pub(super) extra: Option<Extra<'a>>,
 }
 
-/// A secret, or why it is missing. Borrowed, so that it is not copied.
+/// A secret, or why it is missing. It is borrowed, so that no copy exists.
 pub(super) struct Extra<'a> {
     pub(super) field: &'static str,
     pub(super) secret: Result<&'a str, &'static str>,
@@ -117,7 +117,7 @@ impl Serialize for Data<'_> {
     }
 }
 
-/// Compact, with everything beyond printable ASCII escaped.
+/// A compact JSON format that escapes all characters except printable ASCII.
 struct Ascii;
 
 impl Formatter for Ascii {

@@ -15,23 +15,23 @@ use crate::secret_source::{SecretSource, Stdin};
 pub struct Options {
     /// Print one JSON object on standard output instead of text.
     pub json: bool,
-    /// Print no progress, and no subject of a question that is not asked on the terminal.
+    /// Print no progress, and no subject of a question that `--yes` answers or that cannot be asked.
     pub quiet: bool,
     /// Also print the cause of a failure, if this program knows it.
     ///
     /// It has no effect with `json`.
     pub verbose: bool,
-    /// How much the engine may ask.
+    /// Whether the engine may ask questions, and whether the operator has agreed in advance.
     pub asking: Asking,
-    /// Whether a secret without a source may be asked for on the terminal.
+    /// Whether this program may ask on the terminal for a secret that has no other source.
     pub may_ask: bool,
     /// The source of the password.
     pub password: SecretSource,
     /// The source of a seed phrase to import.
     pub seed: SecretSource,
-    /// Show seed phrases and private keys wherever the result goes.
+    /// Show seed phrases and private keys even if the result does not go to a terminal.
     pub reveal: bool,
-    /// The data folder, into which nothing is exported.
+    /// The data folder, into which an export is refused.
     pub data: Option<PathBuf>,
     /// Whether the result goes to a terminal.
     pub out_is_terminal: bool,
@@ -73,7 +73,9 @@ pub fn out_is_terminal() -> bool {
 pub struct Streams<'a> {
     /// Receives the result.
     pub out: &'a mut (dyn Write + Send),
-    /// Receives progress, warnings and failures; with `json`, the envelope contains warnings and failures.
+    /// Receives progress, warnings and failures.
+    ///
+    /// With `json`, the envelope in `out` contains warnings and failures.
     pub err: &'a mut (dyn Write + Send),
     /// Standard input, a possible source of secrets.
     pub stdin: Box<dyn Read + Send>,

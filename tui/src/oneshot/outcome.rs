@@ -1,4 +1,4 @@
-//! The outcome of a command, before it is written.
+//! The outcome of a command, before it is printed.
 
 use bursar_control::answers::{Answer, SecretField, Warning};
 use zeroize::Zeroizing;

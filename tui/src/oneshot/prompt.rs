@@ -1,5 +1,5 @@
-//! Answers prompts of the engine in the middle of a command: from the operator's options, else on the terminal, else
-//! not at all. Only `--yes` answers yes without asking.
+//! Answers the engine's prompts while a command runs: from the operator's options, or on the terminal. A prompt that
+//! neither answers remains unanswered. Only `--yes` answers yes without a question.
 
 mod secret;
 
@@ -19,7 +19,7 @@ use super::sheet;
 use super::terminal::Terminal;
 use crate::link::Secret;
 
-/// How long an abandoned question has to restore the terminal's echo, before this program restores it.
+/// How long an abandoned question may take to restore the terminal's echo. After that, this program restores it.
 const TERMINAL_RETURN_MS: u64 = 200;
 
 /// The answer to a prompt of the engine.
@@ -54,9 +54,9 @@ pub(super) struct Prompter<'a> {
     pub(super) err: &'a mut (dyn Write + Send),
     pub(super) terminal: Arc<dyn Terminal>,
     pub(super) interrupt: Interrupt,
-    /// `None` while a blocking thread reads it, and after an interrupted read.
+    /// Standard input; `None` while a blocking thread reads it, and after an interrupted read.
     stdin: Option<Box<dyn Read + Send>>,
-    /// The password that was read or typed. It also answers further prompts for the same password.
+    /// The password that was read or typed. It also answers later prompts for the same password.
     password: Option<Zeroizing<Vec<u8>>>,
     /// How often the password was sent.
     password_sends: u8,
@@ -137,8 +137,8 @@ impl<'a> Prompter<'a> {
         }
     }
 
-    /// Shows the subject of a question on the terminal and asks there. If the subject went to a redirected stderr,
-    /// the operator would see only "Approve?" without the card.
+    /// Shows the subject of a question on the terminal and asks there. On stderr, which may be redirected, the operator
+    /// might not see the subject, and would be asked "Approve?" without the card.
     async fn ask_about(&mut self, lines: &[String], question: &str) -> Result<String, NoAnswer> {
         let shown: Vec<String> =
             lines.iter().map(String::as_str).chain([question]).map(sheet::plain).collect();
@@ -168,7 +168,7 @@ impl<'a> Prompter<'a> {
     ) -> Result<T, NoAnswer> {
         let terminal = self.terminal.clone();
         let mut asking = tokio::task::spawn_blocking(move || question(&*terminal));
-        // cancel-safe: a join handle, and the interrupt is not polled again.
+        // cancel-safe: the first future is a join handle, and the interrupt is not polled again.
         tokio::select! {
             answered = &mut asking => match answered {
                 Ok(Ok(typed)) => Ok(typed),

@@ -1,5 +1,5 @@
-//! Ends a command: writes the result to standard output and everything else to standard error, and returns the exit
-//! code.
+//! Ends a command: writes the result to standard output, writes warnings and failures to standard error, and returns
+//! the exit code.
 
 use std::io::{self, Write};
 
@@ -18,7 +18,7 @@ use super::sheet::plain;
 use super::text::context::Context;
 use super::text::sheet;
 
-/// The command whose standard output has no envelope, with or without `--json`.
+/// The command whose standard output never has an envelope, even with `--json`.
 const STREAM: &str = "watch";
 
 /// Writes the outcome of `command` and returns its exit code.
@@ -85,7 +85,7 @@ pub fn succeed(command: &str, data: &Value, out: &mut dyn Write, err: &mut dyn W
 
 /// Ends a command that needed no engine and printed its own text, and returns the exit code.
 ///
-/// With `--json` it writes an envelope with `data`, also on failure, because a part of the result is useful too.
+/// With `--json` it writes an envelope with `data`. A failure has `data` too, because a partial result is useful.
 pub fn conclude(
     command: &str,
     data: &Value,
@@ -121,7 +121,7 @@ fn failed(
     err: &mut dyn Write,
 ) -> u8 {
     let exit = failure.fault.code.exit();
-    // The reader of a stream takes every line for an entry, so the failure goes to standard error.
+    // The reader of a stream reads every line as an entry, so the failure goes to standard error.
     if options.json && command != Some(STREAM) {
         return written_or(Envelope::failure(command, failure, warnings).write(out), exit, err);
     }
@@ -136,7 +136,8 @@ fn failed(
     if let Some(hint) = failure.hint().filter(|hint| !is_in_message(hint)) {
         print_err(err, &format!("  try: {}", plain(&hint)));
     }
-    // `eval "$(...)"` succeeds with empty output, so the next command would silently lack its variables.
+    // After a failure `eval "$(...)"` still succeeds, with empty output. The next command would silently lack its
+    // variables.
     if matches!(command, Some("agent.instructions" | "agent.register")) {
         print_err(
             err,
@@ -171,8 +172,8 @@ fn print_err(err: &mut dyn Write, line: &str) {
     let _closed = writeln!(err, "{line}");
 }
 
-/// Withholds a secret that may not be shown here. A command that would return such a secret was refused before, so
-/// this only guards against a mistake.
+/// Withholds a secret that may not be shown here. This is a second check: the command should have been refused before
+/// it was sent.
 fn withhold(
     returned_secret: &mut Option<ReturnedSecret>,
     warnings: &mut Vec<Warning>,
@@ -189,8 +190,8 @@ fn withhold(
     }
 }
 
-/// Returns the secret to add to the answer's fields. Credentials always have a field for the token, so that a script
-/// sees why a token is missing.
+/// Returns the secret to add to the answer's fields. Credentials always have a token field, so that a script gets the
+/// reason if the token is missing.
 fn extra<'a>(answer: &Answer, returned_secret: Option<&'a ReturnedSecret>) -> Option<Extra<'a>> {
     let text = returned_secret.and_then(|secret| secret.text.as_ref()).map(|text| text.as_str());
     match (answer, returned_secret.map(|secret| secret.field)) {
@@ -220,7 +221,7 @@ fn exit_code(answer: &Answer, options: &Options) -> u8 {
     }
 }
 
-/// Whether an allowance was to be revoked and stays.
+/// Returns whether an allowance should have been revoked but remains.
 fn stays(allowance: &AllowanceAnswer) -> bool {
     match allowance.status {
         None => allowance.outcome.is_some(),
@@ -233,8 +234,10 @@ fn stays(allowance: &AllowanceAnswer) -> bool {
     }
 }
 
-/// Returns the exit code of a status. 0: unlocked and serving; 3: no engine or no agent server runs; 4: locked; 13:
-/// the journal cannot be written; 15: the disk has too little room for payments.
+/// Returns the exit code of a status.
+///
+/// 0: unlocked and serving; 3: no engine or no agent server runs; 4: locked; 13: the journal cannot be written; 15: the
+/// disk has too little room for payments.
 fn status_exit(status: &StatusAnswer, options: &Options) -> u8 {
     if status.failed.is_some() {
         Code::JournalFailed.exit()

@@ -1,12 +1,12 @@
-//! The text of a result: aligned rows and tables. No character in it can move the terminal's cursor, hide text or
-//! reorder it.
+//! The text of a result: aligned rows and tables. The text contains no characters that move the terminal's cursor, hide
+//! text or reorder it.
 
 use bursar_core::text::{quoted, visible};
 use zeroize::Zeroizing;
 
-/// Enough for every sheet with a secret on it. Growing would leave a copy of the secret behind.
+/// Enough for every sheet with a secret. A buffer that grows would leave a copy of the secret behind.
 const CAPACITY_BYTES: usize = 16 << 10;
-/// Longest foreign text on a line, in characters.
+/// Maximum length of a foreign text, in characters.
 const FOREIGN_WIDTH: usize = 60;
 
 /// The lines of a result, wiped when dropped.
@@ -32,8 +32,8 @@ impl Sheet {
         self.text.push('\n');
     }
 
-    /// Adds a line that ends in a secret, without another copy of it. The caller ensures that the secret is plain
-    /// text.
+    /// Adds a line that ends in a secret, and makes no other copy of the secret. The caller ensures that the secret is
+    /// plain text.
     pub(super) fn secret(&mut self, before: &str, secret: &str) {
         self.text.push_str(before);
         self.text.push_str(secret);
@@ -66,7 +66,7 @@ impl Sheet {
         }
     }
 
-    /// Adds a head and rows, each column as wide as its widest cell.
+    /// Adds a table with a head. Each column is as wide as its widest cell.
     pub(super) fn table<const N: usize>(&mut self, head: [&str; N], rows: &[[String; N]]) {
         let mut widths = head.map(|cell| cell.chars().count());
         let safe: Vec<[String; N]> =
@@ -90,7 +90,7 @@ impl Sheet {
     }
 }
 
-/// Writes every character that could act on a terminal as `\u{..}`.
+/// Replaces every character that could control a terminal by `\u{..}`.
 pub(super) fn plain(text: &str) -> String {
     visible(text)
 }

@@ -1,5 +1,5 @@
-//! Asks on the controlling terminal, with or without echo. The terminal is not standard input, so that a command in
-//! a pipeline can still ask. The input is never stored.
+//! Asks on the controlling terminal, with or without echo. It does not use standard input, so that a command in a
+//! pipeline can still ask. The input is never stored.
 
 use std::fmt::Debug;
 use std::fs::{File, OpenOptions};
@@ -40,8 +40,7 @@ pub trait Terminal: Debug + Send + Sync {
 /// The terminal that this process was started from.
 #[derive(Debug, Default)]
 pub struct ControllingTerminal {
-    /// The open question. It is behind a lock, because the asking thread blocks in the read and cannot receive a
-    /// message.
+    /// The open question. It is behind a mutex, because the asking thread blocks in a read and cannot receive messages.
     open: Mutex<Option<Question>>,
 }
 
@@ -72,7 +71,7 @@ impl Terminal for ControllingTerminal {
         let (input, mut output) = open()?;
         write!(output, "{question}")?;
         output.flush()?;
-        // Input that was typed before the question was shown does not answer it.
+        // Input that was typed before the question appeared must not answer it.
         discard_input(&input);
         let mut line = String::new();
         let limit = u64::try_from(PASSWORD_BYTES).unwrap_or(u64::MAX);
@@ -124,7 +123,7 @@ impl Settings {
 
     fn put_back(&self, terminal: &File) {
         use rustix::termios::{OptionalActions, tcsetattr};
-        // There is nothing else to try if this fails, and the program is about to end.
+        // If this fails, there is no other way to restore the terminal, and the program is about to end.
         let _best_effort = tcsetattr(terminal, OptionalActions::Now, &self.0);
     }
 }
@@ -135,7 +134,7 @@ fn discard_input(input: &File) {
     let _best_effort = tcflush(input, QueueSelector::IFlush);
 }
 
-/// Empty: other platforms restore the console when the program ends.
+/// There are no settings to restore: other platforms restore the console when the program ends.
 #[cfg(not(unix))]
 #[derive(Debug)]
 struct Settings;

@@ -1,4 +1,4 @@
-//! Tests one-shots against an engine that a test plays: what is sent, asked, printed and returned.
+//! Tests one-shots against a scripted engine: the sent frames, the questions, the output and the exit code.
 
 mod conversation;
 mod envelopes;
@@ -77,7 +77,7 @@ struct RunOutcome {
     err: String,
 }
 
-/// One run: the line, its options, and its input.
+/// One run of a command: its line, its options and its input.
 struct Scene {
     line: &'static str,
     options: Options,
@@ -113,7 +113,7 @@ impl Scene {
         self
     }
 
-    /// Runs the command. `script` plays the engine's side after it has received the order.
+    /// Runs the command. `script` acts as the engine after the order has arrived.
     async fn against<F>(self, script: impl FnOnce(TestEngine) -> F) -> RunOutcome
     where
         F: Future<Output = ()> + Send + 'static,
@@ -165,7 +165,7 @@ fn ok(answer: Answer) -> Reply {
 /// Compares a whole run with its snapshot in the workspace's folder.
 fn assert_ran(name: &str, line: &str, ran: &RunOutcome) {
     let RunOutcome { exit, out, err } = ran;
-    // A stream is shown as it is, because its lines matter.
+    // The output of a stream is not formatted, because its line breaks matter.
     let one = out.starts_with('{') && !line.contains("watch");
     let out = if one { pretty(out) } else { out.clone() };
     let shown = format!("$ bursar {line}\n{out}--- stderr\n{err}--- exit {exit}");

@@ -1,4 +1,4 @@
-//! `watch`: streams entries, one JSON object a line, until the engine, the reader or the operator ends the stream.
+//! `watch`: streams entries, one JSON object per line, until the engine, the reader or the operator ends the stream.
 //! Standard output contains only entries.
 
 use std::io::{self, Write};
@@ -14,7 +14,7 @@ use super::options::{Options, Streams};
 use super::report::fail;
 use crate::link::{Link, Received};
 
-/// The id of the only command on a one-shot's connection.
+/// The id of the command. A one-shot's connection has only one.
 const ID: u64 = 1;
 
 /// Why the stream ended.
@@ -43,7 +43,7 @@ pub(super) async fn run(
     let begin = ToEngine::Run { id: ID, order: Box::new(Order::Watch(order)), asking };
     let end = {
         let streaming = stream_entries(&mut link, &begin, &mut seen, out);
-        // cancel-safe: entries are written as soon as they are received, without a wait in between.
+        // cancel-safe: there is no await between the receipt and the write of entries.
         tokio::select! {
             end = streaming => end,
             () = &mut interrupt => StreamEnd::Failed(Fault::new(Code::Cancelled)),
@@ -82,7 +82,7 @@ async fn stream_entries(
                 Err(fault) => return fault.into(),
             },
             Ok(Received::Message(ToClient::Refused { fault })) => return fault.into(),
-            // A frame that does not belong to this command.
+            // This frame does not belong to this command.
             Ok(Received::Message(_) | Received::Secret { .. }) => {}
             Err(fault) if fault.code == Code::EngineDown => {
                 let message = "The connection to the engine was lost.";

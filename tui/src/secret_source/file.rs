@@ -15,8 +15,8 @@ use super::line::{strip_newline, too_long, unreadable};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Owner {
     User,
-    /// The service's user, or root with an access list for that user. systemd uses root; its access list appears as
-    /// the group's read permission.
+    /// The service's user, or root with an access list for that user. systemd uses root, and its access list appears as
+    /// a read permission of the group.
     ServiceManager,
 }
 
@@ -26,7 +26,7 @@ pub(super) fn read_whole(path: &Path, owner: Owner) -> Result<Zeroizing<Vec<u8>>
     // Checks the open file and not the path, so that the file cannot be replaced between the check and the read.
     let metadata = file.metadata().map_err(|error| unreadable(path, &error))?;
     check_private(path, access_of(&metadata), owner)?;
-    // Allocated at its full size: a vector that grows leaves copies behind.
+    // Allocated at its full size, because a vector that grows leaves copies of the secret behind.
     let capacity = PASSWORD_BYTES.saturating_add(3);
     let mut bytes = Zeroizing::new(Vec::with_capacity(capacity));
     let limit = u64::try_from(capacity).unwrap_or(u64::MAX);
@@ -38,17 +38,17 @@ pub(super) fn read_whole(path: &Path, owner: Owner) -> Result<Zeroizing<Vec<u8>>
     Ok(bytes)
 }
 
-/// Who may do what with a file.
+/// The owner and the mode of a file.
 #[derive(Debug, Clone, Copy)]
 struct Access {
-    /// The file belongs to our account.
+    /// Whether the file belongs to this process's user.
     is_own: bool,
-    /// The file belongs to root.
+    /// Whether the file belongs to root.
     is_roots: bool,
     mode: u32,
 }
 
-/// Returns who may read the file; `None` on platforms that do not show it.
+/// Returns the owner and the mode of a file; `None` on platforms without them.
 #[cfg(unix)]
 #[expect(clippy::unnecessary_wraps, reason = "other platforms show no access")]
 fn access_of(metadata: &Metadata) -> Option<Access> {

@@ -8,7 +8,7 @@ use bursar_core::fault::Fault;
 use bursar_core::limits::PASSWORD_BYTES;
 use zeroize::Zeroizing;
 
-/// Reads up to the first newline and no byte further, because the next line is the next secret.
+/// Reads up to the first newline and no byte after it, because the next line is the next secret.
 pub(super) fn first_line(input: &mut dyn Read) -> Result<Zeroizing<Vec<u8>>, Fault> {
     let mut line = Zeroizing::new(Vec::with_capacity(PASSWORD_BYTES.saturating_add(1)));
     let mut byte = Zeroizing::new([0u8; 1]);

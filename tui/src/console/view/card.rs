@@ -1,6 +1,6 @@
 //! Draws the card of one request: the amount, the payee, and why the request is held. The engine creates the card,
-//! and one-shot commands show the same lines. If the lines do not fit, they scroll, the most important first. The
-//! state of the decision stays visible.
+//! and one-shot commands show the same lines. If the lines do not fit, the most important come first, and the card
+//! scrolls. The state of the decision is always visible.
 
 mod state;
 mod visibility;
@@ -16,14 +16,14 @@ use crate::console::model::overlay::{CardView, RowKey};
 use crate::console::model::{Connection, Model};
 use crate::console::theme::Role;
 
-/// Wide enough for an address after its name, and for a digest.
+/// Width of a card. It is enough for a row with an address, and for a digest.
 const WIDTH: u16 = 80;
-/// Columns for the names of rows.
+/// Number of columns for the names of rows.
 pub(super) const INDENT: usize = 11;
 
-/// The rank of a warning, which comes right after the payment itself.
+/// The rank of warnings, which are drawn right after the payment itself.
 const WARNING_RANK: u8 = 1;
-/// Rows up to this rank must have been visible before an approval counts.
+/// The highest rank of rows that must have been visible before an approval counts.
 const NEEDED: u8 = 2;
 
 struct Row {
@@ -130,7 +130,7 @@ pub(super) fn visible_rows(model: &Model, view: &CardView, body: Rect) -> Visibl
     }
 }
 
-/// Returns the way to rows that an approval needs and that were not visible yet; `None` if there are none.
+/// Returns where the unseen rows are that an approval needs; `None` if there are none.
 pub(super) fn next_unseen(model: &Model, view: &CardView, body: Rect) -> Option<UnseenRows> {
     layout(model, view, body).unseen
 }
@@ -175,7 +175,7 @@ pub(super) fn warning(card: &Card, line: &str) -> Option<Role> {
     match name_of(line) {
         "refused" | "emulator" => Some(Role::Alarm),
         "payee" if card.is_stranger() => Some(Role::Warn),
-        // A note that follows the address.
+        // The row of a token has a warning after the address if it contains NOT.
         "token" if card.trade.is_some() && line.contains("  NOT ") => Some(Role::Warn),
         "effects" if card.trade.as_ref().is_some_and(|trade| !trade.effects_proven) => {
             Some(Role::Warn)
@@ -196,11 +196,11 @@ fn name_of(line: &str) -> &str {
     line.split(' ').next().unwrap_or_default()
 }
 
-/// Returns the rank of a row; the lowest matters most. An unknown row has the rank [`NEEDED`].
+/// Returns the rank of a row: rows with the lowest rank matter most. An unknown row has the rank [`NEEDED`].
 pub(super) fn rank(card: &Card, line: &str) -> u8 {
     match name_of(line) {
         _warns if warning(card, line).is_some() => WARNING_RANK,
-        // Of `at least`, the first word.
+        // `at` is the first word of the name `at least`.
         "agent" | "held" | "leaves" | "to" | "gives" | "gets" | "at" | "lends" | "withdraws"
         | "venue" => 0,
         "lent" | "device" => 1,

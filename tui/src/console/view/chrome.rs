@@ -13,8 +13,8 @@ use crate::console::model::overlay::Overlay;
 use crate::console::model::{Connection, Model, Pane};
 use crate::console::theme::Role;
 
-/// Draws the header. It shows no seconds, so an idle console writes nothing, except once a minute if the wallet will
-/// lock.
+/// Draws the header. It shows no seconds, so an idle console writes no output. While the wallet counts down to its
+/// lock, the header changes once a minute.
 pub(super) fn header(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     let mut pieces: Vec<(String, Role)> = vec![("BURSAR".into(), Role::Strong)];
     match (&model.connection, &model.server.status) {
@@ -83,7 +83,7 @@ pub(super) fn header(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     paint.pieces(area, 0, &pieces);
 }
 
-/// Returns the address that agents call, or that their server is off; the longest form first.
+/// Returns the texts for the agent server: its address in several lengths, longest first, or that it is off.
 fn agents(status: &StatusAnswer) -> (Vec<String>, Role) {
     match status.server.url.as_deref().filter(|_url| status.server.running) {
         Some(url) => {
@@ -113,7 +113,7 @@ pub(super) fn tabs(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     };
     let whole = |pane: Pane| format!(" {} {}{} ", pane.number(), pane.title(), count(pane));
     let chosen = |pane: Pane| format!("[{} {}{}]", pane.number(), pane.title(), count(pane));
-    // Numbers are enough if there is no room for the names.
+    // If there is no room for the names, only the numbers are shown.
     let fits = Pane::ALL.map(whole).concat().chars().count() <= usize::from(area.width);
     let mut column = 0;
     for pane in Pane::ALL {
@@ -145,8 +145,9 @@ pub(super) fn bottom(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     }
 }
 
-/// Draws a note that is too long for the bottom line over the bar and the bottom line. Returns whether it did. An
-/// overlay or a command line prevents this, because the bar shows the keys for it.
+/// Draws a note that is too long for the bottom line over the bar and the bottom line. Returns whether it did.
+///
+/// It does nothing while an overlay or a command line is open, because the bar then shows their keys.
 pub(super) fn long_note(model: &Model, paint: &mut Paint<'_>, both: Rect) -> bool {
     let is_free = model.line.is_none() && model.overlay.is_none();
     let Some(note) = model.last_note.as_ref().filter(|_note| is_free) else { return false };
@@ -157,13 +158,13 @@ pub(super) fn long_note(model: &Model, paint: &mut Paint<'_>, both: Rect) -> boo
     }
     let role = if note.failed { Role::Alarm } else { Role::Plain };
     paint.text(both, 0, 0, first, role);
-    // If the rest does not fit either, an ellipsis marks the cut.
+    // If the rest of the note does not fit, either, an ellipsis marks the cut.
     paint.text(both, 0, 1, &rest.join(" "), role);
     true
 }
 
-/// Draws a screen that is too small for the layout. The command line still works there, including questions for
-/// secrets and answers.
+/// Draws a screen that is too small for the layout. The command line still works there, as do prompts for secrets and
+/// the texts of answers.
 pub(super) fn too_small(model: &Model, paint: &mut Paint<'_>, area: Rect, least: (u16, u16)) {
     match &model.overlay {
         Some(Overlay::Text(view)) => return overlays::text_view_without_frame(view, paint, area),

@@ -1,4 +1,4 @@
-//! The activity, newest first, back through the whole journal.
+//! The Activity pane: the entries of the whole journal, newest first.
 
 use bursar_core::status::EntryKind;
 use ratatui::layout::Rect;
@@ -42,7 +42,7 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     }
     paint.table(inside, &columns, (count, selected), |index| {
         let row = entry_at(&model.server, index).and_then(|seq| model.server.feed.get(seq));
-        // The entry is being loaded.
+        // The entry has not been loaded yet.
         let Some(row) = row else { return vec![("...".to_owned(), Role::Quiet)] };
         let role = match row.kind {
             EntryKind::PaymentRefused

@@ -1,4 +1,4 @@
-//! Help: which engine this is, the keys from their table, and a glossary.
+//! The help: the connected engine, the keys from their table, and a glossary.
 
 use ratatui::layout::Rect;
 

@@ -1,4 +1,4 @@
-//! Agents, policies and sent payments.
+//! The panes of agents, policies and sent payments.
 
 use bursar_control::answers::HistoryRow;
 use bursar_core::status::{AgentStatus, RequestStatus};
@@ -11,7 +11,7 @@ use crate::console::model::server::Topic;
 use crate::console::model::{Model, Pane};
 use crate::console::theme::Role;
 
-/// Longest shown symbol of an unverified token, which is quoted.
+/// Maximum number of characters that are shown of an unverified token's symbol, which is quoted.
 pub(super) const FOREIGN: usize = 12;
 
 /// Draws a pane with a table, or with a sentence if there are no rows.
@@ -35,8 +35,8 @@ fn list(
     paint.table(inside, columns, (count, selected), row);
 }
 
-/// Returns why the last query of a topic failed. Without an engine all data is old and cannot be reloaded, so there is
-/// no failure to show.
+/// Returns why the last query of a topic failed. Without an engine it returns `None`, because all data is old and
+/// cannot be reloaded.
 pub(super) fn failure<'m>(model: &'m Model, paint: &Paint<'_>, topic: Topic) -> Option<&'m str> {
     model.server.failed.get(&topic).map(String::as_str).filter(|_why| !paint.old)
 }
@@ -50,7 +50,7 @@ pub(super) fn count_note(count: usize, failed: Option<&str>) -> String {
     }
 }
 
-/// Returns the lines of a pane without rows: why the query failed, or else `empty`.
+/// Returns the lines of a pane without rows: why the query failed, or `empty` if it did not fail.
 pub(super) fn without_rows(inside: Rect, failed: Option<&str>, empty: &str) -> Vec<(String, Role)> {
     let (text, role) = match failed {
         Some(why) => (format!("{why} r retries."), Role::Warn),
@@ -147,7 +147,7 @@ pub(super) fn policies(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     );
 }
 
-/// Returns where a payment went, or what a trade does or bought.
+/// Returns the host or payee of a payment, or the current step or the bought token of a trade.
 fn recipient(row: &HistoryRow) -> String {
     let Some(trade) = &row.trade else {
         return row.host.clone().unwrap_or_else(|| row.payee.clone());

@@ -1,4 +1,4 @@
-//! Draws questions, texts, the check of a seed's words, and the question whether to leave.
+//! Draws prompts, texts, the check of a seed's words, and the question whether to leave.
 
 use bursar_control::wire::{Prompt, SecretPrompt};
 use ratatui::layout::Rect;
@@ -44,7 +44,7 @@ pub(super) fn question(model: &Model, question: &Question, paint: &mut Paint<'_>
         rows.push((keys.to_owned(), Role::Strong));
         None
     } else {
-        // The length of a secret is not shown.
+        // The text must not show the length of a secret.
         let shown = match (question.is_hidden(), question.field.text().is_empty()) {
             (true, true) => "(not shown while you type)".to_owned(),
             (true, false) => "****".to_owned(),
@@ -107,7 +107,8 @@ pub(crate) struct VisibleText {
     pub(crate) words: usize,
 }
 
-/// Returns the rows of a text, and the number of rows down to the last word of a seed. The words come first.
+/// Returns the rows of a text, and the number of rows down to the last word of a seed. The seed's words are before the
+/// text.
 fn rows_of(view: &TextView, room: usize, indent: usize) -> (Vec<String>, usize) {
     let break_lines = |text: &str| -> Vec<String> {
         text.lines().flat_map(|line| wrapped(line, room, indent)).collect()
@@ -176,7 +177,7 @@ pub(super) fn text_view(view: &TextView, paint: &mut Paint<'_>, body: Rect) {
     }
 }
 
-/// Draws a text without a frame, if there is no room for one.
+/// Draws a text without a frame, for a screen without room for a frame.
 pub(super) fn text_view_without_frame(view: &TextView, paint: &mut Paint<'_>, area: Rect) {
     let VisibleText { shown, last, width, .. } = visible_text_without_frame(view, area);
     let (rows, _words) = rows_of(view, width, 1);

@@ -1,5 +1,5 @@
-//! The only code that writes to a frame. It lets no character through that could act on a terminal, and keeps text
-//! inside its area.
+//! The only code that writes to a frame. It escapes characters that could control a terminal, and keeps text inside its
+//! area.
 
 mod column;
 mod table;
@@ -16,9 +16,9 @@ pub(super) use column::{Column, left, right};
 pub(super) struct Paint<'a> {
     buffer: &'a mut Buffer,
     pub(super) theme: Theme,
-    /// The data is from an engine that is gone.
+    /// Whether the data is old, because no engine is connected.
     pub(super) old: bool,
-    /// Where the next typed character appears.
+    /// The position at which the next typed character appears.
     pub(super) cursor: Option<Position>,
 }
 
@@ -27,7 +27,7 @@ impl<'a> Paint<'a> {
         Self { buffer, theme, old: false, cursor: None }
     }
 
-    /// Writes `text` in row `row` of `area` from `column` on, cut to fit. Returns the cells that it took.
+    /// Writes `text` in row `row` of `area` from `column` on, cut to fit. Returns the number of used cells.
     pub(super) fn text(
         &mut self,
         area: Rect,
@@ -74,7 +74,7 @@ impl<'a> Paint<'a> {
         self.cursor = Some(Position { x, y: area.y.saturating_add(row) });
     }
 
-    /// Draws the frame of a pane and returns its inside. The focus is marked by a `>` as well as a colour.
+    /// Draws the frame of a pane, and returns the area inside it. A `>` and a colour mark the focus.
     pub(super) fn pane(&mut self, area: Rect, focused: bool, title: &str, note: &str) -> Rect {
         let title = if focused { format!("> {title}") } else { title.to_owned() };
         match (self.old, note) {
@@ -211,7 +211,7 @@ pub(super) fn wrapped(text: &str, room: usize, indent: usize) -> Vec<String> {
         let fits = line.width().saturating_add(word.trim_end().width()) <= room;
         let too_long = word.trim_end().width() > room.saturating_sub(indent);
         if !fits && (line.trim().is_empty() || too_long) {
-            // The loop below breaks the word in place.
+            // The loop below breaks the word across lines.
         } else if !fits {
             lines.push(std::mem::replace(&mut line, " ".repeat(indent)));
         }

@@ -1,4 +1,4 @@
-//! The positions part of the Balances pane: what addresses have lent, then what could not be read.
+//! The positions part of the Balances pane: the positions of addresses, then addresses with unread positions.
 
 mod window;
 
@@ -15,23 +15,23 @@ use crate::console::theme::Role;
 use crate::wording;
 use window::window;
 
-/// Longest shown name of a venue, which is quoted.
+/// Maximum number of characters that are shown of a venue's name, which is quoted.
 const VENUE: usize = 40;
 const LABEL_WIDTH: u16 = 10;
 const TRUST_WIDTH: u16 = 7;
 /// Columns by which the lines of a row after the first are indented.
 const INDENT: u16 = 2;
-/// The head of the amounts, which are below each other.
+/// The column head for the two amounts of a position, which are on two lines.
 const AMOUNTS: &str = "WORTH/WITHDRAWABLE";
-/// Longest notice above rows, in lines.
+/// Maximum number of lines of a notice above rows.
 const NOTICE: usize = 2;
-/// Lines of a row without an obstacle.
+/// Number of lines of a row without an obstacle.
 const LINES: u16 = 2;
 
-/// The part, ready to be drawn at one width.
+/// The positions part, prepared for one width.
 pub(super) struct PositionsPart<'a> {
     rows: Vec<HoldingRow<'a>>,
-    /// Lines about all rows, or shown instead of rows.
+    /// Lines about all rows, or lines in place of rows.
     notice: Vec<String>,
     notice_role: Role,
     width: u16,
@@ -39,7 +39,7 @@ pub(super) struct PositionsPart<'a> {
     amounts: u16,
 }
 
-/// A piece of a line: the columns from `at` on, at most `width` of them.
+/// A piece of a line. It starts at column `at` and takes at most `width` columns.
 struct Piece {
     at: u16,
     width: u16,
@@ -84,7 +84,7 @@ impl<'a> PositionsPart<'a> {
         self.rows.is_empty() && self.notice_role == Role::Quiet
     }
 
-    /// Returns the height of the whole part, or a larger one than `enough`.
+    /// Returns the height of the whole part. The count stops once it exceeds `enough`.
     pub(super) fn height(&self, enough: u16) -> u16 {
         let head = u16::from(!self.rows.is_empty());
         let mut height = cells(self.notice.len()).saturating_add(head);
@@ -105,12 +105,12 @@ impl<'a> PositionsPart<'a> {
         }
     }
 
-    /// Draws as many rows as fit. The selected row is visible.
+    /// Draws as many rows as fit, such that the selected row is visible.
     pub(super) fn draw(&self, paint: &mut Paint<'_>, area: Rect, selected: Option<usize>) {
         let mut left = area;
         let mut top = |height: u16| {
             let rest = left.height.saturating_sub(height);
-            // Rows matter more than what is above them.
+            // Rows matter more than the lines above them.
             if !self.rows.is_empty() && rest < LINES {
                 return None;
             }
@@ -218,7 +218,7 @@ fn cells(count: usize) -> u16 {
     u16::try_from(count).unwrap_or(u16::MAX)
 }
 
-/// Returns the text about all rows, or in place of rows; empty if there is nothing to say.
+/// Returns the text about all rows, or in place of rows; may be empty.
 fn notice(model: &Model, failed: Option<&str>, rows: usize) -> (String, Role) {
     let server = &model.server;
     let same = || server.failed.get(&Topic::Balances).map(String::as_str) == failed;

@@ -14,11 +14,11 @@ use crate::console::model::server::{QueuedRequest, Topic};
 use crate::console::model::{Connection, Model, Pane};
 use crate::console::theme::Role;
 
-/// Time left from which a request is marked.
+/// Maximum time left of a request that is marked.
 const SOON_MS: u64 = 300_000;
-/// Time left from which a request is marked as urgent.
+/// Maximum time left of a request that is marked as urgent.
 const NOW_MS: u64 = 60_000;
-/// Time that one of the ten cells of a bar stands for: a full bar is fifteen minutes.
+/// Time that each of the ten cells of a bar represents. A full bar is fifteen minutes.
 const CELL_MS: u64 = 90_000;
 
 const COLUMNS: &[Column<'static>] = &[
@@ -29,7 +29,7 @@ const COLUMNS: &[Column<'static>] = &[
     column("", 10).rank(4),
     right("TIME LEFT", 9),
 ];
-/// Characters of a venue's name.
+/// Maximum number of characters that are shown of a venue's name.
 const VENUE_WIDTH: usize = 30;
 /// Width of the column with the agent's name, if there is little room.
 const AGENT_WIDTH_MIN: u16 = 10;
@@ -61,7 +61,7 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     paint_rows(model, paint, inside, (queue.len(), Some(selected)));
 }
 
-/// Returns the lines of an empty queue: the problems that may be the cause, or that no requests are waiting.
+/// Returns the lines of an empty queue: problems that may be its cause, or the statement that no requests are waiting.
 fn standing(model: &Model) -> Vec<(String, Role)> {
     if let Connection::Lost(_) = &model.connection {
         return vec![("Waiting requests are not known without an engine.".to_owned(), Role::Warn)];
@@ -141,7 +141,7 @@ fn paint_rows(model: &Model, paint: &mut Paint<'_>, inside: Rect, rows: (usize, 
     });
 }
 
-/// Returns where a payment goes, what a trade buys or what a loan does, and what moves.
+/// Returns the subject of a request (a payee, a bought token or a loan's action), and the amount that moves.
 fn subject(request: &RequestAnswer, is_closed: bool) -> (String, String) {
     let (what, moves) = subject_of_lane(request);
     match &request.step {
@@ -211,7 +211,7 @@ pub(super) fn preview(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     }
 }
 
-/// Returns the rows of a card and whether all fit. If not, the most important rows come first.
+/// Returns the rows of a card, and whether all of them fit. If not, the most important rows come first.
 fn fitting(
     card: &Card,
     zone: &Zone,
@@ -233,7 +233,7 @@ fn fitting(
     (rows.into_iter().take(height).map(|(_rank, row, role)| (row, role)).collect(), is_whole)
 }
 
-/// Returns whether the frame of the preview shows the row already.
+/// Returns whether the frame of the preview already shows the content of the row.
 fn is_framed(line: &str) -> bool {
     line.starts_with("expires ") || line.starts_with("agent ")
 }

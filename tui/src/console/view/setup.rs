@@ -43,8 +43,8 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     };
     rows.push((1, String::new(), Role::Plain));
     rows.extend(wrapped(hint, room, 0).into_iter().map(|part| (1, part, Role::Plain)));
-    // If room is short, leave out rows from the top, so that the next step is visible. At the last step, the hint is
-    // visible too.
+    // If room is short, rows are left out from the top, so that the next step is visible. At the last step, the hint
+    // must be visible, too.
     let last = next.is_none_or(|next| next.saturating_add(1) == steps.len());
     let end = if last { rows.len() } else { here.saturating_add(2) };
     let height = usize::from(inside.height);

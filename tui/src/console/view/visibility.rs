@@ -1,4 +1,4 @@
-//! The visible part of an overlay. Decisions depend on it.
+//! The visible part of an overlay. A decision counts only if the parts that it needs were visible.
 
 use ratatui::layout::Rect;
 
@@ -11,7 +11,7 @@ use crate::console::model::overlay::Overlay;
 /// Returns how far the text of the open overlay can be scrolled.
 pub(crate) fn last_scroll(model: &Model) -> usize {
     if model.is_too_small() {
-        // The end is not computed here: drawing without a frame limits the position.
+        // The end is not computed here, because drawing without a frame limits the position itself.
         return usize::from(u16::MAX);
     }
     match visible_rows(model) {
@@ -37,7 +37,7 @@ pub(crate) fn visible_text(model: &Model) -> Option<VisibleText> {
     })
 }
 
-/// Returns whether all words of the open seed were on the screen; true if there are none.
+/// Returns whether all words of the open seed have been visible; true if no words are open.
 pub(crate) fn has_seen_words(model: &Model) -> bool {
     let (Some(visible), Some(Overlay::Text(view))) = (visible_text(model), &model.overlay) else {
         return true;
@@ -45,8 +45,9 @@ pub(crate) fn has_seen_words(model: &Model) -> bool {
     view.has_seen(visible.words, visible.width)
 }
 
-/// Returns the way to rows that an approval needs and that were not seen. A change of the card makes its rows unseen
-/// again.
+/// Returns where the unseen rows are that an approval of the open card needs.
+///
+/// After a change of the card, its rows count as unseen again.
 pub(crate) fn card_unseen(model: &Model) -> Option<UnseenRows> {
     let Some(Overlay::Card(view)) = &model.overlay else { return None };
     card::next_unseen(model, view, body(model))

@@ -1,4 +1,4 @@
-//! Passwords and seed phrases: which source answers which prompt, and how a new password is entered.
+//! Passwords and seed phrases: selects the source for each prompt, and asks twice for a new password.
 
 use std::io;
 
@@ -13,10 +13,9 @@ use crate::link::Secret;
 use crate::oneshot::terminal::Terminal;
 use crate::secret_source::SecretSource;
 
-/// Number of sent passwords after which the known password is not sent again. An engine that still asks has refused
-/// it.
+/// How often the known password is sent. If the engine asks again after that, it has refused the password.
 const PASSWORD_SENDS_MAX: u8 = 3;
-/// Attempts to enter a new password.
+/// Maximum number of attempts to enter a new password.
 const TRIES: u8 = 3;
 
 /// The result of asking for a secret on the terminal.
@@ -52,8 +51,10 @@ impl Prompter<'_> {
         }
     }
 
-    /// Returns the current password and reads its source only once. A command without a running engine may need the
-    /// password twice: to open the wallet, and to confirm an action of the operator.
+    /// Returns the current password. Its source is read only once.
+    ///
+    /// A command without a running engine may need the password twice: to open the wallet, and to confirm an action of
+    /// the operator.
     async fn password_again(&mut self, source: &SecretSource) -> Result<Option<Secret>, NoAnswer> {
         if self.password.is_none() {
             self.password = self.read(source).await?.map(|secret| secret.0);
@@ -65,8 +66,9 @@ impl Prompter<'_> {
         Ok(self.password.clone().map(Secret))
     }
 
-    /// Reads the new password. If the source has already given the current password, returns `None`: reading a file
-    /// again would set the same password. Standard input gives the new password on its next line.
+    /// Reads the new password. Standard input gives it on the next line.
+    ///
+    /// `None` if another source has already given the current password, because it would give the same password again.
     async fn new_password(&mut self, source: &SecretSource) -> Result<Option<Secret>, NoAnswer> {
         if self.password.is_some() && *source != SecretSource::Stdin {
             return Ok(None);
@@ -79,7 +81,7 @@ impl Prompter<'_> {
         let Some(mut stdin) = self.stdin.take() else { return Ok(None) };
         let source = source.clone();
         let reading = tokio::task::spawn_blocking(move || (source.read(&mut *stdin), stdin));
-        // cancel-safe: a join handle, and the interrupt is not polled again.
+        // cancel-safe: the first future is a join handle, and the interrupt is not polled again.
         tokio::select! {
             read = reading => {
                 let (secret, stdin) = read.map_err(unreadable)?;

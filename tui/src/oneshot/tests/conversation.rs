@@ -1,4 +1,4 @@
-//! Endings: lost engines, silence, Ctrl-C, frames of other commands.
+//! The ends of a conversation: lost engines, silence and Ctrl-C; and frames of other commands.
 
 use bursar_control::answers::*;
 use bursar_control::wire::Prompt;
@@ -61,7 +61,7 @@ async fn is_cancelled(mut engine: TestEngine) {
     assert_eq!(engine.message().await, None);
 }
 
-/// Ctrl-C before a yes leaves the request pending; after that the outcome is unknown.
+/// Ctrl-C before a yes leaves the request pending. After a yes the outcome is unknown.
 #[tokio::test]
 async fn ctrl_c_cancels_and_reports_only_what_is_certain() {
     let held = "The request is still waiting.";
@@ -83,7 +83,7 @@ async fn ctrl_c_cancels_and_reports_only_what_is_certain() {
     assert_ran("interrupted_json", "--json approve 0123abcd", &ran);
 }
 
-/// The terminal's own Ctrl-C, while a question is open.
+/// Ctrl-C that the terminal reports while a question is open.
 #[tokio::test]
 async fn ctrl_c_at_a_question_answers_nothing() {
     #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! `--json`: one object on standard output whatever happens.
+//! `--json`: every outcome prints exactly one object on standard output.
 
 use bursar_control::answers::*;
 
@@ -36,7 +36,7 @@ async fn unknown_json_fields_have_a_reason() {
     assert_ran("json_history", "--json history", &ran);
     let ran = json("receipt 0123abcd").answered(ok(Answer::Receipt(receipt()))).await;
     assert_ran("json_receipt", "--json receipt 0123abcd", &ran);
-    // A program may pass this on to an agent, so it contains no limit.
+    // A program may forward this output to an agent, so it contains no limit of the policy.
     let ran = json("receipt 0123abcd").answered(ok(Answer::Receipt(refused_receipt()))).await;
     assert_ran("json_receipt_refused", "--json receipt 0123abcd", &ran);
 }

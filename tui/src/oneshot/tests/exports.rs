@@ -1,4 +1,4 @@
-//! `history export`: the pieces become a file of the caller, or nothing.
+//! `history export`: the parts become a complete file of the caller, or no file remains.
 
 use std::path::Path;
 

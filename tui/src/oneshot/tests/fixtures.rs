@@ -89,7 +89,7 @@ fn held(symbol: &str, token: Option<&str>, whole: &str, usd: Option<&str>) -> Ba
     }
 }
 
-/// The same balance if it could not be read.
+/// Returns the same balance as if it could not be read.
 fn silent(known: BalanceAnswer, why: &str) -> BalanceAnswer {
     BalanceAnswer {
         amount: None,
@@ -302,7 +302,7 @@ pub(crate) fn device_card(state: &str, is_prompting: bool) -> Card {
     }
 }
 
-/// The card of a trade of a token that could imitate another one.
+/// The card of a trade whose token could imitate another token.
 pub(crate) fn trade_card() -> Card {
     let weth = "0x4200000000000000000000000000000000000006";
     let terms = Terms {

@@ -1,4 +1,4 @@
-//! One fixed value of each answer about the past, the settings and the machine.
+//! One fixed value of each answer about history, settings and the machine.
 
 use bursar_control::answers::*;
 use bursar_core::card::Lane;
@@ -38,7 +38,7 @@ pub(crate) fn history_row() -> HistoryRow {
     }
 }
 
-/// An unknown token, requested by an agent that was deleted.
+/// A payment in an unknown token, requested by an agent that was deleted.
 pub(crate) fn unknown_row() -> HistoryRow {
     let because = |reason: &str| Some(reason.to_owned());
     HistoryRow {
@@ -61,7 +61,7 @@ pub(crate) fn unknown_row() -> HistoryRow {
     }
 }
 
-/// A trade that bought a token whose symbol tries to act on the terminal.
+/// A trade that bought a token whose symbol contains terminal control characters.
 pub(crate) fn traded_row() -> HistoryRow {
     HistoryRow {
         lane: Lane::Trade,
@@ -101,7 +101,7 @@ pub(crate) fn refused_row() -> HistoryRow {
     HistoryRow { status, refused, tx_hash: None, tx_hash_unknown_reason: why, ..history_row() }
 }
 
-/// A request that waited for fifteen minutes.
+/// A request that expired after it had waited for fifteen minutes.
 pub(crate) fn expired_row() -> HistoryRow {
     let status = "expired".parse().unwrap();
     HistoryRow {
@@ -112,7 +112,7 @@ pub(crate) fn expired_row() -> HistoryRow {
     }
 }
 
-/// A trade that gives a token with the symbol of another.
+/// A trade that sells a token with the symbol of another token.
 pub(crate) fn imitating_row() -> HistoryRow {
     HistoryRow { asset: PAYEE.into(), ..traded_row() }
 }
@@ -355,7 +355,7 @@ pub(crate) fn venues() -> Vec<VenueAnswer> {
     vec![pinned, refused]
 }
 
-/// A position that can be withdrawn in part, one behind a closed gate, and one of which too little is known.
+/// A position that can be withdrawn in part, one behind a closed gate, and one that could not be read completely.
 pub(crate) fn positions() -> Vec<PositionAnswer> {
     let partly = PositionAnswer {
         label: "research".into(),
@@ -395,7 +395,7 @@ pub(crate) fn positions() -> Vec<PositionAnswer> {
     vec![partly, closed, unknown]
 }
 
-/// An answer to `positions` with nothing unread.
+/// An answer to `positions` that could read everything.
 pub(crate) fn lent(positions: Vec<PositionAnswer>, read: usize) -> PositionsAnswer {
     PositionsAnswer { positions, unread: Vec::new(), read }
 }

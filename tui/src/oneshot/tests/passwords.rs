@@ -1,4 +1,4 @@
-//! Passwords and seed phrases: from a source, from a person at the terminal, or not at all.
+//! Passwords and seed phrases from a source or from a person at the terminal, and prompts without an answer.
 
 use bursar_control::wire::{Prompt, SecretPrompt};
 
@@ -18,11 +18,11 @@ async fn a_password_is_asked_for_without_echo() {
     assert_eq!(terminal.asked(), ["Password of the wallet: "]);
     let (_, phrase) = secret(Scene::attended("seed import", &[PHRASE]), SEED).await;
     assert_eq!(phrase, PHRASE);
-    // An ended input is not a password.
+    // The end of the input does not count as a password.
     assert_eq!(unanswered(Scene::attended("wallet open", &[]), PASSWORD).await.exit, 1);
 }
 
-/// Without an engine `thaw` opens the wallet first and then asks for its proof.
+/// Without a running engine `thaw` asks for the password twice: to open the wallet, and to confirm the action.
 #[tokio::test]
 async fn one_command_asks_for_the_same_password_once() {
     let scene = Scene::attended("thaw", &["hunter2!"]);
@@ -72,7 +72,7 @@ async fn missing_secret_without_a_terminal_names_the_option() {
         assert_eq!(ran.exit, 8);
         assert_ran(name, line, &ran);
     }
-    // A person is there, but `--no-input` forbids to ask.
+    // A person is at the terminal, but `--no-input` forbids questions.
     let scene =
         Scene::attended("wallet open", &["hunter2!"]).with(|options| options.may_ask = false);
     assert_eq!(unanswered(scene, PASSWORD).await.exit, 8);
@@ -133,7 +133,7 @@ async fn a_password_file_answers_unless_others_may_read_it() {
     assert!(ran.err.contains("chmod 600") && !ran.err.contains("hunter2"), "{}", ran.err);
 }
 
-/// Otherwise `wallet passwd --password-file` would set the password that the wallet already has.
+/// If the file gave the new password, too, `wallet passwd --password-file` would set the same password again.
 #[cfg(unix)]
 #[tokio::test]
 async fn password_file_gives_the_current_password_but_not_the_new_one() {

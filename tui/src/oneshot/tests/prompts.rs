@@ -24,7 +24,7 @@ pub(super) async fn end(engine: &mut TestEngine) {
     done(engine, ok(Answer::Frozen { frozen: true })).await;
 }
 
-/// Plays one prompt that is answered by a secret.
+/// Sends one prompt, and returns the secret that answers it.
 pub(super) async fn secret(scene: Scene, prompt: Prompt) -> (RunOutcome, String) {
     let (tell, told) = tokio::sync::oneshot::channel();
     let ran = scene
@@ -37,7 +37,7 @@ pub(super) async fn secret(scene: Scene, prompt: Prompt) -> (RunOutcome, String)
     (ran, told.await.unwrap())
 }
 
-/// Plays one prompt without an answer: the command ends and sends a cancellation to the engine.
+/// Sends one prompt that stays unanswered: the command must end and send a cancellation to the engine.
 pub(super) async fn unanswered(scene: Scene, prompt: Prompt) -> RunOutcome {
     scene
         .against(|mut engine| async move {

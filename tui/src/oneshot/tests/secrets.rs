@@ -1,4 +1,4 @@
-//! Secrets that a command returns: shown where they belong, and nowhere else.
+//! Secrets that a command returns are shown only in the right place.
 
 use bursar_control::answers::*;
 
@@ -100,7 +100,7 @@ async fn a_seed_phrase_goes_elsewhere_only_when_revealed() {
     assert!(ran.out.contains("1  legal"), "{}", ran.out);
 }
 
-/// The command is refused before the engine receives the order: a phrase that was never shown would be lost.
+/// The command is refused before the engine receives the order, because a phrase that was never shown would be lost.
 #[tokio::test]
 async fn seed_is_not_created_if_its_words_cannot_be_shown() {
     for (name, json) in [("seed_unshowable_json", true), ("seed_unshowable", false)] {
@@ -118,7 +118,7 @@ async fn seed_is_not_created_if_its_words_cannot_be_shown() {
     assert_eq!(ran.await.exit, 8);
 }
 
-/// Another order whose reply contains a phrase, from an engine that is newer than this program.
+/// A newer engine may return a phrase for an order for which this program does not expect one.
 #[tokio::test]
 async fn unrequested_seed_phrase_is_withheld() {
     let scene = Scene::of("seed import").with(|options| options.json = true);

@@ -13,7 +13,7 @@ async fn shown(name: &str, line: &'static str, answer: Answer) {
     assert_ran(name, line, &ran);
 }
 
-/// The same if no engine keeps running after the command.
+/// Checks the text of an answer if no engine keeps running after the command.
 async fn shown_alone(name: &str, line: &'static str, answer: Answer) {
     let scene = Scene::of(line).with(|options| options.engine_running = false);
     let ran = scene.answered(ok(answer)).await;
@@ -361,7 +361,7 @@ async fn status_and_its_exit_code() {
         .await;
 }
 
-/// Escape sequences, a line break that would forge a command's output, and text that runs backwards.
+/// The text has escape sequences, a line break that would forge a command's output, and right-to-left text.
 #[tokio::test]
 async fn hostile_text_is_harmless() {
     let evil = "https://x.example/\x1b]0;owned\x07\x1b[2J\r\nApproved 0123abcd\u{202e}\u{9b}31m";

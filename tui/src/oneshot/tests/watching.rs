@@ -1,4 +1,4 @@
-//! `watch`: what reaches standard output, when, and how it ends.
+//! `watch`: the lines on standard output, the time of each flush, and the end of the stream.
 
 use bursar_control::answers::ActivityRow;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -104,7 +104,7 @@ async fn watch_prints_each_entry_at_once_and_has_no_timeout() {
     assert_ran("watch_engine_stopped", "watch --since 997", &ran);
 }
 
-/// With and without `--json`: a reader of the lines receives no envelope among them.
+/// With and without `--json`, no envelope appears among the lines.
 #[tokio::test(start_paused = true)]
 async fn ctrl_c_ends_watch_with_a_hint_to_resume() {
     for json in [false, true] {

@@ -115,7 +115,8 @@ fn troubles(to: &mut Sheet, agents: &[AgentAnswer]) {
     }
 }
 
-/// Prints the variables for an agent's environment. A shell can evaluate all lines: those for people are comments.
+/// Prints the variables for an agent's environment. A shell can evaluate all lines, because the lines for people are
+/// comments.
 pub(super) fn credentials(to: &mut Sheet, credentials: &CredentialsAnswer, context: Context<'_>) {
     let (name, id) = (&credentials.name, &credentials.agent_id);
     to.line(&format!("# {name} ({id}): for this agent's environment only. Keep it secret."));
@@ -137,8 +138,8 @@ pub(super) fn credentials(to: &mut Sheet, credentials: &CredentialsAnswer, conte
     }
 }
 
-/// Prints the variable with the wallet's URL. If the URL is unknown, the variable is unset: with an older URL the
-/// agent could send its token to another program.
+/// Prints the variable with the wallet's URL. If the URL is unknown, prints a line that unsets the variable, because
+/// with an outdated URL the agent could send its token to another program.
 fn wallet_url(to: &mut Sheet, credentials: &CredentialsAnswer, context: Context<'_>) {
     let Some(url) = &credentials.url else {
         let why = credentials.url_unknown_reason.as_deref().unwrap_or("not known");

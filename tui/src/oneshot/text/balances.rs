@@ -36,7 +36,7 @@ fn row(address: &HoldingsAnswer, on: &NetworkHoldingsAnswer, held: &BalanceAnswe
     ]
 }
 
-/// Formats the amount. If the token's decimals are unknown, formats the number of its smallest units.
+/// Formats the amount. If the token's decimals are unknown, formats the amount in smallest units.
 fn amount(held: &BalanceAnswer) -> String {
     match (&held.amount, &held.amount_atomic) {
         (Some(whole), _) => whole.clone(),
@@ -62,7 +62,7 @@ fn reasons(to: &mut Sheet, addresses: &[HoldingsAnswer]) {
             let why = held.amount_unknown_reason.as_ref()?;
             Some(named(&format!("{}: ", held.symbol), why))
         });
-        // The network's own reason names the network already.
+        // The network's own reason already contains the network's name.
         let of_all = on.error.clone().into_iter();
         let of_list = on.incomplete.iter().map(|why| named("", why));
         for line in of_all.chain(of_list).chain(of_tokens) {

@@ -8,7 +8,7 @@ use super::request::short;
 use crate::oneshot::sheet::{Sheet, foreign, word};
 use crate::wording;
 
-/// Prints whole addresses and hashes on separate lines, because a shortened one can be imitated.
+/// Prints whole addresses and hashes on separate lines, because others can imitate a shortened address or hash.
 pub(super) fn history(to: &mut Sheet, history: &HistoryAnswer) {
     let Some(newest) = history.requests.first() else {
         return to.line("No request matches.");
@@ -61,12 +61,12 @@ fn row(to: &mut Sheet, request: &HistoryRow) {
         to.line(&format!("          tx {hash}"));
     }
     if let Some(why) = &request.refused {
-        // The reason holds only our own words and the name of a policy, so it needs no quotes.
+        // The reason contains only our own words and the name of a policy, so it needs no quotes.
         to.line(&format!("          because {why}"));
     }
 }
 
-/// Prints what a loan did.
+/// Prints the amount that a loan moved, and its venue.
 fn lent(to: &mut Sheet, request: &HistoryRow, loan: &LoanAnswer) {
     let LoanAnswer { action, venue, venue_name, moved, position, .. } = loan;
     let symbol = request.symbol.as_deref().unwrap_or_default();
@@ -78,7 +78,7 @@ fn lent(to: &mut Sheet, request: &HistoryRow, loan: &LoanAnswer) {
     }
 }
 
-/// Prints what a trade bought.
+/// Prints the token and the amount that a trade bought.
 fn traded(to: &mut Sheet, trade: &TradeAnswer) {
     let TradeAnswer { symbol_out, asset_out, amount_out, .. } = trade;
     let symbol = foreign(symbol_out);

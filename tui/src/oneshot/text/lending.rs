@@ -7,7 +7,7 @@ use bursar_control::answers::{
 
 use crate::oneshot::sheet::{Sheet, foreign};
 
-/// Characters of an address. The id of a market has more.
+/// Number of characters of an address. The id of a market has more.
 const ADDRESS: usize = 42;
 
 pub(super) fn venues(to: &mut Sheet, answer: &VenuesAnswer) {

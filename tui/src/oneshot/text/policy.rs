@@ -153,7 +153,7 @@ fn switch(on: bool) -> String {
     if on { "on" } else { "off" }.to_owned()
 }
 
-/// Formats the automatic limit. A limit of zero disables automatic payments, because no amount is below it.
+/// Formats the automatic limit. A limit of zero disables automatic payments, because no amount is below zero.
 fn automatic_limit(below: &str) -> String {
     if is_zero(below) { "always asks".to_owned() } else { format!("automatic below {below}") }
 }

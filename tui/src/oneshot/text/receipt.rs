@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::oneshot::sheet::{Sheet, word};
 
-/// The fields of the receipt's JSON form, with their names for people. All other fields follow under their JSON
-/// names, except those in [`FORM`].
+/// The fields of the receipt's JSON form, with their names for people. All other fields except those in [`FORM`] follow
+/// under their JSON names.
 const NAMES: [(&str, &str); 27] = [
     ("transactionId", "request"),
     ("timestamp", "asked"),
@@ -39,10 +39,10 @@ const NAMES: [(&str, &str); 27] = [
     ("settlement.verification", "on the chain"),
 ];
 
-/// Fields that are not printed: those that describe the form itself, and a repetition of the amount.
+/// Fields that are not printed: they describe the form itself, or repeat the amount.
 const FORM: [&str; 4] = ["type", "version", "intent.type", "payment.amount.atomic"];
 
-/// Columns of a value before it wraps. A whole hash takes 66, and with the longest name in [`NAMES`] 80.
+/// Columns of a value before it wraps. A whole hash takes 66 columns; with the longest name in [`NAMES`], 80 columns.
 const WIDTH: usize = 66;
 
 pub(super) fn receipt(to: &mut Sheet, answer: &ReceiptAnswer) {
@@ -65,8 +65,8 @@ pub(super) fn receipt(to: &mut Sheet, answer: &ReceiptAnswer) {
     next(to, answer);
 }
 
-/// Adds a value of any length in full, because only the receipt shows the whole request. Further lines are indented
-/// under the first, so that foreign text never begins where our own names do.
+/// Adds a value in full, because only the receipt shows the whole request. The lines after the first are indented, so
+/// that foreign text never begins in the column of our own names.
 fn push<'a>(rows: &mut Vec<(&'a str, String)>, name: &'a str, value: &str) {
     let mut name = name;
     let mut chars = value.chars().peekable();
@@ -79,7 +79,7 @@ fn push<'a>(rows: &mut Vec<(&'a str, String)>, name: &'a str, value: &str) {
     }
 }
 
-/// Prints the command that changes the limit by which the payment was refused, or else that shows its policy.
+/// Prints the command that changes the limit which refused the payment, or a command that shows the policy.
 fn next(to: &mut Sheet, answer: &ReceiptAnswer) {
     let Some(refused) = &answer.refused else { return };
     match (&refused.policy, &refused.option) {

@@ -36,7 +36,7 @@ pub(super) fn wallet(to: &mut Sheet, wallet: &WalletAnswer, context: Context<'_>
     }
 }
 
-/// Returns the first step to a wallet in this data folder: a description and the command.
+/// Returns the first step towards a wallet in this data folder: a description and the command.
 pub(super) fn first(wallet: &WalletAnswer) -> (String, String) {
     match &wallet.recoverable {
         None => ("Create a wallet with".to_owned(), "bursar wallet create <name>".to_owned()),

@@ -1,4 +1,4 @@
-//! The state of a card's decision, always visible below its rows.
+//! The state of a card's decision, which is always visible below the card's rows.
 
 use super::visibility::UnseenRows;
 use crate::console::model::overlay::{CardView, Hint};
@@ -56,7 +56,7 @@ pub(super) fn lines(
     } else if view.sent {
         "sent, waiting for the engine …".to_owned()
     } else if let Some(hint) = view.hint {
-        // Replaces the line of keys, because another row would move the card.
+        // The hint replaces the line of keys, because an additional line would move the rows of the card.
         let why = match (hint, unseen) {
             (Hint::Unseen, Some(unseen)) => format!("not yet: {}", unseen.way()),
             (other, _seen) => other.text().to_owned(),
@@ -83,7 +83,7 @@ pub(super) fn lines(
     lines
 }
 
-/// Returns the keys of a card that can be decided.
+/// Returns the line of keys for a card that can be decided.
 fn deciding(view: &CardView, unseen: Option<&UnseenRows>) -> String {
     let way = unseen.map(UnseenRows::way);
     match way {

@@ -12,11 +12,11 @@ pub(crate) struct VisibleRows {
     pub(crate) width: usize,
 }
 
-/// The way to rows that an approval needs and that were not visible yet.
+/// Where the rows are that an approval needs and that were not visible yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UnseenRows {
     pub(crate) above: bool,
-    /// The name of the row to scroll to: the next one if above, otherwise the last one below.
+    /// The name of the row to scroll to: the first unseen row if it is above, otherwise the last unseen row.
     pub(crate) to: String,
 }
 

@@ -6,11 +6,11 @@ pub(in crate::console::view) struct Column<'h> {
     pub(super) name: &'h str,
     /// Width in cells.
     pub(super) width: u16,
-    /// The open columns share the room that remains after the widths of all columns.
+    /// Whether the column is open: open columns share the room that remains after the widths of all columns.
     pub(super) open: bool,
     pub(super) right: bool,
-    /// The column with the highest rank is dropped first. A column of rank 0 is never dropped; unless it is open, it
-    /// is at least as wide as its content.
+    /// The rank. The column with the highest rank is dropped first, and a column of rank 0 is never dropped. A column
+    /// of rank 0 that is not open is at least as wide as its content.
     pub(super) rank: u8,
 }
 
@@ -23,7 +23,7 @@ pub(in crate::console::view) const fn right(name: &str, width: u16) -> Column<'_
 }
 
 impl Column<'_> {
-    /// Sets the rank: the highest is dropped first.
+    /// Sets the rank. The column with the highest rank is dropped first.
     pub(in crate::console::view) const fn rank(self, rank: u8) -> Self {
         Self { rank, ..self }
     }

@@ -10,7 +10,7 @@ use crate::console::theme::Role;
 type Cells = Vec<(String, Role)>;
 
 impl Paint<'_> {
-    /// Draws a table with a head. The selected row stays visible; `row` returns the cells of a row.
+    /// Draws a table with a head, such that the selected row is visible. `row` returns the cells of a row.
     pub(in crate::console::view) fn table(
         &mut self,
         area: Rect,
@@ -67,7 +67,7 @@ impl Paint<'_> {
     }
 }
 
-/// Returns the width of each column, or `None` for one that is dropped.
+/// Returns the width of each column, or `None` for a dropped column.
 fn widths(room: u16, columns: &[Column<'_>], widest: &[u16]) -> Vec<Option<u16>> {
     let wanted = |(column, widest): (&Column<'_>, &u16)| match (column.rank, column.open) {
         (0, false) => column.width.max(*widest),

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-/// Returns the rows that fit in `room`, with the selected row near the middle. Only rows near it are measured.
+/// Returns the rows that fit into `room`, with the selected row near the middle. Only rows near the selected row are
+/// measured.
 pub(super) fn window(
     count: usize,
     selected: usize,
