@@ -1,7 +1,7 @@
 //! The cost of a page of `activity` in a journal of a million entries, by its position.
 //!
-//! A console pages through all of it, so no position may cost more than another. Also measures the console's own jump
-//! to the oldest entry.
+//! A console pages through the whole journal, so no position may cost more than another. The bench also measures the
+//! console's own jump to the oldest entry.
 //!
 //! `cargo bench -p bursar-tests --bench activity` (takes some minutes to make the journal)
 
@@ -33,7 +33,7 @@ async fn main() {
         let engine = Arc::clone(&engine);
         tokio::spawn(async move {
             for turn in 0..(ENTRIES - head) / AT_ONCE {
-                // Always another value, and shorter than the default.
+                // The value changes with each turn, and stays below the default.
                 let seconds = 600 + (turn * AT_ONCE + maker) % 2_000;
                 let set = Action::Set(Setting::MaxValidity(seconds));
                 engine.engine.core().act(set).await.expect("it may be set");

@@ -1,7 +1,8 @@
-//! How long a caller without a valid proof waits for the refusal, by kind of proof.
+//! The time in which a caller without a valid proof is refused, by kind of proof.
 //!
-//! Each mean is compared with that of a wrong signature: the time must not reveal a locked wallet or an unknown agent.
-//! A ratio that is off by more than a twentieth is marked; the first two lines show this machine's noise.
+//! Each mean is compared with that of a wrong signature: the time must not reveal a locked wallet or
+//! an unknown agent. The bench marks a ratio that deviates by more than a twentieth; the first two
+//! lines show this machine's noise.
 //!
 //! `cargo bench -p bursar-tests --bench auth`
 
@@ -40,7 +41,7 @@ async fn main() {
     ];
     let mut spent = [Duration::ZERO; 7];
     for turn in 0..CALLS + 100 {
-        // In turns, so that other load on the machine affects all of them alike.
+        // The kinds take turns, so that other load on the machine affects all of them alike.
         for ((_, engine, body), spent) in cases.iter().zip(&mut spent) {
             let started = Instant::now();
             let (status, _) = engine.post("/sign", body).await;

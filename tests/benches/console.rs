@@ -1,7 +1,7 @@
 //! The cost of the console, at 200 by 60 with 10,000 rows in every pane.
 //!
-//! Measures a whole frame against an empty one, a key to its frame, and a first frame from a running engine against one
-//! command.
+//! The bench compares a whole frame with an empty one, and the first frame from a running engine with one command. It
+//! also measures the time from a key to its frame.
 //!
 //! `cargo bench -p bursar-tests --bench console`
 
@@ -24,7 +24,7 @@ const SIZE: (u16, u16) = (200, 60);
 const ROWS: usize = 10_000;
 const TURNS: usize = 500;
 
-/// Counts the bytes that a terminal would get.
+/// Counts the bytes that a terminal would receive.
 #[derive(Clone, Default)]
 struct Wire(Rc<Cell<usize>>);
 
@@ -103,7 +103,7 @@ async fn main() {
     print_row("attach to first full frame", first, ratio, "goal 100 ms");
 }
 
-/// Feeds a console until it has loaded everything.
+/// Feeds messages to a console until it has loaded everything.
 async fn attach(mut link: Link, screen: &mut OffscreenConsole<Wire>, inflated: bool) {
     let mut sent = screen.connected();
     loop {

@@ -1,5 +1,7 @@
-//! `/sign` of software addresses while twenty payments wait for a Ledger, one of them on its screen, next to the same engine
-//! without any. The ratio counts; run it with `cargo bench -p bursar-tests --bench devices`.
+//! `/sign` of software addresses while twenty payments wait for a Ledger, one of them on its screen. The same engine
+//! without such payments is the reference.
+//!
+//! The ratio is the result. Run it with `cargo bench -p bursar-tests --bench devices`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,15 +29,15 @@ use futures::future::join_all;
 
 const WORDS: &str =
     "abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon about";
-/// Payments that wait for the device.
+/// Number of payments that wait for the device.
 const WAITING: usize = 20;
-/// Pairs of rounds; an odd number.
+/// Number of pairs of rounds; it must be odd.
 const PAIRS: usize = 9;
-/// Payments of a round, by [`CALLERS`] callers.
+/// Number of payments of a round, sent by [`CALLERS`] callers.
 const PAYMENTS: usize = 1_600;
 const CALLERS: usize = 8;
 
-/// An engine with a software address and one of a device.
+/// An engine with a software address and an address of a device.
 struct Side {
     engine: Engine,
     http: Router,
@@ -120,7 +122,7 @@ impl Side {
         ask(self.http.clone(), "POST", "/sign", body.into_bytes()).await.0
     }
 
-    /// Returns the payments a second of one round.
+    /// Returns the payments per second of one round.
     async fn rate(&self, first: usize) -> f64 {
         let begun = Instant::now();
         let callers = (0..CALLERS).map(async |caller| {

@@ -1,7 +1,7 @@
-//! The facilitator as a separate process on a real node, next to its floors in the same run.
+//! The facilitator as a separate process on a real node, compared with lower bounds from the same run.
 //!
-//! The floors are an HTTP server that does nothing, the recovery of a signature, and the node's own answer to one
-//! simulation. The ratios count; run it with `cargo bench -p bursar-tests --bench facilitator`.
+//! The lower bounds are an HTTP server that does nothing, the recovery of a signature, and the node's own answer to
+//! one simulation. The ratios are the result; run it with `cargo bench -p bursar-tests --bench facilitator`.
 
 #[path = "facilitator/compare.rs"]
 mod compare;

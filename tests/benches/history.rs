@@ -1,4 +1,5 @@
-//! What grows with history: a wallet with a million payments, next to one with a single payment.
+//! The costs that grow with the history: a wallet with a million payments, compared with
+//! one that has a single payment.
 //!
 //! Both are separate processes on the same disk, driven in turns.
 //! `cargo bench -p bursar-tests --bench history [payments]`; making the payments takes some minutes, and their folder

@@ -1,8 +1,10 @@
-//! Loans with a node 20 ms away, on the real singleton and vaults of a local chain with thirty venues: the time of a supply
-//! with its judgement, the time from a request to its broadcast, and the time of the list of venues.
+//! Loans with a node 20 ms away, on the real singleton and vaults of a local chain with thirty venues.
 //!
-//! The floor is the number of round trips to the node, which the bench counts. Run it with
-//! `cargo bench -p bursar-tests --bench lending`.
+//! The bench measures a supply with its policy decision, the time from a request to its
+//! broadcast, and the list of venues.
+//!
+//! The lower bound is the number of round trips to the node, which the bench counts. Run it with `cargo bench -p
+//! bursar-tests --bench lending`.
 
 #[path = "lanes/far_node.rs"]
 #[expect(dead_code, reason = "only one of the benches counts searches")]
@@ -23,13 +25,13 @@ use serde_json::{Value, json};
 use crate::figures::Figures;
 use crate::stage::Stage;
 
-/// One way to the node and back.
+/// Delay of a round trip to the node.
 const AWAY: Duration = Duration::from_millis(20);
 
-/// Requests of each measurement.
+/// Number of requests in each measurement.
 const ROUND: usize = 60;
 
-/// Venues that count for the exposure.
+/// Number of venues that count for the exposure.
 const VENUES: usize = 30;
 
 const POLICY: &str = "--networks 8453 --lending --lending-max 500 --lending-total 100000 --lending-auto 400 --lending-ops 1000";
@@ -38,7 +40,7 @@ fn main() {
     bursar_tests::bench::runtime().block_on(latencies());
 }
 
-/// Starts the scene; `None` if tests with a chain are skipped. The operator trusts as many vaults as are missing.
+/// Starts the scene; `None` if tests with a chain are skipped. The operator trusts as many new vaults as are missing.
 async fn set_up() -> Option<(Stage, Address)> {
     let chain = lending_chain_or_skip(BASE).await?;
     let kit = Contracts::of(BASE).expect("a full chain").lending;
@@ -73,7 +75,7 @@ fn supply(stage: &Stage, venue: Address, micros: u64) -> Value {
 async fn latencies() {
     let Some((stage, venue)) = set_up().await else { return };
     stage.mine_blocks();
-    // Over the policy's largest supply: measured and judged, and refused at the end.
+    // The amount exceeds the policy's largest supply, so the request is measured, judged and then refused.
     let large = |at: usize| supply(&stage, venue, 600_000_000 + at as u64);
     for warm in 0..3 {
         stage.post("/position", &large(warm)).await;

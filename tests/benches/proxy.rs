@@ -1,7 +1,7 @@
-//! The proxy as a separate process, next to its floors in the same run.
+//! The proxy as a separate process, compared with lower bounds from the same run.
 //!
-//! The floors are an HTTP server that does nothing, the bare upstream, and the facilitator's own answers. The ratios
-//! count; run it with `cargo bench -p bursar-tests --bench proxy`.
+//! The lower bounds are an HTTP server that does nothing, the bare upstream, and the facilitator's own answers. The
+//! ratios are the result; run it with `cargo bench -p bursar-tests --bench proxy`.
 
 #[path = "services/http.rs"]
 mod http;

@@ -1,8 +1,8 @@
-//! `/sign` while the wallet searches the events of Morpho's contracts, and while the search stands still: a node
-//! 20 ms away, in front of a local chain with the block numbers of the real one.
+//! `/sign` while the wallet searches the events of Morpho's contracts, and while the search is paused. The node is 20
+//! ms away, in front of a local chain with the block numbers of the real one.
 //!
-//! Rounds of both kinds follow each other on one engine, and one connection sends its requests one after the other. The ratio
-//! of the two counts. Run it with `cargo bench -p bursar-tests --bench scan`.
+//! Rounds of both kinds alternate on one engine, and one connection sends its requests one after another. The ratio
+//! of the two kinds is the result. Run it with `cargo bench -p bursar-tests --bench scan`.
 
 #[path = "lanes/far_node.rs"]
 mod far_node;
@@ -21,16 +21,16 @@ use bursar_tests::offers::{BASE, offer};
 use crate::far_node::FarNode;
 use crate::stage::Stage;
 
-/// One way to the node and back.
+/// Delay of a round trip to the node.
 const AWAY: Duration = Duration::from_millis(20);
 
-/// Maximum number of blocks of a search.
+/// Maximum number of blocks in a search.
 const BLOCKS: u64 = 10_000;
 
-/// Requests of a round.
+/// Number of requests in a round.
 const ROUND: usize = 1_000;
 
-/// Rounds of each kind.
+/// Number of rounds of each kind.
 const ROUNDS: usize = 24;
 
 const POLICY: &str = "--networks 8453 --day 1000000 --txn 10 --auto 5 --lending";
@@ -39,7 +39,7 @@ fn main() {
     bursar_tests::bench::runtime().block_on(compare());
 }
 
-/// What the rounds of one kind measured.
+/// The measurements of one kind of round.
 #[derive(Default)]
 struct Kind {
     times: Vec<Duration>,
@@ -75,7 +75,7 @@ async fn compare() {
 }
 
 impl Kind {
-    /// Returns the time below which this many percent of the requests are, in milliseconds. The times are in order.
+    /// Returns the time below which this percentage of the requests lies, in milliseconds. The times must be sorted.
     fn at(&self, percent: usize) -> f64 {
         self.times[(self.times.len() - 1) * percent / 100].as_secs_f64() * 1_000.0
     }

@@ -1,6 +1,6 @@
-//! `/sign` over HTTP with durable commits, next to a stateless server and the disk's own fsync.
+//! `/sign` over HTTP with durable commits, compared with a stateless server and the disk's own fsync.
 //!
-//! The stateless server does the same arithmetic and stores nothing. The ratios count; run it with
+//! The stateless server does the same arithmetic and stores nothing. The ratios are the result; run it with
 //! `cargo bench -p bursar-tests`.
 //!
 //! Both servers run in this process on the same runtime. The same client drives them one after the other, for several
@@ -44,7 +44,7 @@ use sha2::Sha256;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Requests of one round at each number of connections.
+/// Number of requests in one round, for each number of connections.
 const ROUND: usize = 4_000;
 const ROUNDS: usize = 3;
 const CONNECTIONS: [usize; 3] = [1, 8, 64];
@@ -141,7 +141,7 @@ async fn add_agent(engine: &Engine) -> Agent {
     Agent { id: given.agent_id, token: created.secret.expect("a token"), bearer: false }
 }
 
-/// Returns whole HTTP requests, signed ahead, each for another resource.
+/// Returns complete HTTP requests that are signed in advance, each for another resource.
 fn requests(agent: &Agent, number: &mut u64) -> Vec<Vec<u8>> {
     let now = jiff::Timestamp::now().as_second();
     (0..ROUND)

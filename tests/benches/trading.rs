@@ -1,8 +1,10 @@
-//! Trades with a node 20 ms away, on the real contracts of a local chain: the time of a quote with its judgement, the
-//! time from a request to its broadcast, and `/sign` next to fifty open trades.
+//! Trades with a node 20 ms away, on the real contracts of a local chain.
 //!
-//! The floor is the number of round trips to the node, which the bench counts. Run it with
-//! `cargo bench -p bursar-tests --bench trading`.
+//! The bench measures a quote with its policy decision, the time from a request to its broadcast, and
+//! `/sign` with fifty open trades.
+//!
+//! The lower bound is the number of round trips to the node, which the bench counts. Run it with `cargo bench -p
+//! bursar-tests --bench trading`.
 
 #[path = "lanes/far_node.rs"]
 #[expect(dead_code, reason = "only one of the benches counts searches")]
@@ -27,19 +29,19 @@ use crate::stage::Stage;
 
 const POLICY: &str = "--day 1000000 --txn 10 --auto 5 --trading --trade-daily 100000 --trade-max 500 --trade-auto 200";
 
-/// One way to the node and back.
+/// Delay of a round trip to the node.
 const AWAY: Duration = Duration::from_millis(20);
 
-/// Requests of each measurement.
+/// Number of requests in each measurement.
 const ROUND: usize = 60;
 
-/// Open trades next to payments.
+/// Number of open trades during the payments.
 const OPEN: usize = 50;
 
-/// Pairs of rounds, one of each engine; an odd number.
+/// Number of pairs of rounds, one round of each engine; it must be odd.
 const PAIRS: usize = 9;
 
-/// Payments of a round.
+/// Number of payments in a round.
 const PAYMENTS: usize = 4_000;
 
 fn main() {
@@ -69,7 +71,7 @@ fn swap(stage: &Stage, dollars: &str, at: usize) -> Value {
 async fn latencies() {
     let Some(mut stage) = set_up().await else { return };
     stage.mine_blocks();
-    // Over the policy's largest trade: measured and judged, and refused at the end.
+    // The amount exceeds the policy's largest trade, so the request is measured, judged and then refused.
     let quoted = |stage: &Stage, at: usize| swap(stage, "600", at);
     for warm in 0..3 {
         stage.post("/trade", &quoted(&stage, warm)).await;
@@ -91,7 +93,8 @@ async fn latencies() {
     stage.engine.kill();
 }
 
-/// Two engines of the same age take turns, so that neither the machine nor the length of a journal makes a difference.
+/// Two engines of the same age take turns, so that neither the machine nor the length of
+/// the journal affects the ratio.
 async fn payments_next_to_trades() {
     let Some(mut alone) = set_up().await else { return };
     let Some(mut beside) = set_up().await else { return };
@@ -105,7 +108,7 @@ async fn payments_next_to_trades() {
     }
     let mut ratios = Vec::new();
     for round in 1..=PAIRS {
-        // An engine still works on its last round when it answers, so both always wait for the other's round.
+        // An engine still works on its last round after it answered, so each engine waits for the other's round.
         let (one, other) = (rate(&alone, round).await, rate(&beside, round).await);
         println!(
             "/sign, 8 connections: alone {:.0}/s (p99 {:.1} ms), next to {OPEN} open trades {:.0}/s (p99 {:.1} ms)",
@@ -124,7 +127,7 @@ async fn payments_next_to_trades() {
     beside.engine.kill();
 }
 
-/// Returns the payments that were signed in a second, and their p99 in milliseconds.
+/// Returns the number of payments signed per second, and their p99 latency in milliseconds.
 async fn rate(stage: &Stage, round: usize) -> (f64, f64) {
     let now = stage.engine.now_s();
     let requests = (0..PAYMENTS).map(|at| {

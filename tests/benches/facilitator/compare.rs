@@ -1,7 +1,7 @@
 //! `/verify` of this build and of other builds, in short turns on one node.
 //!
-//! A machine whose speed changes by the minute slows all of them down alike. `BURSAR_OTHER` holds the paths of the
-//! other programs, separated by colons.
+//! The turns are short, so that a machine whose speed changes slows all builds down alike. `BURSAR_OTHER` holds the
+//! paths of the other programs, separated by colons.
 
 use std::path::Path;
 use std::sync::Arc;

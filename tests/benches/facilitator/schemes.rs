@@ -1,4 +1,4 @@
-//! The schemes `upto` and `batch-settlement` beside `exact`, in turns on one node.
+//! The schemes `upto` and `batch-settlement` compared with `exact`, in turns on one node.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,15 +16,15 @@ use crate::process::Process;
 use crate::settle::{counting_node, gas, gas_of, settled};
 use crate::stage::{SHOP, chain, fund, payers, payments, started};
 
-/// Requests of a turn of `/verify`, and the number of turns.
+/// Number of requests in a turn of `/verify`, and number of turns.
 const TURN: usize = 400;
 const TURNS: usize = 40;
-/// Channels whose vouchers are verified.
+/// Number of channels whose vouchers are verified.
 const CHANNELS: usize = 64;
-/// Payments of a run of `/settle`, each of another payer, and the number of runs.
+/// Number of payments in a run of `/settle`, each of another payer, and number of runs.
 const PAYMENTS: usize = 128;
 const RUNS: usize = 3;
-/// What a call costs and what a channel holds, in the smallest unit of the token.
+/// The price of a call and the deposit of a channel, in the smallest unit of the token.
 const PRICE: u128 = 1_000;
 const DEPOSIT: u128 = 1_000_000_000;
 
@@ -47,7 +47,7 @@ pub async fn measure() {
     .await;
 }
 
-/// Opens channels of these payers with one receiver and one authorizer, as a merchant has them.
+/// Opens channels of these payers with one receiver and one authorizer, like those of a merchant.
 async fn opened(chain: &Devnet, process: &Process, payers: &[Payer]) -> Vec<Channel> {
     let merchant = Payer::random();
     let open = |payer: &Payer| {
@@ -73,7 +73,8 @@ fn assert_success(body: &[u8]) -> Value {
     answer
 }
 
-/// `/verify` of vouchers of known channels, beside payments by EIP-3009 of known payers. A block comes every two seconds.
+/// Compares `/verify` of vouchers of known channels with payments by EIP-3009 of known payers. A block
+/// is mined every two seconds.
 async fn vouchers() {
     let chain = chain().await;
     let (proxy, node_calls) = counting_node(chain.url()).await;
@@ -106,7 +107,7 @@ async fn vouchers() {
         let (mut calls, mut count) = (0, 0);
         for turn in 0..TURNS {
             let mut of = BTreeMap::new();
-            // Alternates the order, so that neither is always the first.
+            // Alternates the order, so that neither scheme is always the first.
             for scheme in [turn % 2, 1 - turn % 2] {
                 let requests = if scheme == 0 { &vouchers } else { &exact };
                 let before = node_calls.load(Ordering::Relaxed);
@@ -130,7 +131,7 @@ async fn vouchers() {
     }
 }
 
-/// The gas of a channel's life, beside that of `exact`.
+/// Compares the gas of a channel's whole life with that of `exact`.
 async fn gas_per_voucher() {
     let chain = chain().await;
     let home = FacilitatorHome::new(chain.network(), chain.url(), 1, "", "");
@@ -177,12 +178,12 @@ async fn gas_per_voucher() {
     );
 }
 
-/// A comparison of `upto` with `exact` by Permit2 under the same settings, a block each second.
+/// A comparison of `upto` with `exact` by Permit2, under the same settings and with a block each second.
 struct Comparison {
     title: &'static str,
     signers: u8,
     batch_calls: usize,
-    /// Whether payers name a contract of all signers, instead of the first signer.
+    /// Whether payers name a contract of all signers instead of the first signer.
     by_contract: bool,
 }
 

@@ -24,10 +24,10 @@ sol! {
     function authorizationState(address authorizer, bytes32 nonce) external view returns (bool);
 }
 
-/// Callers of a run; [`Load`] has the payments in flight of each caller, and the number of signers.
+/// Number of callers in a run. [`Load`] has the payments in flight of each caller, and the number of signers.
 const CALLERS: usize = 256;
 const RUNS: [Load; 2] = [
-    // With one payment in flight each, one block per second bounds the rate to the number of callers.
+    // With one payment in flight per caller, one block per second limits the rate to the number of callers.
     Load { each: 1, signers: 1, payments: 256 * 24 },
     Load { each: 4, signers: 4, payments: 6_000 },
 ];
@@ -104,13 +104,13 @@ pub fn settled(run: &Run) -> BTreeMap<String, usize> {
     hashes
 }
 
-/// Prints how long after its block a lone payment is answered.
+/// Prints the time between a lone payment's block and its answer.
 async fn lone(chain: &Devnet, process: &Process, payers: &[bursar_tests::payer::Payer]) {
     let mut late = Vec::new();
     for paid in payments(chain, payers, 6) {
         let body = Arc::new(vec![post("/settle", &paid.body(2).to_string())]);
         let run = drive(&process.address, 1, 1, body, true);
-        // In the latest block: the devnet kit itself reads the pending one.
+        // Reads the latest block, because the devnet kit itself reads the pending one.
         let data = authorizationStateCall { authorizer: paid.terms.from, nonce: paid.terms.nonce };
         let call = json!([{
             "to": chain.network().stablecoin.address, "data": Bytes::from(data.abi_encode()),

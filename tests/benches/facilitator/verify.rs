@@ -37,7 +37,7 @@ pub async fn measure() {
     let echo = echo().await;
     let node = chain.url().trim_start_matches("http://").to_owned();
     let simulation = simulation(&chain, &paid[0]);
-    // All payers are known afterwards.
+    // After this run, the facilitator knows all payers.
     drive(&process.address, 8, 512, Arc::clone(&requests), false).await;
 
     println!(
@@ -112,7 +112,7 @@ fn recoveries(paid: &[bursar_tests::payer::SignedPayment]) -> f64 {
     let mut count = 0;
     while begun.elapsed() < Duration::from_secs(1) {
         for (digest, signature) in &signed {
-            // Stands for the hashing of the terms, which comes on top of the recovery.
+            // This hash stands for that of the terms, which is computed in addition to the recovery.
             std::hint::black_box(keccak256([digest.as_slice(); 8].concat()));
             assert!(signature::signer(digest, signature).is_some());
             count += 1;
@@ -134,7 +134,7 @@ async fn echo() -> String {
     address
 }
 
-/// Returns the one simulation, as a request to the node itself.
+/// Returns the facilitator's simulation, as a request to the node itself.
 fn simulation(
     chain: &bursar_devnet::Devnet,
     paid: &bursar_tests::payer::SignedPayment,

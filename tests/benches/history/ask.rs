@@ -1,4 +1,4 @@
-//! `/sign` and requests for its status, in turns on both wallets; the best round counts.
+//! `/sign` and status requests, in turns on both wallets; the best round is the result.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ pub async fn sign(few: &Running, many: &Running) {
     }
 }
 
-/// Measures requests for the status of payments from all of the history.
+/// Measures status requests for payments from the whole history.
 pub async fn status(few: &Running, many: &Running) {
     for connections in [1, 8] {
         let (mut of_few, mut of_many) = (None, None);

@@ -1,4 +1,4 @@
-//! Commands of the product's own program, attached to a running engine, next to `bursar --version`.
+//! Commands of the product's own program, attached to a running engine, compared with `bursar --version`.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -48,7 +48,8 @@ fn times(command: impl Fn() -> Command, line: &str) -> Duration {
     took[TURNS / 2]
 }
 
-/// Builds the program in this bench's profile, and returns its path; another package, so cargo has to build it.
+/// Builds the program in this bench's profile, and returns its path. It belongs to another
+/// package, so cargo has to build it.
 fn program() -> PathBuf {
     let built = Command::new(env!("CARGO"))
         .args(["build", "--release", "--locked", "--quiet", "--package", "bursar"])

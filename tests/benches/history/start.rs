@@ -8,7 +8,7 @@ use crate::wallet::{Running, Wallet};
 
 const STARTS: usize = 9;
 
-/// Measures from exec to READY with a locked wallet, next to an empty folder.
+/// Measures the time from exec to READY with a locked wallet, compared with an empty folder.
 pub fn measure(few: &Wallet, many: &Wallet) {
     let mut best = [Duration::MAX; 3];
     for _round in 0..STARTS {
@@ -27,7 +27,7 @@ pub fn measure(few: &Wallet, many: &Wallet) {
     }
 }
 
-/// The same with the wallet unlocked before READY.
+/// Measures the same time with the wallet unlocked before READY.
 pub fn opened(few: &Wallet, many: &Wallet) {
     for (name, wallet) in [("one payment", few), ("many payments", many)] {
         let begun = Instant::now();

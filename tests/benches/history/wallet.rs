@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use crate::http::{Run, drive, post};
 
-/// Payments that are signed ahead, at most; a proof is valid for five minutes.
+/// Maximum number of payments that are signed in advance; a proof is valid for five minutes.
 const BATCH: usize = 20_000;
 const CONNECTIONS: usize = 64;
 /// Advance of the engine's clock between batches: fifty days of twenty thousand payments are a million.
@@ -23,7 +23,7 @@ const BATCH_INTERVAL_MS: i64 = 86_400_000;
 pub struct Wallet {
     pub folder: PathBuf,
     pub agent: Agent,
-    /// Number of payments so far, and some of their ids.
+    /// The number of payments so far, and some of their ids.
     notes: Notes,
     _home: Option<TempDir>,
 }
@@ -39,7 +39,7 @@ pub struct Running {
     pub engine: EngineProcess,
     pub agent: Agent,
     pub ids: Vec<String>,
-    /// The next payment's number.
+    /// The number of the next payment.
     next: std::cell::Cell<usize>,
 }
 
@@ -126,7 +126,7 @@ impl Wallet {
             let thinned = if payments > 10_000 { 100 } else { 1 };
             self.notes.ids.extend(ids(&run).step_by(thinned));
         }
-        // The last payments have expired as well, and one more entry follows.
+        // The clock has moved past the validity of the last payments, and this command adds one more entry.
         running.engine.operator().await.must("policy create later --day 1").await;
         assert_eq!(running.engine.terminate(), Some(0));
         self.keep();
@@ -153,7 +153,7 @@ impl Running {
         self.engine.url.strip_prefix("http://").expect("a URL")
     }
 
-    /// Asks for `count` new payments; each must be signed.
+    /// Asks for `count` new payments, each of which must be signed.
     pub async fn pay(&self, connections: usize, count: usize) -> Run {
         let first = self.next.replace(self.next.get() + count);
         let now = self.engine.now_s();

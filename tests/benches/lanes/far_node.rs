@@ -1,4 +1,4 @@
-//! A proxy in front of the local chain that delays each call and records when it arrived and was answered.
+//! A proxy in front of the local chain that delays each call, and records the times of its arrival and its answer.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use tokio::sync::watch;
 #[derive(Debug, Clone)]
 pub struct SeenCall {
     pub method: String,
-    /// The blocks that a query for logs searches.
+    /// The number of blocks that a query for logs searches.
     pub blocks: u64,
     pub arrived: Instant,
     pub answered: Instant,
@@ -27,7 +27,7 @@ pub struct FarNode {
     pub url: String,
     calls: Arc<Mutex<Vec<SeenCall>>>,
     changed: Arc<watch::Sender<()>>,
-    /// Whether queries for logs wait, and the most blocks of one.
+    /// Whether queries for logs are held.
     holds_logs: Arc<watch::Sender<bool>>,
     blocks_max: u64,
 }
@@ -38,7 +38,7 @@ impl FarNode {
         Self::start_limited(node, away, u64::MAX).await
     }
 
-    /// Like [`FarNode::start`]. It refuses queries for the logs of more blocks.
+    /// Like [`FarNode::start`], but refuses queries for the logs of more than `blocks_max` blocks.
     pub async fn start_limited(node: &str, away: Duration, blocks_max: u64) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -56,17 +56,17 @@ impl FarNode {
         far
     }
 
-    /// Lets queries for logs wait from now on, or lets them through.
+    /// Sets whether queries for logs are held from now on.
     pub fn hold_logs(&self, holds: bool) {
         self.holds_logs.send_replace(holds);
     }
 
-    /// Returns the calls since the last time.
+    /// Returns the calls since the previous `take`.
     pub fn take(&self) -> Vec<SeenCall> {
         std::mem::take(&mut *self.calls.lock().expect("not poisoned"))
     }
 
-    /// Waits for the first call of a method since the calls were taken.
+    /// Waits for the first call of a method since the last [`FarNode::take`].
     pub async fn first(&self, method: &str) -> SeenCall {
         let mut changed = self.changed.subscribe();
         loop {
@@ -82,7 +82,7 @@ impl FarNode {
     }
 }
 
-/// Returns the length of the longest row of calls in which each began after the previous one was answered.
+/// Returns the length of the longest sequence of calls in which each began after the previous one was answered.
 pub fn trips(calls: &[SeenCall]) -> usize {
     let mut ordered: Vec<&SeenCall> = calls.iter().collect();
     ordered.sort_by_key(|call| call.answered);
@@ -126,7 +126,7 @@ fn refusal(body: &[u8]) -> String {
     json!({ "jsonrpc": "2.0", "id": call["id"], "error": error }).to_string()
 }
 
-/// Returns the method of a call, and the blocks that it searches.
+/// Returns the method of a call, and the number of blocks that it searches.
 fn described(body: &[u8]) -> (String, u64) {
     let call: Value = serde_json::from_slice(body).expect("JSON");
     let number = |field: &str| {

@@ -6,7 +6,7 @@ use std::time::Duration;
 #[derive(Default)]
 pub struct Figures {
     pub times: Vec<Duration>,
-    /// Round trips to the node.
+    /// Number of round trips to the node for each request.
     pub trips: Vec<usize>,
 }
 

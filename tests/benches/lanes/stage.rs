@@ -21,21 +21,22 @@ pub struct Stage {
     pub node: FarNode,
     pub engine: EngineProcess,
     pub agent: Agent,
-    /// One way to the node and back.
+    /// Delay of a round trip to the node.
     away: Duration,
     client: reqwest::Client,
     _home: TempDir,
 }
 
 impl Stage {
-    /// Starts the scene on a chain. Returns also an operator, and the agent's address, which owns ETH. `policy` are the
-    /// options of the agent's policy.
+    /// Starts the scene on a chain, with this policy for the agent.
+    ///
+    /// Also returns an operator, and the agent's address, which owns ETH.
     pub async fn on(chain: Devnet, policy: &str, away: Duration) -> (Self, Operator, Address) {
         let node = FarNode::start(chain.url(), away).await;
         Self::behind(node, chain, policy, away).await
     }
 
-    /// Like [`Stage::on`], with a node that was started before.
+    /// Like [`Stage::on`], but with a node that has already been started.
     pub async fn behind(
         node: FarNode,
         chain: Devnet,
@@ -68,7 +69,7 @@ impl Stage {
         (Self { chain, node, engine, agent, away, client, _home: home }, operator, owner)
     }
 
-    /// Mines a block ten times a second from now on.
+    /// Starts to mine ten blocks a second.
     pub fn mine_blocks(&self) {
         let chain = self.chain.clone();
         tokio::spawn(async move {
@@ -78,7 +79,7 @@ impl Stage {
         });
     }
 
-    /// Makes a call and adds its time and round trips.
+    /// Makes a call, and adds its time and its round trips to `figures`.
     pub async fn measure(&self, path: &str, body: &Value, figures: &mut Figures) -> Value {
         self.node.take();
         let begun = Instant::now();
@@ -88,7 +89,7 @@ impl Stage {
         answer
     }
 
-    /// Makes a call that is executed, and adds time and round trips until its first transaction reaches the node.
+    /// Makes a call that is executed, and adds time and round trips up to the broadcast of its first transaction.
     pub async fn measure_broadcast(&self, path: &str, body: &Value, figures: &mut Figures) {
         self.node.take();
         let begun = Instant::now();

@@ -1,4 +1,4 @@
-//! The time of a paid request beyond that of its upstream and its facilitator.
+//! The time of a paid request in addition to the times of its upstream and its facilitator.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! A proxy between an upstream and a facilitator that answer at once.
+//! A proxy between an upstream and a facilitator, both of which answer at once.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ impl Stage {
     }
 }
 
-/// Starts a server that answers every request alike, as fast as it can.
+/// Starts a server that gives every request the same answer, as fast as it can.
 pub async fn upstream() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address").to_string();

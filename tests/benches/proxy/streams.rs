@@ -1,4 +1,5 @@
-//! A thousand concurrent streams: the delay of each piece compared with the bare upstream, and the memory they take.
+//! A thousand concurrent streams: the delay of each piece compared with the bare upstream,
+//! and the memory of the streams.
 
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
@@ -23,7 +24,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 const BETWEEN: Duration = Duration::from_millis(2);
 
 pub async fn measure() {
-    // Every piece contains the time at which it was made.
+    // Every piece contains the time of its creation.
     let epoch = Instant::now();
     let upstream = timed(epoch).await;
     println!("streams: {PIECES} pieces, one each {} ms", PAUSE.as_millis());
@@ -32,7 +33,7 @@ pub async fn measure() {
         "streams", "bare p50 ms", "bare p99 ms", "paid p50 ms", "paid p99 ms", "added p99", "MiB"
     );
     for streams in [1, 100, 1_000] {
-        // A new process, so that its memory is that of this many streams.
+        // A new process is used, so that its memory is that of this many streams.
         let stage = Stage::before(&format!("http://{upstream}/v1")).await;
         let body = body(true);
         let requests = stage.paid(&body, streams).await;
@@ -88,7 +89,7 @@ async fn run(address: &str, requests: Vec<Vec<u8>>, epoch: Instant) -> Vec<f64> 
     late
 }
 
-/// Starts an upstream whose pieces contain the time at which they were made.
+/// Starts an upstream whose pieces contain the time of their creation.
 async fn timed(epoch: Instant) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address").to_string();

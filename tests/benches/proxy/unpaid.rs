@@ -1,4 +1,4 @@
-//! The price quote for a body without payment: it costs the seller, so it must be quick.
+//! The price quote for a body without a payment. It costs the seller processor time, so it must be fast.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! A load generator that costs little: requests are prepared bytes, and only the length is parsed from answers.
+//! A load generator with low overhead: requests are prepared bytes, and only the length of answers is parsed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ pub struct Run {
     pub took: Duration,
     /// Latency of each request, in ascending order.
     pub latencies: Vec<Duration>,
-    /// The bodies of the answers with the number of their request, in no order.
+    /// The bodies of the answers with the numbers of their requests, in any order.
     pub answers: Vec<(usize, Vec<u8>)>,
 }
 
@@ -88,7 +88,7 @@ pub async fn drive(
     run
 }
 
-/// Reads one answer; returns where its body begins in the buffer.
+/// Reads one answer; returns the offset of its body in the buffer.
 async fn answer(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> usize {
     buffer.clear();
     loop {

@@ -1,4 +1,4 @@
-//! A service process that is measured from outside.
+//! A service process whose processor time and memory are measured from outside.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::time::Duration;
 /// A service as a process.
 pub struct Process {
     child: Child,
-    /// Host and port.
+    /// The service's host and port.
     pub address: String,
 }
 
@@ -29,13 +29,13 @@ impl Process {
         std::fs::read_to_string(format!("/proc/{}/{file}", self.child.id())).expect("Linux")
     }
 
-    /// Returns the processor time so far.
+    /// Returns the processor time used so far.
     pub fn cpu(&self) -> Duration {
         let stat = self.proc("stat");
         let fields: Vec<&str> =
             stat.rsplit(')').next().expect("fields").split_whitespace().collect();
         let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
-        // USER_HZ is 100 everywhere.
+        // The unit is 1/USER_HZ; USER_HZ is 100 on every Linux platform.
         Duration::from_millis(ticks * 10)
     }
 

@@ -1,5 +1,5 @@
-//! An agent that signs its requests to the wallet. Shares no code with the wallet. Its HMAC covers a message that
-//! `serde_json` writes with sorted keys. In ASCII form, and for the numbers used here, that text is canonical.
+//! An agent that signs its requests to the wallet. It shares no code with the wallet. Its HMAC covers a message that
+//! `serde_json` writes with sorted keys; in ASCII form and for the numbers used here, that text is canonical.
 
 use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Map, Value, json};
@@ -9,7 +9,7 @@ use sha2::Sha256;
 #[derive(Debug, Clone)]
 pub struct Agent {
     pub id: String,
-    /// `AT_` and 64 hex digits.
+    /// The bearer token: `AT_` and 64 hex digits.
     pub token: String,
     pub bearer: bool,
 }

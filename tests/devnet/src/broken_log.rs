@@ -39,13 +39,13 @@ impl LogFault {
         Self::FileLimit,
     ];
 
-    /// Whether a log that works can begin to fail in this way. The others fail from the start.
+    /// Returns whether a log that works can begin to fail in this way later. All other faults exist from the start.
     pub fn can_begin_later(self) -> bool {
         !matches!(self, Self::FullDisk | Self::Closed)
     }
 }
 
-/// When the log begins to fail.
+/// The moment at which the log begins to fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
     Start,
@@ -57,10 +57,10 @@ impl Moment {
     pub const ALL: [Self; 3] = [Self::Start, Self::Request, Self::Stop];
 }
 
-/// Above every file that a test's program writes, and small enough for any disk, because the file is sparse.
+/// Larger than any file that a test's program writes. It fits on any disk, because the file is sparse.
 const FILE_LIMIT: u64 = 256 << 20;
 
-/// The output of a program, which fails from a moment on.
+/// The output of a program, which fails from a certain moment on.
 #[derive(Debug)]
 pub struct BrokenLog {
     fault: LogFault,
@@ -81,7 +81,7 @@ impl BrokenLog {
         let mut log = Self { fault, reader: None, writer: None, file: folder.join("broken-log") };
         let script = match fault {
             LogFault::Closed => "exec \"$@\" <&- >&- 2>&-",
-            // In units of 512 or 1,024 bytes, depending on the shell.
+            // The number counts units of 512 or 1,024 bytes, depending on the shell.
             LogFault::FileLimit => "ulimit -f 262144 && exec \"$@\"",
             _other => "exec \"$@\"",
         };
@@ -138,7 +138,7 @@ impl BrokenLog {
                 }
                 let block = [b'.'; 4096];
                 while self.writer.as_mut().is_some_and(|pipe| pipe.write(&block).is_ok()) {}
-                // The last bytes, of which a shorter line might make use.
+                // Fills the last bytes of the pipe too, because a short line could still fit there.
                 while self.writer.as_mut().is_some_and(|pipe| pipe.write(b".").is_ok()) {}
                 Ok(())
             }
@@ -163,11 +163,12 @@ impl Drop for BrokenLog {
     }
 }
 
-/// Longest wait for a program, reached only on failure.
+/// Timeout of a wait for a program; reached only on failure.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Waits until a process answers `GET <path>` with status 200, and returns the address: a program whose output fails
-/// cannot report it. Linux only.
+/// Waits until a process answers `GET <path>` with status 200, and returns its address.
+///
+/// A program whose output fails cannot report its address. Works only on Linux.
 ///
 /// # Errors
 /// The process has ended, or does not answer in a minute.
@@ -205,7 +206,7 @@ pub fn exchange(address: &str, request: &[u8]) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
-/// The TCP ports on which a process listens.
+/// Returns the TCP ports on which a process listens.
 fn listening_ports(pid: u32) -> Vec<u16> {
     let Ok(files) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return Vec::new() };
     let sockets: Vec<String> = files

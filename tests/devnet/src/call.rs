@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::stable::IStable;
 
-/// Gas of every call: more than any call here needs and less than a block holds, so nothing is estimated.
+/// Gas limit of every call: more than any call here needs, and less than a block holds. So no gas is estimated.
 const GAS: &str = "0x989680";
 
 /// A call from a given account, to simulate or to send.

@@ -16,7 +16,7 @@ pub enum DevnetError {
     Start(String),
     #[error("{method} failed: {detail}")]
     Rpc { method: String, detail: String },
-    /// The contract reverted; the message ends with its reason.
+    /// The contract reverted; the message ends with the contract's reason.
     #[error("{message}")]
     Reverted { message: String, data: Bytes },
     #[error("no receipt for {0} in time")]

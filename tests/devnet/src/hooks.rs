@@ -1,4 +1,4 @@
-//! Hooks of Uniswap v4 pools, honest ones and others.
+//! Hooks of Uniswap v4 pools, both honest and dishonest ones.
 
 use alloy_primitives::aliases::U24;
 use alloy_primitives::{Address, U256};
@@ -34,20 +34,20 @@ impl HookRights {
     }
 }
 
-/// When a hook is not honest.
+/// The condition under which a hook is dishonest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HookWhen {
     Never,
     Always,
     /// In every call that does not come from the quoter.
     UnlessQuoted,
-    /// In every call with a gas price. Most simulations have none.
+    /// In every call with a gas price, which most simulations lack.
     WhenGasCosts,
     /// From this block on.
     FromBlock(u64),
 }
 
-/// What a hook does.
+/// The conduct of a hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HookConduct {
     pub when: HookWhen,
@@ -55,12 +55,12 @@ pub struct HookConduct {
     pub share: u32,
     /// The fee of a pool with a dynamic fee while the hook is honest, in hundredths of a basis point.
     pub fee: u32,
-    /// That fee otherwise.
+    /// The fee of a pool with a dynamic fee while the hook is dishonest, in hundredths of a basis point.
     pub other_fee: u32,
 }
 
 impl HookConduct {
-    /// Honest, with a dynamic fee of 0.05 %.
+    /// A hook that is always honest, with a dynamic fee of 0.05 %.
     pub const HONEST: Self = Self { when: HookWhen::Never, share: 0, fee: 500, other_fee: 500 };
 }
 
@@ -79,7 +79,7 @@ impl Devnet {
         let mut chosen = [0; 20];
         getrandom::fill(&mut chosen).map_err(|error| DevnetError::Start(error.to_string()))?;
         let [high, low] = rights.bits().to_be_bytes();
-        // v4 reads 14 bits.
+        // v4 reads the lowest 14 bits of the address.
         chosen[18] = (chosen[18] & 0xc0) | high;
         chosen[19] = low;
         let hook = Address::from(chosen);
@@ -89,7 +89,7 @@ impl Devnet {
         Ok(hook)
     }
 
-    /// Changes what a hook does, for example after a trade was quoted.
+    /// Changes the conduct of a hook, for example after a trade was quoted.
     ///
     /// # Errors
     /// The transaction failed.

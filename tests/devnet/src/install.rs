@@ -14,7 +14,7 @@ const CHAIN: Kit = Kit {
     package: "@foundry-rs/anvil-linux-amd64",
     manifest: include_str!("../kit/package.json"),
     lock: include_str!("../kit/package-lock.json"),
-    // The platform's binary instead of the JavaScript wrapper: its process id is that of the chain.
+    // Names the platform's binary instead of the JavaScript wrapper, so that the process id is that of the chain.
     proof: "node_modules/@foundry-rs/anvil-linux-amd64/bin/anvil",
 };
 
@@ -27,15 +27,16 @@ pub fn anvil_binary() -> Result<PathBuf, MissingChain> {
 }
 
 /// Returns the path of an anvil that is already on this machine: `BURSAR_ANVIL`, the installed kit, or `PATH`.
+///
 /// Installs nothing and runs nothing.
 ///
 /// # Errors
-/// There is none, or `BURSAR_ANVIL` is not a file.
+/// There is no anvil, or `BURSAR_ANVIL` is not a file.
 pub fn find_anvil() -> Result<PathBuf, MissingChain> {
     find(&KitEnvironment::read())
 }
 
-/// For tests: returns the folder of a kit, after installing it if necessary.
+/// Returns the folder of a kit for tests, after installing it if necessary.
 ///
 /// # Errors
 /// A tool is missing, or the installation failed.
@@ -45,7 +46,7 @@ pub fn packages(kit: &Kit) -> Result<PathBuf, MissingChain> {
     Ok(kit.folder(&environment))
 }
 
-/// For tests: returns a Python with these packages, after installing them if necessary.
+/// Returns a Python with these packages for tests, after installing them if necessary.
 ///
 /// # Errors
 /// Python is missing, or the installation failed.
@@ -53,9 +54,10 @@ pub fn python(wheels: &Wheels) -> Result<PathBuf, MissingChain> {
     wheels.install(&KitEnvironment::read())
 }
 
-/// For tests: returns the path of anvil. If it is missing, the test fails with the command that installs it,
-/// unless `BURSAR_TEST_SKIP` contains `chain`. In that case this prints a notice and returns `None`, and the
-/// test returns.
+/// Returns the path of anvil for a test, or `None` if the test must be skipped.
+///
+/// If anvil is missing, the test fails with the command that installs it. If `BURSAR_TEST_SKIP` contains `chain`,
+/// this function prints a notice instead and returns `None`, and the test returns.
 pub fn chain_or_skip() -> Option<PathBuf> {
     let environment = KitEnvironment::read();
     if environment.skips("chain") {
@@ -99,7 +101,7 @@ fn find(environment: &KitEnvironment) -> Result<PathBuf, MissingChain> {
         .ok_or(MissingChain::NotInstalled)
 }
 
-/// Returns the path in `BURSAR_ANVIL`. A wrong path is an error, because a fallback would hide the mistake.
+/// Returns the path in `BURSAR_ANVIL`. A wrong path is an error, because a fallback would hide it.
 fn chosen(environment: &KitEnvironment) -> Option<Result<PathBuf, MissingChain>> {
     let path = environment.anvil.clone()?;
     Some(if path.is_file() { Ok(path) } else { Err(MissingChain::Override(path)) })
@@ -121,8 +123,8 @@ mod tests {
         }
     }
 
-    /// Writes the script in a separate process. If the file were open for writing here, a child of another
-    /// thread could inherit it and running the script would fail ("text file busy").
+    /// Writes the script in a separate process. Otherwise a child of another thread could inherit the file open for
+    /// writing, and running the script would fail ("text file busy").
     fn script(folder: &Path, name: &str, body: &str) {
         let write = r#"printf '#!/bin/sh\n%s\n' "$2" > "$1" && chmod 755 "$1""#;
         let mut shell = Command::new("/bin/sh");

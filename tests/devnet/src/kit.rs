@@ -16,7 +16,7 @@ const OLDEST_NODE: u32 = 18;
 /// A set of packages that are installed together.
 #[derive(Debug)]
 pub struct Kit {
-    /// The name in the error if the installation fails.
+    /// The name of the set in errors of its installation.
     pub package: &'static str,
     /// The text of `package.json`.
     pub manifest: &'static str,
@@ -27,8 +27,8 @@ pub struct Kit {
 }
 
 impl Kit {
-    /// Returns the folder of the installed kit. It depends on the lock file, so other versions never meet
-    /// leftovers.
+    /// Returns the folder of the installed kit. Its name depends on the lock file, so a changed lock file never
+    /// finds files of older versions.
     pub(crate) fn folder(&self, environment: &KitEnvironment) -> PathBuf {
         let mut digest = hex::encode(Sha256::digest(self.lock));
         digest.truncate(16);
@@ -76,7 +76,7 @@ impl Kit {
             let file = folder.join(name);
             fs::write(&file, text).map_err(path_error(&file))?;
         }
-        // Packages' own scripts never run: the lock file pins bytes, not behaviour.
+        // Packages' own scripts never run: the lock file pins their bytes, but not their behaviour.
         let done = Command::new(npm)
             .args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--legacy-peer-deps"])
             .current_dir(folder)

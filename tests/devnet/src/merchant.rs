@@ -40,9 +40,9 @@ pub struct MerchantConfig {
     pub pay_to: Address,
     /// The resource at each path.
     pub goods: BTreeMap<String, PricedResource>,
-    /// How payments are settled. Without it, only signatures are checked.
+    /// The way in which payments are settled; without it, only signatures are checked.
     pub settle: Option<SettlementMethod>,
-    /// How long an authorization may be valid, in seconds.
+    /// Longest allowed validity of an authorization, in seconds.
     pub max_timeout_s: u64,
 }
 
@@ -77,7 +77,7 @@ impl MerchantConfig {
     }
 }
 
-/// Why a merchant cannot start.
+/// The reason for which a merchant cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum MerchantError {
     #[error("chain {0} is not in the table of networks")]
@@ -117,11 +117,11 @@ impl Merchant {
         let (close, closed) = oneshot::channel();
         let served = axum::serve(listener, paywall::router(Arc::clone(&shop)))
             .with_graceful_shutdown(async move {
-                // A dropped sender also means stop.
+                // A message means stop, and so does a dropped sender.
                 let _word = closed.await;
             });
         let server = tokio::spawn(async move {
-            // Accept errors are retried internally; this future ends only by the graceful stop.
+            // Accept errors are retried internally, so this future ends only by the graceful stop.
             let _stopped = served.await;
         });
         Ok(Self { shop, close: Some(close), server })

@@ -1,12 +1,12 @@
-//! Why there is no local chain. Each error names the missing tool and the command that installs it.
+//! The errors for a missing local chain. Each names the missing tool and the command that installs it.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Installs node and npm on the systems that we test on.
+/// The command that installs node and npm on the systems that we test on.
 const TOOLS: &str = "apt-get install -y nodejs npm";
 
-/// No usable anvil, and how to get one.
+/// The reason why there is no usable anvil, and the way to get one.
 #[derive(Debug, thiserror::Error)]
 pub enum MissingChain {
     #[error(

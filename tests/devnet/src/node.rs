@@ -20,8 +20,8 @@ pub struct Devnet {
     pub(crate) rpc: Rpc,
     /// Anvil's first account, which anvil signs for and which has native coin for gas.
     pub(crate) payer: Address,
-    /// The lock is held while sending: anvil reads the nonce and queues the transaction in two steps, so concurrent
-    /// sends fail with "nonce too low". A tokio mutex, because it is held across an await.
+    /// The lock is held while sending. Anvil reads the nonce and queues the transaction in two steps, so concurrent
+    /// sends fail with "nonce too low". It is a tokio mutex, because it is held across an await.
     pub(crate) sending: Arc<Mutex<()>>,
     /// Whether the factory of smart wallets is deployed.
     pub(crate) factory: Arc<OnceCell<()>>,

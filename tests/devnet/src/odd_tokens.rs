@@ -17,7 +17,7 @@ sol! {
     }
 }
 
-/// What an odd token does on a transfer or an approval.
+/// The behaviour of an odd token on a transfer or an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenQuirk {
     None,
@@ -25,13 +25,13 @@ pub enum TokenQuirk {
     ZeroFirst,
     /// The token refuses transfers by an allowance, with a reason that contains terminal escapes.
     Refuses,
-    /// Like `Refuses`, except in the block of the approval: a simulation of approval and transfer succeeds.
+    /// Like `Refuses`, except in the block of the approval, so a simulation of approval and transfer succeeds.
     RefusesLater,
     /// The token makes a call before each transfer by an allowance, except in the block of the approval.
     CallsLater,
     /// The token makes a call before each transfer by an allowance.
     Calls,
-    /// An allowance lasts until the end of its block: a simulation of approval and transfer succeeds.
+    /// An allowance lasts only until the end of its block, so a simulation of approval and transfer succeeds.
     Forgets,
 }
 
@@ -63,7 +63,7 @@ impl Devnet {
         self.deploy(own_contracts::ODD_TOKEN.creation_code(&arguments)?).await
     }
 
-    /// Changes what an odd token does.
+    /// Changes the behaviour of an odd token.
     ///
     /// # Errors
     /// The transaction failed.
@@ -87,12 +87,12 @@ impl Devnet {
         self.change(token, &IOddToken::setDecimalsCall { decimals }).await
     }
 
-    /// Rebases an odd token: all balances become `percent` of what was minted.
+    /// Rebases an odd token: all balances become `percent` of the minted amounts.
     ///
     /// # Errors
     /// The transaction failed.
     pub async fn rebase_token(&self, token: Address, percent: u64) -> Result<(), DevnetError> {
-        // The index has 18 decimals.
+        // The rebase index has 18 decimals.
         let index = U256::from(percent).saturating_mul(U256::from(10_000_000_000_000_000_u64));
         self.change(token, &IOddToken::setIndexCall { index }).await
     }

@@ -14,7 +14,7 @@ pub(crate) struct OwnContract {
     pub(crate) evm: &'static str,
     /// The text of `kit/<name>.json`: the bytecode and the hash of its source.
     pub(crate) compiled: &'static str,
-    /// `kit/contracts/<name>.sol`.
+    /// The text of `kit/contracts/<name>.sol`.
     #[cfg(test)]
     source: &'static str,
     /// The sources that the contract imports, sorted by name.

@@ -42,7 +42,7 @@ impl Devnet {
         self.send_to_prism(&IPrism::pauseCall {}).await
     }
 
-    /// Ends [`Devnet::pause_prism`].
+    /// Makes Prism accept payments again, after [`Devnet::pause_prism`].
     ///
     /// # Errors
     /// The chain is not a full one, or the transaction failed.

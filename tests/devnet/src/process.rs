@@ -15,7 +15,8 @@ use tokio::time::{sleep, timeout};
 
 use crate::error::DevnetError;
 
-/// Anvil answers 70 ms after its start on an idle machine; a busy machine gets over a hundred times that.
+/// Timeout of the start. Anvil answers 70 ms after its start on an idle machine; a busy machine may
+/// take a hundred times longer.
 const START: Duration = Duration::from_secs(10);
 /// Interval between two checks of a process that should exit.
 const END_POLL: Duration = Duration::from_millis(5);
@@ -23,7 +24,7 @@ const END_POLL: Duration = Duration::from_millis(5);
 /// The initial state of a chain.
 #[derive(Debug, Clone)]
 pub(crate) enum Origin {
-    /// Empty, at the machine's time.
+    /// Empty, with the machine's time.
     Empty,
     /// Empty, with a clock that starts at `from_s` and blocks that start at `from_block`. Its state is written to
     /// `to` when it finishes.
@@ -52,8 +53,8 @@ impl Origin {
     }
 }
 
-/// Keeps the states of the newest blocks in memory. Otherwise anvil writes each older one to the home folder, a
-/// megabyte a block, and leaves them there if it is killed.
+/// Keeps the states of the newest blocks in memory. Otherwise anvil writes each older state to the home folder, a
+/// megabyte per block, and leaves them there if it is killed.
 fn pruned() -> Vec<OsString> {
     vec!["--prune-history".into(), "500".into()]
 }
@@ -61,7 +62,7 @@ fn pruned() -> Vec<OsString> {
 /// A running anvil process.
 #[derive(Debug)]
 pub(crate) struct Anvil {
-    /// A mutex instead of a message: the last owner kills from `drop`, which cannot await.
+    /// A mutex instead of a message: the last owner kills the child in `drop`, which cannot await.
     child: Mutex<Child>,
 }
 
@@ -75,8 +76,8 @@ impl Anvil {
         let (child_sender, child) = oneshot::channel();
         let (url_sender, url) = oneshot::channel();
         let (binary, origin) = (binary.to_owned(), origin.clone());
-        // A dedicated thread that lives as long as anvil: the kernel sends the parent-death signal when the
-        // *thread* that started the child ends, and the runtime's threads come and go.
+        // A dedicated thread that lives as long as anvil. The kernel sends the parent-death signal when the *thread*
+        // that started the child ends, and the runtime's threads may end earlier.
         thread::Builder::new()
             .name("anvil".to_owned())
             .spawn(move || run_anvil(&binary, chain, &origin, child_sender, url_sender))
@@ -154,7 +155,7 @@ fn run_anvil(
             BufReader::new(output)
         }
     };
-    // The receiver may have given up; draining continues either way.
+    // The receiver may have given up; the draining continues in any case.
     let _unheard = url_sender.send(read_url(&mut output));
     let _ended = io::copy(&mut output, &mut io::sink());
 }
@@ -177,7 +178,7 @@ fn launch(binary: &Path, chain: ChainId, origin: &Origin) -> io::Result<(Child, 
     let (output, input) = io::pipe()?;
     let child = with_parent_death_signal(binary)
         .args(["--host", "127.0.0.1", "--port", "0", "--chain-id", &chain.to_string()])
-        // Pinned, because the default depends on the version of anvil.
+        // The hardfork is pinned, because its default depends on the version of anvil.
         .args(["--hardfork", "prague", "--color", "never"])
         .args(origin.arguments())
         .stdin(Stdio::null())

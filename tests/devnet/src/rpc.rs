@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::error::DevnetError;
 
-/// A local answer takes a millisecond; only a dead chain takes longer.
+/// Timeout of an answer. A local answer takes a millisecond; only a dead chain takes longer.
 const ANSWER: Duration = Duration::from_secs(10);
 
 /// The JSON-RPC error code of a reverted call.
@@ -33,14 +33,14 @@ struct Answer {
 struct RpcFailure {
     code: i64,
     message: String,
-    /// The revert data of a contract.
+    /// The data with which a contract reverted.
     #[serde(default)]
     data: Value,
 }
 
 impl Rpc {
     pub(crate) fn new(url: &str) -> Result<Self, DevnetError> {
-        // No proxy: one set in the environment would otherwise receive requests for this machine's ports.
+        // Uses no proxy: a proxy from the environment would otherwise receive requests for this machine's ports.
         let client =
             reqwest::Client::builder().no_proxy().timeout(ANSWER).build().map_err(|error| {
                 DevnetError::Rpc { method: "connect".into(), detail: chain(&error) }

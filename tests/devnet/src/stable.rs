@@ -40,8 +40,8 @@ pub struct Authorization {
 }
 
 impl Authorization {
-    /// Returns the call that settles the authorization. Like facilitators, it uses the `v, r, s` form for a
-    /// key's signature and the `bytes` form for anything else.
+    /// Returns the call that settles the authorization. Like facilitators, it uses the `v, r, s` form for a key's
+    /// signature, and the `bytes` form for any other signature.
     pub(crate) fn calldata(&self, signature: &[u8]) -> Vec<u8> {
         match key_signature(signature) {
             Some((r, s, v)) => IStable::transferWithAuthorization_0Call {

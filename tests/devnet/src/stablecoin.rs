@@ -73,14 +73,13 @@ impl Devnet {
         }
     }
 
-    /// Deploys the coin of the network's row at the row's address.
+    /// Deploys the stablecoin of the network's row, at the row's address.
     pub(crate) async fn place_stablecoin(&self) -> Result<(), DevnetError> {
         let coin = &self.network.stablecoin;
         self.deploy_at(coin.address, stable::creation_code(coin)?).await
     }
 
-    /// Deploys a stand-in for each further token of the row, except for `but`. A stand-in only needs to keep
-    /// balances.
+    /// Deploys a stand-in for each further token of the row, except for `but`. A stand-in only keeps balances.
     pub(crate) async fn place_tokens(&self, but: Option<Address>) -> Result<(), DevnetError> {
         let code = stable::creation_code(&self.network.stablecoin)?;
         for token in self.network.tokens.iter().filter(|token| Some(token.address) != but) {
@@ -105,7 +104,7 @@ impl Devnet {
         Ok(())
     }
 
-    /// Checks that signatures for the real network's coin are valid for this one.
+    /// Checks that signatures for the real network's coin are valid for this chain's coin.
     pub(crate) async fn check_stablecoin(&self) -> Result<(), DevnetError> {
         let expected = self.network.stablecoin.domain_separator;
         let found =

@@ -24,10 +24,10 @@ sol! {
     }
 }
 
-/// Native coin in smallest units, more than any transaction of the kit costs.
+/// An amount of native coin in smallest units that exceeds the cost of any transaction here.
 const GAS_MONEY: u128 = 1_000_000_000_000_000_000;
 
-/// How a token behaves when money is moved by an authorization (EIP-3009) or by an allowance.
+/// The behaviour of a token when money is moved by an authorization (EIP-3009) or by an allowance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenMode {
     /// Behaves correctly.
@@ -40,11 +40,11 @@ pub enum TokenMode {
     OnlyReports,
     /// Moves the money and emits no transfer event.
     MovesSilently,
-    /// Behaves correctly, without authorizations.
+    /// Behaves correctly, but has no authorizations.
     Plain,
-    /// Behaves correctly, without authorizations, and returns no value instead of `true`.
+    /// Behaves correctly, but has no authorizations, and returns no value instead of `true`.
     PlainWithoutAnswer,
-    /// Moves nothing, without authorizations, and returns `false` instead of reverting.
+    /// Moves nothing, has no authorizations, and returns `false` instead of reverting.
     PlainRefusing,
 }
 
@@ -70,8 +70,9 @@ impl TokenMode {
 }
 
 impl Devnet {
-    /// Deploys a token with six decimals. `name` and `version` are part of its authorization domain, if it has
-    /// one. All balances are zero until [`Devnet::mint_of`].
+    /// Deploys a token with six decimals. All balances are zero until [`Devnet::mint_of`].
+    ///
+    /// `name` and `version` are part of its authorization domain, if it has one.
     ///
     /// # Errors
     /// The deployment failed.
@@ -94,8 +95,9 @@ impl Devnet {
         self.deploy(code).await
     }
 
-    /// Deploys an honest token with permits (EIP-2612) and without authorizations. It has six decimals; `name`
-    /// and `version` are its EIP-712 domain.
+    /// Deploys an honest token with permits (EIP-2612) and without authorizations.
+    ///
+    /// It has six decimals; `name` and `version` are its EIP-712 domain.
     ///
     /// # Errors
     /// The deployment failed.
@@ -148,8 +150,9 @@ impl Devnet {
         self.read(token, IStable::balanceOfCall { owner }).await
     }
 
-    /// Lets `spender` transfer the whole token balance of `owner`, without the owner's key. The owner needs no
-    /// native coin: its native balance is restored afterwards.
+    /// Lets `spender` transfer the whole token balance of `owner`, without the owner's key.
+    ///
+    /// The owner needs no native coin: its native balance is restored afterwards.
     ///
     /// # Errors
     /// The transaction failed.

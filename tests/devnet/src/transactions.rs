@@ -11,7 +11,7 @@ use crate::call::{Call, Receipt};
 use crate::error::DevnetError;
 use crate::node::Devnet;
 
-/// Timeout for a receipt: a block is mined within milliseconds of a transaction.
+/// Timeout of a wait for a receipt: a block is mined within milliseconds of a transaction.
 const RECEIPT: Duration = Duration::from_secs(10);
 const RECEIPT_POLL: Duration = Duration::from_millis(2);
 
@@ -45,8 +45,10 @@ impl Devnet {
         Ok(!code.is_empty())
     }
 
-    /// Returns the result of a call in the next block. Not in the latest block, whose time is that of the last
-    /// mined transaction: an authorization signed since then would not be valid yet.
+    /// Returns the result of a call in the next block.
+    ///
+    /// The latest block would not do: its time is that of the last mined transaction, so an authorization signed
+    /// since then would not be valid yet.
     ///
     /// # Errors
     /// The call reverted, or the chain does not answer.
@@ -67,8 +69,9 @@ impl Devnet {
         C::abi_decode_returns(&answer).map_err(|error| DevnetError::Contract(error.to_string()))
     }
 
-    /// Sends a transaction from any account, without its key, and waits for the receipt. A call that would fail
-    /// is not sent.
+    /// Sends a transaction from any account, without its key, and waits for the receipt.
+    ///
+    /// A call that would fail is not sent.
     ///
     /// # Errors
     /// The call would revert (the error contains the contract's reason), or the transaction failed.
@@ -77,8 +80,9 @@ impl Devnet {
         self.send(call).await
     }
 
-    /// Queues a transaction from any account, without its key, and does not wait for a block. `tip` orders the
-    /// transactions of a block, in wei for a unit of gas.
+    /// Queues a transaction from any account, without its key, and does not wait for a block.
+    ///
+    /// `tip` orders the transactions of a block, in wei per unit of gas.
     ///
     /// # Errors
     /// The chain does not accept it.
@@ -113,7 +117,7 @@ impl Devnet {
         Call { from: self.payer, to, value: U256::ZERO, data: data.into() }
     }
 
-    /// Polls for the receipt: anvil mines asynchronously, so the first answers may be null.
+    /// Polls for the receipt. Anvil mines asynchronously, so the first answers may be null.
     async fn receipt(&self, hash: B256) -> Result<Receipt, DevnetError> {
         loop {
             let found: Option<Receipt> =

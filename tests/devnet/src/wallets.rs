@@ -8,7 +8,7 @@ use crate::error::DevnetError;
 use crate::node::Devnet;
 use crate::own_contracts;
 
-/// An address of our own choice, because no real network has this factory.
+/// An address that we chose, because no real network has this factory.
 const FACTORY: Address = address!("0x00000000000000000000000000000000Fac70121");
 
 sol! {
@@ -27,8 +27,10 @@ pub struct CounterfactualWallet {
 }
 
 impl Devnet {
-    /// Deploys a smart wallet for a key. It accepts its owner's 65-byte signature, also with one extra byte,
-    /// which requires the `bytes` form of a transfer.
+    /// Deploys a smart wallet for a key.
+    ///
+    /// It accepts its owner's 65-byte signature, even with one extra byte, which requires the
+    /// `bytes` form of a transfer.
     ///
     /// # Errors
     /// The deployment failed.
@@ -42,7 +44,7 @@ impl Devnet {
     /// The deployment failed.
     pub async fn wallet_factory(&self) -> Result<Address, DevnetError> {
         let deploy = || async {
-            // If we attached to a chain, another process may have deployed it.
+            // On a chain that we attached to, another process may have deployed the factory.
             if self.has_code(FACTORY).await? {
                 return Ok(());
             }

@@ -14,7 +14,7 @@ use super::missing::MissingChain;
 /// A set of packages that are installed together, in their own virtual environment.
 #[derive(Debug)]
 pub struct Wheels {
-    /// The name in the error if the installation fails.
+    /// The name of the set in errors of its installation.
     pub package: &'static str,
     /// The text of `requirements.txt`: every package with its version and hashes.
     pub requirements: &'static str,
@@ -44,7 +44,7 @@ impl Wheels {
         Ok(ready)
     }
 
-    /// Returns the folder of the environment. It depends on the list and on the Python, because an environment
+    /// Returns the folder of the environment. Its name depends on the list and on the Python, because an environment
     /// refers to the Python that created it.
     fn folder(&self, python: &Path, environment: &KitEnvironment) -> Result<PathBuf, MissingChain> {
         let mut query = Command::new(python);
@@ -67,8 +67,8 @@ impl Wheels {
         self.run(Command::new(python).args(["-m", "venv"]).arg(folder), environment)?;
         let list = folder.join("requirements.txt");
         fs::write(&list, self.requirements).map_err(path_error(&list))?;
-        // pip builds nothing here, and installs nothing that the list does not pin. The list is complete: without
-        // `--no-deps`, an old pip resolves a dependency with extras again and takes a release newer than the pin.
+        // pip builds nothing here, and installs only what the list pins. The list is complete. Without `--no-deps`,
+        // an old pip resolves a dependency with extras again and takes a release newer than the pin.
         let mut pip = Command::new(folder.join("bin/python"));
         pip.args(["-m", "pip", "install", "--no-deps", "--require-hashes"])
             .args(["--only-binary", ":all:"])

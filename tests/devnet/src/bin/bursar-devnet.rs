@@ -14,7 +14,7 @@ async fn main() -> ExitCode {
     match run().await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Not returned from `main`, which would bury the useful line under a backtrace.
+            // Prints the error here, because returning it from `main` would bury the useful line under a backtrace.
             eprintln!("bursar-devnet: {error:#}");
             ExitCode::FAILURE
         }

@@ -57,7 +57,7 @@ pub struct Routers {
     pub v2_1_0: Address,
     /// A stand-in: six fields, with `minHopPriceX36`.
     pub v2_1_1: Address,
-    /// The same stand-in, because the calldata did not change.
+    /// The same contract as for 2.1.1, because the calldata did not change.
     pub v2_1_2: Address,
 }
 
@@ -65,7 +65,7 @@ pub struct Routers {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lending {
     pub morpho: Address,
-    /// An interest model whose rate a test sets. Until then the yearly rate is the utilization.
+    /// An interest model whose rate a test can set. Until then, the yearly rate equals the utilization.
     pub irm: Address,
     /// Our own price oracle.
     pub oracle: Address,
@@ -77,7 +77,7 @@ pub struct Lending {
     /// The factory of MorphoVaultV1Adapter.
     pub vault_adapter_factory: Address,
     pub adapter_registry: Address,
-    /// Ready vaults of the first-mentioned factory, each with a market adapter.
+    /// Ready vaults of the factory of Vault V2, each with a market adapter.
     pub vaults_v2: &'static [Address],
     /// A ready vault of MetaMorpho 1.1.
     pub metamorpho: Option<Address>,
@@ -94,11 +94,11 @@ pub const TICK_SPACING: i32 = 10;
 /// Maximum part of the collateral's value that may be borrowed, times 10^18.
 pub const LLTV: u128 = 860_000_000_000_000_000;
 
-/// An address of our own choice, because no real network has this oracle.
+/// An address that we chose, because no real network has this oracle.
 const ORACLE: Address = address!("0x000000000000000000000000000000000bACC1E0");
-/// The owner of Base's ready vaults: our own choice, because no source names one.
+/// The owner of Base's ready vaults. We chose the address, because no source names an owner.
 const BASE_VAULT_OWNER: Address = address!("0x000000000000000000000000000000000bACC1E3");
-/// These are the same on every network.
+/// These addresses are the same on every network.
 const PERMIT2: Address = address!("0x000000000022D473030F116dDEE9F6B43aC78BA3");
 const EXACT_PERMIT2_PROXY: Address = address!("0x402085c248EeA27D92E8b30b2C58ed07f9E20001");
 const UPTO_PERMIT2_PROXY: Address = address!("0x4020A4f3b7b90ccA423B9fabCc0CE57C6C240002");
@@ -293,7 +293,7 @@ mod tests {
             assert_eq!(v4, (kit.v4.pool_manager, kit.v4.state_view, kit.v4.quoter), "{chain}");
             let tokens = (exchange.wrapped_native, exchange.permit2);
             assert_eq!(tokens, (kit.weth, kit.permit2), "{chain}");
-            // A router of the other calldata layout would read a swap as other terms.
+            // A router with the other calldata layout would read other terms from the same swap.
             let routers = match exchange.v4.calldata {
                 RouterCalldata::V2_0 => vec![kit.routers.v2_1_0],
                 RouterCalldata::V2_1_1 => vec![kit.routers.v2_1_1, kit.routers.v2_1_2],

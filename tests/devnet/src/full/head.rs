@@ -1,4 +1,4 @@
-//! The newest block, as far as the kit reads it.
+//! The fields of the newest block that the kit reads.
 
 use alloy_primitives::U64;
 use serde::Deserialize;

@@ -1,5 +1,5 @@
-//! Morpho Blue on a full chain: the real contract, one market of WETH against the dollar token with a borrower,
-//! and stand-ins of the vaults that lend through the market, with their factories.
+//! Morpho Blue on a full chain: the real contract, and one market of WETH against the dollar token with a borrower.
+//! Stand-ins of the vaults, with their factories, lend through the market.
 
 use alloy_primitives::{Bytes, U256};
 use alloy_sol_types::SolValue;
@@ -12,12 +12,12 @@ use super::venues::NewVault;
 use crate::error::DevnetError;
 use crate::own_contracts;
 
-/// The deposit in each of the two ready vaults, the loan and its collateral. A tenth is borrowed, so interest
+/// The deposit in each of the two ready vaults, the loan and its collateral. Only a tenth is borrowed, so interest
 /// accrues and nearly everything can be withdrawn.
 const DEPOSIT: u128 = 500_000 * DOLLAR;
 const BORROWED: u128 = 100_000 * DOLLAR;
 const COLLATERAL: u128 = 100 * ETHER;
-/// The least time lock of MetaMorpho.
+/// The shortest time lock that MetaMorpho allows.
 const TIMELOCK_S: u64 = 24 * 60 * 60;
 
 impl Builder<'_> {
@@ -101,7 +101,7 @@ impl Builder<'_> {
         let (params, maker) = (self.devnet.loan_market()?.params(), self.maker);
         for vault in self.contracts.lending.vaults() {
             self.approve(self.dollar(), vault).await?;
-            // Both kinds have the same function.
+            // Both kinds of vaults have this function.
             let deposit = IVaultV2::depositCall { assets: U256::from(DEPOSIT), receiver: maker };
             self.send(vault, &deposit).await?;
         }

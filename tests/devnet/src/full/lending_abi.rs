@@ -1,4 +1,4 @@
-//! The interfaces of the lending contracts, as far as the kit calls them.
+//! The parts of the lending contracts' interfaces that the kit calls.
 
 use alloy_sol_types::sol;
 

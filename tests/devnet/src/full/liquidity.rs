@@ -51,11 +51,11 @@ const HIGHEST_TICK: i32 = 887_272;
 /// The v3 fees, and the tick spacing of each.
 const V3_SPACINGS: [(u32, i32); 4] = [(100, 1), (500, 10), (3_000, 60), (10_000, 200)];
 
-/// One side of a pool; the zero address is the native coin, which only v4 knows.
+/// One side of a pool. The zero address stands for the native coin, which only v4 supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Side {
     pub token: Address,
-    /// What the pool holds of it, in smallest units.
+    /// The pool's amount of this token, in smallest units.
     pub amount: u128,
 }
 
@@ -63,7 +63,7 @@ pub struct Side {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PoolV3 {
     pub sides: [Side; 2],
-    /// In hundredths of a basis point.
+    /// The fee in hundredths of a basis point.
     pub fee: u32,
 }
 
@@ -71,14 +71,14 @@ pub struct PoolV3 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PoolV4 {
     pub sides: [Side; 2],
-    /// In hundredths of a basis point, or the marker of a dynamic fee.
+    /// The fee in hundredths of a basis point, or the marker of a dynamic fee.
     pub fee: u32,
     pub tick_spacing: i32,
     pub hooks: Address,
 }
 
 impl Side {
-    /// Creates a side from a token and what the pool holds of it.
+    /// Creates a side from a token and the pool's amount of it.
     pub fn new(token: Address, amount: u128) -> Self {
         Self { token, amount }
     }
@@ -99,10 +99,10 @@ impl PoolV4 {
 }
 
 impl Devnet {
-    /// Adds a v3 pool whose sides `owner` has already.
+    /// Adds a v3 pool, to which `owner` gives the amounts of both sides.
     ///
     /// # Errors
-    /// The pool exists at another price, or `owner` cannot pay its content.
+    /// The pool exists at another price, or `owner` has too little of a side.
     pub async fn add_v3_pool(&self, owner: Address, pool: &PoolV3) -> Result<(), DevnetError> {
         let positions = self.contracts()?.v3.positions;
         let [first, second] = sorted(pool.sides);
@@ -136,10 +136,10 @@ impl Devnet {
         self.send_as(&Call::new(owner, positions, &mint)).await.map(|_receipt| ())
     }
 
-    /// Adds a v4 pool whose sides `owner` has already.
+    /// Adds a v4 pool, to which `owner` gives the amounts of both sides.
     ///
     /// # Errors
-    /// The pool exists, its hooks refuse it, or `owner` cannot pay its content.
+    /// The pool exists, its hooks refuse it, or `owner` has too little of a side.
     pub async fn add_v4_pool(&self, owner: Address, pool: &PoolV4) -> Result<(), DevnetError> {
         let Contracts { permit2, v4, .. } = self.contracts()?;
         let [first, second] = sorted(pool.sides);
@@ -184,7 +184,7 @@ impl Devnet {
         self.send_as(&Call::new(owner, token, &approve)).await.map(|_receipt| ())
     }
 
-    /// The same through Permit2.
+    /// Lets `spender` transfer all of `owner`'s balance of a token through Permit2.
     pub(super) async fn allow_permit2(
         &self,
         owner: Address,
@@ -203,7 +203,7 @@ fn wrong(what: &str) -> DevnetError {
     DevnetError::Contract(what.to_owned())
 }
 
-/// Pools order their sides by address.
+/// Orders the sides by address, as pools do.
 fn sorted(sides: [Side; 2]) -> [Side; 2] {
     let [one, other] = sides;
     if one.token < other.token { [one, other] } else { [other, one] }
@@ -254,7 +254,7 @@ mod tests {
         assert_eq!(price_of(1_000_000_000_000_000_000, 3_000_000_000).unwrap(), known);
         assert!(price_of(0, 1).is_err());
         assert!(price_of(1, u128::MAX).is_err());
-        // More than 64 bits.
+        // This amount exceeds 64 bits.
         assert_eq!(price_of(1 << 90, 1 << 92).unwrap(), U160::from(2) << 96);
     }
 

@@ -1,5 +1,5 @@
-//! Markets of Morpho Blue on a running full chain, and what happens in them: loans, interest, losses, and
-//! liquidity that comes and goes. The borrower is always the owner of the chain's liquidity.
+//! Markets of Morpho Blue on a running full chain, and events in them: loans, interest, losses, and changes of
+//! liquidity. The borrower is always the owner of the chain's liquidity.
 
 use std::time::Duration;
 
@@ -24,13 +24,13 @@ sol! {
 
 /// The price of one ether, scaled as Morpho requires: 3000 * 10^(36 + 6 - 18).
 pub(super) const ORACLE_PRICE: u128 = 3_000 * 1_000_000_000_000_000_000_000_000;
-/// A price at which no collateral is worth a dollar.
+/// A price at which the collateral is worth less than a dollar.
 const NEXT_TO_NOTHING: u64 = 1_000_000_000_000;
 const WAD: u128 = 1_000_000_000_000_000_000;
 const YEAR_S: u128 = 365 * 24 * 60 * 60;
 /// The kit's month.
 const MONTH: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-/// Native coin in smallest units, more than any transaction of the kit costs.
+/// An amount of native coin in smallest units that exceeds the cost of any transaction here.
 const GAS_MONEY: u128 = WAD;
 
 /// A market of Morpho Blue.
@@ -152,7 +152,7 @@ impl Devnet {
         self.make(self.lending()?.morpho, &supply).await
     }
 
-    /// Borrows from a market, against twice the collateral that is needed.
+    /// Borrows from a market, against twice the required collateral.
     ///
     /// # Errors
     /// The market has too little liquidity, or a transaction failed.
@@ -182,7 +182,7 @@ impl Devnet {
         self.make(lending.morpho, &borrow).await
     }
 
-    /// Repays part of a market's loans: liquidity comes back.
+    /// Repays part of a market's loans, which returns liquidity.
     ///
     /// # Errors
     /// More is repaid than was borrowed, or a transaction failed.
@@ -198,7 +198,7 @@ impl Devnet {
         self.make(self.lending()?.morpho, &repay).await
     }
 
-    /// Repays all loans of a market with their interest: everything can be withdrawn.
+    /// Repays all loans of a market with their interest, so that everything can be withdrawn.
     ///
     /// # Errors
     /// Nothing is borrowed, or a transaction failed.
@@ -206,7 +206,7 @@ impl Devnet {
         let morpho = self.lending()?.morpho;
         self.accrue(market).await?;
         let owed = self.read(morpho, IMorpho::marketCall { id: market.id() }).await?;
-        // Twice as much covers the interest until the repayment.
+        // Twice the debt covers the interest until the repayment.
         self.fund_maker_for(market, owed.totalBorrowAssets.saturating_mul(2)).await?;
         let position = IMorpho::positionCall { id: market.id(), user: MAKER };
         let repay = IMorpho::repayCall {
@@ -232,7 +232,7 @@ impl Devnet {
         self.borrow(market, free).await
     }
 
-    /// Returns what can be withdrawn from a market, without interest that is not booked yet.
+    /// Returns the amount that can be withdrawn from a market, without interest that is not booked yet.
     ///
     /// # Errors
     /// The chain does not answer.
@@ -242,8 +242,10 @@ impl Devnet {
         Ok(state.totalSupplyAssets.saturating_sub(state.totalBorrowAssets))
     }
 
-    /// Loses all loans of a market: the collateral loses its value and is seized, and the lenders bear the bad
-    /// debt. Its price is as before afterwards.
+    /// Makes a market lose all its loans.
+    ///
+    /// The collateral loses its value and is seized, and the lenders bear the bad debt.
+    /// Afterwards the price is restored.
     ///
     /// # Errors
     /// Nothing is borrowed, or a transaction failed.
@@ -266,7 +268,7 @@ impl Devnet {
         self.make(market.oracle, &IOracle::setCall { price }).await
     }
 
-    /// Lets time pass, and makes a block at its end.
+    /// Advances the chain's time, and mines a block at its end.
     ///
     /// # Errors
     /// The chain does not answer.
@@ -295,7 +297,7 @@ impl Devnet {
         self.send_paid(&Call::new(MAKER, to, call)).await.map(|_receipt| ())
     }
 
-    /// Sends a call from any account, which needs no native coin: its balance is restored afterwards.
+    /// Sends a call from any account. The account needs no native coin: its balance is restored afterwards.
     pub(super) async fn send_paid(&self, call: &Call) -> Result<Receipt, DevnetError> {
         let coin = self.request("eth_getBalance", json!([call.from, "pending"])).await?;
         self.request("anvil_setBalance", json!([call.from, U256::from(GAS_MONEY)])).await?;

@@ -38,7 +38,7 @@ struct Morpho {
     morpho: Bytes,
 }
 
-/// Two compiler formats: Hardhat writes the code itself, Foundry an object with the code.
+/// The output formats of two compilers: Hardhat writes the code itself, Foundry an object that contains it.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Creation {
@@ -89,7 +89,8 @@ impl Packages {
     }
 }
 
-/// Returns the file of the compiled Morpho. A changed compile script means another file.
+/// Returns the path of the compiled Morpho. It depends on the compile script, so a changed
+/// script leads to another file.
 fn morpho_file(root: &Path) -> PathBuf {
     let mut digest = hex::encode(Sha256::digest(COMPILE_MORPHO));
     digest.truncate(16);

@@ -1,5 +1,5 @@
-//! The contracts that settle x402 payments that the token alone cannot: the proxies for Permit2, the payment
-//! channels with their collectors, and Prism, which starts with no facilitators and no fee.
+//! The contracts that settle those x402 payments that a token alone cannot settle: the proxies for Permit2, the
+//! payment channels with their collectors, and Prism. Prism starts without facilitators and without a fee.
 
 use alloy_sol_types::SolValue;
 
@@ -14,8 +14,9 @@ use crate::own_contracts::{
 };
 
 impl Devnet {
-    /// Adds to a light chain what the schemes of x402 need: Permit2 with its proxies, and the payment channels with their
-    /// collectors, at the addresses that [`Contracts::of`] lists.
+    /// Adds the contracts of x402's schemes to a light chain, at the addresses that [`Contracts::of`] lists.
+    ///
+    /// These are Permit2 with its proxies, and the payment channels with their collectors.
     ///
     /// # Errors
     /// The chain is unknown, or does not answer.

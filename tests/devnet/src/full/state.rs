@@ -19,7 +19,7 @@ use crate::node::Devnet;
 use crate::own_contracts;
 use crate::process::Origin;
 
-/// Every file that determines the content of a chain: a change of any produces another state.
+/// Every file that determines the content of a chain. A change to any of them leads to another state.
 const RECIPE: &[(&str, &str)] = &[
     ("addresses.rs", include_str!("addresses.rs")),
     ("builder.rs", include_str!("builder.rs")),
@@ -47,15 +47,15 @@ const RECIPE: &[(&str, &str)] = &[
     ("Permit2.json", include_str!("../../kit/Permit2.json")),
 ];
 
-/// How far before its recording a chain begins. Every loader must bring the clock up to date, even for a state
-/// that is a second old, so a mistake there shows at once and not a day later.
+/// Time by which a chain's clock starts before its recording. Every loader must therefore bring the clock up to date,
+/// even for a state that is a second old. A mistake in that shows at once and not a day later.
 const PAST: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The chain that a state holds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Chain {
     pub(super) network: &'static Network,
-    /// The number of its first block.
+    /// The number of the chain's first block.
     pub(super) from_block: u64,
 }
 
@@ -85,7 +85,7 @@ async fn ready_in(
         .map_err(|error| DevnetError::Start(error.to_string()))??;
     if !file.is_file() {
         let partial = file.with_extension("partial");
-        // A partial file from a killed build must not be mistaken for this one.
+        // A partial file that a killed build left must not be mistaken for the new one.
         remove(&partial)?;
         record(anvil, chain, &packages, &partial).await?;
         fs::rename(&partial, &file).map_err(path_error(&file))?;
@@ -152,8 +152,8 @@ fn key(anvil: &Path, chain: Chain) -> Result<Vec<u8>, MissingChain> {
     Ok(digest.finalize().to_vec())
 }
 
-/// Identifies an anvil binary by size and time, because hashing its 40 MB is slow. Another anvil may write
-/// states that this one cannot read.
+/// Identifies an anvil binary by size and time, because hashing its 40 MB is slow. A state is tied to its anvil,
+/// because another version may write states that this one cannot read.
 fn stamp(anvil: &Path) -> Result<String, MissingChain> {
     let about = fs::metadata(anvil).map_err(path_error(anvil))?;
     let changed = about.modified().map_err(path_error(anvil))?;
@@ -171,7 +171,7 @@ mod tests {
         Chain { network: by_chain(ChainId(id)).unwrap(), from_block: 0 }
     }
 
-    /// A separate target folder with the packages of the real one.
+    /// Prepares a separate target folder that contains the packages of the real one.
     fn empty_target(folder: &Path) -> KitEnvironment {
         let environment = KitEnvironment::read();
         Packages::ready(&environment).unwrap();

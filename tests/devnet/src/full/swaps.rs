@@ -35,7 +35,7 @@ const SWAP: &[u8] = &[0x10];
 const ACTIONS: &[u8] = &[0x06, 0x0c, 0x0f];
 
 impl Devnet {
-    /// Swaps an exact amount that `trader` has in a v3 pool, at any price.
+    /// Swaps an exact amount of a token of `trader`, in a v3 pool and at any price.
     ///
     /// # Errors
     /// There is no such pool, or the trader cannot pay.
@@ -52,7 +52,7 @@ impl Devnet {
         self.send_as(&call).await.map(|_receipt| ())
     }
 
-    /// Returns the call of such a swap. The trader's allowance for the router is not part of it.
+    /// Returns the call of [`Devnet::swap_v3`], without the trader's allowance for the router.
     ///
     /// # Errors
     /// The chain has no known contracts.
@@ -76,7 +76,7 @@ impl Devnet {
         Ok(Call::new(trader, router, &ISwapRouter::exactInputSingleCall { params }))
     }
 
-    /// Swaps an exact amount that `trader` has in a v4 pool, at any price.
+    /// Swaps an exact amount of a token of `trader`, in a v4 pool and at any price.
     ///
     /// # Errors
     /// There is no such pool, its hooks refuse the swap, or the trader cannot pay.

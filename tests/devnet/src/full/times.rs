@@ -14,7 +14,7 @@ use crate::install;
 use crate::kit_environment::KitEnvironment;
 use crate::node::Devnet;
 
-/// How long each step took. Steps that were already done take next to no time.
+/// The duration of each step. A step that was already done takes almost no time.
 #[derive(Debug)]
 pub struct Times {
     steps: Vec<Step>,
@@ -24,7 +24,7 @@ pub struct Times {
 struct Step {
     name: String,
     took: Duration,
-    /// Whether the step did its work, rather than finding it done.
+    /// Whether the step did its work now; false if the work was already done.
     done: bool,
 }
 

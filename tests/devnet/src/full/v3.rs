@@ -24,7 +24,7 @@ const ROUTER: &str =
 const QUOTER: &str =
     "@uniswap/swap-router-contracts/artifacts/contracts/lens/QuoterV2.sol/QuoterV2.json";
 
-/// The content of each protocol's pool, in ether: a thousand ether and three million dollars.
+/// The content of each protocol's pool, in ether: a thousand ether, and three million dollars on the other side.
 pub(super) const POOL_ETHER: u128 = 1_000;
 
 impl Builder<'_> {
@@ -34,7 +34,7 @@ impl Builder<'_> {
         let code = |artifact, arguments: Vec<u8>| self.packages.creation_code(artifact, &arguments);
         self.place(factory, code(FACTORY, Vec::new())?).await?;
         self.enable_lowest_fee(factory).await?;
-        // No contract that draws positions, and no Uniswap v2.
+        // The zero addresses stand for the contract that draws positions and for Uniswap v2; the kit has neither.
         let arguments = (factory, weth, none).abi_encode_params();
         self.place(positions, code(POSITIONS, arguments)?).await?;
         let arguments = (none, factory, positions, weth).abi_encode_params();
@@ -42,7 +42,7 @@ impl Builder<'_> {
         self.place(quoter, code(QUOTER, (factory, weth).abi_encode_params())?).await
     }
 
-    /// Enables the fee of 0.01 %, which the constructor does not know and every real network has.
+    /// Enables the fee of 0.01 %. Every real network has it, although the constructor does not set it.
     async fn enable_lowest_fee(&self, factory: Address) -> Result<(), DevnetError> {
         let (fee, spacing) = (U24::from(100), I24::ONE);
         let enable = IFactory::enableFeeAmountCall { fee, tickSpacing: spacing };

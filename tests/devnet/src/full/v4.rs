@@ -41,7 +41,7 @@ impl Builder<'_> {
         let code = |artifact, arguments: Vec<u8>| self.packages.creation_code(artifact, &arguments);
         let manager = (pool_manager,).abi_encode_params();
         self.place(pool_manager, code(POOL_MANAGER, (self.maker,).abi_encode_params())?).await?;
-        // No contract that draws positions.
+        // The zero address stands for the contract that draws positions; the kit has none.
         let arguments = (pool_manager, permit2, U256::from(UNSUBSCRIBE_GAS), Address::ZERO, weth);
         self.place(positions, code(POSITIONS, arguments.abi_encode_params())?).await?;
         self.place(quoter, code(QUOTER, manager.clone())?).await?;

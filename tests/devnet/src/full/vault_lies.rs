@@ -1,4 +1,4 @@
-//! Vaults, adapters and events that are not what they seem.
+//! Vaults, adapters and events that imitate honest ones.
 
 use alloy_primitives::{Address, B256, U256};
 use alloy_sol_types::SolValue;
@@ -11,32 +11,35 @@ use crate::own_contracts;
 
 const WAD: u128 = 1_000_000_000_000_000_000;
 
-/// What a lying vault says of itself.
+/// The lie that a vault tells about itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VaultLie {
-    /// The truth.
+    /// No lie: the vault is honest.
     None,
-    /// Its asset is this one.
+    /// The vault reports this asset.
     Asset(Address),
-    /// Its shares have this many decimals.
+    /// The vault reports this number of decimals for its shares.
     Decimals(u8),
-    /// Its previews and conversions are this percentage of the truth. Deposits and redemptions are not.
+    /// Previews and conversions report this percentage of the true value. Deposits and
+    /// redemptions use the true value.
     Preview(u32),
-    /// Every account has this many shares.
+    /// The vault reports this share balance for every account.
     Balance(U256),
-    /// It has no adapters.
+    /// The vault reports no adapters.
     Adapters,
     /// The vault keeps this percentage of each deposit, and its previews do not show that.
     EntryFee(u8),
-    /// Like `EntryFee`, but only in calls with a gas price. Most simulations have none.
+    /// Like `EntryFee`, but only in calls with a gas price, which most simulations lack.
     EntryFeeWhenSent(u8),
-    /// The vault is closed to every account that has approved it. Deposits work nevertheless.
+    /// The vault reports that it is closed to every account that has approved it. Deposits still work.
     ShutOnceApproved,
 }
 
 impl Devnet {
-    /// Deploys a Vault V2 that can lie, with curator, name and registry, and no factory. It is an official one
-    /// for all who ask after [`Devnet::register_vault_v2`].
+    /// Deploys a Vault V2 that can lie, with curator, name and registry.
+    ///
+    /// No factory creates it. It counts as official if `new` names the official factory, or after
+    /// [`Devnet::register_vault_v2`].
     ///
     /// # Errors
     /// The deployment or a transaction failed.
@@ -50,8 +53,9 @@ impl Devnet {
         Ok(vault)
     }
 
-    /// Puts the code of a lying vault into an existing Vault V2, whose money and settings stay. It is honest
-    /// until [`Devnet::set_vault_lie`].
+    /// Replaces the code of an existing Vault V2 with that of a lying vault.
+    ///
+    /// Its money and settings stay. It is honest until [`Devnet::set_vault_lie`].
     ///
     /// # Errors
     /// The deployment or the change failed.
@@ -64,7 +68,7 @@ impl Devnet {
         Ok(())
     }
 
-    /// Changes what a lying vault says.
+    /// Changes the lie of a lying vault.
     ///
     /// # Errors
     /// The transaction failed.
@@ -83,8 +87,9 @@ impl Devnet {
         self.make(vault, &ILyingVault::setLieCall { lie, value }).await
     }
 
-    /// Adds an adapter of no factory to a Vault V2, without a bound: a leveraged "Box", or a hostile one. It is
-    /// honest at first, and the registry does not know it.
+    /// Adds an adapter of no factory to a Vault V2, without a cap: a leveraged "Box", or a hostile one.
+    ///
+    /// It is honest at first, and the registry does not know it.
     ///
     /// # Errors
     /// The deployment or a transaction failed.
@@ -100,10 +105,10 @@ impl Devnet {
         Ok(adapter)
     }
 
-    /// Moves idle assets of a Vault V2 into an adapter without markets.
+    /// Moves idle assets of a Vault V2 into an adapter that has no markets.
     ///
     /// # Errors
-    /// The vault has too little, or the transaction failed.
+    /// The vault has too few idle assets, or the transaction failed.
     pub async fn allocate(
         &self,
         vault: Address,
@@ -114,8 +119,8 @@ impl Devnet {
         self.make(vault, &IVaultV2::allocateCall { adapter, data, assets }).await
     }
 
-    /// Sets what an odd adapter reports: a percentage of what it received, and what multiplies the difference to
-    /// that.
+    /// Sets the value that an odd adapter reports: a percentage of its deposits, and a factor
+    /// for the difference to them.
     ///
     /// # Errors
     /// A transaction failed.
@@ -131,7 +136,7 @@ impl Devnet {
         self.make(adapter, &IOddAdapter::setLeverageCall { leverage }).await
     }
 
-    /// Sets whether an odd adapter returns nothing.
+    /// Sets whether an odd adapter refuses to return assets.
     ///
     /// # Errors
     /// The transaction failed.
@@ -143,10 +148,10 @@ impl Devnet {
         self.make(adapter, &IOddAdapter::setRefusesCall { refuses }).await
     }
 
-    /// Makes an odd adapter give money away, and still report that money.
+    /// Makes an odd adapter give money away and still report it.
     ///
     /// # Errors
-    /// It has too little, or the transaction failed.
+    /// The adapter has too little money, or the transaction failed.
     pub async fn steal_from_adapter(
         &self,
         adapter: Address,

@@ -1,5 +1,5 @@
-//! What a running full chain changes in a vault: caps, curator, liquidity, fees and gates. Only the owner of a
-//! vault names its curator, as on real networks; the kit may change everything else.
+//! Settings of a vault on a running full chain: caps, curator, liquidity, fees and gates. Only the owner of a vault
+//! can change its curator, as on real networks; the kit may change everything else.
 
 use alloy_primitives::aliases::{U96, U184};
 use alloy_primitives::{Address, B256, Bytes, U256};
@@ -12,7 +12,7 @@ use crate::error::DevnetError;
 use crate::node::Devnet;
 use crate::own_contracts;
 
-/// A share of one, as the vaults count them.
+/// The scale of fractions in the vaults: this number stands for one.
 const WAD: u128 = 1_000_000_000_000_000_000;
 
 /// One of the four gates of a Vault V2.
@@ -24,12 +24,12 @@ pub enum GateSide {
     SendAssets,
 }
 
-/// The fees of a Vault V2, and who receives them.
+/// The fees of a Vault V2, and their receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VaultFees {
-    /// The part of the interest, in percent.
+    /// Fee on the interest, in percent.
     pub performance: u8,
-    /// The part of the assets that is due each year, in percent.
+    /// Yearly fee on the assets, in percent.
     pub management: u8,
     pub recipient: Address,
 }
@@ -56,7 +56,7 @@ impl Devnet {
         self.make(vault, &IVaultV2::setCapsCall { id, absolute, relative_ }).await
     }
 
-    /// Sets the cap of a market in a vault of MetaMorpho. The first cap puts the market last in its queues.
+    /// Sets the cap of a market in a vault of MetaMorpho. The first cap appends the market to the vault's queues.
     ///
     /// # Errors
     /// The transaction failed.
@@ -70,7 +70,7 @@ impl Devnet {
         self.make(vault, &IMetaMorpho::setCapCall { params: market.params(), cap }).await
     }
 
-    /// Sets the adapter of a Vault V2 that deposits go to and exits come from; the zero address for none.
+    /// Sets the adapter of a Vault V2 for deposits and exits; the zero address removes it.
     ///
     /// # Errors
     /// The transaction failed.
@@ -126,7 +126,7 @@ impl Devnet {
         self.make(vault, &set).await
     }
 
-    /// Sets the fee of a vault of MetaMorpho: a part of the interest, in percent.
+    /// Sets the fee of a vault of MetaMorpho on its interest, in percent.
     ///
     /// # Errors
     /// The transaction failed.
@@ -139,8 +139,9 @@ impl Devnet {
         self.make(vault, &IMetaMorpho::setFeeCall { fee: percent(fee), recipient }).await
     }
 
-    /// Sets the fastest growth of a Vault V2's assets, per second times 10^18; `u64::MAX` removes the bound, so
-    /// that a donation raises the share price at once.
+    /// Sets the fastest growth of a Vault V2's assets, per second times 10^18.
+    ///
+    /// `u64::MAX` removes the limit, so that a donation raises the share price at once.
     ///
     /// # Errors
     /// The transaction failed.
@@ -148,7 +149,7 @@ impl Devnet {
         self.make(vault, &IVaultV2::setMaxRateCall { rate }).await
     }
 
-    /// Sets what a forced deallocation from an adapter costs, in hundredths of a percent: at most 200.
+    /// Sets the penalty for a forced deallocation from an adapter, in hundredths of a percent: at most 200.
     ///
     /// # Errors
     /// The penalty is too high, or the transaction failed.
@@ -162,8 +163,10 @@ impl Devnet {
         self.make(vault, &IVaultV2::setForceDeallocatePenaltyCall { adapter, penalty }).await
     }
 
-    /// Gives a Vault V2 new dollars that belong to no one: see [`Devnet::set_max_rate`]. A vault of MetaMorpho
-    /// counts only what [`Devnet::supply_market`] supplies on its behalf.
+    /// Gives a Vault V2 new dollars that belong to no depositor.
+    ///
+    /// See [`Devnet::set_max_rate`]. A vault of MetaMorpho counts only what
+    /// [`Devnet::supply_market`] supplies on its behalf.
     ///
     /// # Errors
     /// The transaction failed.
@@ -171,8 +174,9 @@ impl Devnet {
         self.mint(vault, assets).await.map(|_hash| ())
     }
 
-    /// Puts a new gate on one side of a Vault V2 and returns it. It is open; [`Devnet::set_gate_open`] changes
-    /// that.
+    /// Puts a new gate on one side of a Vault V2, and returns the gate.
+    ///
+    /// The gate is open; [`Devnet::set_gate_open`] changes that.
     ///
     /// # Errors
     /// The deployment or the transaction failed.

@@ -12,9 +12,9 @@ use crate::error::DevnetError;
 use crate::node::Devnet;
 use crate::own_contracts;
 
-/// A share of one, as the vaults count them.
+/// The scale of fractions in the vaults: this number stands for one.
 const WAD: u128 = 1_000_000_000_000_000_000;
-/// The least time lock of MetaMorpho.
+/// The shortest time lock that MetaMorpho allows.
 const TIMELOCK_S: u64 = 24 * 60 * 60;
 
 /// A vault to create.
@@ -22,7 +22,7 @@ const TIMELOCK_S: u64 = 24 * 60 * 60;
 pub struct NewVault {
     pub owner: Address,
     pub curator: Address,
-    /// The official factory of the vault's kind, unless another is given.
+    /// The factory that creates the vault; `None` stands for the official factory of its kind.
     pub factory: Option<Address>,
 }
 
@@ -98,7 +98,7 @@ impl Devnet {
         self.set_curator(vault, new.owner, new.curator).await
     }
 
-    /// Deploys a factory of Vault V2 that no table names.
+    /// Deploys a factory of Vault V2 that is in no table.
     ///
     /// # Errors
     /// The deployment failed.
@@ -106,7 +106,7 @@ impl Devnet {
         self.deploy(own_contracts::VAULT_V2_FACTORY.creation_code(&[])?).await
     }
 
-    /// Deploys a factory of MetaMorpho that no table names.
+    /// Deploys a factory of MetaMorpho that is in no table.
     ///
     /// # Errors
     /// The deployment failed.
@@ -115,7 +115,7 @@ impl Devnet {
         self.deploy(own_contracts::META_MORPHO_FACTORY.creation_code(&arguments)?).await
     }
 
-    /// Makes a factory report any contract as its own Vault V2, with the event of a creation.
+    /// Makes a factory report any contract as its own Vault V2, and emit the event of its creation.
     ///
     /// # Errors
     /// The transaction failed.
@@ -130,7 +130,7 @@ impl Devnet {
         self.make(factory, &register).await
     }
 
-    /// Adds an official market adapter to a Vault V2, without a bound, and makes it the liquidity adapter.
+    /// Adds an official market adapter to a Vault V2, without a cap, and makes it the liquidity adapter.
     ///
     /// # Errors
     /// A transaction failed.
@@ -148,7 +148,7 @@ impl Devnet {
         Ok(adapter)
     }
 
-    /// Lets a market adapter supply to a market without a bound.
+    /// Lets a market adapter supply to a market without a cap.
     ///
     /// # Errors
     /// A transaction failed.
@@ -164,8 +164,8 @@ impl Devnet {
         Ok(())
     }
 
-    /// Adds an official adapter for a vault of MetaMorpho to a Vault V2, without a bound, and makes it the
-    /// liquidity adapter.
+    /// Adds an official adapter for a vault of MetaMorpho to a Vault V2, without a cap, and
+    /// makes it the liquidity adapter.
     ///
     /// # Errors
     /// A transaction failed.
@@ -183,7 +183,7 @@ impl Devnet {
         Ok(adapter)
     }
 
-    /// Lets an adapter without markets receive assets without a bound.
+    /// Lets an adapter that has no markets receive assets without a cap.
     pub(super) async fn allow_adapter(
         &self,
         vault: Address,
@@ -195,8 +195,9 @@ impl Devnet {
         Ok(())
     }
 
-    /// Returns the ids whose caps bound what a market adapter supplies to a market: of the adapter, of the
-    /// collateral, and of the market.
+    /// Returns the ids whose caps limit a market adapter's supply to a market.
+    ///
+    /// They stand for the adapter, for the collateral, and for the market.
     ///
     /// # Errors
     /// The chain does not answer.

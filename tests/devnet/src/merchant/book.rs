@@ -12,7 +12,7 @@ use crate::stable::Authorization;
 #[derive(Debug, Clone)]
 pub struct Received {
     pub path: String,
-    /// The decoded header, if it was valid JSON: for tests of what a wallet writes.
+    /// The decoded header if it was valid JSON, so that tests can check what a wallet writes.
     pub payload: Option<Value>,
     pub outcome: Outcome,
 }
@@ -38,7 +38,7 @@ impl Outcome {
     }
 }
 
-/// A mutex instead of an owning task: each access is one insertion, and nothing is awaited inside.
+/// Uses a mutex instead of an owning task: each access is one insertion, and nothing is awaited inside.
 #[derive(Debug, Default)]
 pub(super) struct Book(Mutex<Entries>);
 
@@ -49,8 +49,8 @@ struct Entries {
 }
 
 impl Book {
-    /// Marks an authorization as used. Returns `false` if it already was, so that only one of two duplicates is
-    /// served.
+    /// Marks an authorization as used. Returns `false` if it was used before, so that only one
+    /// of two duplicates is served.
     pub(super) fn claim(&self, terms: &Authorization) -> bool {
         self.lock().used.insert((terms.from, terms.nonce))
     }

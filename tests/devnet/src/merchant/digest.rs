@@ -39,8 +39,8 @@ pub(super) fn digest(network: &Network, terms: &Authorization) -> B256 {
     .eip712_signing_hash(&domain)
 }
 
-/// Returns the signer of the digest. `None` for signatures that no stablecoin accepts either: not 65 bytes, a
-/// `v` out of range, or the higher of the two valid `s` values (EIP-2).
+/// Returns the signer of the digest. Returns `None` for signatures that no stablecoin accepts: not 65 bytes, `v` out
+/// of range, or the higher of the two valid `s` values (EIP-2).
 pub(super) fn signer(digest: &B256, signature: &[u8]) -> Option<Address> {
     let [.., 0 | 1 | 27 | 28] = signature else { return None };
     let signature = Signature::from_raw(signature).ok()?;
@@ -56,7 +56,7 @@ mod tests {
     use alloy_primitives::{address, b256, hex};
     use bursar_core::networks::{ChainId, by_chain};
 
-    /// From the handbook's vectors, which two other implementations produced.
+    /// The values are from the handbook's vectors, which two other implementations produced.
     #[test]
     fn a_known_authorization_has_the_known_digest_and_signer() {
         let terms = Authorization {

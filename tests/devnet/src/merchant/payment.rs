@@ -12,10 +12,11 @@ use super::shop::{PricedResource, Shop};
 use super::version::Version;
 use crate::stable::Authorization;
 
-/// Shortest remaining validity on arrival, in seconds: enough for a block or two.
+/// Shortest remaining validity on arrival, in seconds: enough for one or two blocks.
 const MARGIN_S: u64 = 6;
 
-/// Why a payment is refused. The text begins with the error code of x402 facilitators, if there is one.
+/// The reason for which a payment is refused. The text begins with the error code of x402
+/// facilitators, if there is one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Refusal {
     #[error("invalid_payload: the header is not base64 of JSON")]
@@ -58,10 +59,10 @@ pub(super) struct Payment {
 struct WirePayment {
     x402_version: u64,
     payload: Payload,
-    /// Version 2 repeats the offer here.
+    /// The offer that the payer accepted, as version 2 repeats it.
     #[serde(default)]
     accepted: Value,
-    /// Version 1 only repeats these two fields.
+    /// Version 1 repeats only these two fields of the offer.
     #[serde(default)]
     scheme: Value,
     #[serde(default)]
@@ -74,7 +75,7 @@ struct Payload {
     authorization: WrittenTerms,
 }
 
-/// Numbers are decimal strings, the only form in the official types.
+/// The terms as text: numbers are decimal strings, the only form in the official types.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct WrittenTerms {
@@ -148,7 +149,7 @@ fn check_terms(shop: &Shop, price: U256, terms: &Authorization, now_s: u64) -> R
     if terms.valid_before < U256::from(now_s.saturating_add(MARGIN_S)) {
         return Err(Refusal::ValidBefore(terms.valid_before));
     }
-    // Strict, as in the contract, which refuses an authorization that becomes valid this very second.
+    // The comparison is strict, as in the contract: an authorization that becomes valid this very second is refused.
     if terms.valid_after >= U256::from(now_s) {
         return Err(Refusal::ValidAfter(terms.valid_after));
     }

@@ -39,14 +39,14 @@ async fn answer(State(shop): State<Arc<Shop>>, request: Request<Body>) -> Respon
     let Some(payment) = read_payment(request.headers(), item.version) else {
         return shop.require_payment(&path, item, "Payment required", &json!({}));
     };
-    // A separate task, so that a payer who disconnects does not stop a settlement halfway.
+    // The sale runs in a separate task, so that a payer who disconnects does not stop a settlement halfway.
     let sale = tokio::spawn(async move { shop.sell(&path, item, &payment).await });
     sale.await.unwrap_or_else(|_died| {
         reply(StatusCode::INTERNAL_SERVER_ERROR, &json!({ "error": "the sale broke off" }))
     })
 }
 
-/// Returns the payment header. Two of them count as one malformed header.
+/// Returns the payment header. Two payment headers count as one malformed header.
 fn read_payment(headers: &HeaderMap, version: Version) -> Option<Vec<u8>> {
     let all = headers.get_all(version.payment_header());
     let all: Vec<&[u8]> = all.iter().map(|value| value.as_bytes()).collect();
@@ -139,7 +139,7 @@ impl Shop {
         ([(item.version.receipt_header(), encode_header(&receipt))], challenge).into_response()
     }
 
-    /// Version 1 puts the challenge into the body; version 2 puts it into a header, with any body.
+    /// Sends the challenge: in the body for version 1, and in a header for version 2, whose body is free.
     fn require_payment(
         &self,
         path: &str,

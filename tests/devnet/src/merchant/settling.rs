@@ -7,16 +7,16 @@ use super::version::Version;
 use crate::node::Devnet;
 use crate::stable::Authorization;
 
-/// How payments are settled.
+/// The way in which payments are settled.
 #[derive(Debug, Clone)]
 pub enum SettlementMethod {
-    /// By the merchant itself.
+    /// By the merchant itself, on this chain.
     Chain(Devnet),
     /// By an x402 facilitator at this URL, without a trailing slash.
     Facilitator { url: String, client: reqwest::Client },
 }
 
-/// How often a facilitator is asked about a pending settlement.
+/// Maximum number of requests to a facilitator about one pending settlement.
 const MAX_REQUESTS: usize = 5;
 
 impl SettlementMethod {
@@ -60,7 +60,7 @@ async fn settle_by_facilitator(
         }
         let text = |key: &str| answer[key].as_str().unwrap_or_default().to_owned();
         reason = format!("{}: {}", text("errorReason"), text("errorMessage"));
-        // Pending: repeating the request returns the outcome.
+        // The settlement is pending; repeating the request returns the outcome.
         if answer["errorReason"] != "settlement_pending" {
             break;
         }

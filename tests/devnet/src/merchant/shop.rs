@@ -12,7 +12,7 @@ use super::version::Version;
 /// The price of a resource and its x402 version.
 #[derive(Debug, Clone, Copy)]
 pub struct PricedResource {
-    /// In smallest units of the network's stablecoin.
+    /// The price in smallest units of the network's stablecoin.
     pub price: U256,
     pub version: Version,
 }

@@ -24,10 +24,10 @@ const AGENT: &str = "ABC123";
 const TOKEN: &str = "AT_000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 const SHOP: Address = Address::repeat_byte(0x55);
 
-/// The idempotency keys of all runs.
+/// The idempotency keys used in all runs.
 static KEYS: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
-/// How the operator behind the stand-in decides.
+/// The decision of the operator behind the stand-in.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Operator {
     Automatic,
@@ -114,8 +114,8 @@ impl Wallet {
         })
     }
 
-    /// Checks the bearer token with a fresh idempotency key, or the HMAC over the canonical message, which is
-    /// written out by hand here.
+    /// Checks the bearer token with a fresh idempotency key, or the HMAC over the canonical message, which this
+    /// function writes out by hand.
     fn check_proof(&self, body: &BTreeMap<String, Value>) {
         let proof = body["signature"].as_str().unwrap();
         assert_eq!(body["agent_id"], AGENT);
@@ -131,7 +131,7 @@ impl Wallet {
         assert!(timestamp.parse::<u64>().unwrap().abs_diff(now_s()) < 30);
         let url = body["request_url"].to_string().replace('é', "\\u00e9");
         let message = match body.get("x402_data") {
-            // `serde_json` writes it sorted.
+            // `serde_json` writes this map with sorted keys.
             Some(data) => format!(
                 r#"{{"agent_id":"{AGENT}","request_url":{url},"timestamp":{timestamp},"x402_data":{data}}}"#
             ),
@@ -180,7 +180,7 @@ async fn run(operator: Operator, mode: &'static str, path: &str) -> Vec<(i32, Va
             .env("WALLET_AGENT_ID", AGENT)
             .env("WALLET_AGENT_TOKEN", TOKEN)
             .env("WALLET_AUTH_MODE", mode)
-            // Agents that used this proxy would fail.
+            // This proxy does not answer, so an agent that used it would fail.
             .env("http_proxy", "http://127.0.0.1:9")
             .stderr(Stdio::inherit())
             .output()
@@ -188,7 +188,7 @@ async fn run(operator: Operator, mode: &'static str, path: &str) -> Vec<(i32, Va
             .unwrap_or_else(|error| {
                 panic!("{program}: {error}; apt-get install -y nodejs python3")
             });
-        // Every run is another purchase: a second process cannot repeat this one's proof.
+        // Every run is a separate purchase: a second process must not repeat the proof of the first.
         assert!(now_s() > state.stamp.load(Ordering::Relaxed), "{script} ended too early");
         let printed = String::from_utf8(done.stdout).unwrap();
         assert_eq!(printed.lines().count(), 1, "{script}: {printed}");
@@ -205,7 +205,7 @@ async fn agents_pay_with_either_proof_and_after_an_approval() {
         (Operator::Automatic, "bearer"),
         (Operator::ApprovesAtTheThirdPoll, "hmac"),
     ];
-    // A query with a non-ASCII letter, which is signed in escaped form.
+    // The query has a non-ASCII letter, which is signed in escaped form.
     let paths = ["/small?q=é&n=1", "/old/small?q=é&n=1"];
     for ((operator, mode), path) in cases.iter().flat_map(|case| paths.map(|path| (*case, path))) {
         for (exit, reported) in run(operator, mode, path).await {

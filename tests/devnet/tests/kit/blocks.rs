@@ -51,7 +51,7 @@ async fn blocks_are_mined_at_the_set_interval() {
     tokio::time::timeout(Duration::from_secs(10), next).await.unwrap();
     devnet.mint(Address::repeat_byte(2), 5).await.unwrap();
     devnet.set_automine(true).await.unwrap();
-    // One block of the interval may still be under way when the mode changes.
+    // One block of the old interval may still be in flight when the mode changes.
     let mut mined_alone = false;
     for _attempt in 0..3 {
         let before = number(&devnet).await;

@@ -1,4 +1,4 @@
-//! Claims of vouchers, and sweeps of what was claimed.
+//! Claims of vouchers, and sweeps of the claimed amounts.
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use alloy_sol_types::{SolCall, SolValue};
@@ -36,9 +36,9 @@ async fn a_claim_moves_no_money_and_a_sweep_by_a_stranger_does() {
     assert_eq!(settled.data, (2 * DOLLAR).abi_encode());
     assert_eq!(channel.balance(RECEIVER).await, U256::from(2 * DOLLAR));
     assert_eq!(channel.receiver().await, (2 * DOLLAR, 2 * DOLLAR));
-    // A sweep of nothing succeeds silently.
+    // A sweep of nothing succeeds without an event.
     assert!(channel.events(&sweep).await.is_empty());
-    // The channel's balance is still that of its deposits.
+    // The channel's balance still equals its deposits.
     assert_eq!(channel.state().await, (5 * DOLLAR, 2 * DOLLAR));
 }
 
@@ -53,11 +53,11 @@ async fn a_row_that_adds_nothing_is_skipped_before_its_signature_is_checked() {
         let call = channel.signed_claim(rows, &channel.authorizer);
         assert!(channel.events(&call).await.is_empty());
     }
-    // Among skipped rows, a good one counts.
+    // A valid row among skipped ones counts.
     let rows = vec![unsigned(DOLLAR), channel.row(3 * DOLLAR, 3 * DOLLAR), unsigned(3 * DOLLAR)];
     assert_eq!(channel.events(&claim_of(&channel, RECEIVER, rows)).await.len(), 1);
     assert_eq!(channel.state().await, (5 * DOLLAR, 3 * DOLLAR));
-    // One atom more, and the signature is checked.
+    // With one atom more, the row adds something, so its signature is checked.
     let rows = vec![unsigned(3 * DOLLAR + 1)];
     let refusal = channel.trader.refusal(&claim_of(&channel, RECEIVER, rows)).await;
     let length = B256::ZERO;
@@ -78,13 +78,13 @@ async fn a_claim_is_refused_with_a_named_error() {
         ("NotAuthorizedToClaim()", claim(trader.me, vec![good.clone()])),
         ("ClaimExceedsCeiling()", claim(RECEIVER, vec![channel.row(most - 1, most)])),
         ("ClaimExceedsBalance()", claim(RECEIVER, vec![channel.row(most + 1, most + 1)])),
-        // The payer's signature does not count while there is a voucher key.
+        // The payer's signature does not count if the channel has a voucher key.
         ("InvalidSignature()", claim(RECEIVER, vec![by_other])),
     ];
     for (error, call) in cases {
         assert_eq!(trader.refusal(&call).await, named(error), "{error}");
     }
-    // The receiver of one channel has no right in another one of the same batch.
+    // The receiver of one channel may not claim from another channel in the same batch.
     let config = ChannelConfig { receiver: STRANGER, ..channel.config.clone() };
     let other = channel.row_of(&config, &channel.voucher_key, 0, 0);
     let refusal = trader.refusal(&claim(RECEIVER, vec![good.clone(), other])).await;
@@ -136,7 +136,7 @@ async fn contracts_authorize_claims_and_sign_vouchers() {
     let good = channel.row_of(&channel.config, &channel.payer, DOLLAR, DOLLAR);
     assert_eq!(channel.events(&channel.signed_claim(vec![good], &owner)).await.len(), 1);
 
-    // A payer that is a contract decides about its vouchers.
+    // If the payer is a contract, the contract decides about its vouchers.
     channel.config.payer =
         channel.trader.devnet.deploy_wallet(channel.payer.address()).await.unwrap();
     channel.trader.devnet.mint(channel.config.payer, 5 * DOLLAR).await.unwrap();
@@ -154,7 +154,7 @@ async fn a_multicall_runs_all_of_its_calls_or_none() {
     let sweep = IBatchSettlement::settleCall { receiver: RECEIVER, token: channel.config.token };
     let data = vec![channel.claim(2 * DOLLAR).data, Bytes::from(sweep.abi_encode())];
     let both = IBatchSettlement::multicallCall { data: data.clone() };
-    // Each call has the sender of the whole.
+    // Each inner call has the sender of the whole call.
     let refusal = channel.trader.refusal(&channel.call(STRANGER, &both)).await;
     assert_eq!(refusal, named("NotAuthorizedToClaim()"));
     channel.trader.must(&channel.call(RECEIVER, &both)).await;

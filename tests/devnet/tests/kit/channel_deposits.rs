@@ -24,7 +24,7 @@ sol! {
     }
 }
 
-/// Returns a permit of the token as the collector for Permit2 takes it.
+/// Encodes a permit of the token in the form that the collector for Permit2 accepts.
 fn encoded(permit: &Permit, signature: &[u8]) -> Vec<u8> {
     let parts = permit.for_proxy(signature);
     (parts.value, parts.deadline, U256::from(parts.v), parts.r, parts.s).abi_encode_params()
@@ -84,7 +84,7 @@ async fn both_collectors_deposit_and_the_first_deposit_creates_the_channel() {
         assert_eq!(channel.reports(&more).await, [topic]);
         assert_eq!(channel.state().await, (7 * DOLLAR, 0));
         assert_eq!(channel.balance(channel.contract()).await, U256::from(7 * DOLLAR));
-        // Each signature is good for one deposit.
+        // Each signature is valid for only one deposit.
         assert!(!channel.trader.refusal(&more).await.is_empty());
         let again = channel.deposit_by_authorization(5 * DOLLAR, 1);
         assert!(!channel.trader.refusal(&again).await.is_empty());
@@ -155,7 +155,7 @@ async fn an_invalid_channel_takes_no_deposit() {
         channel.config = delay(seconds);
         channel.trader.must(&channel.deposit_by_authorization(1, 1)).await;
     }
-    // No voucher key: the payer signs.
+    // The channel has no voucher key, so the payer signs.
     channel.config = ChannelConfig { payerAuthorizer: zero, ..good };
     channel.trader.must(&channel.deposit_by_authorization(1, 1)).await;
     let refusal = channel.trader.refusal(&channel.deposit_by_authorization(u128::MAX, 2)).await;
@@ -166,7 +166,7 @@ async fn an_invalid_channel_takes_no_deposit() {
 async fn any_collector_is_called_and_the_balance_decides() {
     let Some(channel) = Channel::on(ChainId(8453)).await else { return };
     let trader = &channel.trader;
-    // Code that does nothing and succeeds.
+    // The code does nothing and succeeds.
     let idle = Address::repeat_byte(0x43);
     trader.devnet.request("anvil_setCode", serde_json::json!([idle, "0x00"])).await.unwrap();
     let call = channel.deposit(DOLLAR, idle, b"anything".to_vec());
@@ -195,7 +195,7 @@ async fn a_token_cannot_call_the_contract_back_within_a_deposit() {
     devnet.mint_of(odd, channel.trader.me, 5 * DOLLAR).await.unwrap();
     channel.trader.approve(odd, channel.trader.contracts.permit2).await;
     channel.config.token = odd;
-    // A sweep of nothing, which succeeds at any other time.
+    // A sweep of nothing succeeds at any other time.
     let sweep = IBatchSettlement::settleCall { receiver: RECEIVER, token: odd };
     let data = sweep.abi_encode().into();
     devnet.set_token_callback(odd, channel.contract(), data).await.unwrap();

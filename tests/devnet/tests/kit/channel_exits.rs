@@ -39,7 +39,7 @@ async fn a_signed_refund_is_capped_and_used_once() {
     for (error, call) in refused {
         assert_eq!(trader.refusal(&call).await, named(error));
     }
-    // Two refunds signed for the same nonce: the second one is stale.
+    // Two refunds are signed for the same nonce, so the second is stale.
     let [part, rest] =
         [DOLLAR, 9 * DOLLAR].map(|amount| channel.signed_refund(amount, 0, &channel.authorizer));
     let events = channel.events(&part).await;
@@ -53,7 +53,7 @@ async fn a_signed_refund_is_capped_and_used_once() {
     assert_eq!(channel.events(&rest).await[0].data, (2 * DOLLAR).abi_encode());
     assert_eq!(channel.state().await, (2 * DOLLAR, 2 * DOLLAR));
     assert_eq!(channel.balance(trader.me).await - before, U256::from(3 * DOLLAR));
-    // Nothing is left: no event, but the nonce is used.
+    // Nothing is left, so the refund emits no event, but it uses the nonce.
     let nothing = channel.signed_refund(DOLLAR, 2, &channel.authorizer);
     assert!(channel.events(&nothing).await.is_empty());
     assert_eq!(channel.refund_nonce().await, U256::from(3));
@@ -101,7 +101,7 @@ async fn a_withdrawal_takes_its_time() {
     let refusal = trader.refusal(&finalize(&channel, trader.me)).await;
     assert_eq!(refusal, named("WithdrawDelayNotElapsed()"));
 
-    // The receiver claims in time, so that less is left.
+    // The receiver claims in time, so the withdrawal pays less.
     channel.trader.must(&channel.claim(3 * DOLLAR)).await;
     channel.pass(900).await;
     for from in [STRANGER, RECEIVER] {
@@ -140,7 +140,7 @@ async fn a_refund_reduces_a_pending_withdrawal() {
     trader.must(&initiate(&channel, trader.me, 4 * DOLLAR)).await;
     trader.must(&refund(&channel, RECEIVER, DOLLAR)).await;
     assert_eq!(channel.pending().await, (3 * DOLLAR, true));
-    // Claims and a refund in one transaction, as a facilitator sends them.
+    // Makes claims and a refund in one transaction, as a facilitator does.
     let signed = [
         channel.signed_claim(vec![channel.row(DOLLAR, DOLLAR)], &channel.authorizer),
         channel.signed_refund(3 * DOLLAR, 1, &channel.authorizer),

@@ -1,5 +1,5 @@
-//! A payment channel for tests, written by hand from x402's documentation of batch settlement: what its payer and
-//! its receiver sign, and what each of them calls.
+//! A payment channel for tests, written by hand from x402's documentation of batch settlement: the signatures and the
+//! calls of its payer and its receiver.
 
 use alloy_primitives::aliases::U40;
 use alloy_primitives::{Address, B256, Bytes, U256, hex, keccak256};
@@ -68,9 +68,9 @@ const CLAIM_ENTRY: &str =
 pub(crate) struct Channel {
     pub(crate) trader: Trader,
     pub(crate) payer: Payer,
-    /// The key of the vouchers.
+    /// The key that signs vouchers.
     pub(crate) voucher_key: Payer,
-    /// The key of the receiver's claims and refunds.
+    /// The key that signs the receiver's claims and refunds.
     pub(crate) authorizer: Payer,
     pub(crate) config: ChannelConfig,
 }
@@ -162,7 +162,7 @@ impl Channel {
         VoucherClaim { voucher, signature, totalClaimed: total }
     }
 
-    /// Returns a call of `claim` with one good row, from the receiver.
+    /// Returns the receiver's call of `claim` with one valid row.
     pub(crate) fn claim(&self, total: u128) -> Call {
         let rows = vec![self.row(total, total)];
         self.call(RECEIVER, &IBatchSettlement::claimCall { voucherClaims: rows })
@@ -206,7 +206,7 @@ impl Channel {
         self.call(STRANGER, &refund)
     }
 
-    /// Returns a stranger's call that deposits with any collector.
+    /// Returns a stranger's call that deposits through a given collector.
     pub(crate) fn deposit(&self, amount: u128, collector: Address, data: Vec<u8>) -> Call {
         let config = self.config.clone();
         let deposit =
@@ -257,14 +257,14 @@ impl Channel {
         self.deposit(amount, collector, data.abi_encode_params())
     }
 
-    /// Returns the channel's balance and claims.
+    /// Returns the channel's balance and its claimed amount.
     pub(crate) async fn state(&self) -> (u128, u128) {
         let asked = IBatchSettlement::channelsCall { channelId: self.id() };
         let state = self.trader.devnet.read(self.contract(), asked).await.unwrap();
         (state.balance, state.totalClaimed)
     }
 
-    /// Returns the receiver's claims and sweeps.
+    /// Returns the receiver's claimed and swept amounts.
     pub(crate) async fn receiver(&self) -> (u128, u128) {
         let asked =
             IBatchSettlement::receiversCall { receiver: RECEIVER, token: self.config.token };
@@ -300,7 +300,7 @@ impl Channel {
         self.trader.balance(self.config.token, of).await
     }
 
-    /// Sets the chain's clock forward.
+    /// Advances the chain's clock.
     pub(crate) async fn pass(&self, seconds: u64) {
         self.trader.devnet.request("evm_increaseTime", json!([seconds])).await.unwrap();
         self.trader.devnet.request("evm_mine", json!([])).await.unwrap();

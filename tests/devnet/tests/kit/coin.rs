@@ -41,7 +41,7 @@ async fn a_refused_authorization_reverts_with_the_coins_reason() {
         let error = devnet.settle(&terms, &signature).await.unwrap_err().to_string();
         assert!(error.ends_with(reason), "{error} is not {reason}");
     }
-    // The kit accepts a bare parity and writes it as the coin requires.
+    // The kit accepts a bare parity for `v`, and converts it to the form that the coin requires.
     devnet.settle(&good, &last(signature[64] - 27)).await.unwrap();
     let error = devnet.settle(&good, &signature).await.unwrap_err().to_string();
     assert!(error.ends_with("FiatTokenV2: authorization is used or canceled"), "{error}");
@@ -59,11 +59,11 @@ async fn a_payer_with_code_is_verified_by_its_contract_only() {
         |code: &'static str| devnet.request("anvil_setCode", json!([payer.address(), code]));
     let terms = payer.terms(TO, 10, 1);
 
-    // Code that returns nothing, which means no.
+    // The code returns nothing, which means that the signature is invalid.
     set_code("0x60006000f3").await.unwrap();
     let error = devnet.settle(&terms, &payer.sign(network, &terms)).await.unwrap_err();
     assert!(error.to_string().ends_with("FiatTokenV2: invalid signature"), "{error}");
-    // Code that returns the EIP-1271 magic value, which means yes to any signature of any length.
+    // The code returns the EIP-1271 magic value, which accepts any signature of any length.
     set_code("0x631626ba7e60e01b60005260206000f3").await.unwrap();
     devnet.settle(&terms, b"any proof").await.unwrap();
     assert!(devnet.authorization_used(terms.from, terms.nonce).await.unwrap());

@@ -1,4 +1,4 @@
-//! What keeps money out of a vault, or in it: liquidity, caps, gates, and penalties.
+//! Obstacles to money that leaves or enters a vault: liquidity, caps, gates, and penalties.
 
 use alloy_primitives::{Address, Bytes, U256};
 use alloy_sol_types::SolCall;
@@ -16,7 +16,7 @@ async fn a_vault_v2_pays_its_idle_balance_and_what_its_market_has() {
     for trader in traders().await {
         let (vault, market, adapter) = trader.vault_v2().await;
         trader.must(&trader.deposit(vault, DEPOSIT)).await;
-        // No limit is reported, by design.
+        // By design, the vault reports no limit.
         let owner = trader.me;
         for limit in [
             trader.read_contract(vault, IVault::maxDepositCall { owner }).await,
@@ -48,7 +48,7 @@ async fn a_vault_v2_pays_its_idle_balance_and_what_its_market_has() {
 async fn a_metamorpho_reports_what_it_can_pay() {
     let Some(trader) = Trader::on(ChainId(8453)).await else { return };
     let (vault, [one, other]) = trader.metamorpho().await;
-    // Half goes to each market.
+    // Half of the deposit goes to each market.
     trader.devnet.set_market_cap(vault, &one, U256::from(DEPOSIT / 2)).await.unwrap();
     trader.must(&trader.deposit(vault, DEPOSIT)).await;
     let most = || IVault::maxWithdrawCall { owner: trader.me };
@@ -136,7 +136,7 @@ async fn a_forced_deallocation_costs_its_penalty() {
     let Some(trader) = Trader::on(ChainId(8453)).await else { return };
     let (vault, market, adapter) = trader.vault_v2().await;
     trader.must(&trader.deposit(vault, DEPOSIT)).await;
-    // Another market has the money, which the liquidity adapter does not know.
+    // The money is in another market, which the liquidity adapter does not know.
     let empty = trader.devnet.create_market(trader.lending().irm).await.unwrap();
     trader.devnet.allow_market(vault, adapter, &empty).await.unwrap();
     trader.devnet.set_liquidity_adapter(vault, adapter, empty.encoded()).await.unwrap();
@@ -156,13 +156,13 @@ async fn a_forced_deallocation_costs_its_penalty() {
     };
     trader.must(&trader.call(vault, &force)).await;
     let paid = before - trader.shares(vault).await;
-    // Two percent of the half are a hundredth of all.
+    // Two percent of half the assets are a hundredth of all.
     let hundredth = before / U256::from(100);
     assert!(paid.abs_diff(hundredth) < hundredth / U256::from(1_000), "{paid} {hundredth}");
     trader.must(&exit).await;
 }
 
-/// One transaction takes the money from an adapter and pays it out, or does nothing.
+/// One transaction takes the money from an adapter and pays it out, or has no effect.
 #[tokio::test]
 async fn a_forced_deallocation_and_its_withdrawal_are_one_transaction() {
     let Some(trader) = Trader::on(ChainId(8453)).await else { return };
@@ -181,7 +181,7 @@ async fn a_forced_deallocation_and_its_withdrawal_are_one_transaction() {
         let data = calls.into_iter().map(Bytes::from).collect();
         trader.call(vault, &IVault::multicallCall { data })
     };
-    // A part that fails undoes the others, and its error is that of the whole.
+    // If one part fails, the others are undone, and the whole call reports its error.
     let missing = all(vec![force(adapter, half - U256::ONE), pay.abi_encode()]);
     let alone = trader.refusal(&trader.call(vault, &pay)).await;
     assert_eq!((trader.refusal(&missing).await, alone.len()), (alone, 36));
@@ -200,7 +200,7 @@ async fn a_forced_deallocation_and_its_withdrawal_are_one_transaction() {
     assert_eq!(trader.mine(trader.dollar()).await - coins, half);
     let given = shares - trader.shares(vault).await;
     assert!(given.abs_diff(cost + price) <= cost / U256::from(1_000_000), "{given} {cost} {price}");
-    // The total falls by what was paid and by the penalty, which comes back as interest of at most 200 % a year.
+    // The total falls by the paid amount and by the penalty, which flows back as interest of at most 200 % a year.
     let left = total - trader.read_contract(vault, IVault::totalAssetsCall {}).await;
     let expected = half + half / U256::from(50);
     assert!(left <= expected && expected - left < U256::from(DOLLAR), "{left} {expected}");
@@ -217,7 +217,7 @@ async fn a_deposit_without_allowance_or_money_fails_as_documented() {
     trader.must(&trader.deposit(vault, DOLLAR)).await;
     let greedy = trader.withdraw(vault, U256::from(2 * DOLLAR));
     let refusal = trader.refusal(&greedy).await;
-    // Panic(0x11): more shares than there are.
+    // Panic(0x11): the call redeems more shares than there are.
     assert_eq!(refusal.get(..4), Some(&[0x4e, 0x48, 0x7b, 0x71][..]));
     assert_eq!(refusal.last(), Some(&0x11));
 }

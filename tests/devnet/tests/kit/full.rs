@@ -45,7 +45,7 @@ sol! {
 pub(crate) const ETHER: u128 = 1_000_000_000_000_000_000;
 pub(crate) const DOLLAR: u128 = 1_000_000;
 
-/// An account with a thousand of everything, on its own chain.
+/// An account with a thousand ether, a thousand WETH and a million dollars, on its own chain.
 #[derive(Debug)]
 pub(crate) struct Trader {
     pub(crate) devnet: Devnet,
@@ -121,7 +121,7 @@ impl Trader {
         self.devnet.read(token, IErc20::balanceOfCall { owner }).await.unwrap()
     }
 
-    /// Returns the trader's balance of a token; of the native coin for the zero address.
+    /// Returns the trader's balance of a token; the zero address stands for the native coin.
     pub(crate) async fn mine(&self, token: Address) -> U256 {
         if token != Address::ZERO {
             return self.balance(token, self.me).await;
@@ -130,7 +130,7 @@ impl Trader {
         serde_json::from_value(balance.unwrap()).unwrap()
     }
 
-    /// Returns how much of a token a transaction gained the trader, without its fee.
+    /// Returns the trader's gain of a token by a transaction, without its fee.
     pub(crate) async fn gain(&self, token: Address, call: &Call) -> U256 {
         let before = self.mine(token).await;
         let receipt = self.must(call).await;
@@ -155,7 +155,7 @@ pub(crate) async fn traders() -> Vec<Trader> {
 
 #[tokio::test]
 async fn the_coin_has_the_domain_of_its_row_on_any_network() {
-    // Includes a network without its own contracts, and one without a wrapped coin in its row.
+    // The list includes a network without its own contracts, and one whose row has no wrapped coin.
     for chain in [8453, 4663, 1_187_947_933, 46_630].map(ChainId) {
         let Some(trader) = Trader::on(chain).await else { return };
         let coin = trader.network.stablecoin;
@@ -173,7 +173,7 @@ async fn an_authorization_signed_now_is_valid_on_a_loaded_chain() {
         let payer = Payer::new(0x31);
         assert_on_time(&devnet).await;
         devnet.mint(payer.address(), 100).await.unwrap();
-        // Two payments in a row: not only the first block after loading must have the right time.
+        // Makes two payments, because not only the first block after loading must have the right time.
         for nonce in [1, 2] {
             let terms = payer.terms(Address::repeat_byte(0x22), 50, nonce);
             devnet.settle(&terms, &payer.sign(network, &terms)).await.unwrap();

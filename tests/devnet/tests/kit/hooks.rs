@@ -10,7 +10,7 @@ use crate::full::{DOLLAR, ETHER, Trader};
 use crate::routers::{IV4Quoter, PoolKey};
 
 const DYNAMIC_FEE: u32 = 0x80_0000;
-/// What each pool holds.
+/// The amount of each side in each pool.
 const POOL: u128 = 20 * ETHER;
 const POOL_DOLLARS: u128 = 60_000 * DOLLAR;
 
@@ -41,7 +41,7 @@ async fn quote(trader: &Trader, pool: &PoolV4) -> U256 {
     trader.devnet.read(trader.contracts.v4.quoter, question).await.unwrap().amountOut
 }
 
-/// Sells the same and returns the dollars received.
+/// Sells a hundredth of an ether and returns the dollars received.
 async fn sell(trader: &Trader, pool: &PoolV4) -> U256 {
     let before = trader.mine(trader.dollar()).await;
     let sold = trader.devnet.swap_v4(trader.me, pool, Address::ZERO, ETHER / 100).await;
@@ -59,7 +59,7 @@ async fn hooks_take_their_share_only_under_the_condition_of_their_conduct() {
         (half(HookWhen::Never), POOL_FEE, false, false),
         (half(HookWhen::Always), POOL_FEE, true, true),
         (half(HookWhen::UnlessQuoted), POOL_FEE, false, true),
-        // The kit's own calls have no gas price, and its transactions do.
+        // The kit's own calls have no gas price, but its transactions do.
         (half(HookWhen::WhenGasCosts), POOL_FEE, false, true),
         (half(HookWhen::FromBlock(later.to::<u64>() + 1_000)), POOL_FEE, false, false),
         (half(HookWhen::FromBlock(1)), POOL_FEE, true, true),

@@ -16,7 +16,7 @@ sol! {
 const TO: Address = Address::repeat_byte(0x22);
 const YES: [u8; 4] = hex!("1626ba7e");
 const INVALID: &str = "FiatTokenV2: invalid signature";
-/// Gas of every transaction of the kit.
+/// Gas limit of every transaction of the kit.
 const GAS: u64 = 10_000_000;
 
 /// A hostile wallet with money on its own chain, and its owner.
@@ -115,7 +115,7 @@ async fn a_hostile_wallet_can_return_a_megabyte() {
     let Some(scene) = Scene::with(WalletMode::HugeAnswer).await else { return };
     let answer = scene.answer(GAS).await.unwrap();
     assert_eq!((answer.len(), &answer[..4]), (1 << 20, &YES[..]));
-    // The answer is yes, but a caller that copies all of it pays for that.
+    // The wallet accepts the signature, but a caller that copies its whole answer pays for that.
     assert!(scene.pay(1).await.unwrap() > 4_000_000);
     scene.assert_paid(10).await;
 }
@@ -132,7 +132,7 @@ async fn a_hostile_wallet_can_burn_all_gas() {
 async fn a_hostile_wallet_can_burn_gas_only_when_sent() {
     let Some(scene) = Scene::with(WalletMode::BurnsWhenSent).await else { return };
     assert_eq!(scene.answer(GAS).await.unwrap()[..4], YES);
-    // The kit simulates before it sends: that it sent shows that the simulation succeeded.
+    // The kit simulates before it sends, so a sent transaction shows that the simulation succeeded.
     let error = scene.pay(1).await.unwrap_err();
     assert!(error.ends_with("was reverted"), "{error}");
     let hash = error.split(' ').find_map(|word| word.parse::<B256>().ok()).unwrap();

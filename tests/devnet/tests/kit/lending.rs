@@ -1,5 +1,5 @@
-//! The interfaces of the lending contracts as the handbook documents them, a lender for the other tests, and
-//! tests of the ready venues of a full chain.
+//! The interfaces of the lending contracts according to the handbook, a lender for the other tests, and tests of the
+//! ready venues of a full chain.
 
 use alloy_primitives::{Address, B256, U256, b256, hex, keccak256};
 use alloy_sol_types::{SolCall, SolError, SolEvent, SolValue, sol};
@@ -154,7 +154,7 @@ sol! {
     }
 }
 
-/// A stranger to all of the chain's vaults.
+/// An account without a role in any of the chain's vaults.
 pub(crate) const STRANGER: Address = Address::repeat_byte(0x5a);
 
 pub(crate) fn params(market: &LoanMarket) -> MarketParams {
@@ -210,7 +210,7 @@ impl Trader {
         self.call(vault, &withdraw)
     }
 
-    /// Redeems all shares.
+    /// Returns the call that redeems all shares.
     pub(crate) async fn leave(&self, vault: Address) -> Call {
         let shares = self.shares(vault).await;
         let redeem = IVault::redeemCall { shares, receiver: self.me, owner: self.me };
@@ -221,7 +221,7 @@ impl Trader {
         self.read_contract(vault, IVault::balanceOfCall { owner: self.me }).await
     }
 
-    /// Returns what all shares are worth.
+    /// Returns the value of all shares.
     pub(crate) async fn worth(&self, vault: Address) -> U256 {
         let shares = self.shares(vault).await;
         self.read_contract(vault, IVault::previewRedeemCall { shares }).await
@@ -233,7 +233,7 @@ impl Trader {
         assert_eq!(data.get(..4), Some(E::SELECTOR.as_slice()), "{} {data:02x?}", E::SIGNATURE);
     }
 
-    /// Asserts that Morpho itself refuses a call for want of liquidity.
+    /// Asserts that Morpho itself refuses a call because it lacks liquidity.
     pub(crate) async fn is_illiquid(&self, call: &Call) {
         let refusal = self.refusal(call).await;
         let reason = String::from_utf8_lossy(&refusal).into_owned();

@@ -23,7 +23,7 @@ fn goods() -> MerchantConfig {
 struct Answer {
     status: u16,
     receipt: Option<Value>,
-    /// The names of its x402 headers.
+    /// The names of the x402 headers in the answer.
     headers: Vec<String>,
     body: Value,
 }
@@ -64,7 +64,7 @@ async fn version_1_asks_in_the_body_and_settles() {
     let payer = Payer::new(0x21);
     devnet.mint(payer.address(), 1_000_000).await.unwrap();
     let header = payer.header_v1(base(), &json!("base"), &payer.terms(SHOP, PRICE, 1));
-    // In the other version's header it does not count as a payment.
+    // In the header of the other version, it does not count as a payment.
     assert_eq!(get(&url, Some(("PAYMENT-SIGNATURE", &header))).await.body, challenge);
 
     let paid = get(&url, Some(("X-PAYMENT", &header))).await;

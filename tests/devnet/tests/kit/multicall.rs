@@ -1,4 +1,4 @@
-//! Multicall3 answers on the local chain as on the network that the chain stands for.
+//! Multicall3 on the local chain answers as it does on the real network.
 
 use alloy_primitives::{Address, Bytes, U256};
 use alloy_sol_types::{SolCall, sol};

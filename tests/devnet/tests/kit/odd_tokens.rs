@@ -58,7 +58,7 @@ async fn an_ordinary_token_moves_what_is_approved() {
     assert!(case.approve(100).await && case.approve(200).await);
     assert!(case.take(150).await && !case.take(51).await && case.take(50).await);
     assert_eq!(case.taken().await, U256::from(200));
-    // A rebase changes all balances, and the decimals what they are called.
+    // A rebase changes all balances, and new decimals change how amounts are displayed.
     case.trader.devnet.rebase_token(case.token, 50).await.unwrap();
     assert_eq!(case.taken().await, U256::from(100));
     case.trader.devnet.set_token_decimals(case.token, 18).await.unwrap();

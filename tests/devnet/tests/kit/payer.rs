@@ -1,5 +1,5 @@
-//! A payer for tests, written by hand from the standards. It shares no code with the merchant or the wallet, so
-//! that their agreement proves something.
+//! A payer for tests, written by hand from the standards. It shares no code with the merchant or the wallet, so their
+//! agreement is evidence that all are correct.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -53,7 +53,7 @@ impl Payer {
         self.sign_struct(network, &words)
     }
 
-    /// Signs an EIP-712 struct, given as its type hash and its words, in the coin's domain.
+    /// Signs an EIP-712 struct in the coin's domain; `words` are its type hash and its words.
     pub(crate) fn sign_struct(&self, network: &Network, words: &[B256]) -> Vec<u8> {
         self.sign_under(network.stablecoin.domain_separator, words)
     }
@@ -75,7 +75,7 @@ impl Payer {
         pack(&payload(accepted, terms, &self.sign(network, terms)))
     }
 
-    /// Returns the header for version 1, which repeats only the network's name of the offer.
+    /// Returns the header for version 1, which repeats only the network's name from the offer.
     pub(crate) fn header_v1(
         &self,
         network: &Network,

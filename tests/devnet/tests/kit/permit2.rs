@@ -1,4 +1,4 @@
-//! Permit2 on a full chain: a signature moves money once, and a signature grants a router its allowance.
+//! Permit2 on a full chain: one signature moves money once, and another grants a router its allowance.
 
 use alloy_primitives::aliases::{U48, U160};
 use alloy_primitives::{Address, B256, Bytes, U256, hex, keccak256};
@@ -131,7 +131,7 @@ async fn a_signature_in_front_of_a_swap_allows_the_router() {
 
             let quoted = swap.quote(&trader).await;
             assert_eq!(trader.gain(Address::ZERO, &permit(good)).await, quoted);
-            // The allowance was for this amount and is used up.
+            // The allowance was limited to this amount and is used up.
             let refusal = trader.refusal(&swap.call(&trader, router)).await;
             assert_eq!(refusal[..4], hex!("f96fb071"), "InsufficientAllowance(uint256)");
         }

@@ -29,12 +29,12 @@ sol! {
     }
 }
 
-/// The events about a permit that failed.
+/// Events that report a failed permit.
 const WITH_REASON: &str = "EIP2612PermitFailedWithReason(address,address,string)";
 const WITH_PANIC: &str = "EIP2612PermitFailedWithPanic(address,address,uint256)";
 const WITH_DATA: &str = "EIP2612PermitFailedWithData(address,address,bytes)";
 
-/// An account that neither owns nor gets anything.
+/// An account that neither owns nor receives anything.
 const OTHER: Address = Address::repeat_byte(0x36);
 
 /// A permit to be signed.
@@ -70,7 +70,7 @@ impl Permit {
         key.sign_under(domain.unwrap(), &words)
     }
 
-    /// Returns the permit as the proxies take it.
+    /// Returns the permit in the form that the proxies accept.
     pub(crate) fn for_proxy(&self, signature: &[u8]) -> EIP2612Permit {
         EIP2612Permit {
             value: U256::from(self.value),
@@ -81,7 +81,7 @@ impl Permit {
         }
     }
 
-    /// Returns the call of the token's function for keys.
+    /// Returns the call of the token's `permit` with `v, r, s`.
     pub(crate) fn call(&self, trader: &Trader, token: Address, signature: &[u8]) -> Call {
         let EIP2612Permit { value, deadline, r, s, v } = self.for_proxy(signature);
         let Self { owner, spender, .. } = *self;
@@ -89,7 +89,7 @@ impl Permit {
         trader.call(token, &permit)
     }
 
-    /// Returns the call of the token's function for signatures of any form.
+    /// Returns the call of the token's `permit` with a signature of any form as `bytes`.
     fn call_with_bytes(&self, trader: &Trader, token: Address, signature: &[u8]) -> Call {
         let permit = IPermitToken::permit_1Call {
             owner: self.owner,
@@ -102,7 +102,7 @@ impl Permit {
     }
 }
 
-/// Returns the data with which a contract reverts with words.
+/// Returns the revert data of a contract for a reason in words.
 fn words(reason: &str) -> Vec<u8> {
     [&named("Error(string)"), &(reason,).abi_encode_params()[..]].concat()
 }
@@ -114,7 +114,7 @@ async fn allowance(trader: &Trader, token: Address, permit: &Permit) -> (U256, U
     (allowed.unwrap(), nonce.unwrap())
 }
 
-/// Returns the names and data of the failed permits that a proxy or a collector reports.
+/// Returns the data of the failed-permit events that a proxy or a collector emits, with their names.
 pub(crate) fn failed_permits(logs: &[Log], token: Address, owner: Address) -> Vec<Vec<u8>> {
     let topics = [WITH_REASON, WITH_PANIC, WITH_DATA]
         .map(|event| vec![keccak256(event), token.into_word(), owner.into_word()]);
@@ -122,7 +122,7 @@ pub(crate) fn failed_permits(logs: &[Log], token: Address, owner: Address) -> Ve
     failed.map(|log| [&log.topics[0][..4], &log.data[..]].concat()).collect()
 }
 
-/// Returns what [`failed_permits`] has for a token that reverts with words.
+/// Returns the result of [`failed_permits`] for a token that reverts with this reason.
 pub(crate) fn failed_with_reason(reason: &str) -> Vec<u8> {
     [&named(WITH_REASON), &(reason,).abi_encode_params()[..]].concat()
 }
@@ -197,7 +197,7 @@ async fn only_the_payee_receives_with_an_authorization() {
     let good = key.sign_struct(trader.network, &signed);
     let refusal = trader.refusal(&receive(good.clone(), trader.me)).await;
     assert_eq!(refusal, words("FiatTokenV2: caller must be the payee"));
-    // A signature for a transfer by any sender is another one.
+    // A signature for a transfer that any sender may submit differs from this one.
     let transfer = key.sign(trader.network, &terms);
     let refusal = trader.refusal(&receive(transfer, OTHER)).await;
     assert_eq!(refusal, words("FiatTokenV2: invalid signature"));
@@ -284,7 +284,7 @@ async fn a_permit_for_another_amount_stops_a_proxy_payment() {
         let call = payment.call_with_permit(&trader, &signature, permit);
         assert_eq!(trader.refusal(&call).await, named("Permit2612AmountMismatch()"), "{value}");
     }
-    // A failed permit alone does not allow anything.
+    // A failed permit alone grants no allowance.
     let permit = Permit::new(&trader, trader.me, payment.amount).for_proxy(&[27; 65]);
     let call = payment.call_with_permit(&trader, &signature, permit);
     assert!(!trader.refusal(&call).await.is_empty());

@@ -94,7 +94,7 @@ fn domain(trader: &Trader) -> B256 {
     keccak256((kind, name, version, chain, trader.contracts.prism).abi_encode_params())
 }
 
-/// An account whose dollars Prism may transfer, on a chain with a facilitator that has native coin for gas.
+/// Returns a trader whose dollars Prism may transfer, on a chain with a facilitator that has native coin for gas.
 async fn owner(chain: ChainId, key: &Payer) -> Option<Trader> {
     let trader = Trader::with_address(chain, key.address()).await?;
     trader.approve(trader.dollar(), trader.contracts.prism).await;
@@ -160,7 +160,7 @@ async fn a_payment_is_reported_with_its_fee() {
         let payment = Payment::new(&trader, number);
         let receipt = trader.must(&payment.signed(&trader, &key)).await;
         let logs = trader.logs(&receipt).await;
-        // One transfer without a fee, two with a fee, and the settlement event.
+        // There is one transfer without a fee or two with a fee, and the settlement event.
         assert_eq!(logs.len(), if fee == 0 { 2 } else { 3 });
         let report = logs.last().unwrap();
         assert_eq!(report.address, prism);
@@ -198,7 +198,7 @@ async fn prism_reverts_with_named_errors() {
         ("InvalidAddress()", Payment { to: Address::ZERO, ..good.clone() }),
         ("AuthorizationNotYetValid()", Payment { valid_after: now_s() + 99, ..good.clone() }),
         ("AuthorizationExpired()", Payment { valid_before: now_s() - 30, ..good.clone() }),
-        // Signed by another key than the payer's.
+        // The payment is signed by a key other than the payer's.
         ("InvalidSignature()", Payment { from: TO, ..good.clone() }),
     ];
     for (error, payment) in cases {

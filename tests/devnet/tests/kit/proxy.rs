@@ -121,19 +121,19 @@ pub(crate) fn permit2_domain(trader: &Trader) -> B256 {
     keccak256(named.abi_encode_params())
 }
 
-/// Returns the hash of the token and the most that a payer permits.
+/// Returns the hash of the token and the maximum amount that the payer permits.
 pub(crate) fn permissions(token: Address, amount: u128) -> B256 {
     let part = keccak256("TokenPermissions(address token,uint256 amount)");
     keccak256((part, token, U256::from(amount)).abi_encode_params())
 }
 
-/// Returns whether the call succeeded that an odd token made in the middle of a transfer.
+/// Returns whether the call that an odd token made during a transfer succeeded.
 pub(crate) fn called_back(logs: &[Log]) -> Option<bool> {
     let log = logs.iter().find(|log| log.topics.contains(&keccak256("CalledBack(bool)")))?;
     Some(log.data.last() == Some(&1))
 }
 
-/// An account on a full chain whose tokens Permit2 may transfer.
+/// Returns an account on a full chain whose tokens Permit2 may transfer.
 pub(crate) async fn owner(chain: ChainId, key: &Payer) -> Option<Trader> {
     let trader = Trader::with_address(chain, key.address()).await?;
     trader.approve(trader.dollar(), trader.contracts.permit2).await;
@@ -234,6 +234,6 @@ async fn a_proxy_payment_within_another_fails() {
     let outer = Payment::new(trader.me, odd);
     let receipt = trader.must(&outer.call(&trader, &outer.sign(&trader, &key))).await;
     assert_eq!(called_back(&trader.logs(&receipt).await), Some(false));
-    // The inner payment failed only because it was sent within the outer one.
+    // The inner payment fails only inside the outer one; here it succeeds alone.
     trader.must(&inner).await;
 }

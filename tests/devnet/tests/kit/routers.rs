@@ -41,12 +41,12 @@ sol! {
     }
 }
 
-/// V4_SWAP, alone and followed by SWEEP.
+/// Commands of the router: V4_SWAP alone, and V4_SWAP followed by SWEEP.
 const SWAP: &[u8] = &[0x10];
 const SWAP_AND_SWEEP: &[u8] = &[0x10, 0x04];
-/// SWAP_EXACT_IN_SINGLE, SETTLE_ALL, TAKE_ALL.
+/// Actions of a swap: SWAP_EXACT_IN_SINGLE, SETTLE_ALL, TAKE_ALL.
 const ACTIONS: [u8; 3] = [0x06, 0x0c, 0x0f];
-/// V4TooLittleReceivedPerHopSingle(uint256,uint256)
+/// Selector of the error V4TooLittleReceivedPerHopSingle(uint256,uint256).
 const TOO_LITTLE_PER_HOP: [u8; 4] = hex!("4713c18b");
 
 /// Returns the pool of the native coin and the dollar token.
@@ -64,7 +64,7 @@ pub(crate) fn pool_key(trader: &Trader) -> PoolKey {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Fields {
     Five,
-    /// With the least price: tokens received per token given, times 10^36.
+    /// Six fields, with the minimum price: tokens received per token given, times 10^36.
     Six(U256),
 }
 
@@ -191,7 +191,7 @@ async fn the_older_router_takes_the_newer_calldata_only_without_a_price() {
         for (sell_ether, amount) in [(false, 3_000 * DOLLAR), (true, ETHER)] {
             let mut swap = Swap { fields: Fields::Five, sell_ether, amount, least: 1 };
             let quoted = swap.quote(&trader).await;
-            // The router reads the price as the offset of the hook's data, far behind the end.
+            // The router reads the price as the offset of the hook's data, which is then far beyond the end.
             swap.fields = Fields::Six(price(quoted, amount));
             assert_eq!(trader.refusal(&swap.call(&trader, router)).await, b"");
             // Without a price the mismatch has no effect, so a test that omits the price proves nothing.
