@@ -1,4 +1,4 @@
-//! What the benches share.
+//! Shared code of the benches.
 
 use tokio::runtime::{Builder, Runtime};
 

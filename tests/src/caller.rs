@@ -7,7 +7,8 @@ use serde_json::Value;
 /// A response: its status and the bytes of its body.
 pub type HttpResponse = (u16, Vec<u8>);
 
-/// Calls one engine. Each engine process needs a new one, so that no pooled connection outlives the process.
+/// A client of one engine process. A new process needs a new client, so that no pooled
+/// connection outlives the old process.
 #[derive(Debug, Clone)]
 pub struct AgentClient {
     client: reqwest::Client,

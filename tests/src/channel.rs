@@ -1,4 +1,4 @@
-//! A payment channel with the keys of its payer and its merchant, which composes requests.
+//! A payment channel with the keys of its payer and its merchant, which builds requests.
 
 use alloy_primitives::{Address, B256, U256, address, b256, keccak256};
 use bursar_core::networks::Network;
@@ -23,7 +23,7 @@ pub struct Channel {
     network: &'static Network,
     pub payer: Payer,
     pub authorizer: Payer,
-    /// Signs the vouchers: the payer, unless a test replaces it.
+    /// The key that signs the vouchers: the payer's, unless a test replaces it.
     pub voucher_key: Payer,
     pub config: ChannelConfig,
     pub id: B256,
@@ -34,7 +34,7 @@ impl Channel {
         Self::with(network, payer, receiver, |_config| {})
     }
 
-    /// Like `new`, with a changed config.
+    /// Like `new`, but with a changed config.
     pub fn with(
         network: &'static Network,
         payer: Payer,
@@ -82,7 +82,7 @@ impl Channel {
         })
     }
 
-    /// The body of a request with this payload.
+    /// Builds the body of a request with this payload.
     pub fn body(&self, payload: Value) -> Value {
         let coin = &self.network.stablecoin;
         let wanted = json!({
@@ -102,19 +102,19 @@ impl Channel {
         })
     }
 
-    /// A deposit by EIP-3009, with a voucher for `ceiling`.
+    /// Builds a deposit by EIP-3009, with a voucher for `ceiling`.
     pub fn deposit(&self, amount: u128, ceiling: u128) -> Value {
         let authorization = self.eip3009_authorization(amount, random_word(), now_s() + 300);
         self.deposit_body(amount, ceiling, &DepositAuthorization::Eip3009(authorization))
     }
 
-    /// A deposit by Permit2, with a voucher for `ceiling`.
+    /// Builds a deposit by Permit2, with a voucher for `ceiling`.
     pub fn deposit_by_permit2(&self, amount: u128, ceiling: u128) -> Value {
         let authorization = self.permit2_authorization(amount, random_word(), now_s() + 300);
         self.deposit_body(amount, ceiling, &DepositAuthorization::Permit2(authorization))
     }
 
-    /// A signed authorization that is valid until `expires_s`, in Unix seconds.
+    /// Builds a signed authorization that is valid until `expires_s`, in Unix seconds.
     pub fn eip3009_authorization(
         &self,
         amount: u128,
@@ -138,7 +138,7 @@ impl Channel {
         authorization
     }
 
-    /// A signed permit that is valid until `expires_s`, in Unix seconds.
+    /// Builds a signed permit that is valid until `expires_s`, in Unix seconds.
     pub fn permit2_authorization(
         &self,
         amount: u128,
@@ -164,7 +164,7 @@ impl Channel {
         authorization
     }
 
-    /// A deposit with a signed authorization.
+    /// Builds the body of a deposit with a signed authorization.
     pub fn deposit_body(
         &self,
         amount: u128,
@@ -213,7 +213,7 @@ impl Channel {
         (row, json)
     }
 
-    /// A claim of `total`, under a voucher for `ceiling`.
+    /// Builds a claim of `total`, under a voucher for `ceiling`.
     pub fn claim(&self, ceiling: u128, total: u128) -> Value {
         let (row, json) = self.row(ceiling, total);
         let signature = self.authorizer.sign(self.domain().claim_batch_digest(&[row]));
@@ -228,7 +228,7 @@ impl Channel {
         }))
     }
 
-    /// A refund, with a claim of `claimed` first if that is not zero.
+    /// Builds a refund. If `claimed` is not zero, the refund also claims it first.
     pub fn refund(&self, amount: u128, nonce: u64, claimed: u128) -> Value {
         let digest = self.domain().refund_digest(self.id, U256::from(nonce), amount);
         let mut payload = json!({

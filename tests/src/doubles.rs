@@ -24,7 +24,7 @@ use tokio::sync::{mpsc, oneshot};
 pub struct SkewedClock {
     system: SystemClock,
     file: PathBuf,
-    /// The largest forward shift so far: monotonic clocks do not follow a wall clock back.
+    /// The largest forward shift so far. The monotonic clock keeps it when the wall clock goes back.
     furthest: AtomicU64,
 }
 
@@ -77,13 +77,13 @@ pub struct InjectedFault {
     seen: AtomicUsize,
 }
 
-/// The effect of a fault point.
+/// The effect of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FaultKind {
     Kill,
-    /// The disk is full from then on.
+    /// From then on, the disk is full.
     Fail,
-    /// The disk is full only this once.
+    /// The disk is full only once.
     FailOnce,
 }
 
@@ -123,7 +123,7 @@ impl Failpoints for InjectedFault {
         }
         let pid = rustix::process::getpid();
         rustix::process::kill_process(pid, rustix::process::Signal::KILL)?;
-        // The signal may reach another thread first, so this thread must not continue.
+        // Another thread may receive the signal first, so this thread must not continue.
         loop {
             std::thread::park();
         }
@@ -156,7 +156,7 @@ impl FaultPlan {
 impl Failpoints for FaultPlan {
     fn hit(&self, point: &'static str) -> io::Result<()> {
         if let Some(file) = &self.reached {
-            // One write call: the line is complete even if the process is killed next.
+            // Writes the line with one call, so that it is complete even if the process is killed right after it.
             let line = format!("{point}\n");
             io::Write::write_all(&mut *file.lock().unwrap(), line.as_bytes())?;
         }
@@ -168,7 +168,7 @@ impl Failpoints for FaultPlan {
 #[derive(Default)]
 pub struct TestDisk {
     pub free: AtomicU64,
-    /// Work of the test for the next time that the engine asks for the free space.
+    /// Runs once, the next time that the engine asks for the free space.
     pub at_next_question: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
@@ -188,11 +188,13 @@ impl Disk for TestDisk {
     }
 }
 
-/// A signer whose answers the test gives. It stands for a hardware device, or for a vault on a busy machine.
+/// A signer whose answers come from the test.
+///
+/// It stands for a hardware device, or for a vault on a busy machine.
 #[derive(Debug)]
 pub struct SlowSigner {
     requests: mpsc::UnboundedSender<SignRequest>,
-    /// Whether the signer asks a person. Callers do not wait for a person; they wait for a machine.
+    /// Whether a person decides about signatures. Callers do not wait for a person, but they wait for a machine.
     person: bool,
 }
 
@@ -205,12 +207,12 @@ pub struct SignRequest {
 }
 
 impl SlowSigner {
-    /// A signer like a hardware device: callers do not wait for it.
+    /// Creates a signer like a hardware device, for which callers do not wait.
     pub fn person() -> (Arc<Self>, mpsc::UnboundedReceiver<SignRequest>) {
         Self::new(true)
     }
 
-    /// A signer like a vault on a busy machine: the caller waits.
+    /// Creates a signer like a vault on a busy machine, for which callers wait.
     pub fn machine() -> (Arc<Self>, mpsc::UnboundedReceiver<SignRequest>) {
         Self::new(false)
     }
@@ -245,7 +247,7 @@ pub struct ScriptedRandom {
 }
 
 impl ScriptedRandom {
-    /// Adds the next piece.
+    /// Adds a piece of entropy to the script.
     pub fn push(&self, bytes: &[u8]) {
         self.pieces.lock().unwrap().push_back(bytes.to_vec());
     }

@@ -38,7 +38,7 @@ use crate::operator::{Expect, Operator, PASSWORD};
 /// 2026-01-01T00:00:00Z, the clock of the request test vectors.
 pub const NEW_YEAR_S: i64 = 1_767_225_600;
 
-/// The full edition with cheap key derivation: tests open hundreds of wallets.
+/// Returns the full edition with cheap key derivation, because tests open hundreds of wallets.
 pub fn test_edition() -> Edition {
     Edition {
         kdf: KdfParams { memory_kib: 8, iterations: 1, parallelism: 1 },

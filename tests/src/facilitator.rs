@@ -36,7 +36,7 @@ impl FacilitatorHome {
         Self::with_signers(network, rpc, 0..signers, general, more)
     }
 
-    /// Like [`Self::new`], with the signers of these numbers. Facilitators on one chain need different ones.
+    /// Like [`Self::new`], but with the signers of these numbers. Facilitators on one chain need different signers.
     pub fn with_signers(
         network: &Network,
         rpc: &str,
@@ -53,7 +53,7 @@ impl FacilitatorHome {
             let closed = std::fs::Permissions::from_mode(0o600);
             std::fs::set_permissions(&file, closed).expect("closed");
         };
-        // The settings name it where a test wants an authorizer.
+        // The settings refer to this file only if a test wants an authorizer.
         write("authorizer.key", AUTHORIZER_KEY);
         for n in signers {
             write(&format!("signer{n}.key"), &signer_key(n));
@@ -70,17 +70,17 @@ impl FacilitatorHome {
         Self { folder, signers: addresses }
     }
 
-    /// The address of the key in `authorizer.key`.
+    /// Returns the address of the key in `authorizer.key`.
     pub fn authorizer(&self) -> Address {
         ServiceKey::from_hex(AUTHORIZER_KEY).address()
     }
 
-    /// The path of the settings file.
+    /// Returns the path of the settings file.
     pub fn settings(&self) -> PathBuf {
         self.folder.path().join("facilitator.toml")
     }
 
-    /// The folder that holds everything.
+    /// Returns the folder with settings, keys and store.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -104,7 +104,7 @@ impl FacilitatorHome {
         self.start().await
     }
 
-    /// Returns once no facilitator holds the store.
+    /// Waits until no facilitator holds the store.
     pub async fn wait_for_store(&self) {
         let config = self.config();
         loop {
@@ -121,7 +121,7 @@ impl FacilitatorHome {
     }
 }
 
-/// The address of the signer with this number. A home made by [`FacilitatorHome::new`] counts them from 0.
+/// Returns the address of the signer with this number. [`FacilitatorHome::new`] numbers its signers from 0.
 pub fn signer_address(n: u8) -> Address {
     ServiceKey::from_hex(&signer_key(n)).address()
 }
@@ -134,12 +134,12 @@ fn client() -> reqwest::Client {
     reqwest::Client::builder().no_proxy().build().expect("a client")
 }
 
-/// The `Idempotency-Key` of a merchant that repeats its requests: equal for equal bodies.
+/// Returns the `Idempotency-Key` of a merchant that repeats its requests: equal for equal bodies.
 pub fn idempotency_key(body: &Value) -> String {
     alloy_primitives::keccak256(body.to_string()).to_string()
 }
 
-/// Posts to a facilitator as a merchant that repeats its requests.
+/// Posts to a facilitator like a merchant that repeats its requests.
 ///
 /// Returns `None` if the facilitator is not reachable or dies during the request.
 pub async fn ask(url: &str, path: &str, body: &Value) -> Option<(u16, Value)> {
@@ -188,7 +188,7 @@ impl Facilitator {
         self.client.request(method, format!("{}{path}", self.url))
     }
 
-    /// Stops the facilitator in an orderly way.
+    /// Stops the facilitator gracefully.
     pub async fn stop(self) {
         self.running.stop().await;
     }

@@ -1,4 +1,4 @@
-//! Inventories of a data folder, for comparisons before and after.
+//! Inventories of a data folder, to compare its state before and after a test.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-/// Every path below a folder with its mode and content; links are not followed.
+/// Every path below a folder, with its mode and content; links are not followed.
 pub type Inventory = BTreeMap<PathBuf, Item>;
 
 /// One entry of an inventory.
@@ -58,7 +58,7 @@ pub fn persistent_inventory(folder: &Path) -> Inventory {
     found
 }
 
-/// Copies a folder that no engine holds, with its modes; links and sockets are skipped.
+/// Copies a folder that no engine uses, with its modes; links and sockets are skipped.
 pub fn copy_folder(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).expect("made");
     let mode = std::fs::metadata(from).expect("there").permissions();

@@ -31,7 +31,7 @@ impl Failpoints for KillAtPoint {
         }
         let pid = rustix::process::getpid();
         rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("killed");
-        // The signal may reach another thread first, so this thread must not continue.
+        // Another thread may receive the signal first, so this thread must not continue.
         loop {
             std::thread::park();
         }

@@ -9,14 +9,14 @@ use bursar_ledger_device::device::{Decision, Device};
 use bursar_ledger_device::key::Seed;
 use bursar_ledger_device::server::serve;
 
-/// How long a test waits for a prompt or an answer.
+/// Timeout of a wait for a prompt or an answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The seed of a test's device.
 pub const WORDS: &str =
     "abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon about";
 
-/// Plugs a device in. Its blind signing is off, and "Raw messages" on.
+/// Plugs in a device with blind signing off and "Raw messages" on.
 pub fn plug_in(words: &str) -> (Arc<Device>, SocketAddr) {
     let seed = Seed::from_words(words).expect("the words of a seed");
     let device = Arc::new(Device::new(EthereumApp::new(seed)));
@@ -25,22 +25,22 @@ pub fn plug_in(words: &str) -> (Arc<Device>, SocketAddr) {
     (device, ports.commands)
 }
 
-/// Plugs a device in that signs calls of contracts too: its blind signing is on.
+/// Plugs in a device with blind signing on, so that it also signs contract calls.
 pub fn plug_in_blind(words: &str) -> (Arc<Device>, SocketAddr) {
     let (device, at) = plug_in(words);
     device.change(|app| app.blind_signing = true);
     (device, at)
 }
 
-/// Returns how often a device asked a person.
+/// Returns the number of prompts that a device has shown.
 pub fn prompts(device: &Device) -> usize {
     device.log().iter().filter(|line| line.contains("asked:")).count()
 }
 
-/// Waits for a prompt, decides, and waits until the device has answered. Returns what it showed.
+/// Waits for a prompt, decides it, and waits for the device's answer; returns the text of the prompt.
 ///
 /// # Panics
-/// There is no prompt in time.
+/// No prompt appears in time.
 pub async fn decide(device: &Device, decision: Decision) -> Vec<String> {
     let shown = wait_for("a prompt", || device.screen()).await;
     assert!(device.press(decision), "the prompt is gone");
@@ -51,7 +51,7 @@ pub async fn decide(device: &Device, decision: Decision) -> Vec<String> {
 /// Waits until `found` returns something.
 ///
 /// # Panics
-/// It does not in time.
+/// `found` returns nothing in time.
 pub async fn wait_for<T>(what: &str, found: impl Fn() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {

@@ -1,5 +1,7 @@
-//! Helpers of the end-to-end tests. The engine runs in this process with ports that the test controls, or as a
-//! separate process. Other helpers are test doubles, payers, services and an agent that signs its requests.
+//! Helpers of the end-to-end tests.
+//!
+//! The engine runs in this process with ports that the test controls, or as a separate process. Other helpers are
+//! test doubles, payers, services and an agent that signs its requests.
 
 pub mod bench;
 pub mod caller;

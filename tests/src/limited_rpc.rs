@@ -1,4 +1,4 @@
-//! A JSON-RPC proxy in front of the local chain that takes no large batches, or none at all.
+//! A JSON-RPC proxy in front of the local chain that refuses large batches, or all batches.
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -15,7 +15,7 @@ pub struct LimitedRpc {
 }
 
 impl LimitedRpc {
-    /// Starts a proxy in front of the endpoint `node`. It takes batches of at most `batch_max` requests.
+    /// Starts a proxy in front of the endpoint `node`, for batches of at most `batch_max` requests.
     pub async fn in_front_of(node: &str, batch_max: usize) -> Self {
         let state = (NodeClient::new(node), batch_max);
         let server = RpcServer::start(post(answer), state).await;

@@ -1,7 +1,7 @@
 //! A JSON-RPC proxy in front of the local chain that lies about transactions.
 //!
-//! It loses transactions, denies them, forgets them, answers late or for another transaction. The chain sees only what
-//! the proxy forwards.
+//! It loses transactions, denies them, forgets them, and answers late or for another transaction. The chain receives
+//! only the transactions that the proxy forwards.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -21,7 +21,7 @@ use crate::rpc_server::RpcServer;
 pub enum Lie {
     /// Accepts a transaction and never broadcasts it.
     Drop,
-    /// Forwards a transaction, and answers a second later, after the caller has given up.
+    /// Forwards a transaction and answers a second later, when the caller has given up.
     Delay,
     /// Forwards a transaction twice.
     Duplicate,
@@ -33,21 +33,21 @@ pub enum Lie {
     InventedReceipt,
     /// Rejects a transaction as already known, although the node has never seen it.
     AlreadyKnown,
-    /// Rejects a transaction for its nonce, which is valid.
+    /// Rejects a transaction because of its nonce, although the nonce is valid.
     NonceTooLow,
-    /// Rejects a transaction for its price, which is sufficient.
+    /// Rejects a transaction because of its price, although the price suffices.
     Underpriced,
     /// Forwards a transaction and breaks the connection.
     TimeoutAfterAccept,
-    /// Forwards a transaction, and has the node drop it before the next block.
+    /// Forwards a transaction, and makes the node drop it before the next block.
     Forget,
-    /// Forwards a transaction, and removes its block by a reorganization as soon as it is mined.
+    /// Forwards a transaction, and removes its block by a reorganisation as soon as it is mined.
     Reorg,
     /// Reports that the address has sent no transaction.
     CountBehind,
     /// Forwards a transaction two seconds late.
     Late,
-    /// Rejects `eth_simulateV1` as unknown. Not a lie: many nodes do not implement it.
+    /// Rejects `eth_simulateV1` as unknown. This is not a lie: many nodes do not implement it.
     NoSimulation,
 }
 
@@ -122,7 +122,7 @@ fn hex_number(number: u128) -> Value {
     Value::from(format!("{number:#x}"))
 }
 
-/// A claim, and the number of answers that it leaves honest first.
+/// A claim, and the number of answers that stay honest before it applies.
 #[derive(Debug)]
 struct PendingClaim {
     claim: Claim,
@@ -246,8 +246,8 @@ impl ProxyState {
         self.forward(&call).await["result"].clone()
     }
 
-    /// Removes the block that contains a transaction, and all later blocks, once it is mined. A block that the node
-    /// mines by itself during a reorganization would leave a gap in the numbers.
+    /// Removes the block that contains a transaction, and all later blocks, once it is mined. If the node mines a
+    /// block by itself during the reorganisation, the block numbers get a gap.
     async fn remove_block_of(&self, transaction: &Value) {
         let block = loop {
             let receipt = self.call_node("eth_getTransactionReceipt", json!([transaction])).await;
@@ -265,7 +265,7 @@ fn number(quantity: &Value) -> Option<u64> {
     u64::from_str_radix(quantity.as_str()?.strip_prefix("0x")?, 16).ok()
 }
 
-/// Returns a response whose body breaks off before its first byte: the caller sees a dead connection.
+/// Returns a response whose body breaks off before its first byte, so that the caller sees a dead connection.
 fn broken_response() -> Response {
     let gone = async { Err::<Vec<u8>, _>(std::io::Error::other("gone")) };
     let body = Body::from_stream(futures::stream::once(gone));
@@ -300,7 +300,7 @@ async fn answer(State(state): State<ProxyState>, body: String) -> Response {
     }
 }
 
-/// Answers one call. Fails with a response whose connection breaks.
+/// Answers one call. The error is a response whose connection breaks.
 async fn answer_one(state: &ProxyState, call: &Value) -> Result<Value, Response> {
     let method = call["method"].as_str().unwrap_or_default().to_owned();
     if method == "eth_sendRawTransaction" {
@@ -330,7 +330,7 @@ async fn answer_one(state: &ProxyState, call: &Value) -> Result<Value, Response>
         }
         Lie::Late => {
             let (state, call) = (state.clone(), call.clone());
-            // Forwarded even if the caller no longer waits for the answer.
+            // The call is forwarded even if the caller no longer waits for the answer.
             let late = tokio::spawn(async move {
                 tokio::time::sleep(LATE).await;
                 state.forward(&call).await

@@ -29,7 +29,7 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        // Lazily: an engine that is about to exit may still have a file open.
+        // Unmounts lazily, because an engine that is about to exit may still have a file open.
         let ended = Command::new("umount").arg("-l").arg(&self.at).status();
         assert!(ended.is_ok_and(|status| status.success()), "{} stays mounted", self.at.display());
     }

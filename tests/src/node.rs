@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 
 use crate::payer::now_s;
 
-/// How the node answers a query for a transaction.
+/// The node's answer to queries for a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KnownTransactions {
     Everything,
@@ -31,7 +31,7 @@ struct Shared {
     known: Mutex<KnownTransactions>,
     chain: u64,
     lookups: AtomicUsize,
-    /// By how many seconds the newest block is ahead of this machine's clock.
+    /// The seconds by which the newest block is ahead of this machine's clock.
     ahead_s: AtomicU64,
 }
 
@@ -69,17 +69,17 @@ impl FakeNode {
         Self { url, shared, server }
     }
 
-    /// Changes how the node answers from now on.
+    /// Changes the answer to queries for transactions from now on.
     pub fn set_known(&self, known: KnownTransactions) {
         *self.shared.known.lock().expect("held for a moment") = known;
     }
 
-    /// Sets by how many seconds the newest block is ahead of this machine's clock.
+    /// Sets the seconds by which the newest block is ahead of this machine's clock.
     pub fn set_ahead(&self, seconds: u64) {
         self.shared.ahead_s.store(seconds, Ordering::SeqCst);
     }
 
-    /// Returns how often the node was asked for a transaction.
+    /// Returns the number of queries for a transaction.
     pub fn lookups(&self) -> usize {
         self.shared.lookups.load(Ordering::SeqCst)
     }

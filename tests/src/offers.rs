@@ -14,7 +14,7 @@ pub const BASE: ChainId = ChainId(8453);
 /// The receiving address of the offers.
 pub const PAY_TO: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
 
-/// An x402 v2 challenge for `atoms` smallest units of the chain's stablecoin, for `url`.
+/// Returns an x402 v2 challenge for `atoms` smallest units of the chain's stablecoin, for `url`.
 pub fn challenge(chain: ChainId, atoms: u64, url: &str) -> Value {
     let coin = networks::by_chain(chain).expect("a network of the table").stablecoin;
     json!({
@@ -38,7 +38,7 @@ pub fn header(challenge: &Value) -> String {
     STANDARD.encode(challenge.to_string())
 }
 
-/// A challenge header on Base that is different for every `n`.
+/// Returns a challenge header on Base that is different for every `n`.
 pub fn offer(atoms: u64, n: u64) -> String {
     header(&challenge(BASE, atoms, &format!("https://api.example.com/{n}")))
 }
@@ -49,8 +49,9 @@ pub fn decode_header(header_value: &str) -> Value {
     serde_json::from_slice(&bytes).expect("JSON")
 }
 
-/// Returns the terms in a payment header, and the address that signed them under the domain of our table's stablecoin on
-/// [`BASE`].
+/// Returns the terms in a payment header and the address that signed them.
+///
+/// The signature is checked under the domain of our table's stablecoin on [`BASE`].
 pub fn signed_terms(header_value: &str) -> (Authorization, String) {
     let payload = decode_header(header_value);
     let terms = &payload["payload"]["authorization"];

@@ -9,7 +9,7 @@ pub const PASSWORD: &str = "correct horse battery";
 
 /// Runs command lines with an expected result.
 pub trait Expect {
-    /// Runs a command line to its end.
+    /// Runs a command line and returns its outcome.
     fn outcome(&mut self, line: &str) -> impl Future<Output = Outcome>;
     /// Runs a command line that must succeed.
     fn must(&mut self, line: &str) -> impl Future<Output = Answer>;

@@ -1,6 +1,6 @@
 //! A payer for tests of the facilitator, written by hand from the standards.
 //!
-//! It shares no code with the facilitator, so agreement between the two proves something.
+//! It shares no code with the facilitator, so their agreement is evidence that both are correct.
 
 use alloy_primitives::{Address, B256, Bytes, U256, address, b256, keccak256};
 use alloy_sol_types::SolValue;
@@ -43,7 +43,7 @@ pub struct PaymentTerms {
     /// The payer: the key's own address, or a contract wallet that the key owns.
     pub from: Address,
     pub to: Address,
-    /// In the token's smallest units; in the scheme `upto` the most that may be settled.
+    /// The amount in the token's smallest units; in the scheme `upto`, the maximum amount.
     pub amount: U256,
     /// The account that may settle; only in the scheme `upto`.
     pub facilitator: Address,
@@ -100,7 +100,7 @@ impl Payer {
         Address::from_slice(&keccak256(&point.as_bytes()[1..])[12..])
     }
 
-    /// Returns the key itself in hex, for a program that signs with it.
+    /// Returns the private key in hex, for a program that signs with it.
     pub fn key(&self) -> String {
         format!("0x{}", hex::encode(self.key.to_bytes()))
     }
@@ -191,7 +191,7 @@ impl Payer {
                     },
                 },
             }),
-            // Encoded as Prism's own clients do: no token, a decimal nonce, times as numbers.
+            // The encoding is that of Prism's own clients: no token, a decimal nonce, and times as numbers.
             TransferMethod::Prism => json!({
                 "signature": signature,
                 "authorization": {

@@ -1,5 +1,5 @@
-//! kill -9 at every point of a plan: an engine process that dies again and again while one request is repeated until
-//! its plan has ended.
+//! kill -9 at every point of a plan: one request is repeated until its plan has ended, while its engine
+//! process is killed again and again.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use crate::dice::Dice;
 use crate::operator::Operator;
 use crate::process::{EngineProcess, Start};
 
-/// A kill at no point of the code: at any moment.
+/// A kill at any moment, instead of a point of the code.
 pub const ANY_MOMENT: &str = "any moment";
 
-/// Requests that a planned kill may miss before another is planned.
+/// Number of requests that may miss a planned kill before another kill is planned.
 const TRIES: usize = 3;
-/// Plans of one kill without a death after which its point counts as out of reach.
+/// Number of kills planned in a row without a death, after which the point counts as unreachable.
 const PLANS: usize = 20;
 /// Timeout of one request; reached only on failure.
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -29,18 +29,18 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 pub struct Scene<'a> {
     pub engine: &'a mut EngineProcess,
     pub operator: &'a mut Operator,
-    /// How the engine starts, with the password.
+    /// The start options of the engine, including the password.
     pub start: Start,
 }
 
 /// The lane whose plans are killed.
 #[derive(Debug, Clone, Copy)]
 pub struct KilledLane {
-    /// Every point of a plan, and those of the outbox and the journal that it passes.
+    /// Every point of a plan, and the points of outbox and journal that it passes.
     pub points: &'static [&'static str],
     /// The endpoint of its requests.
     pub path: &'static str,
-    /// The entry after which a plan has nothing left to do.
+    /// The kind of the journal entry that closes a plan.
     pub closed: EntryKind,
 }
 
@@ -51,9 +51,9 @@ pub struct Kills {
     pub dice: Dice,
     count: usize,
     reached: BTreeSet<&'static str>,
-    /// The point of the running engine's kill, and the requests that it missed.
+    /// The point at which the running engine is killed, and the number of requests that missed it.
     armed: Option<(&'static str, usize)>,
-    /// The plans of the next kill so far.
+    /// Number of kills planned since the last death.
     plans: usize,
 }
 
@@ -68,12 +68,12 @@ impl Kills {
         self.count
     }
 
-    /// Returns where the running engine dies.
+    /// Returns the point at which the running engine is killed.
     pub fn point(&self) -> &'static str {
         self.armed.map_or(ANY_MOMENT, |(point, _missed)| point)
     }
 
-    /// Returns the points without a kill.
+    /// Returns the points at which no kill has happened yet.
     pub fn missed(&self) -> Vec<&'static str> {
         self.lane.points.iter().copied().filter(|point| !self.reached.contains(point)).collect()
     }
@@ -90,7 +90,7 @@ impl Kills {
         }
     }
 
-    /// Draws the next kill and starts an engine with it. Some die before they take commands.
+    /// Draws the next kill and starts an engine with it. Some engines die before they accept commands.
     async fn start(&mut self, scene: &mut Scene<'_>) {
         loop {
             let point = self.lane.points[self.count % self.lane.points.len()];
@@ -161,7 +161,7 @@ impl Kills {
                     }
                 }
                 Some("executing") => {}
-                // A node that is not read yet, or a wallet that is just opening.
+                // The node has not been read yet, or the wallet is just opening.
                 _other => assert_eq!(answer["status"], "error", "{answer}"),
             }
             sleep(Duration::from_millis(20)).await;
@@ -173,7 +173,7 @@ impl Kills {
     /// Repeats a request that changes nothing until it is answered with 200.
     pub async fn read(&mut self, scene: &mut Scene<'_>, path: &str, body: &Value) -> Value {
         loop {
-            // The kill of this engine may still be to come.
+            // The planned kill of this engine may still happen.
             self.revive(scene).await;
             match AgentClient::to(&scene.engine.url).post(path, body).await {
                 Ok((200, bytes)) => return json_or_null(&bytes),
@@ -199,11 +199,11 @@ async fn approve(scene: &mut Scene<'_>) {
     let Some(card) = held.card else { return };
     let (id, digest, usd) = (held.id, card.digest, card.usd);
     let line = format!("approve {id} --card {digest} --yes --confirm {usd}");
-    // A refusal shows in the answer of the request.
+    // If the approval is refused, the answer to the request shows it.
     let _approved = scene.operator.run(&line).await;
 }
 
-/// Returns the points that the source of the plans names, without those of other lanes.
+/// Returns the points that occur in the source of the plans, without those of other lanes.
 pub fn named_points(source: &str, others: &[&str]) -> BTreeSet<String> {
     let named = source.split('"');
     let named =
@@ -212,7 +212,7 @@ pub fn named_points(source: &str, others: &[&str]) -> BTreeSet<String> {
     own.map(str::to_owned).collect()
 }
 
-/// Returns those of some points that are points of a plan.
+/// Returns those of `points` that are points of a plan.
 pub fn points_of_plan(points: &[&str]) -> BTreeSet<String> {
     let own = points.iter().filter(|point| point.starts_with("plan."));
     own.map(|point| (*point).to_owned()).collect()

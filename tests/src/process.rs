@@ -16,7 +16,7 @@ use bursar_tui::link::Link;
 use crate::operator::{Operator, PASSWORD};
 use crate::service::program_path;
 
-/// Longest wait for an engine to exit: more than twice the time it gives to calls in progress.
+/// Timeout of an engine's exit: more than twice the time that the engine allows for calls in progress.
 const TIMEOUT: Duration = Duration::from_secs(60);
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
@@ -59,9 +59,9 @@ pub struct EngineProcess {
 /// The options of a process.
 #[derive(Debug, Clone, Default)]
 pub struct Start {
-    /// Faults, separated by commas: `kill:<point>:<n>`, `fail:<point>:<n>` (from then on) or `once:<point>:<n>`.
+    /// The faults, separated by commas: `kill:<point>:<n>`, `fail:<point>:<n>` (from then on) or `once:<point>:<n>`.
     pub fault: Option<String>,
-    /// Pass the password at start.
+    /// Whether the process gets the password at start.
     pub unlock: bool,
     /// RPC endpoint of the local chain, used for Base.
     pub rpc: Option<String>,
@@ -73,9 +73,9 @@ pub struct Start {
     ///
     /// Ignored if `trace` is set.
     pub creation_trace: Option<PathBuf>,
-    /// The umask of the process, in octal; by default that of the test.
+    /// The umask of the process, in octal; `None` means that of the test.
     pub umask: Option<&'static str>,
-    /// When the journal carries rows over to the history file; by default as in the product.
+    /// When the journal moves rows to the history file; `None` means as in the product.
     pub carry: Option<Checkpoints>,
     /// A file that receives the full trace log and all of standard error.
     pub log: Option<PathBuf>,
@@ -88,7 +88,7 @@ impl EngineProcess {
             .unwrap_or_else(|why| panic!("the engine did not start: {why}"))
     }
 
-    /// Like [`Self::start`]. Fails with the exit status and standard error.
+    /// Like [`Self::start`], but returns the exit status and standard error of a failed start.
     pub fn try_start(folder: &Path, start: &Start) -> Result<Self, String> {
         let mut child = Self::command(folder, start).spawn().map_err(|error| error.to_string())?;
         let stdout = child.stdout.take().ok_or("no stdout")?;
@@ -113,7 +113,7 @@ impl EngineProcess {
         }
     }
 
-    /// Starts an engine that has ended, and attaches; `None` if a planned kill ends it before it takes commands.
+    /// Starts an engine again and attaches; `None` if a planned kill ends it before it accepts commands.
     pub async fn restart(folder: &Path, start: &Start) -> Option<(Self, Operator)> {
         let engine = match Self::try_start(folder, start) {
             Ok(engine) => engine,
@@ -147,7 +147,7 @@ impl EngineProcess {
             .env("BURSAR_TEST_CLOCK", Self::clock_file(folder))
             .env("BURSAR_SERVER_LISTEN", "127.0.0.1:0")
             .env("BURSAR_SERVER_RATE_PER_MINUTE", "1000000")
-            // Nothing listens on port 9: no engine of a test connects to other machines.
+            // No server listens on port 9, so a test's engine does not connect to other machines.
             .env("BURSAR_NETWORKS_8453_RPC", "http://127.0.0.1:9")
             .env("BURSAR_NETWORKS_4663_RPC", "http://127.0.0.1:9")
             .env("BURSAR_NETWORKS_8453_EXPLORER", "none")
@@ -262,7 +262,7 @@ impl EngineProcess {
         Operator::new(link, PASSWORD)
     }
 
-    /// The same; `None` if the engine ends first.
+    /// Connects an operator to the control socket; `None` if the engine ends first.
     pub async fn try_operator(&self) -> Option<Operator> {
         let folder = DataFolder::open(&self.folder).expect("the folder");
         let Ok(Instance::Running(control)) = claim(&folder, ENGINE_WAITS) else { return None };

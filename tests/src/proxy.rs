@@ -22,7 +22,7 @@ use crate::upstream::KEY;
 /// The address that receives payments.
 pub const SELLER: Address = address!("0x209693Bc6afc0C5328bA36FaF03C514EF312287C");
 
-/// The longest wait. It fires only for an event that never comes.
+/// Timeout of a wait; reached only on failure.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A proxy's folder: settings and store.
@@ -46,12 +46,12 @@ impl ProxyHome {
         Self { folder }
     }
 
-    /// The folder that holds everything.
+    /// Returns the folder with settings and store.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The path of the settings file.
+    /// Returns the path of the settings file.
     pub fn settings(&self) -> PathBuf {
         self.folder.path().join("proxy.toml")
     }
@@ -93,7 +93,7 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Stops the proxy in an orderly way.
+    /// Stops the proxy gracefully.
     pub async fn stop(self) {
         self.running.stop().await;
     }
@@ -106,18 +106,18 @@ impl Proxy {
     }
 }
 
-/// Returns an HTTP client that uses no proxy.
+/// Returns an HTTP client that does not go through any HTTP proxy.
 pub fn client() -> reqwest::Client {
     reqwest::Client::builder().no_proxy().build().expect("a client")
 }
 
-/// A chat request with one message.
+/// Builds a chat request with one message.
 pub fn chat(text: &str) -> Value {
     let messages = json!([{ "role": "user", "content": text }]);
     json!({ "model": "toy", "messages": messages, "max_completion_tokens": 100 })
 }
 
-/// A streaming chat request with one message.
+/// Builds a streaming chat request with one message.
 pub fn streaming(text: &str) -> Value {
     let mut body = chat(text);
     body["stream"] = json!(true);

@@ -8,14 +8,14 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 
-/// Longer than any timeout of the server: a test that waits this long hangs.
+/// Timeout of a read: longer than any timeout of the server, so only a hanging test reaches it.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// One response.
 #[derive(Debug)]
 pub struct Reply {
     pub status: u16,
-    /// Whether the response is HTTP/1.0, where a connection closes unless the response says otherwise.
+    /// Whether the response is HTTP/1.0, where the connection closes unless the response states otherwise.
     is_old: bool,
     /// Header names are in lower case.
     pub headers: Vec<(String, String)>,
@@ -71,7 +71,9 @@ impl RawClient {
         Ok(Self { stream, received: Vec::new() })
     }
 
-    /// Sends bytes. Ignores write errors: the server may have closed already, after a response that counts.
+    /// Sends bytes, and ignores write errors.
+    ///
+    /// The server may already have answered and closed the connection.
     pub async fn send(&mut self, bytes: &[u8]) {
         let _closed = self.stream.write_all(bytes).await;
     }
@@ -84,7 +86,7 @@ impl RawClient {
         }
     }
 
-    /// Reads the next response; `None` if the server has closed. `to_head` means a response without a body.
+    /// Reads the next response; `None` if the server has closed the connection. If `to_head`, it has no body.
     pub async fn reply(&mut self, to_head: bool) -> Option<Reply> {
         let end = loop {
             if let Some(at) = self.received.windows(4).position(|four| four == b"\r\n\r\n") {
@@ -118,7 +120,7 @@ impl RawClient {
 
     async fn receive(&mut self) -> bool {
         let read = timeout(TIMEOUT, self.stream.read_buf(&mut self.received)).await;
-        // A reset ends a connection as well.
+        // A reset counts as the end of the connection, too.
         read.expect("the server neither answers nor closes").is_ok_and(|count| count > 0)
     }
 

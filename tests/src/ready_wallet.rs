@@ -8,7 +8,7 @@ use crate::agent::Agent;
 use crate::operator::{Expect, Operator};
 use crate::process::{EngineProcess, Start};
 
-/// Ten dollars a day, five a payment, automatic below half a dollar.
+/// At most ten dollars a day and five per payment; automatic below half a dollar.
 const POLICY: &str = "--day 10 --txn 5 --auto 0.5";
 
 /// An open wallet in a separate process, and its agent.
@@ -47,7 +47,7 @@ impl ReadyWallet {
 
     /// Returns a Unix second in which the agent has not signed yet.
     ///
-    /// Two equal requests of one second would be the same payment.
+    /// Two equal requests in one second would count as the same payment.
     pub fn next_second(&mut self) -> i64 {
         self.last_second = jiff::Timestamp::now().as_second().max(self.last_second + 1);
         self.last_second

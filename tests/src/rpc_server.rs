@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::MethodRouter;
 use tokio::task::JoinHandle;
 
-/// The longest body of a request, in bytes. A simulation of a hostile payment is longer than axum's default.
+/// Maximum length of a request body, in bytes. The simulation of a hostile payment exceeds axum's default.
 const BODY_MAX: usize = 16 << 20;
 
 /// A server on a free port of this machine. It stops when dropped.

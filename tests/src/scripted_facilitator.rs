@@ -1,4 +1,4 @@
-//! A scripted facilitator that can respond as a correct one never does.
+//! A scripted facilitator that can respond in ways in which a correct facilitator never does.
 //!
 //! All other tests use our own facilitator and official clients.
 
@@ -23,11 +23,11 @@ pub enum FacilitatorReply {
     Good,
     /// The settlement is pending, with or without a transaction hash.
     Pending(bool),
-    /// The payment was settled before, and its success is returned again.
+    /// The payment was settled before, and the same success is returned again.
     Repeated,
     /// The settlement is a duplicate, because another caller received the success.
     ///
-    /// Our facilitator responds so to a request with an idempotency key.
+    /// Our facilitator responds like this to a request with an idempotency key.
     DuplicateSettlement,
     /// Rejects the payment for this reason.
     Refuses(&'static str),
@@ -35,7 +35,7 @@ pub enum FacilitatorReply {
     Text(u16, String),
     /// Never responds.
     Nothing,
-    /// Waits for the gate, then responds as a correct one.
+    /// Waits for the gate, then responds as a correct facilitator.
     Late,
     /// Settles, but responds with status 502.
     SettlesThenFails,
@@ -49,7 +49,7 @@ struct Shared {
     /// Nonces of the settled payments, each once.
     settled: Mutex<Vec<Value>>,
     settle_calls: AtomicUsize,
-    /// Endpoint and `Idempotency-Key` of each request, in order.
+    /// The endpoint and `Idempotency-Key` of each request, in order.
     keys: Mutex<Vec<(&'static str, Option<String>)>>,
     gate: Semaphore,
 }
@@ -69,7 +69,7 @@ impl Drop for ScriptedFacilitator {
 }
 
 impl ScriptedFacilitator {
-    /// Starts a facilitator on Base that responds as a correct one does.
+    /// Starts a facilitator on Base that responds as a correct facilitator.
     pub async fn serve() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));

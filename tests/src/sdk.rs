@@ -28,7 +28,7 @@ pub const WHEELS: Wheels = Wheels {
 /// The modules that scripts import.
 const SHARED: [&str; 2] = ["facilitator_signer.mjs", "local.mjs"];
 
-/// Longest wait for a line. It fires only for a line that never comes.
+/// Timeout of a wait for a line; reached only on failure.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The server frameworks of the shops.
@@ -42,7 +42,7 @@ pub enum Framework {
 impl Framework {
     pub const ALL: [Framework; 3] = [Framework::Hono, Framework::Express, Framework::FastApi];
 
-    /// Starts a shop with its settings: facilitator, payee and routes. It is ready with its URL.
+    /// Starts a shop with its settings: facilitator, payee and routes. Its READY line contains its URL.
     pub async fn start(self, settings: &Value) -> Script {
         let settings = settings.to_string();
         match self {
@@ -56,7 +56,7 @@ impl Framework {
 /// A running script.
 #[derive(Debug)]
 pub struct Script {
-    /// The rest of the READY line, such as an address.
+    /// The text after READY in the script's first line, such as an address.
     pub ready: String,
     lines: Lines<BufReader<ChildStdout>>,
     stdin: ChildStdin,
@@ -66,7 +66,7 @@ pub struct Script {
 }
 
 impl Script {
-    /// Installs the packages if needed, starts a node script and waits until it is ready.
+    /// Installs the packages if necessary, starts a node script and waits until it is ready.
     pub async fn start(name: &str, args: &[&str]) -> Self {
         let kit = tokio::task::spawn_blocking(|| packages(&PACKAGES)).await.expect("it ends");
         let kit = kit.unwrap_or_else(|missing| panic!("{missing}"));
@@ -115,7 +115,7 @@ impl Script {
         self.next().await
     }
 
-    /// Reads the next line, of a script that writes several lines for one order.
+    /// Reads the next line of a script that writes several lines for one order.
     pub async fn next(&mut self) -> Value {
         let line = self.line().await;
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))

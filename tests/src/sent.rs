@@ -4,7 +4,7 @@ use alloy_primitives::{Address, Bytes, U256};
 use bursar_devnet::Devnet;
 use serde_json::{Value, json};
 
-/// Number of walks along the chain that a reorganization may interrupt.
+/// Maximum number of walks along the chain; a reorganisation can interrupt a walk.
 const ATTEMPTS: usize = 100;
 
 /// A transaction of an account.
@@ -52,9 +52,9 @@ pub async fn pending(chain: &Devnet, account: Address) -> Vec<Sent> {
     all
 }
 
-/// Returns an account's transactions in blocks from `first` on, in their order.
+/// Returns an account's transactions in blocks from `first` on, in block order.
 ///
-/// Follows the parents of the newest block: a block that a reorganization removes meanwhile starts the walk anew.
+/// Follows the parents of the newest block. If a reorganisation removes a block meanwhile, the walk starts again.
 pub async fn mined_since(chain: &Devnet, account: Address, first: u64) -> Vec<Sent> {
     for _attempt in 0..ATTEMPTS {
         if let Some(mut found) = follow_parents(chain, account, first).await {

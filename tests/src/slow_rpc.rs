@@ -1,4 +1,4 @@
-//! A JSON-RPC proxy in front of the local chain that holds each call for a drawn time and forwards it unchanged.
+//! A JSON-RPC proxy in front of the local chain that delays each call by a random time and forwards it unchanged.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -27,7 +27,7 @@ struct ProxyState {
 }
 
 impl SlowRpc {
-    /// Starts a proxy in front of the endpoint `node`. It holds each call for 0 to `slowest`, drawn from `dice`.
+    /// Starts a proxy in front of `node` that delays each call by 0 to `slowest`, drawn from `dice`.
     pub async fn in_front_of(node: &str, slowest: Duration, dice: Dice) -> Self {
         let state = ProxyState {
             node: NodeClient::new(node),
@@ -40,7 +40,7 @@ impl SlowRpc {
         proxy
     }
 
-    /// Holds each call from now on for 0 to `slowest`.
+    /// From now on, delays each call by 0 to `slowest`.
     pub fn slow_down(&self, slowest: Duration) {
         let ms = u64::try_from(slowest.as_millis()).expect("a short time");
         self.state.slowest_ms.store(ms, Ordering::SeqCst);

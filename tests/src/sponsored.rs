@@ -1,5 +1,5 @@
-//! What a payer without an allowance signs for the gas-sponsoring extensions, written by hand from the standards: an
-//! EIP-2612 permit, and a transaction that approves Permit2.
+//! The signatures of a payer without an allowance for the gas-sponsoring extensions: an EIP-2612 permit, and a
+//! transaction that approves Permit2. They are written by hand from the standards.
 
 use alloy_primitives::{Address, B256, U256, keccak256};
 use alloy_sol_types::SolValue;
@@ -15,18 +15,18 @@ pub struct PermitTerms {
     pub domain: B256,
     pub value: U256,
     pub nonce: u64,
-    /// Unix seconds.
+    /// The end of the permit's validity, in Unix seconds.
     pub deadline: u64,
 }
 
 /// A transaction that approves a spender.
 #[derive(Debug, Clone, Copy)]
 pub struct ApprovalTerms {
-    /// 0 or 2.
+    /// The transaction type: 0 or 2.
     pub kind: u8,
     pub chain: u64,
     pub nonce: u64,
-    /// The highest price of a unit of gas, in wei.
+    /// The maximum price of a unit of gas, in wei.
     pub max_fee: u64,
     pub gas: u64,
     pub to: Address,
@@ -36,7 +36,7 @@ pub struct ApprovalTerms {
 }
 
 impl ApprovalTerms {
-    /// An approval of Permit2 without a limit, of type 2 and with the first nonce.
+    /// Returns an unlimited approval of Permit2, with type 2 and nonce 0.
     pub fn new(chain: u64, token: Address) -> Self {
         Self {
             kind: 2,
@@ -51,7 +51,7 @@ impl ApprovalTerms {
         }
     }
 
-    /// The coin that a payer needs for it, in wei.
+    /// Returns the native coin that the transaction needs, in wei.
     pub fn coin(&self) -> U256 {
         U256::from(self.max_fee) * U256::from(self.gas) + U256::from(self.value)
     }
@@ -126,14 +126,14 @@ impl Payer {
     }
 }
 
-/// A number in RLP.
+/// Encodes a number in RLP.
 fn number(number: u64) -> Vec<u8> {
     let bytes = number.to_be_bytes();
     let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
     string(&bytes[zeros..])
 }
 
-/// Bytes in RLP.
+/// Encodes bytes in RLP.
 fn string(bytes: &[u8]) -> Vec<u8> {
     match bytes {
         [byte] if *byte < 0x80 => vec![*byte],
@@ -141,7 +141,7 @@ fn string(bytes: &[u8]) -> Vec<u8> {
     }
 }
 
-/// A list in RLP.
+/// Encodes a list in RLP.
 fn list(items: &[Vec<u8>]) -> Vec<u8> {
     let inner = items.concat();
     [head(0xc0, inner.len()), inner].concat()

@@ -1,8 +1,8 @@
 //! A JSON-RPC proxy whose families of methods disagree.
 //!
-//! Each family of methods can have its own conduct: honest, behind by some blocks, of another chain, silent, and so
-//! on. Within a family the answers are consistent, as they are behind a load balancer whose nodes differ. Unlike
-//! [`crate::lying_rpc`], it changes all answers of a family of methods, until a test stops it.
+//! Each family of methods can have its own conduct: honest, some blocks behind, of another chain, silent, and so on.
+//! Within a family the answers are consistent, as behind a load balancer whose nodes differ. Unlike
+//! [`crate::lying_rpc`], this proxy changes all answers of a family until a test stops it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -28,9 +28,9 @@ pub enum Family {
     Reads,
     /// `eth_simulateV1`.
     Simulation,
-    /// Blocks and prices of gas.
+    /// Blocks and gas prices.
     Blocks,
-    /// Numbers of transactions.
+    /// Transaction counts.
     Counts,
     /// Receipts and transactions.
     Receipts,
@@ -65,31 +65,32 @@ impl Family {
     }
 }
 
-/// What a family answers.
+/// The way in which a family answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Conduct {
-    /// The state of this many blocks ago. Receipts and transactions since then are unknown; a transaction is accepted
-    /// and not forwarded.
+    /// Answers with the state of this many blocks ago.
+    ///
+    /// Later receipts and transactions are unknown; a new transaction is accepted but not forwarded.
     Behind(u64),
-    /// The answers of the other chain.
+    /// Answers with the state of the other chain.
     OtherChain,
-    /// The first answer that the family gave to each question, again and again.
+    /// Repeats the first answer that the family gave to each question.
     Repeats,
-    /// An answer of the wrong type.
+    /// Answers with a value of the wrong type.
     Garbage,
-    /// An error.
+    /// Answers with an error.
     Refuses,
-    /// No answer for this long, then a broken gateway.
+    /// Does not answer for this long, and then fails as a broken gateway.
     Stalls(Duration),
-    /// Honest to the one half of the questions, and of the other chain to the rest.
+    /// Answers every second question honestly, and the others from the other chain.
     Alternates,
-    /// In batches of reads, the answers of `quoter` are `percent` percent of the real ones.
+    /// In batches of reads, changes the answers of `quoter` to `percent` percent of the real ones.
     Quotes { quoter: Address, percent: u32 },
-    /// In batches of reads, the time of the block is this many seconds later.
+    /// In batches of reads, moves the time of the block forward by this many seconds.
     Clock(u64),
 }
 
-/// A proxy in front of two chains: the right one, and another.
+/// A proxy in front of two chains: the right one and another one.
 #[derive(Debug)]
 pub struct TwoFacedRpc {
     pub url: String,
@@ -141,7 +142,7 @@ impl TwoFacedRpc {
     }
 }
 
-/// An HTTP answer without JSON.
+/// An HTTP answer that contains no JSON.
 struct Broken;
 
 impl ProxyState {
@@ -149,7 +150,7 @@ impl ProxyState {
         self.face.lock().expect("not poisoned")
     }
 
-    /// A node that is itself a proxy may break the connection.
+    /// Forwards a call to a node. A node that is itself a proxy may break the connection.
     async fn forward(&self, node: &str, call: &Value) -> Result<Value, Broken> {
         let answer = self.client.post(node).json(call).send().await.map_err(|_cut| Broken)?;
         answer.json().await.map_err(|_cut| Broken)
@@ -259,7 +260,7 @@ impl ProxyState {
     }
 }
 
-/// Changes the answers in a batch of calls by what each call asked.
+/// Changes the answers in a batch of calls, each according to its call.
 fn change_batch(
     call: &Value,
     mut answer: Value,

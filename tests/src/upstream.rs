@@ -40,7 +40,7 @@ pub enum Behavior {
     NoPiece,
     /// Responds with a status and a text.
     Status(u16, String),
-    /// Responds once by the first behavior, and then switches to the second.
+    /// Responds once with the first behavior, and then switches to the second.
     Then(Box<Behavior>, Box<Behavior>),
     /// Never responds.
     Nothing,
@@ -71,7 +71,7 @@ impl Drop for Upstream {
     }
 }
 
-/// A chat completion with this text.
+/// Returns a chat completion with this text.
 pub fn answer(text: &str) -> Value {
     json!({
         "id": "chatcmpl-1", "object": "chat.completion", "created": 1_700_000_000, "model": "toy",
@@ -83,12 +83,12 @@ pub fn answer(text: &str) -> Value {
     })
 }
 
-/// The server-sent events of a streamed completion with these words.
+/// Returns the server-sent events of a streamed completion with these words.
 pub fn frames(words: &[&str]) -> Vec<String> {
     events(words.iter().map(|word| json!({ "content": word })), "stop")
 }
 
-/// The same after an event with the role, as OpenAI's API writes it.
+/// Like [`frames`], but begins with an event that has the role, as OpenAI's API does.
 pub fn frames_with_role(words: &[&str]) -> Vec<String> {
     let role = json!({ "role": "assistant", "content": "" });
     let words = words.iter().map(|word| json!({ "content": word }));
@@ -109,7 +109,7 @@ fn events(deltas: impl IntoIterator<Item = Value>, end: &str) -> Vec<String> {
     all
 }
 
-/// A chat completion that calls the tool `clock`, with the members that OpenAI's API writes.
+/// Returns a chat completion that calls the tool `clock`, with all members that OpenAI's API writes.
 pub fn tool_call() -> Value {
     let mut completion = answer("");
     completion["choices"][0]["finish_reason"] = json!("tool_calls");
@@ -123,7 +123,7 @@ pub fn tool_call() -> Value {
     completion
 }
 
-/// The server-sent events of the streamed [`tool_call`]. The arguments of the call come in two parts.
+/// Returns the server-sent events of the streamed [`tool_call`]; its arguments come in two parts.
 pub fn tool_call_frames() -> Vec<String> {
     let start = json!({
         "role": "assistant", "content": null, "refusal": null, "annotations": [],
@@ -251,7 +251,8 @@ async fn chat(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes
     match next_behavior(&shared) {
         Behavior::Then(..) => unreachable!("it does not contain itself"),
         Behavior::Whole(answer) => json_response(&answer),
-        // Serializing megabytes would take longer than the timeouts of some tests.
+        // Inserts the filler after serialising, because serialising megabytes would take longer than
+        // the timeouts of some tests.
         Behavior::Long(bytes) => {
             let text = answer("filler").to_string().replace("filler", &"x".repeat(bytes));
             text_response(200, text)

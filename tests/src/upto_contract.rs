@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::facilitator::signer_address;
 use crate::payer::{Payer, UPTO_PROXY};
 
-/// The setting `upto_contracts`: for each list of signers, by their numbers, one contract.
+/// Returns the setting `upto_contracts`, with one contract for each list of signer numbers.
 pub fn setting(lists: &[&[u8]]) -> String {
     let each = lists.iter().map(|list| {
         let accounts: Vec<_> = list.iter().map(|n| signer_address(*n).to_string()).collect();
@@ -17,7 +17,7 @@ pub fn setting(lists: &[&[u8]]) -> String {
     format!("upto_contracts = [{}]", each.collect::<Vec<_>>().join(", "))
 }
 
-/// The contract of these signers, deployed or not.
+/// Returns the contract of these signers, whether or not it is deployed.
 pub fn contract_of(signers: &[u8]) -> UptoContract {
     UptoContract::new(UPTO_PROXY, signers.iter().copied().map(signer_address).collect())
 }

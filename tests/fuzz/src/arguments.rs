@@ -5,25 +5,25 @@ use std::path::PathBuf;
 
 use crate::targets::{TARGETS, Target};
 
-/// What to run.
+/// The parsed arguments: which targets and inputs to run.
 #[derive(Debug)]
 pub(crate) struct Arguments {
     pub(crate) seeds: RangeInclusive<u64>,
     pub(crate) targets: Vec<&'static Target>,
-    /// The number of inputs per target and seed; by default the target's own.
+    /// The number of inputs per target and seed; if `None`, each target has its own number.
     pub(crate) inputs: Option<u64>,
-    /// The number of the only input to send.
+    /// The number of the only input to send; if `None`, all inputs are sent.
     pub(crate) only: Option<u64>,
     /// Whether known violations are printed too.
     pub(crate) known: bool,
-    /// The folder with the programs; by default that of this program.
+    /// The folder with the programs; if `None`, the folder of this program.
     pub(crate) programs: Option<PathBuf>,
 }
 
 /// Parses the arguments.
 ///
 /// # Errors
-/// An argument is unknown or has no valid value. The text says which.
+/// An argument is unknown or its value is invalid; the text names the argument.
 pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
     let (mut from, mut to, mut chosen) = (1, 1, Vec::new());
     let (mut inputs, mut only, mut programs) = (None, None, None);

@@ -140,7 +140,7 @@ pub(crate) fn pick<'a, T>(dice: &mut Dice, choices: &'a [T]) -> &'a T {
     &choices[dice.index(choices.len())]
 }
 
-/// Returns an odd text; rarely one of up to 100,000 characters.
+/// Returns an odd text; occasionally one of up to 100,000 characters.
 pub(crate) fn odd_text(dice: &mut Dice) -> String {
     let text = *pick(dice, ODD_TEXTS);
     match dice.roll(16) {
@@ -155,7 +155,7 @@ pub(crate) fn odd_text(dice: &mut Dice) -> String {
     }
 }
 
-/// Returns a JSON number; rarely one of hundreds of digits.
+/// Returns a JSON number; occasionally one of hundreds of digits.
 pub(crate) fn odd_number(dice: &mut Dice) -> String {
     match dice.roll(12) {
         0 => "9".repeat(1 + dice.index(400)),
@@ -165,7 +165,7 @@ pub(crate) fn odd_number(dice: &mut Dice) -> String {
     }
 }
 
-/// Changes a text that is probably valid in a small way.
+/// Makes a small change to a text that is probably valid.
 pub(crate) fn near(dice: &mut Dice, text: &str) -> String {
     let mut all: Vec<char> = text.chars().collect();
     let at = dice.index(all.len() + 1);

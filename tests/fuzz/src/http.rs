@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::draw::{mutate_bytes, odd_number, odd_text, pick};
 use crate::json;
 
-/// Longer than the longest time that a service takes for an answer by its manual.
+/// Timeout of an answer: longer than the longest time that a service's manual states.
 const ANSWER_WAIT: Duration = Duration::from_secs(45);
 
 /// A request before it becomes bytes.
@@ -249,7 +249,7 @@ impl Request {
     }
 }
 
-/// A response, or the end of the connection without one.
+/// A parsed response.
 #[derive(Debug, Clone)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -302,14 +302,14 @@ pub(crate) fn exchange(
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                 return Err(format!("no complete answer within {} s", ANSWER_WAIT.as_secs()));
             }
-            // A reset ends a connection as well.
+            // A reset counts as the end of the connection, too.
             Err(_reset) => break,
         }
         if received.len() > 64 << 20 {
             return Err("an answer of more than 64 MiB".into());
         }
     }
-    // A server that waits for the rest of a body may announce so, and then see the end.
+    // A server that waits for the rest of a body may send `100 Continue`, and then see the end of the stream.
     let only_continues = received.starts_with(b"HTTP/1.1 100 ") && received.ends_with(b"\r\n\r\n");
     let is_final = received.windows(4).filter(|four| four == b"\r\n\r\n").count() > 1;
     if received.is_empty() || only_continues && !is_final {
@@ -319,7 +319,7 @@ pub(crate) fn exchange(
     }
 }
 
-/// Returns whether a final response is complete, so that a kept connection need not be awaited.
+/// Returns whether a final response is complete, so that the client need not wait for the end of the connection.
 fn is_complete(received: &[u8]) -> bool {
     let Some(end) = received.windows(4).position(|four| four == b"\r\n\r\n") else { return false };
     let head = String::from_utf8_lossy(&received[..end]).to_ascii_lowercase();
@@ -360,7 +360,7 @@ fn parse(received: &[u8]) -> Result<Reply, String> {
     }
     let body = received[end + 4..].to_vec();
     let mut reply = Reply { status, headers, body };
-    // The bytes behind it belong to the answer to a further request in the same bytes.
+    // Bytes after this body belong to the answer to a second request in the same input.
     if let Some(length) = reply.header("content-length").and_then(|text| text.parse().ok()) {
         reply.body.truncate(length);
     }

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::draw::{mutate_bytes, near, odd_number, odd_text, pick};
 
-/// A JSON value. Members may repeat, and a raw value may be any bytes.
+/// A JSON value in which members may repeat and a raw value may have any bytes.
 #[derive(Debug, Clone)]
 pub(crate) enum Json {
     Raw(Vec<u8>),
@@ -142,7 +142,7 @@ impl Json {
                 *self = match dice.roll(6) {
                     0 => Self::Text(odd_text(dice)),
                     1 => Self::Raw(odd_number(dice).into_bytes()),
-                    // A number or a word without its quotes.
+                    // Writes a number or a word without its quotes.
                     2 => Self::Raw(text.clone().into_bytes()),
                     3 => raw_text(dice, text),
                     _near => Self::Text(near(dice, text)),
@@ -205,7 +205,7 @@ fn mutate_items(dice: &mut Dice, items: &mut Vec<Json>) {
     }
 }
 
-/// Returns a value of another type, also deep and invalid ones.
+/// Returns a value of another type, sometimes deep or invalid.
 fn odd_value(dice: &mut Dice) -> Json {
     match dice.roll(12) {
         0 => Json::Raw(b"null".to_vec()),
@@ -228,7 +228,7 @@ fn deep(dice: &mut Dice) -> Json {
     Json::Raw(format!("{}1{}", open.repeat(depth), close.repeat(depth)).into_bytes())
 }
 
-/// A text with bytes that JSON forbids, or with escapes.
+/// Returns a text with bytes that JSON forbids, or with escapes.
 fn raw_text(dice: &mut Dice, text: &str) -> Json {
     let mut inner = match dice.roll(4) {
         0 => format!("{text}\u{1}\u{1f}").into_bytes(),
@@ -252,7 +252,7 @@ fn quoted(text: &str) -> String {
     Value::String(text.to_owned()).to_string()
 }
 
-/// Returns the text of a value after mutations; rarely the bytes of the text change too.
+/// Returns the text of a value after mutations; occasionally mutates the bytes of the text, too.
 pub(crate) fn mutated(dice: &mut Dice, value: &Value) -> Vec<u8> {
     let mut json = Json::from(value);
     json.mutate(dice);

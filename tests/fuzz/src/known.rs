@@ -1,6 +1,7 @@
-//! Violations that are known and not mended yet. They are counted apart and fail no run. Remove an entry with its cause.
+//! Violations that are known and not fixed yet. They are counted separately and do not fail a run. Remove an
+//! entry once its cause is fixed.
 
-/// The beginning of the target's name, and a part of the violation.
+/// Entries: the beginning of the target's name, and a part of the violation's text.
 const KNOWN: &[(&str, &str)] = &[];
 
 /// Returns whether a violation is on the list.

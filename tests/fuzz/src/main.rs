@@ -1,8 +1,9 @@
-//! Sends mutated input to the real programs, and checks what they must guarantee for any input.
+//! Sends mutated input to the real programs, and checks the guarantees that they give for any input.
 //!
-//! `bursar-fuzz [--seed N | --from A --to B] [--target NAME]... [--inputs N] [--only N] [--known] [--programs DIR]`. Each
-//! input depends only on the seed, the target and its number. Without arguments, seed 1 runs on all targets. `--known` also
-//! prints the violations of the list in `known.rs`.
+//! `bursar-fuzz [--seed N | --from A --to B] [--target NAME]... [--inputs N] [--only N] [--known] [--programs DIR]`
+//!
+//! Each input depends only on the seed, the target and its number. Without arguments, all targets run with seed 1.
+//! `--known` also prints the violations of the list in `known.rs`.
 
 mod arguments;
 mod draw;

@@ -10,10 +10,10 @@ use crate::process::{Ended, panic_text};
 
 /// Longest message to a person, in bytes.
 const MESSAGE_MAX: usize = 4_096;
-/// Longest text of a command on standard error: a message, and the usage of the command.
+/// Longest text of a command on standard error, in bytes: a message, and the usage of the command.
 const STDERR_MAX: usize = 8_192;
 
-/// The wallet's codes, with HTTP status and exit code, from the manual.
+/// The wallet's codes with their HTTP status and exit code, from the manual.
 static CODES: LazyLock<BTreeMap<&str, (u16, i32)>> = LazyLock::new(|| {
     let table = include_str!("../../../docs/codes.md");
     let rows = table.lines().filter_map(|line| {
@@ -62,7 +62,7 @@ fn check_message(what: &str, text: &str, violated: &mut Vec<String>) {
     }
 }
 
-/// Checks what every answer of a service has in common. Returns its JSON if it reports an error.
+/// Checks the rules for every answer of a service. Returns the JSON of an error.
 fn check_error(reply: &Reply, violated: &mut Vec<String>) -> Option<Value> {
     if reply.body.len() > 8 << 20 {
         violated.push(format!("an answer of {} bytes", reply.body.len()));
@@ -221,7 +221,7 @@ pub(crate) fn command_end(ended: &Ended, documented: &[i32], violated: &mut Vec<
     if !documented.contains(&code) {
         violated.push(format!("the exit code {code} is not documented; it printed {err:.600?}"));
     }
-    // A service may find that its store is damaged at any time.
+    // A service may notice at any time that its store is damaged.
     if ended.was_ready && ![0, 13].contains(&code) {
         violated.push(format!("exit code {code} after SIGTERM: {err:.600}"));
     }
@@ -245,7 +245,7 @@ pub(crate) fn envelope(ended: &Ended, violated: &mut Vec<String>) {
         violated.push(format!("the envelope is not complete: {document:.300}"));
     }
     if document["ok"] == true {
-        // Two commands that report a state also report it by their exit code.
+        // The commands `status` and `doctor` also report a state by their exit code.
         let agrees = match command {
             "status" => [0, 3, 4].contains(&exit),
             "doctor" => [0, 1].contains(&exit),

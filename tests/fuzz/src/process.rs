@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
 
-/// The longest start or stop of a service. It only passes if something hangs.
+/// Timeout of a start or stop of a service; reached only if something hangs.
 const SERVICE_WAIT: Duration = Duration::from_secs(60);
-/// The longest run of a command.
+/// Timeout of a command.
 pub(crate) const COMMAND_WAIT: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(2);
 
@@ -38,7 +38,7 @@ impl Service {
         })
     }
 
-    /// Like [`Self::start`]. Returns the end of a service that does not become ready.
+    /// Like [`Self::start`], but returns how a service ended that did not become ready.
     pub(crate) fn try_start(mut command: Command, log: &Path) -> Result<Self, Ended> {
         let out_file = log.with_extension("out");
         let file = |path: &Path| File::create(path).expect("a file for output");
@@ -61,7 +61,7 @@ impl Service {
         }
     }
 
-    /// Returns why the service is not healthy: it has ended, or its log has a panic.
+    /// Returns the reason for which the service is not healthy: it has ended, or its log has a panic.
     pub(crate) fn fault(&mut self) -> Option<String> {
         let log = std::fs::read(&self.log).unwrap_or_default();
         if let Some(status) = self.child.try_wait().expect("a child of ours") {
@@ -70,7 +70,7 @@ impl Service {
         panic_text(&log).map(|text| format!("a panic on standard error: {text}"))
     }
 
-    /// Waits a moment for an end that is under way. Returns whether the service ended with this code and no panic.
+    /// Waits up to five seconds for the service to end. Returns whether it ended with this code and without a panic.
     pub(crate) fn has_ended_by(&mut self, code: i32) -> bool {
         let end = Instant::now() + Duration::from_secs(5);
         while Instant::now() < end {
@@ -119,7 +119,7 @@ impl Drop for Service {
 /// A command that has ended.
 #[derive(Debug)]
 pub(crate) struct Ended {
-    /// `None` after the time limit.
+    /// The exit status; `None` if the command reached the time limit.
     pub(crate) status: Option<ExitStatus>,
     /// Whether the process printed READY and was stopped by SIGTERM.
     pub(crate) was_ready: bool,
@@ -128,7 +128,7 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
-    /// The exit code, or what happened instead.
+    /// Returns the exit code.
     ///
     /// # Errors
     /// The command did not end in time, or a signal ended it.
@@ -139,14 +139,14 @@ impl Ended {
     }
 }
 
-/// Runs a command to its end. A service that becomes ready is stopped by SIGTERM.
+/// Runs a command until it exits. Stops a service with SIGTERM once it is ready.
 pub(crate) fn run(mut command: Command, folder: &Path, input: &[u8]) -> Ended {
     let (out, err) = (folder.join("command.out"), folder.join("command.err"));
     let file = |path: &Path| File::create(path).expect("a file for output");
     command.stdin(Stdio::piped()).stdout(file(&out)).stderr(file(&err));
     let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     if let Some(mut stdin) = child.stdin.take() {
-        // The program need not read its input.
+        // The program may exit without reading its input.
         let _unread = stdin.write_all(input);
     }
     let end = Instant::now() + COMMAND_WAIT;

@@ -43,7 +43,7 @@ impl Programs {
         Self { folder: to }
     }
 
-    /// Builds a command. Its home and working folder are `home`, and it inherits no variable but PATH.
+    /// Builds a command whose home and working folder are `home`, and which inherits only the variable PATH.
     pub(crate) fn command(&self, name: &str, home: &Path) -> Command {
         let mut command = Command::new(self.folder.path().join(name));
         command.env_clear().current_dir(home).env("HOME", home);

@@ -1,11 +1,11 @@
-//! Counts by target, and the failures with the commands that repeat them.
+//! Counts of each target, and failures with the commands that repeat them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::known::is_known;
 
-/// Failures of one target that are printed in full.
+/// Maximum number of failures of one target that are printed in full.
 const PRINTED_MAX: usize = 25;
 /// Longest printed part of an input, in characters.
 const INPUT_MAX: usize = 2_000;
@@ -14,15 +14,15 @@ const INPUT_MAX: usize = 2_000;
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Counts {
     pub(crate) inputs: u64,
-    /// How many inputs ended in each class, such as `200`, `401 AUTH_FAILED` or `exit 2`.
+    /// Number of inputs by class, such as `200`, `401 AUTH_FAILED` or `exit 2`.
     pub(crate) classes: BTreeMap<String, u64>,
     pub(crate) failures: u64,
-    /// Violations of the list in `known.rs`, which fail no run.
+    /// Number of violations from the list in `known.rs`, which fail no run.
     pub(crate) known: u64,
     pub(crate) seconds: f64,
 }
 
-/// What was violated, by which input.
+/// A violated rule, and the input that violated it.
 #[derive(Debug)]
 pub(crate) struct Failure<'a> {
     pub(crate) target: &'a str,
@@ -52,12 +52,12 @@ impl Report {
         self.targets.entry(target).or_default()
     }
 
-    /// Returns whether no check failed.
+    /// Returns whether all checks passed.
     pub(crate) fn is_clean(&self) -> bool {
         self.targets.values().all(|counts| counts.failures == 0)
     }
 
-    /// Prints a failure, unless the target has many already.
+    /// Prints a failure, unless the target already has many.
     pub(crate) fn fail(&mut self, target: &'static str, failure: &Failure<'_>) {
         let counts = self.counts(target);
         if is_known(target, failure.violated) {

@@ -1,4 +1,4 @@
-//! Runs targets: a valid input, the mutated inputs, the checks of the end, and a valid input again.
+//! Runs each target: a valid input, the mutated inputs, the final checks, and a valid input again.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
@@ -10,7 +10,7 @@ use crate::report::{Failure, Report};
 use crate::scene::Scene;
 use crate::targets::Target;
 
-/// Inputs before memory and files are measured.
+/// Number of inputs before memory and files are first measured.
 const WARM_UP: u64 = 60;
 
 /// Runs every target with every seed.
@@ -23,7 +23,8 @@ pub(crate) fn run_all(arguments: &Arguments) -> Report {
             let run =
                 AssertUnwindSafe(|| run_target(target, seed, arguments, &programs, &mut report));
             if catch_unwind(run).is_err() {
-                // The fuzzer's own expectations also failed a check, such as that a program can be started.
+                // A panic means that an expectation of the fuzzer itself failed, for example
+                // that a program can be started.
                 fail(
                     &mut report,
                     target,

@@ -1,4 +1,4 @@
-//! What a target is made of: a valid input, a mutated input, and the checks around them.
+//! The parts of a target: a valid input, a mutated input, and the checks around them.
 
 use bursar_tests::dice::Dice;
 
@@ -18,13 +18,13 @@ pub(crate) trait Scene {
     /// Sends a valid input, which must succeed.
     ///
     /// # Errors
-    /// It did not succeed. The text says how.
+    /// The input did not succeed; the text describes the result.
     fn good(&mut self) -> Result<(), String>;
 
     /// Sends a mutated input and checks the result.
     fn input(&mut self, dice: &mut Dice) -> Outcome;
 
-    /// Measures the programs after the warm-up. Commands that end by themselves have nothing to measure.
+    /// Measures the programs after the warm-up. Does nothing for commands that end by themselves.
     fn measure(&mut self) {}
 
     /// Checks the programs at the end: their memory, their files and their state.
@@ -32,7 +32,7 @@ pub(crate) trait Scene {
         Vec::new()
     }
 
-    /// Returns whether the programs still run. If not, the target starts again.
+    /// Returns whether the programs still run. If not, the target is started again.
     fn is_alive(&mut self) -> bool {
         true
     }

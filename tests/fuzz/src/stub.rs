@@ -1,5 +1,5 @@
-//! Small HTTP servers that answer as nodes, upstreams, facilitators, price services and explorers do, and mutate
-//! their answers when they are told to.
+//! Small HTTP servers that answer like nodes, upstreams, facilitators, price services and explorers. A target can
+//! make them mutate their answers.
 
 pub(crate) mod answers;
 
@@ -30,7 +30,7 @@ pub(crate) type Answer = (u16, &'static str, Vec<u8>);
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// Mutates the answers while it is there.
+    /// If set, mutates the answers.
     dice: Mutex<Option<Dice>>,
     /// The bytes of the mutated answers.
     sent: Mutex<Vec<Vec<u8>>>,

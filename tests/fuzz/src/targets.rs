@@ -16,7 +16,7 @@ use crate::scene::Scene;
 
 type Open = fn(&Programs, u64) -> Result<Box<dyn Scene>, String>;
 
-/// A target: what is mutated, and the programs that receive it.
+/// A target: a kind of mutated input, and the programs that receive it.
 #[derive(Debug)]
 pub(crate) struct Target {
     pub(crate) name: &'static str,

@@ -9,7 +9,8 @@
 //! - `BURSAR_TEST_PASSWORD`: the password that opens the wallet at start.
 //! - `BURSAR_TEST_ROBINHOOD_RPC`: the endpoint of Robinhood Chain; without it, the engine does not know the chain.
 //! - `BURSAR_TEST_LEDGER`: the addresses of simulated Ledgers, with commas between several.
-//! - `BURSAR_TEST_ETH_PRICE`: the price of ETH in whole dollars; `BURSAR_TEST_PRICE_API`: the URL of an API that returns it.
+//! - `BURSAR_TEST_ETH_PRICE`: the price of ETH in whole dollars; `BURSAR_TEST_PRICE_API`: the URL
+//!   of an API that returns it.
 //! - `BURSAR_TEST_PATIENCE`: the longest wait for a node's answer in milliseconds, and the pause after a failed one.
 //! - `BURSAR_LOG`: the log filter; without it, the engine does not log.
 
@@ -86,7 +87,7 @@ async fn run() -> Result<(), Fault> {
     }
     engine.serve_control().await?;
     let address = engine.start_server().await?;
-    // Installed before READY is printed: a test may send the signal right after it.
+    // The handler is installed before READY is printed, because a test may send the signal right after READY.
     let mut term = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
         .expect("signals can be caught");
     println!("READY http://{address}");

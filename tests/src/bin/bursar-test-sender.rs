@@ -1,7 +1,7 @@
-//! The smallest service that sends transactions: an outbox in a redb file and a key in the arguments.
+//! The smallest service that sends transactions: an outbox in a redb file, and a key in the arguments.
 //!
-//! It submits the given number of transactions, each to its own address, and prints how each ended. A test may kill it
-//! at any time; the next start resumes. Never part of a release.
+//! It submits the given number of transactions, each to its own address, and prints the outcome of each. A test may
+//! kill it at any time; the next start resumes. It is never part of a release.
 
 use std::io::Write;
 use std::path::Path;
@@ -37,7 +37,7 @@ async fn main() {
     let key = ServiceKey::from_hex(key);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new().expect("a zone"));
     let mut config = RpcConfig::new(chain, [rpc.clone()]);
-    // A failed endpoint is retried soon: a test has less patience than a service.
+    // A failed endpoint is retried soon, because a test has less time than a service.
     config.limits =
         RpcLimits { identity_retry_ms: 200, breaker_cool_down_ms: 200, ..config.limits };
     let node = RpcChain::new(config, Arc::clone(&clock)).expect("an endpoint");
@@ -47,7 +47,7 @@ async fn main() {
         chain: Arc::new(node),
         signer: Arc::new(key),
         clock,
-        // Short times, so that a test sees gas bids rise.
+        // Short times let a test see rising gas bids.
         gas: Gas { patience_ms: 400, poll_ms: 20, ..row.gas },
         window: 4,
         follower: Arc::default(),
@@ -65,7 +65,7 @@ async fn main() {
             gas_limit: 21_000,
         };
         match outbox.submit(SubmissionId([n + 1; 16]), call, row.gas.ceiling, None).await {
-            // Already finished by the previous process.
+            // The previous process has already finished this submission.
             Ok(()) | Err(SubmitFault::Store(StoreFault::Ended(_))) => {}
             Err(fault) => panic!("{fault}"),
         }

@@ -17,7 +17,7 @@ pub struct FixedBalances {
     pub tokens: BTreeMap<Address, U256>,
     /// Number of lookups that began.
     pub lookups: AtomicUsize,
-    /// Permits for lookups to continue; without a permit they wait.
+    /// Lookups need a permit from this gate to continue.
     pub gate: Semaphore,
 }
 
@@ -42,7 +42,7 @@ impl Chain for FixedBalances {
     fn call(&self, to: Address, _data: Bytes, _block: BlockTag) -> ChainReply<'_, Bytes> {
         Box::pin(async move {
             let Some(amount) = self.tokens.get(&to) else {
-                // Lookups try Multicall3 first. It is missing here, so they ask for each balance separately.
+                // Lookups try Multicall3 first. This chain does not have it, so they read each balance separately.
                 self.lookups.fetch_add(1, Ordering::SeqCst);
                 let pass = self.gate.acquire().await.expect("never closed");
                 pass.forget();

@@ -1,7 +1,6 @@
 //! End-to-end payments: agent program, engine process, operator, merchant, and settlement.
 //!
-//! The operator uses the control socket, and the merchant settles on a local chain. One test binary, so that the code
-//! links once.
+//! The operator uses the control socket, and the merchant settles on a local chain.
 
 #[cfg(test)]
 mod balances;

@@ -19,11 +19,11 @@ use tempfile::TempDir;
 
 const ROBINHOOD: ChainId = ChainId(4663);
 const DOLLAR: u128 = 1_000_000;
-/// More blocks than the chain's safe block is behind its newest.
+/// More blocks than there are between the chain's safe and newest block.
 const BLOCKS_UNTIL_SAFE: u64 = 100;
-/// Longest wait for the scan.
+/// Timeout of a wait for the scan.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// More than the interval at which the scan looks for new blocks.
+/// A duration longer than the interval at which the scan looks for new blocks.
 const SCAN_INTERVAL_MS: i64 = 31_000;
 
 alloy_sol_types::sol! {
@@ -91,7 +91,7 @@ impl Stage {
         answer.as_str().expect("a text").parse().expect("a number")
     }
 
-    /// What the vault itself pays for all shares now.
+    /// Returns the amount that the vault itself would pay now for all shares.
     async fn worth(&self, vault: Address) -> U256 {
         let balance = IVault::balanceOfCall { owner: self.owner };
         let shares = self.number(vault, &balance).await;
@@ -149,7 +149,7 @@ fn atoms(text: &str) -> u128 {
     text.parse().expect("a number")
 }
 
-/// On both networks the ready vaults are trusted, and a deposit and its interest are shown as the vault counts them.
+/// On both networks the ready vaults are trusted. A deposit and its interest are shown with the vault's own figures.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn positions_are_worth_what_their_vaults_say() {
     for id in [BASE, ROBINHOOD] {
@@ -177,7 +177,7 @@ async fn positions_are_worth_what_their_vaults_say() {
     }
 }
 
-/// What cannot be withdrawn is not promised: the market has lent it, or a gate is closed.
+/// A position shows only what can be withdrawn now, even if its market has lent the money or a gate is closed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_illiquid_position_shows_what_can_be_withdrawn_now() {
     let Some(mut stage) = Stage::on(BASE).await else { return };
@@ -224,7 +224,7 @@ async fn a_changed_vault_is_refused() {
     assert_eq!(venue.trust, VenueTrust::Refused);
 }
 
-/// A vault that lies about its asset is not read as if it held dollars.
+/// A vault that lies about its asset is not treated as one that holds dollars.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_vault_of_another_asset_is_refused() {
     let Some(mut stage) = Stage::on(ROBINHOOD).await else { return };
@@ -238,11 +238,11 @@ async fn a_vault_of_another_asset_is_refused() {
     assert_eq!(venue.total_assets, None);
 }
 
-/// Without a node nothing is claimed, and without the network there is nothing to read.
+/// Without a node the answer claims nothing, and without the network there is nothing to read.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_cannot_be_read_is_named() {
     let Some(mut stage) = Stage::on(BASE).await else { return };
-    // The tests' engine has no node of the other network.
+    // The tests' engine has no node on the other network.
     let answer = stage.positions().await;
     assert!(answer.unread.iter().any(|one| one.network == "Robinhood Chain"), "{answer:?}");
     stage.operator.must("network disable robinhood").await;
@@ -252,8 +252,8 @@ async fn what_cannot_be_read_is_named() {
     assert!(refused.is_err(), "{refused:?}");
 }
 
-/// The scan finds vaults of the official factory that are not in the table. A forged deposit, and a stranger's vault, are
-/// not listed until the wallet has a position in it.
+/// The scan finds vaults of the official factory that are not in the table. It lists neither a forged deposit nor a
+/// stranger's vault, unless the wallet has a position in it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_scan_finds_official_vaults_and_own_positions() {
     let Some(mut stage) = Stage::on(BASE).await else { return };
@@ -268,7 +268,7 @@ async fn the_scan_finds_official_vaults_and_own_positions() {
     stage.deposit(spoof, 10 * DOLLAR).await;
     let forger = stage.chain.deploy_forger().await.expect("a forger");
     stage.chain.forge_deposit(forger, stage.owner, 400 * DOLLAR).await.expect("forged");
-    // Created last: once it is found, all of the above is searched.
+    // These are created last: once the scan finds them, it has also read all earlier blocks.
     let first = stage.chain.create_vault_v2(&new).await.expect("a vault");
     stage.chain.add_market_adapter(first, &market).await.expect("an adapter");
     let second = stage.chain.create_metamorpho(&new, &[market]).await.expect("a vault");
@@ -298,7 +298,7 @@ async fn the_scan_finds_official_vaults_and_own_positions() {
     let mentioned = format!("{answer:?}");
     assert!(!unwanted[1..].iter().any(|text| mentioned.contains(text)), "{answer:?}");
 
-    // The operator's own confirmation counts until the vault names somebody else.
+    // The operator's own trust in a vault ends when the vault names another curator.
     stage.operator.must(&format!("venue trust {} --network base --yes", texts[1])).await;
     assert_eq!(stage.position(second).await.trust, VenueTrust::Confirmed);
     let answer = stage.venues_with(second).await;

@@ -64,11 +64,11 @@ async fn the_v3_quote_equals_the_routers_output() {
             let swap = ISwapRouter02::exactInputSingleCall { params: params.clone() };
             let swap = trader.call(trader.contracts.v3.router, &swap);
             assert_eq!(trader.gain(to, &swap).await, quoted);
-            // The same swap again is more expensive, so the router enforces the minimum.
+            // The same swap is now more expensive, so the router's minimum refuses it.
             let refusal = trader.refusal(&swap).await;
             assert!(String::from_utf8_lossy(&refusal).contains("Too little received"));
         }
-        // 3000 dollars bought the first ether, minus the fee and the price movement.
+        // 3000 dollars buy an ether, minus the fee and the price impact.
         let bought = quote_v3(&trader, dollar, weth, U256::from(3_000 * DOLLAR)).await;
         assert!(bought < U256::from(ETHER) && bought > U256::from(ETHER / 1_000 * 997));
     }
@@ -87,7 +87,7 @@ async fn the_v4_quote_equals_the_routers_output() {
             swap.least = quoted.to::<u128>();
             let call = swap.call(&trader, router);
             assert_eq!(trader.gain(swap.bought(&trader), &call).await, quoted);
-            // V4TooLittleReceived(uint256,uint256): the same swap again is more expensive.
+            // V4TooLittleReceived(uint256,uint256): the same swap is now more expensive.
             assert_eq!(trader.refusal(&call).await[..4], [0x8b, 0x06, 0x3d, 0x73]);
         }
     }

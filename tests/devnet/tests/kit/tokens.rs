@@ -41,7 +41,7 @@ fn domain(token: Address) -> B256 {
     keccak256((kind, name, version, U256::from(8453), token).abi_encode_params())
 }
 
-/// An account with a million of a token.
+/// An account that holds a million whole units of a token with six decimals.
 struct Holder {
     key: Payer,
     trader: Trader,
@@ -57,7 +57,7 @@ impl Holder {
         Some(Self { key, trader, token })
     }
 
-    /// Returns a call with an authorization of 1001, in the form for keys or in the `bytes` form.
+    /// Returns a call with an authorization of 1001, in the `v, r, s` form if `of_key`, else in the `bytes` form.
     fn authorized(&self, nonce: u8, of_key: bool) -> Call {
         let Authorization { from, to, value, valid_after, valid_before, nonce } =
             self.key.terms(TO, 1001, nonce);
@@ -184,7 +184,7 @@ async fn a_token_mode_can_be_changed() {
     devnet.simulate(&call).await.unwrap();
     devnet.set_token_mode(holder.token, TokenMode::OnlyReports).await.unwrap();
     assert_eq!(holder.effect(&call).await, (0, 0, vec![1001]));
-    // The token still verifies signatures, as before.
+    // The token refuses the mode, and still verifies signatures as before.
     assert!(devnet.set_token_mode(holder.token, TokenMode::Plain).await.is_err());
     let mut forged = holder.authorized(2, true);
     forged.data = [&forged.data[..4 + 8 * 32], &[1; 32]].concat().into();
@@ -233,7 +233,7 @@ async fn a_transfer_that_returns_false_is_refused() {
     let token = holder.token.into_word();
     let error = [&named("SafeERC20FailedOperation(address)"), token.as_slice()].concat();
     assert_eq!(refusal, error);
-    // The mode is read at each call.
+    // The token reads its mode at each call.
     holder.trader.devnet.set_token_mode(holder.token, TokenMode::Plain).await.unwrap();
     assert_eq!(holder.effect(&by_prism).await, (1001, 1001, vec![1001]));
 }

@@ -212,12 +212,12 @@ async fn an_upto_payment_brings_a_permit_for_the_permitted_amount() {
     let signature = payment.sign(&trader, &key);
     let most = payment.permitted;
 
-    // Not for the amount that the facilitator takes.
+    // This permit is not for the amount that the facilitator takes.
     let wrong = Permit::new(&trader, trader.me, 2 * DOLLAR);
     let wrong = wrong.for_proxy(&wrong.sign(&trader, coin, &key).await);
     let call = payment.call_with_permit(&trader, 2 * DOLLAR, &signature, wrong.clone());
     assert_eq!(trader.refusal(&call).await, named("Permit2612AmountMismatch()"));
-    // Both checks of the amount and the facilitator come before the permit.
+    // The checks of the amount and of the facilitator both come before the permit.
     let call = payment.call_with_permit(&trader, most + 1, &signature, wrong);
     let stranger = Call { from: trader.me, ..call.clone() };
     assert_eq!(trader.refusal(&stranger).await, named("AmountExceedsPermitted()"));
@@ -226,7 +226,7 @@ async fn an_upto_payment_brings_a_permit_for_the_permitted_amount() {
     let permit_signature = permit.sign(&trader, coin, &key).await;
     let for_proxy = permit.for_proxy(&permit_signature);
     let call = payment.call_with_permit(&trader, 2 * DOLLAR, &signature, for_proxy);
-    // Without another sender's use of the permit, and after it.
+    // The call works before another sender uses the permit, and after that.
     trader.devnet.simulate(&call).await.unwrap();
     trader.must(&permit.call(&trader, coin, &permit_signature)).await;
     let logs = trader.logs(&trader.must(&call).await).await;

@@ -1,4 +1,4 @@
-//! Vaults, adapters and events that lie, each as its switch specifies.
+//! Vaults, adapters and events that lie, each as its setting specifies.
 
 use alloy_primitives::{Address, U256};
 use alloy_sol_types::SolEvent;
@@ -45,7 +45,7 @@ async fn a_vault_lies_about_what_its_switch_says() {
     assert_eq!(told(VaultLie::Balance(seven)).await, (coin, 18, worth, seven, one));
     assert_eq!(told(VaultLie::Adapters).await, (coin, 18, worth, zero, zero));
 
-    // A preview lies, and what happens is the truth.
+    // The preview lies, but the deposit and the redemption use the true value.
     trader.devnet.set_vault_lie(vault, VaultLie::Preview(200)).await.unwrap();
     assert!(trader.worth(vault).await > U256::from(199 * DOLLAR));
     let gain = trader.gain(trader.dollar(), &trader.leave(vault).await).await;
@@ -70,7 +70,7 @@ async fn an_entry_fee_is_hidden_from_previews_and_bounded_by_a_mint() {
         let received = trader.shares(vault).await - before;
         assert_eq!(received * U256::from(100) / promised, U256::from(95), "{lie:?}");
 
-        // A mint under an exact allowance fails when sent, whatever the rehearsal says.
+        // A mint under an exact allowance fails when it is sent, whatever the simulation reports.
         let shares = trader.read_contract(vault, IVault::previewDepositCall { assets }).await;
         let exact = IErc20::approveCall { spender: vault, value: assets };
         trader.must(&trader.call(trader.dollar(), &exact)).await;
@@ -109,7 +109,7 @@ async fn a_hostile_adapter_takes_the_money_of_an_official_vault() {
     assert!(!trader.read_contract(registry, IOfficial::isInRegistryCall { adapter }).await);
     let known = IOfficial::isMorphoMarketV1AdapterV2Call { adapter };
     assert!(!trader.read_contract(lending.market_adapter_factory, known).await);
-    // The registry refuses it when it is asked.
+    // The registry would refuse this adapter if the vault asked it.
     let add = IVault::addAdapterCall { adapter: OTHER };
     trader.refuses::<IVault::NotInAdapterRegistry>(&trader.call(vault, &add)).await;
 
@@ -118,7 +118,7 @@ async fn a_hostile_adapter_takes_the_money_of_an_official_vault() {
     trader.must(&trader.deposit(vault, 100 * DOLLAR)).await;
     trader.devnet.steal_from_adapter(adapter, OTHER, 90 * DOLLAR).await.unwrap();
     assert_eq!(trader.balance(trader.dollar(), OTHER).await, U256::from(90 * DOLLAR));
-    // It reports the money all the same.
+    // The adapter still reports the money.
     assert!(trader.worth(vault).await >= U256::from(100 * DOLLAR - 1));
     trader.refuses::<IVault::BoxIsIlliquid>(&trader.leave(vault).await).await;
     trader.must(&trader.withdraw(vault, U256::from(DOLLAR))).await;
@@ -137,7 +137,7 @@ async fn a_leveraged_box_multiplies_a_loss_of_a_pinned_vault() {
     trader.must(&trader.deposit(vault, 500_000 * DOLLAR)).await;
     trader.devnet.allocate(vault, odd, 500_000 * DOLLAR).await.unwrap();
     let worth = trader.worth(vault).await;
-    // Half of the vault is in the box, which loses 5 % nine times.
+    // Half of the vault's assets are in the box, whose loss of 5 % counts nine times.
     trader.devnet.set_adapter_worth(odd, 95, 9).await.unwrap();
     let (left, expected) = (trader.worth(vault).await, worth * U256::from(775) / U256::from(1_000));
     assert!(left.abs_diff(expected) < U256::from(100 * DOLLAR), "{left} {expected}");
@@ -155,7 +155,7 @@ async fn another_factory_and_a_stranger_make_vaults_that_look_trusted() {
         assert!(trader.read_contract(factory, known(spoof)).await);
         assert!(!trader.read_contract(lending.vault_v2_factory, known(spoof)).await);
 
-        // A stranger's vault of the official factory names the trusted curator.
+        // A stranger's vault from the official factory names the trusted curator.
         let theirs = NewVault { owner: STRANGER, ..trader.trusted() };
         let theirs = trader.devnet.create_vault_v2(&theirs).await.unwrap();
         assert!(trader.read_contract(lending.vault_v2_factory, known(theirs)).await);
@@ -173,7 +173,7 @@ async fn an_interest_model_need_not_be_the_official_one() {
     let found = trader.read_contract(trader.lending().morpho, question).await;
     assert_eq!(found.irm, irm);
     assert_ne!(irm, trader.lending().irm);
-    // A MetaMorpho may lend through it; the official adapters of Vault V2 refuse it.
+    // A MetaMorpho vault may lend through this market, but the official adapters of Vault V2 refuse it.
     let v1 = trader.devnet.create_metamorpho(&trader.trusted(), &[market]).await.unwrap();
     trader.approve(trader.dollar(), v1).await;
     trader.must(&trader.deposit(v1, DOLLAR)).await;

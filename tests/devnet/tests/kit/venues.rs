@@ -1,4 +1,4 @@
-//! Deposits in each kind of venue earn what the market pays and come back whole.
+//! Deposits in each kind of venue earn the market's interest and can be withdrawn in full.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_sol_types::SolCall;
@@ -21,18 +21,18 @@ async fn lend_out(trader: &Trader, market: &LoanMarket) {
     trader.devnet.set_borrow_rate(market, 12).await.unwrap();
 }
 
-/// Deposits, lets a month pass, and leaves in two steps.
+/// Deposits, waits a month, and withdraws in two steps.
 async fn round_trip(trader: &Trader, vault: Address, market: &LoanMarket) {
     let before = trader.mine(trader.dollar()).await;
     trader.must(&trader.deposit(vault, DEPOSIT)).await;
     assert_eq!(before - trader.mine(trader.dollar()).await, U256::from(DEPOSIT));
-    // Rounded in favour of the vault.
+    // The value is rounded in favour of the vault.
     let worth = trader.worth(vault).await;
     assert!(worth + U256::from(2) >= U256::from(DEPOSIT) && worth <= U256::from(DEPOSIT));
     lend_out(trader, market).await;
 
     trader.devnet.pass_month().await.unwrap();
-    // A month of 12 % on the half: 493 dollars and the interest on them.
+    // A month of 12 % on half the deposit: 493 dollars, and the interest on them.
     let earned = trader.worth(vault).await - U256::from(DEPOSIT);
     assert!(earned > dollars(490) && earned < dollars(500), "{earned}");
 
@@ -79,7 +79,7 @@ async fn the_ready_vaults_return_deposits_with_interest() {
             trader.approve(trader.dollar(), vault).await;
             trader.must(&trader.deposit(vault, DEPOSIT)).await;
             trader.devnet.pass_month().await.unwrap();
-            // About a tenth is borrowed, at as much a year.
+            // About a tenth is borrowed, and the yearly rate is about a tenth too.
             let earned = trader.worth(vault).await - U256::from(DEPOSIT);
             assert!(earned > dollars(50) && earned < dollars(100), "{earned}");
             trader.must(&trader.leave(vault).await).await;
@@ -139,7 +139,7 @@ async fn previews_are_what_happens_in_the_same_block() {
         trader.must(&trader.deposit(vault, DEPOSIT)).await;
         lend_out(&trader, &market).await;
         trader.devnet.pass_month().await.unwrap();
-        // Every read is of the pending block, and all of these in one second with the newest block's time.
+        // Reads refer to the pending block. With this interval, all of them have the newest block's time.
         trader.devnet.request("anvil_setBlockTimestampInterval", json!([0])).await.unwrap();
         let assets = dollars(1_000);
         let shares = trader.read_contract(vault, IVault::previewDepositCall { assets }).await;
@@ -151,13 +151,13 @@ async fn previews_are_what_happens_in_the_same_block() {
         assert_eq!(U256::from_be_slice(&happens.unwrap()), assets);
         trader.devnet.request("anvil_removeBlockTimestampInterval", json!([])).await.unwrap();
 
-        // The fee shares are due, and not minted.
+        // The fee shares are due but not minted yet.
         let minted = trader.read_contract(vault, IVault::totalSupplyCall {}).await;
         let all = trader.read_contract(vault, IVault::totalAssetsCall {}).await;
         let mine = trader.shares(vault).await;
         let naive = mine * (all + U256::from(1)) / (minted + U256::from(10u128.pow(12)));
         assert!(trader.worth(vault).await + dollars(10) < naive, "{naive}");
-        // They are minted by the next deposit.
+        // The next deposit mints the fee shares.
         assert_eq!(
             trader.read_contract(vault, IVault::balanceOfCall { owner: STRANGER }).await,
             U256::ZERO
@@ -242,7 +242,7 @@ async fn a_loss_lowers_the_price_of_a_vault_v2_and_hides_in_a_metamorpho() {
     trader.must(&trader.deposit(v1, DEPOSIT)).await;
     trader.devnet.borrow(&market, DEPOSIT / 4).await.unwrap();
     trader.devnet.lose_loans(&market).await.unwrap();
-    // Version 1.1 does not lower its price: the last to leave bear the loss.
+    // Version 1.1 does not lower its share price, so the last depositors to leave bear the loss.
     let left = trader.worth(v1).await;
     assert!(left >= dollars(99_999), "{left}");
     trader.refuses::<IMetaMorpho::NotEnoughLiquidity>(&trader.leave(v1).await).await;

@@ -1,4 +1,4 @@
-//! Smart wallets pay as keys do: by an authorization, by Permit2, and before they are deployed.
+//! Smart wallets pay in the same ways as keys: by an authorization, by Permit2, and even before they are deployed.
 
 use alloy_primitives::{Address, B256, Bytes, U256, hex};
 use alloy_sol_types::{SolCall, sol};
@@ -182,7 +182,7 @@ async fn a_wallet_is_deployed_and_pays_in_one_transaction() {
     devnet.mint(made.wallet, 100).await.unwrap();
     let terms = terms_of(made.wallet, &owner, 1);
     let signature = owner.sign(network, &terms);
-    // Without code, the coin treats the wallet's address as that of a key.
+    // If the wallet's address has no code, the coin treats it as the address of a key.
     let error = devnet.settle(&terms, &signature).await.unwrap_err().to_string();
     assert!(error.ends_with("FiatTokenV2: invalid signature"), "{error}");
 

@@ -1,5 +1,5 @@
-//! Our stand-ins of x402's contracts have the addresses, interfaces and types that the official package knows.
-//! `x402_abi.json` is that knowledge; a test in `tests/tests` compares it with the package.
+//! Our stand-ins of x402's contracts have the addresses, interfaces and types that the official package lists.
+//! `x402_abi.json` is a record of that list; a test in `tests/tests` compares the record with the package.
 
 use alloy_primitives::aliases::U40;
 use alloy_primitives::{Address, B256, keccak256};
@@ -31,11 +31,11 @@ sol! {
     }
 }
 
-/// What Permit2 puts in front of a witness.
+/// The text that Permit2 puts in front of a witness type.
 const STUB: &str = "PermitWitnessTransferFrom(TokenPermissions permitted,address spender,\
                     uint256 nonce,uint256 deadline,";
 
-/// What `cargo xtask devnet --recompile` wrote about each stand-in.
+/// The interface of each stand-in, as `cargo xtask devnet --recompile` wrote it.
 const COMPILED: [(&str, &str); 5] = [
     ("ExactPermit2Proxy", include_str!("../../kit/ExactPermit2Proxy.json")),
     ("UptoPermit2Proxy", include_str!("../../kit/UptoPermit2Proxy.json")),
@@ -130,7 +130,7 @@ async fn the_channels_sign_the_types_of_the_package() {
     assert_eq!(refund, hash_of("refund"));
     let batch = devnet.read(contract, ITyped::CLAIM_BATCH_TYPEHASHCall {}).await.unwrap();
     assert_eq!(batch, hash_of("claim_batch"));
-    // The package has the type of a channel only as a part of its id.
+    // The package contains the channel's type only as a part of the channel id.
     let kind = devnet.read(contract, ITyped::CHANNEL_CONFIG_TYPEHASHCall {}).await.unwrap();
     let documented = "0x1c9a06ceab9b0ebbd3301dc56c9111bb6d9af421356dc9ccb3b7084c755db308";
     assert_eq!(kind.to_string(), documented);

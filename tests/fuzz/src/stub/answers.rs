@@ -63,7 +63,7 @@ fn node_result(request: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": request["id"], "result": result })
 }
 
-/// Returns one word, or for `aggregate3` one successful result of one word for each call.
+/// Returns one word. For `aggregate3`, returns one successful result with one word for each call.
 fn call_result(data: Option<&str>) -> String {
     let word = |n: usize| format!("{n:064x}");
     let value = word(1_000_000_000);

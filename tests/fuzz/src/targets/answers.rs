@@ -1,4 +1,4 @@
-//! Answers of nodes, price services, explorers, upstreams and facilitators, while a service asks.
+//! Mutated answers of nodes, price services, explorers, upstreams and facilitators, while a service calls them.
 
 use bursar_tests::channel::Channel;
 use bursar_tests::dice::Dice;
@@ -31,12 +31,12 @@ const QUESTIONS: &[&str] = &[
     "doctor",
 ];
 
-/// Shows a request with the mutated answers that it got.
+/// Returns a request's text together with the mutated answers that it got.
 fn with_answers(asked: &str, stub: &Stub) -> String {
     format!("{asked}\n  answered by: {}", stub.tell_the_truth().join("\n  then: "))
 }
 
-/// Returns a violation if no stub was ever asked, because then nothing was tested.
+/// Returns a violation if a stub got no request, because then nothing was tested.
 fn unasked(stubs: &[(&str, &Stub)]) -> Vec<String> {
     let silent = stubs.iter().filter(|(_, stub)| stub.calls() == 0);
     silent.map(|(name, _)| format!("the {name} was never asked")).collect()
@@ -50,7 +50,7 @@ struct Engine {
 }
 
 pub(super) fn open_engine(programs: &Programs, _seed: u64) -> Result<Box<dyn Scene>, String> {
-    // After a bad answer the engine asks the node again after this pause, so the next input reaches it.
+    // After a bad answer, the engine asks the node again after this pause, so that the next input reaches the node.
     let wallet = Wallet::start(programs, 40)?;
     Ok(Box::new(Engine { wallet, health: Health::default(), payments: 0 }))
 }
@@ -67,7 +67,7 @@ impl Engine {
 
 impl Scene for Engine {
     fn good(&mut self) -> Result<(), String> {
-        // The pause after the last bad answer must be over.
+        // Waits until the pause after the last bad answer is over.
         let end = std::time::Instant::now() + std::time::Duration::from_secs(30);
         loop {
             let told = self.wallet.must("address balance pay");
@@ -125,7 +125,7 @@ impl Scene for Engine {
     }
 }
 
-/// Returns the class of an answer, which `judge` decides if there is one.
+/// Returns the class of an answer. If there is an answer, `judge` decides its class.
 fn class_of(
     answer: Result<Option<Reply>, String>,
     judge: fn(&Reply, &mut Vec<String>) -> String,
@@ -191,7 +191,8 @@ impl Scene for Settler {
     }
 }
 
-/// Compares what the customer is told with the number of settlements, which are all true unless the facilitator lies.
+/// Checks that the answer to the customer agrees with the number of settlements. Only a lying
+/// facilitator may settle falsely.
 fn check_charge(reply: &Reply, liar: &str, settled: u64) -> Option<String> {
     if liar == "facilitator" {
         return None;
@@ -261,7 +262,7 @@ impl Scene for Seller {
                 outcome.violated.extend(check_charge(&reply, name, settled));
                 proxy_answer(&reply, name == "upstream", &mut outcome.violated)
             }
-            // A stream that breaks after its first chunk may end without its last one.
+            // A stream that breaks after its first chunk may lack its last chunk.
             Err(why) if why.contains("odd chunk") && name == "upstream" => "broken stream".into(),
             Err(why) => {
                 outcome.violated.push(why);

@@ -17,16 +17,17 @@ use crate::programs::{FACILITATOR, PROXY, Programs, private};
 use crate::report::escaped;
 use crate::scene::{Outcome, Scene};
 
-/// The exit codes of `bursar` in its manual.
+/// The exit codes that the manual of `bursar` lists.
 pub(super) const WALLET_EXITS: &[i32] =
     &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 20, 21, 22, 124, 130];
-/// The exit codes of the services: a failure, wrong arguments, and the two for the store.
+/// The exit codes of the services: 0, a failure, wrong arguments, and two for the store.
 pub(super) const SERVICE_EXITS: &[i32] = &[0, 1, 2, 13, 15];
 
-/// Refused commands in a row after which the state is compared.
+/// Number of consecutive refused commands after which the state is compared.
 const SERIES: u64 = 4;
 
-/// Valid lines of the wallet's program. None stops agents, locks the wallet or runs until it is stopped.
+/// Valid command lines of the wallet's program. None of them stops agents, locks the wallet,
+/// or runs until it is stopped.
 pub(super) const WALLET_LINES: &[&str] = &[
     "wallet create again",
     "wallet status",
@@ -157,7 +158,7 @@ const OPTIONS: &[&str] = &[
 /// Commands that would install a service on this machine, start the demo, or run until they are stopped.
 const FORBIDDEN: &[&str] = &["install-service", "uninstall-service", "demo", "watch"];
 
-/// Mutates the words of a line, mostly those behind the command.
+/// Mutates the words of a line, mostly those after the command.
 fn mutate_words(dice: &mut Dice, words: &mut Vec<OsString>, lines: &[&str]) {
     for _ in 0..dice.of(&[0, 1, 1, 1, 1, 2, 3]) {
         let first = if dice.chance(3, 4) { words.len().min(2) } else { 0 };
@@ -188,7 +189,7 @@ fn mutate_words(dice: &mut Dice, words: &mut Vec<OsString>, lines: &[&str]) {
     }
 }
 
-/// Returns whether a word could reach beyond the home folder, or a command that no test may run.
+/// Returns whether a word could lead out of the home folder, or is a command that no test may run.
 fn is_forbidden(word: &OsStr) -> bool {
     let bytes = word.as_bytes();
     let text = String::from_utf8_lossy(bytes);
@@ -241,7 +242,7 @@ impl Scene for WalletArguments {
             words.insert(0, "--json".into());
         }
         let mut command = self.wallet.command();
-        // A folder without a wallet and without an engine.
+        // An empty folder has neither a wallet nor an engine.
         let empty = dice.chance(1, 4).then(|| {
             self.folders += 1;
             self.wallet.home().join(format!("empty{}", self.folders))
@@ -281,12 +282,13 @@ impl Scene for WalletArguments {
     }
 }
 
-/// The arguments of a service. Its settings are in the environment too, so that no line reaches other machines.
+/// The arguments of a service. Its environment also contains valid settings, so that no line
+/// makes it call other machines.
 struct ServiceArguments {
     name: &'static str,
     lines: &'static [&'static str],
     home: tempfile::TempDir,
-    /// What the settings name, which must live as long.
+    /// The servers that the settings name; dropped together with this value.
     _surroundings: Box<dyn std::any::Any>,
     make: Box<dyn Fn(&Path) -> Command>,
 }

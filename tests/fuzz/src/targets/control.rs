@@ -19,13 +19,13 @@ use crate::programs::Programs;
 use crate::report::escaped;
 use crate::scene::{Outcome, Scene};
 
-/// Longest wait for the end of a connection whose sending side is closed.
+/// Timeout of a wait for the end of a connection whose sending side is closed.
 const END_WAIT: Duration = Duration::from_secs(30);
 /// Longest frame from the engine. Answers with many rows have some hundred kilobytes.
 const FRAME_MAX: usize = 16 << 20;
 /// The id of the last command of a connection.
 const LAST: u64 = 999_999;
-/// Connections without a valid proof after which the state is compared.
+/// Number of connections without a valid proof after which the state is compared.
 const SERIES: u64 = 40;
 
 #[derive(Debug)]
@@ -99,15 +99,15 @@ impl Connection {
     }
 }
 
-/// What one connection sends.
+/// The frames that one connection sends.
 struct Script {
     hello: Vec<u8>,
-    /// Whether the proof is right.
+    /// Whether the connection sends a right proof.
     proves: bool,
-    /// Mutates the proof.
+    /// If set, mutates the proof.
     proof_dice: Option<Dice>,
     frames: Vec<Vec<u8>>,
-    /// Whether the engine may wait for the rest of a frame.
+    /// Whether the last frame may be incomplete, so that the engine may wait for its rest.
     is_cut: bool,
 }
 
@@ -149,7 +149,7 @@ fn draw_frame(dice: &mut Dice, id: u64) -> Vec<u8> {
     let message = match dice.roll(6) {
         0 => ToEngine::Answer { id, yes: true },
         1 => ToEngine::Cancel { id },
-        // The right password: wrong ones would delay later inputs.
+        // Sends the right password, because wrong ones would delay later inputs.
         2 => return frame(1, &[&id.to_be_bytes()[..], PASSWORD.as_bytes()].concat()),
         _run => loop {
             if let Ok(order) = Order::parse_line(dice.of(WALLET_LINES)) {
@@ -164,7 +164,7 @@ fn draw_frame(dice: &mut Dice, id: u64) -> Vec<u8> {
 }
 
 impl Control {
-    /// Runs a script. Returns the class of its end.
+    /// Runs a script. Returns the class of its result.
     fn connect(&self, script: &Script, violated: &mut Vec<String>) -> Result<String, String> {
         let file = std::fs::read(self.wallet.home().join("data/control.json"));
         let file: Value = serde_json::from_slice(&file.expect("control.json")).expect("JSON");
@@ -224,7 +224,7 @@ impl Control {
     }
 }
 
-/// Returns a frame with a proof of another side, nonce or token, or with a mutated one.
+/// Returns a frame with a mutated proof, or with a proof for another side, nonce or token.
 fn wrong_proof(dice: &mut Dice, token: &str, nonce: &str, right: &Value) -> Vec<u8> {
     let text = right["proof"].as_str().unwrap_or_default();
     let wrong = match dice.roll(8) {
@@ -239,7 +239,7 @@ fn wrong_proof(dice: &mut Dice, token: &str, nonce: &str, right: &Value) -> Vec<
     frame(0, json!({ "frame": "proof", "proof": wrong }).to_string().as_bytes())
 }
 
-/// Returns whether a frame proves the token. A mutation may leave the proof as it was.
+/// Returns whether a frame proves the token. A mutation may leave the proof unchanged.
 fn is_right(sent: &[u8], proof: &Value) -> bool {
     let sent = sent.get(5..).and_then(|body| serde_json::from_slice::<Value>(body).ok());
     sent.is_some_and(|sent| sent["proof"] == proof["proof"])

@@ -1,12 +1,12 @@
-//! The health of a service during a target: it runs, and its memory and its open files stay bounded.
+//! The health of a service during a target: it keeps running, and its memory and open files stay bounded.
 
 use std::time::{Duration, Instant};
 
 use crate::process::Service;
 
-/// How much a service may grow after the warm-up, in MiB. It covers buffers of bodies and answers in debug builds.
+/// Maximum growth of a service after the warm-up, in MiB. It covers buffers of bodies and answers in debug builds.
 const GROWTH_MIB: f64 = 96.0;
-/// How long connections that the fuzzer has closed may stay open. Idle ones end after 75 seconds.
+/// Time for which connections may stay open after the fuzzer closed them. Idle connections end after 75 seconds.
 const CLOSE_WAIT: Duration = Duration::from_secs(90);
 
 /// Measurements of one service.
@@ -29,7 +29,7 @@ impl Health {
             violated.push(format!("resident memory grew from {memory:.0} to {now:.0} MiB"));
         }
         let end = Instant::now() + CLOSE_WAIT;
-        // The store, its nodes and their pooled connections may have been opened since.
+        // Since the first measurement, the service may have opened its store and pooled connections to its nodes.
         while service.open_files() > files + 8 && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(50));
         }

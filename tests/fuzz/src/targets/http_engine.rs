@@ -17,7 +17,7 @@ use crate::programs::Programs;
 use crate::report::escaped;
 use crate::scene::{Outcome, Scene};
 
-/// Refused requests in a row after which the state is compared.
+/// Number of consecutive refused requests after which the state is compared.
 const SERIES: u64 = 12;
 const ADDRESS: &str = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913";
 const VENUE: &str = "0xBeEff033F34C046626B8D0A041844C5d1A5409dd";
@@ -129,7 +129,7 @@ impl AgentServer {
         let agent = if dice.chance(1, 3) { &self.wallet.hmac } else { &self.wallet.bearer };
         let before_proof = dice.chance(1, 2);
         if before_proof && !agent.bearer {
-            // A valid proof of mutated fields reaches the rules behind the authentication.
+            // Mutates the fields before signing: with a valid proof, they reach the rules behind the authentication.
             fields = serde_json::from_slice(&mutated(dice, &fields)).unwrap_or(fields);
         }
         let mut body = signed(agent, path, &fields);
@@ -211,14 +211,14 @@ impl Scene for AgentServer {
     }
 }
 
-/// Returns whether the body's length is not what the headers say, so that the server waits for more.
+/// Returns whether the body is shorter than its headers state, so that the server waits for more.
 pub(super) fn is_unframed(request: &Request) -> bool {
     let framing = ["content-length", "transfer-encoding", "expect"];
     request.headers.iter().any(|(name, _)| framing.contains(&name.as_str()))
         || matches!(request.body, Body::None) && request.method != "GET"
 }
 
-/// The generator of a scene's own values, such as keys.
+/// Returns the generator of a scene's own values, such as keys.
 pub(super) fn own_dice(seed: u64, name: &str) -> Dice {
     dice_of(seed, name, u64::MAX)
 }

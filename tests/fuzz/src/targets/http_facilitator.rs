@@ -24,7 +24,7 @@ use crate::report::escaped;
 use crate::scene::{Outcome, Scene};
 use crate::stub::{Stub, answers};
 
-/// How long a payment may stay open after its last answer. Withdrawals take some seconds.
+/// Time for which a payment may stay open after its last answer. Withdrawals take some seconds.
 const WITHDRAWAL_WAIT: Duration = Duration::from_secs(60);
 
 /// A facilitator with one signer on Base, and its node.
@@ -55,7 +55,7 @@ impl Facilitator {
         Ok(Self { service, node, home, program })
     }
 
-    /// Returns what `status` prints.
+    /// Returns the output of `status`.
     fn status(&self) -> Result<Value, String> {
         let mut command = Command::new(&self.program);
         command.env_clear().arg("--config").arg(self.home.path().join("facilitator.toml"));
@@ -240,7 +240,7 @@ impl Scene for Server {
 
     fn settle(&mut self) -> Vec<String> {
         let mut violated = self.health.compare(&self.facilitator.service);
-        // The stub's chain includes no transaction: what was accepted is withdrawn, and no gas is spent.
+        // The stub's chain mines no transaction, so accepted payments are withdrawn and no gas is spent.
         let end = Instant::now() + WITHDRAWAL_WAIT;
         loop {
             let status = match self.facilitator.status() {

@@ -52,7 +52,7 @@ impl Proxy {
         exchange(self.service.address, &request.encode(), false)?.ok_or("no answer".to_owned())
     }
 
-    /// Asks for the price of a body and pays it, with a key and a nonce from the dice.
+    /// Asks for the price of a body and pays it, with a key and a nonce drawn from the dice.
     pub(super) fn paid(
         &self,
         dice: &mut Dice,
@@ -151,7 +151,7 @@ pub(super) fn rich(dice: &mut Dice) -> Value {
 impl Server {
     /// Returns whether a refused request calls the upstream. `calls` is the number of calls before it.
     ///
-    /// The call can be that of an earlier request whose customer has left, so the request is sent again.
+    /// A counted call may belong to an earlier request whose customer has left, so the request is sent again.
     fn is_called_by(&self, bytes: &[u8], calls: u64) -> bool {
         let upstream = &self.proxy.upstream;
         if upstream.posts(CHAT) == calls {
@@ -243,7 +243,7 @@ impl Scene for Server {
                 Ok(None) => "closed".into(),
                 Ok(Some(reply)) => proxy_answer(&reply, false, violated),
             };
-        // The stubs verify, answer and settle everything, so a refusal comes before the upstream is called.
+        // The stubs verify, answer and settle every request, so a refusal comes before the upstream is called.
         let refused = outcome.class.starts_with('4') && !raw && !is_unframed(&request);
         if refused && self.is_called_by(&bytes, calls) {
             violated.push(format!("{} after a call of the upstream", outcome.class));

@@ -13,12 +13,12 @@ use crate::programs::{BURSAR, FACILITATOR, PROXY, Programs, local, private};
 use crate::report::escaped;
 use crate::scene::{Outcome, Scene};
 
-/// A valid file of the wallet with every key that may be in it.
+/// A valid settings file of the wallet with every possible key.
 const WALLET_FILE: &str = "[server]\nlisten = \"127.0.0.1:0\"\nrate_per_minute = 300\nsignature_window_s = 300\n\
     autostart = true\n[networks.8453]\nrpc = [\"http://127.0.0.1:9\"]\nsubmit_rpc = [\"http://127.0.0.1:9\"]\n\
     explorer = \"none\"\n[prices]\nurl = \"none\"\n[payments]\nverify_settlements = true\n[console]\nnotify = \"all\"\n\
     time = \"utc\"\n";
-/// Further keys of the facilitator, before and in the table of the network.
+/// Additional keys of the facilitator: before the table of the network, and inside it.
 const FACILITATOR_KEYS: (&str, &str) = (
     "batch_calls = 50\nbatch_window_ms = 50\nin_flight = 16\nretention_days = 400\nlog_format = \"text\"\n\
      repeats = \"duplicate\"\nforeign_settlements = \"duplicate\"\ntrusted_proxies = [\"127.0.0.1\", \"10.0.0.0/8\"]\n\
@@ -29,14 +29,14 @@ const FACILITATOR_KEYS: (&str, &str) = (
      gas_cap_contract = 600000\nblock_gas_share_percent = 25\nmax_gas_share_percent = 20\nnative_usd = \"3500\"\n\
      gas_budget_percent = 50\neip6492_factories = []\neip2612_gas_sponsoring = true\nallow_plain_http = false\n",
 );
-/// Further keys of the proxy, before its table of models.
+/// Additional keys of the proxy, before its table of models.
 const PROXY_KEYS: &str = "completion_tokens = 1024\nmax_completion_tokens = 32768\nbody_bytes = 1048576\n\
     max_timeout_seconds = 600\nin_flight = 1024\nnetwork = \"eip155:8453\"\nlog_format = \"json\"\n\
     trusted_proxies = [\"127.0.0.1\"]\ncors_origins = [\"https://app.example\"]\nprice_per_1k_tokens = \"0.001\"\n\
     public_url = \"https://llm.example\"\nother_models = false\ndefault_model = \"toy\"\n\
     bound_field = \"max_tokens\"\nextra_fields = [\"x\"]\nmax_prompt_tokens = 1000\nasset_transfer = \"eip3009\"\n";
 
-/// Values that TOML allows or that only look like TOML.
+/// Values that TOML allows, or that only look valid.
 const VALUES: &[&str] = &[
     "\"\"",
     "''",
@@ -116,7 +116,7 @@ fn mutate_text(dice: &mut Dice, valid: &str) -> Vec<u8> {
     bytes
 }
 
-/// Programs that read one file.
+/// A program that reads one settings file.
 struct Settings {
     home: tempfile::TempDir,
     /// The name of the file in `home`.
@@ -125,7 +125,8 @@ struct Settings {
     lines: &'static [&'static str],
     exits: &'static [i32],
     make: Box<dyn Fn(&std::path::Path) -> Command>,
-    /// Keys whose default is another machine, with the variable and the value that replace a missing one.
+    /// Keys that point to another machine by default, each with the variable and the value
+    /// that replace a missing key.
     defaults: &'static [(&'static str, &'static str, &'static str)],
 }
 
@@ -225,7 +226,7 @@ impl Settings {
         let mut command = with_words((self.make)(self.home.path()), line);
         let shown = String::from_utf8_lossy(text);
         for (key, variable, value) in self.defaults {
-            // Another machine must not be called, even if the line with its address is lost.
+            // If the line with a key was lost, the variable keeps the program from calling another machine.
             if !shown.lines().any(|line| line.starts_with(&format!("{key} = "))) {
                 command.env(variable, value);
             }

@@ -22,12 +22,12 @@ use crate::programs::{BURSAR, FACILITATOR, PROXY, Programs, local};
 use crate::scene::{Outcome, Scene};
 use crate::stub::Stub;
 
-/// The size of a page of redb.
+/// The page size of redb, in bytes.
 const PAGE: usize = 4_096;
-/// What a service may end with if its store is damaged.
+/// Exit codes that a service may have if its store is damaged.
 const DAMAGED: &[i32] = &[0, 13];
 
-/// Damages a file. `older` is an earlier version of it. Returns what was done.
+/// Damages a file, for example with parts of its earlier version `older`. Returns a description of the damage.
 fn damage(dice: &mut Dice, file: &Path, older: Option<&Path>) -> String {
     let mut bytes = std::fs::read(file).expect("a file");
     let pages = (bytes.len() / PAGE).max(1);
@@ -61,7 +61,7 @@ fn damage(dice: &mut Dice, file: &Path, older: Option<&Path>) -> String {
             format!("page at {} overwritten", one.start)
         }
         5 if older.is_some() => {
-            // A write that never reached the disk.
+            // Simulates a write that never reached the disk.
             let old = older.and_then(|older| std::fs::read(older).ok()).unwrap_or_default();
             let range = one.start..one.end.min(old.len()).max(one.start);
             if range.end <= old.len() {
@@ -82,7 +82,7 @@ fn damage(dice: &mut Dice, file: &Path, older: Option<&Path>) -> String {
         }
         _flip => {
             let count = 1 + dice.index(40);
-            // Most of a file is unused, so that flips in used bytes are drawn more often.
+            // Most of a file is unused, so this draws used bytes more often.
             let used: Vec<usize> =
                 (0..bytes.len()).step_by(61).filter(|at| bytes[*at] != 0).collect();
             for _ in 0..count {
@@ -189,7 +189,7 @@ impl Scene for Folder {
         }
         match self.start(&data) {
             Err(ended) => {
-                // An engine that cannot start does not report that no engine runs.
+                // If an engine cannot start, it must not exit with 3, which means that no engine runs.
                 let exits: Vec<i32> =
                     WALLET_EXITS.iter().copied().filter(|code| *code != 3).collect();
                 outcome.class = command_end(&ended, &exits, violated);
@@ -216,7 +216,7 @@ struct Store {
     program: PathBuf,
     config: &'static str,
     store: &'static str,
-    /// Requests whose records are in the store.
+    /// Requests whose sales or payments are in the store.
     requests: Vec<Request>,
     /// Checks an answer of the service.
     check: fn(&crate::http::Reply, &mut Vec<String>) -> String,
@@ -256,7 +256,7 @@ pub(super) fn open_proxy(programs: &Programs, seed: u64) -> Result<Box<dyn Scene
     let mut requests = Vec::new();
     for number in 0..6 {
         if number == 3 {
-            // The file between two sales: pages of it stand for writes that were lost.
+            // Keeps the file as it is between two sales: its pages later stand for lost writes.
             let store = proxy.home.path().join("proxy.redb");
             std::fs::copy(&store, store.with_extension("older")).expect("copied");
         }
@@ -283,7 +283,7 @@ pub(super) fn open_proxy(programs: &Programs, seed: u64) -> Result<Box<dyn Scene
 }
 
 impl Store {
-    /// Keeps the intact store under another name.
+    /// Keeps a copy of the intact store under another name.
     fn keep(&self) -> Result<(), String> {
         let file = self.home.path().join(self.store);
         let kept = std::fs::copy(&file, file.with_extension("intact"));
@@ -311,7 +311,7 @@ impl Store {
         for request in &self.requests {
             match exchange(service.address, &request.encode(), false) {
                 Ok(Some(reply)) => classes.push((self.check)(&reply, violated)),
-                // A service that finds damage may end.
+                // A service that finds damage may exit with 13.
                 _none if service.has_ended_by(13) => break,
                 other => violated.push(format!("no answer: {other:?}")),
             }

@@ -128,10 +128,10 @@ impl Wallet {
         if ended.code() == Ok(0) { Ok(self.home) } else { Err(format!("{ended:?}")) }
     }
 
-    /// Returns what a refusal must not change: agents, policies, what is spent, and the pending requests.
+    /// Returns the state that a refusal must not change: agents, policies, spent amounts, and pending requests.
     fn state(&self) -> Result<State, String> {
         let mut agents = self.must("agent list")?;
-        // Counters of requests, and values that time changes.
+        // These counters change with every request or with time, so they are left out.
         const COUNTERS: [&str; 4] = ["open", "padding_today", "requests_today", "reserved"];
         for agent in agents["agents"].as_array_mut().into_iter().flatten() {
             if let Some(members) = agent.as_object_mut() {
@@ -145,15 +145,15 @@ impl Wallet {
     }
 }
 
-/// What a refusal must not change.
+/// The state that a refusal must not change.
 #[derive(Debug)]
 struct State {
     fixed: Value,
-    /// Pending requests, which may expire but not appear.
+    /// Pending requests; they may expire, but none may appear.
     pending: BTreeSet<String>,
 }
 
-/// Compares the state of a wallet after series of inputs that were all refused.
+/// Compares the state of a wallet after each series of inputs that were all refused.
 #[derive(Debug)]
 pub(crate) struct StateWatch {
     /// The number of refused inputs between two comparisons.

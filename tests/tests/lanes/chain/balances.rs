@@ -26,7 +26,7 @@ use crate::chain::stage::{SMALL, Stage, local_chain};
 
 const BASE_SEPOLIA: ChainId = ChainId(84532);
 const NO_ANSWER: &str = "No endpoint of the network gave a valid answer.";
-/// The same error for the operator, with the endpoint that was asked.
+/// Returns the operator's error for a network without an answer; it names the endpoint.
 fn no_answer(network: &str, host: &str) -> String {
     format!("No endpoint of {network} gave a valid answer (asked https://{host}:443).")
 }
@@ -130,7 +130,7 @@ async fn balances_are_exact_before_and_after_a_payment() {
     let one = ("1000000000000000001", "1.000000000000000001");
     let before = wanted(stage.payer, [one, ("20000000", "20"), ("0", "0")]);
     assert_eq!(balances_answer(&stage, &agent).await, before);
-    // One call for everything, so that all balances are of one block.
+    // All balances come from one call, and so from one block.
     assert_eq!(recorder.take_calls(), [format!("eth_call {MULTICALL3:#x}")]);
 
     let body = stage.ask_for(&agent, "/small").await;
@@ -142,7 +142,7 @@ async fn balances_are_exact_before_and_after_a_payment() {
     let after = wanted(stage.payer, [one, ("19988000", "19.988"), ("0", "0")]);
     assert_eq!(balances_answer(&stage, &agent).await, after);
 
-    // Without the multicall contract each balance is a separate call, with the same answer.
+    // Without the multicall contract the engine reads each balance in a separate call; the answer is the same.
     chain.request("anvil_setCode", json!([MULTICALL3, "0x"])).await.expect("set");
     expire_balance_cache(&stage, &mut skew);
     recorder.take_calls();
@@ -260,7 +260,7 @@ async fn balances_of_a_live_network_are_returned_next_to_a_dead_one() {
     // The dead network is the only one named, so no balance is known.
     let fault = operator.refused("address balance pay --network base-sepolia").await;
     assert_eq!(fault.code, Code::ChainUnavailable);
-    // A disabled network is read when the operator names it, and never for an agent.
+    // A disabled network is read if the operator names it, but never for an agent.
     let fault = operator.refused("balances --network 4663").await;
     assert_eq!(
         fault.message,

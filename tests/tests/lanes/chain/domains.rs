@@ -1,5 +1,5 @@
-//! Offers whose token domain differs from our table: we ask the chain, and trust it only with the right chain id. The
-//! signature uses the table's domain either way.
+//! Offers whose token domain differs from our table: we ask the chain, and trust its answer only if its chain id is
+//! right. The signature uses the table's domain in any case.
 
 use alloy_primitives::{U256, hex};
 use bursar_control::card_text;
@@ -85,7 +85,7 @@ async fn a_contradicted_domain_without_a_chain_is_held_with_its_reason() {
 async fn a_node_of_another_chain_confirms_nothing_and_breaks_nothing() {
     let Some(chain) = local_chain(BASE).await else { return };
     let Some(foreign) = local_chain(BASE_SEPOLIA).await else { return };
-    // At our coin's address this node answers every call with our domain: only its chain id is wrong.
+    // This node answers calls to our coin's address with our domain; only its chain id is wrong.
     let coin = by_chain(BASE).expect("a network").stablecoin;
     let code = format!("0x7f{}60005260206000f3", hex::encode(coin.domain_separator));
     foreign.request("anvil_setCode", json!([coin.address, code])).await.expect("set");
@@ -100,7 +100,7 @@ async fn a_node_of_another_chain_confirms_nothing_and_breaks_nothing() {
         stage.assert_bought(&reply, before, SMALL).await;
     }
 
-    // The same node with the right chain id is believed.
+    // With the right chain id, the wallet trusts the same node.
     foreign.request("anvil_setChainId", json!([BASE.0])).await.expect("set");
     assert_eq!(stage.engine.terminate(), Some(0));
     stage.start_again().await;

@@ -1,6 +1,7 @@
-//! Explorers over HTTP: what they add, and what they must not cause.
+//! Explorers over HTTP: what they may add to an answer, and what they must not cause.
 //!
-//! Also the scene for hostile and failing explorers, which must not change what the chain reports.
+//! This file also sets up the scene for hostile and failing explorers, which must not change
+//! the balances from the chain.
 
 use std::collections::BTreeMap;
 use std::io;

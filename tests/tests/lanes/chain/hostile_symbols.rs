@@ -1,10 +1,10 @@
-//! Tokens whose symbols act on a terminal, hide characters, or look like another symbol.
+//! Tokens whose symbols control a terminal, hide characters, or imitate another symbol.
 
 use serde_json::{Value, json};
 
 use crate::chain::explorers::{Scene, address, assert_ours_unharmed, explorer, list};
 
-/// Symbols that move a cursor, hide, reorder, or end the surrounding text.
+/// Returns symbols that move a cursor, hide text, reorder it, or end the surrounding text.
 fn attacks() -> Vec<String> {
     [
         "\x1b[2J",
@@ -85,7 +85,7 @@ fn random_symbols() -> Vec<Vec<String>> {
     (0..25).map(|_batch| (0..400).map(|_token| symbol()).collect()).collect()
 }
 
-/// Returns whether a character acts on a terminal or is invisible.
+/// Returns whether a character controls a terminal or is invisible.
 fn acts(ch: char) -> bool {
     ch.is_control()
         || matches!(ch, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}'

@@ -53,7 +53,7 @@ async fn balance_reads_of_an_address_are_shared_and_cached_for_two_seconds() {
         assert_eq!(answer["balances"][0]["raw"], "7", "{answer}");
         assert_eq!(answer["balances"][1]["raw"], "8");
     }
-    // Equal to the byte for the same agent: one read answered all of them.
+    // One read answered all requests, so the same agent's answers are equal byte by byte.
     assert_eq!((answer.1, answer.5), (answer.3, answer.7));
 
     chain.gate.add_permits(9);

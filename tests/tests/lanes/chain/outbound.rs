@@ -1,6 +1,6 @@
 //! All outbound connections of the engine over a whole run, traced from outside the process.
 //!
-//! Only the counterparties of the specification's list are called, and each existing kind is.
+//! The engine calls only the counterparties in the specification's list, and this run calls each kind that exists.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -37,7 +37,7 @@ fn traced_or_skip() -> bool {
     false
 }
 
-/// Counts, for each address, the connections and the writes without a connection.
+/// Counts the lines with each address: connections, and writes that name their target.
 fn connections(trace: &Path) -> BTreeMap<String, usize> {
     let mut seen = BTreeMap::new();
     for line in std::fs::read_to_string(trace).expect("a trace").lines() {
@@ -113,7 +113,7 @@ async fn the_engine_connects_only_to_its_counterparties() {
     };
     let mut stage = Stage::set_up(chain, start).await;
 
-    // Automatic payments in both versions, and their verification on the chain.
+    // Makes automatic payments in both versions, which the engine then verifies on the chain.
     for case in [&PYTHON, &NODE] {
         let agent = stage.add_agent(&case.name(), case.auth).await;
         for path in ["/small", "/v1/small"] {
@@ -127,7 +127,7 @@ async fn the_engine_connects_only_to_its_counterparties() {
         let (status, balances) = stage.post("/balances", &agent.read(stage.next_second())).await;
         assert_eq!((status, &balances["status"]), (200, &json!("ok")), "{balances}");
     }
-    // A payment that is approved, and one whose token domain is read from the chain.
+    // Makes a payment that is approved, and one whose token domain is read from the chain.
     let agent = stage.add_agent("large", "bearer").await;
     let (status, answer) = stage.ask(&stage.ask_for(&agent, "/large").await).await;
     assert_eq!(status, 202, "{answer}");

@@ -1,5 +1,5 @@
-//! Outcomes of an agent program: paid, paid after an approval, denied, expired. Each for Python and Node, with a
-//! signature and with a token.
+//! Outcomes of an agent program: paid, paid after an approval, denied, expired. Each outcome is tested for Python and
+//! Node, with a signature and with a token.
 
 use bursar_control::wire::Prompt;
 use bursar_core::card::HoldReason;
@@ -97,13 +97,13 @@ async fn an_expired_payment_stays_expired_and_moves_nothing() {
         assert_eq!(reply.outcome(), ("rejected", Some(3)), "{}", reply.line);
         assert_eq!(reply.line["code"], "REQUEST_EXPIRED", "{}", reply.line);
     }
-    // The engine's own timer records the expiry, with or without a poll.
+    // The engine's own timer records the expiry, whether or not the agent polls.
     stage.held(0).await;
     assert_eq!(stage.balances().await, before);
     assert!(stage.merchant.payments().is_empty(), "{:?}", stage.merchant.payments());
 
-    // Correcting the clock revives nothing: neither a poll nor an approval does. The clock changes between two engines,
-    // because the skew also moves the monotonic clock, which never goes backwards.
+    // After the clock is corrected, neither a poll nor an approval revives the request. The clock changes between two
+    // engines, because the skew also moves the monotonic clock, which never goes backwards.
     assert_eq!(stage.engine.terminate(), Some(0));
     stage.engine.skew(0);
     stage.start_again().await;
@@ -123,7 +123,7 @@ async fn a_payment_after_the_clock_went_back_is_signed() {
     let mut stage = Stage::set_up(chain, Start::default()).await;
     let agent = stage.add_agent("bot", "hmac").await;
     stage.engine.skew(HOLD_MS);
-    // Any journal entry records the wrong time.
+    // Any journal entry would do: it records the wrong time.
     stage.operator.must("agent suspend bot").await;
     assert_eq!(stage.engine.terminate(), Some(0));
     stage.engine.skew(0);

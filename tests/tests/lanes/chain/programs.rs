@@ -1,4 +1,4 @@
-//! The example agents as processes: Python with its standard library, Node with plain fetch.
+//! The example agents as processes: Python with its standard library, and Node with plain fetch.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -83,7 +83,7 @@ impl Buyer {
     }
 
     pub(crate) async fn finish(self) -> ProgramResult {
-        // Longer than the program's own timeout, so that it can report what it waited for.
+        // The limit exceeds the program's own timeout, so that the program can report what it waited for.
         let output = timeout(2 * TIMEOUT, self.child.wait_with_output()).await;
         let output = output.expect("the agent comes back in time").expect("its output");
         let text = String::from_utf8(output.stdout).expect("text");

@@ -1,5 +1,5 @@
-//! A node between the engine and the local chain that records calls: a test sees that the engine has probed, not only
-//! that time has passed.
+//! A node between the engine and the local chain that records calls. It shows a test that the engine has probed, and
+//! not only that time has passed.
 
 use std::sync::{Arc, Mutex};
 

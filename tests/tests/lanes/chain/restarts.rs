@@ -62,7 +62,7 @@ async fn after_kill_9_the_same_body_gets_the_same_header_and_pays_once() {
         let before = stage.balances().await;
         let body = stage.ask_for(&agent, path).await;
         let (status, answer) = stage.ask(&body).await;
-        // At once: the entry that records the signature may not be committed yet.
+        // Kills the engine at once: the entry that records the signature may not be committed yet.
         stage.engine.kill();
         assert_eq!((status, &answer["status"]), (200, &json!("success")), "{answer}");
         let header = answer["header_value"].as_str().expect("a header");
@@ -73,7 +73,8 @@ async fn after_kill_9_the_same_body_gets_the_same_header_and_pays_once() {
         stage.operator.must("wallet open").await;
         assert_eq!(stage.ask(&body).await, (200, answer.clone()), "{auth}");
 
-        // This merchant refuses the payment again. From a merchant that has forgotten it, the chain refuses it.
+        // This merchant refuses the payment the second time. If a merchant has forgotten the
+        // payment, the chain refuses it.
         assert_eq!(stage.deliver(&stage.url(path), &answer).await.0, 402);
         let forgetful = open_shop(&stage.chain).await;
         let url = format!("{}{path}", forgetful.url());
@@ -112,7 +113,7 @@ async fn ten_payments_over_two_engines_have_ten_nonces_and_add_up() {
     assert_eq!(nonces.len(), 10);
     stage.assert_moved(before, total).await;
     let [answer] = &stage.agents().await[..] else { panic!("one agent") };
-    // Six decimals on both sides: a micro-dollar is the coin's smallest unit.
+    // Both amounts have six decimals, so a micro-dollar is the coin's smallest unit.
     let spent = dollars(&answer.spent_today);
     assert_eq!(U256::from(spent.0), before.payer - stage.balances().await.payer);
     assert_eq!(dollars(&answer.reserved), Usd::ZERO);
@@ -133,7 +134,7 @@ async fn a_call_in_progress_is_answered_before_sigterm_ends_the_engine() {
         body.len()
     );
     call.write_all(head.as_bytes()).await.expect("sent");
-    // The server sends this when the handler asks for the body: from here on the call is in progress.
+    // The server sends this when the handler asks for the body; from then on the call is in progress.
     let mut received = [0; b"HTTP/1.1 100 Continue\r\n\r\n".len()];
     timeout(TIMEOUT, call.read_exact(&mut received)).await.expect("in time").expect("an answer");
     assert_eq!(&received, b"HTTP/1.1 100 Continue\r\n\r\n");

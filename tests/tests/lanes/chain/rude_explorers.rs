@@ -1,4 +1,4 @@
-//! Explorers that flood, stall, redirect, or send something else.
+//! Explorers that flood, stall, redirect, or send garbage.
 
 use std::io;
 use std::time::Duration;
@@ -98,8 +98,8 @@ async fn t_17_an_explorer_that_misbehaves_costs_its_tokens_and_nothing_else() {
         body("401 Unauthorized", KEY),
         body("403 Forbidden", "[]"),
         body("429 Too Many Requests", "[]"),
-        // Only on Robinhood Chain, and only for an empty address, may a 500 mean an address that the explorer never
-        // saw.
+        // A 500 may mean an address unknown to the explorer only on Robinhood Chain, and
+        // only if the address is empty.
         body("500 Internal Server Error", "[]"),
         body("503 Service Unavailable", "[]"),
     ];
@@ -121,12 +121,12 @@ async fn t_17_an_explorer_that_misbehaves_costs_its_tokens_and_nothing_else() {
         let gzip = matches!(&misbehavior, Misbehavior::Sends(text) if text.contains("gzip"));
         assert_ours_unharmed(&answer);
         assert_eq!(answer["balances"].as_array().map(Vec::len), Some(3), "{misbehavior:?}");
-        // An encoding that was not requested is not decoded: the two bytes are read as the list that they look like.
+        // The engine does not decode an encoding that it did not request: it reads the two bytes as a list.
         let failed = (!gzip).then(|| json!(format!("eip155:8453: {FAILED}")));
         assert_eq!(answer.get("balances_error"), failed.as_ref(), "{misbehavior:?}");
         let text = String::from_utf8(bytes).expect("UTF-8");
         assert!(!text.contains(KEY) && !text.contains("127.0.0.1"), "{text}");
-        // The engine reads 8 MiB; some more is in the buffers of two sockets.
+        // The engine reads 8 MiB; the buffers of two sockets hold some more.
         let flooded = *told_sent.borrow() - before;
         assert!(flooded < 40 << 20, "{misbehavior:?}: {flooded} bytes");
         let shown = scene.balances_output().await;

@@ -1,6 +1,7 @@
-//! A counterparty made of the protocol's own packages: resource server and facilitator.
+//! A counterparty built from the protocol's own packages: resource server and facilitator.
 //!
-//! It writes the offers, checks our headers and settles them. Other people's servers accept what it accepts.
+//! It writes the offers, checks our headers and settles them. Other servers built from these
+//! packages accept the same headers.
 
 use alloy_primitives::B256;
 use bursar_devnet::Devnet;
@@ -16,12 +17,12 @@ use crate::chain::settlements::{
 };
 use crate::chain::stage::{SMALL, Stage, TIMEOUT};
 
-/// A path of the peer: one combination of packages.
+/// A combination of packages, served at its own path of the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Side {
     /// npm `x402` alone.
     X402,
-    /// Offers by npm `x402`, checked and settled by `@x402/evm`.
+    /// npm `x402` writes the offers, and `@x402/evm` checks and settles them.
     EvmV1,
     /// `@x402/core` and `@x402/evm`.
     EvmV2,
@@ -129,7 +130,7 @@ impl Peer {
         assert_eq!((status, &answer["status"]), (200, &json!("success")), "{answer}");
         assert_eq!(answer["header_name"], side.header_name());
         let mut payment = decode_header(answer["header_value"].as_str().expect("a header"));
-        // Keep what was signed; restore only the parts that name the peer's offer.
+        // Keeps the signed values, and restores only the parts that name the peer's offer.
         match side {
             Side::X402 | Side::EvmV1 => {
                 payment["network"] = asked.challenge["accepts"][0]["network"].clone();
@@ -348,7 +349,7 @@ const FORGERIES: [Forgery; 10] = [
         name: "too late",
         sign: NOTHING,
         change: NOTHING,
-        // Offers are valid for a minute, and six seconds must be left.
+        // Offers are valid for a minute, and the facilitator requires six seconds of remaining validity.
         ahead_s: 60,
         error: ["invalid_exact_evm_payload_authorization_valid_before"; 3],
     },
@@ -374,12 +375,12 @@ async fn official_servers_refuse_forged_payments() {
         }
         assert_eq!(stage.balances().await, before, "{side:?}");
 
-        // The same steps without a forgery succeed, so each refusal was caused by its forgery.
+        // Without a forgery the same steps succeed, so each refusal is caused by its forgery.
         let payment = header(&peer.signed(&stage, &agent, side, NOTHING).await);
         let answer = peer.visit(side, Some(&payment)).await;
         assert_eq!((answer.status, &answer.receipt["success"]), (200, &json!(true)), "{answer:?}");
         stage.assert_moved(before, SMALL).await;
-        // But only once.
+        // The payment succeeds only once.
         let again = peer.visit(side, Some(&payment)).await;
         let error = again.challenge["error"].as_str().unwrap_or_default();
         let wanted = side.expected([

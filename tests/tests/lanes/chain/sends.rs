@@ -45,7 +45,7 @@ async fn sent(stage: &mut Stage, line: &str) -> SendAnswer {
     }
 }
 
-/// Waits until the only send has ended. Mines blocks meanwhile, as on a real chain.
+/// Waits until the only send has ended, and mines blocks meanwhile.
 async fn ended(stage: &mut Stage) -> SendAnswer {
     let end = Instant::now() + TIMEOUT;
     loop {
@@ -148,7 +148,7 @@ async fn an_impossible_or_declined_send_is_refused_and_moves_nothing() {
     assert_eq!(coins(&stage, payee()).await, U256::ZERO);
 }
 
-/// Code that returns 0.3 coins for any call: PUSH8 and RETURN.
+/// Code of an expensive gas price oracle, which returns 0.3 coins for any call: PUSH8 and RETURN.
 const DEAR_ORACLE: &str = "0x670429d069189e000060005260206000f3";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -156,7 +156,7 @@ async fn the_data_fee_is_part_of_the_required_balance() {
     let Some(mut stage) = stage().await else { return };
     let oracle = bursar_core::networks::OP_GAS_PRICE_ORACLE;
     stage.chain.request("anvil_setCode", json!([oracle, DEAR_ORACLE])).await.expect("set");
-    // The balance is ten; the data may cost 0.6.
+    // The balance is ten coins, of which the data may cost 0.6.
     let line = format!("address send pay {TO} 9.5 --network base --confirm 9.5 --no-wait");
     let refused = stage.operator.refused(&line).await;
     assert_eq!(refused.code, Code::InsufficientFunds, "{}", refused.message);

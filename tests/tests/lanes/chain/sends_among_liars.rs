@@ -1,6 +1,7 @@
 //! Sends through lying nodes, by an engine that is killed, paused and restarted.
 //!
-//! In the end the money has moved once, no nonce is missing, and every broadcast was a version of the same send.
+//! In the end the money has moved once, no nonce is missing, and every broadcast transaction was
+//! a version of the same send.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +20,7 @@ use tokio::time::{Instant, sleep};
 use crate::chain::sends::{GAS_MONEY, TO};
 use crate::chain::stage::{POLL_INTERVAL, Stage, TIMEOUT, local_chain};
 
-/// Where the engine dies: nowhere, or at the first or second hit of a failpoint.
+/// Disruptions of a run: none, a pause, or a kill at the first or second hit of a failpoint.
 const DISRUPTIONS: [Option<&str>; 6] = [
     None,
     Some(PAUSE_IT),
@@ -29,7 +30,7 @@ const DISRUPTIONS: [Option<&str>; 6] = [
     Some("kill:outbox.send:2"),
 ];
 
-/// No death: the engine is paused as soon as the order is accepted, and resumed after blocks were mined.
+/// Pauses the engine as soon as the order is accepted, and resumes it after blocks were mined.
 const PAUSE_IT: &str = "pause";
 
 const AMOUNT: u64 = 250_000_000_000_000_000;
@@ -90,18 +91,18 @@ async fn send_through(lies: &[Lie], disruption: Option<&str>) {
             break;
         }
     }
-    // If a block takes the transaction before the node forgets it, it is sent once, and the second hit never happens.
+    // If a block includes the transaction before the node forgets it, the second hit never happens.
     let maybe = kill == Some("kill:outbox.send:2") && lies.contains(&Lie::Forget);
     let deaths = usize::from(kill.is_some());
     assert!(restarts == deaths || (maybe && restarts == 0), "{case}: {restarts} restarts");
-    // A block may come between two lies: a mined transaction is not sent again, so the later lies are not told.
+    // If a block comes between two lies, the mined transaction is not sent again, and later lies are not used.
     assert!((1..=lies.len()).contains(&rpc.lies_told()), "{case}: {} lies", rpc.lies_told());
     assert_eq!(
         number(&stage, "eth_getBalance", json!([TO, "latest"])).await,
         U256::from(AMOUNT),
         "{case}"
     );
-    // No gap, nothing pending, and exactly one nonce used.
+    // The nonces have no gap, no transaction is pending, and exactly one nonce is used.
     for tag in ["latest", "pending"] {
         let count = number(&stage, "eth_getTransactionCount", json!([stage.payer, tag])).await;
         assert_eq!(count, U256::ONE, "{case}");
@@ -153,7 +154,7 @@ async fn t_17_several_lies_in_a_row_move_the_money_once() {
 
 /// A gas price, in wei, that would cost more than the whole balance.
 const ABSURD_PRICE: u128 = 1_000_000_000_000_000_000;
-/// Answers that make up a price: the newest block, the tip, and the gas price itself.
+/// Number of answers that make up a price: the newest block, the tip, and the gas price itself.
 const ANSWERS_OF_A_PRICE: usize = 3;
 const WEALTH: u128 = 1_000_000_000_000_000_000_000_000;
 
@@ -212,14 +213,14 @@ async fn assert_sent_once(stage: &mut Stage) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn t_17_an_absurd_price_of_gas_is_not_offered() {
     let Some((mut stage, rpc)) = stage_with(GAS_MONEY).await else { return };
-    // At the order: the send is refused, and leaves no record.
+    // The node lies when the order arrives: the send is refused, and leaves no record.
     rpc.claim_after(0, Claim::GasPrice(ABSURD_PRICE));
     let refused = stage.operator.refused(&order()).await;
     assert_eq!(refused.code, Code::ChainUnavailable, "{}", refused.message);
     assert!(refused.message.contains("maximum"), "{}", refused.message);
     assert!(sends(&mut stage).await.is_empty());
     rpc.be_honest();
-    // From the first price after the order: the send stays pending, and nothing is broadcast.
+    // The node lies from the first price after the order: the send stays pending, and nothing is broadcast.
     rpc.claim_after(ANSWERS_OF_A_PRICE, Claim::GasPrice(ABSURD_PRICE));
     let before = rpc.claims_made();
     stage.operator.must(&order()).await;
@@ -239,9 +240,9 @@ async fn t_17_an_absurd_price_of_gas_is_not_offered() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn t_17_a_wrong_balance_moves_nothing_that_is_not_there() {
-    // A tenth of a coin, in wei.
+    // The balance is a tenth of a coin, in wei.
     let Some((mut stage, rpc)) = stage_with("0x16345785d8a0000").await else { return };
-    // The claim is too high: the order is accepted, and the chain refuses the transaction.
+    // The node claims too high a balance: the order is accepted, and the chain refuses the transaction.
     rpc.claim_after(0, Claim::Balance(WEALTH));
     stage.operator.must(&order()).await;
     let end = Instant::now() + TIMEOUT;
@@ -258,7 +259,7 @@ async fn t_17_a_wrong_balance_moves_nothing_that_is_not_there() {
     stage.chain.request("anvil_setBalance", json!([stage.payer, GAS_MONEY])).await.expect("set");
     assert_sent_once(&mut stage).await;
 
-    // The claim is too low: the order is refused.
+    // The node claims too low a balance: the order is refused.
     rpc.claim_after(0, Claim::Balance(0));
     let broadcast = rpc.broadcast().len();
     let refused = stage.operator.refused(&order()).await;

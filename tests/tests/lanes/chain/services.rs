@@ -1,5 +1,5 @@
-//! A service with an outbox in its own file, killed and paused among lying nodes: everything that it accepted happens
-//! once, and no nonce is missing.
+//! A service with an outbox in its own file is killed and paused, and its nodes lie. Everything that it accepted
+//! happens once, and no nonce is missing.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -33,14 +33,14 @@ const KEY: &str = "4646464646464646464646464646464646464646464646464646464646464
 const SIGNER: &str = "0x9d8A62f656a8d1615C1294fd71e9CFb3E4855A4F";
 const COUNT: u8 = 5;
 
-/// What happens to the process after this many broadcasts.
+/// A disruption of the process after this many broadcasts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Disruption {
     None,
     Kill {
         after: usize,
     },
-    /// Paused while blocks are mined.
+    /// Pauses the process while blocks are mined.
     Pause {
         after: usize,
     },
@@ -133,7 +133,7 @@ async fn serve_through(lies: Vec<Lie>, disruption: Disruption) {
         sleep(POLL_INTERVAL * 3).await;
     }
     assert_eq!(pending, Disruption::None, "{case}: the disruption never happened");
-    // A block may come between two lies: a mined transaction is not sent again, so the later lies are not told.
+    // If a block comes between two lies, the mined transaction is not sent again, and later lies are not used.
     assert!((1..=lies.len()).contains(&rpc.lies_told()), "{case}: {} lies", rpc.lies_told());
     let output = service.output();
     assert!(output.ends_with("END\n"), "{case}: {output}");
@@ -159,7 +159,7 @@ async fn a_service_executes_each_submission_once_despite_lying_nodes_and_kills()
     for (at, lie) in Lie::ALL.into_iter().enumerate() {
         let calm = [Disruption::None, DISRUPTIONS[1 + at % (DISRUPTIONS.len() - 1)]];
         cases.extend(calm.map(|disruption| (vec![lie], disruption)));
-        // Several lies in one run.
+        // The node tells several lies in one run.
         let other = Lie::ALL[(at + 4) % Lie::ALL.len()];
         cases.push((vec![lie, other, lie], DISRUPTIONS[1 + (at + 1) % (DISRUPTIONS.len() - 1)]));
     }
@@ -168,7 +168,7 @@ async fn a_service_executes_each_submission_once_despite_lying_nodes_and_kills()
         .await;
 }
 
-/// Two processes that both believe they own the outbox, as a paused process and its successor do.
+/// Two processes both believe that they own the outbox, like a paused process and its successor.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hosts_of_one_outbox_execute_each_submission_once() {
     let Some(chain) = local_chain(BASE).await else { return };

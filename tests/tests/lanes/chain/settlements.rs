@@ -1,4 +1,4 @@
-//! From a settlement to its proof, for programs that pay in both versions of x402.
+//! Settlements and their verification, for programs that pay in both versions of x402.
 //!
 //! The engine trusts no report: it finds the payment on the chain itself.
 
@@ -75,7 +75,7 @@ pub(crate) async fn assert_verified(stage: &mut Stage, id: &str, tx_hash: B256) 
     assert_eq!(settlement["verification"]["block"], block, "{receipt}");
 }
 
-/// Asserts that the same body gets no second header.
+/// Asserts that the same body gets no second payment header.
 async fn assert_paid_once(stage: &Stage, agent: &Agent, bought: &Bought) {
     let (status, answer) = stage.ask(&bought.body).await;
     assert_eq!((status, &answer["code"]), (409, &json!("PAYMENT_ALREADY_SETTLED")), "{answer}");
@@ -159,7 +159,7 @@ async fn the_example_agents_are_verified_in_both_versions() {
             report_settled(&stage, &agent, id, tx_hash).await;
             assert_verified(&mut stage, id, tx_hash).await;
         }
-        // The same program buys the same item again: a separate purchase.
+        // The same program buys the same item again, as a separate purchase.
         let before = stage.balances().await;
         let answer = stage.send(&case, &agent, PATHS[0]).finish().await;
         stage.assert_bought(&answer, before, SMALL).await;
@@ -174,7 +174,7 @@ async fn a_settled_payment_gets_no_second_header() {
         let agent = stage.add_agent(&format!("{auth}{}", path.replace('/', "-")), auth).await;
         let bought = buy(&stage, &agent, path).await;
         report_settled(&stage, &agent, &bought.id, bought.tx_hash).await;
-        // After the agent's report, and again after the engine's verification.
+        // Checks after the agent's report, and again after the engine's verification.
         assert_paid_once(&stage, &agent, &bought).await;
         assert_verified(&mut stage, &bought.id, bought.tx_hash).await;
         assert_paid_once(&stage, &agent, &bought).await;
@@ -185,7 +185,7 @@ async fn a_settled_payment_gets_no_second_header() {
     stage.operator.must("wallet open").await;
     for (agent, bought) in &paid {
         assert_paid_once(&stage, agent, bought).await;
-        // Another purchase of the same item is not blocked.
+        // The first purchase does not block another purchase of the same item.
         let path = bought.body["request_url"].as_str().expect("a URL");
         let path = path.strip_prefix(stage.merchant.url()).expect("our merchant's").to_owned();
         buy(&stage, agent, &path).await;
@@ -259,7 +259,7 @@ async fn call_coin(chain: &Devnet, from: Address, data: String) -> (B256, bool) 
     let coins = "0xde0b6b3a7640000";
     chain.request("anvil_setBalance", json!([from, coins])).await.expect("coins for gas");
     let coin = chain.network().stablecoin.address;
-    // With a gas limit nothing is estimated, so that a failing call is mined as well.
+    // With a fixed gas limit nothing is estimated, so a failing call is mined too.
     let call = json!({ "from": from, "to": coin, "gas": "0x989680", "data": data });
     let hash = chain.request("eth_sendTransaction", json!([call])).await.expect("sent");
     loop {
@@ -292,7 +292,7 @@ async fn another_transfer_of_the_same_amount_is_not_this_payment() {
         assert!(moved);
         let (of_payer, moved) = call_coin(&stage.chain, stage.payer, plain_transfer()).await;
         assert!(moved);
-        // `twin` moved the same amount between the same two addresses, by another authorization.
+        // `twin` moved the same amount between the same two addresses, but by another authorization.
         for other in [of_stranger, of_payer, twin.tx_hash] {
             report_settled(&stage, &agent, &bought.id, other).await;
             let receipt = stage.receipt_with_verdict(&bought.id, "failed").await;
@@ -303,7 +303,7 @@ async fn another_transfer_of_the_same_amount_is_not_this_payment() {
         }
         report_settled(&stage, &agent, &bought.id, bought.tx_hash).await;
         assert_verified(&mut stage, &bought.id, bought.tx_hash).await;
-        // From now on no report undoes it.
+        // After the verification, no report changes the result.
         let (status, answer) =
             stage.report(&agent, &bought.id, "settled", &of_payer.to_string()).await;
         assert_eq!((status, &answer["new_status"]), (200, &json!("verified")), "{answer}");

@@ -1,4 +1,5 @@
-//! Runs the same calls by every kind of simulation, against real contracts: where they can tell, they agree.
+//! Simulates the same calls with every method, against real contracts: wherever two methods
+//! give a verdict, it is the same.
 
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ fn node(url: &str) -> RpcChain {
     RpcChain::new(RpcConfig::new(BASE, [url.to_owned()]), clock).expect("a node")
 }
 
-/// Returns the result of each call: success, or the reason; `?` if the kind of simulation cannot tell.
+/// Returns the result of each call: `ok`, the reason of its failure, or `?` if the method gives no verdict.
 async fn simulate(
     chain: &dyn Chain,
     from: Address,
@@ -55,7 +56,7 @@ async fn all_simulation_methods_agree_where_they_have_a_result() {
     chain.mint(payer, 100).await.expect("minted");
     chain.request("anvil_setBalance", json!([payer, "0x64"])).await.expect("set");
     let coin = Call { to: payee, value: U256::from(60), data: Default::default(), gas_limit: 0 };
-    // The third has nothing left to move: only a simulation that runs them in sequence can tell.
+    // The third call has nothing left to move, which only a simulation in sequence detects.
     let calls = [transfer(&chain, payee, 60), coin, transfer(&chain, payee, 60)];
     let alone = [transfer(&chain, payee, 101)];
     let mut reasons = Vec::new();
@@ -75,7 +76,7 @@ async fn all_simulation_methods_agree_where_they_have_a_result() {
         assert_eq!(by, method);
         assert_eq!(&ends[..2], ["ok", "ok"], "{method:?}");
         match method {
-            // Each alone would succeed.
+            // Each call would succeed alone.
             SimulationMethod::SingleCalls => assert_eq!(ends[2], "ok"),
             _in_turn => assert_ne!(ends[2], "ok", "{method:?}"),
         }
@@ -116,7 +117,7 @@ async fn a_simulated_block_has_the_requested_number_time_and_fees() {
     let words: Vec<U256> = calls[0].data.chunks(32).map(U256::from_be_slice).collect();
     // anvil simulates with a base fee of zero.
     assert_eq!(words, [U256::from(number), U256::from(timestamp), U256::ZERO, U256::from(1_002)]);
-    // Token transfers are events of the token; transfers of the native coin are reported apart.
+    // Token transfers are events of the token; transfers of the native coin are reported separately.
     let moved = token::transfer_of(&calls[1].logs[0]).expect("a transfer");
     assert_eq!(moved, Transfer { from: payer, to: payee, value: U256::from(60) });
     assert_eq!(calls[1].native_transfers, []);
@@ -128,7 +129,7 @@ async fn a_simulated_block_has_the_requested_number_time_and_fees() {
     let reads = simulated.reads.expect("reads");
     assert_eq!(balances(&reads), [U256::from(40), U256::from(60)], "the reads see the calls");
 
-    // The next best method cannot choose the block, but its reads also see the calls.
+    // The fallback method cannot choose the block, but its reads also see the effects of the calls.
     let rpc = LyingRpc::in_front_of(chain.url()).await;
     rpc.tell(vec![Lie::NoSimulation; 3]);
     let other = Simulator::default().run(&self::node(&rpc.url), request).await.expect("simulated");

@@ -1,4 +1,5 @@
-//! A device that asks a person does not block other addresses, and its refusal leaves no nonce gap.
+//! While a device waits for a person, other addresses are not blocked, and a refusal on the
+//! device leaves no nonce gap.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -114,7 +115,7 @@ async fn a_slow_signing_device_does_not_block_other_addresses() {
     assert_ne!(request.slip.signer(), device.slip.signer());
     scene.sign(request).await;
     scene.until(&quick.id, "done").await;
-    // 40 blocks (20 s of the engine's time) later: the device was not asked again.
+    // Mines 40 blocks (20 s of the engine's time), after which the device has not been asked again.
     for _block in 0..40 {
         scene.advance_a_bit().await;
     }

@@ -21,13 +21,13 @@ use tokio::time::{Instant, sleep};
 
 use crate::chain::programs::{Buyer, Case, ProgramResult};
 
-/// Prices in smallest units: `/small` is automatic under [`POLICY`], `/large` is held.
+/// Prices in smallest units: under [`POLICY`], `/small` is paid automatically, and `/large` is held.
 pub(crate) const SMALL: u128 = 12_000;
 pub(crate) const LARGE: u128 = 1_500_000;
 /// `/0` to `/9` cost this plus their number, so that all prices differ.
 pub(crate) const NUMBERED: u128 = 10_000;
 
-/// Ten dollars a day, five per payment, automatic below half a dollar.
+/// At most ten dollars a day and five per payment; automatic below half a dollar.
 const POLICY: &str = "--day 10 --txn 5 --auto 0.5";
 /// Initial balance of the paying address, in smallest units.
 const INITIAL_BALANCE: u128 = 20_000_000;
@@ -102,9 +102,9 @@ pub(crate) struct Stage {
     client: reqwest::Client,
     /// How far the engine's clock is ahead.
     ahead_ms: i64,
-    /// The latest timestamp of an agent. Requests must differ by a second, or they would be one payment.
+    /// The latest timestamp of an agent. Two requests must differ by a second; otherwise they are one payment.
     stamp: AtomicI64,
-    /// Keeps the folder as long as the engine.
+    /// Keeps the folder until the engine is dropped.
     _home: TempDir,
 }
 
@@ -122,7 +122,7 @@ impl Stage {
         let payer = created.address.parse().expect("an address");
         chain.mint(payer, INITIAL_BALANCE).await.expect("minted");
         let merchant = open_shop(&chain).await;
-        // The server closes connections that are idle for long, and a slow machine takes long between two calls.
+        // The server closes connections that stay idle, and a slow machine may take long between two calls.
         let client = reqwest::Client::builder().no_proxy().pool_max_idle_per_host(0);
         let client = client.timeout(TIMEOUT).build();
         let client = client.expect("a client");
@@ -219,13 +219,14 @@ impl Stage {
         receipt
     }
 
-    /// Advances the engine by half a second: what it does after a pause is done soon.
+    /// Advances the engine by half a second, so that it soon does what follows a pause.
     pub(crate) async fn advance_a_bit(&mut self) {
         self.advance(500);
         sleep(POLL_INTERVAL).await;
     }
 
-    /// Advances the engine's time. More than five minutes ahead, it rejects hmac proofs of the real time.
+    /// Advances the engine's time. If it is more than five minutes ahead, the engine rejects hmac
+    /// proofs made at the real time.
     pub(crate) fn advance(&mut self, ms: i64) {
         self.ahead_ms += ms;
         self.engine.skew(self.ahead_ms);
@@ -234,7 +235,8 @@ impl Stage {
     /// Returns the receipt once the engine's own probe of the chain has this verdict.
     pub(crate) async fn receipt_with_verdict(&mut self, id: &str, verdict: &str) -> Value {
         let end = Instant::now() + TIMEOUT;
-        // More than the engine's pause before its first probe, but bounded: a busy machine needs real time.
+        // Six passes exceed the engine's pause before its first probe. Their number is bounded, because a
+        // busy machine needs real time.
         let mut passes = 6;
         loop {
             let receipt = self.receipt(id).await;

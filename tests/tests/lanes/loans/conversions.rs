@@ -1,4 +1,4 @@
-//! What shares of a market are worth: our arithmetic against the real contract, over random states.
+//! The value of a market's shares: our arithmetic against the real contract, over random states.
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use alloy_sol_types::{SolCall, SolValue};
@@ -14,13 +14,13 @@ use bursar_tests::offers::BASE;
 use futures::{StreamExt, stream};
 use serde_json::{Value, json};
 
-/// Random states, and how many are asked about at once.
+/// Number of random states, and of states that are checked concurrently.
 const STATES: usize = 10_000;
 const AT_ONCE: usize = 16;
-/// What the account and the singleton own.
+/// Balance of the account, and of the singleton contract.
 const MINTED: u128 = 1 << 120;
 
-/// What the contract is asked to do.
+/// An action of the account in the market.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum MarketAction {
     SupplyAssets(U256),
@@ -29,7 +29,7 @@ enum MarketAction {
     WithdrawShares(U256),
 }
 
-/// A state of the market, what our account has in it, and what it does.
+/// A state of the market, the account's position in it, and its action.
 #[derive(Debug, Clone, Copy)]
 struct Case {
     market: Market,
@@ -105,7 +105,7 @@ impl Case {
         call.expect("a call")
     }
 
-    /// Returns the assets and the shares that move by our arithmetic; `None` if the contract must refuse.
+    /// Returns the assets and shares that our arithmetic moves, or `None` if the contract must refuse.
     fn expected(&self, market: &AccruedMarket) -> Option<(U256, U256)> {
         let (assets, shares) = match self.action {
             MarketAction::SupplyAssets(assets) => (assets, market.shares_floor(assets)?),
@@ -129,7 +129,7 @@ impl Case {
     }
 }
 
-/// Interest, fee, virtual amounts and rounding, to the unit.
+/// Interest, fee, virtual amounts and rounding agree to the unit.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn our_conversions_equal_those_of_the_contract() {
     let Some(chain) = lending_chain_or_skip(BASE).await else { return };
@@ -190,7 +190,7 @@ async fn our_conversions_equal_those_of_the_contract() {
     assert!(moved > STATES / 2 && refused > STATES / 50, "{moved} moved, {refused} refused");
 }
 
-/// Runs a case in one call, in which all steps see the same time.
+/// Runs a case in one call, so that all steps see the same time.
 async fn ask(
     chain: &bursar_devnet::Devnet,
     morpho: Address,

@@ -1,4 +1,4 @@
-//! The answers about loans are those of the OpenAPI document: all their keys are described, and have the described types.
+//! Answers about loans match the OpenAPI document: it describes all their keys, with the right types.
 
 use bursar_engine::agent_api::openapi::document;
 use bursar_tests::offers::BASE;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::loans::stage::{MANUAL, Stage};
 
-/// Returns what in a value differs from a schema of the document; `None` if nothing does.
+/// Returns a difference between a value and its schema in the document, or `None` if they match.
 fn difference(all: &Value, schema: &Value, value: &Value) -> Option<String> {
     if let Some(name) = schema["$ref"].as_str() {
         let name = name.rsplit('/').next().expect("a name");
@@ -52,7 +52,7 @@ fn is_of_type(kind: &Value, value: &Value) -> bool {
             "null" => value.is_null(),
             "boolean" => value.is_boolean(),
             "string" => value.is_string(),
-            // Amounts of shares are beyond 64 bits; the test's reader makes floats of them.
+            // Amounts of shares exceed 64 bits, and the test's JSON reader turns them into floats.
             "integer" => value.as_f64().is_some_and(|number| number.fract() == 0.0),
             "number" => value.is_number(),
             "array" => value.is_array(),
@@ -69,7 +69,7 @@ fn assert_described(name: &str, value: &Value) {
     assert_eq!(found, None, "{name}: {value:#}");
 }
 
-/// Venues, limits, and a request from its approval to its end.
+/// Checks the answers about venues, about limits, and about a request from its approval to its end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn answers_about_loans_are_described() {
     let Some(mut stage) = Stage::on(BASE, MANUAL).await else { return };
@@ -89,7 +89,7 @@ async fn answers_about_loans_are_described() {
     assert_eq!(end["status"], "executed", "{end}");
     assert_described("PositionResult", &end);
 
-    // Beyond the limit, of an unknown network, and malformed.
+    // Requests beyond the limit, for an unknown network, and without an amount.
     let (status, refused) = stage.supply(&venue, 2_001).await;
     assert_eq!((status, &refused["reason_code"]), (400, &json!("PER_DEPOSIT_EXCEEDED")));
     assert_described("PositionResult", &refused);
@@ -110,7 +110,7 @@ async fn answers_about_loans_are_described() {
     assert_described("Venues", &stage.venues().await);
 }
 
-/// A venue without free money is worth another try, and its answer says when.
+/// If a venue has no free money, the answer marks the request as retryable, and says when to retry.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dry_venue_is_answered_as_described() {
     let Some(mut stage) = Stage::on(BASE, crate::loans::stage::AUTOMATIC).await else { return };

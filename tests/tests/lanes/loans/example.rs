@@ -46,7 +46,7 @@ async fn end(stage: &Stage, child: Child) -> (Option<i32>, Value, String) {
     (output.status.code(), serde_json::from_str(&out).unwrap_or_default(), err.into_owned())
 }
 
-/// The example lists the venues, waits for the operator, exits completely and reports a refusal.
+/// The example lists the venues, waits for the operator, withdraws everything, and reports a refusal.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_example_supplies_after_an_approval_and_takes_everything_back() {
     let Some(mut stage) = Stage::on(BASE, MANUAL).await else { return };
