@@ -19,10 +19,10 @@ use tokio::time::timeout;
 
 const BASE_SEPOLIA: ChainId = ChainId(84532);
 
-/// Longest wait for a line, or for the end of a program. It fires only on failure.
+/// Timeout of a wait for a line or for the end of a program; reached only on failure.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The only program with secrets to pass that the shell agent starts.
+/// The only program that the shell agent starts and passes secrets to.
 const CURL: &str = "curl";
 
 fn examples() -> PathBuf {
@@ -134,7 +134,7 @@ impl Stage {
             .env("WALLET_AGENT_ID", &self.agent.id)
             .env("WALLET_AGENT_TOKEN", &self.agent.token)
             .env("WALLET_AUTH_MODE", self.case.auth)
-            // The merchant is on this machine.
+            // The merchant runs on this machine, so requests to it bypass any proxy.
             .env("no_proxy", "127.0.0.1")
             .env("PYTHONDONTWRITEBYTECODE", "1")
             .stdin(Stdio::null())
@@ -231,7 +231,7 @@ async fn pays_waits_and_reports_refusals(case: Case) {
     assert_eq!((ended.exit, ended.out.as_str()), (Some(1), ""), "{}", ended.err);
     assert!(ended.err.contains("not paid: DOMAIN_NOT_ALLOWED: "), "{}", ended.err);
 
-    // Neither an offer of version 1 nor another error is paid.
+    // The agent pays neither an offer of version 1 nor after another error.
     for path in ["/v1", "/nothing"] {
         let ended = stage.run(path, &[]).await;
         assert_eq!(ended.exit, Some(1), "{}", ended.err);

@@ -1,4 +1,5 @@
-//! The operator's withdrawals where something is missing, and supplies to vaults that only the operator trusts.
+//! The operator's withdrawals with missing gas money or network, and supplies to vaults
+//! that only the operator trusts.
 
 use alloy_primitives::{Address, U256};
 use bursar_core::codes::Code;
@@ -9,8 +10,8 @@ use serde_json::json;
 
 use crate::loans::stage::{AUTOMATIC, DOLLAR, ROBINHOOD, Stage};
 
-/// Without money for gas, agents and operator learn that, and not that the network is away. A balance that pays for the
-/// transaction suffices, although the limit of a simulation is much higher.
+/// If the gas money is missing, agents and operator are told so, and not that the network is unavailable. A balance
+/// that pays for the transaction suffices, although a simulation has a much higher gas limit.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn missing_gas_money_is_named_and_little_suffices() {
     for id in [BASE, ROBINHOOD] {
@@ -31,7 +32,7 @@ async fn missing_gas_money_is_named_and_little_suffices() {
                 assert!(answer["reason"].to_string().contains("for gas"), "{answer}");
             }
         }
-        // Of the 3,000,000 that are simulated, a withdrawal uses a tenth.
+        // The simulation has 3,000,000 gas, of which a withdrawal uses a tenth.
         let enough = gas_price(&stage).await * U256::from(1_200_000);
         stage.chain.request("anvil_setBalance", json!([stage.owner, enough])).await.expect("set");
         stage.operator.must(&format!("position withdraw {venue} all --yes")).await;
@@ -50,7 +51,7 @@ async fn gas_price(stage: &Stage) -> U256 {
     number(&block.expect("a block")["baseFeePerGas"]) + number(&tip.expect("a tip"))
 }
 
-/// Two networks have Morpho, and only one of them the venue: the operator need not name it.
+/// Two networks have Morpho, but only one has the venue, so the operator need not name the network.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_network_of_a_withdrawal_follows_from_the_venue() {
     let Some(mut stage) = Stage::on(BASE, AUTOMATIC).await else { return };
@@ -69,7 +70,7 @@ async fn the_network_of_a_withdrawal_follows_from_the_venue() {
     assert_eq!(code, Code::InsufficientFunds, "nothing is left");
 }
 
-/// A vault that pays interest, and that no list names: its shares are bought, and the rest of the allowance is taken back.
+/// A vault that pays interest and is in no list: its shares are bought, and the rest of the allowance is revoked.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn shares_of_an_uncurated_vault_are_bought() {
     let policy = format!("{AUTOMATIC} --no-restrict");

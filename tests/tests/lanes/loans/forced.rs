@@ -1,4 +1,4 @@
-//! Withdrawals with forced deallocations: the vault's money is where a withdrawal alone does not reach.
+//! Withdrawals with forced deallocations, for money of a vault that a plain withdrawal cannot reach.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_sol_types::{SolEvent, sol};
@@ -44,14 +44,14 @@ impl Vault {
         Self { address, venue: address.to_checksum(None), adapter, market }
     }
 
-    /// Gives the vault a new liquidity adapter, whose market is empty: all that was lent stays where it is.
+    /// Gives the vault a new liquidity adapter whose market is empty; the lent money stays in the old market.
     async fn dry_up(&self, stage: &Stage) {
         let irm = stage.contracts.lending.irm;
         let empty = stage.chain.create_market(irm).await.expect("a market");
         stage.chain.add_market_adapter(self.address, &empty).await.expect("added");
     }
 
-    /// Sets what an exit from an adapter costs, in hundredths of a percent.
+    /// Sets the penalty for an exit from an adapter, in hundredths of a percent.
     async fn set_penalty(&self, stage: &Stage, adapter: Address, bps: u64) {
         stage.chain.set_exit_penalty(self.address, adapter, bps).await.expect("set");
     }
@@ -65,13 +65,13 @@ impl Vault {
     }
 }
 
-/// What the operator was asked before a withdrawal, and its answer.
+/// The confirmation that the operator was asked for, and the result of the withdrawal.
 struct Withdrawn {
     lines: Vec<String>,
     send: SendAnswer,
-    /// What the forced deallocations moved, and for which penalty, by the contract's own events.
+    /// Adapter, amount and penalty of each forced deallocation, from the contract's own events.
     forced: Vec<(Address, U256, U256)>,
-    /// The shares of all withdrawals of the owner, those of penalties included.
+    /// The owner's withdrawn shares, including those for penalties.
     shares: U256,
 }
 
@@ -126,7 +126,7 @@ async fn position(stage: &mut Stage, vault: &Vault) -> PositionAnswer {
     own.expect("a position")
 }
 
-/// Returns what the journal still expects in the vault, by booking the difference as a loss.
+/// Writes the position off; returns the amounts that the journal expected before and after that.
 async fn lent(stage: &mut Stage, vault: &Vault) -> (String, String) {
     let line = format!("position write-off {} --network base --yes", vault.venue);
     let answer = stage.operator.must(&line).await;
@@ -134,7 +134,7 @@ async fn lent(stage: &mut Stage, vault: &Vault) -> (String, String) {
     (booked.before, booked.after)
 }
 
-/// A part of a position: it pays where a plain withdrawal does not, and every figure is the contract's own.
+/// A forced withdrawal of a part succeeds where a plain one fails, and every figure equals the contract's own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_forced_withdrawal_pays_what_a_plain_one_cannot() {
     let Some(mut stage) = Stage::on(BASE, AUTOMATIC).await else { return };
@@ -165,7 +165,7 @@ async fn a_forced_withdrawal_pays_what_a_plain_one_cannot() {
     assert_eq!(shares - stage.shares(vault.address).await, done.shares);
     assert_eq!(stage.allowance(vault.address).await, U256::ZERO);
 
-    // The journal counts what came back, and not the penalty.
+    // The journal counts the amount that came back, without the penalty.
     stage.await_booked(1).await;
     let answer = stage.operator.must("activity").await;
     let Answer::Activity(activity) = answer else { panic!("{answer:?}") };
@@ -181,7 +181,7 @@ async fn a_forced_withdrawal_pays_what_a_plain_one_cannot() {
     assert_eq!((before.as_str(), &after[..3]), ("600.00", "596"));
 }
 
-/// Everything, while agents are frozen: the penalty is paid out of the position, and only dust stays.
+/// Withdraws everything while agents are frozen: the position pays the penalty, and only dust remains.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_whole_position_is_forced_out_while_agents_are_frozen() {
     let Some(mut stage) = Stage::on(BASE, AUTOMATIC).await else { return };
@@ -190,7 +190,7 @@ async fn a_whole_position_is_forced_out_while_agents_are_frozen() {
     assert_eq!(status, 200, "{answer}");
     vault.dry_up(&stage).await;
     vault.set_penalty(&stage, vault.adapter, 200).await;
-    // Until the transaction is in a block, the position grows by more than a rounding.
+    // Until the transaction is in a block, the interest exceeds a rounding error.
     stage.chain.set_borrow_rate(&vault.market, 4_000).await.expect("set");
     stage.operator.must("freeze").await;
     let (_status, answer) = stage.withdraw_all(&vault.venue).await;
@@ -211,7 +211,7 @@ async fn a_whole_position_is_forced_out_while_agents_are_frozen() {
     assert!(paid.abs_diff(worth) < U256::from(DOLLAR / 100), "{paid} of {worth}");
     let left = stage.shares(vault.address).await;
     assert_eq!(shares - left, done.shares);
-    // Less than a ten-thousandth of a dollar.
+    // The dust is worth less than a ten-thousandth of a dollar.
     assert!(stage.worth(vault.address).await < U256::from(DOLLAR / 10_000));
 
     stage.await_booked(1).await;
@@ -221,7 +221,8 @@ async fn a_whole_position_is_forced_out_while_agents_are_frozen() {
     assert_eq!(after.parse::<f64>().expect("a number").round() as u64, 0);
 }
 
-/// What a withdrawal alone reaches costs nothing; the rest comes from the cheapest adapter first, of either kind.
+/// The amount in reach of a plain withdrawal costs nothing. The rest comes from the cheapest
+/// adapter first, of either kind.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_what_is_missing_is_forced_and_from_the_cheapest_adapter_first() {
     let Some(mut stage) = Stage::on(BASE, AUTOMATIC).await else { return };
@@ -258,7 +259,7 @@ async fn only_what_is_missing_is_forced_and_from_the_cheapest_adapter_first() {
     assert_eq!(shown.replace('.', "").parse(), Ok(done.penalty()));
 }
 
-/// What cannot be forced is refused with its reason, and nothing is sent.
+/// If money cannot be forced out, the withdrawal is refused with the reason, and nothing is sent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_cannot_be_forced_is_refused() {
     let Some(mut stage) = Stage::on(BASE, AUTOMATIC).await else { return };

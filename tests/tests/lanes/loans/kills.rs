@@ -1,5 +1,7 @@
-//! kill -9 at every point of a plan, on both networks. After each loan: at most one deposit or withdrawal, balances to
-//! the unit, no allowance, nothing reserved, and one operation counted.
+//! kill -9 at every point of a plan, on both networks.
+//!
+//! After each loan there is at most one deposit or withdrawal, balances are exact to the unit, no allowance and no
+//! reservation remain, and one operation is counted.
 
 use alloy_primitives::{Address, U256};
 use bursar_core::networks::ChainId;
@@ -12,10 +14,10 @@ use serde_json::{Value, json};
 
 use crate::loans::stage::{DOLLAR, ROBINHOOD, Stage, atoms};
 
-/// Kills on both networks together, unless `BURSAR_LOAN_KILLS` names another number.
+/// Number of kills on both networks together, unless `BURSAR_LOAN_KILLS` overrides it.
 const KILLS: usize = 32;
 
-/// Every point of a plan, and those of the outbox and the journal that it passes. The last is any moment.
+/// Every point of a plan, and the points of outbox and journal that it passes. The last entry stands for any moment.
 const POINTS: [&str; 16] = [
     "plan.allowance_open",
     "plan.allowance_opened",
@@ -40,7 +42,7 @@ const LANE: KilledLane =
 
 const POLICY: &str = "--lending --lending-max 2000 --lending-total 1000000 --lending-auto 1500 \
                       --lending-ops 1000000";
-/// The dollars of an automatic supply, and of one that needs approval.
+/// Amounts in dollars: of an automatic supply, and of one that needs approval.
 const SMALL: u128 = 100;
 const LARGE: u128 = 1_600;
 
@@ -51,15 +53,16 @@ enum Deal {
     /// Withdraws one dollar.
     Part,
     All,
-    /// Supplies to a vault that says it is closed once it has an approval: the plan takes the approval back.
+    /// Supplies to a vault that reports itself as closed after it got its approval, so that
+    /// the plan revokes the approval.
     Refused,
 }
 
-/// A chain, an engine that is killed, and what must be true.
+/// A chain, an engine that is killed, and the expected results.
 struct Run {
     stage: Stage,
     kills: Kills,
-    /// Vaults and a market. The first can lie.
+    /// Vaults and a market; the first vault can lie.
     venues: Vec<(String, Address)>,
     executed: u64,
     first_block: u64,
@@ -228,11 +231,11 @@ async fn a_kill_at_any_point_of_a_plan_lends_at_most_once() {
     println!("{} kills, 0 double loans", one + other);
 }
 
-/// A new point of the plan must be among those that are killed at.
+/// If the plan gets a new point, the kills must include it.
 #[test]
 fn every_point_of_a_plan_is_killed_at() {
     let source = include_str!("../../../../engine/service/src/lanes/plans.rs");
-    // Loans do not pass the points of trades. A plan is closed without a revocation only if the token has forgotten its
+    // Loans do not pass the points of trades. A plan ends without a revocation only if the token has forgotten its
     // approval, which no stablecoin of our table does.
     let named = named_points(source, &["swap", "permit", "close"]);
     assert_eq!(named, points_of_plan(&POINTS));

@@ -6,8 +6,8 @@ use serde_json::json;
 
 use crate::loans::stage::{AUTOMATIC, DOLLAR, MANUAL, ROBINHOOD, Stage, atoms};
 
-/// An automatic supply, interest for a month, a withdrawal of a part, and the exit by all shares. Each answer equals the
-/// contracts' own views.
+/// Makes an automatic supply, waits a month for interest, withdraws a part, and exits by all shares. Each answer
+/// equals the contracts' own views.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_agent_lends_and_takes_its_money_back() {
     for id in [BASE, ROBINHOOD] {
@@ -51,7 +51,7 @@ async fn an_agent_lends_and_takes_its_money_back() {
     }
 }
 
-/// A market that a trusted vault endorses takes a direct supply, and gives it back by shares.
+/// A market that a trusted vault endorses accepts a direct supply, and returns it by shares.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_agent_lends_to_an_endorsed_market() {
     for id in [BASE, ROBINHOOD] {
@@ -72,7 +72,7 @@ async fn an_agent_lends_to_an_endorsed_market() {
     }
 }
 
-/// A held supply is executed after its approval, also if the engine dies in between, and counts against the ceiling.
+/// A held supply is executed after its approval, even if the engine dies in between, and counts against the ceiling.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_approved_supply_survives_a_restart() {
     let Some(mut stage) = Stage::on(BASE, MANUAL).await else { return };
@@ -88,7 +88,7 @@ async fn an_approved_supply_survives_a_restart() {
     let end = stage.end_of(&answer).await;
     assert_eq!(end["status"], "executed", "{end}");
     assert!(stage.worth(vault).await >= U256::from(1_000 * DOLLAR - 2));
-    // 1,000 of 4,000 are lent, and three more supplies would exceed the ceiling by the last.
+    // Of 4,000 dollars, 1,000 are lent. The last of the next supplies would exceed the ceiling.
     for dollars in [1_500, 1_400] {
         let (status, answer) = stage.supply(&venue, dollars).await;
         assert_eq!(status, 202, "{answer}");

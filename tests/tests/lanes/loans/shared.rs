@@ -1,4 +1,5 @@
-//! The ceiling with two agents on one address, a node that hides positions, and the operator's exit.
+//! The lending ceiling: with two agents on one address, with a node that hides positions,
+//! and after the operator's exit.
 
 use alloy_primitives::U256;
 use bursar_control::answers::Answer;
@@ -9,7 +10,7 @@ use serde_json::json;
 
 use crate::loans::stage::{AUTOMATIC, DOLLAR, Stage};
 
-/// Eight supplies of 1,000 dollars at the same time, by two agents, under a ceiling of 4,000.
+/// Two agents make eight simultaneous supplies of 1,000 dollars under a ceiling of 4,000.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn agents_that_share_an_address_share_its_ceiling() {
     let Some(mut stage) = Stage::on(BASE, AUTOMATIC).await else { return };
@@ -39,7 +40,7 @@ async fn agents_that_share_an_address_share_its_ceiling() {
     assert!(worth <= U256::from(4_000 * DOLLAR + 1_000), "{worth}");
 }
 
-/// The chain may show nothing: what the journal lent still counts.
+/// Even if the chain shows no position, the amount that the journal lent still counts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_position_that_vanishes_lifts_no_ceiling_until_it_is_written_off() {
     let Some(mut stage) = Stage::on(BASE, AUTOMATIC).await else { return };
@@ -60,7 +61,7 @@ async fn a_position_that_vanishes_lifts_no_ceiling_until_it_is_written_off() {
     assert_eq!((status, &answer["status"]), (200, &json!("executed")), "{answer}");
 }
 
-/// While agents are frozen, the operator takes everything back; the ceiling is free again afterwards.
+/// While agents are frozen, the operator withdraws everything, which frees the ceiling again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_operator_withdraws_while_agents_are_frozen() {
     let Some(mut stage) = Stage::on(BASE, AUTOMATIC).await else { return };

@@ -1,4 +1,4 @@
-//! What the operator is shown of loans: positions, allowances and the doctor's report.
+//! Information about loans for the operator: positions, allowances and the doctor's report.
 
 use alloy_primitives::U256;
 use bursar_chain::abi::erc20::IErc20;
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::loans::stage::{AUTOMATIC, DOLLAR, ROBINHOOD, Stage};
 
-/// Positions in vaults and in a market, and what they earned in a month.
+/// Shows positions in vaults and in a market, with their earnings of a month.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn positions_show_vaults_and_markets_with_what_they_earned() {
     for id in [BASE, ROBINHOOD] {
@@ -39,7 +39,7 @@ async fn positions_show_vaults_and_markets_with_what_they_earned() {
     }
 }
 
-/// An approval that another program gave to a vault is found and taken back.
+/// The allowance that another program gave to a vault is found and revoked.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn allowances_of_venues_are_found_and_revoked() {
     let Some(mut stage) = Stage::on(BASE, AUTOMATIC).await else { return };
@@ -64,7 +64,7 @@ async fn allowances_of_venues_are_found_and_revoked() {
     }
 }
 
-/// The doctor sees the contracts, and notices one that is gone.
+/// The doctor finds the contracts, and reports one that has disappeared.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_doctor_checks_what_loans_need() {
     let Some(mut stage) = Stage::on(BASE, AUTOMATIC).await else { return };

@@ -1,5 +1,5 @@
-//! Venues that must not be used, each built on a local chain: nothing is supplied to them, and what is in one can still be
-//! withdrawn.
+//! Venues that must not be used, each built on a local chain. The wallet supplies nothing to them, and can still
+//! withdraw existing positions.
 
 use alloy_primitives::{Address, U256};
 use bursar_devnet::full::{GateSide, NewVault, VaultLie};
@@ -26,7 +26,7 @@ async fn executes(stage: &mut Stage, venue: Address) {
     assert_eq!((status, &answer["status"]), (200, &json!("executed")), "{answer}");
 }
 
-/// An adapter of no official factory, in a pinned vault that was used before.
+/// A pinned vault that was used before gets an adapter of no official factory.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hostile_adapter_stops_supplies_but_no_withdrawal() {
     let Some(mut stage) = Stage::on(ROBINHOOD, AUTOMATIC).await else { return };
@@ -40,8 +40,8 @@ async fn a_hostile_adapter_stops_supplies_but_no_withdrawal() {
     assert_eq!((status, &answer["status"]), (200, &json!("executed")), "{answer}");
 }
 
-/// A factory of our own, and a stranger's vault that names a trusted curator. The operator confirms the second, until it
-/// names another curator.
+/// Two vaults name a trusted curator: one from an unofficial factory, and one that a stranger owns. The operator
+/// trusts the second, until it names another curator.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_curators_name_proves_nothing() {
     let Some(mut stage) = Stage::on(BASE, AUTOMATIC).await else { return };
@@ -74,7 +74,7 @@ async fn a_curators_name_proves_nothing() {
     assert_eq!((status, &answer["status"]), (200, &json!("executed")), "{answer}");
 }
 
-/// A gate of the way out that is closed refuses a deposit.
+/// A vault whose gate for withdrawals is closed gets no deposit.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_closed_exit_gate_refuses_deposits() {
     let Some(mut stage) = Stage::on(ROBINHOOD, AUTOMATIC).await else { return };
@@ -93,7 +93,7 @@ async fn a_closed_exit_gate_refuses_deposits() {
     }
 }
 
-/// A fee that only the deposit shows costs the deposit more than a thousandth.
+/// The vault takes a fee of more than a thousandth, which shows only in the deposit.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hidden_entry_fee_is_refused() {
     let Some(mut stage) = Stage::on(ROBINHOOD, AUTOMATIC).await else { return };
@@ -106,7 +106,7 @@ async fn a_hidden_entry_fee_is_refused() {
     }
 }
 
-/// Forged events stop nothing; a venue that cannot be read stops every supply, also to other venues.
+/// Forged events stop nothing. A venue that cannot be read stops every supply, even to other venues.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_unreadable_venue_stops_supplies_and_a_forged_deposit_does_not() {
     let Some(mut stage) = Stage::on(ROBINHOOD, AUTOMATIC).await else { return };
@@ -117,10 +117,10 @@ async fn an_unreadable_venue_stops_supplies_and_a_forged_deposit_does_not() {
     executes(&mut stage, first).await;
 
     let code = stage.chain.request("eth_getCode", json!([second, "latest"])).await.expect("code");
-    // One invalid instruction: every call fails.
+    // The code is one invalid instruction, so every call fails.
     stage.chain.request("anvil_setCode", json!([second, "0xfe"])).await.expect("set");
     refuses(&mut stage, first, "EXPOSURE_UNREADABLE").await;
-    // Without code a node reports nothing at all. The journal knows what is there.
+    // Once the vault has its own code again, other venues accept supplies.
     stage.chain.request("anvil_setCode", json!([second, code])).await.expect("set");
     executes(&mut stage, first).await;
 }

@@ -25,10 +25,10 @@ pub(crate) const DOLLAR: u128 = 1_000_000;
 /// Timeout of every wait; reached only on failure.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Supplies up to 2,000 dollars, 4,000 in all, automatic below 1,500.
+/// Supplies of up to 2,000 dollars each and 4,000 in all; automatic below 1,500.
 pub(crate) const AUTOMATIC: &str =
     "--lending --lending-max 2000 --lending-total 4000 --lending-auto 1500";
-/// The same, and every loan needs approval.
+/// The same limits, but every loan needs approval.
 pub(crate) const MANUAL: &str = "--lending --lending-max 2000 --lending-total 4000";
 
 alloy_sol_types::sol! {
@@ -54,14 +54,14 @@ pub(crate) struct Stage {
     start: Start,
     client: reqwest::Client,
     stamp: i64,
-    /// The months that have passed.
+    /// Number of months that have passed.
     months: i64,
     _home: TempDir,
 }
 
 impl Stage {
-    /// Starts a chain and an engine, with ten thousand dollars; `None` if tests with a chain are skipped. `policy` are the
-    /// options of the agent's policy.
+    /// Starts a chain and an engine, with ten thousand dollars and this policy for the agent. Returns `None` if
+    /// tests with a chain are skipped.
     pub(crate) async fn on(id: ChainId, policy: &str) -> Option<Self> {
         let chain = lending_chain_or_skip(id).await?;
         let url = chain.url().to_owned();
@@ -74,7 +74,7 @@ impl Stage {
         Some(Self::with_address(chain, (rpc, env), policy, create).await)
     }
 
-    /// The same on Base, with an address of a simulated Ledger that is plugged in there.
+    /// Like [`Self::on`] for Base, with an address of a simulated Ledger that is plugged in there.
     pub(crate) async fn with_device(policy: &str, at: SocketAddr) -> Option<Self> {
         let chain = lending_chain_or_skip(BASE).await?;
         let env = vec![("BURSAR_TEST_LEDGER".to_owned(), at.to_string())];
@@ -102,7 +102,7 @@ impl Stage {
         let only = format!("--networks {}", id.0);
         operator.must(&format!("policy create p {policy} {only}")).await;
         let agent = register(&mut operator, "bot").await;
-        // The server closes connections that are idle for long, and a slow machine takes long between two calls.
+        // The server closes connections that stay idle, and a slow machine may take long between two calls.
         let client = reqwest::Client::builder().no_proxy().pool_max_idle_per_host(0);
         let client = client.timeout(TIMEOUT).build();
         let ether = json!([owner, U256::from(10u128.pow(19))]);
@@ -125,7 +125,7 @@ impl Stage {
         stage
     }
 
-    /// Mines a block ten times a second from now on: transactions become final.
+    /// Starts to mine ten blocks a second, so that transactions become final.
     fn mine_blocks(&self) {
         let chain = self.chain.clone();
         tokio::spawn(async move {
@@ -150,7 +150,7 @@ impl Stage {
         self.operator = self.engine.operator().await;
     }
 
-    /// Returns what kills need of this scene.
+    /// Returns the parts of this scene that `Kills` needs.
     pub(crate) fn scene(&mut self) -> Scene<'_> {
         let start = Start { unlock: true, ..self.start.clone() };
         Scene { engine: &mut self.engine, operator: &mut self.operator, start }
@@ -183,7 +183,7 @@ impl Stage {
         register(&mut self.operator, name).await
     }
 
-    /// Waits until the journal has booked `count` withdrawals of the operator.
+    /// Waits until the journal has booked `count` withdrawals by the operator.
     pub(crate) async fn await_booked(&mut self, count: usize) {
         let end = tokio::time::Instant::now() + TIMEOUT;
         loop {
@@ -240,7 +240,7 @@ impl Stage {
         self.position(&request).await
     }
 
-    /// Returns what the engine counts.
+    /// Returns the engine's counters.
     pub(crate) async fn counters(&self) -> Value {
         let reply = self.client.get(format!("{}/status", self.engine.url)).send().await;
         reply.expect("an answer").json().await.expect("JSON")
@@ -304,7 +304,7 @@ impl Stage {
         self.read(self.dollar(), IErc20::allowanceCall { owner, spender }).await
     }
 
-    /// Waits until a contract may take exactly this much.
+    /// Waits until a contract's allowance is exactly this amount.
     pub(crate) async fn await_allowance(&self, spender: Address, amount: U256) {
         let end = tokio::time::Instant::now() + TIMEOUT;
         while self.allowance(spender).await != amount {
@@ -317,7 +317,7 @@ impl Stage {
         self.read(vault, IVault::balanceOfCall { owner: self.owner }).await
     }
 
-    /// What the vault itself pays for all shares now.
+    /// Returns the amount that the vault itself would pay now for all shares.
     pub(crate) async fn worth(&self, vault: Address) -> U256 {
         let shares = self.shares(vault).await;
         self.read(vault, IVault::previewRedeemCall { shares }).await
@@ -329,7 +329,7 @@ impl Stage {
     }
 }
 
-/// Registers an agent that lends from the address by the policy.
+/// Registers an agent that lends from the address under the policy.
 async fn register(operator: &mut Operator, name: &str) -> Agent {
     let created = operator.outcome(&format!("agent register {name} --auth hmac")).await;
     let Ok(Answer::Credentials(given)) = created.reply.result else {

@@ -44,7 +44,7 @@ async fn a_missing_contract_closes_only_what_depends_on_it() {
     let (status, answer) = stage.trade(&asked).await;
     assert_eq!((status, &answer["status"]), (200, &json!("executed")), "{answer}");
 
-    // A check that failed is made again.
+    // The wallet repeats a check that failed.
     stage.chain.request("anvil_setCode", json!([view, code])).await.expect("set");
     let asked = trade(&stage, true);
     let (status, answer) = stage.trade(&asked).await;
@@ -53,7 +53,7 @@ async fn a_missing_contract_closes_only_what_depends_on_it() {
     assert_eq!(check.result, CheckResult::Ok, "{check:?}");
 }
 
-/// The real router of an earlier version reads the swap's least price as the place of the hook's data.
+/// The real router of an earlier version reads the swap's minimum price as the position of the hook's data.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_router_of_another_version_is_found_by_the_rehearsal() {
     let Some(mut stage) = Stage::set_up(AUTOMATIC).await else { return };

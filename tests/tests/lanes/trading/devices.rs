@@ -1,5 +1,5 @@
-//! Trades from an address of a Ledger: one press for each transaction and permit, in their order, and what becomes of a
-//! trade that no one presses for.
+//! Trades from an address of a Ledger: each transaction and permit needs one press, in their order. If no one
+//! presses, the trade ends safely.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +32,7 @@ impl Scene {
         Some(Self { stage, device, first })
     }
 
-    /// Asks for a sale of 30 dollars, and returns its id.
+    /// Requests a sale of 30 dollars, and returns its id.
     async fn ask(&mut self, v4: bool) -> Value {
         let asked = self.sale(v4).request(&self.stage);
         let (_status, answer) = self.stage.trade(&asked).await;
@@ -69,7 +69,7 @@ impl Scene {
         decide(&self.device, decision).await;
     }
 
-    /// Returns the only request that waits.
+    /// Returns the only pending request.
     async fn waiting(&mut self) -> RequestAnswer {
         let answer = self.stage.operator.must("requests").await;
         let Answer::Requests { requests } = answer else { panic!("{answer:?}") };
@@ -77,7 +77,7 @@ impl Scene {
         only
     }
 
-    /// Waits until the only request that waits is at a step that begins like this.
+    /// Waits until the step of the only pending request begins with `step`.
     async fn step(&mut self, step: &str) -> RequestAnswer {
         self.until(step, async |scene| {
             let answer = scene.stage.operator.must("requests").await;
@@ -125,7 +125,7 @@ async fn a_swap_takes_two_presses_and_fills_to_the_unit() {
     let end = scene.stage.end_of(&id).await;
     sale.check(&scene.stage, before, &end).await;
     assert_eq!(prompts(&scene.device), 2);
-    // Its deadline is what a person needs.
+    // The swap's deadline leaves a person enough time.
     let swap =
         scene.stage.mined_since(scene.first).await.into_iter().find(|sent| !sent.is_approval());
     let swap = swap.expect("a swap");
@@ -150,7 +150,7 @@ async fn a_v4_swap_takes_three_presses_with_the_permit_between() {
         let is_shown = permit.iter().any(|page| page.to_lowercase() == row);
         assert!(name.ends_with("hash") || is_shown, "{row}: {permit:?}");
     }
-    // The swap still has its time after a slow permit.
+    // After a slow permit, the swap still has its full time.
     scene.stage.pass(100).await;
     scene.decide(Decision::Press).await;
     scene.step("3/3 swap, confirm on device").await;
@@ -214,7 +214,7 @@ async fn a_trade_waits_for_its_device_and_continues_by_itself() {
     assert_eq!(request.status, RequestStatus::AwaitingDevice);
     let (status, polled) = scene.stage.poll(&id).await;
     assert_eq!((status, &polled["status"]), (202, &json!("pending")), "{polled}");
-    // No terms are fixed yet, so no time runs.
+    // No terms are fixed yet, so no deadline is running.
     scene.stage.pass(240).await;
     scene.device.set_plugged(true);
     scene.device.change(|app| app.blind_signing = false);
@@ -258,7 +258,7 @@ async fn a_swap_that_no_one_presses_for_ends_with_its_deadline() {
     scene.stage.pass(10).await;
     let end = scene.stage.end_of(&id).await;
     assert_eq!(end["reason_code"], "LEDGER_DISCONNECTED", "{end}");
-    // Until the old prompt is rejected, nothing else is shown. A late press changes nothing.
+    // Nothing else is shown until the old prompt is rejected. A late press changes nothing.
     scene
         .until("the old prompt", async |scene| {
             (scene.label().await.as_deref() == Some("reject its prompt")).then_some(())
@@ -288,7 +288,7 @@ async fn after_a_crash_at_a_prompt_the_same_terms_are_shown_again() {
     };
     let before = hash(&request);
     scene.stage.crash_and_restart().await;
-    // The device still shows the prompt of the ended process.
+    // The device still shows the prompt of the previous process.
     assert!(scene.device.press(Decision::Refuse));
     let request = scene.step("2/2 swap, confirm on device").await;
     assert_eq!((hash(&request), scene.prompt().await), (before, first));
@@ -297,7 +297,7 @@ async fn after_a_crash_at_a_prompt_the_same_terms_are_shown_again() {
     assert_eq!(end["status"], "executed", "{end}");
 }
 
-/// The agent's own deadline ends the prompt earlier, so that no swap is signed that would be too late.
+/// The agent's own deadline ends the prompt first, so that no swap is signed too late.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deadline_of_the_agent_ends_the_prompt_before_it() {
     let Some(mut scene) = Scene::start(AUTOMATIC).await else { return };
@@ -314,7 +314,7 @@ async fn a_deadline_of_the_agent_ends_the_prompt_before_it() {
     scene.stage.pass(10).await;
     let end = scene.stage.end_of(&id).await;
     assert_eq!(end["status"], "rejected", "{end}");
-    // With too little time left, nothing is shown.
+    // With too little time left, the wallet shows no prompt.
     scene.decide(Decision::Refuse).await;
     scene.decide(Decision::Press).await;
     scene.stage.await_trade_closed(&id).await;
@@ -326,7 +326,7 @@ async fn a_deadline_of_the_agent_ends_the_prompt_before_it() {
     assert_eq!(prompts(&scene.device), shown);
 }
 
-/// A step that is opened while another transaction has the next nonce would lose its time.
+/// While another transaction uses the next nonce, the plan opens no step, because the step's time would run out.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_plan_waits_for_the_operators_send() {
     let Some(mut scene) = Scene::start(AUTOMATIC).await else { return };
@@ -337,7 +337,7 @@ async fn a_plan_waits_for_the_operators_send() {
     let id = scene.ask(false).await;
     scene.step("1/2 token approval, ").await;
     scene.stage.pass(200).await;
-    // The send, the approval, the swap.
+    // The prompts are those of the send, the approval and the swap.
     for _prompt in 0..3 {
         scene.decide(Decision::Press).await;
     }
@@ -346,7 +346,7 @@ async fn a_plan_waits_for_the_operators_send() {
     assert_eq!(prompts(&scene.device), 3);
 }
 
-/// Without its Ledger, an allowance can be left on the chain by a denial.
+/// While the Ledger is unplugged, the operator can deny the revocation and so leave the allowance on the chain.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_revocation_that_waits_for_its_device_can_be_denied() {
     let Some(mut scene) = Scene::start(AUTOMATIC).await else { return };
@@ -363,7 +363,7 @@ async fn a_revocation_that_waits_for_its_device_can_be_denied() {
     assert_eq!(prompts(&scene.device), 3);
 }
 
-/// The card of each request on the only device, and its step.
+/// Returns step and device state of the trade, and then of the payment.
 async fn two_waiting(scene: &mut Scene, trade: &Value) -> [(String, String); 2] {
     let answer = scene.stage.operator.must("requests").await;
     let Answer::Requests { requests } = answer else { panic!("{answer:?}") };
@@ -376,7 +376,8 @@ async fn two_waiting(scene: &mut Scene, trade: &Value) -> [(String, String); 2] 
     [of(true), of(false)]
 }
 
-/// A trade needs "Blind signing", a payment either switch: each card names its own, and neither keeps the other waiting.
+/// A trade needs "Blind signing", a payment either switch. Each card names its own switch, and
+/// neither request blocks the other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_trade_and_a_payment_wait_for_their_own_switches() {
     let policy = format!("{AUTOMATIC} --day 10 --txn 5 --auto 0.5");
@@ -389,7 +390,7 @@ async fn a_trade_and_a_payment_wait_for_their_own_switches() {
     let (code, payment) = scene.stage.client().post("/sign", &body).await;
     assert_eq!((code, &payment["waits_for"]), (202, &json!("device")), "{payment}");
     let id = payment["request_id"].as_str().expect("an id").to_owned();
-    // The device refuses the payment, and is left alone.
+    // The device refuses the payment, and then the wallet shows no prompt.
     scene
         .until("the refusal", async |scene| {
             let log = scene.device.log();
@@ -401,7 +402,7 @@ async fn a_trade_and_a_payment_wait_for_their_own_switches() {
     assert!(step.ends_with("switch off") && place == "1 before it", "{step}, {place}");
     assert!(state.starts_with("Turn on \"Blind signing\""), "{state}");
     assert!(behind.starts_with("1 other request"), "{behind}");
-    // The payment needs no more than this.
+    // This switch suffices for the payment.
     scene.device.change(|app| app.raw_messages = true);
     scene.stage.operator.must("requests --retry").await;
     let pages = scene.prompt().await;
@@ -414,7 +415,7 @@ async fn a_trade_and_a_payment_wait_for_their_own_switches() {
         })
         .await;
     scene.step("1/2 token approval, switch off").await;
-    // The wallet finds this switch by itself.
+    // The wallet notices this switch by itself.
     scene.device.change(|app| app.blind_signing = true);
     scene.decide(Decision::Press).await;
     scene.decide(Decision::Press).await;

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::trading::pools::TRADER;
 use crate::trading::stage::{DOLLAR, ETHER, Stage};
 
-/// A hundred dollars a day, ten a payment, automatic below one.
+/// At most a hundred dollars a day and ten per payment; automatic below one.
 const POLICY: &str = "--day 100 --txn 10 --auto 1";
 
 /// Enough liquidity that no payment of these tests moves a price.
@@ -29,7 +29,7 @@ alloy_sol_types::sol! {
     }
 }
 
-/// A challenge for `atoms` units of a token whose domain has this name, in version 3.
+/// Returns a challenge for `atoms` units of a token whose domain has this name, and version 3.
 fn offer(token: Address, name: &str, atoms: u64) -> Value {
     let mut offer = challenge(BASE, atoms, "https://api.example.com/1");
     let first = &mut offer["accepts"][0];
@@ -78,7 +78,7 @@ async fn spent(stage: &mut Stage) -> u64 {
     mandate["spent_today_micro"].as_u64().expect("a number")
 }
 
-/// Returns the only held request, and why it is held.
+/// Returns the only held request and the reason of the hold.
 async fn held(stage: &mut Stage) -> (RequestAnswer, HoldReason) {
     let held = stage.held().await;
     let reason = held.card.as_ref().expect("a card").hold;
@@ -93,18 +93,18 @@ async fn below_the_threshold_it_is_signed_and_settles_and_its_price_counts() {
     let before = balance(&stage, token, stage.owner).await;
     let (status, answer) = stage.pay(&offer(token, "Gold", 600_000)).await;
     assert_eq!((status, &answer["status"]), (200, &json!("success")), "{answer}");
-    // The pool's fee is 0.3 %: buying 600,000 units costs 601,806 and what the amount itself moves.
+    // The pool's fee is 0.3 %: buying 600,000 units costs 601,806, plus the price impact of the amount itself.
     let counted = spent(&mut stage).await;
     assert!((601_806..=601_810).contains(&counted), "{counted}");
     let tx = settle(&stage, token, &answer).await;
     let payee: Address = PAY_TO.parse().expect("an address");
     assert_eq!(balance(&stage, token, payee).await, U256::from(600_000));
     assert_eq!(before - balance(&stage, token, stage.owner).await, U256::from(600_000));
-    // The look-up of the settlement finds the token's own events.
+    // The search for the settlement finds the token's own events.
     let id = answer["transaction_id"].as_str().expect("an id").to_owned();
     stage.report_settled(&id, &tx.to_string()).await;
     assert_eq!(stage.settlement_of(&id).await, "payment-completed");
-    // The rest of the day's dollar is too little for the same again.
+    // The rest of the day's dollar does not cover the same amount again.
     let (status, answer) = stage.pay(&offer(token, "Gold", 600_000)).await;
     assert_eq!((status, &answer["code"]), (429, &json!("EXCEEDS_DAILY_LIMIT")), "{answer}");
     let requested = answer["requested_micro"].as_u64().expect("a number");
@@ -137,13 +137,13 @@ async fn a_pool_that_makes_the_token_look_worthless_does_not_lower_its_price() {
 async fn a_thin_pool_holds_and_a_pool_that_is_too_small_gives_no_price() {
     let Some(mut stage) = Stage::set_up(POLICY).await else { return };
     let token = gold(&stage).await;
-    // Ten times the amount is two hundredths of the pool, which moves its price by two percent.
+    // Ten times the amount is two hundredths of the pool, so the purchase moves its price by two percent.
     stage.add_pool(token, 100 * DOLLAR).await;
     let (status, answer) = stage.pay(&offer(token, "Gold", 200_000)).await;
     assert_eq!((status, &answer["code"]), (202, &json!("APPROVAL_REQUIRED")), "{answer}");
     let (request, reason) = held(&mut stage).await;
     assert_eq!(reason, HoldReason::ThinMarket);
-    // The operator may approve it: the same price is found again.
+    // The operator may approve it: the wallet finds the same price again.
     stage.operator.must(&format!("approve {}", request.id)).await;
     let (status, answer) = stage.get(&format!("/sign/status/{}", request.id)).await;
     assert_eq!(status, 200, "{answer}");
@@ -155,7 +155,7 @@ async fn a_thin_pool_holds_and_a_pool_that_is_too_small_gives_no_price() {
     assert_eq!(reason, HoldReason::Unpriced);
     let refused = stage.operator.refused(&format!("approve {} --yes", request.id)).await;
     assert_eq!(refused.code, Code::Unpriced, "{refused}");
-    // Another pool can deliver the amount: now there is a price, and the policy refuses the payment.
+    // Another pool can deliver the amount. The payment now has a price, and the policy refuses it.
     stage.add_v3_pool([Side::new(stage.dollar(), DEEP), Side::new(token, DEEP)], 500).await;
     let refused = stage.operator.refused(&format!("approve {} --yes", request.id)).await;
     assert_eq!(refused.code, Code::ConfirmationNeeded, "{refused}");
@@ -209,7 +209,7 @@ async fn an_approval_tolerates_one_percent_and_signs_the_assessed_amount() {
         let assessed = answer["amount_micro"].as_u64().expect("a price");
         let (request, reason) = held(&mut stage).await;
         assert_eq!(reason, HoldReason::AboveThreshold);
-        // Buying raises the price: by 0.4 % for 2,000 dollars, by 2 % for 10,000.
+        // Buying raises the price: 2,000 dollars by 0.4 %, and 10,000 dollars by 2 %.
         stage.buy(token, 3_000, dollars * DOLLAR).await;
         let approve = format!("approve {}", request.id);
         if moved {
@@ -238,12 +238,12 @@ async fn an_approval_tolerates_one_percent_and_signs_the_assessed_amount() {
 async fn a_token_without_a_dollar_pool_is_priced_through_the_wrapped_coin() {
     let Some(mut stage) = Stage::set_up(POLICY).await else { return };
     let token = gold(&stage).await;
-    // A thousandth of an ether each: three dollars by the chain's pool.
+    // Each unit costs a thousandth of an ether, which is three dollars in the chain's pool.
     let sides = [Side::new(stage.contracts.weth, 1_000 * ETHER), Side::new(token, DEEP)];
     stage.add_v3_pool(sides, 500).await;
     let (status, answer) = stage.pay(&offer(token, "Gold", 100_000)).await;
     assert_eq!((status, &answer["status"]), (200, &json!("success")), "{answer}");
-    // 30 cents, and twice a fee of 0.05 %.
+    // The price is 30 cents, plus a fee of 0.05 % twice.
     let counted = spent(&mut stage).await;
     assert!((300_300..=300_400).contains(&counted), "{counted}");
     settle(&stage, token, &answer).await;
@@ -261,12 +261,12 @@ async fn a_price_far_off_the_average_that_the_pool_keeps_holds() {
     let token = gold(&stage).await;
     stage.add_pool(token, DEEP).await;
     stage.keep_averages(token, 3_000).await;
-    // The first trade after that begins the record.
+    // The first trade after the change begins the record of prices.
     stage.buy(token, 3_000, DOLLAR).await;
     stage.pass(650).await;
     let (status, answer) = stage.pay(&offer(token, "Gold", 200_000)).await;
     assert_eq!(status, 200, "the price did not move: {answer}");
-    // 2 % of the pool's dollars raise its price by 4 %.
+    // Dollars for 2 % of the pool raise its price by 4 %.
     stage.buy(token, 3_000, 20_000 * DOLLAR).await;
     let (status, answer) = stage.pay(&offer(token, "Gold", 200_000)).await;
     assert_eq!((status, &answer["code"]), (202, &json!("APPROVAL_REQUIRED")), "{answer}");

@@ -1,4 +1,4 @@
-//! T-49: pools with hooks that take from a swap, and hooks that notice who asks.
+//! T-49: pools with hooks that take a part of a swap, and hooks that recognise who calls.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::trading::stage::{AUTOMATIC, DOLLAR, ETHER, Stage, atoms};
 
-/// The fee of a pool whose hook chooses it.
+/// The fee value of a pool whose hook chooses the fee.
 const DYNAMIC_FEE: u32 = 0x80_0000;
 
 /// Half of the output, in millionths.
@@ -19,12 +19,12 @@ const HALF: u32 = 500_000;
 /// The fee that a dishonest hook sets: 40 %.
 const HIGH_FEE: u32 = 400_000;
 
-/// What becomes of a trade through a hook that the policy lists.
+/// The result of a trade through a hook that the policy lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Listed {
     Fills,
     Held(HoldReason),
-    /// By this code.
+    /// Refused with this code.
     Refused(&'static str),
 }
 
@@ -90,7 +90,7 @@ async fn t_49_no_hook_fills_below_the_floor_listed_or_not() {
     ] {
         let pool = stage.add_hooked_pool(rights, conduct, fee).await;
         let sent = stage.nonce().await;
-        // Unlisted, every trade that would work is held.
+        // While the hook is not listed, every trade that would work is held.
         let (status, answer) = trade_in(&mut stage, &pool).await;
         if let Listed::Refused(code) = listed {
             assert_eq!((status, &answer["reason_code"]), (400, &json!(code)), "{name}");
@@ -131,7 +131,7 @@ async fn t_49_no_hook_fills_below_the_floor_listed_or_not() {
     }
 }
 
-/// The rehearsal runs in the next block, and this hook is honest in that one.
+/// The rehearsal simulates the next block, in which this hook is still honest.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn t_49_a_hook_that_waits_for_a_later_block_fills_nothing_below_the_floor() {
     let Some(mut stage) = Stage::set_up(AUTOMATIC).await else { return };
@@ -142,7 +142,7 @@ async fn t_49_a_hook_that_waits_for_a_later_block_fills_nothing_below_the_floor(
     let left = stage.volume_left().await;
     let before = stage.balance(dollar).await;
     stage.hold_blocks().await;
-    // The block that sets the conduct, and the one of the rehearsal.
+    // Two blocks come before: one sets the conduct, and one is the block of the rehearsal.
     let later = stage.head().await + 3;
     let setting = async {
         let conduct = HookConduct { when: HookWhen::FromBlock(later), ..conduct };
@@ -160,7 +160,7 @@ async fn t_49_a_hook_that_waits_for_a_later_block_fills_nothing_below_the_floor(
     let asked = tokio::spawn(async move { client.post("/trade", &body).await });
     let router = stage.chain.network().exchange.expect("an exchange").v4.router;
     stage.await_pending(router, false).await;
-    // A block that is too expensive for the swap.
+    // The next block's base fee is too high for the swap.
     let price = |wei: u128| json!([U256::from(wei)]);
     let set = "anvil_setNextBlockBaseFeePerGas";
     stage.chain.request(set, price(100_000_000_000_000)).await.expect("set");
@@ -173,7 +173,7 @@ async fn t_49_a_hook_that_waits_for_a_later_block_fills_nothing_below_the_floor(
     assert_eq!(stage.volume_left().await, left);
 }
 
-/// The operator saw an honest hook. What it does at the approval counts.
+/// The operator saw an honest hook, but only the hook's conduct at the approval counts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn t_49_a_hook_that_turns_after_the_request_is_refused_at_the_approval() {
     let Some(mut stage) = Stage::set_up(AUTOMATIC).await else { return };

@@ -1,5 +1,5 @@
-//! kill -9 at every point of a plan, on both networks. After each trade: at most one swap, balances to the unit, no
-//! allowance, and the volume counted once.
+//! kill -9 at every point of a plan, on both networks. After each trade there was at most one swap, balances are
+//! exact to the unit, no allowance remains, and the volume is counted once.
 
 use std::fmt::Debug;
 use std::str::FromStr;
@@ -19,14 +19,14 @@ use tokio::time::sleep;
 use crate::trading::operations::Operation;
 use crate::trading::stage::{DOLLAR, ROBINHOOD, Stage, atoms};
 
-/// Kills on both networks together, unless `BURSAR_TRADE_KILLS` names another number.
+/// Number of kills on both networks together, unless `BURSAR_TRADE_KILLS` overrides it.
 const KILLS: usize = 40;
 
-/// Kills of plans by device, unless `BURSAR_TRADE_KILLS` names another number: as many as pass the permit, the allowance
-/// and the swap. A person takes longer than a key.
+/// Number of kills of plans by device, unless `BURSAR_TRADE_KILLS` overrides it: enough to pass the permit, the
+/// allowance and the swap. It is smaller, because a person takes longer than a key.
 const KILLS_BY_DEVICE: usize = 9;
 
-/// Every point of a plan, and those of the outbox and the journal that it passes. The last is any moment.
+/// Every point of a plan, and the points of outbox and journal that it passes. The last entry stands for any moment.
 const POINTS: [&str; 22] = [
     "plan.permit_order",
     "plan.permit_ordered",
@@ -64,17 +64,17 @@ const VALUE: f64 = 30.0;
 #[derive(Debug, Clone, Copy)]
 enum Deal {
     Swap(Operation),
-    /// Sells a token that refuses its transfer after the approval: the plan takes the approval back.
+    /// Sells a token that refuses its transfer after the approval, so that the plan revokes the approval.
     Refused,
-    /// Sells a token that forgets its approval: there is nothing to take back.
+    /// Sells a token that forgets its approval, so that there is nothing to revoke.
     Forgotten,
 }
 
-/// A chain, an engine that is killed, and what must be true.
+/// A chain, an engine that is killed, and the expected results.
 struct Run {
     stage: Stage,
     kills: Kills,
-    /// A token that refuses, and one that forgets.
+    /// A token that refuses transfers, and one that forgets approvals.
     tokens: [Address; 2],
     operations: Vec<Operation>,
     executed: usize,
@@ -148,7 +148,8 @@ impl Run {
         self.check_volume(&case).await;
     }
 
-    /// The dollar token, WETH, the native coin, and the tokens that are never sold.
+    /// Returns the balances of the dollar token, of WETH, of the native coin, and of the two
+    /// tokens that are never sold.
     async fn balances(&self) -> [U256; 5] {
         let (dollar, weth) = (self.stage.dollar(), self.stage.contracts.weth);
         let mut all = [U256::ZERO; 5];
@@ -198,7 +199,7 @@ impl Run {
         let left = mandate["policy"]["trading"]["remaining_today_usd"].as_f64();
         let spent = VALUE * f64::from(u32::try_from(self.executed).expect("few"));
         let same_day = self.stage.engine.now_s() / 86_400 == self.day;
-        // The gas of each executed trade counts too.
+        // The gas of each executed trade counts as volume too.
         let most = DAILY - spent;
         let least = most - f64::from(u32::try_from(self.executed).expect("few"));
         let fits = left.is_some_and(|left| (least..=most).contains(&left));
@@ -238,7 +239,7 @@ async fn a_kill_at_any_point_of_a_plan_swaps_at_most_once() {
     println!("{} kills, 0 double swaps", one + other);
 }
 
-/// The same with a Ledger whose person signs whatever it shows. Prompts of dead engines are signed too.
+/// The same test with a Ledger whose person signs every prompt, even those of killed engines.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_kill_at_any_point_of_a_plan_by_device_swaps_at_most_once() {
     let (device, at) = plug_in_blind(WORDS);
@@ -255,7 +256,7 @@ async fn a_kill_at_any_point_of_a_plan_by_device_swaps_at_most_once() {
     println!("{kills} kills, 0 double swaps, {} prompts", prompts(&device));
 }
 
-/// A new point of the plan must be among those that are killed at.
+/// If the plan gets a new point, the kills must include it.
 #[test]
 fn every_point_of_a_plan_is_killed_at() {
     let source = include_str!("../../../../engine/service/src/lanes/plans.rs");

@@ -7,13 +7,13 @@ use serde_json::json;
 use crate::trading::operations::Operation;
 use crate::trading::stage::{DOLLAR, MANUAL, Stage};
 
-/// What stops a plan, and what would let it continue.
+/// Events that stop a plan; each can be undone later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stop {
     Freeze,
     Lock,
     Suspend,
-    /// A crash, and a restart just after the end of the plan's time.
+    /// A crash, and a restart just after the plan's time has ended.
     CrashAndLate,
 }
 
@@ -58,7 +58,7 @@ async fn t_53_no_swap_is_signed_after_a_stop_or_after_five_minutes() {
     let Some(mut stage) = Stage::set_up(MANUAL).await else { return };
     let (sold, weth, coin) = (stage.dollar(), stage.contracts.weth, Address::ZERO);
     let sale = |bought, v4| Operation { sold, bought, units: 30 * DOLLAR, amount: "30", v4 };
-    // The clock does not go back, so the crash is last.
+    // The crash is last, because it advances the clock, which does not go back.
     for stop in [Stop::Freeze, Stop::Lock, Stop::Suspend, Stop::CrashAndLate] {
         for sale in [sale(weth, false), sale(coin, true)] {
             let case = format!("{stop:?} {sale:?}");
@@ -68,7 +68,7 @@ async fn t_53_no_swap_is_signed_after_a_stop_or_after_five_minutes() {
             assert_eq!((status, &answer["status"]), (202, &json!("pending")), "{case}: {answer}");
             stage.hold_blocks().await;
             stage.approve_held().await;
-            // The token's approval is signed and in no block, so the swap is not signed.
+            // The token's approval is signed but not in a block, so the swap is not signed.
             stage.await_pending(sold, false).await;
             stop.begin(&mut stage).await;
             stage.resume_blocks().await;
@@ -81,7 +81,7 @@ async fn t_53_no_swap_is_signed_after_a_stop_or_after_five_minutes() {
             assert_eq!(stage.allowance(sold, spender).await, U256::ZERO, "{case}");
             assert_eq!(stage.volume_left().await, 1_000.0, "{case}");
             assert_eq!(stage.balance(sold).await, before, "{case}");
-            // The approval and its revocation.
+            // The owner has sent the approval and its revocation.
             let sent = stage.mined_since(first).await;
             let approved: Vec<U256> = sent.iter().filter_map(|one| one.approved()).collect();
             assert_eq!(approved, [U256::from(sale.units), U256::ZERO], "{case}: {sent:?}");

@@ -1,5 +1,5 @@
-//! Trades through nodes that lie, stall, forget or disagree, at each step. Each trade has an end: at most one swap, no
-//! allowance, and the volume counted once.
+//! Trades through nodes that lie, stall, forget or disagree, at each step. Every trade ends with at most one swap, no
+//! allowance, and its volume counted once.
 
 use std::time::Duration;
 
@@ -21,32 +21,32 @@ const DAILY: f64 = 1_000_000.0;
 /// The value of each trade, in dollars.
 const VALUE: f64 = 30.0;
 
-/// How long a node is dishonest, unless its trade ends before.
+/// Duration of a node's dishonesty, unless its trade ends earlier.
 const DISHONEST: Duration = Duration::from_millis(1_500);
 
-/// The engine's patience with a node, in milliseconds.
+/// The engine's timeout for a node, in milliseconds.
 const PATIENCE: &str = "400";
 const LONGER: Duration = Duration::from_millis(1_000);
 
-/// When the node begins to lie.
+/// The moment at which the node begins to lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Moment {
     /// Before the market is read.
     Request,
-    /// When the token's approval is in a block.
+    /// The token's approval is in a block.
     Approved,
-    /// When the swap is in a block.
+    /// The swap is in a block.
     Swapped,
 }
 
-/// What the node does.
+/// The misconduct of the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fault {
-    /// The next answers of one kind.
+    /// Lies in the next answers of one kind.
     Lie(Lie),
-    /// All answers of a family, for a while.
+    /// Falsifies all answers of a family for a while.
     Family(Family, Conduct),
-    /// Every family: the node serves another chain.
+    /// Falsifies every family: the node serves another chain.
     AnotherChain,
 }
 
@@ -60,11 +60,11 @@ const CONDUCTS: [Conduct; 7] = [
     Conduct::Alternates,
 ];
 
-/// Returns every fault at every moment. Unless `all`, each fault of a family at one moment only.
+/// Returns every fault at every moment. Unless `all` is set, each fault of a family comes at one moment only.
 fn cases(all: bool) -> Vec<(Moment, Fault)> {
     let moments = [Moment::Request, Moment::Approved, Moment::Swapped];
     let mut cases = Vec::new();
-    // A lie about sending concerns the approval or the swap.
+    // A lie about sending affects either the approval or the swap.
     for lie in Lie::ALL.into_iter().chain([Lie::NoSimulation]) {
         cases.extend([Moment::Request, Moment::Approved].map(|moment| (moment, Fault::Lie(lie))));
     }
@@ -119,7 +119,7 @@ impl Scene {
         }
     }
 
-    /// Runs one trade, and checks its end and its effects.
+    /// Runs one trade, and checks its result and its effects.
     async fn run(&mut self, number: usize, moment: Moment, fault: Fault) {
         let (sold, weth) = (self.stage.dollar(), self.stage.contracts.weth);
         let v4 = number % 2 == 1;
@@ -156,7 +156,7 @@ impl Scene {
         self.check(first, before, v4, &answer, &case).await;
     }
 
-    /// Returns the answer once the trade has ended and its plan is closed. What the operator must decide is denied.
+    /// Returns the answer once the trade has ended and its plan is closed. Denies a held request.
     async fn end_of(&mut self, answer: &Value, case: &str) -> Value {
         use bursar_tests::operator::Expect;
         let id = &answer["request_id"];
@@ -195,14 +195,14 @@ impl Scene {
                 assert_eq!(gained, atoms(&answer["amount_out"]), "{case}: {answer}");
             }
             self.spent += VALUE;
-            // The gas of an executed trade counts too: less than a dollar, or a dollar without a price.
+            // The gas of an executed trade counts too: less than a dollar, or one dollar if it has no price.
             self.fees += 1.0;
         } else {
             assert_eq!(sold, U256::ZERO, "{case}: {answer}");
             assert_eq!(gained, U256::ZERO, "{case}: {answer}");
         }
         self.stage.assert_no_allowance().await;
-        // An unknown effect counts as spent.
+        // If the effect is unknown, the volume counts as spent.
         if answer["status"] == "failed" && answer["tx_hash"].is_null() {
             self.unknown += VALUE;
         }
@@ -234,7 +234,8 @@ async fn trades_among_liars_end_with_one_swap_at_most_and_no_allowance() {
     tokio::join!(scene(0), scene(1), scene(2), scene(3));
 }
 
-/// Agreeing lies about the price or the time: the floor, the value outside the pools and the rehearsal hold.
+/// Nodes tell matching lies about price or time. The floor, the value outside the pools and the
+/// rehearsal still protect the trade.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_lies_about_price_or_time_gets_no_swap() {
     if chain_or_skip().is_none() {

@@ -1,5 +1,5 @@
-//! T-48: pools that another trader moved before the request, so that all that the pools report agrees. Then pools
-//! that are moved between two steps of a plan.
+//! T-48: pools that another trader moved before the request, so that all reports of the pools agree. Then pools that
+//! are moved between two steps of a plan.
 
 use alloy_primitives::Address;
 use bursar_core::card::HoldReason;
@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use crate::trading::stage::{AUTOMATIC, DOLLAR, ETHER, Stage};
 
-/// Sold to a pool of a thousand ether and three million dollars, this moves the price of the other side by about a
-/// fifth.
+/// Selling this amount to a pool of a thousand ether and three million dollars moves the price of the
+/// other side by about a fifth.
 const FIFTH_OF_ETHER: u128 = 118 * ETHER;
 const FIFTH_OF_DOLLARS: u128 = 354_000 * DOLLAR;
-/// The same by two hundredths.
+/// Selling this amount moves that price by about two hundredths.
 const LITTLE_ETHER: u128 = 10 * ETHER;
 
 fn trade(stage: &Stage, token_in: &str, token_out: &str, amount: &str, v4: bool) -> Value {
@@ -31,7 +31,7 @@ async fn t_48_a_pool_that_was_moved_before_the_request_holds_the_trade() {
     let Some(mut stage) = Stage::set_up(AUTOMATIC).await else { return };
     let (dollar, weth) = (stage.dollar(), stage.contracts.weth);
     let dollar_text = dollar.to_string();
-    // A move within the ceiling holds nothing.
+    // A move below the ceiling causes no hold.
     stage.sell_to_v3(weth, LITTLE_ETHER).await;
     stage.sell_to_v4(&stage.pool_v4(), Address::ZERO, LITTLE_ETHER).await;
     let (status, answer) = stage.trade(&trade(&stage, "ETH", &dollar_text, "0.01", false)).await;
@@ -46,7 +46,7 @@ async fn t_48_a_pool_that_was_moved_before_the_request_holds_the_trade() {
     }
     let asked = trade(&stage, &weth.to_string(), &dollar_text, "0.01", false);
     assert_held_as_unfair(&mut stage, &asked).await;
-    // And on one that is too high.
+    // All pools of the pair agree on a price that is too high.
     stage.sell_to_v3(dollar, 2 * FIFTH_OF_DOLLARS).await;
     stage.sell_to_v4(&stage.pool_v4(), dollar, 2 * FIFTH_OF_DOLLARS).await;
     for v4 in [false, true] {
@@ -64,7 +64,7 @@ async fn assert_held_as_unfair(stage: &mut Stage, asked: &Value) {
     let card = held.card.expect("a card");
     assert_eq!(card.hold, HoldReason::UnfairValue, "{asked}");
     let shown = card.trade.expect("a trade");
-    // The pool's own numbers show no reason.
+    // The pool's own figures give no reason for a hold.
     assert!(shown.effects_proven && shown.value_out.is_some(), "{shown:?}");
     stage.operator.must(&format!("deny {}", held.id)).await;
 }
@@ -78,7 +78,7 @@ async fn start(stage: &mut Stage) -> tokio::task::JoinHandle<(u16, Value)> {
     tokio::spawn(async move { client.post("/trade", &body).await })
 }
 
-/// Whatever moves when, the trade ends, nothing remains allowed, and the volume returns.
+/// Whenever the pool moves, the trade ends, no allowance remains, and the volume is returned.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pool_that_moves_between_two_steps_ends_the_trade_without_a_loss() {
     let Some(mut stage) = Stage::set_up(AUTOMATIC).await else { return };
@@ -86,7 +86,7 @@ async fn a_pool_that_moves_between_two_steps_ends_the_trade_without_a_loss() {
     let before = (stage.balance(dollar).await, stage.balance(weth).await);
     let left = stage.volume_left().await;
 
-    // In the block of the approval: no swap is signed.
+    // The pool moves in the block of the approval, so no swap is signed.
     let sale = stage.sale_to_v3(dollar, FIFTH_OF_DOLLARS).await;
     stage.hold_blocks().await;
     let asked = start(&mut stage).await;
@@ -99,7 +99,8 @@ async fn a_pool_that_moves_between_two_steps_ends_the_trade_without_a_loss() {
     assert_eq!((stage.balance(dollar).await, stage.balance(weth).await), before);
     assert_eq!(stage.volume_left().await, left);
 
-    // In the block of the swap, before it: the floor reverts it. First the price moves back.
+    // Moves the price back. The pool then moves in the block of the swap and before it, so the
+    // floor makes the swap revert.
     stage.sell_to_v3(weth, FIFTH_OF_ETHER - 10 * ETHER).await;
     let sale = stage.sale_to_v3(dollar, FIFTH_OF_DOLLARS).await;
     stage.hold_blocks().await;

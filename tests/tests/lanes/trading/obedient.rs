@@ -1,9 +1,10 @@
-//! An agent that was written from docs/agents.md alone and obeys it to the letter (`tests/agents/obedient.py`), against a
-//! slow node and a price service that often hangs. However often it repeats its request and whenever it gives up a call, the
-//! chain shows one execution at most, and exactly one of a request that it was told is executed.
+//! An agent written from docs/agents.md alone, which obeys it to the letter (`tests/agents/obedient.py`).
 //!
-//! `BURSAR_OBEDIENT_SEEDS` is the number of runs, or the seeds `from..to`. `BURSAR_OBEDIENT_SLOWEST` is the longest time in
-//! milliseconds for which the node holds a call.
+//! The node is slow, and the price service often hangs. The agent repeats requests and gives up calls at random. The
+//! chain must show at most one execution of each request, and exactly one if the agent was told that it is executed.
+//!
+//! `BURSAR_OBEDIENT_SEEDS` is the number of runs, or a range of seeds, `from..to`. `BURSAR_OBEDIENT_SLOWEST` is the
+//! longest time in milliseconds for which the node holds a call.
 
 use std::path::Path;
 use std::time::Duration;
@@ -22,26 +23,27 @@ use tokio::process::Command;
 use crate::trading::obedient_scene::{Scene, offer};
 use crate::trading::stage::DOLLAR;
 
-/// Runs by default: each lane in each mode once.
+/// Default number of runs: each lane once in each mode.
 const RUNS: u64 = 9;
-/// For how long the node holds a call at most, by default.
+/// Default of the longest time for which the node holds a call.
 const SLOWEST_MS: u64 = 2_500;
-/// Runs with one engine, and how many of them are under way at once.
+/// Number of runs with one engine, and of runs that are in flight at once.
 const SCENE: usize = 125;
 const AT_ONCE: usize = 40;
-/// What each run wants to spend.
+/// Amount that each run spends.
 const AMOUNT: u128 = 7 * DOLLAR;
-/// When the agent gives up a call, in seconds; the last goes on. It may give up long before the wallet answers.
+/// Times after which the agent gives up a call, in seconds; the last value repeats. It may give up
+/// long before the wallet answers.
 const PATIENCE: [&str; 6] = ["2", "5", "10", "35", "2,35", "5,2,10"];
 
-/// One agent that wants one thing.
+/// One run of an agent with one request.
 struct Run {
     seed: u64,
     lane: &'static str,
-    /// The authentication, and whether the agent sends a key.
+    /// The kind of authentication, and whether the agent sends an idempotency key.
     mode: (&'static str, bool),
     patience: &'static str,
-    /// The requests that the agent sends, as arguments of the program.
+    /// The agent's request, as arguments of the program.
     wanted: Vec<String>,
     agent: Agent,
     owner: Address,
@@ -67,7 +69,7 @@ impl Run {
         Self { seed, lane, mode, patience, wanted, agent, owner, token }
     }
 
-    /// Runs the agent to its end and returns what it did.
+    /// Runs the agent until it exits, and returns its report.
     async fn act(&self, scene: &Scene) -> Value {
         scene.await_money(self.owner).await;
         let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("agents/obedient.py");
@@ -84,14 +86,15 @@ impl Run {
         let told: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_none| {
             panic!("no report: {}", String::from_utf8_lossy(&output.stderr))
         });
-        // The shop takes what it gets.
+        // The shop settles every header that it gets.
         for header in told["headers"].as_array().expect("a list") {
             scene.settle(self.token, header.as_str().expect("a text")).await;
         }
         told
     }
 
-    /// Compares what the agent was told with the chain and the journal. Returns what is wrong.
+    /// Compares the agent's report with the chain and the journal. Returns a description of
+    /// the fault, if there is one.
     async fn check(&self, scene: &Scene, told: &Value, journal: &[ActivityRow]) -> Option<String> {
         let (count, amount) = scene.spent(self.token, self.owner).await;
         let outcome = told["outcome"].as_str().expect("a text");
@@ -117,7 +120,7 @@ impl Run {
     }
 }
 
-/// An offer in the network's stablecoin, or in a token that has to be priced.
+/// Returns an offer in the network's stablecoin, or in a token that needs a price.
 fn payment(scene: &Scene, dice: &mut Dice) -> (Vec<String>, Address) {
     let atoms = u64::try_from(AMOUNT).expect("small");
     let url = "https://api.example.com/1";
@@ -156,7 +159,7 @@ fn supply(scene: &Scene, dice: &mut Dice) -> Value {
     })
 }
 
-/// Returns the seeds of this test: the environment's, else the first few.
+/// Returns the seeds from the environment, or else the first few.
 fn seeds() -> Vec<u64> {
     let text = std::env::var("BURSAR_OBEDIENT_SEEDS").unwrap_or_else(|_unset| RUNS.to_string());
     let number = |text: &str| text.parse().expect("a number of runs, or from..to");
@@ -193,7 +196,7 @@ async fn an_agent_that_obeys_the_page_never_makes_a_second_execution() {
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Runs some at once and returns the results in their order.
+/// Runs some futures concurrently, and returns their results in order.
 async fn ordered<T>(all: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
     let all = all.enumerate().map(|(index, one)| async move { (index, one.await) });
     let mut done: Vec<(usize, T)> = stream::iter(all).buffer_unordered(AT_ONCE).collect().await;

@@ -1,4 +1,5 @@
-//! The scene of [`crate::trading::obedient`]: a slow node, a price service that often hangs, and agents with an address each.
+//! The scene of [`crate::trading::obedient`]: a slow node, a price service that often hangs, and
+//! agents with one address each.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -27,13 +28,13 @@ use tokio::task::JoinHandle;
 use crate::trading::pools::TRADER;
 use crate::trading::stage::{DOLLAR, ETHER, TIMEOUT};
 
-/// Everything is automatic, and no limit is near.
+/// A policy under which everything is automatic, and limits are out of reach.
 const POLICY: &str = "--networks 8453 --day 1000 --txn 500 --auto 200 --trading --trade-daily 1000 --trade-max 500 \
      --trade-auto 200 --lending --lending-max 2000 --lending-total 4000 --lending-auto 1500";
 
-/// The initial balance of each address, of each token.
+/// The initial balance of each address in each token.
 const MONEY: u128 = 1_000 * DOLLAR;
-/// The tip of the transactions that give money, in wei.
+/// The tip of the transactions that fund addresses, in wei.
 const GWEI: u128 = 1_000_000_000;
 /// Enough liquidity that no payment moves a price.
 const DEEP: u128 = 1_000_000 * DOLLAR;
@@ -83,7 +84,7 @@ impl Scene {
         }
         let sides = [Side::new(dollar, DEEP), Side::new(gold, DEEP)];
         chain.add_v3_pool(TRADER, &PoolV3 { sides, fee: 3_000 }).await.expect("added");
-        // The engine sets up at once; the node becomes slow when the agents begin.
+        // The node is fast while the engine starts, and becomes slow when the agents begin.
         let node = SlowRpc::in_front_of(chain.url(), Duration::ZERO, dice).await;
         let (prices, price_api) = price_api().await;
         let env = vec![("BURSAR_TEST_PRICE_API".to_owned(), price_api)];
@@ -96,7 +97,7 @@ impl Scene {
         operator.must(&format!("policy create p {POLICY}")).await;
         node.slow_down(slowest);
         let first_block = head_of(&chain).await;
-        // One block a second: the chain's time stays the real one.
+        // Mines one block a second, so that the chain's time stays the real one.
         chain.set_automine(false).await.expect("set");
         let mined = chain.clone();
         let miner = tokio::spawn(async move {
@@ -122,7 +123,7 @@ impl Scene {
         self.chain.network().stablecoin.address
     }
 
-    /// Creates an agent and its own address, with money.
+    /// Creates an agent and its own address, and funds the address.
     pub(crate) async fn hire(&mut self, index: usize, mode: &str) -> (Agent, Address) {
         let created =
             self.operator.must(&format!("address create a{index} {index} \"for tests\"")).await;
@@ -196,8 +197,8 @@ impl Scene {
         self.chain.send_as(&Call::new(TRADER, token, &call)).await.expect("it settles");
     }
 
-    /// Ends every call and every plan: the node becomes quick, the engine stops, starts again, and works until no plan is
-    /// left. Returns the journal.
+    /// Ends every call and every plan. Makes the node fast, restarts the engine, and waits until no plan
+    /// is left. Returns the journal.
     pub(crate) async fn come_to_rest(&mut self) -> Vec<ActivityRow> {
         self.node.slow_down(Duration::ZERO);
         self.engine.terminate();
@@ -229,7 +230,7 @@ impl Scene {
         }
     }
 
-    /// Returns what has left an address, in number and in smallest units of the token.
+    /// Returns the number of transfers from an address, and their sum in the token's smallest units.
     pub(crate) async fn spent(&self, token: Address, owner: Address) -> (usize, u128) {
         let filter = json!({
             "address": token, "fromBlock": format!("{:#x}", self.first_block), "toBlock": "latest",
@@ -246,7 +247,7 @@ async fn head_of(chain: &Devnet) -> u64 {
     serde_json::from_value::<U256>(head).expect("a number").to()
 }
 
-/// Returns the requests whose plan has begun and has something left to do.
+/// Returns the requests whose plan has begun and is not closed.
 fn open_plans(rows: &[ActivityRow]) -> BTreeSet<&str> {
     let of = |kinds: &[EntryKind]| -> BTreeSet<&str> {
         let rows = rows.iter().filter(|row| kinds.contains(&row.kind));
@@ -263,7 +264,7 @@ fn open_plans(rows: &[ActivityRow]) -> BTreeSet<&str> {
     begun.difference(&over).copied().collect()
 }
 
-/// Starts a price service that answers every second call, and lets the others hang. Returns its URL.
+/// Starts a price service that answers every second call and lets the others hang. Returns its URL.
 async fn price_api() -> (JoinHandle<()>, String) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}/price", listener.local_addr().expect("an address"));
@@ -284,7 +285,7 @@ async fn price_api() -> (JoinHandle<()>, String) {
     (server, url)
 }
 
-/// Encodes an offer of a token for so many units, valid for ten minutes.
+/// Encodes an offer over the challenge's amount of a token, valid for ten minutes.
 pub(crate) fn offer(mut challenge: Value, token: Address, name: Option<&str>) -> Value {
     let first = &mut challenge["accepts"][0];
     first["maxTimeoutSeconds"] = json!(600);

@@ -1,5 +1,5 @@
 //! Every operation on both networks with an exchange: automatic, and approved with a restart in between. Each fill
-//! equals what the balances show to the unit, and no allowance is left.
+//! equals the change of the balances to the unit, and no allowance remains.
 
 use alloy_primitives::{Address, U256};
 use bursar_core::networks::ChainId;
@@ -13,7 +13,7 @@ use crate::trading::stage::{AUTOMATIC, DOLLAR, ETHER, ROBINHOOD, Stage, atoms};
 /// One kind of trade.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Operation {
-    /// The zero address is the native coin.
+    /// The sold token; the zero address stands for the native coin.
     pub(crate) sold: Address,
     pub(crate) bought: Address,
     /// The input in smallest units, and as text.
@@ -105,7 +105,7 @@ impl Stage {
         self.add_v4_pool(&PoolV4 { sides, ..self.pool_v4() }).await;
     }
 
-    /// Checks that no contract of the exchange may take a token of the owner.
+    /// Checks that no contract of the exchange has an allowance for a token of the owner.
     pub(crate) async fn assert_no_allowance(&self) {
         let router = self.chain.network().exchange.expect("an exchange").v4.router;
         for token in [self.dollar(), self.contracts.weth] {
@@ -117,7 +117,7 @@ impl Stage {
         }
     }
 
-    /// Checks that a swap ends within the network's seconds after the newest block that it was made for.
+    /// Checks that a swap's deadline is after the time of its block, by at most the network's limit.
     async fn check_deadline(&self, answer: &Value) {
         use alloy_sol_types::SolCall;
         let hash = &answer["tx_hash"];

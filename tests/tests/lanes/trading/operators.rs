@@ -1,4 +1,4 @@
-//! What the operator measures, sees and takes back.
+//! What the operator can measure, inspect and revoke.
 
 use alloy_primitives::{Address, U256};
 use bursar_chain::abi::erc20::IErc20;
@@ -71,7 +71,8 @@ async fn a_quote_shows_what_a_trade_would_do_and_records_nothing() {
     let verdict = given.verdict.expect("a verdict");
     assert_eq!(verdict.code.as_deref(), Some("above_threshold"), "{verdict:?}");
 
-    // Without a pool, the best route. Its own output is the highest, or as close as gas.
+    // If no pool is named, the best route is quoted. Its output is the highest, or differs
+    // from it by less than the gas.
     let given = quote(&mut stage, "quote trade 0.01 eth usdc --network 8453").await;
     assert!(given.trade.received.is_some() && given.verdict.is_none(), "{given:?}");
     assert!(given.routes.len() > 1, "{given:?}");
@@ -85,7 +86,7 @@ async fn a_quote_shows_what_a_trade_would_do_and_records_nothing() {
             Code::BadInput,
         ),
         ("quote trade 1 ETH USDC --network base --policy nothing", Code::NothingFound),
-        // Without a network it is the one that an agent's trade takes, which has no node here.
+        // If no network is named, `quote` uses the default of agents' trades, which has no node here.
         ("quote trade 1 ETH WETH", Code::ChainUnavailable),
         ("quote trade much ETH USDC --network base", Code::BadInput),
         ("quote trade 20000 USDC ETH --network base --fee 500", Code::InsufficientFunds),
@@ -124,7 +125,7 @@ async fn agents_and_operator_see_effects_calls_and_progress() {
     stage.operator.must(&line).await;
     let end = stage.end_of(&answer["request_id"]).await;
     assert_eq!(end["status"], "executed", "{end}");
-    // Nothing else traded meanwhile: the simulation showed what arrived.
+    // There was no other trade meanwhile, so the result equals the simulation.
     assert_eq!(end["amount_out"].to_string(), simulated, "{end}");
 
     let Answer::Activity(activity) = stage.operator.must("activity --limit 100").await else {
@@ -158,7 +159,7 @@ async fn allowances_are_listed_and_taken_back() {
     let answer = allowances(&mut stage, "allowances").await;
     assert!(answer.allowances.is_empty() && answer.read > 0, "{answer:?}");
 
-    // Another program with the same key left three.
+    // Another program with the same key left three allowances.
     for (spender, value) in [(router, U256::from(5 * DOLLAR)), (permit2, U256::MAX)] {
         let approve = Call::new(owner, dollar, &IErc20::approveCall { spender, value });
         stage.chain.send_as(&approve).await.expect("approved");

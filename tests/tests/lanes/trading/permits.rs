@@ -21,7 +21,7 @@ sol! {
 /// Any account may send a permit.
 const STRANGER: Address = Address::repeat_byte(0x5f);
 
-/// More than any wallet offers, in wei for a unit of gas.
+/// Gas price in wei that exceeds every wallet's offer, so that this transaction comes first.
 const FIRST: u128 = 1_000_000_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,4 +1,4 @@
-//! Further pools of the local chain, and another trader.
+//! Additional pools on the local chain, and another trader.
 
 use alloy_primitives::aliases::U24;
 use alloy_primitives::{Address, U256};
@@ -18,14 +18,14 @@ alloy_sol_types::sol! {
     }
 }
 
-/// Owns liquidity and moves prices.
+/// The account that owns liquidity and moves prices.
 pub(crate) const TRADER: Address = Address::repeat_byte(0x7a);
 
 /// Native coin of the trader, in wei: more than all pools take.
 const WEALTH: u128 = 100_000_000_000_000_000_000_000;
 
 impl Stage {
-    /// Returns the pool of v4 that every chain has.
+    /// Returns the v4 pool that exists on every chain.
     pub(crate) fn pool_v4(&self) -> PoolV4 {
         PoolV4 {
             sides: [Side::new(Address::ZERO, 0), Side::new(self.dollar(), 0)],
@@ -46,7 +46,7 @@ impl Stage {
         }
     }
 
-    /// Adds a v3 pool with this content.
+    /// Adds a v3 pool with these amounts.
     pub(crate) async fn add_v3_pool(&self, sides: [Side; 2], fee: u32) {
         for side in sides {
             self.give_trader(side).await;
@@ -54,7 +54,7 @@ impl Stage {
         self.chain.add_v3_pool(TRADER, &PoolV3 { sides, fee }).await.expect("added");
     }
 
-    /// Adds a v4 pool with this content.
+    /// Adds a v4 pool with these amounts.
     pub(crate) async fn add_v4_pool(&self, pool: &PoolV4) {
         for side in pool.sides {
             self.give_trader(side).await;
@@ -62,7 +62,7 @@ impl Stage {
         self.chain.add_v4_pool(TRADER, pool).await.expect("added");
     }
 
-    /// Adds a v3 pool with a fee of 0.3 % of the dollar token and another token of six decimals, at equal prices.
+    /// Adds a v3 pool of the dollar token and another token of six decimals, with a fee of 0.3 % and at equal prices.
     pub(crate) async fn add_pool(&self, token: Address, amount: u128) {
         let sides = [Side::new(self.dollar(), amount), Side::new(token, amount)];
         self.add_v3_pool(sides, 3_000).await;
@@ -77,9 +77,9 @@ impl Stage {
         sold.expect("sold");
     }
 
-    /// Prepares such a sale and returns its call, which still has to be sent.
+    /// Prepares a sale to that pool, and returns its call without sending it.
     pub(crate) async fn sale_to_v3(&self, token: Address, amount: u128) -> Call {
-        // A first small sale gives the allowance.
+        // A first small sale sets the allowance.
         self.sell_to_v3(token, 1).await;
         self.give_trader(Side::new(token, amount)).await;
         let (dollar, weth) = (self.dollar(), self.contracts.weth);
@@ -106,7 +106,7 @@ impl Stage {
         bought.expect("bought");
     }
 
-    /// Makes the pool of a token and the dollar token keep its past prices.
+    /// Makes the pool of a token and the dollar token record its past prices.
     pub(crate) async fn keep_averages(&self, token: Address, fee: u32) {
         let fee = U24::from(fee);
         let asked = IFactory::getPoolCall { tokenA: self.dollar(), tokenB: token, fee };

@@ -1,4 +1,4 @@
-//! The best route, the comparison of a named pool with it, and tokens that are not known.
+//! The best route, the comparison of a named pool with it, and unknown tokens.
 
 use alloy_primitives::{Address, U256};
 use bursar_core::card::HoldReason;
@@ -30,10 +30,10 @@ async fn the_best_route_is_the_pool_that_pays_most() {
     let gas = stage.gas_of(&answer).await;
     let gained = stage.balance(Address::ZERO).await + gas - before.1;
     assert_eq!(gained, atoms(&answer["amount_out"]), "{answer}");
-    // In the other direction, the same pool of v3 pays most.
+    // In the other direction, the same v3 pool pays most.
     let (status, answer) = stage.trade(&best("ETH", &dollar.to_string(), "0.01")).await;
     assert_eq!((status, &answer["quote"]["dex_version"]), (200, &json!("v3")), "{answer}");
-    // WETH has no pool of v4.
+    // WETH has no v4 pool.
     let weth = stage.contracts.weth.to_string();
     let (status, answer) = stage.trade(&best(&dollar.to_string(), &weth, "30")).await;
     assert_eq!((status, &answer["quote"]["dex_version"]), (200, &json!("v3")), "{answer}");
@@ -63,7 +63,7 @@ async fn a_route_passes_two_pools_where_no_single_pool_exists() {
         assert!(gained >= atoms(&answer["quote"]["amount_out_min"]), "{answer}");
         assert_eq!(stage.allowance(stage.contracts.weth, router).await, U256::ZERO);
     }
-    // Back to ETH: what the token is worth is unknown, so the operator decides.
+    // The token's value is unknown, so the operator decides about the sale for ETH.
     let (status, answer) = stage.trade(&best(&token.to_string(), "ETH", "20")).await;
     assert_eq!((status, &answer["status"]), (202, &json!("pending")), "{answer}");
     let before = (stage.balance(token).await, stage.balance(Address::ZERO).await);
@@ -83,7 +83,7 @@ async fn of_four_tiers_the_one_that_pays_most_is_taken() {
     let dollar = stage.dollar();
     let token = stage.chain.deploy_token("Other", "1", TokenMode::Plain).await.expect("deployed");
     stage.operator.must(&format!("policy edit p --trade-tokens {token}")).await;
-    // Each tier pays more than the ones before, by more than its fee takes.
+    // Each tier pays more than the previous ones, and the difference exceeds its fee.
     for (fee, tokens) in [(10_000, 100_000), (3_000, 103_000), (500, 106_000), (100, 109_000)] {
         let sides = [Side::new(dollar, 100_000 * DOLLAR), Side::new(token, tokens * DOLLAR)];
         stage.add_v3_pool(sides, fee).await;
@@ -131,7 +131,7 @@ async fn unlisted_tokens_ask_and_tokens_that_take_a_fee_are_refused() {
     let (status, answer) = stage.trade(&asked).await;
     assert_eq!((status, &answer["status"]), (202, &json!("pending")), "{answer}");
     assert_eq!(stage.held().await.card.expect("a card").hold, HoldReason::UnlistedToken);
-    // A hundredth is less than this slippage, so the floor alone would accept it.
+    // The difference of a hundredth is below this slippage, so the floor alone would accept the pool.
     let mut loose = asked.clone();
     loose["max_slippage_bps"] = json!(300);
     for (mode, wanted) in [

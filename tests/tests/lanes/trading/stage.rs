@@ -32,7 +32,7 @@ pub(crate) const INITIAL_DOLLARS: u128 = 10_000 * DOLLAR;
 pub(crate) const INITIAL_ETHER: u128 = 10 * ETHER;
 
 alloy_sol_types::sol! {
-    /// The wrapped coin.
+    /// The token contract of the wrapped native coin.
     interface IWeth {
         function deposit() external payable;
     }
@@ -43,7 +43,7 @@ alloy_sol_types::sol! {
     }
 }
 
-/// Calls one engine.
+/// A client for the agent server of one engine.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     http: reqwest::Client,
@@ -69,9 +69,9 @@ async fn answer_of(request: reqwest::RequestBuilder) -> Result<(u16, Value), req
 /// Robinhood Chain.
 pub(crate) const ROBINHOOD: ChainId = ChainId(4663);
 
-/// A thousand dollars a day, trades up to 500, automatic below 200.
+/// At most a thousand dollars a day and 500 per trade; automatic below 200.
 pub(crate) const AUTOMATIC: &str = "--trading --trade-daily 1000 --trade-max 500 --trade-auto 200";
-/// The same, and every trade needs approval.
+/// The same limits, but every trade needs approval.
 pub(crate) const MANUAL: &str = "--trading --trade-daily 1000 --trade-max 500 --trade-auto 0";
 
 pub(crate) struct Stage {
@@ -85,7 +85,7 @@ pub(crate) struct Stage {
     start: Start,
     client: reqwest::Client,
     stamp: i64,
-    /// The seconds that have passed beyond real time.
+    /// The seconds by which chain and engine are ahead of real time.
     passed: i64,
     /// Whether the chain mines blocks by itself.
     mines: Arc<AtomicBool>,
@@ -93,20 +93,20 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Starts a local Base and an engine; `None` if tests with a chain are skipped. `policy` are the options of the
-    /// agent's policy.
+    /// Starts a local Base and an engine, with this policy for the agent. Returns `None` if
+    /// tests with a chain are skipped.
     pub(crate) async fn set_up(policy: &str) -> Option<Self> {
         Self::on(BASE, policy).await
     }
 
-    /// The same on another chain.
+    /// Like [`Self::set_up`], on another chain.
     pub(crate) async fn on(chain: ChainId, policy: &str) -> Option<Self> {
         let chain = full_chain_or_skip(chain).await?;
         let url = chain.url().to_owned();
         Some(Self::with_node(chain, url, policy, Vec::new()).await)
     }
 
-    /// Starts an engine whose node is at `url`, in front of `chain`. `env` are further environment variables.
+    /// Starts an engine whose node is at `url`, in front of `chain`. `env` holds additional environment variables.
     pub(crate) async fn with_node(
         chain: Devnet,
         url: String,
@@ -116,7 +116,7 @@ impl Stage {
         Self::with_address(chain, url, policy, env, "address create trade 0 \"for tests\"").await
     }
 
-    /// The same, with an address of a simulated Ledger that is plugged in there.
+    /// Like [`Self::set_up`], with an address of a simulated Ledger that is plugged in there.
     pub(crate) async fn with_device(policy: &str, at: SocketAddr) -> Option<Self> {
         let chain = full_chain_or_skip(BASE).await?;
         let url = chain.url().to_owned();
@@ -150,7 +150,7 @@ impl Stage {
         let owner: Address = created.address.parse().expect("an address");
         operator.must(&format!("policy create p {policy}")).await;
         let agent = register(&mut operator, "bot").await;
-        // The server closes connections that are idle for long, and a slow machine takes long between two calls.
+        // The server closes connections that stay idle, and a slow machine may take long between two calls.
         let client = reqwest::Client::builder().no_proxy().pool_max_idle_per_host(0);
         let client = client.timeout(TIMEOUT).build();
         let mut stage = Self {
@@ -194,7 +194,7 @@ impl Stage {
         register(&mut self.operator, name).await
     }
 
-    /// Mines a block ten times a second from now on: transactions become final.
+    /// Starts to mine ten blocks a second, so that transactions become final.
     fn mine_blocks(&self) {
         let (chain, mines) = (self.chain.clone(), Arc::clone(&self.mines));
         tokio::spawn(async move {
@@ -207,7 +207,7 @@ impl Stage {
         });
     }
 
-    /// Stops mining: transactions wait until [`Self::resume_blocks`] or [`Devnet::mine`].
+    /// Stops mining, so that transactions wait until [`Self::resume_blocks`] or [`Devnet::mine`].
     pub(crate) async fn hold_blocks(&self) {
         self.mines.store(false, Ordering::SeqCst);
         self.chain.set_automine(false).await.expect("set");
@@ -231,7 +231,7 @@ impl Stage {
         self.operator = self.engine.operator().await;
     }
 
-    /// Returns what kills need of this scene.
+    /// Returns the parts of this scene that `Kills` needs.
     pub(crate) fn scene(&mut self) -> Scene<'_> {
         let start = Start { unlock: true, ..self.start.clone() };
         Scene { engine: &mut self.engine, operator: &mut self.operator, start }
@@ -258,7 +258,7 @@ impl Stage {
         self.post("/sign", &body).await
     }
 
-    /// Lets `seconds` pass, for the chain and the engine.
+    /// Advances the time of the chain and the engine by `seconds`.
     pub(crate) async fn pass(&mut self, seconds: i64) {
         self.chain.request("evm_increaseTime", json!([seconds])).await.expect("set");
         self.chain.mine(1).await.expect("mined");
@@ -275,7 +275,7 @@ impl Stage {
         assert_eq!(status, 200, "{answer}");
     }
 
-    /// Returns the status of a payment once the engine has looked for its settlement.
+    /// Returns the status of a payment once the engine has searched for its settlement.
     pub(crate) async fn settlement_of(&self, id: &str) -> String {
         let end = tokio::time::Instant::now() + TIMEOUT;
         loop {
@@ -326,7 +326,7 @@ impl Stage {
         Client { http: self.client.clone(), url: self.engine.url.clone() }
     }
 
-    /// Waits until a spender may take nothing of a token.
+    /// Waits until a spender has no allowance for a token.
     pub(crate) async fn await_no_allowance(&self, token: Address, spender: Address) {
         let end = tokio::time::Instant::now() + TIMEOUT;
         while self.allowance(token, spender).await != U256::ZERO {
@@ -340,7 +340,7 @@ impl Stage {
         self.get(&format!("/trade/status/{id}")).await
     }
 
-    /// Polls a trade until it is over.
+    /// Polls a trade until it has ended.
     pub(crate) async fn end_of(&self, id: &Value) -> Value {
         let end = tokio::time::Instant::now() + TIMEOUT;
         loop {
@@ -353,7 +353,7 @@ impl Stage {
         }
     }
 
-    /// Waits until the plan of a trade has nothing left to do.
+    /// Waits until the plan of a trade is closed.
     pub(crate) async fn await_trade_closed(&mut self, id: &Value) {
         let end = tokio::time::Instant::now() + TIMEOUT;
         while !self.has_entry(id, EntryKind::TradeClosed).await {
@@ -362,7 +362,7 @@ impl Stage {
         }
     }
 
-    /// The same, for a trade that may have been refused before it had a plan.
+    /// Like [`Self::await_trade_closed`], for a trade that may have been refused before it had a plan.
     pub(crate) async fn await_trade_over(&mut self, id: &Value) {
         let begins = [EntryKind::TradeStarted, EntryKind::TradeApproved];
         for begin in begins {
@@ -405,7 +405,7 @@ impl Stage {
         format!("approve {id} --card {digest} --yes --confirm {usd}")
     }
 
-    /// Returns the owner's balance of a token; of the native coin for the zero address.
+    /// Returns the owner's balance of a token; the zero address stands for the native coin.
     pub(crate) async fn balance(&self, token: Address) -> U256 {
         if token == Address::ZERO {
             let found = self.chain.request("eth_getBalance", json!([self.owner, "latest"])).await;
@@ -421,14 +421,14 @@ impl Stage {
         self.chain.read(token, asked).await.expect("an allowance")
     }
 
-    /// Returns what Permit2 lets a spender take of a token, and the nonce of the next permit.
+    /// Returns a spender's allowance for a token in Permit2, and the nonce of the next permit.
     pub(crate) async fn permit2_allowance(&self, token: Address, spender: Address) -> (U256, u64) {
         let asked = IPermit2::allowanceCall { user: self.owner, token, spender };
         let found = self.chain.read(self.contracts.permit2, asked).await.expect("an allowance");
         (U256::from(found.amount), found.nonce.to())
     }
 
-    /// Returns what gas the owner has paid for the transactions of an answer, in wei.
+    /// Returns the gas cost that the owner paid for the transactions of an answer, in wei.
     pub(crate) async fn gas_of(&self, answer: &Value) -> U256 {
         let mut sum = U256::ZERO;
         for key in ["tx_hash", "approval_tx_hash"] {
@@ -438,7 +438,7 @@ impl Stage {
         sum
     }
 
-    /// The same for one transaction.
+    /// Returns the gas cost of one transaction, in wei.
     pub(crate) async fn gas_of_hash(&self, hash: &str) -> U256 {
         let receipt = self.chain.request("eth_getTransactionReceipt", json!([hash])).await;
         let receipt = receipt.expect("a receipt");
@@ -449,7 +449,7 @@ impl Stage {
     }
 }
 
-/// Registers an agent that trades from the address by the policy.
+/// Registers an agent that trades from the address under the policy.
 async fn register(operator: &mut Operator, name: &str) -> Agent {
     let created = operator.outcome(&format!("agent register {name} --auth hmac")).await;
     let Ok(Answer::Credentials(given)) = created.reply.result else {

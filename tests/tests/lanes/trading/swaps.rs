@@ -15,8 +15,8 @@ fn trade(token_in: &str, token_out: &str, amount: &str) -> Value {
     })
 }
 
-/// The router takes a token of v4 by a permit within the swap, so one approval for Permit2 is the only other
-/// transaction, and nothing remains allowed.
+/// The router takes a token for a v4 swap by a permit inside the swap. So the only other transaction is one approval
+/// for Permit2, and no allowance remains.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_v4_swap_of_a_token_takes_its_input_by_a_permit() {
     let Some(mut stage) = Stage::set_up(AUTOMATIC).await else { return };
@@ -65,7 +65,7 @@ async fn an_approved_swap_is_executed_once_also_after_a_crash() {
     assert_eq!(stage.allowance(dollar, stage.contracts.v3.router).await, U256::ZERO);
 }
 
-/// A repeat gets the first answer, although a new trade of the kind would be refused.
+/// A repeated request gets the first answer, although another trade of this kind would be refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_repeated_request_is_answered_without_a_second_swap() {
     let Some(mut stage) = Stage::set_up(AUTOMATIC).await else { return };
@@ -86,7 +86,7 @@ async fn a_repeated_request_is_answered_without_a_second_swap() {
     let (_status, mandate) = stage.mandate().await;
     let trading = &mandate["policy"]["trading"];
     let told = |name: &str| trading[name].as_f64().expect("a number");
-    // The swap's gas counts too.
+    // The volume includes the swap's gas.
     let (volume, left) = (told("volume_today_usd"), told("remaining_today_usd"));
     assert!((30.0..30.1).contains(&volume) && (969.9..=970.0).contains(&left), "{trading}");
     assert_eq!((told("per_trade_max_usd"), told("min_reserve_eth")), (500.0, 0.0001));

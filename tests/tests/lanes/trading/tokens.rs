@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::trading::stage::{AUTOMATIC, DOLLAR, ETHER, Stage};
 
-/// What the owner holds of each token.
+/// The owner's balance of each token.
 const HELD: u128 = 30 * DOLLAR;
 
 alloy_sol_types::sol! {
@@ -30,7 +30,7 @@ impl Stage {
         token
     }
 
-    /// Sells all thirty for dollars, or through the pool of dollars for the native coin.
+    /// Sells all thirty, either directly for dollars, or through the dollar pool for the native coin.
     pub(crate) fn sale_of(&self, token: Address, direct: bool) -> Value {
         let mut sale = json!({
             "chain_id": self.id().0, "token_in": token, "token_out": self.dollar(),
@@ -67,7 +67,7 @@ async fn tokens_that_change_after_the_request_end_the_trade_or_keep_its_units() 
     let Some(mut stage) = Stage::set_up(AUTOMATIC).await else { return };
     let (dollar, router) = (stage.dollar(), stage.contracts.v3.router);
 
-    // The units of the card are sold, whatever they are called later.
+    // The trade sells the card's units of the token, even if the token is renamed later.
     let token = stage.add_token("Proxy", TokenQuirk::None).await;
     let id = stage.held_sale(token, true).await;
     stage.chain.set_token_decimals(token, 18).await.expect("set");
@@ -84,7 +84,8 @@ async fn tokens_that_change_after_the_request_end_the_trade_or_keep_its_units() 
     // The value of an unknown token counts as the largest trade.
     assert!((499.9..=500.0).contains(&stage.volume_left().await), "and the gas of its swap");
 
-    // Half of the balance disappears before the approval. The gas of the first swap leaves no room for another largest one.
+    // Half of the balance disappears before the approval. After the first swap's gas, the limit has no room for
+    // another largest trade, so it is raised.
     stage.operator.must("policy edit p --trade-daily 1001").await;
     let token = stage.add_token("Rebase", TokenQuirk::None).await;
     let id = stage.held_sale(token, true).await;
@@ -112,7 +113,7 @@ async fn a_token_whose_allowance_must_be_zero_first_is_reset_and_sold() {
     assert_eq!(end["status"], "executed", "{end}");
     assert_eq!(stage.balance(token).await, U256::ZERO);
     assert_eq!(stage.allowance(token, router).await, U256::ZERO);
-    // The reset, the approval and the swap.
+    // The owner has sent the reset, the approval and the swap.
     let sent = stage.mined_since(first + 1).await;
     let kinds: Vec<bool> = sent.iter().map(|one| one.is_approval()).collect();
     assert_eq!(kinds, [true, true, false], "{sent:?}");
@@ -124,7 +125,7 @@ async fn tokens_that_refuse_or_call_back_end_the_trade_without_a_swap() {
     let (dollar, weth) = (stage.dollar(), stage.contracts.weth);
     let v3_router = stage.contracts.v3.router;
 
-    // At once: the rehearsal shows it, and its reason cannot move a terminal's cursor.
+    // The token refuses at once: the rehearsal shows it, and the reason's text cannot move a terminal's cursor.
     let token = stage.add_token("No", TokenQuirk::Refuses).await;
     let sale = stage.sale_of(token, true);
     let (status, answer) = stage.trade(&sale).await;
@@ -132,7 +133,7 @@ async fn tokens_that_refuse_or_call_back_end_the_trade_without_a_swap() {
     let reason = answer["reason"].as_str().expect("a reason");
     assert!(!reason.chars().any(char::is_control), "{reason:?}");
 
-    // After the approval, which is taken back.
+    // The token refuses after the approval, which is then revoked.
     let token = stage.add_token("Later", TokenQuirk::RefusesLater).await;
     let id = stage.held_sale(token, true).await;
     stage.approve_held().await;
@@ -149,7 +150,7 @@ async fn tokens_that_refuse_or_call_back_end_the_trade_without_a_swap() {
     stage.assert_undone(token, &end).await;
     assert_eq!(stage.mined_since(first).await.len(), 1);
 
-    // In the middle of the swap the token moves the price of the second pool.
+    // During the swap, the token moves the price of the second pool.
     for quirk in [TokenQuirk::Calls, TokenQuirk::CallsLater] {
         let token = stage.add_token("Calls", quirk).await;
         let amount = 300_000 * DOLLAR;
@@ -173,7 +174,7 @@ async fn tokens_that_refuse_or_call_back_end_the_trade_without_a_swap() {
     assert_eq!(stage.balance(weth).await, U256::from(10 * ETHER), "nothing else moved");
 }
 
-/// Returns the call that lets a spender take everything.
+/// Returns the call that gives a spender an unlimited allowance.
 fn unlimited(spender: Address) -> alloy_primitives::Bytes {
     use alloy_sol_types::SolCall;
     IApprove::approveCall { spender, value: U256::MAX }.abi_encode().into()

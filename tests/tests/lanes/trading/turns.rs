@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::trading::operations::Operation;
 use crate::trading::stage::{AUTOMATIC, DOLLAR, Stage, atoms};
 
-/// Sales of dollars, of different amounts: to v3 for WETH, for the native coin, and to v4.
+/// Returns sales of different dollar amounts: in v3 for WETH and for the native coin, and in v4.
 fn sales(stage: &Stage) -> Vec<Operation> {
     let (sold, weth, coin) = (stage.dollar(), stage.contracts.weth, Address::ZERO);
     let sale = |bought, units: u128, amount, v4| {
@@ -58,7 +58,7 @@ async fn t_51_two_agents_on_one_address_each_spend_their_own_allowance() {
     assert_eq!(before.0 - stage.balance(dollar).await, U256::from(sold));
     assert_eq!(stage.balance(weth).await - before.1, bought);
     stage.assert_no_allowance().await;
-    // Each plan's approval is followed by its own swap, whatever was requested in between.
+    // Each plan's approval is followed by its own swap, whatever other requests came in between.
     let sent = stage.mined_since(first).await;
     let kinds: Vec<bool> = sent.iter().map(|one| one.is_approval()).collect();
     assert_eq!(kinds, [true, false].repeat(sales.len()), "{sent:?}");
@@ -70,8 +70,8 @@ async fn t_51_two_agents_on_one_address_each_spend_their_own_allowance() {
     assert_eq!(sorted, units, "{approved:?}");
 }
 
-/// A plan that fails between its approval and its swap takes back only its own allowance, before the next plan gives
-/// one.
+/// If a plan fails between its approval and its swap, it revokes only its own allowance, and does so
+/// before the next plan gives one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn t_51_a_plan_that_fails_takes_back_its_allowance_before_the_next_one_acts() {
     let Some(mut stage) = Stage::set_up(AUTOMATIC).await else { return };

@@ -1,5 +1,5 @@
-//! An agent that was written from the original wallet's wire format alone (`tests/agents/trader.py`) trades with this
-//! one. It reports every difference between the answers and that format.
+//! An agent written only from the original wallet's wire format (`tests/agents/trader.py`) trades with this wallet.
+//! It reports every difference between the answers and that format.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -11,7 +11,7 @@ use crate::trading::stage::{DOLLAR, Stage};
 
 const AUTOMATIC: &str = "--trading --trade-daily 1000 --trade-max 500 --trade-auto 200";
 
-/// Runs the agent for one trade, whose request it sends twice. Returns its report.
+/// Runs the agent for one trade; the agent sends its request twice. Returns its report.
 async fn run(stage: &Stage, trade: &Value) -> Value {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("agents/trader.py");
     let mut command = Command::new("python3");

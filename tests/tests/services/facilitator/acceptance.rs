@@ -1,7 +1,7 @@
 //! A stress test: concurrent callers, repeated requests, bad signatures, a frozen node, and two kills of the process.
 //!
-//! Every paid payment is reported as a success and every other one as a failure. No transaction of the facilitator
-//! reverts, and no nonce is missing.
+//! Every payment that moved is reported as a success, and every other one as a failure. No transaction of the
+//! facilitator reverts, and no nonce is missing.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -54,7 +54,7 @@ impl RunningService {
     }
 }
 
-/// Retries until the answer is final.
+/// Repeats the request until the answer is final.
 async fn final_answer(service: &RunningService, job: &Job) -> Value {
     let end = Instant::now() + TIMEOUT;
     loop {

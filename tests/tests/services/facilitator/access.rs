@@ -61,7 +61,7 @@ async fn with_api_keys_configured_a_caller_needs_one() {
         let (status, answer) = stage.ask(&body, &[headers]).await;
         assert_eq!((status, &answer["isValid"]), (200, &json!(true)), "{headers:?}");
     }
-    // Endpoints that servers read before they have a payment need no key.
+    // Servers read these endpoints before they have a payment, so they need no key.
     for path in ["/supported", "/health", "/contracts"] {
         assert_eq!(stage.facilitator.get(path).await.0, 200, "{path}");
     }
@@ -73,7 +73,7 @@ async fn each_api_key_has_its_own_rate_limit() {
     let general = format!("{}\nrate_per_minute = 2", keys(&["shop", "stall"]));
     let Some(stage) = Stage::set_up(BASE, 1, &general).await else { return };
     let body = json!({});
-    // A forwarded request: programs on this machine have no rate limit.
+    // The header marks a forwarded request: direct requests from this machine have no rate limit.
     let from = ("x-forwarded-for", "1.1.1.1");
     let ask = async |key: &str| stage.ask(&body, &[("x-api-key", key), from]).await.0;
     assert_eq!([ask("key of shop").await, ask("key of shop").await], [400, 400]);

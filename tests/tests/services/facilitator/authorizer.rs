@@ -1,5 +1,6 @@
-//! The facilitator as the authorizer of receivers: it signs claims and refunds for the receivers of the caller's API key
-//! alone. The config of a channel is public, and a refund takes what its receiver has not claimed yet.
+//! The facilitator as the authorizer of receivers: it signs claims and refunds only for the receivers of the
+//! caller's API key. Without that check anyone could refund money that a receiver has not claimed yet, since the
+//! config of a channel is public.
 
 use alloy_primitives::{Address, U256};
 use bursar_facilitator::service::load_keys;
@@ -45,7 +46,7 @@ impl Merchants {
         self.post(name, "/settle", body).await
     }
 
-    /// A channel of a receiver with this authorizer and a deposit.
+    /// Opens a channel with a deposit, for this receiver and authorizer.
     async fn channel(&self, receiver: Address, authorizer: Address) -> Channel {
         let payer = self.stage.payer().await;
         let channel = Channel::with(self.stage.network(), payer, receiver, |config| {
@@ -61,7 +62,7 @@ impl Merchants {
     }
 }
 
-/// The request without the signatures of the receiver's authorizer.
+/// Removes the signatures of the receiver's authorizer from a request.
 fn unsigned(mut body: Value) -> Value {
     let payload = body["paymentPayload"]["payload"].as_object_mut().expect("a payload");
     payload.remove("claimAuthorizerSignature");
@@ -69,7 +70,7 @@ fn unsigned(mut body: Value) -> Value {
     body
 }
 
-/// A claim of the price from each of these channels, without the authorizer's signature.
+/// Builds a claim of the price from each of these channels, without the authorizer's signature.
 fn claim_of(channels: &[&Channel]) -> Value {
     let rows: Vec<(ClaimRow, Value)> =
         channels.iter().map(|channel| channel.row(PRICE, PRICE)).collect();
@@ -81,7 +82,7 @@ fn claim_of(channels: &[&Channel]) -> Value {
 async fn claims_and_refunds_are_signed_for_the_callers_own_receivers() {
     let Some(merchants) = Merchants::set_up().await else { return };
     let stage = &merchants.stage;
-    // The kinds of the scheme name the authorizer, which is not a signer.
+    // `/supported` names the authorizer in the kinds of the scheme, but not among the signers.
     let (_status, supported) = stage.facilitator.get("/supported").await;
     let kinds = supported["kinds"].as_array().expect("kinds");
     let kind = kinds.iter().find(|kind| kind["scheme"] == "batch-settlement").expect("listed");
@@ -95,7 +96,8 @@ async fn claims_and_refunds_are_signed_for_the_callers_own_receivers() {
     let foreign = merchants.channel(merchants.shop, Payer::random().address()).await;
     let refused = code("authorizer_not_configured");
 
-    // Refused: refunds of another receiver's channels, in every form, and what names another authorizer.
+    // The facilitator refuses refunds of another receiver's channels in every form, and requests
+    // that name another authorizer.
     let refund = |channel: &Channel, claimed: u128| unsigned(channel.refund(PRICE, 0, claimed));
     for (body, code) in [
         (refund(&others, 0), &refused),
@@ -111,12 +113,12 @@ async fn claims_and_refunds_are_signed_for_the_callers_own_receivers() {
         let answer = merchants.post("shop", &path, &bare).await;
         assert_eq!(reason(&answer), code, "{answer}");
     }
-    // A refund of an own channel with claims of another's is signed for neither.
+    // If a refund of the caller's own channel contains claims of another receiver's, neither is signed.
     let mut mixed = refund(&own, PRICE);
     mixed["paymentPayload"]["payload"]["claims"] = json!([others.row(PRICE, PRICE).1]);
     assert_eq!(reason(&merchants.settle("shop", &mixed).await), refused);
 
-    // Signed: the merchant's own claim, and its own refund with claims.
+    // The facilitator signs the merchant's own claim, and its own refund with claims.
     let claimed = merchants.settle("shop", &claim_of(&[&own])).await;
     assert_eq!(claimed["success"], true, "{claimed}");
     let claimed = merchants.settle("stall", &claim_of(&[&others])).await;
@@ -132,7 +134,7 @@ async fn claims_and_refunds_are_signed_for_the_callers_own_receivers() {
     let repeated = merchants.settle("shop", &unsigned(own.refund(DEPOSIT, 0, 2 * PRICE))).await;
     assert_eq!(reason(&repeated), "duplicate_settlement", "{repeated}");
 
-    // With the signature of their own authorizer, the requests of any caller are carried out.
+    // Requests that their own authorizer has signed are carried out for any caller.
     let payer = stage.payer().await;
     let signed = Channel::new(stage.network(), payer, merchants.stall);
     let deposited = merchants.settle("shop", &signed.deposit(DEPOSIT, PRICE)).await;
@@ -141,7 +143,7 @@ async fn claims_and_refunds_are_signed_for_the_callers_own_receivers() {
     assert_eq!(refunded["success"], true, "{refunded}");
 }
 
-/// Without API keys it signs claims for any caller, if each row adds something, and no refunds.
+/// Without API keys it signs claims of any caller, if each row adds something; it signs no refunds.
 #[tokio::test(flavor = "multi_thread")]
 async fn without_api_keys_claims_are_signed_for_any_caller_and_refunds_for_none() {
     let Some(stage) = Stage::with_authorizer(BASE).await else { return };
@@ -185,7 +187,7 @@ async fn without_api_keys_claims_are_signed_for_any_caller_and_refunds_for_none(
         let answer = stage.settle_without_key(&body).await;
         assert_eq!(reason(&answer), code, "{answer}");
     }
-    // A voucher is worth what its payer signed, also for a caller that is not the merchant.
+    // A caller other than the merchant can claim too: a voucher pays what its payer signed.
     let both = rows(&[(one, 3 * PRICE, 3 * PRICE), (other, PRICE, PRICE)]);
     let claimed = stage.settle_without_key(&both).await;
     assert_eq!(claimed["success"], true, "{claimed}");

@@ -19,7 +19,7 @@ async fn official_libraries_parse_the_supported_kinds() {
     let Some(stage) = Stage::set_up(BASE, 2, "").await else { return };
     let (status, answer) = stage.facilitator.get("/supported").await;
     assert_eq!(status, 200);
-    // The shape that zod and pydantic check: objects, strings, lists of strings by name.
+    // Checks the shape that zod and pydantic expect: objects, strings, and lists of strings by name.
     let kinds = answer["kinds"].as_array().expect("a list");
     let kind = |version: u64, network: &str| {
         kinds.iter().any(|kind| {
@@ -46,7 +46,7 @@ async fn official_libraries_parse_the_supported_kinds() {
         assert_eq!(answer, expected, "{name}");
     }
     assert_eq!(keys(&answer["signers"]), BTreeSet::from(["eip155:*", "eip155:8453"]));
-    // Fields that only the specification has.
+    // The following fields are only in the specification.
     assert_eq!(answer["x402Version"], 2);
     assert!(answer["schemes"].as_array().expect("a list").contains(&json!("exact")));
     for method in ["eip3009", "permit2", "prism", "smartWallet"] {

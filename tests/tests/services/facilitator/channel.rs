@@ -9,7 +9,7 @@ pub(crate) use bursar_tests::channel::{
     Channel, EIP3009_COLLECTOR, ESCROW, PERMIT2_COLLECTOR, PRICE,
 };
 
-/// What a channel's first deposit is, in smallest units.
+/// A channel's first deposit, in smallest units.
 pub(crate) const DEPOSIT: u128 = 1_000_000;
 
 pub(crate) fn reason(answer: &Value) -> &str {
@@ -17,7 +17,7 @@ pub(crate) fn reason(answer: &Value) -> &str {
     code.into_iter().find_map(Value::as_str).unwrap_or_default()
 }
 
-/// A code of the scheme.
+/// Returns the full error code of the scheme for this name.
 pub(crate) fn code(name: &str) -> String {
     format!("invalid_batch_settlement_evm_{name}")
 }
@@ -27,7 +27,7 @@ impl Stage {
         Channel::new(self.network(), self.payer().await, Payer::random().address())
     }
 
-    /// A channel with a deposit.
+    /// Opens a channel with a deposit.
     pub(crate) async fn open_channel(&self) -> Channel {
         let channel = self.channel().await;
         let answer = self.settle(&channel.deposit(DEPOSIT, PRICE)).await;

@@ -1,9 +1,9 @@
-//! What the actors of a seed do, and what the model makes of it.
+//! The actions of a seed's actors, and their effect on the model.
 
 use crate::facilitator::channel_model::{Mined, Model, Row, Sender, Transaction};
 use crate::facilitator::channel_requests::{Expected, Request};
 
-/// What one or two actors do.
+/// An action of one actor, or two simultaneous actions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Action {
     Settle {
@@ -33,13 +33,13 @@ pub(crate) enum Action {
     Together {
         one: Box<Action>,
         other: Box<Action>,
-        /// How many questions to the node the second action waits: it may come before, amid or after the first.
+        /// The second action starts after this many calls to the node, so before, during or after the first.
         lag: u64,
     },
 }
 
 impl Action {
-    /// The actions of a pair, or the only one.
+    /// Returns the actions of a pair, or the single action.
     pub(crate) fn parts(&self) -> Vec<&Self> {
         match self {
             Self::Together { one, other, .. } => vec![one, other],
@@ -47,7 +47,7 @@ impl Action {
         }
     }
 
-    /// The kind of an action.
+    /// Returns the kind of an action, for the tally.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Settle { request, .. } => request.name(),
@@ -61,7 +61,8 @@ impl Action {
         }
     }
 
-    /// The possible answers, each with the books afterwards. `mined`: where an actor's own transaction is.
+    /// Returns the possible answers, each with the books afterwards. `mined` is the block of
+    /// an actor's own transaction.
     pub(crate) fn play(&self, model: &Model, mined: Option<Mined>) -> Vec<(Expected, Model)> {
         match self {
             Self::Settle { request, is_keyed, .. } => model.settle(request, *is_keyed),
@@ -81,8 +82,8 @@ impl Action {
         }
     }
 
-    /// Like `play`, for a request that was checked on `judged`, before the other action of its pair, and carried out
-    /// after it.
+    /// Like `play`, for a request that was checked on `judged`, before the pair's other action, and
+    /// carried out after that action.
     pub(crate) fn play_late(
         &self,
         model: &Model,
@@ -97,7 +98,7 @@ impl Action {
         model.settle_late(request, judged, theirs)
     }
 
-    /// Notes the vouchers that exist once this happens.
+    /// Notes the vouchers that exist after this action.
     pub(crate) fn note_vouchers(&self, model: &mut Model) {
         match self {
             Self::Settle { request, .. } | Self::Verify { request, .. } => {

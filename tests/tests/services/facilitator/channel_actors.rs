@@ -1,4 +1,5 @@
-//! The keys of a seed's actors, who compose what the model draws: requests to the facilitator, and calls of the escrow.
+//! The keys of a seed's actors, which build the actions that the script draws: requests to the
+//! facilitator, and calls of the escrow.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_sol_types::SolCall;
@@ -74,7 +75,7 @@ impl Actors {
         key.address()
     }
 
-    /// A signature of another key than the one that must sign.
+    /// Returns a signature by a key other than the one that must sign.
     fn false_signature(&self) -> String {
         self.stranger.sign(B256::repeat_byte(1))
     }
@@ -106,7 +107,7 @@ impl Actors {
         (signed, json)
     }
 
-    /// The rows of a batch, and the signature of the first row's authorizer.
+    /// Returns the rows of a batch, and the signature of the first row's authorizer.
     fn batch(&self, batch: &Batch) -> (Vec<ClaimRow>, Vec<Value>, String) {
         let (rows, json): (Vec<_>, Vec<_>) = batch.rows.iter().map(|row| self.row(row)).unzip();
         let first = &self.channels[batch.rows[0].channel];
@@ -128,7 +129,7 @@ impl Actors {
         channel.authorizer.sign(digest)
     }
 
-    /// The body of a request to settle or verify.
+    /// Builds the body of a request to settle or verify.
     pub(crate) fn body(&self, model: &Model, request: &Request) -> Value {
         match request {
             Request::Deposit { number, ceiling, forged } => {
@@ -185,7 +186,7 @@ impl Actors {
         channel.body(payload)
     }
 
-    /// The body of a request to verify a voucher, or a payer's request for a refund.
+    /// Builds the body of a request to verify a voucher, or of a payer's request for a refund.
     pub(crate) fn voucher_body(&self, row: &Row, is_refund: bool) -> Value {
         let channel = &self.channels[row.channel];
         let mut body = channel.voucher(row.ceiling);
@@ -199,7 +200,7 @@ impl Actors {
         body
     }
 
-    /// The data of a call of the escrow.
+    /// Encodes a call of the escrow.
     pub(crate) fn call(&self, model: &Model, transaction: &Transaction) -> Bytes {
         let config = |channel: usize| (&self.channels[channel].config).into();
         let data = match transaction {

@@ -1,4 +1,4 @@
-//! Compares answers of the facilitator with what they must be.
+//! Compares answers of the facilitator with the model's answers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::facilitator::channel_actors::Actors;
 use crate::facilitator::channel_model::{ChannelState, Mined, Model};
 use crate::facilitator::channel_requests::{Expected, Job, Proof, Success};
 
-/// What an action returned.
+/// The result of an action.
 #[derive(Debug, Clone)]
 pub(crate) enum ActionResult {
     Answer(u16, Value),
@@ -19,7 +19,7 @@ pub(crate) enum ActionResult {
 }
 
 impl ActionResult {
-    /// Where an actor's own transaction was mined.
+    /// Returns the mined transaction, if the action was an actor's own transaction.
     pub(crate) fn mined(&self) -> Option<Mined> {
         match self {
             Self::Mined(mined) => Some(*mined),
@@ -32,7 +32,7 @@ impl ActionResult {
 pub(crate) struct Answers {
     actors: Arc<Actors>,
     network: String,
-    /// The successes of the jobs.
+    /// The successful answer to each job.
     first: BTreeMap<Job, Value>,
 }
 
@@ -41,16 +41,17 @@ impl Answers {
         Self { actors, network: network.caip2().to_string(), first: BTreeMap::new() }
     }
 
-    /// Keeps a success, for its repeats.
+    /// Stores a success, for comparison with its repeats.
     pub(crate) fn keep(&mut self, job: &Job, body: &Value) {
         self.first.insert(job.clone(), body.clone());
     }
 
-    /// Compares an answer or a transaction with what it must be. `states`: those that answers to one of two simultaneous
-    /// requests may show.
+    /// Compares an answer or a transaction with the expected one.
+    ///
+    /// In a pair of simultaneous requests, an answer may also show the state of any of `states`.
     ///
     /// # Errors
-    /// What differs.
+    /// Describes the difference.
     pub(crate) fn check(
         &self,
         expected: &Expected,
@@ -71,7 +72,7 @@ impl Answers {
             Expected::Report(channel, state) => {
                 self.check_report(*channel, state.as_ref(), (status, body))
             }
-            // The nonce is used, and no node shows by which transaction: the job may be done, so it is never refused.
+            // The nonce is used, but no node shows by which transaction. The job may be done, so it is not refused.
             Expected::Refused(code) if status == 503 && is_of_nonce(code) => Ok(()),
             _any if status != 200 => Err("the status must be 200".to_owned()),
             Expected::Refused(code) => {
@@ -148,7 +149,7 @@ impl Answers {
             let is_refund = matches!(success.job, Job::Refund(..));
             for model in states {
                 let seen = model.view.channels[*channel];
-                // The balance of a deposit is that of its event, and the nonce of a refund its own.
+                // A deposit's balance is always that of its event, and a refund's nonce is always its own.
                 let left = seen.balance.saturating_sub(success.amount.unwrap_or_default());
                 let other = self.state_json(*channel, &seen);
                 let names = ["totalClaimed", "withdrawRequestedAt"].into_iter();

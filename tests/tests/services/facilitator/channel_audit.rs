@@ -18,7 +18,7 @@ use crate::facilitator::channel_model::{Model, Row};
 use crate::facilitator::channel_requests::Request;
 use crate::facilitator::channel_world::World;
 
-/// How many calls of the escrow a simultaneous action could spoil, by channel or receiver.
+/// The number of calls to the escrow that a simultaneous action could spoil, by channel or receiver.
 #[derive(Debug, Default)]
 pub(crate) struct Races(Mutex<BTreeMap<B256, u32>>);
 
@@ -27,7 +27,7 @@ impl Races {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that the request of a pair may be spoilt. A job is tried at most three times.
+    /// Allows three spoilt calls for a request of a pair, because a job is tried at most three times.
     pub(crate) fn allow(&self, actors: &Actors, model: &Model, action: &Action) {
         let Action::Settle { request, .. } = action else { return };
         let id = |channel: usize| actors.channels[channel].id;
@@ -44,7 +44,7 @@ impl Races {
         }
     }
 
-    /// Whether a call that did nothing is explained.
+    /// Returns whether a simultaneous action explains a call without effect, and uses up one allowance.
     fn explains(&self, key: B256) -> bool {
         let mut held = self.held();
         let Some(left) = held.get_mut(&key).filter(|left| **left > 0) else { return false };
@@ -53,7 +53,7 @@ impl Races {
     }
 }
 
-/// What a call of the escrow must show: an event with one of these first topics.
+/// The proof of a call to the escrow: this event, with one of these values as its first topic.
 struct Claim {
     event: B256,
     keys: Vec<B256>,
@@ -62,7 +62,7 @@ struct Claim {
 /// Audits the blocks after `from`. Returns the newest block and the number of the signers' calls.
 ///
 /// # Errors
-/// A call that did nothing, although nothing could spoil it.
+/// Names a call without effect that no simultaneous action explains.
 pub(crate) async fn audit(world: &World, races: &Races, from: u64) -> Result<(u64, usize), String> {
     let newest = world.request("eth_blockNumber", json!([])).await;
     let newest = newest.as_str().expect("text").trim_start_matches("0x").to_owned();
@@ -115,7 +115,7 @@ async fn audit_transaction(world: &World, races: &Races, sent: &Value) -> Result
     Ok(calls.len())
 }
 
-/// What a call must show. `None` for a call that the facilitator does not make.
+/// Returns the event that proves a call, or `None` if the facilitator never makes such a call.
 fn claim_of(domain: &EscrowDomain, data: &[u8]) -> Option<Claim> {
     use IBatchSettlement as I;
     let id = |config: I::ChannelConfig| domain.channel_id(&ChannelConfig::from(config));

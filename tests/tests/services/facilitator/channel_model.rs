@@ -1,7 +1,8 @@
 //! A model of payment channels: the escrow's books, computed without a chain.
 //!
-//! `channel_verdicts` adds what the facilitator answers, `channel_moves` draws what the actors do, `channel_actors`
-//! composes it, and `channel_play` compares the escrow and a facilitator with the model. Accounts are numbers here.
+//! `channel_verdicts` adds the answers of the facilitator, and `channel_moves` draws the actors' actions.
+//! `channel_actors` builds these actions, and `channel_play` compares the escrow and a facilitator with the
+//! model. Accounts are numbers here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,14 +20,14 @@ pub(crate) struct ChannelTerms {
     pub(crate) salt: B256,
 }
 
-/// Who signs a channel's vouchers.
+/// The key that signs a channel's vouchers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum VoucherKey {
     /// The payer's key, named as `payerAuthorizer`.
     Named,
     /// Another key, named as `payerAuthorizer`.
     Separate,
-    /// The payer itself, because `payerAuthorizer` is zero. It could be a contract.
+    /// The payer's own account, because `payerAuthorizer` is zero. It could be a contract.
     Payer,
 }
 
@@ -34,9 +35,9 @@ pub(crate) enum VoucherKey {
 #[derive(Debug)]
 pub(crate) struct Layout {
     pub(crate) channels: Vec<ChannelTerms>,
-    /// Whether each payer approved Permit2.
+    /// Whether each payer has approved Permit2.
     pub(crate) approvals: Vec<bool>,
-    /// What each payer is given at first.
+    /// The initial balance of each payer.
     pub(crate) funds: Vec<u128>,
     pub(crate) receivers: usize,
     pub(crate) authorizers: usize,
@@ -49,7 +50,7 @@ pub(crate) struct ChannelState {
     pub(crate) claimed: u128,
     /// The amount of the pending withdrawal.
     pub(crate) pending: u128,
-    /// When the pending withdrawal was initiated; 0 without one.
+    /// The time at which the pending withdrawal was initiated, or 0.
     pub(crate) initiated_s: u64,
     pub(crate) nonce: u64,
 }
@@ -60,7 +61,7 @@ impl ChannelState {
     }
 }
 
-/// What a receiver has claimed and been paid, over all its channels.
+/// The amounts that a receiver has claimed and received, over all its channels.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Totals {
     pub(crate) claimed: u128,
@@ -78,14 +79,14 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// What the escrow owes for these channels and receivers.
+    /// Returns the amount that the escrow owes for these channels and receivers.
     pub(crate) fn owed(&self) -> U256 {
         let locked = self.channels.iter().map(|one| U256::from(one.balance - one.claimed));
         let earned = self.receivers.iter().map(|one| U256::from(one.claimed - one.settled));
         locked.chain(earned).fold(U256::ZERO, |sum, one| sum + one)
     }
 
-    /// All units: what the accounts hold, and what the escrow owes them.
+    /// Returns the sum of all units: those of the accounts, and those that the escrow owes.
     pub(crate) fn total(&self) -> U256 {
         let held = self.payer_tokens.iter().chain(&self.receiver_tokens);
         let held = held.chain([&self.stranger_tokens]);
@@ -109,13 +110,13 @@ pub(crate) struct Authorization {
     pub(crate) nonce: B256,
 }
 
-/// A claim of a batch.
+/// One claim of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Row {
     pub(crate) channel: usize,
     pub(crate) ceiling: u128,
     pub(crate) total: u128,
-    /// A stranger signed the voucher.
+    /// Whether a stranger signed the voucher.
     pub(crate) is_forged: bool,
 }
 
@@ -123,22 +124,22 @@ pub(crate) struct Row {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Batch {
     pub(crate) rows: Vec<Row>,
-    /// A stranger signed the batch.
+    /// Whether a stranger signed the batch.
     pub(crate) is_forged: bool,
 }
 
-/// A refund with the signature of the channel's authorizer, and claims that are recorded first.
+/// A refund with the signature of the channel's authorizer; its claims are recorded first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refund {
     pub(crate) channel: usize,
     pub(crate) amount: u128,
     pub(crate) nonce: u64,
     pub(crate) claims: Batch,
-    /// A stranger signed the refund.
+    /// Whether a stranger signed the refund.
     pub(crate) is_forged: bool,
 }
 
-/// Who sends a transaction.
+/// The sender of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Sender {
     Payer(usize),
@@ -152,7 +153,7 @@ pub(crate) enum Sender {
 /// A transaction that an actor sends to the escrow without the facilitator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Transaction {
-    /// By the number of the authorization.
+    /// A deposit, by the number of its authorization.
     Deposit(usize),
     Claim(Vec<Row>),
     SignedClaim(Batch),
@@ -168,12 +169,12 @@ pub(crate) enum Transaction {
         channel: usize,
         amount: u128,
     },
-    /// Without its claims.
+    /// A refund by its authorizer's signature, without its claims.
     SignedRefund(Refund),
 }
 
 impl Transaction {
-    /// The kind of a transaction.
+    /// Returns the kind of a transaction, for the tally.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Deposit(_) => "own deposit",
@@ -188,7 +189,7 @@ impl Transaction {
     }
 }
 
-/// Where a transaction was mined.
+/// The outcome, hash, block and time of a mined transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Mined {
     pub(crate) ok: bool,
@@ -203,7 +204,7 @@ pub(crate) struct Spent {
     pub(crate) mined: Option<Mined>,
 }
 
-/// The escrow's books of one seed, and what the facilitator knows.
+/// The escrow's books for one seed, and the knowledge of the facilitator.
 #[derive(Debug, Clone)]
 pub(crate) struct Model {
     pub(crate) layout: Arc<Layout>,
@@ -213,11 +214,13 @@ pub(crate) struct Model {
     /// The highest voucher that each channel's payer has signed.
     pub(crate) signed: Vec<u128>,
     pub(crate) book: crate::facilitator::channel_requests::Book,
-    /// The jobs that an actor's own transaction did, with the first requests for them.
+    /// The jobs that an actor's own transaction did, with the first request for each.
     pub(crate) elsewhere: crate::facilitator::channel_requests::Elsewhere,
-    /// Authorizers whose last claim may have cost gas and added nothing. The facilitator refuses them for a minute.
+    /// Authorizers whose last claim may have cost gas without effect. The facilitator refuses
+    /// their requests for a minute.
     pub(crate) penalized: BTreeSet<usize>,
-    /// Payouts, by receiver and what it had claimed, that a simultaneous claim may have recorded under another total.
+    /// Payouts by receiver and claimed total. A simultaneous claim may have led the facilitator to
+    /// record them under another total.
     pub(crate) uncertain_sweeps: BTreeSet<(usize, u128)>,
 }
 
@@ -248,7 +251,7 @@ impl Model {
         &self.layout.channels[channel]
     }
 
-    /// Uses an authorization. Returns the channel's new balance; `None` if the deposit reverts.
+    /// Uses an authorization. Returns the channel's new balance, or `None` if the deposit reverts.
     pub(crate) fn deposit(&mut self, number: usize, mined: Option<Mined>) -> Option<u128> {
         let Authorization { channel, method, amount, .. } = self.authorizations[number];
         let payer = self.terms(channel).payer;
@@ -264,7 +267,7 @@ impl Model {
         Some(new_balance)
     }
 
-    /// Records claims, all or none. Returns which rows added something; `None` if the escrow reverts.
+    /// Records all claims or none. Returns which rows added something, or `None` if the escrow reverts.
     pub(crate) fn claim(&mut self, rows: &[Row]) -> Option<Vec<bool>> {
         let before = self.view.clone();
         let added: Option<Vec<bool>> = rows.iter().map(|row| self.claim_row(row)).collect();
@@ -275,7 +278,7 @@ impl Model {
         added
     }
 
-    /// Skips a row that adds nothing before it checks anything else.
+    /// Records one row. A row that adds nothing is skipped before any check.
     fn claim_row(&mut self, row: &Row) -> Option<bool> {
         let receiver = self.terms(row.channel).receiver;
         let channel = &mut self.view.channels[row.channel];
@@ -291,7 +294,7 @@ impl Model {
         Some(true)
     }
 
-    /// Records claims by their authorizer's signature.
+    /// Records claims that carry their authorizer's signature.
     pub(crate) fn signed_claim(&mut self, batch: &Batch) -> Option<Vec<bool>> {
         let authorizer = self.terms(batch.rows.first()?.channel).authorizer;
         let is_other = |row: &Row| self.terms(row.channel).authorizer != authorizer;
@@ -301,7 +304,7 @@ impl Model {
         self.claim(&batch.rows)
     }
 
-    /// Pays a receiver what it claimed. Returns the amount.
+    /// Pays out a receiver's claimed total; returns the amount.
     pub(crate) fn sweep(&mut self, receiver: usize) -> u128 {
         let totals = &mut self.view.receivers[receiver];
         let amount = totals.claimed - totals.settled;
@@ -310,7 +313,8 @@ impl Model {
         amount
     }
 
-    /// Returns at most what is not claimed. Uses a nonce even if that is nothing. `None` if the escrow reverts.
+    /// Returns up to `wanted` units that are not claimed, possibly none, and uses a nonce.
+    /// `None` if the escrow reverts.
     pub(crate) fn refund(&mut self, channel: usize, wanted: u128) -> Option<u128> {
         if wanted == 0 {
             return None;
@@ -332,7 +336,7 @@ impl Model {
         Some(amount)
     }
 
-    /// Refunds by the authorizer's signature.
+    /// Makes a refund that carries the authorizer's signature.
     pub(crate) fn signed_refund(&mut self, refund: &Refund) -> Option<u128> {
         let is_next = refund.nonce == self.view.channels[refund.channel].nonce;
         if !is_next || refund.is_forged {
@@ -374,7 +378,7 @@ impl Model {
         [Sender::Receiver(terms.receiver), Sender::Authorizer(terms.authorizer)].contains(&by)
     }
 
-    /// Carries out an actor's own transaction. `None` if it reverts.
+    /// Executes an actor's own transaction. Returns `None` if it reverts.
     pub(crate) fn carry_out(
         &mut self,
         transaction: &Transaction,

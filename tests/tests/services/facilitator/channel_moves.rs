@@ -1,4 +1,4 @@
-//! Draws what the actors of a seed do next.
+//! Draws the next actions of a seed's actors.
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ use crate::facilitator::channel_model::{
 };
 use crate::facilitator::channel_requests::{Forged, Request};
 
-/// Draws what happens.
+/// Draws the actions of one seed.
 #[derive(Debug)]
 pub(crate) struct Script {
     dice: Dice,
     layout: Arc<Layout>,
-    /// Requests to settle so far, with whether they had an idempotency key.
+    /// All requests to settle so far, and whether each had an idempotency key.
     sent: Vec<(Request, bool)>,
-    /// The only channel to draw, if it is set.
+    /// If set, only this channel is drawn.
     channel: Option<usize>,
-    /// What must follow, to act on a channel between two verdicts on its vouchers.
+    /// Steps that must follow, so that an action on a channel falls between two verdicts on its vouchers.
     planned: Vec<(usize, PlannedStep)>,
 }
 
@@ -36,7 +36,7 @@ impl Script {
         Self { dice, layout, sent: Vec::new(), channel: None, planned: Vec::new() }
     }
 
-    /// The number of steps.
+    /// Draws the number of steps.
     pub(crate) fn length(&mut self) -> usize {
         8 + self.dice.index(20)
     }
@@ -82,7 +82,7 @@ impl Script {
         Action::Together { one, other, lag }
     }
 
-    /// Draws a transaction of an actor that competes with a request.
+    /// Draws an actor's own transaction that competes with a request.
     fn rival(&mut self, model: &mut Model, request: &Request) -> Action {
         let channel = match request {
             Request::Deposit { number, .. } => model.authorizations[*number].channel,
@@ -129,7 +129,7 @@ impl Script {
         self.channel.unwrap_or_else(|| self.dice.index(self.layout.channels.len()))
     }
 
-    /// A channel with a pending withdrawal.
+    /// Returns a channel with a pending withdrawal, if there is one.
     fn withdrawing(&self, model: &Model) -> Option<usize> {
         model.view.channels.iter().position(|state| state.initiated_s > 0)
     }
@@ -283,7 +283,7 @@ impl Script {
         Refund { channel, amount, nonce, claims, is_forged }
     }
 
-    /// Draws a transaction of an actor: its own, or one made of a request that it has seen.
+    /// Draws an actor's own transaction: either an independent one, or a copy of a request that the actor has seen.
     fn own_transaction(&mut self, model: &mut Model) -> Action {
         let withdrawing = self.withdrawing(model).filter(|_channel| self.dice.chance(1, 2));
         let channel = withdrawing.unwrap_or_else(|| self.channel());
@@ -326,7 +326,7 @@ impl Script {
         Action::Send { transaction, by }
     }
 
-    /// Draws a request that an actor has seen.
+    /// Draws a request that an actor has seen, as its own transaction.
     fn seen_request(&mut self, model: &mut Model) -> Transaction {
         let request = match self.some_index() {
             Some(index) if self.dice.chance(2, 3) => self.sent[index].0.clone(),
@@ -339,7 +339,7 @@ impl Script {
     }
 }
 
-/// A request as the escrow takes it from any sender.
+/// Converts a request to the transaction that the escrow accepts from any sender.
 fn seen(request: Request) -> Transaction {
     match request {
         Request::Deposit { number, .. } => Transaction::Deposit(number),
@@ -349,7 +349,7 @@ fn seen(request: Request) -> Transaction {
     }
 }
 
-/// A request of a pair has no idempotency key, so that one of two copies gets the success.
+/// Removes a request's idempotency key, so that only one of two copies in a pair gets the success.
 fn without_key(action: Action) -> Action {
     match action {
         Action::Settle { request, by_kind, .. } => {

@@ -1,4 +1,5 @@
-//! Plays one seed: does what the script draws, and compares the facilitator's answers and the chain with the model.
+//! Plays one seed: carries out the drawn actions, and compares the facilitator's answers
+//! and the chain with the model.
 
 use std::sync::Arc;
 
@@ -20,12 +21,13 @@ use crate::facilitator::channel_moves::Script;
 use crate::facilitator::channel_requests::{Expected, Job, Proof, Request, Success};
 use crate::facilitator::channel_world::{POLL_INTERVAL, World};
 
-/// How often a voucher is verified again that was read before the newest block: for at least a second.
+/// Number of tries to verify a voucher whose verdict is older than the newest block; they last at least a second.
 const STALE_TRIES: usize = 200;
-/// How many blocks the facilitator searches for a deposit that it did not send; some less, because blocks go on.
+/// Blocks in which the facilitator searches for a deposit that it did not send. It searches slightly
+/// more; new blocks may follow.
 const SEARCHED_BLOCKS: u64 = 500;
 
-/// A possible outcome: what each action must return, and the books afterwards.
+/// A possible outcome: the expected result of each action, and the books afterwards.
 type Outcome = (Vec<Expected>, Model);
 
 /// A seed in progress.
@@ -36,7 +38,8 @@ pub(crate) struct Play<'a> {
     actors: Arc<Actors>,
     model: Model,
     answers: Answers,
-    /// Earlier states of the books since the last fresh verdict on a voucher, if an actor has sent a transaction since.
+    /// Earlier states of the books, since the last fresh verdict on a voucher, if an actor has
+    /// sent a transaction since then.
     earlier: Vec<Model>,
     steps: Vec<String>,
 }
@@ -44,7 +47,7 @@ pub(crate) struct Play<'a> {
 /// Plays a seed.
 ///
 /// # Errors
-/// What differs from the model, with the steps up to there.
+/// Describes a difference from the model, and lists the steps up to it.
 pub(crate) async fn play(world: &World, races: &Races, seed: u64) -> Result<(), String> {
     let mut dice = Dice::new(seed);
     let layout = Arc::new(channel_draws::layout(&mut dice));
@@ -74,7 +77,7 @@ pub(crate) async fn play(world: &World, races: &Races, seed: u64) -> Result<(), 
 }
 
 impl Play<'_> {
-    /// Funds the payers, and all accounts with coin for gas.
+    /// Funds the payers with tokens, and all accounts with coin for gas.
     async fn set_up(&self, layout: &Layout) {
         let chain = &self.world.stage.chain;
         for (payer, (funds, approves)) in
@@ -148,7 +151,7 @@ impl Play<'_> {
         each.map(|(expected, after)| (vec![expected], after)).collect()
     }
 
-    /// Acts after this many questions to the node.
+    /// Acts after this many calls to the node.
     async fn act_later(&self, action: &Action, lag: u64) -> ActionResult {
         for _question in 0..lag {
             self.world.request("eth_blockNumber", json!([])).await;
@@ -204,8 +207,8 @@ impl Play<'_> {
         }
     }
 
-    /// Verifies a voucher until the answer is of the newest block. The facilitator may use an older one for a tenth of
-    /// a second, but only if an actor's own transaction has changed the channel.
+    /// Verifies a voucher until the verdict reflects the newest block. After an actor's own transaction on the
+    /// channel, the facilitator may use an older state for a tenth of a second.
     async fn act_until_fresh(&mut self, action: &Action) -> Result<ActionResult, String> {
         let Action::Voucher { row, .. } = action else { unreachable!("a voucher") };
         let is_read_again = self.model.terms(row.channel).voucher_key == VoucherKey::Payer;
@@ -223,7 +226,8 @@ impl Play<'_> {
         Err(format!("verdicts still show an old state of channel {}", row.channel))
     }
 
-    /// Compares what was observed with an outcome. `seen`: what answers to simultaneous requests may show as well.
+    /// Compares the observed results with an outcome. Answers to simultaneous requests may
+    /// also show a state of `seen`.
     async fn compare(
         &self,
         seen: &[Model],
@@ -256,7 +260,7 @@ impl Play<'_> {
         Ok(())
     }
 
-    /// Takes over the outcome that fits.
+    /// Adopts the outcome that fits.
     fn take_over(
         &mut self,
         action: &Action,
@@ -293,7 +297,7 @@ impl Play<'_> {
         self.forget_old_deposits(observed);
     }
 
-    /// A payout that was checked before a simultaneous claim is recorded under the total before it.
+    /// A payout that was checked before a simultaneous claim is recorded under the total before that claim.
     fn doubt_sweeps(&mut self, parts: &[&Action], before: &Model) {
         for part in parts {
             let Action::Settle { request: Request::Sweep(receiver), .. } = part else { continue };
@@ -334,7 +338,8 @@ impl Play<'_> {
     }
 }
 
-/// What the answers to simultaneous requests may show: the books before both, and after one of them alone.
+/// Returns the states that answers to simultaneous requests may show: the books before both,
+/// and after one of them alone.
 fn states_seen(before: &Model, action: &Action) -> Vec<Model> {
     let mut states = vec![before.clone()];
     for part in action.parts() {
@@ -345,8 +350,8 @@ fn states_seen(before: &Model, action: &Action) -> Vec<Model> {
     states
 }
 
-/// The outcomes of two simultaneous actions: one after the other in both orders, and those of a request that is checked
-/// before the other action and carried out after it.
+/// Returns the outcomes of two simultaneous actions: one after the other, in both orders. Also returns those in which
+/// a request is checked before the other action and carried out after it.
 fn serial_and_late(
     before: &Model,
     (one, first): (&Action, &ActionResult),

@@ -17,18 +17,19 @@ use crate::facilitator::channel_world::World;
 use crate::facilitator::stage::{BASE, ROBINHOOD, Stage};
 
 const SEEDS: u64 = 200;
-/// How many seeds are played at a time on a chain.
+/// Number of seeds that are played concurrently on a chain.
 const AT_ONCE: usize = 16;
-/// How many seeds are played one at a time first: without load, answers follow each other within a tenth of a second.
+/// Number of seeds that are played one at a time first: without load, answers follow each other
+/// within a tenth of a second.
 const QUIET_SEEDS: usize = 8;
-/// How many seeds are played before the transactions are audited.
+/// Number of seeds between two audits of the transactions.
 const AUDITED_SEEDS: usize = 100;
-/// After how many failures no further seeds are played.
+/// Number of failures after which no further seeds are played.
 const FAILURES_MAX: usize = 3;
-/// No seed takes this long, so one that does hangs.
+/// Timeout of one seed; only a seed that hangs reaches it.
 const TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Ends of steps that the default seeds must have reached, on a machine of any speed.
+/// Steps and their ends that the default seeds must reach, on a machine of any speed.
 const REACHED: [&str; 34] = [
     "claim claim_payload",
     "claim claim_simulation_failed",
@@ -70,15 +71,15 @@ fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().expect("a number"))
 }
 
-/// How the seeds of one chain ended.
+/// The results of one chain's seeds.
 #[derive(Debug, Default)]
 struct Summary {
     failures: usize,
-    /// How often each kind of step ended in each way.
+    /// Number of steps of each kind, by how they ended.
     tally: BTreeMap<String, u32>,
 }
 
-/// Plays seeds on one chain. `None` if chains are not available.
+/// Plays seeds on one chain. Returns `None` if chains are not available.
 async fn play_all(chain: ChainId, seeds: Vec<u64>, general: &str) -> Option<Summary> {
     let chain = full_chain_or_skip(chain).await?;
     let more = "confirmations = 2\ngas_budget_caller_percent = 100\ngas_budget_percent = 100";
@@ -112,7 +113,7 @@ async fn play_all(chain: ChainId, seeds: Vec<u64>, general: &str) -> Option<Summ
     Some(Summary { failures, tally: world.tally() })
 }
 
-/// Plays a seed. Returns whether the model and the world agree, and prints where they do not.
+/// Plays a seed. Returns whether the model and the chain agree, and prints a difference.
 async fn play_one(world: Arc<World>, races: Arc<Races>, seed: u64) -> bool {
     let task = tokio::spawn(async move { play(&world, &races, seed).await });
     let fault = match tokio::time::timeout(TIMEOUT, task).await {
@@ -137,7 +138,7 @@ async fn random_orders_of_all_actors_keep_the_books_of_the_model() {
     };
     let is_whole = seeds.len() as u64 >= SEEDS;
     let (even, odd): (Vec<u64>, Vec<u64>) = seeds.into_iter().partition(|seed| seed % 2 == 0);
-    // On one chain jobs share transactions, on the other each has its own.
+    // On one chain jobs share transactions; on the other, each job has its own transaction.
     let alone = "batch_calls = 1\nbatch_window_ms = 0";
     let (one, other) = tokio::join!(play_all(BASE, even, ""), play_all(ROBINHOOD, odd, alone));
     let (Some(one), Some(other)) = (one, other) else { return };

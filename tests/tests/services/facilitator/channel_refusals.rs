@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::facilitator::channel::{Channel, DEPOSIT, ESCROW, PRICE, code, reason};
 use crate::facilitator::stage::{BASE, INITIAL_BALANCE, Stage};
 
-/// The refusals that follow from the request alone.
+/// Tests the refusals that follow from the request alone.
 #[tokio::test(flavor = "multi_thread")]
 async fn refusals_of_channels_that_need_no_node_are_given_without_one() {
     let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
@@ -45,7 +45,7 @@ async fn refusals_of_channels_that_need_no_node_are_given_without_one() {
         }))
     };
     let upper_id = format!("0x{:064X}", U256::from_be_bytes(channel.id.0));
-    // At both endpoints.
+    // Both endpoints refuse these cases.
     let cases = [
         ("scheme", with(&deposit, "/paymentPayload/accepted/scheme", json!("exact"))),
         (
@@ -91,7 +91,7 @@ async fn refusals_of_channels_that_need_no_node_are_given_without_one() {
         ),
         ("deposit_below_min_deposit", channel.deposit(0, PRICE)),
     ];
-    // Only to settle.
+    // Only the settle endpoint refuses these cases.
     let settles = [
         (code("claim_payload"), rows(&[row.clone(), row.clone()], json!([row_json, row_json]))),
         (code("claim_payload"), rows(&[row.clone(), other_row], json!([row_json, other_json]))),
@@ -160,7 +160,7 @@ async fn refusals_of_channels_that_need_no_node_are_given_without_one() {
     }
 }
 
-/// Far too many rows are refused before any of them is read.
+/// A request with far too many rows is refused before any row is read.
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_thousand_rows_are_refused() {
     let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
@@ -176,7 +176,7 @@ async fn ten_thousand_rows_are_refused() {
     stage.facilitator.stop().await;
 }
 
-/// The refusals that a node decides. None costs a transaction.
+/// Tests the refusals that a node decides. None of them costs a transaction.
 #[tokio::test(flavor = "multi_thread")]
 async fn channel_jobs_that_would_fail_are_refused() {
     let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
@@ -234,8 +234,8 @@ async fn channel_jobs_that_would_fail_are_refused() {
     stage.facilitator.stop().await;
 }
 
-/// Contracts as payer, as signer of vouchers and as authorizer: they are asked, each job goes alone, and one that burns
-/// all gas costs no more than its cap.
+/// Contracts as payer, as signer of vouchers and as authorizer: the facilitator asks them for their verdict and sends
+/// each of their jobs alone. A contract that burns all gas costs no more than its cap.
 #[tokio::test(flavor = "multi_thread")]
 async fn contracts_sign_for_channels_and_hostile_ones_fail_alone() {
     let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
@@ -258,12 +258,12 @@ async fn contracts_sign_for_channels_and_hostile_ones_fail_alone() {
     stage.settled(&channel.deposit_by_permit2(DEPOSIT, PRICE)).await;
     assert_eq!(stage.verify(&channel.voucher(PRICE)).await["isValid"], true);
     stage.settled(&channel.claim(PRICE, PRICE)).await;
-    // A key that does not own the wallet.
+    // A key that does not own the wallet signs this voucher.
     let mut forged = channel.voucher(2 * PRICE);
     let stranger = json!(Payer::random().sign(B256::repeat_byte(1)));
     forged["paymentPayload"]["payload"]["voucher"]["signature"] = stranger;
     assert_eq!(reason(&stage.verify(&forged).await), code("voucher_signature"));
-    // A wallet that burns gas only in a transaction, not in a simulation.
+    // This wallet burns gas only in a transaction, not in a simulation.
     stage.chain.set_hostile_mode(wallet, WalletMode::BurnsWhenSent).await.expect("set");
     let answer = stage.settle(&channel.claim(2 * PRICE, 2 * PRICE)).await;
     assert_eq!(reason(&answer), code("claim_transaction_failed"), "{answer}");
@@ -271,7 +271,7 @@ async fn contracts_sign_for_channels_and_hostile_ones_fail_alone() {
     let answer = stage.settle(&hostile.deposit(DEPOSIT, PRICE)).await;
     assert_eq!(reason(&answer), code("deposit_transaction_failed"), "{answer}");
 
-    // An authorizer that is a contract.
+    // This authorizer is a contract.
     let payer = stage.payer().await;
     let owner = Payer::random();
     let authorizer = stage.chain.deploy_hostile_wallet(owner.address(), WalletMode::Honest).await;
@@ -290,7 +290,7 @@ async fn contracts_sign_for_channels_and_hostile_ones_fail_alone() {
     stage.facilitator.stop().await;
 }
 
-/// For an account with code (EIP-7702), the code checks signatures, and the key alone signs nothing.
+/// If an account has code (EIP-7702), only the code decides about signatures, not the key.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_key_of_a_payer_with_code_signs_no_voucher() {
     let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
@@ -305,14 +305,14 @@ async fn the_key_of_a_payer_with_code_signs_no_voucher() {
         (config.payer, config.payer_authorizer) = (account.address(), Address::ZERO);
     });
     assert_eq!(stage.verify(&channel.deposit(DEPOSIT, PRICE)).await["isValid"], true);
-    // The deposit is signed as before, and the voucher by the key.
+    // The deposit is signed as before, but the key signs the voucher.
     channel.voucher_key = account;
     let answer = stage.verify(&channel.deposit(DEPOSIT, PRICE)).await;
     assert_eq!(reason(&answer), code("voucher_signature"), "{answer}");
     stage.facilitator.stop().await;
 }
 
-/// A token that stops between a deposit and a payout.
+/// The token is paused between a deposit and a payout.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_paused_token_moves_nothing_into_or_out_of_a_channel() {
     let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };

@@ -1,4 +1,4 @@
-//! Requests to the facilitator about payment channels, the jobs that they stand for, and what answers must be.
+//! Requests to the facilitator about payment channels, their jobs, and the expected answers.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub(crate) enum Request {
 }
 
 impl Request {
-    /// The kind of a request.
+    /// Returns the kind of a request, for the tally.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Deposit { .. } => "deposit",
@@ -26,31 +26,31 @@ impl Request {
     }
 }
 
-/// What a stranger signed instead of a deposit's payer.
+/// The part of a deposit that a stranger signed instead of its payer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Forged {
     Voucher,
     Authorization,
 }
 
-/// What the chain can carry out once.
+/// A job that the chain can carry out only once.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Job {
     Deposit(usize),
     Claim(Vec<(usize, u128, u128)>),
-    /// By the receiver and everything that it has claimed.
+    /// The receiver, and everything that it has claimed.
     Sweep(usize, u128),
     Refund(usize, u64),
 }
 
-/// The jobs whose success was returned, with their first requests. Whether that had an idempotency key, decides about
-/// repeats.
+/// The jobs whose success was returned, with the first request for each and whether it had an idempotency key. The
+/// key decides the answer to repeats.
 pub(crate) type Book = BTreeMap<Job, (Request, bool)>;
 
-/// The jobs that an actor's own transaction did, with the first requests for them.
+/// The jobs that an actor's own transaction did, with the first request for each.
 pub(crate) type Elsewhere = BTreeMap<Job, (Request, Mined)>;
 
-/// What an answer must be.
+/// An expected answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Expected {
     /// Refused with this code, by either endpoint.
@@ -75,7 +75,7 @@ pub(crate) enum Expected {
 }
 
 impl Expected {
-    /// How a step ended.
+    /// Returns how a step ended, for the tally.
     pub(crate) fn name(&self) -> &str {
         match self {
             Self::Refused(code) => code.trim_start_matches("invalid_batch_settlement_evm_"),
@@ -92,7 +92,7 @@ impl Expected {
     }
 }
 
-/// A success of a request to settle.
+/// The successful answer to a request to settle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Success {
     pub(crate) job: Job,

@@ -1,4 +1,4 @@
-//! What the facilitator must answer, by the model of the escrow's books.
+//! The answers that the facilitator must give, derived from the model of the escrow's books.
 
 use std::collections::BTreeSet;
 
@@ -7,17 +7,17 @@ use crate::facilitator::channel_model::{
 };
 use crate::facilitator::channel_requests::{Expected, Forged, Job, Proof, Request, Success};
 
-/// How the facilitator judges a job before it stores it.
+/// The facilitator's decision about a job before it stores it.
 enum Verdict {
     Refuse(String),
-    /// Nothing is left to do.
+    /// The job is already done, so no transaction is needed.
     Close,
     Send,
     /// An actor's own transaction used the deposit's authorization.
     Found(Mined),
 }
 
-/// What a transaction of the facilitator's signers did for a job.
+/// The effect of a facilitator transaction for a job.
 struct Effect {
     amount: Option<u128>,
     /// The balance that a deposit's event reports.
@@ -59,7 +59,7 @@ impl Model {
         self.signed[channel] = self.signed[channel].max(ceiling);
     }
 
-    /// Whether a voucher's forged signature shows without a node.
+    /// Returns whether a forged voucher signature is detected without a node.
     fn shows_at_once(&self, channel: usize) -> bool {
         self.terms(channel).voucher_key != VoucherKey::Payer
     }
@@ -77,7 +77,7 @@ impl Model {
         }
     }
 
-    /// Faults that are found in the request alone.
+    /// Finds faults in the request alone.
     fn check_request(&self, request: &Request) -> Result<(), String> {
         match request {
             Request::Deposit { number, forged, .. } => {
@@ -110,7 +110,7 @@ impl Model {
         Ok(())
     }
 
-    /// Faults of claims that the chain decides.
+    /// Finds faults in claims that only the chain shows.
     fn judge_claims(&self, batch: &Batch) -> Result<(), String> {
         let exceeds = |row: &Row| row.total > self.view.channels[row.channel].balance;
         ensure(!batch.rows.iter().any(exceeds), "cumulative_exceeds_balance")?;
@@ -152,7 +152,7 @@ impl Model {
         self.judge_refund_alone(refund)
     }
 
-    /// Faults of a refund whose claims are good.
+    /// Finds faults in a refund whose claims are valid.
     fn judge_refund_alone(&self, refund: &Refund) -> Result<(), String> {
         let state = &self.view.channels[refund.channel];
         ensure(state.balance > 0, "channel_not_found")?;
@@ -200,8 +200,8 @@ impl Model {
         Ok(Verdict::Send)
     }
 
-    /// Carries out a job by the facilitator's transaction, as `judged` saw the chain when it was checked. `None` if the
-    /// transaction does not prove the job.
+    /// Executes a job's transaction by the facilitator, which checked the job on the state `judged`. Returns `None`
+    /// if the transaction does not prove the job.
     fn execute(&mut self, request: &Request, judged: &Self) -> Option<Effect> {
         let proves = |batch: &Batch, added: &[bool]| {
             let mut rows = batch.rows.iter().zip(added);
@@ -297,7 +297,7 @@ impl Model {
             }
             Verdict::Send => {
                 let effect = after.execute(request, self).expect("a job that was accepted");
-                // A payout that was sent now is in the book under this total.
+                // This payout is recorded under its true total.
                 if let Job::Sweep(receiver, total) = job {
                     after.uncertain_sweeps.remove(&(receiver, total));
                 }
@@ -310,7 +310,7 @@ impl Model {
         }
     }
 
-    /// The refusal of a job whose authorizer may be penalized.
+    /// Returns the refusal of a job whose authorizer may be penalized.
     fn penalty(&self, request: &Request) -> Option<String> {
         let (channel, name) = match request {
             Request::Claim(batch) => (batch.rows.first()?.channel, "claim_transaction_failed"),
@@ -320,8 +320,8 @@ impl Model {
         self.penalized.contains(&self.terms(channel).authorizer).then(|| code(name))
     }
 
-    /// Settles a request that was checked before a simultaneous one, as `judged` saw the chain, and carried out after it.
-    /// Empty if no transaction is sent.
+    /// Settles a request that was checked on `judged`, before a simultaneous one, and carried out after it. Returns
+    /// no outcome if no transaction is sent.
     pub(crate) fn settle_late(
         &self,
         request: &Request,
@@ -352,7 +352,8 @@ impl Model {
             }
             return outcomes;
         }
-        // The job failed in its block: the facilitator searches for another transaction that did it, and checks again.
+        // The job failed in its block: the facilitator searches for another transaction that
+        // did the job, and checks again.
         let found = match (request, other) {
             (Request::Sweep(receiver), Some(Transaction::Sweep(paid))) if receiver == paid => {
                 let totals = &judged.view.receivers[*receiver];
@@ -378,8 +379,8 @@ impl Model {
         outcomes
     }
 
-    /// The refusal of a refund whose claims were read before a simultaneous action, as `judged` saw them, and the rest
-    /// after it: the facilitator reads the claims first.
+    /// Returns the refusal of a refund whose claims were checked on `judged`, before a simultaneous action, while its
+    /// other terms were checked after it. The facilitator reads the claims first.
     fn settle_between(&self, request: &Request, judged: &Self) -> Option<(Expected, Self)> {
         let Request::Refund(refund) = request else { return None };
         let has_claims = !refund.claims.rows.is_empty();
@@ -390,8 +391,8 @@ impl Model {
         Some((Expected::Refused(code), self.clone()))
     }
 
-    /// Whether a deposit may be refused because a simultaneous one of its payer counts twice: it is mined, so the balance
-    /// is lower, and the facilitator still counts it as in flight.
+    /// Returns whether a deposit may be refused because a simultaneous deposit of its payer counts twice. The other
+    /// deposit is mined and has reduced the balance, but the facilitator still counts it as in flight.
     fn is_counted_twice(&self, request: &Request, judged: &Self) -> bool {
         let Request::Deposit { number, .. } = request else { return false };
         let authorization = self.authorizations[*number];
@@ -401,7 +402,7 @@ impl Model {
         other > 0 && left < other.saturating_add(authorization.amount)
     }
 
-    /// The verdict on a deposit.
+    /// Returns the verdict on a deposit.
     pub(crate) fn verify(&self, request: &Request, is_keyed: bool) -> Expected {
         let Request::Deposit { number, .. } = request else {
             unreachable!("only deposits are drawn")
@@ -425,7 +426,7 @@ impl Model {
         }
     }
 
-    /// The verdict on a voucher, or on a payer's request for a refund.
+    /// Returns the verdict on a voucher, or on a payer's request for a refund.
     pub(crate) fn verify_voucher(&self, row: &Row, is_refund: bool) -> Expected {
         let state = self.view.channels[row.channel];
         let ceiling = row.ceiling;
@@ -451,7 +452,7 @@ impl Model {
         Expected::Report(channel, is_known.then_some(state))
     }
 
-    /// Carries out an actor's own transaction, as it was mined.
+    /// Applies an actor's own transaction, as it was mined.
     pub(crate) fn send(
         &self,
         transaction: &Transaction,

@@ -1,4 +1,4 @@
-//! A chain with a facilitator on which seeds are played: what they read of the chain, and how they act on it.
+//! The chain and the facilitator on which seeds are played, with functions to read the chain and to act on it.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -22,12 +22,12 @@ sol! {
     }
 }
 
-/// Interval between two questions about the same thing.
+/// Interval between two tries of the same request.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(5);
-/// After how many answers without an outcome a request is not repeated any more.
+/// Number of answers with an unknown outcome after which a request is not repeated.
 const UNKNOWN_MAX: u32 = 200;
 
-/// What the escrow owes the seeds that are being played, and those that have ended.
+/// The amounts that the escrow owes to active seeds and to ended ones.
 #[derive(Default)]
 struct Debts {
     /// Increases with each change, so that a reader notices one.
@@ -39,10 +39,10 @@ struct Debts {
 /// A chain, a facilitator on it, and the debts of its escrow.
 pub(crate) struct World {
     pub(crate) stage: Stage,
-    // Held for a single change.
+    // This lock is held only for a single change.
     debts: Mutex<Debts>,
-    /// How often each kind of step ended in each way.
-    // Held for a single change.
+    /// Number of steps of each kind, by how they ended.
+    // This lock is held only for a single change.
     tally: Mutex<BTreeMap<String, u32>>,
 }
 
@@ -55,17 +55,17 @@ impl World {
         self.debts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a step that ended as the model has it.
+    /// Counts a step that ended as the model expects.
     pub(crate) fn count(&self, step: String) {
         *self.tally.lock().unwrap_or_else(PoisonError::into_inner).entry(step).or_default() += 1;
     }
 
-    /// How often each kind of step ended in each way.
+    /// Returns the number of steps of each kind, by how they ended.
     pub(crate) fn tally(&self) -> BTreeMap<String, u32> {
         self.tally.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Counts the channels of a seed among the escrow's debts.
+    /// Adds the channels of a seed to the escrow's debts.
     pub(crate) fn enter(&self, seed: u64, actors: &Actors, receivers: usize) {
         let channels = actors.channels.iter().map(|channel| channel.id).collect();
         let receivers = (0..receivers).map(|number| actors.receiver(number)).collect();
@@ -74,7 +74,7 @@ impl World {
         debts.active.insert(seed, (channels, receivers));
     }
 
-    /// Counts what a seed leaves in the escrow.
+    /// Replaces a seed's channels by the amount that the seed leaves in the escrow.
     pub(crate) fn leave(&self, seed: u64, view: &View) {
         let mut debts = self.debts();
         debts.version += 1;
@@ -103,10 +103,10 @@ impl World {
         results.into_iter().map(|result| result.returnData).collect()
     }
 
-    /// Reads everything about a seed's accounts, and compares the escrow's tokens with its debts.
+    /// Reads the state of a seed's accounts, and compares the escrow's tokens with its debts.
     ///
     /// # Errors
-    /// The escrow holds another amount than it owes.
+    /// The escrow holds more or less than it owes.
     pub(crate) async fn observe(
         &self,
         actors: &Actors,
@@ -135,7 +135,7 @@ impl World {
                 .values()
                 .flat_map(|(one, other)| std::iter::repeat_n((), one.len() + other.len()))
             {
-                // Each of the two answers is a sum, and their difference is owed.
+                // Each answer has two totals, and the escrow owes their difference.
                 let (all, part) = pair(debts.next().expect("an answer"));
                 owed += U256::from(all.max(part) - all.min(part));
             }
@@ -204,7 +204,8 @@ impl World {
         }
     }
 
-    /// Asks the facilitator. Repeats a request whose outcome is not known yet, and gives up one whose outcome no node shows.
+    /// Posts a request to the facilitator. Repeats it while its outcome is unknown, and gives up if no
+    /// node ever shows the outcome.
     pub(crate) async fn post(&self, path: &str, body: &Value, key: Option<&str>) -> (u16, Value) {
         let mut unknown = 0;
         loop {
