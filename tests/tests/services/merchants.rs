@@ -1,5 +1,5 @@
-//! Unmodified merchants (Hono, Express, FastAPI) and our proxies with our facilitator on a local chain. A payment buys one
-//! delivery, and a refused payment is never charged. One binary, to link once.
+//! Unmodified merchants (Hono, Express, FastAPI) and our proxies, with our facilitator on a local chain. A payment
+//! buys one delivery, and a refused payment is never charged.
 
 #[cfg(test)]
 mod copies;

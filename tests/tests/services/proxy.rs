@@ -1,4 +1,4 @@
-//! The proxy from outside: customers' answers, calls to the upstream, and how often money moves.
+//! The proxy as customers see it: their answers, the calls to the upstream, and how often money moves.
 
 mod answers;
 mod books;

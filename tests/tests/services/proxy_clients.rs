@@ -1,5 +1,5 @@
-//! The proxy with real parts around it: our facilitator and a local chain behind it, and in front of it our wallet and
-//! third-party clients.
+//! The proxy among real components: behind it our facilitator and a local chain, in front of it our
+//! wallet and third-party clients.
 
 mod mishaps;
 mod money;

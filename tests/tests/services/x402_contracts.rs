@@ -1,5 +1,5 @@
-//! The recorded knowledge of the official package about the contracts of x402 is that of the pinned version. The
-//! local chain kit compares its own contracts with the record (`tests/devnet/tests/kit/x402_abi.rs`).
+//! The recorded contract data of x402 must match the pinned version of the official package. The local chain kit
+//! compares its own contracts with the record (`tests/devnet/tests/kit/x402_abi.rs`).
 
 use bursar_devnet::install::chain_or_skip;
 use bursar_tests::sdk::Script;
@@ -9,7 +9,7 @@ const RECORD: &str = include_str!("../../devnet/tests/kit/x402_abi.json");
 
 #[tokio::test]
 async fn the_record_of_the_package_is_current() {
-    // The record belongs to the local chain, and so does the switch that leaves its tests out.
+    // The record belongs to the local chain kit, so the switch that skips the kit's tests skips this one too.
     if chain_or_skip().is_none() {
         return;
     }

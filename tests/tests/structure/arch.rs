@@ -39,7 +39,7 @@ fn every_dependency_is_used() {
         let (normal, all) = (words(&["src"]), words(&["src", "tests", "benches"]));
         for dependency in package["dependencies"].as_array().unwrap() {
             let name = dependency["name"].as_str().unwrap().replace('-', "_");
-            // The crate of tests has its tests next to its library.
+            // The tests crate has its tests next to its library.
             let in_tests = dependency["kind"] == "dev" || folder == Path::new("tests");
             if !(if in_tests { &all } else { &normal }).contains(&name) {
                 unused.push(format!("{}: {name}", folder.display()));
@@ -74,7 +74,7 @@ fn crates_depend_only_on_the_crates_they_may() {
             "bursar-domain",
             &["bursar-core", "bursar-x402", "bursar-submit", "bursar-morpho", "bursar-uniswap"],
         ),
-        // The fuzzer starts programs and links none of them, except through the helpers of the tests.
+        // The fuzzer starts programs and links none of them; it shares code only with the test helpers.
         ("bursar-fuzz", &["bursar-control", "bursar-core", "bursar-tests"]),
         // The auditor judges the wallet, so it shares nothing with it.
         ("bursar-auditor", &[]),
@@ -225,7 +225,7 @@ fn one_crate_reaches_devices_and_no_program_reaches_an_emulator() {
             let emulates = features.iter().any(|feature| feature == "emulator");
             assert!(!emulates, "{} must not turn the emulator on", package["name"]);
         }
-        // Only a build that names the feature has it: keys in an emulator protect nothing.
+        // A feature may turn the emulator on only under that name, because an emulator does not protect its keys.
         let features = package["features"].as_object().unwrap();
         for (feature, turns_on) in features {
             let turns_on: Vec<&str> =
@@ -237,7 +237,7 @@ fn one_crate_reaches_devices_and_no_program_reaches_an_emulator() {
     }
 }
 
-/// Returns the production lines of a file: without its tests at the foot, and without comments.
+/// Returns a file's production code: without comments, and without the tests at its end.
 fn production(path: &Path) -> String {
     let text = std::fs::read_to_string(path).unwrap();
     let code = text.split("#[cfg(test)]").next().unwrap();
@@ -320,7 +320,7 @@ fn restricted_names_occur_only_in_their_wallet_modules() {
     occurs_only_in("reqwest", &["shared/outbound/src"]);
     occurs_only_in("SystemTime::now", &["shared/chain/src/clock.rs"]);
     occurs_only_in("axum::", &["engine/service/src/agent_api"]);
-    // Not every platform reports the time since boot: ages are measured by `Moment::age_clock_ms`.
+    // Not every platform reports the time since boot, so `Moment::age_clock_ms` measures ages.
     occurs_only_in(
         "boottime_ms",
         &[
@@ -332,7 +332,7 @@ fn restricted_names_occur_only_in_their_wallet_modules() {
             "engine/service/src/engine/upkeep.rs",
         ],
     );
-    // The seam for mutated rules passes it on.
+    // `rules.rs` passes it on, so that tests can replace the rules with mutated ones.
     occurs_only_in("&mut State", &["engine/domain/src/apply", "engine/service/src/rules.rs"]);
     // Production runs the real rules.
     occurs_only_in("MutatedRules", &["engine/service/src/rules.rs"]);
@@ -341,7 +341,7 @@ fn restricted_names_occur_only_in_their_wallet_modules() {
         "card::Card",
         &["shared/core/src", "shared/control/src", "engine/service/src/operator", "tui/src"],
     );
-    // Only these start other programs.
+    // Only this file starts other programs.
     occurs_only_in("process::Command;", &["bursar/src/companion.rs"]);
     occurs_only_in("process::{Command", &["boot/src/commands.rs"]);
     occurs_only_in("CardContext", &["engine/service/src/operator"]);
@@ -382,7 +382,8 @@ fn restricted_names_occur_only_in_their_proxy_modules() {
     }
 }
 
-/// A failed write to standard error panics in `eprintln!`, which would end a program whose log is gone. Logs are best effort.
+/// A failed write to standard error panics in `eprintln!`, which would end a program whose log is
+/// gone. Logs are best effort.
 #[test]
 fn programs_print_nothing_to_standard_error_by_themselves() {
     let folders = [
@@ -399,8 +400,8 @@ fn programs_print_nothing_to_standard_error_by_themselves() {
     }
 }
 
-/// `bursar_core::address` checks the checksum of every address that a person, an agent or a server wrote. Nodes, explorers
-/// and facilitators answer with addresses that are only compared or shown.
+/// `bursar_core::address` checks the checksum of every address that a person, an agent or a server wrote. Addresses
+/// in answers of nodes, explorers and facilitators are only compared or shown.
 #[test]
 fn addresses_are_read_by_one_parser() {
     let folders = [
@@ -422,7 +423,7 @@ fn addresses_are_read_by_one_parser() {
     }
 }
 
-/// The shared code of services knows neither their answers nor their storage. Only its HTTP edge calls their routes.
+/// The shared code of services knows neither their answers nor their storage. Only the HTTP edge calls their routes.
 #[test]
 fn restricted_names_occur_only_in_their_shared_service_modules() {
     let code = sources("shared/serve/src");
@@ -490,8 +491,8 @@ fn test_engines_use_no_default_endpoint_or_explorer() {
         let sets_rpc = file != "tests/tests/structure/arch.rs"
             && (text.contains(".env(\"BURSAR_NETWORKS_8453_RPC\"")
                 || text.contains("export BURSAR_NETWORKS_8453_RPC"));
-        // `bursar pay` is an agent and knows no network. The other exempt files take their environment from lib.sh.
-        // `others.rs` adds one variable to those of its stage.
+        // `bursar pay` is an agent and knows no network. The other exempt files get their environment from lib.sh;
+        // `others.rs` adds one variable to that of its stage.
         let exempt = [
             "bursar/tests/process/others.rs",
             "bursar/tests/process/payer.rs",
@@ -518,7 +519,7 @@ fn test_engines_use_no_default_endpoint_or_explorer() {
 
 #[test]
 fn a_lower_module_never_names_a_higher_one() {
-    // From top to bottom; a module may name those below it.
+    // The list goes from top to bottom; a module may name only modules below it.
     let order = [
         ("engine", 9),
         ("control", 8),

@@ -1,7 +1,7 @@
 //! The contract of the agent server, and the manuals in `docs`.
 //!
-//! The checked-in description is the generated one and names every route. Any request without a proof gets a described
-//! answer and changes nothing. The manuals contain the tables of the programs.
+//! The checked-in description equals the generated one and names every route. A request without a proof gets a
+//! described answer and changes nothing. The manuals contain the programs' tables.
 
 use std::sync::LazyLock;
 
@@ -213,7 +213,7 @@ fn bodies() -> impl Strategy<Value = Vec<u8>> {
 static RUNTIME: LazyLock<tokio::runtime::Runtime> =
     LazyLock::new(|| tokio::runtime::Runtime::new().unwrap());
 
-/// Bytes without a valid proof get only a described refusal, and change nothing.
+/// Random bytes without a valid proof get only a described refusal, and change nothing.
 #[test]
 fn any_body_gets_a_described_status_and_changes_nothing() {
     let (engine, _agent) = RUNTIME.block_on(engine());
@@ -229,7 +229,7 @@ fn any_body_gets_a_described_status_and_changes_nothing() {
         let route = posts[route];
         let (status, answer) = RUNTIME.block_on(engine.send("POST", route.path, body));
         prop_assert!(route.statuses().contains(&status), "{}: {status} {answer}", route.path);
-        // An empty body is an empty object; `/status` without a proof is public.
+        // An empty body counts as an empty object, and `/status` without a proof is public.
         let nothing_asked = route.path == "/status" && answer.get("agent").is_none();
         prop_assert!(status >= 400 || nothing_asked, "{}: {status} {answer}", route.path);
         if status >= 400 {

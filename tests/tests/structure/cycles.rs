@@ -1,7 +1,8 @@
-//! No two files of production code import each other, not even over others.
+//! Checks that no two files of production code import each other, directly or through other files.
 //!
-//! A file imports another if one of its paths leads into the other's module. A re-export counts as the file that
-//! re-exports: inside a module, import from the file that defines the item. Test code does not count.
+//! A file imports another if one of its paths leads into the other's module. A path to a re-export counts
+//! as an import of the file that re-exports, so inside that module, import from the file that defines the
+//! item. Test code does not count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,7 +12,7 @@ use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::{self, Visit};
 use syn::{Attribute, Item, ItemMod, ItemUse, Macro, UseTree, Visibility};
 
-/// Crates of the product, and those that stand in for the outside.
+/// The product's crates, and the crates that simulate the outside world.
 const CRATES: &[&str] = &[
     "shared/core",
     "shared/control",
@@ -77,7 +78,7 @@ fn module(file: &Path) -> Module {
 
 fn imports(sources: &Sources) -> Imports {
     let mut imports = Imports::new();
-    // Modules that are compiled for tests only.
+    // Modules that are compiled only for tests.
     let mut tests: BTreeSet<Module> = BTreeSet::new();
     for (module, text) in sources {
         let file = syn::parse_file(text).unwrap_or_else(|error| panic!("{module:?}: {error}"));
@@ -100,7 +101,7 @@ fn imports(sources: &Sources) -> Imports {
 struct Reader<'a> {
     known: &'a Sources,
     file: &'a Module,
-    /// The module around the current item; below `file` in a module without a file.
+    /// The module of the current item. It is below `file` if the module has no file of its own.
     at: Module,
     found: BTreeSet<Module>,
     tests: BTreeSet<Module>,
@@ -131,7 +132,7 @@ impl Reader<'_> {
             }
             base.push(part.clone());
         }
-        // What stands in a module without a file belongs to the file around it.
+        // An item in a module without a file belongs to the file that contains the module.
         while !self.known.contains_key(&base) && base.pop().is_some() {}
         if base != *self.file {
             self.found.insert(base);
@@ -165,7 +166,7 @@ impl Reader<'_> {
         self.note(&path);
     }
 
-    /// Paths among the tokens of a macro.
+    /// Notes the paths among the tokens of a macro.
     fn tokens(&mut self, tokens: TokenStream) {
         let mut path: Vec<String> = Vec::new();
         let mut colons = 0;
@@ -195,7 +196,7 @@ impl Reader<'_> {
         self.note_path(&path);
     }
 
-    /// A single word is a name and no path.
+    /// Notes a path of several words; a single word is only a name.
     fn note_path(&mut self, path: &[String]) {
         if path.len() > 1 {
             self.note(path);
@@ -240,11 +241,11 @@ impl<'ast> Visit<'ast> for Reader<'_> {
         visit::visit_macro(self, called);
     }
 
-    /// `pub(in crate::there)` imports nothing.
+    /// The path of `pub(in crate::there)` is not an import.
     fn visit_visibility(&mut self, _visibility: &'ast Visibility) {}
 }
 
-/// Whether `cfg(test)` or `cfg(all(test, …))` is among the attributes.
+/// Returns whether `cfg(test)` or `cfg(all(test, …))` is among the attributes.
 fn is_test(attributes: &[Attribute]) -> bool {
     let mut conditions = attributes.iter().filter(|attribute| attribute.path().is_ident("cfg"));
     conditions.any(|attribute| {
@@ -270,7 +271,7 @@ fn attributes(item: &Item) -> &[Attribute] {
     }
 }
 
-/// A shortest cycle of imports, if there is one.
+/// Returns a shortest cycle of imports, if there is one.
 fn cycle(imports: &Imports) -> Option<Vec<Module>> {
     imports.keys().filter_map(|from| way_back(imports, from)).min_by_key(Vec::len)
 }

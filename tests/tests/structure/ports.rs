@@ -1,6 +1,7 @@
 //! The engine's calls to the outside, observed at its ports.
 //!
-//! It makes none without a cause, and calls chain and explorer only for requests of the specification that need it.
+//! It makes no call without a cause, and calls chain and explorer only for requests that
+//! need them by the specification.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -18,7 +19,8 @@ use bursar_tests::offers::{self, BASE, offer};
 use bursar_tests::operator::Expect;
 use serde_json::json;
 
-/// Returns the counterparties by name: another port is another counterparty, and breaks this test.
+/// Returns the names of the counterparties. A new port breaks this destructuring, so that its
+/// counterparty is considered here.
 fn counterparties(ports: &Ports) -> [&'static str; 2] {
     let Ports {
         chains: _,
@@ -27,7 +29,7 @@ fn counterparties(ports: &Ports) -> [&'static str; 2] {
         clock: _,
         random: _,
         disk: _,
-        // On this machine.
+        // Devices are on this machine.
         devices: _,
         failpoints: _,
         signer: _,

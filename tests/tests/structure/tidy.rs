@@ -1,8 +1,8 @@
-//! Limits on the source tree: the lengths of functions, files and first paragraphs, and modules with a path. Every file
-//! belongs to a crate.
+//! Limits on the source tree: lengths of functions and files, sentences in first paragraphs, and modules with a
+//! `#[path]`. Also, every file must belong to a crate.
 //!
-//! The lists next to this file name what exceeds a limit, with its size. New entries and larger ones fail, and so do
-//! entries that are obsolete: `BURSAR_BLESS=1 cargo test -p bursar-tests --test structure tidy` writes a list that became shorter.
+//! The lists next to this file name each violation with its size. The tests fail for new, larger and obsolete
+//! entries: `BURSAR_BLESS=1 cargo test -p bursar-tests --test structure tidy` writes a list that became shorter.
 
 mod modules;
 mod sources;
@@ -18,10 +18,10 @@ const FUNCTION_LINES: usize = 70;
 /// Maximum number of lines of a file of a product.
 const FILE_LINES: usize = 450;
 
-/// What exceeds a limit, with its size.
+/// Names of violations, with their sizes.
 type Sizes = BTreeMap<String, usize>;
 
-/// Compares what exceeds a limit now with the list of that name.
+/// Compares the violations found now with the list of that name.
 fn compare(list: &str, found: &Sizes) {
     let path = root().join("tests/tests/structure/tidy").join(list);
     let writes = std::env::var_os("BURSAR_BLESS").is_some();

@@ -1,7 +1,7 @@
 //! The vector files through the entry points that agents use.
 //!
-//! Authentication as a function and over HTTP, Wycheproof HMAC, and the daily allowance through a whole engine. Vectors
-//! are never edited to make a test pass.
+//! Covers authentication as a function and over HTTP, Wycheproof HMAC, and the daily allowance through a whole
+//! engine. Vectors are never edited to make a test pass.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -142,7 +142,7 @@ async fn t_08_bearer_tokens_are_compared_by_their_hash() {
         engine.add_agent("vector", "bearer").await;
         if text(case, "stored_sha256") != hex::encode(<sha2::Sha256 as sha2::Digest>::digest(token))
         {
-            // The case stores another hash, of a value that is not a token: it must not pass either way.
+            // The stored hash is of another value, which is not a token; the case must fail in any event.
             assert_eq!(text(case, "auth"), "fail");
         }
         let body = json!({
@@ -287,7 +287,8 @@ async fn t_29_the_allowance_sequences_hold_through_the_engine() {
             let (engine, agent) = engine.as_ref().unwrap();
             engine.clock.set_zone(text(step, "tz")).unwrap();
             engine.clock.set_utc(now);
-            // The vectors know only dates and instants: on a machine that has just started, no clock contradicts them.
+            // The vectors contain only dates and instants. A new boot id makes the machine look freshly started, so
+            // that no clock contradicts them.
             engine.clock.set_boot_id(&format!("{id} {n}"));
             let renewed = spend(engine, agent, u64::try_from(n).unwrap()).await;
             assert_eq!(renewed, step["renew"].as_bool().unwrap(), "{id}, step {n}: {step}");
@@ -298,7 +299,7 @@ async fn t_29_the_allowance_sequences_hold_through_the_engine() {
     assert!(renewals > 20, "{renewals}");
 }
 
-/// `/status`, `/mandate` and `agent show` announce the exact second in which the allowance renews, in any zone.
+/// `/status`, `/mandate` and `agent show` announce the exact second at which the allowance renews, in any zone.
 #[tokio::test]
 async fn an_allowance_renews_at_the_announced_time_and_not_a_second_earlier() {
     for (zone, hours) in

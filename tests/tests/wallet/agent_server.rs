@@ -1,4 +1,5 @@
-//! The agent server on real sockets: refused requests, their cost to other callers, and that a refusal leaves no trace.
+//! The agent server on real sockets: which requests it refuses, what they cost other callers,
+//! and that they leave no trace.
 
 #[cfg(test)]
 mod crowds;

@@ -121,12 +121,12 @@ async fn silent_connections_do_not_lock_the_operator_out() {
     let engine = EngineProcess::start(&data, &Start::default());
     let control = engine.control();
     let mut silent: Vec<RawClient> = (0..300).map(|_| RawClient::at(&control)).collect();
-    // Half a hello counts like none.
+    // An incomplete hello counts as silence.
     for client in &mut silent {
         let _gone = client.0.write_all(&[0, 0]);
     }
     engine.operator().await.must("freeze").await;
-    // The oldest were evicted, the newest were not.
+    // The oldest connections were evicted, the newest were not.
     assert_eq!(silent[0].receive(), None);
     silent[299].0.set_nonblocking(true).unwrap();
     let open = silent[299].0.read(&mut [0; 1]).unwrap_err();
@@ -164,8 +164,8 @@ async fn each_wrong_password_delays_the_next_attempt_longer() {
     let engine = TestEngine::start(Setup::default()).await;
     engine.operator().must("wallet create main").await;
     engine.operator().must("wallet lock").await;
-    // Duration of an attempt that does not wait. An attempt that waits has not ended after ten times as long, until the
-    // last millisecond of its wait has passed.
+    // Duration of an attempt without a delay. A delayed attempt must still be pending after ten times as long, both
+    // before the clock moves and one millisecond before its delay ends.
     let mut quick = Duration::ZERO;
     let mut attempt = async |engine: &TestEngine, password: &str, wait_s: u64| {
         let mut operator = engine.operator();

@@ -1,4 +1,5 @@
-//! Ledger devices: the protocol and its transport with a simulated device, and with what Ledger's own host library sends.
+//! Ledger devices: the protocol and its transport, tested with a simulated device and with transcripts
+//! of Ledger's own host library.
 
 mod connection;
 mod enrol;

@@ -23,7 +23,7 @@ async fn whole_life(chain: ChainId) {
     let (payer, receiver) = (channel.config.payer, channel.config.receiver);
     let initial = stage.balance(payer).await;
 
-    // A deposit with the voucher of the first request.
+    // Makes a deposit with the voucher of the first request.
     let body = channel.deposit(DEPOSIT, PRICE);
     let verified = stage.verify(&body).await;
     let expected = json!({ "isValid": true, "payer": payer, "extra": channel.state(0, 0, 0) });
@@ -37,14 +37,14 @@ async fn whole_life(chain: ChainId) {
     assert_eq!(answer, expected);
     assert_eq!(stage.balance(payer).await, initial - U256::from(DEPOSIT));
 
-    // The same deposit with another voucher is not the merchant's own repeat.
+    // The same deposit with another voucher does not count as the merchant's repeat.
     let mut other = body.clone();
     other["paymentPayload"]["payload"]["voucher"] = channel.voucher_json(2 * PRICE);
     let reply = stage.settle_with_key_of(&other, &body).await;
     assert_eq!(reason(&reply), "duplicate_settlement", "{reply}");
     assert_eq!(stage.settle(&body).await, answer, "the merchant's own repeat");
 
-    // Two more requests, by vouchers alone.
+    // Pays two more requests with vouchers alone.
     for n in 2..=3_u128 {
         let verified = stage.verify(&channel.voucher(n * PRICE)).await;
         let extra = channel.state(DEPOSIT, 0, 0);
@@ -53,12 +53,12 @@ async fn whole_life(chain: ChainId) {
         assert_eq!(reason(&refused), code("payload_type"), "the merchant keeps it: {refused}");
     }
 
-    // A top-up by Permit2.
+    // Tops up the channel with Permit2.
     let answer = stage.settled(&channel.deposit_by_permit2(500_000, 4 * PRICE)).await;
     let total = DEPOSIT + 500_000;
     assert_eq!(answer["extra"]["channelState"], channel.state(total, 0, 0));
 
-    // A claim of what was used, and its payout.
+    // Claims what was used, and pays it out.
     let answer = stage.settled(&channel.claim(4 * PRICE, 4 * PRICE - 1)).await;
     let expected = json!({
         "success": true, "transaction": answer["transaction"],
@@ -72,7 +72,7 @@ async fn whole_life(chain: ChainId) {
     assert_eq!(answer["amount"], (4 * PRICE - 1).to_string(), "{answer}");
     assert_eq!(stage.balance(receiver).await, U256::from(4 * PRICE - 1));
 
-    // A refund of a part, and then of everything that is left after the last claim.
+    // Refunds a part, and then everything left after the last claim.
     let answer = stage.settled(&channel.refund(100_000, 0, 0)).await;
     assert_eq!((&answer["amount"], &answer["payer"]), (&json!("100000"), &json!(payer)));
     let state = channel.state(total - 100_000, 4 * PRICE - 1, 1);
@@ -140,13 +140,13 @@ async fn a_claim_that_adds_nothing_costs_nothing() {
     let channel = stage.open_channel().await;
     stage.settled(&channel.claim(PRICE, PRICE)).await;
     let block = stage.chain.request("eth_blockNumber", json!([])).await.expect("a number");
-    // The same total under a higher voucher is another claim.
+    // The same total under a higher voucher counts as a different claim.
     let body = channel.claim(2 * PRICE, PRICE);
     let answer = stage.settle_without_key(&body).await;
     let expected = json!({ "success": true, "transaction": "", "network": "eip155:8453" });
     assert_eq!(answer, expected);
     assert_eq!(reason(&stage.settle_without_key(&body).await), "duplicate_settlement");
-    // A voucher that its payer did not sign is refused, although the escrow would skip it.
+    // A voucher that its payer did not sign is refused, although the escrow would skip its row.
     let mut forged = channel.claim(3 * PRICE, PRICE);
     let signature = Payer::random().sign(B256::repeat_byte(1));
     forged["paymentPayload"]["payload"]["claims"][0]["signature"] = json!(signature);
@@ -156,7 +156,7 @@ async fn a_claim_that_adds_nothing_costs_nothing() {
     stage.facilitator.stop().await;
 }
 
-/// Vouchers of one channel are verified without a question about it, until there is a new block.
+/// Vouchers of a channel are verified without a call to the node until there is a new block.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_channel_is_read_once_in_a_block() {
     let Some(chain) = full_chain_or_skip(BASE).await else { return };
@@ -170,14 +170,14 @@ async fn a_channel_is_read_once_in_a_block() {
         let answer = stage.verify(&channel.voucher(n * PRICE)).await;
         assert_eq!(answer["extra"], first["extra"], "{answer}");
     }
-    // A voucher that its payer did not sign needs no node either.
+    // The refusal of a voucher that its payer did not sign needs no node either.
     let mut forged = channel.voucher(PRICE);
     forged["paymentPayload"]["payload"]["voucher"]["maxClaimableAmount"] = json!("7");
     assert_eq!(reason(&stage.verify(&forged).await), code("voucher_signature"));
     let asked = node.take_methods().join(",");
     assert!(!asked.contains("eth_call"), "{asked}");
 
-    // What a stranger's block changes is seen once the block is known.
+    // The facilitator notices a stranger's change once it knows the new block.
     let call =
         IBatchSettlement::initiateWithdrawCall { config: (&channel.config).into(), amount: 5 };
     let withdraw = Call::new(channel.config.payer, ESCROW, &call);
@@ -196,7 +196,7 @@ async fn a_channel_is_read_once_in_a_block() {
     stage.facilitator.stop().await;
 }
 
-/// A refund reduces a pending withdrawal, and ends it with its last unit.
+/// A refund reduces a pending withdrawal, and ends it when nothing is left of it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refund_of_the_whole_withdrawal_ends_it() {
     let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
@@ -225,7 +225,7 @@ async fn a_refund_of_the_whole_withdrawal_ends_it() {
 async fn a_sweep_by_a_stranger_is_the_success_of_the_request() {
     let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     let channel = stage.open_channel().await;
-    // An earlier payout of the same amount is not taken for this one.
+    // An earlier payout of the same amount does not count as this one.
     stage.settled(&channel.claim(PRICE, PRICE)).await;
     let earlier = stage.settled(&channel.sweep()).await;
     stage.settled(&channel.claim(2 * PRICE, 2 * PRICE)).await;
@@ -240,7 +240,7 @@ async fn a_sweep_by_a_stranger_is_the_success_of_the_request() {
     let sweep = Call::new(stranger, ESCROW, &call);
     let body = channel.sweep();
     let (answer, (theirs, _mining)) = tokio::join!(stage.settle(&body), async {
-        // Once the facilitator's own transaction waits, the stranger pays more for a place before it.
+        // While the facilitator's own transaction is pending, the stranger pays a higher fee to precede it.
         loop {
             let pool = stage.chain.request("txpool_status", json!([])).await.expect("answered");
             if pool["pending"] != "0x0" {
@@ -279,7 +279,7 @@ async fn channels_have_separate_endpoints() {
     assert_eq!(get(&id).await.0, 404, "no deposit yet");
     let (status, answer) = post("/batch/deposit", &bare(&channel.deposit(DEPOSIT, PRICE))).await;
     assert_eq!((status, &answer["success"]), (200, &json!(true)), "{answer}");
-    // The type follows from the path.
+    // The endpoint determines the type, so a body may omit it.
     let mut untyped = bare(&channel.claim(PRICE, PRICE));
     untyped.as_object_mut().expect("an object").remove("type");
     let (status, answer) = post("/batch/claim", &untyped).await;
@@ -289,7 +289,7 @@ async fn channels_have_separate_endpoints() {
     let (status, answer) = post("/batch/refund", &bare(&channel.refund(5_000, 0, 0))).await;
     assert_eq!((status, &answer["amount"]), (200, &json!("5000")), "{answer}");
 
-    // Refusals: a failed settlement of the bare form has status 402, of the full form 200.
+    // A failed settlement has status 402 in the bare form, and 200 in the full form.
     let (status, answer) = post("/batch/settle", &bare(&channel.sweep())).await;
     assert_eq!((status, reason(&answer)), (402, "duplicate_settlement"), "{answer}");
     let (status, answer) = post("/batch/refund", &channel.refund(5_000, 0, 0)).await;
@@ -310,7 +310,7 @@ async fn channels_have_separate_endpoints() {
     assert_eq!(of_base["batchSettlement"], json!(ESCROW));
     assert_eq!(of_base["permit2Collector"], json!(PERMIT2_COLLECTOR));
 
-    // The payer withdraws with the calls of the answer: now, and after the delay.
+    // The payer withdraws with the calls from the answer: one now, and one after the delay.
     let (status, state) = get(&id).await;
     assert_eq!(status, 200, "{state}");
     let left = DEPOSIT - 5_000 - PRICE;
@@ -339,7 +339,7 @@ async fn channels_have_separate_endpoints() {
     let verified = stage.verify(&channel.voucher(2 * PRICE)).await;
     assert_eq!(verified["extra"]["withdrawRequestedAt"], json!(begun), "the merchant sees it");
 
-    // Between a verified voucher and its claim the withdrawal ends.
+    // The withdrawal ends between the verification of a voucher and its claim.
     stage.chain.request("evm_increaseTime", json!([901])).await.expect("later");
     send("finalizeWithdraw").await;
     let late = stage.settle(&channel.claim(2 * PRICE, 2 * PRICE)).await;
@@ -385,7 +385,7 @@ async fn killed_at(point: &str, time: u8) {
     let deaths = settle_all(&chain, &home, Some(&fault), &bodies, &fault).await;
     assert_eq!(deaths, 1, "{fault}: it was not reached");
     let balance = async |owner: Address| chain.balance_of(owner).await.expect("answered");
-    // What the six channels hold, less the refund, and what was paid out of the fourth.
+    // The escrow holds what the six channels hold, less the refund and the payout of the fourth.
     let held = 6 * DEPOSIT - (DEPOSIT - 2 * PRICE) - PRICE;
     assert_eq!(balance(ESCROW).await, U256::from(held), "{fault}");
     assert_eq!(balance(channels[3].config.receiver).await, U256::from(PRICE), "{fault}");

@@ -1,5 +1,5 @@
-//! `bursar-facilitator check` and `status`: the first reports what is missing before anything depends on it, the second
-//! the state of a running facilitator.
+//! `bursar-facilitator check` reports what is missing before anything depends on it; `status` reports the
+//! state of a running facilitator.
 
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -131,7 +131,7 @@ async fn status_reports_balances_spent_gas_and_a_stopped_facilitator() {
     assert!(text.contains("no facilitator answers at"), "{text}");
 }
 
-/// An account that is not ours could settle a payment that names the contract.
+/// If the contract obeyed a foreign account, that account could settle payments that name the contract.
 #[tokio::test(flavor = "multi_thread")]
 async fn payers_can_name_only_our_own_accounts() {
     let network = bursar_core::networks::by_chain(BASE).expect("a network");

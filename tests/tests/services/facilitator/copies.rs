@@ -59,7 +59,7 @@ async fn of_simultaneous_copies_one_receives_the_success_and_the_others_its_hash
             let hash = success["transaction"].as_str().expect("a hash");
             assert!(answer["errorMessage"].as_str().expect("text").contains(hash), "{answer}");
         }
-        // A later request does not receive it either.
+        // A later request does not receive the success either.
         assert_eq!(stage.settle_without_key(&body).await["errorReason"], "duplicate_settlement");
         let verdict = stage.verify(&body).await;
         assert_eq!(verdict["invalidReason"], "duplicate_settlement", "{verdict}");
@@ -131,7 +131,7 @@ async fn a_pending_answer_leaves_the_success_to_the_first_repeat() {
     stage.facilitator.stop().await;
 }
 
-/// A merchant that repeats its request with its key has received the success: no copy receives it.
+/// If a merchant repeats its request with its key and receives the success, no copy receives it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_success_returned_to_a_repeat_with_its_key_goes_to_no_copy() {
     let Some(stage) = Stage::set_up(BASE, 1, "wait_ms = 300").await else { return };
@@ -197,7 +197,7 @@ async fn an_undelivered_success_goes_to_the_next_request() {
     while answer["errorReason"] == "settlement_pending"
         || answer["errorReason"] == "duplicate_settlement"
     {
-        // Until the facilitator notices that the connection is gone.
+        // Waits until the facilitator notices that the connection is gone.
         sleep(Duration::from_millis(20)).await;
         answer = stage.settle_without_key(&body).await;
     }

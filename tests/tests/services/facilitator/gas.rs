@@ -35,7 +35,7 @@ async fn until_paid(stage: &Stage, amount: u64) -> Value {
     }
 }
 
-/// Mines 20 blocks: enough for all pending transactions of a signer, and some more.
+/// Mines 20 blocks, more than all pending transactions of a signer need.
 async fn settle_down(stage: &Stage) {
     for _block in 0..20 {
         stage.chain.mine(1).await.expect("mined");
@@ -118,7 +118,8 @@ async fn a_hash_is_returned_only_where_the_node_has_the_transaction() {
         let Some(chain) = full_chain_or_skip(BASE).await else { return };
         let node = LyingRpc::in_front_of(chain.url()).await;
         let url = node.url.clone();
-        // Longer than one probe: a forgotten transaction is broadcast again unless the answer is due first.
+        // The wait is longer than one probe, so a forgotten transaction is broadcast again,
+        // unless the answer is due first.
         let stage = Stage::through(chain, &url, 1, "wait_ms = 700", "").await;
         let payer = stage.payer().await;
         let paid = stage.pay(&payer, TransferMethod::Eip3009, 700);
@@ -139,7 +140,7 @@ async fn a_hash_is_returned_only_where_the_node_has_the_transaction() {
         let moved = stage.balance(SHOP).await == U256::from(700);
         let pending = answer["errorReason"] == "settlement_pending";
         assert_eq!(moved, pending, "{lie:?}: {answer}");
-        // A withdrawn transaction uses its nonce up, so later transactions are not blocked.
+        // A withdrawn transaction consumes its nonce, so later transactions are not blocked.
         stage.chain.set_automine(true).await.expect("set");
         until_paid(&stage, 900).await;
         stage.facilitator.stop().await;
@@ -331,7 +332,7 @@ async fn t_58_a_caller_that_spent_its_budget_leaves_another_caller_its_own() {
             (false, reason) => reason.unwrap_or_else(|| panic!("{answer}")).to_owned(),
         }
     };
-    // Retries until the answer is not in `while_it_is`: a price that was just refreshed may refuse one payment.
+    // Retries while the code is one of `while_it_is`: right after a price refresh, one payment may be refused.
     let end_of = async |caller: &str, while_it_is: &[&str]| {
         for _payment in 0..30 {
             let answer = pay(caller).await;
@@ -410,8 +411,8 @@ async fn ten_thousand_payments_of_one_unit_cost_no_more_than_the_budget() {
     stage.facilitator.stop().await;
 }
 
-/// Kills the process during a withdrawal and funds the signer later. A withdrawn payment does not move; a payment
-/// without an answer has one outcome.
+/// Kills the process during a withdrawal and funds the signer later. A withdrawn payment does not move, and a payment
+/// without an answer has exactly one outcome.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_withdrawal_survives_a_kill_at_any_point() {
     for point in ["settle.before withdraw:1", "settle.after withdraw:1"] {
@@ -451,7 +452,8 @@ async fn a_withdrawal_survives_a_kill_at_any_point() {
             }
             sleep(Duration::from_millis(50)).await;
         };
-        // No answer was sent, so before the withdrawal is committed both outcomes are fine; after it, only one is.
+        // No answer was sent. Before the withdrawal is committed, both outcomes are valid; after
+        // it, the payment must not move.
         assert!(
             !(point.starts_with("settle.after") && answer),
             "{point}: it was withdrawn, and moved"

@@ -15,9 +15,9 @@ use crate::facilitator::stage::{BASE, INITIAL_BALANCE, SHOP, Stage};
 use crate::facilitator::troubles::metric;
 use crate::facilitator::verdict::{Refusal, check_settle, check_verify, with};
 
-/// Gas: the default limit for a contract's payment, plus its transaction's overhead.
+/// Upper bound of gas: the default limit for a contract's payment, plus the overhead of its transaction.
 const GAS_CAP: u64 = 660_000 + 40 * 800;
-/// Gas: more than the transfer of one plain payer uses.
+/// Upper bound of the gas for one plain payer's transfer.
 const PLAIN_GAS: u64 = 250_000;
 /// Mode numbers in the wallet's source.
 const BURNS_GAS: u8 = 4;
@@ -73,7 +73,7 @@ impl Stage {
         self.chain.request("eth_getCode", at).await.expect("code")
     }
 
-    /// Places that code in the mode with this number, without mining a block.
+    /// Installs that code with this mode number, without mining a block.
     async fn give_code(&self, payer: &Payer, code: &Value, mode: u8) {
         let at = payer.address();
         self.chain.request("anvil_setCode", json!([at, code])).await.expect("set");
@@ -118,7 +118,7 @@ fn cases() -> Vec<Case> {
         always(WalletMode::BurnsBelow(1_000_000), Some(false)),
         always(WalletMode::BurnsThenAnswers(200_000), Some(true)),
         always(WalletMode::BurnsThenAnswers(1_500_000), Some(false)),
-        // The question is a static call, so such a wallet only burns a little gas.
+        // The facilitator asks in a static call, in which such a wallet only burns a little gas.
         always(WalletMode::ReentersQuietly, None),
         always(WalletMode::ReentersLoudly, Some(false)),
         then(WalletMode::Reverts),
@@ -164,7 +164,7 @@ async fn hostile_wallets_by(method: TransferMethod) {
         assert_eq!(moved, U256::from(expected), "{case}: {answer}");
         let (each, fees) = stage.used_since(block).await;
         let used: u64 = each.iter().sum();
-        // A wallet that burned gas is not tried again: at most one attempt may cost up to the cap.
+        // A wallet that burned gas is not tried again, so at most one attempt may cost up to the cap.
         let attempts = if good == Some(false) { 0 } else { 1 };
         assert!(used <= PLAIN_GAS + attempts * GAS_CAP, "{case}: {each:?}");
         assert!(each.iter().all(|used| *used <= GAS_CAP), "{case}: {each:?}");
@@ -213,7 +213,7 @@ async fn only_what_the_owner_signed_is_taken_from_a_wallet() {
         refusals.push(refusal("garbage", with(&good, signature, garbage)));
         refusals.push(refusal("nothing", with(&good, signature, json!("0x"))));
     }
-    // Prism does not ask any wallet contract, not even an honest one.
+    // Prism asks no wallet contract for its signature, not even an honest one.
     let terms =
         PaymentTerms { from: wallet, nonce: B256::ZERO, ..owner.terms(stage.network(), SHOP, 10) };
     refusals.push(Refusal {
@@ -271,7 +271,7 @@ async fn a_planned_wallet_is_deployed_for_its_own_payment_only() {
             Vec::<u64>::new(),
             "{method:?}: nothing was sent"
         );
-        // Another account deploys the wallet in the meantime: the wrapper does no harm.
+        // Another account deploys the wallet in the meantime; the signature's EIP-6492 wrapper remains valid.
         deploy_by_other_sender(&stage, factory, &data).await;
         let forged =
             refusal("another's, when it is there", unsigned, wrapped(&thief, factory, &data));
@@ -321,7 +321,7 @@ async fn a_payer_that_burnt_gas_is_refused_for_a_minute() {
     stage.facilitator.stop().await;
 }
 
-/// The account gets code between verification and settlement, when its payment could be batched.
+/// The account gets code between verification and settlement, when its payment would otherwise be batched.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_account_that_gets_code_after_verification_is_settled_alone() {
     let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
@@ -343,12 +343,12 @@ async fn an_account_that_gets_code_after_verification_is_settled_alone() {
     stage.facilitator.stop().await;
 }
 
-/// Nothing is known about either payer. The first question shows what it is, and the facilitator asks again.
+/// The facilitator knows neither payer. Its first check shows the kind of each, and it checks again for that kind.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_payer_of_an_unexpected_kind_is_checked_again_as_its_real_kind() {
     let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     let block = stage.number("eth_blockNumber", json!([])).await;
-    // A key's account that turns out to be a contract, which passes with the gas of a probe.
+    // A key's account that turns out to be a contract; it accepts the signature if it gets the gas of a probe.
     let payer = stage.payer().await;
     let code = stage.code_for(&payer).await;
     stage.give_code(&payer, &code, BURNS_BELOW).await;
@@ -378,8 +378,8 @@ async fn deploy_by_other_sender(stage: &Stage, factory: Address, data: &Bytes) {
     stage.chain.send_as(&deploy).await.expect("deployed");
 }
 
-/// The same in a transaction of our contract, which limits the gas of each payment: the other is settled by this very
-/// transaction.
+/// The same with our batching contract, which limits the gas of each payment: one and the same
+/// transaction settles the other payment.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_account_that_starts_burning_gas_spoils_no_transaction_of_the_contract() {
     let Some(chain) = full_chain_or_skip(BASE).await else { return };
@@ -405,7 +405,7 @@ async fn an_account_that_starts_burning_gas_spoils_no_transaction_of_the_contrac
         has_sent(1).await;
         let both = futures::future::join(stage.settle(&bad), stage.settle(&good));
         let burns = async {
-            // Both payments wait behind the first transaction, and leave together after it.
+            // Both payments are queued behind the first transaction, and are sent together after it.
             while metric(&stage, "facilitator_open_payments").await != "3" {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
@@ -424,7 +424,7 @@ async fn an_account_that_starts_burning_gas_spoils_no_transaction_of_the_contrac
     let hash = json!([good["transaction"]]);
     let sent = stage.chain.request("eth_getTransactionByHash", hash).await.expect("answered");
     assert_eq!((&sent["nonce"], &sent["to"]), (&json!("0x1"), &json!(contract)), "{sent}");
-    // The account waits although it has no code any more, because its payment cost gas.
+    // The account is refused although it no longer has code, because its payment cost gas.
     stage.chain.request("anvil_setCode", json!([payer.address(), "0x"])).await.expect("set");
     let again = payer.terms(stage.network(), SHOP, 100);
     let again = payer.pay(TransferMethod::Eip3009, &again).body(2);

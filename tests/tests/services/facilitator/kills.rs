@@ -90,7 +90,8 @@ pub(crate) async fn settle_all(
         }
         for answer in answers.iter().flatten() {
             let (_status, reply) = answer;
-            // If no node has the transaction when the answer is due, it is withdrawn or its state is unknown.
+            // If no node has the transaction when the answer is due, the payment is
+            // withdrawn or its state is unknown.
             let reasons = ["settlement_pending", "settlement_withdrawn", "unexpected_settle_error"];
             let reason = reply["errorReason"].as_str().unwrap_or_default();
             assert!(reply["success"] == true || reasons.contains(&reason), "{case}: {reply}");
@@ -126,7 +127,7 @@ pub(crate) async fn assert_tidy(chain: &Devnet, home: &FacilitatorHome, case: &s
     assert_eq!(pool["queued"], "0x0", "{case}: a nonce is missing");
 }
 
-/// A payment of a payer without an allowance, with an approval whose gas the payer can pay.
+/// Builds a payment whose payer has no allowance but pays the gas of its approval.
 async fn payment_with_approval(chain: &Devnet, amount: u64) -> Value {
     let payer = Payer::random();
     let terms = payer.terms(chain.network(), SHOP, amount);
@@ -165,7 +166,7 @@ async fn killed_at(point: &str, time: u8) {
         let terms = payer.terms(chain.network(), SHOP, 1_000 + n);
         bodies.push(payer.pay(TransferMethod::Eip3009, &terms).body(2));
     }
-    // Payments up to an amount, by a signer and by the contract: a part of it, and nothing.
+    // `upto` payments: a signer settles a part of one and zero of another, and the contract settles parts of two.
     let coin = chain.network().stablecoin.address;
     for (facilitator, amount) in
         [(home.signers[0], 500), (home.signers[0], 0), (contract, 300), (contract, 400)]
@@ -177,7 +178,7 @@ async fn killed_at(point: &str, time: u8) {
         terms.facilitator = facilitator;
         bodies.push(payer.pay(TransferMethod::Upto, &terms).settle_body(amount));
     }
-    // A payment with an approval of Permit2.
+    // A payment with a signed approval of Permit2.
     bodies.push(payment_with_approval(&chain, 2_000).await);
     let before = chain.balance_of(SHOP).await.expect("answered");
     let deaths = settle_all(&chain, &home, Some(&fault), &bodies, &fault).await;

@@ -1,4 +1,4 @@
-//! Nodes that lie about transactions: each payment still settles once, also if the facilitator is killed in between.
+//! Nodes that lie about transactions: each payment still settles once, even if the facilitator is killed in between.
 
 use alloy_primitives::U256;
 use bursar_devnet::full::full_chain_or_skip;
@@ -37,7 +37,8 @@ async fn settled_among(lies: Vec<Lie>, fault: Option<&str>) {
     assert_tidy(&chain, &home, &case).await;
 }
 
-/// Lies that take effect within a test: a node of another chain is not used again for a minute.
+/// Returns the lies that take effect within a test. A node of another chain is left out: it is
+/// not used again for a minute.
 fn lies() -> impl Iterator<Item = Lie> {
     Lie::ALL.into_iter().filter(|lie| *lie != Lie::WrongChainId)
 }

@@ -35,8 +35,8 @@ sol! {
 
 const AMOUNT: u64 = 10_000;
 const OTHER: Address = Address::repeat_byte(0x77);
-/// Storage slot of a hostile token's mode. The lowest byte of the slot says whether the token is paused; the mode is
-/// the next byte.
+/// Storage slot of a hostile token's mode. The lowest byte of the slot says whether the token is
+/// paused; the next byte is the mode.
 const MODE_SLOT: u8 = 8;
 
 /// A token, and a payer who holds it.
@@ -155,13 +155,13 @@ async fn a_token_that_starts_lying_after_verification_is_refused_at_settlement()
     stage.facilitator.stop().await;
 }
 
-/// Honest until its transaction is pending. `OnlyReports` is left out, because it cannot be detected at that point: the
-/// receipt contains the token's own events, and nothing else is final.
+/// The token is honest until its transaction is pending. `OnlyReports` is left out: the receipt contains the token's
+/// own events, so nothing final would reveal that lie.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_lies_only_in_the_block_is_not_reported_as_a_success() {
     let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     for method in [TransferMethod::Eip3009, TransferMethod::Permit2, TransferMethod::Prism] {
-        // The token's numbers for: does nothing, takes a fee, moves silently.
+        // The token's mode numbers for doing nothing, for taking a fee, and for moving silently.
         for mode in [1, 2, 4] {
             let payer = TokenPayer::new(&stage, TokenMode::Honest).await;
             let body = payer.pay(&stage, method);

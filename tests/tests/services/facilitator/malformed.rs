@@ -20,7 +20,7 @@ async fn stage_with_counter() -> Option<(Stage, CountingRpc)> {
     let chain = full_chain_or_skip(BASE).await?;
     let node = CountingRpc::in_front_of(chain.url()).await;
     let stage = Stage::through(chain, &node.url, 1, "", "").await;
-    // The facilitator asks for the price of data once a minute, by `eth_call`: wait for the first one.
+    // The facilitator fetches the price of data once a minute with `eth_call`; waits for the first of these calls.
     while !about_payments(&node).contains(&"eth_call".to_owned()) {
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
@@ -186,7 +186,7 @@ async fn a_body_that_is_too_long_gets_413_and_the_content_type_is_not_required()
     stage.facilitator.stop().await;
 }
 
-/// Otherwise good payments with signatures that no token accepts.
+/// Returns payments that are valid except for their signatures, which no token accepts.
 fn bad_signatures(
     payer: &Payer,
     method: TransferMethod,
@@ -286,7 +286,7 @@ async fn a_payment_of_a_known_payer_is_verified_by_one_request() {
         assert_eq!(answer["isValid"], true, "{method:?}");
         assert_eq!(about_payments(&node).len(), 1, "{method:?}");
     }
-    // A new payer costs no more, once the network is known.
+    // Once the facilitator knows the network, a new payer causes no more calls.
     let stranger = stage.payer().await;
     node.take_methods();
     stage.verify(&stage.pay(&stranger, TransferMethod::Eip3009, 500).body(2)).await;

@@ -1,4 +1,4 @@
-//! A shop and a customer of the protocol's own packages, unmodified, with our facilitator between.
+//! A shop and a customer that use the protocol's own unmodified packages, with our facilitator between them.
 
 use alloy_primitives::{Address, B256, U256};
 use bursar_tests::offers::decode_header;
@@ -76,7 +76,7 @@ impl Market {
         self.send_order(client, url, account, Value::Null).await
     }
 
-    /// Sends the customer to a shop for a refund from its payment channel; everything that is left without an amount.
+    /// Sends the customer to a shop for a refund from its payment channel; without an amount, for all that is left.
     pub(crate) async fn order_refund(
         &mut self,
         client: &str,

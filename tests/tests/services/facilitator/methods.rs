@@ -1,4 +1,5 @@
-//! Every method, payer kind and protocol version: verified, settled, moved once, and a repeat gets the same answer.
+//! Every method, payer kind and protocol version: the payment verifies, settles and moves once, and a
+//! repeat gets the same answer.
 
 use alloy_primitives::{Address, B256, U256};
 use bursar_core::networks::ChainId;

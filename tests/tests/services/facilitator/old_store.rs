@@ -1,5 +1,5 @@
-//! A store of a facilitator that knew only the scheme `exact`. It was killed between signing and sending: one payment
-//! is in a signed transaction, two are queued, and two were settled and answered long ago.
+//! A store of a facilitator that knew only the scheme `exact`. It was killed after it signed a transaction and before
+//! it sent it: four payments are in flight, and two were settled and answered long ago.
 
 use std::path::PathBuf;
 
@@ -46,7 +46,8 @@ async fn a_store_of_the_exact_scheme_alone_opens_and_resumes() {
     assert_eq!(moved, U256::from(1_000 + 1_001 + 1_002 + 1_003));
     assert_tidy(&chain, &home, "an old store").await;
 
-    // What was settled then is a duplicate now, also for another amount and scheme with the same Permit2 nonce.
+    // The payments settled at that time are now duplicates, even with another amount and scheme
+    // under the same Permit2 nonce.
     let facilitator = home.start_again().await;
     let mut copies = settled.clone();
     let permit = settled

@@ -70,7 +70,7 @@ async fn t_38_a_hundred_parallel_settles_of_one_payload_are_one_transaction() {
     }
     assert_eq!(all_sent(&stage, "latest").await, 1);
     assert_eq!(stage.balance(SHOP).await - before, U256::from(5_000));
-    // No duplicate is left in the queue either: it would be sent as soon as nothing is in flight.
+    // The queue holds no duplicate either; a duplicate would be sent as soon as nothing is in flight.
     for _further in 0..3 {
         let payer = stage.payer().await;
         let reply = stage.settle(&stage.pay(&payer, TransferMethod::Prism, 1).body(2)).await;
@@ -92,7 +92,7 @@ async fn queued_payments_share_a_transaction_and_fail_alone() {
         let method = if n % 2 == 0 { TransferMethod::Eip3009 } else { TransferMethod::Permit2 };
         bodies.push(stage.pay(&payer, method, 1_000 + n).body(2));
     }
-    // Each is good alone, but the payer can pay only one of them.
+    // Each payment is valid alone, but the payer can pay for only one of them.
     let poor = stage.payer().await;
     stage.chain.set_automine(false).await.expect("set");
     let whole = u64::try_from(crate::facilitator::stage::INITIAL_BALANCE).expect("small");
@@ -183,7 +183,7 @@ async fn an_authorization_that_another_sender_settled_first_is_a_duplicate() {
     assert_names(&stage.settle(&body).await, theirs);
 }
 
-/// Asserts that an answer is the refusal of a payment that this transaction settled elsewhere.
+/// Asserts that an answer refuses a payment because this transaction of another sender has settled it.
 fn assert_names(answer: &Value, theirs: B256) {
     assert_eq!(answer["errorReason"], "duplicate_settlement", "{answer}");
     assert_eq!(answer["extra"]["transaction"], json!(theirs), "{answer}");
@@ -220,10 +220,10 @@ async fn prism_payments_of_one_payer_are_sent_in_nonce_order() {
         payer.pay(TransferMethod::Prism, &terms).body(2)
     };
     let before = stage.balance(SHOP).await;
-    // The first is in flight before the others arrive, in any order.
+    // The first payment is in flight before the others arrive, in any order.
     stage.chain.set_automine(false).await.expect("set");
     let first = pay(0, 1_000);
-    // The payment is signed once, because signing in another second makes another payment.
+    // Each payment is signed only once, because a signature in another second makes a different payment.
     let later: Vec<Value> = [3, 1, 2].into_iter().map(|nonce| pay(nonce, 1_000 + nonce)).collect();
     let rest = async {
         wait_until("sent", async || all_sent(&stage, "pending").await == 1).await;
@@ -265,7 +265,7 @@ async fn a_payment_that_expires_in_the_queue_is_never_sent() {
         wait_until("sent", async || all_sent(&stage, "pending").await == 1).await;
         terms.valid_before_s = now_s() + 8;
         let short = second.pay(TransferMethod::Eip3009, &terms).body(2);
-        // The first is mined when the second has less validity left than `MARGIN_SECONDS` (6).
+        // When the first is mined, less than `MARGIN_SECONDS` (6) of the second's validity is left.
         let end = terms.valid_before_s;
         let mined = async {
             wait_until("expired", async || now_s() + 6 > end).await;
@@ -293,7 +293,7 @@ async fn concurrent_payments_do_not_exceed_the_payers_balance() {
     let settled = answer.iter().filter(|answer| answer["success"] == true).count();
     let refused =
         answer.iter().filter(|answer| answer["errorReason"] == "insufficient_balance").count();
-    // One settles, and no gas is spent on the others.
+    // One payment settles, and the others cost no gas.
     assert_eq!((settled, refused), (1, 7), "{answer:?}");
     assert_eq!(all_sent(&stage, "pending").await, 1);
     assert_eq!(stage.balance(SHOP).await, U256::from(900));

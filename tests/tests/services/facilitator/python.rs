@@ -1,5 +1,5 @@
-//! The clients of PyPI's x402 call our facilitator. They treat any status but 200 as a fault, and check every field of
-//! the other answers.
+//! The clients of PyPI's x402 call our facilitator. They treat any status other than 200 as a fault, and check
+//! every field of a 200 answer.
 
 use alloy_primitives::{Address, U256};
 use bursar_tests::payer::{Payer, TransferMethod};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::facilitator::stage::{BASE, SHOP, Stage};
 
-/// Both clients of the package.
+/// The package's synchronous and asynchronous clients.
 const CLIENTS: [&str; 2] = ["sync", "async"];
 
 /// Returns the payer's address in an answer.
@@ -19,7 +19,7 @@ fn payer_of(answer: &Value) -> Address {
 #[test]
 fn the_list_of_python_packages_pins_bytes_and_names_no_host() {
     assert!(!WHEELS.requirements.contains("://"));
-    // Nor does it name a folder of the machine that made it.
+    // The recorded requirements name no folder of the machine that made them.
     assert!(!WHEELS.requirements.contains("--find-links"));
     let entries: Vec<&str> = WHEELS.requirements.split("\n").collect();
     for (at, line) in entries.iter().enumerate() {

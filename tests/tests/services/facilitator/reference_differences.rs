@@ -1,4 +1,4 @@
-//! Differences between the answers of our facilitator and of a reference: the listed ones, and the found ones.
+//! Compares the differences between our facilitator's answers and a reference's with a list.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// A field that is not in an answer.
 pub(crate) const ABSENT: &str = "(absent)";
-/// An address with the upper-case letters of its checksum, or without.
+/// An address written with or without the upper-case letters of its checksum.
 pub(crate) const MIXED_CASE: &str = "(address in mixed case)";
 pub(crate) const LOWER_CASE: &str = "(address in lower case)";
 /// Any hash of 32 bytes.
@@ -35,7 +35,7 @@ pub(crate) const fn differs(
     Difference { case, field, theirs, ours, reason }
 }
 
-/// In place of a case: every pair of answers with these two values of the field.
+/// Stands for a case: matches every pair of answers with these two values of the field.
 pub(crate) const EVERY: &str = "every pair of answers with these values";
 
 pub(crate) const SPELLING: &str =
@@ -79,7 +79,7 @@ fn collect(path: &str, value: &Value, found: &mut Fields) {
     found.insert(path.to_owned(), text);
 }
 
-/// A differing field: its path, their value and ours.
+/// A differing field: its path, the reference's value and ours.
 type FieldDifference = [String; 3];
 
 fn differences(theirs: &Fields, ours: &Fields) -> BTreeSet<FieldDifference> {
@@ -102,7 +102,7 @@ fn listed(
     rows.map(|row| [row.field, row.theirs, row.ours].map(str::to_owned)).collect()
 }
 
-/// Asserts that the answers to each case, theirs first, differ as listed, and that each listed case exists.
+/// Asserts that the answers to each case, the reference's first, differ as listed, and that each listed case exists.
 pub(crate) fn assert_differ_as_listed(answers: &[(String, [Fields; 2])], rows: &[Difference]) {
     let mut wrong = Vec::new();
     for (case, [theirs, ours]) in answers {

@@ -1,4 +1,4 @@
-//! Our facilitator and the one of npm's `@x402/evm`, each on its own chain with the same signer.
+//! Our facilitator and that of npm's `@x402/evm`, each on its own chain with the same signer.
 
 use alloy_primitives::Address;
 use bursar_core::networks::ChainId;
@@ -49,7 +49,7 @@ impl Pair {
         Some(Self { stage, their_chain, their_url, client, _script: script })
     }
 
-    /// Creates a payer with this balance on both chains, which has not approved Permit2.
+    /// Creates a payer that has this balance on both chains and has not approved Permit2.
     pub(crate) async fn unapproved(&self, balance: u128) -> Payer {
         let payer = Payer::random();
         for chain in [&self.stage.chain, &self.their_chain] {
@@ -67,7 +67,7 @@ impl Pair {
         payer
     }
 
-    /// Returns what they offer of a scheme with their signer, and what we offer.
+    /// Returns the reference's offer of a scheme with its signer, and ours.
     pub(crate) async fn offers(&self, scheme: &str) -> [Value; 2] {
         let theirs = self.client.get(format!("{}/supported", self.their_url)).send().await;
         let theirs = theirs.expect("an answer").json().await.expect("JSON");
@@ -75,7 +75,7 @@ impl Pair {
         [theirs, ours].map(|answer| offer(&answer, scheme))
     }
 
-    /// Returns the fields of their answer and of ours.
+    /// Returns the fields of the reference's answer and of ours.
     async fn answers(&self, case: &Case) -> [Fields; 2] {
         let body = checksummed(&case.body);
         let theirs = self.client.post(format!("{}{}", self.their_url, case.path)).json(&body);
@@ -86,7 +86,7 @@ impl Pair {
         [theirs, fields(status, &ours)]
     }
 
-    /// Returns the fields of their answers and of ours, in the order of the cases.
+    /// Returns the fields of the reference's answers and of ours, in the order of the cases.
     pub(crate) async fn all_answers(&self, cases: &[Case]) -> Vec<(String, [Fields; 2])> {
         let mut answers = Vec::new();
         for case in cases {
@@ -96,7 +96,7 @@ impl Pair {
     }
 }
 
-/// The kind of a scheme and the signer of an answer of `/supported`.
+/// Returns the kind of a scheme and the signer from an answer of `/supported`.
 fn offer(answer: &Value, scheme: &str) -> Value {
     let kinds = answer["kinds"].as_array().unwrap_or_else(|| panic!("{answer}")).iter();
     let kinds: Vec<&Value> = kinds.filter(|kind| kind["scheme"] == scheme).collect();
@@ -105,7 +105,7 @@ fn offer(answer: &Value, scheme: &str) -> Value {
     json!({ "kinds": kinds[0], "signers": signers[0] })
 }
 
-/// Writes addresses as official clients do.
+/// Writes addresses with checksums, as official clients do.
 pub(crate) fn checksummed(value: &Value) -> Value {
     match value {
         Value::Object(members) => {

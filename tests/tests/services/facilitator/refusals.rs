@@ -1,4 +1,4 @@
-//! Causes every refusal code, on both endpoints.
+//! Causes every refusal code, at both endpoints.
 
 use std::collections::BTreeSet;
 
@@ -31,7 +31,7 @@ fn refusal(case: &'static str, code: &'static str, paid: &SignedPayment) -> Refu
     Refusal { case, code, body: paid.body(2), payer: Some(paid.terms.from) }
 }
 
-/// A payment signed over other terms than the seller asks for.
+/// Builds a payment that is signed over terms other than the seller's.
 fn other_term(
     case: &'static str,
     code: &'static str,
@@ -235,7 +235,7 @@ async fn of_eip3009(stage: &Stage) -> Vec<Refusal> {
             "extra",
             json!({ "name": "Plain", "version": "1" }),
         ),
-        // Comes after a payment that claimed a domain for this token: such a claim counts for that payment only.
+        // An earlier payment claimed a domain for this token; such a claim counts for that payment only.
         other_term(
             "a token without a domain",
             "invalid_exact_evm_missing_eip712_domain",
@@ -439,7 +439,7 @@ async fn unlisted_payees_and_tokens_are_refused() {
         let terms = owed(&stage, &payer, method);
         let astray = payer.pay(method, &PaymentTerms { to: OTHER, ..terms.clone() });
         let foreign = payer.pay(method, &PaymentTerms { token, ..terms.clone() });
-        // Nothing of the payment is read for a seller that is not served, so no payer is named.
+        // If the seller is not served, the facilitator reads nothing of the payment, so the answer names no payer.
         let refusals = [
             refusal("to a stranger", "pay_to_not_allowed", &astray),
             refusal("a foreign token", "asset_not_allowed", &foreign),
@@ -486,7 +486,7 @@ fn every_code_has_a_test_that_causes_it() {
         include_str!("authorizer.rs"),
         include_str!("sponsoring_refusals.rs"),
         include_str!("troubles.rs"),
-        // A nonce that was used without a transaction to name.
+        // These tests cover a used nonce whose transaction is unknown.
         include_str!("../../lanes/chain/sdk.rs"),
     ]
     .concat();

@@ -1,5 +1,5 @@
 //! Several requests for one authorization: with other terms, with another signature, during settlement and after it.
-//! Only the holder of the exact payment learns its outcome.
+//! The outcome is reported only for the exact payment.
 
 use alloy_primitives::{Address, B256, U256};
 use bursar_tests::payer::{
@@ -89,7 +89,7 @@ async fn other_terms_or_another_signature_learn_nothing_of_a_settled_payment() {
             assert_eq!(again["success"], true, "{method:?}: {again}");
             assert_eq!(again["transaction"], first["transaction"], "{method:?}");
         }
-        // For any other caller it no longer verifies, so it cannot be sold again.
+        // For any other caller the payment no longer verifies, so it cannot be sold again.
         assert_eq!(stage.verify(&paid.body(2)).await["isValid"], false, "{method:?}");
     }
     stage.facilitator.stop().await;
@@ -144,8 +144,8 @@ async fn fifty_concurrent_settles_in_any_encoding_are_one_transaction() {
     stage.facilitator.stop().await;
 }
 
-/// A payment that another facilitator settled is answered with its transaction. Only a contract can confirm that it
-/// signed, so a forged signature for its payment gets no transaction.
+/// If another facilitator settled a payment, the answer names its transaction. Only the contract can confirm its own
+/// signature, so a request with a forged one is not told the transaction.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_invalid_signature_learns_nothing_of_a_contracts_payment_settled_elsewhere() {
     let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };

@@ -31,14 +31,14 @@ const SETTLED: [&str; 9] = [
     "another payee",
 ];
 
-/// The request with another value of one member.
+/// Returns the request with another value for one member.
 fn with(body: &Value, parent: &str, key: &str, value: Value) -> Value {
     let mut body = body.clone();
     body.pointer_mut(parent).expect("an object")[key] = value;
     body
 }
 
-/// The request without one member of the payload.
+/// Returns the request without one member of the payload.
 fn without(body: &Value, key: &str) -> Value {
     let mut body = body.clone();
     let payload = body.pointer_mut(PAYLOAD).and_then(Value::as_object_mut).expect("an object");
@@ -46,12 +46,12 @@ fn without(body: &Value, key: &str) -> Value {
     body
 }
 
-/// A signature of a key that has nothing to do with a channel.
+/// Returns a signature by a key that is unrelated to the channel.
 fn forged() -> Value {
     json!(Payer::random().sign(B256::repeat_byte(1)))
 }
 
-/// A payer's request for a refund, as it sends it to its merchant.
+/// Builds a payer's request for a refund, as the payer sends it to its merchant.
 fn asked_refund(channel: &Channel, ceiling: u128) -> Value {
     channel.body(json!({
         "type": "refund", "channelConfig": channel.config_json(),
@@ -68,7 +68,7 @@ impl Pair {
         self.channel_of(self.payer(INITIAL_BALANCE).await)
     }
 
-    /// Deposits that are verified, and refused or not.
+    /// Deposits that are only verified, some of which are refused.
     async fn deposits(&self) -> Vec<Case> {
         let channel = self.channel().await;
         let good = channel.deposit(DEPOSIT, PRICE);
@@ -121,7 +121,7 @@ impl Pair {
         cases
     }
 
-    /// Vouchers, claims, payouts and refunds. Their answers depend on the earlier ones.
+    /// Vouchers, claims, payouts and refunds; each answer depends on the earlier ones.
     async fn life(&self) -> Vec<Case> {
         let (channel, unknown) = (self.channel().await, self.channel().await);
         [opening(&channel), vouchers(&channel, &unknown), claims(&channel, &unknown)]

@@ -1,5 +1,5 @@
-//! The scheme `batch-settlement` with shops and customers of third parties: official packages, unmodified, open, use and
-//! close payment channels through our facilitator.
+//! The scheme `batch-settlement` with shops and customers of third parties: unmodified official packages open, use
+//! and close payment channels through our facilitator.
 
 use alloy_primitives::{B256, U256};
 use bursar_core::networks::ChainId;
@@ -16,13 +16,13 @@ use crate::facilitator::market::{
 };
 use crate::facilitator::stage::{BASE, ROBINHOOD, SHOP, Stage};
 
-/// The shop's API key, where the facilitator is the authorizer.
+/// The shop's API key; used if the facilitator is the authorizer.
 const API_KEY: &str = "a shop's key";
 
-/// What a customer deposits at once: the price of four requests.
+/// Amount of one deposit: the price of four requests.
 const DEPOSIT: u64 = 4 * PRICE;
 
-/// Whose key signs claims and refunds.
+/// The party whose key signs claims and refunds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Authorizer {
     Shop,
@@ -30,7 +30,7 @@ enum Authorizer {
 }
 
 impl Authorizer {
-    /// A facilitator on a chain; `None` without the programs of the chain.
+    /// Starts a facilitator on a chain; `None` if the chain's programs are missing.
     async fn stage(self, chain: ChainId) -> Option<Stage> {
         if self == Self::Shop {
             return Stage::with_authorizer(chain).await;
@@ -43,7 +43,7 @@ impl Authorizer {
     }
 }
 
-/// The balances of the token that a channel can change.
+/// The token balances that a channel can change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Balances {
     payer: U256,
@@ -96,7 +96,7 @@ impl ChannelMarket {
         Self { market, client, account, expected }
     }
 
-    /// Continues with a new customer.
+    /// Replaces the customer by a new one.
     async fn next_customer(&mut self) {
         self.account = PayerAccount::of(&self.market.stage.payer().await);
         self.expected = balances(&self.market, &self.account).await;
@@ -128,7 +128,7 @@ impl ChannelMarket {
         self.assert_balances(step).await;
     }
 
-    /// Buys an item with a voucher, for `charged` in total: no transaction is sent.
+    /// Buys an item with a voucher, `charged` in total; no transaction is sent.
     async fn vouches(&mut self, charged: u64, step: &str) {
         let block = block_number(&self.market).await;
         let receipt = self.buys("/eip3009", step).await;
@@ -139,7 +139,7 @@ impl ChannelMarket {
         self.assert_balances(step).await;
     }
 
-    /// The shop's manager does a job, in one transaction.
+    /// Lets the shop's manager do a job, in one transaction.
     async fn manages(&mut self, job: &str, step: &str) -> Value {
         let outcome = self.market.manage_channels(job).await;
         let done = if outcome.is_array() { &outcome[0] } else { &outcome };
@@ -148,7 +148,7 @@ impl ChannelMarket {
         outcome
     }
 
-    /// The shop has claimed amounts paid out.
+    /// Lets the shop pay out claimed amounts.
     async fn settles(&mut self, amount: u64, step: &str) {
         self.manages("settle", step).await;
         self.expected.escrow -= U256::from(amount);
@@ -156,7 +156,7 @@ impl ChannelMarket {
         self.assert_balances(step).await;
     }
 
-    /// The customer asks for money back, and receives `amount`.
+    /// Lets the customer request a refund, of which it receives `amount`.
     async fn is_refunded(&mut self, asked: Option<u64>, amount: u64, step: &str) {
         let url = self.market.url("/eip3009");
         let answer = self.market.order_refund(self.client, &url, &self.account, asked).await;
@@ -200,7 +200,7 @@ async fn block_number(market: &Market) -> Value {
     market.stage.chain.request("eth_blockNumber", json!([])).await.expect("a number")
 }
 
-/// Every step of a channel's life, between one shop and two customers.
+/// Plays every step of a channel's life between one shop and two customers.
 async fn a_channel_lives(chain: ChainId, framework: Framework, client: &'static str) {
     a_channel_lives_with(Authorizer::Shop, chain, framework, client).await;
 }
@@ -247,7 +247,7 @@ async fn a_channel_lives_with(
     };
     assert_eq!(shop.expected, last, "every unit is accounted for");
 
-    // A customer takes everything back and comes again: its client starts at zero and recovers from the chain.
+    // A customer withdraws everything and returns: its client starts at zero and recovers the state from the chain.
     shop.next_customer().await;
     shop.deposits("/eip3009", "deposit of the second customer").await;
     shop.is_refunded(None, DEPOSIT - PRICE, "refund of the rest to the customer").await;

@@ -1,5 +1,5 @@
-//! The gas-sponsoring extensions with shops and customers of third parties: official packages, unmodified. The customers
-//! have not approved Permit2. Those that sign a permit have no coin either.
+//! The gas-sponsoring extensions with shops and customers that use official, unmodified packages. The customers have
+//! not approved Permit2. Customers that sign a permit have no coin either.
 
 use alloy_primitives::U256;
 use bursar_core::networks::ChainId;
@@ -13,7 +13,7 @@ use crate::facilitator::market::{
 };
 use crate::facilitator::stage::{BASE, ROBINHOOD, Stage};
 
-/// What a channel's first request deposits.
+/// The deposit of a channel's first request.
 const DEPOSIT: u64 = 4 * PRICE;
 
 /// The schemes, as the paths of a shop.
@@ -64,7 +64,7 @@ async fn customers_pay_without_an_allowance(
             let payer = market.stage.bare_payer().await;
             let is_approval = extension == EXTENSIONS[1];
             if is_approval {
-                // It pays the gas of its approval.
+                // This customer pays the gas of its approval.
                 let coin = U256::from(10).pow(U256::from(16));
                 market.stage.set_coin(payer.address(), coin).await;
             }

@@ -1,5 +1,5 @@
-//! Our facilitator and the one of npm's `@x402/evm` receive the same requests of payers without an allowance, each on its own
-//! chain with the same signer. Every field that differs is listed with its reason.
+//! Our facilitator and that of npm's `@x402/evm` receive the same requests of payers without an allowance, each on
+//! its own chain with the same signer. Every field that differs is listed with its reason.
 
 use alloy_primitives::U256;
 use bursar_core::networks::ChainId;
@@ -50,7 +50,7 @@ const DIFFERENCES: [Difference; 6] = [
 ];
 
 impl Pair {
-    /// A request of a new payer without an allowance, which has coin for an approval.
+    /// Builds a request of a new payer that has no allowance, but has coin for an approval.
     async fn bare_request(&self, kind: Kind) -> (Payer, Value) {
         let payer = self.unapproved(INITIAL_BALANCE).await;
         let network = self.stage.network();
@@ -80,7 +80,7 @@ impl Pair {
         (payer, body)
     }
 
-    /// Requests with an extension: good ones, and each with one fault.
+    /// Requests with an extension: valid ones, and variants with one fault each.
     async fn sponsored(&self, kind: Kind) -> Vec<Case> {
         let coin = &self.stage.network().stablecoin;
         let permit = PermitTerms {

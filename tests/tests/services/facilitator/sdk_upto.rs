@@ -1,5 +1,5 @@
-//! The scheme `upto` with shops and customers of third parties: official packages of npm and PyPI, unmodified, settle
-//! what was used through our facilitator.
+//! The scheme `upto` with shops and customers of third parties: unmodified official packages of npm and PyPI settle
+//! the used amounts through our facilitator.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ use crate::facilitator::stage::{BASE, INITIAL_BALANCE, ROBINHOOD, Stage};
 /// An account that is not a signer of ours.
 const STRANGER: Address = address!("0x1111111111111111111111111111111111111111");
 
-/// What a shop's handler reports as used, and the amount that is settled of the price.
+/// The usage that a shop's handler reports, and the amount that is then settled.
 const USED: [(&str, u64); 4] = [
     ("/upto", PRICE),
     ("/upto?used=4321", 4_321),
@@ -35,7 +35,7 @@ const USED: [(&str, u64); 4] = [
     ("/upto?used=0", 0),
 ];
 
-/// The items: one as shops offer it, and one whose route names an account itself.
+/// The items: one in the usual form of shops, and one whose route names an account itself.
 fn routes(stage: &Stage) -> Value {
     let network = stage.network().caip2();
     let route = |extra: Value| {
@@ -112,7 +112,7 @@ async fn assert_not_served(
     market.assert_moved(account.address, before, 0, case).await;
 }
 
-/// Asserts that the code asks for an approval of Permit2. The packages of npm also have a status for it.
+/// Asserts that the code asks for an approval of Permit2. The npm packages also use a separate status for it.
 async fn assert_asks_for_approval(
     market: &mut Market,
     framework: Framework,
@@ -129,7 +129,7 @@ async fn assert_asks_for_approval(
     assert_not_served(market, client, &unapproved, expected, case).await;
 }
 
-/// Everything between a shop and customers in its language.
+/// Tests a shop and customers in the same language.
 async fn used_amounts_are_settled(chain: ChainId, framework: Framework, clients: &[&str]) {
     let Some(stage) = Stage::set_up(chain, 1, "").await else { return };
     let routes = routes(&stage);
@@ -180,7 +180,7 @@ async fn fastapi_settles_what_customers_in_python_used_on_robinhood() {
     used_amounts_are_settled(ROBINHOOD, Framework::FastApi, &[HTTPX, REQUESTS]).await;
 }
 
-/// Between a shop and customers in different languages. The customers name our contract as the facilitator.
+/// Tests a shop and customers in different languages. The customers name our contract as the facilitator.
 async fn partial_amounts_are_settled(chain: ChainId, framework: Framework, clients: &[&str]) {
     let Some(chain) = full_chain_or_skip(chain).await else { return };
     let contract = upto_contract::deploy(&chain, &[0, 1]).await;
@@ -213,14 +213,14 @@ async fn express_settles_what_customers_in_python_used() {
 
 /// Our facilitator behind an outdated `/supported`, which names a stranger.
 ///
-/// Shops read `/supported` once. They offer what it said, also after the facilitator has changed its account.
+/// Shops read `/supported` only once, so their offers stay the same after the facilitator has changed its account.
 #[derive(Debug)]
 struct StaleKinds {
     url: String,
     server: JoinHandle<()>,
 }
 
-/// What a request is forwarded with.
+/// The state of the forwarder.
 #[derive(Debug)]
 struct ForwarderState {
     facilitator: String,

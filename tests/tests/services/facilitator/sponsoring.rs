@@ -1,5 +1,5 @@
-//! Payers that have not approved Permit2: they send an EIP-2612 permit or a signed approval with their payment, in every
-//! scheme. With a permit they need no coin; an approval they pay themselves.
+//! Payers that have not approved Permit2: in every scheme, they send an EIP-2612 permit or a signed approval with
+//! their payment. A permit costs the payer no coin; for an approval the payer pays the gas.
 
 use alloy_primitives::{Address, U256, keccak256};
 use alloy_sol_types::sol;
@@ -28,7 +28,7 @@ sol! {
     }
 }
 
-/// What needs the allowance.
+/// The kinds of payments that need the allowance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Exact,
@@ -38,7 +38,7 @@ pub(crate) enum Kind {
 
 pub(crate) const KINDS: [Kind; 3] = [Kind::Exact, Kind::Upto, Kind::Deposit];
 
-/// A request without extensions, and the account that it pays.
+/// A request without extensions, and the account that receives its payment.
 pub(crate) struct Request {
     pub(crate) body: Value,
     payee: Address,
@@ -223,7 +223,7 @@ async fn a_payer_without_allowance_pays_by_a_signed_approval_on_robinhood() {
     approvals_are_broadcast(ROBINHOOD).await;
 }
 
-/// A permit would replace an allowance, and leave none.
+/// A permit would replace the existing allowance and use it up.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sufficient_allowance_is_not_overwritten() {
     let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
@@ -238,7 +238,7 @@ async fn a_sufficient_allowance_is_not_overwritten() {
     stage.facilitator.stop().await;
 }
 
-/// A token accepts one permit of a nonce. A second payment with it would fail at the signer's cost.
+/// A token accepts only one permit per nonce. A second payment with that nonce would fail at the signer's cost.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_payment_with_a_permit_is_in_flight_for_each_payer() {
     let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
@@ -261,7 +261,7 @@ async fn one_payment_with_a_permit_is_in_flight_for_each_payer() {
         stage.chain.mine(1).await.expect("mined");
     });
     assert_eq!(answer["success"], true, "{answer}");
-    // The next block shows that its nonce is used.
+    // The next block shows that the permit's nonce is used.
     let refused = stage.verify(&second).await;
     assert_eq!(reason(&refused), "permit2_allowance_required", "{refused}");
     stage.facilitator.stop().await;
@@ -300,7 +300,7 @@ async fn a_payment_ends_once_its_approval_can_no_longer_be_mined() {
     stage.facilitator.stop().await;
 }
 
-/// The settlement follows the approval into a later block, or never.
+/// The settlement is sent after the approval's block, or never.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_payment_is_sent_only_after_its_approval_is_mined() {
     let Some(stage) = Stage::set_up(BASE, 1, "wait_ms = 1000").await else { return };
@@ -318,7 +318,7 @@ async fn a_payment_is_sent_only_after_its_approval_is_mined() {
         assert_eq!(reason(&answer), "settlement_withdrawn", "{kind:?}: {answer}");
         assert_eq!(pool().await, "0x1", "{kind:?}: the approval alone");
     }
-    // Once the approval is mined, the withdrawn payments stay withdrawn.
+    // When the approval is mined later, withdrawn payments stay withdrawn.
     stage.chain.mine(1).await.expect("mined");
     assert_eq!(stage.allowance(payer.address()).await, U256::MAX);
     let untouched = payer.address();
@@ -340,14 +340,14 @@ async fn a_payment_is_sent_only_after_its_approval_is_mined() {
     stage.facilitator.stop().await;
 }
 
-/// Returns once a process has exited.
+/// Waits until a process has exited.
 async fn has_exited(process: &mut ServiceProcess) {
     while !process.has_exited() {
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
 }
 
-/// Nothing is broadcast for a payment that is not on disk, and a payment on disk needs no second request.
+/// Nothing is broadcast before its payment is on disk, and a stored payment needs no second request.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_approval_is_broadcast_once_its_payment_is_stored() {
     let Some(chain) = full_chain_or_skip(BASE).await else { return };

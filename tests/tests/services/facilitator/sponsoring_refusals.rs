@@ -21,7 +21,7 @@ sol! {
     }
 }
 
-/// The refusals that follow from the request alone, for each scheme.
+/// Tests the refusals that follow from the request alone, for each scheme.
 #[tokio::test(flavor = "multi_thread")]
 async fn sponsoring_that_is_not_for_the_payment_is_refused_without_a_node() {
     let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
@@ -70,14 +70,14 @@ async fn sponsoring_that_is_not_for_the_payment_is_refused_without_a_node() {
         let with_bytes =
             |bytes: &[u8]| field("signedTransaction", json!(format!("0x{}", hex::encode(bytes))));
         let other_call = {
-            // `transfer` has the same arguments; the signature is then wrong too, but the call is looked at first.
+            // `transfer` has the same argument types. The signature is wrong too, but the call is checked first.
             let at = raw.windows(4).position(|four| four == [0x09, 0x5e, 0xa7, 0xb3]);
             let mut changed = raw.clone();
             changed[at.expect("the selector")..][..4].copy_from_slice(&[0xa9, 0x05, 0x9c, 0xbb]);
             changed
         };
         let foreign = hex::encode(Payer::random().signed_approval(&terms));
-        // The malleable twin of the signature: the same r, and the order of the curve minus s. Mostly s has 32 bytes.
+        // The malleable twin has the same r, and the curve order minus s. Searches a nonce whose s has 32 bytes.
         let high_s = (0..)
             .find_map(|nonce| {
                 let raw = payer.signed_approval(&ApprovalTerms { nonce, ..terms });
@@ -149,7 +149,7 @@ async fn approvals_that_cannot_be_mined_are_refused() {
         refused(&of(&ApprovalTerms { nonce: 1, ..terms }), broadcast, "next one is 0").await;
         let starved = ApprovalTerms { gas: 30_000, ..terms };
         refused(&of(&starved), "erc20_approval_tx_failed", "approval").await;
-        // Another transaction uses the nonce.
+        // Another transaction has used the nonce.
         let other = IToken::approveCall { spender: SHOP, amount: U256::from(1) };
         stage.set_coin(payer.address(), U256::from(10).pow(U256::from(18))).await;
         let call = Call::new(payer.address(), stage.coin(), &other);

@@ -94,7 +94,7 @@ impl Stage {
         payer.pay(method, &terms)
     }
 
-    /// Mines blocks until the guard is dropped: a failure counts only when its block is final.
+    /// Mines blocks until the guard is dropped, because a failure is reported only when its block is final.
     pub(crate) fn keep_mining(&self) -> Mining {
         let chain = self.chain.clone();
         Mining(tokio::spawn(async move {
@@ -118,7 +118,7 @@ impl Stage {
         answer
     }
 
-    /// Settles a payment whose outcome no node may show: the answer can have status 503.
+    /// Settles a payment whose outcome may be unknown to every node; then the status is 503.
     pub(crate) async fn settle_or_503(&self, body: &Value) -> Value {
         let (status, answer) =
             self.facilitator.post_with_key("/settle", body, &idempotency_key(body)).await;
@@ -170,7 +170,7 @@ pub(crate) async fn prepared_home(
         chain.request("anvil_setBalance", json!([signer, gas])).await.expect("set");
         chain.add_prism_facilitator(*signer).await.expect("added");
     }
-    // A loaded chain has no earlier blocks: later ones count as final only after these.
+    // A new chain has no earlier blocks, and later blocks become final only after these.
     chain.mine(12).await.expect("mined");
     home
 }

@@ -1,4 +1,4 @@
-//! Operational trouble: signers without coin, a removed signer, reorganised blocks, no price of data.
+//! Operational faults: signers without coin, a removed signer, reorganised blocks, and an unknown price of data.
 
 use std::sync::Arc;
 
@@ -64,7 +64,8 @@ async fn readiness_follows_the_signers_coin_and_health_reports_degradation() {
     stage.facilitator.stop().await;
 }
 
-/// Two programs with one key would take nonces from each other. An authorizer sends nothing, so programs may share its.
+/// Two programs with one key would use each other's nonces. An authorizer sends nothing, so
+/// programs may share its key.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_facilitator_does_not_start_with_a_signer_of_a_running_one() {
     let network = by_chain(BASE).expect("known");
@@ -149,7 +150,7 @@ async fn payments_of_a_signer_that_was_removed_are_decided_by_the_chain_and_by_t
     };
     assert!(found.iter().any(|finding| names(&finding)), "{found:#?}");
     stage.facilitator = stage.home.start_again().await;
-    // The dropped transaction never arrives: its payment ends when it expires on the chain.
+    // The dropped transaction never arrives, so its payment ends when it expires on the chain.
     stage.chain.set_automine(true).await.expect("set");
     let mut last = Value::Null;
     wait_until("expired", async || {
@@ -209,7 +210,7 @@ async fn nothing_is_sent_where_data_costs_gas_and_no_node_returns_the_price() {
     let payer = stage.payer().await;
     let first = stage.settle(&stage.pay(&payer, TransferMethod::Eip3009, 100).body(2)).await;
     assert_eq!(first["success"], true, "a local chain has no such gas: {first}");
-    // The precompile of every Arbitrum chain; this one always fails.
+    // The precompile exists on every Arbitrum chain; this one always fails.
     let arb_sys = Address::with_last_byte(0x64);
     stage.chain.request("anvil_setCode", json!([arb_sys, "0xfe"])).await.expect("set");
     let answer = stage.settle(&stage.pay(&payer, TransferMethod::Eip3009, 100).body(2)).await;
@@ -237,7 +238,7 @@ async fn a_cancelled_permit_is_not_settled_by_an_unrelated_transfer() {
         assert_eq!(answer["errorReason"], "permit2_invalid_nonce", "{answer}");
         assert_eq!(answer["transaction"], "", "{answer}");
     }
-    // The same in flight: the payment was accepted before the nonce was cancelled.
+    // The same happens to a payment in flight: it was accepted before the nonce was cancelled.
     let paid = stage.pay(&payer, TransferMethod::Permit2, 700);
     stage.chain.set_automine(false).await.expect("set");
     let cancels = async {

@@ -1,4 +1,4 @@
-//! The scheme `upto`: a payer signs the most that a request may cost, and the merchant settles what it did cost.
+//! The scheme `upto`: a payer signs the maximum price of a request, and the merchant settles the actual price.
 
 use alloy_primitives::{Address, U256};
 use bursar_core::networks::ChainId;
@@ -15,7 +15,7 @@ use crate::facilitator::stage::{BASE, INITIAL_BALANCE, ROBINHOOD, SHOP, Stage};
 
 const CAP: u64 = 10_000;
 
-/// The terms of a payment to the shop, which the first signer may settle.
+/// Returns the terms of a payment to the shop that the first signer may settle.
 fn terms_for(stage: &Stage, payer: &Payer) -> PaymentTerms {
     PaymentTerms { facilitator: stage.home.signers[0], ..payer.terms(stage.network(), SHOP, CAP) }
 }
@@ -30,7 +30,7 @@ pub(crate) fn reason(answer: &Value) -> &str {
     code.into_iter().find_map(Value::as_str).unwrap_or_default()
 }
 
-/// The sender of the transaction of a success.
+/// Returns the sender of a success's transaction.
 async fn sender(stage: &Stage, answer: &Value) -> Address {
     let hash = &answer["transaction"];
     let sent = stage.chain.request("eth_getTransactionByHash", json!([hash])).await;
@@ -38,7 +38,7 @@ async fn sender(stage: &Stage, answer: &Value) -> Address {
     sent["from"].as_str().unwrap_or_else(|| panic!("{answer}")).parse().expect("an address")
 }
 
-/// The offered kind of the scheme; null if it is not offered.
+/// Returns the offered kind of the scheme, or null if it is not offered.
 pub(crate) async fn offered(stage: &Stage) -> Value {
     let (_status, answer) = stage.facilitator.get("/supported").await;
     let kinds = answer["kinds"].as_array().expect("kinds").clone();
@@ -70,7 +70,7 @@ async fn used_amount_is_settled(chain: ChainId) {
             }
         };
         if wallet == "contract with deployment data" {
-            // Only the named account may send the transfer, so the wallet cannot be deployed together with it.
+            // Only the named account may send the transfer, so one transaction cannot also deploy the wallet.
             for answer in
                 [stage.verify(&paid.body(2)).await, stage.settle(&paid.settle_body(0)).await]
             {
@@ -108,7 +108,7 @@ async fn used_amount_is_settled(chain: ChainId) {
         assert_eq!(after, (before.0 - moved, before.1 + moved), "{wallet}");
         assert_eq!(sender(&stage, &answer).await, stage.home.signers[0], "{wallet}");
 
-        // The merchant's own repeat receives the success, any other amount and any other caller do not.
+        // The merchant's own repeat receives the success; another amount or another caller does not.
         assert_eq!(stage.settle(&body).await, answer, "{wallet}");
         for (amount, key_of) in [(4_320, &body), (CAP, &body), (0, &body)] {
             let other = paid.settle_body(amount);
@@ -116,7 +116,7 @@ async fn used_amount_is_settled(chain: ChainId) {
             assert_eq!(reason(&reply), "duplicate_settlement", "{wallet} {amount}: {reply}");
             assert!(reply["extra"].is_null(), "{wallet}: not this caller's settlement: {reply}");
         }
-        // The merchant that has the success cannot settle the authorized amount any more, so it is not valid for it.
+        // The merchant has the success, so it cannot settle the authorized amount: the payment no longer verifies.
         let key = idempotency_key(&body);
         let (_status, reply) =
             stage.facilitator.post_with_key("/verify", &paid.body(2), &key).await;
@@ -141,7 +141,7 @@ async fn the_used_amount_is_settled_on_robinhood() {
     used_amount_is_settled(ROBINHOOD).await;
 }
 
-/// Zero moves nothing and costs nothing, and the payer may rely on it: the authorization is never settled.
+/// Settling zero moves nothing and costs nothing. The payer may rely on it: the authorization is never settled later.
 #[tokio::test(flavor = "multi_thread")]
 async fn settling_zero_closes_the_authorization_permanently() {
     let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
@@ -159,7 +159,7 @@ async fn settling_zero_closes_the_authorization_permanently() {
         let reply = stage.settle(&forged).await;
         assert_eq!(reason(&reply), "invalid_signature", "{reply}");
     }
-    // The signers need no coin for it, and the payer needs no money: the wallet has none.
+    // Settling zero needs no coin of the signers and no money of the payer: the wallet has none.
     stage.fund_signers(U256::ZERO).await;
     for paid in [&by_key, &by_wallet] {
         let body = paid.settle_body(0);
@@ -219,7 +219,7 @@ async fn one_permit2_nonce_is_settled_once_over_schemes_and_tokens() {
             assert_eq!(reason(answer), "duplicate_settlement", "{answer}");
         }
     }
-    // None of the others cost a transaction.
+    // The other requests cost no transaction.
     let mut sent = 0;
     for signer in &stage.home.signers {
         let count = stage.chain.request("eth_getTransactionCount", json!([signer, "latest"])).await;
@@ -240,7 +240,7 @@ async fn a_hundred_parallel_settles_are_one_success_and_99_duplicates() {
     stage.facilitator.stop().await;
 }
 
-/// Asserts that of a hundred simultaneous settlements of a payment one succeeds and moves the amount.
+/// Asserts that one of a hundred simultaneous settlements of a payment succeeds and moves the amount.
 pub(crate) async fn assert_one_of_a_hundred_settles(
     stage: &Stage,
     paid: &SignedPayment,
@@ -258,7 +258,8 @@ pub(crate) async fn assert_one_of_a_hundred_settles(
     assert_eq!(stage.balance(SHOP).await - before, U256::from(amount));
 }
 
-/// Only the named account can settle, so each payment is simulated and sent from it, also if it was retired since.
+/// Only the named account can settle, so each payment is simulated and sent from it, even
+/// if it has been retired since.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_signer_settles_the_payments_that_name_it() {
     let Some(stage) = Stage::set_up(BASE, 3, "").await else { return };
@@ -277,7 +278,7 @@ async fn each_signer_settles_the_payments_that_name_it() {
     let before = [naming(&stage, second).await, naming(&stage, third).await];
     let Stage { chain, facilitator, home } = stage;
     facilitator.stop().await;
-    // The second is retired, and payers shall name the third.
+    // The second signer is retired, and new payers are asked to name the third.
     let text = std::fs::read_to_string(home.settings()).expect("read");
     let text = text.replace(
         "signers = [\"signer0.key\", \"signer1.key\", \"signer2.key\"]",
@@ -298,7 +299,7 @@ async fn each_signer_settles_the_payments_that_name_it() {
         let answer = stage.settle(&paid.settle_body(78)).await;
         assert_eq!(sender(&stage, &answer).await, signer, "{answer}");
     }
-    // A retired signer sends nothing else.
+    // A retired signer sends no other payments.
     let payer = stage.payer().await;
     let others = (0..12).map(|n| stage.pay(&payer, TransferMethod::Eip3009, 100 + n).body(2));
     let others: Vec<Value> = others.collect();
@@ -306,8 +307,8 @@ async fn each_signer_settles_the_payments_that_name_it() {
     for answer in &answers {
         assert_ne!(sender(&stage, answer).await, second, "{answer}");
     }
-    // The facilitator does not count on the retired signer's coin for other payments. A payment that names that signer
-    // needs its coin.
+    // The facilitator ignores the retired signer's coin for other payments. A payment that names
+    // that signer needs its coin.
     let empty = |signer: Address| json!([signer, "0x0"]);
     for signer in [first, third] {
         stage.chain.request("anvil_setBalance", empty(signer)).await.expect("set");
@@ -325,7 +326,7 @@ async fn each_signer_settles_the_payments_that_name_it() {
     stage.facilitator.stop().await;
 }
 
-/// These refusals follow from the request alone: they are the same when no node answers.
+/// These refusals follow from the request alone, so they are the same if no node answers.
 #[tokio::test(flavor = "multi_thread")]
 async fn refusals_that_need_no_node_are_given_without_one() {
     let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
@@ -367,7 +368,7 @@ async fn refusals_that_need_no_node_are_given_without_one() {
             assert_eq!(reason(&answer), *code, "{answer}");
         }
     }
-    // To verify, the authorized amount is the required one.
+    // `/verify` requires exactly the authorized amount.
     let less = stage.verify(&with(&format!("{wanted}/amount"), json!("10001"))).await;
     assert_eq!(reason(&less), "invalid_exact_evm_payload_authorization_value");
     let more = stage.verify(&with(&format!("{wanted}/amount"), json!("9999"))).await;
@@ -380,7 +381,7 @@ async fn refusals_that_need_no_node_are_given_without_one() {
     ] {
         assert_eq!(reason(&answer), "upto_deadline_too_late", "{answer}");
     }
-    // To settle, at most the authorized amount.
+    // `/settle` accepts at most the authorized amount.
     let exceeds = "invalid_upto_evm_payload_settlement_exceeds_amount";
     for amount in [CAP + 1, u64::MAX] {
         let (_status, answer) = stage.facilitator.post("/settle", &paid.settle_body(amount)).await;
@@ -390,7 +391,7 @@ async fn refusals_that_need_no_node_are_given_without_one() {
     }
 }
 
-/// Refusals that a node decides.
+/// Tests the refusals that a node decides.
 #[tokio::test(flavor = "multi_thread")]
 async fn payments_that_would_fail_are_refused_and_cost_nothing() {
     let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
@@ -412,7 +413,7 @@ async fn payments_that_would_fail_are_refused_and_cost_nothing() {
             assert_eq!(reason(&answer), code, "{answer}");
         }
     }
-    // What was used is owed, even if the payer has less than the authorized amount by now.
+    // The merchant may settle the used amount even if the payer now has less than the authorized amount.
     stage.chain.mint(poor.address(), 600).await.expect("minted");
     let paid = of(&poor);
     assert_eq!(reason(&stage.settle(&paid.settle_body(601)).await), "insufficient_balance");
@@ -420,7 +421,7 @@ async fn payments_that_would_fail_are_refused_and_cost_nothing() {
     stage.facilitator.stop().await;
 }
 
-/// A wallet that fails only when the transaction is sent costs gas, and the code is the scheme's own.
+/// A wallet that fails only in the sent transaction costs gas, and the code is that of the scheme.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_payment_that_fails_in_its_block_is_reported_with_the_code_of_the_scheme() {
     let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
@@ -438,7 +439,7 @@ async fn a_payment_that_fails_in_its_block_is_reported_with_the_code_of_the_sche
     stage.facilitator.stop().await;
 }
 
-/// A network offers the scheme only while its contracts are there to be found.
+/// A network offers the scheme only while the facilitator finds its contracts there.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_scheme_is_offered_once_its_contracts_are_found() {
     let Some(chain) = full_chain_or_skip(BASE).await else { return };

@@ -42,7 +42,7 @@ sol! {
 const CAP: u64 = 10_000;
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A facilitator with this many signers, whose contract the first two can call.
+/// Starts a facilitator with this many signers; the first two may call its contract.
 async fn set_up(signers: u8, general: &str) -> Option<(Stage, Address)> {
     let chain = full_chain_or_skip(BASE).await?;
     let contract = upto_contract::deploy(&chain, &[0, 1]).await;
@@ -55,7 +55,7 @@ async fn signed(stage: &Stage, contract: Address) -> SignedPayment {
     payer.pay(TransferMethod::Upto, &PaymentTerms { facilitator: contract, ..terms })
 }
 
-/// The transaction of a success.
+/// Returns the transaction of a success.
 async fn transaction(stage: &Stage, answer: &Value) -> Value {
     let hash = &answer["transaction"];
     assert!(hash.is_string(), "{answer}");
@@ -70,7 +70,7 @@ fn address(value: &Value) -> Address {
     value.as_str().unwrap_or_else(|| panic!("{value}")).parse().expect("an address")
 }
 
-/// An operator deploys the contract with nothing but what the command prints. Until then the scheme is not offered.
+/// An operator can deploy the contract from the command's output alone. Until then the scheme is not offered.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_printed_transaction_deploys_the_contract_that_is_then_offered() {
     let Some(chain) = full_chain_or_skip(BASE).await else { return };
@@ -112,8 +112,8 @@ async fn the_printed_transaction_deploys_the_contract_that_is_then_offered() {
     stage.facilitator.stop().await;
 }
 
-/// The first payments are sent alone, the others share transactions of both signers. A payer that cannot pay twice is
-/// refused once.
+/// The first payments are sent alone; the others share transactions of both signers. A payer that
+/// cannot pay twice is refused once.
 #[tokio::test(flavor = "multi_thread")]
 async fn payments_share_transactions_of_all_signers_and_fail_alone() {
     let general = "in_flight = 1\nbatch_window_ms = 20";
@@ -122,7 +122,7 @@ async fn payments_share_transactions_of_all_signers_and_fail_alone() {
     for n in 0..16 {
         bodies.push(signed(&stage, contract).await.settle_body(1_000 + n));
     }
-    // Each is good alone, but the payer can pay only one of them.
+    // Each payment is valid alone, but the payer can pay for only one of them.
     let poor = stage.payer().await;
     let whole = u64::try_from(INITIAL_BALANCE).expect("small");
     for _one in 0..2 {
@@ -165,7 +165,7 @@ async fn payments_share_transactions_of_all_signers_and_fail_alone() {
     stage.facilitator.stop().await;
 }
 
-/// The same promises as for payments that name a signer: each is used once, zero closes, wallets pay too.
+/// The guarantees are those of payments that name a signer: each is used once, zero closes it, and wallets can pay.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_authorization_that_names_the_contract_is_used_once() {
     let Some((stage, contract)) = set_up(2, "").await else { return };
@@ -175,7 +175,7 @@ async fn each_authorization_that_names_the_contract_is_used_once() {
         let reply = stage.settle(&paid.settle_body(CAP)).await;
         assert_eq!(reason(&reply), "duplicate_settlement", "{reply}");
     }
-    // A wallet with code is sent alone.
+    // A payment of a wallet with code is sent alone.
     let owner = Payer::random();
     let wallet = stage.chain.deploy_wallet(owner.address()).await.expect("deployed");
     stage.chain.mint(wallet, INITIAL_BALANCE).await.expect("minted");
@@ -187,7 +187,7 @@ async fn each_authorization_that_names_the_contract_is_used_once() {
     assert_eq!(answer["success"], true, "{answer}");
     let sent = transaction(&stage, &answer).await;
     assert!(sent["input"].as_str().expect("text").starts_with(&selector::<settleOneCall>()));
-    // A payer without allowance and coin brings a permit.
+    // A payer without allowance and coin sends a permit.
     let bare = stage.bare_payer().await;
     let terms = bare.terms(stage.network(), SHOP, CAP);
     let terms = PaymentTerms { facilitator: contract, ..terms };
@@ -197,7 +197,7 @@ async fn each_authorization_that_names_the_contract_is_used_once() {
     let answer = stage.settle(&body).await;
     assert_eq!(answer["success"], true, "{answer}");
     assert_eq!(address(&transaction(&stage, &answer).await["to"]), contract);
-    // A payer without the money is refused for the token's reason, which the contract passes on.
+    // A payer without the money is refused with the token's reason, which the contract passes on.
     let empty = Payer::random();
     stage.chain.approve_as(empty.address(), coin, PERMIT2).await.expect("approved");
     let terms = empty.terms(stage.network(), SHOP, CAP);
@@ -207,8 +207,8 @@ async fn each_authorization_that_names_the_contract_is_used_once() {
     stage.facilitator.stop().await;
 }
 
-/// A new list of signers is a new contract. What payers signed before the change is settled through the old one, also
-/// by a signer that was retired.
+/// A new list of signers makes a new contract. Payments signed before the change are settled through the old
+/// contract, even by a signer that was retired.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_of_signers_strands_no_authorization() {
     let Some(chain) = full_chain_or_skip(BASE).await else { return };
@@ -268,7 +268,7 @@ async fn a_payment_that_names_a_contract_without_code_is_refused() {
     stage.facilitator.stop().await;
 }
 
-/// A merchant that repeats its request after the settings have lost the contract still receives its success.
+/// If the settings no longer list the contract, a merchant that repeats its request still receives its success.
 #[tokio::test(flavor = "multi_thread")]
 async fn known_payments_are_answered_after_the_settings_have_lost_their_contract() {
     let Some((stage, contract)) = set_up(2, "").await else { return };
@@ -295,7 +295,7 @@ async fn known_payments_are_answered_after_the_settings_have_lost_their_contract
     stage.facilitator.stop().await;
 }
 
-/// The data of the proxy's call that settles this amount.
+/// Encodes the call of the proxy that settles this amount.
 fn settlement(paid: &SignedPayment, amount: u64) -> Bytes {
     let terms = &paid.terms;
     let signature = paid.payload["signature"].as_str().expect("text");
@@ -339,7 +339,7 @@ async fn send(stage: &Stage, call: &Call, gas: u64) -> bool {
     }
 }
 
-/// The contract itself isolates what fails, however it fails.
+/// The contract itself isolates each failure, whatever its kind.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_settlement_that_fails_or_wastes_gas_affects_no_other() {
     let Some((stage, contract)) = set_up(2, "").await else { return };
@@ -369,7 +369,7 @@ async fn a_settlement_that_fails_or_wastes_gas_affects_no_other() {
     let many = settle_many(200_000, &all);
     assert!(send(&stage, &call(signer_address(1), contract, &many), 4_000_000).await);
     assert_eq!(stage.balance(SHOP).await - before, U256::from(7_000));
-    // Without gas for the second, the first is settled nevertheless.
+    // If the gas does not suffice for the second payment, the first is still settled.
     let two = [
         settlement(&signed(&stage, contract).await, 10),
         settlement(&signed(&stage, contract).await, 20),
@@ -380,7 +380,7 @@ async fn a_settlement_that_fails_or_wastes_gas_affects_no_other() {
     stage.facilitator.stop().await;
 }
 
-/// The contract obeys the listed signers alone, and does nothing but settle.
+/// The contract obeys only the listed signers, and can only settle.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_contract_obeys_its_signers_alone_and_only_settles() {
     let Some((stage, contract)) = set_up(3, "").await else { return };
@@ -404,7 +404,7 @@ async fn the_contract_obeys_its_signers_alone_and_only_settles() {
         let one = settleOneCall { data };
         fails_with(call(signer_address(0), contract, &one), NotASettlement::SELECTOR).await;
     }
-    // A signer alone cannot call the proxy for the contract, and the contract accepts no coin.
+    // A signer alone cannot call the proxy in place of the contract, and the contract accepts no coin.
     let direct = Call { data: good, ..call(signer_address(0), UPTO_PROXY, &one) };
     fails_with(direct, UnauthorizedFacilitator::SELECTOR).await;
     let own = call(signer_address(0), contract, &one);

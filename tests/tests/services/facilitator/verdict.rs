@@ -1,4 +1,4 @@
-//! Checks for every answer about a payment, and helpers that corrupt requests.
+//! Checks that hold for every answer about a payment, and helpers that corrupt requests.
 
 use alloy_primitives::Address;
 use serde_json::{Value, json};
@@ -79,7 +79,7 @@ pub(crate) fn check_verify(case: &str, answer: &Value) {
     }
 }
 
-/// Asserts the same about an answer of `/settle`.
+/// Asserts that an answer of `/settle` has the fields of the specification.
 pub(crate) fn check_settle(case: &str, body: &Value, answer: &Value) {
     let good = answer["success"].as_bool().unwrap_or_else(|| panic!("{case}: {answer}"));
     assert_eq!(answer["network"], body["paymentRequirements"]["network"], "{case}: {answer}");

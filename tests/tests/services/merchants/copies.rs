@@ -82,7 +82,7 @@ async fn delivers_once(framework: Framework) {
         let paid = market.payment().await;
         let served = merchant.served().await;
         let mut answers = show_copies(&market, &[merchant], &paid, copies, CONNECTIONS).await;
-        // One more after the race.
+        // Sends one more copy after the race.
         answers.push(merchant.pay(&merchant.header(&paid).await).await);
         assert_eq!(answers.len(), copies + 1, "{case}");
         assert_once(&market, &paid, &answers, &case).await;

@@ -1,11 +1,11 @@
-//! A signer that loses its coin during a payment: a refused payment is not charged when the signer has coin again.
+//! A signer that loses its coin during a payment: a refused payment is not charged when the signer gets coin again.
 
 use bursar_tests::payer::SignedPayment;
 use bursar_tests::sdk::Framework;
 
 use crate::merchants::market::Market;
 
-/// Short enough to wait for, and long enough for many blocks.
+/// The wait is short enough for a test, and long enough for many blocks.
 const SETTINGS: &str = "wait_ms = 2000";
 
 /// Funds the signer: merchants must deliver again, and refused payments stay uncharged.
@@ -58,7 +58,7 @@ async fn a_signer_drained_between_verify_and_settle_charges_nothing_later() {
     assert_recovers(market, refused, Framework::ALL.len() as u64).await;
 }
 
-/// The facilitator may have cached the balance from before the drain.
+/// The facilitator may still use the balance that it read before the drain.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_signer_drained_after_a_settlement_charges_nothing_later() {
     let Some(market) = Market::open(&Framework::ALL, SETTINGS).await else { return };

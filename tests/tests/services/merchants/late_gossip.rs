@@ -10,7 +10,7 @@ use tokio::time::sleep;
 
 use crate::merchants::market::{BASE, Market, POLL, within};
 
-/// Why a payment is refused after its broadcast.
+/// The reason for which a payment is refused after its broadcast.
 #[derive(Debug, Clone, Copy)]
 enum Cause {
     Drained,

@@ -15,7 +15,7 @@ use crate::merchants::merchant::MerchantAnswer;
 
 /// Time between blocks: about the facilitator's polling interval.
 const BLOCK: Duration = Duration::from_millis(50);
-/// More than a payment has broadcasts.
+/// More broadcasts than a payment can have.
 const ALL_BROADCASTS: usize = 1_000;
 
 /// The outcome of the payments.
@@ -88,8 +88,9 @@ async fn one_lie(lie: Lie) {
     outcome.assert_matches_the_chain(market).await;
 }
 
-/// The node lies about all broadcasts until the merchant has answered. No block is mined before that. Only
-/// `settlement_pending`, with a hash that the chain knows, may be charged later; a repeat then delivers.
+/// The node lies about all broadcasts until the merchant has answered; no block is mined before that. A
+/// payment may be charged later only if the answer was `settlement_pending` with a hash that the chain
+/// knows. A repeat then delivers.
 async fn only_lies(lie: Lie) {
     let Some((node, market)) = market_behind("wait_ms = 1500").await else { return };
     let mut outcome = Outcome::default();

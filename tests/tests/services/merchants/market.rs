@@ -18,7 +18,7 @@ use crate::merchants::recorder::Recorder;
 pub(crate) const BASE: ChainId = ChainId(8453);
 /// The price of every item, in the token's smallest units.
 pub(crate) const PRICE: u64 = 12_000;
-/// The code of a payment whose transaction a node has but no block contains yet.
+/// Code of a payment whose transaction a node has, but which is not in a block yet.
 pub(crate) const PENDING: &str = "settlement_pending";
 /// A payer's initial balance, in the token's smallest units.
 pub(crate) const PAYER_BALANCE: u128 = 100_000_000;
@@ -59,7 +59,7 @@ impl Market {
     ) -> Self {
         let home = FacilitatorHome::new(chain.network(), node, 1, settings, "");
         set_coin(&chain, &home, rich()).await;
-        // A loaded chain has no earlier blocks, and blocks become final only after these.
+        // A new chain has no earlier blocks, and later blocks become final only after these.
         chain.mine(12).await.expect("mined");
         let facilitator = home.start().await;
         let recorder = Recorder::before(&facilitator.url, &chain).await;
@@ -178,7 +178,8 @@ impl Market {
         sent_by(&self.chain, self.home.signers[0], "latest").await
     }
 
-    /// Mines until the facilitator has no open payment, and a few blocks more; later charges are impossible.
+    /// Mines until the facilitator has no open payment, and then a few more blocks, so that
+    /// no later charge is possible.
     pub(crate) async fn settle_down(&self) {
         let settled = async {
             while self.open_payments().await > 0 {

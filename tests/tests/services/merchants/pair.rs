@@ -1,5 +1,5 @@
-//! Two sellers of one payee, with one facilitator or with one each. All facilitators and proxies are processes with
-//! their own stores, and the facilitators have their own signers.
+//! Two sellers of one payee that share a facilitator or have one each. All facilitators and proxies are processes
+//! with their own stores, and the facilitators have their own signers.
 
 use std::future::pending;
 use std::time::Duration;
@@ -21,11 +21,11 @@ use crate::merchants::market::{
 };
 use crate::merchants::merchant::{Merchant, MerchantAnswer};
 
-/// What the proxies sell.
+/// The content that the proxies sell.
 const WORDS: &str = "hello world";
 /// Time between two blocks.
 const BLOCK: Duration = Duration::from_millis(250);
-/// How long a payment is valid. The chain's clock is ahead by up to a second for each block.
+/// Validity of a payment. Each block may move the chain's clock ahead by up to a second.
 const VALID_S: u64 = 1_800;
 
 /// The programs that sell.
@@ -37,14 +37,14 @@ pub(crate) enum Program {
     Proxy,
 }
 
-/// When the two sellers receive a payment.
+/// The times at which the two sellers receive a payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// At once, on a chain that mines each transaction at once.
+    /// Both receive it at once, and the chain mines each transaction immediately.
     Together,
-    /// At once, and no block is mined before each facilitator has broadcast its transaction.
+    /// Both receive it at once, and no block is mined before each facilitator has broadcast its transaction.
     BeforeBlock,
-    /// The same, and no block follows that one. On Base a transaction is final after two.
+    /// Like `BeforeBlock`, but only one block is mined. On Base a transaction is final after two.
     InLastBlock,
     /// The second seller receives the payment after the first has answered.
     FirstThenSecond,
@@ -113,7 +113,7 @@ impl Seller {
     }
 }
 
-/// The answers of both sellers to one payment, and what the chain shows of it.
+/// The answers of both sellers to one payment, and its effect on the chain.
 #[derive(Debug)]
 pub(crate) struct Sale {
     pub(crate) answers: [MerchantAnswer; 2],
@@ -136,7 +136,7 @@ impl Pair {
     /// Starts two sellers and this number of facilitators, whose general settings are `settings`.
     pub(crate) async fn open(program: Program, facilitators: u8, settings: &str) -> Option<Self> {
         let chain = full_chain_or_skip(BASE).await?;
-        // A loaded chain has no earlier blocks, and blocks become final only after these.
+        // A new chain has no earlier blocks, and later blocks become final only after these.
         chain.mine(12).await.expect("mined");
         let mut started = Vec::new();
         for n in 0..facilitators {
@@ -167,7 +167,7 @@ impl Pair {
             Order::BeforeBlock | Order::InLastBlock => {
                 self.pay_both_before_a_block(order, &header, signed_for).await
             }
-            // cancel-safe: mining only stops.
+            // cancel-safe: only the mining stops.
             _mines_at_once => tokio::select! {
                 answers = self.pay_in_order(order, &header, signed_for) => answers,
                 () = self.keep_mining() => panic!("the chain has stopped"),
@@ -242,14 +242,14 @@ impl Pair {
                 _blocks_follow => self.keep_mining().await,
             }
         };
-        // cancel-safe: mining only stops.
+        // cancel-safe: only the mining stops.
         tokio::select! {
             answers = self.pay_both(header, first) => answers,
             () = mines => panic!("the chain has stopped"),
         }
     }
 
-    /// Mines blocks without end: a payment that a transaction did not make is decided by the blocks after it.
+    /// Mines blocks without end, because a payment that a transaction did not make is decided only by later blocks.
     async fn keep_mining(&self) {
         while self.chain.mine(1).await.is_ok() {
             sleep(BLOCK).await;

@@ -1,12 +1,13 @@
-//! A payment that is shown to two sellers of one payee buys from exactly one of them, with one facilitator and with two.
+//! A payment that is shown to two sellers of one payee buys from exactly one of them, with
+//! one facilitator or with two.
 
 use std::collections::BTreeMap;
 
 use crate::merchants::pair::{Order, Pair, Program, Sale};
 
-/// Number of payments in each case, unless `BURSAR_PAYMENTS` overrides it: one of each kind.
+/// Number of payments in each case, unless `BURSAR_PAYMENTS` overrides it: one in each order.
 const PAYMENTS: usize = 5;
-/// The order of the payments; the next ones begin again.
+/// The orders in which payments are shown, used in turn.
 const ORDERS: [Order; 5] = [
     Order::Together,
     Order::BeforeBlock,
@@ -27,7 +28,7 @@ struct Tally {
     by_transfers: BTreeMap<usize, usize>,
     /// Codes of the refusals.
     refusals: BTreeMap<String, usize>,
-    /// What is wrong, and with which payment.
+    /// Descriptions of faults, each with its payment.
     faults: Vec<String>,
 }
 
@@ -64,7 +65,7 @@ async fn tally(pair: &Pair, payments: usize, orders: &[Order]) -> Tally {
     let mut tally = Tally::default();
     for n in 0..payments {
         let order = orders[n % orders.len()];
-        // Ten payments contain each order with both versions, and with the offers of both sellers.
+        // Ten payments combine each order with both versions, and with the offers of both sellers.
         let signed_for = n / orders.len() % 2;
         let version = if n % 2 == 0 { 2 } else { 1 };
         let sale = pair.sell(order, signed_for, version).await;
@@ -110,7 +111,7 @@ async fn two_proxies_with_two_facilitators_deliver_each_payment_once() {
     delivers_once(Program::Proxy, 2).await;
 }
 
-/// The facilitator whose transaction came second does not answer `settlement_pending`, on which a proxy delivers.
+/// A proxy delivers on `settlement_pending`, so the facilitator whose transaction came second must not answer it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_payment_that_another_facilitator_made_is_not_pending_before_its_block_is_final() {
     for program in [Program::Shop, Program::Proxy] {

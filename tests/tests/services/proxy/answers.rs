@@ -1,4 +1,4 @@
-//! The memory for whole answers: bounded over all sales, reserved before a request pays, and given back.
+//! The memory for whole answers: it is bounded over all sales, reserved before a request pays, and then returned.
 
 use std::time::Duration;
 
@@ -83,8 +83,8 @@ async fn a_request_without_room_for_its_answer_is_refused_before_it_pays() {
     assert_eq!(stage.facilitator.settled(), 129);
 }
 
-/// A customer who reads nothing holds the memory of a long answer. Nothing that needs this memory is charged meanwhile,
-/// and nothing that is paid for is refused.
+/// A customer who reads nothing occupies the memory of a long answer. Meanwhile no sale that needs this memory is
+/// charged, and no paid sale is refused.
 #[tokio::test]
 async fn long_answers_wait_for_memory_before_they_are_settled() {
     let stage = Stage::with(Behavior::Long(500 << 10), SMALLEST).await;
@@ -97,11 +97,11 @@ async fn long_answers_wait_for_memory_before_they_are_settled() {
     let header = other.sign(2, &body).await;
     let refused = refusal(other.send(&body, &header).await).await;
     assert_eq!(refused, (503, "busy".to_owned()));
-    // A repeat has memory of its own.
+    // A repeat uses separate memory.
     let repeat = stage.customer.send(&body, &kept).await.bytes().await.unwrap();
     assert_eq!(repeat, first);
     assert_eq!((stage.facilitator.settle_calls(), stage.facilitator.settled()), (2, 2));
-    // Short answers are sold meanwhile.
+    // Meanwhile short answers are sold.
     stage.upstream.set_behavior(Behavior::Whole(answer("hello")));
     assert_eq!(other.buy(2, &chat("short")).await.status(), 200);
     assert!(unread.read().await > 7 << 20);
@@ -110,7 +110,7 @@ async fn long_answers_wait_for_memory_before_they_are_settled() {
     assert_eq!(stage.facilitator.settled(), 4);
 }
 
-/// An error is passed on whole too.
+/// An error body is buffered whole, too.
 #[tokio::test]
 async fn long_errors_of_the_upstream_share_the_memory() {
     let stage = Stage::with(Behavior::Long(7 << 20), SMALLEST).await;

@@ -203,7 +203,7 @@ fn pending(order: Order, stage: Progress) -> Record {
     }
 }
 
-/// The end of a pending settlement: settled, failed, or past the time in which it could settle.
+/// A settlement ends when it is settled, failed, or past the time in which it could settle.
 #[tokio::test]
 async fn a_delivered_answer_counts_as_unpaid_until_its_settlement_ends() {
     for (reply, over, settlement, left, unpaid_answers) in [
@@ -244,7 +244,7 @@ async fn a_delivered_answer_counts_as_unpaid_until_its_settlement_ends() {
     }
 }
 
-/// Nothing was delivered, so the customer may ask again, and money that has moved by then counts.
+/// Nothing was delivered, so the customer may ask again, and money that has moved by then pays for the answer.
 #[tokio::test]
 async fn a_stream_stays_owed_while_its_settlement_is_unknown() {
     for stage in [Progress::Owed, Progress::Streaming] {
@@ -263,7 +263,7 @@ async fn a_stream_stays_owed_while_its_settlement_is_unknown() {
         assert_eq!((stored.stage, stored.settlement), (stage, Settlement::Requested));
         assert!(deps.ledger.pending().is_empty() && deps.unpaid.total().is_zero());
         assert_eq!(deps.metrics.unpaid_answers.get(), 0);
-        // An earlier request of ours, with a lost answer, has settled it.
+        // An earlier request of ours, whose answer was lost, has settled the payment.
         seller.facilitator.set_settle_reply(FacilitatorReply::Repeated);
         let sold = seller.seller.sell(order).await;
         assert!(matches!(sold, SaleOutcome::Stream(_)), "{sold:?}");
@@ -286,7 +286,7 @@ async fn an_owed_stream_whose_settlement_failed_does_not_count_as_unpaid() {
     assert_eq!(deps.metrics.unpaid_answers.get(), 0);
 }
 
-/// After a restart the record is all that is left of a sale.
+/// After a restart only the record of a sale remains.
 #[tokio::test]
 async fn a_sale_is_kept_as_it_was_paid() {
     let (seller, store) = TestSeller::with(Behavior::Whole(answer("hello")), 0, Arc::new).await;
@@ -312,7 +312,7 @@ async fn a_sale_is_kept_as_it_was_paid() {
     assert_eq!(seller.seller.known(identity, &[0; 32]).await.unwrap(), None);
     let forged = PaymentIdentity { digest: [0; 32], ..identity };
     assert_eq!(seller.seller.known(forged, &body).await.unwrap(), None);
-    // A payment that was only taken has bought nothing: the current price counts.
+    // A payment that was only taken has bought nothing, so the current price applies.
     let taken = Record { stage: Progress::Taken, ..stored };
     seller.seller.deps().ledger.put(&taken, None).await.unwrap();
     assert_eq!(seller.seller.known(identity, &body).await.unwrap(), None);
@@ -336,7 +336,7 @@ async fn an_owed_stream_refused_for_lack_of_a_slot_reports_whether_it_is_paid() 
     }
 }
 
-/// An upstream may stream once and not the next time.
+/// An upstream may stream once and send a whole answer the next time.
 #[tokio::test]
 async fn an_owed_stream_answered_in_one_piece_is_delivered_and_not_charged_again() {
     let (seller, _store) = TestSeller::with(Behavior::Half, 0, Arc::new).await;
@@ -361,7 +361,7 @@ async fn an_owed_stream_answered_in_one_piece_is_delivered_and_not_charged_again
     assert!(!deps.metrics.text().contains("revenue_atoms_total{"));
 }
 
-/// Until then it may still settle.
+/// Until then, the payment may still settle.
 #[tokio::test]
 async fn a_pending_settlement_is_abandoned_an_hour_after_its_payment_expired() {
     for (minutes_ago, pending, unpaid) in [(59, 1, 0), (61, 0, 1)] {
@@ -438,7 +438,7 @@ async fn the_end_of_a_settlement_is_counted_once_it_is_on_disk() {
     }
 }
 
-/// The same while the customer waits for it.
+/// Tests the same failure while the customer waits for it.
 #[tokio::test]
 async fn a_failed_settlement_is_counted_against_its_payer_once_it_is_on_disk() {
     let (seller, store) =
@@ -462,7 +462,7 @@ async fn a_failed_settlement_is_counted_against_its_payer_once_it_is_on_disk() {
     assert!(deps.penalties.lockout_ms(payer, deps.clock.mono_ms()).is_some());
 }
 
-/// A customer who has seen the end of a stream and asks again must find it.
+/// A customer that has seen the end of a stream must get the stored stream when it repeats the request.
 #[tokio::test]
 async fn a_stream_ends_for_its_reader_once_its_end_is_on_disk() {
     let behavior = Behavior::Stream(frames(&["hello", " world"]));
@@ -521,7 +521,7 @@ async fn a_stored_answer_outlives_the_price_and_the_row_of_its_model() {
             assert_eq!(again.text().await.unwrap(), text);
         }
         stage = stage.restart_with(&priced("other", "0.001")).await;
-        // Only the paid request is answered: not the same body unpaid, nor another body with the payment.
+        // Only the paid request is answered: neither the same body unpaid, nor another body with the payment.
         let response = stage.customer.request(&body).send().await.unwrap();
         assert_eq!(refusal(response).await, (404, "model_not_found".to_owned()));
         let response = stage.customer.send(&chat("olleh"), &header).await;
@@ -585,7 +585,7 @@ async fn an_owed_stream_keeps_the_bound_that_was_paid_for() {
     assert_eq!(stage.counts(), (4, 1));
 }
 
-/// The upstream did not answer, so the current price counts.
+/// The upstream did not answer, so the payment has bought nothing and the current price applies.
 #[tokio::test]
 async fn a_payment_that_bought_nothing_yet_needs_the_current_price() {
     let stage = Stage::with(Behavior::Status(500, "{}".to_owned()), &priced("toy", "0.001")).await;
@@ -597,8 +597,8 @@ async fn a_payment_that_bought_nothing_yet_needs_the_current_price() {
     assert_eq!((status, stage.facilitator.settled()), (402, 0));
 }
 
-/// The first request that needs the vocabulary loads it, away from the runtime's threads. No other test of this program
-/// uses this vocabulary.
+/// The first request that needs the vocabulary loads it on a blocking thread. No other test of this
+/// program uses this vocabulary.
 #[tokio::test]
 async fn a_vocabulary_is_loaded_when_a_model_needs_it() {
     let models = format!(

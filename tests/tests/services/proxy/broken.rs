@@ -1,4 +1,5 @@
-//! An upstream that refuses, breaks off, stalls or sends nonsense: passed on or reported, and never paid.
+//! An upstream that refuses, breaks off, stalls or sends garbage: its answers are passed on or
+//! reported, and never charged.
 
 use bursar_tests::proxy::{ProxyHome, chat, streaming};
 use bursar_tests::upstream::{Behavior, KEY, answer};
@@ -73,7 +74,7 @@ async fn an_answer_that_breaks_off_or_never_comes_costs_nothing() {
     assert_eq!(stage.customer.send(&body, &header).await.status(), 200);
 }
 
-/// A part of an answer, or the promise of one, is not what was paid for.
+/// The customer did not pay for a part of an answer, or for the promise of one.
 #[tokio::test]
 async fn a_success_other_than_200_is_not_sold() {
     let stage = Stage::with_answer().await;
@@ -122,7 +123,7 @@ async fn an_answer_must_be_complete_within_its_timeout() {
     assert_eq!(stage.facilitator.settle_calls(), 0);
 }
 
-/// Answers without a choice and streams without content, as servers send them that are broken or overloaded.
+/// Broken or overloaded servers send answers without a choice, and streams without content.
 #[tokio::test]
 async fn an_answer_without_content_costs_nothing_and_never_locks_the_payer_out() {
     let role = "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\n";
@@ -132,7 +133,7 @@ async fn an_answer_without_content_costs_nothing_and_never_locks_the_payer_out()
     let stage = Stage::with_answer().await;
     let (body, streamed) = (chat("hello"), streaming("hello"));
     let header = stage.customer.sign(2, &body).await;
-    // More faults than a payer may cause, each with a payment of its own.
+    // These are more faults than a payer may cause, each with its own payment.
     for behavior in [
         Behavior::Whole(json!({})),
         Behavior::Whole(json!({ "choices": [] })),
@@ -158,13 +159,13 @@ async fn an_answer_without_content_costs_nothing_and_never_locks_the_payer_out()
         }
     }
     assert_eq!(stage.facilitator.settle_calls(), 0);
-    // Nothing is left of them: the payment is good, and its payer is served.
+    // The faults leave nothing behind: the payment is still valid, and its payer is served.
     stage.upstream.set_behavior(Behavior::Whole(answer("hello world")));
     assert_eq!(stage.customer.send(&body, &header).await.status(), 200);
     assert_eq!(stage.facilitator.settled(), 1);
 }
 
-/// The model has worked: the prompt was read, and tokens were written or a stop word was hit at once.
+/// The model has worked: it read the prompt, and either wrote tokens or met a stop word at once.
 #[tokio::test]
 async fn an_empty_text_and_reported_tokens_are_charged() {
     let role = "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\n";
@@ -185,7 +186,8 @@ async fn an_empty_text_and_reported_tokens_are_charged() {
     assert_eq!(stage.facilitator.settled(), 4);
 }
 
-/// An upstream that hangs is not the payer's fault. Until it has answered or failed, each call counts as unpaid.
+/// An upstream that hangs is not the payer's fault. Until the upstream has answered or
+/// failed, its call counts as unpaid.
 #[tokio::test]
 async fn uncharged_calls_stay_within_the_payers_unpaid_limit_and_leave_no_debt() {
     let stage = Stage::with_answer().await;
@@ -213,7 +215,7 @@ async fn uncharged_calls_stay_within_the_payers_unpaid_limit_and_leave_no_debt()
     assert_eq!(stage.customer.send(&body, &header).await.status(), 200);
 }
 
-/// The upstream works, and this payer asks it for more than an answer may have: the seller pays for each.
+/// This payer asks for longer answers than allowed, while the upstream works and the seller pays for each.
 #[tokio::test]
 async fn a_payer_of_answers_that_are_too_long_is_locked_out_and_others_are_not() {
     let stage = Stage::with_answer().await;
@@ -237,7 +239,7 @@ async fn a_payer_of_answers_that_are_too_long_is_locked_out_and_others_are_not()
     assert_eq!(other.buy(2, &body).await.status(), 200);
 }
 
-/// The same for payments that cannot be settled once the answer is there.
+/// Failed settlements after the answer count in the same way.
 #[tokio::test]
 async fn a_payer_of_repeated_failed_settlements_is_locked_out() {
     let stage = Stage::with_answer().await;
@@ -249,7 +251,7 @@ async fn a_payer_of_repeated_failed_settlements_is_locked_out() {
         assert_eq!(refusal(response).await, (402, "settlement_failed".to_owned()));
     }
     let response = stage.customer.buy(2, &chat("hello")).await;
-    // `retry-after` is the rest of ten minutes, so that an obedient client is not refused again and again.
+    // `retry-after` is the rest of ten minutes, so that a client which obeys it is not refused again and again.
     let seconds = response.headers()["retry-after"].to_str().unwrap().parse::<u64>().unwrap();
     assert!((30..=600).contains(&seconds), "{seconds}");
     assert_eq!(refusal(response).await, (429, "too_many_requests".to_owned()));
@@ -272,7 +274,7 @@ async fn a_facilitator_that_withdraws_payments_locks_no_payer_out() {
     }
 }
 
-/// The payer does not cause the upstream to refuse this service's key.
+/// It is not the payer's fault if the upstream refuses this service's key.
 #[tokio::test]
 async fn a_refused_upstream_key_does_not_count_against_the_payer() {
     let stage = Stage::set_up(Behavior::Status(401, "{}".to_owned())).await;
@@ -289,7 +291,7 @@ async fn an_unreachable_upstream_costs_the_payer_nothing() {
     let proxy = home.start().await;
     let customer =
         bursar_tests::proxy::Customer::of(&proxy.url, bursar_tests::payer::Payer::random());
-    // Nor does it count against the payer, however often it happens.
+    // It does not count against the payer, however often it happens.
     for _time in 0..12 {
         let response = customer.buy(2, &chat("hello")).await;
         assert_eq!(refusal(response).await, (502, "upstream_unavailable".to_owned()));

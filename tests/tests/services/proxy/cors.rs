@@ -1,4 +1,4 @@
-//! Pages in browsers: off by default; with `cors_origins` they can ask, pay and read price and receipt.
+//! Browser pages: refused by default. With `cors_origins` they can ask, pay, and read price and receipt.
 
 use bursar_tests::proxy::{chat, receipt, streaming};
 use bursar_tests::raw::RawClient;
@@ -8,7 +8,7 @@ use reqwest::{Method, Response};
 use crate::proxy::stage::Stage;
 
 const APP: &str = "https://app.example";
-/// What the official clients of x402 and of OpenAI send.
+/// Headers that the official clients of x402 and of OpenAI send.
 const ASKED: &str =
     "access-control-expose-headers,authorization,content-type,payment-signature,x-stainless-os";
 
@@ -99,7 +99,7 @@ async fn a_page_reads_refusals_of_every_layer_and_no_other_page_does() {
         let named = (response.status().as_u16(), reader(&response));
         assert_eq!(named, (status, Some(APP.to_owned())), "{path}");
     }
-    // Other pages, and pages without an origin of their own.
+    // Tests other pages, and pages without an origin.
     for origin in ["https://other.example", "https://app.example.other", "null", ""] {
         let response = get("/health", origin).await;
         assert_eq!(

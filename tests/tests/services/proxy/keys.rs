@@ -1,4 +1,4 @@
-//! The key that names a sale to the facilitator, and what the facilitator's answers mean with it.
+//! The idempotency key of a sale, and how the proxy interprets the facilitator's answers to it.
 
 use std::collections::BTreeSet;
 
@@ -31,7 +31,7 @@ async fn all_facilitator_requests_about_a_sale_have_one_random_key() {
     let stage = stage.restart().await;
     assert_eq!(stage.customer.send(&body, &header).await.status(), 200);
     let so_far = stage.facilitator.settle_calls();
-    // The proxy follows the settlement by itself, with the same key.
+    // The proxy itself continues to query the settlement, with the same key.
     wait_until(|| stage.facilitator.settle_calls() > so_far).await;
     let all = keys(&stage);
     let endpoints: BTreeSet<_> =
@@ -65,7 +65,7 @@ async fn a_payment_settled_for_another_caller_buys_nothing() {
         (Behavior::Whole(answer("hello world")), chat("hello")),
         (Behavior::Stream(frames(&["hello", " world"])), streaming("hello")),
     ] {
-        // At the first request, and after a request whose answer was lost.
+        // Tests a first request, and requests after one whose answer was lost.
         for first in
             [None, Some(FacilitatorReply::SettlesThenFails), Some(FacilitatorReply::Pending(false))]
         {
@@ -101,9 +101,9 @@ async fn a_settled_sale_stays_settled_despite_later_refusals() {
     assert_eq!(status_and_json(again).await, (200, answer("hello world")));
 }
 
-/// Another seller with the same address settled between two of our questions.
+/// Another seller with the same address settled the payment between two of our requests.
 ///
-/// The facilitator's answer is therefore marked as a repeat.
+/// So the facilitator marks its answer as a repeat.
 #[tokio::test]
 async fn a_repeated_success_after_a_refusal_belongs_to_another_seller() {
     let stage = Stage::with_answer().await;
@@ -128,13 +128,13 @@ async fn a_facilitator_without_gas_is_not_the_payers_fault() {
         assert_eq!(refusal(response).await, (503, "facilitator_unavailable".to_owned()), "no 402");
         stage.facilitator.set_verify_reply(FacilitatorReply::Good);
         stage.facilitator.set_settle_reply(FacilitatorReply::Refuses(reason));
-        // More often than a payer's failures are tolerated.
+        // Repeats more often than a payer's own failures are tolerated.
         for _time in 0..12 {
             let (status, reply) = status_and_json(stage.customer.send(&body, &header).await).await;
             assert_eq!((status, &reply["error"]["code"]), (503, &json!("facilitator_unavailable")));
             assert_eq!(reply["x402"]["charged"], "no");
         }
-        // After a lost answer such a refusal proves nothing.
+        // After a lost answer, such a refusal proves nothing about the first request.
         stage.facilitator.set_settle_reply(FacilitatorReply::SettlesThenFails);
         assert_eq!(stage.customer.send(&body, &header).await.status(), 503);
         stage.facilitator.set_settle_reply(FacilitatorReply::Refuses(reason));
@@ -165,7 +165,7 @@ async fn t_54_a_payment_without_gas_to_settle_it_causes_no_upstream_call() {
             }
             assert_eq!(stage.customer.buy(2, &body).await.status(), 503);
             assert_eq!(stage.counts(), (0, 0), "{reason}");
-            // With gas the same payment is good, and causes one call.
+            // Once the facilitator can settle it, the same payment verifies and causes one upstream call.
             stage.facilitator.set_verify_reply(FacilitatorReply::Good);
             assert_eq!(stage.customer.send(&body, &header).await.status(), 200, "{reason}");
             assert_eq!(stage.counts(), (1, 1), "{reason}");

@@ -29,7 +29,7 @@ async fn killed_at(point: &str, stream: bool) -> Scene {
     let header = customer.sign(2, &body).await;
     let lost = customer.request(&body).header(header.name, &header.value).send().await;
     if let Ok(answer) = lost {
-        // The head of a stream may have been sent already: then its body is cut.
+        // The head of a stream may have been sent already; then its body is truncated.
         assert!(stream && answer.bytes().await.is_err(), "{point}: it was answered");
     }
     assert!(!first.wait().success());
@@ -45,12 +45,12 @@ async fn killed_at(point: &str, stream: bool) -> Scene {
         assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), answer("hello world"), "{point}");
     }
     assert_eq!(facilitator.settled(), 1, "{point}: money moved more or less than once");
-    // From then on a repeat changes nothing.
+    // A further repeat changes nothing.
     let calls = upstream.calls();
     assert_eq!(customer.send(&body, &header).await.text().await.unwrap(), text);
     assert_eq!(upstream.calls(), calls);
     let log = std::fs::read_to_string(home.folder().join("log")).unwrap();
-    // A taken payment is on disk before the upstream is asked, and the next start drops it.
+    // A taken payment is on disk before the upstream is called, and the next start drops it.
     assert_eq!(log.contains("received but not answered"), point == "taken", "{point}: {log}");
     assert!(!log.contains(bursar_tests::upstream::KEY) && !log.contains("panicked"), "{log}");
     Scene { upstream, facilitator, home }
@@ -77,7 +77,7 @@ async fn a_stream_survives_a_kill_at_every_point() {
     }
 }
 
-/// Charged, and too long to be kept: it is stored only until it has been sent.
+/// The answer is charged and too long to be kept, so it is stored only until it has been sent.
 #[tokio::test]
 async fn a_long_answer_survives_a_kill_before_it_is_sent() {
     let upstream = Upstream::serve(Behavior::Long(2 << 20)).await;
@@ -94,6 +94,6 @@ async fn a_long_answer_survives_a_kill_before_it_is_sent() {
     let response = customer.send(&body, &header).await;
     assert!(response.bytes().await.unwrap().len() > 2 << 20);
     assert_eq!((upstream.calls(), facilitator.settled()), (1, 1));
-    // Now it has been sent.
+    // The answer has been sent, so it is no longer stored.
     assert_eq!(customer.send(&body, &header).await.status(), 409);
 }

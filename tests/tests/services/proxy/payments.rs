@@ -34,7 +34,7 @@ async fn a_payment_with_a_wrong_price_payee_network_or_time_gets_a_new_challenge
             |terms| terms.valid_before_s = now_s() + 60,
             "invalid_exact_evm_payload_authorization_valid_before",
         ),
-        // Longer than the proxy remembers a payment.
+        // Valid for longer than the proxy remembers a payment.
         (
             |terms| terms.valid_before_s = now_s() + 90_000,
             "invalid_exact_evm_payload_authorization_valid_before",
@@ -53,7 +53,7 @@ async fn a_payment_with_a_wrong_price_payee_network_or_time_gets_a_new_challenge
     let larger = chat("hello hello hello hello hello hello hello");
     let reason = "invalid_exact_evm_payload_authorization_value";
     asked_again(stage.customer.send(&larger, &header).await, reason).await;
-    // The payment accepts a different offer in one field, although the rest is as offered.
+    // The payment accepts an offer that differs in one field.
     let challenge = stage.customer.ask(&body).await;
     let header = stage.customer.sign_with(2, &challenge, |_due| {});
     let mut payment: Value =
@@ -85,7 +85,7 @@ async fn an_invalid_payment_header_is_refused_and_changes_nothing() {
         ("payment-signature", "e30="),
         ("x-payment", "W10="),
         ("x-payment", "AAAA"),
-        // A payment of version 2 in the header of version 1.
+        // A payment of version 2, sent in the header of version 1.
         ("x-payment", good.as_str()),
     ] {
         let response = stage.customer.request(&body).header(name, text).send().await.unwrap();
@@ -104,7 +104,7 @@ async fn an_invalid_payment_header_is_refused_and_changes_nothing() {
     let twice = twice.header("payment-signature", &good).header("payment-signature", &good);
     let response = twice.send().await.unwrap();
     assert_eq!(refusal(response).await, (400, "invalid_payment_header".to_owned()));
-    // One payment of each version: either could be meant.
+    // Payments of both versions are sent, and either could be meant.
     let (two, one) = (stage.customer.sign(2, &body).await, stage.customer.sign(1, &body).await);
     let both = stage.customer.request(&body);
     let both = both.header(two.name, &two.value).header(one.name, &one.value);
@@ -113,7 +113,7 @@ async fn an_invalid_payment_header_is_refused_and_changes_nothing() {
     assert_eq!((stage.counts(), stage.facilitator.verify_calls()), ((0, 0), 0));
 }
 
-/// A facilitator must not read another payment than the proxy, or one payment would have several names.
+/// The facilitator must not read another payment than the proxy; otherwise one payment would have several identities.
 #[tokio::test]
 async fn a_payload_with_more_than_one_payment_in_it_buys_nothing() {
     let stage = Stage::with_answer().await;

@@ -30,8 +30,8 @@ async fn a_pending_settlement_whose_transaction_no_node_knows_gives_no_content()
             assert_eq!(answer["x402"]["charged"], "unknown");
             assert!(!answer.to_string().contains("world"));
             assert!(stage.node.lookups() > 0);
-            // The node is asked again with the customer's next request; once it knows the transaction, the settlement
-            // counts.
+            // The customer's next request makes the proxy ask the node again. Once the node knows the
+            // transaction, the settlement counts.
             stage.node.set_known(KnownTransactions::Everything);
             let response = stage.customer.send(&body, &header).await;
             assert_eq!(receipt(&response)["errorReason"], "settlement_pending");
@@ -96,7 +96,7 @@ fn usd(units: u64) -> String {
 #[tokio::test]
 async fn a_payer_owes_no_more_than_the_bound_and_may_buy_again_when_it_is_paid() {
     let price = price(&Stage::set_up(whole_answer()).await).await;
-    // Room for two answers, and one unit short of three.
+    // The limit allows two answers, and is one unit short of three.
     let bound = format!("max_unpaid_usd_per_payer = \"{}\"", usd(3 * price - 1));
     let stage = Stage::with(whole_answer(), &bound).await;
     stage.facilitator.set_settle_reply(FacilitatorReply::Pending(true));
@@ -177,7 +177,7 @@ async fn at_most_eight_pending_sales_are_reconciled_at_a_time() {
     let proxy = home.start().await;
     wait_until(|| facilitator.settle_calls() == before + 8).await;
     assert_eq!(proxy.running.seller.deps().ledger.busy(), 8);
-    // Each sale that ends makes room for another.
+    // Each sale that ends makes room for another one.
     facilitator.open_gate(1);
     wait_until(|| facilitator.settle_calls() == before + 9).await;
     facilitator.open_gate(9);

@@ -65,10 +65,10 @@ async fn the_upstream_gets_its_key_the_body_and_nothing_else_of_the_customer() {
     for name in ["cookie", "payment-signature", "x-payment", "x-forwarded-for", "origin"] {
         assert!(!headers.contains_key(name), "{name}");
     }
-    // Without a bound the upstream gets the one that was paid for.
+    // If the body has no token limit, the upstream gets the limit that was paid for.
     assert_eq!(sent["max_completion_tokens"], 1024);
     assert_eq!(sent["seed"], 7);
-    // With a bound it gets exactly the customer's bytes.
+    // If the body has a limit, the upstream gets exactly the customer's bytes.
     let bounded = chat("x");
     assert_eq!(stage.customer.buy(2, &bounded).await.status(), 200);
     assert_eq!(stage.upstream.last_body(), serde_json::to_vec(&bounded).unwrap());
@@ -123,7 +123,7 @@ async fn models_are_forwarded_unpaid_and_the_upstream_is_called_once() {
         assert_eq!((status, &list["data"][0]["id"]), (200, &json!("toy")));
     }
     assert_eq!(stage.upstream.model_list_calls(), 1);
-    // A fresh list is served despite a failure.
+    // A recently fetched list is served despite the failure.
     stage.upstream.set_behavior(Behavior::Status(503, "{\"error\":{}}".to_owned()));
     assert_eq!(get().await.0, 200);
     assert_eq!(stage.upstream.model_list_calls(), 1);
@@ -175,7 +175,7 @@ async fn models_and_prices_have_a_limit_for_each_address_and_this_machine_has_no
     }
 }
 
-/// By the newest block, or by the facilitator's clock if there is no node.
+/// The reference is the newest block, or the facilitator's clock if there is no node.
 #[tokio::test]
 async fn a_wrong_clock_is_visible() {
     let stage = Stage::with_answer().await;

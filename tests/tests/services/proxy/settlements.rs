@@ -1,4 +1,5 @@
-//! A facilitator that fails, is slow, unreachable or lies: no charge without an answer, no answer unpaid.
+//! A facilitator that fails, is slow, is unreachable or lies: no charge without an answer,
+//! and no answer without payment.
 
 use bursar_tests::proxy::{chat, receipt, streaming};
 use bursar_tests::scripted_facilitator::FacilitatorReply;
@@ -36,7 +37,7 @@ async fn a_failed_settlement_gives_no_content_and_keeps_the_answer_for_a_retry()
         assert_eq!(reply["x402"]["charged"], "no");
         assert!(!reply.to_string().contains("hello world"));
     }
-    // The answer is stored: no second upstream call once the payer has the money.
+    // The answer is stored, so once the payer has the money, there is no second upstream call.
     stage.facilitator.set_settle_reply(FacilitatorReply::Good);
     let response = stage.customer.send(&body, &header).await;
     assert_eq!(status_and_json(response).await, (200, answer("hello world")));
@@ -70,11 +71,11 @@ async fn a_pending_settlement_is_delivered_and_followed_to_its_end() {
         let paid = receipt(&response);
         assert_eq!(paid["errorReason"], "settlement_pending");
         assert_eq!(status_and_json(response).await, (200, answer("hello world")));
-        // The proxy asks once more, as official servers do.
+        // The proxy asks the facilitator once more, as official servers do.
         assert_eq!(stage.facilitator.settle_calls(), 2);
         // A settlement that may never come is not revenue.
         assert!(!stage.proxy.metrics().await.contains("revenue_atoms_total{"));
-        // The proxy finds the end by itself, also after a restart.
+        // The proxy itself finds out how the settlement ended, even after a restart.
         stage.facilitator.set_settle_reply(FacilitatorReply::Good);
         let stage = stage.restart().await;
         wait_until(|| stage.facilitator.settled() > 0).await;
@@ -110,8 +111,8 @@ async fn a_pending_settlement_of_a_no_longer_valid_payment_gives_no_content() {
             let (status, reply) = status_and_json(asking.await.unwrap().unwrap()).await;
             assert_eq!((status, &reply["error"]["code"]), (503, &json!("settlement_unknown")));
             assert!(!reply.to_string().contains("world"));
-            // The proxy asks once more: the money could have moved meanwhile, which would also make the payment
-            // invalid.
+            // The proxy asks to settle once more: the money could have moved meanwhile, which would also explain why
+            // the payment no longer verifies.
             assert_eq!(stage.facilitator.settle_calls(), if sent { 3 } else { 2 });
             stage.facilitator.set_settle_reply(FacilitatorReply::Good);
             stage.upstream.open_gate(1);
@@ -143,7 +144,7 @@ async fn an_unknown_settlement_gives_no_content_and_a_repeat_is_charged_once() {
         // Without a transaction nothing is in flight yet.
         FacilitatorReply::Pending(false),
         FacilitatorReply::Text(200, "{\"success\":true}".to_owned()),
-        // For another network, and for another payer.
+        // The first success is for another network, the second for another payer.
         FacilitatorReply::Text(200, success("eip155:1", None)),
         FacilitatorReply::Text(
             200,
@@ -175,7 +176,7 @@ async fn an_unknown_settlement_gives_no_content_and_a_repeat_is_charged_once() {
     }
 }
 
-/// The facilitator may have received it, so only the customer decides to ask again.
+/// The facilitator may have received the request, so only the customer decides whether to ask again.
 #[tokio::test]
 async fn a_settle_request_whose_response_was_lost_is_not_retried_at_once() {
     let stage = Stage::set_up(whole_answer()).await;
@@ -188,7 +189,7 @@ async fn a_settle_request_whose_response_was_lost_is_not_retried_at_once() {
     }
 }
 
-/// Two sellers with one address: the payment bought something from the other one.
+/// Two sellers have one address, and the payment bought something from the other seller.
 #[tokio::test]
 async fn a_payment_settled_for_another_seller_buys_nothing() {
     let stage = Stage::set_up(whole_answer()).await;

@@ -1,4 +1,5 @@
-//! Streams: passed on piece by piece, settled before the first, and kept for a customer that lost the connection.
+//! Streams: they are passed on piece by piece, settled before the first piece, and kept for a
+//! customer that loses the connection.
 
 use bursar_tests::proxy::{receipt, streaming};
 use bursar_tests::scripted_facilitator::FacilitatorReply;
@@ -42,7 +43,7 @@ async fn each_chunk_is_forwarded_before_the_next_arrives() {
             assert_eq!(next(&mut response).await, *piece);
         }
         assert_eq!(response.chunk().await.unwrap(), None);
-        // A repeat gets all of it.
+        // A repeated request gets the whole stream.
         let again = stage.customer.send(&body, &header).await;
         assert!(again.headers()["content-type"].to_str().unwrap().starts_with("text/event-stream"));
         assert_eq!(again.text().await.unwrap(), pieces().concat());
@@ -90,7 +91,7 @@ async fn a_stream_that_breaks_after_its_first_chunk_ends_with_an_error_and_stays
         let body = streaming("count");
         let header = stage.customer.sign(version, &body).await;
         let mut response = stage.customer.send(&body, &header).await;
-        // One at a time: a server that breaks off drops what it has not sent yet.
+        // Lets the upstream send one piece at a time, because a server that breaks off drops its unsent pieces.
         for piece in pieces() {
             assert_eq!(next(&mut response).await, piece, "what came is passed on");
             stage.upstream.open_gate(1);
@@ -119,7 +120,7 @@ async fn a_stream_that_breaks_before_its_first_chunk_costs_nothing() {
         let response = stage.customer.send(&body, &header).await;
         assert_eq!(refusal(response).await, (502, "upstream_broken".to_owned()));
         assert_eq!(stage.facilitator.settle_calls(), 0);
-        // The payment is still good.
+        // The payment is still valid.
         stage.upstream.set_behavior(Behavior::Stream(pieces()));
         let response = stage.customer.send(&body, &header).await;
         assert_eq!(response.text().await.unwrap(), pieces().concat());
@@ -172,7 +173,7 @@ async fn stream_tokens_are_counted_if_the_upstream_reports_no_usage() {
     stage.until_metric(line).await;
 }
 
-/// Also in JSON escapes, at the end of a stream, and in a whole answer.
+/// Tests also JSON escapes, the end of a stream, and whole answers.
 #[tokio::test]
 async fn the_upstreams_key_is_in_no_stream_wherever_it_is_cut() {
     let stage = Stage::set_up(Behavior::Stream(pieces())).await;
@@ -183,7 +184,7 @@ async fn the_upstreams_key_is_in_no_stream_wherever_it_is_cut() {
         let clean = text.replace(&spelling, "[key]");
         let at = text.find(&spelling).unwrap();
         let body = streaming("count");
-        // In two pieces, cut at every place of the key, and in three.
+        // The text is sent in two pieces, cut at every position of the key, and in three pieces.
         for cut in (at..=at + spelling.len()).step_by(if spelling == KEY { 1 } else { 13 }) {
             let (one, rest) = text.split_at(cut);
             let (two, three) = rest.split_at(rest.len() / 2);
@@ -194,17 +195,17 @@ async fn the_upstreams_key_is_in_no_stream_wherever_it_is_cut() {
                 let header = stage.customer.sign(2, &body).await;
                 let response = stage.customer.send(&body, &header).await.text().await.unwrap();
                 assert_eq!(response, format!("{}{clean}", pieces()[0]), "{cut}");
-                // Nor is it in the stored answer.
+                // The stored answer does not contain the key either.
                 let again = stage.customer.send(&body, &header).await.text().await.unwrap();
                 assert_eq!(again, response);
             }
         }
     }
-    // At the very end of a stream.
+    // The key is at the very end of the stream.
     stage.upstream.set_behavior(Behavior::Stream(vec![pieces()[0].clone(), format!(": {KEY}")]));
     let response = stage.customer.buy(2, &streaming("count")).await.text().await.unwrap();
     assert_eq!(response, format!("{}: [key]", pieces()[0]));
-    // A mere prefix of the key is held back until the end, and then sent.
+    // The proxy holds back a mere prefix of the key until the end, and then sends it.
     stage.upstream.set_behavior(Behavior::Stream(vec![pieces()[0].clone(), ": sk-up".to_owned()]));
     let response = stage.customer.buy(2, &streaming("count")).await.text().await.unwrap();
     assert_eq!(response, format!("{}: sk-up", pieces()[0]));

@@ -1,4 +1,4 @@
-//! Failed payments on a chain with the real facilitator, and what the customer receives.
+//! Failed payments on a chain with the real facilitator, and the customer's answers.
 
 use alloy_primitives::{Address, Bytes, U256};
 use alloy_sol_types::{SolCall, sol};
@@ -97,7 +97,7 @@ async fn a_payer_that_spends_the_money_during_the_request_gets_no_content() {
         assert_eq!(answer["x402"]["charged"], "no");
         assert!(!answer.to_string().contains("world"));
         assert_eq!(stage.earned().await, U256::ZERO);
-        // With money again, the same payment buys the answer.
+        // Once the payer has money again, the same payment buys the answer.
         stage.chain.mint(payer, INITIAL_BALANCE).await.expect("minted");
         stage.upstream.open_gate(1);
         let response = customer.send(&body, &header).await;
@@ -149,7 +149,7 @@ async fn without_a_block_the_answer_is_sent_and_the_receipt_follows() {
         assert_eq!(again.text().await.unwrap(), text);
         stage.chain.set_automine(true).await.expect("set");
         stage.chain.mine(1).await.expect("mined");
-        // The proxy finds the settlement by itself.
+        // The proxy notices the settlement by itself.
         let paid = loop {
             let again = customer.send(&body, &header).await;
             let paid = receipt(&again);
@@ -184,7 +184,7 @@ async fn concurrent_payments_from_one_balance_buy_one_answer() {
         }
         let amount = headers[0].terms.amount;
         stage.chain.mint(customer.payer.address(), amount.to::<u128>()).await.expect("minted");
-        // Each payment is good alone.
+        // Each payment is valid alone.
         let all = headers.iter().map(|header| customer.send(&body, header));
         let mut sold = 0;
         for response in futures::future::join_all(all).await {
@@ -193,7 +193,7 @@ async fn concurrent_payments_from_one_balance_buy_one_answer() {
             assert_eq!(text.contains("world"), status == 200, "{status} {text}");
             sold += usize::from(status == 200);
         }
-        // On a busy machine the wait for the settlement may be over before any payment is settled.
+        // On a busy machine, the wait for settlements may end before any payment is settled.
         let earned = stage.earned().await;
         assert!(sold <= 1 && earned <= amount, "{sold} sold for {earned}");
         // Once the blocks are final, every other payment is refused as not charged.

@@ -1,4 +1,4 @@
-//! npm clients: those of both versions of x402 around fetch, alone and under OpenAI's own client.
+//! npm clients: x402's wrappers of fetch in both versions, alone and beneath OpenAI's own client.
 
 use alloy_primitives::U256;
 use bursar_core::networks::ChainId;
@@ -119,7 +119,7 @@ async fn official_clients_of_version_2_pay_on_a_known_network_among_several() {
         for by in ["fetch", "openai"] {
             let before = stage.earned().await;
             let mut order = order(&stage, by, Some(FETCH_V2), false);
-            // Without a list of further assets that it may spend.
+            // The client has no list of additional assets that it may spend.
             order["allowed"] = Value::Null;
             let reply = chat_client.ask(&order).await;
             let amount = stage.earned().await - before;
@@ -147,7 +147,8 @@ async fn openai_for_javascript_retries_only_what_costs_nothing() {
         for stream in [false, true] {
             let order = json!({ "by": "openai", "pays": pays, "stream": stream, "text": "hello" });
             let before = counts();
-            // Unknown whether money has moved: the client asks once, after models and price.
+            // The client cannot know whether money has moved, so it sends one paid request, after
+            // those for models and price.
             facilitator.set_settle_reply(FacilitatorReply::SettlesThenFails);
             let reply = chat_client.ask(&order).await;
             assert_eq!(

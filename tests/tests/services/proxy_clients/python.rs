@@ -1,6 +1,6 @@
 //! OpenAI's own client for Python, with the payments of PyPI's x402.
 //!
-//! It lists models, pays, reads answers and streams, and repeats by itself only what costs nothing.
+//! It lists models, pays, reads answers and streams, and automatically repeats only requests that cost nothing.
 
 use alloy_primitives::U256;
 use bursar_devnet::install::chain_or_skip;
@@ -139,9 +139,9 @@ async fn a_request_refused_by_the_model_is_retried_by_an_openai_client_and_charg
     let payer = customer.payer.address();
     let mut chat_client = chat_client(&stage.base_url(), &customer.payer).await;
     for (n, (by, signed, sent)) in [
-        // One payment, for the refusal and for the answer.
+        // One payment serves for both the refusal and the answer.
         ("sync", 1, 3),
-        // x402's transport signs again for every 402: the first payment is never used.
+        // x402's transport signs again for every 402, so the first payment is never used.
         ("async", 2, 4),
     ]
     .into_iter()
@@ -193,7 +193,7 @@ async fn openai_clients_retry_only_what_costs_nothing() {
     let counts = || (facilitator.verify_calls(), upstream.calls(), facilitator.settle_calls());
     for by in CLIENTS {
         for ask in ["chat", "stream"] {
-            // Unknown whether money has moved: one payment, one paid request.
+            // The client cannot know whether money has moved, so it makes one payment and one paid request.
             facilitator.set_settle_reply(FacilitatorReply::SettlesThenFails);
             let before = counts();
             let answer = chat_client.ask(&order(ask, by)).await;
@@ -216,7 +216,7 @@ async fn openai_clients_retry_only_what_costs_nothing() {
             facilitator.set_settle_reply(FacilitatorReply::Good);
         }
     }
-    // Without a verdict nothing was charged, and the client retries twice, as always.
+    // Without a verdict nothing was charged, and the client retries twice by default.
     facilitator.set_verify_reply(FacilitatorReply::Text(500, "{}".to_owned()));
     let before = counts();
     let header = customer.sign(2, &chat("hello")).await;

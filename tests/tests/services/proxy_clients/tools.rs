@@ -12,7 +12,7 @@ use crate::proxy_clients::stage::{BASE, INITIAL_BALANCE, Stage};
 
 const QUESTION: &str = "what time is it?";
 
-/// The upstream calls the tool, and then answers.
+/// The upstream first calls the tool, and then answers.
 fn tool_loop(stream: bool) -> Behavior {
     let (call, then) = match stream {
         true => (
@@ -56,7 +56,7 @@ async fn openai_for_python_pays_for_both_requests_of_a_tool_call() {
     let customer = stage.customer(INITIAL_BALANCE).await;
     let args = [stage.base_url(), customer.payer.key()];
     let mut client = Script::start_python("chat_client.py", &[&args[0], &args[1]]).await;
-    // A message object is sent without the members that the answer did not contain; `model_dump` writes all of them.
+    // Sending the message object omits members that the answer did not contain; `model_dump` writes all of them.
     let members = ["refusal", "annotations", "tool_calls", "audio", "function_call"];
     let mut calls = 0;
     for by in ["sync", "async"] {

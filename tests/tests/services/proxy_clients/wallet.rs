@@ -1,4 +1,4 @@
-//! The whole loop with our own programs only: request, price, signature, sale, settlement.
+//! The whole purchase with our own programs only: request, price, signature, sale, settlement.
 //!
 //! The wallet signs at once or asks its operator first, and the facilitator settles on the chain.
 
@@ -90,7 +90,7 @@ async fn pays_on(chain: ChainId) {
         let amount = stage.earned().await - before;
         stage.assert_moved(&paid, spender.wallet.payer, amount).await;
 
-        // Above it nothing is signed before the operator approves.
+        // Above the limit, nothing is signed before the operator approves.
         let before = stage.earned().await;
         let body = streaming("hello");
         let (status, held) = spender.sign(version, &url, &body).await;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use bursar_tests::tree::packages;
 use syn::{Expr, ExprLit, Item, ItemMod, Lit, Meta};
 
-/// Returns the files that are the root of a target, or a module of one.
+/// Returns the files that are roots of targets or modules of such roots.
 pub(crate) fn compiled() -> BTreeSet<PathBuf> {
     let packages = packages();
     let targets = packages.iter().flat_map(|package| package["targets"].as_array().unwrap());
@@ -48,7 +48,7 @@ fn follow(items: &[Item], file: &Path, folder: &Path, found: &mut BTreeSet<PathB
     }
 }
 
-/// Returns the path that a module's attribute gives.
+/// Returns the path in a module's `#[path]` attribute.
 fn path_of(module: &ItemMod) -> Option<String> {
     module.attrs.iter().find_map(|attribute| match &attribute.meta {
         Meta::NameValue(pair) if pair.path.is_ident("path") => match &pair.value {

@@ -144,7 +144,7 @@ async fn t_40_five_hundred_slow_senders_block_no_caller() {
     let mut engine = LoadedEngine::new().await;
     let mut crowd = engine.crowd(500).await;
     let dribble = tokio::spawn(async move {
-        // Real time, because one byte per second is the attack; only the attackers wait for it.
+        // Uses real time, because the attack sends one byte per second; only the attackers wait for it.
         let mut second = tokio::time::interval(Duration::from_secs(1));
         for byte in HEALTH.iter().take(8) {
             second.tick().await;
@@ -175,14 +175,14 @@ const SLOW_BODIES: usize = CONNECTIONS;
 const GOOD_CALLS: usize = 60;
 const SLOW_BODIES_PER_ROUND: u64 = 20;
 
-/// Begins a body that never arrives, again whenever the server closes the connection.
+/// Sends a head whose body never arrives, and repeats this whenever the server closes the connection.
 async fn repeat_slow_bodies(address: SocketAddr, begun: Arc<AtomicU64>) {
     let head = "POST /sign HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60000\r\n\r\n{";
     loop {
         let Ok(mut stream) = TcpStream::connect(address).await else { continue };
         if stream.write_all(head.as_bytes()).await.is_ok() {
             begun.fetch_add(1, Ordering::SeqCst);
-            // A refusal, a reset or the end: each one ends this body.
+            // A refusal, a reset or the end of the stream ends this attempt.
             let _ended = stream.read(&mut [0; 64]).await;
         }
     }
@@ -191,7 +191,7 @@ async fn repeat_slow_bodies(address: SocketAddr, begun: Arc<AtomicU64>) {
 /// Slow bodies use up neither the rate nor the connections of a proven agent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn t_42_repeated_slow_bodies_block_no_agent() {
-    // The default rate, and one so high that no request is refused before its body.
+    // Tests the default rate, and a rate so high that no request is refused before its body is read.
     for rate in ["300", "1000000"] {
         let env = vec![("BURSAR_SERVER_RATE_PER_MINUTE".to_owned(), rate.to_owned())];
         let mut engine = LoadedEngine::started(&Start { env, ..Start::default() }).await;

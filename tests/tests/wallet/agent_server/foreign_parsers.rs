@@ -1,4 +1,4 @@
-//! URLs that a policy's lists of hosts pass lead every HTTP client to a host that they pass.
+//! If a URL passes a policy's host lists, every HTTP client connects to a host that passes them too.
 //!
 //! An agent gives the URL to its own client, so the wallet must not read another host from it than the client does.
 
@@ -22,7 +22,7 @@ const STARTS: &[&str] = &[
     "//",
 ];
 
-/// What parsers treat differently, and some that they should not.
+/// Pieces of URLs: some are parsed differently by each parser, and some should be parsed alike.
 const PIECES: &[&str] = &[
     GOOD,
     GOOD,
@@ -118,7 +118,8 @@ async fn assert_same_hosts(parsers: &mut Script, urls: &[String]) {
         for host in hosts.as_array().expect("a list").iter().filter_map(Value::as_str) {
             let host = host.trim().trim_end_matches('.').to_lowercase();
             let is_good = host == GOOD || host.ends_with(&format!(".{GOOD}"));
-            // Nobody has a name with an escape in it, unless as a part of a domain of theirs; nor the beginning of a label.
+            // Nobody can own a host name with other characters, except below a domain that they own, nor a bare
+            // prefix of the good host's first label.
             let is_name = |one: char| one.is_ascii_alphanumeric() || "-._".contains(one);
             let is_odd = !host.chars().all(is_name) && !host.ends_with("evil.test");
             let is_beginning = GOOD.starts_with(&host) && !host.contains('.');

@@ -90,7 +90,7 @@ async fn t_40_unproven_calls_do_not_use_an_agents_rate() {
     for call_number in 0..RATE_PER_MINUTE {
         assert_eq!(proven(&stage.agent).await.status, 200, "{call_number}");
     }
-    // After exactly that many, the agent gets the same answer as any caller.
+    // Beyond the agent's rate, a proven call gets the same answer as any other caller.
     let reply = proven(&stage.agent).await;
     assert_eq!((reply.status, reply.code().as_str()), (429, "RATE_LIMIT_EXCEEDED"));
     assert_eq!(reply.header("retry-after"), Some("60"));

@@ -54,17 +54,18 @@ async fn t_40_an_unexpected_body_is_never_parsed_as_a_request() {
             let reply = caller.ask(raw.as_bytes()).await;
             assert_eq!(reply.status, 400, "{raw}: {reply:?}");
             assert!(reply.closes());
-            // Whether or not the answer to the HEAD has a body, the server parsed no request from the smuggled bytes.
+            // Whether or not the answer to the HEAD request has a body, the server parsed no
+            // request from the smuggled bytes.
             assert_eq!(stage.head().await, before, "{raw}");
         }
     }
-    // A body that was read stays a body, whatever it looks like.
+    // Bytes that were read as a body are not parsed as a request, whatever they look like.
     let mut caller = RawClient::to(stage.address).await;
     let reply = caller.ask(&post("/ping", "", &smuggled)).await;
     assert_eq!((reply.status, reply.code().as_str()), (400, "INVALID_JSON"));
     assert!(caller.accepts_another_request().await);
     assert_eq!(stage.head().await, before);
-    // A body that was not read is not parsed as the next request either.
+    // An unread body is not parsed as the next request either.
     for path in ["/nowhere", "/health"] {
         let mut caller = RawClient::to(stage.address).await;
         let reply = caller.ask(&post(path, "", &smuggled)).await;

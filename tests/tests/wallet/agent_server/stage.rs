@@ -13,7 +13,7 @@ use bursar_tests::offers::offer;
 use bursar_tests::operator::Expect;
 use tempfile::TempDir;
 
-/// Up to 0.50 dollars automatic: a request that is not refused is paid.
+/// Pays up to 0.50 dollars automatically, so every request that is not refused is paid.
 const POLICY: &str = "--day 10 --txn 10 --auto 0.5";
 
 /// A rate that no test reaches.

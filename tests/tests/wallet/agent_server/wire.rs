@@ -163,7 +163,7 @@ fn bounds() -> Vec<Case> {
     vec![
         (line(REQUEST_LINE_BYTES), 404, "NOT_FOUND", true),
         too_large(line(REQUEST_LINE_BYTES + 1)),
-        // Decided before the line ends.
+        // The server refuses these before the line ends.
         too_large(vec![b'x'; REQUEST_LINE_BYTES + 1]),
         (headers(HEAD_LINES), 200, "", true),
         too_large(headers(HEAD_LINES + 1)),

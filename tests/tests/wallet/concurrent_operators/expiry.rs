@@ -9,7 +9,7 @@ use bursar_tests::dice::Dice;
 
 use crate::concurrent_operators::stage::{Choice, Stage, choice};
 
-/// A quarter of an hour each, so all rounds fit in one day and its allowance.
+/// Each round takes a quarter of an hour, so that all rounds fit in one day and its allowance.
 const ROUNDS: u64 = 90;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -20,7 +20,7 @@ use bursar_tests::offers::offer;
 use bursar_tests::operator::{Expect, Operator};
 use tokio::sync::Barrier;
 
-/// Nothing is automatic, and the daily limit is never reached.
+/// No payment is automatic, and the daily limit is never reached.
 const POLICY: &str = "--day 1000000 --txn 20 --auto 0";
 
 /// The names of three clients: the engine's own console, another console, and a command.
@@ -51,7 +51,7 @@ pub(crate) fn choice(dice: &mut Dice) -> Choice {
 pub(crate) struct Stage {
     pub(crate) engine: Arc<TestEngine>,
     pub(crate) agent: Agent,
-    /// Empty during a round.
+    /// The three operators; empty during a round, when its tasks own them.
     operators: Vec<Operator>,
     /// How often each request was signed.
     signed: Arc<Mutex<BTreeMap<RequestId, usize>>>,

@@ -8,7 +8,7 @@ use bursar_tests::process::Start;
 
 use crate::crash::scenario::{Scenario, Step, StepError};
 
-/// Parallel scenarios; they wait for the disk more than for a processor.
+/// Number of scenarios in parallel. A scenario waits more for the disk than for a processor.
 const WORKERS: usize = 4;
 
 /// Returns the points that a run reaches, in order, each with the step in progress.

@@ -6,8 +6,9 @@ use bursar_tests::process::Start;
 use crate::crash::cases::{chosen, reached, run_all};
 use crate::crash::scenario::{LIFE, Scenario, Step, StepError};
 
-/// Runs a whole life with one failing write. A refused step can be repeated, a step with a warning took effect; both
-/// messages name the file.
+/// Runs a whole life with one failing write, and asserts that each message names the file.
+///
+/// A refused step can be repeated; a step with a warning has taken effect.
 async fn run_life(fault: &str) {
     let mut scenario = Scenario::new();
     let start = Start { fault: Some(fault.to_owned()), ..Start::default() };

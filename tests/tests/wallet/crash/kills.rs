@@ -15,7 +15,7 @@ use crate::crash::scenario::{LIFE, NEW_PASSWORD, Scenario, Step, StepError};
 /// Makes the first commit fail, so that the new wallet's file is removed again.
 const NO_COMMIT: &str = "fail:journal.before_commit:1";
 
-/// Runs a life whose engine is killed at a point, and finishes it with another.
+/// Runs a life whose engine is killed at a point; another engine finishes the life.
 async fn run_life(fault: &str) -> Option<Step> {
     let mut scenario = Scenario::new();
     let mut killed = None;
@@ -81,7 +81,7 @@ const SHORT_LIFE: &[Step] = &[
     Step::Passwd,
 ];
 
-/// Returns the same life, ending with the deletion of the wallet.
+/// Returns [`SHORT_LIFE`] with the deletion of the wallet in place of the password change.
 fn deletion() -> Vec<Step> {
     let steps = SHORT_LIFE.iter().copied().filter(|step| *step != Step::Passwd);
     steps.chain([Step::DeleteWallet]).collect()

@@ -119,7 +119,7 @@ fn record(ask: &Ask, status: u16, answer: &Value) {
     }
 }
 
-/// Moves rows to the history in every life.
+/// Returns start options under which every life moves rows to the history.
 fn carrying() -> Start {
     Start {
         carry: Some(Checkpoints { after_bytes: 20_000, in_background: true }),
@@ -185,7 +185,7 @@ fn check_file(file: &Path, asks: &[Ask]) -> BTreeMap<String, u64> {
     sums
 }
 
-/// One more life without a kill: the engine computes the same sums as the file, and repeats its earlier answers.
+/// Runs one more life without a kill: the engine computes the same sums as the file, and repeats its earlier answers.
 async fn check_engine(
     folder: &Path,
     agents: &[Agent],

@@ -74,7 +74,7 @@ async fn a_paused_engine_answers_queued_requests_once_and_expires_old_holds() {
     engine.resume();
     let answers: Vec<_> = copies.into_iter().map(|copy| answer(copy).unwrap()).collect();
     assert!(answers.iter().all(|reply| *reply == answers[0]), "{answers:?}");
-    // Next to the hold, the daily dollar covers one of the two; either may be read first.
+    // Besides the hold, the daily dollar covers only one of the two payments; the engine may read either first.
     let mut reply = [answers[0].clone(), answer(other).unwrap()];
     reply.sort_by_key(|(status, _)| *status);
     assert_eq!((reply[0].0, &reply[0].1["status"]), (200, &json!("success")), "{reply:?}");

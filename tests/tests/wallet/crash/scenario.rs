@@ -17,7 +17,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::time::timeout;
 
-/// The password after `Passwd`.
+/// The wallet's password after the step `Passwd`.
 pub(crate) const NEW_PASSWORD: &str = "another horse battery";
 
 /// Timeout of any one answer.
@@ -87,7 +87,7 @@ pub(crate) const LIFE: &[Step] = &[
     Stop,
 ];
 
-/// Up to 0.50 dollars automatic, five per payment, ten per day.
+/// A policy that pays up to 0.50 dollars automatically, and at most five per payment and ten per day.
 pub(crate) const POLICY_LINE: &str = "policy create p --day 10 --txn 5 --auto 0.5";
 
 /// A request: its name, agent, amount in micro-dollars (unique) and expected outcome.

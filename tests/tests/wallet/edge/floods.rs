@@ -46,7 +46,7 @@ impl Flood {
             let mut held = JoinSet::new();
             for n in 0..HEADS + BODIES {
                 let text = if n < HEADS { "GET /health HTTP/1.1\r\nHost: lo" } else { &body };
-                // The service may close it at once: then this connection is over.
+                // The service may close a new connection at once; then this connection is done.
                 let Ok(mut stream) = TcpStream::connect(address).await else { continue };
                 let _closed = stream.write_all(text.as_bytes()).await;
                 held.spawn(async move {
@@ -115,7 +115,7 @@ async fn flood(mut service: Service) {
     assert!(service.resident_max() <= service.memory_max, "{name}");
     assert!(held <= usize::try_from(FILES).expect("small"), "{name}");
     assert!(held > usize::try_from(FILES / 4).expect("small"), "{name} raised its soft limit");
-    // The resources that the flood used are freed with it.
+    // When the flood ends, the service frees the resources that the flood used.
     flood.end().await;
     wait_until("all connections are closed", || service.sockets() < 64).await;
     eprintln!("{name}: RSS {:.1} MiB right afterwards", service.resident());
@@ -130,7 +130,7 @@ async fn flood(mut service: Service) {
     assert!(service.process.wait().success(), "{name}");
     let stopped = started.elapsed();
     eprintln!("{name}: stopped after {stopped:?}");
-    // Half of the time that a stop would wait for requests in progress.
+    // The limit is half the time for which a stop waits for requests in progress.
     assert!(stopped < Duration::from_secs(10), "{name}: {stopped:?}");
     flood.end().await;
 }

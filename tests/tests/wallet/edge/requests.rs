@@ -40,7 +40,7 @@ fn cases(service: &Service) -> Vec<Case> {
         (health("Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"), 200, true),
         (line("GET /nowhere HTTP/1.1"), 404, true),
         (line("POST /health HTTP/1.1"), 405, true),
-        // A body that no route reads ends the connection.
+        // If no route reads the body, the server closes the connection.
         (post("/nowhere", "", "{}"), 404, false),
         (post(body_route, "", "[]"), 400, true),
         (chunked("2\r\n[]\r\n0\r\n\r\n"), 400, true),
@@ -105,7 +105,7 @@ async fn t_40_public_services_read_no_ambiguous_framing() {
             refused(&service, &format!("{first}\r\n{lines}\r\n\r\n{body}")).await;
         }
         for (chunks, code) in CHUNKS {
-            // A length that only the wallet refuses as too large makes these services wait for its data.
+            // Only the wallet refuses these chunk lengths as too large; these services would wait for the data.
             if *code == "PAYLOAD_TOO_LARGE" && !chunks.starts_with('f') {
                 continue;
             }

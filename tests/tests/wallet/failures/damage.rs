@@ -97,7 +97,8 @@ async fn a_flipped_byte_in_any_entry_is_refused_with_the_entry_number() {
     flip_each_entry(|used, seq, last| {
         let output = refused_anywhere(&used.folder(), &Start::default());
         output.assert_refusal(13, &["JOURNAL_DAMAGED", &text(&used.file("journal.redb")), WAY_OUT]);
-        // If the bytes still decode as an event, the next entry reveals the change, or the head for the last entry.
+        // If the changed bytes still decode as an event, the next entry reveals the change; for
+        // the last entry, the head does.
         let named = [seq, seq + 1].map(|seq| format!("damaged at entry {seq}:"));
         assert!(
             named.iter().any(|name| output.output.contains(name)),
@@ -135,7 +136,7 @@ async fn damage_that_makes_the_store_panic_is_reported_with_the_file() {
             returned.set(true);
             drop(store);
         }));
-        // The store meets some damage only when it closes the file; an engine starts on that.
+        // The store notices some damage only when it closes the file, and an engine starts with such a file.
         if opened.is_ok() || returned.get() {
             continue;
         }

@@ -103,7 +103,7 @@ async fn after_a_failed_commit_nothing_is_decided_and_a_restart_knows_every_answ
         for (_body, answered) in used.paid.iter().chain(&paid) {
             let id = json_or_null(&answered.1)["transaction_id"].as_str().unwrap().to_owned();
             let polled = caller.get(&format!("/sign/status/{id}")).await.unwrap();
-            // The records of the last signatures may have been in the failed commit.
+            // The failed commit may have contained the records of the last signatures.
             let unrecorded =
                 polled.0 == 202 && json_or_null(&polled.1)["request_id"] == id.as_str();
             assert!(polled == *answered || unrecorded, "{point}: {polled:?}");
@@ -280,7 +280,7 @@ async fn a_backup_without_room_is_refused_and_takes_nothing_of_the_reserve() {
     let mut file = File::create(home.path().join("filler")).unwrap();
     let free = || rustix::fs::statvfs(home.path()).map(|s| s.f_bavail * s.f_frsize).unwrap();
 
-    // Agents may pay, but a backup of the journal would take from the room that they and the operator need.
+    // Agents may still pay, but a backup of the journal would use up the space that payments and commands need.
     fill(&mut file, || free() < 2 * FREE_DISK_BYTES);
     let left = free();
     let fault = operator.refused(&backup).await;

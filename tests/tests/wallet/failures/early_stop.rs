@@ -1,4 +1,4 @@
-//! A signal right after a service reported its readiness ends it in order.
+//! A signal that arrives right after a service reported its readiness stops the service cleanly.
 
 use bursar_core::networks::{ChainId, by_chain};
 use bursar_tests::facilitator::FacilitatorHome;
@@ -6,7 +6,7 @@ use bursar_tests::proxy::ProxyHome;
 use bursar_tests::service::ServiceProcess;
 use rustix::process::Signal;
 
-/// Stops a service at its READY line, many times: each end is an exit with 0, not a death by the signal.
+/// Stops a service at its READY line, many times, and asserts that it exits with 0 instead of dying by the signal.
 fn assert_stops_in_order(start: impl Fn() -> ServiceProcess) {
     for signal in [Signal::TERM, Signal::INT] {
         for one in 0..25 {

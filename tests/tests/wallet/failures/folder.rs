@@ -125,7 +125,8 @@ async fn a_silent_holder_of_the_lock_is_reported_with_the_folder() {
     drop(EngineProcess::start(&used.folder(), &Start::default()));
 }
 
-/// After a restart another journal, or none, is at the path: a payment answered now would be made again then.
+/// After a restart the path leads to another journal or to none, so a payment answered now
+/// would be made a second time.
 #[tokio::test]
 async fn an_engine_whose_journal_was_removed_refuses_to_decide() {
     for moved in [false, true] {
@@ -228,7 +229,7 @@ async fn under_any_umask_only_the_owner_has_access() {
             assert!(names.iter().any(|path| path == Path::new(name)), "{name}: {names:?}");
         }
         engine.kill();
-        // Files left by a killed engine get their modes again.
+        // The next engine restores the modes of the files that a killed engine left.
         let mut engine = EngineProcess::start(&folder, &Start { unlock: true, ..start });
         assert_closed(&folder);
         assert_eq!(engine.terminate(), Some(0));

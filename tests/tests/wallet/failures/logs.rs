@@ -1,4 +1,4 @@
-//! A log that cannot be written. A service starts, answers and stops as usual, whatever fails behind its output.
+//! A log that cannot be written: whatever fault its output has, a service starts, answers and stops as usual.
 
 use std::path::Path;
 use std::process::Child;
@@ -49,7 +49,7 @@ impl Case {
         }
     }
 
-    /// Stops the service, which must end with 0.
+    /// Stops the service, which must exit with 0.
     fn stop(mut self, program: &str) {
         self.before(Moment::Stop);
         kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
@@ -59,7 +59,7 @@ impl Case {
     }
 }
 
-/// Each fault from each moment on.
+/// Returns every fault, combined with every moment from which it lasts.
 fn cases() -> impl Iterator<Item = (LogFault, Moment)> {
     LogFault::ALL.into_iter().flat_map(|fault| {
         let possible = move |moment: &Moment| fault.can_begin_later() || *moment == Moment::Start;

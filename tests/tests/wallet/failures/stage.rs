@@ -12,7 +12,7 @@ use bursar_tests::process::{EngineProcess, Start};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Up to 0.50 dollars automatic, ten per payment and per day.
+/// Pays up to 0.50 dollars automatically, and at most ten per payment and per day.
 pub(crate) const POLICY: &str = "policy create p --day 10 --txn 10 --auto 0.5";
 
 /// A folder with a wallet, an agent and payments; no engine runs on it.

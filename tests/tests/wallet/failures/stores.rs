@@ -18,7 +18,7 @@ use crate::failures::stage::{make_pipe, refused_anywhere, set_up_wallet};
 
 const FACILITATOR: &str = "bursar-test-facilitator";
 const PROXY: &str = "bursar-test-proxy";
-/// Nothing listens on port 9.
+/// The URL of a node that does not answer: nothing listens on port 9.
 const NOWHERE: &str = "http://127.0.0.1:9";
 
 /// A service with its settings.
@@ -29,7 +29,7 @@ struct Service {
     _homes: (Option<FacilitatorHome>, Option<ProxyHome>),
 }
 
-/// Both services, each with a store at its default place or in `folder`.
+/// Returns both services, each with a store at its default place or in `folder`.
 fn services(folder: Option<&Path>) -> [Service; 2] {
     let set = |name: &str| match folder {
         Some(folder) => format!("store = \"{}\"", folder.join(name).display()),
@@ -186,7 +186,7 @@ async fn a_full_disk_ends_a_service_with_15_and_a_restart_resumes() {
     let Some(_disk) = small_disk(home.path()) else { return };
     let filler = home.path().join("filler");
     for service in services(Some(home.path())) {
-        // A first start.
+        // On a full disk, the first start fails and leaves no store.
         fill(&mut File::create(&filler).unwrap(), || false);
         service.refused(15, "is full", "a first start");
         assert!(!service.store.exists(), "{}", service.program);
@@ -196,7 +196,7 @@ async fn a_full_disk_ends_a_service_with_15_and_a_restart_resumes() {
     let [facilitator, _proxy] = services(Some(home.path()));
     let mut process = ServiceProcess::start(FACILITATOR, &facilitator.settings, "off", None);
     fill(&mut File::create(&filler).unwrap(), || false);
-    // The first question after some rest writes a probe.
+    // After a pause, the first readiness check writes a probe to the disk.
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let asked = client.get(format!("{}/readyz", process.url)).send().await;
     assert_ne!(asked.ok().map(|answer| answer.status().as_u16()), Some(200));
@@ -207,7 +207,7 @@ async fn a_full_disk_ends_a_service_with_15_and_a_restart_resumes() {
     facilitator.run_once();
 }
 
-/// An engine that was killed on a full disk ends with 15, so that a service manager tries again.
+/// If the disk is still full after a kill, the next engine exits with 15, so that a service manager tries again.
 #[tokio::test]
 async fn an_engine_that_starts_on_a_full_disk_ends_with_15_until_there_is_room() {
     let home = tempfile::tempdir().unwrap();

@@ -40,7 +40,7 @@ async fn a_wallet_file_with_a_flipped_byte_is_refused_and_left_unchanged() {
         std::fs::write(&previous, flip(&whole.1)).unwrap();
         let before = inventory(&used.file("wallets"));
         let fault = operator.refused("wallet open").await;
-        // A changed version number has its own message but the same code.
+        // A changed version number has a different message, but the same code.
         let known = matches!(fault.code, Code::WalletDamaged);
         assert!(known, "byte {at}: {} {fault}", fault.code);
         assert!(fault.message.contains(&text(&current)), "byte {at}: {fault}");

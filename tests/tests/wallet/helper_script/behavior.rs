@@ -19,7 +19,7 @@ pub(crate) fn agent(bearer: bool) -> Agent {
     Agent { id: "ABC123".into(), token, bearer }
 }
 
-/// Checks a body's proof with the engine's own table of messages.
+/// Checks the proof in a body with the engine's own table of signed messages.
 pub(crate) fn check_proof(agent: &Agent, seen: &ReceivedRequest) {
     let json::Value::Object(body) = json::parse(&seen.body, BODY_DEPTH).unwrap() else { panic!() };
     let signature = seen.json()["signature"].as_str().unwrap().to_owned();

@@ -12,7 +12,7 @@ use serde_json::Value;
 pub(crate) struct ReceivedRequest {
     pub(crate) method: String,
     pub(crate) path: String,
-    /// Names in lower case.
+    /// Header lines, with their names in lower case.
     headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
 }

@@ -26,7 +26,7 @@ pub(crate) fn program(name: &str, url: &str, agent: &Agent) -> Command {
     command
 }
 
-/// Runs a program to its end.
+/// Runs a program until it exits; returns its output.
 pub(crate) fn end(mut command: Command) -> Output {
     command.output().unwrap_or_else(|error| {
         panic!("{command:?} is missing ({error}): apt-get install -y python3 curl")

@@ -51,7 +51,7 @@ fn follow(folder: &Path, url: &str, agent: &Agent, resource: &str) -> Vec<Output
             "python" => ("python3", &[]),
             _example => continue,
         };
-        // The file is not in the working folder, as with the tools of agents.
+        // The script is not in the working folder; agents' tools store it elsewhere, too.
         let scripts = folder.join("scripts");
         fs::create_dir_all(&scripts).unwrap();
         let file = scripts.join(number.to_string());
@@ -158,7 +158,7 @@ fn the_blocks_report_the_transaction_that_the_merchant_names() {
         follow(folder.path(), &wallet.url, &agent, &behavior::shop().url);
         let reports = wallet.received().into_iter().filter(|seen| seen.path == "/callback");
         let reports: Vec<Value> = reports.map(|seen| seen.json()).collect();
-        // The short way reports by itself; the last block reports the payment made by hand.
+        // The short way reports by itself, and the last block reports the payment that was made by hand.
         assert_eq!(reports.len(), 2);
         for report in &reports {
             assert_eq!(
@@ -187,7 +187,7 @@ fn the_table_of_errors_names_codes_that_exist_with_their_status() {
     assert_eq!(named.len(), 57);
 }
 
-/// Returns every code that the endpoints of lending are described to answer with.
+/// Returns every code that the OpenAPI document and the routes list for the lending endpoints.
 fn codes_of_lending() -> BTreeSet<String> {
     let description = document();
     let result = &description["components"]["schemas"]["PositionResult"]["properties"];
@@ -208,7 +208,7 @@ fn every_code_of_lending_is_in_the_text() {
     assert!(codes.len() > 40, "{codes:?}");
 }
 
-/// The files that decide what an agent gets from the endpoints of lending.
+/// Source files that determine the lending endpoints' answers to agents.
 const LENDING_SOURCES: &[&str] = &[
     "engine/domain/src/assess/lending.rs",
     "engine/domain/src/decide/loans.rs",
@@ -222,8 +222,8 @@ const LENDING_SOURCES: &[&str] = &[
     "engine/service/src/lanes/lending",
 ];
 
-/// Returns the text of a file, or of all files of a folder that agents' requests reach: only the operator forces a
-/// withdrawal.
+/// Returns the text of a file, or of a folder's files that agents' requests reach. Forced withdrawals are left out,
+/// because only the operator makes them.
 fn source(path: &Path) -> String {
     if path.file_name().unwrap().to_string_lossy().starts_with("forced") {
         return String::new();

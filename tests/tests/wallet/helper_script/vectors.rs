@@ -50,7 +50,8 @@ print(json.dumps(results))
                 assert_eq!(answer, &case["python"], "{}", case["id"]);
                 counts.0 += 1;
             }
-            // If a server should refuse the text, the helper may refuse what CPython writes.
+            // Where the vector advises servers to refuse the text, the helper may refuse it
+            // although CPython serialises it.
             _ if answer.is_null() => counts.1 += 1,
             _ => {
                 assert_eq!(answer, &case["python"], "{}", case["id"]);

@@ -1,4 +1,4 @@
-//! Connections to a simulated device: one exchange at a time, and no answer for another command.
+//! Connections to a simulated device: one exchange at a time, and no answer is taken for another command.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ impl Bench {
         Arc::clone(&devices[0])
     }
 
-    /// Waits for the prompt without a turn of the runtime.
+    /// Waits for the prompt without yielding to the runtime.
     async fn wait_for_prompt(&self) -> Vec<String> {
         let device = Arc::clone(&self.device);
         tokio::task::spawn_blocking(move || device.wait_for_prompt()).await.unwrap()
@@ -77,7 +77,7 @@ async fn address_of(device: &dyn Device) -> Result<Address, ExchangeFault> {
     Ok(address::read(read_answer(&answer).unwrap()).unwrap())
 }
 
-/// Fails where an exchange would wait for a person who never comes.
+/// Fails the test if an exchange waits for a person, because no person comes.
 async fn in_time<T>(exchange: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, exchange).await.expect("it waits for the person")
 }
@@ -166,7 +166,7 @@ async fn a_cable_that_is_pulled_at_any_command_ends_the_connection_and_no_other(
                 assert_eq!(address_of(&*gone).await, Err(ExchangeFault::Disconnected));
             }
             bench.device.set_plugged(true);
-            // Plugged in again, the same terms give the same signature.
+            // After the device is plugged in again, the same terms give the same signature.
             let device = bench.connect().await;
             assert_eq!(address_of(&*device).await, Ok(signer));
             let answer = send(&*device, &commands).await.unwrap();

@@ -37,7 +37,7 @@ async fn address(engine: &TestEngine, line: &str) -> AddressAnswer {
 async fn addresses_of_every_layout_are_listed_and_added() {
     let (_device, at) = plug_in(WORDS);
     let engine = engine(vec![at]).await;
-    // The recorded addresses of the real app.
+    // Addresses that were recorded from the real app.
     for (options, path, expected) in [
         ("--start 7", "m/44'/60'/7'/0/0", "0x8BAE832C68d7c90C11bCA5EB8Bd0f14d49bd9e8F"),
         (
@@ -157,7 +157,8 @@ async fn answers_to_other_commands_are_never_used() {
     let (device, at) = plug_in(WORDS);
     let engine = engine(vec![at]).await;
     let mut operator = engine.operator();
-    // Another program, or a late answer: from some answer on, each is the one to the command before.
+    // Simulates another program or late answers: after `honest` right answers, each answer
+    // belongs to the previous command.
     for honest in 1..=4 {
         for line in ["address ledger list --count 3", "address ledger add 0,1,2"] {
             device.set_lie(honest, Some(Lie::Earlier));
