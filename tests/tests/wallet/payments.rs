@@ -16,7 +16,7 @@ use bursar_tests::offers::{self, BASE, PAY_TO, decode_header, offer, signed_term
 use bursar_tests::operator::{Expect, Operator, PASSWORD};
 use serde_json::{Value, json};
 
-/// Half a dollar is automatic; the limit of one payment and of a day is ten dollars.
+/// Pays up to half a dollar automatically; the limit is ten dollars per payment and per day.
 const POLICY: &str = "--day 10 --txn 10 --auto 0.5";
 
 async fn engine_with_wallet() -> TestEngine {
@@ -111,7 +111,7 @@ async fn a_denied_request_and_an_expired_one_give_their_allowance_back() {
     let refused = operator.refused(&format!("approve {expired}")).await;
     assert!(matches!(refused.code, Code::RequestExpired | Code::AlreadyDecided), "{refused:?}");
 
-    // Ten dollars a day: the whole allowance is available again.
+    // The daily limit is ten dollars: the whole allowance is available again.
     for n in 3..8 {
         let id = hold(&engine, &agent, n).await;
         operator.must(&format!("approve {id}")).await;
@@ -140,12 +140,12 @@ async fn the_status_counts_signed_and_refused_payments() {
     for n in 0..3 {
         assert_eq!(pay(10_000, n).await, 200);
     }
-    // Over the limit of one payment, and without a proof.
+    // A request over the limit of one payment, and then a request without a proof.
     assert!(pay(11_000_000, 3).await >= 400);
     assert!(engine.post("/sign", &json!({})).await.0 >= 400);
     assert_eq!(counted().await, [3, 2, 0, 0]);
     assert!(engine.post("/trade", &json!({})).await.0 >= 400);
-    // A request that is pending for the operator counts as neither.
+    // A request that waits for the operator counts as neither.
     hold(&engine, &agent, 4).await;
     assert_eq!(counted().await, [3, 2, 0, 1]);
 }
@@ -307,7 +307,7 @@ async fn an_expired_request_is_neither_listed_nor_reported_as_pending() {
     let agent = engine.add_agent("bot", "bearer").await;
     let body = agent.ask(engine.now_s(), &offer(2_000_000, 1), None);
     assert_eq!(engine.post("/sign", &body).await.0, 202);
-    // Nothing has read the clock since it was set.
+    // The clock was set, and nothing has read it since.
     engine.clock.set_utc(Utc::from_seconds(engine.now_s() + HOLD_MS / 1000));
     let mut operator = engine.operator();
     let Answer::Requests { requests } = operator.must("requests").await else { panic!() };
@@ -366,7 +366,8 @@ async fn a_full_disk_refuses_before_it_fails() {
 #[tokio::test]
 async fn after_a_failed_commit_nothing_is_decided_and_reads_continue() {
     let memory = MemoryStore::default();
-    // Room for these commits: wallet, its seal, seed, address, policy, agent, commission, one payment and its record.
+    // The disk accepts nine commits: wallet, its seal, seed, address, policy, agent, commission,
+    // one payment and its record.
     let store = FaultyStore::new(memory.clone(), 9);
     let engine =
         TestEngine::start(Setup { store: Some(Box::new(store)), ..Setup::default() }).await;

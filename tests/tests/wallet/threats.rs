@@ -1,6 +1,8 @@
-//! The threats of the specification, each tested the way its attacker would try it. Most tests call the HTTP server;
-//! where the disk, memory, another user or raw bytes matter, they start a separate process. Each test name carries the
-//! number of its threat; [`listed`] fails when a threat has no test, and [`register`] when docs/register.md differs.
+//! The threats of the specification, each tested the way its attacker would try it.
+//!
+//! Most tests call the HTTP server. Tests about the disk, memory, another user or raw bytes start a separate
+//! process. Each test name contains the number of its threat; [`listed`] fails if a threat has no test, and
+//! [`register`] if docs/register.md differs.
 
 mod amounts;
 mod audits;

@@ -1,4 +1,4 @@
-//! What a payment does while its device is not ready, lies, is pulled out or is left alone.
+//! Payments whose device is not ready, lies, is unplugged or stays unattended.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ fn id(answer: &Value) -> String {
 }
 
 impl Bench {
-    /// Asks for a payment that waits for the device; returns its id.
+    /// Starts a payment that waits for the device; returns its id.
     async fn waits(&self, n: u64) -> String {
         let (code, answer) = self.ask(12_000, n).await;
         assert_eq!((code, &answer["status"]), (202, &json!("pending")), "{answer}");
@@ -37,7 +37,7 @@ impl Bench {
         }
     }
 
-    /// Waits until the card of a request says this of the device.
+    /// Waits until the device line of a request's card contains a text.
     async fn says(&self, id: &str, part: &str) -> DeviceCard {
         self.until(part, async || {
             let listed = self.listed().await;
@@ -47,7 +47,7 @@ impl Bench {
         .await
     }
 
-    /// Presses when the device shows a prompt, and waits for the payment.
+    /// Presses when the device shows a prompt, and waits until the payment succeeds.
     async fn pays(&self, id: &str) -> Value {
         self.prompt().await;
         self.press(Decision::Press).await;
@@ -79,7 +79,7 @@ async fn a_payment_waits_while_the_device_is_not_ready_and_continues_by_itself()
     bench.says(&request, "Turn on \"Raw messages\" (or \"Blind signing\")").await;
     device.change(|app| app.version = [1, 4, 0]);
     bench.says(&request, "is too old: update it").await;
-    // The device can sign hashes only, which needs blind signing.
+    // This version of the app can sign only hashes, which needs blind signing.
     device.change(|app| app.version = [1, 6, 0]);
     bench.says(&request, "Turn on \"Blind signing\"").await;
     device.change(|app| {
@@ -157,7 +157,7 @@ async fn a_press_whose_answer_is_lost_is_asked_again_with_the_same_terms() {
     let bench = Bench::start(POLICY, "bearer").await;
     let request = bench.waits(1).await;
     let first = bench.prompt().await;
-    // The person presses, and the cable comes out before the answer.
+    // The person presses, but the device is unplugged before the answer arrives.
     bench.device.cut(None, Some(1));
     bench.press(Decision::Press).await;
     bench.until("the cut", async || (!bench.device.is_plugged()).then_some(())).await;
@@ -176,7 +176,7 @@ async fn a_late_press_after_a_stop_is_read_and_discarded() {
         bench.prompt().await;
         let line = if stop == "deny" { format!("deny {request}") } else { stop.to_owned() };
         bench.engine.operator().must(&line).await;
-        // The wallet gives the prompt up; the device still shows it.
+        // The wallet abandons the prompt, while the device still shows it.
         bench
             .until("given up", async || {
                 let Answer::Status(status) = bench.engine.operator().must("status").await else {
@@ -204,7 +204,7 @@ async fn a_late_press_after_a_stop_is_read_and_discarded() {
         }
         let other = if stop == "deny" { bench.waits(2).await } else { request.clone() };
         bench.says(&other, "still shows an earlier request: reject it there").await;
-        // The operator signs the old prompt after all: nobody gets that signature.
+        // The operator signs the abandoned prompt after all; no caller gets that signature.
         bench.press(Decision::Press).await;
         if stop == "deny" {
             assert_eq!(bench.status(&request, "rejected").await["code"], "REQUEST_DENIED");
@@ -221,7 +221,8 @@ async fn answers_to_other_commands_are_never_taken_for_a_signature() {
         bench.device.decide_itself(Some(Decision::Press));
         let request = bench.waits(1).await;
         bench.status(&request, "success").await;
-        // Every answer of the next payment, and none of this one's.
+        // Each time, the device lies from another answer on during the next payment. It answered
+        // the first payment honestly.
         for honest in 0..32 {
             bench.device.set_lie(honest, Some(lie));
             let other = bench.waits(10 + honest).await;
@@ -239,8 +240,8 @@ async fn answers_to_other_commands_are_never_taken_for_a_signature() {
     }
 }
 
-/// The wallet reads a status that was meant for another program, while the device has signed. It believes neither a refusal
-/// nor that nothing was shown: the value stays reserved, and the same terms are shown again.
+/// The wallet reads a status that was meant for another program, although the device has signed. It trusts neither a
+/// refusal nor a claim that nothing was shown: the value stays reserved, and the same terms are shown again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_status_for_another_program_ends_no_payment() {
     let [refused, switch_off, locked] = [0x6985, 0x6a80, 0x5515];
@@ -270,7 +271,7 @@ async fn of_two_devices_the_one_with_the_address_is_used() {
     let request = bench.waits(1).await;
     bench.pays(&request).await;
     assert!(other.log().iter().all(|line| !line.contains("asked:")));
-    // Swapped between two payments.
+    // The device is unplugged and plugged in again between two payments.
     bench.device.set_plugged(false);
     let request = bench.waits(2).await;
     bench.says(&request, "plug").await;
@@ -301,7 +302,7 @@ async fn twenty_wait_for_one_device_while_software_pays() {
     }
     let last = waiting.last().expect("twenty");
     bench.says(last, "other requests are shown on the Ledger before it").await;
-    // In the order in which they came.
+    // The device shows the requests in the order of their arrival.
     for request in &waiting {
         bench.pays(request).await;
     }
@@ -335,7 +336,7 @@ async fn a_restart_at_the_prompt_asks_for_the_same_terms() {
     let engine = engine.restart(Setup { devices, ..Setup::default() }).await;
     engine.operator().must("wallet open").await;
     let bench = Bench { engine, device, agent, address, at };
-    // The screen still has the first prompt: its answer goes to no one.
+    // The screen still shows the first prompt; the wallet drops its answer.
     bench.press(Decision::Press).await;
     assert_eq!(bench.prompt().await, first);
     bench.pays(&request).await;
@@ -366,7 +367,7 @@ async fn a_switch_that_is_off_fills_no_journal() {
     bench.pays(&request).await;
 }
 
-/// Lets the disk be full after `commits` commits. Returns whether the failed commit was that of the signature.
+/// Fills the disk after `commits` commits. Returns whether the commit that failed was that of the signature.
 async fn loses_the_signature(commits: usize) -> bool {
     let (device, at) = plug_in(WORDS);
     let store = FaultyStore::new(MemoryStore::default(), commits);

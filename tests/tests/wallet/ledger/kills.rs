@@ -14,13 +14,13 @@ use serde_json::{Value, json};
 
 use super::support::{WORDS, plug_in, prompts};
 
-/// When the first engine is killed.
+/// Points at which the first engine is killed.
 const POINTS: [&str; 10] = [
     "device.ready:1",
     "device.prompted:1",
     "device.answered:1",
     "device.recorded:1",
-    // The ask, the prompt, the signature.
+    // The commits of the ask, the prompt and the signature.
     "journal.before_commit:3",
     "journal.after_commit:3",
     "journal.before_commit:4",
@@ -110,7 +110,7 @@ async fn after_a_kill_at_any_point_the_same_terms_are_signed_once() {
         let terms =
             &decode_header(paid["header_value"].as_str().unwrap())["payload"]["authorization"];
         assert_eq!(terms["value"], json!("12000"));
-        // Every prompt that was shown had the same nonce, and so one payment at most exists.
+        // Every prompt had the same nonce, so at most one payment exists.
         let nonces: BTreeSet<String> = shown(&device, "nonce");
         assert_eq!(nonces.len(), 1, "{point}: {nonces:?} ({prompts_before} before the kill)");
         let mut operator = engine.operator().await;

@@ -27,7 +27,7 @@ use super::support::{Bench, WORDS, prompts};
 
 const PRICE: u128 = 12_000;
 const COINS: &str = "0x8ac7230489e80000";
-/// Not the merchant's address.
+/// A receiver other than the merchant.
 const FRIEND: &str = "0x3a1DBb8A6ad007Aa58F31343231F0d7401559CF4";
 
 struct Scene {
@@ -74,7 +74,7 @@ impl Scene {
         }
     }
 
-    /// Waits for a status of a send. `mines` is whether the chain makes blocks meanwhile.
+    /// Waits for a status of a send. If `mines`, the chain mines blocks meanwhile.
     async fn until(&self, id: &str, status: &str, mines: bool) -> SendAnswer {
         self.bench
             .until(status, async || {
@@ -92,7 +92,7 @@ impl Scene {
             .await
     }
 
-    /// Whether the node's pool holds a transaction of the payer that moves `wei`.
+    /// Returns whether the node's pool holds a transaction of the payer that moves `wei`.
     async fn waits(&self, wei: U256) -> bool {
         let pool = self.chain.request("txpool_content", json!([])).await.expect("read");
         let payer: Address = self.bench.address.parse().unwrap();
@@ -159,7 +159,7 @@ async fn a_send_is_signed_by_one_press_and_offers_the_whole_ceiling() {
     scene.until(&sent.id, "done", true).await;
     assert_eq!(scene.coins(FRIEND).await, U256::from(250_000_000_000_000_000u64));
     assert_eq!(scene.prompts(), 1, "one press for one send");
-    // A token, by blind signing only.
+    // A token can be sent only with blind signing.
     scene.bench.device.change(|app| app.blind_signing = false);
     let line =
         format!("address send safe {FRIEND} 0.5 --token USDC --network base --yes --no-wait");
@@ -219,7 +219,7 @@ async fn a_refused_send_is_dropped_and_a_cancel_or_a_higher_offer_asks_again() {
     // After one refusal on the device, the cancellation asks again only on the operator's command.
     scene.bench.engine.clock.advance(60_000);
     assert_eq!(scene.prompts(), 4);
-    // Until the wallet has recorded the refusal, asking changes nothing.
+    // Repeats the command, because it has no effect until the wallet has recorded the refusal.
     let mut other = scene.bench.engine.operator();
     scene
         .bench
@@ -229,7 +229,7 @@ async fn a_refused_send_is_dropped_and_a_cancel_or_a_higher_offer_asks_again() {
         })
         .await;
     scene.bench.press(Decision::Press).await;
-    // A block made before the node has it would hold the payment instead.
+    // Waits until the node has the empty transaction: a block mined earlier would contain the payment instead.
     scene.bench.until("the empty one", async || scene.waits(U256::ZERO).await.then_some(())).await;
     assert_eq!(scene.prompts(), 5);
     let ended = scene.until(&sent.id, "cancelled", true).await;
@@ -263,7 +263,7 @@ async fn a_cancelled_send_is_never_shown_and_payments_go_on() {
     assert_eq!(scene.prompts(), 1, "only the payment was shown");
 }
 
-/// A script reads the exit code: 0 only if the money moved.
+/// A script reads the exit code, so it is 0 only if the money moved.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_fails_whose_send_is_refused_or_cancelled() {
     let Some(scene) = Scene::start().await else { return };
@@ -282,7 +282,7 @@ async fn a_command_fails_whose_send_is_refused_or_cancelled() {
         other.must(&format!("address cancel {}", open.expect("an open one").id)).await;
     });
     assert_eq!((cancelled.code, cancelled.code.exit()), (Code::Declined, 1), "{cancelled:?}");
-    // The cancelled one is still on the screen.
+    // The device still shows the cancelled send.
     scene.bench.press(Decision::Refuse).await;
     scene.chain.request("evm_setAutomine", json!([false])).await.expect("set");
     let sent = scene.send("0.2").await;

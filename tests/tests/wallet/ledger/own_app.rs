@@ -11,7 +11,7 @@ use bursar_tests::operator::Expect;
 
 use super::support::until;
 
-/// The app as it is installed has both switches off.
+/// In a newly installed app, both switches are off.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Ledger's emulator at BURSAR_LEDGER_EMULATOR"]
 async fn a_payment_waits_for_a_switch_of_ledgers_own_app() {

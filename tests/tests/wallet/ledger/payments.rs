@@ -1,4 +1,4 @@
-//! Payments from an address of a device: an agent asks, a person presses.
+//! Payments from a device's address: an agent asks, and a person presses.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ async fn a_payment_waits_for_the_button_and_is_signed_by_the_device() {
             (terms.to.to_string(), terms.value.to_string()),
             (PAY_TO.into(), "12000".into())
         );
-        // The same request gets the same answer, and asks the device no second time.
+        // A repeated request gets the same answer, without a second prompt on the device.
         assert_eq!(bench.ask(12_000, 1).await.1["header_value"], paid["header_value"]);
         let asked = bench.device.log().iter().filter(|line| line.contains("asked:")).count();
         assert_eq!(asked, 1, "{:?}", bench.device.log());
@@ -55,13 +55,13 @@ async fn a_payment_waits_for_the_button_and_is_signed_by_the_device() {
 async fn a_refusal_on_the_device_rejects_the_payment_and_returns_its_value() {
     let bench = Bench::start("--day 0.03 --txn 0.02 --auto 0.021", "bearer").await;
     let (_code, first) = bench.ask(20_000, 1).await;
-    // Its value is reserved while it waits.
+    // While the payment waits for the device, its value is reserved.
     assert_eq!(bench.ask(20_000, 2).await.1["code"], "EXCEEDS_DAILY_LIMIT");
     bench.prompt().await;
     bench.press(Decision::Refuse).await;
     let rejected = bench.status(id(&first), "rejected").await;
     assert_eq!(rejected["code"], "LEDGER_REJECTED", "{rejected}");
-    // A repeat gets the same answer; another payment has the value again.
+    // A repeated request gets the same answer; the reserved value is free again for another payment.
     assert_eq!(bench.ask(20_000, 1).await.1["code"], "LEDGER_REJECTED");
     let (_code, other) = bench.ask(20_000, 3).await;
     bench.prompt().await;

@@ -16,7 +16,7 @@ use serde_json::Value;
 pub(crate) const OTHER_WORDS: &str =
     "legal winner thank year wave sausage worth useful legal winner thank yellow";
 
-/// How long a test watches for a state, in real time.
+/// Timeout of a wait for a state, in real time.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An engine, its device, and an agent that pays from an address of the device.
@@ -26,7 +26,7 @@ pub(crate) struct Bench {
     pub(crate) agent: Agent,
     /// The paying address.
     pub(crate) address: String,
-    /// Where the device is plugged in.
+    /// Socket address of the simulated device.
     pub(crate) at: SocketAddr,
 }
 
@@ -63,7 +63,7 @@ impl Bench {
         self.engine.post("/sign", &self.agent.ask(self.engine.now_s(), &offer, None)).await
     }
 
-    /// Lets time pass until `found` returns something. Two seconds of the engine pass in one.
+    /// Waits until `found` returns something; the engine's clock runs at twice real time.
     pub(crate) async fn until<T>(
         &self,
         what: &str,
@@ -82,7 +82,7 @@ impl Bench {
         .await
     }
 
-    /// Decides about the prompt on the screen, and waits until the device has answered it.
+    /// Answers the prompt on the screen, and waits until the device has sent the decision.
     pub(crate) async fn press(&self, decision: Decision) {
         let decided = || {
             let log = self.device.log();
@@ -99,7 +99,7 @@ impl Bench {
     }
 }
 
-/// Lets time pass until `found` returns something. Two seconds of the engine pass in one.
+/// Waits until `found` returns something; the engine's clock runs at twice real time.
 pub(crate) async fn until<T>(
     engine: &TestEngine,
     what: &str,

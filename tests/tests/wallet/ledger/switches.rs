@@ -1,4 +1,5 @@
-//! A switch of the Ethereum app is off: the wallet leaves the person alone on the way through the app's settings.
+//! Payments that need a switch which is off: the wallet covers no screen while the person walks
+//! through the app's settings.
 
 use bursar_chain::ports::Clock;
 use bursar_control::answers::{Answer, DeviceAnswer};
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 use super::support::Bench;
 
 const POLICY: &str = "--day 10 --txn 5 --auto 0.5";
-/// A notice, the app's home, its menu, its settings and the page of the switch.
+/// Screens on the way to a switch: a notice, the app's home, its menu, its settings, and the page of the switch.
 const STEPS: usize = 5;
 
 impl Bench {
@@ -40,7 +41,7 @@ impl Bench {
         self.until("the time", async || (self.engine.clock.mono_ms() >= until).then_some(())).await;
     }
 
-    /// The person goes on towards a switch; returns whether it is on in the end.
+    /// Takes `steps` steps towards a switch; returns whether the switch is on afterwards.
     async fn walks_to(&self, switch: Switch, steps: usize) -> bool {
         let mut is_on = false;
         for _step in 0..steps {
@@ -50,7 +51,7 @@ impl Bench {
         is_on
     }
 
-    /// How often the device refused data, and how often its configuration was read.
+    /// Returns how often the device refused data, and how often its configuration was read.
     fn counts(&self) -> (usize, usize) {
         let log = self.device.log();
         let count = |part: &str| log.iter().filter(|line| line.starts_with(part)).count();
@@ -76,7 +77,7 @@ async fn a_person_with_two_seconds_a_step_reaches_the_switch_and_the_payment_fol
         assert_eq!((bench.counts().0, bench.device.covered()), (refusals, 0), "{switch:?}");
         assert!(bench.counts().1 > polls, "the configuration is read meanwhile");
         if !found_by_itself {
-            // No configuration shows this switch.
+            // The app's configuration does not report this switch, so the wallet must wait for its next try.
             bench.pass(2_000).await;
             assert!(bench.device.screen().is_none());
             bench.engine.clock.advance(30_000);
@@ -93,7 +94,7 @@ async fn the_wallet_asks_again_after_half_a_minute_and_then_each_minute() {
     let request = bench.refused_by_the_device(1).await;
     for rest_s in [30, 60, 60] {
         let (before, polls) = bench.counts();
-        // The refusal was a few moments ago.
+        // The refusal was up to four seconds ago.
         bench.engine.clock.advance((rest_s - 4) * 1_000);
         bench.until("two polls", async || (bench.counts().1 > polls + 1).then_some(())).await;
         assert_eq!(bench.counts().0, before, "{rest_s}");
@@ -113,7 +114,7 @@ async fn the_operator_starts_a_try_at_any_time() {
     let request = bench.refused_by_the_device(1).await;
     assert!(bench.queue().await.expect("it waits").may_retry);
     let (before, _polls) = bench.counts();
-    // The try fails, and the list shows the same as before.
+    // The try fails, and the list is unchanged.
     let listed = async || match bench.engine.operator().must("requests --retry").await {
         Answer::Requests { requests } => requests[0].card.clone().expect("a card").device,
         other => panic!("{other:?}"),
@@ -128,7 +129,7 @@ async fn the_operator_starts_a_try_at_any_time() {
     bench.signs(&request).await;
 }
 
-/// A denial and another request are no reason to cover the settings again.
+/// Neither a denial nor another request makes the wallet cover the settings again.
 #[tokio::test(flavor = "multi_thread")]
 async fn another_request_disturbs_the_person_no_more_than_the_first() {
     let bench = Bench::start(POLICY, "bearer").await;
@@ -151,7 +152,8 @@ async fn another_request_disturbs_the_person_no_more_than_the_first() {
     bench.signs(&second).await;
 }
 
-/// An older app answers the beginning only with the whole payment, whose terms are then in the journal.
+/// An older app answers the first part of a payment only after the last, so the terms are in the
+/// journal before the refusal.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_older_app_is_left_alone_too() {
     let bench = Bench::start(POLICY, "bearer").await;

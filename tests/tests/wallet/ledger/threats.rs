@@ -21,7 +21,7 @@ async fn t_35_a_swapped_device_or_another_account_signs_nothing() {
     assert!(bench.device.log().iter().all(|line| !line.contains("asked:")), "nothing was shown");
     bench.device.change(|app| app.seed = Seed::from_words(WORDS).unwrap());
     bench.status(&id, "success").await;
-    // The device is swapped after it derived the address: its signature is of another account.
+    // The device is swapped after it derived the address, so its signature comes from another account.
     let commands = bench.device.log().iter().filter(|line| line.starts_with("=> ")).count();
     let (_code, asked) = bench.ask(12_000, 2).await;
     let id = asked["request_id"].as_str().unwrap().to_owned();

@@ -1,4 +1,4 @@
-//! What Ledger's host library sends in its own tests: we send the same bytes for the same input.
+//! Transcripts of Ledger's host library from its own tests: for the same input, we send the same bytes.
 //!
 //! The transcripts also contain descriptors that only Ledger signs. We send none, so these commands are left out.
 
@@ -26,7 +26,7 @@ use serde_json::Value;
 
 use crate::ledger::typed_json;
 
-/// The class of the Ethereum app.
+/// The class byte of the Ethereum app's commands.
 const ETHEREUM: u8 = 0xe0;
 /// The address of the emulator's own seed, with which most transcripts were recorded.
 const EMULATOR: Address = address!("dad77910dbdfde764fc21fcd4e74d71bbaca6d8d");
@@ -95,11 +95,13 @@ fn typed_data_is_sent_as_the_host_library_sends_it() {
         commands += ours.len();
     }
     assert_eq!((compared, commands), (44, 1_539));
-    // Every message but 14bis, whose transcript is that of 14: the simulated device hashes it as the real one.
+    // The simulated device computes the same hash as the real one for every message except 14bis, which has
+    // the transcript of message 14.
     assert_eq!(hashed.len(), 21, "{hashed:?}");
 }
 
-/// The signer of a transcript's signature, over the hash that the simulated device finds in the commands.
+/// Recovers the signer of a transcript's signature, over the hash that the simulated device
+/// computes from the commands.
 fn signer(commands: &[Vec<u8>], transcript: &str) -> Address {
     let mut typed = TypedData::default();
     for command in commands {
@@ -148,7 +150,7 @@ fn take_path(data: &[u8]) -> (DerivationPath, &[u8]) {
     (format!("m{text}").parse().unwrap(), rest)
 }
 
-/// The number of bytes of a legacy transaction's last three items.
+/// Returns the number of bytes of a legacy transaction's last three items.
 fn tail_of(bytes: &[u8]) -> usize {
     let (Item::List(items), []) = rlp::read(bytes).unwrap() else { panic!("a list") };
     let size = |item: &Item| match item.bytes().unwrap() {
@@ -158,7 +160,7 @@ fn tail_of(bytes: &[u8]) -> usize {
     items.iter().skip(6).map(size).sum()
 }
 
-/// What we send for the same input; `None` for a request that we never make.
+/// Returns the commands that we send for the same input, or `None` for a request that we never make.
 fn ours(request: &[Vec<u8>]) -> Option<Vec<Command>> {
     let first = &request[0];
     if first[0] != 0xe0 {
@@ -208,7 +210,7 @@ fn other_requests_are_sent_as_the_host_library_sends_them() {
                 None => {
                     let is_foreign =
                         request[0][0] != ETHEREUM || DESCRIPTORS.contains(&instruction);
-                    // Only these ask for an address together with a chain code or a chain id.
+                    // We never send foreign requests, or address requests with a chain code or a chain id.
                     assert!(is_foreign || instruction == ADDRESS, "{request:02x?}");
                 }
                 Some(ours) => {

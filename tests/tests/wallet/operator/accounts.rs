@@ -54,7 +54,7 @@ async fn an_agent_is_given_another_policy_or_address() {
     assert!(bursar_control::grammar::Order::parse_line("agent edit bot").is_err());
 }
 
-/// Returns `renews_at`, or why it is null. Exactly one of them is a text.
+/// Returns `renews_at`, or the reason for which it is null; exactly one of the two fields is a text.
 fn renewal(answer: &Value) -> Result<String, String> {
     let text = |name: &str| answer[name].as_str().map(str::to_owned);
     match (text("renews_at"), text("renews_at_unknown_reason")) {
@@ -64,7 +64,7 @@ fn renewal(answer: &Value) -> Result<String, String> {
     }
 }
 
-/// Returns what agent and operator read about the renewal of the agent's allowance, which must agree.
+/// Returns the renewal of the agent's allowance as agent and operator read it; both must agree.
 async fn shown_renewal(engine: &TestEngine, bot: &Agent) -> Result<String, String> {
     let shown = renewal(&engine.operator().must(&format!("agent show {}", bot.id)).await.data());
     assert_eq!(renewal(&engine.post_read("/mandate", bot).await), shown);
@@ -228,7 +228,7 @@ async fn a_deleted_wallet_leaves_its_journal_and_pays_nothing() {
     assert_eq!(agent(&engine, "agent show bot").await.spent_today, "0.80");
 }
 
-/// Half a deletion: the journal has the entry, and the kill came before the file's removal.
+/// The engine was killed during a deletion: the journal has its entry, but the file still exists.
 #[tokio::test]
 async fn a_half_deleted_wallet_is_recovered_with_its_agents() {
     let engine = engine().await;

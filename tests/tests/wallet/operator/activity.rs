@@ -315,7 +315,7 @@ async fn hostile_text_of_an_agent_is_shown_escaped() {
     }
 }
 
-/// An engine that ended without an entry shows by the next start.
+/// If an engine ended without an entry, its next start shows that.
 #[tokio::test]
 async fn a_start_is_recorded_only_when_a_wallet_exists() {
     let engine = TestEngine::start(Setup::default()).await;
@@ -331,7 +331,7 @@ async fn a_start_is_recorded_only_when_a_wallet_exists() {
     assert_eq!(kinds, ["wallet.unlocked", "engine.started", "wallet.locked"]);
 }
 
-/// A burst leaves memory although no request follows.
+/// After a burst, lapsed payments leave memory even if no request follows.
 #[tokio::test]
 async fn payments_that_have_lapsed_are_recorded_once_while_nothing_else_is() {
     let engine = TestEngine::start(Setup::default()).await;

@@ -8,7 +8,7 @@ use bursar_tests::operator::Expect;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
-/// The wallet file and the journal of a backup are of one instant: no agent is registered between the two copies.
+/// A backup holds wallet file and journal as of one instant: no agent is registered between the two copies.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn no_command_changes_the_wallet_during_a_backup() {
     let engine = TestEngine::start(Setup::default()).await;
@@ -16,7 +16,7 @@ async fn no_command_changes_the_wallet_during_a_backup() {
     let (mut operator, mut other) = (engine.operator(), engine.operator());
     let (ended, registered) = mpsc::channel();
     let here = Handle::current();
-    // After the copy of the wallet file, and before that of the journal.
+    // Runs after the copy of the wallet file and before the copy of the journal.
     *engine.disk.at_next_question.lock().unwrap() = Some(Box::new(move || {
         let work = || {
             here.block_on(async {

@@ -106,7 +106,7 @@ async fn a_card_marks_first_payments_and_counts_authorized_ones() {
     let twice = PaidBefore { times: 2, last: at(60), usd: Usd(1_750_000), ..once };
     assert_eq!(stage.payee_history(BASE, PAY_TO).await, twice);
 
-    // The digest covers none of these facts.
+    // The digest of a card covers none of these facts.
     let id = stage.hold(BASE, PAY_TO).await;
     let card = stage.card(&id).await;
     assert_eq!(card.digest, digest(&card.terms, card.hold, card.policy_version));
@@ -198,7 +198,7 @@ async fn a_restart_a_snapshot_and_a_replay_count_the_same() {
     let id = stage.hold(BASE, PAY_TO).await;
     let once = PaidBefore { times: 1, approved: 0, first: at(0), last: at(0), usd: Usd(250_000) };
 
-    // First replayed from the entries, then loaded from a snapshot.
+    // The state is first replayed from the entries, and then loaded from a snapshot.
     for snapshot in [false, true] {
         if snapshot {
             let open = Core::open(

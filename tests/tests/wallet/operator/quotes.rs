@@ -7,7 +7,8 @@ use bursar_tests::engine::{Setup, TestEngine};
 use bursar_tests::operator::Expect;
 use serde_json::json;
 
-/// Returns whether a refused quote, or a refused trade, met the disabled network. The other one has no node.
+/// Returns whether a quote or trade was refused for the disabled network. The enabled network
+/// fails too, for lack of a node.
 fn met_disabled(code: &str) -> bool {
     match code {
         "NETWORK_DISABLED" => true,
@@ -16,7 +17,7 @@ fn met_disabled(code: &str) -> bool {
     }
 }
 
-/// Returns whether `quote` and a trade, neither of which names its network, take the disabled one.
+/// Returns whether `quote` and a trade default to the disabled network if they name none.
 async fn take_disabled(engine: &TestEngine, bot: &Agent) -> (bool, bool) {
     let quoted = engine.operator().refused("quote pay 1 ETH WETH").await.code;
     let trade = json!({ "token_in": "ETH", "token_out": WETH, "amount_in": "1" });
@@ -27,7 +28,7 @@ async fn take_disabled(engine: &TestEngine, bot: &Agent) -> (bool, bool) {
     (met_disabled(quoted.text()), met_disabled(traded))
 }
 
-/// A token's address: no node is asked about it.
+/// A token's address; no request of this test reaches a node to look it up.
 const WETH: &str = "0x4200000000000000000000000000000000000006";
 
 #[tokio::test]

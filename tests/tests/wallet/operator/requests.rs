@@ -70,8 +70,8 @@ async fn a_queue_of_long_urls_can_still_be_shown_and_decided() {
     let listed = operator.outcome("requests --all").await;
     let Ok(Answer::Requests { requests }) = listed.reply.result else { panic!("{listed:?}") };
     assert_eq!((requests.len(), listed.reply.warnings), (waiting, vec![]), "all fit");
-    // The list shows the start of each URL with its whole host, and the receipt shows all of it. An approval binds the
-    // whole URL.
+    // The list shows the start of each URL with its whole host, and the receipt shows the whole URL. An
+    // approval binds the whole URL too.
     let first = &requests[0];
     let card = first.card.as_ref().unwrap();
     for url in [&card.terms.request_url, &card.terms.resource_url] {
@@ -95,7 +95,7 @@ async fn a_queue_of_long_urls_can_still_be_shown_and_decided() {
     assert_eq!(rest, []);
 }
 
-/// Without a card shown, a short prefix may name another request than the intended one.
+/// If the operator has seen no card, a short prefix may name an unintended request.
 #[tokio::test]
 async fn a_request_needs_four_characters_or_eight_without_its_card() {
     let engine = TestEngine::start(Setup::default()).await;
@@ -148,7 +148,7 @@ async fn the_first_eight_digits_find_a_request_before_any_number_of_newer_ones()
     operator.must(&format!("approve {approved} --yes")).await;
     operator.must(&format!("deny {denied}")).await;
     engine.clock.advance(u64::try_from(HOLD_MS).unwrap() + 1_000);
-    // Records the expiry, and more requests after all three ends.
+    // Records the expiry, and then more requests than the lists show.
     for n in 0..NEWER {
         assert_ne!(ask(&engine, &busy, 1_000, 200 + n).await, "");
     }
@@ -182,10 +182,10 @@ async fn digits_that_begin_several_ids_are_ambiguous() {
         let refused = operator.refused(line).await;
         assert_eq!(refused.code, Code::Ambiguous, "{line}: {refused}");
     }
-    // Enough digits name one, and then the other is the only one that is pending.
+    // With enough digits the prefix names one request; afterwards only the other request is pending.
     operator.must(&format!("deny {}", twins[0])).await;
     operator.must("deny abababab").await;
-    // Of two that have ended, neither is the one that is meant.
+    // If both requests have ended, the prefix names neither.
     for line in ["approve abababab --yes", "deny abababab"] {
         let refused = operator.refused(line).await;
         assert_eq!(refused.code, Code::Ambiguous, "{line}: {refused}");

@@ -220,7 +220,7 @@ async fn a_price_api_is_replaced_and_turned_off_at_once() {
     assert!(has(&engine));
 }
 
-/// Nothing listens behind these nodes; a request for the chain id shows which one is in use.
+/// No server listens at these nodes' addresses; a request for the chain id shows which node is in use.
 #[tokio::test]
 async fn submit_rpc_takes_effect_at_once_and_can_be_reset() {
     let nobody = "http://127.0.0.1:9";

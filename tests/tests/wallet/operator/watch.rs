@@ -68,7 +68,7 @@ async fn every_watcher_receives_every_entry_once_and_in_order() {
     let engine =
         TestEngine::start(Setup { settings: UNLIMITED_RATE_SETTINGS, ..Setup::default() }).await;
     engine.set_up_wallet("--day 1000 --txn 10 --auto 5").await;
-    // A long name, so that a frame is full before it reaches its maximum of entries.
+    // A long name fills a frame before it reaches its maximum of entries.
     let agent = engine.add_agent(&"bot".repeat(33), "bearer").await;
     let begin = activity(&mut engine.operator(), "activity --limit 1").await.entries[0].seq;
     let since = |seq: u64| format!("watch --since {seq}");
@@ -117,7 +117,7 @@ async fn a_watch_without_a_start_receives_only_new_entries() {
         asking: Asking::Silent,
     };
     link.send(&run(1, "watch")).await.unwrap();
-    // There is no signal when the watch has begun, so create entries until one arrives.
+    // The engine does not signal that the watch has begun, so create entries until one arrives.
     let mut answer = Vec::new();
     for id in 2.. {
         link.send(&run(id, &format!("policy create q{id} --day 1"))).await.unwrap();

@@ -128,7 +128,7 @@ impl Forger {
         let write = self.db.begin_write().unwrap();
         {
             let key = [&chain.to_be_bytes()[..], &payee].concat();
-            // Payments, those approved by an operator, first and last time, total amount.
+            // The row's fields: payments, payments approved by an operator, first and last time, and total amount.
             let row = postcard::to_allocvec(&(times, times, 0_i64, 0_i64, 1_000_000_u64)).unwrap();
             let mut table = write.open_table(PAYEES).unwrap();
             table.insert(key.as_slice(), row.as_slice()).unwrap();
@@ -148,8 +148,8 @@ impl Forger {
         self.db.begin_read().unwrap().open_table(PAYEES).unwrap().iter().unwrap().count()
     }
 
-    /// Leaves the journal as a version without payee rows does. `since` is an outdated mark from a version that had
-    /// them.
+    /// Changes the journal to the form that a version without payee rows leaves. `since` is an outdated mark
+    /// of a version with payee rows.
     pub(crate) fn without_payees(&self, since: Option<u64>) {
         let write = self.db.begin_write().unwrap();
         {

@@ -1,4 +1,4 @@
-//! Older copies of one file, or of all of them, put back.
+//! Rollbacks: an attacker restores older copies of one file or of all files.
 
 use bursar_control::answers::Answer;
 use bursar_core::codes::Code;
@@ -35,7 +35,7 @@ async fn a_clock_that_jumps_while_locked_does_not_make_the_journal_untrusted() {
     let day = 86_400_000;
     stage.clock.advance(2 * day);
     for _turn in 0..20 {
-        // Lets the timers run.
+        // Running a command lets the timers fire.
         stage.operator().must("status").await;
     }
     stage.clock.jump_back(2 * day);
@@ -90,7 +90,7 @@ async fn a_wallet_older_than_the_journal_opens_and_names_the_agents_without_a_se
     let body = late.ask(now, &bursar_tests::offers::offer(13_000, 99), None);
     assert_eq!(stage.engine().post("/sign", &body).await.0, 401);
     assert_eq!(stage.pay().await.0, 200);
-    // The advice of the message works.
+    // The remedy that the message names works.
     let created = stage.operator().outcome("agent instructions late --regenerate").await;
     let renewed = bursar_tests::agent::Agent { token: created.secret.expect("a token"), ..late };
     let body = renewed.ask(now, &bursar_tests::offers::offer(13_000, 99), None);

@@ -16,7 +16,7 @@ use bursar_tests::operator::{Expect, Operator};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Up to 0.50 dollars automatic, ten per payment and per day.
+/// Pays up to 0.50 dollars automatically, and at most ten per payment and per day.
 pub(crate) const POLICY: &str = "--day 10 --txn 10 --auto 0.5";
 
 /// A folder, its engine while one runs, and an agent that pays.
@@ -108,7 +108,7 @@ impl Stage {
     pub(crate) async fn open_wallet(&self) -> Vec<Warning> {
         let mut operator = self.operator();
         let opening = operator.outcome("wallet open");
-        // Fast-forwarding would expire allowances and payments, so do it only here.
+        // Fast-forwarding would expire allowances and payments, so it happens only after wrong passwords.
         let outcome = match self.after_wrong_passwords {
             true => self.engine().while_time_passes(opening).await,
             false => opening.await,

@@ -95,7 +95,7 @@ fn headers(table: &mut Table<'_>) {
     table.header("64 KiB", &STANDARD.encode(&whole), PAID);
     table.header("64 KiB and a byte", &STANDARD.encode(whole + " "), BAD_HEADER);
     table.header("a million characters", &"A".repeat(1_000_000), BAD_HEADER);
-    // Needs base64 padding, so one byte more than a multiple of three.
+    // Both need base64 padding, so their length is one byte over a multiple of three.
     let mut odd = table.offer().to_string();
     while odd.len() % 3 != 1 {
         odd.push(' ');
@@ -165,7 +165,7 @@ fn challenges(table: &mut Table<'_>) {
         fill(&mut offer, 60_000);
         let around = offer.to_string().len() - 60_000;
         fill(&mut offer, bytes - around);
-        // The list's commas and bracket do not grow in proportion, so the last field corrects the length.
+        // The list's commas and bracket do not grow in proportion, so the last field makes up the exact length.
         let rest = offer["rest"].as_str().unwrap().len() + bytes;
         offer["rest"] = json!("r".repeat(rest - offer.to_string().len()));
         assert_eq!(offer.to_string().len(), bytes);

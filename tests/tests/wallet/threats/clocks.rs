@@ -52,14 +52,14 @@ async fn t_29_setting_the_clock_renews_no_allowance() {
         let (engine, agent) = started(boot_id).await;
         let mut n = 0;
         assert_eq!(spend(&engine, &agent, &mut n).await, MAX_SPEND);
-        // Back by various times, and forward again within the same day.
+        // Sets the clock back by various times, and forward again within the same day.
         for hours in [1, 11, 13, 36, 24 * 40, 24 * 800] {
             engine.clock.set_utc(Utc::from_seconds(NOON_S).plus_ms(-hours * HOUR_MS));
             assert_eq!(spend(&engine, &agent, &mut n).await, 0, "{boot_id}: {hours} h back");
             engine.clock.set_utc(Utc::from_seconds(NOON_S + 11 * 3600));
             assert_eq!(spend(&engine, &agent, &mut n).await, 0, "{boot_id}: back and forward");
         }
-        // In zones to the east it is already tomorrow, which must not renew the allowance.
+        // In time zones to the east it is already tomorrow, which must not renew the allowance.
         for zone in ["Pacific/Kiritimati", "Asia/Tokyo", "Pacific/Pago_Pago", "UTC"] {
             engine.clock.set_zone(zone).unwrap();
             assert_eq!(spend(&engine, &agent, &mut n).await, 0, "{boot_id}: {zone}");

@@ -63,7 +63,7 @@ async fn t_09_a_replaced_credential_fails_at_once_and_is_in_no_file() {
             let old = agent.clone();
             agent.token = created.secret.expect("a new token");
             assert_ne!(old.token, agent.token);
-            // On the same connection, and for the same payment, that the old token was valid for.
+            // The old token is refused on the same connection, and for the same payment that it was valid for.
             for again in [n, n + 1] {
                 let answer = ask(&mut connection, &old, again);
                 assert_eq!(answer, (401, "AUTH_FAILED".to_owned()), "{auth}");
@@ -75,7 +75,7 @@ async fn t_09_a_replaced_credential_fails_at_once_and_is_in_no_file() {
     }
     operator.must("wallet lock").await;
     assert_eq!(engine.terminate(), Some(0));
-    // Neither as text, nor as hex digits, nor as raw bytes.
+    // No file holds a token as text, as hex digits or as raw bytes.
     for token in &tokens {
         let digits = &token[3..];
         for secret in [token.as_bytes(), digits.as_bytes(), &hex::decode(digits).unwrap()[..]] {

@@ -1,5 +1,5 @@
-//! A clock that runs ahead while the engine writes snapshots. A signed request is not signed again, and honest requests
-//! are not refused.
+//! A clock that runs ahead while the engine writes snapshots: the engine neither signs a signed request again
+//! nor refuses honest requests.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::threats::stage::{POLICY, authorized, engine_with, offer_with, unlimit
 
 const DAY_S: i64 = 86_400;
 const AHEAD_S: i64 = 40 * DAY_S;
-/// Small enough that a few payments trigger the next snapshot.
+/// Takes a snapshot every eight entries, so that a few payments trigger the next one.
 const RETENTION: Retention = Retention { snapshot_every: 8, signed_days: 30 };
 /// The first day still served after the engine accepted a clock that is 40 days ahead.
 const FIRST_SERVED: &str = "2026-01-11T00:00:00Z";

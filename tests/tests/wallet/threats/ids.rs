@@ -93,7 +93,7 @@ async fn t_04_only_a_signed_payment_returns_a_header() {
                 assert_eq!(response.status / 100, 2, "{name} {path}: {text}");
                 let poll = path.starts_with("/sign");
                 let given = text.contains("header_value");
-                // Only a poll of the signed payment, and only while it can be redeemed.
+                // A header appears only in a poll of the signed payment, and only while the payment can be redeemed.
                 assert_eq!(given, name == "signed" && poll && round == 0, "{name} {path}: {text}");
                 assert!(given || !text.contains("signature\":\"0x"), "{name} {path}: {text}");
                 unavailable += usize::from(!given);

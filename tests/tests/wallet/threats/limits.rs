@@ -19,7 +19,7 @@ const HELD_PER_AGENT: usize = 20;
 const HELD_TOTAL: usize = 500;
 
 const LIMIT: u64 = 10_000_000;
-/// Does not divide the limit.
+/// Price of one payment in atoms; it does not divide the limit.
 const PRICE: u64 = 30_007;
 const CLIENTS: u64 = 64;
 const EACH: u64 = 20;
@@ -53,7 +53,7 @@ async fn rush(engine: &Arc<TestEngine>, agent: &Agent, round: u64) -> Vec<u64> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn t_01_concurrent_requests_stay_within_the_limit() {
     for auth in ["hmac", "bearer"] {
-        // On disk, where one commit covers many payments.
+        // Uses a journal on disk, where one commit covers many payments.
         let setup = Setup { settings: UNLIMITED_RATE_SETTINGS, ..Setup::default() };
         let (engine, agent) = engine_with(setup, "--day 10 --txn 10 --auto 5", auth).await;
         let engine = shared(engine);
@@ -129,7 +129,7 @@ async fn t_34_the_queue_is_bounded_and_keeps_its_order() {
     }
     let mut taken = Vec::new();
     let mut n = 0;
-    // Round-robin, so that one agent's requests are not adjacent.
+    // Goes round-robin, so that one agent's requests are not adjacent.
     for round in 0..=HELD_PER_AGENT {
         for agent in &agents[..crowd] {
             n += 1;
@@ -150,7 +150,7 @@ async fn t_34_the_queue_is_bounded_and_keeps_its_order() {
     let shown: Vec<String> = queue(&mut operator).await.into_iter().map(|one| one.id).collect();
     assert_eq!(shown, taken, "in the order in which they came");
 
-    // One free place takes one request.
+    // After one denial, the queue accepts exactly one more request.
     operator.must(&format!("deny {}", taken.remove(0))).await;
     let last = &agents[crowd];
     let (status, id) = hold(&engine, last, 1_000_000, 100_000).await;

@@ -48,8 +48,8 @@ fn found_in(pid: u32, needles: &Needles) -> Option<Vec<&str>> {
     Some(found)
 }
 
-/// Adds what a phrase leads to: its bytes, entropy, seed, and private keys in both byte orders. Returns the key of the
-/// first address.
+/// Adds everything derived from a phrase: its bytes, entropy, seed, and private keys in both byte orders. Returns
+/// the key of the first address.
 fn secrets_of(phrase: &str, name: &str, needles: &mut Needles) -> Vec<u8> {
     let seed = Seed::from_phrase(&SecretString::from(phrase)).unwrap();
     let stretched = seed.bip39_seed(&SecretString::from("")).unwrap();
@@ -59,7 +59,7 @@ fn secrets_of(phrase: &str, name: &str, needles: &mut Needles) -> Vec<u8> {
     add("entropy", seed.expose_entropy());
     add("seed", stretched.expose_secret().as_slice());
     let mut key = Vec::new();
-    // Last to first, so that the key of the first address is returned.
+    // Goes from last to first, so that the key of the first address is returned.
     for path in [Template::SEEDS.path(0).unwrap(), "m".parse().unwrap()].iter().rev() {
         key = private_key(&stretched, path).unwrap().expose_bytes().to_vec();
         add("key", &key);

@@ -86,7 +86,7 @@ async fn answer(State(node): State<Arc<Node>>, question: String) -> String {
     let result = match method {
         "eth_chainId" => json!(format!("{:#x}", node.chain_id.load(Ordering::SeqCst))),
         "eth_call" => json!(coin.domain_separator),
-        // Far from any clock: if the engine accepted it, it would hold payments.
+        // The time is far from any clock's, so an engine that accepted it would hold payments.
         "eth_getBlockByNumber" => json!({"timestamp": "0x1"}),
         _other => Value::Null,
     };

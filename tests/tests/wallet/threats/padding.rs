@@ -10,15 +10,16 @@ use serde_json::{Value, json};
 use crate::threats::stage::{add_agent, offer_with, set_up_wallet};
 use crate::threats::wire::KeepAlive;
 
-/// Maximum growth of memory, and of the disk's use, by the whole attack (T-43), in MiB.
+/// Maximum growth of memory, and of disk use, during the whole attack (T-43), in MiB.
 const MOST_MIB: f64 = 64.0;
-/// Payments without padding that follow the padded ones.
+/// Number of unpadded payments after the padded ones.
 const PLAIN: usize = 400;
 
 /// Returns a payment of one atom with `padding` pieces of 3 kB in its offer.
 fn ask(agent: &Agent, now_s: i64, n: usize, padding: usize) -> Vec<u8> {
     let header = offer_with(1, n, |offer| {
-        // Four pieces in the part echoed with the payment, the rest in a part that is only read.
+        // At most four pieces go into the part that is echoed with the payment; the others go
+        // into a part that is only read.
         offer["accepts"][0]["extra"]["padding"] = json!(vec!["x".repeat(3_000); padding.min(4)]);
         offer["more"] = json!(vec!["y".repeat(3_000); padding.saturating_sub(4)]);
     });
@@ -74,7 +75,7 @@ async fn t_43_padded_dust_payments_use_little_memory_and_disk() {
     let disk = disk_mib(&folder);
     assert!(disk <= MOST_MIB, "{disk} MiB on the disk");
 
-    // The next start uses no more either.
+    // The next start uses no more memory or disk either.
     assert_eq!(engine.terminate(), Some(0));
     let start = Start { unlock: true, ..Start::default() };
     let engine = EngineProcess::start(&folder, &start);

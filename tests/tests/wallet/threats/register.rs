@@ -11,7 +11,8 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// Returns the cells of each row of a section, with the heads of its tables; of all sections if `section` is empty.
+/// Returns the cells of each row of a section, or of all sections if `section` is empty.
+/// Includes the heads of tables.
 fn rows(section: &str) -> Vec<Vec<String>> {
     let text = read("docs/register.md");
     let begin = format!("\n## {section}");

@@ -89,7 +89,7 @@ async fn t_07_a_replayed_request_never_pays_twice() {
     assert_code(&engine, &body, (409, "PAYMENT_EXPIRED"), "when it can be redeemed no more").await;
     engine.clock.set_utc(Utc::from_seconds(NEW_YEAR_S + 3600));
     assert_code(&engine, &body, stale, "an hour after").await;
-    // A clock that jumps far ahead, past midnight and further payments, and returns.
+    // The clock jumps far ahead, past midnight and further payments, and then returns.
     engine.clock.set_utc(Utc::from_seconds(NEW_YEAR_S + 40 * 86_400));
     let other = agent.ask(engine.now_s(), &offer(12_000, 2), None);
     assert_eq!(engine.post("/sign", &other).await.0, 200);

@@ -80,7 +80,7 @@ impl Canaries {
 }
 
 pub(crate) fn contains(bytes: &[u8], wanted: &[u8]) -> bool {
-    // Scan for the first byte, because files here are mebibytes.
+    // Searches for the first byte first, because the files here have mebibytes.
     let mut rest = bytes;
     while let Some(at) = rest.iter().position(|byte| *byte == wanted[0]) {
         rest = &rest[at..];
@@ -270,7 +270,7 @@ async fn t_37_no_secret_is_in_a_file_a_log_or_an_answer() {
         }
         for name in ["cmdline", "environ"] {
             let bytes = std::fs::read(format!("/proc/{}/{name}", engine.pid())).expect("ours");
-            // The operator put the node's key there, not the engine.
+            // The operator, not the engine, wrote the node's key into this file.
             let bytes = String::from_utf8_lossy(&bytes).replace(RPC_KEY, "");
             canaries.assert_none(name, bytes.as_bytes());
         }

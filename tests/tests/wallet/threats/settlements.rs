@@ -21,7 +21,7 @@ use crate::threats::stage::{POLICY, engine_with, terms, unlimited_in_memory};
 const FALSE_REPORTS: u64 = 400;
 /// One honest report follows this many false ones.
 const PER_HONEST: u64 = 20;
-/// Timeout for a status that never comes.
+/// Timeout of a wait for a status; reached only on failure.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A chain that knows mined transactions and counts the queries for each.
@@ -133,8 +133,8 @@ async fn wait_until(engine: &TestEngine, payments: &[String], wanted: &str, coun
     }
 }
 
-/// Returns the maximum number of queries for one transaction in this many seconds: after one second, then with doubling
-/// pauses of up to ten minutes.
+/// Returns the maximum number of queries for one transaction in this many seconds. The first query comes after one
+/// second; the pauses then double, up to ten minutes.
 fn max_queries(seconds: u64) -> u64 {
     u64::from((seconds + 1).ilog2()) + seconds / 600 + 1
 }
@@ -159,14 +159,14 @@ async fn t_46_false_settlement_reports_do_not_delay_honest_ones() {
             true_ones.push(id(&answer));
         }
     }
-    // The honest agent's payments are checked, whatever the other agent reports before and after them.
+    // The honest agent's payments are checked, whatever another agent reports before and after them.
     wait_until(&engine, &true_ones, "payment-completed", true_ones.len()).await;
     let seconds = || clock.now().mono_ms / 1_000;
     while seconds() < 3_600 {
         clock.advance(1_000);
         tokio::task::yield_now().await;
     }
-    // False reports cost the node few queries: for few transactions, with growing pauses.
+    // False reports cause few queries at the node: few transactions are checked, with growing pauses.
     let failed = chain.failed_queries();
     assert_eq!(failed.len(), CHECKS_PER_AGENT);
     let most = failed.iter().max().copied().unwrap_or_default();

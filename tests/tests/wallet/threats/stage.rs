@@ -19,10 +19,10 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value, json};
 use sha2::Sha256;
 
-/// Up to 0.50 dollars automatic, ten per payment, a thousand per day.
+/// Pays up to 0.50 dollars automatically, and at most ten per payment and a thousand per day.
 pub(crate) const POLICY: &str = "--day 1000 --txn 10 --auto 0.5";
 
-/// No rate limit, and a journal in memory.
+/// Returns a setup without a rate limit, and with a journal in memory.
 pub(crate) fn unlimited_in_memory() -> Setup {
     Setup {
         store: Some(Box::new(MemoryStore::default())),

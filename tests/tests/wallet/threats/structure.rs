@@ -120,7 +120,7 @@ async fn t_16_an_invalid_challenge_is_refused_without_a_record() {
         offer
     };
     let deep = |levels: usize| {
-        // Built as text: the deepest cases are too deep for a `Value`.
+        // The JSON is built as text, because the deepest cases are too deep for a `Value`.
         format!("{}{}", "[".repeat(levels), "]".repeat(levels))
     };
     let format = "INVALID_X402_FORMAT";

@@ -26,9 +26,9 @@ type Change = fn(&mut Request);
 /// Where a fault changes the held requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Target {
-    /// The published state too: cards read from now on show the change.
+    /// Changes the published state too, so cards read from now on show the change.
     State,
-    /// Only the input of the rules: every card still shows the original.
+    /// Changes only the input of the rules; every card still shows the original.
     Rules,
 }
 
@@ -65,7 +65,7 @@ impl MutatedRules for Swap {
     }
 }
 
-/// Changes each term that is signed, or that the operator decides by.
+/// Changes of each term that is signed, or that the operator decides by.
 const CHANGES: [(&str, Change); 9] = [
     ("payee", |request| payment(request).payee = Address::repeat_byte(0xee)),
     ("amount", |request| {
@@ -115,8 +115,8 @@ async fn t_13_a_held_request_that_changes_in_memory_is_not_signed() {
             let mut operator = engine.operator();
             assert_eq!(waiting(&mut operator).await.card.unwrap().digest, digest, "{what}");
             swap.arm(Some((target, change)));
-            // More journal entries, so that the change is in the state. A dollar amount that differs from the
-            // allowance's reservation stops the engine at the next entry.
+            // More journal entries bring the change into the state. If the dollar amount then differs from the
+            // allowance's reservation, the engine stops at the next entry.
             let mut stopped = false;
             for line in ["network disable 4663", "network enable 4663"] {
                 stopped |= operator.outcome(line).await.reply.result.is_err();

@@ -180,7 +180,7 @@ async fn t_13_an_approval_is_bound_to_the_card_shown() {
         };
         assert!(refused, "{wrong} was taken for {my_card}");
     }
-    // A digest that is swapped between the operator and the core is refused as well.
+    // A digest that is swapped between the operator and the core is refused too.
     let id: RequestId = mine.parse().unwrap();
     let swapped = Action::Approve(Box::new(Approval {
         id,
@@ -293,7 +293,7 @@ async fn t_19_a_node_that_never_prices_a_token_delays_an_answer_by_three_seconds
     let mut operator = engine.operator();
     let held = waiting(&mut operator).await.pop().expect("it waits");
     assert_eq!(held.card.expect("a card").hold, HoldReason::Unpriced);
-    // A repeat gets the same answer without another question.
+    // A repeated request gets the same answer without another question to the node.
     assert_eq!(engine.post("/sign", &body).await.1["request_id"], answer["request_id"]);
     assert_eq!(authorized(&engine), 0);
 }

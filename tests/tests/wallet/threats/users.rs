@@ -1,4 +1,4 @@
-//! Another account on the same machine.
+//! Attacks by another account on the same machine.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -162,7 +162,7 @@ async fn t_25_another_account_cannot_read_write_or_connect() {
     let mut operator = engine.operator().await;
     set_up_wallet(&mut operator, POLICY).await;
     let agent = add_agent(&mut operator, "bot", "hmac").await;
-    // A second save, so that the previous copy exists.
+    // Saves a second time, so that the previous copy exists.
     add_agent(&mut operator, "other", "hmac").await;
     let body = agent.ask(jiff::Timestamp::now().as_second(), &offer(1_000, 1), None);
     let paid = KeepAlive::open(&engine.url).ask("POST", "/sign", body.to_string().as_bytes());

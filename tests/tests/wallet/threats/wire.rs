@@ -23,7 +23,7 @@ pub(crate) fn exchange(url: &str, method: &str, path: &str, headers: &str, body:
     stream.set_read_timeout(Some(TIMEOUT)).expect("set");
     let headers = format!("{headers}connection: close\r\n");
     let bytes = request(address(url), (method, path), &headers, body);
-    // A server may answer and close before it has read everything.
+    // A server may answer and close the connection before it has read everything.
     let _refused_early = stream.write_all(&bytes);
     let mut answer = Vec::new();
     let _reset_after_the_answer = stream.read_to_end(&mut answer);
