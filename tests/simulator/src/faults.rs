@@ -56,6 +56,8 @@ plants! {
     ForgottenSync "a commit is acknowledged before it is on disk";
     DoubleReturn "the reservation of a denied or expired request is returned twice";
     ThresholdIncluded "an amount equal to the threshold is signed without asking";
+    UnattendedUnlimited "an unattended day has no limit";
+    UnattendedAgain "an unlock begins another unattended day";
     ExpiryLate "an approval in the very millisecond of the expiry counts";
     LazyAllowance "a new allowance begins with its first request, not with its day";
     IdentitiesInMemory "a restart forgets which requests were answered";
@@ -381,6 +383,8 @@ fn change_input(plant: PlantedBug, state: &mut State, command: &mut Command) {
                 }
             }
         }
+        (PlantedBug::UnattendedUnlimited, Action::Ask(_)) => state.unattended.active = false,
+        (PlantedBug::UnattendedAgain, Action::RecordUnlock { .. }) => state.unattended.day = None,
         (PlantedBug::OldLimitApproved, Action::Approve(_)) => {
             for record in Arc::make_mut(&mut state.policies).values_mut() {
                 let payments = &mut Arc::make_mut(record).policy.payments;
