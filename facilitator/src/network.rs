@@ -203,12 +203,16 @@ impl NetworkContext {
         Ok(!code.is_empty())
     }
 
-    /// Whether an earlier lookup found Multicall3. Asks no node.
+    /// Whether an earlier lookup found Multicall3.
+    ///
+    /// Asks no node.
     pub fn is_multicall_known(&self) -> bool {
         self.multicall.load(Ordering::Relaxed)
     }
 
-    /// Whether earlier lookups found all these contracts on the network. Asks no node.
+    /// Whether earlier lookups found all these contracts on the network.
+    ///
+    /// Asks no node.
     pub fn has_found(&self, contracts: &[Address]) -> bool {
         let found = self.found_contracts();
         contracts.iter().all(|contract| found.contains(contract))

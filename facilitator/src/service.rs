@@ -325,9 +325,7 @@ impl Running {
         })
     }
 
-    /// Completes with the reason when the store cannot be written.
-    ///
-    /// No payment can then be settled until the next start.
+    /// Completes with the reason when the store cannot be written. No payment can then be settled until the next start.
     pub async fn broken(&self) -> StoreUnusable {
         self.store.broken().cancelled().await;
         // The failure is set before the token is cancelled.
@@ -335,10 +333,8 @@ impl Running {
         StoreUnusable::at_write(&self.store_path, failure)
     }
 
-    /// Stops the facilitator.
-    ///
-    /// It accepts no new requests, and waits up to `drain_ms` for the answers to earlier ones. Unfinished work resumes
-    /// at the next start.
+    /// Stops: accepts no new requests, then waits up to `drain_ms` for the answers to earlier ones. Unfinished work
+    /// resumes at the next start.
     pub async fn stop(self) {
         let Lifecycle { draining, stopping, servers, deliveries, background } = self.lifecycle;
         draining.cancel();

@@ -97,9 +97,8 @@ impl Settlement {
         matches!(self, Self::Settled { .. } | Self::Pending { .. })
     }
 
-    /// Whether the settlement failed for a reason that the payer can cause, such as an empty account or a used payment.
-    ///
-    /// If a transaction of the facilitator is not mined, the payer has not caused it.
+    /// Whether the settlement failed for a reason that the payer can cause, such as an empty account or a used payment;
+    /// a transaction of the facilitator that is not mined is not one.
     pub fn is_payers_failure(&self) -> bool {
         const FACILITATORS: [&str; 2] = ["settlement_withdrawn", "settlement_pending"];
         let Self::Failed { receipt } = self else { return false };
@@ -122,8 +121,7 @@ impl Settlement {
             (_, SettleOutcome::SettledForOther { receipt }) => {
                 Self::Failed { receipt: receipt.clone() }
             }
-            // The facilitator processed no request of ours, or the last one failed. So another seller settled the
-            // payment.
+            // No request of ours was processed, or the last one failed. So another seller settled the payment.
             (
                 Self::Open | Self::Failed { .. },
                 SettleOutcome::Settled { receipt, repeated: true },
@@ -194,9 +192,7 @@ pub struct Record {
     pub id: PaymentId,
     /// Digest of the body of the first request with this payment.
     pub body: Digest,
-    /// Digest of the signed payload.
-    ///
-    /// A request with the same nonce and another payload is refused.
+    /// Digest of the signed payload; the same nonce with another payload is refused.
     pub payment: Digest,
     /// When the payment was taken, in milliseconds of Unix time.
     pub taken_at: i64,
@@ -204,7 +200,7 @@ pub struct Record {
     pub expires_at: u64,
     pub stage: Stage,
     pub settlement: Settlement,
-    /// The facilitator request as JSON. It is stored, so that it is identical after a restart.
+    /// The facilitator request as JSON, so that it is identical after a restart.
     pub facilitator_request: String,
     pub model: Option<String>,
     /// Amount in the asset's smallest unit, decimal.
@@ -218,13 +214,9 @@ pub struct Record {
     pub usage: Option<Usage>,
     /// Whether the answer is stored.
     pub answer_stored: bool,
-    /// The key of the sale in every facilitator request.
-    ///
-    /// Rows that were written before keys existed end before this member.
+    /// The key of the sale in every facilitator request; rows that predate the key end before this member.
     pub key: Option<SaleKey>,
-    /// The paid bound on one answer, in tokens.
-    ///
-    /// It must be the last member, because rows that were written before it existed end here.
+    /// The paid bound on one answer, in tokens; the last member, because rows that predate it end before it.
     pub bound: Option<u64>,
 }
 
@@ -289,8 +281,7 @@ impl Record {
 
     /// Whether the record can be deleted.
     ///
-    /// Answers are stored for `retention_ms`, payments until they expire, and pending settlements until they end. Both
-    /// arguments are in milliseconds.
+    /// Answers are stored for `retention_ms`, payments until they expire, and pending settlements until they end.
     pub fn is_deletable(&self, now_ms: i64, retention_ms: i64) -> bool {
         let expires_at_ms =
             i64::try_from(self.expires_at).unwrap_or(i64::MAX).saturating_mul(1_000);

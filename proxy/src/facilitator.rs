@@ -78,8 +78,7 @@ pub enum SettleOutcome {
     SettledForOther {
         receipt: String,
     },
-    /// The facilitator rejected the request for reasons that concern itself. The payment was not accepted and is
-    /// unchanged.
+    /// The facilitator rejected the request for its own reasons, and accepted nothing. The payment is unchanged.
     Declined(String),
     /// The request was not sent or not processed: nothing was settled.
     NotProcessed(String),
@@ -172,9 +171,8 @@ impl Facilitator {
         }
     }
 
-    /// Returns by how many milliseconds our clock is ahead of the `Date` header of the facilitator's answer.
-    ///
-    /// `None` if there is no answer, or if it has no such header.
+    /// Returns by how many milliseconds our clock is ahead of the header `Date` of the facilitator's answer, or `None`
+    /// without such a header or answer.
     pub async fn clock_ahead_ms(&self) -> Option<i64> {
         let target = self.base.below(&["supported"]);
         let (headers, body) = (self.headers.clone(), Bytes::new());
@@ -287,8 +285,7 @@ fn outcome(response: &FacilitatorAnswer, context: SaleContext) -> SettleOutcome 
                 && answer.get("extra").and_then(hash_in).is_some()
             {
                 SettleOutcome::SettledForOther { receipt: receipt() }
-            // These conditions show a definite failure. Otherwise the facilitator itself failed, perhaps after a
-            // broadcast.
+            // A definite failure. In the remaining cases the facilitator itself failed, perhaps after a broadcast.
             } else if status < 500
                 && hash.is_none()
                 && !reason.is_empty()

@@ -90,7 +90,9 @@ impl Code {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     pub code: Code,
-    /// Details of this refusal. They contain no text from third parties.
+    /// Details of this refusal.
+    ///
+    /// They contain no text from third parties.
     pub detail: Option<String>,
     /// The member of the request that is wrong.
     pub param: Option<String>,

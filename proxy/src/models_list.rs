@@ -85,7 +85,9 @@ impl ModelsList {
         Self { cache: Arc::default(), clock, tasks }
     }
 
-    /// Returns the list. Calls `fetch` if the cached list is not fresh.
+    /// Returns the list.
+    ///
+    /// Calls `fetch` if the cached list is not fresh.
     ///
     /// # Errors
     /// The upstream's [`Fault`], if the cached list is too old.

@@ -38,7 +38,9 @@ pub struct Payment {
     pub rejection: Option<Rejection>,
 }
 
-/// The identity of the payment in a header. The payment's terms are not checked.
+/// The identity of the payment in a header.
+///
+/// The payment's terms are not checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PaymentIdentity {
     pub id: PaymentId,

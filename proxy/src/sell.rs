@@ -71,9 +71,7 @@ pub struct SellerDeps {
 pub struct Order {
     pub quote: Quote,
     pub identity: PaymentIdentity,
-    /// The payment for this body at current prices.
-    ///
-    /// `None` for a repeat, which can only receive an answer that is already paid.
+    /// The payment for this body at current prices; `None` for a repeat, which only receives a paid answer.
     pub payment: Option<Payment>,
 }
 
@@ -83,9 +81,8 @@ pub enum SaleOutcome {
     Whole {
         head: AnswerHead,
         body: Bytes,
-        /// Set if the answer is too long to store after delivery.
-        ///
-        /// [`Seller::delete_sent_answer`] must then be called before the answer's last byte is sent.
+        /// Set if the answer is too long to store after delivery. [`Seller::delete_sent_answer`] is then called
+        /// before its last byte.
         delete_when_sent: Option<PaymentId>,
     },
     Stream(PaidStream),
@@ -134,9 +131,7 @@ impl SaleOutcome {
 pub struct PaidStream {
     pub head: AnswerHead,
     pub chunks: mpsc::Receiver<Bytes>,
-    /// Whether the answer was complete when the chunks ended.
-    ///
-    /// If not, the connection is cut.
+    /// Whether the answer is complete when the chunks end; if not, the connection is cut.
     pub complete: Arc<AtomicBool>,
 }
 
@@ -279,8 +274,7 @@ impl Seller {
             NextStep::Serve => self.sell_new(order, record.key, guard).await,
             NextStep::Settle => {
                 let answer = self.stored_answer(&record).await?;
-                // Without room in the unpaid limits, a pending settlement does not suffice. Only a final one delivers
-                // the answer.
+                // Without room in the unpaid limits, only a final settlement delivers the answer, not a pending one.
                 let unpaid = self.reserve_unpaid(&record).ok();
                 self.settle_whole(record, answer, None, unpaid).await
             }

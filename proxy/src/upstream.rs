@@ -67,7 +67,9 @@ pub struct UpstreamResponse {
     pub request_id: Option<String>,
     /// Whether the body is a stream of events.
     pub is_stream: bool,
-    /// For a stream, the bytes up to the first event with content. Otherwise it is empty.
+    /// For a stream, the bytes up to the first event with content.
+    ///
+    /// Otherwise it is empty.
     pub first: Bytes,
     pub rest: ReplyStream,
     /// Memory for a whole answer. It is already freed if the answer is a stream.
@@ -127,6 +129,7 @@ impl Upstream {
     }
 
     /// Requests a completion and waits for the start of the answer.
+    ///
     /// The start is the head of a whole answer, or everything up to a stream's first event with content. `room` is the
     /// memory of a whole answer.
     ///

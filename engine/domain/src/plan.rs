@@ -86,7 +86,9 @@ pub struct Execution {
     ///
     /// Plans of one address and network act in this order.
     pub started: u64,
-    /// The plan's deadline. After it, only revocations and empty transactions are signed.
+    /// The plan's deadline.
+    ///
+    /// After it, only revocations and empty transactions are signed.
     pub until: Deadline,
     /// The newest quote that the policy accepted.
     pub quote: Quote,

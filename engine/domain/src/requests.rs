@@ -92,9 +92,8 @@ impl LaneAsk {
         }
     }
 
-    /// Returns the token that a plan takes from the paying address.
-    ///
-    /// `None` for a payment, for the native coin, and for a withdrawal.
+    /// Returns the token that a plan takes from the paying address; `None` for a payment, the native coin, and a
+    /// withdrawal.
     pub fn token_in(&self) -> Option<Address> {
         match self {
             LaneAsk::Payment(_) => None,
@@ -178,9 +177,8 @@ pub enum Status {
         reason: HoldReason,
         deadline: Deadline,
     },
-    /// May be signed, and counts as spent whatever happens next.
-    ///
-    /// The terms are fixed, so the wallet can repeat the same signature after a crash.
+    /// May be signed, and counts as spent whatever happens next. The terms are fixed, so the same signature can be
+    /// made again after a crash.
     Authorized {
         terms: Authorization,
         at: Utc,
@@ -244,9 +242,7 @@ impl PaymentAsk {
         }
     }
 
-    /// Returns whether the price is unknown.
-    ///
-    /// No limit can apply to such a payment, so it is never signed.
+    /// Returns whether the price is unknown; no limit can apply to such a payment, so it is never signed.
     pub fn is_unpriced(&self) -> bool {
         self.foreign().is_some_and(|asset| asset.quote.is_none())
     }
@@ -257,9 +253,8 @@ impl PaymentAsk {
         self.price = Price::Foreign(Box::new(asset));
     }
 
-    /// Returns the EIP-712 domain of the token: that of our table, or one that the token confirmed.
-    ///
-    /// A domain that only the offer claims is never returned.
+    /// Returns the EIP-712 domain of the token: that of our table, or the one that the token confirmed, but never one
+    /// that only the offer claims.
     pub fn token_domain(&self) -> Option<TokenDomain> {
         match &self.price {
             Price::Reference => Some(TokenDomain::of_stablecoin(self.network()?)),
@@ -272,10 +267,8 @@ impl PaymentAsk {
         }
     }
 
-    /// Formats the amount, like `1.500000 USDC`.
-    ///
-    /// A foreign token has a quoted symbol and its address. A token without a description counts in its smallest
-    /// unit.
+    /// Formats the amount, like `1.500000 USDC`, or with a quoted symbol and address for a foreign token; a token
+    /// without a description counts in its smallest unit.
     pub fn amount_text(&self) -> String {
         let asset = self.asset.to_checksum(None);
         if let Some(coin) = self.stablecoin() {
@@ -340,9 +333,8 @@ impl Request {
         }
     }
 
-    /// Returns the milliseconds until the wait for a device, or for the person at its prompt, ends.
-    ///
-    /// `None` if the request does not wait for a device.
+    /// Returns the milliseconds until the wait for a device ends, or that for the person at its prompt; `None` if the
+    /// request does not wait for a device.
     pub fn device_left_ms(&self, moment: &Moment) -> Option<u64> {
         Some(self.device_turn()?.left_ms(moment, self.valid_s()?))
     }
@@ -381,9 +373,7 @@ impl Request {
         matches!(&self.status, Status::Held { deadline, .. } if deadline.has_passed(moment))
     }
 
-    /// Returns when the request ended without a signature, after it was held or waited for a device.
-    ///
-    /// `None` for any other request.
+    /// Returns when the request ended without a signature, if it was held or waited before; `None` for any other request.
     pub fn ended_at(&self) -> Option<Utc> {
         match &self.status {
             Status::Refused { at, was_held: true, .. }
@@ -439,9 +429,7 @@ impl Request {
         }
     }
 
-    /// Returns the Unix second from which the authorization can no longer be redeemed.
-    ///
-    /// `None` without an authorization.
+    /// Returns the Unix second from which the authorization cannot be redeemed.
     pub fn valid_before(&self) -> Option<u64> {
         match &self.status {
             Status::Authorized { terms, .. } => Some(terms.valid_before),
@@ -472,9 +460,8 @@ impl Request {
 
     /// Returns whether the terms that a device may have signed can no longer be redeemed.
     ///
-    /// The wall clock must have reached the end of the terms. Their duration must also have passed by the journal's
-    /// time or by the boot clock, because a wall clock may jump and journal time may be days ahead. `journal_s` is
-    /// the journal time of an entry that is written now, as a Unix second.
+    /// The clock that fixed the terms must have reached their end, and their duration must have passed by the journal's time
+    /// or by the boot clock. Journal time may be days ahead, and a wall clock may jump.
     pub(crate) fn has_lapsed(&self, moment: &Moment, journal_s: u64) -> bool {
         let (Some(terms), Some(valid_s)) = (self.terms(), self.valid_s()) else { return true };
         let now = u64::try_from(moment.utc.seconds()).unwrap_or(0);

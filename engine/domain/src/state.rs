@@ -46,7 +46,9 @@ pub struct State {
     ///
     /// They are never assigned again, because the history under an id belongs to its agent.
     pub retired: Arc<BTreeSet<AgentId>>,
-    /// Networks that the operator enabled or disabled. All others keep the edition's default.
+    /// Networks that the operator enabled or disabled.
+    ///
+    /// All others keep the edition's default.
     pub networks: Arc<BTreeMap<ChainId, bool>>,
     /// Networks that the edition enables by default.
     pub networks_on: Arc<BTreeSet<ChainId>>,

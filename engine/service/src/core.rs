@@ -63,9 +63,7 @@ pub struct Work {
 #[derive(Debug, Clone)]
 pub enum ActionAnswer {
     Done,
-    /// The rules judged the action and refuse it.
-    ///
-    /// A refused ask is then not recorded as a request.
+    /// The rules judged the action and refuse it. No record describes this refusal of an ask.
     Refused(Refusal),
     /// The request in its new state.
     Request(Arc<Request>),
@@ -92,8 +90,7 @@ pub struct Core {
     /// Why the core stopped deciding; `None` while it decides.
     failed: Option<String>,
     last_snapshot: u64,
-    /// Whether the stored snapshot is sealed with a tag of the wallet, so that an unlock reads only the entries after
-    /// it.
+    /// Whether the stored snapshot has a tag of the wallet, so that an unlock reads only the entries after it.
     keeps_sealed: bool,
 }
 
@@ -342,8 +339,7 @@ impl Core {
         );
         let (event, echo) = without_echo(event);
         let entry: Entry = self.journal.append(event, at)?;
-        // Index only reported settlements: a settlement that a chain lookup finds belongs to a report that is indexed
-        // already.
+        // Only reports are indexed: a chain lookup follows a report that is in the index already.
         let reported = matches!(entry.event, Event::SettlementReported { .. });
         if let Event::SettlementReported { identity, .. } = &entry.event {
             self.journal.index_report(identity);

@@ -24,7 +24,9 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// Describes the served networks. Reports the other networks of the settings as not configured.
+    /// Describes the served networks.
+    ///
+    /// Reports the other networks of the settings as not configured.
     pub fn of(config: &Config, served: BTreeMap<ChainId, Arc<NetworkContext>>) -> Self {
         let health: Map<String, Value> = config
             .networks

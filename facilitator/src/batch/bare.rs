@@ -31,7 +31,9 @@ impl Terms {
     }
 }
 
-/// Creates the request of a bare body. `network` is the text that names the network in the body.
+/// Creates the request of a bare body.
+///
+/// `network` is the text that names the network in the body.
 ///
 /// # Errors
 /// [`VerifyError::Malformed`], [`VerifyError::Rejected`].

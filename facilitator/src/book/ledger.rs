@@ -146,9 +146,8 @@ struct OpenClaim {
     holders: usize,
 }
 
-/// Room for a payment between its check and its acceptance. It counts against concurrent requests.
-///
-/// Dropping it releases the room, and also the gas if the payment was not accepted.
+/// Room for a payment between its check and its acceptance, which counts against concurrent requests; dropping it
+/// releases the room, and also the gas if the payment was not accepted.
 #[derive(Debug)]
 pub struct Claim {
     shared: Arc<Shared>,
@@ -175,8 +174,7 @@ impl Drop for Claim {
 }
 
 impl OpenPayments {
-    /// Returns the usage of a payer's open and claimed payments, except the payment `except`, for a new payment in
-    /// `token`. The gas is zero.
+    /// What a payer's open and claimed payments other than `except` count against a payment in a token; without gas.
     fn usage_of_payer(&self, except: &JobKey, payer: Address, token: Address) -> Usage {
         let mut all = BTreeMap::new();
         for key in self.by_payer.get(&payer).into_iter().flatten() {
@@ -306,9 +304,7 @@ impl Ledger {
         Ok(self.shared.store.get(key).await?.map(|record| Lookup::Ended(Box::new(record))))
     }
 
-    /// Accepts a payment at most once.
-    ///
-    /// The second of two concurrent calls finds the record of the first.
+    /// Accepts a payment once: of two concurrent calls the second finds the record of the first.
     ///
     /// # Errors
     /// A failure of the store; whether the payment was accepted is unknown.
@@ -339,9 +335,8 @@ impl Ledger {
         }
     }
 
-    /// Puts queued payments, each identified by its digest, into a transaction.
-    ///
-    /// If one of them is no longer queued, returns `false` and stores nothing.
+    /// Puts queued payments, each identified by its digest, into a transaction; if one is no longer queued, returns
+    /// `false` and stores nothing.
     ///
     /// # Errors
     /// A failure of the store.
@@ -350,9 +345,8 @@ impl Ledger {
         Ok(answers.iter().all(ChangeResult::is_kept))
     }
 
-    /// Stores a payment that a transaction found on the chain settled, and that transaction to watch.
-    ///
-    /// If another record conflicts, returns it and stores nothing.
+    /// Stores a payment that another sender's transaction settled, and that transaction to watch; if another record
+    /// conflicts, returns it and stores nothing.
     ///
     /// # Errors
     /// A failure of the store; whether anything was stored is unknown.
@@ -393,9 +387,7 @@ impl Ledger {
         self.commit(vec![Change::Watched(batch)]).await.map(|_none| ())
     }
 
-    /// Stores that `settlement_pending` is returned to a request.
-    ///
-    /// From then on, only its requester may receive the success.
+    /// Stores that `settlement_pending` is returned to a request, whose requester alone may then receive the success.
     ///
     /// # Errors
     /// A failure of the store.
@@ -461,7 +453,7 @@ impl Ledger {
         self.shared.open().by_key.len()
     }
 
-    /// Number of open payments that include a signed approval. Visits every open payment.
+    /// Number of open payments that include a signed approval, counted by a visit of every open payment.
     pub fn approval_count(&self) -> usize {
         let open = self.shared.open();
         let has_approval = |entry: &&Entry| PaymentAmounts::of(&entry.record.job).has_approval;

@@ -12,7 +12,9 @@ use crate::reason::Reason;
 use crate::transaction;
 use crate::work::Effect;
 
-/// Maximum number of mined transactions that may fail to carry out a payment. After that the payment ends.
+/// Maximum number of mined transactions that may fail to carry out a payment.
+///
+/// After that the payment ends.
 pub const ATTEMPTS_MAX: u8 = 3;
 
 /// An accepted job, which `book/row` encodes.

@@ -49,7 +49,9 @@ enum ApprovalState {
 }
 
 impl Settler {
-    /// Queues a payment. If the payment includes an approval, queues it only after the approval.
+    /// Queues a payment.
+    ///
+    /// If the payment includes an approval, queues it only after the approval.
     pub fn enqueue(self: &Arc<Self>, record: Arc<Record>) {
         let sponsoring = record.job.work().sponsoring();
         if sponsoring.is_some_and(|sponsoring| sponsoring.approval().is_some()) {

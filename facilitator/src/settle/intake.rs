@@ -34,7 +34,7 @@ use crate::transfer::terms_check::Purpose;
 use crate::verify::{Valid, VerifiedJob, VerifyError};
 use crate::work::{Content, Effect};
 
-/// Maximum number of payments in flight. With more, a new payment would wait too long.
+/// Maximum number of payments in flight; one more would wait too long.
 pub const OPEN_MAX: usize = 20_000;
 /// Maximum number of payments in flight per payer.
 const OPEN_PER_PAYER_MAX: usize = 256;
@@ -204,9 +204,7 @@ impl SettlementService {
         }
     }
 
-    /// Checks that a payment is valid and that this caller may have it settled.
-    ///
-    /// It changes nothing.
+    /// Checks that a payment is valid and that this caller may have it settled. Changes nothing.
     ///
     /// # Errors
     /// [`VerifyError`].
@@ -472,8 +470,7 @@ impl SettlementService {
                         .settled_by_another(settler, proposal, origin, (rejection, deadline))
                         .await;
                 }
-                // A concurrent request with the same nonce was faster. `settle_until` looks up the payment of that
-                // request.
+                // A concurrent request with the same nonce was faster. `settle_until` looks at its payment.
                 return Ok(SettleOutcome::Rejected(rejection));
             }
             Err(stop) => return Err(stop),
@@ -538,9 +535,8 @@ impl SettlementService {
         Ok(outcome.ok_or_else(other)?)
     }
 
-    /// Claims room for a payment. Limits the payer's open payments by count and by balance, and the gas of all open
-    /// payments by the signers' coin and the budgets. Several payments can exceed these limits although each of them is
-    /// valid.
+    /// Claims room for a payment. Caps the payer's open payments by count and balance, and the gas of all open
+    /// payments by the signers' coin and the budgets. Payments that are valid alone may exceed these limits together.
     fn claim_room(
         &self,
         settler: &Settler,
@@ -676,9 +672,8 @@ impl SettlementService {
             };
             match due {
                 DueAnswer::Known(hash) => {
-                    // Our transaction may already be in a block, but without effect, because another sender's
-                    // transaction made the payment. With a pending answer, two merchants could then deliver for one
-                    // payment.
+                    // Our transaction may be in a block already, without effect. A merchant could deliver on a pending
+                    // answer, next to the one that got the success elsewhere.
                     if let Some(other) = self.made_elsewhere(settler, record, due_by).await {
                         return Ok(Some(duplicate_of(context.proposal, Some(other)).into()));
                     }
@@ -719,8 +714,7 @@ impl SettlementService {
         let find = async || self.ledger.find(key).await.map_err(SettleError::from);
         let Some(known) = find().await? else { return Ok(PendingClaim::Shared) };
         let share = self.success_rights.share(known.record(), origin);
-        // Reads the record again: before this request got the right, the pending answer may have been promised to
-        // another request.
+        // Read the record again: the pending answer may have been promised to another before this request had the right.
         let Some(known) = find().await? else { return Ok(PendingClaim::Shared) };
         let record = known.record();
         Ok(match share {
@@ -730,8 +724,7 @@ impl SettlementService {
             }
             Share::Own(right) => PendingClaim::Owned(right),
             Share::WithHolder(_) | Share::Again => PendingClaim::Shared,
-            // An earlier request of the same caller got the pending answer, and neither request has an
-            // `Idempotency-Key`.
+            // A further keyless request of the caller whose keyless request got the pending answer.
             Share::None if record.promised => PendingClaim::Shared,
             Share::None => PendingClaim::OfAnother(Box::new(record.clone())),
         })
@@ -1046,8 +1039,7 @@ async fn wait(
     let over = |progress: &Progress| matches!(progress, Progress::Ended(_));
     // cancel-safe: all branches only wait.
     tokio::select! {
-        // The sender is in the entry of the payment. An error means that this entry was dropped, so the payment has
-        // ended.
+        // An error also means that the payment has ended: its entry, which holds the sender, was dropped.
         _found = progress.wait_for(over) => WaitEnd::Ended,
         () = settler.network.clock.sleep_until(deadline) => WaitEnd::TimedOut,
         // Unfinished work resumes at the next start.

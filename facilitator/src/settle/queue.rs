@@ -11,8 +11,7 @@ use crate::job::{Job, are_distinguishable};
 use crate::transaction;
 use crate::work::SenderRule;
 
-/// Maximum number of queued payments that are examined for one that a signer can send now. Applies to payments that are
-/// sent alone.
+/// Maximum number of payments that are sent alone to examine for one that a signer can send now.
 const LOOK_AHEAD: usize = 256;
 
 /// When payments are sent, and how many together.
@@ -56,15 +55,13 @@ struct Lane {
     payments: VecDeque<QueuedPayment>,
 }
 
-/// The queued payments, in lanes of payments that may share a transaction.
-///
-/// The lanes take turns, so that many payments of one kind do not delay the others.
+/// Payments in lanes, by what may share a transaction. The lanes take turns, so that many payments of one kind do not
+/// delay the others.
 #[derive(Debug, Clone, Default)]
 pub struct Queue {
     /// Tokens whose payments may share a transaction.
     known_tokens: BTreeSet<Address>,
-    /// The lanes, in the order of their first payments. Empty lanes are kept, because there are only as many as sender
-    /// rules.
+    /// In the order of their first payments. A lane is kept when it is empty: there are only as many as sender rules.
     lanes: Vec<Lane>,
     /// The index of the lane that goes first, if several are ready.
     turn: usize,
@@ -97,9 +94,7 @@ impl Queue {
         }
     }
 
-    /// Takes expired payments from the front of each lane.
-    ///
-    /// Payments that no signer can send end only in this way.
+    /// Takes payments at the front that have expired, so that those that no signer can send end too.
     pub fn take_expired(&mut self, is_expired: impl Fn(&Record) -> bool) -> Vec<Arc<Record>> {
         let mut expired = Vec::new();
         for lane in &mut self.lanes {
@@ -110,9 +105,8 @@ impl Queue {
         expired
     }
 
-    /// The time of the next attempt, in milliseconds; `None` if nothing is queued.
-    ///
-    /// It is the time at which a payment becomes due, or `pause_ms` from now if a due payment has found no signer.
+    /// The time of the next attempt, in milliseconds; `None` if nothing is queued. The attempt waits until a payment
+    /// becomes due, or for `pause_ms` if a payment is due but no signer can send it.
     pub fn wake_ms(&self, limits: &Limits, now_ms: u64, pause_ms: u64) -> Option<u64> {
         let due = |lane: &Lane| Some(lane.kind.due_ms(lane.payments.front()?, limits));
         let wake = |due: u64| if due > now_ms { due } else { now_ms.saturating_add(pause_ms) };
@@ -121,11 +115,8 @@ impl Queue {
 
     /// Takes the payments of the next transaction and picks its sender.
     ///
-    /// Returns `None` if no payment is due, or if `sender` finds no signer for it. `can_pay` returns whether a signer
-    /// can pay for one transaction of this size.
-    ///
-    /// A payment that is sent alone does not wait for others. While transactions are in flight, other payments wait up
-    /// to `window_ms` so that they can share a transaction.
+    /// A payment that is sent alone does not wait for others. While transactions are in flight, other payments wait
+    /// up to `window_ms` so that they can share a transaction.
     pub fn next<S>(
         &mut self,
         limits: &Limits,

@@ -247,8 +247,7 @@ async fn wait_for_end(
             // Nothing was signed, so the payments will not be made. The callers receive this reason.
             too_expensive = outbox.cancel(batch.id).await.is_ok();
         }
-        // Until it is cancelled, a transaction that no node accepts blocks every higher nonce. Funding the signer does
-        // not help.
+        // A transaction that no node accepts blocks every higher nonce, and funding the signer does not help.
         let is_rejected = submission.trouble == Some(Trouble::Refused)
             && submission.chain_state == ChainState::Pending;
         rejected_since = rejected_since.filter(|_since| is_rejected);
@@ -461,8 +460,7 @@ async fn finish(settler: &Arc<Settler>, batch: &Batch, end: TransactionEnd) -> V
     spent_by_caller(settler, &records, effects.fee)
 }
 
-/// Marks payments of unknown outcome as withdrawn once their transaction has ended. Skips a payment if its transaction
-/// failed in a block and the money may have moved.
+/// Marks payments of unknown outcome as withdrawn. Their transaction has ended without moving their money.
 async fn mark_withdrawn(settler: &Settler, records: &[Record], failure: NotCarriedOut) {
     for record in records {
         let State::Failed { reason: Reason::UnexpectedSettle, at, .. } = record.state else {
@@ -684,11 +682,9 @@ async fn end_if_decided(settler: &Arc<Settler>, record: &Record) -> bool {
 async fn decided_state(settler: &Settler, record: &Record) -> Result<Option<State>, ChainFault> {
     let at = settler.network.clock.utc();
     let job = &record.job;
-    // Reads the block time before the search. Once that time is past the expiry, no later block can contain the
-    // payment.
+    // Read the block time before the search: after an expired block, no later block can contain the payment.
     let chain_time = settler.network.chain.block_time().await?;
-    // An earlier job may have emitted the event of this job. Such an event is searched for only once the job is known
-    // to be carried out.
+    // A job whose event an earlier job may have emitted is searched for only once it is known to be carried out.
     let event = job.work().settlement_event(&settler.network.contracts);
     let is_searchable = event.is_rare || job.work().expires().is_some();
     if is_searchable
@@ -861,8 +857,7 @@ async fn next_state(
         Ok(()) if failure == NotCarriedOut::NeverMined && is_stale(record, at) => {
             Ok(fail_with(Reason::Withdrawn))
         }
-        // After a failure in a block, a payment that runs a contract wallet's code is not retried, because a retry
-        // would cost as much gas again.
+        // A contract wallet's payment that failed in a block is not retried: a retry would cost as much gas again.
         Ok(()) if attempts < ATTEMPTS_MAX && (attempts == 0 || !job.work().runs_foreign_code()) => {
             Ok((State::Queued, attempts))
         }

@@ -1,6 +1,5 @@
-//! Decides whether a transfer is valid. Checks that need no node run first. The other checks usually need one exchange
-//! with a node: a simulation of the transfer between two reads of the payee's balance, and facts that explain a
-//! failure.
+//! Decides whether a transfer is valid. Checks that need no node run first. The rest is usually one exchange with a
+//! node: the transfer, simulated between two reads of the payee's balance, and facts that explain a failure.
 //!
 //! The order of the checks decides which reason is returned: scheme, network, method, recipient, amount, permitted
 //! payees and tokens, time, signature, and then the chain.
@@ -208,8 +207,7 @@ impl Proposal for TransferProposal {
     }
 }
 
-/// Whether a request contains the authorization of a known payment: the same terms, with a valid signature. Asks no
-/// node.
+/// Whether a request contains the authorization of a payment: the same terms, signed. Asks no node.
 fn is_same_authorization(parsed: &TransferProposal, known: &Payment) -> bool {
     let inner = &parsed.signature.inner;
     // Another signature over the same terms is accepted if it can be verified without a node.
@@ -345,8 +343,7 @@ pub(crate) async fn check_again(
     check_on_chain(network, payment, rule).await
 }
 
-/// Checks again whether the chain would carry out a verified payment. Ignores the expiry, so that a used nonce is
-/// reported.
+/// Checks again whether the chain would carry out a verified payment; ignores its expiry, to report a used nonce.
 ///
 /// # Errors
 /// [`VerifyError`].
@@ -547,15 +544,13 @@ pub(crate) async fn token_separator(
     Ok(claimed)
 }
 
-/// Whether `extra` names a contract, chain or salt for the EIP-712 domain that differs from the token's. Such
-/// requirements ask for an authorization of another contract, such as a gateway that pools deposits. A transfer of the
-/// token does not meet them.
+/// Whether `extra` names another contract, chain or salt for the EIP-712 domain than those of the token. Such requirements want
+/// an authorization for another contract, for example a gateway that pools deposits: a transfer of the token does not meet them.
 pub(crate) fn names_other_domain(chain: ChainId, requirements: &Requirements) -> bool {
     !requirements.extra.domain.is_of_token(requirements.asset, chain)
 }
 
-/// Computes the domain separator from the token name and version in `extra`. `None` if the name or the version is
-/// missing.
+/// The domain separator computed from the token name and version in `extra`. `None` if one of them is missing.
 pub(crate) fn claimed_separator(chain: ChainId, requirements: &Requirements) -> Option<B256> {
     let (name, version) = (requirements.extra.name.clone()?, requirements.extra.version.clone()?);
     let domain = bursar_x402::TokenDomain { name, version, chain, contract: requirements.asset };

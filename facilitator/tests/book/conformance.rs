@@ -97,8 +97,7 @@ async fn conforms_too(store: &dyn Payments) {
     let answers = store.commit(vec![moved(2, &queued, failed(6))]).await.unwrap();
     assert_eq!(conflicting_state(&answers[0]), Some(&sent));
     assert_eq!(store.get(key(2)).await.unwrap().unwrap().state, sent);
-    // Another payment with the same nonce is separate, so a change that was meant for the first payment does not affect
-    // it.
+    // Another payment with the same nonce is a separate one: a change meant for the first does not touch it.
     let stale = Change::Moved {
         key: key(3),
         digest: B256::repeat_byte(99),
@@ -117,8 +116,7 @@ async fn conforms_too(store: &dyn Payments) {
     let answered = store.get(key(2)).await.unwrap().unwrap();
     assert_eq!((answered.asked, answered.answered), (by, Some(Utc(11))));
     assert_eq!(answered.state, settled(10));
-    // After a reorganisation the payment is reopened, and it may fail and be accepted again. The returned answer stays
-    // recorded.
+    // A reorganisation reopens the payment, and it may fail and be accepted again: the answer stays recorded.
     let again = Record { answered: None, ..record(2) };
     let reopened = Change::Reopened(Box::new(again.clone()));
     let answers = store.commit(vec![reopened.clone()]).await.unwrap();

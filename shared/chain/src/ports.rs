@@ -82,8 +82,7 @@ pub trait Chain: Send + Sync + Debug {
         })
     }
 
-    /// Returns the receipts of a transaction from all nodes that have one; they may differ. Takes as long as the
-    /// slowest node.
+    /// Returns the receipts of a transaction by all nodes that have one; they may differ. As slow as the slowest node.
     fn receipts_of_all(&self, hash: B256) -> ChainReply<'_, Vec<Receipt>> {
         Box::pin(async move { Ok(self.receipt(hash).await?.into_iter().collect()) })
     }
@@ -286,7 +285,7 @@ pub struct SimulationRequest {
     pub calls: Vec<Call>,
     /// Read-only calls in the same block, after `calls`.
     pub reads: Vec<ReadCall>,
-    /// The block to simulate. With `None` the node chooses: it may use the newest block and a gas price of zero.
+    /// The block to simulate; with `None` a node may choose the newest block itself, with a gas price of zero.
     pub block: Option<NextBlock>,
 }
 

@@ -465,8 +465,7 @@ pub struct StatusAnswer {
     pub untrusted: Option<String>,
     /// The time before which signed requests are refused (RFC 3339); `None` unless it lies in the future.
     ///
-    /// Causes: the clock was ahead while a chain agreed with it, or while a wallet was restored. `audit accept`
-    /// corrects this.
+    /// The clock was once ahead, and a chain agreed with it or a wallet was restored. `audit accept` corrects this.
     #[serde(default)]
     pub refused_before: Option<String>,
     /// Why commands are no longer decided: the journal could not be written.

@@ -353,8 +353,8 @@ pub struct Card {
     /// The part of the card that only a payment in a token outside our table has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asset: Option<Box<AssetCard>>,
-    /// The part of the card that only a request for a hardware device has. Such a request can be denied here, but it is
-    /// approved on the device.
+    /// The part of the card that only a request for a hardware device has; such a request can be denied, but not approved
+    /// here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<Box<DeviceCard>>,
     /// The [`digest`] of terms, hold reason and policy version, in hex.

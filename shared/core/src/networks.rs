@@ -444,9 +444,7 @@ pub fn by_name(name: &str) -> Option<&'static Network> {
     by_text(name).or_else(|| NETWORKS.iter().find(|row| row.title.eq_ignore_ascii_case(name)))
 }
 
-/// Iterates over all networks, starting with Base, where most merchants ask to be paid.
-///
-/// This is the order in which a network is chosen if none is named.
+/// Iterates over all networks, starting with Base, where most merchants ask to be paid; used if no network is named.
 pub fn base_first() -> impl Iterator<Item = &'static Network> {
     let is_base = |row: &&Network| row.chain == ChainId(8453);
     NETWORKS.iter().filter(is_base).chain(NETWORKS.iter().filter(move |row| !is_base(row)))

@@ -374,9 +374,7 @@ pub enum EntryKind {
 }
 
 impl EntryKind {
-    /// Returns the lane's own kind that corresponds to this kind of payments or trades.
-    ///
-    /// If the lane has no such kind, it returns this kind.
+    /// Returns the kind of the lane for a kind of payments or trades that the lane has too; otherwise the kind itself.
     #[must_use]
     pub fn in_lane(self, lane: Lane) -> Self {
         match (lane, self) {

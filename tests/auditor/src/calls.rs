@@ -203,6 +203,7 @@ impl Auditor {
         // The possible effects of one change what is correct for another, so repeat until nothing is new.
         for _ in 0..8 {
             self.expand_configs();
+            self.watch_unattended();
             let mut changed = false;
             let tickets: Vec<Ticket> = self.open.keys().copied().collect();
             for ticket in tickets {

@@ -315,7 +315,6 @@ impl Auditor {
             // Neither clocks nor orders nor requests have changed.
             return Ok(());
         }
-        self.watch_unattended();
         self.refresh();
         if !observation.is_answer_of_node() {
             self.watch_loans();

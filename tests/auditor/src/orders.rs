@@ -156,61 +156,14 @@ pub(crate) fn apply(
     let mut c = OrderOutcomes { from: config.clone(), codes: Vec::new(), sure: false };
     let mut to = config.clone();
     match order {
-        Order::CreateWallet => {
-            c.refuse(config.wallet, "WALLET_EXISTS");
-            to.wallet = true;
-            (to.open, to.unattended) = (true, false);
-        }
-        Order::OpenWallet { right } => {
-            c.refuse(!config.wallet, "NO_WALLET");
-            c.refuse(config.wallet && !right, "WRONG_PASSWORD");
-            // After wrong passwords the next one is delayed, and the engine may stop meanwhile.
-            c.may_refuse(true, "ENGINE_DOWN");
-            (to.open, to.unattended) = (true, false);
-        }
-        Order::OpenUnattended => {
-            c.refuse(!config.wallet, "NO_WALLET");
-            c.may_refuse(true, "ENGINE_DOWN");
-            // A wallet that a person opened stays so.
-            to.unattended |= !config.open;
-            to.open = true;
-        }
-        Order::UnattendedDaily { limit } => {
-            let most = |limit: Option<Micros>| limit.unwrap_or(Micros::MAX);
-            if most(*limit) > most(config.unattended_daily) {
-                c.require_open();
-            }
-            to.unattended_daily = *limit;
-        }
-        Order::LockWallet => {
-            c.may_refuse(!config.wallet, "NO_WALLET");
-            to.open = false;
-        }
-        Order::Freeze => to.frozen = true,
-        Order::Thaw { right } => {
-            c.require_open();
-            c.refuse(!right, "WRONG_PASSWORD");
-            c.may_refuse(true, "ENGINE_DOWN");
-            to.frozen = false;
-        }
-        Order::SwitchNetwork { chain, on } => {
-            let was = config.networks.get(chain).map(|n| n.on);
-            if *on && was != Some(true) {
-                c.require_open();
-            }
-            c.may_refuse(*on && !config.open, "WALLET_LOCKED");
-            c.refuse(was.is_none(), "NOTHING_FOUND");
-            c.refuse(was.is_none(), "BAD_INPUT");
-            if let Some(network) = to.networks.get_mut(chain) {
-                network.on = *on;
-            }
-        }
-        Order::MaxValidity { seconds } => {
-            if *seconds > config.max_validity {
-                c.require_open();
-            }
-            c.may_refuse(*seconds < 30 || *seconds > u64::from(u32::MAX), "BAD_INPUT");
-            to.max_validity = *seconds;
+        Order::CreateWallet
+        | Order::OpenWallet { .. }
+        | Order::OpenUnattended
+        | Order::LockWallet
+        | Order::Freeze
+        | Order::Thaw { .. } => wallet(&mut c, &mut to, order),
+        Order::SwitchNetwork { .. } | Order::MaxValidity { .. } | Order::UnattendedDaily { .. } => {
+            settings(&mut c, &mut to, order);
         }
         Order::AddAddress { .. } | Order::RenameAddress { .. } | Order::DeleteAddress { .. } => {
             return accounts(c, to, ticket, order, context);
@@ -246,6 +199,76 @@ pub(crate) fn apply(
         _ => return agents::agents(c, to, ticket, order, context),
     }
     c.end(OrderEnd::Done, Some(to))
+}
+
+/// Executes an order that opens, locks or freezes the wallet.
+fn wallet(c: &mut OrderOutcomes, to: &mut Config, order: &Order) {
+    match order {
+        Order::CreateWallet => {
+            c.refuse(to.wallet, "WALLET_EXISTS");
+            to.wallet = true;
+            (to.open, to.unattended) = (true, false);
+        }
+        Order::OpenWallet { right } => {
+            c.refuse(!to.wallet, "NO_WALLET");
+            c.refuse(to.wallet && !right, "WRONG_PASSWORD");
+            // After wrong passwords the next one is delayed, and the engine may stop meanwhile.
+            c.may_refuse(true, "ENGINE_DOWN");
+            (to.open, to.unattended) = (true, false);
+        }
+        Order::OpenUnattended => {
+            c.refuse(!to.wallet, "NO_WALLET");
+            c.may_refuse(true, "ENGINE_DOWN");
+            // A wallet that a person opened stays so.
+            to.unattended |= !to.open;
+            to.open = true;
+        }
+        Order::LockWallet => {
+            c.may_refuse(!to.wallet, "NO_WALLET");
+            to.open = false;
+        }
+        Order::Freeze => to.frozen = true,
+        Order::Thaw { right } => {
+            c.require_open();
+            c.refuse(!right, "WRONG_PASSWORD");
+            c.may_refuse(true, "ENGINE_DOWN");
+            to.frozen = false;
+        }
+        _other => {}
+    }
+}
+
+/// Executes an order that changes a setting.
+fn settings(c: &mut OrderOutcomes, to: &mut Config, order: &Order) {
+    match order {
+        Order::SwitchNetwork { chain, on } => {
+            let was = to.networks.get(chain).map(|n| n.on);
+            if *on && was != Some(true) {
+                c.require_open();
+            }
+            c.may_refuse(*on && !to.open, "WALLET_LOCKED");
+            c.refuse(was.is_none(), "NOTHING_FOUND");
+            c.refuse(was.is_none(), "BAD_INPUT");
+            if let Some(network) = to.networks.get_mut(chain) {
+                network.on = *on;
+            }
+        }
+        Order::MaxValidity { seconds } => {
+            if *seconds > to.max_validity {
+                c.require_open();
+            }
+            c.may_refuse(*seconds < 30 || *seconds > u64::from(u32::MAX), "BAD_INPUT");
+            to.max_validity = *seconds;
+        }
+        Order::UnattendedDaily { limit } => {
+            let most = |limit: Option<Micros>| limit.unwrap_or(Micros::MAX);
+            if most(*limit) > most(to.unattended_daily) {
+                c.require_open();
+            }
+            to.unattended_daily = *limit;
+        }
+        _other => {}
+    }
 }
 
 fn accounts(

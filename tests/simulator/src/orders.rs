@@ -218,16 +218,6 @@ impl World {
                 let deny = Parsed::Deny(Deny { id: id.clone(), reason: Vec::new() });
                 self.run_order(Order::Deny { id }, deny, true)
             }
-            Step::Open { right } => self.order_open(right),
-            Step::OpenUnattended => self.open_unattended(),
-            Step::UnattendedDaily { micros } => {
-                let limit = micros.map_or("off".to_owned(), |micros| Usd(micros).to_string());
-                let line = format!("config set unattended.daily {limit}");
-                self.order(Order::UnattendedDaily { limit: micros }, line, true)
-            }
-            Step::Lock => self.order(Order::LockWallet, "wallet lock".to_owned(), true),
-            Step::Freeze => self.order(Order::Freeze, "freeze".to_owned(), true),
-            Step::Thaw { right } => self.order_thaw(right),
             Step::EditPolicy { which, variant } => {
                 let (policy, options) = self.policy(variant);
                 let name = policy_name(which);
@@ -303,6 +293,23 @@ impl World {
                 let line = format!("config set payments.max_validity {seconds}");
                 self.order(Order::MaxValidity { seconds }, line, true)
             }
+            other => self.operate_wallet(other),
+        }
+    }
+
+    /// Opens, locks or freezes the wallet, or limits unattended days.
+    fn operate_wallet(&mut self, step: Step) -> Result<(), WorldFailure> {
+        match step {
+            Step::Open { right } => self.order_open(right),
+            Step::OpenUnattended => self.open_unattended(),
+            Step::UnattendedDaily { micros } => {
+                let limit = micros.map_or("off".to_owned(), |micros| Usd(micros).to_string());
+                let line = format!("config set unattended.daily {limit}");
+                self.order(Order::UnattendedDaily { limit: micros }, line, true)
+            }
+            Step::Lock => self.order(Order::LockWallet, "wallet lock".to_owned(), true),
+            Step::Freeze => self.order(Order::Freeze, "freeze".to_owned(), true),
+            Step::Thaw { right } => self.order_thaw(right),
             _other => Ok(()),
         }
     }

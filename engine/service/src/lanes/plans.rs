@@ -337,8 +337,7 @@ impl Worker {
         })
     }
 
-    /// Reads the amounts that the final main transaction of a plan moved, and for a trade the fees of all its
-    /// transactions.
+    /// Reads what a final main transaction moved, and what the transactions of a trade cost.
     async fn executed(
         &self,
         request: &Request,

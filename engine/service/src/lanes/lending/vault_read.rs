@@ -28,7 +28,6 @@ pub struct Venue {
     pub kind: VaultKind,
     /// The name that the vault reports.
     pub name: String,
-    /// The symbol that the vault reports.
     pub symbol: String,
     pub curator: Address,
     pub owner: Address,
@@ -64,7 +63,6 @@ pub(super) struct Structure {
     liquidity: Option<(Address, Bytes)>,
     /// The length of a MetaMorpho vault's withdrawal queue.
     queued: u64,
-    /// The markets in the withdrawal queue.
     queue: Vec<B256>,
 }
 
@@ -332,8 +330,7 @@ impl VaultReads {
         Ok(())
     }
 
-    /// Returns the amount that the markets of the queue can pay the vault now, without the interest since their last
-    /// update.
+    /// Returns what the markets of the queue can pay the vault now. Interest that is due adds to it, and is left out.
     fn free_in_queue(&self, answers: &Answers) -> Option<U256> {
         self.queue.iter().try_fold(U256::ZERO, |sum, places| {
             let (market, position) = places.known?;
@@ -356,8 +353,7 @@ impl VaultReads {
             LiquidityReads::Market { supplied, market } => {
                 let market = answers.bytes(market).ok().and_then(|one| market::decode_market(one));
                 let market = market.ok_or("what it can pay cannot be read")?;
-                // Interest adds the same amount to the supplied and to the borrowed assets, so it does not change the
-                // difference.
+                // Interest adds the same to what is lent and to what is owed, so it does not change the difference.
                 let lent = market.total_supply_assets.saturating_sub(market.total_borrow_assets);
                 let liquidity = U256::from(lent);
                 LiquiditySource::Market { supplied: number(supplied)?, liquidity }
