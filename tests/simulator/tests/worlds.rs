@@ -8,13 +8,15 @@ use bursar_simulator::{Plan, PlantedBug, run, run_all, run_with_tail};
 
 /// A seed for each planted bug that finds it.
 const FOUND_BY: &[(PlantedBug, u64)] = &[
-    (PlantedBug::SignedFirst, 121),
+    (PlantedBug::SignedFirst, 2),
     (PlantedBug::ForgottenSync, 0),
     (PlantedBug::DoubleReturn, 0),
     (PlantedBug::ThresholdIncluded, 0),
+    (PlantedBug::UnattendedUnlimited, 51),
+    (PlantedBug::UnattendedAgain, 131),
     (PlantedBug::ExpiryLate, 67),
     (PlantedBug::LazyAllowance, 106),
-    (PlantedBug::IdentitiesInMemory, 14),
+    (PlantedBug::IdentitiesInMemory, 4),
     (PlantedBug::FreezeIgnored, 43),
     (PlantedBug::NonceReused, 10),
     (PlantedBug::LimitReadOutside, 15),
@@ -22,7 +24,7 @@ const FOUND_BY: &[(PlantedBug, u64)] = &[
     (PlantedBug::DeniedNotReturned, 1),
     (PlantedBug::KeyUnbound, 5),
     (PlantedBug::BootClockIgnored, 57),
-    (PlantedBug::CommissionRenews, 11),
+    (PlantedBug::CommissionRenews, 122),
     (PlantedBug::DenialForgotten, 49),
     (PlantedBug::CarriedUncounted, 1450),
     (PlantedBug::OtherUrlUnjudged, 37),
@@ -78,7 +80,7 @@ const FOUND_BY: &[(PlantedBug, u64)] = &[
     (PlantedBug::UnreadFreed, 616),
     (PlantedBug::SuppliedAgain, 52),
     (PlantedBug::LostMethodKept, 301),
-    (PlantedBug::KeylessRepeated, 23),
+    (PlantedBug::KeylessRepeated, 11),
 ];
 
 #[test]
