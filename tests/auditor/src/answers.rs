@@ -6,7 +6,7 @@ use crate::compare::broken_rule;
 use crate::expect::{Expect, Input, OpenCall, Reply};
 use crate::identity::identity_of;
 use crate::numbers;
-use crate::observations::{Answer, Proof, Report, Ticket};
+use crate::observations::{Answer, Loan, Proof, Report, Ticket, Trade};
 use crate::requests::{Identity, RequestRecord, RequestState};
 use crate::{Auditor, Violation, violation};
 
@@ -22,11 +22,11 @@ impl Auditor {
         {
             return self.journal_failed(ticket, &open);
         }
-        if Self::is_trade_input(&open.input) {
-            return self.on_trade_answered(ticket, &open, answer);
+        if open.input.is_of_trades() {
+            return self.on_plan_answered::<Trade>(ticket, &open, answer);
         }
-        if Self::is_loan_input(&open.input) {
-            return self.on_loan_answered(ticket, &open, answer);
+        if open.input.is_of_loans() {
+            return self.on_plan_answered::<Loan>(ticket, &open, answer);
         }
         let hits: Vec<Expect> =
             open.correct.iter().filter(|e| self.matches(e, answer, &open)).cloned().collect();

@@ -6,7 +6,7 @@ use crate::config::{OrderEnd, PossibleConfig};
 use crate::expect::{Expect, Input, OpenCall, Reply};
 use crate::identity::{self, View, identity_of};
 use crate::numbers;
-use crate::observations::{Call, Order, Proof, Ticket};
+use crate::observations::{Call, Loan, Order, Proof, Ticket, Trade};
 use crate::orders::{self, OrderContext};
 use crate::repeats;
 use crate::requests::{RequestRecord, RequestState};
@@ -64,7 +64,7 @@ impl Auditor {
             Call::Loan(ask) => Input::Loan(ask.clone()),
             Call::PollLoan { id } => Input::PollLoan(id.clone()),
         };
-        let mut open = OpenCall::new(asked, self.seq);
+        let mut open = OpenCall::new(asked, self.seq, self.time.instant());
         if let Call::Sign(ask) = call {
             let identity = identity_of(ask);
             let latest = self.book.by_identity.get(&identity).and_then(|l| l.last().copied());
@@ -92,14 +92,11 @@ impl Auditor {
             }
             open.rec = Some(key);
         }
-        if Self::is_trade_input(&open.input) {
-            self.trades.arrived.insert(ticket, self.time.instant());
-        }
         if let Call::Trade(ask) = call {
-            self.on_trade_called(ticket, ask);
+            self.on_plan_called::<Trade>(ticket, ask.as_ref().into());
         }
         if let Call::Loan(ask) = call {
-            self.on_loan_called(ticket, ask);
+            self.on_plan_called::<Loan>(ticket, ask.as_ref().into());
         }
         self.open_ticket(ticket, open)
     }
@@ -111,9 +108,16 @@ impl Auditor {
             let coin = coin.map(|n| n.stablecoin.clone()).unwrap_or_default();
             self.transfers.ordered(ticket, send, &coin);
         }
-        self.on_trade_ordered(ticket, order);
-        self.on_loan_ordered(ticket, order);
-        self.open_ticket(ticket, OpenCall::new(Input::Order(order.clone()), self.seq))
+        match order {
+            Order::Renew { agent } => self.renew_trade_periods(agent),
+            Order::WithdrawPosition(asked) => self.on_withdrawal_ordered(ticket, asked),
+            Order::WriteOff(off) => self.on_write_off_ordered(ticket, off),
+            _ => {}
+        }
+        self.on_decision_ordered::<Trade>(ticket, order);
+        self.on_decision_ordered::<Loan>(ticket, order);
+        let input = Input::Order(order.clone());
+        self.open_ticket(ticket, OpenCall::new(input, self.seq, self.time.instant()))
     }
 
     /// Lets every open order happen, in every sequence, or not happen yet.

@@ -107,12 +107,23 @@ pub(crate) enum Input {
     Order(Order),
 }
 
+impl Input {
+    pub(crate) fn is_of_trades(&self) -> bool {
+        matches!(self, Self::Trade(_) | Self::PollTrade(_))
+    }
+
+    pub(crate) fn is_of_loans(&self) -> bool {
+        matches!(self, Self::Loan(_) | Self::PollLoan(_))
+    }
+}
+
 /// A call or an order that has no answer yet.
 #[derive(Debug, Clone)]
 pub(crate) struct OpenCall {
     pub(crate) input: Input,
-    /// The event at which it arrived.
+    /// The event and the instant at which it arrived.
     pub(crate) seq: u64,
+    pub(crate) arrived: Instant,
     /// The request that a `/sign` call may create.
     pub(crate) rec: Option<u64>,
     /// Whether nothing else has happened since it arrived.
@@ -121,8 +132,8 @@ pub(crate) struct OpenCall {
 }
 
 impl OpenCall {
-    pub(crate) fn new(input: Input, seq: u64) -> Self {
-        Self { input, seq, rec: None, isolated: true, correct: Vec::new() }
+    pub(crate) fn new(input: Input, seq: u64, arrived: Instant) -> Self {
+        Self { input, seq, arrived, rec: None, isolated: true, correct: Vec::new() }
     }
 
     pub(crate) fn expects(&self) -> String {

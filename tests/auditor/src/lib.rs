@@ -49,21 +49,18 @@ mod identity;
 mod keccak;
 mod lending;
 mod lifecycle;
-mod loan_book;
 mod loan_decode;
 mod loans;
 mod market;
-mod merging;
 mod numbers;
 pub mod observations;
 mod order_ends;
 mod orders;
+mod plans;
 mod policy;
 mod repeats;
 mod requests;
 mod signatures;
-mod trade_book;
-mod trade_slots;
 mod trades;
 mod trading;
 mod transactions;
@@ -74,7 +71,7 @@ use crate::book::Book;
 use crate::clocks::{Instant, Time};
 use crate::config::{Config, PossibleConfig};
 use crate::expect::OpenCalls;
-use crate::observations::{Address, Answer, Id, LendingFact, Observation, PriceRead};
+use crate::observations::{Address, Answer, Id, LendingFact, Loan, Observation, Trade};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A network that the wallet knows.
@@ -256,9 +253,9 @@ impl Auditor {
                 self.count("broadcast");
             }
             Observation::Mined { chain, hash, succeeded }
-                if self.on_loan_mined(*chain, hash, *succeeded)? => {}
+                if self.on_mined::<Loan>(*chain, hash, *succeeded)? => {}
             Observation::Mined { chain, hash, succeeded }
-                if self.on_trade_mined(*chain, hash, *succeeded)? => {}
+                if self.on_mined::<Trade>(*chain, hash, *succeeded)? => {}
             Observation::Mined { chain, hash, .. } => {
                 let own = self.transfers.mined(*chain, hash);
                 if own.map_err(|what| violation("transactions", what))? {
@@ -269,27 +266,23 @@ impl Auditor {
                 self.on_redeemed(*chain, payer, nonce)?
             }
             Observation::Included(included) => {
-                self.on_included(included)?;
-                self.on_loan_included(included)?;
+                self.trades.market.seen(included.chain, included.block_s);
+                self.on_included::<Trade>(included)?;
+                self.on_included::<Loan>(included)?;
             }
             Observation::Unmined { chain, hash } => {
-                self.on_unmined(*chain, hash);
-                self.on_loan_unmined(*chain, hash);
+                self.on_unmined::<Trade>(*chain, hash);
+                self.on_unmined::<Loan>(*chain, hash);
             }
             Observation::NonceTaken { chain, from, nonce } => {
-                self.on_nonce_taken(*chain, from, *nonce);
-                self.on_loan_nonce_taken(*chain, from, *nonce);
+                self.on_nonce_taken::<Trade>(*chain, from, *nonce);
+                self.on_nonce_taken::<Loan>(*chain, from, *nonce);
             }
-            Observation::Allowances(allowances) => self.on_allowances(allowances),
+            Observation::Allowances(allowances) => self.trades.note_allowances(allowances),
             Observation::Quoted(quoted) => self.trades.market.quoted(self.seq, quoted),
             Observation::Read(read) => self.trades.market.read(self.seq, read),
             Observation::PriceRead(price) => {
-                self.trades.market.priced(self.seq, self.time.instant(), price);
-                if let PriceRead::Api { micros: Some(micros) }
-                | PriceRead::Feed { micros: Some(micros), .. } = price
-                {
-                    self.trades.book.priced(*micros);
-                }
+                self.trades.price_read(self.seq, self.time.instant(), price);
             }
             Observation::Rehearsed(rehearsed) => {
                 self.trades.market.rehearsed(self.seq, rehearsed);

@@ -3,7 +3,7 @@
 use crate::book::missing;
 use crate::clocks::add_period;
 use crate::expect::{Input, OpenCall};
-use crate::observations::{Clocks, Order, Proof, Ticket};
+use crate::observations::{Clocks, Loan, Order, Proof, Ticket, Trade};
 use crate::requests::RequestState;
 use crate::{Auditor, Violation, violation};
 
@@ -60,8 +60,8 @@ impl Auditor {
 
     /// Marks a call or order as executed or not: it is unknown which.
     fn mark_uncertain(&mut self, ticket: Ticket, open: &OpenCall) {
-        self.lose_trade_call(ticket);
-        self.lose_loan_call(ticket);
+        self.lose_plan_call::<Trade>(ticket);
+        self.lose_plan_call::<Loan>(ticket);
         let seq = self.seq;
         for (key, rec) in &mut self.book.recs {
             let mine: Vec<RequestState> =
@@ -255,8 +255,8 @@ impl Auditor {
                 return Err(violation("I-n", what));
             }
         }
-        self.check_trades_over()?;
-        self.check_loans_over()?;
+        self.check_plans_over::<Trade>()?;
+        self.check_plans_over::<Loan>()?;
         self.count("over");
         Ok(())
     }

@@ -2,34 +2,29 @@
 
 mod amounts;
 mod answers;
-mod approvals;
 mod authority;
 mod calls;
 mod ceiling;
-mod chain;
 mod content;
 mod ends;
 mod exposure;
 mod judge;
-mod list;
 mod operations;
-mod plans;
+mod plan;
 mod prices;
 mod readings;
-mod refusals;
-mod repeats;
-mod states;
 mod steps;
 mod trust;
 mod withdrawals;
 
 use crate::basics::{Address, Ticket};
 use crate::clocks::Instant;
-use crate::lending::{LendingFact, LoanAsk};
-use crate::loan_book::LoanBook;
-use crate::trade_slots::{Body, SlotKey};
-use crate::{Auditor, Violation, violation};
+use crate::lending::{LendingFact, Loan, LoanAction, LoanAmount};
+use crate::plans::{PlanBook, PlanRecord};
+use crate::{Auditor, Violation};
 use std::collections::{BTreeMap, BTreeSet};
+
+pub(crate) type LoanRecord = PlanRecord<Loan>;
 
 /// A rule, and how it is broken.
 pub(crate) type Reason = (&'static str, &'static str);
@@ -37,31 +32,43 @@ pub(crate) type Reason = (&'static str, &'static str);
 /// What the auditor knows of loans.
 #[derive(Debug, Default)]
 pub(crate) struct Loans {
-    pub(crate) book: LoanBook,
+    pub(crate) book: PlanBook<Loan>,
     pub(crate) facts: BTreeMap<u64, LendingFact>,
     pub(crate) readings: readings::Readings,
-    /// The open `POST /position` calls.
-    pub(crate) open: BTreeMap<Ticket, OpenLoan>,
-    /// The states in which each open call, and each approval, may have been decided.
+    /// The states in which each approval may have been decided.
     pub(crate) snapshots: BTreeMap<Ticket, Vec<judge::Snapshot>>,
-    /// Transactions that were signed after the end of their plans.
-    pub(crate) void: BTreeSet<(SlotKey, Body)>,
-    /// The instants at which open polls and orders arrived.
-    pub(crate) arrived: BTreeMap<Ticket, Instant>,
     /// Losses that the operator booked, or may have: order, observation, chain and venue.
     pub(crate) written_off: Vec<(Ticket, u64, u64, Address)>,
     /// When the money of each loan was first signed for: loan, observation and instant.
     pub(crate) operations: Vec<(u64, u64, Instant)>,
 }
 
-/// An open `POST /position` call.
-#[derive(Debug, Clone)]
-pub(crate) struct OpenLoan {
-    pub(crate) rec: u64,
-    pub(crate) ask: LoanAsk,
-    pub(crate) seq: u64,
-    /// Answers that are correct because the agent may not lend: HTTP status and code.
-    pub(crate) errors: Vec<(u16, &'static str)>,
+/// What only the record of a loan has.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct LoanOwn {
+    /// The largest ceiling in force for its agent while it lived.
+    pub(crate) largest_total: u128,
+    /// The chains on which that ceiling counts, in every possible configuration.
+    pub(crate) counted: Option<BTreeSet<u64>>,
+}
+
+impl LoanRecord {
+    pub(crate) fn is_supply(&self) -> bool {
+        self.terms.action == LoanAction::Supply
+    }
+
+    /// Returns the network and the venue.
+    pub(crate) fn place(&self) -> (u64, &str) {
+        (self.terms.chain, &self.terms.venue)
+    }
+
+    /// Returns the assets that a supply takes.
+    pub(crate) fn supplied(&self) -> Option<u128> {
+        match self.terms.amount {
+            LoanAmount::Assets(assets) if self.is_supply() => Some(assets),
+            _ => None,
+        }
+    }
 }
 
 impl Loans {
@@ -85,13 +92,6 @@ impl Loans {
 
 impl Auditor {
     pub(crate) fn loan_violation(&self, key: u64, rule: &'static str, what: &str) -> Violation {
-        let rec = self.loans.book.recs.get(&key);
-        let who = rec.map(|r| format!("loan {:?} of {}: {:?}", r.id, r.agent, r.loan));
-        violation(rule, format!("{what} ({})", who.unwrap_or_default()))
-    }
-
-    /// Returns whether a trade or a loan may be executed from this address.
-    pub(crate) fn plans_may_use(&self, from: &str) -> bool {
-        self.trades.book.may_use(from) || self.loans.book.may_use(from)
+        self.plan_violation::<Loan>(key, rule, what)
     }
 }

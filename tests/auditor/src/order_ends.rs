@@ -2,7 +2,7 @@
 
 use crate::config::OrderEnd;
 use crate::expect::{Expect, Input, OpenCall, refusal_tag};
-use crate::observations::{End, Id, Listed, Order, Ticket};
+use crate::observations::{End, Id, Listed, Loan, Order, Ticket, Trade};
 use crate::orders;
 use crate::policy::Terms;
 use crate::requests::{Card, RequestRecord, RequestState};
@@ -27,11 +27,11 @@ impl Auditor {
         match order {
             Order::List => self.listed(&open, end)?,
             Order::Approve { id, .. } | Order::Deny { id } if self.loans.book.knows(id) => {
-                self.loan_decided(ticket, &open, order, end)?;
+                self.plan_decided::<Loan>(ticket, &open, order, end)?;
             }
             Order::WithdrawPosition(_) => self.withdrawal_ordered(ticket, order, end)?,
             Order::Approve { id, .. } | Order::Deny { id } if self.trades.book.knows(id) => {
-                self.trade_decided(ticket, &open, order, end)?;
+                self.plan_decided::<Trade>(ticket, &open, order, end)?;
             }
             Order::Approve { id, .. } | Order::Deny { id } => {
                 self.decided(ticket, &open, id, end)?;
@@ -201,8 +201,7 @@ impl Auditor {
         let End::Held(list) = end else {
             return Err(violation("orders", format!("a list of held requests ended as {end:?}")));
         };
-        self.loans_listed(open, list)?;
-        self.trades_listed(open, list)?;
+        self.plans_listed(open, list)?;
         let now = self.time.instant();
         for listed in list.iter().filter(|listed| !listed.trade) {
             let (id, digest) = (&listed.id, &listed.card);

@@ -1,54 +1,51 @@
 //! The rules for trades: from the call over the plan's transactions to the reported end.
 
 mod answers;
-pub(crate) mod authority;
+mod authority;
 mod calls;
-mod chain;
 mod content;
 mod ends;
 mod floors;
 mod judge;
-mod orders;
+mod late;
+mod plan;
 mod steps;
+mod volume;
 
-use crate::basics::Ticket;
-use crate::clocks::Instant;
-use crate::trade_book::{Allowance, Snapshot, TradeBook};
-use crate::trade_slots::{Body, Slot, SlotKey};
-use crate::trading::TradeAsk;
-use std::collections::{BTreeMap, BTreeSet};
+use crate::basics::Address;
+use crate::plans::{PlanBook, PlanRecord};
+use crate::trading::{Allowances, OpenAllowance, Trade};
+use std::collections::BTreeMap;
+
+pub(crate) use judge::Snapshot;
+pub(crate) use volume::Allowance;
+
+pub(crate) type TradeRecord = PlanRecord<Trade>;
 
 /// What the auditor knows of trades.
 #[derive(Debug, Default)]
 pub(crate) struct Trades {
-    pub(crate) book: TradeBook,
+    pub(crate) book: PlanBook<Trade>,
+    /// The allowances of each agent's trades that may be in force.
+    pub(crate) periods: BTreeMap<String, Vec<Allowance>>,
+    /// The newest allowances of each address.
+    pub(crate) allowances: BTreeMap<(u64, Address), Vec<OpenAllowance>>,
+    /// The lowest and the highest price of the native coin that a source reported, in micro-dollars.
+    pub(crate) prices: Option<(u64, u64)>,
     pub(crate) market: crate::market::Market,
     pub(crate) exchanges: BTreeMap<u64, crate::ExchangeFact>,
-    /// The open `POST /trade` calls.
-    pub(crate) open: BTreeMap<Ticket, OpenTrade>,
     /// The largest daily volume in force for each agent so far.
     pub(crate) largest_volume: BTreeMap<String, u64>,
-    /// Transactions that were signed after the end of their plans.
-    pub(crate) void: BTreeSet<(SlotKey, Body)>,
-    /// Swaps whose time may have been over when they were signed. They count once they are broadcast.
-    pub(crate) late: BTreeMap<(SlotKey, Body), Slot>,
     /// The wallet is locked because its process has ended, which ends no plan.
     pub(crate) restarted: bool,
-    /// The instants at which open polls and orders arrived.
-    pub(crate) arrived: BTreeMap<Ticket, Instant>,
 }
 
-/// An open `POST /trade` call.
-#[derive(Debug, Clone)]
-pub(crate) struct OpenTrade {
-    pub(crate) rec: u64,
-    pub(crate) ask: TradeAsk,
-    pub(crate) seq: u64,
-    /// Answers that are correct because the agent may not trade: HTTP status and code.
-    pub(crate) errors: Vec<(u16, &'static str)>,
-    /// States in which the wallet may have judged it.
-    pub(crate) snapshots: Vec<Snapshot>,
-    pub(crate) periods: Vec<Allowance>,
+/// What only the record of a trade has.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct TradeOwn {
+    /// (least, most) value in micro-dollars, and slippage in basis points.
+    pub(crate) value: Option<(u64, u64)>,
+    pub(crate) slippage: Option<(u32, u32)>,
 }
 
 impl Trades {
@@ -68,5 +65,12 @@ impl Trades {
             Some((network.chain, ex))
         });
         Self { exchanges: exchanges.collect(), ..Self::default() }
+    }
+
+    pub(crate) fn note_allowances(&mut self, allowances: &Allowances) {
+        let at = (allowances.chain, allowances.owner.to_lowercase());
+        let mut open = allowances.open.clone();
+        open.sort();
+        self.allowances.insert(at, open);
     }
 }

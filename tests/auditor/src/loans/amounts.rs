@@ -1,10 +1,11 @@
 //! What the loans of an address took and returned, by the chain, and what its unfinished supplies reserve.
 
+use super::LoanRecord;
 use crate::basics::{Address, Ticket};
 use crate::clocks::Instant;
-use crate::lending::{LoanAmount, LoanState};
-use crate::loan_book::{LoanBook, LoanRecord};
-use crate::trade_slots::Slot;
+use crate::lending::{Loan, LoanAmount, LoanState};
+use crate::plans::PlanBook;
+use crate::plans::slots::Slot;
 use crate::trading::Included;
 use std::collections::BTreeMap;
 
@@ -33,7 +34,7 @@ pub(crate) fn moved(rec: &LoanRecord, included: &Included, coin: &str, own: &str
     if rec.is_supply() { sent.saturating_sub(received) } else { received.saturating_sub(sent) }
 }
 
-impl LoanBook {
+impl PlanBook<Loan> {
     /// Returns what an unfinished supply reserves: (least, most).
     fn reserves(&self, key: u64, rec: &LoanRecord, now: &Instant) -> (u128, u128) {
         let Some(amount) = rec.supplied() else { return (0, 0) };
@@ -78,7 +79,7 @@ impl LoanBook {
     ) -> (u128, u128) {
         let mut sum = (0u128, 0u128);
         for (key, rec) in self.recs.iter().filter(|(key, _)| **key != except) {
-            let ((paid, may), (on, maybe)) = (rec.is_paid_by(payer), counts(rec.loan.chain));
+            let ((paid, may), (on, maybe)) = (rec.is_paid_by(payer), counts(rec.terms.chain));
             let (least, most) = self.reserves(*key, rec, now);
             let least = if paid && on { least } else { 0 };
             let most = if may && maybe { most } else { 0 };
@@ -109,7 +110,7 @@ impl LoanBook {
         moves.sort_by_key(|(signed, _, _)| *signed);
         let mut all = Principal::new();
         for (signed, rec, slot) in moves {
-            let place = (rec.loan.chain, rec.loan.venue.clone());
+            let place = (rec.terms.chain, rec.terms.venue.clone());
             let sure = rec.is_paid_by(payer).0 && slot.succeeded();
             let coin = coins.get(&place.0).map(String::as_str).unwrap_or_default();
             let out =
@@ -125,7 +126,7 @@ impl LoanBook {
                 *most = most.saturating_add(amount);
                 continue;
             }
-            let exit = rec.loan.amount == LoanAmount::All;
+            let exit = rec.terms.amount == LoanAmount::All;
             *least = if exit { 0 } else { least.saturating_sub(out) };
             let finished = matches!(rec.end, Some(LoanState::Executed { .. })) && !rec.soft_end;
             if sure && finished {
@@ -144,7 +145,7 @@ impl LoanBook {
     ) -> u128 {
         let all = self.recs.iter().filter_map(|(key, rec)| {
             let (_, slot) = self.main_of(*key)?;
-            let here = (rec.loan.chain, &rec.loan.venue) == (place.0, &place.1);
+            let here = (rec.terms.chain, &rec.terms.venue) == (place.0, &place.1);
             let mine = rec.is_paid_by(payer).1 && here && slot.succeeded();
             if mine && signed.contains(&slot.signed) { rec.supplied() } else { None }
         });

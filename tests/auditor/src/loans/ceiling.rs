@@ -1,10 +1,10 @@
 //! The ceiling of everything deployed, at the signature of each supply and at the block that holds it (rule I-r).
 
+use super::LoanRecord;
 use super::amounts::Place;
 use crate::basics::Address;
 use crate::clocks::Instant;
 use crate::lending::TruePositions;
-use crate::loan_book::LoanRecord;
 use crate::{Auditor, Violation};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,13 +17,13 @@ impl Auditor {
             }
             for w in &self.possible_configs {
                 let Some((_, policy)) = w.config.policy_of(&rec.agent) else { continue };
-                rec.largest_total = rec.largest_total.max(policy.lending.max_total.into());
+                rec.own.largest_total = rec.own.largest_total.max(policy.lending.max_total.into());
                 let networks = w.config.networks.iter().filter(|(chain, network)| {
                     let all = &policy.policy.networks;
                     network.on && all.as_ref().is_none_or(|all| all.contains(chain))
                 });
                 let on: BTreeSet<u64> = networks.map(|(chain, _)| *chain).collect();
-                let known = rec.counted.get_or_insert_with(|| on.clone());
+                let known = rec.own.counted.get_or_insert_with(|| on.clone());
                 known.retain(|chain| on.contains(chain));
             }
         }
@@ -46,7 +46,7 @@ impl Auditor {
         since: u64,
     ) -> Result<(), Violation> {
         let Some(amount) = rec.supplied() else { return Ok(()) };
-        let on = |chain: u64| rec.counted.as_ref().is_none_or(|all| all.contains(&chain));
+        let on = |chain: u64| rec.own.counted.as_ref().is_none_or(|all| all.contains(&chain));
         let counts = |chain: u64| (on(chain), true);
         let now: Instant = self.time.instant();
         let book = &self.loans.book;
@@ -67,10 +67,10 @@ impl Auditor {
         let counted = places.iter().filter(|((chain, _), _)| on(*chain));
         let deployed = counted.map(value).fold(0u128, u128::saturating_add);
         let sum = deployed.saturating_add(reserved).saturating_add(amount);
-        if sum > rec.largest_total {
+        if sum > rec.own.largest_total {
             let what = format!(
                 "a supply was signed that makes {sum} of deployed {deployed}, reserved {reserved} and its own {amount}; the ceiling was never above {}",
-                rec.largest_total
+                rec.own.largest_total
             );
             return Err(self.loan_violation(key, "exposure", &what));
         }
@@ -105,7 +105,7 @@ impl Auditor {
     ) -> Result<(), Violation> {
         let book = &self.loans.book;
         let since = rec.authorizations.iter().map(|auth| auth.seq).max().unwrap_or(rec.from);
-        let on = |chain: u64| rec.counted.as_ref().is_none_or(|all| all.contains(&chain));
+        let on = |chain: u64| rec.own.counted.as_ref().is_none_or(|all| all.contains(&chain));
         let mut deployed = 0u128;
         for chain in self.loans.facts.keys().filter(|chain| on(**chain)) {
             let Some(truth) = self.loans.readings.truth_at(*chain, owner, self.seq) else {
@@ -137,14 +137,14 @@ impl Auditor {
                 let open = !slot.is_done() && slot.unmined.is_none() && !slot.may_return();
                 slot.signed < signed && open && !slot.hashes.is_empty()
             });
-            **other != key && r.is_paid_by(owner).0 && on(r.loan.chain) && earlier
+            **other != key && r.is_paid_by(owner).0 && on(r.terms.chain) && earlier
         });
         let unconfirmed = unconfirmed.filter_map(|(_, r)| r.supplied());
         let sum = unconfirmed.fold(deployed, u128::saturating_add);
-        if sum > rec.largest_total {
+        if sum > rec.own.largest_total {
             let what = format!(
                 "with its block {sum} are deployed, interest since the decision aside; the ceiling was never above {}",
-                rec.largest_total
+                rec.own.largest_total
             );
             return Err(self.loan_violation(key, "I-r", &what));
         }

@@ -1,94 +1,110 @@
-//! The end of a run: every loan has ended, and every allowance is as it was before its plan (rule I-s).
+//! The reported end of a loan: only on the chain's evidence, and with what truly moved.
 
-use crate::loan_book::LoanRecord;
-use crate::trade_book::Authorization;
-use crate::trade_slots::Kind;
-use crate::trades::authority::UNSIGNED_MS;
+use super::LoanRecord;
+use super::amounts::moved;
+use crate::lending::{Loan, LoanState};
+use crate::plans::slots::Kind;
+use crate::plans::{PlanState, Status};
+use crate::trading::OpenAllowance;
 use crate::{Auditor, Violation};
 
-/// In the calm phase, every loan must end within this time (30 minutes).
-const ENDS_WITHIN_MS: i64 = 1_800_000;
-
-/// In the calm phase, the allowance of an ended loan must be revoked within this time (10 minutes).
-const REVOKED_WITHIN_MS: i64 = 600_000;
-
 impl Auditor {
-    /// At the end: every loan has ended, and every allowance is as it was.
-    pub(crate) fn check_loans_over(&self) -> Result<(), Violation> {
-        let Some(calm) = self.calm else { return Ok(()) };
-        // While the wallet is locked, it answers that loans are executing.
-        let open = self.running && self.possible_configs.iter().all(|w| w.config.open);
-        for (key, rec) in &self.loans.book.recs {
-            let polled = rec.last_poll.and_then(|at| calm.elapsed(&at).1);
-            if open && polled.is_some_and(|ms| ms >= ENDS_WITHIN_MS) {
-                let what = "it has no end 30 minutes after the last fault";
-                return Err(self.loan_violation(*key, "I-n", what));
-            }
-            self.check_loan_allowances(*key, rec)?;
+    /// Checks a newly reported end of a loan.
+    pub(super) fn check_loan_end(&self, key: u64, state: &LoanState) -> Result<(), Violation> {
+        if let LoanState::Executed { tx_hash, assets_moved, position_after } = state {
+            self.check_loan_executed(key, tx_hash, *assets_moved)?;
+            return self.check_position(key, *position_after);
+        }
+        self.check_loan_effect(key, state)?;
+        match self.loans.book.recs.get(&key) {
+            Some(rec) if state.status() == Status::Rejected => self.check_explained(key, rec)?,
+            _ => self.check_executing::<Loan>(key)?,
+        }
+        self.check_money_refusal(key, &state.codes())?;
+        self.check_retryable(key, state)
+    }
+
+    /// Checks an executed loan: its transaction is final, and the amount is what the chain moved.
+    fn check_loan_executed(
+        &self,
+        key: u64,
+        tx_hash: &str,
+        assets_moved: Option<u128>,
+    ) -> Result<(), Violation> {
+        let Some(rec) = self.loans.book.recs.get(&key) else { return Ok(()) };
+        let mains = self.loans.book.slots.of(key).filter(|(_, slot)| slot.kind == Kind::Loan);
+        let Some((at, slot)) = mains.max_by_key(|(_, slot)| slot.hashes.contains(tx_hash)) else {
+            let what = "it is executed, but nothing that moves its money was signed";
+            return Err(self.loan_violation(key, "executed", what));
+        };
+        if !slot.hashes.contains(tx_hash) {
+            let what = format!("it is executed by {tx_hash}; its own is {:?}", slot.hashes);
+            return Err(self.loan_violation(key, "executed", &what));
+        }
+        if !self.is_final::<Loan>(at, slot) || !slot.succeeded() {
+            let what = "it is executed, but its transaction has not succeeded with the network's confirmations";
+            return Err(self.loan_violation(key, "executed", what));
+        }
+        let coins = self.possible_configs.first().map(|w| &w.config.networks);
+        let coin = coins.and_then(|all| all.get(&at.0)).map(|network| &network.stablecoin);
+        let (Some(told), Some(included), Some(coin)) = (assets_moved, &slot.included, coin) else {
+            return Ok(());
+        };
+        let right = moved(rec, included, coin, &at.1);
+        if told != right {
+            let what = format!("it reports that {told} moved; by the chain {right} moved");
+            return Err(self.loan_violation(key, "fill", &what));
         }
         Ok(())
     }
 
-    /// Checks that a plan left no allowance behind.
-    fn check_loan_allowances(&self, key: u64, rec: &LoanRecord) -> Result<(), Violation> {
-        let Some(baseline) = &rec.baseline else { return Ok(()) };
-        let slots = || self.loans.book.slots.of(key);
-        // What a freeze, lock, suspension or the five minutes interrupted may be kept, and shown.
-        let supplied = self.loans.book.main_of(key).is_some();
-        let late = |auth: &Authorization| {
-            let times = auth.closed.zip(rec.ended);
-            let took = times.and_then(|(closed, ended)| closed.elapsed(&ended).1);
-            !supplied && took.is_none_or(|ms| ms >= UNSIGNED_MS)
-        };
-        let interrupted = rec.authorizations.iter().all(|auth| auth.killed || late(auth));
-        let approved = || slots().filter(|(_, s)| s.kind == Kind::Approve && s.succeeded());
-        let Some((at, allowance)) = approved().next() else { return Ok(()) };
-        // The revocation is the last step of the plan, and may follow the reported end.
-        let now = self.time.instant();
-        let since_end = rec.ended.and_then(|at| at.elapsed(&now).1);
-        let over = since_end.is_some_and(|ms| ms >= REVOKED_WITHIN_MS);
-        // Nothing is signed for a stopped agent, so its revocation waits for the operator.
-        let stopped = self.forbids(rec.actor()).is_some();
-        let reverted = slots().any(|(_, s)| s.is_reverted_revocation());
-        if interrupted || stopped || reverted || !over || self.loan_is_followed(key) {
+    /// Checks a reported position: a node or the chain showed this value after the transaction was signed.
+    fn check_position(&self, key: u64, position_after: Option<u128>) -> Result<(), Violation> {
+        let Some(rec) = self.loans.book.recs.get(&key) else { return Ok(()) };
+        let (Some(told), Some((at, slot))) = (position_after, self.loans.book.main_of(key)) else {
             return Ok(());
+        };
+        let place = (rec.terms.chain, rec.terms.venue.as_str());
+        let read = self.loans.readings.positions_since(place, &at.1, slot.signed);
+        let mut shown: Vec<u128> = read.filter_map(|(_, one)| one.value).collect();
+        for truth in self.loans.readings.truths_since(place.0, &at.1, slot.signed) {
+            let value = truth.positions.iter().find(|(venue, _, _)| *venue == rec.terms.venue);
+            shown.push(value.map_or(0, |(_, value, _)| *value));
         }
-        let (token, spender) = (&allowance.body.0, allowance.body.2.get(32..72));
-        let open = self.trades.book.allowances.get(&(at.0, at.1.clone()));
-        let left = open.into_iter().flatten().find(|open| {
-            let before = baseline.iter().any(|b| {
-                (&b.token, &b.spender, b.permit2) == (&open.token, &open.spender, open.permit2)
-                    && b.amount >= open.amount
-            });
-            let same = open.token.eq_ignore_ascii_case(token)
-                && open.spender.trim_start_matches("0x").to_lowercase()
-                    == spender.unwrap_or_default();
-            !open.permit2 && same && !before
-        });
-        match left {
-            Some(open) => {
-                let what = format!("its plan left the allowance {open:?}");
-                Err(self.loan_violation(key, "I-s", &what))
-            }
-            None => Ok(()),
+        if !shown.contains(&told) {
+            let what =
+                format!("it reports the position {told}; since its signature {shown:?} were shown");
+            return Err(self.loan_violation(key, "position", &what));
         }
+        Ok(())
     }
 
-    /// Returns whether another loan of the same address has set the same allowance since.
-    fn loan_is_followed(&self, key: u64) -> bool {
-        let approvals = |key: u64| {
-            let slots = self.loans.book.slots.of(key);
-            let all = slots.filter(|(_, slot)| slot.kind == Kind::Approve && slot.succeeded());
-            all.map(|((chain, from, nonce), slot)| {
-                // The token, and the function with its spender.
-                let spender = slot.body.2.get(..72).unwrap_or_default();
-                (*chain, from, (&slot.body.0, spender), *nonce)
-            })
-        };
-        let Some(last) = approvals(key).max_by_key(|one| one.3) else { return false };
-        let others = self.loans.book.recs.keys().filter(|other| **other != key);
-        others.flat_map(|other| approvals(*other)).any(|other| {
-            (other.0, other.1, other.2) == (last.0, last.1, last.2) && other.3 > last.3
+    /// Checks that a loan that ends without effect has no transaction that may have, or still get, one.
+    ///
+    /// Else its reservation would end twice: returned, and spent by the chain.
+    fn check_loan_effect(&self, key: u64, state: &LoanState) -> Result<(), Violation> {
+        for (at, slot) in self.loans.book.slots.of(key).filter(|(_, s)| s.kind == Kind::Loan) {
+            if !self.may_have_effect::<Loan>(at, slot) {
+                continue;
+            }
+            let what =
+                format!("it ended as {state:?}, but its transaction may have an effect: {slot:?}");
+            return Err(self.loan_violation(key, "I-d", &what));
+        }
+        Ok(())
+    }
+
+    /// Returns an allowance that a loan gave and did not revoke.
+    pub(super) fn left_by_loan(&self, key: u64, rec: &LoanRecord) -> Option<&OpenAllowance> {
+        let slots = || self.loans.book.slots.of(key);
+        let (at, approval) = slots().find(|(_, s)| s.kind == Kind::Approve && s.succeeded())?;
+        if slots().any(|(_, slot)| slot.is_reverted_revocation()) {
+            return None;
+        }
+        let (token, spender) = (&approval.body.0, approval.body.2.get(32..72).unwrap_or_default());
+        self.new_allowance(rec, (at.0, &at.1), |open| {
+            open.token.eq_ignore_ascii_case(token)
+                && open.spender.trim_start_matches("0x").to_lowercase() == spender
         })
     }
 }

@@ -1,14 +1,17 @@
 //! The operations of an agent today: supplies and withdrawals that were sent.
 
+use super::LoanRecord;
 use crate::Auditor;
 use crate::clocks::local_date;
-use crate::loan_book::LoanRecord;
+use crate::plans::Judged;
+use crate::plans::slots::Kind;
 
 impl Auditor {
     /// Notes the first signature of the transaction that moves a loan's money.
-    pub(super) fn note_operation(&mut self, key: u64) {
-        let again = self.loans.book.main_of(key).is_some();
-        if !again {
+    pub(super) fn note_operation(&mut self, judged: &Judged) {
+        let moves = judged.kind == Kind::Loan && !judged.void;
+        let Some(key) = judged.rec.filter(|_| moves) else { return };
+        if self.loans.book.main_of(key).is_none() {
             self.loans.operations.push((key, self.seq, self.time.instant()));
         }
     }

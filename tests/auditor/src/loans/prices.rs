@@ -1,11 +1,11 @@
 //! The share prices that the wallet surely recorded. What it read only for a list of venues, or for a step that it then did
 //! not order, is in no journal, so later prices need not be compared with it.
 
+use super::LoanRecord;
 use super::trust::Trust;
 use crate::Auditor;
 use crate::config::Config;
-use crate::loan_book::LoanRecord;
-use crate::trade_slots::Kind;
+use crate::plans::slots::Kind;
 
 impl Auditor {
     /// Notes that a call was accepted, so that its measurement is recorded.
@@ -19,7 +19,7 @@ impl Auditor {
     pub(super) fn note_refused_price(&mut self, key: u64) {
         let Some(rec) = self.loans.book.recs.get(&key) else { return };
         let readings = &self.loans.readings;
-        let measured = readings.rehearsals_of(&rec.loan, &rec.payers, rec.from).next().is_some();
+        let measured = readings.rehearsals_of(&rec.terms, &rec.payers, rec.from).next().is_some();
         if measured && self.possible_configs.iter().all(|w| self.was_trusted(&w.config, rec)) {
             self.loans.readings.record_price(rec.place(), rec.from, self.seq);
         }
@@ -52,6 +52,6 @@ impl Auditor {
         let (readings, coin, from) = (&self.loans.readings, network.stablecoin.as_str(), rec.from);
         let trust = Trust { config, fact, readings, coin, from };
         let mut read = readings.venue_since(chain, venue, from).filter_map(|(_, facts)| facts);
-        read.all(|facts| trust.check(&rec.loan, facts).is_ok())
+        read.all(|facts| trust.check(&rec.terms, facts).is_ok())
     }
 }

@@ -1,23 +1,16 @@
 //! The signatures and transactions of loans: each authorized, in order, exact, and once.
 
+use super::LoanRecord;
 use super::content::Content;
 use crate::basics::{Id, Transaction};
-use crate::lending::VenueKind;
-use crate::loan_book::LoanRecord;
+use crate::lending::{Loan, VenueKind};
 use crate::loan_decode::{LoanCall, decode_loan};
 use crate::observations::Signed;
-use crate::trade_slots::{Kind, Slot, SlotKey, body, cancels, slot_key};
+use crate::plans::Judged;
+use crate::plans::slots::{Kind, body, cancels, slot_key};
 use crate::trading::SignedContent;
 use crate::{Auditor, Violation, violation};
 use std::collections::BTreeSet;
-
-/// What a new transaction is.
-struct Judged {
-    rec: Option<u64>,
-    kind: Kind,
-    /// Whether the plan had ended before the signature, so that the transaction must not be broadcast.
-    void: bool,
-}
 
 /// A step, and the loan that it belongs to.
 pub(super) struct Step {
@@ -53,7 +46,7 @@ impl Auditor {
             }
             SignedContent::Unseen => {
                 let Some(key) = named else { return Ok(false) };
-                self.check_loan_authority(key)?;
+                self.check_authority::<Loan>(key)?;
             }
         }
         if let Some(rule) = self.forbids(None) {
@@ -71,8 +64,8 @@ impl Auditor {
             return !self.loans.facts.is_empty();
         };
         let venue = |r: &LoanRecord| {
-            let vault = r.loan.kind == VenueKind::Vault && r.loan.venue == spender;
-            r.loan.chain == tx.chain && vault
+            let vault = r.terms.kind == VenueKind::Vault && r.terms.venue == spender;
+            r.terms.chain == tx.chain && vault
         };
         let singleton = self.loans.facts.get(&tx.chain).is_some_and(|f| f.singleton == spender);
         let trade = self.trades.book.recs.values().any(|r| {
@@ -80,9 +73,10 @@ impl Auditor {
             let there = routers.is_some_and(|ex| {
                 [&ex.v3_router, &ex.universal_router, &ex.permit2].contains(&&spender)
             });
-            r.trade.chain == tx.chain && there
+            r.terms.chain == tx.chain && there
         });
-        let waits = self.loans.book.recs.values().any(|r| r.loan.chain == tx.chain && r.may_live());
+        let waits =
+            self.loans.book.recs.values().any(|r| r.terms.chain == tx.chain && r.may_live());
         let known = singleton || self.loans.book.recs.values().any(venue);
         // With no trade that it could be for, an allowance for a stranger is a loan's too.
         known
@@ -105,12 +99,12 @@ impl Auditor {
             return Err(violation("I-b", what));
         }
         if let Some(slot) = self.loans.book.slots.get(&at) {
-            let (rec, kind, same) = (slot.rec, slot.kind, slot.body == body(tx));
+            let same = slot.body == body(tx);
             let free = (slot.uncertain && slot.hashes.is_empty()) || slot.taken || slot.is_unsent();
             // Another request may do the same with a nonce that was never used.
             let other = free && request.is_some() && slot.request.as_ref() != request;
             if (same && !other) || cancels(tx) {
-                self.loan_signed_again(&at, rec, kind, same)?;
+                self.replacement_signed::<Loan>(tx)?;
                 return Ok(true);
             }
             let named = request.and_then(|id| self.loans.book.named(id));
@@ -119,61 +113,15 @@ impl Auditor {
             }
             if !free {
                 let before = slot.body.clone();
-                // The nonce of a plan that ended before its signature was free again.
-                if self.judge_loan_step(tx, request)?.void {
-                    self.loans.void.insert((at, body(tx)));
-                    return Ok(true);
-                }
-                let what = format!("nonce {} was signed for {before:?}, and now for {tx:?}", at.2);
-                return Err(violation("I-b", what));
+                let judged = self.judge_loan_step(tx, request)?;
+                self.nonce_signed_again::<Loan>(tx, &judged, &before)?;
+                return Ok(true);
             }
         }
         let judged = self.judge_loan_step(tx, request)?;
-        if judged.void {
-            self.loans.void.insert((at, body(tx)));
-            return Ok(true);
-        }
-        // A slow signer may answer for a plan that has ended. Nothing is done with that signature once another acts.
-        let others = self.loans.book.slots.unsent_of_others(tx, judged.rec);
-        self.loans.void.extend(others);
-        self.insert_loan_slot(at, judged, tx, request);
+        self.note_operation(&judged);
+        self.note_step::<Loan>(&judged, tx, request);
         Ok(true)
-    }
-
-    fn insert_loan_slot(
-        &mut self,
-        at: SlotKey,
-        judged: Judged,
-        tx: &Transaction,
-        request: Option<&Id>,
-    ) {
-        if let Some(key) = judged.rec.filter(|_| judged.kind == Kind::Loan) {
-            self.note_operation(key);
-        }
-        let mut slot = Slot::new(judged.rec, judged.kind, tx, self.seq);
-        slot.request = request.cloned();
-        self.loans.book.slots.insert(at, slot);
-    }
-
-    /// Judges the same transaction with another fee, or the cancellation of one.
-    fn loan_signed_again(
-        &mut self,
-        at: &SlotKey,
-        rec: Option<u64>,
-        kind: Kind,
-        same: bool,
-    ) -> Result<(), Violation> {
-        if let Some(key) = rec.filter(|_| same && kind != Kind::Revoke) {
-            let actor = self.loans.book.recs.get(&key).and_then(LoanRecord::actor);
-            if let Some(rule) = self.forbids(actor) {
-                let what = "a transaction was signed again, but nothing may be signed for it";
-                return Err(self.loan_violation(key, rule, what));
-            }
-        }
-        if let Some(slot) = self.loans.book.slots.get_mut(at) {
-            slot.cancelling |= !same;
-        }
-        Ok(())
     }
 
     /// Judges a new transaction. Returns its loan, and what it does.
@@ -189,19 +137,19 @@ impl Auditor {
         };
         if let LoanCall::Approve { spender, amount: 0 } = &call {
             let rec = self.revoked_loan(tx, spender, named);
-            return Ok(Judged { rec, kind: Kind::Revoke, void: false });
+            return Ok(Judged::in_time(rec, Kind::Revoke));
         }
         let step = self.attribute_loan(tx, call, named, request)?;
         let (rec, kind) = (Some(step.key), step.kind);
-        if self.check_loan_authority(step.key)? {
-            return Ok(Judged { rec, kind, void: true });
+        if self.check_authority::<Loan>(step.key)? {
+            return Ok(Judged { void: true, ..Judged::in_time(rec, kind) });
         }
-        self.check_loan_plan(&step, tx)?;
+        self.check_plan::<Loan>(step.key, step.kind, tx)?;
         self.check_loan_content(step.key, tx, &step.call)?;
         self.check_supply(&step, tx)?;
         self.note_step_price(step.key);
-        self.loan_decided_by_step(step.key, tx);
-        Ok(Judged { rec, kind, void: false })
+        self.decided_by_step::<Loan>(step.key, tx);
+        Ok(Judged::in_time(rec, kind))
     }
 
     fn step_violation(&self, key: Option<u64>, rule: &'static str, what: String) -> Violation {
@@ -222,24 +170,6 @@ impl Auditor {
         self.check_ceiling(step.key, rec, &tx.from.to_lowercase(), since)
     }
 
-    /// Notes that a loan was decided: the only authorization behind its first step is not open any longer.
-    fn loan_decided_by_step(&mut self, key: u64, tx: &Transaction) {
-        let now = self.time.instant();
-        let first = !self.loans.book.begun(key);
-        let there = (tx.chain, tx.from.to_lowercase());
-        let allowances = self.trades.book.allowances.get(&there).cloned().unwrap_or_default();
-        let Some(rec) = self.loans.book.recs.get_mut(&key) else { return };
-        if first {
-            rec.baseline = Some(allowances);
-        }
-        let approved = rec.authorizations.iter().any(|auth| !auth.killed && !auth.by_call);
-        rec.automatic |= !approved;
-        let mut living = rec.authorizations.iter_mut().filter(|auth| !auth.killed);
-        if let (Some(only), None) = (living.next(), living.next()) {
-            only.closed.get_or_insert(now);
-        }
-    }
-
     /// Returns the loan whose allowance is revoked: the one it is signed for, or else the newest that fits.
     fn revoked_loan(&self, tx: &Transaction, spender: &str, named: Option<u64>) -> Option<u64> {
         let from = tx.from.to_lowercase();
@@ -257,7 +187,7 @@ impl Auditor {
 
     /// Returns the shares of a venue that any source showed for an address: since `from`, and the last before.
     fn shares_shown(&self, rec: &LoanRecord, owner: &str) -> BTreeSet<u128> {
-        let (chain, venue) = (rec.loan.chain, rec.loan.venue.as_str());
+        let (chain, venue) = (rec.terms.chain, rec.terms.venue.as_str());
         let readings = &self.loans.readings;
         let read = readings.positions_since((chain, venue), owner, rec.from);
         let mut all: BTreeSet<u128> = read.filter_map(|(_, one)| one.shares).collect();
@@ -284,7 +214,7 @@ impl Auditor {
         };
         let shares = self.shares_shown(rec, &tx.from.to_lowercase());
         let coin = network.stablecoin.as_str();
-        let content = Content { loan: &rec.loan, tx, fact, coin, shares: &shares };
+        let content = Content { loan: &rec.terms, tx, fact, coin, shares: &shares };
         content.check(call).map_err(|(rule, what)| self.loan_violation(key, rule, &what))
     }
 
@@ -298,7 +228,7 @@ impl Auditor {
     ) -> Result<Step, Violation> {
         let kind = if call.is_main() { Kind::Loan } else { Kind::Approve };
         let from = tx.from.to_lowercase();
-        let of = |r: &LoanRecord| r.loan.chain == tx.chain && r.is_paid_by(&from).1;
+        let of = |r: &LoanRecord| r.terms.chain == tx.chain && r.is_paid_by(&from).1;
         let rank = |key: u64, r: &LoanRecord| {
             let unused = !self.loans.book.slots.of(key).any(|(_, slot)| slot.kind == kind);
             let alive = r.authorizations.iter().any(|auth| !auth.killed);
@@ -325,11 +255,8 @@ impl Auditor {
     /// Notes a broadcast transaction if it is a step of a loan. Returns whether it is.
     pub(crate) fn on_loan_broadcast(&mut self, tx: &Transaction) -> Result<bool, Violation> {
         let at = slot_key(tx);
-        let same = self.loans.book.slots.get(&at).is_some_and(|slot| slot.body == body(tx));
-        if !same && self.loans.void.contains(&(at.clone(), body(tx))) {
-            let what = format!("{tx:?} was broadcast, but it was signed after the end of its plan");
-            return Err(violation("T-53", what));
-        }
+        self.check_not_void::<Loan>(tx)?;
+        self.check_not_rejected::<Loan>(tx)?;
         let slot = self.loans.book.slots.get(&at);
         let unsent =
             slot.is_some_and(|slot| slot.is_unsent() && slot.body != body(tx) && !cancels(tx));
@@ -346,20 +273,9 @@ impl Auditor {
                 let what = format!("{tx:?} was broadcast after the end of its plan");
                 return Err(violation("T-53", what));
             }
-            self.insert_loan_slot(at.clone(), judged, tx, None);
+            self.note_operation(&judged);
+            self.loans.book.slots.insert(at, judged.slot(tx, None, self.seq));
         }
-        let Some(slot) = self.loans.book.slots.get_mut(&at) else { return Ok(false) };
-        if slot.body == body(tx) {
-            slot.hashes.insert(tx.hash.clone());
-        } else if cancels(tx) {
-            slot.cancelling = true;
-            slot.cancel_hashes.insert(tx.hash.clone());
-        } else {
-            let what = format!("nonce {} was used for {:?}, and now for {tx:?}", at.2, slot.body);
-            return Err(violation("I-b", what));
-        }
-        slot.uncertain = false;
-        self.count("broadcast: loan");
-        Ok(true)
+        self.step_sent::<Loan>(tx)
     }
 }

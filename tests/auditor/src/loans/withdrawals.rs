@@ -1,14 +1,25 @@
-//! The operator's own withdrawals: they need an open wallet and an order, and no agent.
+//! The operator's own withdrawals, which need an open wallet and an order, and no agent; and the losses that are booked.
 
+use super::LoanRecord;
 use crate::basics::Ticket;
-use crate::lending::{Loan, LoanAction, OperatorWithdrawal};
-use crate::loan_book::{LoanIdentity, LoanRecord};
+use crate::lending::{Loan, LoanAction, OperatorWithdrawal, WriteOff};
 use crate::observations::{End, Order};
-use crate::trade_book::Authorization;
+use crate::plans::{Authorization, PlanIdentity};
 use crate::{Auditor, Violation, violation};
 
 impl Auditor {
-    pub(super) fn on_withdrawal_ordered(&mut self, ticket: Ticket, asked: &OperatorWithdrawal) {
+    pub(crate) fn on_write_off_ordered(&mut self, ticket: Ticket, off: &WriteOff) {
+        self.loans.written_off.push((ticket, self.seq, off.chain, off.venue.to_lowercase()));
+    }
+
+    /// Forgets a booked loss if the order for it was refused.
+    pub(crate) fn write_off_ended(&mut self, ticket: Ticket, order: &Order, end: &End) {
+        if matches!(order, Order::WriteOff(_)) && matches!(end, End::Refused { .. }) {
+            self.loans.written_off.retain(|(of, _, _, _)| *of != ticket);
+        }
+    }
+
+    pub(crate) fn on_withdrawal_ordered(&mut self, ticket: Ticket, asked: &OperatorWithdrawal) {
         let loan = Loan {
             chain: asked.chain,
             action: LoanAction::Withdraw,
@@ -17,7 +28,7 @@ impl Auditor {
             amount: asked.amount,
             deadline_s: None,
         };
-        let identity = LoanIdentity::Single(ticket);
+        let identity = PlanIdentity::Single(ticket);
         let mut rec = LoanRecord::new(String::new(), identity, loan, self.seq);
         for w in &self.possible_configs {
             let account = w.config.account_named(&asked.label);
@@ -37,7 +48,7 @@ impl Auditor {
         order: &Order,
         end: &End,
     ) -> Result<(), Violation> {
-        let identity = LoanIdentity::Single(ticket);
+        let identity = PlanIdentity::Single(ticket);
         let Some(key) = self.loans.book.by_identity.get(&identity).copied() else { return Ok(()) };
         let now = self.time.instant();
         let begun = self.loans.book.begun(key);

@@ -1,7 +1,7 @@
 //! The least output of a swap, from the quotes that the wallet saw.
 
+use super::TradeRecord;
 use crate::market::{is_v4, same_token};
-use crate::trade_book::TradeRecord;
 use crate::trading::{Hop, Quoted};
 use crate::{Auditor, Violation, wide};
 use std::collections::BTreeMap;
@@ -50,8 +50,8 @@ impl Auditor {
         from: u64,
         until: u64,
     ) -> Vec<&'a Quoted> {
-        let Some(ex) = self.trades.exchanges.get(&rec.trade.chain) else { return Vec::new() };
-        let all = self.trades.market.quotes_of(&rec.trade, ex, from);
+        let Some(ex) = self.trades.exchanges.get(&rec.terms.chain) else { return Vec::new() };
+        let all = self.trades.market.quotes_of(&rec.terms, ex, from);
         all.filter(|(seq, _)| *seq <= until).map(|(_, q)| q).collect()
     }
 
@@ -59,7 +59,7 @@ impl Auditor {
     ///
     /// Among several routes the wallet may prefer one for its gas, so the least output of any counts.
     pub(crate) fn committed_floor(&self, rec: &TradeRecord) -> Option<(u128, u128)> {
-        let slippage = rec.slippage?;
+        let slippage = rec.own.slippage?;
         let quotes = self.quotes_between(rec, rec.from, rec.until.unwrap_or(self.seq));
         let outs = quotes.iter().filter_map(|q| credible(q));
         let least = outs.map(|out| least_floor(out, slippage)).min()?;
@@ -69,7 +69,7 @@ impl Auditor {
 
     /// Returns the highest minimum that follows from a quote of this output.
     pub(crate) fn floor_of(&self, rec: &TradeRecord, out: u128) -> u128 {
-        most_floor(out, rec.slippage.unwrap_or((0, 0)))
+        most_floor(out, rec.own.slippage.unwrap_or((0, 0)))
     }
 
     /// Returns the best output that a node quoted since an observation.
@@ -95,16 +95,16 @@ impl Auditor {
         hops: &[Hop],
     ) -> Result<(), Violation> {
         let Some(rec) = self.trades.book.recs.get(&key) else { return Ok(()) };
-        let slippage = rec.slippage.unwrap_or((0, 10_000));
+        let slippage = rec.own.slippage.unwrap_or((0, 10_000));
         // With several trades of the same terms it is unknown whose quotes are this one's.
-        let alike = self.trades.book.recs.values().filter(|r| r.trade == rec.trade && r.may_live());
+        let alike = self.trades.book.recs.values().filter(|r| r.terms == rec.terms && r.may_live());
         let alike: Vec<u64> = alike.map(|r| r.from).collect();
         let first = alike.iter().copied().min().unwrap_or(rec.from).min(rec.from);
         let all = self.quotes_between(rec, first, self.seq);
         let Some(best) = all.iter().filter_map(|q| q.amount_out).max() else {
             return Err(self.trade_violation(key, "floor", "a swap was signed without a quote"));
         };
-        let wrapped = self.trades.exchanges.get(&rec.trade.chain).map(|ex| ex.wrapped.clone());
+        let wrapped = self.trades.exchanges.get(&rec.terms.chain).map(|ex| ex.wrapped.clone());
         let wrapped = wrapped.unwrap_or_default();
         let of_route = |from: u64, until: u64| {
             let mut quotes = self.quotes_between(rec, from, until);

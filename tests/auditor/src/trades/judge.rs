@@ -18,6 +18,23 @@ const DEFAULT_SLIPPAGE: u32 = 50;
 /// The reason to refuse a trade that no node quoted.
 pub(crate) const UNQUOTED: &str = "no node quoted it";
 
+/// One state in which a trade may have been judged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Snapshot {
+    pub(crate) config: Config,
+    pub(crate) now: Instant,
+    /// What other trades took of the daily volume: (least, most).
+    pub(crate) used: (u64, u64),
+    /// Whether the number of held requests may refuse it.
+    pub(crate) crowded: bool,
+    /// Whether the wallet doubts its journal.
+    pub(crate) doubted: bool,
+    /// What may at most be left of the unattended day, if that is limited.
+    pub(crate) unattended_left: Option<u64>,
+    /// The newest block time that the wallet knew, in Unix seconds.
+    pub(crate) newest_s: u64,
+}
+
 /// All that one judgement rests on.
 #[derive(Clone, Copy)]
 pub(crate) struct Case<'a> {

@@ -1,24 +1,15 @@
 //! The signatures and transactions of trades: each authorized, in order, exact, and once.
 
+use super::TradeRecord;
 use super::content::{self, Content};
 use crate::basics::{Id, Transaction};
 use crate::decode::{Decoded, decode};
 use crate::market::is_wrap;
 use crate::observations::Signed;
-use crate::trade_book::TradeRecord;
-use crate::trade_slots::{Kind, Slot, SlotKey, body, cancels, slot_key};
-use crate::trading::{Permit, Route, SignedContent};
+use crate::plans::Judged;
+use crate::plans::slots::{Kind, body, cancels, slot_key};
+use crate::trading::{Permit, Route, SignedContent, Trade};
 use crate::{Auditor, ExchangeFact, Violation, violation};
-
-/// What a new transaction is.
-struct Judged {
-    rec: Option<u64>,
-    kind: Kind,
-    /// Whether the plan had ended before the signature, so that the transaction must not be broadcast.
-    void: bool,
-    /// Whether the swap's time may have been over, so that its plan may have ended. It counts once it is broadcast.
-    late: bool,
-}
 
 /// A step, and the trade that it belongs to.
 pub(super) struct Step {
@@ -50,7 +41,7 @@ impl Auditor {
             SignedContent::Unseen => match &s.request {
                 Some(id) if self.trades.book.by_id.contains_key(id) => {
                     let key = self.trades.book.by_id.get(id).copied().unwrap_or(u64::MAX);
-                    self.check_authority(key)?;
+                    self.check_authority::<Trade>(key)?;
                 }
                 _ => return Ok(false),
             },
@@ -77,11 +68,11 @@ impl Auditor {
             self.recall_late(&at);
         }
         if let Some(slot) = self.trades.book.slots.get(&at) {
-            let (rec, kind, same) = (slot.rec, slot.kind, slot.body == body(tx));
+            let same = slot.body == body(tx);
             let free = (slot.uncertain && slot.hashes.is_empty()) || slot.taken;
             if same || cancels(tx) {
-                let unsent = kind == Kind::Revoke && slot.hashes.is_empty();
-                self.replacement_signed(&at, rec, kind, same)?;
+                let unsent = slot.kind == Kind::Revoke && slot.hashes.is_empty();
+                self.replacement_signed::<Trade>(tx)?;
                 // The next plan's revocation has the same bytes as one that was never sent.
                 let next =
                     decode(&tx.data).and_then(|decoded| self.revoked_trade(tx, &decoded, request));
@@ -92,89 +83,12 @@ impl Auditor {
             }
             if !free && !slot.is_unsent() {
                 let before = slot.body.clone();
-                // The nonce of a plan that ended before its signature was free again.
                 let judged = self.judge_step(tx, request)?;
-                if judged.void || judged.late {
-                    self.trades.void.insert((at, body(tx)));
-                    return Ok(());
-                }
-                let what = format!("nonce {} was signed for {before:?}, and now for {tx:?}", at.2);
-                return Err(violation("I-b", what));
+                return self.nonce_signed_again::<Trade>(tx, &judged, &before);
             }
         }
         let judged = self.judge_step(tx, request)?;
-        if judged.void {
-            self.trades.void.insert((at, body(tx)));
-            return Ok(());
-        }
-        let mut slot = Slot::new(judged.rec, judged.kind, tx, self.seq);
-        slot.request = request.cloned();
-        if judged.late {
-            // The void signature of an earlier plan may have had the same bytes.
-            self.trades.void.remove(&(at.clone(), body(tx)));
-            self.trades.late.insert((at, body(tx)), slot);
-            return Ok(());
-        }
-        // A slow signer may answer for a plan that has ended. Nothing is done with that signature once another acts.
-        let others = self.trades.book.slots.unsent_of_others(tx, judged.rec);
-        self.trades.void.extend(others);
-        // Another plan may use the nonce of a late swap for the same bytes.
-        self.trades.late.remove(&(at.clone(), body(tx)));
-        self.trades.book.slots.insert(at, slot);
-        Ok(())
-    }
-
-    /// Takes up a late swap whose nonce is cancelled: only what was signed in time needs that.
-    fn recall_late(&mut self, at: &SlotKey) {
-        let late = self.trades.late.iter().filter(|((there, _), _)| there == at);
-        let newest = late.max_by_key(|(_, slot)| slot.signed).map(|(_, slot)| slot.clone());
-        if let (Some(slot), None) = (newest, self.trades.book.slots.get(at)) {
-            self.trades.book.slots.insert(at.clone(), slot);
-        }
-    }
-
-    /// Judges a late swap that is broadcast: it counts now, and its plan must not have ended.
-    fn late_broadcast(
-        &mut self,
-        at: &SlotKey,
-        slot: Slot,
-        tx: &Transaction,
-    ) -> Result<(), Violation> {
-        let key = slot.rec.unwrap_or(u64::MAX);
-        let Some(rec) = self.trades.book.recs.get(&key) else { return Ok(()) };
-        if rec.end.is_some() && !rec.soft_end {
-            let what = "its swap was broadcast after its end";
-            return Err(self.trade_violation(key, "T-53", what));
-        }
-        self.check_volume(key, rec)?;
-        let there = self.trades.book.slots.get(at);
-        // A late swap that was cancelled has its slot already.
-        let free = |there: &Slot| there.is_unsent() || there.taken;
-        if there.is_none_or(|there| free(there) && there.body != slot.body) {
-            self.check_plan(key, slot.kind, tx)?;
-            self.trades.book.slots.insert(at.clone(), slot);
-        }
-        Ok(())
-    }
-
-    /// Judges the same transaction with another fee, or the cancellation of one.
-    fn replacement_signed(
-        &mut self,
-        at: &SlotKey,
-        rec: Option<u64>,
-        kind: Kind,
-        same: bool,
-    ) -> Result<(), Violation> {
-        if let Some(key) = rec.filter(|_| same && kind != Kind::Revoke) {
-            let agent = self.trades.book.recs.get(&key).map(|r| r.agent.clone());
-            if let Some(rule) = agent.and_then(|agent| self.forbids(Some(&agent))) {
-                let what = "a transaction was signed again, but nothing may be signed for it";
-                return Err(self.trade_violation(key, rule, what));
-            }
-        }
-        if let Some(slot) = self.trades.book.slots.get_mut(at) {
-            slot.cancelling |= !same;
-        }
+        self.note_step::<Trade>(&judged, tx, request);
         Ok(())
     }
 
@@ -189,41 +103,21 @@ impl Auditor {
         };
         if self.revokes(tx, &decoded, &ex) {
             let rec = self.revoked_trade(tx, &decoded, request);
-            return Ok(Judged { rec, kind: Kind::Revoke, void: false, late: false });
+            return Ok(Judged::in_time(rec, Kind::Revoke));
         }
         let mut step = self.attribute(tx, decoded, request, &ex)?;
         step.key = self.signed_repeat(step.key, request);
-        step.late = step.kind == Kind::Swap && self.may_be_late(step.key);
+        step.late = step.kind == Kind::Swap && self.swap_may_be_late(step.key);
         let (rec, kind, late) = (Some(step.key), step.kind, step.late);
-        if self.check_authority(step.key)? {
+        if self.check_authority::<Trade>(step.key)? {
             return Ok(Judged { rec, kind, void: true, late });
         }
         if !late {
-            self.check_plan(step.key, kind, tx)?;
+            self.check_plan::<Trade>(step.key, kind, tx)?;
         }
         self.check_step(&step, tx, &ex)?;
-        self.decided_by_step(step.key);
-        let first = self.trades.book.slots.of(step.key).next().is_none();
-        if first {
-            let there = (tx.chain, tx.from.to_lowercase());
-            let open = self.trades.book.allowances.get(&there).cloned().unwrap_or_default();
-            if let Some(rec) = self.trades.book.recs.get_mut(&step.key) {
-                rec.baseline = Some(open);
-            }
-        }
+        self.decided_by_step::<Trade>(step.key, tx);
         Ok(Judged { rec, kind, void: false, late })
-    }
-
-    /// Notes that a trade was decided: the only authorization behind its first step is not open any longer.
-    fn decided_by_step(&mut self, key: u64) {
-        let now = self.time.instant();
-        let Some(rec) = self.trades.book.recs.get_mut(&key) else { return };
-        let approved = rec.authorizations.iter().any(|auth| !auth.killed && !auth.by_call);
-        rec.automatic |= !approved;
-        let mut living = rec.authorizations.iter_mut().filter(|auth| !auth.killed);
-        if let (Some(only), None) = (living.next(), living.next()) {
-            only.closed.get_or_insert(now);
-        }
     }
 
     /// Returns whether a transaction only removes allowances.
@@ -258,7 +152,7 @@ impl Auditor {
         };
         let recs = self.trades.book.recs.iter().rev();
         let fits = recs.filter(|(key, r)| {
-            token.as_ref().is_none_or(|token| r.trade.token_in == *token) && approved(**key)
+            token.as_ref().is_none_or(|token| r.terms.token_in == *token) && approved(**key)
         });
         let fits: Vec<u64> = fits.map(|(key, _)| *key).collect();
         let named = request.and_then(|id| self.trades.book.named(id));
@@ -281,10 +175,10 @@ impl Auditor {
         };
         let newest_s = self.trades.market.newest_time_s(tx.chain).unwrap_or(0);
         let fits = |r: &TradeRecord| match &decoded {
-            Decoded::Approve { .. } => r.trade.token_in == to,
-            Decoded::Permit2Approve { token, .. } => r.trade.token_in == *token,
+            Decoded::Approve { .. } => r.terms.token_in == to,
+            Decoded::Permit2Approve { token, .. } => r.terms.token_in == *token,
             _ => {
-                let content = Content { trade: &r.trade, tx, exchange: ex, newest_s };
+                let content = Content { trade: &r.terms, tx, exchange: ex, newest_s };
                 match content.check(&decoded) {
                     Err((rule, _)) => rule != "call data",
                     Ok(_) => true,
@@ -292,19 +186,17 @@ impl Auditor {
             }
         };
         let from = tx.from.to_lowercase();
-        let of = |r: &TradeRecord| {
-            r.trade.chain == tx.chain && (r.payers.is_empty() || r.payers.contains(&from))
-        };
+        let of = |r: &TradeRecord| r.terms.chain == tx.chain && r.is_paid_by(&from).1;
         let named = request.and_then(|id| self.trades.book.named(id));
         let all: Vec<(&u64, &TradeRecord)> =
             self.trades.book.recs.iter().filter(|(_, r)| of(r)).collect();
         let rank = |key: u64, r: &TradeRecord| {
             let unused = !self.trades.book.slots.of(key).any(|(_, slot)| slot.kind == kind);
-            let begun = self.trades.book.slots.of(key).next().is_some();
+            let begun = self.trades.book.begun(key);
             let alive = r.authorizations.iter().any(|auth| !auth.killed);
             let exact = match &decoded {
                 Decoded::Approve { amount, .. } | Decoded::Permit2Approve { amount, .. } => {
-                    *amount == r.trade.amount_in
+                    *amount == r.terms.amount_in
                 }
                 _ => true,
             };
@@ -328,7 +220,7 @@ impl Auditor {
         let Some(rec) = meant.and_then(|key| self.trades.book.recs.get(&key)) else {
             return Err(violation("call data", format!("{tx:?} belongs to no trade")));
         };
-        let content = Content { trade: &rec.trade, tx, exchange: ex, newest_s };
+        let content = Content { trade: &rec.terms, tx, exchange: ex, newest_s };
         let (rule, what) = content
             .check(&decoded)
             .err()
@@ -347,7 +239,7 @@ impl Auditor {
         let Some(rec) = self.trades.book.recs.get(&key) else { return Ok(()) };
         let newest_s = self.trades.market.newest_time_s(tx.chain).unwrap_or(0);
         let allowance = |amount: u128, spender: &str, right: &[&String]| {
-            if amount == rec.trade.amount_in && right.iter().any(|r| *r == spender) && tx.value == 0
+            if amount == rec.terms.amount_in && right.iter().any(|r| *r == spender) && tx.value == 0
             {
                 return Ok(());
             }
@@ -358,7 +250,7 @@ impl Auditor {
         };
         match &step.decoded {
             Decoded::Approve { spender, amount } => {
-                let by_kind = match &rec.trade.pool {
+                let by_kind = match &rec.terms.pool {
                     Route::Pool(pool) if crate::market::is_v4(pool) => vec![&ex.permit2],
                     Route::Pool(_) | Route::Best => vec![&ex.v3_router, &ex.permit2],
                 };
@@ -375,14 +267,14 @@ impl Auditor {
                 Ok(())
             }
             decoded => {
-                let content = Content { trade: &rec.trade, tx, exchange: ex, newest_s };
+                let content = Content { trade: &rec.terms, tx, exchange: ex, newest_s };
                 let minimum = content
                     .check(decoded)
                     .map_err(|(rule, what)| self.trade_violation(key, rule, &what))?;
                 if !step.late {
                     self.check_volume(key, rec)?;
                 }
-                if is_wrap(&rec.trade, &ex.wrapped) {
+                if is_wrap(&rec.terms, &ex.wrapped) {
                     return Ok(());
                 }
                 let auths = rec.authorizations.iter().filter(|auth| !auth.killed);
@@ -410,9 +302,9 @@ impl Auditor {
         let named = request.and_then(|id| self.trades.book.named(id));
         // A slow signer may answer after the plan has ended by its time.
         let of = |r: &TradeRecord| {
-            r.trade.chain == permit.chain
+            r.terms.chain == permit.chain
                 && (r.may_live() || named.is_some())
-                && (r.payers.is_empty() || r.payers.contains(signer))
+                && r.is_paid_by(signer).1
         };
         let mut why = ("permit", "no trade asks for it".to_owned());
         let mut found = None;
@@ -420,7 +312,7 @@ impl Auditor {
             if named.is_some_and(|named| named != *key) {
                 continue;
             }
-            match content::check_permit(&rec.trade, &ex, newest_s, permit) {
+            match content::check_permit(&rec.terms, &ex, newest_s, permit) {
                 Ok(()) => found = found.or(Some(*key)),
                 Err(broken) => why = broken,
             }
@@ -428,56 +320,31 @@ impl Auditor {
         let Some(key) = found else {
             return Err(violation(why.0, format!("{signer} signed {permit:?}: {}", why.1)));
         };
-        self.check_authority(key).map(|_void| ())
+        self.check_authority::<Trade>(key).map(|_void| ())
     }
 
     /// Notes a broadcast transaction if it is a step of a trade. Returns whether it is.
     pub(crate) fn on_trade_broadcast(&mut self, tx: &Transaction) -> Result<bool, Violation> {
         let at = slot_key(tx);
-        let same = self.trades.book.slots.get(&at).is_some_and(|slot| slot.body == body(tx));
-        if !same && self.trades.void.contains(&(at.clone(), body(tx))) {
-            let what = format!("{tx:?} was broadcast, but it was signed after the end of its plan");
-            return Err(violation("T-53", what));
-        }
-        if let Some(slot) = self.trades.late.remove(&(at.clone(), body(tx))) {
+        self.check_not_void::<Trade>(tx)?;
+        if let Some(slot) = self.trades.book.late.remove(&(at.clone(), body(tx))) {
             self.late_broadcast(&at, slot, tx)?;
         }
-        let owner = self.trades.book.slots.get(&at).filter(|slot| slot.body == body(tx));
-        let owner = owner.filter(|slot| slot.kind != Kind::Revoke).and_then(|slot| slot.rec);
-        if let Some(key) = owner
-            && self.trades.book.recs.get(&key).is_some_and(|rec| rec.rejected)
-        {
-            let what = "a step was broadcast, but a new request of the same content was accepted";
-            return Err(self.trade_violation(key, "T-53", what));
-        }
+        self.check_not_rejected::<Trade>(tx)?;
         if self.trades.book.slots.get(&at).is_none() {
-            if self.transfers.uses(&at) || self.transfers.asks_for(tx) {
-                return Ok(false);
-            }
-            if self.trades.book.recs.is_empty() {
+            let transfer = self.transfers.uses(&at) || self.transfers.asks_for(tx);
+            if transfer || self.trades.book.recs.is_empty() {
                 return Ok(false);
             }
             // The signature of this transaction was shown without its content, so the transaction is judged now.
             let judged = self.judge_step(tx, None)?;
-            let slot = Slot::new(judged.rec, judged.kind, tx, self.seq);
+            let slot = judged.slot(tx, None, self.seq);
             if judged.late {
                 self.late_broadcast(&at, slot, tx)?;
             } else {
-                self.trades.book.slots.insert(at.clone(), slot);
+                self.trades.book.slots.insert(at, slot);
             }
         }
-        let Some(slot) = self.trades.book.slots.get_mut(&at) else { return Ok(false) };
-        if slot.body == body(tx) {
-            slot.hashes.insert(tx.hash.clone());
-        } else if cancels(tx) {
-            slot.cancelling = true;
-            slot.cancel_hashes.insert(tx.hash.clone());
-        } else {
-            let what = format!("nonce {} was used for {:?}, and now for {tx:?}", at.2, slot.body);
-            return Err(violation("I-b", what));
-        }
-        slot.uncertain = false;
-        self.count("broadcast: trade");
-        Ok(true)
+        self.step_sent::<Trade>(tx)
     }
 }

@@ -1,4 +1,4 @@
-//! The transactions of trades, by their nonces.
+//! The transactions of trades or loans, by their nonces.
 
 use crate::basics::{Address, Id, Transaction};
 use crate::clocks::Instant;
@@ -28,7 +28,7 @@ pub(crate) enum Kind {
 /// One nonce, and the step that uses it.
 #[derive(Debug, Clone)]
 pub(crate) struct Slot {
-    /// The trade; `None` for a revocation outside any.
+    /// The record of its plan; `None` for a revocation outside any.
     pub(crate) rec: Option<u64>,
     pub(crate) kind: Kind,
     pub(crate) body: Body,
@@ -71,6 +71,11 @@ impl Slot {
             taken: false,
             uncertain: false,
         }
+    }
+
+    /// Returns whether it gives an allowance.
+    pub(crate) fn allows(&self) -> bool {
+        matches!(self.kind, Kind::Approve | Kind::Permit2Approve)
     }
 
     /// Returns whether the chain shows that the transaction has no effect, for now or permanently.
@@ -130,7 +135,7 @@ pub(crate) fn slot_key(tx: &Transaction) -> SlotKey {
     (tx.chain, tx.from.to_lowercase(), tx.nonce)
 }
 
-/// All transactions of trades.
+/// All transactions of trades, or of loans.
 #[derive(Debug, Default)]
 pub(crate) struct Slots {
     all: BTreeMap<SlotKey, Slot>,
@@ -149,12 +154,12 @@ impl Slots {
         self.all.insert(key, slot);
     }
 
-    /// Returns the trade whose steps were signed for this request.
+    /// Returns the record whose steps were signed for this request.
     pub(crate) fn signed_for(&self, id: &str) -> Option<u64> {
         self.all.values().find(|slot| slot.request.as_deref() == Some(id)).and_then(|slot| slot.rec)
     }
 
-    /// Gives the steps of a trade that were signed for other requests than its own to another trade.
+    /// Gives the steps of a record that were signed for other requests than its own to another record.
     pub(crate) fn give(&mut self, from: u64, to: u64, own: &str) {
         for slot in self.all.values_mut().filter(|slot| slot.rec == Some(from)) {
             if slot.request.as_deref().is_some_and(|request| request != own) {
@@ -163,7 +168,7 @@ impl Slots {
         }
     }
 
-    /// Gives the steps that were signed for a request to its trade. Returns the trade that had them.
+    /// Gives the steps that were signed for a request to its record. Returns the record that had them.
     pub(crate) fn settle(&mut self, id: &str, rec: u64) -> Option<u64> {
         let before = self.signed_for(id).filter(|before| *before != rec)?;
         for slot in self.all.values_mut() {
@@ -176,7 +181,7 @@ impl Slots {
         Some(before)
     }
 
-    /// Returns the transactions of one trade.
+    /// Returns the transactions of one record.
     pub(crate) fn of(&self, rec: u64) -> impl Iterator<Item = (&SlotKey, &Slot)> {
         self.all.iter().filter(move |(_, slot)| slot.rec == Some(rec))
     }
@@ -184,15 +189,15 @@ impl Slots {
     /// Returns whether a plan that has ended may have an open transaction: it gave an allowance, which is then revoked.
     /// The wallet learns later than the chain that the revocation was mined.
     pub(crate) fn may_be_open_after(&self, rec: u64) -> bool {
-        let gave = |kind| matches!(kind, Kind::Approve | Kind::Permit2Approve | Kind::Revoke);
-        self.of(rec).any(|(_, slot)| !slot.is_done() || gave(slot.kind))
+        let gave = |slot: &Slot| slot.allows() || slot.kind == Kind::Revoke;
+        self.of(rec).any(|(_, slot)| !slot.is_done() || gave(slot))
     }
 
     pub(crate) fn in_flight(&self, from: &str) -> bool {
         self.all.iter().any(|((_, f, _), slot)| f == from && !slot.is_done())
     }
 
-    /// Returns the transactions of the same sender that were signed for other trades and not sent.
+    /// Returns the transactions of the same sender that were signed for other records and not sent.
     pub(crate) fn unsent_of_others(
         &self,
         tx: &Transaction,

@@ -4,13 +4,9 @@
 //! or may have ended and is ten minutes old. A plan may be rejected at any moment until it broadcasts; the id of a new
 //! request shows that it was.
 
+use super::slots::Slot;
+use super::{Plan, PlanBook, PlanState};
 use crate::clocks::{Instant, Time};
-use crate::lending::LoanState;
-use crate::loan_book::LoanBook;
-use crate::trade_book::TradeBook;
-use crate::trade_slots::Slot;
-use crate::trades::authority::may_have_lapsed;
-use crate::trading::TradeState;
 
 /// For how long a repeat is merged, whether the first has ended or not (10 minutes).
 const MERGED_MS: i64 = 600_000;
@@ -73,41 +69,23 @@ fn is_in_flight(main: &Slot) -> bool {
     !main.is_unsent() && !main.is_done()
 }
 
-impl TradeBook {
+impl<P: Plan> PlanBook<P> {
     pub(crate) fn first_call(&self, key: u64, time: &Time) -> Option<FirstCall<'_>> {
         let rec = self.recs.get(&key)?;
-        let executed = matches!(rec.end, Some(TradeState::Executed { .. }));
+        let now = time.instant();
+        let executed = rec.end.as_ref().is_some_and(P::State::is_executed);
+        let all = &rec.authorizations;
+        let lapsed = !all.is_empty() && all.iter().all(|auth| auth.may_have_lapsed(&now));
         Some(FirstCall {
             moments: &rec.moments,
             accepted: rec.accepted,
             lost: rec.lost,
             refused: rec.refused.is_some(),
             executed: rec.ended.filter(|_| executed),
-            may_have_failed: rec.may_have_failed()
-                || may_have_lapsed(&rec.authorizations, &time.instant()),
+            may_have_failed: rec.may_have_failed() || lapsed,
             began: rec.began(),
             sent: self.slots.of(key).any(|(_, slot)| !slot.is_unsent()),
-            runs: rec.surely_held(&time.instant())
-                || self.swap_of(key).is_some_and(|(_, slot)| is_in_flight(slot)),
-        })
-    }
-}
-
-impl LoanBook {
-    pub(crate) fn first_call(&self, key: u64, time: &Time) -> Option<FirstCall<'_>> {
-        let rec = self.recs.get(&key)?;
-        let executed = matches!(rec.end, Some(LoanState::Executed { .. }));
-        Some(FirstCall {
-            moments: &rec.moments,
-            accepted: rec.accepted,
-            lost: rec.lost,
-            refused: rec.refused.is_some(),
-            executed: rec.ended.filter(|_| executed),
-            may_have_failed: rec.may_have_failed()
-                || may_have_lapsed(&rec.authorizations, &time.instant()),
-            began: rec.began(),
-            sent: self.slots.of(key).any(|(_, slot)| !slot.is_unsent()),
-            runs: rec.surely_held(&time.instant())
+            runs: rec.surely_held(&now)
                 || self.main_of(key).is_some_and(|(_, slot)| is_in_flight(slot)),
         })
     }

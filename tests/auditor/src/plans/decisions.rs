@@ -1,31 +1,24 @@
-//! The operator's decisions about loans.
+//! The operator's decisions about trades and loans.
 
+use super::{Authorization, Denial, Plan};
 use crate::basics::Ticket;
 use crate::expect::OpenCall;
 use crate::observations::{End, Order};
-use crate::trade_book::{Authorization, Denial};
 use crate::{Auditor, Violation};
 
-/// Refusals of a decision that change nothing. Any other reason may close the loan.
+/// Refusals of a decision that change nothing. Any other reason may close the request.
 const STILL_OPEN: [&str; 4] = ["CARD_CHANGED", "WALLET_LOCKED", "AGENTS_FROZEN", "JOURNAL_FAILED"];
 
 impl Auditor {
-    /// Notes an order about a loan.
-    pub(crate) fn on_loan_ordered(&mut self, ticket: Ticket, order: &Order) {
-        let (seq, opened) = (self.seq, self.time.instant());
-        match order {
-            Order::WithdrawPosition(asked) => self.on_withdrawal_ordered(ticket, asked),
-            Order::WriteOff(off) => {
-                let venue = off.venue.to_lowercase();
-                self.loans.written_off.push((ticket, seq, off.chain, venue));
-            }
-            _ => {}
-        }
+    /// Notes an order to approve or deny.
+    pub(crate) fn on_decision_ordered<P: Plan>(&mut self, ticket: Ticket, order: &Order) {
         let (Order::Approve { id, .. } | Order::Deny { id }) = order else { return };
+        let (seq, opened) = (self.seq, self.time.instant());
         let approve = matches!(order, Order::Approve { .. });
-        let known = self.loans.book.by_id.get(id).copied();
-        let loose = self.loans.book.loose_ids.contains(id);
-        for (key, rec) in &mut self.loans.book.recs {
+        let book = P::book_mut(self);
+        let known = book.by_id.get(id).copied();
+        let loose = book.loose_ids.contains(id);
+        for (key, rec) in &mut book.recs {
             let maybe = loose && rec.id.is_none() && rec.lost;
             if known != Some(*key) && !maybe {
                 continue;
@@ -38,15 +31,8 @@ impl Auditor {
         }
     }
 
-    /// Forgets a booked loss if the order for it was refused.
-    pub(crate) fn write_off_ended(&mut self, ticket: Ticket, order: &Order, end: &End) {
-        if matches!(order, Order::WriteOff(_)) && matches!(end, End::Refused { .. }) {
-            self.loans.written_off.retain(|(of, _, _, _)| *of != ticket);
-        }
-    }
-
-    /// Checks how an approval or a denial of a loan ended.
-    pub(crate) fn loan_decided(
+    /// Checks how an approval or a denial ended.
+    pub(crate) fn plan_decided<P: Plan>(
         &mut self,
         ticket: Ticket,
         open: &OpenCall,
@@ -54,107 +40,108 @@ impl Auditor {
         end: &End,
     ) -> Result<(), Violation> {
         let (Order::Approve { id, .. } | Order::Deny { id }) = order else { return Ok(()) };
-        let Some(key) = self.loans.book.by_id.get(id).copied() else { return Ok(()) };
+        let Some(key) = P::book(self).by_id.get(id).copied() else { return Ok(()) };
         let approve = matches!(order, Order::Approve { .. });
-        let opened = self.loans.arrived.get(&ticket).copied();
-        if let (Some(rec), Some(opened)) = (self.loans.book.recs.get_mut(&key), opened)
+        if let Some(rec) = P::book_mut(self).recs.get_mut(&key)
             && approve
             && !rec.authorizations.iter().any(|auth| auth.ticket == ticket)
         {
             // The id of the request was returned while the order was open.
-            rec.authorizations.push(Authorization::by_order(ticket, open.seq, opened));
+            rec.authorizations.push(Authorization::by_order(ticket, open.seq, open.arrived));
         }
         match end {
-            End::Decided { status } if approve => self.loan_approved(key, ticket, open, status)?,
-            End::Decided { .. } => self.loan_denied(key, ticket, open)?,
-            End::Refused { code } => self.loan_decision_refused(key, ticket, open, code)?,
+            End::Decided { status } if approve => {
+                self.plan_approved::<P>(key, ticket, open, status)?;
+            }
+            End::Decided { .. } => self.plan_denied::<P>(key, ticket, open)?,
+            End::Refused { code } => self.decision_refused::<P>(key, ticket, open, code)?,
             _ => {
                 let what = format!("{order:?} ended as {end:?}");
-                return Err(self.loan_violation(key, "orders", &what));
+                return Err(self.plan_violation::<P>(key, "orders", &what));
             }
         }
-        self.loans.arrived.remove(&ticket);
         if let (Order::Approve { card: Some(card), .. }, End::Decided { .. }) = (order, end) {
-            self.check_loan_card_shown(key, card)?;
+            self.check_shown_card::<P>(key, card)?;
         }
         Ok(())
     }
 
-    fn loan_approved(
+    fn plan_approved<P: Plan>(
         &mut self,
         key: u64,
         ticket: Ticket,
         open: &OpenCall,
         status: &str,
     ) -> Result<(), Violation> {
-        let Some(rec) = self.loans.book.recs.get(&key) else { return Ok(()) };
+        let Some(rec) = P::book(self).recs.get(&key) else { return Ok(()) };
+        let fail = |rule, what| Err(self.plan_violation::<P>(key, rule, what));
         let arrived = rec.authorizations.iter().find(|auth| auth.ticket == ticket);
         let arrived = arrived.map(|auth| auth.opened);
         if rec.until.is_some() && arrived.is_some_and(|at| rec.expired(&at).0) {
-            let what = "it was approved after 15 minutes";
-            return Err(self.loan_violation(key, "I-e", what));
+            return fail("I-e", "it was approved after 15 minutes");
         }
         if rec.phase_at(open.seq) > 0 || rec.denied() {
-            let what = "it was approved although it had been decided";
-            return Err(self.loan_violation(key, "approvals", what));
+            return fail("approvals", "it was approved although it had been decided");
         }
         if open.isolated && self.forbids(rec.actor()).is_some() {
             let what = "it was approved although nothing may be signed for the agent";
-            return Err(self.loan_violation(key, "approvals", what));
+            return fail("approvals", what);
         }
         let (seq, now) = (self.seq, self.time.instant());
-        if let Some(rec) = self.loans.book.recs.get_mut(&key) {
-            let mine = rec.authorizations.iter_mut().filter(|auth| auth.ticket == ticket);
-            mine.for_each(|auth| auth.closed = Some(now));
+        if let Some(rec) = P::book_mut(self).recs.get_mut(&key) {
+            rec.close_authorization(ticket, now);
             // A rejected approval is final too, but its end shows only in a poll.
             if status == "executing" || status == "signed" {
                 rec.history.push((seq, 1));
             }
         }
         if status == "executing" {
-            self.note_approved_price(key, open.seq);
+            P::note_approved(self, key, open.seq);
         }
-        self.count("loan: approved");
+        self.count(P::either("trade: approved", "loan: approved"));
         Ok(())
     }
 
-    fn loan_denied(&mut self, key: u64, ticket: Ticket, open: &OpenCall) -> Result<(), Violation> {
-        let Some(rec) = self.loans.book.recs.get(&key) else { return Ok(()) };
-        if rec.phase_at(open.seq) > 0 || self.loans.book.begun(key) {
+    fn plan_denied<P: Plan>(
+        &mut self,
+        key: u64,
+        ticket: Ticket,
+        open: &OpenCall,
+    ) -> Result<(), Violation> {
+        let Some(rec) = P::book(self).recs.get(&key) else { return Ok(()) };
+        if rec.phase_at(open.seq) > 0 || P::book(self).begun(key) {
             let what = "it was denied although it is executed, or has ended";
-            return Err(self.loan_violation(key, "approvals", what));
+            return Err(self.plan_violation::<P>(key, "approvals", what));
         }
         let seq = self.seq;
-        if let Some(rec) = self.loans.book.recs.get_mut(&key) {
-            for (of, denial) in &mut rec.denials {
-                if *of == ticket {
-                    *denial = Denial::Done;
-                }
+        if let Some(rec) = P::book_mut(self).recs.get_mut(&key) {
+            for (_, denial) in rec.denials.iter_mut().filter(|(of, _)| *of == ticket) {
+                *denial = Denial::Done;
             }
             rec.kill();
             rec.history.push((seq, 2));
         }
-        self.count("loan: denied");
+        self.count(P::either("trade: denied", "loan: denied"));
         Ok(())
     }
 
-    fn loan_decision_refused(
+    fn decision_refused<P: Plan>(
         &mut self,
         key: u64,
         ticket: Ticket,
         open: &OpenCall,
         code: &str,
     ) -> Result<(), Violation> {
+        P::check_decision_refused(self, key, code)?;
         let now = self.time.instant();
-        self.check_money_refusal(key, &[code])?;
-        let Some(rec) = self.loans.book.recs.get_mut(&key) else { return Ok(()) };
+        let Some(rec) = P::book_mut(self).recs.get_mut(&key) else { return Ok(()) };
         rec.denials.retain(|(of, _)| *of != ticket);
         let mut before = rec.clone();
         before.authorizations.retain(|auth| auth.ticket != ticket);
         let held = before.surely_held(&now) && open.isolated;
         let closed = !STILL_OPEN.contains(&code);
         rec.maybe_closed |= closed;
-        // Until the refusal the loan was executing.
+        // Until the refusal it was executing.
         rec.authorizations.retain(|auth| auth.ticket != ticket || closed);
         let refused = rec.authorizations.iter_mut().filter(|auth| auth.ticket == ticket);
         refused.for_each(|auth| auth.killed = true);
@@ -167,7 +154,7 @@ impl Auditor {
         match rule {
             Some(rule) => {
                 let what = format!("the decision was refused with {code}");
-                Err(self.loan_violation(key, rule, &what))
+                Err(self.plan_violation::<P>(key, rule, &what))
             }
             None => Ok(()),
         }

@@ -1,0 +1,217 @@
+//! The transactions of plans: what is signed, sent, included and undone, the same for trades and loans.
+
+use super::Plan;
+use super::slots::{Body, Kind, Slot, SlotKey, body, cancels, slot_key};
+use crate::basics::{Id, Transaction};
+use crate::clocks::Instant;
+use crate::trading::Included;
+use crate::{Auditor, Violation, violation};
+
+/// What a new transaction is.
+pub(crate) struct Judged {
+    pub(crate) rec: Option<u64>,
+    pub(crate) kind: Kind,
+    /// Whether the plan had ended before the signature, so that the transaction must not be broadcast.
+    pub(crate) void: bool,
+    /// Whether a swap's time may have been over, so that its plan may have ended. It counts once it is broadcast.
+    pub(crate) late: bool,
+}
+
+impl Judged {
+    pub(crate) fn in_time(rec: Option<u64>, kind: Kind) -> Self {
+        Self { rec, kind, void: false, late: false }
+    }
+
+    /// Returns a new slot of the transaction, which is signed, or sent if its signature was shown without its content.
+    pub(crate) fn slot(&self, tx: &Transaction, request: Option<&Id>, seq: u64) -> Slot {
+        Slot { request: request.cloned(), ..Slot::new(self.rec, self.kind, tx, seq) }
+    }
+}
+
+impl Auditor {
+    /// Notes a new transaction that was signed.
+    pub(crate) fn note_step<P: Plan>(
+        &mut self,
+        judged: &Judged,
+        tx: &Transaction,
+        request: Option<&Id>,
+    ) {
+        let (at, seq) = (slot_key(tx), self.seq);
+        let here = (at.clone(), body(tx));
+        let book = P::book_mut(self);
+        if judged.void {
+            book.void.insert(here);
+            return;
+        }
+        let slot = judged.slot(tx, request, seq);
+        if judged.late {
+            // The void signature of an earlier plan may have had the same bytes.
+            book.void.remove(&here);
+            book.late.insert(here, slot);
+            return;
+        }
+        // A slow signer may answer for a plan that has ended. Nothing is done with that signature once another acts.
+        let others: Vec<(SlotKey, Body)> = book.slots.unsent_of_others(tx, judged.rec);
+        book.void.extend(others);
+        // Another plan may use the nonce of a late swap for the same bytes.
+        book.late.remove(&here);
+        book.slots.insert(at, slot);
+    }
+
+    /// Judges the same transaction with another fee, or the cancellation of one.
+    pub(crate) fn replacement_signed<P: Plan>(
+        &mut self,
+        tx: &Transaction,
+    ) -> Result<(), Violation> {
+        let at = slot_key(tx);
+        let Some(slot) = P::book(self).slots.get(&at) else { return Ok(()) };
+        let same = slot.body == body(tx);
+        if let Some(key) = slot.rec.filter(|_| same && slot.kind != Kind::Revoke) {
+            let rec = P::book(self).recs.get(&key);
+            if let Some(rule) = rec.and_then(|rec| self.forbids(rec.actor())) {
+                let what = "a transaction was signed again, but nothing may be signed for it";
+                return Err(self.plan_violation::<P>(key, rule, what));
+            }
+        }
+        if let Some(slot) = P::book_mut(self).slots.get_mut(&at) {
+            slot.cancelling |= !same;
+        }
+        Ok(())
+    }
+
+    /// Judges a second transaction under a nonce that was sent.
+    pub(crate) fn nonce_signed_again<P: Plan>(
+        &mut self,
+        tx: &Transaction,
+        judged: &Judged,
+        before: &Body,
+    ) -> Result<(), Violation> {
+        // The nonce of a plan that ended before its signature was free again.
+        if judged.void || judged.late {
+            P::book_mut(self).void.insert((slot_key(tx), body(tx)));
+            return Ok(());
+        }
+        let what = format!("nonce {} was signed for {before:?}, and now for {tx:?}", tx.nonce);
+        Err(violation("I-b", what))
+    }
+
+    /// Notes that a plan was decided: the only authorization behind its first step is not open any longer.
+    pub(crate) fn decided_by_step<P: Plan>(&mut self, key: u64, tx: &Transaction) {
+        let now = self.time.instant();
+        let there = (tx.chain, tx.from.to_lowercase());
+        let allowances = self.trades.allowances.get(&there).cloned().unwrap_or_default();
+        let first = !P::book(self).begun(key);
+        let Some(rec) = P::book_mut(self).recs.get_mut(&key) else { return };
+        if first {
+            rec.baseline = Some(allowances);
+        }
+        let approved = rec.authorizations.iter().any(|auth| !auth.killed && !auth.by_call);
+        rec.automatic |= !approved;
+        let mut living = rec.authorizations.iter_mut().filter(|auth| !auth.killed);
+        if let (Some(only), None) = (living.next(), living.next()) {
+            only.closed.get_or_insert(now);
+        }
+    }
+
+    /// Checks that a transaction which is broadcast was not signed after the end of its plan.
+    pub(crate) fn check_not_void<P: Plan>(&self, tx: &Transaction) -> Result<(), Violation> {
+        let (at, book) = (slot_key(tx), P::book(self));
+        let same = book.slots.get(&at).is_some_and(|slot| slot.body == body(tx));
+        if !same && book.void.contains(&(at, body(tx))) {
+            let what = format!("{tx:?} was broadcast, but it was signed after the end of its plan");
+            return Err(violation("T-53", what));
+        }
+        Ok(())
+    }
+
+    /// Checks that a transaction which is broadcast is no step of a plan that was rejected before any broadcast.
+    pub(crate) fn check_not_rejected<P: Plan>(&self, tx: &Transaction) -> Result<(), Violation> {
+        let book = P::book(self);
+        let owner = book.slots.get(&slot_key(tx)).filter(|slot| slot.body == body(tx));
+        let owner = owner.filter(|slot| slot.kind != Kind::Revoke).and_then(|slot| slot.rec);
+        if let Some(key) = owner
+            && book.recs.get(&key).is_some_and(|rec| rec.rejected)
+        {
+            let what = "a step was broadcast, but a new request of the same content was accepted";
+            return Err(self.plan_violation::<P>(key, "T-53", what));
+        }
+        Ok(())
+    }
+
+    /// Notes that a known step was broadcast. Returns whether it is known.
+    pub(crate) fn step_sent<P: Plan>(&mut self, tx: &Transaction) -> Result<bool, Violation> {
+        let at = slot_key(tx);
+        let Some(slot) = P::book_mut(self).slots.get_mut(&at) else { return Ok(false) };
+        if slot.body == body(tx) {
+            slot.hashes.insert(tx.hash.clone());
+        } else if cancels(tx) {
+            slot.cancelling = true;
+            slot.cancel_hashes.insert(tx.hash.clone());
+        } else {
+            let what = format!("nonce {} was used for {:?}, and now for {tx:?}", at.2, slot.body);
+            return Err(violation("I-b", what));
+        }
+        slot.uncertain = false;
+        self.count(P::either("broadcast: trade", "broadcast: loan"));
+        Ok(true)
+    }
+
+    pub(crate) fn on_included<P: Plan>(&mut self, included: &Included) -> Result<(), Violation> {
+        let slots = &mut P::book_mut(self).slots;
+        let Some(slot) = slots.with_hash(included.chain, &included.hash) else { return Ok(()) };
+        let mined = slot.included.as_ref().filter(|i| i.hash != included.hash);
+        if let Some(other) = mined.filter(|_| slot.mined.is_some()) {
+            let what = format!("{} and {} have one nonce", other.hash, included.hash);
+            return Err(violation("I-b", what));
+        }
+        if slot.cancel_hashes.contains(&included.hash) {
+            slot.cancelled = true;
+        } else {
+            slot.included = Some(included.clone());
+        }
+        self.count(P::either("included: trade", "included: loan"));
+        Ok(())
+    }
+
+    pub(crate) fn on_unmined<P: Plan>(&mut self, chain: u64, hash: &str) {
+        let now: Instant = self.time.instant();
+        let Some(slot) = P::book_mut(self).slots.with_hash(chain, hash) else { return };
+        if slot.cancel_hashes.contains(hash) {
+            slot.cancelled = false;
+        } else {
+            slot.unmined = slot.succeeded().then_some(now).or(slot.unmined);
+            slot.included = None;
+            slot.mined = None;
+        }
+        self.count(P::either("unmined: trade", "unmined: loan"));
+    }
+
+    /// Notes a permanent transaction. Returns whether it is a step.
+    pub(crate) fn on_mined<P: Plan>(
+        &mut self,
+        chain: u64,
+        hash: &str,
+        succeeded: bool,
+    ) -> Result<bool, Violation> {
+        let Some(slot) = P::book_mut(self).slots.with_hash(chain, hash) else { return Ok(false) };
+        if slot.cancel_hashes.contains(hash) {
+            slot.cancelled = true;
+            return Ok(true);
+        }
+        if slot.included.as_ref().is_some_and(|i| i.succeeded != succeeded) {
+            let what = format!("{hash} succeeded in one of its blocks and reverted in the other");
+            return Err(violation("simulator", what));
+        }
+        slot.mined = Some(succeeded);
+        self.count(P::either("mined: trade", "mined: loan"));
+        Ok(true)
+    }
+
+    pub(crate) fn on_nonce_taken<P: Plan>(&mut self, chain: u64, from: &str, nonce: u64) {
+        let at = (chain, from.to_lowercase(), nonce);
+        if let Some(slot) = P::book_mut(self).slots.get_mut(&at) {
+            slot.taken = true;
+            self.count(P::either("trade: displaced", "loan: displaced"));
+        }
+    }
+}

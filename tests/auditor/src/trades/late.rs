@@ -1,0 +1,84 @@
+//! Signatures after which a trade may have ended: a swap's that may be too late, and one for a repeat with its own id.
+
+use super::TradeRecord;
+use crate::basics::{Id, Ticket, Transaction};
+use crate::clocks::Time;
+use crate::plans::Authorization;
+use crate::plans::slots::{Slot, SlotKey};
+use crate::trading::Trade;
+use crate::{Auditor, Violation};
+
+/// Returns whether the time in which a swap may be signed may be over, because it may have been ordered as soon as this
+/// authorization began. The wallet measures it by the wall clock, which may have been set meanwhile.
+fn swap_may_be_over(auth: &Authorization, swap_s: u64, time: &Time) -> bool {
+    let ms = i64::try_from(swap_s.saturating_mul(1000)).unwrap_or(i64::MAX);
+    let by_wall = time.latest_ms.saturating_sub(auth.opened.wall_ms);
+    by_wall >= ms || auth.opened.elapsed(&time.instant()).1.is_none_or(|boot| boot >= ms)
+}
+
+impl Auditor {
+    /// Returns whether the plan of a trade may have ended because its swap was not signed in time.
+    ///
+    /// The swap may also have been ordered later, so that its signature is in time.
+    pub(super) fn swap_may_be_late(&self, key: u64) -> bool {
+        let Some(rec) = self.trades.book.recs.get(&key) else { return false };
+        let swap_s = self.trades.exchanges.get(&rec.terms.chain).map_or(0, |ex| ex.deadline_s);
+        rec.authorizations.iter().any(|auth| swap_may_be_over(auth, swap_s, &self.time))
+    }
+
+    /// Takes up a late swap whose nonce is cancelled: only what was signed in time needs that.
+    pub(super) fn recall_late(&mut self, at: &SlotKey) {
+        let book = &mut self.trades.book;
+        let late = book.late.iter().filter(|((there, _), _)| there == at);
+        let newest = late.max_by_key(|(_, slot)| slot.signed).map(|(_, slot)| slot.clone());
+        if let (Some(slot), None) = (newest, book.slots.get(at)) {
+            book.slots.insert(at.clone(), slot);
+        }
+    }
+
+    /// Judges a late swap that is broadcast: it counts now, and its plan must not have ended.
+    pub(super) fn late_broadcast(
+        &mut self,
+        at: &SlotKey,
+        slot: Slot,
+        tx: &Transaction,
+    ) -> Result<(), Violation> {
+        let key = slot.rec.unwrap_or(u64::MAX);
+        let Some(rec) = self.trades.book.recs.get(&key) else { return Ok(()) };
+        if rec.end.is_some() && !rec.soft_end {
+            let what = "its swap was broadcast after its end";
+            return Err(self.trade_violation(key, "T-53", what));
+        }
+        self.check_volume(key, rec)?;
+        let there = self.trades.book.slots.get(at);
+        // A late swap that was cancelled has its slot already.
+        let free = |there: &Slot| there.is_unsent() || there.taken;
+        if there.is_none_or(|there| free(there) && there.body != slot.body) {
+            self.check_plan::<Trade>(key, slot.kind, tx)?;
+            self.trades.book.slots.insert(at.clone(), slot);
+        }
+        Ok(())
+    }
+
+    /// Returns the trade that a step is signed for: a new one, if the id of the request shows that an open repeat of this
+    /// trade became one.
+    pub(super) fn signed_repeat(&mut self, key: u64, request: Option<&Id>) -> u64 {
+        let Some(rec) = self.trades.book.recs.get(&key) else { return key };
+        let (Some(own), Some(request)) = (&rec.id, request) else { return key };
+        let tickets: Vec<Ticket> = rec.open.iter().copied().collect();
+        // The id may also be that of another trade of the same tokens, whose answer is still open.
+        let terms = |r: &TradeRecord| {
+            let Trade { chain, token_in, token_out, amount_in, .. } = r.terms.clone();
+            (chain, token_in, token_out, amount_in)
+        };
+        let alike = |r: &TradeRecord| r.id.is_none() && r.may_live() && terms(r) == terms(rec);
+        let is_other = own != request && !self.trades.book.recs.values().any(alike);
+        if !is_other || tickets.is_empty() || !self.plan_is_rejected::<Trade>(key) {
+            return key;
+        }
+        if let Some(rec) = self.trades.book.recs.get_mut(&key) {
+            rec.reject();
+        }
+        self.set_apart::<Trade>(key, &tickets)
+    }
+}
