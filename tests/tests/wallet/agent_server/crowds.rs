@@ -1,6 +1,5 @@
 //! Idle and slow connections must not keep active callers out.
 
-use bursar_tests::raw::RawClient;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,6 +11,7 @@ use bursar_tests::agent::Agent;
 use bursar_tests::offers::offer;
 use bursar_tests::operator::Expect;
 use bursar_tests::process::{EngineProcess, Start, allow_open_files};
+use bursar_tests::raw::{RawClient, Reply};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -70,17 +70,26 @@ impl LoadedEngine {
 
     /// Pays over a new connection.
     async fn pays(&mut self) {
+        // A full server closes a connection that sends nothing, so the request is ready before it connects.
+        let request = self.next_request();
         let mut caller = RawClient::to(self.address()).await;
-        self.pays_over(&mut caller).await;
+        assert_paid(&caller.ask(&request).await);
     }
 
     async fn pays_over(&mut self, caller: &mut RawClient) {
+        assert_paid(&caller.ask(&self.next_request()).await);
+    }
+
+    fn next_request(&mut self) -> Vec<u8> {
         self.paid += 1;
         let now = jiff::Timestamp::now().as_second();
         let body = self.agent.ask(now, &offer(12_000, self.paid), None).to_string();
-        let reply = caller.ask(&post("/sign", "", &body)).await;
-        assert_eq!((reply.status, &reply.json()["status"]), (200, &"success".into()), "{reply:?}");
+        post("/sign", "", &body)
     }
+}
+
+fn assert_paid(reply: &Reply) {
+    assert_eq!((reply.status, &reply.json()["status"]), (200, &"success".into()), "{reply:?}");
 }
 
 #[tokio::test]
