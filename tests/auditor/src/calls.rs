@@ -2,7 +2,7 @@
 
 use crate::approvals::{self, Shown};
 use crate::clocks::AllowancePeriod;
-use crate::config::{OrderEnd, PossibleConfig};
+use crate::config::{Config, OrderEnd, PossibleConfig};
 use crate::expect::{Expect, Input, OpenCall, Reply};
 use crate::identity::{self, View, identity_of};
 use crate::numbers;
@@ -233,17 +233,22 @@ impl Auditor {
         self.judge_open(ticket, open)
     }
 
+    /// Returns the wallet as it is now in one possible configuration.
+    pub(crate) fn view<'a>(&'a self, config: &'a Config) -> View<'a> {
+        View {
+            config,
+            time: &self.time,
+            book: &self.book,
+            disk_failed: self.disk_failed,
+            doubted: self.doubted,
+            unattended_left: self.unattended_left(config),
+        }
+    }
+
     pub(crate) fn judge_open(&self, ticket: Ticket, open: &OpenCall) -> Vec<Judged> {
         let mut out: Vec<Judged> = Vec::new();
         for (at, possible) in self.possible_configs.iter().enumerate() {
-            let v = View {
-                config: &possible.config,
-                time: &self.time,
-                book: &self.book,
-                disk_failed: self.disk_failed,
-                doubted: self.doubted,
-                unattended: self.unattended_least(),
-            };
+            let v = self.view(&possible.config);
             for p in self.possible_periods(possible, self.agent_of(open).as_deref()) {
                 let right = self.judge_in(v, ticket, open, p.as_ref());
                 out.extend(right.into_iter().map(|e| (e, at, p.clone())));

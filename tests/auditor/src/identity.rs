@@ -18,8 +18,8 @@ pub(crate) struct View<'a> {
     pub(crate) disk_failed: Option<u64>,
     /// Whether the wallet doubts its journal: then nothing is automatic.
     pub(crate) doubted: bool,
-    /// What all agents surely spent on the unattended day.
-    pub(crate) unattended: Micros,
+    /// What may at most be left of the unattended day, if that is limited.
+    pub(crate) unattended_left: Option<Micros>,
 }
 
 pub(crate) fn refuse(http: u16, code: &'static str) -> Expect {
@@ -184,19 +184,16 @@ fn fresh(
     let held = v.book.held_counts(&ask.agent, Some(rec), &now);
     let off = v.time.may_be_off();
     let mut j = policy::judge(ask, v.config, policy, payer, used, held, off);
-    if v.doubted && j.act.take().is_some() {
-        j.hold = j.hold.or(Some("hold: the journal is not trusted"));
-        if held.agent.1 >= policy::MAX_HELD.0 || held.all.1 >= policy::MAX_HELD.1 {
-            j.refuse(429, "TOO_MANY_PENDING", false);
-        }
-    }
-    if let (Some(limit), true) = (v.config.unattended_limit(), j.act.is_some()) {
-        let micros = j.terms.as_ref().map_or(0, |terms| terms.micros);
-        if v.unattended.saturating_add(micros) > limit {
-            j.act = None;
-        }
-        // What was spent at most is not judged.
-        j.hold = j.hold.or(Some("hold: the unattended day"));
+    let micros = j.terms.as_ref().map_or(0, |terms| terms.micros);
+    let asks = match v.unattended_left {
+        _ if v.doubted => Some(("hold: the journal is not trusted", true)),
+        // Less may be left than this, so it may be held in any case.
+        Some(left) => Some(("hold: the unattended day", micros > left)),
+        None => None,
+    };
+    if let (Some((why, must)), true) = (asks, j.act.is_some()) {
+        j.act = j.act.filter(|_why| !must);
+        j.hold = j.hold.or(Some(why));
         if held.agent.1 >= policy::MAX_HELD.0 || held.all.1 >= policy::MAX_HELD.1 {
             j.refuse(429, "TOO_MANY_PENDING", false);
         }

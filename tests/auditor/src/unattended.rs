@@ -15,13 +15,6 @@ pub(crate) struct Unattended {
     since: Option<u64>,
 }
 
-impl Config {
-    /// Returns the limit of an unattended day, if no person has opened the wallet.
-    pub(crate) fn unattended_limit(&self) -> Option<Micros> {
-        self.unattended_daily.filter(|_limit| self.unattended)
-    }
-}
-
 impl Auditor {
     /// Notes since when surely no person has opened the wallet.
     pub(crate) fn watch_unattended(&mut self) {
@@ -50,7 +43,7 @@ impl Auditor {
     }
 
     /// Returns what all agents surely spent on the unattended day in force, in micro-dollars.
-    pub(crate) fn unattended_least(&self) -> Micros {
+    fn unattended_least(&self) -> Micros {
         let Some(since) = self.unattended.since else { return 0 };
         let spent = |day: &AllowancePeriod| {
             let from = day.since.max(since);
@@ -68,7 +61,7 @@ impl Auditor {
         spent.fold(0, Micros::saturating_add)
     }
 
-    /// Returns the least value of the trades that were asked for since this observation and were executed.
+    /// Returns the least value of the trades that were requested since this observation and were executed.
     fn least_traded(&self, since: u64) -> Micros {
         let trades = self.trades.book.recs.values().filter(|rec| rec.from > since);
         let executed = trades.filter(|rec| matches!(rec.end, Some(TradeState::Executed { .. })));
@@ -76,8 +69,9 @@ impl Auditor {
         values.fold(0, Micros::saturating_add)
     }
 
-    /// Returns what may at most be left of the unattended day; `None` without a limit.
+    /// Returns what may at most be left of the unattended day; `None` without a limit, or after a person opened the wallet.
     pub(crate) fn unattended_left(&self, config: &Config) -> Option<Micros> {
-        Some(config.unattended_limit()?.saturating_sub(self.unattended_least()))
+        let limit = config.unattended_daily.filter(|_limit| config.unattended)?;
+        Some(limit.saturating_sub(self.unattended_least()))
     }
 }

@@ -101,10 +101,6 @@ impl Auditor {
         if slots().any(|(_, slot)| slot.is_reverted_revocation()) {
             return None;
         }
-        let (token, spender) = (&approval.body.0, approval.body.2.get(32..72).unwrap_or_default());
-        self.new_allowance(rec, (at.0, &at.1), |open| {
-            open.token.eq_ignore_ascii_case(token)
-                && open.spender.trim_start_matches("0x").to_lowercase() == spender
-        })
+        self.new_allowance(rec, (at.0, &at.1), |open| approval.sets(open))
     }
 }

@@ -6,7 +6,7 @@ use crate::basics::{Proof, Ticket};
 use crate::clocks::Instant;
 use crate::config::Config;
 use crate::expect::Expect;
-use crate::identity::{self, View};
+use crate::identity;
 use crate::policy::MAX_HELD;
 use std::collections::BTreeMap;
 
@@ -66,14 +66,7 @@ impl Auditor {
         let mut errors = Vec::new();
         let mut allowed = Vec::new();
         for w in &self.possible_configs {
-            let v = View {
-                config: &w.config,
-                time: &self.time,
-                book: &self.book,
-                disk_failed: self.disk_failed,
-                doubted: self.doubted,
-                unattended: self.unattended_least(),
-            };
+            let v = self.view(&w.config);
             if let Err(instead) = identity::prove(v, &ask.agent, &ask.proof) {
                 errors.extend(instead.iter().filter_map(|e| match e {
                     Expect::Refuse { http, code, .. } => Some((*http, *code)),

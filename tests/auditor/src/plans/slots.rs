@@ -2,7 +2,7 @@
 
 use crate::basics::{Address, Id, Transaction};
 use crate::clocks::Instant;
-use crate::trading::Included;
+use crate::trading::{Included, OpenAllowance};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How long the wallet may rely on a receipt that a reorganization has undone (15 seconds).
@@ -110,6 +110,15 @@ impl Slot {
     /// and the operator may repeat the revocation.
     pub(crate) fn is_reverted_revocation(&self) -> bool {
         self.kind == Kind::Revoke && self.included.as_ref().is_some_and(|one| !one.succeeded)
+    }
+
+    /// Returns whether it is an approval of the token itself that sets this allowance of its sender.
+    pub(crate) fn sets(&self, open: &OpenAllowance) -> bool {
+        let (token, _value, data) = &self.body;
+        // The function, and the padding of its first argument, precede the spender.
+        let spender = data.get(32..72).unwrap_or_default();
+        token.eq_ignore_ascii_case(&open.token)
+            && spender.eq_ignore_ascii_case(open.spender.trim_start_matches("0x"))
     }
 
     pub(crate) fn succeeded(&self) -> bool {

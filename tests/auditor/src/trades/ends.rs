@@ -2,7 +2,7 @@
 
 use super::TradeRecord;
 use crate::market::is_wrap;
-use crate::plans::slots::{Body, Kind, Slot};
+use crate::plans::slots::{Kind, Slot};
 use crate::trading::{Included, NATIVE, OpenAllowance, Trade, TradeState};
 use crate::{Auditor, ExchangeFact, Violation};
 
@@ -102,20 +102,11 @@ impl Auditor {
         self.new_allowance(rec, (*chain, from), |open| {
             // What another plan of the address gave is judged with that plan.
             let gave = |slot: &Slot| slot.kind == Kind::Approve && slot.succeeded();
-            let own = || slots().map(|(_, slot)| slot).filter(|slot| sets(&slot.body, open));
+            let own = || slots().map(|(_, slot)| slot).filter(|slot| slot.sets(open));
             let reverted = own().last().is_some_and(Slot::is_reverted_revocation);
             own().any(gave) && !reverted
         })
     }
-}
-
-/// Returns whether an approval sets this allowance of its sender.
-fn sets((token, _value, data): &Body, open: &OpenAllowance) -> bool {
-    // The function, and the padding of its first argument, precede the spender.
-    let spender = data.get(32..72).unwrap_or_default();
-    !open.permit2
-        && token.eq_ignore_ascii_case(&open.token)
-        && spender.eq_ignore_ascii_case(open.spender.trim_start_matches("0x"))
 }
 
 /// Returns the amounts that may be reported as the fill of a swap.
