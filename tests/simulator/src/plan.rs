@@ -620,21 +620,9 @@ macro_rules! swarm {
 
             /// Returns the names of the enabled kinds.
             pub fn enabled(&self) -> Vec<&'static str> {
-                let mut names = Vec::new();
-                $(if self.$field { names.push(stringify!($field)); })*
-                if self.trades {
-                    names.push("trades");
-                }
-                if self.loans {
-                    names.push("loans");
-                }
-                if self.devices {
-                    names.push("devices");
-                }
-                if self.unattended {
-                    names.push("unattended");
-                }
-                names
+                let on = [$(self.$field,)* self.trades, self.loans, self.devices, self.unattended];
+                let all = Self::NAMES.iter().zip(on);
+                all.filter(|(_name, on)| *on).map(|(name, _on)| *name).collect()
             }
 
             /// The names of all kinds of trouble.
