@@ -10,13 +10,13 @@ pub trait Operator {
     /// Shows `lines` and asks a question. Returns whether the operator agrees.
     ///
     /// # Errors
-    /// `CONFIRMATION_NEEDED` if there is no terminal to ask on.
+    /// `CONFIRMATION_NEEDED` if no terminal can prompt for it.
     fn confirm(&self, lines: &[String], question: &str) -> Result<bool, Fault>;
 
     /// Asks for a line of text. `option` names the option that gives the answer without a question.
     ///
     /// # Errors
-    /// `CONFIRMATION_NEEDED` if there is no terminal to ask on.
+    /// `CONFIRMATION_NEEDED` if no terminal can prompt for it.
     fn line(&self, question: &str, option: &str) -> Result<String, Fault>;
 
     /// Shows the current step.
@@ -25,7 +25,7 @@ pub trait Operator {
     /// Reads the password of the wallet.
     ///
     /// # Errors
-    /// The source of the password cannot be read, or there is no terminal to ask on.
+    /// The source of the password cannot be read, or no terminal can prompt for it.
     fn password(&self) -> Result<SecretString, Fault>;
 
     /// Checks a password against the wallet of a data folder without changing anything.

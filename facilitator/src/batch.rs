@@ -61,7 +61,7 @@ impl Scheme for Batch {
         Some(json!({ "receiverAuthorizer": authorizer.address() }))
     }
 
-    /// Official servers without their own authorizer rely on ours, and `/supported` cannot tell them that we have none.
+    /// Official servers without their own authorizer rely on ours, and `/supported` cannot report that we have none.
     fn is_configured(&self, network: &NetworkContext) -> bool {
         network.authorizer.is_some()
     }

@@ -1,4 +1,4 @@
-//! A job: the action on the chain that one record of the book carries out.
+//! A job: the action on the chain that one record of the book executes.
 
 use serde::{Deserialize, Serialize};
 
@@ -46,7 +46,7 @@ impl From<Payment> for Job {
     }
 }
 
-/// Whether the events of one transaction show which of two jobs it carried out.
+/// Whether the events of one transaction show which of two jobs it executed.
 pub fn are_distinguishable(one: &Job, other: &Job) -> bool {
     match (one, other) {
         (Job::Payment(one), Job::Payment(other)) => one.is_distinguishable_from(other),
@@ -61,7 +61,7 @@ pub fn are_distinguishable(one: &Job, other: &Job) -> bool {
             let mut rows = one.rows.iter();
             !rows.any(|row| other.rows.iter().any(|same| same.channel == row.channel))
         }
-        // One payout carries out both jobs.
+        // One payout executes both jobs.
         (Job::Sweep(one), Job::Sweep(other)) => {
             (one.receiver, one.token) != (other.receiver, other.token)
         }

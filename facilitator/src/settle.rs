@@ -1,4 +1,4 @@
-//! Settles payments: the facilitator carries out each accepted payment at most once, even if the process crashes.
+//! Settles payments: the facilitator executes each accepted payment at most once, even if the process crashes.
 //!
 //! A valid payment is stored and waits in its network's [`queue`]. A payment with an approval of Permit2 enters the
 //! queue once that approval is mined (`approve`). `dispatch` puts queued payments into a transaction of one of the

@@ -1,5 +1,5 @@
-//! Reports whether the store accepts writes. A recent commit proves it. Without one, the first question writes a probe,
-//! so an idle service writes nothing unless it is asked.
+//! Reports whether the store accepts writes. A recent commit proves it. Without one, the first query writes a probe,
+//! so an idle service writes nothing.
 
 use std::sync::Arc;
 

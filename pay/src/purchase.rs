@@ -385,7 +385,7 @@ fn retry_after(headers: &HeaderMap) -> Duration {
     Duration::from_secs(seconds.clamp(1, 300))
 }
 
-/// Returns whether a refusal says that the payment is in use.
+/// Returns whether a refusal reports that the payment is in use.
 fn is_in_use(body: &[u8]) -> bool {
     let Ok(value) = json::parse(body, BODY_DEPTH) else { return false };
     let code = value.get("error").and_then(|error| error.get("code")).or_else(|| value.get("code"));

@@ -24,7 +24,7 @@ pub(crate) struct Receipt {
 impl Receipt {
     /// Reads the version 2 header, or else the version 1 header.
     ///
-    /// The error says why the header is not a valid receipt.
+    /// The error contains the reason why the header is not a valid receipt.
     pub(crate) fn read(headers: &HeaderMap) -> Option<Result<Self, String>> {
         let named = |name: &str| headers.get(name);
         let value = named("payment-response").or_else(|| named("x-payment-response"))?;

@@ -49,7 +49,7 @@ const RESERVED: &[&str] = &[
     "x-payment-response",
 ];
 
-/// The reason why there is no response.
+/// Why the request got no response.
 pub(crate) enum NoResponse {
     /// Nothing was sent.
     Unreached(String),

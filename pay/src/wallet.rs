@@ -123,7 +123,7 @@ impl Wallet {
 
     /// Reports the transaction that settled a payment.
     ///
-    /// The error says why the wallet did not record it.
+    /// The error contains the reason why the wallet did not record it.
     pub(crate) async fn settled(&self, id: RequestId, transaction: &str) -> Result<(), String> {
         let told = Object::new()
             .with("transaction_id", id.to_string())

@@ -384,7 +384,7 @@ mod tests {
             (200, "{}"),
             (200, "[]"),
             (503, "{\"isValid\":false,\"invalidReason\":\"unexpected_verify_error\"}"),
-            // These reasons do not concern the payment, so the customer is not asked for another one.
+            // These reasons do not concern the payment, so the proxy does not request another one.
             (200, "{\"isValid\":false,\"invalidReason\":\"facilitator_out_of_gas\"}"),
             (503, "{\"isValid\":false,\"invalidReason\":\"gas_budget_spent\"}"),
         ] {

@@ -50,7 +50,7 @@ pub struct PaymentIdentity {
 
 /// The reason why a payment buys nothing.
 ///
-/// The proxy tells the client this reason and asks for another payment.
+/// The proxy returns this reason to the client and requests another payment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejection {
     /// Code of the reason, as facilitators name it.

@@ -114,7 +114,7 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
         }
         Event::TradeFeeCounted { id, fee } => plans::count_fee(state, id, *fee),
         Event::PaymentLapsed { id } => prompts::lapse(state, id),
-        // `apply` drops lapsed authorizations after every entry, so this event needs no change of its own.
+        // `apply` drops lapsed authorizations after every entry, so this event changes nothing.
         Event::AuthorizationsLapsed => {}
         Event::SettlementReported { settlement, .. } => {
             return Some(ChangedRecord::Settlement(settlements::report(state, settlement)));

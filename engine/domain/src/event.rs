@@ -296,7 +296,7 @@ pub enum Event {
         /// As in [`Event::PaymentApproved`].
         asset: Option<Box<ForeignAsset>>,
     },
-    /// The device will be asked to sign these terms. A later prompt of the same request has the same terms.
+    /// The device receives these terms for signing. A later prompt of the same request has the same terms.
     PaymentPrompted {
         id: RequestId,
         terms: Authorization,

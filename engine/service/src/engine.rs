@@ -393,7 +393,7 @@ async fn open_core(
     replayed.await.map_err(|_panicked| damaged(folder, &"its structure is broken"))?
 }
 
-/// Creates the part that carries out payments. `signer` signs them, unless a test replaces it.
+/// Creates the part that executes payments. `signer` signs them, unless a test replaces it.
 fn execution(
     ports: &Ports,
     core: &Handle,

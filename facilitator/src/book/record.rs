@@ -127,10 +127,10 @@ pub enum State {
     Settled { hash: B256, block: u64, at: Utc, effect: Effect },
     /// The money has not moved. No transaction can still move it, unless the reason is [`Reason::UnexpectedSettle`].
     Failed { reason: Reason, message: String, at: Utc },
-    /// The job has succeeded without a transaction, because nothing had to move. It is never carried out, and its
+    /// The job has succeeded without a transaction, because nothing had to move. It is never executed, and its
     /// authorization can no longer be used.
     Closed { at: Utc },
-    /// The job was carried out by a transaction that this book did not send: by another facilitator, another store or a
+    /// The job was executed by a transaction that this book did not send: by another facilitator, another store or a
     /// stranger.
     SettledElsewhere { hash: B256, block: u64, at: Utc, effect: Effect },
 }

@@ -145,7 +145,7 @@ pub enum CorsOrigins {
     Listed(Vec<String>),
 }
 
-/// The nodes that are asked for the transactions of pending settlements.
+/// The nodes that are queried for the transactions of pending settlements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rpc {
     /// Each network's public nodes.

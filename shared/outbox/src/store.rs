@@ -66,7 +66,7 @@ pub trait Store: Send + Sync + std::fmt::Debug {
 
     /// Returns whether this outbox ever signed the transaction with this hash.
     ///
-    /// The sender's account is no proof of that, because another program may have its key.
+    /// The sender's account does not prove that, because another program may have its key.
     fn has_signed(&self, key: OutboxKey, hash: B256) -> StoreReply<'_, bool>;
 
     /// Returns the highest nonce below `nonce` that a submission holds.

@@ -1,4 +1,4 @@
-//! What trades and loans have in common: each is asked for, held or decided, executed in steps, and ended.
+//! Rules that trades and loans share, from the request and its decision to the steps and the end of a plan.
 
 mod answers;
 mod authority;
@@ -29,14 +29,14 @@ use crate::{Auditor, Violation, violation};
 use slots::{Kind, Slot, SlotKey, Slots};
 use std::fmt::Debug;
 
-/// A trade or a loan: what was asked for, and what differs between the two.
+/// The terms of a trade or a loan, and the differences between the two kinds.
 pub(crate) trait Plan: Debug + Clone + PartialEq {
     type State: PlanState;
     /// The result object in an answer.
     type Answer: Debug;
     /// One state in which a call may have been judged.
     type Snapshot: Debug + Clone;
-    /// Why the operator must be asked.
+    /// Why the operator must approve it.
     type Reason: Debug + Copy;
     /// What only the records of one kind have.
     type Own: Debug + Clone + Default;
@@ -61,7 +61,7 @@ pub(crate) trait Plan: Debug + Clone + PartialEq {
 
     fn deadline_s(&self) -> Option<u64>;
 
-    /// Returns whether the transactions of both are the same, so that only an id tells whose a transaction is.
+    /// Returns whether the transactions of both are equal. Then only an id shows to which plan a transaction belongs.
     fn has_same_calls(&self, other: &Self) -> bool;
 
     /// Returns the result object of an answer about a plan of this kind.

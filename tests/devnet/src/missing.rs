@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// The command that installs node and npm on the systems that we test on.
 const TOOLS: &str = "apt-get install -y nodejs npm";
 
-/// The reason why there is no usable anvil, and the way to get one.
+/// Why no usable anvil was found, and how to install one.
 #[derive(Debug, thiserror::Error)]
 pub enum MissingChain {
     #[error(

@@ -101,7 +101,7 @@ fn imports(sources: &Sources) -> Imports {
 struct Reader<'a> {
     known: &'a Sources,
     file: &'a Module,
-    /// The module of the current item. It is below `file` if the module has no file of its own.
+    /// The module of the current item. It is below `file` if the module has no separate file.
     at: Module,
     found: BTreeSet<Module>,
     tests: BTreeSet<Module>,

@@ -138,7 +138,7 @@ impl<'a> Prompter<'a> {
     }
 
     /// Shows the subject of a question on the terminal and asks there. On stderr, which may be redirected, the operator
-    /// might not see the subject, and would be asked "Approve?" without the card.
+    /// might not see the subject, and would see "Approve?" without the card.
     async fn ask_about(&mut self, lines: &[String], question: &str) -> Result<String, NoAnswer> {
         let shown: Vec<String> =
             lines.iter().map(String::as_str).chain([question]).map(sheet::plain).collect();

@@ -45,7 +45,7 @@ proptest! {
     }
 }
 
-/// Checks that the random histories reach every event, answer and code: a property says nothing about the others.
+/// Checks that the random histories reach every event, answer and code: a property does not cover the others.
 #[test]
 fn the_workload_reaches_every_answer() {
     let mut runner = TestRunner::deterministic();

@@ -111,7 +111,7 @@ impl Caller {
     }
 
     /// Converts a fault of the core for this caller. An HMAC agent gets `AUTH_FAILED` instead of `WALLET_LOCKED`, so
-    /// it cannot tell that the wallet was locked during its request.
+    /// it cannot determine that the wallet was locked during its request.
     pub(super) fn hide_lock(&self, fault: Fault) -> Fault {
         let hidden =
             fault.code == Code::WalletLocked && matches!(self.proven.by, ProvenBy::Hmac { .. });

@@ -56,7 +56,7 @@ pub(super) trait PlanInput: Sized {
     /// begin as soon as the request is recorded.
     ///
     /// # Errors
-    /// The refusal, if the request cannot be carried out; `CHAIN_UNAVAILABLE` if no node answers.
+    /// The refusal, if the request cannot be executed; `CHAIN_UNAVAILABLE` if no node answers.
     async fn propose(&self, api: &Api, payer: Payer<'_>) -> Result<Proposed, Refusal>;
 
     /// Answers a refusal by the rules that is not recorded as a request.

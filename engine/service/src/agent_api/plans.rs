@@ -41,7 +41,7 @@ pub(super) fn identity_of(
 }
 
 impl Api {
-    /// Returns whether the request is allowed and its device has not been asked yet.
+    /// Returns whether the request is allowed and its device has not been prompted yet.
     pub(super) fn awaits_first_press(&self, record: &Request) -> bool {
         self.core.view().state.awaits_first_press(record)
     }

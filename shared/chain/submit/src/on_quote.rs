@@ -26,7 +26,7 @@ pub(crate) fn advance(outbox: &Outbox, rules: &Rules, at: Utc, quote: &Quote) ->
     let mut draft = Draft { outbox: outbox.clone(), at, step: Step::default() };
     draft.first_offers(rules, quote);
     draft.higher_offers(rules, quote);
-    // Fill no gap if a person signs: the person would be asked for a transaction that no caller requested.
+    // Fill no gap if a person signs: the person would see a transaction that no caller requested.
     if !rules.by_person {
         draft.fill_gap(rules, quote);
     }

@@ -14,7 +14,7 @@ pub enum Declines {
 
 /// Returns the events that stop further offers of a signed submission's call.
 ///
-/// They decline the unsigned attempt, as far as `declines` says, and lower the ceiling to the highest signed offer.
+/// They decline the unsigned attempt, as far as `declines` permits, and lower the ceiling to the highest signed offer.
 pub fn no_further_offers(id: SubmissionId, one: &Submission, declines: Declines) -> Vec<Event> {
     let unsigned = one.unsigned_attempt().filter(|(_attempt, tried)| match declines {
         Declines::Call => matches!(tried.kind, Kind::Call),

@@ -47,7 +47,7 @@ async fn a_node_without_batches_is_asked_singly_and_stays_healthy() {
         let node = echoing(Answer::Text(status, body.clone())).await;
         let clock = clock();
         let chain = chain_with(&[node.url()], limits(), &clock);
-        // Refused batches are no failures: repeat them more often than the breaker allows failures.
+        // Refused batches do not count as failures: repeat them more often than the breaker allows failures.
         for _time in 0..4 {
             assert_eq!(ask(&chain, 25).await, Ok(all(25)), "{status} {body}");
         }

@@ -78,7 +78,7 @@ impl Acceptor {
             };
             match accepted {
                 Ok((stream, peer)) => self.admit(stream, peer),
-                // The peer left while it was queued. That is no reason to delay the next connection.
+                // The peer left while it was queued. The next connection is accepted without a delay.
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");

@@ -336,8 +336,8 @@ fn a_challenge_without_base64_has_the_same_bounds() {
         let whole = |fill: &str| {
             challenge(&[offer("\"1\"", "")], &format!(",\"resource\":{{\"fill\":[{fill}]}}"))
         };
-        // Fills the room with zeros and commas, so that no string is too long. If the room is even, a ten replaces the
-        // first zero.
+        // Fills the space with zeros and commas, so that no string is too long. If the space is even, a ten replaces
+        // the first zero.
         let room = bytes - whole("").len();
         let fill = vec!["0"; room.div_ceil(2)].join(",");
         whole(&if room.is_multiple_of(2) { fill.replacen("0,", "10,", 1) } else { fill })

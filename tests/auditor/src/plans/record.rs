@@ -53,7 +53,7 @@ pub(crate) struct PlanRecord<P: Plan> {
     /// Empty for an operator's withdrawal.
     pub(crate) agent: String,
     pub(crate) identity: PlanIdentity,
-    /// What was asked for.
+    /// The requested trade or loan.
     pub(crate) terms: P,
     /// What only this kind of record has.
     pub(crate) own: P::Own,

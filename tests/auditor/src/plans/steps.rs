@@ -124,7 +124,7 @@ impl Auditor {
         Ok(())
     }
 
-    /// Checks that a transaction which is broadcast is no step of a plan that was rejected before any broadcast.
+    /// Checks that a broadcast transaction is not a step of a plan that was rejected before any broadcast.
     pub(crate) fn check_not_rejected<P: Plan>(&self, tx: &Transaction) -> Result<(), Violation> {
         let book = P::book(self);
         let owner = book.slots.get(&slot_key(tx)).filter(|slot| slot.body == body(tx));

@@ -116,7 +116,7 @@ impl Auditor {
         let any = self.committed_floor(rec).map_or(0, |(least, _)| least);
         let committed = committed.unwrap_or(any);
         let fresh = of_route(since, self.seq);
-        // An open repeat is quoted before it is merged, or becomes a trade of its own.
+        // An open repeat is quoted before it is merged, or becomes a separate trade.
         let is_repeated = rec.accepted && !rec.open.is_empty();
         let newest = if alike.len() > 1 || is_repeated {
             fresh.values().min().copied()

@@ -91,7 +91,7 @@ fn repeated_call_gets_the_same_answer() {
     lender.accepts(Observation::Answered { ticket, answer: conflict });
 }
 
-/// The call data of both exits is the same, so only the answers tell which of them was executed.
+/// The call data of both exits is the same, so only the answers show which of them was executed.
 #[test]
 fn loans_that_differ_in_their_deadlines_are_told_apart_by_their_answers() {
     let mut lender = Lender::new(lending());

@@ -115,7 +115,7 @@ async fn a_slow_signing_device_does_not_block_other_addresses() {
     assert_ne!(request.slip.signer(), device.slip.signer());
     scene.sign(request).await;
     scene.until(&quick.id, "done").await;
-    // Mines 40 blocks (20 s of the engine's time), after which the device has not been asked again.
+    // Mines 40 blocks (20 s of the engine's time), after which the device has not been prompted again.
     for _block in 0..40 {
         scene.advance_a_bit().await;
     }

@@ -110,7 +110,7 @@ async fn answers_about_loans_are_described() {
     assert_described("Venues", &stage.venues().await);
 }
 
-/// If a venue has no free money, the answer marks the request as retryable, and says when to retry.
+/// If a venue has no free money, the answer marks the request as retryable, and contains the time of the next attempt.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dry_venue_is_answered_as_described() {
     let Some(mut stage) = Stage::on(BASE, crate::loans::stage::AUTOMATIC).await else { return };

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::loans::stage::{AUTOMATIC, DOLLAR, ROBINHOOD, Stage};
 
-/// If the gas money is missing, agents and operator are told so, and not that the network is unavailable. A balance
+/// If the gas money is missing, agents and operator see that reason, and not an unavailable network. A balance
 /// that pays for the transaction suffices, although a simulation has a much higher gas limit.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn missing_gas_money_is_named_and_little_suffices() {

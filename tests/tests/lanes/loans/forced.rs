@@ -65,7 +65,7 @@ impl Vault {
     }
 }
 
-/// The confirmation that the operator was asked for, and the result of the withdrawal.
+/// The confirmation prompt for the operator, and the result of the withdrawal.
 struct Withdrawn {
     lines: Vec<String>,
     send: SendAnswer,

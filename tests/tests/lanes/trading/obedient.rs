@@ -1,7 +1,7 @@
 //! An agent written from docs/agents.md alone, which obeys it to the letter (`tests/agents/obedient.py`).
 //!
 //! The node is slow, and the price service often hangs. The agent repeats requests and gives up calls at random. The
-//! chain must show at most one execution of each request, and exactly one if the agent was told that it is executed.
+//! chain must show at most one execution of each request, and exactly one if an answer reported it as executed.
 //!
 //! `BURSAR_OBEDIENT_SEEDS` is the number of runs, or a range of seeds, `from..to`. `BURSAR_OBEDIENT_SLOWEST` is the
 //! longest time in milliseconds for which the node holds a call.

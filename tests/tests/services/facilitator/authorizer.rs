@@ -134,7 +134,7 @@ async fn claims_and_refunds_are_signed_for_the_callers_own_receivers() {
     let repeated = merchants.settle("shop", &unsigned(own.refund(DEPOSIT, 0, 2 * PRICE))).await;
     assert_eq!(reason(&repeated), "duplicate_settlement", "{repeated}");
 
-    // Requests that their own authorizer has signed are carried out for any caller.
+    // Requests that their own authorizer has signed are executed for any caller.
     let payer = stage.payer().await;
     let signed = Channel::new(stage.network(), payer, merchants.stall);
     let deposited = merchants.settle("shop", &signed.deposit(DEPOSIT, PRICE)).await;

@@ -35,7 +35,7 @@ sol! {
 
 const AMOUNT: u64 = 10_000;
 const OTHER: Address = Address::repeat_byte(0x77);
-/// Storage slot of a hostile token's mode. The lowest byte of the slot says whether the token is
+/// Storage slot of a hostile token's mode. The lowest byte of the slot shows whether the token is
 /// paused; the next byte is the mode.
 const MODE_SLOT: u8 = 8;
 

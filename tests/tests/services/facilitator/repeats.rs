@@ -145,7 +145,7 @@ async fn fifty_concurrent_settles_in_any_encoding_are_one_transaction() {
 }
 
 /// If another facilitator settled a payment, the answer names its transaction. Only the contract can confirm its own
-/// signature, so a request with a forged one is not told the transaction.
+/// signature, so the answer to a forged one does not contain the transaction.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_invalid_signature_learns_nothing_of_a_contracts_payment_settled_elsewhere() {
     let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };

@@ -278,7 +278,7 @@ async fn each_signer_settles_the_payments_that_name_it() {
     let before = [naming(&stage, second).await, naming(&stage, third).await];
     let Stage { chain, facilitator, home } = stage;
     facilitator.stop().await;
-    // The second signer is retired, and new payers are asked to name the third.
+    // The second signer is retired, and new payers must name the third.
     let text = std::fs::read_to_string(home.settings()).expect("read");
     let text = text.replace(
         "signers = [\"signer0.key\", \"signer1.key\", \"signer2.key\"]",

@@ -124,7 +124,7 @@ impl CardView {
         let same = same_terms && card.obstacle == self.card.obstacle;
         let warns = |card: &Card| (card.is_stranger(), card.is_short());
         let same_warnings = warns(card) == warns(&self.card);
-        // The agent's spending and the balance of its address change often, so they are no change of the card.
+        // The agent's spending and the balance of its address change often, so they do not change the card.
         self.card = card.clone();
         if !same || !same_warnings {
             // The operator must read the card again from its first row.

@@ -91,7 +91,7 @@ pub(crate) struct TextView {
     pub(crate) copyable: bool,
     /// The words of a seed, shown before the text.
     pub(crate) words: Option<Words>,
-    /// Whether the operator is asked to check the words once all of them were visible.
+    /// Whether the operator must check the words once all of them were visible.
     pub(crate) checks_words: bool,
     /// The number of rows from the top that have all been visible, and the width at which they were wrapped.
     seen: (usize, usize),

@@ -16,7 +16,7 @@ const GAP: usize = 3;
 #[derive(Debug)]
 pub(crate) struct WordCheck {
     words: Words,
-    /// Indices of the words to ask for, from 0.
+    /// Indices of the words to request, from 0.
     asked: Vec<usize>,
     /// Number of words entered correctly.
     right: usize,

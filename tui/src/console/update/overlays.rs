@@ -171,7 +171,7 @@ fn give(question: &mut Question) -> Option<Secret> {
             question.field.clear();
             None
         }
-        // The password is asked for twice: its input is hidden, so a typing error would lock the operator out.
+        // The password is requested twice: its input is hidden, so a typing error would lock the operator out.
         None => {
             question.first = Some(std::mem::take(&mut question.field));
             question.fault = None;

@@ -71,7 +71,7 @@ fn note(model: &Model, paint: &Paint<'_>, balances: usize) -> String {
 
 /// Splits the inside of the pane between the balances, which need `wanted` rows, and the positions.
 ///
-/// If the room does not suffice for both, each gets at least half. A low pane shows only the part with the selected
+/// If the space does not suffice for both, each gets at least half. A low pane shows only the part with the selected
 /// row.
 fn split(
     inside: Rect,
@@ -151,7 +151,7 @@ fn unknown(
     let room = usize::from(inside.width.saturating_sub(2));
     let lines = wrapped(&format!("! {why}{again}"), room, 2);
     let height = u16::try_from(lines.len()).unwrap_or(u16::MAX);
-    // If there is no room for both, only the rows are drawn, because they matter more than the reason.
+    // If there is no space for both, only the rows are drawn, because they matter more than the reason.
     if height.saturating_add(3) > inside.height {
         return inside;
     }

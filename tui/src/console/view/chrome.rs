@@ -113,7 +113,7 @@ pub(super) fn tabs(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     };
     let whole = |pane: Pane| format!(" {} {}{} ", pane.number(), pane.title(), count(pane));
     let chosen = |pane: Pane| format!("[{} {}{}]", pane.number(), pane.title(), count(pane));
-    // If there is no room for the names, only the numbers are shown.
+    // If there is no space for the names, only the numbers are shown.
     let fits = Pane::ALL.map(whole).concat().chars().count() <= usize::from(area.width);
     let mut column = 0;
     for pane in Pane::ALL {

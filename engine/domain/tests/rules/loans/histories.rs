@@ -89,7 +89,7 @@ impl Run {
         outbox_key(chain, build::address(if pick % 4 < 2 { "main" } else { "spare" }))
     }
 
-    /// Measures a loan as `reading` says: correctly, from a node that lies, or too long ago.
+    /// Measures a loan as `reading` specifies: correctly, from a node that lies, or too long ago.
     fn measured(&self, place: LoanPlace, asked: &LoanAsk, reading: Reading) -> LoanQuote {
         let size = u64::try_from(asked.amount().0).expect("a small amount");
         let mut quote = asks::quote(size);
@@ -344,7 +344,7 @@ proptest! {
     }
 }
 
-/// Checks that the random histories reach every event, end and code: a property says nothing about the others.
+/// Checks that the random histories reach every event, end and code: a property does not cover the others.
 #[test]
 fn the_workload_reaches_every_end() {
     let mut runner = TestRunner::deterministic();

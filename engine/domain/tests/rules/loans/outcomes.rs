@@ -224,7 +224,7 @@ fn a_purchase_of_shares_spares_at_most_a_thousandth() {
     }
 }
 
-/// The operator is asked about a loss once, because later prices are compared with the approved price.
+/// A loss needs the operator's approval once, because later prices are compared with the approved price.
 #[test]
 fn an_approved_price_is_the_new_measure() {
     let at = |assets: u64| seen(supply(1_000_000), |venue| venue.price = price(assets));

@@ -53,7 +53,7 @@ fn refusals_apply_in_order() {
     }
 }
 
-/// A venue that the lane could not read has no quote that could be judged.
+/// A venue that the lane could not read has no quote that a policy could check.
 #[test]
 fn a_loan_without_a_venue_is_refused_after_the_rules_that_need_none() {
     judge("unread", Refuse(Code::QuoteFailed), |case| case.quote.venue = None);

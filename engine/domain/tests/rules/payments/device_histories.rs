@@ -34,7 +34,7 @@ struct History {
     /// The prompt on the device's screen.
     screen: Option<(RequestId, Authorization)>,
     pressed: Vec<(RequestId, PressRecord)>,
-    /// The terms of each request that were recorded before the device was asked to sign them.
+    /// The terms of each request that were recorded before the device received them for signing.
     recorded: BTreeMap<RequestId, Vec<Authorization>>,
     seen: BTreeMap<&'static str, u32>,
 }

@@ -26,7 +26,7 @@ fn awaits(world: &mut World, micros: u64) -> RequestId {
     }
 }
 
-/// Tells the wallet that the device is ready for the request. Returns the terms that the device is asked to sign.
+/// Reports to the wallet that the device is ready for the request. Returns the terms for the device to sign.
 #[track_caller]
 fn prompt(world: &mut World, id: RequestId) -> Authorization {
     let nonce = world.draw_nonce();

@@ -3,7 +3,7 @@
 use proptest::prelude::ProptestConfig;
 use proptest::test_runner::FileFailurePersistence;
 
-/// Runs 256 cases, or as many as `PROPTEST_CASES` says.
+/// Runs 256 cases, or the number in `PROPTEST_CASES`.
 ///
 /// A failing seed is stored next to the file of its test and tried first.
 pub(crate) fn config() -> ProptestConfig {

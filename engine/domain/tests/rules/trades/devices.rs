@@ -82,7 +82,7 @@ fn a_plan_is_denied_only_with_an_open_wallet_and_an_unsigned_swap() {
 
 /// A late swap keeps its nonce until an empty transaction uses it.
 ///
-/// The empty transaction therefore survives every stop, and the device is asked again some time after a refusal.
+/// The empty transaction therefore survives every stop, and the device is prompted again some time after a refusal.
 #[test]
 fn the_empty_transaction_of_a_late_swap_is_never_lost() {
     let (mut bench, id, _asked) = at_swap();

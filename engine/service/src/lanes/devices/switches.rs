@@ -1,4 +1,4 @@
-//! Decides when to ask a device again after it refused data because one of its settings (a switch) is off.
+//! Decides when to prompt a device again after it refused data because one of its settings (a switch) is off.
 //!
 //! The screen of a refusal covers the settings in which the person looks for the switch. So between tries the wallet
 //! only reads the configuration, which shows nothing on the device. This module reads no clock: its callers pass the
@@ -16,7 +16,7 @@ const FIRST_REST_MS: u64 = 30_000;
 /// Each further pause, in milliseconds.
 const REST_MS: u64 = 60_000;
 
-/// The kind of data that a device is asked to show. Each kind needs its own switch.
+/// The kind of data that a device shows. Each kind needs its own switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Shown {
     TypedData,

@@ -256,7 +256,7 @@ impl VaultExtras {
         for (slot, (gate, at)) in gates.iter_mut().zip(GATES.into_iter().zip(self.gates)) {
             *slot = (gate, at);
         }
-        // The first two gates decide about withdrawals. A vault that cannot be judged may be of the kind without gates.
+        // The first two gates decide about withdrawals. An unreadable vault may be of the kind without gates.
         let exit_gate = gates.get(..2).filter(|_known| venue.is_some()).and_then(closed);
         let withdrawable = match (venue, kind) {
             (_, Some(VaultKind::MetaMorpho)) => {

@@ -14,8 +14,8 @@ use crate::ports::PriceSource;
 /// How long a price of the API is used, in milliseconds (wallet specification, Limits).
 const PRICE_MS: u64 = 60_000;
 
-/// Pause before an API that gave no price is asked again, in milliseconds. A trade is measured several times, and must
-/// not wait for the same silent API each time.
+/// Pause before an API that gave no price is queried again, in milliseconds. A trade is measured several times, and
+/// must not wait for the same silent API each time.
 const FAILURE_MS: u64 = 30_000;
 
 /// Longest wait for the API, in milliseconds.
@@ -31,7 +31,7 @@ const WEI_PER_COIN: u128 = 1_000_000_000_000_000_000;
 pub(super) struct EthPrice {
     api: PriceSource,
     clock: Arc<dyn Clock>,
-    // A lock instead of an owning task. It is held while the API is asked, for at most WAIT_MS, so that concurrent
+    // A lock instead of an owning task. It is held during the API request, for at most WAIT_MS, so that concurrent
     // measurements share one answer.
     answers: Mutex<Answers>,
 }
@@ -48,7 +48,7 @@ struct Answers {
 struct Reading {
     price: Usd,
     at_ms: u64,
-    /// The price differs from the previous one by at most 20 %, or there is no previous one.
+    /// The price differs from the previous one by at most 20 %, or it is the first.
     steady: bool,
 }
 

@@ -72,7 +72,7 @@ impl Trading {
         self.measure(ask, request.from, committed).await
     }
 
-    /// Returns whether the contracts of an exchange are as expected. Once all of them are, they are not asked again.
+    /// Returns whether the contracts of an exchange are as expected. Once all of them are, they are not queried again.
     ///
     /// # Errors
     /// `CHAIN_UNAVAILABLE`

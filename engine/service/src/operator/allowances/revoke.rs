@@ -129,7 +129,7 @@ async fn plan(
         ceiling: gas.ceiling,
         by: dialogue.client(),
     };
-    // If a running plan uses the allowance, refuse before the operator is asked.
+    // If a running plan uses the allowance, refuse before the operator is prompted.
     rehearse(engine, Action::Send(Box::new(send.clone())))?;
     Ok((send, gas.max_cost))
 }

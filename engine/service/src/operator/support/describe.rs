@@ -224,7 +224,7 @@ fn step_at_device(state: &State, request: &Request, place: &str) -> Option<Strin
     plan_text::press(state, request).map(|press| format!("{press}, {place}"))
 }
 
-/// Returns the verdict of a policy, its code and its reason in words. `acts` is the reason if no approval is needed.
+/// Returns the verdict of a policy, its code and its reason as text. `acts` is the reason if no approval is needed.
 pub(crate) fn verdict(
     verdict: &Verdict,
     amount: Usd,
