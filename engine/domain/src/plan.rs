@@ -175,6 +175,16 @@ impl StepPurpose {
     }
 }
 
+/// The token allowance that the transactions of a plan leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AllowanceLeft {
+    Zero,
+    /// It may have been given, or the main transaction may have left a part of it: only the chain knows.
+    Possible,
+    /// It was given, and no transaction of the plan has used or revoked it.
+    Given,
+}
+
 /// How a request with a plan ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ExecutionEnd {
@@ -237,23 +247,31 @@ impl Execution {
         self.steps.iter().any(|step| step.outcome != Some(Outcome::Dropped))
     }
 
-    /// Returns whether the plan may leave a token allowance.
+    /// Returns whether the transactions of the plan leave a token allowance.
     ///
-    /// It does if a step may have given an allowance that no main transaction used up, and no revocation was mined.
-    pub fn leaves_allowance(&self) -> bool {
+    /// They do if one gave an allowance that no main transaction used up, and no revocation was mined.
+    pub fn allowance_left(&self) -> AllowanceLeft {
+        use AllowanceLeft::{Given, Possible, Zero};
         let buys_shares = self.quote.loan().is_some_and(LoanQuote::buys_shares);
-        self.steps.iter().fold(false, |leaves, step| match (step.purpose, step.outcome) {
+        self.steps.iter().fold(Zero, |left, step| match (step.purpose, step.outcome) {
+            (StepPurpose::Allowance, Some(Outcome::Succeeded { .. })) => Given,
             // If the node's report about the nonce is wrong, this transaction may still be mined.
-            (StepPurpose::Allowance, Some(Outcome::Succeeded { .. } | Outcome::NonceTaken)) => true,
-            (StepPurpose::Supply, Some(Outcome::Succeeded { .. })) if buys_shares => true,
-            (main, Some(Outcome::Succeeded { .. })) if main.is_main() => false,
+            (StepPurpose::Allowance, Some(Outcome::NonceTaken)) => Possible,
+            (StepPurpose::Supply, Some(Outcome::Succeeded { .. })) if buys_shares => Possible,
+            (main, Some(Outcome::Succeeded { .. })) if main.is_main() => Zero,
+            (main, Some(Outcome::NonceTaken)) if main.is_main() && left == Given => Possible,
             // A token that reverts a revocation would revert every later one.
             (
                 StepPurpose::Revocation,
                 Some(Outcome::Succeeded { .. } | Outcome::Reverted { .. }),
-            ) => false,
-            _without_effect => leaves,
+            ) => Zero,
+            _without_effect => left,
         })
+    }
+
+    /// Returns whether the plan may leave a token allowance.
+    pub fn leaves_allowance(&self) -> bool {
+        self.allowance_left() != AllowanceLeft::Zero
     }
 
     /// Returns whether the plan has nothing left to do.

@@ -10,6 +10,7 @@ mod measurement_cache;
 pub mod payments;
 pub mod plans;
 mod rehearsal;
+mod revocation;
 pub mod trading;
 pub mod tx_driver;
 

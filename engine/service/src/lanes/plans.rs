@@ -6,29 +6,26 @@ use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use alloy_primitives::{Address, B256, U256};
-use bursar_chain::ports::{BlockTag, Chain, ChainFault};
-use bursar_chain::{chain_tasks, token};
+use alloy_primitives::{B256, U256};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::ids::RequestId;
-use bursar_core::networks::Network;
 use bursar_domain::command::{PermitOrder, StepOrder};
 use bursar_domain::outboxes::SendRecord;
 use bursar_domain::plan::{Execution, ExecutionEnd, PlanStep, Quote, StepPurpose, outbox_key};
 use bursar_domain::prompts::WaitEnd;
 use bursar_domain::{Action, LaneAsk, Refusal, Request, lines};
-use bursar_submit::{Call, OutboxKey, Outcome, fees};
-use bursar_uniswap::{Permit, swap};
+use bursar_submit::{OutboxKey, Outcome};
+use bursar_uniswap::Permit;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::batch::unavailable;
 use super::devices::{PlanTurn, Turns};
-use super::lending::{self, KnownVenues, Lending};
-use super::rehearsal::{APPROVAL_GAS, NextStep, PartKind};
-use super::trading::{self, Trading};
+use super::lending::{KnownVenues, Lending};
+use super::rehearsal::{NextStep, PartKind};
+use super::revocation;
+use super::trading::Trading;
 use crate::core;
 use crate::core::handle::Handle;
 use crate::journal::SigningOrder;
@@ -36,10 +33,6 @@ use crate::ports::{Ports, SignFault, Signer};
 
 /// Pause after a step that could not be taken, in milliseconds.
 const RETRY_MS: u64 = 1_000;
-
-/// The factor by which the gas price of a revocation may rise. A revocation has no time limit, so it must be mined even
-/// if fees stay high.
-const REVOCATION_FEES: u128 = 8;
 
 /// Counts the trades and loans that were executed since the engine started.
 #[derive(Debug, Clone, Default)]
@@ -110,14 +103,6 @@ pub async fn run(worker: Worker) {
     }
 }
 
-/// An allowance that is not zero.
-struct Allowance {
-    token: Address,
-    spender: Address,
-    network: &'static Network,
-    chain: Arc<dyn Chain>,
-}
-
 /// The result of advancing a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StepResult {
@@ -163,7 +148,11 @@ impl Worker {
 
     /// Returns whether a plan has ended without leaving an allowance, so that closing it needs no signature.
     async fn has_nothing_left(&self, request: &Request) -> bool {
-        !request.is_running() && matches!(self.allowance_left(request).await, Ok(None))
+        let Some(execution) = request.execution().filter(|plan| plan.end.is_some()) else {
+            return false;
+        };
+        let left = revocation::allowance_left(&self.ports.chains, request, execution).await;
+        matches!(left, Ok(None))
     }
 
     /// Takes the next step of a plan, if that is possible now.
@@ -297,7 +286,7 @@ impl Worker {
         execution: &Execution,
     ) -> Result<Option<Action>, Refusal> {
         if execution.end.is_some() {
-            return self.revoke(request, execution).await;
+            return revocation::next_action(&self.ports.chains, request, execution).await.map(Some);
         }
         if let Some(main) = execution.main_step() {
             let Some(Outcome::Succeeded { hash, .. }) = main.outcome else { return Ok(None) };
@@ -359,57 +348,6 @@ impl Worker {
         };
         let executed = ExecutionEnd::Executed { hash, received, position };
         Ok(end_with_fee(request, execution, executed, fee))
-    }
-
-    /// Reads the allowance that an ended request leaves; `None` if it is zero, or if the plan needs none.
-    async fn allowance_left(&self, request: &Request) -> Result<Option<Allowance>, Refusal> {
-        let approved = match &request.ask {
-            LaneAsk::Trade(trade) => trading::approved(trade, request.from),
-            LaneAsk::Loan(loan) => lending::approved(loan),
-            LaneAsk::Payment(_) => None,
-        };
-        let Some(((token, spender), network)) = approved.zip(request.ask.network()) else {
-            return Ok(None);
-        };
-        let chain = self.ports.chains.get(&network.chain).ok_or_else(unavailable)?;
-        let question = token::allowance(request.from, spender);
-        let answer = chain.call(token, question, BlockTag::Latest).await;
-        let left = answer.map_err(|_fault| unavailable())?;
-        let is_zero = U256::try_from_be_slice(&left) == Some(U256::ZERO);
-        Ok((!is_zero).then_some(Allowance { token, spender, network, chain }))
-    }
-
-    /// Revokes the allowance that an ended request leaves, or closes its plan if there is none.
-    async fn revoke(
-        &self,
-        request: &Request,
-        execution: &Execution,
-    ) -> Result<Option<Action>, Refusal> {
-        let Some(Allowance { token, spender, network, chain }) =
-            self.allowance_left(request).await?
-        else {
-            return Ok(Some(Action::ClosePlan { id: request.id }));
-        };
-        let swap::Call { to, value, data } = swap::approve(token, spender, U256::ZERO);
-        let mut call = Call { to, value, data, gas_limit: APPROVAL_GAS };
-        match chain.estimate_gas(request.from, call.clone()).await {
-            Ok(gas) => call.gas_limit = gas.saturating_add(gas / 2),
-            // Send the revocation anyway: once its revert is mined, the plan ends.
-            Err(ChainFault::Reverted { .. }) => {}
-            Err(_fault) => return Err(unavailable()),
-        }
-        let quote = chain_tasks::quote(&*chain, request.from, &network.gas).await;
-        let quote = quote.map_err(|_fault| unavailable())?;
-        let offer = fees::within(&quote.fee, network.gas.ceiling).ok_or_else(unavailable)?;
-        Ok(Some(Action::OpenStep(Box::new(StepOrder {
-            id: request.id,
-            index: execution.steps.len(),
-            purpose: StepPurpose::Revocation,
-            call,
-            ceiling: offer.max_price().saturating_mul(REVOCATION_FEES).min(network.gas.ceiling),
-            until: None,
-            quote: execution.quote.clone(),
-        }))))
     }
 }
 

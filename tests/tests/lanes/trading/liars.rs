@@ -234,6 +234,31 @@ async fn trades_among_liars_end_with_one_swap_at_most_and_no_allowance() {
     tokio::join!(scene(0), scene(1), scene(2), scene(3));
 }
 
+/// A node that is some blocks behind shows no allowance after the approval was mined. The plan revokes it all the
+/// same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_is_behind_hides_no_allowance_from_its_plan() {
+    if chain_or_skip().is_none() {
+        return;
+    }
+    let other = full_chain_or_skip(ROBINHOOD).await.expect("a chain");
+    let mut scene = Scene::set_up(&other).await.expect("a chain");
+    let (sold, bought) = (scene.stage.dollar(), scene.stage.contracts.weth);
+    let sale = Operation { sold, bought, units: 30 * DOLLAR, amount: "30", v4: false };
+    let body = scene.stage.body(None, &sale.request(&scene.stage));
+    let sent = scene.stage.nonce().await;
+    let client = scene.stage.client();
+    let trade = tokio::spawn(async move { client.post("/trade", &body).await });
+    scene.await_sent(sent + 1, &trade).await;
+    assert_ne!(scene.stage.allowance(sold, scene.stage.contracts.v3.router).await, U256::ZERO);
+    // Until the end of the plan, reads show the state before the approval.
+    scene.begin(Fault::Family(Family::Reads, Conduct::Behind(8)));
+    let (_status, answer) = trade.await.expect("an answer");
+    let end = scene.end_of(&answer, "behind").await;
+    assert_eq!(end["status"], "rejected", "{end}");
+    scene.stage.assert_no_allowance().await;
+}
+
 /// Nodes tell matching lies about price or time. The floor, the value outside the pools and the
 /// rehearsal still protect the trade.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -2,7 +2,7 @@
 
 use bursar_core::codes::Code;
 use bursar_domain::Action;
-use bursar_domain::plan::{ExecutionEnd, StepPurpose, Volume};
+use bursar_domain::plan::{AllowanceLeft, ExecutionEnd, StepPurpose, Volume};
 
 use crate::trades::bench::{Bench, Fate, trade};
 
@@ -67,6 +67,33 @@ fn a_displaced_allowance_may_be_mined_later_and_is_revoked() {
     bench.takes(id, StepPurpose::Allowance, Fate::NonceTaken);
     assert_eq!(bench.volume(id), Volume::Returned);
     assert_after(&bench, id, Failed(Code::ExecutionError), true);
+}
+
+/// Only an allowance that a mined step gave, and that no later transaction may have used, is revoked without a look
+/// at the chain.
+#[test]
+fn the_plan_knows_whether_its_allowance_is_left() {
+    use AllowanceLeft::{Given, Possible, Zero};
+    for (allowance, swap, left) in [
+        (None, Fate::Reverted, Zero),
+        (Some(Fate::Succeeded), Fate::Succeeded, Zero),
+        (Some(Fate::Succeeded), Fate::Reverted, Given),
+        (Some(Fate::Succeeded), Fate::Dropped, Given),
+        (Some(Fate::Succeeded), Fate::NonceTaken, Possible),
+    ] {
+        let mut bench = Bench::new();
+        let id = bench.starts(0, trade(VALUE));
+        if let Some(fate) = allowance {
+            bench.takes(id, StepPurpose::Allowance, fate);
+            assert_eq!(bench.execution(id).allowance_left(), Given);
+        }
+        bench.takes(id, StepPurpose::Swap, swap);
+        assert_eq!(bench.execution(id).allowance_left(), left, "{allowance:?} {swap:?}");
+    }
+    let mut bench = Bench::new();
+    let id = bench.starts(0, trade(VALUE));
+    bench.takes(id, StepPurpose::Allowance, Fate::NonceTaken);
+    assert_eq!(bench.execution(id).allowance_left(), Possible);
 }
 
 #[test]

@@ -1,0 +1,92 @@
+//! The revocation of the token allowance that an ended plan leaves.
+
+use std::sync::Arc;
+
+use alloy_primitives::{Address, U256};
+use bursar_chain::ports::{BlockTag, Chain, ChainFault};
+use bursar_chain::{chain_tasks, token};
+use bursar_core::networks::Network;
+use bursar_domain::command::StepOrder;
+use bursar_domain::plan::{AllowanceLeft, Execution, StepPurpose};
+use bursar_domain::{Action, LaneAsk, Refusal, Request};
+use bursar_submit::{Call, fees};
+use bursar_uniswap::swap;
+
+use super::batch::unavailable;
+use super::rehearsal::APPROVAL_GAS;
+use super::{lending, trading};
+use crate::ports::Chains;
+
+/// The factor by which the gas price of a revocation may rise. A revocation has no time limit, so it must be mined even
+/// if fees stay high.
+const REVOCATION_FEES: u128 = 8;
+
+/// A token allowance that is not zero.
+pub(super) struct Allowance {
+    token: Address,
+    spender: Address,
+    network: &'static Network,
+    chain: Arc<dyn Chain>,
+}
+
+/// Returns the allowance that an ended plan leaves; `None` if it is zero, or if the plan needs none.
+pub(super) async fn allowance_left(
+    chains: &Chains,
+    request: &Request,
+    execution: &Execution,
+) -> Result<Option<Allowance>, Refusal> {
+    let approved = match &request.ask {
+        LaneAsk::Trade(trade) => trading::approved(trade, request.from),
+        LaneAsk::Loan(loan) => lending::approved(loan),
+        LaneAsk::Payment(_) => None,
+    };
+    let Some(((token, spender), network)) = approved.zip(request.ask.network()) else {
+        return Ok(None);
+    };
+    let chain = chains.get(&network.chain).ok_or_else(unavailable)?;
+    let is_left = match execution.allowance_left() {
+        AllowanceLeft::Zero => false,
+        AllowanceLeft::Possible => {
+            let question = token::allowance(request.from, spender);
+            let answer = chain.call(token, question, BlockTag::Latest).await;
+            let left = answer.map_err(|_fault| unavailable())?;
+            U256::try_from_be_slice(&left) != Some(U256::ZERO)
+        }
+        // Not read: a node that is some blocks behind does not show a new allowance.
+        AllowanceLeft::Given => true,
+    };
+    Ok(is_left.then_some(Allowance { token, spender, network, chain }))
+}
+
+/// Returns the action that revokes the allowance of an ended plan, or closes the plan if it leaves none.
+pub(super) async fn next_action(
+    chains: &Chains,
+    request: &Request,
+    execution: &Execution,
+) -> Result<Action, Refusal> {
+    let Some(Allowance { token, spender, network, chain }) =
+        allowance_left(chains, request, execution).await?
+    else {
+        return Ok(Action::ClosePlan { id: request.id });
+    };
+    let swap::Call { to, value, data } = swap::approve(token, spender, U256::ZERO);
+    let mut call = Call { to, value, data, gas_limit: APPROVAL_GAS };
+    match chain.estimate_gas(request.from, call.clone()).await {
+        Ok(gas) => call.gas_limit = gas.saturating_add(gas / 2),
+        // Send the revocation anyway: once its revert is mined, the plan ends.
+        Err(ChainFault::Reverted { .. }) => {}
+        Err(_fault) => return Err(unavailable()),
+    }
+    let quote = chain_tasks::quote(&*chain, request.from, &network.gas).await;
+    let quote = quote.map_err(|_fault| unavailable())?;
+    let offer = fees::within(&quote.fee, network.gas.ceiling).ok_or_else(unavailable)?;
+    Ok(Action::OpenStep(Box::new(StepOrder {
+        id: request.id,
+        index: execution.steps.len(),
+        purpose: StepPurpose::Revocation,
+        call,
+        ceiling: offer.max_price().saturating_mul(REVOCATION_FEES).min(network.gas.ceiling),
+        until: None,
+        quote: execution.quote.clone(),
+    })))
+}
