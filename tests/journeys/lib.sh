@@ -80,8 +80,10 @@ paste_() {
 # close TERMINAL: leaves what lies over the panes, and waits until it has gone: the next key would make
 # another key of an Escape that is still under way.
 close() {
+  local hint='esc (close|not now|leave unch|canc|back)'
+  see "$1" "$hint"
   press "$1" Escape
-  gone "$1" 'esc (close|not now|leave unchecked)'
+  gone "$1" "$hint"
 }
 # line TERMINAL COMMAND: a console's command line.
 line() { press "$1" :; see "$1" '^:'; type_ "$1" "$2"; press "$1" Enter; }
