@@ -2,17 +2,13 @@
 
 use std::sync::Arc;
 
-use alloy_primitives::{Address, B256, Bytes, U256};
 use bursar_chain::explorer_http::{ExplorerConfigError, ExplorerHttp, ExplorerLimits};
-use bursar_chain::ports::{
-    BlockTag, Chain, ChainFault, ChainReply, Clock, EndpointLabel, Explorer, Prices, Receipt,
-};
+use bursar_chain::ports::{Chain, ChainFault, Clock, EndpointLabel, Explorer, Prices};
 use bursar_chain::price_http::{PriceConfigError, PriceHttp};
 use bursar_chain::rpc::{ConfigError, RpcChain, RpcConfig};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::networks::ChainId;
-use bursar_core::time::Utc;
 use url::Url;
 
 use crate::config::Config;
@@ -100,43 +96,12 @@ struct UnreachableChain {
     why: String,
 }
 
-impl UnreachableChain {
-    fn reply<T: Send>(&self) -> ChainReply<'_, T> {
+impl Chain for UnreachableChain {
+    fn missing(&self, _method: &'static str) -> ChainFault {
         let why = format!(
             "{}: install the certificates of this system (ca-certificates), then restart the engine",
             self.why
         );
-        let tried = vec![(self.endpoint.clone(), why)];
-        Box::pin(async { Err(ChainFault::Unavailable { tried }) })
-    }
-}
-
-impl Chain for UnreachableChain {
-    fn chain_id(&self) -> ChainReply<'_, ChainId> {
-        self.reply()
-    }
-
-    fn call(&self, _to: Address, _data: Bytes, _block: BlockTag) -> ChainReply<'_, Bytes> {
-        self.reply()
-    }
-
-    fn balance(&self, _address: Address, _block: BlockTag) -> ChainReply<'_, U256> {
-        self.reply()
-    }
-
-    fn code_at(&self, _address: Address, _block: BlockTag) -> ChainReply<'_, Bytes> {
-        self.reply()
-    }
-
-    fn receipt(&self, _hash: B256) -> ChainReply<'_, Option<Receipt>> {
-        self.reply()
-    }
-
-    fn block_time(&self) -> ChainReply<'_, Utc> {
-        self.reply()
-    }
-
-    fn send_raw(&self, _raw: Bytes) -> ChainReply<'_, B256> {
-        self.reply()
+        ChainFault::Unavailable { tried: vec![(self.endpoint.clone(), why)] }
     }
 }

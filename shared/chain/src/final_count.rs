@@ -177,12 +177,8 @@ pub async fn past_state(
 mod tests {
     use std::sync::Mutex;
 
-    use alloy_primitives::{Bytes, U256};
-    use bursar_core::networks::ChainId;
-    use bursar_core::time::Utc;
-
     use super::*;
-    use crate::ports::{ChainReply, Receipt};
+    use crate::ports::ChainReply;
 
     const SIGNER: Address = Address::repeat_byte(1);
 
@@ -210,34 +206,6 @@ mod tests {
     }
 
     impl Chain for Pruned {
-        fn chain_id(&self) -> ChainReply<'_, ChainId> {
-            refused()
-        }
-
-        fn call(&self, _to: Address, _data: Bytes, _block: BlockTag) -> ChainReply<'_, Bytes> {
-            refused()
-        }
-
-        fn balance(&self, _address: Address, _block: BlockTag) -> ChainReply<'_, U256> {
-            refused()
-        }
-
-        fn code_at(&self, _address: Address, _block: BlockTag) -> ChainReply<'_, Bytes> {
-            refused()
-        }
-
-        fn receipt(&self, _hash: B256) -> ChainReply<'_, Option<Receipt>> {
-            refused()
-        }
-
-        fn block_time(&self) -> ChainReply<'_, Utc> {
-            refused()
-        }
-
-        fn send_raw(&self, _raw: Bytes) -> ChainReply<'_, B256> {
-            refused()
-        }
-
         fn block_number(&self) -> ChainReply<'_, u64> {
             Box::pin(async { Ok(self.head()) })
         }

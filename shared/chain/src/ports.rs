@@ -44,14 +44,26 @@ pub trait Clock: Send + Sync + Debug {
 
 /// One EVM chain, as its nodes report it.
 ///
-/// Repeating a method is harmless. Most defaults of optional methods fail with [`ChainFault::Unavailable`].
+/// Repeating a method is harmless. A method that an implementation leaves out fails with [`Chain::missing`], unless its
+/// default answers with other methods.
 pub trait Chain: Send + Sync + Debug {
+    /// Returns the fault of a method that this implementation leaves out.
+    ///
+    /// The default is an error of the program: it panics where debug assertions are on, so that a test's chain that
+    /// lacks a method does not look like a node that is down.
+    fn missing(&self, method: &'static str) -> ChainFault {
+        debug_assert!(false, "{} lacks Chain::{method}", std::any::type_name::<Self>());
+        ChainFault::Unavailable { tried: Vec::new() }
+    }
+
     /// Queries the chain id, even if an earlier check is still valid. Skips endpoints that were recently found to
     /// serve another chain. On success this is the configured chain.
     ///
     /// # Errors
     /// [`ChainFault::WrongChain`] if the endpoints serve another chain.
-    fn chain_id(&self) -> ChainReply<'_, ChainId>;
+    fn chain_id(&self) -> ChainReply<'_, ChainId> {
+        missing(self, "chain_id")
+    }
 
     /// Queries the chain id of the endpoints for sending. `None` if reading and sending share endpoints.
     fn submit_chain_id(&self) -> ChainReply<'_, Option<ChainId>> {
@@ -59,17 +71,25 @@ pub trait Chain: Send + Sync + Debug {
     }
 
     /// Returns the result of a read-only call. A revert is [`ChainFault::Reverted`] with its data.
-    fn call(&self, to: Address, data: Bytes, block: BlockTag) -> ChainReply<'_, Bytes>;
+    fn call(&self, _to: Address, _data: Bytes, _block: BlockTag) -> ChainReply<'_, Bytes> {
+        missing(self, "call")
+    }
 
     /// Returns an account's native balance, in its smallest unit.
-    fn balance(&self, address: Address, block: BlockTag) -> ChainReply<'_, U256>;
+    fn balance(&self, _address: Address, _block: BlockTag) -> ChainReply<'_, U256> {
+        missing(self, "balance")
+    }
 
     /// Returns a contract's code; empty if there is no contract.
-    fn code_at(&self, address: Address, block: BlockTag) -> ChainReply<'_, Bytes>;
+    fn code_at(&self, _address: Address, _block: BlockTag) -> ChainReply<'_, Bytes> {
+        missing(self, "code_at")
+    }
 
     /// Returns the receipt of a mined transaction. `None` if the node has no receipt, which does not prove that the
     /// transaction will never be mined.
-    fn receipt(&self, hash: B256) -> ChainReply<'_, Option<Receipt>>;
+    fn receipt(&self, _hash: B256) -> ChainReply<'_, Option<Receipt>> {
+        missing(self, "receipt")
+    }
 
     /// Returns the receipts of many transactions, in the order of `hashes`.
     fn receipts<'a>(&'a self, hashes: &'a [B256]) -> ChainReply<'a, Vec<Option<Receipt>>> {
@@ -88,59 +108,61 @@ pub trait Chain: Send + Sync + Debug {
     }
 
     /// Returns the timestamp of the newest block, as stated in the block.
-    fn block_time(&self) -> ChainReply<'_, Utc>;
+    fn block_time(&self) -> ChainReply<'_, Utc> {
+        missing(self, "block_time")
+    }
 
     /// Returns the events that match the filter, in chain order. Drops events of removed or pending blocks.
     fn logs(&self, _wanted: LogFilter) -> ChainReply<'_, Vec<FoundLog>> {
-        unsupported()
+        missing(self, "logs")
     }
 
     /// Returns a node's data about the newest block and about the price of gas, in wei.
     fn fee_facts(&self) -> ChainReply<'_, FeeFacts> {
-        unsupported()
+        missing(self, "fee_facts")
     }
 
     /// Returns the number of the newest block.
     fn block_number(&self) -> ChainReply<'_, u64> {
-        unsupported()
+        missing(self, "block_number")
     }
 
     /// Returns the number of the newest block that a reorganisation is unlikely to remove. Fails with
     /// [`ChainFault::Rejected`] if the nodes do not know the tag `safe`.
     fn safe_block_number(&self) -> ChainReply<'_, u64> {
-        unsupported()
+        missing(self, "safe_block_number")
     }
 
     /// Returns the hash of a block; `None` if the node does not have it.
     fn block_hash(&self, _number: u64) -> ChainReply<'_, Option<B256>> {
-        unsupported()
+        missing(self, "block_hash")
     }
 
     /// Returns the number of an account's transactions as of the block with this hash (EIP-1898); some nodes refuse.
     fn transaction_count_in(&self, _address: Address, _block: B256) -> ChainReply<'_, u64> {
-        unsupported()
+        missing(self, "transaction_count_in")
     }
 
     /// Returns the next nonce of an account: the number of its transactions as of a block.
     fn transaction_count(&self, _address: Address, _block: BlockTag) -> ChainReply<'_, u64> {
-        unsupported()
+        missing(self, "transaction_count")
     }
 
     /// Returns the gas that a call from this account would use. A revert is [`ChainFault::Reverted`].
     fn estimate_gas(&self, _from: Address, _call: Call) -> ChainReply<'_, u64> {
-        unsupported()
+        missing(self, "estimate_gas")
     }
 
     /// Simulates the calls of one account in one block after the newest (`eth_simulateV1`). Many nodes do not support
     /// the method.
     fn simulate(&self, _request: SimulationRequest) -> ChainReply<'_, SimulatedBlock> {
-        unsupported()
+        missing(self, "simulate")
     }
 
     /// Returns the result of one call from `from`. If `code` is given, it replaces the code of `from` during
     /// the call. A revert is [`ChainFault::Reverted`] with its data.
     fn call_as(&self, _from: Address, _call: Call, _code: Option<Bytes>) -> ChainReply<'_, Bytes> {
-        unsupported()
+        missing(self, "call_as")
     }
 
     /// Answers queries about the newest block, with one result for each, in their order. An implementation may
@@ -175,7 +197,7 @@ pub trait Chain: Send + Sync + Debug {
 
     /// Returns whether a node knows a transaction, mined or pending.
     fn is_known(&self, _hash: B256) -> ChainReply<'_, bool> {
-        unsupported()
+        missing(self, "is_known")
     }
 
     /// Returns whether any node knows a transaction, mined or pending. `false` only if every node denies it.
@@ -185,17 +207,19 @@ pub trait Chain: Send + Sync + Debug {
 
     /// Returns a transaction, or `None` if the node does not know it.
     fn transaction(&self, _hash: B256) -> ChainReply<'_, Option<Transaction>> {
-        unsupported()
+        missing(self, "transaction")
     }
 
     /// Returns the senders of all transactions of a block, in its order.
     fn senders_in(&self, _block: u64) -> ChainReply<'_, Vec<SentNonce>> {
-        unsupported()
+        missing(self, "senders_in")
     }
 
     /// Broadcasts a signed transaction and returns its hash. **An error does not prove that the transaction was not
     /// sent**: if the answer of the first node is lost, the next node may reject the bytes as known.
-    fn send_raw(&self, raw: Bytes) -> ChainReply<'_, B256>;
+    fn send_raw(&self, _raw: Bytes) -> ChainReply<'_, B256> {
+        missing(self, "send_raw")
+    }
 
     /// Broadcasts a signed transaction again, to every usable node: the node that received it first may not have
     /// propagated it. Takes as long as the slowest node.
@@ -501,8 +525,13 @@ pub enum ChainFault {
     Malformed { endpoint: EndpointLabel, reason: String },
 }
 
-fn unsupported<'a, T: Send + 'a>() -> ChainReply<'a, T> {
-    Box::pin(async { Err(ChainFault::Unavailable { tried: Vec::new() }) })
+fn missing<'a, T, C>(chain: &C, method: &'static str) -> ChainReply<'a, T>
+where
+    T: Send + 'a,
+    C: Chain + ?Sized,
+{
+    let fault = chain.missing(method);
+    Box::pin(async move { Err(fault) })
 }
 
 fn list(tried: &[(EndpointLabel, String)]) -> String {

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use alloy_primitives::{Address, B256, Bytes, U256};
-use bursar_chain::ports::{BlockTag, Chain, ChainFault, ChainReply, Receipt};
-use bursar_core::networks::ChainId;
-use bursar_core::time::Utc;
+use bursar_chain::ports::{BlockTag, Chain, ChainReply, Receipt};
 use tokio::sync::Semaphore;
 
 /// A chain without Multicall3 on which every address has the same balances.
@@ -35,10 +33,6 @@ impl FixedBalances {
 }
 
 impl Chain for FixedBalances {
-    fn chain_id(&self) -> ChainReply<'_, ChainId> {
-        Box::pin(async { Err(ChainFault::Unavailable { tried: Vec::new() }) })
-    }
-
     fn call(&self, to: Address, _data: Bytes, _block: BlockTag) -> ChainReply<'_, Bytes> {
         Box::pin(async move {
             let Some(amount) = self.tokens.get(&to) else {
@@ -62,13 +56,5 @@ impl Chain for FixedBalances {
 
     fn receipt(&self, _hash: B256) -> ChainReply<'_, Option<Receipt>> {
         Box::pin(async { Ok(None) })
-    }
-
-    fn block_time(&self) -> ChainReply<'_, Utc> {
-        Box::pin(async { Err(ChainFault::Unavailable { tried: Vec::new() }) })
-    }
-
-    fn send_raw(&self, _raw: Bytes) -> ChainReply<'_, B256> {
-        Box::pin(async { Err(ChainFault::Unavailable { tried: Vec::new() }) })
     }
 }

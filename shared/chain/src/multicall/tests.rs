@@ -1,13 +1,11 @@
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
-use alloy_primitives::{B256, hex};
+use alloy_primitives::hex;
 use alloy_sol_types::SolValue;
-use bursar_core::networks::ChainId;
-use bursar_core::time::Utc;
 
 use super::*;
-use crate::ports::{ChainReply, Receipt};
+use crate::ports::ChainReply;
 
 /// Answers calls from a list and records their targets.
 #[derive(Debug, Default)]
@@ -29,27 +27,12 @@ impl Script {
 }
 
 impl Chain for Script {
-    fn chain_id(&self) -> ChainReply<'_, ChainId> {
-        panic!("never asked")
-    }
     fn call(&self, to: Address, _data: Bytes, _block: BlockTag) -> ChainReply<'_, Bytes> {
         self.next(to)
     }
     fn balance(&self, address: Address, _block: BlockTag) -> ChainReply<'_, U256> {
         let answer = self.next(address);
         Box::pin(async move { answer.await.map(|bytes| U256::from_be_slice(&bytes)) })
-    }
-    fn code_at(&self, _address: Address, _block: BlockTag) -> ChainReply<'_, Bytes> {
-        panic!("never asked")
-    }
-    fn receipt(&self, _hash: B256) -> ChainReply<'_, Option<Receipt>> {
-        panic!("never asked")
-    }
-    fn block_time(&self) -> ChainReply<'_, Utc> {
-        panic!("never asked")
-    }
-    fn send_raw(&self, _raw: Bytes) -> ChainReply<'_, B256> {
-        panic!("never asked")
     }
 }
 

@@ -1,11 +1,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use alloy_primitives::B256;
-use bursar_core::networks::ChainId;
-use bursar_core::time::Utc;
-
 use super::*;
-use crate::ports::{ChainReply, Receipt};
+use crate::ports::ChainReply;
 
 /// A node with Multicall3 and state overrides. It supports `eth_simulateV1` while `simulates` is set.
 #[derive(Debug, Default)]
@@ -21,26 +17,12 @@ fn rejected() -> ChainFault {
 }
 
 impl Chain for Node {
-    fn chain_id(&self) -> ChainReply<'_, ChainId> {
-        Box::pin(async { Err(rejected()) })
+    fn missing(&self, _method: &'static str) -> ChainFault {
+        rejected()
     }
-    fn call(&self, _to: Address, _data: Bytes, _block: BlockTag) -> ChainReply<'_, Bytes> {
-        Box::pin(async { Err(rejected()) })
-    }
-    fn balance(&self, _owner: Address, _block: BlockTag) -> ChainReply<'_, U256> {
-        Box::pin(async { Err(rejected()) })
-    }
+
     fn code_at(&self, _owner: Address, _block: BlockTag) -> ChainReply<'_, Bytes> {
         Box::pin(async { Ok(Bytes::from_static(&[0x60])) })
-    }
-    fn receipt(&self, _hash: B256) -> ChainReply<'_, Option<Receipt>> {
-        Box::pin(async { Err(rejected()) })
-    }
-    fn block_time(&self) -> ChainReply<'_, Utc> {
-        Box::pin(async { Err(rejected()) })
-    }
-    fn send_raw(&self, _raw: Bytes) -> ChainReply<'_, B256> {
-        Box::pin(async { Err(rejected()) })
     }
 
     fn simulate(&self, request: SimulationRequest) -> ChainReply<'_, SimulatedBlock> {

@@ -3,14 +3,14 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use alloy_primitives::{Address, B256, Bytes, U256};
+use alloy_primitives::{Address, Bytes};
 use axum::Router;
 use axum::extract::State;
 use axum::routing::post;
 use bursar_chain::clock::manual::ManualClock;
-use bursar_chain::ports::{BlockTag, Chain, ChainFault, ChainReply, Clock, Receipt};
+use bursar_chain::ports::{BlockTag, Chain, ChainFault, ChainReply, Clock};
 use bursar_chain::rpc::{RpcChain, RpcConfig};
-use bursar_core::networks::{ChainId, by_chain};
+use bursar_core::networks::by_chain;
 use bursar_core::time::Utc;
 use bursar_tests::engine::Setup;
 use bursar_tests::offers::BASE;
@@ -149,7 +149,7 @@ impl SilentChain {
 }
 
 impl Chain for SilentChain {
-    fn chain_id(&self) -> ChainReply<'_, ChainId> {
+    fn missing(&self, _method: &'static str) -> ChainFault {
         unavailable()
     }
 
@@ -157,50 +157,14 @@ impl Chain for SilentChain {
         self.calls.fetch_add(1, Ordering::SeqCst);
         Box::pin(std::future::pending())
     }
-
-    fn balance(&self, _address: Address, _block: BlockTag) -> ChainReply<'_, U256> {
-        unavailable()
-    }
-
-    fn code_at(&self, _address: Address, _block: BlockTag) -> ChainReply<'_, Bytes> {
-        unavailable()
-    }
-
-    fn receipt(&self, _hash: B256) -> ChainReply<'_, Option<Receipt>> {
-        unavailable()
-    }
-
-    fn block_time(&self) -> ChainReply<'_, Utc> {
-        unavailable()
-    }
-
-    fn send_raw(&self, _raw: Bytes) -> ChainReply<'_, B256> {
-        unavailable()
-    }
 }
 
-pub(crate) fn unavailable<T: Send + 'static>() -> ChainReply<'static, T> {
-    Box::pin(async { Err(ChainFault::Unavailable { tried: Vec::new() }) })
+pub(crate) fn unavailable() -> ChainFault {
+    ChainFault::Unavailable { tried: Vec::new() }
 }
 
 impl Chain for Blocks {
-    fn chain_id(&self) -> ChainReply<'_, ChainId> {
-        unavailable()
-    }
-
-    fn call(&self, _to: Address, _data: Bytes, _block: BlockTag) -> ChainReply<'_, Bytes> {
-        unavailable()
-    }
-
-    fn balance(&self, _address: Address, _block: BlockTag) -> ChainReply<'_, U256> {
-        unavailable()
-    }
-
-    fn code_at(&self, _address: Address, _block: BlockTag) -> ChainReply<'_, Bytes> {
-        unavailable()
-    }
-
-    fn receipt(&self, _hash: B256) -> ChainReply<'_, Option<Receipt>> {
+    fn missing(&self, _method: &'static str) -> ChainFault {
         unavailable()
     }
 
@@ -216,11 +180,7 @@ impl Chain for Blocks {
                 let on_ms = i64::try_from(self.clock.now().mono_ms).expect("a test is short");
                 Box::pin(async move { Ok(start.plus_ms(on_ms)) })
             }
-            Block::NoAnswer => unavailable(),
+            Block::NoAnswer => Box::pin(async { Err(unavailable()) }),
         }
-    }
-
-    fn send_raw(&self, _raw: Bytes) -> ChainReply<'_, B256> {
-        unavailable()
     }
 }

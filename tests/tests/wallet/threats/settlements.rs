@@ -5,10 +5,9 @@ use std::sync::{Arc, Mutex};
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use bursar_chain::clock::manual::ManualClock;
-use bursar_chain::ports::{BlockTag, Chain, ChainReply, Clock, Log, Receipt, TxStatus};
+use bursar_chain::ports::{Chain, ChainFault, ChainReply, Clock, Log, Receipt, TxStatus};
 use bursar_core::limits::{CHECK_LASTS_MS, CHECKS_PER_AGENT};
-use bursar_core::networks::{ChainId, by_chain};
-use bursar_core::time::Utc;
+use bursar_core::networks::by_chain;
 use bursar_tests::agent::Agent;
 use bursar_tests::engine::TestEngine;
 use bursar_tests::offers::{BASE, offer};
@@ -64,19 +63,7 @@ impl Mined {
 }
 
 impl Chain for Mined {
-    fn chain_id(&self) -> ChainReply<'_, ChainId> {
-        unavailable()
-    }
-
-    fn call(&self, _to: Address, _data: Bytes, _block: BlockTag) -> ChainReply<'_, Bytes> {
-        unavailable()
-    }
-
-    fn balance(&self, _address: Address, _block: BlockTag) -> ChainReply<'_, U256> {
-        unavailable()
-    }
-
-    fn code_at(&self, _address: Address, _block: BlockTag) -> ChainReply<'_, Bytes> {
+    fn missing(&self, _method: &'static str) -> ChainFault {
         unavailable()
     }
 
@@ -84,14 +71,6 @@ impl Chain for Mined {
         *self.queries.lock().unwrap().entry(hash).or_default() += 1;
         let found = self.receipts.lock().unwrap().get(&hash).cloned();
         Box::pin(async move { Ok(found) })
-    }
-
-    fn block_time(&self) -> ChainReply<'_, Utc> {
-        unavailable()
-    }
-
-    fn send_raw(&self, _raw: Bytes) -> ChainReply<'_, B256> {
-        unavailable()
     }
 }
 

@@ -2,11 +2,11 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use alloy_primitives::{B256, Bytes, U256};
+use alloy_primitives::{Bytes, U256};
 use bursar_chain::clock::manual::ManualClock;
-use bursar_chain::ports::{BlockTag, Chain, ChainFault, ChainReply, Clock, Receipt};
+use bursar_chain::ports::{BlockTag, Chain, ChainFault, ChainReply, Clock};
 use bursar_core::limits::CARD_BALANCE_KEPT_MS;
-use bursar_core::networks::{ChainId, NETWORKS};
+use bursar_core::networks::NETWORKS;
 use bursar_core::time::Utc;
 use tokio::sync::Semaphore;
 
@@ -28,9 +28,6 @@ fn down<T>() -> Result<T, ChainFault> {
 }
 
 impl Chain for Purse {
-    fn chain_id(&self) -> ChainReply<'_, ChainId> {
-        Box::pin(async { down() })
-    }
     fn call(&self, to: Address, _data: Bytes, _block: BlockTag) -> ChainReply<'_, Bytes> {
         Box::pin(async move {
             if to == bursar_core::networks::MULTICALL3 {
@@ -44,18 +41,6 @@ impl Chain for Purse {
     }
     fn balance(&self, _address: Address, _block: BlockTag) -> ChainReply<'_, U256> {
         Box::pin(async { Ok(U256::ZERO) })
-    }
-    fn code_at(&self, _address: Address, _block: BlockTag) -> ChainReply<'_, Bytes> {
-        Box::pin(async { down() })
-    }
-    fn receipt(&self, _hash: B256) -> ChainReply<'_, Option<Receipt>> {
-        Box::pin(async { down() })
-    }
-    fn block_time(&self) -> ChainReply<'_, Utc> {
-        Box::pin(async { down() })
-    }
-    fn send_raw(&self, _raw: Bytes) -> ChainReply<'_, B256> {
-        Box::pin(async { down() })
     }
 }
 

@@ -98,17 +98,12 @@ async fn of_trusted_curators(
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use alloy_primitives::{B256, Bytes, U256};
-    use bursar_chain::ports::{BlockTag, ChainFault, ChainReply, Receipt};
+    use alloy_primitives::Bytes;
+    use bursar_chain::ports::{BlockTag, ChainReply};
     use bursar_core::networks::{ChainId, MULTICALL3, by_chain};
-    use bursar_core::time::Utc;
     use bursar_morpho::trust::Untrusted;
 
     use super::*;
-
-    fn down<'a, T: Send + 'a>() -> ChainReply<'a, T> {
-        Box::pin(async { Err(ChainFault::Unavailable { tried: Vec::new() }) })
-    }
 
     /// A chain without Multicall3. Vaults with an even last byte name the trusted curator, the others none.
     #[derive(Debug, Default)]
@@ -117,9 +112,6 @@ mod tests {
     }
 
     impl Chain for ChainWithoutMulticall {
-        fn chain_id(&self) -> ChainReply<'_, ChainId> {
-            down()
-        }
         fn call(&self, to: Address, data: Bytes, block: BlockTag) -> ChainReply<'_, Bytes> {
             assert_eq!(block, BlockTag::Number(7));
             if to == MULTICALL3 {
@@ -130,21 +122,6 @@ mod tests {
             let is_even = to.into_array()[19].is_multiple_of(2);
             let curator = if is_even { contracts().curators[0] } else { Address::ZERO };
             Box::pin(async move { Ok(Bytes::from(curator.into_word())) })
-        }
-        fn balance(&self, _address: Address, _block: BlockTag) -> ChainReply<'_, U256> {
-            down()
-        }
-        fn code_at(&self, _address: Address, _block: BlockTag) -> ChainReply<'_, Bytes> {
-            down()
-        }
-        fn receipt(&self, _hash: B256) -> ChainReply<'_, Option<Receipt>> {
-            down()
-        }
-        fn block_time(&self) -> ChainReply<'_, Utc> {
-            down()
-        }
-        fn send_raw(&self, _raw: Bytes) -> ChainReply<'_, B256> {
-            down()
         }
     }
 

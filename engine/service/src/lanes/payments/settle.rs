@@ -181,8 +181,7 @@ mod tests {
     use super::*;
     use alloy_primitives::{Address, Bytes, keccak256};
     use bursar_chain::ports::{ChainReply, Log};
-    use bursar_core::networks::{ChainId, NETWORKS};
-    use bursar_core::time::Utc;
+    use bursar_core::networks::NETWORKS;
 
     fn claim() -> Claim {
         Claim {
@@ -262,37 +261,17 @@ mod tests {
     }
 
     impl Chain for ScriptedChain {
-        fn chain_id(&self) -> ChainReply<'_, ChainId> {
-            Box::pin(async { Err(ChainFault::Unavailable { tried: Vec::new() }) })
-        }
-
         fn call(&self, to: Address, data: Bytes, _block: BlockTag) -> ChainReply<'_, Bytes> {
             assert_eq!((to, data.len()), (claim().asset, 68));
             Box::pin(async { self.state.clone() })
-        }
-
-        fn balance(&self, _owner: Address, _block: BlockTag) -> ChainReply<'_, U256> {
-            Box::pin(async { Err(ChainFault::Unavailable { tried: Vec::new() }) })
-        }
-
-        fn code_at(&self, _owner: Address, _block: BlockTag) -> ChainReply<'_, Bytes> {
-            Box::pin(async { Err(ChainFault::Unavailable { tried: Vec::new() }) })
         }
 
         fn receipt(&self, _hash: B256) -> ChainReply<'_, Option<Receipt>> {
             Box::pin(async { Ok(self.receipt.clone()) })
         }
 
-        fn block_time(&self) -> ChainReply<'_, Utc> {
-            Box::pin(async { Err(ChainFault::Unavailable { tried: Vec::new() }) })
-        }
-
         fn block_number(&self) -> ChainReply<'_, u64> {
             Box::pin(async { Ok(self.head) })
-        }
-
-        fn send_raw(&self, _raw: Bytes) -> ChainReply<'_, B256> {
-            Box::pin(async { Err(ChainFault::Unavailable { tried: Vec::new() }) })
         }
     }
 

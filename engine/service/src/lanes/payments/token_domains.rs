@@ -87,9 +87,9 @@ impl TokenDomains {
 mod tests {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-    use alloy_primitives::{Address, B256, U256};
+    use alloy_primitives::Address;
     use bursar_chain::clock::manual::ManualClock;
-    use bursar_chain::ports::{Chain, ChainFault, ChainReply, Receipt};
+    use bursar_chain::ports::{Chain, ChainFault, ChainReply};
     use bursar_core::time::Utc;
 
     use super::*;
@@ -107,9 +107,6 @@ mod tests {
     }
 
     impl Chain for Token {
-        fn chain_id(&self) -> ChainReply<'_, ChainId> {
-            Box::pin(async { down() })
-        }
         fn call(&self, to: Address, data: Bytes, _block: BlockTag) -> ChainReply<'_, Bytes> {
             // The selector of `DOMAIN_SEPARATOR()` (EIP-2612).
             assert_eq!((to, data.as_ref()), (coin().address, &[0x36, 0x44, 0xe5, 0x15][..]));
@@ -126,21 +123,6 @@ mod tests {
                     down()
                 }
             })
-        }
-        fn balance(&self, _owner: Address, _block: BlockTag) -> ChainReply<'_, U256> {
-            Box::pin(async { down() })
-        }
-        fn code_at(&self, _owner: Address, _block: BlockTag) -> ChainReply<'_, Bytes> {
-            Box::pin(async { down() })
-        }
-        fn receipt(&self, _hash: B256) -> ChainReply<'_, Option<Receipt>> {
-            Box::pin(async { down() })
-        }
-        fn block_time(&self) -> ChainReply<'_, Utc> {
-            Box::pin(async { down() })
-        }
-        fn send_raw(&self, _raw: Bytes) -> ChainReply<'_, B256> {
-            Box::pin(async { down() })
         }
     }
 

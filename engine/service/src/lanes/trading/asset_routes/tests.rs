@@ -1,10 +1,9 @@
 use std::fmt;
 
-use alloy_primitives::B256;
 use alloy_primitives::aliases::{I24, I56, U160};
 use alloy_sol_types::SolCall;
-use bursar_chain::ports::{BlockTag, ChainReply, Receipt};
-use bursar_core::networks::{ChainId, by_name};
+use bursar_chain::ports::ChainReply;
+use bursar_core::networks::by_name;
 use bursar_uniswap::abi::v3::{IQuoterV2, IV3Pool};
 
 use super::*;
@@ -115,10 +114,6 @@ impl fmt::Debug for Market {
     }
 }
 
-fn unused<T: Send>() -> ChainReply<'static, T> {
-    Box::pin(async { Err(ChainFault::Unavailable { tried: Vec::new() }) })
-}
-
 impl Market {
     fn answer(&self, to: Address, data: &[u8]) -> Result<Bytes, ChainFault> {
         if let Ok(call) = IQuoterV2::quoteExactOutputSingleCall::abi_decode(data) {
@@ -146,12 +141,6 @@ impl Market {
 }
 
 impl Chain for Market {
-    fn chain_id(&self) -> ChainReply<'_, ChainId> {
-        unused()
-    }
-    fn call(&self, _to: Address, _data: Bytes, _block: BlockTag) -> ChainReply<'_, Bytes> {
-        unused()
-    }
     fn answers(&self, questions: Vec<Question>) -> ChainReply<'_, Vec<Result<Bytes, ChainFault>>> {
         let answer = |question| match question {
             Question::Call { to, data, gas, .. } => {
@@ -162,21 +151,6 @@ impl Chain for Market {
         };
         let answers: Vec<_> = questions.into_iter().map(answer).collect();
         Box::pin(async { Ok(answers) })
-    }
-    fn balance(&self, _owner: Address, _block: BlockTag) -> ChainReply<'_, U256> {
-        unused()
-    }
-    fn code_at(&self, _owner: Address, _block: BlockTag) -> ChainReply<'_, Bytes> {
-        unused()
-    }
-    fn receipt(&self, _hash: B256) -> ChainReply<'_, Option<Receipt>> {
-        unused()
-    }
-    fn block_time(&self) -> ChainReply<'_, Utc> {
-        unused()
-    }
-    fn send_raw(&self, _raw: Bytes) -> ChainReply<'_, B256> {
-        unused()
     }
 }
 

@@ -2,12 +2,9 @@
 
 use std::sync::{Mutex, MutexGuard};
 
-use alloy_primitives::{Address, B256, Bytes, U256};
-use bursar_chain::ports::{
-    BlockTag, Chain, ChainFault, ChainReply, FoundLog, Log, LogFilter, Receipt,
-};
+use alloy_primitives::{Address, B256, Bytes};
+use bursar_chain::ports::{Chain, ChainFault, ChainReply, FoundLog, Log, LogFilter};
 use bursar_core::networks::{ChainId, Lending, Network, VaultKind, by_chain};
-use bursar_core::time::Utc;
 use bursar_morpho::events::{CREATE_METAMORPHO, CREATE_VAULT_V2, MARKET_SUPPLY, VAULT_DEPOSIT};
 
 pub(super) fn base() -> &'static Network {
@@ -153,27 +150,6 @@ impl Node {
 }
 
 impl Chain for Node {
-    fn chain_id(&self) -> ChainReply<'_, ChainId> {
-        panic!("not needed")
-    }
-    fn call(&self, _to: Address, _data: Bytes, _block: BlockTag) -> ChainReply<'_, Bytes> {
-        panic!("the scan calls no contract")
-    }
-    fn balance(&self, _address: Address, _block: BlockTag) -> ChainReply<'_, U256> {
-        panic!("not needed")
-    }
-    fn code_at(&self, _address: Address, _block: BlockTag) -> ChainReply<'_, Bytes> {
-        panic!("not needed")
-    }
-    fn receipt(&self, _hash: B256) -> ChainReply<'_, Option<Receipt>> {
-        panic!("not needed")
-    }
-    fn block_time(&self) -> ChainReply<'_, Utc> {
-        panic!("not needed")
-    }
-    fn send_raw(&self, _raw: Bytes) -> ChainReply<'_, B256> {
-        panic!("the scan sends nothing")
-    }
     fn block_number(&self) -> ChainReply<'_, u64> {
         self.answer(|inner| Ok(inner.head))
     }
