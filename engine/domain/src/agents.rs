@@ -57,7 +57,7 @@ pub struct Agent {
     pub failed_plans: FailedPlans,
 }
 
-/// Number of refused requests of an agent in one minute: the latest minute with a refusal.
+/// Counts an agent's refused requests in the latest minute that had one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Refusals {
     minute: i64,
@@ -71,9 +71,9 @@ impl Refusals {
         *self = Self { minute, count: before.saturating_add(1) };
     }
 
-    /// Returns whether the next refusal goes unrecorded.
+    /// Returns whether the refusals of this minute have reached their bound, so the next one is not recorded.
     ///
-    /// The agent still receives the refusal. An agent must not fill the journal with refused requests.
+    /// The agent still receives the refusal. The bound keeps an agent from filling the journal with refused requests.
     pub(crate) fn are_too_many(&self, at: Utc) -> bool {
         self.minute == at.seconds().div_euclid(60) && self.count >= REFUSALS_PER_MINUTE
     }
@@ -142,9 +142,8 @@ pub struct Commission {
 
 impl Agent {
     /// Returns the agent's status.
-    ///
-    /// `limit_reached` is derived: the amount spent (not reserved) has reached the daily limit. `spent` is the amount
-    /// spent of the allowance in force, so it is zero if a renewal is due.
+    /// The status is `LimitReached` once the amount spent, without reservations, reaches the daily limit for payments.
+    /// `spent` is the amount spent of the allowance in force, so it is zero if a renewal is due.
     pub fn status(&self, policy: Option<&Policy>, spent: Usd) -> AgentStatus {
         match (&self.commission, policy) {
             (None, _) | (_, None) => AgentStatus::Uncommissioned,

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 pub struct Window {
     pub start: WindowStart,
     pub spent: ByLane<Usd>,
-    /// The supplies and withdrawals that took effect.
+    /// Number of supplies and withdrawals that took effect.
     pub operations: u32,
 }
 
@@ -32,7 +32,7 @@ pub struct WindowStart {
     /// The local date of the allowance.
     pub day: LocalDay,
     pub utc: Utc,
-    /// The boot in which it was granted; empty if unknown.
+    /// Id of the boot in which the allowance was granted; empty if unknown.
     pub boot_id: String,
     /// The boot clock's reading at `utc`, in milliseconds; negative if that was before the boot.
     pub boot_ms: i64,
@@ -74,8 +74,8 @@ impl WindowStart {
         // Starts at midnight, not now: a late first request must not delay the next renewal.
         let mut next = Self::at(moment, moment.day_start);
         let disagrees = self.is_same_boot(moment) && {
-            // At the end of this allowance, the boot clock cannot have read less than `over`. The next allowance
-            // began between that reading and now, whatever the wall clock shows.
+            // `over` is the lowest reading that the boot clock can have had when this allowance ended. The next
+            // allowance starts between `over` and the current reading, even if the wall clock disagrees.
             let over = self.boot_ms.saturating_add(lasted.saturating_sub(ALLOWANCE_BOOT_SLACK_MS));
             next.boot_ms = next.boot_ms.max(over).min(boot_now(moment));
             boot_now(moment) < over
@@ -89,10 +89,10 @@ impl WindowStart {
         }
     }
 
-    /// Returns the earliest start of the next allowance, as instant and date.
+    /// Returns the instant and the date that bound the start of the next allowance.
     ///
-    /// It begins at the first local midnight that is not before the instant and is after the date. `None` while a
-    /// renewal is held back, because its time is then unknown.
+    /// The next allowance begins at the first local midnight that is at or after the instant and after the date.
+    /// `None` while a renewal is held back, because its time is then unknown.
     pub fn renews_after(&self, moment: &Moment) -> Option<(Utc, LocalDay)> {
         let running = match self.renewal(moment) {
             Renewal::Keep => self.clone(),
@@ -126,7 +126,7 @@ impl Window {
         Self { start, spent: ByLane::default(), operations: 0 }
     }
 
-    /// Returns the supplies and withdrawals of the allowance in force at `moment`.
+    /// Returns the number of supplies and withdrawals in the allowance in force at `moment`.
     pub fn operations_at(&self, moment: &Moment) -> u32 {
         match self.start.renewal(moment) {
             Renewal::Renew(_) => 0,

@@ -34,7 +34,7 @@ pub enum ChangedRecord {
 
 /// Applies one journal entry and returns the record that it changed.
 ///
-/// The journal's index keeps that record, including requests that are finished and leave the state.
+/// The journal's index stores the record, so a finished request stays readable after it leaves the state.
 pub fn apply(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
     state.seq = entry.seq;
     state.clock = state.clock.max(entry.at);

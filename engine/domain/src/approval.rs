@@ -129,7 +129,7 @@ pub(crate) fn fresh_verdict(
             LaneAsk::Loan(loan) => review.loan(loan, fresh),
         };
         match verdict {
-            // The operator has just given the approval that a hold requires.
+            // The operator's approval satisfies every reason to hold.
             Verdict::Act | Verdict::Hold(_) => Ok(()),
             Verdict::Refuse(refusal) => Err(refusal),
         }

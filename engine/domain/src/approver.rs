@@ -1,4 +1,4 @@
-//! Who allowed a request.
+//! The approver of a request.
 
 use bursar_core::client::Client;
 use serde::{Deserialize, Serialize};

@@ -20,13 +20,13 @@ pub enum Verdict {
     Refuse(Refusal),
 }
 
-/// Returns whether the clock is over 10 minutes off the newest block, if known.
+/// Returns whether this machine's clock is over 10 minutes off the newest known block.
 pub fn clock_is_off(moment: &Moment) -> bool {
     let apart = moment.chain_hint.map(|chain| moment.utc.since_ms(chain).unsigned_abs());
     apart.is_some_and(|apart| apart > CLOCK_OFF_CHAIN_MS.unsigned_abs())
 }
 
-/// Holds a request, if the queue has room for it.
+/// Holds a request, or refuses it if the queue is full.
 pub(crate) fn hold(reason: HoldReason, held_by_agent: usize, held_in_all: usize) -> Verdict {
     if is_full(held_by_agent, held_in_all) {
         Verdict::Refuse(Refusal::new(Code::TooManyPending))

@@ -1,4 +1,4 @@
-//! Tokens outside our table that a payment may be in: what the chain confirmed about a token, and what it costs.
+//! Payments in tokens outside our table: the facts that the chain confirmed about a token, and the cost of an amount.
 
 use alloy_primitives::{Address, U256};
 use bursar_core::codes::Code;
@@ -24,10 +24,10 @@ pub enum Price {
     Foreign(Box<ForeignAsset>),
 }
 
-/// What a node reported about a token outside our table.
+/// The facts that a node reported about a token outside our table.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ForeignAsset {
-    /// The offer's claim; `None` if it lacks a name or a version, or one of them is too long.
+    /// The name and version that the offer claims; `None` if one of them is missing or too long.
     pub claim: Option<DomainText>,
     /// The token's answer about the claim.
     ///
@@ -67,22 +67,22 @@ pub struct TokenText {
 
 /// The cost of a payment's amount in the network's reference stablecoin.
 ///
-/// Amounts are in its smallest unit.
+/// Amounts are in the stablecoin's smallest unit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AssetQuote {
-    /// When it was measured.
+    /// Time of the measurement.
     pub at: Utc,
-    /// What buying the amount costs: the highest price of all routes that can deliver it.
+    /// Cost of buying the amount on the most expensive route that can deliver it.
     pub cost: Atoms,
     /// `cost` in dollars, rounded up.
     pub usd: Usd,
-    /// The route with that price.
+    /// The route whose price is `cost`.
     pub route: Venue,
-    /// The least that selling the amount brings, of all routes that can buy it; `None` if none can.
+    /// Proceeds of selling the amount on the worst route that can take it; `None` if there is no such route.
     pub sold: Option<Atoms>,
-    /// What ten times the amount costs on the same route; `None` if it cannot deliver that.
+    /// Cost of ten times the amount on `route`; `None` if the route cannot deliver so much.
     pub tenfold: Option<Atoms>,
-    /// How far the price of the route's pools is off their ten-minute average; `None` if they keep none.
+    /// Deviation of the price of the route's pools from their ten-minute average; `None` if they keep no average.
     pub average_off: Option<Bps>,
 }
 

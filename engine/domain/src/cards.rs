@@ -27,7 +27,7 @@ use crate::requests::{LaneAsk, PaymentAsk, Request, Status};
 use crate::state::State;
 use crate::trades::{TradeAsk, TradeToken};
 
-/// The operator approves payments below this amount without typing it, unless `confirm_typing_above` is lower.
+/// Lowest possible threshold for typing the amount at an approval, while `confirm_typing_above` is not set.
 pub const DEFAULT_TYPED_FROM: Usd = Usd::dollars(5);
 
 /// Maximum number of characters of a token's name or version on a card.

@@ -25,9 +25,9 @@ pub fn check(state: &State) -> Result<(), Violation> {
     check_authorized(state)
 }
 
-/// Checks the held requests, what they reserve, and the outboxes.
+/// Checks the open requests, the amounts that they reserve, and the outboxes.
 ///
-/// Their number is bounded, so this is cheap enough for every step.
+/// The number of open requests is bounded, so this check is cheap enough for every step.
 ///
 /// # Errors
 /// Returns the first invariant that does not hold.

@@ -32,14 +32,14 @@ pub struct Command {
     pub moment: Moment,
     /// Whether the wallet is unlocked now.
     ///
-    /// Commands that loosen a rule need it.
+    /// Commands that loosen a rule require an unlocked wallet.
     pub unlocked: bool,
     /// Whether the journal matches the wallet; if not, nothing is approved automatically.
     pub trusted: bool,
     pub action: Action,
 }
 
-/// What a command requests.
+/// The kinds of commands, each with its input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     CreateWallet {
@@ -101,9 +101,9 @@ pub enum Action {
         enabled: bool,
     },
     Set(Setting),
-    /// Records an unlock. `noted` is the entry that the unlock wrote into the wallet file, if it could.
+    /// Records an unlock. `noted` is the entry that the unlock wrote into the wallet file, if the write succeeded.
     RecordUnlock {
-        /// A person entered the password.
+        /// Whether a person entered the password.
         attended: bool,
         noted: Option<u64>,
     },
@@ -117,13 +117,13 @@ pub enum Action {
     RecordRestore,
     /// Records the deletion of the wallet, whose file is removed next. The password was entered again, unless `lost`.
     DeleteWallet {
-        /// The wallet file is already gone, so no password can be checked.
+        /// Whether the wallet file is already gone, so that no password can be checked.
         lost: bool,
     },
     /// Imports the contents of a wallet file into a journal without a wallet.
     RecoverWallet(Box<RecoveredWallet>),
     Freeze,
-    /// Ends a freeze. The password was entered again.
+    /// Ends a freeze. The operator has entered the password again.
     Thaw,
     AcceptJournal,
     Ask(Box<Ask>),
@@ -139,17 +139,17 @@ pub enum Action {
         id: RequestId,
         signature: Signature65,
     },
-    /// The device is ready for this request: fixes the terms, or repeats those of an earlier prompt.
+    /// Fixes the terms of a payment whose device is ready, or repeats the terms of an earlier prompt.
     Prompt {
         id: RequestId,
-        /// The EIP-3009 nonce, drawn in case it is needed.
+        /// Random EIP-3009 nonce for new terms; ignored if earlier terms are repeated.
         nonce: [u8; 32],
     },
     /// The device did not accept the prompt.
     FailPrompt {
         id: RequestId,
     },
-    /// A person refused on the device.
+    /// A person refused the prompt on the device.
     RefusedOnDevice {
         id: RequestId,
     },
@@ -176,26 +176,26 @@ pub enum Action {
         permit: Permit,
         signature: Signature65,
     },
-    /// The lane cannot continue a request, or its main transaction is final.
+    /// Ends the request of a plan: the lane cannot continue the plan, or its main transaction is final.
     EndExecution {
         id: RequestId,
-        /// The number of steps that the caller knows.
+        /// Number of steps in the caller's view of the plan.
         steps: usize,
         end: Box<ExecutionEnd>,
-        /// What the transactions of an executed trade cost, in wei; `None` if their receipts do not show it.
+        /// Total cost of the transactions of an executed trade, in wei; `None` if their receipts do not show it.
         fee: Option<U256>,
     },
-    /// The lane found no allowance left, so the plan of an ended request is over.
+    /// Closes the plan of an ended request: the lane found that no token allowance is left.
     ClosePlan {
         id: RequestId,
     },
-    /// The operator trusts a venue as it is now.
+    /// Records the operator's trust in a venue with its present curator and owner.
     TrustVenue(Box<VenueTrust>),
     UntrustVenue {
         chain: ChainId,
         venue: VenueId,
     },
-    /// Records what the receipt of a withdrawal by the operator shows.
+    /// Records the amount that an operator's withdrawal returned, by its receipt.
     BookWithdrawal {
         id: RequestId,
         /// `None` if the receipt does not show the amount.
@@ -246,7 +246,7 @@ pub struct Approval {
     pub id: RequestId,
     /// The digest of the card that the operator saw.
     pub shown: String,
-    /// The EIP-3009 nonce of a payment, drawn in case it is needed.
+    /// Random EIP-3009 nonce; only the approval of a payment uses it.
     pub nonce: [u8; 32],
     pub by: Client,
     pub quote: Requote,
@@ -257,9 +257,9 @@ pub struct Approval {
 pub enum Requote {
     /// Nothing was measured, as for a payment in a reference stablecoin.
     Nothing,
-    /// A request that a plan executes.
+    /// The quote of a request that a plan executes.
     Plan(Quote),
-    /// The token of a payment that is outside our table.
+    /// The measurement of a payment's token that is outside our table.
     Asset(Box<ForeignAsset>),
     /// The measurement failed.
     Failed(Refusal),
@@ -281,7 +281,7 @@ pub struct StepOrder {
     pub id: RequestId,
     /// The number of steps before this one.
     ///
-    /// A caller with an older view opens nothing.
+    /// If the plan has another number of steps, the caller's view is outdated and nothing is opened.
     pub index: usize,
     pub purpose: StepPurpose,
     pub call: Call,
@@ -289,17 +289,17 @@ pub struct StepOrder {
     pub ceiling: u128,
     /// The call is only broadcast before this moment.
     pub until: Option<Utc>,
-    /// The measurement for which the call was made.
+    /// The measurement for which the call was built.
     pub quote: Quote,
 }
 
-/// The permit with which the swap of a plan takes the input.
+/// The permit that lets the swap of a plan take its input token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PermitOrder {
     pub id: RequestId,
     /// The number of steps before the swap.
     ///
-    /// A caller with an older view orders nothing.
+    /// If the plan has another number of steps, the caller's view is outdated and nothing is ordered.
     pub index: usize,
     pub permit: Permit,
     /// The prices at which the swap is planned.
@@ -318,9 +318,9 @@ pub struct Report {
     pub known: ReportContext,
 }
 
-/// The data that the indexes hold about a report.
+/// The records in the indexes that concern a report.
 ///
-/// The core reads it before it decides.
+/// The core reads them before it decides.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ReportContext {
     pub request: Option<Request>,
@@ -335,12 +335,12 @@ pub struct Ask {
     pub agent: AgentId,
     pub identity: Identity,
     pub ask: LaneAsk,
-    /// Why the lane refuses the request, if it could not measure it.
+    /// The lane's refusal, if it could not measure the request.
     ///
-    /// The refusal is recorded, so a copy gets it too.
+    /// The refusal is recorded, so a repeat of the request gets it too.
     pub refused: Option<Refusal>,
     pub prior: Prior,
-    /// The id and the EIP-3009 nonce, drawn in case they are needed.
+    /// Random id and EIP-3009 nonce, which only a new request uses.
     pub id: RequestId,
     pub nonce: [u8; 32],
     pub bounds: AskBounds,

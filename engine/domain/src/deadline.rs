@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 /// The end of a hold, of a plan, or of the period in which a result is returned.
 ///
-/// It is kept on both clocks. Within a boot, setting the wall clock back does not extend it. After a reboot, a wall
-/// clock that was set back behind the deadline's start extends it at most to its full length after that boot.
+/// The deadline is kept on both clocks. Within a boot, setting the wall clock back does not extend it. After a reboot,
+/// setting the wall clock back to before the deadline's start extends it at most to its full length after that reboot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deadline {
     pub utc: Utc,
@@ -16,7 +16,7 @@ pub struct Deadline {
 }
 
 impl Deadline {
-    /// Returns the end of a hold, or of a result's period: 15 minutes after `moment`.
+    /// Returns the end of a hold, or of the period in which its result is returned: 15 minutes after `moment`.
     pub fn after(moment: &Moment) -> Self {
         Self::in_ms(moment, HOLD_MS)
     }
@@ -39,9 +39,7 @@ impl Deadline {
         }
     }
 
-    /// Returns the milliseconds left of a hold or of a result's period.
-    ///
-    /// It has ended when zero are left.
+    /// Returns the milliseconds left of a 15-minute deadline; zero once it has passed.
     pub fn left_ms(&self, moment: &Moment) -> u64 {
         self.left_within_ms(moment, HOLD_MS)
     }
@@ -55,9 +53,9 @@ impl Deadline {
         if self.is_of_boot(moment) {
             return wall.min(self.boot_ms.saturating_sub(moment.boottime_ms));
         }
-        // If more time is left than the whole length, the wall clock was set back. Then the time since the boot
-        // reduces what is left. Otherwise the boot clock must not count: a container may get a new boot id without a
-        // boot of its host.
+        // The machine has rebooted since. If more than the whole length is left, the wall clock was set back: then
+        // only the length minus the time since the boot is left. Otherwise the boot clock must not count, because a
+        // container may get a new boot id without a boot of its host.
         let length = u64::try_from(length_ms).unwrap_or(0);
         if wall > length { length.saturating_sub(moment.boottime_ms) } else { wall }
     }
@@ -82,7 +80,7 @@ impl Deadline {
         self.is_of_boot(moment) && moment.boottime_ms >= self.boot_ms
     }
 
-    /// Returns whether the end of the hold or of the result's period has passed.
+    /// Returns whether a 15-minute deadline has passed.
     pub fn has_passed(&self, moment: &Moment) -> bool {
         self.left_ms(moment) == 0
     }

@@ -35,7 +35,7 @@ pub fn stop_plans(state: &State) -> Vec<Event> {
 /// Decides one command against the state, without changing it.
 ///
 /// # Errors
-/// The command is refused and there is nothing to record. A refusal with events is a reply.
+/// The command is refused and there is nothing to record. A refusal that records events is a reply instead.
 pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
     match &command.action {
         Action::CreateWallet { name, wallet_id } => wallets::create(state, name, *wallet_id),

@@ -20,7 +20,7 @@ pub struct Decision {
 
 /// Work to perform after the events are on disk.
 ///
-/// It is performed at least once: a restart requests it again.
+/// An effect is performed at least once, because a restart requests it again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     /// Sign the terms of this authorized request.
@@ -43,7 +43,7 @@ pub enum Reply {
     Settled(Box<Request>),
     /// The stage of a reported payment.
     Reported(Stage),
-    /// Refused, but other events are recorded first.
+    /// The command is refused, but its events are recorded first.
     Refused(Refusal),
 }
 

@@ -33,7 +33,7 @@ pub(crate) fn renewals(state: &State, moment: &Moment) -> Vec<Event> {
     given.flat_map(|(agent, commission)| renewal_if_due(agent, commission, moment).0).collect()
 }
 
-/// Returns the renewal if it is due, and the amount spent after it.
+/// Returns the renewal event if one is due, and the amounts that then count as spent.
 pub(crate) fn renewal_if_due(
     agent: &Agent,
     commission: &Commission,

@@ -115,7 +115,7 @@ pub enum Event {
         id: RequestId,
         terms: Authorization,
         by: Client,
-        /// The measurement that was approved, for a token outside our table. It replaces that of the request.
+        /// The approved measurement of a token outside our table. It replaces the measurement of the request.
         asset: Option<Box<ForeignAsset>>,
     },
     /// Until `told_until`, an identical request of a bearer agent gets this result.
@@ -147,7 +147,7 @@ pub enum Event {
         by: Client,
         until: Deadline,
         quote: Quote,
-        /// The least output of a trade to accept; zero in the other lanes.
+        /// The least output that a trade accepts; zero for a loan.
         floor: Atoms,
         /// The value that counts against the limit of the lane.
         counted: Usd,
@@ -216,7 +216,7 @@ pub enum Event {
         id: RequestId,
         found: Check,
     },
-    /// Records the signature of an authorization. The answer does not wait until this entry is on disk.
+    /// The signature of an authorization. The agent gets its answer without waiting until this entry is on disk.
     PaymentSigned {
         id: RequestId,
         signature: Signature65,
@@ -249,7 +249,7 @@ pub enum Event {
     WalletDeleted,
     WalletLocked {
         cause: LockCause,
-        /// The entry that was written into the wallet file just before; `None` if it could not be written.
+        /// The entry that was noted in the wallet file just before; `None` if the file could not be written.
         noted: Option<u64>,
     },
     /// The password changed: the old one no longer opens the wallet.
@@ -266,8 +266,7 @@ pub enum Event {
     },
     /// An engine that serves agents started.
     ///
-    /// The entries before it show how the previous engine ended: a regular stop records that it locked a wallet that
-    /// was open.
+    /// The entries before it show how the previous engine ended: a regular stop with an open wallet records a lock.
     EngineStarted,
     /// Corrects the time of a restore that was recorded while the clock was ahead. Only requests signed until `at`
     /// are refused.

@@ -1,4 +1,4 @@
-//! Bounds on what plans pay for gas: a day's failed plans are counted, and trade fees count in the daily volume.
+//! Bounds on the gas that plans pay: the failed plans of a day are counted, and trade fees count in the daily volume.
 //!
 //! A plan fails if it is a trade or a supply, signed a transaction, and ended without a successful main transaction.
 //! Its value returns to the allowance, so only the number of failed plans is bounded. Withdrawals are not counted: no
@@ -108,7 +108,7 @@ fn worth(wei: U256, price: Usd) -> Usd {
     Usd(u64::try_from(micros).unwrap_or(u64::MAX))
 }
 
-/// Returns whether a request pays an input, so that its plan ends with a swap or a deposit.
+/// Returns whether the plan of a request spends an input, in a swap or in a deposit.
 fn gives(ask: &LaneAsk) -> bool {
     match ask {
         LaneAsk::Payment(_) => false,

@@ -11,14 +11,14 @@ use crate::requests::{Request, Status};
 
 /// How long a trade or loan without signature and idempotency key is recognised by its content, in milliseconds.
 ///
-/// The period begins at the request. It is longer than agents keep repeating a call whose answer they lost, and
-/// shorter than most agents' schedules.
+/// The period begins at the request. It is longer than agents retry a call whose answer they lost, and shorter than
+/// the interval after which most agents repeat a trade on purpose.
 const CONTENT_MERGE_MS: i64 = 600_000;
 const MERGED_AFTER_PLAN_MS: i64 = CONTENT_MERGE_MS - PLAN_MS;
 
-/// The data that the indexes hold about a request.
+/// The earlier requests in the indexes that match a new request.
 ///
-/// The core reads it before it decides.
+/// The core reads them before it decides.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Prior {
     /// The newest request with the same identity.
@@ -74,8 +74,9 @@ pub fn repeat(prior: &Prior, identity: &Identity, moment: &Moment, is_open: bool
 
 /// Returns whether a repeat still gets the answer of `first`.
 ///
-/// It does while the hold or authorization of `first` is open, or until the period of its result ends. For signed
-/// requests, [`repeat`] applies this limit only to authorizations.
+/// A held, waiting or redeemable request is remembered, and an ended one until its `told_until`. A plan is always
+/// remembered, unless the request has only its content as identity. For signed requests, [`repeat`] applies these
+/// limits only to authorizations.
 fn is_remembered(first: &Request, moment: &Moment) -> bool {
     match &first.status {
         Status::Held { .. } | Status::AwaitingDevice(_) => true,
@@ -92,13 +93,14 @@ fn is_remembered(first: &Request, moment: &Moment) -> bool {
 
 /// Returns whether a request with the same content still repeats `first`, whose plan is `execution`.
 ///
-/// It does until the plan has ended, and then for the rest of [`CONTENT_MERGE_MS`]. If the plan ended before any
-/// broadcast, the request is a new one.
+/// It repeats `first` until the plan has ended and [`CONTENT_MERGE_MS`] have passed since `first`. If the plan ended
+/// before any broadcast, the request is a new one.
 fn is_merged(first: &Request, execution: &Execution, moment: &Moment) -> bool {
     if execution.end.is_none() {
         return true;
     }
-    // Uses the plan's deadline, because that is known on the boot clock too. The deadline counts from the approval.
+    // The period is computed from the plan's deadline, because that is known on the boot clock too. The deadline
+    // counts from the approval, so the time of the hold is subtracted.
     let waited_ms = execution.at.since_ms(first.created).clamp(0, HOLD_MS);
     let until = execution.until.plus_ms(MERGED_AFTER_PLAN_MS.saturating_sub(waited_ms));
     execution.may_have_broadcast() && until.left_by_boot_ms(moment, CONTENT_MERGE_MS) > 0

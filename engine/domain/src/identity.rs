@@ -69,9 +69,9 @@ impl Identity {
         format!("{kind}:{short}")
     }
 
-    /// Returns the hashes of the idempotency key and of its content.
+    /// Returns the hashes of the idempotency key and of the request's content.
     ///
-    /// `None` for a signed request, and for one without a key.
+    /// `None` for a signed request or a request without a key.
     pub fn claim(&self) -> Option<&KeyClaim> {
         match self {
             Identity::Hmac { .. } => None,

@@ -33,7 +33,7 @@ pub(crate) fn is_acting(state: &State, request: &Request) -> bool {
     acting(state).get(&line(request)).is_some_and(|first| first.id == request.id)
 }
 
-/// Orders the plans of a line; the smallest one acts.
+/// The turn of a plan among the plans of its address and network; the smallest one acts.
 ///
 /// A plan that has begun comes before all others, then the plan that was allowed first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,7 +42,7 @@ struct Turn {
     started: u64,
 }
 
-/// Returns a plan's place in its line; `None` if it blocks no other plan.
+/// Returns a plan's turn among the plans of its address and network; `None` if it blocks no other plan.
 ///
 /// An ended plan revokes its allowance only while no other plan has begun, because the revocation would also remove
 /// the allowance of that plan. The revocation of a stopped agent waits until the agent may work again.

@@ -25,8 +25,8 @@ pub(crate) struct Lender<'a> {
     pub(crate) from: Address,
     /// The request, if it is recorded already: its own reservation must not count against it.
     pub(crate) request: Option<RequestId>,
-    /// The entry that started the loan's plan, if it has one. Only plans of the address that started earlier count
-    /// before it.
+    /// The journal entry that started the loan's plan, if it has one. Only plans of the address that started earlier
+    /// count as commitments.
     pub(crate) started: Option<u64>,
 }
 
@@ -99,7 +99,7 @@ pub fn reserved(
     sum
 }
 
-/// Returns an agent's supplies and withdrawals in the allowance in force, open ones included.
+/// Returns the number of an agent's supplies and withdrawals in the allowance in force, including open ones.
 pub fn operations(
     state: &State,
     moment: &Moment,

@@ -24,7 +24,7 @@ pub struct LoanAsk {
     pub size: LoanSize,
     /// The agent's own deadline, in Unix seconds.
     pub deadline: Option<u64>,
-    /// What was measured when the agent requested the loan.
+    /// The measurement at the time of the request.
     pub quote: LoanQuote,
     /// Value that counts against the ceiling until the request is over: the value of a supply, zero for a withdrawal.
     pub counted: Usd,
@@ -66,11 +66,11 @@ pub struct LoanQuote {
     pub block: u64,
     /// The time of the newest block, in Unix seconds.
     pub block_time: u64,
-    /// When it was measured.
+    /// Time of the measurement.
     pub at: Utc,
     /// The newest journal entry before the measurement began.
     ///
-    /// The exposure contains nothing of later entries.
+    /// `exposure` contains no change by a later entry.
     pub as_of: u64,
     /// `None` if the loan could not be measured.
     pub venue: Option<Box<VenueFacts>>,
@@ -78,7 +78,7 @@ pub struct LoanQuote {
     pub assets: Atoms,
     /// The shares that a supply receives, or that a withdrawal gives back.
     pub shares: U256,
-    /// For a supply, what its shares would redeem for right after it, by the simulation.
+    /// For a supply, the assets that its shares would redeem for right after it, by the simulation.
     pub worth: Atoms,
     /// The venue's shares that the paying address holds.
     pub held_shares: U256,
@@ -158,7 +158,7 @@ pub struct Exposure {
 }
 
 impl VenueFacts {
-    /// Returns why the venue is not trusted, in words; empty if it is.
+    /// Returns the reason why the venue is not trusted, as text; empty if it is trusted.
     pub fn doubt(&self) -> String {
         match &self.trust {
             Trust::Curated | Trust::Pinned => String::new(),
@@ -188,7 +188,7 @@ impl LoanAsk {
         self.action == LoanAction::Supply
     }
 
-    /// Returns the value of the most that a quote may move, rounded up.
+    /// Returns the value of the largest amount that a quote may move, rounded up.
     ///
     /// One stablecoin counts as one dollar. `None` if the table no longer contains the network, or on overflow.
     pub fn value(&self, quote: &LoanQuote) -> Option<Usd> {
@@ -196,7 +196,7 @@ impl LoanAsk {
         self.most(quote).to_usd(coin.decimals, Round::Up).ok()
     }
 
-    /// Returns the most that a quote may move.
+    /// Returns the largest amount that a quote may move.
     ///
     /// A supply that buys shares may take its whole token allowance, even if its simulation took less.
     pub fn most(&self, quote: &LoanQuote) -> Atoms {
@@ -280,7 +280,7 @@ impl LoanAsk {
 
 /// The journal's data about loans.
 ///
-/// Entries are never removed: a venue that was used once is always read again.
+/// Rows are never removed: the wallet keeps reading each venue that was used once.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Loans {
     /// The amounts lent and not yet withdrawn, by our own transactions.
@@ -315,9 +315,9 @@ pub struct VenueRecord {
     ///
     /// A venue whose confirmation was withdrawn is refused, even where the policy permits unconfirmed venues.
     pub was_confirmed: bool,
-    /// Whether a supply to it was allowed.
+    /// Whether a supply to the venue was allowed.
     pub is_used: bool,
-    /// Whether Bursar's own rules trusted it when a request to it was recorded.
+    /// Whether Bursar's own rules trusted the venue when a request for it was recorded.
     pub has_passed: bool,
 }
 
@@ -344,7 +344,7 @@ impl Loans {
         self.venues.get(&(chain, venue))
     }
 
-    /// Records the measurement of a journal entry.
+    /// Records the trust and the share price of a venue from a measurement.
     pub(crate) fn note_quote(&mut self, ask: &LoanAsk, quote: &LoanQuote) {
         let Some(venue) = &quote.venue else { return };
         let record = self.venues.entry((ask.chain, ask.venue)).or_default();
@@ -369,7 +369,7 @@ impl Loans {
 
     /// Records the price at which the operator approved a supply.
     ///
-    /// Later prices are compared with it, so that one loss needs only one approval.
+    /// Later prices are compared with this one, so that one loss needs only one approval.
     pub(crate) fn accept_price(&mut self, ask: &LoanAsk, quote: &LoanQuote) {
         let price = quote.venue.as_ref().and_then(|venue| venue.price);
         if let Some(price) = price.filter(|_price| ask.supplies()) {
@@ -419,12 +419,12 @@ pub enum Standing {
 }
 
 impl Standing {
-    /// Judges a venue with the properties that were read.
+    /// Judges a venue by its properties and its record.
     pub fn of(venue: &VenueFacts, record: Option<&VenueRecord>) -> Self {
         Self::judge(&venue.trust, (venue.curator, venue.owner), record)
     }
 
-    /// Judges a venue by its trust, and by its curator and owner.
+    /// Judges a venue by Bursar's trust, by its curator and owner, and by its record.
     pub fn judge(
         trust: &Trust,
         parties: (Option<Address>, Option<Address>),

@@ -1,7 +1,8 @@
 //! Payees that the wallet has paid before: shown on cards, never used in a decision.
 //!
-//! Not part of [`State`]: agents choose payees freely within their limits, and every snapshot copies the whole state.
-//! The journal keeps one row per payee instead. A row is small compared with a payment's entry and record.
+//! Payees are not part of [`State`], because agents choose any number of them within their limits, and every snapshot
+//! copies the whole state. The journal keeps one row per payee instead. A row is small compared with a payment's entry
+//! and record.
 
 use std::collections::BTreeMap;
 
@@ -49,7 +50,7 @@ impl Payee {
 }
 
 impl Paid {
-    /// Adds a later payment. Saturates: the totals are only shown.
+    /// Adds a later payment. The totals saturate, because they are only shown.
     #[must_use]
     pub fn and(self, later: Self) -> Self {
         Self {

@@ -1,4 +1,5 @@
-//! Plans: the transactions that execute an allowed request of a lane, in order, and whether its value is spent.
+//! Plans: the transactions that execute an allowed request of a lane, in order, and whether the request's value is
+//! spent.
 
 use alloy_primitives::{Address, B256, U256};
 use bursar_core::money::{Atoms, Usd};
@@ -32,7 +33,7 @@ pub enum Quote {
 }
 
 impl Quote {
-    /// Returns the value of a trade's input; `None` if it is unknown, and in the other lanes.
+    /// Returns the value of a trade's input; `None` if it is unknown, or for a loan.
     pub fn value(&self) -> Option<Usd> {
         self.trade().and_then(|quote| quote.value_in)
     }
@@ -92,14 +93,14 @@ pub struct Execution {
     pub until: Deadline,
     /// The newest quote that the policy accepted.
     pub quote: Quote,
-    /// The least output of a trade to accept; zero in the other lanes.
+    /// The least output that a trade accepts; zero for a loan.
     pub floor: Atoms,
     /// The value that counts against the limit of the lane.
     pub counted: Usd,
     pub volume: Volume,
     /// The newest permit of the swap, for venues that take the input by a permit.
     pub permit: Option<SwapPermit>,
-    /// The transactions that were opened, in order; only the last may be without an outcome.
+    /// The transactions that were opened, in order; only the last one may lack an outcome.
     pub steps: Vec<PlanStep>,
     pub end: Option<ExecutionEnd>,
 }

@@ -60,7 +60,7 @@ impl State {
         self.executing.values().filter(|request| self.is_at_device(request))
     }
 
-    /// Returns the milliseconds that a device has for a running plan: until the plan ends, or the prompt of its step.
+    /// Returns the milliseconds left to sign on the device: until the plan's deadline or the end of the open prompt.
     pub fn press_left_ms(&self, request: &Request, moment: &Moment) -> u64 {
         let Some(execution) = request.execution() else { return 0 };
         let left = execution.left_ms(moment);

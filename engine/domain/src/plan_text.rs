@@ -170,7 +170,7 @@ pub fn press(state: &State, request: &Request) -> Option<String> {
 /// Returns the purposes of the transactions that the plan has not opened yet.
 fn unopened(execution: &Execution) -> Vec<StepPurpose> {
     let last = execution.steps.last().map(|step| step.purpose);
-    // The newest quote may be older or newer than the last step, so steps up to that one are skipped by their order.
+    // The newest quote may be older or newer than the last step, so purposes up to the rank of that step are skipped.
     let after = |one: &StepPurpose| last.is_none_or(|last| rank(*one) > rank(last));
     purposes_of(&execution.quote).into_iter().filter(after).collect()
 }

@@ -1,6 +1,6 @@
 //! Payments from an address of a hardware device. They wait for their turn. Then the device shows the terms to a
-//! person, who signs or refuses them. The value stays reserved until the device has signed, or until no terms that it
-//! may have signed can be redeemed.
+//! person, who signs or refuses them. The value stays reserved until the device has signed, or until terms that it may
+//! have signed can no longer be redeemed.
 
 use bursar_core::codes::Code;
 use bursar_core::limits::HOLD_MS;
@@ -12,7 +12,7 @@ use crate::approver::Approver;
 use crate::deadline::Deadline;
 use crate::refusal::Refusal;
 
-/// How many seconds before the end of the terms the wallet gives up a prompt.
+/// Seconds before the end of the terms at which the wallet gives up a prompt.
 ///
 /// A later signature would reach the merchant too late.
 pub const PROMPT_MARGIN_S: u64 = 10;
@@ -24,7 +24,7 @@ pub fn prompt_end(terms_end: Utc) -> Utc {
     terms_end.plus_ms(-PROMPT_MARGIN_MS)
 }
 
-/// The part of an allowed payment that a device must complete.
+/// The wait of an allowed payment for its device, and its prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceTurn {
     pub by: Approver,
@@ -54,7 +54,7 @@ pub struct Prompt {
 /// How the wait for a device ended without a signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WaitEnd {
-    /// A person refused on the device.
+    /// A person refused the prompt on the device.
     Refused,
     /// The device was not ready in time, or no person answered its prompt in time.
     TooLate,
@@ -91,11 +91,11 @@ impl DeviceTurn {
 
     /// Returns the milliseconds until the wait ends.
     ///
-    /// Before a prompt, that is the wait for the device. Then it is the time of the person at the prompt, whose terms
-    /// are valid for `valid_s` seconds.
+    /// Before a prompt, this is the time for the device to get ready. During a prompt, it is the time for the person
+    /// to answer; the terms of the prompt are valid for `valid_s` seconds.
     pub(crate) fn left_ms(&self, moment: &Moment, valid_s: u64) -> u64 {
         let Some(prompt) = self.shown() else { return self.until.left_ms(moment) };
-        // A prompt begins before `until`. This bounds its end, so setting the clock back does not extend it.
+        // A prompt begins before `until`, so its end is bounded too, even if the clock is set back.
         let valid_ms = i64::try_from(valid_s.saturating_mul(1000)).unwrap_or(i64::MAX);
         let more_ms = valid_ms.saturating_sub(PROMPT_MARGIN_MS);
         let latest = self.until.plus_ms(more_ms);

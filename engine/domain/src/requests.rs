@@ -152,11 +152,11 @@ pub struct PaymentAsk {
     pub echo: Echo,
 }
 
-/// A request and everything that is fixed when it is created.
+/// A request: the values that are fixed when it is created, and its status.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     pub id: RequestId,
-    /// The journal entry that created it; orders requests by creation.
+    /// The journal entry that created the request; it orders requests by creation.
     pub seq: u64,
     pub agent: AgentId,
     pub created: Utc,
@@ -247,7 +247,7 @@ impl PaymentAsk {
         self.foreign().is_some_and(|asset| asset.quote.is_none())
     }
 
-    /// Replaces the data about a token outside our table, and the payment's value with it.
+    /// Replaces the data about a token outside our table, and updates the payment's value.
     pub fn set_asset(&mut self, asset: ForeignAsset) {
         self.usd = asset.usd();
         self.price = Price::Foreign(Box::new(asset));
@@ -267,8 +267,10 @@ impl PaymentAsk {
         }
     }
 
-    /// Formats the amount, like `1.500000 USDC`, or with a quoted symbol and address for a foreign token; a token
-    /// without a description counts in its smallest unit.
+    /// Formats the amount, like `1.500000 USDC`.
+    ///
+    /// A token outside our table is shown with its quoted symbol and its address. If the token does not describe
+    /// itself, the amount is in its smallest unit.
     pub fn amount_text(&self) -> String {
         let asset = self.asset.to_checksum(None);
         if let Some(coin) = self.stablecoin() {
@@ -333,13 +335,14 @@ impl Request {
         }
     }
 
-    /// Returns the milliseconds until the wait for a device ends, or that for the person at its prompt; `None` if the
-    /// request does not wait for a device.
+    /// Returns the milliseconds until the wait for a device, or for the person at its prompt, ends.
+    ///
+    /// `None` if the request does not wait for a device.
     pub fn device_left_ms(&self, moment: &Moment) -> Option<u64> {
         Some(self.device_turn()?.left_ms(moment, self.valid_s()?))
     }
 
-    /// Returns whether the request waits for a device but is too late for another prompt.
+    /// Returns whether a request waits for a device and its time is over.
     pub fn is_wait_over(&self, moment: &Moment) -> bool {
         self.device_left_ms(moment) == Some(0)
     }
@@ -373,7 +376,7 @@ impl Request {
         matches!(&self.status, Status::Held { deadline, .. } if deadline.has_passed(moment))
     }
 
-    /// Returns when the request ended without a signature, if it was held or waited before; `None` for any other request.
+    /// Returns when a held or waiting request ended without a signature; `None` for any other request.
     pub fn ended_at(&self) -> Option<Utc> {
         match &self.status {
             Status::Refused { at, was_held: true, .. }
@@ -446,7 +449,8 @@ impl Request {
 
     /// Returns the second of journal time from which the terms can no longer be redeemed.
     ///
-    /// If the clock was set back, journal time may be ahead of the clock that fixed `valid_before`.
+    /// This may be later than `valid_before`: if the clock was set back, journal time was ahead of the clock that
+    /// fixed it.
     pub fn lapses_at(&self) -> Option<u64> {
         let (terms, at) = self.fixed_terms()?;
         let at = u64::try_from(at.seconds()).unwrap_or(0);
@@ -460,8 +464,9 @@ impl Request {
 
     /// Returns whether the terms that a device may have signed can no longer be redeemed.
     ///
-    /// The clock that fixed the terms must have reached their end, and their duration must have passed by the journal's time
-    /// or by the boot clock. Journal time may be days ahead, and a wall clock may jump.
+    /// The clock that fixed the terms must have reached their end, and their duration must have passed by journal time
+    /// or by the boot clock. Neither condition suffices alone: journal time may be days ahead, and a wall clock may
+    /// jump.
     pub(crate) fn has_lapsed(&self, moment: &Moment, journal_s: u64) -> bool {
         let (Some(terms), Some(valid_s)) = (self.terms(), self.valid_s()) else { return true };
         let now = u64::try_from(moment.utc.seconds()).unwrap_or(0);

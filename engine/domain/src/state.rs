@@ -80,7 +80,7 @@ pub struct State {
     pub outboxes: Arc<Outboxes>,
     /// The amounts that our own transactions have lent, and the records of venues.
     pub loans: Arc<Loans>,
-    /// Whether a person has opened the wallet, and how much agents spent while none had.
+    /// Whether a person has opened the wallet, and the amount that agents spent while no person had.
     pub unattended: UnattendedSpending,
     /// Allowed payments that wait for a signature of their device.
     pub waiting: Arc<BTreeMap<RequestId, Arc<Request>>>,

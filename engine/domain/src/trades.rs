@@ -46,7 +46,7 @@ pub struct TradeToken {
     pub decimals: u8,
 }
 
-/// The pool in which a trade is executed.
+/// Where a trade is executed: in pools of Uniswap, or by the contract of the wrapped token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Venue {
     /// The native coin becomes its wrapped token, one to one.
@@ -97,7 +97,7 @@ pub struct TradeQuote {
     pub block: u64,
     /// The time of the newest block, in Unix seconds.
     pub block_time: u64,
-    /// When it was measured.
+    /// Time of the measurement.
     pub at: Utc,
     /// The expected output.
     pub out: Atoms,
@@ -107,7 +107,7 @@ pub struct TradeQuote {
     ///
     /// `None` if no pool trades the pair.
     pub best: Option<Box<RouteQuote>>,
-    /// How much worse the quote is than the pool's own rate, fee included.
+    /// Price impact: how much less the quote pays than the pool's own rate, fee included.
     ///
     /// `None` if that is unknown.
     pub impact: Option<Bps>,
@@ -144,7 +144,7 @@ impl TradeAsk {
         match self.venue {
             Venue::Wrap | Venue::Unwrap => quote.out,
             Venue::V3 { .. } | Venue::V3Path { .. } | Venue::V4 { .. } => {
-                // Intake refuses a slippage above 100 %. If one came here, only the full quote would be accepted.
+                // Intake refuses a slippage above 100 %. For such a value, only the full quote would be accepted here.
                 let floor = bursar_uniswap::price::floor_out(quote.out.0, self.slippage);
                 Atoms(floor.unwrap_or(quote.out.0))
             }

@@ -121,8 +121,8 @@ fn is_signed_by_payer(request: &Request, signature: &Signature65) -> bool {
 
 /// Returns whether an outbox event may be recorded without the sealing key.
 ///
-/// A locked wallet broadcasts the transactions that it signed before and observes where they are. It permits no
-/// signature and ends no submission: a forged end in the file could make the operator pay a second time. The next
+/// A locked wallet broadcasts the transactions that it signed before and observes their state on the chain. It permits
+/// no signature and ends no submission: a forged end in the file could make the operator pay a second time. The next
 /// probe with an unlocked wallet records the end.
 pub(crate) fn may_happen_while_locked(state: &State, key: &OutboxKey, event: &OutboxEvent) -> bool {
     let outbox = state.outboxes.get(key);

@@ -1,4 +1,5 @@
-//! Allowances of agents: what is reserved, spent and renewed. Sums saturate because `decide` has checked them.
+//! Reserves, spends and renews the allowances of agents. Sums saturate, because `decide` has already checked the
+//! limits.
 
 use bursar_core::card::Lane;
 use bursar_core::ids::AgentId;

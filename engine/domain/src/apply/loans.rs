@@ -1,4 +1,4 @@
-//! Loans: what the journal records of venues, and how much it counts as lent.
+//! Records the measurements of venues and the amounts that count as lent.
 
 use std::sync::Arc;
 
@@ -21,9 +21,9 @@ pub(super) fn note(state: &mut State, ask: &LaneAsk, quote: &Quote) {
     }
 }
 
-/// Subtracts from the amount lent what a withdrawal returned, or what a purchase of shares did not take.
+/// Reduces the amount lent by the assets that a withdrawal returned or that a purchase of shares did not take.
 ///
-/// `end` comes from a node, so the amount is bounded. A withdrawal frees at most the quoted assets. A purchase of
+/// `end` comes from a node, so the reduction is bounded. A withdrawal frees at most the quoted assets. A purchase of
 /// shares frees at most the part that a deposit may lose. Any other supply frees nothing.
 pub(super) fn settle(state: &mut State, request: &Request, end: &ExecutionEnd) {
     let (LaneAsk::Loan(loan), ExecutionEnd::Executed { received: Some(moved), .. }) =
@@ -49,12 +49,12 @@ pub(super) fn settle(state: &mut State, request: &Request, end: &ExecutionEnd) {
     subtract(state, loan.place(request.from), back);
 }
 
-/// Subtracts from the amount lent what a withdrawal of the operator returned.
+/// Reduces the amount lent by the assets that an operator's withdrawal returned.
 pub(super) fn book_withdrawal(state: &mut State, id: RequestId, received: Option<Atoms>) {
     let Some(send) = Arc::make_mut(&mut state.outboxes).book(id) else { return };
     let (Some(venue), Some(received)) = (send.withdrawn_from(), received) else { return };
     let place = LoanPlace { owner: send.from, chain: send.chain, venue };
-    // Subtracts at most the signed amount, as for the withdrawals of agents.
+    // A node reports `received`, so at most the signed amount is subtracted.
     let back = received
         .min(send.amount.atoms)
         .to_usd(send.amount.decimals, Round::Down)
@@ -62,7 +62,7 @@ pub(super) fn book_withdrawal(state: &mut State, id: RequestId, received: Option
     subtract(state, place, back);
 }
 
-/// Subtracts an amount from what the journal counts as lent at a venue.
+/// Subtracts an amount from the total that the journal counts as lent at a venue.
 pub(super) fn subtract(state: &mut State, place: LoanPlace, usd: Usd) {
     Arc::make_mut(&mut state.loans).returned(place, usd, state.seq);
 }

@@ -32,7 +32,7 @@ pub(super) fn authorize(
     spend(state, request)
 }
 
-/// Takes a payment that the operator approved out of the queue, and counts it as spent.
+/// Removes an approved payment from the operator's queue and counts it as spent.
 pub(super) fn approve(
     state: &mut State,
     id: &RequestId,
@@ -61,7 +61,7 @@ pub(super) fn release(
 pub(super) fn spend(state: &mut State, request: Request) -> Arc<Request> {
     allowances::spend(state, &request.agent, Lane::Payment, request.ask.usd());
     let request = Arc::new(request);
-    // Always `Some`: all callers have just authorized the request.
+    // `lapses_at` is always `Some` here: all callers have just authorized the request.
     state.lapses.insert((request.lapses_at().unwrap_or(u64::MAX), request.id));
     state.authorized.insert(request.id, Arc::clone(&request));
     agents::change(state, &request.agent, |agent| agent.open = agent.open.saturating_add(1));

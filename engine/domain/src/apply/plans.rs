@@ -20,7 +20,7 @@ use crate::state::State;
 /// The measurement with which a plan starts, and the bounds that follow from it.
 pub(super) struct Measured {
     pub(super) quote: Quote,
-    /// The least output of a trade to accept; zero in the other lanes.
+    /// The least output that a trade accepts; zero for a loan.
     pub(super) floor: Atoms,
     /// The value that counts against the limit of the lane.
     pub(super) counted: Usd,

@@ -34,7 +34,7 @@ pub(super) fn wait(
     insert(state, request)
 }
 
-/// Moves a payment that the operator approved from the operator's queue to that of the devices.
+/// Moves an approved payment from the operator's queue to the queue of the devices.
 pub(super) fn approve(
     state: &mut State,
     id: &RequestId,
@@ -53,7 +53,7 @@ fn insert(state: &mut State, request: Request) -> Arc<Request> {
     request
 }
 
-/// Counts a prompt. Its terms are `terms`, or those of an earlier prompt that may have been signed.
+/// Counts a prompt of `terms`, or of the terms of an earlier prompt if they may have been signed.
 pub(super) fn show(
     state: &mut State,
     id: &RequestId,
@@ -68,7 +68,7 @@ pub(super) fn show(
     })
 }
 
-/// Takes a prompt that the device did not accept out of the count.
+/// Removes a prompt from the count because the device did not accept it.
 pub(super) fn fail(state: &mut State, id: &RequestId) -> Option<Arc<Request>> {
     change(state, id, |turn| {
         if let Some(prompt) = &mut turn.prompt {
@@ -109,7 +109,7 @@ pub(super) fn end(
     requests::end(state, id, Status::NotSigned { end, at, told_until: told_until.clone() })
 }
 
-/// Releases the value that an ended request reserved until its terms could no longer be redeemed.
+/// Releases the reserved value of an ended request, whose terms can no longer be redeemed.
 pub(super) fn lapse(state: &mut State, id: &RequestId) {
     if let Some(lapsed) = Arc::make_mut(&mut state.unanswered).remove(id) {
         allowances::unreserve(state, &lapsed.agent, Lane::Payment, lapsed.ask.usd());

@@ -28,8 +28,9 @@ pub(super) fn delete(state: &mut State) {
     state.passwords_refused = 0;
 }
 
-/// Records that the correct password was entered. `noted` is the entry that the wallet file names now, if it was
-/// written.
+/// Records that the correct password was entered.
+///
+/// `noted` is the entry that the wallet file names now, if the file was written.
 pub(super) fn open(state: &mut State, noted: Option<u64>) {
     state.passwords_refused = 0;
     note(state, noted);

@@ -44,9 +44,9 @@ pub struct LoanContext<'a> {
     pub is_first: bool,
     /// The total that the address has lent on the policy's networks; `None` if a part cannot be read.
     pub deployed: Option<Usd>,
-    /// The value of all other pending supplies from this address, of all its agents.
+    /// Value of the other pending supplies from this address, by any agent.
     pub reserved: Usd,
-    /// The agent's other operations of today, open ones included.
+    /// Number of the agent's other supplies and withdrawals today, including open ones.
     pub operations: u32,
     pub held_by_agent: usize,
     pub held_in_all: usize,
@@ -112,7 +112,7 @@ fn share_of(amount: u128, share: Bps) -> u128 {
     amount.saturating_mul(u128::from(share.0)).checked_div(10_000).unwrap_or(0)
 }
 
-/// Checks that the loan may be made at all.
+/// Checks the rules that apply to supplies and withdrawals alike, and returns the facts of the venue.
 fn check_use<'a>(context: &LoanContext<'a>) -> Result<&'a VenueFacts, Refusal> {
     let LoanContext { ask, quote, .. } = context;
     if !context.policy.lending.enabled {
@@ -206,7 +206,7 @@ fn check_funds(context: &LoanContext<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Returns why the operator must decide, if so. Unusual reasons come before ordinary ones.
+/// Returns the reason to ask the operator, if there is one. Unusual reasons come before ordinary ones.
 fn hold_reason(context: &LoanContext<'_>, venue: &VenueFacts) -> Option<HoldReason> {
     let LoanContext { ask, quote, .. } = context;
     let lending = &context.policy.lending;

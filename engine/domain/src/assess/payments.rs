@@ -39,7 +39,7 @@ pub struct PaymentContext<'a> {
     pub max_validity_s: u64,
     /// How much of today's allowance is already spent.
     pub spent: Usd,
-    /// Amount reserved by the agent's other held payments.
+    /// Amount reserved by the agent's other pending payments.
     pub reserved: Usd,
     pub held_by_agent: usize,
     pub held_in_all: usize,
@@ -56,7 +56,7 @@ pub fn assess(context: &PaymentContext<'_>) -> Verdict {
     }
 }
 
-/// Applies the rules that refuse. Returns true if `request_url` is allowed and a URL of the challenge is not.
+/// Applies the rules that can refuse. Returns true if `request_url` is allowed and a URL of the challenge is not.
 fn check_refusals(context: &PaymentContext<'_>) -> Result<bool, Refusal> {
     let (ask, payments) = (context.ask, &context.policy.payments);
     if context.spent >= payments.daily {
@@ -134,7 +134,7 @@ pub(crate) fn check_hosts(
     }
 }
 
-/// Returns why the operator must decide, if so. Unusual reasons come before ordinary ones.
+/// Returns the reason to ask the operator, if there is one. Unusual reasons come before ordinary ones.
 fn hold_reason(context: &PaymentContext<'_>, resource_outside: bool) -> Option<HoldReason> {
     let (ask, payments) = (context.ask, &context.policy.payments);
     let auto = payments.auto_below;
@@ -160,7 +160,7 @@ fn hold_reason(context: &PaymentContext<'_>, resource_outside: bool) -> Option<H
     }
 }
 
-/// Returns why the operator must decide about a token outside our table, if so.
+/// Returns the reason to ask the operator about a token outside our table, if there is one.
 fn asset_doubt(asset: &ForeignAsset) -> Option<HoldReason> {
     match (asset.domain, asset.confirmed(), &asset.quote) {
         (DomainCheck::Unconfirmed, ..) => Some(HoldReason::DomainUnconfirmed),

@@ -42,7 +42,7 @@ pub fn rehearse(
     let ask = PaymentAsk {
         chain: network.chain,
         asset: network.stablecoin.address,
-        // Never signed: the rules only check that it is not zero.
+        // The amount is never signed: the rules only check that it is not zero.
         amount: Atoms(U256::from(usd.0)),
         usd,
         price: Price::Reference,
@@ -112,7 +112,7 @@ pub fn plain_trade(network: &Network, usd: Usd, slippage: Bps, impact: Bps) -> O
         symbol: symbol.to_owned(),
         decimals,
     };
-    // Never sent: the rules compare the amounts with each other only.
+    // The amount is never sent: the rules only compare amounts with each other.
     let amount = Atoms(U256::from(usd.0));
     let quote = TradeQuote {
         out: amount,
@@ -203,7 +203,7 @@ pub fn plain_supply(network: &Network, usd: Usd) -> Option<LoanAsk> {
     Some(LoanAsk {
         chain: network.chain,
         action: LoanAction::Supply,
-        // Never sent: the rules only read the facts in the quote.
+        // The supply is never sent: the rules only read the facts in the quote.
         venue: VenueId::Vault(PAYEE),
         size: LoanSize::Assets(assets),
         deadline: None,

@@ -29,7 +29,7 @@ pub struct TradeContext<'a> {
     /// This machine's clock, in Unix seconds.
     pub now: u64,
     pub promised: Commitments,
-    /// Volume of the allowance in force.
+    /// Volume already spent of the allowance in force.
     pub spent: Usd,
     /// Volume reserved by the agent's other trades.
     pub reserved: Usd,
@@ -37,7 +37,7 @@ pub struct TradeContext<'a> {
     pub held_in_all: usize,
 }
 
-/// What transactions in flight and signed payments may still take from the paying address.
+/// Amounts that transactions in flight and signed payments may still take from the paying address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Commitments {
     /// The amount of the native coin in wei, including gas.
@@ -59,7 +59,7 @@ pub fn assess(context: &TradeContext<'_>) -> Verdict {
 
 /// Returns the value that a trade counts against the daily volume.
 ///
-/// That is its own value, or the policy's largest trade if its value is unknown.
+/// This is the value of its input, or the policy's maximum for one trade if that value is unknown.
 pub fn counted(quote: &TradeQuote, trading: &TradingPolicy) -> Usd {
     quote.value_in.unwrap_or(trading.per_trade)
 }
@@ -104,7 +104,8 @@ fn check_refusals(context: &TradeContext<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Checks the native coin after value and gas, and the free balance of the input token.
+/// Checks that the address holds enough native coin for value, gas and the policy's minimum, and enough of the input
+/// token.
 fn check_funds(context: &TradeContext<'_>) -> Result<(), Refusal> {
     let TradeContext { ask, quote, promised, .. } = context;
     let sends_native = ask.token_in.address.is_none();
@@ -128,7 +129,7 @@ fn check_funds(context: &TradeContext<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Returns why the operator must decide, if so. Unusual reasons come before ordinary ones.
+/// Returns the reason to ask the operator, if there is one. Unusual reasons come before ordinary ones.
 fn hold_reason(context: &TradeContext<'_>) -> Option<HoldReason> {
     let TradeContext { ask, quote, .. } = context;
     let trading = &context.policy.trading;
@@ -161,7 +162,7 @@ fn hold_reason(context: &TradeContext<'_>) -> Option<HoldReason> {
             Some(out) if is_unfair(value, out, trading.max_impact) => {
                 return Some(HoldReason::UnfairValue);
             }
-            // The price of ETH is known unless its sources fail or disagree.
+            // ETH lacks a price only if its sources fail or disagree.
             None if is_eth(ask, &ask.token_out) => return Some(HoldReason::OutputUnpriced),
             Some(_) | None => {}
         }
@@ -186,12 +187,12 @@ fn is_ahead(context: &TradeContext<'_>) -> bool {
     context.quote.block_time > most
 }
 
-/// Returns whether the trade only wraps or unwraps the native coin, which has no price.
+/// Returns whether the trade only wraps or unwraps the native coin, so that its output equals its input.
 fn is_one_to_one(ask: &TradeAsk) -> bool {
     matches!(ask.venue, Venue::Wrap | Venue::Unwrap)
 }
 
-/// Returns whether the best route pays more than this one by over `ceiling`.
+/// Returns whether this route pays less than the best route by more than `ceiling`.
 fn is_outdone(quote: &TradeQuote, ceiling: Bps) -> bool {
     quote.best.as_ref().is_some_and(|best| {
         let least = bursar_uniswap::price::floor_out(best.out.0, ceiling);
@@ -199,7 +200,7 @@ fn is_outdone(quote: &TradeQuote, ceiling: Bps) -> bool {
     })
 }
 
-/// Returns whether the pool has a hook contract, or a fee chosen by one, that the policy does not list.
+/// Returns whether the pool calls a hook contract, or takes its fee from one, that the policy does not list.
 fn has_unlisted_hooks(ask: &TradeAsk, trading: &TradingPolicy) -> bool {
     match ask.venue {
         Venue::V4 { fee, hooks, .. } => {

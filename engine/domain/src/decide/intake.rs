@@ -23,7 +23,7 @@ pub(super) struct Intake<'a> {
     pub(super) queue: &'a Queue,
 }
 
-/// The requests that wait for a person at this moment: for the operator, or at a device.
+/// The requests that wait for the operator or for a press on a device at this moment.
 ///
 /// Expired holds reserve nothing, even before their expiry is recorded.
 pub(super) struct Queue {

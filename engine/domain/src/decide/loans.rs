@@ -57,7 +57,8 @@ pub(super) fn refused(
         assess_loan(intake, agent, loan)
     };
     Ok(match verdict {
-        // Without a simulation the value of its shares is unknown. The lane's refusal contains the reason.
+        // Without a simulation, the policy can only refuse with one of these codes. The lane's refusal contains the
+        // reason.
         Verdict::Refuse(rule) if !matches!(rule.code, Code::WouldFail | Code::QuoteFailed) => {
             Verdict::Refuse(rule)
         }

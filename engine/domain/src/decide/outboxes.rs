@@ -61,9 +61,9 @@ fn check_revocation(state: &State, send: &Send) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Refuses a second withdrawal by the operator from a position while the first is in no block yet.
+/// Refuses a second withdrawal by the operator from a position while the first is not in a block.
 ///
-/// The second one was measured before the first one took its money.
+/// The second one was measured before the first one took its assets.
 fn check_withdrawal(state: &State, send: &Send) -> Result<(), Refusal> {
     let Some(venue) = send.withdrawn_from() else { return Ok(()) };
     let is_same = |other: &Send| {
@@ -122,7 +122,7 @@ pub(super) fn apply_input(
         OutboxAction::Quote | OutboxAction::Send { .. } | OutboxAction::Lookup { .. } => true,
     };
     if !open && !step.events.iter().all(|event| may_happen_while_locked(state, key, event)) {
-        // Records nothing now: the next probe after an unlock repeats the input.
+        // Nothing is recorded now: the next probe after an unlock repeats the input.
         return Ok(Decision::done(Vec::new()));
     }
     let is_refused = matches!(input, Input::Declined { .. });

@@ -89,7 +89,7 @@ fn origin(url: &str) -> Option<String> {
     Some(format!("{scheme}://{host}{port}"))
 }
 
-/// Applies the host lists to a repeat whose URL differs from the first.
+/// Applies the host lists to a repeated payment request whose URL differs from that of the first request.
 ///
 /// A bearer identity does not include the URL, so a stored answer could otherwise bypass the lists.
 pub(super) fn check_repeat_url(

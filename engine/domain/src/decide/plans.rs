@@ -29,9 +29,9 @@ pub(super) fn plan_deadline(moment: &Moment) -> Deadline {
     Deadline::in_ms(moment, PLAN_MS)
 }
 
-/// Checks that neither all agents nor the request's own agent are stopped.
+/// Checks that the agent of the request is not suspended and that the agents are not frozen.
 ///
-/// A revocation may be signed even if its agent was deleted.
+/// The check accepts a deleted agent, because its revocations may still be signed.
 ///
 /// # Errors
 /// The reason why nothing may be signed for the agent.
@@ -99,7 +99,7 @@ pub(super) fn may_sign(
 
 /// Stops the plans of an outbox whose open transaction may no longer be signed.
 ///
-/// An empty transaction may still replace a signed one, so that its nonce is freed.
+/// An empty transaction may still replace a signed one to free the nonce.
 pub(super) fn stop_forbidden(state: &State, command: &Command, key: &OutboxKey) -> Vec<Event> {
     let of_outbox = state
         .executing
@@ -114,7 +114,7 @@ pub(super) fn stop_forbidden(state: &State, command: &Command, key: &OutboxKey) 
     stopped.collect()
 }
 
-/// Returns whether a submission belongs to a plan that may not sign its unsigned attempt now.
+/// Returns whether the rules of the plan that owns a submission forbid to sign its unsigned attempt now.
 ///
 /// An empty transaction is forbidden only while the agent is stopped. For the plan's own call, all rules of the plan
 /// apply.
@@ -184,7 +184,7 @@ fn agent_renewal_if_due(state: &State, request: &Request, moment: &Moment) -> Ve
     given.map_or(Vec::new(), |(agent, given)| renewal_if_due(agent, given, moment).0)
 }
 
-/// Ends the plan of an ended request, because no allowance is left.
+/// Ends the plan of an ended request, because no token allowance is left.
 ///
 /// # Errors
 /// The wallet is locked or its journal untrusted: no seal would cover the entry.
@@ -207,7 +207,7 @@ pub(super) fn ended(request: &Request, execution: &Execution, end: ExecutionEnd)
     events
 }
 
-/// Returns the events of the plan that owns a finished submission: those before and those after its end.
+/// Returns the events of the plan that owns a finished submission: those to record before and after its end.
 ///
 /// `stopped` are the events of the same decision that stopped plans. `unsigned` is the reason why a device did not
 /// sign a dropped transaction.
@@ -257,7 +257,8 @@ pub(super) fn step_finished(
 
 /// Returns how a request ends after a step; `None` if it continues.
 ///
-/// A successful main transaction does not end it here: the lane first reads from the receipt which amounts moved.
+/// A successful main transaction does not end the request here: the lane first reads from the receipt which amounts
+/// moved.
 fn end_after(
     purpose: StepPurpose,
     outcome: Outcome,
@@ -316,19 +317,20 @@ pub(super) fn stop_all(state: &State, code: Code) -> Vec<Event> {
         .collect()
 }
 
-/// Returns which transactions a stop declines.
+/// Returns which unsigned transactions a stop declines.
 ///
-/// On a device, the empty transaction that replaces a late call is not declined: its prompt could not be shown again.
-/// For a stopped agent nothing is signed, and a stop voids the open prompt.
+/// On a device, a stop does not decline the empty transaction that replaces a late call, because its prompt could not
+/// be shown again. Nothing is signed while the agent is stopped: the stop voids the open prompt.
 fn declines(state: &State, request: &Request) -> Declines {
     if state.is_on_device(request.from) { Declines::Call } else { Declines::Any }
 }
 
-/// Ends a plan that waits for its device because the operator denies it. A plan whose request has ended keeps the
-/// token allowance.
+/// Ends a plan that waits for its device, because the operator denied it. If the plan's request has already ended, its
+/// token allowance remains.
 ///
 /// # Errors
-/// Its transaction is signed, or the wallet is locked: no seal would cover the entry.
+/// A transaction of the plan was signed too late, or no seal would cover the entry because the wallet is locked or its
+/// journal untrusted.
 pub(super) fn deny(
     state: &State,
     command: &Command,

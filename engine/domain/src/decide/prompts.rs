@@ -22,7 +22,7 @@ use crate::state::State;
 /// Fixes the terms of a payment whose device is ready, or repeats those of an earlier prompt.
 ///
 /// # Errors
-/// Nothing may be signed now. If that ends the request, the result is a reply with the event and the refusal instead.
+/// Nothing may be signed now. A refusal that ends the request is a reply instead, together with the event.
 pub(super) fn prompt(
     state: &State,
     command: &Command,
@@ -90,7 +90,7 @@ pub(super) fn accept(
     Ok(Decision::reply(events, Reply::Request(id)))
 }
 
-/// Returns the events of waits that are over. A locked wallet records them too, because it reports them to agents.
+/// Returns the events that end overdue waits. A locked wallet records them too, because agents receive their results.
 pub(super) fn waits_over(state: &State, moment: &Moment) -> Vec<Event> {
     state.waiting.values().filter_map(|request| over(request, moment)).collect()
 }

@@ -1,4 +1,4 @@
-//! Requests of every lane: receiving, approving, denying, expiring. The modules of the lanes contain what differs.
+//! Requests of every lane: receiving, approving, denying, expiring. The modules of the lanes contain the differences.
 
 use std::sync::Arc;
 
@@ -156,7 +156,7 @@ fn answer_repeat(
     identity: &Identity,
     may_get: impl Fn(&Request) -> Result<(), Refusal>,
 ) -> Result<Option<Decision>, Refusal> {
-    // The hold has expired, but the expiry is not recorded yet: the repeat gets the expiry, not the hold.
+    // If the hold has expired but the expiry is not recorded yet, the repeat gets the expiry.
     if let Some(first) = &prior.same
         && let Some(expiry) = expiry_if_due(first, &command.moment)
     {
@@ -177,7 +177,7 @@ fn answer_repeat(
         Repeat::Refuse(code) => return Err(Refusal::new(code)),
         Repeat::Same(first) => {
             may_get(&first)?;
-            // Authorized before a crash and never signed: the wallet signs the same terms now.
+            // A payment that was authorized before a crash but never signed is signed now, with the same terms.
             let unsigned = matches!(first.status, Status::Authorized { signature: None, .. });
             // The record alone is not an authorization: requests that `JournalAccepted` dropped stay unsigned.
             let still_authorized = state.authorized.contains_key(&first.id);

@@ -22,7 +22,8 @@ use crate::refusal::Refusal;
 use crate::requests::{LaneAsk, Request};
 use crate::state::State;
 
-/// Returns the event of an approval. The caller has applied the policy to the current measurement.
+/// Returns the event that records the approval of a trade or loan. The caller has applied the policy to the current
+/// measurement.
 ///
 /// # Errors
 /// There is no measurement, or it belongs to another lane.
@@ -108,7 +109,7 @@ pub(super) fn check_continues(execution: &Execution) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Applies time and policy to a fresh measurement, before the next signature for the main transaction.
+/// Applies the time limit and the policy to a fresh measurement, before the next signature for the main transaction.
 fn still_allowed(
     state: &State,
     command: &Command,

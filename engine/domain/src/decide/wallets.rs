@@ -29,7 +29,8 @@ pub(super) fn create(state: &State, name: &Name, wallet_id: [u8; 16]) -> Result<
 
 /// Imports the contents of a wallet file into a journal without a wallet.
 ///
-/// The wallet's own journal is lost, and with it the requests signed so far. Such requests are refused from now on.
+/// The wallet's own journal is lost, and with it the record of requests that agents have signed. Requests signed
+/// before the recovery are refused from now on, because they may be repeats.
 pub(super) fn recover(
     state: &State,
     command: &Command,
@@ -216,7 +217,7 @@ fn wallet(state: &State) -> Result<&Arc<Wallet>, Refusal> {
 const RESTORED_REASON: &str = "The wallet was restored from a backup in which this request waited. It may have been approved \
                         after the backup was made: your operator must check the payments before you pay again.";
 
-/// Ends all undecided and unsigned requests of a backup: they may have been approved and signed after it was made.
+/// Ends all undecided and unsigned requests of a backup: they may have been approved and signed after the backup.
 pub(super) fn restored(state: &State, moment: &Moment) -> Vec<Event> {
     let ended = state.held.keys().chain(state.waiting.keys()).map(|id| Event::RequestDenied {
         id: *id,

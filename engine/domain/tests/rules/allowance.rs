@@ -390,7 +390,7 @@ mod hardening {
             (now.local_day, now.day_start)
         });
         world.signs(payment(ALL_OF_IT));
-        // The grant uses up its date: the operator cannot grant it a second time.
+        // The grant uses up its date, so the operator cannot renew the allowance a second time.
         assert_eq!(world.refused(renew()).code, Code::BadInput);
         // After the clock is corrected, the real next day grants nothing.
         world.clock.set_by(-DAY);

@@ -45,7 +45,8 @@ proptest! {
     }
 }
 
-/// Checks that the random histories reach every event, answer and code: a property does not cover the others.
+/// Checks that the random histories reach every event, answer and code. A property proves nothing about unreached
+/// cases.
 #[test]
 fn the_workload_reaches_every_answer() {
     let mut runner = TestRunner::deterministic();

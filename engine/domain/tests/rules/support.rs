@@ -235,7 +235,7 @@ impl World {
         next
     }
 
-    /// Returns the indexes' data about a request.
+    /// Returns the requests in the indexes that match a new request.
     fn prior(&self, identity: &Identity) -> Prior {
         let record = |id: &RequestId| self.records[id].clone();
         let paid = |id: &&RequestId| self.settlements.get(*id).is_some_and(Settlement::is_settled);

@@ -74,7 +74,7 @@ pub(crate) fn facts() -> VenueFacts {
     }
 }
 
-/// The trust of a venue that names a trusted curator, which has not confirmed the venue.
+/// The trust of a venue that names a trusted curator, but whose owner is not trusted.
 pub(crate) fn new_venue() -> Trust {
     Trust::NewNeedsConfirmation(Unproven::Owner(OWNER))
 }

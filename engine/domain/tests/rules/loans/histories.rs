@@ -344,7 +344,7 @@ proptest! {
     }
 }
 
-/// Checks that the random histories reach every event, end and code: a property does not cover the others.
+/// Checks that the random histories reach every event, end and code. A property proves nothing about unreached cases.
 #[test]
 fn the_workload_reaches_every_end() {
     let mut runner = TestRunner::deterministic();

@@ -25,7 +25,7 @@ pub(crate) const HOLDS: [(HoldReason, Change); 9] = [
     (HoldReason::ExitUnfunded, |case| case.quote.exit_cost = U256::from(HELD_WEI)),
     (HoldReason::EffectsUnproven, |case| case.quote.effects = Effects::Unproven),
     (HoldReason::ManualOnly, |case| case.policy.lending.auto_below = Usd::ZERO),
-    // The row before makes every loan manual. This row must replace that threshold, by the amount of the loan.
+    // The row before makes every loan manual, so this row sets the threshold to the amount of the loan.
     (HoldReason::AboveThreshold, |case| case.policy.lending.auto_below = Usd(10_000_000)),
 ];
 

@@ -238,7 +238,7 @@ impl Ledger {
             *truth += loan.size;
             loan.moved = Some(loan.size);
         } else {
-            // With another outcome than success, another transaction may have taken its place.
+            // After any outcome but success, another transaction may have used the nonce instead.
             let is_sure = matches!(outcome, Outcome::Succeeded { .. });
             let moved = if is_sure { loan.size.min(*truth) } else { 0 };
             *truth -= moved;

@@ -48,7 +48,7 @@ fn held_started_and_finished_loans_count_and_the_next_supply_is_refused() {
     }
 }
 
-/// An agent's last operation of the day is not refused because it counts itself.
+/// A request does not count against itself, so an agent's last operation of the day is not refused.
 #[test]
 fn a_request_does_not_count_against_itself() {
     let mut bench = bench();
@@ -149,7 +149,7 @@ fn operations_renew_with_the_allowance() {
     assert_eq!(bench.operations(0), 1);
 }
 
-/// An operation is returned at most once. An end that follows the outcome never returns one.
+/// An operation is given back at most once, and never by an end that follows the outcome of the main transaction.
 #[test]
 fn an_end_after_the_outcome_changes_no_count() {
     let mut bench = bench();

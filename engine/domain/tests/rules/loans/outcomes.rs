@@ -90,8 +90,8 @@ fn each_outcome_of_a_withdrawal() {
     }
 }
 
-/// The receipt shows the amount that moved, but a node reports it. A withdrawal therefore lowers the sum at most by
-/// the signed amount, and a plain supply by nothing.
+/// The receipt shows the amount that moved, but a node reports the receipt. A withdrawal therefore lowers the sum by
+/// at most the signed amount, and a plain supply does not lower it.
 #[test]
 fn a_receipt_frees_what_it_shows_and_no_more_than_was_signed() {
     for (received, left) in [
@@ -176,7 +176,7 @@ fn an_allowance_that_a_purchase_of_shares_did_not_use_up_is_revoked() {
         bench.executed(id, Some(VALUE - 1));
         assert!(!bench.is_closed(id), "{gives_allowance}");
         let mut other = bench.world.restarted();
-        // The lane finds no allowance that is left.
+        // The lane finds that no allowance is left.
         other.must(Action::ClosePlan { id });
         assert!(!other.state.executing.contains_key(&id));
         bench.takes(id, StepPurpose::Revocation, Fate::Succeeded);
@@ -185,7 +185,7 @@ fn an_allowance_that_a_purchase_of_shares_did_not_use_up_is_revoked() {
     }
 }
 
-/// A plan is closed only if the lane finds no allowance, or if there is none to look for.
+/// A plan can be closed only after its request has ended, and not while a step is open.
 #[test]
 fn a_plan_closes_only_after_its_end_and_between_steps() {
     let mut bench = Bench::new();
@@ -212,7 +212,7 @@ fn a_plan_closes_only_after_its_end_and_between_steps() {
     assert_eq!(sums(&bench), (0, 0));
 }
 
-/// A node that reports a purchase for almost nothing lowers the sum by at most what a deposit may lose.
+/// A node that reports a purchase for almost nothing lowers the sum by at most the part that a deposit may lose.
 #[test]
 fn a_purchase_of_shares_spares_at_most_a_thousandth() {
     for taken in [Some(VALUE - VALUE / 1_000), Some(VALUE / 2), Some(1), Some(0)] {

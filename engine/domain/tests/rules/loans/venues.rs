@@ -163,7 +163,7 @@ fn the_first_supply_after_trust_was_taken_back_asks_again() {
     }
 }
 
-/// A locked wallet, or any program that can write the journal, may withdraw trust. That must never permit more.
+/// A locked wallet, or any program that can write the journal, may withdraw trust, so that must never permit more.
 #[test]
 fn taking_trust_back_permits_nothing_that_was_refused() {
     for now in [new_venue(), refused_venue()] {

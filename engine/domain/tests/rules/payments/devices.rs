@@ -478,7 +478,8 @@ fn a_forger_can_free_no_value_and_sign_nothing() {
         let may = bursar_domain::unsealed_tail::may_follow_a_seal(&world.state, &entry);
         assert!(!may, "{:?}", entry.event);
     }
-    // A locked wallet may deny the request or end its wait. Neither releases value whose terms may be signed.
+    // A locked wallet may deny the request or end its wait. Neither releases the value of terms that the device may
+    // sign.
     let told_until = bursar_domain::requests::Deadline::after(&world.now());
     let event = Event::DeviceWaitEnded { id, end: WaitEnd::TooLate, told_until };
     let entry = bursar_domain::Entry { seq: world.state.seq + 1, at, event };

@@ -1,4 +1,4 @@
-//! Which domains the host lists allow.
+//! The domains that the host lists allow.
 
 use bursar_core::card::HoldReason;
 use bursar_core::codes::Code;

@@ -433,7 +433,7 @@ mod another_url {
 
     /// From the specification: "a different one passes the domain rule".
     ///
-    /// The first URL has passed it already, and its payment was returned.
+    /// The first URL has already passed the domain rule, and the agent has received its payment.
     #[test]
     fn is_checked_but_the_first_url_is_not_checked_again() {
         each(|world, asker| {

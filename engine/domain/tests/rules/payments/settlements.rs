@@ -26,7 +26,7 @@ fn content(kind: ReportKind, tx: Option<u8>) -> ReportContent {
     ReportContent { kind, tx_hash: tx.map(hash), error: None }
 }
 
-/// Makes a new report of the first agent.
+/// Sends a new report of the first agent.
 fn report(world: &mut World, id: RequestId, content: ReportContent) -> Result<Stage, Refusal> {
     let identity = build::signed(world.draw(), world.clock.utc);
     let action = world.report_action(&build::agent(0), identity, id, content);

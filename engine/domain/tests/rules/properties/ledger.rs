@@ -1,5 +1,5 @@
-//! The value that left the wallet. It counts every authorization once, at the first order to sign it, and does not
-//! use the rules that allowed it.
+//! A ledger of the value that left the wallet. It counts every authorization once, at the first order to sign it, and
+//! does not use the rules that allowed it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

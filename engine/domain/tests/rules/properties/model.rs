@@ -117,8 +117,8 @@ impl ModelStatus {
 
 /// Returns whether 15 minutes have passed since a moment.
 ///
-/// Within a boot, the wall clock or the boot clock must show it. After a reboot, if the wall clock is behind the
-/// beginning, the time since the boot counts.
+/// Within a boot, either the wall clock or the boot clock may show it. After a reboot, the time since the boot counts
+/// if the wall clock is behind `since`.
 fn is_quarter_hour_later(since: &Moment, now: &Moment) -> bool {
     let boot = |moment: &Moment| i64::try_from(moment.boottime_ms).unwrap();
     let wall = now.utc.0 - since.utc.0;

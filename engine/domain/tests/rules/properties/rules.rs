@@ -197,7 +197,7 @@ pub(crate) struct Allowance {
     pub(crate) start_ms: i64,
     pub(crate) spent: u64,
     boot_id: String,
-    /// The earliest and the latest boot clock reading from which the specification lets this allowance count.
+    /// The earliest and the latest boot clock reading at which this allowance may begin, by the specification.
     ///
     /// They differ if the operator granted a start that only the wall clock confirms.
     boot_ms: (i64, i64),
@@ -210,7 +210,7 @@ pub(crate) enum Due {
     Renewal(Allowance),
     /// The specification does not decide whether enough time has passed on the boot clock: both answers are correct.
     Either(Allowance),
-    /// Only the operator may grant it.
+    /// Only the operator may grant this allowance.
     Grant(Allowance),
 }
 
@@ -248,8 +248,7 @@ impl Allowance {
             return Due::Grant(next);
         }
         if self.boot_id == now.boot_id {
-            // A start that setting the wall clock moves into the past must not begin a second allowance within this
-            // one.
+            // If setting the wall clock moves a start into the past, no second allowance may begin within this one.
             let (by_wall, _) = next.boot_ms;
             let after = |from: i64| by_wall.max(from + lasted - SLACK).min(boot_clock(now));
             next.boot_ms = (after(earliest), after(latest));

@@ -198,8 +198,9 @@ impl Bench {
         self.finish(id, fate);
     }
 
-    /// Builds the order of a permit for a swap with the latest possible deadline, with the prices of the newest
-    /// quote.
+    /// Builds the order of a permit for a swap.
+    ///
+    /// The permit has the latest possible deadline. The order has the prices of the newest quote.
     pub(crate) fn permit(&self, id: RequestId) -> PermitOrder {
         let execution = self.execution(id);
         let record = self.record(id);

@@ -60,7 +60,7 @@ fn what_no_one_signs_in_time_ends_with_the_code_of_the_device() {
     }
 }
 
-/// A locked wallet may not write this entry: it would make the journal untrusted.
+/// A locked wallet may not write the entry of a denial: that entry would make the journal untrusted.
 #[test]
 fn a_plan_is_denied_only_with_an_open_wallet_and_an_unsigned_swap() {
     let (mut bench, id, (submission, attempt)) = at_swap();

@@ -298,7 +298,7 @@ fn a_resumed_agents_revocation_waits_for_the_plan_that_has_begun() {
     drop(Run::through(&history));
 }
 
-/// Checks that the random histories reach every event, end and code: a property does not cover the others.
+/// Checks that the random histories reach every event, end and code. A property proves nothing about unreached cases.
 #[test]
 fn the_workload_reaches_every_end() {
     let mut runner = TestRunner::deterministic();

@@ -156,7 +156,7 @@ fn each_outcome_of_a_revocation() {
     }
 }
 
-/// A plan is closed only if the lane finds no allowance, or if there is none to look for.
+/// A plan can be closed only after its request has ended, and not while a step is open.
 #[test]
 fn a_plan_closes_only_after_its_end_and_between_steps() {
     let mut bench = Bench::new();

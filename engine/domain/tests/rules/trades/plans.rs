@@ -41,7 +41,7 @@ fn an_automatic_trade_executes_its_plan() {
     assert_eq!(bench.world.restarted().state, bench.world.state);
 }
 
-/// A token that does not keep its approvals would otherwise cost gas until the plan's time is over.
+/// Without this rule, a token that does not keep its approvals would cost gas until the plan's time is over.
 #[test]
 fn a_plan_gives_an_allowance_once() {
     for lost in [StepPurpose::Allowance, StepPurpose::AllowanceReset] {
@@ -153,7 +153,7 @@ fn the_fresh_value_is_judged_at_the_approval() {
     assert_eq!(bench.volumes(0), (0, 500_000_000));
 }
 
-/// A trade of unknown value reserves the largest trade. Once the value is known, that is reserved instead.
+/// A trade of unknown value reserves the policy's largest trade, and its own value once that is known.
 #[test]
 fn an_unknown_value_reserves_the_largest_trade_until_it_is_known() {
     let unknown = TradeQuote { value_in: None, value_out: None, ..quote(60_000_000) };
@@ -223,7 +223,7 @@ fn only_an_approved_trade_continues_where_the_policy_would_hold() {
     }
 }
 
-/// A disabled network, or another network list, stops a plan between its steps.
+/// A disabled network, or a policy that no longer lists the network, stops a plan between its steps.
 #[test]
 fn a_disabled_network_stops_the_plan_at_its_next_step() {
     let mut bench = Bench::new();
@@ -274,7 +274,7 @@ fn the_input_of_a_running_trade_is_not_free_for_the_next() {
     bench.starts(0, ask.clone());
 }
 
-/// A trade is not refused because of one that was allowed later.
+/// A trade that was allowed later does not cause the refusal of an earlier one.
 #[test]
 fn a_later_trade_takes_no_tokens_from_an_earlier_one() {
     let mut bench = Bench::new();

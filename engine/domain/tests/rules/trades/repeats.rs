@@ -118,7 +118,7 @@ fn a_signed_repeat_gets_the_same_request_in_every_status() {
     }
 }
 
-/// With a key, trades are always recognised, denied or expired requests for 15 minutes, and refused ones never.
+/// With a key, an allowed trade is always recognised, a denied or expired one for 15 minutes, and a refused one never.
 #[test]
 fn a_bearers_repeat_under_its_key_gets_the_same_request() {
     for when in EVERY {
@@ -155,7 +155,7 @@ fn by_content(when: RequestStage) -> (Bench, Identity, RequestId, TradeAsk) {
 /// Without a key, a bearer agent's trade is merged with its first request for ten minutes, and in any case until it
 /// has ended.
 ///
-/// If it ended before any broadcast, the same content is a new request.
+/// If the trade ended before any broadcast, the same content is a new request.
 #[test]
 fn a_bearers_repeat_without_a_key_is_merged_by_its_content() {
     for when in EVERY {

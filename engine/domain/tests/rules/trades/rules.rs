@@ -286,8 +286,7 @@ fn an_output_worth_less_than_one_minus_the_ceiling_asks() {
     }
 }
 
-/// An output token without an outside price needs none. ETH must have one, because it lacks one only if its sources
-/// fail.
+/// An output token needs no outside price, except ETH, which lacks one only if its sources fail.
 #[test]
 fn only_eth_must_have_a_price() {
     let listed = Address::repeat_byte(0x42);
@@ -381,7 +380,7 @@ fn a_policy_names_its_networks() {
     }
 }
 
-/// A listed hook or token needs no approval, but the list covers no other one.
+/// A listed hook or token needs no approval, but the list covers no other hook or token.
 #[test]
 fn listed_hooks_and_tokens_need_no_approval() {
     let (hook, token) = (Address::repeat_byte(0x11), Address::repeat_byte(0x42));

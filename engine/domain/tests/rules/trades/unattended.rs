@@ -66,7 +66,7 @@ fn a_swap_that_is_final_on_the_next_day_begins_that_day() {
     bench.starts(0, trade(20_000_000));
 }
 
-/// A plan that was allowed while a person had opened the wallet continues unattended only within the limit.
+/// A plan from a time when a person had opened the wallet continues after an unattended reboot only within the limit.
 #[test]
 fn a_plan_from_before_the_reboot_stops_at_the_limit() {
     for (micros, goes_on) in [(50_000_000, true), (50_000_001, false)] {

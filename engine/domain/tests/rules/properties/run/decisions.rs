@@ -50,7 +50,8 @@ impl Run {
         self.approve(pick, Shown::Now);
     }
 
-    /// Runs an approval or denial if it must end before the policy applies. Returns whether it was such a decision.
+    /// Runs an approval or denial that must be refused or too late, whatever the policy. Returns false for any other
+    /// one.
     pub(super) fn refuses_or_ends(
         &mut self,
         how: &str,
