@@ -12,7 +12,7 @@ use crate::plan::{InstallRequest, Plan};
 use crate::relocation;
 use crate::service::Service;
 
-/// The operator's consent to open the wallet without a person.
+/// The consent, with the wallet's password and the chosen limit.
 pub(crate) struct Consent {
     pub(crate) password: SecretString,
     /// The limit of unattended days; `None` if it is off.

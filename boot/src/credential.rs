@@ -70,7 +70,7 @@ pub(crate) fn explanation(tier: Tier) -> Vec<String> {
 
 /// Returns whether an encrypted text contains this password, and this machine can decrypt it.
 ///
-/// It works only for a service of the machine: an account cannot decrypt its credentials outside its service.
+/// The check works only for a service of the machine: an account cannot decrypt its credentials outside its service.
 pub(crate) fn holds(encrypted: &str, password: &SecretString, scope: Scope) -> bool {
     let name = format!("--name={CREDENTIAL}");
     let arguments = ["decrypt", &*name, "-", "-"];

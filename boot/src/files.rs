@@ -1,4 +1,4 @@
-//! File changes that can be undone. After a power cut, each is either complete or absent.
+//! File changes that can be undone. After a power cut, each change is either complete or absent.
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Write};
@@ -99,7 +99,7 @@ impl Changes {
     fn create_folder(&mut self, folder: &Path, mode: u32) -> Result<(), Fault> {
         let mut missing: Vec<&Path> = folder.ancestors().take_while(|one| !one.exists()).collect();
         while let Some(one) = missing.pop() {
-            // The umask of this process is stricter than what units need.
+            // The umask of this process would remove permissions that units need.
             let made = DirBuilder::new().mode(mode).create(one);
             let made = made.and_then(|()| fs::set_permissions(one, Permissions::from_mode(mode)));
             made.map_err(|error| unusable(one, "created", &error))?;
@@ -117,7 +117,7 @@ fn replace(path: &Path, text: &str, mode: u32) -> io::Result<()> {
         .permissions(Permissions::from_mode(mode))
         .tempfile_in(folder)?;
     file.write_all(text.as_bytes())?;
-    // The umask of this process is stricter than what a unit needs.
+    // The umask of this process would remove permissions that a unit needs.
     file.as_file().set_permissions(Permissions::from_mode(mode))?;
     file.as_file().sync_all()?;
     file.persist(path).map_err(|error| error.error)?;

@@ -10,8 +10,8 @@ use crate::operator::Operator;
 
 /// Offers to start the account's services with the machine.
 ///
-/// Returns a note if the operator must run another command for that. With `is_known`, the installation changed
-/// nothing, so this asks nothing either.
+/// Returns a note if the operator must run another command for that. `is_known` is true if the installation changed
+/// nothing; then this function does not ask.
 ///
 /// # Errors
 /// The operator cancelled the question.

@@ -1,4 +1,4 @@
-//! The systemd manager of one scope: that of the machine or that of an account.
+//! The systemd manager of one scope: the manager of the machine or of an account.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! The changes that an installation would make: the difference between request and installed service. Writes nothing.
+//! The changes that an installation would make: the difference between request and installed service. This module
+//! writes nothing.
 
 use std::path::{Path, PathBuf};
 

@@ -63,7 +63,7 @@ impl RelocatedFolder {
     }
 }
 
-/// Returns the temporary name of a copy until it is complete.
+/// Returns the name of a copy that is not yet complete.
 fn incoming(to: &Path) -> PathBuf {
     PathBuf::from(format!("{}.incoming", to.display()))
 }
@@ -211,7 +211,7 @@ fn open_folder(path: &Path) -> io::Result<OwnedFd> {
 
 /// Copies the regular files and folders that belong to `owner`, and reads each copy back.
 ///
-/// It works through open descriptors, so another program of that account cannot substitute a link.
+/// The copy goes through open descriptors, so another program of the owner's account cannot substitute a link.
 fn copy(from: &OwnedFd, to: &Path, owner: Owner, new_owner: Owner) -> io::Result<()> {
     let (uid, gid) = (Uid::from_raw(new_owner.uid), Gid::from_raw(new_owner.gid));
     DirBuilder::new().mode(0o700).create(to)?;
@@ -260,7 +260,7 @@ fn copy(from: &OwnedFd, to: &Path, owner: Owner, new_owner: Owner) -> io::Result
     folder.sync_all()
 }
 
-/// Copies a file to another, if one is given. Returns the digest of the data that was read.
+/// Reads a file, copies it to `to` if there is one, and returns the digest of the data.
 fn transfer(from: &mut File, mut to: Option<&mut File>) -> io::Result<[u8; 32]> {
     let (mut hash, mut buffer) = (Sha256::new(), vec![0; 65_536]);
     loop {

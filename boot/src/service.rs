@@ -61,7 +61,7 @@ impl Tier {
 
 /// A service: the program, its data folder and the scope.
 ///
-/// The paths need no quoting in a service file: see [`Service::new`].
+/// [`Service::new`] accepts only paths that every service file can contain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Service {
     pub scope: Scope,

@@ -8,9 +8,9 @@ use crate::xml::escaped;
 /// The name of the task.
 pub const TASK: &str = "Bursar";
 
-/// Returns the task.
+/// Returns the task as XML.
 ///
-/// It starts at log-on of the account or at the start of the machine, with the account's ordinary rights.
+/// It starts the engine at log-on of the account or at the start of the machine, with the account's ordinary rights.
 pub fn task(service: &Service, account: &str) -> String {
     let path = |path: &Path| escaped(&path.display().to_string());
     let (program, data) = (path(&service.program), path(&service.data));

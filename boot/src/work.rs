@@ -174,7 +174,7 @@ impl<'a> Work<'a> {
     /// The data folder could not be moved back.
     pub(crate) fn undo(self) -> Result<(), Fault> {
         let Site { manager, before, paths, .. } = *self.site;
-        // The manager may not respond. The next run of the command corrects its units.
+        // Errors are ignored: the manager may not respond, and the next run of the command corrects its units.
         if !before.is_active() || self.moved.is_some() {
             let _best_effort = manager.systemctl(&["stop", UNIT]);
         }

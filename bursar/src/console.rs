@@ -99,7 +99,7 @@ async fn run_own_engine(
     let engine = Engine::open(settings).await?;
     let ended = run_console(&engine, password, setup, &mut signals).await;
     signals.terminal_restored();
-    // A signal during the orderly stop ends the process early, because committed entries survive a kill.
+    // A signal during the orderly stop may end the process early: committed entries survive a kill.
     tokio::select! {
         _stopped = engine.stop() => {}
         () = signals.next() => {}
@@ -222,7 +222,7 @@ fn locale_is_utf8() -> bool {
     })
 }
 
-/// Connects the console to the folder's engine over its socket, and again after that engine was restarted.
+/// Connects the console to the folder's engine over its socket, and reconnects after the engine has restarted.
 struct AttachedEngine {
     folder: DataFolder,
     first: Option<Link>,

@@ -229,7 +229,7 @@ async fn run(
     let engine = Engine::open(options).await?;
     let mut ran = relay(session, &engine, order, recorded, sources).await;
     let again = oneshot::ctrl_c();
-    // Ctrl-C during the orderly stop ends the command early, because committed entries survive a kill.
+    // Ctrl-C during the orderly stop may end the command early: committed entries survive a kill.
     tokio::select! {
         stopped = engine.end() => {
             if let Ok(RunOutcome::Done(_, result)) = &mut ran {

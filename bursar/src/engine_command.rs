@@ -73,7 +73,7 @@ async fn run_until_signal(global: &GlobalOptions, args: &EngineArgs) -> Result<u
         signal = signals.next() => Ok(signal),
     };
     manager.stopping().await;
-    // A signal during the orderly stop ends the process early, because committed entries survive a kill.
+    // A signal during the orderly stop may end the process early: committed entries survive a kill.
     tokio::select! {
         _stopped = engine.stop() => {}
         _again = signals.next() => {}

@@ -72,7 +72,7 @@ pub(crate) fn log_to_stderr(default: &str) {
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(|| Redacting(std::io::stderr()))
-        // Otherwise `eprintln!` would report a failed write, and its panic would end the process.
+        // Otherwise the subscriber would report a failed write with `eprintln!`, whose panic would end the process.
         .log_internal_errors(false);
     // In a piped session this runs for each command, and only the first call has an effect.
     let _set_already = lines.try_init();

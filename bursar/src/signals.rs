@@ -24,9 +24,9 @@ impl Signal {
     }
 }
 
-/// Receives signals from its creation on.
+/// Receives the signals that stop the program.
 ///
-/// None of them is lost, and none ends the process by itself.
+/// From its creation on, no such signal is lost, and none ends the process by itself.
 #[cfg(unix)]
 #[derive(Debug)]
 pub(crate) struct Signals {
@@ -37,7 +37,7 @@ pub(crate) struct Signals {
 
 #[cfg(unix)]
 impl Signals {
-    /// Listens for a program that does not draw on a terminal.
+    /// Listens to the signals of a program that does not draw on a terminal.
     ///
     /// A hang-up keeps the effect that the parent process chose (`nohup`).
     pub(crate) fn listen() -> Result<Self, Fault> {
@@ -51,7 +51,7 @@ impl Signals {
         })
     }
 
-    /// Listens for a program that draws on a terminal, and therefore also receives hang-ups.
+    /// Listens to the signals of a program that draws on a terminal, hang-ups included.
     pub(crate) fn listen_on_a_terminal() -> Result<Self, Fault> {
         use tokio::signal::unix::{SignalKind, signal};
         let hang_up = signal(SignalKind::hangup())

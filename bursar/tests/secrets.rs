@@ -1,6 +1,6 @@
 //! Runs the shipped program with recognizable secrets and the most detailed log.
 //!
-//! Then searches for these secrets in everything that the program wrote, printed or holds in memory.
+//! The test then searches everything that the program wrote, printed or holds in memory for these secrets.
 
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "an integration test's helpers stand outside #[test]")]

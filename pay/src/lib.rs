@@ -1,6 +1,6 @@
-//! `bursar pay`: requests a URL and, if the server asks for a payment, pays as an agent of the wallet. Uses only the
-//! wallet's agent server, and requests at most one payment per command. The response body streams to standard output,
-//! or is in the JSON object of `--json`; messages go to standard error.
+//! `bursar pay`: requests a URL and, if the server asks for a payment, pays as an agent of the wallet. It uses only
+//! the wallet's agent server, and requests at most one payment per command. The response body streams to standard
+//! output, or is in the JSON object of `--json`; messages go to standard error.
 //!
 //! # Examples
 //!

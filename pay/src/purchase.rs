@@ -38,7 +38,8 @@ const RESTART_GRACE: Duration = Duration::from_secs(60);
 /// The pause before each attempt with the payment.
 const TRIES: [Duration; 3] =
     [Duration::ZERO, Duration::from_millis(500), Duration::from_millis(1_500)];
-/// Maximum time for which a payment in use is repeated. The payment's validity may end it earlier.
+/// Maximum time for which the same payment is sent again while the server reports it as in use. The payment's validity
+/// may end earlier.
 const IN_USE_WAIT: Duration = Duration::from_secs(600);
 /// Maximum number of characters of a server's text in a message.
 const WIDTH: usize = 300;

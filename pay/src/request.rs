@@ -49,7 +49,7 @@ const RESERVED: &[&str] = &[
     "x-payment-response",
 ];
 
-/// Why the request got no response.
+/// The reason why a request got no response.
 pub(crate) enum NoResponse {
     /// Nothing was sent.
     Unreached(String),
@@ -84,7 +84,7 @@ impl Request {
         let method = method(args)?;
         let body = match args.body.clone() {
             None => Vec::new(),
-            // A terminal or a pipe may block a read for any time.
+            // Reading from a terminal or a pipe may block for any length of time.
             Some(body) => tokio::task::spawn_blocking(move || read_body(&body))
                 .await
                 .map_err(|error| Fault::new(Code::InternalError).with_detail(error))??,

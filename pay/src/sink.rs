@@ -60,7 +60,7 @@ impl TerminalFilter {
     }
 }
 
-/// Why a body is incomplete.
+/// The reason why a body is incomplete.
 pub(crate) enum BodyError {
     /// The connection ended too early.
     Connection(String),
@@ -73,7 +73,7 @@ impl Sink {
         if json {
             Self::Memory { body: Vec::new(), over: false }
         } else {
-            // Asynchronous, so that a reader that has stopped cannot block Ctrl-C.
+            // Standard output is asynchronous, so that a reader that has stopped cannot block Ctrl-C.
             let shown = std::io::stdout().is_terminal().then(TerminalFilter::default);
             Self::Stdout { out: tokio::io::stdout(), begun: false, shown }
         }

@@ -1,6 +1,6 @@
 //! A container in which systemd runs as the first process, with this machine's programs.
 //!
-//! Each boot runs one script as root. Unless a test shares its network, the container has none. It has no hardware.
+//! Each boot runs one script as root. The container has no hardware, and no network unless a test shares its own.
 
 use std::fmt::Write as _;
 use std::fs;

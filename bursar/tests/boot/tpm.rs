@@ -51,7 +51,7 @@ fn free_ports() -> u16 {
     }
 }
 
-/// Returns whether the libraries are installed with which systemd reaches a TPM over the network.
+/// Returns whether this machine has the libraries with which systemd reaches a TPM over the network.
 fn has_libraries() -> bool {
     let known = Command::new("/sbin/ldconfig").arg("-p").output().map(|output| output.stdout);
     let known = String::from_utf8_lossy(&known.unwrap_or_default()).into_owned();

@@ -190,7 +190,7 @@ pub(crate) fn check_envelope(name: &str, output: &Output, wanted: &str) -> Resul
     if document["ok"] == true {
         rule(document["error"].is_null() && !document["data"].is_null(), "success")?;
         rule(wanted.is_empty(), "should fail")?;
-        // Some commands report a state, and use their exit code for it too.
+        // Some commands also report a state with their exit code.
         let tells = match name {
             "status" => [0, 3, 4].contains(&exit),
             "doctor" => [0, 1].contains(&exit),

@@ -93,7 +93,8 @@ struct Scene {
     engine: Engine,
     address: String,
     log: PathBuf,
-    /// A signed payment that the agent reported as failed with hostile text; `held` is a held one.
+    /// A signed payment that the agent reported as failed, with hostile text. `held` is a payment that waits for
+    /// approval.
     paid: String,
     held: String,
 }
@@ -270,7 +271,7 @@ impl Terminal {
         });
     }
 
-    /// Closes an overlay and waits for that. Otherwise the next key could combine with the pending Escape.
+    /// Closes an overlay and waits until it is closed. Otherwise the next key could combine with the pending Escape.
     fn close(&self) {
         self.press("Escape");
         until("the overlay is closed", || {

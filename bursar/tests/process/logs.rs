@@ -1,4 +1,4 @@
-//! Logs that cannot be written. The engine starts, answers and stops as usual, whatever fails behind its output.
+//! Logs that cannot be written. The engine starts, answers and stops as usual, whatever goes wrong with its output.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The memory of a running engine: who can read it, and from which arenas it is allocated.
+//! The memory of a running engine: which processes can read it, and how many arenas the allocator uses.
 #![cfg(target_os = "linux")]
 
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -42,7 +42,8 @@ fn t_37_the_same_account_cannot_read_the_memory_of_an_engine() {
         command.uid(account).gid(account).current_dir("/").stdin(Stdio::null());
         command
     };
-    // Finds the files that the account may open of an ordinary process. On some machines this excludes its memory.
+    // Finds the files of an ordinary process that the account may open. On some machines they do not include its
+    // memory.
     let mut other = command(Path::new("sleep")).arg("600").spawn().unwrap();
     let may_open: Vec<&str> = ["maps", "environ", "mem"]
         .into_iter()

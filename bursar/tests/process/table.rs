@@ -21,9 +21,9 @@ const fn row(
 /// Balances are read while every network is disabled, because no node answers. Words in braces are values that the
 /// stage creates.
 ///
-/// Fifteen commands cannot succeed here. The wallet already exists and the engine runs. Only a jump of the clock
-/// would make a renewal due. Without a network, nothing is measured or sent, and nothing can be cancelled. No Ledger
-/// is plugged in.
+/// Fifteen commands cannot succeed here, for one of these reasons. The wallet already exists and the engine runs. Only
+/// a jump of the clock would make a renewal due. Without a network, nothing is measured or sent, and nothing can be
+/// cancelled. No Ledger is plugged in.
 #[rustfmt::skip]
 pub(crate) const TABLE: &[Row] = &[
     row("wallet.create", "", ("wallet create again", "WALLET_EXISTS"), "WALLET_EXISTS", "WALLET_EXISTS"),

@@ -246,7 +246,7 @@ fn a_settled_payment_is_never_signed_again() {
         let action = world.report_action(&agent, report, id, content(ReportKind::Settled, Some(1)));
         world.must(action);
         let spent = world.spent();
-        // Repeats during the validity, long after it, and after a restart.
+        // Repeats the request during the validity, long after it, and after a restart.
         for _ in 0..2 {
             let again = world.ask_as(&agent, identity.clone(), payment(SMALL));
             assert_eq!(again.code(), Some(Code::PaymentSettled));
