@@ -10,13 +10,13 @@ pub trait Operator {
     /// Shows `lines` and asks a question. Returns whether the operator agrees.
     ///
     /// # Errors
-    /// `CONFIRMATION_NEEDED` if no terminal can prompt for it.
+    /// `CONFIRMATION_NEEDED` if there is no terminal to ask on.
     fn confirm(&self, lines: &[String], question: &str) -> Result<bool, Fault>;
 
     /// Asks for a line of text. `option` names the option that gives the answer without a question.
     ///
     /// # Errors
-    /// `CONFIRMATION_NEEDED` if no terminal can prompt for it.
+    /// `CONFIRMATION_NEEDED` if there is no terminal to ask on.
     fn line(&self, question: &str, option: &str) -> Result<String, Fault>;
 
     /// Shows the current step.

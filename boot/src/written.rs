@@ -21,7 +21,7 @@ pub(crate) enum Authorship {
     Foreign,
 }
 
-/// Returns who wrote a file.
+/// Returns whether Bursar wrote a file, and whether the file was edited since.
 pub(crate) fn authorship(file: &str) -> Authorship {
     let Some(rest) = file.strip_prefix(MARK) else { return Authorship::Foreign };
     match rest.split_once('\n') {

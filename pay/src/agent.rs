@@ -22,7 +22,7 @@ const URL: &str = "WALLET_URL";
 
 const INSTRUCTIONS: &str = "eval \"$(bursar agent instructions <agent>)\"";
 
-/// An agent and the URL of its wallet. Has no `Debug`, because it holds the token.
+/// An agent and the URL of its wallet. It has no `Debug`, because it holds the token.
 pub(crate) struct Agent {
     id: AgentId,
     token: SecretString,

@@ -68,7 +68,7 @@ impl fmt::Display for NoResponse {
     }
 }
 
-/// The request to send. Has no `Debug`, because headers and body may hold secrets of the caller.
+/// The request to send. It has no `Debug`, because headers and body may hold secrets of the caller.
 pub(crate) struct Request {
     pub(crate) url: String,
     pub(crate) target: Target,

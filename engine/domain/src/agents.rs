@@ -142,6 +142,7 @@ pub struct Commission {
 
 impl Agent {
     /// Returns the agent's status.
+    ///
     /// The status is `LimitReached` once the amount spent, without reservations, reaches the daily limit for payments.
     /// `spent` is the amount spent of the allowance in force, so it is zero if a renewal is due.
     pub fn status(&self, policy: Option<&Policy>, spent: Usd) -> AgentStatus {

@@ -236,7 +236,7 @@ pub struct VenueTrust {
 pub struct Recall {
     pub agent: AgentId,
     pub identity: Identity,
-    /// The data of the indexes, which the core provides.
+    /// The earlier requests in the indexes, which the core looks up.
     pub prior: Prior,
 }
 

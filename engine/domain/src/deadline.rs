@@ -53,9 +53,9 @@ impl Deadline {
         if self.is_of_boot(moment) {
             return wall.min(self.boot_ms.saturating_sub(moment.boottime_ms));
         }
-        // The machine has rebooted since. If more than the whole length is left, the wall clock was set back: then
-        // only the length minus the time since the boot is left. Otherwise the boot clock must not count, because a
-        // container may get a new boot id without a boot of its host.
+        // The boot id has changed. If more than the whole length is left, the wall clock was set back: then only the
+        // length minus the time since the boot is left. Otherwise the boot clock must not count, because a container
+        // may get a new boot id without a boot of its host.
         let length = u64::try_from(length_ms).unwrap_or(0);
         if wall > length { length.saturating_sub(moment.boottime_ms) } else { wall }
     }

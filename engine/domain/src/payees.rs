@@ -31,8 +31,9 @@ pub struct Payee {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Paid {
     pub times: u64,
-    /// The number of payments that the operator approved. The policy allowed the others, so the agent alone chose
-    /// them.
+    /// The number of payments that the operator approved.
+    ///
+    /// The policy allowed the others, so the agent alone chose them.
     pub approved: u64,
     pub first: Utc,
     pub last: Utc,
@@ -50,7 +51,9 @@ impl Payee {
 }
 
 impl Paid {
-    /// Adds a later payment. The totals saturate, because they are only shown.
+    /// Adds a later payment.
+    ///
+    /// The totals saturate, because they are only shown.
     #[must_use]
     pub fn and(self, later: Self) -> Self {
         Self {

@@ -55,7 +55,8 @@ pub(super) fn commission(
     change(state, id, |agent| {
         let running = agent.commission.take().map(|given| given.window);
         let first = start.map(|start| {
-            // An older journal was restored that day, so the agent's spending may be missing: count the day as spent.
+            // A backup was restored after this allowance began, so the agent's spending may be missing: count the day
+            // as spent.
             let lost = restored.is_some_and(|at| at >= start.utc && at >= agent.created);
             let spent = daily.filter(|_limits| lost).unwrap_or_default();
             let operations = if lost { operations } else { 0 };

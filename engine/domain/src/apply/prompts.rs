@@ -22,7 +22,7 @@ pub(super) fn awaiting(by: Approver, at: Utc, until: &Deadline) -> Status {
     Status::AwaitingDevice(Box::new(DeviceTurn { by, at, until: until.clone(), prompt: None }))
 }
 
-/// Adds a payment that the policy allowed.
+/// Adds a payment that the policy allowed and that waits for its device.
 pub(super) fn wait(
     state: &mut State,
     entry: &Entry,

@@ -157,7 +157,7 @@ fn check_supply(context: &LoanContext<'_>, venue: &VenueFacts) -> Result<(), Ref
     Ok(())
 }
 
-/// Checks that the shares of a supply are worth all the money that the supply may take.
+/// Checks that the shares of a supply are worth at least 99.9 % of the assets that the supply may take.
 fn check_shares(context: &LoanContext<'_>, venue: &VenueFacts) -> Result<(), Refusal> {
     let LoanContext { ask, quote, .. } = context;
     if !venue.resists_donations {
@@ -190,7 +190,7 @@ fn check_standing(context: &LoanContext<'_>, venue: &VenueFacts) -> Result<(), R
     }
 }
 
-/// Checks the stablecoin of a supply, and the native coin for gas.
+/// Checks that the address holds enough stablecoin for a supply, and enough native coin for gas.
 fn check_funds(context: &LoanContext<'_>) -> Result<(), Refusal> {
     let LoanContext { ask, quote, promised, .. } = context;
     let leaving = promised.native.checked_add(quote.plan_cost);

@@ -57,8 +57,7 @@ pub(super) fn refused(
         assess_loan(intake, agent, loan)
     };
     Ok(match verdict {
-        // Without a simulation, the policy can only refuse with one of these codes. The lane's refusal contains the
-        // reason.
+        // These two codes only reflect the missing simulation or measurement. The lane's refusal contains the reason.
         Verdict::Refuse(rule) if !matches!(rule.code, Code::WouldFail | Code::QuoteFailed) => {
             Verdict::Refuse(rule)
         }

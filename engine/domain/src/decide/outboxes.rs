@@ -116,7 +116,7 @@ pub(super) fn apply_input(
     for event in &step.events {
         bursar_submit::apply(&mut outbox, event);
     }
-    // The empty transaction of a stopped agent stays unsigned.
+    // A forbidden attempt is not signed, such as the empty transaction of a stopped agent.
     let may_follow = |action: &OutboxAction| match action {
         OutboxAction::Sign { id, .. } => !plans::is_forbidden(state, command, &outbox, *id),
         OutboxAction::Quote | OutboxAction::Send { .. } | OutboxAction::Lookup { .. } => true,

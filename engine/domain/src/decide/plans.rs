@@ -320,7 +320,7 @@ pub(super) fn stop_all(state: &State, code: Code) -> Vec<Event> {
 /// Returns which unsigned transactions a stop declines.
 ///
 /// On a device, a stop does not decline the empty transaction that replaces a late call, because its prompt could not
-/// be shown again. Nothing is signed while the agent is stopped: the stop voids the open prompt.
+/// be shown again. While the agent is stopped, nothing is signed, and the stop voids the open prompt.
 fn declines(state: &State, request: &Request) -> Declines {
     if state.is_on_device(request.from) { Declines::Call } else { Declines::Any }
 }

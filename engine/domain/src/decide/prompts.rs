@@ -95,7 +95,8 @@ pub(super) fn waits_over(state: &State, moment: &Moment) -> Vec<Event> {
     state.waiting.values().filter_map(|request| over(request, moment)).collect()
 }
 
-/// Returns the events of terms that can no longer be redeemed. The caller has checked that the wallet is unlocked.
+/// Returns the events that release the value of terms that can no longer be redeemed. The caller has checked that the
+/// wallet is unlocked.
 pub(super) fn lapsed(state: &State, moment: &Moment) -> Vec<Event> {
     state.lapsed_at(moment).map(|request| Event::PaymentLapsed { id: request.id }).collect()
 }

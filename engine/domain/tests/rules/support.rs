@@ -66,7 +66,7 @@ impl Answer {
         }
     }
 
-    /// Returns why the operator must decide.
+    /// Returns the reason for which the request is held, if it is held.
     pub(crate) fn held_for(&self) -> Option<HoldReason> {
         match self {
             Answer::Holds(_, reason) => Some(*reason),

@@ -405,7 +405,7 @@ impl Bench {
         ended
     }
 
-    /// Returns the value that all agents of an address may still supply, in micro-dollars.
+    /// Returns the value that the pending supplies of an address reserve, in micro-dollars.
     pub(crate) fn reserved(&self, label: &str) -> u64 {
         let (owner, all) = (build::address(label), AllowedNetworks::AllEnabled);
         reserved(&self.world.state, &self.world.now(), owner, &all, None).0

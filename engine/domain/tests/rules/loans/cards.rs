@@ -87,7 +87,7 @@ fn an_approval_of_another_card_changes_nothing() {
     bench.approves(id, supply(60_000_000).quote);
 }
 
-/// The amount before is the higher one of chain and journal, plus the other open supplies. The amount after also
+/// `before` is the higher of the amounts on the chain and in the journal, plus the other open supplies. `after` also
 /// contains this request, once.
 #[test]
 fn the_card_shows_what_is_lent_before_and_after() {

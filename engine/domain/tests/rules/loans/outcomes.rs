@@ -66,7 +66,7 @@ fn each_outcome_of_a_supply() {
     }
 }
 
-/// Only a receipt lowers the amount lent, only after a success, and only once.
+/// Only the receipt of a successful withdrawal lowers the amount lent, and only once.
 #[test]
 fn each_outcome_of_a_withdrawal() {
     for (fate, _effect) in FATES {

@@ -18,7 +18,7 @@ use build::{payment, policy};
 const HISTORIES: u64 = 1_000;
 const STEPS: usize = 120;
 
-/// A signature that the device made, including those whose answer was lost.
+/// A signature that the device made. The wallet may not have read it.
 #[derive(Debug, Clone)]
 struct PressRecord {
     terms: Authorization,

@@ -69,7 +69,7 @@ fn a_trade_that_is_held_at_midnight_counts_in_the_new_allowance() {
     assert_eq!(bench.volumes(0), (60_000_000, 0));
 }
 
-/// Two days later, a trade that ended no longer counts.
+/// After a midnight, the trades that ended before it no longer count.
 #[test]
 fn each_midnight_forgets_what_was_spent_before() {
     let mut bench = evening();

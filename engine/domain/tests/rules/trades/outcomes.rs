@@ -129,7 +129,7 @@ fn each_outcome_of_a_swap() {
     }
 }
 
-/// A revocation that had no effect is repeated. One that reverted is not, because it would revert every time.
+/// A revocation that had no effect is repeated. A reverted one is not, because it would revert every time.
 #[test]
 fn each_outcome_of_a_revocation() {
     for swap in [Fate::Reverted, Fate::NonceTaken] {

@@ -57,7 +57,8 @@ fn a_plan_gives_an_allowance_once() {
     }
 }
 
-/// The approval counts the fresh value, and the higher of both least outputs applies.
+/// The approval counts the fresh value. Of the least outputs of the request and of the fresh quote, the higher
+/// applies.
 #[test]
 fn an_approved_trade_keeps_the_higher_floor() {
     for (fresh_out, floor) in [
@@ -121,7 +122,7 @@ fn a_price_below_the_floor_ends_the_trade_at_the_step() {
     }
 }
 
-/// When it measured again, the lane found that the trade can no longer be made.
+/// The lane measured again for the approval and found that the trade can no longer be made.
 #[test]
 fn an_approval_with_a_refused_requote_rejects_the_trade() {
     for code in [Code::NoPool, Code::ChainUnavailable, Code::ExecutionError] {

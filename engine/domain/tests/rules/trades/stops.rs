@@ -181,7 +181,7 @@ fn what_is_unsigned_ends_at_a_stop_and_never_revives() {
     }
 }
 
-/// A signed swap may be mined in any case, so its outcome decides about its volume.
+/// A signed swap may be mined in any case, so its outcome decides whether its volume is spent.
 #[test]
 fn a_signed_swap_is_watched_to_its_end() {
     for stop in Stop::ALL {
