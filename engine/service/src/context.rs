@@ -70,7 +70,8 @@ pub(crate) struct EngineContext {
     pub(crate) device_retries: Retries,
     /// Serializes backups: each needs disk space for the whole journal.
     pub(crate) backups: tokio::sync::Mutex<()>,
-    /// Serializes password attempts. Contains the journal's count of wrong passwords at the last correct password.
+    /// Serializes password attempts. Its value is the journal's count of wrong passwords at the last correct
+    /// password.
     pub(crate) password_tries: tokio::sync::Mutex<u32>,
     /// When the wallet was last used, in milliseconds of the monotonic clock.
     pub(crate) last_used_ms: AtomicU64,
@@ -99,9 +100,9 @@ impl EngineContext {
         Ok(hex::encode(self.random::<32>()?))
     }
 
-    /// Returns a secret of 32 random bytes in a box, so that a move leaves no copy behind.
+    /// Returns a secret of 32 random bytes in a box.
     ///
-    /// The same holds for a move into or out of a future.
+    /// A move of the box, also into or out of a future, leaves no copy of the secret behind.
     ///
     /// # Errors
     /// `INTERNAL_ERROR` if the platform has no entropy.

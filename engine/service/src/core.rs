@@ -63,7 +63,7 @@ pub struct Work {
 #[derive(Debug, Clone)]
 pub enum ActionAnswer {
     Done,
-    /// The rules judged the action and refuse it. No record describes this refusal of an ask.
+    /// The rules refuse the action after a judgement. If the action is an ask, no record describes the refusal.
     Refused(Refusal),
     /// The request in its new state.
     Request(Arc<Request>),
@@ -188,7 +188,8 @@ impl Core {
         actions: Vec<Action>,
     ) -> Result<Vec<Result<Outcome, Fault>>, Fault> {
         if self.failed.is_some() {
-            // Decides nothing, but keeps the signature in memory: the agent may have it already, and polls return it.
+            // A failed core decides nothing, but keeps the signature in memory: the agent may have it already, and
+            // polls return it.
             for action in &actions {
                 if let Action::Signed { id, signature } = action {
                     self.keep_in_memory(*id, signature);
@@ -339,7 +340,8 @@ impl Core {
         );
         let (event, echo) = without_echo(event);
         let entry: Entry = self.journal.append(event, at)?;
-        // Only reports are indexed: a chain lookup follows a report that is in the index already.
+        // Only a report adds an index entry. A chain lookup follows a report, so its settlement is in the index
+        // already.
         let reported = matches!(entry.event, Event::SettlementReported { .. });
         if let Event::SettlementReported { identity, .. } = &entry.event {
             self.journal.index_report(identity);
@@ -386,8 +388,8 @@ impl Core {
 
     fn commit(&mut self, moment: &Moment) -> Result<Committed, JournalError> {
         // The cost of a snapshot grows with the number of authorizations. With at least as many entries between two
-        // snapshots, the cost per entry stays bounded. A locked wallet cannot seal a snapshot. An unsealed one must
-        // not replace a sealed one, without which the next unlock reads the whole journal.
+        // snapshots, the cost per entry stays bounded. A locked wallet cannot seal a snapshot. An unsealed snapshot
+        // must not replace a sealed one, because the next unlock would then read the whole journal.
         let open = u64::try_from(self.state.authorized.len()).unwrap_or(u64::MAX);
         let is_sealing = self.journal.is_sealing();
         if self.state.seq.saturating_sub(self.last_snapshot)
@@ -411,8 +413,9 @@ impl Core {
         drafts: Vec<DraftResult>,
         proof: Option<&Committed>,
     ) -> Vec<Result<Outcome, Fault>> {
-        // A stop raises the epoch even if the same batch thaws again. A lasting freeze does not raise it again:
-        // `issue` already denies slips to frozen agents, and the operator's slips must stay valid.
+        // An action that stops agents raises the epoch even if the same batch thaws them again. A freeze that lasts
+        // does not raise it again: `issue` already denies slips to frozen agents, and the operator's slips must stay
+        // valid.
         if drafts.iter().filter_map(DraftResult::accepted).any(|draft| draft.stops_agents) {
             self.gate.raise();
         }
@@ -495,7 +498,8 @@ impl Core {
     /// # Errors
     /// The record cannot be read.
     pub fn find(&self, id: RequestId) -> Result<Option<Arc<Request>>, JournalError> {
-        // A device's signature cannot be made again. So after a failed commit, callers get only one that is on disk.
+        // A device's signature cannot be made again. So after a failed commit, callers get only a signature that is
+        // on disk.
         if self.failed.is_some()
             && let Some(durable) = self.journal.reader().request(id)?
             && durable.device_turn().is_some()
@@ -510,7 +514,7 @@ impl Core {
         }
     }
 
-    /// Adds the data that only the record has to a request of the state.
+    /// Completes a request of the state with the data that only its record contains.
     fn whole(&self, request: &Arc<Request>) -> Result<Arc<Request>, JournalError> {
         let Some(record) = self.journal.record(request.id)? else { return Ok(Arc::clone(request)) };
         Ok(Arc::new(Request { status: request.status.clone(), ..record }))
@@ -564,7 +568,7 @@ struct Draft {
     slips: Vec<ToSign>,
     work: Vec<(OutboxKey, OutboxAction)>,
     must_be_durable: bool,
-    /// The action stops agents: once it is answered, no slip issued before it may be signed.
+    /// Whether the action stops agents: once it is answered, no slip issued before it may be signed.
     stops_agents: bool,
 }
 
@@ -591,8 +595,8 @@ fn without_echo(mut event: Event) -> (Event, Option<Echo>) {
 
 /// Returns the first day (since 1970) whose signed asks are remembered, or `None` if none may be forgotten now.
 ///
-/// Signed asks of forgotten days are refused, until `audit accept` remembers them again. So the clock counts only if
-/// the newest block of a chain agrees with it, and the earlier of the two times decides.
+/// Signed asks of forgotten days are refused, until `audit accept` remembers them again. So the clock is used only if
+/// the newest block of a chain agrees with it, and then the earlier of the two times decides.
 fn remembered_from(moment: &Moment, days: i64) -> Option<u32> {
     let block = moment.chain_hint?;
     if moment.utc.since_ms(block).saturating_abs() > CLOCK_OFF_CHAIN_MS {

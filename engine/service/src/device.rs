@@ -1,5 +1,5 @@
-//! Hardware devices: finds the one that is ready, and asks it for addresses and signatures. A connection is open only
-//! while the wallet waits for the device.
+//! Hardware devices: finds those that are ready, and asks them for addresses and signatures. A connection is open
+//! only while the wallet waits for the device.
 
 mod not_ready;
 mod permit;

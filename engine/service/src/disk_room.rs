@@ -10,8 +10,8 @@ use bursar_core::limits::FREE_DISK_BYTES;
 
 use crate::ports::Disk;
 
-/// Free space from which the end of a shortage is logged. The distance to the limit is larger than the journal's
-/// changes of size, so that a disk near the limit does not fill the log.
+/// Free bytes at which a shortage counts as over. The distance to the limit is larger than the journal's changes of
+/// size, so that a disk near the limit does not fill the log.
 const RECOVERED_BYTES: u64 = FREE_DISK_BYTES + (16 << 20);
 
 /// The room on the disk of a data folder.
@@ -19,7 +19,7 @@ const RECOVERED_BYTES: u64 = FREE_DISK_BYTES + (16 << 20);
 pub(crate) struct DiskRoom {
     disk: Arc<dyn Disk>,
     folder: PathBuf,
-    /// Whether a shortage was logged last.
+    /// Whether the last logged change was the beginning of a shortage.
     was_short: AtomicBool,
 }
 
@@ -36,7 +36,8 @@ impl DiskRoom {
         self.disk.free_bytes(&self.folder)
     }
 
-    /// Returns whether so little is free that payments, trades and loans are refused. Logs a change since the last call.
+    /// Returns whether the disk has so little room that payments, trades and loans are refused. Logs a change since
+    /// the last call.
     pub(crate) fn is_short(&self) -> bool {
         // If the free space is unknown, the commit reports a full disk or a missing folder.
         let Ok(free) = self.free_bytes() else { return false };

@@ -18,7 +18,7 @@ pub struct Edition {
     pub networks_on: Vec<ChainId>,
     /// The cost of deriving a key from the password.
     pub kdf: KdfParams,
-    /// The parameters that an opened wallet file may have.
+    /// The KDF parameters that a wallet file may have to be opened.
     pub kdf_bounds: KdfBounds,
     /// When the journal moves rows to its history.
     pub checkpoints: Checkpoints,

@@ -66,7 +66,7 @@ pub struct Options {
     pub ports: Option<Ports>,
     /// Replaces the journal file: for tests, and for a restore, which must not open the folder's journal.
     pub store: Option<Box<dyn Store>>,
-    /// Allows a new journal although a wallet file exists: the journal of that wallet is lost.
+    /// Whether a new journal may begin although a wallet file exists: the journal of that wallet is lost.
     pub begin_journal: bool,
     /// The hardware devices of the system's ports; `None` in a build without support for them.
     pub devices: Option<Arc<dyn Devices>>,
@@ -258,7 +258,7 @@ impl Engine {
             Ok(_noted) => Ok(()),
             Err(fault) if fault.code == Code::JournalFailed => Err(self.fault_of_start(fault)),
             Err(fault) => {
-                // Only a warning: later calls return the cause to their callers.
+                // Only log a warning: later calls return the cause to their callers.
                 tracing::warn!(code = %fault.code, "could not record the start of the engine in the journal");
                 Ok(())
             }
@@ -305,8 +305,9 @@ impl Engine {
         self.context.start_server().await
     }
 
-    /// Stops the engine: rejects new calls, waits up to [`DRAIN_MS`] for those in flight and as long for other tasks,
-    /// locks the wallet and commits.
+    /// Stops the engine: rejects new calls, waits for work in flight, locks the wallet and commits.
+    ///
+    /// It waits up to [`DRAIN_MS`] for calls, and then up to [`DRAIN_MS`] for other tasks.
     pub async fn stop(self) {
         if let Err(fault) = self.end().await {
             tracing::error!(code = %fault.code, %fault, "the engine could not be stopped as planned");
@@ -316,7 +317,8 @@ impl Engine {
     /// Stops the engine like [`Engine::stop`].
     ///
     /// # Errors
-    /// The journal could not be closed, or restored files could not be put in place, which the next start then does.
+    /// The journal could not be closed, or restored files could not be put in place. The next start puts them in
+    /// place.
     pub async fn end(self) -> Result<(), Fault> {
         self.context.stopping.cancel();
         if let Some(control) = self.control.lock().await.take() {
@@ -413,8 +415,8 @@ fn execution(
     }
 }
 
-/// Starts the tasks that a serving engine runs: upkeep, chain lookups of settlements, the outboxes, trades, and the scan
-/// of the lending lane.
+/// Starts the tasks that a serving engine runs: upkeep, chain lookups of settlements, the outboxes, trades, and the
+/// scan of the lending lane.
 fn spawn_background(
     context: &Arc<EngineContext>,
     scan_store: Arc<dyn ScanStore>,

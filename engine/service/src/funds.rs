@@ -31,8 +31,8 @@ type Slot = tokio::sync::Mutex<Option<(u64, Arc<NetworkFunds>)>>;
 
 /// Looks up the balances of addresses.
 ///
-/// [`Funds::of`] queries an address once at a time and at most every [`FUNDS_FRESH_MS`], so that no agent can flood
-/// the nodes through it.
+/// [`Funds::of`] makes at most one query of an address and network at a time, and one in [`FUNDS_FRESH_MS`], so that
+/// no agent can flood the nodes through it.
 #[derive(Debug)]
 pub struct Funds {
     chains: Chains,
@@ -55,7 +55,7 @@ impl Funds {
         }
     }
 
-    /// Returns what `owner` holds on each of these networks, in their order.
+    /// Returns the balances of `owner` on each of these networks, in the order of the networks.
     ///
     /// All networks are queried at once; one that does not answer within [`FUNDS_WAIT_MS`] is unknown.
     pub async fn of(&self, owner: Address, on: &[&'static Network]) -> Vec<Arc<NetworkFunds>> {
@@ -91,7 +91,7 @@ impl Funds {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (owner, chain);
         if slots.len() >= FUNDS_CACHED && !slots.contains_key(&key) {
-            // Slots in use stay: a second slot would query at the same time.
+            // Slots in use stay: a second slot for the same address would query the address at the same time.
             slots.retain(|_key, slot| Arc::strong_count(slot) > 1);
         }
         Arc::clone(slots.entry(key).or_default())

@@ -1,5 +1,5 @@
-//! The journal: every change of the state, in order. Only this module writes records. A [`Slip`] needs a proof that a
-//! commit or a replay returned.
+//! The journal: every change of the state, in order. Only this module writes records. A [`Slip`] needs the proof of
+//! durability that a commit or a replay returns.
 //!
 //! Each entry contains the SHA-256 hash of the entry before. While the wallet is open and the journal is trusted, a
 //! commit also writes a seal: an HMAC over the head, under a key that only the open wallet has. At unlock the last

@@ -37,7 +37,9 @@ use gate::{Gate, Keyring};
 use kdf::KdfParams;
 use seed::Seed;
 
-/// The one wallet of a data folder, whose slow parts (key derivation, files) belong on a blocking thread.
+/// Holds the only wallet of a data folder.
+///
+/// Its slow methods (key derivation, files) belong on a blocking thread.
 #[derive(Debug)]
 pub struct Vault {
     files: WalletFiles,
@@ -148,8 +150,8 @@ impl Vault {
 
     /// Derives the keys that `state` names and opens the gate.
     ///
-    /// `sealed` is the journal's head if the journal matches the wallet. Only in that case it drops the seeds and
-    /// secrets that no event names, because an older journal does not name newer ones.
+    /// `sealed` is the journal's head if the journal matches the wallet. Only in that case the vault drops the seeds
+    /// and secrets that no event names, because an older journal does not name newer ones.
     ///
     /// # Errors
     /// `WALLET_LOCKED` if no wallet file is open, `BAD_INPUT` if the state contains an invalid derivation path.
@@ -238,7 +240,7 @@ impl Vault {
             .map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
         let digits = std::str::from_utf8(digits.as_slice())
             .map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
-        // Full capacity from the start: a string that grows would leave a copy of the key behind.
+        // Reserve the full capacity from the start: a string that grows would leave a copy of the key behind.
         let mut text = Zeroizing::new(String::with_capacity(66));
         text.push_str("0x");
         text.push_str(digits);

@@ -20,7 +20,7 @@ use bursar_engine::vault::seed::Seed;
 use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
 
-/// As weak as Argon2 allows, so that thousands of openings take seconds.
+/// Parameters as weak as Argon2 allows, so that thousands of openings take seconds.
 const TINY: KdfParams = KdfParams { memory_kib: 8, iterations: 1, parallelism: 1 };
 const TINY_BOUNDS: KdfBounds = KdfBounds { min_memory_kib: 8, ..KdfBounds::PRODUCTION };
 const NOTE: JournalNote = JournalNote { seq: 41, head: [0xab; 32] };
@@ -275,7 +275,8 @@ fn every_altered_digit_is_refused_even_with_the_checksum_corrected() {
             let mut bad = good.clone();
             bad.replace_range(place..=place, &format!("{:x}", digit ^ bit));
             fs::write(bench.current(), forged(&bad)).unwrap();
-            // Two tags, each over its own part: the part before the payload locks the key.
+            // Each of the two tags covers its own part. The key's tag covers the part before the payload, and its
+            // failure is reported as a wrong password.
             match (bench.open(&right()), place < payload) {
                 (Err(WalletFileError::WrongPassword { .. }), true)
                 | (Err(WalletFileError::Damaged { .. }), false) => {}
@@ -313,7 +314,7 @@ fn no_field_of_the_header_can_be_exchanged() {
         good.replace("\"version\": 1", "\"version\": 1, \"more\": 1"),
         good.replace("\"version\": 1,", "\"version\": 1,\n  \"version\": 1,"),
     ];
-    // Parts of the older save, which authenticate there.
+    // Parts of the older save, which are authentic in that save.
     for nth in [0, 1] {
         for field in ["\"nonce\"", "\"ciphertext\""] {
             altered.push(good.replace(&line(&good, field, nth), &line(&older, field, nth)));
@@ -516,7 +517,7 @@ fn a_password_change_replaces_key_and_salt_and_voids_the_old_password() {
         }
     }
 
-    // The journal's last seal is under the old key until the caller has made a new one.
+    // The journal's last seal is under the old key until the caller has made a new seal.
     assert_ne!(*wallet.seal_key(), *old_seal_key);
     let retired: Vec<[u8; 32]> =
         wallet.retired_seal_keys().iter().map(|key| *key.expose_secret()).collect();
@@ -635,7 +636,7 @@ fn a_wallet_too_large_to_be_read_back_is_not_written() {
     assert!(matches!(bench.open(&right()), Ok((_, OpenedFrom::Previous { .. }))));
 }
 
-/// A backup of an older state in place of the current save must not cost the newer previous one.
+/// If an older backup replaces the current save, opening it must not remove the newer previous save.
 #[test]
 fn opening_an_older_backup_does_not_remove_a_newer_previous_save() {
     let bench = Bench::saved();

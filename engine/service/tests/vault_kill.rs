@@ -156,8 +156,8 @@ fn no_leftovers(data: &Path) {
     }
 }
 
-/// Runs `act` once per failpoint, stopped there, and then once to its end. `check` gets the failpoint and a
-/// folder: once that of a killed process, once that of a failed disk.
+/// Runs `act` once for each failpoint, stopped there, and then once to its end. After each stop, `check` runs on two
+/// folders: that of a killed process, and that of a process whose disk failed.
 fn at_every_point(
     prepare: impl Fn(&Path),
     act: impl Fn(&WalletFiles) -> Result<(), WalletFileError>,

@@ -26,7 +26,7 @@ const SMALL: KdfParams = KdfParams { memory_kib: 64, iterations: 1, parallelism:
 const BOUNDS: KdfBounds = KdfBounds { min_memory_kib: 8, ..KdfBounds::PRODUCTION };
 /// Passes the wallet's folder to the child process.
 const FOLDER: &str = "BURSAR_TEST_FOLDER";
-/// With all bits inverted, so that the program itself does not contain the password.
+/// The password with all bits inverted, so that the program itself does not contain it.
 const TURNED_PASSWORD: [u8; 20] = turned(*b"correct horse staple");
 
 const fn turned<const N: usize>(mut bytes: [u8; N]) -> [u8; N] {
@@ -133,7 +133,7 @@ fn found(needles: &Needles) -> Vec<&str> {
                 let hits = needles.iter().filter(|(_, turned)| holds(turned));
                 found.extend(hits.map(|(what, _)| what.as_str()));
             }
-            // Chunks overlap, so that a needle across the end of one is found.
+            // Chunks overlap, so that a needle across the end of a chunk is found.
             at += u64::try_from(if length == chunk.len() { length - 256 } else { length }).unwrap();
         }
     }

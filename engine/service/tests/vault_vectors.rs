@@ -120,7 +120,7 @@ fn every_phrase_gives_the_published_entropy_seed_keys_and_addresses() {
             addresses += 1;
             let key = private_key(&stretched, &path_of(row)).unwrap();
             let same_key = key.expose_bytes().as_slice() == bytes(row, "private_key");
-            // Display is the EIP-55 form, as in the file.
+            // `Display` writes the EIP-55 form, which the file contains.
             if !same_key || key.address().to_string() != text(row, "address") {
                 failed.push(format!("{} {}", case["name"], row["path"]));
             }

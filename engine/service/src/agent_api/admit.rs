@@ -24,7 +24,7 @@ use super::message::Endpoint;
 use super::rate::WaitMs;
 use crate::core::View;
 
-/// A request whose body has been read, but not checked.
+/// A request whose body has been parsed, but whose proof has not been checked.
 #[derive(Debug)]
 pub(super) struct Incoming {
     pub(super) body: Object,
@@ -42,7 +42,7 @@ impl Incoming {
         Ok(Self { body: body::object(&parts.headers, body).await?, peer, time, mark })
     }
 
-    /// Returns the agent's id in the body, still unproven.
+    /// Returns the agent's id that the body names, before any proof is checked.
     pub(super) fn named_agent(&self, api: &Api) -> Result<&str, Fault> {
         let named = self.body.get(api.agent_field).and_then(Value::as_str).unwrap_or("");
         if named.is_empty() {
@@ -59,19 +59,19 @@ impl Incoming {
     }
 }
 
-/// The rate verdict on a call: [`prove`] sets it and the guard reads it.
+/// The result of the rate check of a call: [`prove`] sets it and the guard reads it.
 ///
-/// It stays empty without a valid proof, unless the caller has failed too often.
+/// It stays empty if the proof is invalid and the caller has not failed too often.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Mark(Arc<OnceLock<RateVerdict>>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RateVerdict {
-    /// The call counts for the agent that made it.
+    /// The call counts against the rate of its proven agent.
     ForAgent,
-    /// The agent is over its rate and must wait this long.
+    /// The agent has exceeded its rate and must wait this long.
     AgentWaits(WaitMs),
-    /// The caller failed too often to prove the named agent and must wait this long.
+    /// The caller sent too many wrong proofs for the named agent and must wait this long.
     FailedProofWaits(WaitMs),
 }
 
@@ -91,7 +91,7 @@ impl Mark {
     }
 }
 
-/// A proven agent, with the view and the moment at which it was proven.
+/// An authenticated agent, with the view and the moment of its authentication.
 #[derive(Debug)]
 pub(super) struct Caller {
     pub(super) view: Arc<View>,
@@ -131,7 +131,7 @@ impl Caller {
     }
 }
 
-/// Proves the caller and rejects agents that may not act, in the same way at every endpoint.
+/// Authenticates the caller and rejects agents that may not act, in the same way at every endpoint.
 ///
 /// # Errors
 /// `MISSING_AGENT_ID`; `LAN_BEARER_REFUSED`; `AUTH_FAILED`; `WALLET_LOCKED` to a bearer agent;
@@ -150,7 +150,7 @@ pub(super) fn admit(api: &Api, endpoint: Endpoint, incoming: &Incoming) -> Resul
     Ok(caller)
 }
 
-/// Checks only the proof, because `/status` also answers a suspended agent.
+/// Checks the proof but not the agent's status, because `/status` also answers suspended agents.
 pub(super) fn prove(api: &Api, endpoint: Endpoint, incoming: &Incoming) -> Result<Caller, Fault> {
     let (view, moment) = (api.core.view(), api.core.now());
     let signature = incoming.body.get("signature").and_then(Value::as_str);

@@ -76,7 +76,7 @@ impl Counters {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a refused trade or position.
+    /// Counts the answer if it refuses a trade or position.
     pub(super) fn count_trade(&self, answer: &Answer) {
         if answer.status >= 400 {
             self.trades_rejected.fetch_add(1, Ordering::Relaxed);
@@ -113,7 +113,7 @@ pub struct ServerConfig {
     pub folder: PathBuf,
     pub(crate) disk_room: Arc<DiskRoom>,
     pub exposure: Exposure,
-    /// The setting is read for each call, so that a change applies at once.
+    /// The settings, which are read for each call so that a change applies at once.
     pub(crate) settings: Arc<LiveConfig>,
 }
 
@@ -158,7 +158,7 @@ impl Api {
         }
     }
 
-    /// Compares our clock with the chain's if a comparison is due, in parallel with the request.
+    /// Compares our clock with the clock of `chain` if a comparison is due, in parallel with the request.
     pub(super) fn probe_chain_time(&self, chain: ChainId, now: &Moment) {
         if let Some(node) = self.ports.chains.get(&chain)
             && self.chain_time.is_due(chain, now)

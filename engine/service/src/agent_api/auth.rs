@@ -29,9 +29,10 @@ pub enum Proof<'a> {
 }
 
 impl<'a> Proof<'a> {
-    /// Parses only the two strict forms.
+    /// Parses a proof in one of its two exact forms; returns `None` for any other text.
     ///
-    /// A timestamp has no sign, blank, underscore or leading zero, which CPython's `int()` accepts.
+    /// A sign, a blank, an underscore or a leading zero in the timestamp is refused, although CPython's `int()`
+    /// accepts them.
     pub fn parse(text: &'a str) -> Option<Self> {
         if let Some(rest) = text.strip_prefix("SIG:") {
             let (timestamp, digest) = rest.split_once(':')?;
@@ -56,7 +57,7 @@ fn lower_hex(text: &str) -> Option<[u8; 32]> {
     Some(bytes)
 }
 
-/// A caller that proved to be an agent.
+/// A caller whose proof for an agent was accepted.
 #[derive(Debug, Clone)]
 pub struct AuthenticatedCaller {
     pub agent: Arc<Agent>,
@@ -101,8 +102,8 @@ pub fn authenticate(
     let text = signature.unwrap_or("");
     let proof = Proof::parse(text);
 
-    // Check both kinds of proof for every caller, against a stand-in if there is no such agent or proof: the work is
-    // the same.
+    // Check both kinds of proof for every caller, so that each call costs the same work. If there is no such agent or
+    // no valid proof, a stand-in replaces it.
     let timestamp = match &proof {
         Some(Proof::Hmac { timestamp, .. }) => *timestamp,
         Some(Proof::Bearer { .. }) | None => 0,
@@ -117,8 +118,8 @@ pub fn authenticate(
         (Some(agent), Some(Proof::Hmac { timestamp, .. })) if hmac_right && sendable => {
             let signed = i64::try_from(timestamp).unwrap_or(i64::MAX);
             let day = u32::try_from(signed.div_euclid(86_400)).map_err(|_beyond| failed())?;
-            // The journal no longer has the signatures of forgotten days, so a replayed one would look new. A
-            // signature from before a restore may have been used after the backup was made.
+            // The signatures of forgotten days are no longer in the journal, so a replayed signature would look new.
+            // A signature from before a restore may have been used after the backup was made.
             let lost = view.state.restored.is_some_and(|at| signed <= at.seconds());
             if !is_fresh(signed, fresh.now, fresh.window_s) || day < view.forgotten || lost {
                 return Err(failed());
@@ -270,7 +271,7 @@ mod tests {
         vault
     }
 
-    /// Whether the caller is accepted, and the lengths of the HMACs that were computed.
+    /// Returns whether the caller is accepted, and the lengths of the messages whose HMACs were computed.
     fn judged(gate: &Gate, id: &str, proof: &str) -> (bool, Vec<usize>) {
         let body = format!("{{\"agent_id\":\"{id}\",\"payment_required\":\"an offer\"}}");
         let Value::Object(body) = parse(body.as_bytes(), BODY_DEPTH).unwrap() else { panic!() };

@@ -11,16 +11,16 @@ use bursar_serve::http::ResponseClaim;
 
 /// The arrival time of a call, and the claim to its response.
 ///
-/// The route of a call that measures, records and waits responds within [`ANSWER_MS`] of the arrival.
+/// A route that measures, records and waits must respond within [`ANSWER_MS`] of the arrival.
 #[derive(Debug, Clone)]
 pub(super) struct CallTime {
     began_ms: u64,
-    /// `None` if the call did not come through the HTTP edge: only the edge could respond instead of the route.
+    /// `None` if the call did not come through the HTTP edge, which alone could respond before the route.
     claim: Option<ResponseClaim>,
 }
 
 impl CallTime {
-    /// Returns the time of a request with these extensions. If no edge has noted the arrival, it is now.
+    /// Reads the arrival and the claim from the extensions of a request. Without an HTTP edge, the arrival is now.
     pub(super) fn of(extensions: &Extensions, clock: &dyn Clock) -> Self {
         let claim = extensions.get::<ResponseClaim>().cloned();
         let began_ms = claim.as_ref().map_or_else(|| clock.mono_ms(), ResponseClaim::began_ms);
@@ -41,10 +41,10 @@ impl CallTime {
         clock.sleep_until(self.began_ms.saturating_add(ANSWER_MS)).await;
     }
 
-    /// Does `work`, which records nothing, within the time of the call.
+    /// Runs `work`, which must record nothing, until the call's time is over.
     ///
     /// # Errors
-    /// `CHAIN_UNAVAILABLE` if it takes longer. The work is cancelled.
+    /// `CHAIN_UNAVAILABLE` if the work takes longer; the work is then cancelled.
     pub(super) async fn limit<T>(
         &self,
         clock: &dyn Clock,

@@ -8,7 +8,7 @@ use bursar_core::codes::Code;
 
 use super::rate::fold;
 
-/// `route` is the pattern that matched; `None` if no route matched or the HTTP edge refused the request.
+/// `route` is the path pattern of the matched route; `None` if no route matched or the HTTP edge refused the request.
 pub(super) fn log(
     method: &str,
     route: Option<&str>,
@@ -16,7 +16,7 @@ pub(super) fn log(
     took_ms: u64,
     peer: IpAddr,
 ) {
-    // Log only known methods: a caller may invent one of any length.
+    // Log only known methods, because a caller may invent a method of any length.
     let known = matches!(method, "GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE" | "OPTIONS");
     tracing::debug!(
         method = if known { method } else { "-" },

@@ -1,4 +1,4 @@
-//! The agent server on the shared HTTP edge: its bounds, and the responses that it sends in place of a route's.
+//! The HTTP edge of the agent server: its bounds, and the responses that the edge sends instead of a route.
 
 use axum::http::Method;
 use bursar_core::codes::Code;
@@ -68,7 +68,8 @@ pub(super) fn refuse() -> RefusalWriter {
             Refusal::Timeout => Code::RequestTimeout,
             Refusal::Busy => Code::Busy,
         };
-        // A route that may have recorded its request has claimed the response, and is never refused here.
+        // A route that may have recorded its request has claimed the response, so the edge never refuses that call
+        // here.
         let fault = match refused.why {
             Refusal::Target => Fault::because(code, refused.why.text()),
             _other => Fault::new(code),

@@ -71,7 +71,7 @@ enum Counts {
     /// Polls and health checks, which monitors and agents repeat.
     AsPoll,
     AsUnproven,
-    /// The bucket of the proven agent, or the unproven one if the proof fails; known only once the body was read.
+    /// The bucket of the proven agent, or the unproven bucket if the proof fails. Known only after the body is read.
     ByProof,
 }
 
@@ -90,8 +90,8 @@ impl Counts {
     }
 }
 
-/// Counts a call to an endpoint that accepts a proof, after the endpoint ran. That is not too late: a call without a
-/// valid proof has no effect.
+/// Counts a call to an endpoint that accepts a proof, after the endpoint ran. Counting afterwards is early enough,
+/// because a call without a valid proof has no effect.
 fn count_after(mark: &Mark, unproven: impl FnOnce() -> Result<(), WaitMs>) -> Result<(), WaitMs> {
     match mark.get() {
         Some(RateVerdict::ForAgent) => Ok(()),

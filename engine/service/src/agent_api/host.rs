@@ -15,7 +15,7 @@ use super::lan::Exposure;
 #[derive(Debug)]
 pub(super) struct HostRule {
     exposure: Exposure,
-    /// This machine's own names in lower case, accepted in addition to the loopback names on a local network only.
+    /// This machine's own names in lower case. With LAN exposure they are accepted in addition to the loopback names.
     names: Vec<String>,
 }
 
@@ -58,8 +58,8 @@ impl HostRule {
         }
     }
 
-    /// On a local network an agent may use an IP address, but only the one that it connected to. An address
-    /// cannot be rebound, and another address may mean another machine.
+    /// On a local network an agent may use an IP address as the host, but only the address that it connected to. An
+    /// IP address cannot be rebound, and another address may mean another machine.
     fn is_own_address(&self, name: &str, request: &Request<Body>) -> bool {
         let bare = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(name);
         let own = request.extensions().get::<LocalAddress>();
@@ -166,7 +166,7 @@ mod tests {
         assert!(by_v6("[FD00:0::7]").is_ok());
         assert!(by_v6("fd00::7").is_err());
         assert!(by_v6("[fd00::8]").is_err());
-        // Without a connection no address is known to be ours.
+        // Without a connection, the server knows none of its own addresses.
         let mut nowhere = request(&[("host", "192.168.1.7")], "192.168.1.7:9402");
         nowhere.extensions_mut().clear();
         assert!(rule.judge(&nowhere, &[]).is_err());

@@ -18,7 +18,7 @@ pub enum Exposure {
     /// Programs on this machine.
     #[default]
     Loopback,
-    /// Every machine with a route to this one.
+    /// Every machine that has a route to this machine.
     Lan,
 }
 

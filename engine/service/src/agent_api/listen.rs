@@ -1,5 +1,5 @@
-//! The sockets that agents connect to. No other program can bind the same address, because it would receive agents'
-//! tokens.
+//! The sockets that agents connect to. They prevent other programs from binding the same address, because such a
+//! program would receive agents' tokens.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -13,9 +13,9 @@ use super::lan::Exposure;
 
 /// Binds `listen`, or with LAN exposure its port on every address of this machine.
 ///
-/// For `127.0.0.1` and for LAN exposure, it also binds the port on IPv6, unless the port is 0 or the machine has no
-/// IPv6: an agent that connects to `localhost` or the machine's name may use either family. Returns the address for
-/// programs on this machine, and the listeners.
+/// For `127.0.0.1` and for LAN exposure, it also binds the port on IPv6, because an agent that connects to
+/// `localhost` or to the machine's name may use either family. It binds IPv4 alone if the port is 0 or the machine
+/// has no IPv6. Returns the address for programs on this machine, and the listeners.
 ///
 /// # Errors
 /// `IN_USE` if the port is taken or cannot be bound, `BAD_INPUT` for loopback exposure on another address.
@@ -51,7 +51,7 @@ pub async fn bind(
     if let Some(sibling) = sibling.filter(|sibling| sibling.port() != 0) {
         match open(sibling) {
             Ok(listener) => listeners.push(listener),
-            // The other program would receive requests that are meant for us.
+            // The other program would receive requests that are meant for this server.
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
                 return Err(failed(sibling, &error));
             }
@@ -66,12 +66,13 @@ fn open(address: SocketAddr) -> io::Result<TcpListener> {
         SocketAddr::V4(_) => TcpSocket::new_v4()?,
         SocketAddr::V6(_) => {
             let socket = TcpSocket::new_v6()?;
-            // Otherwise [::] would accept IPv4 too, and binding it next to the IPv4 socket would fail.
+            // Without this option, [::] would accept IPv4 too, and binding it next to the IPv4 socket would fail.
             rustix::net::sockopt::set_ipv6_v6only(&socket, true)?;
             socket
         }
     };
-    // Lets an engine start right after another has ended. Unlike SO_REUSEPORT, it does not share the address.
+    // Lets an engine start right after another has ended. Unlike SO_REUSEPORT, SO_REUSEADDR does not let two
+    // listeners share the address.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(LISTEN_BACKLOG)
@@ -100,11 +101,11 @@ pub fn free_port_command(taken: SocketAddr) -> String {
     format!("config set server.listen {free}")
 }
 
-/// How many of the ports above a taken one are tried.
+/// How many ports are tried above a port that is taken.
 const PORTS_TRIED: u16 = 20;
 
 /// Finds a free port near a taken one. A fixed port is better than a random one, because agents are configured with
-/// it once. Returns 0 if none of these is free: the system then chooses a port.
+/// it once. Returns 0 if it finds no free port: the system then chooses a port.
 fn free_port_near(port: u16) -> u16 {
     let mut near = (1..=PORTS_TRIED).filter_map(|step| port.checked_add(step));
     let is_free = |port: &u16| open(SocketAddr::from((Ipv4Addr::LOCALHOST, *port))).is_ok();

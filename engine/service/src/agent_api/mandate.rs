@@ -53,7 +53,7 @@ async fn try_mandate(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
     Ok(Answer::new(200, body))
 }
 
-/// Reads what the agent's address has lent; `None` if its policy allows no loans.
+/// Reads how much the agent's address has lent; `None` if its policy allows no loans.
 async fn exposure(api: &Api, caller: &Caller) -> Option<Exposure> {
     let state = &caller.view.state;
     let policy = state.policy_of(caller.agent()).filter(|policy| policy.lending.enabled)?;

@@ -6,8 +6,7 @@ use bursar_core::json::{Object, Value};
 
 use super::admit::Incoming;
 
-/// Names of fields that only the operator decides. The list has every name of such a field: those of other wallets,
-/// of our answers and of the contracts.
+/// Fields that only the operator decides, under every name that other wallets, our answers or the contracts use.
 const NOT_PERMITTED: &[&str] = &[
     "agent_id",
     "agent_code",

@@ -43,7 +43,7 @@ pub(super) trait PlanInput: Sized {
     const FIELD: (&'static str, Code);
     /// The error code if the policy does not enable the lane.
     const DISABLED: Code;
-    /// Maximum number of measurements of a request. It is measured again if the core answered `BUSY`.
+    /// Maximum number of measurements of a request. The request is measured again if the core answered `BUSY`.
     const MEASURED_MAX: usize;
 
     fn is_enabled(policy: &Policy) -> bool;
@@ -59,7 +59,7 @@ pub(super) trait PlanInput: Sized {
     /// The refusal, if the request cannot be executed; `CHAIN_UNAVAILABLE` if no node answers.
     async fn propose(&self, api: &Api, payer: Payer<'_>) -> Result<Proposed, Refusal>;
 
-    /// Answers a refusal by the rules that is not recorded as a request.
+    /// Answers a request that the rules refuse and that is not recorded.
     ///
     /// # Errors
     /// The refusal, if the lane reports it as an error instead of a result.
@@ -90,7 +90,7 @@ struct NewRequest<'a, P> {
     time: &'a CallTime,
 }
 
-/// Answers the call that makes a request.
+/// Handles `POST /trade` and `POST /position`.
 pub(super) async fn request<P: PlanInput>(
     State(api): State<Arc<Api>>,
     request: HttpRequest,
@@ -219,7 +219,7 @@ impl<P: PlanInput> NewRequest<'_, P> {
         let asked = api.core.decide(Action::Ask(Box::new(ask))).await;
         match asked.map_err(|fault| caller.hide_lock(fault))?.answer {
             ActionAnswer::Request(record) | ActionAnswer::Earlier(record) => Ok(Ok(record)),
-            // After many refusals, the next ones are not recorded.
+            // After too many refusals of an agent in one minute, the core records no further ones.
             ActionAnswer::Refused(refusal) => P::refused_by_rules(refusal).map(Err),
             ActionAnswer::Settled(_) | ActionAnswer::Done | ActionAnswer::Reported(_) => {
                 Err(Fault::new(Code::InternalError))

@@ -11,7 +11,7 @@ use super::reply::{Answer, Outcome};
 
 /// The result objects of one lane.
 pub(super) trait PlanResult {
-    /// Returns the trade or loan of a request, if it is one of this lane.
+    /// Returns the trade or loan of a request; `None` if the request belongs to another lane.
     fn of(record: &Request) -> Option<&Self>;
 
     /// Returns the measurement of the request as JSON.
@@ -43,7 +43,7 @@ pub(super) fn describe<R: PlanResult>(record: &Request, awaits_first_press: bool
             over(asked, &id, Refusal::because(Code::RequestDenied, reason))
         }
         Status::Denied { reason: None, .. } => over(asked, &id, Code::RequestDenied.into()),
-        // Only payments have the last three of these statuses.
+        // Only payments are ever `Authorized`, `AwaitingDevice` or `NotSigned`.
         Status::Expired { .. }
         | Status::Authorized { .. }
         | Status::AwaitingDevice(_)
@@ -92,7 +92,7 @@ pub(super) fn polled<R: PlanResult>(
     }
 }
 
-/// Answers a request that the operator denied or that expired. Its `code` is not one for a failed approval.
+/// Answers a request that the operator denied or that expired. The answer has no `code` of a failed approval.
 fn over<R: PlanResult>(asked: &R, id: &str, refusal: Refusal) -> Answer {
     asked.rejected(id, &refusal, false)
 }

@@ -54,7 +54,7 @@ impl PlanInput for LoanInput {
         Ok((LaneAsk::Loan(Box::new(proposal.ask)), refused))
     }
 
-    /// Unlike `/trade`, `/position` answers two refusals with errors, unless the refused request is recorded.
+    /// Answers two codes with an error, although `/trade` answers every refusal with a result.
     fn refused_by_rules(refusal: Refusal) -> Result<Answer, Fault> {
         match refusal.code {
             Code::DefiDisabled | Code::InvalidRequest => Err(refusal.into()),

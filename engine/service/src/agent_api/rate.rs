@@ -121,7 +121,8 @@ impl Rate {
     }
 }
 
-/// Reduces an address to its caller, as [`client_address`] does. All programs on this machine are one caller.
+/// Maps an address to the caller for which it counts, as [`client_address`] does. All programs on this machine are
+/// one caller.
 pub(super) fn fold(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         // A local process may call from any loopback address.

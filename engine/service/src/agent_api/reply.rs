@@ -66,7 +66,7 @@ impl Answer {
     /// Creates a refusal in the form of the original wallet.
     pub fn refusal(fault: &Fault) -> Self {
         if fault.code == Code::RateLimitExceeded {
-            // The guard replaces this answer by one with the exact wait.
+            // The guard replaces this answer by an answer with the exact wait.
             return Self::too_many(RATE_WINDOW_MS);
         }
         let body = Object::new()
@@ -93,7 +93,7 @@ impl Answer {
         self
     }
 
-    /// States that the call has recorded nothing: a repeat of it cannot be a second request.
+    /// States that the call recorded nothing, so repeating it cannot create a second request.
     #[must_use]
     pub(super) fn unrecorded(mut self) -> Self {
         self.body.insert("recorded", false);

@@ -37,7 +37,7 @@ impl Server {
         Self { address, api, tasks, stopping }
     }
 
-    /// Stops accepting calls, and waits at most `patience` for those in flight.
+    /// Stops accepting calls, and waits at most `patience` for the calls in flight.
     pub async fn stop(&self, patience: std::time::Duration) {
         self.stopping.cancel();
         self.tasks.close();

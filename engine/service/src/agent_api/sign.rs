@@ -90,8 +90,8 @@ async fn try_sign(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
     }
     let mut signature = None;
     for order in outcome.orders {
-        // If the signer refuses or agents are frozen in between, the authorization stays unsigned: a poll returns
-        // `executing`, and a later slip may still be signed.
+        // If the signer refuses, or the operator freezes agents before it signs, the authorization stays unsigned: a
+        // poll returns `executing`, and a later slip may still be signed.
         signature = execute(&api.execution, order).await.unwrap_or(None);
     }
     let reached = api.ports.failpoints.hit("reply.before");

@@ -25,7 +25,7 @@ use bursar_core::digest;
 use sha2::{Digest, Sha256};
 
 const MAGIC: &[u8; 16] = b"bursar backup 1\n";
-/// The common beginning of all versions.
+/// The first bytes of a backup file of any version.
 const FAMILY: &[u8; 14] = b"bursar backup ";
 const PIECE_BYTES: usize = 64 * 1024;
 const TAG_BYTES: usize = 16;
@@ -140,7 +140,7 @@ pub fn write(
     Ok(digests)
 }
 
-/// Hashes the bytes that are read from it.
+/// A reader that hashes the bytes it returns.
 struct HashingReader<R> {
     from: R,
     sha256: Sha256,
@@ -154,9 +154,9 @@ impl<R: Read> Read for HashingReader<R> {
     }
 }
 
-/// Reads the sealed pieces that follow `head`, and returns the SHA-256 of each file, in their order.
+/// Reads the sealed pieces that follow `head`, and returns the SHA-256 of each file, in the order of the files.
 ///
-/// It writes nothing.
+/// It writes no file.
 ///
 /// # Errors
 /// As [`extract`].
@@ -173,9 +173,9 @@ pub fn digests(
     Ok(digests)
 }
 
-/// Writes the files of the sealed pieces that follow `head` to the folder `into`, and returns their names.
+/// Extracts the files from the sealed pieces that follow `head` to the folder `into`, and returns their names.
 ///
-/// Only their owner can read the files.
+/// The extracted files are readable only for their owner.
 ///
 /// # Errors
 /// The key is wrong, a byte was altered, the end is missing, or the archive contains a file that is not in
@@ -229,7 +229,7 @@ fn damaged(error: io::Error) -> ArchiveError {
     }
 }
 
-/// Seals the bytes that are written to it.
+/// A writer that seals the bytes it receives.
 struct Sealer<W> {
     out: W,
     encryptor: EncryptorBE32<Aes256Gcm>,
@@ -276,7 +276,7 @@ fn not_sealed(_error: aes_gcm::aead::Error) -> io::Error {
     io::Error::other("a piece cannot be sealed")
 }
 
-/// Decrypts the pieces that it reads. Returns no byte before its tag was checked.
+/// A reader that decrypts sealed pieces. It returns no byte of a piece before it has verified the piece's tag.
 struct Opener<R> {
     from: R,
     /// `None` after the last piece.

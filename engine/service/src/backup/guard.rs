@@ -14,12 +14,12 @@ use tokio_util::sync::CancellationToken;
 use crate::disk_room::DiskRoom;
 use crate::journal::create_owner_only;
 
-/// Bytes that a backup leaves free: the reserve of the engine, and as much again for agents' requests meanwhile.
+/// Bytes that a backup leaves free: the engine's reserve, and as much again for agents' requests during the backup.
 const RESERVE_BYTES: u64 = 2 * FREE_DISK_BYTES;
 /// Bytes between two checks of the free space.
 const STRIDE_BYTES: usize = 1 << 20;
 
-/// Watches over one backup.
+/// Checks during one backup that the backup may continue.
 #[derive(Debug)]
 pub(crate) struct Guard {
     room: Arc<DiskRoom>,
@@ -82,7 +82,7 @@ impl Guard {
         GuardedStream { inner, guard: self, since: STRIDE_BYTES }
     }
 
-    /// Copies a file to a new one, which only its owner can read.
+    /// Copies a file to a new file, which only its owner can read.
     pub(crate) fn copy(&self, from: &Path, to: &Path) -> io::Result<()> {
         create_owner_only(to)?;
         let to = File::options().write(true).open(to)?;

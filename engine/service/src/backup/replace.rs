@@ -1,6 +1,6 @@
-//! Replaces the files of a data folder by restored ones. Everything is staged in a separate folder first. After
-//! a crash either the old files are still in place, or the next start completes the replacement. The old files
-//! are moved aside, never deleted.
+//! Replaces the files of a data folder by restored files. Everything is staged in a separate folder first. After a
+//! crash either the old files are still in place, or the next start completes the replacement. The old files are
+//! moved aside, never deleted.
 
 use std::fs::{self, File};
 use std::io;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 /// The folder of staged files.
 const STAGED: &str = ".restore";
-/// Present once every file is staged and the replacement is decided.
+/// A file that exists once every file is staged and the replacement is decided.
 const READY: &str = "ready.json";
 /// Largest file [`READY`] that is read; real ones are much smaller.
 const READY_BYTES: u64 = 64 << 10;
@@ -44,7 +44,7 @@ pub fn occupied(data: &Path) -> Vec<&'static str> {
     REPLACED.into_iter().filter(|name| data.join(name).exists()).collect()
 }
 
-/// Decides to use the staged files: after a crash from here on, the next start completes the replacement.
+/// Commits to the staged files: after a crash from here on, the next start completes the replacement.
 ///
 /// `aside` is the name of the folder that receives the old files.
 ///
@@ -73,7 +73,7 @@ pub fn finish(data: &Path) -> io::Result<()> {
     let staged = data.join(STAGED);
     let plan = match bursar_files::read(&staged.join(READY), READY_BYTES) {
         Ok(plan) => plan,
-        // Nothing was decided. Any other error must not cost the staged files.
+        // Without this file no replacement was decided. After any other error, the staged files must stay.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return remove(&staged),
         Err(error) => return Err(error),
     };
@@ -93,7 +93,7 @@ pub fn finish(data: &Path) -> io::Result<()> {
     }
     sync(&aside)?;
     sync(data)?;
-    // This removes the folder only if it is empty, because there were no old files.
+    // Without old files the folder is empty, and this removes it. Otherwise the call fails and the folder stays.
     let _kept = fs::remove_dir(&aside);
     fs::remove_file(staged.join(READY))?;
     remove(&staged)

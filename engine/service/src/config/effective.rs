@@ -28,7 +28,7 @@ pub struct Config {
     pub signature_window_s: u64,
     /// Whether the agent server starts with the engine.
     pub autostart: bool,
-    /// Whether the engine verifies payments on the chain that agents report as settled.
+    /// Whether the engine verifies on the chain the payments that agents report as settled.
     pub verify_settlements: bool,
     /// How consoles announce a new request.
     pub notices: Notices,
@@ -40,9 +40,9 @@ pub struct Config {
     ///
     /// Networks without them have no entry.
     pub submit_rpc: BTreeMap<ChainId, Vec<Url>>,
-    /// Block explorers.
+    /// The block explorer of each network.
     ///
-    /// Networks without one, or with `none`, have no entry.
+    /// A network without an explorer, or with the value `none`, has no entry.
     pub explorer: BTreeMap<ChainId, Url>,
     /// The price API; `None` turns it off.
     pub prices: Option<Url>,

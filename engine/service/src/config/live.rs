@@ -1,6 +1,6 @@
 //! The settings in force, and their change while the engine runs. A change is validated as a whole, then written to
-//! the file, then applied. If the write fails, the settings in force stay the same, and so does the file, except if
-//! only the last sync of its folder failed.
+//! the file, then applied. If the write fails, the settings in force stay the same. The file also stays the same,
+//! unless only the last sync of its folder failed.
 
 use std::fs;
 use std::io::Write;
@@ -49,8 +49,8 @@ impl LiveConfig {
         Arc::clone(&self.current.borrow())
     }
 
-    /// Validates a change of one key. Without a value, the key is removed from the file. Its environment variable and
-    /// `--listen` still apply.
+    /// Validates a change of one key. Without a value, the change removes the key from the file; its environment
+    /// variable and `--listen` still apply.
     pub(crate) async fn change(
         &self,
         key: Key,

@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(port(load(file, &env, Some("[::1]:3333")).unwrap()), 3333);
     }
 
-    /// An endpoint often has a key in its path.
+    /// The path of an endpoint often contains an API key.
     #[test]
     fn an_error_of_the_file_names_the_line_and_repeats_nothing_of_it() {
         for (line, told) in [

@@ -5,13 +5,13 @@ use std::net::SocketAddr;
 use super::EngineContext;
 use crate::agent_api::listen::{free_port_command, is_taken};
 
-/// The agent server's URL.
+/// The agent server's URL, or the reason why there is none.
 #[derive(Debug)]
 pub(crate) struct AgentUrl {
     pub(crate) url: Option<String>,
     /// Why there is no URL.
     pub(crate) problem: Option<String>,
-    /// The server is running.
+    /// Whether the server is running.
     pub(crate) serving: bool,
 }
 

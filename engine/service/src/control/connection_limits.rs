@@ -1,5 +1,6 @@
-//! Bounds the connections of the control socket. Connections that have not proven the token have their own slots.
-//! If all are taken, a new connection evicts the oldest, so that silent connections cannot lock the operator out.
+//! Bounds the connections of the control socket. Connections that have not proven the token have their own slots. If
+//! all of these slots are taken, a new connection evicts the oldest unproven one, so that silent connections cannot
+//! lock the operator out.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -60,7 +60,7 @@ pub(crate) async fn serve_attached(engine: Arc<EngineContext>, stream: Box<dyn D
 
 /// Serves until the program disconnects or the engine stops.
 ///
-/// When the engine stops, it reads no more frames, lets running commands end and sends their answers.
+/// When the engine stops, the session reads no more frames, lets running commands end and sends their answers.
 async fn serve(
     engine: Arc<EngineContext>,
     mut channel: Channel,

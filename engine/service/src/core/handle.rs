@@ -88,7 +88,7 @@ impl Handle {
     /// It also returns once the core has stopped.
     pub async fn trade_ended(&self, id: RequestId) {
         let ended = self.trade_ends.wait_for(id);
-        // A view that was published before the registration did not wake this caller, so check the current one.
+        // A view that was published before the registration did not wake this caller, so check the current view.
         if is_executing(&self.view().state, id) {
             let _stopped = ended.await;
         }
@@ -116,7 +116,7 @@ impl Handle {
         Ok(outcome)
     }
 
-    /// Decides and commits an action; a refusal after a judgement by the rules is an answer.
+    /// Decides and commits an action; if the rules judge and refuse it, the refusal is an answer and not an error.
     ///
     /// # Errors
     /// A refusal before a judgement, for example `WALLET_LOCKED`; `BUSY` for an agent's ask or report if the queue is
@@ -135,7 +135,9 @@ impl Handle {
         outcome
     }
 
-    /// Queues the record of a signature and returns at once: after a crash the same terms give the same signature.
+    /// Queues the record of a signature and returns at once.
+    ///
+    /// A crash may lose the record, because the same terms then give the same signature again.
     pub fn record(&self, id: RequestId, signature: Signature65) {
         let action = Box::new(Action::Signed { id, signature });
         // If the core has stopped, a repeated ask signs again after the restart.
@@ -239,7 +241,7 @@ impl CoreLoop {
         std::thread::Builder::new().name("core".to_owned()).spawn(move || self.run()).map(drop)
     }
 
-    /// The thread's loop: waits for a message, takes the others in the queue, steps, publishes, answers.
+    /// The thread's loop: waits for a message, takes all other queued messages, steps, publishes, answers.
     fn run(mut self) {
         let delay = Duration::from_millis(RECORD_DELAY_MS);
         loop {
@@ -411,7 +413,7 @@ fn control(message: Message, core: &mut Core, publish: &Publisher, clock: &dyn C
         Fault::because(Code::JournalDamaged, error.to_string())
     };
     match message {
-        // Handled by `Batch::take` and `Worker::turn`.
+        // `Batch::take` handles the first of these messages, and `Worker::turn` the second.
         Message::Do(..) | Message::Stop(_) => {}
         Message::Find(id, answer) => {
             let _gone = answer.send(core.find(id).map_err(damaged));

@@ -80,8 +80,8 @@ impl Core {
             );
         }
         self.judged = self.untrusted.is_none();
-        // A journal that does not match is sealed again only after the operator has accepted it. The next unlock
-        // reads it as a whole.
+        // A journal that does not match is sealed again only after the operator has accepted it. The next unlock then
+        // reads the whole journal.
         self.keeps_sealed &= self.judged;
         Ok(self.judged)
     }
@@ -132,7 +132,7 @@ impl Core {
         }
     }
 
-    /// Examines the entries after a sealed snapshot, and the earlier ones whose asks may be repeated. Returns the
+    /// Examines the entries after a sealed snapshot, and the earlier entries whose asks may be repeated. Returns the
     /// first contradiction. The cost does not grow with the journal.
     fn examine_since(
         &mut self,
@@ -216,9 +216,9 @@ struct Examination {
     state: State,
     sealed: Head,
     wrong: Option<String>,
-    /// The first ask that is missing in the index.
+    /// The first ask, or reported settlement, that is missing in the index.
     unknown: Option<String>,
-    /// The operator has accepted earlier losses.
+    /// The operator has accepted the journal, with any earlier gaps in its index.
     accepted: bool,
 }
 

@@ -57,7 +57,7 @@ pub(crate) enum NotReady {
     Lost {
         name: String,
     },
-    /// Answers to this program and answers to another program got mixed up.
+    /// The device's answers to this program and to another program got mixed up.
     Mixed {
         name: String,
     },

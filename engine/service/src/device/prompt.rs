@@ -20,7 +20,7 @@ use crate::journal::{SigningOrder, Terms};
 #[derive(Debug)]
 pub(crate) struct Prompt {
     commands: Vec<Command>,
-    /// The switch that is missing if the device refuses the data.
+    /// The switch that is off if the device refuses the data.
     switch: Switch,
 }
 
@@ -125,8 +125,8 @@ impl ReadyDevice {
         Ok(ReceivedCommands(commands))
     }
 
-    /// Shows a prompt until a person answers it or `abandoned` ends. The host cannot withdraw a prompt: if it gives up, the
-    /// device takes no other command until the person has answered, and the answer is dropped.
+    /// Shows a prompt until a person answers it or `abandoned` completes. The host cannot withdraw a prompt: if the
+    /// host gives up, the device takes no other command until the person has answered, and that answer is dropped.
     pub(crate) async fn show(
         &self,
         prompt: &Prompt,
@@ -184,8 +184,8 @@ impl ReadyDevice {
         }
     }
 
-    /// Confirms that nothing was signed. That is certain only if the answer was for this program: then no other
-    /// answer is left in the device.
+    /// Confirms that nothing was signed. This is certain only if the device's last answer was meant for this program,
+    /// because then no other answer is pending in the device.
     async fn confirmed(&self, answered: PromptOutcome) -> PromptOutcome {
         let state = self.check_app().await;
         match (&answered, state) {
@@ -203,7 +203,7 @@ impl ReadyDevice {
         NotReady::OwesAnswer { name: self.name().to_owned() }
     }
 
-    /// Converts a status other than success, after which the device has signed nothing.
+    /// Converts an error status, after which the device has signed nothing.
     fn not_signed(&self, switch: Switch, fault: AnswerFault) -> PromptOutcome {
         let name = self.name().to_owned();
         let AnswerFault::Status(status) = fault else {

@@ -16,9 +16,9 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use super::not_ready::{NotReady, Switch};
 
-/// How long a device may take to answer a command for which it asks no person.
+/// The time that a device has to answer a command for which it asks no person.
 pub(super) const ANSWER_MS: u64 = 5_000;
-/// How long a person may take to compare an address on the device.
+/// The time that a person has to compare an address on the device.
 const CONFIRM_MS: u64 = 120_000;
 
 /// One command or prompt at a time uses the devices.
@@ -29,7 +29,7 @@ pub(crate) struct Turn(Arc<Mutex<()>>);
 #[derive(Debug)]
 pub(crate) struct ReadyDevices {
     pub(crate) all: Vec<ReadyDevice>,
-    /// Why a further connected device is not ready, if there is one.
+    /// Why another connected device is not ready; `None` if all connected devices are ready.
     pub(crate) other: Option<NotReady>,
     _turn: OwnedMutexGuard<()>,
 }
@@ -44,7 +44,7 @@ pub(crate) struct ReadyDevice {
 /// Waits for the turn, and returns the devices that are ready.
 ///
 /// # Errors
-/// Why none is ready.
+/// The reason why no device is ready.
 pub(crate) async fn ready(
     devices: Option<&Arc<dyn Devices>>,
     turn: &Turn,
@@ -52,7 +52,7 @@ pub(crate) async fn ready(
 ) -> Result<ReadyDevices, NotReady> {
     let devices = devices.ok_or(NotReady::NoSupport)?;
     let until = clock.mono_ms().saturating_add(ANSWER_MS);
-    // cancel-safe: it only waits.
+    // cancel-safe: both branches only wait.
     let turn = tokio::select! {
         biased;
         turn = Arc::clone(&turn.0).lock_owned() => turn,
@@ -102,7 +102,7 @@ impl ReadyDevices {
 }
 
 impl ReadyDevice {
-    /// Returns the device itself, to see when it has answered.
+    /// Returns the device, so that the caller can check later whether it has answered.
     pub(crate) fn handle(&self) -> Arc<dyn Device> {
         Arc::clone(&self.device)
     }
@@ -227,10 +227,10 @@ impl ReadyDevice {
     }
 }
 
-/// Checks that the app of a device can show typed data as it is configured.
+/// Checks that the app of a device can show typed data with its current configuration.
 ///
 /// # Errors
-/// The app is too old, or takes only hashes and a switch is missing.
+/// The app is too old, or it accepts only hashes and blind signing is off.
 pub(crate) fn check_typed_data(
     device: &ReadyDevice,
     configuration: &Configuration,

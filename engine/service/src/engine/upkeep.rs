@@ -11,7 +11,7 @@ use bursar_domain::event::LockCause;
 use crate::context::EngineContext;
 use crate::operator::wallet::lock::lock_unless_used;
 
-/// The number of removed authorizations after which their memory, some megabytes, is returned to the system.
+/// If at least this many authorizations were removed, their memory (some megabytes) is returned to the system.
 const LARGE_BURST: usize = 1_000;
 /// Interval between two checks.
 const EVERY_MS: u64 = 1_000;
@@ -24,7 +24,7 @@ pub(super) async fn run(shared: Arc<EngineContext>) {
     let mut most_authorized = 0;
     loop {
         let wake = shared.ports.clock.mono_ms().saturating_add(EVERY_MS);
-        // cancel-safe: both only wait.
+        // cancel-safe: both branches only wait.
         tokio::select! {
             () = shared.stopping.cancelled() => return,
             () = shared.ports.clock.sleep_until(wake) => {}
@@ -67,8 +67,8 @@ fn is_due(shared: &EngineContext) -> bool {
     expired || over || (shared.vault.is_unlocked() && (renews() || overdue() || lapses()))
 }
 
-/// Whether a burst of payments has lapsed and no later entry has removed them. `false` while the wallet is locked,
-/// because the entry would not be sealed.
+/// Whether enough authorizations have lapsed to justify an entry that removes them. `false` while the wallet is
+/// locked, because the entry would not be sealed.
 fn keeps_lapsed(shared: &EngineContext) -> bool {
     let now = u64::try_from(shared.core.now().utc.seconds()).unwrap_or(0);
     shared.vault.is_unlocked() && shared.core.view().burst_lapses_at.is_some_and(|at| at <= now)
@@ -78,7 +78,7 @@ async fn lock_if_unused(shared: &Arc<EngineContext>, watch: &mut Watch) {
     let moment = shared.ports.clock.now();
     let view = shared.core.view();
     let cause = watch.observe(view.head.seq, &moment);
-    // An unlock counts as a use even if it has no entry, because the journal is untrusted.
+    // An unlock counts as a use even if no entry records it because the journal is untrusted.
     watch.since_ms = watch.since_ms.max(shared.last_used_ms.load(Ordering::Relaxed));
     shared.last_used_ms.store(watch.since_ms, Ordering::Relaxed);
     let Some(limit_s) = view.idle_lock_s() else { return };
@@ -96,7 +96,7 @@ struct Watch {
     entries: u64,
     /// The last use, on the monotonic clock.
     since_ms: u64,
-    /// By how much the clock that includes sleep is ahead of the monotonic clock.
+    /// How far the clock that includes sleep is ahead of the monotonic clock.
     ahead_ms: i64,
 }
 
@@ -105,8 +105,8 @@ impl Watch {
         Self { entries: 0, since_ms: moment.mono_ms, ahead_ms: ahead_ms(moment) }
     }
 
-    /// Ignores the entry that follows the last observed one, `entries`: the engine wrote it on its own, so it does not count as
-    /// a use of the wallet.
+    /// Ignores the entry after `entries`, the last observed one. The engine wrote it on its own, so it does not count
+    /// as a use of the wallet.
     fn overlook(&mut self, entries: u64) {
         if self.entries == entries {
             self.entries = entries.saturating_add(1);

@@ -47,7 +47,7 @@ pub(super) struct LatestProbe {
     pub(super) ended_ms: Option<u64>,
     /// The reason why the latest probe failed.
     pub(super) failed: Option<Unknown>,
-    /// A caller timed out waiting for a probe, and no probe has succeeded since.
+    /// Whether a caller timed out waiting for a probe, and no probe has succeeded since.
     pub(super) slow: bool,
     /// Closed when the running probe ends.
     pub(super) running: Option<watch::Receiver<()>>,

@@ -1,6 +1,6 @@
 //! Cached balances for cards, so that a slow network does not keep the operator waiting.
 //!
-//! A probe of the chain continues in the background when its caller's patience ends; the next caller gets its result.
+//! A probe of the chain continues in the background when its caller stops waiting; the next caller gets its result.
 //! After an account's probe was slow or failed, callers get its cached balance at once until a probe succeeds.
 
 use std::collections::BTreeMap;
@@ -66,9 +66,10 @@ impl Funds {
             .map_or(Err(Unknown::TooSlow), |known| known.current(now_ms))
     }
 
-    /// Starts a probe if the cached balance is stale and none runs.
+    /// Starts a probe if the cached balance is stale and no probe runs.
     ///
-    /// Returns a receiver that closes at the end of the probe, if waiting for it is worthwhile.
+    /// Returns a receiver that closes at the end of the probe; `None` if no probe runs, or if the last probe was slow
+    /// or failed.
     fn begin(
         self: &Arc<Self>,
         account: AccountKey,

@@ -27,11 +27,11 @@ pub struct Held {
     pub amount: Result<Atoms, Unknown>,
 }
 
-/// The origin of a symbol, and so how far it can be trusted.
+/// The source of a token's symbol, which decides whether the symbol can be trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Native,
-    /// The network's dollar token, one to one.
+    /// The network's dollar token. Its value is one dollar for each whole token.
     Dollar,
     /// A token of our table.
     Known,

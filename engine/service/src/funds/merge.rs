@@ -1,5 +1,5 @@
-//! Merges the balances of the chain and the explorer into one list. The chain decides for every token of our table;
-//! the explorer adds only other tokens.
+//! Merges the balances of the chain and the explorer into one list. Tokens of our table come only from the chain; the
+//! explorer adds only other tokens.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ pub(super) fn known_tokens(network: &'static Network) -> impl Iterator<Item = (K
     std::iter::once((Kind::Dollar, dollar)).chain(others)
 }
 
-/// Returns a network whose amounts are all unknown for this reason.
+/// Returns the funds of a network on which all amounts are unknown, for the reason `why`.
 pub(super) fn unknown(network: &'static Network, why: Unknown) -> NetworkFunds {
     merge(network, Err(why), None)
 }

@@ -21,7 +21,7 @@ const ENTRIES_PER_READ: u64 = 512;
 
 /// Proof that all entries up to the head are on disk.
 ///
-/// Only [`Journal::commit`] and [`Journal::replay`] create one, and no slip can be issued without one.
+/// Only [`Journal::commit`] and [`Journal::replay`] create this proof, and no slip can be issued without it.
 #[derive(Debug)]
 pub struct Committed(());
 
@@ -137,7 +137,7 @@ impl Journal {
     /// The last entry must be the head on disk.
     ///
     /// # Errors
-    /// The first damaged entry, a chain that ends elsewhere, or a store that cannot be read.
+    /// The first damaged entry, a chain that does not end at that head, or a store that cannot be read.
     pub fn replay(
         &self,
         from: Head,
@@ -348,7 +348,8 @@ pub fn verify_chain(
     if met { Ok(head) } else { Err(JournalError::HeadUnmet) }
 }
 
-/// Reads and checks the whole chain and returns its head. Visits each entry with its hash, until `visit` returns `false`.
+/// Reads and checks the whole chain and returns its head. Visits each entry with its hash, until `visit` returns
+/// `false`.
 ///
 /// # Errors
 /// The first damaged entry, a store that cannot be read, or [`JournalError::Stopped`].

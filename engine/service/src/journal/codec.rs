@@ -1,5 +1,5 @@
-//! The bytes of an entry: form, sequence number, time, hash of the entry before, event. [`bursar_core::stored`] explains how
-//! the form changes; entries of all forms since [`stored::OLDEST`] are read.
+//! The bytes of an entry: form, sequence number, time, hash of the entry before, event. [`bursar_core::stored`]
+//! explains how the form changes; entries of all forms since [`stored::OLDEST`] are read.
 
 use bursar_core::stored;
 use bursar_core::time::Utc;

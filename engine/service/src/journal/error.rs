@@ -15,7 +15,7 @@ pub enum JournalError {
          you noted it"
     )]
     HeadUnmet,
-    /// The reader of the chain ended the work.
+    /// The caller that read the chain stopped the work.
     #[error("the caller stopped the check of the journal before its end")]
     Stopped,
     #[error(transparent)]

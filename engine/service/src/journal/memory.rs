@@ -1,6 +1,6 @@
 //! A store in memory, for tests and for commands that must not open the journal on disk. A second store, for tests,
-//! fails from a chosen commit on. The suite in `tests/journal/main.rs` runs on the memory store and on the real store; a
-//! difference is a bug in the memory store.
+//! fails from a chosen commit on. The suite in `tests/journal/main.rs` runs on the memory store and on the real
+//! store; a difference is a bug in the memory store.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

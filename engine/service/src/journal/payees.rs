@@ -16,8 +16,8 @@ use super::error::JournalError;
 use super::head::Head;
 use super::store::{Reader, StoreError};
 
-/// The error of a reader while the rows are behind the head: another version of the program wrote entries, or a row
-/// could not be read.
+/// The error that a reader returns while the rows are behind the head: another version of the program wrote entries,
+/// or a row could not be read.
 const INDEX_OUT_OF_DATE: &str =
     "the index of payees is out of date; restart the engine to rebuild it";
 

@@ -66,7 +66,7 @@ pub struct RedbStore {
     dropped: u64,
     /// The checkpoint in flight.
     checkpoint: Option<JoinHandle<Result<(), StoreError>>>,
-    /// A checkpoint failed, so nothing more is committed.
+    /// Whether a checkpoint has failed, so that nothing more is committed.
     checkpoint_failed: bool,
     /// Number of the last commit of the checkpoint in flight.
     checkpoint_through: u64,
@@ -176,7 +176,7 @@ impl RedbStore {
         Ok(made)
     }
 
-    /// Finishes the checkpoint in flight. Without `wait`, only if its thread has already ended.
+    /// Finishes the checkpoint in flight; without `wait`, only if its thread has already ended.
     fn join_checkpoint(&mut self, wait: bool) -> Result<(), StoreError> {
         match self.checkpoint.take() {
             Some(checkpoint) if wait || checkpoint.is_finished() => {
@@ -190,9 +190,9 @@ impl RedbStore {
         Ok(())
     }
 
-    /// Records the end of a checkpoint. After a failed one the store accepts no further commit: a later checkpoint
-    /// would delete the rows of the failed one from the short file, although the history lacks them. A restart loads
-    /// them again.
+    /// Records the end of a checkpoint. After a failed checkpoint the store accepts no further commit: a later
+    /// checkpoint would delete the failed one's rows from the short file, although the history lacks them. A restart
+    /// loads these rows again.
     fn finish_checkpoint(&mut self, ended: Result<(), StoreError>) -> Result<(), StoreError> {
         self.checkpoint_failed |= ended.is_err();
         ended?;
@@ -203,7 +203,7 @@ impl RedbStore {
         Ok(())
     }
 
-    /// Freezes the rows since the last checkpoint as the load of the next one.
+    /// Freezes the rows since the last checkpoint as the load of the next checkpoint.
     fn freeze(&mut self) -> Arc<Tables> {
         let mut layers = self.levels.write();
         let next = layers.active.following();
@@ -220,8 +220,8 @@ impl RedbStore {
         }
     }
 
-    /// Starts a checkpoint once enough rows have accumulated. If another is in flight, the next one starts at twice
-    /// the size, after the other has finished.
+    /// Starts a checkpoint once enough rows have accumulated. If another checkpoint is in flight, this waits for its
+    /// end at twice the size, and then starts the next one.
     fn start_checkpoint(&mut self) -> Result<(), StoreError> {
         let bytes = self.levels.read().active.bytes;
         let factor = if self.copying == CopyState::Yes { COPY_FACTOR } else { 1 };

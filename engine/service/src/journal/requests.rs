@@ -18,8 +18,8 @@ use super::store::{encode_record, id_key};
 /// Returns the index key of the settled payments of a bearer agent's ask; `None` for a signed ask, which is paid at
 /// most once.
 ///
-/// Without `after` the key leads to the newest payment. With `after`, the entry of a payment's request, it leads to
-/// the previous payment, or to the same payment if it is the first.
+/// Without `after`, the key leads to the newest payment. With `after`, the entry of a payment's request, the key
+/// leads to the payment before that one, or to that payment itself if it is the first.
 fn settled_key(identity: &Identity, after: Option<u64>) -> Option<Vec<u8>> {
     let Identity::Bearer { digest, .. } = identity else { return None };
     let mut key = Vec::with_capacity(41);
@@ -121,7 +121,7 @@ impl Journal {
 
     /// Indexes the report that was just appended, so that a repeat gets the same answer.
     pub fn index_report(&mut self, identity: &Identity) {
-        // A bearer agent's repeated report cannot be distinguished from a new one.
+        // A repeated report of a bearer agent cannot be distinguished from a new report.
         if matches!(identity, Identity::Hmac { .. }) {
             self.pending.index.push((identity.index_key(), self.head.seq));
         }

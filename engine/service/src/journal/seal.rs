@@ -7,7 +7,7 @@ use super::head::Head;
 use super::store::{Seal, Snapshot};
 
 fn mac(key: &[u8; 32], context: &[u8], head: Head) -> Option<Hmac<Sha256>> {
-    // Any key length is accepted, so this is never None.
+    // HMAC accepts keys of any length, so this never returns `None`.
     let mac = Hmac::<Sha256>::new_from_slice(key).ok()?;
     Some(mac.chain_update(context).chain_update(head.seq.to_be_bytes()).chain_update(head.hash))
 }

@@ -55,7 +55,7 @@ impl Terms {
     }
 }
 
-/// A slip and the terms of its digest.
+/// A slip and the terms that hash to its digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SigningOrder {
     pub slip: Slip,

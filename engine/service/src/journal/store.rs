@@ -24,8 +24,8 @@ pub struct Batch {
     pub seal: Option<Seal>,
     /// The latest record of each touched request, keyed by the entry that created it.
     ///
-    /// This order puts records of one time on the same page; with their random ids as keys each would cost a separate
-    /// page.
+    /// This order puts records from the same time on the same page. With the random request ids as keys, each record
+    /// would cost a separate page.
     #[serde(with = "rows")]
     pub records: Vec<(u64, Vec<u8>)>,
     /// The latest settlement of each touched payment, keyed by the entry that created its request.
@@ -37,14 +37,14 @@ pub struct Batch {
     pub index: Vec<(Vec<u8>, u64)>,
     /// The new totals of each payee that the entries paid.
     pub payees: Tally,
-    /// `payees` replaces all payee rows, which are then up to date with the head.
+    /// Whether `payees` replaces all payee rows, which are then up to date with the head.
     pub payees_replaced: bool,
-    /// A payee row could not be read, so the rows are no longer up to date.
+    /// Whether a payee row could not be read, so that the rows are no longer up to date.
     pub payees_incomplete: bool,
     pub snapshot: Option<Snapshot>,
     /// The day before which signed asks and reports are forgotten.
     ///
-    /// A day before the stored one has no effect.
+    /// A day before the stored day has no effect.
     pub forget_before: Option<u32>,
     /// The batch's index has every signed ask and report from this day on, so they are remembered again.
     pub remember_from: Option<u32>,
@@ -57,7 +57,7 @@ pub struct Seal {
     pub tag: [u8; 32],
 }
 
-/// An encoded state and the head whose entries it contains.
+/// An encoded state, and the head of the entries that the state includes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
     pub head: Head,
@@ -135,8 +135,8 @@ pub trait Store: Send + fmt::Debug {
     fn settlement(&self, seq: u64) -> Result<Option<Settlement>, StoreError>;
     /// The payments to a payee; `None` also if the row is damaged.
     fn paid(&self, payee: &Payee) -> Result<Option<Paid>, StoreError>;
-    /// The newest entry that the payee rows include. A commit directly after it, with complete payee rows, advances
-    /// it to the new head. Otherwise it stays behind until the rows are rebuilt.
+    /// The newest entry that the payee rows include. A commit directly after this entry, with complete payee rows,
+    /// advances it to the new head. After any other commit it stays behind until the rows are rebuilt.
     fn payees_through(&self) -> Result<Head, StoreError>;
     /// Makes a batch durable before it returns.
     ///
@@ -205,9 +205,9 @@ pub trait Reader: Send + Sync + fmt::Debug {
 /// Maximum number of requests that a search by the beginning of an id returns.
 pub(super) const PREFIX_HITS_MAX: usize = 16;
 
-/// Returns the beginning of the index keys of ids with this prefix; `None` if the prefix is not hex.
+/// Returns the beginning of the index keys of the ids with this prefix; `None` if the prefix is not hex.
 ///
-/// Keys consist of whole bytes, so the last of an odd number of digits is left out.
+/// Keys consist of whole bytes, so an odd last digit of the prefix is left out.
 pub(super) fn prefix_key(prefix: &str) -> Option<Vec<u8>> {
     let mut digits: String = prefix.chars().filter(|c| *c != '-').collect();
     if digits.len() % 2 == 1 {
@@ -236,7 +236,7 @@ pub(super) fn encode_record<T: Serialize>(record: &T) -> Result<Vec<u8>, String>
     })
 }
 
-/// The first byte of a record that names its form in the second.
+/// The first byte of a record whose second byte names its form.
 const FORM_FOLLOWS: u8 = 0;
 
 fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, String> {

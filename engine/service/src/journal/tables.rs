@@ -84,7 +84,7 @@ impl Tables {
 /// The result of looking up an index key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IndexHit {
-    /// The key belongs to this entry.
+    /// The entry to which the key belongs.
     Entry(u64),
     /// The key belongs to a forgotten day, so a row for it in the history does not count.
     Forgotten,
@@ -115,7 +115,7 @@ impl SignedBefore {
         key.first() == Some(&SIGNED_KEY_TAG) && *key < self.end[..]
     }
 
-    /// Returns the bounds of the keys: the first inside and the first beyond.
+    /// Returns the range of these keys: from the first possible key up to the first key after them.
     pub(super) fn range(&self) -> std::ops::Range<&[u8]> {
         &self.end[..1]..&self.end
     }

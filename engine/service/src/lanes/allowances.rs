@@ -20,7 +20,8 @@ pub struct Allowance {
 impl Allowance {
     /// Returns whether the allowance is more than any balance can be.
     pub fn is_unlimited(&self) -> bool {
-        // Permit2 stores amounts in 160 bits, and some tokens store allowances in 96 bits.
+        // An amount from the largest 160-bit number on is unlimited in Permit2; in some tokens the largest 96-bit
+        // number is unlimited.
         self.amount >= permit::PERMIT2_AMOUNT_MAX || self.amount == U256::from(u128::MAX >> 32)
     }
 }

@@ -75,12 +75,12 @@ impl Answers {
         if word.len() == 32 { Ok(U256::from_be_slice(word)) } else { Err(unavailable()) }
     }
 
-    /// Returns an answer as a boolean; `None` if it is not a valid one.
+    /// Returns an answer as a boolean; `None` if the answer is not a valid boolean.
     pub(super) fn flag(&self, at: usize) -> Option<bool> {
         views::decode_flag(self.bytes(at).ok()?)
     }
 
-    /// Returns an answer as an address; `None` if it is not a valid one.
+    /// Returns an answer as an address; `None` if the answer is not a valid address.
     pub(super) fn address(&self, at: usize) -> Option<Address> {
         views::decode_address(self.bytes(at).ok()?)
     }

@@ -8,7 +8,7 @@ use bursar_core::ids::RequestId;
 use bursar_domain::plan::Execution;
 use bursar_submit::Outbox;
 
-/// Maximum age of a measurement that a first step may use, in milliseconds: less than a block of Base lasts.
+/// Maximum age of a measurement that a first step may use, in milliseconds: less than the block time of Base.
 const MEASUREMENT_FRESH_MS: u64 = 1_500;
 
 /// Maximum number of cached measurements. If the cache is full, the first step of a plan measures again.
@@ -124,7 +124,7 @@ mod tests {
         }
     }
 
-    /// Keeps the measurement and takes it `later_ms` after it began.
+    /// Returns whether the cache yields the measurement `later_ms` after it began.
     fn is_taken(execution: &Execution, outbox: &Outbox, later_ms: u64) -> bool {
         let kept = MeasurementCache::default();
         let id = RequestId::from_entropy([1; 16]);

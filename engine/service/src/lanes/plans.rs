@@ -128,7 +128,7 @@ impl Worker {
 
     /// Takes the next step of a plan once its device is ready, so that the terms are fixed just before their prompt.
     async fn take_turn(&self, request: &Request) -> StepResult {
-        // While another transaction is open, the step would wait for its nonce, and its own time would run out.
+        // While another transaction is open, the step would wait for a nonce, and its time limit would pass.
         let key = outbox_key(request.ask.chain(), request.from);
         if !self.core.view().state.outboxes.get(&key).open.is_empty() {
             return StepResult::NotNow;
@@ -240,7 +240,7 @@ impl Worker {
         taken
     }
 
-    /// Signs a permit. After a restart before the signature is recorded, the plan orders another permit.
+    /// Signs a permit. If the process restarts before the signature is recorded, the plan orders another permit.
     async fn sign(
         &self,
         request: &Request,
@@ -326,7 +326,7 @@ impl Worker {
         })
     }
 
-    /// Reads what a final main transaction moved, and what the transactions of a trade cost.
+    /// Reads the amounts that a final main transaction moved, and the total cost of the transactions of a trade.
     async fn executed(
         &self,
         request: &Request,

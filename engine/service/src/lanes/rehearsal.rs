@@ -47,7 +47,7 @@ pub(super) struct NextStep {
     pub(super) part: Part,
     /// Maximum price to offer for a unit of gas, in wei.
     pub(super) ceiling: u128,
-    /// The call is only broadcast before this moment.
+    /// The call must be broadcast before this moment.
     pub(super) until: Utc,
     /// The quote from which the call was built.
     pub(super) quote: Quote,

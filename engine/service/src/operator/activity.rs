@@ -87,7 +87,7 @@ pub(super) async fn watch(
                 () = engine.stopping.cancelled() => return Err(stopped()),
                 () = dialogue.cancelled() => return Err(Fault::new(Code::Cancelled)),
                 changed = views.changed() => changed.map_err(|_core_ended| stopped())?,
-                // An empty list makes the program read the requests that wait for devices again.
+                // An empty list makes the program query again which requests wait for devices.
                 Ok(()) = devices.changed() => dialogue.entries(Vec::new()).await?,
             }
         }

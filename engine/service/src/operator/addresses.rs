@@ -160,7 +160,8 @@ fn show(engine: &EngineContext, label: &Name) -> Result<Done, Fault> {
     Ok(Answer::Address(describe::address(known)).into())
 }
 
-/// Removes an address from the wallet. Its money stays on the chain, and its seed and index restore it.
+/// Removes an address from the wallet. The money of the address stays on the chain, and the operator can restore the
+/// address from its seed and index.
 async fn delete(
     engine: &Arc<EngineContext>,
     label: &Name,

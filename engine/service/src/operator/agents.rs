@@ -80,7 +80,7 @@ pub(super) async fn run(
     }
 }
 
-/// Changes the policy, the address or both, and keeps the one that is not given.
+/// Changes the policy, the address or both. A value that is not given stays the same.
 async fn edit(
     engine: &Arc<EngineContext>,
     agent: &Agent,

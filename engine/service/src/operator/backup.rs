@@ -74,7 +74,7 @@ pub(super) async fn make(
     let need = need(&data);
     let guard = Guard::begin(&engine.disk_room, engine.stopping.child_token(), need)?;
     let guard = Arc::new(guard);
-    // Stops the backup also if this command ends because its program has gone away.
+    // This also stops the backup if the command ends because its program has gone away.
     let _stops = guard.stop.clone().drop_guard();
     let text = format!("The backup takes up to {} MiB of the data folder's disk.", mib(need));
     dialogue.progress(&text).await;
@@ -122,9 +122,9 @@ fn need(data: &Path) -> u64 {
     files.saturating_mul(2)
 }
 
-/// Waits for long work and sends progress messages. A program that receives nothing would give up.
+/// Waits for long work and sends progress messages, because a program that receives nothing would give up.
 ///
-/// If the program cancels the command, it cancels `stop` and still waits for the work to end.
+/// If the program cancels the command, this function cancels `stop` and still waits for the work to end.
 async fn with_progress<T>(
     engine: &EngineContext,
     dialogue: &mut dyn Dialogue,
@@ -149,8 +149,8 @@ async fn with_progress<T>(
 /// Sends the file in pieces. Returns its length in bytes and its SHA-256 in hex.
 ///
 /// # Errors
-/// `CANCELLED` if the program accepts no piece for [`PIECE_TIMEOUT`] or cancels the command, `DISK_FULL` if the disk becomes
-/// short of room, or `DATA_FOLDER` if the file cannot be read.
+/// `CANCELLED` if the program accepts no piece for [`PIECE_TIMEOUT`] or cancels the command, `DISK_FULL` if the disk
+/// becomes short of room, or `DATA_FOLDER` if the file cannot be read.
 async fn send(work: &WorkFolder, dialogue: &mut dyn Dialogue) -> Result<(u64, String), Fault> {
     let path = work.file("backup");
     let (pieces, mut ready) = mpsc::channel::<Vec<u8>>(4);
@@ -205,7 +205,8 @@ impl WorkFolder {
         self.path.join(name)
     }
 
-    /// Verifies the copied journal from its first entry, writes the backup, removes the copies, and reads the backup back.
+    /// Verifies the copied journal from its first entry, writes the backup, removes the copies, and reads the backup
+    /// back.
     fn pack(self, data: &Path, head: &Head, key: &[u8; 32]) -> Result<PackedBackup, Fault> {
         let found = check(&self.file("journal.redb"), || self.guard.check().is_ok());
         let found =

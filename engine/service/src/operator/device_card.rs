@@ -98,7 +98,7 @@ fn shows(
     rows
 }
 
-/// Returns a note if the device's app may not know the network's name, as it knows only a few.
+/// Returns a note if the device's app may not know the name of the network: the app knows only a few names.
 fn note(network: Option<&Network>, chain: ChainId) -> Option<String> {
     let unnamed = network.is_none_or(|network| !network.named_on_ledger);
     unnamed.then(|| {

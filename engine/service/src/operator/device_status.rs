@@ -113,7 +113,7 @@ fn before(status: &DeviceStatus, view: &View, request: &Request) -> usize {
     count.saturating_add(plans)
 }
 
-/// Returns the reason why no device may show this request now; `None` if one may.
+/// Returns the reason why no device may show this request now; `None` if a device may show it.
 fn stop(is_open: bool, view: &View, request: &Request) -> Option<QueueStatus> {
     if !is_open {
         return Some(QueueStatus::new("wallet locked", "The wallet is locked: open it."));

@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 /// The questions and data that a running command may send. The control channel implements it.
 ///
 /// Questions and `entries` fail with `CANCELLED` if the program cancels the command or goes away. `part` and
-/// `send_secret` fail only if it goes away.
+/// `send_secret` fail only if the program goes away.
 pub(crate) trait Dialogue: Send + Sync {
     /// Whether the program can answer questions.
     fn asking(&self) -> Asking;

@@ -23,7 +23,7 @@ use crate::blocking::blocking;
 use crate::config::Config;
 use crate::context::{EngineContext, Mode};
 
-/// Runs all checks in an engine: the running one, or the command's own process.
+/// Runs all checks in an engine: either the running engine, or the engine of the command's own process.
 pub(super) async fn run(
     engine: &Arc<EngineContext>,
     dialogue: &dyn Dialogue,

@@ -141,7 +141,7 @@ async fn list(scan: Scan, limit: usize) -> Result<Done, Fault> {
 /// Sends the CSV file in parts to the program, which writes the file.
 ///
 /// The program runs in the operator's working directory with the operator's permissions. The engine may run in
-/// another one, under another account.
+/// another directory, under another account.
 ///
 /// # Errors
 /// `CANCELLED` if the program accepts no part for `PART_WAIT_MS`.

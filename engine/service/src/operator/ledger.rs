@@ -151,7 +151,7 @@ fn show(engine: &EngineContext, label: &Name) -> Result<Done, Fault> {
     Ok(Answer::Address(describe::address(labelled(&known, label)?)).into())
 }
 
-/// Returns the label of one of several addresses.
+/// Returns the label of the address at `index`, when one command adds `of` addresses.
 fn label_of(label: Option<&Name>, index: u32, of: usize) -> Result<Name, Fault> {
     let text = match label {
         Some(label) if of == 1 => return Ok(label.clone()),

@@ -49,7 +49,7 @@ pub(super) async fn run(engine: &Arc<EngineContext>, order: QuoteOrder) -> Resul
     let mut routes = engine.trading.compare(&ask, known.address).await?;
     let own = RouteQuote { venue: ask.venue.clone(), out: ask.quote.out };
     if !routes.iter().any(|route| route.venue == own.venue) {
-        // Insert it behind routes with the same output.
+        // Insert the trade's own route behind routes with the same output.
         let at = routes.partition_point(|route| route.out >= own.out);
         routes.insert(at, own);
     }

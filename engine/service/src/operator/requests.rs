@@ -328,9 +328,9 @@ fn allowed(by: Approver, at: Utc) -> String {
     }
 }
 
-/// Minimum prefix of an id, without dashes, for a denial, or for an approval with `--card` or a shown card.
+/// Minimum length of an id prefix, without dashes, for a denial, or for an approval with `--card` or a shown card.
 const ID_DIGITS_MIN: usize = 4;
-/// Minimum prefix for any other approval: the length that lists show.
+/// Minimum length of an id prefix for any other approval: the length that lists show.
 const LISTED_ID_DIGITS: usize = 8;
 
 /// Finds the pending request with this id prefix.

@@ -234,7 +234,7 @@ pub(super) fn answer(engine: &EngineContext, id: RequestId) -> Result<Done, Faul
     }
 }
 
-/// Whether an earlier attempt of a send is signed, and a person refused the newest one.
+/// Whether an earlier attempt of a send is signed, and a person refused the newest attempt.
 fn was_raise_refused(engine: &EngineContext, state: &State, record: &SendRecord) -> bool {
     let outbox = state.outboxes.get(&record.send.key());
     let open = outbox.open.get(&record.send.submission());
@@ -311,7 +311,8 @@ pub(super) async fn cancel(engine: &EngineContext, id: &str) -> Result<Done, Fau
     Ok(Answer::Send(describe(engine, &record)).into())
 }
 
-/// Whether a send of a device waits for another transaction of its address that the device has not signed.
+/// Whether a send whose key is in a device waits for another transaction of its address that the device has not
+/// signed.
 fn is_behind_another(state: &State, record: &SendRecord) -> bool {
     let key = record.send.key();
     let outbox = state.outboxes.get(&key);
@@ -321,7 +322,7 @@ fn is_behind_another(state: &State, record: &SendRecord) -> bool {
         && outbox.open.values().any(|one| one.unsigned_attempt().is_some())
 }
 
-/// Whether a send of a device is signed but in no block, and no attempt of it waits for a signature.
+/// Whether a send whose key is in a device is signed but in no block, and no attempt of it waits for a signature.
 fn is_left_alone(state: &State, record: &SendRecord) -> bool {
     let key = record.send.key();
     let outbox = state.outboxes.get(&key);
@@ -335,7 +336,7 @@ fn is_left_alone(state: &State, record: &SendRecord) -> bool {
     state.is_on_device(key.signer) && open.is_some_and(waits)
 }
 
-/// Whether a send of a device was cancelled before, and no attempt of it waits for a signature.
+/// Whether a send whose key is in a device was cancelled before, and no attempt of it waits for a signature.
 fn was_cancelled(state: &State, record: &SendRecord) -> bool {
     let key = record.send.key();
     let outbox = state.outboxes.get(&key);

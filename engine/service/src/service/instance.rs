@@ -20,7 +20,7 @@ const CONTROL: &str = "control.json";
 ///
 /// Other commands may run before it, one after the other.
 pub const COMMAND_WAITS: Duration = Duration::from_secs(60);
-/// How long an engine waits for such a folder.
+/// How long an engine waits for a folder whose holder cannot be reached.
 ///
 /// The holder is one command, or an engine that starts or stops.
 pub const ENGINE_WAITS: Duration = Duration::from_secs(5);
@@ -38,8 +38,8 @@ pub enum Instance {
 /// The lock of a data folder, held until drop.
 #[derive(Debug)]
 pub struct InstanceLock {
-    // Never unlocked explicitly and never deleted. The kernel releases it with the process, so there is no stale
-    // lock and no race over a new file.
+    // The file is never unlocked explicitly and never deleted. The kernel releases the lock with the process, so
+    // there is no stale lock and no race over a new file.
     _file: File,
 }
 

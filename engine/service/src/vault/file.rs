@@ -58,7 +58,7 @@ impl WalletFiles {
     /// # Errors
     /// The folder cannot be read.
     pub fn names(&self) -> Result<Vec<Name>, WalletFileError> {
-        // By key, because names that differ only in case are the same name.
+        // The map uses `Name::key`, because names that differ only in case are the same name.
         let mut names = BTreeMap::new();
         for file in disk::files_in(&self.folder)? {
             if let Some(name) = save::wallet_of(&file) {

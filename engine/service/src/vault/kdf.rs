@@ -130,8 +130,8 @@ fn fill(
         Params::new(params.memory_kib, params.iterations, params.parallelism, Some(KEY_BYTES))
             .map_err(|_refused| failed())?;
 
-    // Our own buffer, because argon2 does not wipe the one that it allocates. `try_reserve`, because a failed
-    // plain allocation of this size ends the process.
+    // Use our own buffer, because argon2 does not wipe the buffer that it allocates. Use `try_reserve_exact`, because
+    // a failed plain allocation of this size ends the process.
     let mut memory: Zeroizing<Vec<Block>> = Zeroizing::new(Vec::new());
     memory.try_reserve_exact(shape.block_count()).map_err(|_full| failed())?;
     memory.resize(shape.block_count(), Block::new());

@@ -100,7 +100,7 @@ pub fn seal_under(
     aad: &[u8],
     plaintext: &[u8],
 ) -> Result<Sealed, SealError> {
-    // Includes room for the tag from the start: a buffer that grows would leave the plaintext behind.
+    // Reserve room for the tag from the start: a buffer that grows would leave the plaintext behind.
     let room = plaintext.len().checked_add(TAG_BYTES).ok_or(SealError::TooLong)?;
     let mut buffer = Zeroizing::new(Vec::with_capacity(room));
     buffer.extend_from_slice(plaintext);

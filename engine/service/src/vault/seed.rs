@@ -95,7 +95,7 @@ impl Seed {
     /// # Errors
     /// The entropy has an invalid size, which the constructors exclude.
     pub fn bip39_seed(&self, passphrase: &SecretString) -> Result<SecretBox<[u8; 64]>, SeedError> {
-        // On the heap: moving an array would leave copies of it on the stack.
+        // Keep the bytes on the heap: moving an array would leave copies of it on the stack.
         let mut bytes = SecretBox::new(Box::new([0; 64]));
         let filled = stretch(self.entropy.expose_secret(), passphrase, bytes.expose_secret_mut());
         zeroize_stack::<STACK_BYTES>();

@@ -1,5 +1,5 @@
-//! The store in two files gives the same answers as one in memory, whenever rows move to the history, and also to
-//! concurrent readers. Files that do not belong together are refused.
+//! A store in two files gives the same answers as a store in memory, no matter when rows move to the history, and
+//! also to concurrent readers. Files that do not belong together are refused.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -302,7 +302,7 @@ fn journal_files_of_different_times_are_refused_and_unchanged() {
         let checked = check_closed_journal(&path).map_err(|error| error.to_string());
         let opened = RedbStore::open(&path, Arc::new(NoFailpoints)).unwrap_err().to_string();
         assert!(opened.contains("journal-history.redb"), "{opened}");
-        // An empty file cannot be probed.
+        // The check skips an empty file, because redb cannot open it read-only.
         assert_eq!(checked, if short.is_empty() { Ok(()) } else { Err(opened) });
         assert_eq!(std::fs::read(&path).unwrap().is_empty(), short.is_empty());
     };

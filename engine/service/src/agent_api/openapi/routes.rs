@@ -25,7 +25,7 @@ pub struct Route {
     pub body: Option<&'static str>,
     /// The statuses of successful answers, with the names of their schemas.
     pub answers: &'static [(u16, &'static str)],
-    /// The route's own codes, in addition to those of all routes, of its body and of its proof.
+    /// The codes that this route has in addition to those of all routes, of its body and of its proof.
     pub codes: &'static [Code],
 }
 

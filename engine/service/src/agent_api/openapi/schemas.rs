@@ -9,7 +9,7 @@ use super::routes::{ROUTES, Route};
 
 /// Returns every schema that a route names, except those of trades and loans.
 pub(super) fn all() -> Value {
-    // Only the codes of this server; the table of codes also has those of the operator's commands.
+    // List only the codes of this server: the table of codes also has those of the operator's commands.
     let codes: BTreeSet<Code> = ROUTES.iter().flat_map(Route::all_codes).collect();
     let codes: Vec<Value> =
         codes.iter().map(|code| code.text().into()).chain([Value::Null]).collect();

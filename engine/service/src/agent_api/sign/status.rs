@@ -57,7 +57,8 @@ async fn try_status(api: &Api, id: &str) -> Result<Answer, Fault> {
             expired(&record)
         }
         Status::AwaitingDevice(_) if record.is_wait_over(&moment) => {
-            // Until the expiry is on disk, the request still waits: if the clock is set back, the device may sign it.
+            // The request is pending until the expiry is on disk: if the clock is set back, the device may still sign
+            // it.
             match api.core.act(Action::Tick).await {
                 Ok(_recorded) => not_signed(&record, WaitEnd::TooLate),
                 Err(fault) => {

@@ -17,7 +17,7 @@ pub(super) fn quote(trade: &TradeAsk) -> Value {
     let (version, fee, spacing, hooks) = match &trade.venue {
         Venue::Wrap | Venue::Unwrap => ("v3", 0, None, None),
         Venue::V3 { fee, .. } => ("v3", *fee, None, None),
-        // Only the first pool's fee: `route` has the fees of all pools.
+        // This is only the fee of the first pool: `route` has the fees of all pools.
         Venue::V3Path { hops } => ("v3", hops.first().map_or(0, |hop| hop.fee), None, None),
         Venue::V4 { fee, tick_spacing, hooks, .. } => {
             ("v4", *fee, Some(i64::from(*tick_spacing)), Some(hooks.to_checksum(None)))
@@ -79,7 +79,7 @@ fn kind_of(call: &Decoded) -> &'static str {
     }
 }
 
-/// Returns the pools of the swap in their order, each with the token that it pays. Empty for wrapping.
+/// Returns the pools of the swap in their order, each with the token that it pays out. Empty for wrapping.
 fn route(trade: &TradeAsk) -> Value {
     let hop = |pool: String, fee: u32, output: Address| {
         Value::from(

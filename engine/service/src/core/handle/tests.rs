@@ -7,7 +7,7 @@ use crate::edition::Edition;
 use crate::journal::MemoryStore;
 use crate::rules::{MutatedRules, Rules};
 
-/// Rules that reject a freeze before a judgement, and refuse every other action after one.
+/// Rules that reject a freeze before a judgement, and refuse every other action after a judgement.
 #[derive(Debug)]
 struct RefusingRules;
 

@@ -118,7 +118,8 @@ fn events_of_asks() -> Vec<Event> {
     ]
 }
 
-/// A sealed journal with a snapshot, an ask before it, about a day before the last entry, and an ask after it.
+/// A sealed journal with a snapshot, one ask before the snapshot (about a day before the last entry), and one ask
+/// after it.
 fn long() -> MemoryStore {
     let store = MemoryStore::default();
     let mut core = open(&store);
@@ -130,7 +131,7 @@ fn long() -> MemoryStore {
             _ if at % 2 == 0 => Event::Frozen,
             _ => Event::Thawed,
         };
-        // Three days of entries, a hundred and forty an hour.
+        // The entries span three days, with a hundred and forty entries an hour.
         let second = i64::try_from(at).unwrap() * HOUR_S / 140;
         core.record(event, &moment(second)).unwrap();
         if at % 500 == 0 {
@@ -189,7 +190,7 @@ fn an_ask_before_the_snapshot_that_the_index_lost_is_noticed_while_it_may_be_rep
     assert_eq!(unlock(&store, 64 + 49, KEY).unwrap(), None, "it is too old to be repeated");
 }
 
-/// A sealed journal with an agent and, in entry 2, this event.
+/// A sealed journal that contains an agent, and `event` in entry 2.
 fn with(event: Event) -> MemoryStore {
     let store = MemoryStore::default();
     let mut core = open(&store);

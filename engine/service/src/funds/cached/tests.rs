@@ -19,7 +19,7 @@ struct Purse {
     amount: AtomicUsize,
     queries: AtomicUsize,
     alive: AtomicBool,
-    /// Probes that may proceed; the others wait forever.
+    /// The number of probes that may proceed; further probes wait forever.
     gate: Semaphore,
 }
 

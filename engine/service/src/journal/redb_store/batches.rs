@@ -13,7 +13,7 @@ const BATCHES: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("batches")
 /// The first byte of a row. Raise it with every change of the encoding.
 const VERSION: u8 = 1;
 
-/// Applies the commits that the history does not have to `tables` and returns the number of the last commit.
+/// Applies to `tables` the commits that the history lacks, and returns the number of the last commit.
 ///
 /// `tables` has the history's heads; `checkpointed` is the number of the last commit in the history.
 ///
@@ -73,7 +73,8 @@ pub(super) fn append(
 ) -> Result<(), StoreError> {
     let mut write = db.begin_write()?;
     write.set_durability(Durability::Immediate)?;
-    // Without quick repair a restart after a crash scans the file. It is short, so the page map is cheap.
+    // Without quick repair, a restart after a crash scans the file. The file is short, so its page map is cheap to
+    // write.
     write.set_quick_repair(true);
     {
         let mut batches = write.open_table(BATCHES)?;

@@ -55,7 +55,7 @@ pub(super) fn create(path: &Path, failpoints: &dyn Failpoints) -> Result<Databas
     Ok(db)
 }
 
-/// Returns tables with the history's heads and no rows, and the number of the last commit that it has.
+/// Returns tables with the history's heads and no rows, and the number of the last commit in the history.
 pub(super) fn read_heads(read: &ReadTransaction) -> Result<(Tables, u64), StoreError> {
     let mut tables = Tables::default();
     if let Some(bytes) = meta(read, "head")? {

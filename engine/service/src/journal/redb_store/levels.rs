@@ -36,7 +36,8 @@ pub(super) struct Layers {
     /// Rows of the checkpoint in flight.
     pub(super) frozen: Option<Arc<Tables>>,
     pub(super) history: Option<Arc<Database>>,
-    /// Number of finished checkpoints. A read that began before one finished may miss its rows.
+    /// Number of finished checkpoints. A read that began before the end of a checkpoint may miss the rows that it
+    /// moved.
     pub(super) checkpoints_done: u64,
 }
 
@@ -132,7 +133,7 @@ impl LayeredReader {
         }
         let range = (Bound::Unbounded, below);
         let each = layers.in_memory().filter_map(|tables| tables.records.range(range).next_back());
-        // If both tables have a record with the same number, the first one is newer.
+        // If both tables have a record with the same number, the record of the first table is newer.
         let newest = each.reduce(|best, next| if next.0 > best.0 { next } else { best });
         Ok(newest.map(|(seq, bytes)| (*seq, bytes.clone())))
     }
@@ -222,8 +223,8 @@ impl Reader for LayeredReader {
 
     fn by_prefix(&self, prefix: &str) -> Result<Vec<Request>, StoreError> {
         let Some(start) = prefix_key(prefix) else { return Ok(Vec::new()) };
-        // The key omits the last of an odd number of digits, so up to 16 times as many ids fit. `has_prefix` decides
-        // below.
+        // The key omits an odd last digit of the prefix, so up to 16 times as many ids match it. `has_prefix` below
+        // removes the ids that do not have the whole prefix.
         let most = PREFIX_HITS_MAX.saturating_mul(16);
         let (mut seqs, read) = {
             let layers = self.read();

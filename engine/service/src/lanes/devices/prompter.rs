@@ -101,7 +101,7 @@ impl Prompter {
         });
     }
 
-    /// Publishes and returns whether a device still shows a prompt that the wallet gave up.
+    /// Returns whether a device still shows a prompt that the wallet gave up, and publishes the name of that device.
     pub(super) fn check_abandoned(&self) -> bool {
         let mut abandoned = self.abandoned.lock().unwrap_or_else(PoisonError::into_inner);
         abandoned.take_if(|device| !device.owes_answer() || device.is_lost());
@@ -278,7 +278,7 @@ impl Prompter {
         Ok(Ready { devices, index, path, configuration })
     }
 
-    /// Has the core fix the terms of a payment. `None` if nothing may be signed now.
+    /// Lets the core fix the terms of a payment. `None` if nothing may be signed now.
     async fn prompted(&self, id: RequestId) -> Option<SigningOrder> {
         let mut nonce = [0; 32];
         if let Err(error) = self.ports.random.fill(&mut nonce) {

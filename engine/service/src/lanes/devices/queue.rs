@@ -22,7 +22,7 @@ use crate::journal::{SigningOrder, Slip, Terms};
 use crate::ports::{Ports, SignFault, Signer};
 use crate::vault::Vault;
 
-/// Maximum number of entries that wait for the queue's task. Outboxes have fewer open attempts.
+/// Maximum number of entries that wait for the queue's task. The outboxes never have as many open attempts.
 const JOBS_MAX: usize = 256;
 /// How long the queue rests after a device was not ready, in milliseconds.
 const RETRY_MS: u64 = 1_000;
@@ -177,7 +177,7 @@ impl DeviceQueue {
             let leaves_prompt = self.prompter.check_abandoned();
             // After a try, view changes do not wake the queue: they are frequent, and each try opens the devices.
             let wake = self.prompter.ports.clock.mono_ms().saturating_add(rest_ms);
-            // cancel-safe: every branch only waits, and `recv` keeps what it has not returned.
+            // cancel-safe: every branch only waits, and `recv` keeps the messages that it has not returned.
             tokio::select! {
                 biased;
                 () = self.prompter.stopping.cancelled() => return,
@@ -244,7 +244,7 @@ impl DeviceQueue {
         }
     }
 
-    /// Tries the job at this position.
+    /// Tries the job at position `index`.
     async fn try_job(&mut self, view: &View, index: usize) -> TryOutcome {
         let Some(job) = self.jobs.get(index) else { return TryOutcome::NotReady };
         let signed = match self.prompter.try_transaction(view, &job.order).await {
@@ -301,7 +301,7 @@ impl DeviceQueue {
             if !request.is_some_and(|request| state.awaits_press(request)) {
                 return false;
             }
-            // cancel-safe: every branch only waits, and `recv` keeps what it has not returned.
+            // cancel-safe: every branch only waits, and `recv` keeps the messages that it has not returned.
             tokio::select! {
                 biased;
                 () = self.prompter.stopping.cancelled() => return false,
@@ -375,9 +375,9 @@ impl DeviceQueue {
 
 /// An entry that the queue may try next.
 enum Next {
-    /// The job at this position.
+    /// The position of the job.
     Job(usize),
-    /// The plan at this position.
+    /// The position of the plan.
     Plan(usize),
     Payment(Arc<Request>),
 }

@@ -11,7 +11,8 @@ use bursar_morpho::{VenueId, fill};
 use super::foreign::AllowedChanges;
 use super::rehearse::failure;
 
-/// A rehearsal may differ by one part in this many from the amount that the prices of the block before lead to expect.
+/// The permitted deviation of a rehearsal: one part in this many. The expected amounts use the prices of the previous
+/// block.
 const DEVIATION_PARTS: U256 = alloy_primitives::uint!(1_000_U256);
 
 /// The effects that a forced exit must have, from the state of the block at which it was planned. Amounts are in the
@@ -30,7 +31,7 @@ pub(super) struct Expected {
     pub(super) allowance: U256,
     /// The owner's shares before the exit.
     pub(super) shares: U256,
-    /// The worth of these shares.
+    /// The value of the owner's shares.
     pub(super) worth: U256,
 }
 
@@ -87,7 +88,8 @@ impl Expected {
         Ok(left)
     }
 
-    /// Checks that the right amount arrives, and that the shares that leave are worth no more than it and the penalty.
+    /// Checks that the right amount arrives, and that the shares that leave are worth no more than that amount and
+    /// the penalty.
     fn check_price(&self, left: Outflow) -> Result<(), Refusal> {
         if self.assets.is_some_and(|assets| left.assets != assets) {
             return Err(wrong("another amount arrives than is withdrawn"));

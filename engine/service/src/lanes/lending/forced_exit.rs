@@ -1,4 +1,4 @@
-//! A withdrawal of the operator from a Vault V2 whose free assets do not suffice: forced deallocations take the missing
+//! The operator's withdrawal from a Vault V2 whose free assets do not suffice: forced deallocations take the missing
 //! assets from other adapters, for a penalty. Agents never use it.
 
 use alloy_primitives::{Address, U256};
@@ -191,7 +191,7 @@ impl PlannedExit {
         }
     }
 
-    /// Returns the reads after the transaction that [`Expected::check`] needs.
+    /// Returns the reads that [`Expected::check`] needs. They follow the transaction in the simulation.
     fn reads(&self, reader: &NetworkReader<'_>) -> Vec<ReadCall> {
         let (coin, owner) = (reader.network.stablecoin.address, reader.owner);
         vec![

@@ -1,7 +1,7 @@
 //! Reads where a Vault V2 has its money and what a forced deallocation from there costs, all at one block.
 //!
-//! Only adapters of the official factories count. Caps bound what a vault lends, not what it takes back: a market whose
-//! cap is zero counts, because its lenders need this exit most.
+//! Only adapters of the official factories count. A cap limits what a vault may lend, but not what it may take back.
+//! So a market with a cap of zero counts too: its lenders need this exit most.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use bursar_morpho::{ForcedSource, MarketParams, VaultMoney, VenueId};
 
 use crate::lanes::batch::{Answers, Batch};
 
-/// Maximum number of adapters of a vault, and of markets that are read of an adapter.
+/// Maximum number of adapters of one vault, and of markets of one adapter.
 const PARTS_MAX: u64 = 32;
 
 /// Reads one vault at one block.
@@ -33,7 +33,7 @@ struct VaultOutline {
     idle: U256,
     adapters: u64,
     liquidity_adapter: Address,
-    /// The market that the vault names to its liquidity adapter.
+    /// The market in the data that the vault passes to its liquidity adapter.
     liquidity_market: Option<B256>,
 }
 
@@ -125,7 +125,7 @@ impl ForcedReader<'_> {
         Ok(indexes.into_iter().filter_map(|at| answers.address(at)).collect())
     }
 
-    /// Reads which adapters are official. An adapter that gives no valid answer is left out.
+    /// Finds the adapters of official factories. An adapter that gives no valid answer is left out.
     async fn officials(&self, adapters: &[Address]) -> Result<Vec<OfficialAdapter>, Refusal> {
         let mut batch = Batch::default();
         let mut indexes = Vec::with_capacity(adapters.len());
@@ -203,7 +203,8 @@ impl ForcedReader<'_> {
         Ok(targets)
     }
 
-    /// Reads the assets of each target, and the free assets of its payer. Skips a target without a valid answer.
+    /// Reads the assets of each target, and the free assets of the market or vault that pays them. Skips a target
+    /// without a valid answer.
     async fn read_targets(
         &self,
         targets: &[AdapterTarget],
@@ -252,8 +253,8 @@ impl ForcedReader<'_> {
     }
 }
 
-/// Returns whether a plain withdrawal already reaches this target: it is the liquidity adapter, with the market that
-/// the vault names to it.
+/// Returns whether a plain withdrawal already reaches this target: its adapter is the liquidity adapter and, for a
+/// market, the vault's data for that adapter names the market.
 fn is_reached_anyway(target: &AdapterTarget, outline: &VaultOutline) -> bool {
     target.adapter == outline.liquidity_adapter
         && match target.payer {
@@ -262,8 +263,8 @@ fn is_reached_anyway(target: &AdapterTarget, outline: &VaultOutline) -> bool {
         }
 }
 
-/// Returns the parameters of a market and the assets it can pay: the supplied less the borrowed ones. Interest adds the
-/// same amount to both, so it does not change the difference.
+/// Returns the parameters of a market and the assets that it can pay: the supplied assets less the borrowed assets.
+/// Interest adds the same amount to both, so it does not change the difference.
 fn market_of(
     answers: &Answers,
     id: B256,

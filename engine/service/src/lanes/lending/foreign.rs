@@ -34,7 +34,7 @@ impl AllowedChanges {
         Self { owner, coin, shares, spender: spender(contracts, venue) }
     }
 
-    /// Returns whether an event changes a balance or allowance of the owner that a loan does not change.
+    /// Returns whether an event changes a balance or allowance of the owner that a loan must not change.
     pub(super) fn is_foreign(&self, log: &Log) -> bool {
         if let Some(moved) = token::transfer_of(log) {
             let ours = moved.from == self.owner || moved.to == self.owner;

@@ -21,7 +21,7 @@ pub struct KnownVenues {
 }
 
 impl KnownVenues {
-    /// Reads a state for an address whose agent has this policy.
+    /// Collects from a state the data for an address whose agent has this policy.
     pub fn new(state: &State, policy: &Policy, owner: Address) -> Self {
         let lends = networks::NETWORKS.iter().filter(|network| network.lending.is_some());
         let chains: Vec<ChainId> = lends
@@ -39,19 +39,19 @@ impl KnownVenues {
         Self { as_of: state.seq, used, confirmed: confirmed.collect(), chains }
     }
 
-    /// Reads a state for the operator's view of an address, regardless of policies.
+    /// Collects from a state the data for the operator's view of an address, regardless of policies.
     pub fn of_wallet(state: &State, owner: Address) -> Self {
         let used = state.loans.used_by(owner, |_any| true);
         let used = used.map(|(place, _lent)| (place.chain, place.venue)).collect();
         Self { as_of: state.seq, used, ..Self::default() }
     }
 
-    /// Reads a state for a withdrawal of the operator, which does not depend on the exposure.
+    /// Collects from a state the data for an operator's withdrawal, which does not depend on the exposure.
     pub(super) fn of_operator(state: &State) -> Self {
         Self { as_of: state.seq, ..Self::default() }
     }
 
-    /// Reads the state for the plan of a request.
+    /// Collects from the state the data for the plan of a request.
     ///
     /// If the request's agent no longer exists, the result allows no lending.
     pub fn of(state: &State, request: &Request) -> Self {

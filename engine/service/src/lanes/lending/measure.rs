@@ -112,7 +112,7 @@ impl Lending {
         Ok(Measured { at_ms, quote, plan })
     }
 
-    /// Reads the loan's own network, and returns with it the parts that cannot be read.
+    /// Reads the loan's own network, and also returns the parts of it that cannot be read.
     ///
     /// For a withdrawal, only its venue is read. For a supply, the other venues of the address are read too, for the
     /// exposure. If they make the read fail, the venue is read alone, and only the exposure is unknown.
@@ -259,8 +259,8 @@ impl Lending {
         futures::future::join_all(lists).await.into_iter().flatten().collect()
     }
 
-    /// Returns the venues of a network in which an address may have a position: the curated ones, those that it used,
-    /// those that the operator confirmed, and those that the scan found.
+    /// Returns the venues of a network in which an address may have a position: the curated venues, those that the
+    /// address used, those that the operator confirmed, and those that the scan found.
     pub(super) fn venues_of(
         &self,
         chain: ChainId,
@@ -292,7 +292,7 @@ pub(super) fn is_unendorsed(venue: VenueId, trust: Option<&Trust>) -> bool {
     matches!(venue, VenueId::Market(_)) && !matches!(trust, Some(Trust::Curated))
 }
 
-/// Returns the venue of a read that asked for one.
+/// Returns the venue from a network read that included the loan's venue.
 ///
 /// # Errors
 /// `CHAIN_UNAVAILABLE`, or `VENUE_NOT_PERMITTED` if it is not a venue.

@@ -45,7 +45,7 @@ pub(super) struct NetworkReader<'a> {
     pub(super) contracts: &'static Contracts,
     pub(super) owner: Address,
     pub(super) hints: &'a Hints,
-    /// The block to read at; `None` for the newest one of each read.
+    /// The block to read at; `None` if each read uses the newest block.
     pub(super) block: Option<u64>,
 }
 
@@ -60,8 +60,8 @@ struct NetworkReads {
 }
 
 impl NetworkReader<'_> {
-    /// Reads the network. If parts differ from the cached ones, everything is read again, so that all figures are from
-    /// one block.
+    /// Reads the network. If the parts of a venue differ from the cached parts, everything is read again, so that all
+    /// figures are from one block.
     ///
     /// # Errors
     /// `CHAIN_UNAVAILABLE`: no node answers, or the parts change with each read.

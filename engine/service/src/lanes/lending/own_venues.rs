@@ -69,7 +69,7 @@ impl Lending {
         let reader = self.reader(&*chain, network, contracts, owner);
         let positions = match reader.read(&venues, None).await {
             Ok(read) => read.positions,
-            // One venue can make the read of all venues fail.
+            // One venue can make the read of all venues fail, so read each venue alone.
             Err(_fault) => {
                 let each = venues.iter().map(|venue| async {
                     let read = reader.read(&[*venue], None).await.ok();

@@ -1,7 +1,7 @@
 //! Reads an address's position in one venue, and its worth.
 //!
-//! To read the worth of a vault's shares, their number must be known, and to read a market, its parameters. A read uses
-//! the cached values, and shows whether they are still right.
+//! The worth of a vault position can be read only with its number of shares, and a market position only with the
+//! market's parameters. A read uses the cached values, and shows whether they are still right.
 
 use alloy_primitives::{Address, B256, U256};
 use bursar_morpho::market::{AccruedMarket, BorrowRate};
@@ -31,7 +31,7 @@ pub(super) struct ReadPosition {
 /// The outcome of reading a position.
 pub(super) enum PositionOutcome {
     Whole(ReadPosition),
-    /// The hint was not right: read again with this one.
+    /// The hint was wrong: read again with this hint.
     Other(Hint),
     Unreadable,
 }
@@ -94,7 +94,7 @@ impl PositionReads {
     fn try_read(&self, answers: &Answers, block_time: u64) -> Option<PositionOutcome> {
         Some(match self {
             Self::Vault { shares, worth, asked } => {
-                // Without a contract there are no shares. The journal still records what was lent there.
+                // A vault without contract code has no shares. The journal may still record a loan there.
                 let is_absent = answers.bytes(*shares).ok()?.is_empty();
                 let shares = if is_absent { U256::ZERO } else { answers.number(*shares).ok()? };
                 if shares != asked.shares && !shares.is_zero() {

@@ -39,7 +39,7 @@ impl Lending {
     /// Reads the venue and the exposure for a request, and rehearses the loan.
     ///
     /// # Errors
-    /// The request names no possible loan, or no node answers.
+    /// The request does not describe a possible loan, or no node answers.
     pub async fn propose(
         &self,
         input: &LoanInput,

@@ -38,7 +38,7 @@ pub(super) struct Rehearsal<'a> {
     pub(super) venue: &'a ReadVenue,
     /// The parameters of the market; `None` for a vault.
     pub(super) params: Option<MarketParams>,
-    /// A supply buys an exact number of shares, so that the allowance limits their price.
+    /// Whether a supply buys an exact number of shares, so that the allowance limits their price.
     pub(super) buys_shares: bool,
 }
 
@@ -47,10 +47,10 @@ pub(super) struct Rehearsal<'a> {
 pub(super) struct LoanPlan {
     /// The parts in their order; the last one is the supply or withdrawal.
     pub(super) parts: Vec<Part>,
-    /// The amount that moves.
+    /// The amount that moves, in the stablecoin's smallest unit.
     pub(super) assets: U256,
     pub(super) shares: U256,
-    /// For a supply, the amount that its shares redeem for right after it.
+    /// For a supply, the amount that its shares redeem for right after the supply.
     pub(super) worth: U256,
     pub(super) effects: Effects,
     pub(super) calls: Vec<Decoded>,
@@ -159,7 +159,8 @@ impl Rehearsal<'_> {
         }
     }
 
-    /// Returns the step that sets an allowance to zero before it is changed; `None` if it is zero or already right.
+    /// Returns the step that sets an allowance to zero before it is changed; `None` if the allowance is zero or
+    /// already right.
     fn reset(&self) -> Option<Part> {
         let standing = self.own.allowance;
         let changes = self.ask.supplies() && !standing.is_zero() && standing != self.venue.assets;

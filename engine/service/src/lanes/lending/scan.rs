@@ -58,7 +58,7 @@ pub fn load(scan: &Scan, store: &dyn ScanStore) {
 pub async fn run(task: ScanTask) {
     let ScanTask { scan, store, core, ports, stopping } = task;
     let (publish, wanted) = watch::channel(ScanScope::default());
-    // cancel-safe: results change without an await in between, and a save that has begun ends on its own thread.
+    // cancel-safe: no await interrupts a change of the results, and a save that has begun ends on its own thread.
     tokio::select! {
         biased;
         () = stopping.cancelled() => {}

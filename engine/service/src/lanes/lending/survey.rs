@@ -19,7 +19,7 @@ pub struct Survey {
 }
 
 impl Lending {
-    /// Reads the vaults of a network that a list of venues shows.
+    /// Reads the vaults that a list of a network's venues shows.
     ///
     /// These are the vaults of our table, those in which the wallet has a position, and those of trusted curators that
     /// are not refused.

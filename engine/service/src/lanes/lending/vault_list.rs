@@ -59,8 +59,8 @@ impl VaultList {
         self.concerning.contains(&vault)
     }
 
-    /// Returns whether a list of venues shows this vault. It shows a refused vault only if it is one of the table or of
-    /// the wallet.
+    /// Returns whether a list of venues shows this vault. A list shows a refused vault only if it is in our table or
+    /// the wallet has a position in it.
     pub(super) fn lists(&self, vault: Address, trust: Trust) -> bool {
         match trust {
             Trust::Curated | Trust::Pinned | Trust::NewNeedsConfirmation(_) => true,
@@ -105,7 +105,8 @@ mod tests {
 
     use super::*;
 
-    /// A chain without Multicall3. Vaults with an even last byte name the trusted curator, the others none.
+    /// A chain without Multicall3. Vaults with an even last byte name the trusted curator, all others name no
+    /// curator.
     #[derive(Debug, Default)]
     struct ChainWithoutMulticall {
         calls: AtomicUsize,

@@ -1,7 +1,8 @@
 //! Reads all facts about one vault: its kind, its curator and owner, and its adapters.
 //!
-//! A vault has parts that are found step by step: its adapters, and the vaults behind them. They change seldom, so a
-//! read asks about the parts that were found last, all at once, and shows whether the vault still has exactly these.
+//! A vault has parts that are found step by step: its adapters, and the vaults behind them. They change seldom. So a
+//! read starts from the parts that the last read found, queries them all at once, and shows whether the vault still
+//! has exactly these.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use bursar_chain::token;
@@ -107,13 +108,14 @@ struct AdapterParts {
 
 struct AdapterReads {
     at: usize,
-    /// The reads about the adapter that the last read found here; `None` if it found none.
+    /// The reads about the adapter that the last read found at this index; `None` if it found none there.
     known: Option<AdapterParts>,
 }
 
 struct QueueReads {
     at: usize,
-    /// The totals of the market that the last read found here, and the vault's position in it; `None` if it found none.
+    /// The reads of a market's totals and of the vault's position in it; `None` if the last read found no market
+    /// here.
     known: Option<(usize, usize)>,
 }
 
@@ -125,7 +127,7 @@ enum LiquidityReads {
 }
 
 impl VaultReads {
-    /// Asks about a vault with the parts that were found last.
+    /// Adds the reads of a vault to the batch, for the parts that the last read found.
     pub(super) fn ask(
         batch: &mut Batch,
         address: Address,
@@ -275,7 +277,8 @@ impl VaultReads {
         Ok((!address.is_zero()).then_some((address, data)))
     }
 
-    /// Reads the adapters and where they come from. The vaults behind them count as unofficial until `confirm_inner`.
+    /// Reads the adapters and their origins. The vaults behind them count as unofficial until `confirm_inner` has
+    /// checked them.
     fn origins(
         &self,
         answers: &Answers,
@@ -330,7 +333,7 @@ impl VaultReads {
         Ok(())
     }
 
-    /// Returns what the markets of the queue can pay the vault now. Interest that is due adds to it, and is left out.
+    /// Returns the amount that the markets of the queue can pay the vault now, without the interest that is due.
     fn free_in_queue(&self, answers: &Answers) -> Option<U256> {
         self.queue.iter().try_fold(U256::ZERO, |sum, places| {
             let (market, position) = places.known?;
@@ -353,7 +356,8 @@ impl VaultReads {
             LiquidityReads::Market { supplied, market } => {
                 let market = answers.bytes(market).ok().and_then(|one| market::decode_market(one));
                 let market = market.ok_or("what it can pay cannot be read")?;
-                // Interest adds the same to what is lent and to what is owed, so it does not change the difference.
+                // Interest adds the same amount to the supplied and to the borrowed assets, so it does not change the
+                // difference.
                 let lent = market.total_supply_assets.saturating_sub(market.total_borrow_assets);
                 let liquidity = U256::from(lent);
                 LiquiditySource::Market { supplied: number(supplied)?, liquidity }

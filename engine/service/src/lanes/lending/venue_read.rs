@@ -25,11 +25,11 @@ const GATES: [GateKind; 4] =
 /// The amount that a loan would move, before it is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Preview {
-    /// A supply of these assets.
+    /// A supply of this amount.
     Supply(U256),
-    /// A withdrawal of these assets.
+    /// A withdrawal of this amount.
     Assets(U256),
-    /// A withdrawal of these shares.
+    /// A withdrawal of this number of shares.
     Shares(U256),
     /// A withdrawal of everything.
     All,
@@ -107,7 +107,7 @@ pub(super) struct ReadContext<'a> {
 }
 
 impl VenueReads {
-    /// Asks about a venue. `position` is the cached data of the owner's position in it.
+    /// Adds the reads of a venue to the batch. `position` is the cached data of the owner's position in the venue.
     pub(super) fn ask(
         batch: &mut Batch,
         around: ReadContext<'_>,
@@ -196,7 +196,7 @@ impl VenueReads {
 fn cap_of(answers: &Answers, at: Option<usize>, venue: &Venue, adapter: Option<Address>) -> U256 {
     let Some(at) = at.filter(|_asked| venue.is_trusted()) else { return U256::ZERO };
     match (venue.kind, adapter) {
-        // The adapter must still be one of the vault's.
+        // The vault must still have this adapter.
         (VaultKind::V2, Some(adapter)) if venue.market_adapters.contains(&adapter) => {
             answers.number(at).unwrap_or(U256::ZERO)
         }

@@ -41,7 +41,7 @@ pub async fn execute(
         return Ok(None);
     }
     let until = run.clock.mono_ms().saturating_add(SIGNER_WAIT_MS);
-    // cancel-safe: both only wait.
+    // cancel-safe: both branches only wait.
     tokio::select! {
         biased;
         signed = signing => match signed {

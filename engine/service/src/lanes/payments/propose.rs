@@ -1,4 +1,4 @@
-//! Reads an agent's payment-required text into the ask that is checked, recorded, shown and signed.
+//! Parses an agent's payment-required text into the ask that is checked, recorded, shown and signed.
 
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;

@@ -65,7 +65,7 @@ pub async fn follow(core: Handle, ports: Ports, stopping: CancellationToken) {
             }
         }
         let next_ms = plans.values().map(|plan| plan.due_ms).min().unwrap_or(u64::MAX);
-        // cancel-safe: all three only wait.
+        // cancel-safe: all branches only wait.
         tokio::select! {
             biased;
             () = stopping.cancelled() => return,
@@ -75,7 +75,8 @@ pub async fn follow(core: Handle, ports: Ports, stopping: CancellationToken) {
     }
 }
 
-/// Drops plans of settlements that are no longer pending, and restarts those that name another transaction.
+/// Drops plans of settlements that are no longer pending. Restarts a plan whose settlement now names another
+/// transaction.
 fn replan(
     plans: &mut BTreeMap<RequestId, Plan>,
     settling: &BTreeMap<RequestId, Arc<Settlement>>,
@@ -304,7 +305,7 @@ mod tests {
             // The block may still be removed.
             (word(0), last - 1, Ok(None)),
             (word(0), last, Ok(Some(Check::Reverted { block: 7 }))),
-            // No usable answer about the nonce.
+            // The answer about the nonce is not usable.
             (word(2), last, Err(())),
             (Ok(Bytes::new()), last, Err(())),
             (gone(), last, Err(())),

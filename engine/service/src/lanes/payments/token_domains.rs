@@ -52,7 +52,7 @@ impl TokenDomains {
         if let Some(known) = known.filter(|known| now_ms < known.until_ms) {
             return known.confirms;
         }
-        // Cancel-safe: both only wait.
+        // Cancel-safe: both branches only wait.
         let answer = tokio::select! {
             biased;
             answer = self.ask(network) => answer,

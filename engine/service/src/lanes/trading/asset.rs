@@ -46,7 +46,7 @@ impl Trading {
         Some(asset)
     }
 
-    /// Waits for an answer until this monotonic time of our clock.
+    /// Waits for an answer until `until_ms` on our monotonic clock.
     async fn within<T>(&self, until_ms: u64, answer: impl Future<Output = T>) -> Option<T> {
         // cancel-safe: both branches only read.
         tokio::select! {

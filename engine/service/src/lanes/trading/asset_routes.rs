@@ -16,7 +16,7 @@ use bursar_uniswap::{QuoteFault, V3Path, V3Pool, quote, read, tick};
 
 use super::reads::{Answers, Batch};
 
-/// Gas of one question: about as much as one transaction may use on these networks.
+/// Gas limit of one `Question`: about as much as one transaction may use on these networks.
 const QUESTION_GAS: u64 = 16_000_000;
 
 /// The period of the average price, in seconds.
@@ -89,8 +89,8 @@ impl Routes {
 
     /// Quotes the amount on all routes and checks the highest price.
     ///
-    /// `None` if no route delivers the amount, or if the quote of any route or a check is missing: the missing route
-    /// could be the dearest.
+    /// `None` if no route delivers the amount, or if the quote of a route or a check is missing: the route without a
+    /// quote could have the highest price.
     pub(super) async fn quote(
         &self,
         chain: &dyn Chain,
@@ -127,8 +127,8 @@ impl Routes {
         })
     }
 
-    /// Quotes the sale of the amount on every route. On the dearest route, also quotes ten times the amount and
-    /// compares the price with its average.
+    /// Quotes the sale of the amount on every route. For the dearest route, it also quotes ten times the amount and
+    /// compares the current price with the average price.
     async fn check(&self, chain: &dyn Chain, subject: &Subject, dearest: &Route) -> Option<Checks> {
         let Subject { exchange, amount, .. } = *subject;
         let quoter = |data| question(exchange.v3.quoter, data);

@@ -29,8 +29,8 @@ impl SimulationResult {
     const NOTHING: Self = Self { effects: Effects::Unproven, received: None };
 }
 
-/// Returns the reads after the plan: the balances of both tokens, the input token's allowance, and the one within
-/// Permit2.
+/// Returns the reads after the plan: the balances of both tokens, the input token's allowance, and the allowance
+/// within Permit2.
 pub(super) fn reads(spec: &Spec<'_>) -> Vec<ReadCall> {
     let balance = |token: Option<Address>| match token {
         Some(to) => ReadCall { to, data: token::balance_call(spec.owner) },
@@ -185,7 +185,7 @@ fn check_native(
     Ok(back)
 }
 
-/// Returns whether an event changes a balance or allowance of the paying address that a swap does not change.
+/// Returns whether an event changes a balance or allowance of the paying address that a swap must not change.
 fn is_foreign(spec: &Spec<'_>, log: &Log) -> bool {
     if let Some(moved) = token::transfer_of(log) {
         let ours = moved.from == spec.owner || moved.to == spec.owner;

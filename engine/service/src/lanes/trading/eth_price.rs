@@ -1,6 +1,6 @@
-//! The price of ETH for checking limits: the higher of the prices of an API and of the network's feed. If a price is
-//! missing, stale or implausible, or if the two differ too much, the price is unknown, and a trade waits for the
-//! operator.
+//! The price of ETH for checking limits: the higher of two prices, one from an API and one from the network's feed.
+//! If a price is missing, stale or implausible, or if the two differ too much, the price is unknown, and a trade
+//! waits for the operator.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub(super) struct EthPrice {
     answers: Mutex<Answers>,
 }
 
-/// What the API answered. Times are by [`Moment::age_clock_ms`](bursar_core::time::Moment::age_clock_ms).
+/// The latest answers of the API. Times are by [`Moment::age_clock_ms`](bursar_core::time::Moment::age_clock_ms).
 #[derive(Debug, Default)]
 struct Answers {
     price: Option<Reading>,
@@ -48,7 +48,7 @@ struct Answers {
 struct Reading {
     price: Usd,
     at_ms: u64,
-    /// The price differs from the previous one by at most 20 %, or it is the first.
+    /// Whether the price differs from the previous one by at most 20 %, or is the first price.
     steady: bool,
 }
 
@@ -83,7 +83,7 @@ impl EthPrice {
         Self { api, clock, answers: Mutex::default() }
     }
 
-    /// Returns the API's price, and asks the API for it if the cached price is too old.
+    /// Returns the API's price, and queries the API if the cached price is too old.
     ///
     /// A measurement calls this once, while it reads the market.
     pub(super) async fn of_api(&self) -> ApiPrice {
@@ -118,7 +118,7 @@ impl EthPrice {
         reading.usable()
     }
 
-    /// Asks the API, and gives up at this monotonic time of our clock.
+    /// Queries the API, and gives up at `until_ms` on our monotonic clock.
     async fn ask(&self, api: &dyn Prices, until_ms: u64) -> Option<Usd> {
         // cancel-safe: a call to the API changes nothing.
         tokio::select! {

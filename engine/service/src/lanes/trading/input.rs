@@ -11,7 +11,7 @@ use bursar_uniswap::Currency;
 
 use crate::lanes::fields::{self, InputFault, bad};
 
-/// The fee tier of a trade that names none, in hundredths of a basis point.
+/// The fee tier of a trade that names no fee tier, in hundredths of a basis point.
 const DEFAULT_FEE: u32 = 3_000;
 
 /// The largest slippage that an agent may request, in basis points.
@@ -42,7 +42,7 @@ pub struct TradeInput {
     /// A decimal amount of whole tokens, as text.
     pub(super) amount_in: String,
     pub(super) pool: PoolInput,
-    /// `None` if the request names none; then the default applies.
+    /// `None` if the request names no slippage; the default then applies.
     pub(super) slippage: Option<Bps>,
     /// In Unix seconds.
     pub(super) deadline: Option<u64>,

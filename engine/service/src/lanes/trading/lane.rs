@@ -26,7 +26,7 @@ pub struct Trading {
     pub(super) ports: Ports,
     pub(super) eth_price: EthPrice,
     simulators: Simulators,
-    // The chains whose contracts were found as expected. A lock instead of an owning task: it is never held across an
+    // The chains whose contracts matched our table. A lock instead of an owning task: it is never held across an
     // await.
     sound: Mutex<BTreeSet<ChainId>>,
     measurements: MeasurementCache<Measured>,
@@ -72,7 +72,8 @@ impl Trading {
         self.measure(ask, request.from, committed).await
     }
 
-    /// Returns whether the contracts of an exchange are as expected. Once all of them are, they are not queried again.
+    /// Returns whether the contracts of an exchange are as expected. Once all of them are as expected, they are not
+    /// queried again.
     ///
     /// # Errors
     /// `CHAIN_UNAVAILABLE`

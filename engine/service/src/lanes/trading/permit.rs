@@ -1,5 +1,5 @@
 //! Decides how the Universal Router may take the input of a v4 swap: by an existing allowance within Permit2, or by a
-//! permit that the swap contains. The deadline of the swap depends on it.
+//! permit that the swap contains. The deadline of the swap depends on the expiry of that right.
 
 use bursar_core::money::Atoms;
 use bursar_core::networks::Exchange;

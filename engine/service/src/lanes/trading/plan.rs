@@ -94,7 +94,7 @@ pub(super) fn sender<'a>(spec: &'a Spec<'_>, market: &'a Market) -> Sender<'a> {
     }
 }
 
-/// Decodes the call of a part. The call of a permit is the one that gives the same allowance.
+/// Decodes the call of a part. For a permit, this is the call that gives the same allowance.
 fn decoded(spec: &Spec<'_>, part: &Part) -> Decoded {
     let Call { to, value, data, gas_limit: _ } = part.call.clone();
     decode_call(spec.exchange, spec.owner, &swap::Call { to, value, data })
@@ -111,7 +111,8 @@ fn parts(spec: &Spec<'_>, market: &Market, terms: &SwapTerms) -> Result<Vec<Part
     Ok(parts)
 }
 
-/// Returns the step that lets the venue's contract take exactly the input; `None` if it may already.
+/// Returns the step that lets the venue's contract take exactly the input; `None` if the contract may take it
+/// already.
 fn approval(spec: &Spec<'_>, market: &Market) -> Option<Part> {
     let (token, spender) = (spec.token_in.address?, spec.spender()?);
     if market.allowance >= spec.amount_in.0 {
@@ -121,7 +122,8 @@ fn approval(spec: &Spec<'_>, market: &Market) -> Option<Part> {
     Some(Part { kind: PartKind::Step(StepPurpose::Allowance), call })
 }
 
-/// Returns the step that sets an allowance to zero before it is changed; `None` if it is zero, or enough.
+/// Returns the step that sets an allowance to zero before it is changed; `None` if the allowance is zero or
+/// sufficient.
 fn reset(spec: &Spec<'_>, market: &Market) -> Option<Part> {
     if market.allowance.is_zero() || market.allowance >= spec.amount_in.0 {
         return None;

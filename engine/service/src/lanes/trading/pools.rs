@@ -176,7 +176,7 @@ impl PoolReads {
     }
 }
 
-/// The quote of a pool with a hook, asked by the paying address.
+/// The quote of a pool with a hook, requested with the paying address as the caller.
 ///
 /// A hook can see the caller, and in a batch the caller is another contract.
 pub(super) enum OwnQuote {
@@ -188,7 +188,7 @@ pub(super) enum OwnQuote {
 /// Asks a pool with a hook for the quote of the whole input.
 ///
 /// # Errors
-/// `CHAIN_UNAVAILABLE`, or `QUOTE_FAILED` if the quoter cannot be asked for this amount.
+/// `CHAIN_UNAVAILABLE`, or `QUOTE_FAILED` if the quoter does not accept this amount.
 pub(super) async fn own_quote(chain: &dyn Chain, spec: &Spec<'_>) -> Result<OwnQuote, Refusal> {
     let Venue::V4 { hooks, .. } = spec.venue else { return Ok(OwnQuote::Unneeded) };
     let Some((_pool, path)) = spec.v4_path().filter(|_any| *hooks != Address::ZERO) else {
@@ -206,7 +206,7 @@ pub(super) async fn own_quote(chain: &dyn Chain, spec: &Spec<'_>) -> Result<OwnQ
 /// Adds the quote of a venue for an exact input, and returns its index in the batch.
 ///
 /// # Errors
-/// `NO_POOL` or `QUOTE_FAILED`: the venue cannot be asked for this amount.
+/// `NO_POOL`, or `QUOTE_FAILED` if the quoter does not accept this amount.
 pub(super) fn add_quote(
     batch: &mut Batch,
     spec: &Spec<'_>,

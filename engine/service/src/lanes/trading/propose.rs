@@ -23,10 +23,10 @@ use super::routes::{self, Comparison, Route};
 use super::spec::{self, DECIMALS_MAX, Spec};
 use crate::lanes::rehearsal::Sender;
 
-/// The slippage of a request that names none, unless the policy's maximum is lower.
+/// The slippage of a request that names no slippage, unless the policy's maximum is lower.
 const DEFAULT_SLIPPAGE: Bps = Bps(50);
 
-/// Returns the slippage of a trade that names none.
+/// Returns the slippage of a trade that names no slippage.
 pub fn default_slippage(policy: &TradingPolicy) -> Bps {
     DEFAULT_SLIPPAGE.min(policy.max_slippage)
 }
@@ -45,7 +45,7 @@ impl Trading {
     /// Reads the market for a request and rehearses the trade.
     ///
     /// # Errors
-    /// The request names no possible trade, or no node answers.
+    /// The request does not describe a possible trade, or no node answers.
     pub async fn propose(
         &self,
         input: &TradeInput,

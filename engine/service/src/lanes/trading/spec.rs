@@ -66,7 +66,7 @@ impl Spec<'_> {
         V3Path::new(input, &pools).ok().filter(|path| path.output() == output)
     }
 
-    /// Returns the flow by which the last pool's events report its output; `None` for a venue without pools.
+    /// Returns how the events of the last pool report its output, as a [`Flow`]; `None` for a venue without pools.
     pub(super) fn pool_output(&self) -> Option<Flow> {
         if let Some((pool, path)) = self.v4_path() {
             let UniswapV4 { pool_manager, router, .. } = self.exchange.v4;

@@ -53,7 +53,8 @@ impl Trading {
         Ok(Some(NextStep { part, ceiling: plan.ceiling, until, quote: quote.into() }))
     }
 
-    /// Returns the time until which a swap may be broadcast, by our clock: about its deadline on the chain.
+    /// Returns the time, by our clock, until which a swap may be broadcast. It approximates the swap's deadline on
+    /// the chain.
     fn swap_until(&self, trade: &TradeAsk, execution: &Execution) -> Utc {
         let exchange = networks::by_chain(trade.chain).and_then(|network| network.exchange);
         let seconds = exchange.map_or(0, |exchange| exchange.deadline_seconds);
@@ -88,7 +89,7 @@ impl Trading {
     }
 }
 
-/// The amounts that receipts show of an executed trade; each is `None` if the receipts do not show it.
+/// The amounts of an executed trade according to its receipts; each is `None` if the receipts do not show it.
 pub(in crate::lanes) struct ReceiptAmounts {
     pub(in crate::lanes) received: Option<Atoms>,
     /// The total cost of the plan's transactions, in wei.

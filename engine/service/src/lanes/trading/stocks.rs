@@ -1,5 +1,5 @@
-//! The value of stock tokens in dollars, by a fresh feed. A missing, stale or paused feed gives no value, and the trade
-//! waits for the operator.
+//! The value of stock tokens in dollars, from price feeds. A missing, stale or paused feed gives no value, and the
+//! trade waits for the operator.
 
 use alloy_primitives::{Address, U256};
 use bursar_core::money::{Atoms, Usd};

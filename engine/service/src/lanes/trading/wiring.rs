@@ -1,6 +1,6 @@
-//! Checks that the contracts of an exchange are those of our table: they have code, and they name each other. This does
-//! not expose a lying endpoint, but it finds a wrong table, or a chain without these contracts, before a trade depends
-//! on it.
+//! Checks that the contracts of an exchange are those of our table: they have code, and they return each other's
+//! addresses. This does not expose a lying endpoint, but it finds a wrong table, or a chain without these contracts,
+//! before a trade depends on it.
 
 use std::fmt;
 
@@ -12,12 +12,12 @@ use bursar_domain::Refusal;
 use bursar_domain::trades::Venue;
 use bursar_uniswap::{permit, read};
 
-/// Gas of one question.
+/// Gas limit of one `Question`.
 const QUESTION_GAS: u64 = 200_000;
 
 /// Whether the contracts of an exchange are configured as expected.
 ///
-/// An error names the first contract that is not.
+/// An error names the first contract that is not as expected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wiring {
     pub v3: Result<(), UnexpectedContract>,
@@ -26,7 +26,7 @@ pub struct Wiring {
     pub feed: Result<(), UnexpectedContract>,
 }
 
-/// A contract that is not the one of our table.
+/// The name of a contract that does not match our table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnexpectedContract(pub &'static str);
 
@@ -40,7 +40,7 @@ impl Wiring {
     /// Every contract is as expected.
     pub const SOUND: Self = Self { v3: Ok(()), v4: Ok(()), feed: Ok(()) };
 
-    /// Asks the contracts of a network's exchange.
+    /// Queries the contracts of a network's exchange.
     ///
     /// # Errors
     /// No node answers.
@@ -203,8 +203,8 @@ fn is_domain_of_permit2(answer: &Bytes, network: &Network, exchange: &Exchange) 
     permit::domain(network.chain, exchange.permit2).separator().as_slice() == answer.as_ref()
 }
 
-/// Returns whether the answer is the feed's or empty: an address without code is not a feed, and the price API alone
-/// decides.
+/// Returns whether the answer is that of the feed, or empty. If the feed's address has no code, the answer is empty
+/// and the price API alone decides.
 fn is_feed_or_empty(answer: &Bytes, _network: &Network, exchange: &Exchange) -> bool {
     let decimals = exchange.native_feed.map(|feed| feed.decimals);
     answer.is_empty() || decimals.is_some_and(|own| read::decode_feed_decimals(answer) == Ok(own))

@@ -30,7 +30,7 @@ impl RevocableAllowance {
         let unlimited = allowance.is_unlimited();
         let amount =
             |decimals| TokenAmount { atoms: Atoms(allowance.amount), decimals }.to_column_text();
-        // A time beyond the calendar means that the allowance does not end.
+        // An expiry after the year 9999 means that the allowance never expires.
         let until = allowance.until.filter(|seconds| *seconds < YEAR_10000);
         let until = until.and_then(|seconds| i64::try_from(seconds).ok());
         AllowanceAnswer {

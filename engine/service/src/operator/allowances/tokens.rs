@@ -18,10 +18,10 @@ const TRADED_MAX: usize = 200;
 /// A token as it is shown.
 #[derive(Debug, Clone)]
 pub(super) struct TokenLabel {
-    /// The token's own text, unless it is verified.
+    /// The symbol in our table if `verified`, else the symbol that the token's contract reports.
     pub(super) symbol: String,
     pub(super) decimals: Option<u8>,
-    /// The token is in our table.
+    /// Whether the token is in our table.
     pub(super) verified: bool,
 }
 

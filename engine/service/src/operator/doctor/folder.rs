@@ -108,7 +108,7 @@ fn kind(remote: Option<&str>) -> CheckAnswer {
     }
 }
 
-/// Reports whether an engine runs. `alone`: this process runs one command and holds the folder's lock.
+/// Reports whether an engine runs. `alone` means that this process runs one command and holds the folder's lock.
 pub(super) fn lock(alone: bool) -> CheckAnswer {
     if alone {
         let advice = "agents need one: bursar engine";

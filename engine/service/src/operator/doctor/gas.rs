@@ -1,4 +1,4 @@
-//! Checks that the addresses of agents that trade or lend can pay for gas. Payments need none: facilitators pay it.
+//! Checks that the addresses of agents that trade or lend can pay for gas. Facilitators pay the gas of payments.
 
 use std::collections::BTreeMap;
 

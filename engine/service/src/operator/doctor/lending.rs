@@ -25,7 +25,7 @@ pub(super) async fn check(
     checks
 }
 
-/// The contracts of the table.
+/// Returns the name and the address of each contract in the table.
 fn named(contracts: &Contracts) -> Vec<(&'static str, Address)> {
     let mut named = vec![
         ("Morpho Blue", contracts.singleton),

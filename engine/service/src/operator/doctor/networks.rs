@@ -72,7 +72,7 @@ fn batches(row: &Network, refusal: Result<Option<String>, ChainFault>) -> Option
     Some(CheckAnswer::warn(title, finding, advice))
 }
 
-/// Judges whether the nodes keep the state of past blocks that finality needs. Returns nothing if they do.
+/// Judges whether the nodes keep the past states that the check of finality reads. Returns nothing if they do.
 fn finality(row: &Network, state: Result<PastState, ChainFault>) -> Option<CheckAnswer> {
     let title = format!("final blocks on {}", row.title);
     let advice =

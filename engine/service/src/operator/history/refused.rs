@@ -23,7 +23,7 @@ pub(super) fn explain(state: &State, request: &Request) -> Option<RefusedAnswer>
         });
     };
     let limit = match record {
-        // The agent has no policy now: shows only what the record contains.
+        // The agent has no policy now, so show only the refusal in the record.
         None => {
             let why = refusal.describe();
             return Some(RefusedAnswer { why, policy: None, option: None });

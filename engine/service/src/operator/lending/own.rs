@@ -39,7 +39,7 @@ impl Named {
     /// Finds the position.
     ///
     /// # Errors
-    /// No network, venue or address fits, or several do.
+    /// No network, venue or address matches, or several match.
     pub(super) fn find(
         engine: &EngineContext,
         name: &VenueName,
@@ -72,7 +72,7 @@ impl Named {
 pub(super) enum Exit {
     /// From the venue's free money.
     Plain,
-    /// From the venue's free money, and from the money that it has lent, for a penalty.
+    /// From the venue's free money and, for a penalty, from the money that the venue has lent.
     Forced,
 }
 
@@ -139,7 +139,7 @@ async fn plan(
     })
 }
 
-/// Returns the send of a new measurement, if it still matches the one shown.
+/// Returns the send of a new measurement, if that measurement still matches the one that the operator saw.
 ///
 /// While the operator decided, the venue may have lost money or paid it to others, or its curator may have raised the
 /// penalty.

@@ -173,7 +173,7 @@ fn describe(
     }
 }
 
-/// Returns the worth minus the net amount that the journal lent there, as a sign and an amount.
+/// Returns the worth minus the net amount that was lent there according to the journal, as a sign and an amount.
 fn earned(
     state: &State,
     network: &Network,

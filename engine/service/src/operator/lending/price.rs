@@ -9,7 +9,7 @@ use bursar_morpho::{ForcedDeallocation, VenueId};
 /// One basis point of a penalty with 18 decimals.
 const BPS_E18: U256 = uint!(100_000_000_000_000_U256);
 
-/// Between question and answer a price may change by one of this many parts (0.1 %).
+/// The permitted change of a price between question and answer: one part in this many (0.1 %).
 const MARGIN_PARTS: U256 = uint!(1_000_U256);
 
 /// Formats a penalty as a share of the arriving amount, rounded up.
@@ -36,7 +36,7 @@ pub(super) fn taken(taken: &ForcedDeallocation, amount: impl Fn(Atoms) -> String
 
 /// Checks that a withdrawal still has the price to which the operator agreed.
 ///
-/// `shown` and `now` are each the amount that arrives and the penalty. Interest may change both a little.
+/// `shown` and `now` are pairs of the amount that arrives and the penalty. Interest may change both a little.
 ///
 /// # Errors
 /// `BUSY` if less arrives, or the penalty is higher.

@@ -20,7 +20,7 @@ pub(super) fn lends(network: &Network) -> bool {
     network.lending.is_some()
 }
 
-/// Asks for confirmation, unless `yes` or the program gives it.
+/// Asks for confirmation, unless `yes` is set or the program has already confirmed.
 pub(super) async fn confirm(
     lines: Vec<String>,
     question: &str,
@@ -37,8 +37,8 @@ pub(super) async fn confirm(
     }
 }
 
-/// Returns the network of a venue: the only possible one, or the only one where the wallet has used or lists the
-/// venue.
+/// Returns the network of a venue: the only possible network, or the only one on which the wallet has used or lists
+/// the venue.
 pub(super) fn only_network(
     engine: &EngineContext,
     name: &VenueName,
@@ -76,7 +76,7 @@ pub(super) fn text(network: &Network, amount: U256) -> String {
     format!("{amount} {}", coin.symbol)
 }
 
-/// Returns the trust that the operator is shown, from the venue's trust, its curator and owner, and the operator's
+/// Returns the trust to show to the operator, from the venue's trust, its curator and owner, and the operator's
 /// record.
 pub(super) fn standing(
     trust: &Trust,

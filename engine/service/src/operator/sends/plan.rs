@@ -149,7 +149,8 @@ fn amount_of(order: &SendOrder, asset: &Asset) -> Result<TokenAmount, Fault> {
 }
 
 impl Transfer<'_> {
-    /// Returns the balances of the asset and of the native coin before and after the send, read at `read`.
+    /// Returns the balances of the asset and of the native coin before and after the send. `read` is the time at
+    /// which they were read.
     fn balances(
         &self,
         free: &SpendableBalances,

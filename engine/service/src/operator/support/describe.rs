@@ -198,7 +198,7 @@ pub(crate) fn request(request: &Request, card: Option<Card>, moment: &Moment) ->
     }
 }
 
-/// Describes a request that waits for its device. `place` is its place in the queue.
+/// Describes a request that waits for its device. `place` is the label of its queue status.
 pub(crate) fn at_device(
     answer: &mut RequestAnswer,
     state: &State,

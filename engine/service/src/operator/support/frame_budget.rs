@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-/// Truncates `rows` to the first ones that fit into `room` bytes of JSON. Returns how many were removed.
+/// Truncates `rows` to the first rows that fit into `room` bytes of JSON. Returns how many rows were removed.
 pub(crate) fn truncate_to_fit<T: Serialize>(rows: &mut Vec<T>, room: usize) -> usize {
     let mut left = room;
     let fitting = rows.iter().take_while(|row| {

@@ -42,7 +42,7 @@ pub(crate) fn network(network: &str) -> Result<&'static Network, Fault> {
     })
 }
 
-/// Returns the named network, or all enabled ones that fit. `what` names the feature that a network needs to fit.
+/// Returns the named network, or all enabled networks that fit. `what` names the required feature in the error.
 ///
 /// # Errors
 /// `NOTHING_FOUND`, `NETWORK_DISABLED`, or `BAD_INPUT` if the named network does not fit.

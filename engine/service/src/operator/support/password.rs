@@ -88,7 +88,7 @@ pub(crate) async fn next_attempt(engine: &EngineContext) -> Result<Attempt<'_>, 
         let clock = &engine.ports.clock;
         let waited =
             clock.sleep_until(clock.mono_ms().saturating_add(wait_s.saturating_mul(1_000)));
-        // cancel-safe: nothing was tried yet.
+        // cancel-safe: no password was tried yet.
         tokio::select! {
             () = waited => {}
             () = engine.stopping.cancelled() => return Err(Fault::new(Code::EngineDown)),

@@ -31,7 +31,7 @@ pub(crate) async fn open_with(
         let given = normalized(&given);
         let verified = blocking(move || vault.verify_password(&given)).await?;
         attempt.finish(verified).await?;
-        // A person is there now, although the wallet was opened without one.
+        // A person is present now, although the wallet was opened without a person.
         if attended && engine.core.view().state.unattended.active {
             act(engine, Action::RecordUnlock { noted: None, attended }).await?;
         }

@@ -12,7 +12,7 @@ const STACK_BYTES: usize = 64 * 1024;
 
 /// The bytes are not a valid secp256k1 key, or no signature exists.
 ///
-/// For random bytes both are practically impossible.
+/// For random bytes both errors are practically impossible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("these bytes are not a usable secp256k1 key")]
 pub struct KeyError;

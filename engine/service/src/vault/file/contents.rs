@@ -1,5 +1,5 @@
-//! Owns the secrets of a wallet and their encoding inside the sealed payload. Every buffer has its full size
-//! from the start and is wiped: one that grows would leave a copy behind.
+//! Owns the secrets of a wallet and their encoding inside the sealed payload. Every buffer has its full size from the
+//! start and is wiped, because a buffer that grows would leave a copy behind.
 
 use std::collections::BTreeMap;
 use std::fmt;

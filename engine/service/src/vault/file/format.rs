@@ -33,7 +33,7 @@ pub(super) struct Lock {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct WalletText {
     pub(super) lock: Lock,
-    /// Raised by each save.
+    /// The number of this save. Each save raises it.
     pub(super) generation: u64,
     pub(super) payload: Sealed,
 }

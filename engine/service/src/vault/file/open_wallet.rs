@@ -25,7 +25,7 @@ pub struct OpenWallet {
     bounds: KdfBounds,
     keys: Keys,
     contents: Contents,
-    /// Raised by each attempt, so that a save that failed half-way and the next one have different numbers.
+    /// Each attempt to save raises it, so that a save that failed half-way and the next one have different numbers.
     generation: u64,
     /// The bytes of the last good save. The next save writes them as the previous copy. The current file is not
     /// copied: if the wallet was opened from the previous copy, the current file may be damaged.
@@ -190,12 +190,13 @@ impl OpenWallet {
         Ok(())
     }
 
-    /// Seals everything under a new password, salt and master key, and removes every copy under the old one
-    /// before it returns.
+    /// Seals everything under a new password, salt and master key.
+    ///
+    /// Every copy under the old password is removed before it returns.
     ///
     /// # Errors
-    /// The wallet in memory keeps the old password, and the disk may hold copies under either or both. Opening with
-    /// the old password undoes the change; opening with the new one completes it.
+    /// The wallet in memory keeps the old password, and the disk may hold copies under the old or the new password.
+    /// Opening with the old password undoes the change; opening with the new password completes it.
     pub fn change_password(
         &mut self,
         new: &SecretString,
@@ -203,7 +204,7 @@ impl OpenWallet {
     ) -> Result<(), WalletFileError> {
         let file = self.copies.current();
         let lock = self.keys.lock();
-        // A new master key as well: an attacker with the old password and an old copy has the old key.
+        // Create a new master key too: an attacker with the old password and an old copy has the old key.
         let owner = WalletIdentity { wallet_id: lock.wallet_id, name: lock.name.clone() };
         let keys = Keys::make(&file, owner, new, kdf, &self.bounds)?;
         self.contents.retired_seal_keys.push(boxed(&self.keys.seal_key()));

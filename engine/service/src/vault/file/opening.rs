@@ -87,7 +87,7 @@ impl OpenAttempt {
         let current = load(&copies, &copies.current(), &bounds);
         let previous = load(&copies, &copies.previous(), &bounds);
         match (current, previous) {
-            // Fails even if the other copy is safe: other accounts can access this one.
+            // This fails even if one copy is safe, because other accounts can access the other copy.
             (Err(open @ WalletFileError::TooOpen { .. }), _)
             | (_, Err(open @ WalletFileError::TooOpen { .. })) => Err(open),
             (current, previous) => Ok(Self { copies, bounds, current, previous }),
@@ -130,8 +130,8 @@ impl OpenAttempt {
     }
 }
 
-/// Chooses the error to report if neither copy opens. `was_tried`: the current save could be parsed, so the password
-/// was tried on its lock.
+/// Chooses the error to report if neither copy opens. `was_tried` means that the current save could be parsed, so
+/// that the password was tried on its lock.
 fn verdict(failure: WalletFileError, was_tried: bool, second: WalletFileError) -> WalletFileError {
     let nothing_there = matches!(second, WalletFileError::NotFound { .. });
     let locked = matches!(second, WalletFileError::WrongPassword { .. });

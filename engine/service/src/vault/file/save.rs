@@ -104,7 +104,7 @@ impl WalletCopies {
         self.make_current(temporary)
     }
 
-    /// Writes a copy instead of a hard link: one bad block must not destroy both.
+    /// Writes a copy instead of a hard link, so that one bad block cannot destroy both copies.
     fn put_previous(&self, text: &[u8]) -> Result<(), WalletFileError> {
         let temporary = self.write_temporary(text, &PREVIOUS_POINTS)?;
         temporary.replace(&self.previous())?;

@@ -82,7 +82,7 @@ fn refusal(simulated: &Simulation) -> String {
 fn what_arrives_and_the_shares_of_amount_and_penalty_are_returned() {
     let left = Outflow { assets: n(400), shares: n(808) };
     assert_eq!(expected().check(&honest()), Ok(left));
-    // Without events the penalty is unknown, so only the worth of all the shares that leave is checked.
+    // Without events the penalty is unknown, so only the value of all shares that leave is checked.
     let without = Simulation { method: SimulationMethod::StateOverride, ..honest() };
     assert_eq!(expected().check(&without), Ok(left));
     let all = Expected { assets: None, ..expected() };

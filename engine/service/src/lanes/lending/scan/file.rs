@@ -22,7 +22,7 @@ const FORM: &str = "bursar-lending-scan 1";
 #[serde(deny_unknown_fields)]
 struct SavedNetwork {
     chain: ChainId,
-    /// The fingerprint of the search: see [`fingerprint`].
+    /// A hash of the inputs of the search; see [`fingerprint`].
     contracts: String,
     next_creation: u64,
     vaults_v2: Vec<RankedVault>,
@@ -157,7 +157,7 @@ impl SavedOwner {
             vaults.chain(markets.into_iter().map(VenueId::Market)).collect()
         };
         let found = OwnerFindings {
-            // No address may be ahead of the search for vaults.
+            // The cursor of an address must not be ahead of the search for vaults.
             next_block: self.next_block.min(next_creation),
             own: venues(self.own_vaults, self.own_markets),
             given: venues(self.given_vaults, self.given_markets),
@@ -168,8 +168,8 @@ impl SavedOwner {
     }
 }
 
-/// Returns a hash of everything that decides what the scan of a network finds. If a version of this program changes one
-/// of them, the network is scanned again.
+/// Returns a hash of the inputs that decide what the scan of a network finds. If a new version of this program
+/// changes one of these inputs, the network is scanned again.
 fn fingerprint(network: &Network, contracts: &Contracts) -> String {
     let mut hash = Sha256::new();
     hash.update(network.stablecoin.address);

@@ -1,9 +1,9 @@
 //! The findings of the scan on one network, and how far it has searched. Pure.
 //!
 //! The search for new vaults has one cursor. The search for deposits has a cursor for each address of the wallet, so
-//! that it starts from the beginning for a new address. No address is ahead of the vaults: all official vaults up to
-//! the end of a range are known before the range is searched for deposits, and no deposit precedes the creation of its
-//! vault.
+//! that it starts from the beginning for a new address. The cursor of an address is never ahead of the vault cursor:
+//! a range is searched for deposits only once all official vaults up to its end are known. No deposit precedes the
+//! creation of its vault.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use bursar_core::limits::{
 use bursar_core::networks::{Lending as Contracts, VaultKind};
 use bursar_morpho::VenueId;
 
-/// A bound at which the scan ignores what it finds.
+/// A bound beyond which the scan ignores its findings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ScanBound {
     #[error("there are more than {SCAN_VAULTS} vaults; those created later are ignored")]
@@ -71,10 +71,10 @@ pub(super) struct Findings {
     pub(super) next_creation: u64,
     /// The vaults of official factories that lend the stablecoin, in the order of the search.
     pub(super) vaults: Vec<(Address, VaultKind)>,
-    /// There are vaults beyond the bound, which are ignored.
+    /// Whether there are vaults beyond the bound, which are ignored.
     pub(super) ignores_vaults: bool,
     pub(super) owners: BTreeMap<Address, OwnerFindings>,
-    /// The wallet has addresses beyond the bound, which are not searched.
+    /// Whether the wallet has addresses beyond the bound, which are not searched.
     pub(super) ignores_owners: bool,
 }
 
@@ -85,9 +85,9 @@ pub(super) struct OwnerFindings {
     pub(super) next_block: u64,
     /// Venues of deposits that the address made itself.
     pub(super) own: BTreeSet<VenueId>,
-    /// Venues of deposits that others made for it.
+    /// Venues of deposits that other accounts made for the address.
     pub(super) given: BTreeSet<VenueId>,
-    /// There are venues beyond a bound, which are ignored.
+    /// Whether there are venues beyond a bound, which are ignored.
     pub(super) ignores_venues: bool,
 }
 
@@ -124,8 +124,8 @@ impl Findings {
         is_new
     }
 
-    /// Returns the next search of at most `width` blocks, up to and including the block `last`. `None` if everything up
-    /// to it is searched.
+    /// Returns the next search of at most `width` blocks, up to and including the block `last`. `None` if everything
+    /// up to `last` is searched.
     pub(super) fn next_search(&self, last: u64, width: u64) -> Option<Search> {
         let from = self.next_block();
         if from > last {
@@ -202,7 +202,7 @@ impl Findings {
         owners.min().unwrap_or(u64::MAX).min(self.next_creation)
     }
 
-    /// Returns the venues of an address, those of its own deposits first.
+    /// Returns the venues of an address. The venues of the address's own deposits come first.
     pub(super) fn venues_of(&self, owner: Address) -> Vec<VenueId> {
         let Some(findings) = self.owners.get(&owner) else { return Vec::new() };
         findings.own.iter().chain(&findings.given).copied().collect()

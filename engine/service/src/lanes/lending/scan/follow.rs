@@ -39,7 +39,7 @@ struct SearchState {
 /// The result of one search.
 enum Outcome {
     Searched,
-    /// The scan has made [`SCAN_SEARCHES`] searches without a pause: it continues after one.
+    /// The scan has made [`SCAN_SEARCHES`] searches without a pause; it continues after a pause.
     Long,
     /// Everything up to the safe block is searched.
     Complete,
@@ -60,7 +60,7 @@ impl Follower {
         };
         loop {
             let wake_ms = self.advance(&mut pace).await;
-            // cancel-safe: both only wait.
+            // cancel-safe: both branches only wait.
             tokio::select! {
                 biased;
                 changed = self.wanted.changed() => if changed.is_err() { return },

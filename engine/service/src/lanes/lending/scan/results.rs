@@ -26,7 +26,7 @@ struct NetworkScan {
     /// The last block that may be searched, as read most recently.
     safe_block: Option<u64>,
     fault: Option<ScanFault>,
-    /// The wallet wants this network to be scanned.
+    /// Whether the wallet wants this network to be scanned.
     is_active: bool,
 }
 
@@ -39,11 +39,11 @@ pub struct ScanProgress {
     ///
     /// It is the result of the last read; `None` before the first one.
     pub safe_block: Option<u64>,
-    /// Everything up to `safe_block` is searched, and nothing found was ignored.
+    /// Whether everything up to `safe_block` is searched and no finding was ignored.
     pub is_complete: bool,
     /// Why the scan pauses.
     pub fault: Option<ScanFault>,
-    /// Why something that was found is ignored.
+    /// The bound beyond which findings were ignored; `None` if no finding was ignored.
     pub bound: Option<ScanBound>,
 }
 
@@ -240,7 +240,7 @@ impl NetworkScan {
 
 #[cfg(test)]
 impl Scan {
-    /// Pretends that the scan has found these vaults, and own deposits in some.
+    /// Pretends that the scan has found these vaults, and own deposits in some of them.
     pub(crate) fn pretend(
         &self,
         chain: ChainId,

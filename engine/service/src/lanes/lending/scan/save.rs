@@ -37,8 +37,8 @@ pub(super) async fn follow(scan: &Scan, store: &Arc<dyn ScanStore>, clock: &Arc<
             SaveUrgency::Progress => saved_ms.saturating_add(SCAN_SAVE_MS),
             SaveUrgency::CaughtUp => 0,
         };
-        // cancel-safe: both only wait. The timer comes first, because a scan that catches up reports changes all the
-        // time.
+        // cancel-safe: both branches only wait. The timer comes first, because a scan that catches up reports changes
+        // all the time.
         tokio::select! {
             biased;
             () = clock.sleep_until(due_ms) => {

@@ -233,7 +233,7 @@ async fn a_lower_safe_block_moves_no_cursor() {
     stage.pass_s(100).await;
     assert_eq!(stage.node.queries(), asked);
     assert_eq!(stage.progress().next_block, SAFE + 1);
-    // An address that is added now is searched up to the lower block only.
+    // An address that is added now is searched up to the lower safe block only.
     stage.want(&[owner(1), owner(2)]);
     stage.settle().await;
     assert!(stage.node.asked().iter().skip(asked).all(|filter| filter.to_block < SAFE - 999));
@@ -373,7 +373,7 @@ async fn gifts_do_not_displace_own_positions() {
     stage.node.emit((0..=many).map(v2_created));
     stage.node.emit((0..many).map(|at| deposit(vault(at), STRANGER, owner(1), SAFE - 100)));
     stage.node.emit([deposit(vault(many), owner(1), owner(1), SAFE)]);
-    // A gift that is followed by an own deposit counts as own.
+    // A venue that is known from a gift counts as own after an own deposit.
     stage.node.emit([deposit(vault(0), owner(1), owner(1), SAFE)]);
     let mut stage = stage.start();
     stage.settle().await;

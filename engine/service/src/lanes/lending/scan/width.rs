@@ -2,8 +2,8 @@
 
 use bursar_core::limits::{SCAN_BLOCKS, SCAN_PAUSE_MAX_MS, SCAN_PAUSE_MS};
 
-/// The number of successful searches after which the width that failed is tried again. A node that always refuses that
-/// width then refuses less than one search in this many.
+/// The number of successful searches after which the width that failed last is tried again. A node that always
+/// refuses that width then refuses less than one search in this many.
 const TRY_AGAIN: u32 = 16;
 
 /// The number of blocks of a search. The limit differs between nodes, and few nodes publish it.
@@ -35,8 +35,8 @@ impl Width {
         tried > 1
     }
 
-    /// Doubles the width after a successful search of full width. To reach the width that failed, it takes
-    /// [`TRY_AGAIN`] such searches.
+    /// Doubles the width after a successful search of full width. The width that failed last is tried again only
+    /// after [`TRY_AGAIN`] such searches.
     pub(super) fn widen(&mut self, searched: u64) {
         if searched < self.blocks {
             return;

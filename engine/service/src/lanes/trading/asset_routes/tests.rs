@@ -20,7 +20,7 @@ fn subject(token: Address) -> Subject {
     Subject { network, exchange, token, amount: U256::from(AMOUNT) }
 }
 
-/// A valid `sqrtPriceX96`, between the lowest and the highest of a pool.
+/// A valid `sqrtPriceX96`, between the minimum and the maximum that a pool allows.
 const ROOT: U160 = U160::from_limbs([0, 1 << 32, 0]);
 
 fn bought(cost: u64) -> Result<Bytes, ChainFault> {
@@ -91,7 +91,7 @@ struct Market {
     sale: fn(u32) -> Result<Bytes, ChainFault>,
     tick: Result<Bytes, ChainFault>,
     average: Result<Bytes, ChainFault>,
-    /// A pool whose tick differs, with that tick.
+    /// The pool whose tick differs from `tick`, and its tick.
     other: Option<(Address, i32)>,
 }
 
@@ -192,7 +192,7 @@ async fn a_pool_that_cannot_deliver_is_left_out_but_one_without_an_answer_leaves
     };
     let found = quote_of(LOW, &[500, 3_000], &only_cheap(reverted)).await.unwrap();
     assert_eq!(found.cost, atoms(100_500));
-    // The dearest price may be the one that is missing.
+    // The price that is missing may be the highest.
     assert_eq!(quote_of(LOW, &[500, 3_000], &only_cheap(failed)).await, None);
     let odd = Market { cost: |_fee| Ok(Bytes::from_static(&[1])), ..Market::default() };
     assert_eq!(quote_of(LOW, &[500], &odd).await, None);

@@ -112,7 +112,7 @@ impl Stage {
         self
     }
 
-    /// Starts another engine from the saved results, as after a kill of this one.
+    /// Starts another engine from the saved results, as after the current engine was killed.
     pub(super) fn restart(&self) -> Self {
         self.node.forget_asked();
         let stage = Self {
