@@ -6,8 +6,8 @@ use crate::ports::{Chain, ChainFault, Clock};
 
 /// Returns by how many milliseconds our clock is ahead of the newest block, or `None` if the chain is idle.
 ///
-/// If the newest block seems old, it waits [`CHAIN_AWAKE_MS`] for another one: an idle chain proves nothing about the
-/// clock.
+/// If the newest block seems old, the function waits [`CHAIN_AWAKE_MS`] for another block, because an idle chain
+/// proves nothing about the clock.
 ///
 /// # Errors
 /// No node answers.

@@ -1,5 +1,4 @@
-//! Performs the actions of an outbox on a chain, the same for every host. The only exception is signing, which the
-//! host does itself.
+//! Performs the actions of an outbox on a chain, for every host. Only signing is left to the host.
 
 use alloy_primitives::{Address, B256};
 use bursar_core::networks::{FeeModel, Gas};
@@ -19,8 +18,8 @@ const PLAIN_GAS_MAX: u64 = 2_000_000;
 
 /// Performs an action of an outbox, and returns its result if there is one.
 ///
-/// `None` means no result for now; a later block triggers the action again. [`Action::Sign`] and [`Action::Lookup`]
-/// never have a result here.
+/// Returns `None` if a query failed; a later block triggers the action again. Also returns `None` for
+/// [`Action::Sign`], which the host performs, and for [`Action::Lookup`], which [`look_up`] performs.
 pub async fn run(
     chain: &dyn Chain,
     key: &OutboxKey,
@@ -46,10 +45,10 @@ pub async fn run(
     }
 }
 
-/// Returns the price of gas, the gas of an empty transfer, and the signer's transaction counts, all asked at once.
+/// Queries the price of gas, the gas of an empty transfer, and the signer's transaction counts, all at once.
 ///
 /// # Errors
-/// No node answered, or the answers allow no valid offer.
+/// No node answered, or no gas price can be computed from the answers.
 pub async fn quote(chain: &dyn Chain, signer: Address, gas: &Gas) -> Result<Quote, ChainFault> {
     let (facts, plain_gas, pending, mined) = futures::future::join4(
         chain.fee_facts(),

@@ -9,12 +9,13 @@ use alloy_primitives::{Address, B256};
 
 use crate::ports::{BlockTag, Chain, ChainFault};
 
-/// Target number of noted counts for the blocks that are not final yet; the actual number is below twice this.
+/// Target number of noted counts for the blocks that are not final yet. Fewer than twice this many are noted for
+/// them.
 const NOTES: u64 = 256;
 /// Maximum number of noted counts that are kept: those of blocks that are not final yet, and of some earlier blocks.
 const NOTED_COUNTS_MAX: usize = 512;
 
-/// Noted transaction counts of one account, because nodes may drop the state of their blocks.
+/// Transaction counts of one account, noted before the nodes drop the state of the counts' blocks.
 #[derive(Debug, Default)]
 pub struct FinalCounts {
     /// In ascending order of block numbers.
@@ -40,7 +41,7 @@ pub enum FinalCount {
 }
 
 impl FinalCounts {
-    /// Returns the count as of the block `last_final`.
+    /// Returns the count as of the final block `last_final`.
     ///
     /// If the nodes have only the state of the newest block, `head`, the count may be as of an earlier block.
     ///
@@ -81,7 +82,8 @@ impl FinalCounts {
             (Err(ChainFault::Rejected { .. }), ChainFault::Rejected { .. }) => {
                 Ok(FinalCount::Unknown)
             }
-            // Only refusals of both queries show that the nodes cannot answer. Otherwise a later lookup asks again.
+            // If the nodes refuse both queries, they cannot answer at all. In every other case a later lookup asks
+            // again.
             (Ok(()), _) | (Err(_), ChainFault::Rejected { .. }) => Ok(FinalCount::Awaited),
             (Err(_), fault) => Err(fault),
         }
@@ -145,7 +147,7 @@ pub enum PastState {
     Refused(String),
 }
 
-/// Finds out which blocks' state the nodes keep, as [`FinalCounts`] needs it at a depth of `confirmations`.
+/// Finds out which blocks' state the nodes keep, down to the depth that `confirmations` blocks of finality need.
 ///
 /// # Errors
 /// No node answered a query.

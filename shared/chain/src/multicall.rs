@@ -130,7 +130,7 @@ fn encode_reads(reads: &[Read]) -> Bytes {
 }
 
 fn decode_results(answer: &[u8], count: usize) -> Result<Vec<Result<Bytes, ReadFault>>, ReadFault> {
-    // Two words for the list, and for each read four words around its data.
+    // The ABI encoding takes two words for the list, and four words in addition to the data of each read.
     let longest = (2 * WORD).saturating_add(count.saturating_mul(4 * WORD + ANSWER_BYTES_MAX));
     if answer.len() > longest {
         return Err(ReadFault::Malformed("it is too long"));

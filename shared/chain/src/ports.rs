@@ -189,8 +189,8 @@ pub trait Chain: Send + Sync + Debug {
         Box::pin(async { Ok(None) })
     }
 
-    /// Returns whether a request to any node has failed since `mono_ms` (monotonic clock). A node that gave no
-    /// usable answer may still receive the request, whatever the other nodes answered.
+    /// Returns whether a request to any node has failed since `mono_ms` (monotonic clock). A node that did not answer
+    /// a broadcast may still receive it later, even if another node has answered.
     fn has_failed_since(&self, _mono_ms: u64) -> bool {
         false
     }
@@ -309,7 +309,7 @@ pub struct SimulationRequest {
     pub calls: Vec<Call>,
     /// Read-only calls in the same block, after `calls`.
     pub reads: Vec<ReadCall>,
-    /// The block to simulate; with `None` a node may choose the newest block itself, with a gas price of zero.
+    /// The block to simulate. With `None`, the gas price is zero, and the node may choose the newest block itself.
     pub block: Option<NextBlock>,
 }
 
@@ -515,9 +515,10 @@ pub enum ChainFault {
         /// The ABI-encoded reason of the contract; may be empty.
         data: Bytes,
     },
-    /// A node understood the request and refused it. For a broadcast, this is the first rejection of the transaction.
-    /// For one query of [`Chain::answers`], other endpoints were not asked. Otherwise every endpoint that was asked
-    /// refused, and this is the first refusal. Code 0 marks an answer that this program cannot use.
+    /// A node understood the request and refused it. A refusal of a broadcast is the first rejection of the
+    /// transaction. A refusal of one query of [`Chain::answers`] is that of one endpoint. For any other request,
+    /// every endpoint that was asked refused, and this is the first refusal. Code 0 marks an answer that this program
+    /// cannot use.
     #[error("the node refused: {message} (code {code})")]
     Rejected { code: i64, message: String },
     /// Every endpoint that was asked gave an invalid answer. `endpoint` is the first.

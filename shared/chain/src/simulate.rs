@@ -12,8 +12,8 @@ use bursar_submit::Call;
 use crate::abi::multicall3::IMulticall3;
 use crate::ports::{BlockTag, Chain, ChainFault, SimulatedBlock, SimulatedCall, SimulationRequest};
 
-/// Number of simulations after which a method other than the best is probed again. A node may have refused the best
-/// method only once, for example because it was busy.
+/// If the cached method is not the best one, the nodes are probed again after this many simulations. A node may have
+/// refused the best method only once, for example because it was busy.
 const PROBE_AFTER: u32 = 100;
 
 /// Number of simulations before the next probe if the nodes have just lost a method. It is small, because the better

@@ -6,7 +6,7 @@ use alloy_sol_types::{SolCall, SolEvent};
 use crate::abi::erc20::{IErc20, IErc3009};
 use crate::ports::{BlockTag, Chain, ChainFault, Log, Transfer};
 
-/// Longest symbol that is kept, in characters. The untrusted token contract chooses it.
+/// Longest symbol or name that is kept, in characters. The untrusted token contract chooses it.
 const SYMBOL_BYTES_MAX: usize = 64;
 
 /// A token's own description.
@@ -50,7 +50,7 @@ pub fn transfer_of(log: &Log) -> Option<Transfer> {
     Some(Transfer { from: event.from, to: event.to, value: event.value })
 }
 
-/// An allowance that an event reports.
+/// An allowance that an event of a token reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Approval {
     pub owner: Address,

@@ -25,13 +25,14 @@ use crate::ports::{BoxFuture, Chain, Clock};
 /// The driver then checks the outbox even without a trigger.
 pub const IDLE_MS: u64 = 2_000;
 
-/// Shortest time between two quotes while a submission waits for its first offer, or a withdrawn call for its
-/// replacement, in milliseconds.
+/// Minimum time between two quotes, in milliseconds, while a submission needs its first offer or a withdrawn call
+/// needs its replacement.
 const QUOTE_QUEUED_MS: u64 = 250;
-/// Shortest time between two quotes otherwise, in milliseconds.
+/// Minimum time between two quotes in all other cases, in milliseconds.
 const QUOTE_MS: u64 = 1_500;
 
-/// Pause between two lookups of transactions with enough confirmations, while no node reports which are final.
+/// Pause, in milliseconds, between two lookups of transactions with enough confirmations, while no node reports which
+/// transactions are final.
 const DEEP_LOOKUP_PAUSE_MS: u64 = 30_000;
 
 /// The owner of an outbox: it persists the outbox and obtains signatures for it.
@@ -51,12 +52,12 @@ pub trait Host: Send + Sync + 'static {
     /// Obtains the signature that `signing_right` permits. May take as long as a person needs to answer.
     fn sign(&self, signing_right: Self::SigningRight) -> BoxFuture<'static, SignOutcome>;
 
-    /// Reports that a broadcast is about to start. The driver then checks once more that the outbox permits it. So if
-    /// a caller has cancelled a call and sees no broadcast in progress, none will start.
+    /// Reports that a broadcast is about to start. After this report the driver checks once more that the outbox
+    /// permits the broadcast. So if a caller has cancelled a call and sees no broadcast in progress, none will start.
     fn sending(&self, _id: SubmissionId, _hash: B256) {}
 
-    /// Reports that a broadcast has ended. `clear` means that no node can still receive the bytes: each one that
-    /// was contacted accepted or rejected them.
+    /// Reports that a broadcast has ended. `clear` means that no node can still receive the bytes: every contacted
+    /// node accepted or rejected them.
     fn sent(&self, _id: SubmissionId, _hash: B256, _clear: bool) {}
 
     /// Reports whether the nodes refuse to show which transactions are final ([`FinalCount::Unknown`] at the last
@@ -155,8 +156,8 @@ async fn serve_until_idle<H: Host>(
             return;
         }
         if let Some(chain) = chain() {
-            // Resume everything at the start, and again while an unsigned attempt has no signature request in
-            // flight: the signer may be available again. Otherwise a tick is enough.
+            // Resume everything at the start. Resume again while an unsigned attempt has no signature request in
+            // flight, because the signer may be available again. In all other cases a tick is enough.
             if !resumed || chain_tasks.needs_signature(&outbox) {
                 chain_tasks.handle(Notice::Resume).await;
                 if resumed {
@@ -172,7 +173,7 @@ async fn serve_until_idle<H: Host>(
         }
         let outbox = chain_tasks.host.outbox();
         let wake = chain_tasks.context.clock.mono_ms().saturating_add(IDLE_MS);
-        // cancel-safe: a signer's answer is received or stays in its channel; the others only wait.
+        // cancel-safe: `recv` leaves an unreceived signature in its channel, and the other branches only wait.
         tokio::select! {
             biased;
             () = chain_tasks.context.stopping.cancelled() => return,
@@ -314,10 +315,10 @@ impl<H: Host> ChainTasks<H> {
         }
     }
 
-    /// Decides whether the driver reuses the last quote, waits, or requests another one. Each quote takes several
+    /// Decides whether the driver reuses the last quote, waits, or requests another quote. Each quote takes several
     /// requests, and a submission may wait for many blocks. A first offer and the replacement of a withdrawn call
-    /// reuse a quote younger than [`QUOTE_QUEUED_MS`]. Its transaction counts can only be too low, which is harmless:
-    /// the outbox knows the nonces that it has used.
+    /// reuse a quote younger than [`QUOTE_QUEUED_MS`]. The transaction counts of that quote can only be too low,
+    /// which is harmless: the outbox knows the nonces that it has used.
     fn last_quote(&mut self) -> LastQuote {
         // A withdrawn call can still be mined until another transaction uses its nonce, so its replacement is
         // urgent.
@@ -354,7 +355,8 @@ impl<H: Host> ChainTasks<H> {
         if !self.uncounted || now.saturating_sub(self.looked_deep_ms) >= DEEP_LOOKUP_PAUSE_MS {
             self.looked_deep_ms = now;
         } else {
-            // Skip transactions with enough confirmations: another lookup would not end their submissions.
+            // Skip transactions with enough confirmations: a lookup without a transaction count cannot end their
+            // submissions.
             let outbox = self.host.outbox();
             lookups.retain(|(id, _hashes)| !self.is_deep(&outbox, id));
             if lookups.is_empty() {
@@ -389,7 +391,8 @@ impl<H: Host> ChainTasks<H> {
 
     fn note_finality(&mut self, is_unknown: bool) {
         let OutboxKey { chain, signer } = self.context.key;
-        // Report every result, not only changes: the host outlives this task and keeps the report of an earlier one.
+        // Report every result, not only changes: the host outlives this task and still has the report of an earlier
+        // task.
         self.host.finality_unknown(is_unknown);
         let changed = std::mem::replace(&mut self.uncounted, is_unknown) != is_unknown;
         if changed && is_unknown {

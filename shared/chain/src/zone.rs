@@ -7,7 +7,7 @@ use jiff::civil::{Date, DateTime, date};
 use jiff::tz::{AmbiguousOffset, TimeZone};
 
 // The zone library covers the years -9999 to 9999; the exact ends depend on the offset. A clock outside the range
-// below is broken, and clamping it renews no allowance.
+// below is broken. Clamping its time to the range renews no allowance.
 const EARLIEST: Utc = Utc(-62_135_596_800_000); // 0001-01-01
 const LATEST: Utc = Utc(253_370_764_800_000); // 9999-01-01
 
@@ -20,7 +20,8 @@ pub fn day_of(utc: Utc, zone: &TimeZone) -> (LocalDay, Utc, i32) {
     let now = Timestamp::from_millisecond(clamped.0).unwrap_or(Timestamp::UNIX_EPOCH);
     let offset = zone.to_offset(now);
     let today = offset.to_datetime(now).date();
-    // Within the range above every midnight exists. Falling back to "now" renews nothing early.
+    // Within the range above, every date has a first instant. The fallback `now` is never early, so it renews no
+    // allowance early.
     let start = first_instant(today, zone).unwrap_or(now);
     (day_number(today), Utc(start.as_millisecond()), offset.seconds())
 }

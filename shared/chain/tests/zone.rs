@@ -62,8 +62,8 @@ fn zone_vectors_match_in_date_offset_and_day_start() {
     assert_eq!((cases, steps, starts), (48, 97, 97), "the vectors changed: look before adjusting");
 }
 
-/// An allowance renews at the first instant of the day, unless the 20-hour rule delays it. So the start of a renewed
-/// allowance is also a day start, which these cases have no field for.
+/// An allowance renews at the first instant of the day, unless the 20-hour rule delays it. So the `new_start_utc` of
+/// a case is also the start of a day. These cases have no separate field for the day start.
 #[test]
 fn a_renewal_at_midnight_starts_at_the_day_start() {
     let vectors = vectors();
@@ -149,7 +149,7 @@ fn the_next_midnight_respects_the_earliest_instant_and_date() {
         ("2026-11-22T20:00:00Z", "2026-11-22", "UTC", "2026-11-23T00:00:00Z"),
         ("2026-11-23T00:00:00Z", "2026-11-22", "UTC", "2026-11-23T00:00:00Z"),
         ("2026-11-23T00:00:00.001Z", "2026-11-22", "UTC", "2026-11-24T00:00:00Z"),
-        // The date counts, too: after a flight to the west, a midnight may belong to the same date.
+        // A midnight of the same date does not count. It can follow `earliest` after a flight to the west.
         ("2026-11-22T00:00:00Z", "2026-11-22", "UTC", "2026-11-23T00:00:00Z"),
         ("2026-11-22T20:00:00Z", "2026-11-22", "Asia/Tokyo", "2026-11-23T15:00:00Z"),
         // A day of 25 hours, a day that begins at 01:00, and a day that does not exist.

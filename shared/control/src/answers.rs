@@ -128,7 +128,7 @@ pub struct WalletAnswer {
     /// Seconds until the open wallet locks automatically, if the setting `lock.idle` is on.
     #[serde(default)]
     pub locks_in_s: Option<u64>,
-    /// The name of a wallet file that the journal has no record of: `wallet recover` adopts it.
+    /// The name of a wallet file that the journal does not know; `wallet recover` adopts the file.
     #[serde(default)]
     pub recoverable: Option<String>,
     pub seeds: usize,
@@ -153,7 +153,7 @@ pub struct AddressAnswer {
     pub backing: String,
     pub path: String,
     pub address: String,
-    /// A person has just confirmed the address on its hardware device.
+    /// Whether a person has just confirmed the address on its hardware device.
     #[serde(default)]
     pub confirmed: bool,
 }
@@ -164,7 +164,7 @@ pub struct LedgerAddressesAnswer {
     /// Model and serial number.
     pub device: String,
     pub layout: String,
-    /// The paths of the layout custom.
+    /// The template of the paths, if the layout is `custom`.
     pub template: Option<String>,
     pub addresses: Vec<LedgerAddressAnswer>,
 }
@@ -322,7 +322,7 @@ pub struct AgentAnswer {
     pub spent_today: String,
     pub reserved: String,
     pub daily_limit: Option<String>,
-    /// The value of today's trades; `trades_reserved` is that of pending and running trades.
+    /// The value of today's trades. `trades_reserved` is the value of pending and running trades.
     #[serde(default)]
     pub traded_today: String,
     #[serde(default)]
@@ -476,7 +476,8 @@ pub struct StatusAnswer {
     /// The source of the password that opened the wallet at the start, in words; `None` if a person opens it.
     #[serde(default)]
     pub start_unlock: Option<String>,
-    /// The agents' spending today while no person has opened the wallet; `None` if a person has, or it is locked.
+    /// The agents' spending today while no person has opened the wallet; `None` if a person has opened it or it is
+    /// locked.
     #[serde(default)]
     pub unattended: Option<UnattendedAnswer>,
     pub data: String,
@@ -492,7 +493,8 @@ pub struct DeviceAnswer {
     pub state: String,
     /// The device shows a request now.
     pub is_prompting: bool,
-    /// The device refused a request because of its settings and is left alone: `requests --retry` asks it now.
+    /// The device refused a request because of its settings, so the wallet no longer asks it. `requests --retry` asks
+    /// it now.
     #[serde(default)]
     pub may_retry: bool,
     /// Requests and transactions in the queue.

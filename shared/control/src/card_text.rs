@@ -6,10 +6,10 @@ use bursar_core::card::{
 use bursar_core::money::Usd;
 use bursar_core::text::{self, Zone};
 
-/// Characters of a venue's name on a card.
+/// Maximum number of characters that a card shows of a venue's name.
 const VENUE_NAME_WIDTH: usize = 40;
 
-/// Characters of a URL on a card.
+/// Maximum number of characters that a card shows of a URL.
 const URL_WIDTH: usize = 120;
 
 /// Formats the card as lines of text, with untrusted text quoted and times in UTC.
@@ -22,9 +22,9 @@ pub fn lines_in(card: &Card, zone: &Zone) -> Vec<String> {
     lines_by(card, Some(zone))
 }
 
-/// Returns [`HoldReason::sentence`], with the figures for [`HoldReason::AboveThreshold`].
+/// Returns [`HoldReason::sentence`]; for [`HoldReason::AboveThreshold`], a sentence with the amount and the limit.
 pub fn hold_text(reason: HoldReason, amount: Usd, auto_below: Usd) -> String {
-    // If the limit was raised since, the current figures would not explain the hold.
+    // If the operator has raised the limit since the hold, the current limit would not explain the hold.
     if reason == HoldReason::AboveThreshold && amount >= auto_below {
         let reaches = if amount == auto_below { "reaches" } else { "is over" };
         return format!("{amount} {reaches} the automatic limit of {auto_below}");
@@ -293,7 +293,7 @@ fn loan_rows(
     lines
 }
 
-/// The addresses of a trade, and the value that counts against the daily volume.
+/// The address and the tokens of a trade, and the value that counts against the daily volume.
 #[derive(Debug, Clone, Copy)]
 pub struct TradePlace<'a> {
     pub address: &'a str,

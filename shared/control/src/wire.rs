@@ -63,7 +63,7 @@ pub enum ToEngine {
         id: u64,
         yes: bool,
     },
-    /// The operator cancelled the command: its prompts receive no further answers.
+    /// The operator cancelled the command; its prompts receive no further answers.
     Cancel {
         id: u64,
     },

@@ -101,10 +101,11 @@ fn push_repr(out: &mut String, double: f64) {
 
 /// Returns `-d.ddde-x` with the fewest digits that read back as the same double.
 ///
-/// If two texts of that length are equally near, Python takes the one with the even last digit, and Rust's shortest
-/// form the upper one: for 2⁻²⁵, …12 and …13. Rust takes the even digit too if it rounds to a given number of digits,
-/// so this function rounds to the length of the shortest form. At a power of two the rounded text may read back as the
-/// next lower double, which is nearer than the next higher one. In that case the shortest form is right.
+/// If two texts of that length are equally near to the double, Python takes the text with the even last digit, but
+/// Rust's shortest form is the upper text: for 2⁻²⁵ they end in …12 and …13. Rust also takes the even digit when it
+/// rounds to a given number of digits, so this function rounds to the length of the shortest form. At a power of two,
+/// the rounded text may read back as the next lower double, because that double is nearer than the next higher one.
+/// In that case this function returns the shortest form.
 fn shortest_digits(double: f64) -> String {
     let shortest = format!("{double:e}");
     let mantissa = shortest.split_once('e').map_or("", |(mantissa, _)| mantissa);

@@ -129,11 +129,11 @@ pub struct Terms {
     /// Further URLs that the challenge names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub other_urls: Vec<String>,
-    /// The further terms of a trade; `asset` and `amount` are its input, and `payee` is the paying address.
+    /// The additional terms of a trade; `asset` and `amount` are its input, and `payee` is the paying address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trade: Option<TradeTerms>,
-    /// The further terms of a loan; `asset` is the stablecoin, `payee` the paying address, and `amount` zero if the
-    /// whole position is withdrawn.
+    /// The additional terms of a loan. `asset` is the stablecoin, and `payee` is the paying address. `amount` is zero
+    /// if the whole position is withdrawn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loan: Option<LoanTerms>,
 }
@@ -164,9 +164,9 @@ pub struct LoanCard {
     /// Whether and why the venue is trusted.
     pub trust: String,
     pub is_trusted: bool,
-    /// The shares that come or go.
+    /// The shares that the address receives by a supply or gives up by a withdrawal.
     pub shares: String,
-    /// What the shares of a supply are worth right after it; `None` for a withdrawal.
+    /// The value of a supply's shares right after the supply; `None` for a withdrawal.
     pub worth: Option<String>,
     /// The address's position in the venue.
     pub position: String,
@@ -221,7 +221,8 @@ pub struct TradeCard {
     pub at_least: String,
     /// The pool in words.
     pub pool: String,
-    /// The route with the highest output and that output; `None` if it is the trade's own, or none was compared.
+    /// The route with the highest output, and its output; `None` if that is the trade's own route, or if no routes
+    /// were compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub best: Option<String>,
     /// How much worse the quote is than the pool's own rate, in percent; `None` if it is unknown.
@@ -236,7 +237,7 @@ pub struct TradeCard {
     pub gas: String,
     /// The number of transactions, each of which needs a confirmation.
     pub transactions: usize,
-    /// Whether a simulation showed that exactly the input leaves and at least the floor arrives.
+    /// Whether a simulation showed that exactly the input leaves and at least the minimum output arrives.
     pub effects_proven: bool,
     /// The output that arrived in the simulation; `None` if the simulation did not show it.
     pub received: Option<String>,
@@ -255,13 +256,13 @@ pub struct TradeCard {
 pub struct AssetCard {
     /// The EIP-712 name and version that the token confirmed, like `"Name" version "1"`; `None` if it confirmed none.
     pub domain: Option<String>,
-    /// What buying the amount costs, by the highest price of all routes; `None` if no price is known.
+    /// The cost of buying the amount, at the highest price of all routes; `None` if no price is known.
     pub costs: Option<String>,
-    /// The pools of that price.
+    /// The pools of the route with that price.
     pub route: Option<String>,
     /// The least that selling the amount brings; `None` if it is unknown.
     pub sells_for: Option<String>,
-    /// What ten times the amount costs; `None` if it is unknown.
+    /// The cost of buying ten times the amount; `None` if it is unknown.
     pub tenfold: Option<String>,
     /// How far the price is off its ten-minute average; `None` if the pools keep no average.
     pub average_off: Option<String>,
@@ -344,17 +345,18 @@ pub struct Card {
     pub paid_before_unknown_reason: Option<String>,
     pub balance: Option<Balance>,
     pub balance_unknown_reason: Option<String>,
-    /// The part of the card that only a trade has.
+    /// The details of a trade; `None` for a request of another lane.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trade: Option<Box<TradeCard>>,
-    /// The part of the card that only a loan has.
+    /// The details of a loan; `None` for a request of another lane.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loan: Option<Box<LoanCard>>,
-    /// The part of the card that only a payment in a token outside our table has.
+    /// The details of a payment in a token outside our table; `None` for any other request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asset: Option<Box<AssetCard>>,
-    /// The part of the card that only a request for a hardware device has; such a request can be denied, but not approved
-    /// here.
+    /// The state of the hardware device that must sign the request; `None` for any other request.
+    ///
+    /// A request for a hardware device can be denied here, but not approved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<Box<DeviceCard>>,
     /// The [`digest`] of terms, hold reason and policy version, in hex.
@@ -414,7 +416,7 @@ pub fn digest(terms: &Terms, hold: HoldReason, policy_version: u64) -> String {
 }
 
 impl Card {
-    /// Shortens URLs for a list, so that long ones from other parties cannot fill the list's frame.
+    /// Shortens URLs for a list, so that long URLs from other parties cannot fill the list's frame.
     ///
     /// The digest still covers the full terms, which the request's receipt shows.
     pub fn listed(mut self) -> Self {
@@ -426,7 +428,7 @@ impl Card {
         self
     }
 
-    /// Returns whether the payee is a foreign address to which no approved payment is known.
+    /// Returns whether the payee is a foreign address to which no operator is known to have approved a payment.
     ///
     /// Automatic payments do not count, because an agent can pay small amounts to any address.
     pub fn is_stranger(&self) -> bool {

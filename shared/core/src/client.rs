@@ -19,7 +19,7 @@ pub enum Program {
 /// A program that uses an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Client {
-    /// The engine's own process: its console, or a restore that ends held requests.
+    /// The engine's own process: its console, or a restore of a backup, which ends held requests.
     Inside,
     /// A program at the engine's socket; `pid` is `None` if the platform does not report it.
     Attached { program: Program, pid: Option<u32> },

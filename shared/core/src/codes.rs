@@ -114,7 +114,7 @@ crate::code_table! {
     JournalFailed "JOURNAL_FAILED" "The journal could not be written: free some disk space and restart the engine." = at(503, 13);
     DiskFull "DISK_FULL" "The disk of the data folder has less than 64 MiB free: free some space." = at(503, 15);
 
-    // Codes in responses that are not refusals, and how a held request ended.
+    // Codes of responses that are not refusals, and codes for the end of a held request.
     ApprovalRequired "APPROVAL_REQUIRED" "Awaiting user approval" = at(202, 20);
     AlreadySigned "ALREADY_SIGNED" "Payment was signed (header no longer available)" = at(200, 0);
     RequestExpired "REQUEST_EXPIRED" "Expired: not approved within 15 minutes" = at(409, 22);

@@ -20,7 +20,7 @@ pub struct Fault {
     pub message: String,
     /// The command that most likely helps, without the program's name, like `wallet open`.
     ///
-    /// Each client shows it in the form in which it is typed there.
+    /// Each client shows the command as the operator would type it in that client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
     /// For this machine's log; not serialized.

@@ -107,7 +107,7 @@ impl HostLists {
 
     /// Checks like [`Self::check_pair`], for a challenge that names several URLs.
     ///
-    /// The worst verdict on them counts.
+    /// If the verdicts on these URLs differ, the worst one counts.
     pub fn check_urls<'a>(
         &self,
         request_url: Option<&'a str>,
@@ -174,7 +174,7 @@ fn odd_character(url: &str) -> Option<char> {
     url.chars().find(|&character| character == '\\' || character.is_control())
 }
 
-/// Returns the hosts that other parsers read in a URL, in addition to that of the WHATWG parser.
+/// Returns the hosts that other parsers may read in a URL, in addition to the host that the WHATWG parser reads.
 fn other_readings(url: &str) -> Vec<Result<Host, url::ParseError>> {
     let rest = url.split_once(':').map_or("", |(_scheme, rest)| rest);
     let authority = rest.trim_start_matches('/').split(['/', '?', '#']).next().unwrap_or_default();
@@ -184,8 +184,10 @@ fn other_readings(url: &str) -> Vec<Result<Host, url::ParseError>> {
 }
 
 /// Returns the host as read by parsers that end a name at the first character that DNS does not allow, such as `%` or
-/// `;`. They read `https://evil.example%2eshop.example/` as `evil.example`. `None` if the name has no such character or
-/// begins with it, or if it is the escape of a letter or digit in the first label.
+/// `;`. They read `https://evil.example%2eshop.example/` as `evil.example`.
+///
+/// Returns `None` if the name has no such character or begins with it. Also returns `None` for an escaped letter or
+/// digit (`%61`) in the first label.
 fn cut_short(name: &str) -> Option<Result<Host, url::ParseError>> {
     let is_of_names =
         |one: char| !one.is_ascii() || one.is_ascii_alphanumeric() || "-._+".contains(one);
@@ -244,8 +246,8 @@ mod tests {
         names.iter().map(|name| HostEntry::parse(name).unwrap()).collect()
     }
 
-    /// With each of these URLs, some HTTP clients call the host before the odd character, and others a host below
-    /// `good.example`.
+    /// For each of these URLs, some HTTP clients call the host before the odd character, and other clients call a
+    /// subdomain of `good.example`.
     #[test]
     fn a_url_with_two_hosts_passes_no_list() {
         for (url, other) in [
@@ -384,7 +386,7 @@ mod tests {
             lists.check(&format!("https://{text}/"));
         }
 
-        /// An entry covers its own host on every port, and no longer name that merely ends with it.
+        /// An entry covers its own host on every port, but not a longer name that ends with the same characters.
         #[test]
         fn an_entry_covers_its_own_host_and_no_longer_name(text in "[a-z0-9_-]{1,8}(\\.[a-zA-Z0-9é-]{1,8}){0,3}") {
             if let Ok(entry) = HostEntry::parse(&text) {

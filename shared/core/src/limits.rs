@@ -7,8 +7,8 @@ pub const BODY_BYTES: usize = 1 << 20;
 pub const SMALL_BODY_BYTES: usize = 64 << 10;
 /// Memory for large bodies, in multiples of [`BODY_BYTES`].
 ///
-/// Arriving bodies may use this much memory, and bodies in progress as much again. Without this limit, a longest body
-/// on every connection would take a gigabyte.
+/// Arriving bodies may use this much memory, and the bodies of requests in progress may use as much again. Without
+/// this limit, one body of maximum length on every connection would take a gigabyte.
 pub const LARGE_BODIES: usize = 64;
 /// Memory for large bodies from other machines, arriving and in progress together, in multiples of [`BODY_BYTES`].
 pub const LARGE_BODIES_REMOTE: usize = 32;
@@ -16,7 +16,7 @@ pub const LARGE_BODIES_REMOTE: usize = 32;
 pub const PAYMENT_HEADER_BYTES: usize = 64 << 10;
 /// Nesting depth of a request body; the canonical-JSON vectors accept 127 and refuse 128.
 pub const BODY_DEPTH: usize = 127;
-/// Values in a request body or payment header, including containers.
+/// Maximum number of JSON values in a request body or payment header, including containers.
 ///
 /// Without the limit, any caller could make a 1 MiB body of small values take 100 MiB of memory.
 pub const BODY_VALUES: usize = 1 << 12;
@@ -35,47 +35,49 @@ pub const PAYMENT_MICROS: u64 = 1_000_000_000_000_000;
 ///
 /// A bearer agent also receives the result of a denied or expired request for this long.
 pub const HOLD_MS: i64 = 15 * 60 * 1000;
-/// Pending requests of one agent: an operator could not decide more.
+/// Maximum number of pending requests of one agent: an operator could not decide more.
 pub const HELD_PER_AGENT: usize = 20;
-/// Pending requests of all agents.
+/// Maximum number of pending requests of all agents.
 pub const HELD_TOTAL: usize = 500;
-/// An agent may have as many open payments as the rate limit admits calls in this many minutes.
+/// An agent's maximum number of open payments is the number of calls that the rate limit allows in this many minutes.
 ///
 /// While the rate limit is off, the number of open payments is not limited.
 pub const OPEN_MINUTES: u32 = 60;
-/// New requests of one agent in a UTC day, while the rate limit is on.
+/// Maximum number of new requests of one agent in a UTC day, while the rate limit is on.
 pub const REQUESTS_A_DAY: u32 = 100_000;
 /// Bytes of a payment challenge that do not count as padding: most honest challenges are shorter.
 pub const HEADER_FREE_BYTES: usize = 1 << 10;
-/// Bytes of padding in one agent's payment challenges in a UTC day.
+/// Maximum number of bytes of padding in one agent's payment challenges in a UTC day.
 ///
 /// Padding is the part of a challenge beyond [`HEADER_FREE_BYTES`].
 pub const PADDING_A_DAY: u64 = 32 << 20;
-/// Trades and supplies of one agent that may pay for gas and fail in a UTC day.
+/// Maximum number of trades and supplies of one agent that pay for gas and fail in a UTC day.
 ///
 /// After that, further trades and supplies of the day need the operator's approval.
 pub const FAILED_PLANS_A_DAY: u32 = 20;
-/// Pending settlement checks of one agent; further reports are accepted without a check on the chain.
+/// Maximum number of pending settlement checks of one agent; further reports are accepted without a check on the
+/// chain.
 pub const CHECKS_PER_AGENT: usize = 50;
-/// Refusals recorded for one agent in a minute; further ones are answered without a record.
+/// Maximum number of refusals recorded for one agent in a minute; further refusals are answered without a record.
 pub const REFUSALS_PER_MINUTE: u32 = 30;
-/// Default of `server.signature_window_s`, the longest accepted distance of a signed timestamp from our clock.
+/// Default of `server.signature_window_s`, the largest accepted difference between a signed timestamp and our clock.
 pub const SIGNATURE_WINDOW_S: u64 = 300;
 /// Values that the setting `server.signature_window_s` accepts.
 pub const SIGNATURE_WINDOW_RANGE_S: std::ops::RangeInclusive<u64> = 60..=900;
-/// Minimum number of days after its timestamp for which an accepted HMAC signature is remembered.
+/// Minimum number of days for which an accepted HMAC signature is remembered, counted from its timestamp.
 pub const IDENTITY_DAYS: i64 = 30;
 /// Default of `payments.max_validity`: the longest validity of a payment without approval.
 pub const MAX_VALIDITY_S: u64 = 3600;
-/// Names in the setting `server.hosts`.
+/// Maximum number of names in the setting `server.hosts`.
 pub const MAX_HOSTS: usize = 64;
-/// Characters of a URL in a list of requests, unless its host is longer.
+/// Maximum number of characters of a URL in a list of requests; a longer host is not cut.
 pub const LISTED_URL: usize = 200;
-/// Reports about one payment that may change its record; an honest agent sends two.
+/// Maximum number of reports about one payment that may change its record; an honest agent sends two.
 pub const REPORTS_PER_PAYMENT: u8 = 8;
 /// Longest text that is kept of an agent's report about a failed settlement.
 pub const REPORT_TEXT_BYTES: usize = 200;
-/// Pending settlement checks of all agents; further reports are accepted without a check on the chain.
+/// Maximum number of pending settlement checks of all agents; further reports are accepted without a check on the
+/// chain.
 pub const CHECKS_TOTAL: usize = 10_000;
 /// How long the chain is searched for a reported transaction.
 pub const CHECK_LASTS_MS: i64 = 24 * 3600 * 1000;
@@ -85,34 +87,34 @@ pub const ALLOWANCE_LASTS_MS: i64 = 20 * 3600 * 1000;
 ///
 /// Time synchronization corrects seconds, not minutes.
 pub const ALLOWANCE_BOOT_SLACK_MS: i64 = 5 * 60 * 1000;
-/// While the local clock is further ahead of the newest block than this, no allowance renews automatically.
+/// If the local clock is further ahead of the newest block than this, no allowance renews automatically.
 pub const CLOCK_AHEAD_OF_CHAIN_MS: i64 = 3600 * 1000;
 
-/// While the local clock is further off the newest block than this, nothing is approved automatically: the validity
-/// times of authorizations depend on the local clock.
+/// If the local clock differs by more than this from the newest block, nothing is approved automatically, because the
+/// validity times of authorizations depend on the local clock.
 pub const CLOCK_OFF_CHAIN_MS: i64 = 600 * 1000;
-/// A local clock that is further off the newest block than this is logged, and reported by `doctor`.
+/// If the local clock differs by more than this from the newest block, the engine logs it and `doctor` reports it.
 pub const CLOCK_OFF_CHAIN_WARN_MS: i64 = 120 * 1000;
-/// Interval of reading a chain's newest block, while agents pay there.
+/// Interval between two reads of a chain's newest block, while agents pay on that chain.
 pub const CHAIN_TIME_EVERY_MS: u64 = 10 * 60 * 1000;
 /// How long the time of a chain's newest block is used after it was read.
 pub const CHAIN_TIME_LASTS_MS: u64 = 3 * CHAIN_TIME_EVERY_MS;
 /// A chain without a new block for this long is idle: its old block time does not contradict our clock.
 pub const CHAIN_AWAKE_MS: u64 = 15 * 1000;
 
-/// Commands queued for the core; further callers receive `BUSY`.
+/// Maximum number of commands queued for the core; further callers receive `BUSY`.
 pub const CORE_QUEUE: usize = 1024;
-/// Commands per commit while commits are slow.
+/// Maximum number of commands per commit while commits are slow.
 ///
 /// The disk then sets the pace, and a larger batch only raises tail latency.
 pub const CORE_BATCH: usize = 64;
-/// Commands per commit while commits are quick, so that callers and core work in parallel.
+/// Maximum number of commands per commit while commits are quick, so that callers and core work in parallel.
 pub const CORE_BATCH_QUICK: usize = 32;
 /// A core step that takes at least this long counts as delayed by the disk.
 pub const CORE_STEP_SLOW_MS: u64 = 6;
-/// How long records of signatures wait for another commit before they get their own.
+/// How long records of signatures wait to join another commit before they get their own.
 pub const RECORD_DELAY_MS: u64 = 100;
-/// Fewest journal entries between two snapshots of the state.
+/// Minimum number of journal entries between two snapshots of the state.
 pub const SNAPSHOT_EVERY: u64 = 10_000;
 /// Free disk space below which new requests are refused.
 pub const FREE_DISK_BYTES: u64 = 64 << 20;
@@ -135,51 +137,52 @@ pub const CARD_BALANCE_WAIT_MS: u64 = 1_000;
 pub const CARD_BALANCE_FRESH_MS: u64 = 10_000;
 /// Maximum age of a balance that a card shows, with its time, if no newer balance can be read.
 pub const CARD_BALANCE_KEPT_MS: u64 = 600_000;
-/// Accounts (address and network) whose latest balances are cached.
+/// Maximum number of accounts (address and network) whose latest balances are cached.
 pub const FUNDS_CACHED: usize = 1024;
-/// Addresses per `balances` command: the result for all networks must fit one frame.
+/// Maximum number of addresses per `balances` command: the result for all networks must fit one frame.
 pub const FUNDS_ADDRESSES: usize = 50;
-/// Tokens outside our table, listed by explorers, in one result with balances.
+/// Maximum number of tokens outside our table, as explorers list them, in one result with balances.
 pub const FUNDS_FOREIGN_TOKENS: usize = 500;
 
-/// Vaults of one network that the scan of the lending lane keeps; it ignores those created later.
+/// Maximum number of vaults of one network that the scan of the lending lane keeps; it ignores vaults created later.
 ///
 /// Any account can create vaults, and each poll of the scan queries all of them for deposits.
 pub const SCAN_VAULTS: usize = 2_000;
-/// Addresses of the wallet whose deposits the scan follows.
+/// Maximum number of addresses of the wallet whose deposits the scan follows.
 pub const SCAN_OWNERS: usize = 1_000;
-/// Venues that the scan keeps for one address because the address itself made deposits there.
+/// Maximum number of venues that the scan keeps for one address because the address itself made deposits there.
 pub const SCAN_VENUES_OWN: usize = 200;
-/// Venues that the scan keeps for one address because others made deposits there for it.
+/// Maximum number of venues that the scan keeps for one address because other accounts made deposits there for it.
 ///
 /// The bound is separate from [`SCAN_VENUES_OWN`], because any account can make such deposits.
 pub const SCAN_VENUES_GIVEN: usize = 100;
-/// Contracts, or addresses of the wallet, in one query of the scan; some nodes refuse longer lists.
+/// Maximum number of contracts or addresses in one query of the scan; some nodes refuse longer lists.
 pub const SCAN_LIST: usize = 100;
-/// Blocks in one query of the scan; fewer if the node refuses so many.
+/// Maximum number of blocks in one query of the scan; the scan asks for fewer if the node refuses so many.
 pub const SCAN_BLOCKS: u64 = 900_000;
-/// Interval of looking for new blocks, once the scan has reached the newest.
+/// Interval between two queries for new blocks, once the scan has reached the newest block.
 pub const SCAN_EVERY_MS: u64 = 30_000;
-/// Longest pause of the scan after failures; the first lasts [`SCAN_PAUSE_MS`], and each further one twice as long.
+/// Longest pause of the scan after failures; the first pause lasts [`SCAN_PAUSE_MS`], and each further pause twice as
+/// long.
 pub const SCAN_PAUSE_MAX_MS: u64 = 60_000;
 /// Pause of the scan after a failure, or after a range that the node refused.
 pub const SCAN_PAUSE_MS: u64 = 1_000;
-/// Blocks by which the safe block of one node may be behind that of another.
+/// Maximum number of blocks by which the safe block of one node may be behind that of another.
 ///
 /// If the scan is further ahead than this, a node reported blocks that did not exist, and the scan searches all blocks
 /// again.
 pub const SCAN_LAG_BLOCKS: u64 = 2_000;
-/// Searches after which a long scan pauses and asks for the safe block again.
+/// Number of searches after which a long scan pauses and queries the safe block again.
 pub const SCAN_SEARCHES: u32 = 64;
-/// Interval of saving the scan's results, while it finds something or catches up.
+/// Interval between two saves of the scan's results, while it finds something or catches up.
 pub const SCAN_SAVE_MS: u64 = 10_000;
-/// Interval of saving the scan's progress while it only follows new blocks.
+/// Interval between two saves of the scan's progress, while it only follows new blocks.
 ///
 /// After a restart, the scan repeats at most the blocks of this interval.
 pub const SCAN_SAVE_IDLE_MS: u64 = 10 * 60 * 1000;
 /// Longest accepted file of the scan; a scan within the bounds above writes less.
 pub const SCAN_FILE_BYTES: u64 = 64 << 20;
-/// Vaults outside our table that one answer about vaults reads.
+/// Maximum number of vaults outside our table that one answer about vaults reads.
 pub const VAULTS_READ: usize = 200;
 
 /// Longest frame of the control channel.
@@ -188,54 +191,55 @@ pub const FRAME_BYTES: usize = 1 << 20;
 pub const FRAME_DEPTH: usize = 32;
 /// How long engine and client each wait for the handshake to complete.
 pub const HANDSHAKE_MS: u64 = 5_000;
-/// Rows of one `history` or `activity` result, because more would not fit a frame.
+/// Maximum number of rows of one `history` or `activity` result, because more would not fit a frame.
 ///
 /// Exports are not limited.
 pub const HISTORY_ROWS: usize = 500;
-/// Journal entries in one frame of `watch`.
+/// Maximum number of journal entries in one frame of `watch`.
 pub const WATCH_ENTRIES: u64 = 256;
 /// Longest text of one frame of `watch`.
 ///
 /// All frames queued for a slow reader are held in memory.
 pub const WATCH_BYTES: usize = 64 << 10;
-/// Text that an export collects before it sends a part.
+/// Length of the text that an export collects before it sends a part.
 pub const PART_BYTES: usize = 64 << 10;
 /// How long an export waits for a program that has stopped reading.
 ///
 /// While an export waits, the journal cannot reuse space.
 pub const PART_WAIT_MS: u64 = 60_000;
-/// Consoles and commands attached at the same time.
+/// Maximum number of consoles and commands attached at the same time.
 pub const CONTROL_SESSIONS: usize = 64;
-/// Sessions at the control socket that have not proven the token yet; a new one evicts the oldest.
+/// Maximum number of sessions at the control socket that have not proven the token yet; a new session evicts the
+/// oldest.
 pub const CONTROL_UNPROVEN: usize = 32;
 /// Longest frame before the token is proven.
 pub const HANDSHAKE_BYTES: usize = 4 << 10;
 
-/// Default of `server.rate_per_minute`: calls of one agent, or of one IP address without a valid proof.
+/// Default of `server.rate_per_minute`: calls of one agent, or calls from one IP address without a valid proof.
 pub const RATE_PER_MINUTE: u32 = 300;
 /// The sliding window of all rate limits.
 pub const RATE_WINDOW_MS: u64 = 60_000;
-/// IP addresses with their own rate count; further addresses share one count.
+/// Maximum number of IP addresses with their own rate count; further addresses share one count.
 ///
 /// Two counters have this bound, one for calls without a proof and one for polls. At the default rate, each takes up to
 /// 16 MiB.
 pub const RATE_ADDRESSES: usize = 4_096;
-/// Pairs of address and agent name with their own count of failed proofs.
+/// Maximum number of pairs of address and agent name with their own count of failed proofs.
 pub const RATE_KEYS: usize = 65_536;
-/// Failed proofs per minute for one agent from one address.
+/// Maximum number of failed proofs per minute for one agent from one address.
 ///
 /// A program that lost its secret stays below this; a guessing attacker does not.
 pub const FAILED_AUTH_PER_MINUTE: u32 = 30;
 /// Maximum number of bearer agents remembered as callers from other machines; no operator registers that many.
 pub const LAN_BEARER_AGENTS: usize = 1024;
-/// Interval of warnings about a bearer agent that calls from another machine.
+/// Minimum time between two warnings about a bearer agent that calls from another machine.
 ///
 /// Operators would ignore a warning for each payment.
 pub const LAN_BEARER_WARN_MS: u64 = 60_000;
 
 /// Longest request line plus headers; an agent's take less than one KiB.
 pub const HEAD_BYTES: usize = 16 << 10;
-/// Header lines of one request.
+/// Maximum number of header lines of one request.
 pub const HEAD_LINES: usize = 64;
 /// Longest request line (method, target, version); a target contains at most one id.
 pub const REQUEST_LINE_BYTES: usize = 4 << 10;
@@ -274,17 +278,18 @@ pub const LINGER_BYTES: usize = 4 << 20;
 
 /// Maximum number of connections of the agent server: one each for a thousand agents, and some spare.
 pub const CONNECTIONS: usize = 1_100;
-/// Connections of one remote peer.
+/// Maximum number of connections of one remote peer.
 pub const CONNECTIONS_PER_PEER: usize = 32;
-/// Connections reserved for programs on this machine.
+/// Number of connections reserved for programs on this machine.
 pub const CONNECTIONS_FOR_LOOPBACK: usize = 8;
-/// Connections that are being refused for lack of a slot; further ones are closed without a response.
+/// Maximum number of connections that are refused at the same time; further ones are closed without a response.
 pub const REFUSED_CONNECTIONS: usize = 64;
 /// Backlog of the listening socket.
 pub const LISTEN_BACKLOG: u32 = 1024;
-/// Open files reserved for the engine's own connections: endpoints, explorers and control sessions.
+/// Number of open files reserved for the engine's own connections: endpoints, explorers and control sessions.
 pub const OUTBOUND_FILES: usize = 128;
-/// Open files that an engine needs: connections, refusals, control sessions, journal, endpoints and some spare.
+/// Number of open files that an engine needs: connections, refusals, control sessions, journal, endpoints and some
+/// spare.
 pub const OPEN_FILES: u64 = 2_048;
 
 /// Shortest password of a wallet, in characters.

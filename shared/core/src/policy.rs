@@ -84,11 +84,12 @@ pub struct TradingPolicy {
     pub daily: Usd,
     pub per_trade: Usd,
     pub auto_below: Usd,
-    /// Trading stops while the native balance is lower.
+    /// A trade is refused if it would leave the paying address with less than this of the native coin, after value
+    /// and gas.
     pub min_native: Wei,
     /// Largest difference between the final fill and our quote.
     pub max_slippage: Bps,
-    /// Largest difference between fill and pool rate, including the fee, without approval.
+    /// Largest difference between the fill and the pool's own rate, including the fee, without approval.
     pub max_impact: Bps,
     /// Tokens that may be bought without approval, on any network, besides those of our table.
     pub tokens: Contracts,
@@ -119,7 +120,7 @@ pub struct LendingPolicy {
     pub max_deposit: Usd,
     /// Maximum value that may be lent at all venues together.
     pub max_total: Usd,
-    /// Like `max_total`, as a share of liquid and lent funds; the lower limit applies.
+    /// Maximum share of liquid and lent funds that may be lent; the lower of this limit and `max_total` applies.
     pub max_share: Option<Bps>,
     pub auto_below: Usd,
     pub operations_per_day: u32,
@@ -174,7 +175,7 @@ mod tests {
         assert!(!AllowedNetworks::Only([].into()).allows(base));
     }
 
-    /// Applies each change alone. In each pair, the loosening change comes first.
+    /// Applies each change separately. In each pair, the loosening change comes first.
     #[test]
     fn each_field_loosens_in_one_direction_only() {
         type Change = fn(&mut Policy);

@@ -200,7 +200,7 @@ impl Setting {
         }
     }
 
-    /// Returns the same setting with its value in `settings`.
+    /// Returns the same setting with the value that it has in `settings`.
     pub fn standing(&self, settings: &Settings) -> Setting {
         match self {
             Setting::AllowLan(_) => Setting::AllowLan(settings.allow_lan),

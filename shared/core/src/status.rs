@@ -374,7 +374,9 @@ pub enum EntryKind {
 }
 
 impl EntryKind {
-    /// Returns the kind of the lane for a kind of payments or trades that the lane has too; otherwise the kind itself.
+    /// Returns the lane's counterpart of this kind, such as `TradeHeld` for `PaymentHeld` in the lane of trades.
+    ///
+    /// A kind without a counterpart is returned unchanged.
     #[must_use]
     pub fn in_lane(self, lane: Lane) -> Self {
         match (lane, self) {

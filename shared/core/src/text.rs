@@ -37,7 +37,7 @@ pub fn quoted(foreign: &str, width: usize) -> String {
     shown
 }
 
-/// Characters of foreign text that a message repeats.
+/// Maximum number of characters of foreign text that a message repeats.
 const SNIPPET_CHARS: usize = 200;
 
 /// Returns foreign text as a message may repeat it: on one line, and cut after 200 characters.
@@ -60,7 +60,7 @@ pub fn excerpt(foreign: &str, width: usize) -> String {
     shown
 }
 
-/// Characters of a token's symbol that are shown.
+/// Maximum number of characters that are shown of a token's symbol.
 const SYMBOL_WIDTH: usize = 16;
 
 /// Returns how to show the symbol of a token outside our table.

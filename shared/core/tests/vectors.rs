@@ -142,9 +142,9 @@ fn url_vectors_get_the_expected_verdict() {
     assert_eq!(cases.len(), 123);
 }
 
-/// The lists alone decide the reason of a `deny` vector.
+/// Each `deny` vector has the reason that follows from the lists alone.
 ///
-/// It is `Blocked` if a host is on the block list, otherwise `NotAllowed`.
+/// The reason is `Blocked` if a host is on the block list, otherwise `NotAllowed`.
 #[test]
 fn the_block_list_takes_precedence_as_the_reason() {
     let mut failures = Failures::default();

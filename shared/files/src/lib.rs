@@ -36,7 +36,8 @@ const WRITER_TIMEOUT_S: i64 = 5;
 /// closes it.
 ///
 /// # Errors
-/// The path cannot be opened or leads to neither, or no program writes to the pipe (`TimedOut`).
+/// The path cannot be opened, leads to neither a regular file nor a pipe, or leads to a pipe to which no program
+/// writes (`TimedOut`).
 pub fn open_or_pipe(path: &Path) -> io::Result<File> {
     let file = open_at_once(OpenOptions::new().read(true), path)?;
     let kind = file.metadata()?.file_type();
@@ -116,7 +117,7 @@ fn open_at_once(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Checks that a path leads to a regular file, or to nothing.
+/// Checks that a path leads to a regular file or does not exist.
 ///
 /// It is for a library that opens the path itself.
 ///

@@ -7,12 +7,12 @@ pub const ETHEREUM_NAME: &str = "Ethereum";
 /// The name under which a device reports its dashboard.
 pub const DASHBOARD_NAME: &str = "BOLOS";
 
-/// The first version that signs typed data by its hashes.
+/// The first version of the Ethereum app that signs typed data by its hashes.
 const HASHES_SINCE: Version = Version { major: 1, minor: 5, patch: 0 };
-/// The first version that accepts typed data in full.
+/// The first version of the Ethereum app that accepts typed data in full.
 const FULL_SINCE: Version = Version { major: 1, minor: 9, patch: 19 };
-/// The first version that is known to answer the first commands of typed data at once. Older versions may show the data
-/// and wait for the person.
+/// The first version of the Ethereum app that is known to answer the first commands of typed data at once. Older
+/// versions may show the data and wait for the person.
 const BEGINS_AT_ONCE_SINCE: Version = Version { major: 1, minor: 22, patch: 0 };
 
 /// An app as the device reports it.

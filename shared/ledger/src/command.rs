@@ -81,7 +81,7 @@ impl Command {
     }
 }
 
-/// Splits bytes over commands of one instruction. The first has P1 00, each further one P1 80.
+/// Splits bytes over commands of one instruction. The first command has P1 00, each further command P1 80.
 pub(crate) fn in_chunks(instruction: u8, bytes: &[u8], size: usize) -> Vec<Command> {
     let command = |(index, chunk): (usize, &[u8])| {
         let p1 = if index == 0 { 0x00 } else { 0x80 };
@@ -126,10 +126,12 @@ pub fn read_answer(bytes: &[u8]) -> Result<&[u8], AnswerFault> {
     }
 }
 
-/// Checks that an answer is successful and has no data, as all answers of a request but the last must be.
+/// Checks that an answer is successful and has no data.
+///
+/// If a request takes several commands, every answer except the last must be of this form.
 ///
 /// # Errors
-/// As [`read_answer`].
+/// Those of [`read_answer`], and [`AnswerFault::Malformed`] if there is data.
 pub fn read_empty(bytes: &[u8]) -> Result<(), AnswerFault> {
     if read_answer(bytes)?.is_empty() { Ok(()) } else { Err(AnswerFault::Malformed) }
 }
@@ -145,7 +147,7 @@ impl<'a> Fields<'a> {
         Ok(taken)
     }
 
-    /// Takes the bytes whose number is in the byte before them.
+    /// Takes a field that follows its length, which is one byte.
     pub(crate) fn take_counted(&mut self) -> Result<&'a [u8], AnswerFault> {
         let [count] = *self.take()?;
         let split = self.0.split_at_checked(usize::from(count));

@@ -4,7 +4,7 @@ use bursar_core::derivation::DerivationPath;
 
 use crate::command::{Command, TooLong, encode_path, in_chunks, instruction};
 
-/// The size of the commands that carry a message: the size that Ledger's own library uses.
+/// Maximum number of data bytes in a command that carries a part of a message, as in Ledger's own library.
 const CHUNK: usize = 150;
 
 /// Returns the commands that ask for the signature of a message.

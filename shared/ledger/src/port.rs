@@ -41,7 +41,7 @@ pub trait Devices: Send + Sync + fmt::Debug {
     /// open and is returned again.
     fn connect(&self) -> BoxFuture<'_, Result<Vec<Arc<dyn Device>>, ConnectFault>>;
 
-    /// Returns where emulators are, for people, if the devices are not real.
+    /// Returns the location of the emulators, as text for people; `None` if the devices are real.
     fn emulated_at(&self) -> Option<String> {
         None
     }

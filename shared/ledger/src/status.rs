@@ -32,13 +32,13 @@ impl Status {
     pub const CANCELLED: Self = Self(0x6982);
     pub const INVALID_DATA: Self = Self(0x6A80);
     pub const PATH_REFUSED: Self = Self(0x6A15);
-    /// As [`Status::PATH_REFUSED`], from some firmware.
+    /// The same meaning as [`Status::PATH_REFUSED`], sent by some firmware.
     pub const PATH_REFUSED_OTHER: Self = Self(0x6A12);
     pub const UNKNOWN_INSTRUCTION: Self = Self(0x6D00);
     pub const UNKNOWN_CLASS: Self = Self(0x6E00);
     pub const APP_NOT_OPEN: Self = Self(0x6511);
     pub const LOCKED: Self = Self(0x5515);
-    /// As [`Status::LOCKED`], on older firmware.
+    /// The same meaning as [`Status::LOCKED`], sent by older firmware.
     pub const LOCKED_OLD: Self = Self(0x6804);
     pub const TRANSACTION_TYPE: Self = Self(0x6501);
 

@@ -12,14 +12,14 @@ pub const DOMAIN: &str = "EIP712Domain";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
     Struct(String),
-    /// A signed number of this many bytes.
+    /// A signed integer of this many bytes.
     Int(u8),
-    /// A number of this many bytes.
+    /// An unsigned integer of this many bytes.
     Uint(u8),
     Address,
     Bool,
     String,
-    /// This many bytes.
+    /// A byte string of this fixed length.
     FixedBytes(u8),
     Bytes,
 }

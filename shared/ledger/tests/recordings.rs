@@ -76,7 +76,7 @@ impl Case {
         let value = |name: &str| message.map_or("", |message| message[name].as_str().unwrap());
         let usdc = TokenDomain::of_stablecoin(by_chain(ChainId(8453)).unwrap());
         if message.is_none() {
-            // The case that was refused has the message of the one that was signed.
+            // The refused case has the same message as the signed case.
             let cases = recordings().cases;
             return cases.iter().find(|case| case.message.is_some()).unwrap().payment();
         }

@@ -15,7 +15,7 @@ use crate::market::MarketParams;
 pub enum LoanAmount {
     /// Smallest units of the loan token.
     Assets(U256),
-    /// Shares of the market. A full exit gives shares, because assets could leave a rest.
+    /// Shares of the market. A full exit states shares, because an amount of assets could leave some shares behind.
     Shares(U256),
 }
 

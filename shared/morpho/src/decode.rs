@@ -178,7 +178,8 @@ fn redemption(vault: Address, data: &[u8]) -> Option<Decoded> {
     Some(Decoded::Redeem { vault, shares, receiver, owner })
 }
 
-/// The adapter's data is the parameters of a market, or empty. Plans use no adapter whose data has another form.
+/// Decodes a forced deallocation. Its data for the adapter is empty or the parameters of a market: plans use no
+/// adapter whose data has another form.
 fn forced_exit(vault: Address, data: &[u8]) -> Option<Decoded> {
     let call = decode_call_data::<IVaultV2::forceDeallocateCall>(data)?;
     let market = match call.data.is_empty() {

@@ -19,7 +19,7 @@ pub enum Reverted {
     NotLiquid,
     /// Another known reason.
     Known(&'static str),
-    /// A text that a contract wrote: in quotes, with control characters made visible, and cut.
+    /// A contract's own text: quoted, with control characters made visible, and cut after a maximum length.
     Text(String),
     /// A Solidity panic, by its code.
     Panic(String),

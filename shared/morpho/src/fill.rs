@@ -67,8 +67,8 @@ pub fn supplied(
 
 /// Returns the assets that `owner` received from `venue`, and its shares that were burned for them.
 ///
-/// Shares whose assets another account received do not count. So the penalty of a `forceDeallocate` does not count
-/// either: the vault withdraws it to itself.
+/// Shares whose assets another account received do not count. So the penalty of a `forceDeallocate` does not count:
+/// the vault withdraws the penalty to itself.
 ///
 /// `None` if `owner` received nothing, if an event of the venue cannot be read, or if a sum exceeds 256 bits.
 pub fn withdrawn(

@@ -20,20 +20,20 @@ use crate::venue::VenueId;
 /// Maximum number of forced deallocations in one transaction, because of the gas limit of a transaction.
 pub const PARTS_MAX: usize = 16;
 
-/// A full exit moves one part in this many more than the position's worth.
+/// Denominator: a full exit moves a hundred-thousandth more than the position's worth.
 ///
 /// The reserve is for interest that accrues until the transaction is in a block: 15 minutes at 30 % a year.
 const GROWTH_PARTS: U256 = uint!(100_000_U256);
-/// The share price may fall by one part in this many until the transaction is in a block.
+/// Denominator: the share price may fall by a millionth until the transaction is in a block.
 const PRICE_FALL_PARTS: U256 = uint!(1_000_000_U256);
-/// Smallest units by which roundings can raise the amount that a withdrawal needs.
+/// Maximum number of smallest units by which roundings raise the amount that a withdrawal needs.
 const ROUNDING_UNITS: U256 = uint!(2_U256);
 
 /// An adapter's assets at one payer, and the penalty of their forced deallocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ForcedSource {
     pub adapter: Address,
-    /// The market of a market adapter; `None` for an adapter of a MetaMorpho vault.
+    /// The market of a market adapter; `None` for an adapter that lends to a MetaMorpho vault.
     pub market: Option<MarketParams>,
     /// The market or the vault to which the adapter lends.
     ///
@@ -195,8 +195,8 @@ impl VaultMoney {
         self.choose(goal, FORCE_DEALLOCATE_PENALTY_MAX).ok_or(NoForcedPlan::Overflow)
     }
 
-    /// Takes from the cheapest sources first; at equal penalties, from the source that can give most. The plan may miss
-    /// the goal. `None` if a sum exceeds 256 bits.
+    /// Takes from the source with the lowest penalty first; at equal penalties, from the source that can give most.
+    /// The plan may miss the goal. Returns `None` if a sum exceeds 256 bits.
     fn choose(&self, goal: Goal, penalty_max_e18: U256) -> Option<ForcedPlan> {
         let mut free = self.free.clone();
         let allowed = self.sources.iter().filter(|one| one.penalty_e18 <= penalty_max_e18);
@@ -230,7 +230,7 @@ impl VaultMoney {
     }
 }
 
-/// Returns the penalty, also for sources above the maximum penalty: plans without a limit compare them.
+/// Returns the penalty, even of a source above the maximum penalty, because plans without a maximum use such sources.
 fn penalty_of(assets: U256, penalty_e18: U256) -> Option<U256> {
     match force_deallocate_cost(assets, penalty_e18) {
         Some(penalty) => Some(penalty),

@@ -1,7 +1,7 @@
 //! Judges from on-chain data whether a venue is trusted.
 //!
-//! A reading is complete: if a value cannot be read, there is no reading, and the venue is not trusted. Judge again
-//! before each supply, because owner, curator and adapters change.
+//! If any value of a venue cannot be read, there is no reading, and the venue is not trusted. Judge again before each
+//! supply, because owner, curator and adapters change.
 
 use alloy_primitives::{Address, U256};
 use bursar_core::networks::VaultKind;
@@ -191,7 +191,8 @@ fn fault_of_adapter(adapter: &AdapterReading) -> Option<Untrusted> {
     }
 }
 
-/// Returns whether a party is listed. The zero address never is, because it means that no account has the role.
+/// Returns whether a party is listed. The zero address is never listed, because it means that no account has the
+/// role.
 fn is_listed(list: &[Address], party: Address) -> bool {
     !party.is_zero() && list.contains(&party)
 }

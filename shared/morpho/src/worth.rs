@@ -5,7 +5,7 @@ use alloy_primitives::{U256, uint};
 /// Minimum number of virtual shares: with fewer, an attacker could profit from a donation that moves the share price.
 pub const VIRTUAL_SHARES_MIN: U256 = uint!(1_000_000_U256);
 
-/// A deposit may lose at most one part in this many.
+/// Denominator: a deposit may lose at most a thousandth.
 const LOSS_PARTS: U256 = uint!(1_000_U256);
 
 /// Returns whether a vault has enough virtual shares for a deposit.
@@ -70,7 +70,7 @@ mod tests {
         }
     }
 
-    /// The smaller number of shares never fails the check of the deposit's worth.
+    /// Buying this smaller number of shares never fails the check of the deposit's worth.
     #[test]
     fn a_purchase_spares_half_of_what_may_be_lost() {
         for (shares, bought) in

@@ -487,7 +487,7 @@ proptest! {
                 }
                 Err(other) => panic!("{other:?}"),
             };
-            // The offered alternative is not larger than the wanted amount, and an exit of it can be planned.
+            // `most` is not larger than the wanted amount, and an exit of `most` can be planned.
             prop_assert!(most <= wanted.unwrap_or(worth), "{most}");
             if most > money.plain && most + U256::from(2_000) < worth * U256::from(49) / U256::from(50) {
                 prop_assert!(money.plan_assets(most, worth).is_ok(), "{most}");

@@ -22,7 +22,8 @@ fn assert_round_trip<T: Serialize + DeserializeOwned + PartialEq + Debug>(value:
     bytes
 }
 
-/// `start` is the first bytes of the postcard form: the numbers of the variant and of the inner variant.
+/// Asserts the stored forms of a value. `start` is the beginning of the postcard form: the numbers of the variant and
+/// of the inner variant.
 fn assert_stored<T>(value: T, start: &[u8], expected: &Value)
 where
     T: Serialize + DeserializeOwned + PartialEq + Debug,

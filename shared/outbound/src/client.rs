@@ -31,7 +31,7 @@ pub struct Client {
 #[derive(Debug, Clone, Copy)]
 struct Timeouts {
     connect: Duration,
-    /// From connecting to the last byte of the reply; `None` if callers bound it.
+    /// From connecting to the last byte of the reply; `None` if the callers limit this time themselves.
     exchange: Option<Duration>,
 }
 

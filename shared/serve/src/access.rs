@@ -20,7 +20,8 @@ use subtle::ConstantTimeEq;
 pub use keys::{ApiKey, add_key_file, api_keys};
 pub use ranges::IpRanges;
 
-/// Maximum number of callers with their own allowance. Once there are this many, all callers share one allowance.
+/// Maximum number of callers with their own allowance. Once this many callers are counted, all callers share one
+/// allowance.
 const CALLERS_MAX: usize = 65_536;
 
 type Limiter = RateLimiter<String, HashMapStateStore<String>, LimiterClock, NoOpMiddleware<Nanos>>;

@@ -22,8 +22,9 @@ pub fn open_mode(_metadata: &Metadata) -> Option<u32> {
 /// Returns whether mode and owner are those of a credential from systemd or a secret from Kubernetes.
 ///
 /// In both cases the mode lets a group read: systemd's access list for the service appears as such a permission, and
-/// Kubernetes uses the pod's group. Also, the file belongs to root and the service is another user, or no account may
-/// write the file. So a file that a person made readable for a group does not count.
+/// Kubernetes uses the pod's group. Owner and mode distinguish such a file from one that a person made readable for a
+/// group. Either root owns the file and the service runs as another user, or no account may write the file and its
+/// owner is root or the service's user.
 #[cfg(unix)]
 fn is_mounted(mode: u32, owner: u32, user: u32) -> bool {
     let managed = owner == 0 && user != 0;

@@ -52,7 +52,7 @@ pub fn spent(flow: &Flow, logs: &[Log]) -> Option<U256> {
     positive(moved.outward.checked_sub(moved.inward)?)
 }
 
-/// Sums of one side, seen from the wallet.
+/// The sums of one side of a swap, seen from the wallet.
 #[derive(Default, PartialEq, Eq)]
 struct SideTotals {
     inward: U256,
@@ -131,7 +131,8 @@ fn wraps(logs: &[Log], wrapped_native: Address, holder: Address) -> Option<SideT
     }
 }
 
-/// A v3 pool reports amounts from its own side: a negative amount is paid to the swapper.
+/// Sums the swaps of a v3 pool, seen from the swapper. The pool reports amounts from its own side: a negative amount
+/// goes to the swapper.
 fn v3_swaps(logs: &[Log], pool: Address, is_token0: bool) -> Option<SideTotals> {
     let mut moved = SideTotals::default();
     for event in events::<IV3PoolEvents::Swap>(logs, pool) {
@@ -146,8 +147,8 @@ fn v3_swaps(logs: &[Log], pool: Address, is_token0: bool) -> Option<SideTotals> 
     Some(moved)
 }
 
-/// A v4 pool reports amounts from the swapper's side: a positive amount is paid to the swapper. The event does not
-/// include changes by a hook.
+/// Sums one currency of the router's swaps in a v4 pool. The pool reports amounts from the swapper's side: a positive
+/// amount goes to the swapper. The event does not include changes by a hook.
 fn v4_swaps(
     logs: &[Log],
     pool_manager: Address,

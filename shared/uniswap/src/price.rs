@@ -11,11 +11,12 @@ type Wide = Uint<640, 10>;
 
 const BPS_WHOLE: Wide = uint!(10_000_U640);
 
-/// Minimum units of input and output of a small quote. Then rounding changes its rate by at most about two basis
-/// points.
+/// Minimum number of units of both the input and the output of a small quote. With this many units, rounding changes
+/// the rate of the quote by at most about two basis points.
 const DUST_UNITS_MIN: U256 = uint!(10_000_U256);
 
-/// A small quote uses at most one part in this many of the trade, because a larger quote would have an impact itself.
+/// Denominator: a small quote uses at most a hundredth of the trade, because a larger quote would itself have an
+/// impact.
 const DUST_PART: U256 = uint!(100_U256);
 
 /// Maximum effect of rounding on a small quote, rounded up.

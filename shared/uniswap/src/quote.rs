@@ -15,10 +15,10 @@ use crate::errors;
 use crate::pool::PoolKey;
 use crate::route::{Hop, V3Path, V4Path};
 
-/// Square root price of a v3 pool that ran out of liquidity in a sale of token 0: one above the lowest price.
+/// Square root price at which a v3 pool has run out of liquidity in a sale of token 0: one above the lowest price.
 const SQRT_PRICE_LAST_DOWN: U256 = uint!(4295128740_U256);
 
-/// Square root price of a v3 pool that ran out of liquidity in a sale of token 1: one below the highest price.
+/// Square root price at which a v3 pool has run out of liquidity in a sale of token 1: one below the highest price.
 const SQRT_PRICE_LAST_UP: U256 = uint!(1461446703485210103287273052203988822378723970341_U256);
 
 /// The output of a path for an exact input, or its cost for an exact output.

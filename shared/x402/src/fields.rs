@@ -55,7 +55,7 @@ impl<'a> Fields<'a> {
         self.value(key).map(read).transpose()
     }
 
-    /// Reads an object, which must be present, by `read`.
+    /// Reads an object, which must be present, with the function `read`.
     ///
     /// Errors name the whole path.
     ///
@@ -70,7 +70,7 @@ impl<'a> Fields<'a> {
         self.within(key, object, read)
     }
 
-    /// Reads `object`, which is at `key` of this object, by `read`.
+    /// Reads `object`, which is at `key` of this object, with the function `read`.
     ///
     /// Errors name the whole path.
     pub fn within<T, E>(

@@ -95,8 +95,8 @@ fn accepts<'a>(fields: &Fields<'a>) -> Result<&'a [Value], X402Error> {
     }
 }
 
-/// Returns the declared version. If none is declared, the member name of the amounts implies the version, provided
-/// that all offers use the same name.
+/// Returns the declared version. If no version is declared, the member name of the amounts implies it, provided that
+/// all offers use the same name.
 fn version(fields: &Fields<'_>, accepts: &[Value]) -> Result<Version, X402Error> {
     match fields.value("x402Version") {
         Some(_) => match fields.count("x402Version") {

@@ -83,7 +83,8 @@ fn is_reference(offer: &Offer, network: &Network) -> bool {
     offer.asset_address() == Ok(network.stablecoin.address)
 }
 
-/// Rejects payees that would lose the money: the zero address has no key, and a token contract cannot send it on.
+/// Rejects payees that would lose the money: the zero address has no key, and a token contract cannot forward the
+/// money.
 fn reject_unspendable_payee(payee: Address, asset: Address) -> Result<(), X402Error> {
     if payee.is_zero() {
         return Err(X402Error::payment("payTo is the zero address"));

@@ -30,7 +30,7 @@ pub struct SettlementRequest {
     pub extensions: Object,
     /// Whether the requirements have no `extra`.
     ///
-    /// Older clients send none, and check only the HTTP status of a response.
+    /// Older clients send no `extra`, and check only the HTTP status of a response.
     pub without_extra: bool,
 }
 

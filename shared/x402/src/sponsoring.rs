@@ -54,8 +54,8 @@ pub struct InvalidInfo;
 
 /// Reads `eip2612GasSponsoring`.
 ///
-/// Returns `None` if a member is missing or empty: a client that does not use the extension sends the server's own
-/// `info`, which lacks these members, back unchanged.
+/// Returns `None` if a member is missing or empty. A client that does not use the extension returns the server's own
+/// `info` unchanged, and that `info` lacks these members.
 ///
 /// # Errors
 /// [`InvalidInfo`].

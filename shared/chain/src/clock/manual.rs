@@ -28,7 +28,7 @@ struct Inner {
     readings: Readings,
     /// Number of sleeps so far.
     sleeps: u64,
-    /// The sleepers, by monotonic time in milliseconds and number of the sleep.
+    /// The sleepers, by the monotonic time in milliseconds at which each wakes, and by the number of its sleep.
     sleepers: BTreeMap<(u64, u64), Waker>,
 }
 

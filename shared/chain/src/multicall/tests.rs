@@ -115,8 +115,8 @@ async fn a_malformed_multicall_answer_is_rejected() {
         Bytes::from_static(&[1]),
         honest.slice(..honest.len() - 32),
         [honest.as_ref(), &[0; 4096]].concat().into(),
-        // Wrong in turn: the offset of the list, the number of its entries, a flag that is neither 0 nor 1, and an
-        // entry's offset.
+        // Each case corrupts one field: the offset of the list, the number of its entries, a flag that is neither 0
+        // nor 1, and an entry's offset.
         changed(31, 0x40),
         changed(32, 0xff),
         changed(63, 3),

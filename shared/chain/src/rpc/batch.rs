@@ -139,8 +139,8 @@ impl RpcChain {
         }
     }
 
-    /// Sends all requests in exchanges of this size. The others wait for the answer to the first, and are not sent if
-    /// it is refused.
+    /// Sends all requests in exchanges of this size. The first exchange goes alone; if it is refused, the remaining
+    /// exchanges are not sent.
     async fn exchange_by<T>(
         &self,
         endpoint: &Endpoint,

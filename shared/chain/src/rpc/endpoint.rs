@@ -83,7 +83,7 @@ impl Endpoint {
         }
     }
 
-    /// Returns a permit although the breaker is open. Only for the case that no other endpoint can be queried.
+    /// Returns a permit although the breaker is open. Use it only if no other endpoint can be queried.
     pub(super) fn admit_anyway(&self) -> Permit<'_> {
         Permit { endpoint: self, settled: false }
     }

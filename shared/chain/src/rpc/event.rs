@@ -5,7 +5,7 @@ use serde::Deserialize;
 use crate::ports::Log;
 use crate::rpc::quantity::{Unusable, address_of, bytes_of, hash_of};
 
-/// LOG4 is the largest log instruction of the EVM.
+/// Maximum number of topics of an event: LOG4 is the largest log instruction of the EVM.
 const TOPICS_MAX: usize = 4;
 
 #[derive(Deserialize)]

@@ -5,7 +5,7 @@ use alloy_primitives::{Address, B256, Bytes, U256, hex};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-/// Why a result is unusable. Fixed texts: the reply itself is never quoted.
+/// Why a result is unusable: a fixed text, which never quotes the reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Unusable(pub(super) &'static str);
 

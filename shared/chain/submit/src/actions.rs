@@ -21,7 +21,7 @@ pub(crate) fn sign(id: SubmissionId, one: &Submission) -> Option<Action> {
     Some(Action::Sign { id, attempt, digest: tried.digest })
 }
 
-/// Broadcasts the newest bytes again, unless they are a call that is cancelled or expired.
+/// Broadcasts the newest signed transaction again, unless it is a call that was cancelled or has expired.
 pub(crate) fn resend(id: SubmissionId, one: &Submission, at: Utc) -> Option<Action> {
     let (_attempt, _tried, raw) = one.newest()?;
     one.may_send(raw.hash, at).then(|| Action::Send { id, raw: raw.clone() })

@@ -217,7 +217,8 @@ mod tests {
 
     #[test]
     fn a_batch_has_gas_for_each_call_whatever_the_estimate() {
-        // With estimates of 66,600 for one call and 138,843 for two, three of six runs settled too few payments.
+        // With `eth_estimateGas` as the limit (66,600 gas for one call, 138,843 for two), three of six runs settled
+        // too few payments.
         assert!(batch_gas(&[1]).unwrap() > 66_600 + 100_000);
         assert!(batch_gas(&[1, 1]).unwrap() > 138_843 + 100_000);
         assert!(batch_gas(&[400_000]).unwrap() > 600_000);

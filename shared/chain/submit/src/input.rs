@@ -21,7 +21,7 @@ pub struct Rules {
     ///
     /// Empty transactions that fill a gap may exceed it.
     pub window: usize,
-    /// The highest price of a unit of gas for empty transactions, in wei.
+    /// The highest price of a unit of gas that empty transactions offer, in wei.
     ///
     /// No host sets a submission's ceiling above it.
     pub ceiling: u128,
@@ -74,10 +74,10 @@ pub enum Input {
     /// The result of [`Action::Send`].
     Answered { id: SubmissionId, answer: SendAnswer },
     /// The result of [`Action::Lookup`]. `head` is the newest block. `settled` is the signer's transaction count as
-    /// of the newest block that is final by the rules, or 0 if it is unknown; only a deeper reorganization can lower
-    /// it. `asked` is the number of hashes whose receipts were requested: a result that did not cover the newest
-    /// attempt shows nothing about it. `known` is false if no receipt was found and the node does not know the last
-    /// hash.
+    /// of the newest block that is final by the rules; only a deeper reorganization can lower it. `settled` is 0 if
+    /// the count is unknown. `asked` is the number of hashes whose receipts were requested: a result that did not
+    /// cover the newest attempt shows nothing about that attempt. `known` is false if no receipt was found and the
+    /// node does not know the last hash.
     LookedUp {
         id: SubmissionId,
         asked: usize,
@@ -96,7 +96,7 @@ pub struct Quote {
     pub fee: FeeQuote,
     /// The gas of an empty transaction.
     pub plain_gas: u64,
-    /// `eth_getTransactionCount` at `pending`: the first nonce that the node lacks.
+    /// `eth_getTransactionCount` at `pending`: the first nonce for which the node has no transaction.
     pub pending: u64,
     /// `eth_getTransactionCount` at `latest`: the number of mined transactions, by any holder of the key.
     pub mined: u64,

@@ -2,8 +2,8 @@
 
 use crate::outbox::{Outbox, SubmissionId};
 
-/// How far a node's pending count may exceed our nonces and its mined count. If the count is wrong, a gap of this
-/// length can still be filled.
+/// Maximum lead of a node's pending count over our nonces and over its mined count. If the pending count is wrong, a
+/// gap of this length can still be filled.
 const PENDING_LEAD_MAX: u64 = GAP_MAX;
 
 /// The highest nonce that an outbox uses. EIP-2681 ends at 2^64 - 2; staying far below it prevents overflow.
@@ -12,8 +12,8 @@ const NONCE_MAX: u64 = u64::MAX - 65_536;
 /// The longest gap of nonces that is filled with empty transactions.
 pub(crate) const GAP_MAX: u64 = 32;
 
-/// Returns the lowest usable nonce that no submission holds. `pending` is the first nonce that the node lacks.
-/// `None` if the node's counts are implausible.
+/// Returns the lowest usable nonce that no submission holds. `pending` is the first nonce for which the node has no
+/// transaction. Returns `None` if the node's counts are implausible.
 pub(crate) fn free(outbox: &Outbox, pending: u64, mined: u64) -> Option<u64> {
     let held = outbox.held();
     let next = held.keys().next_back().map_or(0, |last| last.saturating_add(1)).max(outbox.floor);
@@ -24,8 +24,8 @@ pub(crate) fn free(outbox: &Outbox, pending: u64, mined: u64) -> Option<u64> {
     (outbox.floor.max(pending)..).find(|nonce| !held.contains_key(nonce))
 }
 
-/// Returns the first gap of unheld nonces, and the submission that it blocks. The search starts at `pending`.
-/// `pending` is the first nonce that the node lacks.
+/// Returns the first gap of nonces that no submission holds, and the submission that the gap blocks. The search
+/// starts at `pending`, the first nonce for which the node has no transaction.
 pub(crate) fn gap(outbox: &Outbox, pending: u64) -> Option<(SubmissionId, std::ops::Range<u64>)> {
     let mut from = pending;
     for (nonce, id) in outbox.held().range(pending..) {

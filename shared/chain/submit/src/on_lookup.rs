@@ -95,8 +95,8 @@ fn in_no_block(
     let head = lookup.head;
     let used = one.nonce.is_some_and(|nonce| lookup.settled > nonce);
     match (&one.chain_state, used) {
-        // A node may know the count before it knows each transaction, so a second lookup some blocks later must
-        // agree. A later lookup with a lower head replaces the first one.
+        // A node may report the count before it knows each transaction, so a second lookup some blocks later must
+        // also report the nonce as used. A later lookup with a lower head replaces the first one.
         (ChainState::Missed { head: since, at: then }, true) if head >= *since => {
             let long_enough = has_passed(NONCE_TAKEN_MS, *then, at);
             if long_enough && head.saturating_sub(*since) >= rules.confirmations {

@@ -13,11 +13,11 @@ use crate::input::{Action, Quote, Rules, Step};
 use crate::outbox::{Attempt, ChainState, Kind, Outbox, Submission, SubmissionId, Trouble};
 use crate::{apply, nonces};
 
-/// Maximum number of attempts of one submission; with an empty transaction, twice as many. If each attempt offers an
-/// eighth more, the last offer is about forty times the first.
+/// Maximum number of attempts of one submission; twice as many if it needs an empty transaction. If each attempt
+/// offers an eighth more, the last offer is about forty times the first.
 const ATTEMPTS_MAX: usize = 32;
 
-/// How many times the patience a very long wait is.
+/// The number of patience periods after which a wait counts as very long.
 const VERY_LONG: i64 = 8;
 
 /// Decides on all offers that a quote permits. Works on a copy of the outbox, so that each decision sees the
@@ -105,7 +105,7 @@ pub(crate) fn is_due(one: &Submission, rules: &Rules, at: Utc) -> bool {
     impatient || (urgent && !last.declined)
 }
 
-/// Returns whether a submission waits longer than `patience_ms`. A nonce below it may be missing.
+/// Returns whether a submission has waited longer than `patience_ms`. If so, a lower nonce may be missing.
 pub(crate) fn is_stuck(one: &Submission, patience_ms: i64, at: Utc) -> bool {
     let first = one.attempts.first();
     let waited = first.is_some_and(|first| has_passed(patience_ms, first.at, at));

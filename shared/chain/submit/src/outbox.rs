@@ -41,7 +41,7 @@ pub struct Outbox {
     pub key: OutboxKey,
     /// The lowest nonce above those of all our mined transactions.
     pub floor: u64,
-    /// The number of submissions so far, which is the turn of the next one.
+    /// The number of submissions so far. It becomes the `turn` of the next submission.
     pub turns: u64,
     pub open: BTreeMap<SubmissionId, Submission>,
 }
@@ -77,12 +77,12 @@ pub struct Submission {
     ///
     /// Afterwards an unsigned call is dropped, and an empty transaction replaces a signed one that is not mined.
     pub until: Option<Utc>,
-    /// Its position in the order of arrival.
+    /// The submission's position in the order of arrival.
     pub turn: u64,
     /// The outbox created this submission to fill a gap of nonces; its call is empty.
     pub filler: bool,
     pub nonce: Option<u64>,
-    /// Every transaction whose signature was ever authorized for it, in order.
+    /// Every transaction of this submission whose signature was ever authorized, in order.
     pub attempts: Vec<Attempt>,
     // Stored outboxes use the field's former name.
     #[serde(rename = "place")]
@@ -189,7 +189,7 @@ pub enum Kind {
     },
 }
 
-/// The state of a submission on the chain.
+/// The progress of a submission on the chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ChainState {
     Pending,

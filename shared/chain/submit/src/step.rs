@@ -117,7 +117,7 @@ fn cancel(outbox: &Outbox, id: SubmissionId) -> Result<Step, Refusal> {
     let mut events = Vec::new();
     if !one.cancel {
         events.push(Event::CancelWanted { id });
-        // A higher offer with a pending signature request could still execute the call.
+        // A further offer with a pending signature request could still execute the call.
         let unsigned = one.unsigned_attempt().map(|(attempt, _tried)| attempt);
         events.extend(unsigned.map(|attempt| Event::Declined { id, attempt }));
     }
@@ -217,7 +217,7 @@ fn answered(outbox: &Outbox, id: SubmissionId, answer: SendAnswer) -> Step {
     };
     let mut step = Step::default();
     let trouble = match answer {
-        // A higher offer is impossible, whatever the node answers to the last one.
+        // A higher offer is impossible, whatever the node answered to the last broadcast.
         _any if matches!(one.trouble, Some(Trouble::TooExpensive | Trouble::NonceJump)) => {
             one.trouble
         }

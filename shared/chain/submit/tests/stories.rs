@@ -352,7 +352,7 @@ fn a_pending_count_is_followed_only_within_the_fillable_gap() {
     (story.pending, story.mined) = (33, 0);
     story.open(1);
     assert_eq!((story.signed().len(), story.trouble(1)), (0, Some(Trouble::NonceJump)));
-    // No account can have sent that many (the limit of EIP-2681).
+    // No account can have sent that many transactions (the limit of EIP-2681).
     (story.pending, story.mined) = (u64::MAX - 1, u64::MAX - 1);
     assert_eq!((story.signed().len(), story.trouble(1)), (0, Some(Trouble::NonceJump)));
     // The key was used elsewhere.

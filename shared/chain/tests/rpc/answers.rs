@@ -119,7 +119,8 @@ async fn an_answer_over_the_size_limit_is_rejected() {
     let node = Node::serving(ours()).await;
     let clock = clock();
     let body = |digits: usize| {
-        // The shortest envelope around this many digits. The second request's id has one digit.
+        // The shortest envelope around this many digits. `$ID` stands for the id of the second request, which has one
+        // digit.
         format!(r#"{{"jsonrpc":"2.0","id":$ID,"result":"0x{}"}}"#, "0".repeat(digits))
     };
     let small = RpcLimits { reply_bytes_max: 1000, ..limits() };
@@ -172,7 +173,7 @@ async fn a_node_that_returns_another_transaction_is_not_believed() {
     node.on(method, Answer::Result(json!({ "hash": other })));
     let alone = chain(&[&node]).is_known(asked).await;
     assert!(matches!(alone, Err(ChainFault::Malformed { .. })), "{alone:?}");
-    // The next node's answer counts instead.
+    // If the first node returns another transaction, the answer of the next node counts.
     for (answer, known) in [(Value::Null, false), (json!({ "hash": asked }), true)] {
         next.on(method, Answer::Result(answer));
         assert_eq!(chain(&[&node, &next]).is_known(asked).await, Ok(known));

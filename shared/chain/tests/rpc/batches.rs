@@ -93,7 +93,7 @@ async fn a_node_that_refuses_everything_is_not_asked_for_each() {
         let fault = ask(&chain(&[&node]), 25).await.unwrap_err();
         assert_eq!(node.count("eth_getCode").await, wanted, "{fault}");
     }
-    // The next node is asked as usual.
+    // If a node refuses for the rate limit, the next node is asked as usual.
     let (refusing, next) =
         (echoing(Answer::Text(429, String::new())).await, echoing(Answer::AtMost(50)).await);
     assert_eq!(ask(&chain(&[&refusing, &next]), 25).await, Ok(all(25)));

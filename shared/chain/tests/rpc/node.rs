@@ -36,7 +36,7 @@ pub(crate) enum Answer {
     /// A status and a body, with `$ID` replaced by the request's id.
     Text(u16, String),
     Redirect(String),
-    /// The first parameter of the request.
+    /// Answers with the first parameter of the request.
     Echo,
     /// Only for batches: refuses batches with more requests than this, as geth does.
     AtMost(usize),

@@ -72,10 +72,10 @@ pub struct HistoryRow {
     pub tx_hash: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tx_hash_unknown_reason: Option<String>,
-    /// The part that only a trade has.
+    /// The details of a trade; `None` for a request of another lane.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trade: Option<TradeAnswer>,
-    /// The part that only a loan has.
+    /// The details of a loan; `None` for a request of another lane.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loan: Option<LoanAnswer>,
     /// Why the request was refused; for a limit, with the compared amounts.
@@ -115,7 +115,8 @@ pub struct LoanAnswer {
 
 /// A receipt, with details that its standard form has no field for.
 ///
-/// `--json` prints only the form, as agents receive it: agents must not learn limits.
+/// `--json` prints only `form`, exactly as agents receive it. It omits the other fields, because agents must not
+/// learn limits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReceiptAnswer {
     /// In AP2 format, as the agent server returns it.

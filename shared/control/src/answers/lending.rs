@@ -48,7 +48,7 @@ pub struct VenueAnswer {
     pub venue: String,
     /// `vault_v2` or `metamorpho`.
     pub kind: String,
-    /// The vault's own claims.
+    /// The name that the vault itself claims, unverified, as is `symbol`.
     pub name: String,
     pub symbol: String,
     /// The account that chooses the vault's markets; the zero address if there is none.
@@ -56,7 +56,7 @@ pub struct VenueAnswer {
     /// The account that may name another curator.
     pub owner: String,
     pub trust: VenueTrust,
-    /// Why the vault is trusted, or not.
+    /// Why the vault is or is not trusted.
     pub reason: String,
     /// The assets under management, in whole coins of the stablecoin; `None` if the vault lends another token.
     pub total_assets: Option<String>,
@@ -71,7 +71,7 @@ pub struct VenueAnswer {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PositionsAnswer {
     pub positions: Vec<PositionAnswer>,
-    /// The addresses that could not be read, and may have further positions.
+    /// The addresses whose positions could not be read; they may have further positions.
     pub unread: Vec<UnreadAnswer>,
     /// The number of positions that were read, empty ones included.
     pub read: usize,
@@ -85,16 +85,16 @@ pub struct PositionAnswer {
     pub network: String,
     pub caip2: String,
     pub venue: String,
-    /// The vault's own claim.
+    /// The name that the vault itself claims, unverified.
     pub name: String,
     pub trust: VenueTrust,
-    /// Why the vault is trusted, or not.
+    /// Why the vault is or is not trusted.
     pub reason: String,
     pub shares_atomic: String,
-    /// What all shares redeem for now, in whole coins with the symbol.
+    /// The amount for which all shares could be redeemed now, in whole coins with the symbol.
     pub worth: String,
     pub worth_atomic: String,
-    /// The worth less the amount that agents lent and did not withdraw.
+    /// `worth` minus the amount that agents lent and have not withdrawn.
     ///
     /// It is in whole coins with the symbol, and negative after a loss. `None` for a position that the journal does
     /// not know.

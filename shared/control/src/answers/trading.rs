@@ -19,7 +19,7 @@ pub struct QuoteAnswer {
     pub minimum_out_atomic: String,
     /// The card that this trade would show.
     pub trade: TradeCard,
-    /// The best of the compared routes, by output before gas, the highest output first.
+    /// The compared routes with the highest outputs before gas, the highest output first.
     pub routes: Vec<RouteAnswer>,
     /// The decision that the named policy would make.
     pub verdict: Option<VerdictAnswer>,

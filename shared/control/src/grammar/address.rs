@@ -166,7 +166,7 @@ impl SendOrder {
     /// Returns the label of a new send.
     ///
     /// # Errors
-    /// `BAD_INPUT` if it is missing, as the grammar allows only with `--faster`.
+    /// `BAD_INPUT` if the label is missing. The grammar requires it except with `--faster`.
     pub fn label(&self) -> Result<&Name, Fault> {
         self.label.as_ref().ok_or_else(|| missing("label"))
     }

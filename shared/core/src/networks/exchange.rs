@@ -82,8 +82,8 @@ pub struct StockToken {
 }
 
 impl StockToken {
-    /// A token of Robinhood. Its feed is updated at least once a day while the stock is traded, so on weekends it is
-    /// stale.
+    /// A token of Robinhood. Its feed is updated at least once a day while the stock is traded, so it is stale on
+    /// weekends.
     const fn robinhood(symbol: &'static str, address: Address, feed: Address) -> Self {
         Self {
             token: Token { symbol, address, decimals: 18 },

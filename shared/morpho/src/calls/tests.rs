@@ -27,7 +27,7 @@ fn market_words() -> Vec<[u8; 32]> {
     words
 }
 
-/// The tests write the words after the selector by hand.
+/// Asserts that call data is the selector and then these words, which the tests write by hand.
 fn assert_call(data: &Bytes, selector: [u8; 4], words: &[[u8; 32]]) {
     assert_eq!(data[..], [&selector[..], &words.concat()].concat());
 }

@@ -94,7 +94,7 @@ fn calls() -> Vec<(Address, Bytes, Decoded)> {
     ]
 }
 
-/// Returns the vault's parts in one call.
+/// Returns one `multicall` of the vault with these parts.
 fn multicall(parts: &[Bytes]) -> Bytes {
     encode(&IVaultV2::multicallCall { data: parts.to_vec() })
 }
@@ -106,7 +106,7 @@ fn a_multicall_is_decoded_by_its_parts_in_order() {
     let expected: Vec<Decoded> = rows.iter().map(|(.., decoded)| *decoded).collect();
     let all = multicall(&parts);
     assert_eq!(decode_parts(SINGLETON, VAULT, &all), expected);
-    // `decode_call` does not know a multicall. Nested and empty multicalls are unknown, as is one to the singleton.
+    // `decode_call` does not know a multicall. A nested multicall, an empty one and one to the singleton are unknown.
     assert_eq!(decode_call(SINGLETON, VAULT, &all), unknown(VAULT, &all));
     let nested = multicall(&[parts[0].clone(), all.clone()]);
     let first = expected[0];
@@ -157,7 +157,7 @@ fn calls_are_decoded_as_they_were_encoded() {
     }
 }
 
-/// The calls of [`calls`] name one account as owner and receiver, as plans do. These calls name two.
+/// The calls of [`calls`] name one account as owner and receiver, as plans do. These calls name two accounts.
 #[test]
 fn owner_and_receiver_are_not_confused() {
     let (params, market) = (market().to_abi(), market().id());

@@ -96,7 +96,7 @@ fn withdrawals_of_the_owner_to_itself_are_added() {
     }
 }
 
-/// A penalty burns shares of the owner; its assets stay in the vault.
+/// A penalty burns shares of the owner, but the assets of these shares stay in the vault.
 #[test]
 fn the_penalty_of_forced_deallocations_is_added_and_nothing_else_is() {
     let venue = VenueId::Vault(VAULT);

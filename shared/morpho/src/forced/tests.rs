@@ -79,7 +79,8 @@ fn nothing_is_forced_that_a_withdrawal_alone_can_pay() {
 fn a_whole_position_pays_its_penalty_out_of_itself() {
     let vault = money(0, &[source(1, 1, 900_000_000, TWO_PERCENT)], &[(1, 900_000_000)]);
     let plan = vault.plan_all(n(102_000_000)).unwrap();
-    // The worth is 102 / 1.02, and the reserve for interest is 1,022 / 1.02.
+    // The moved assets are 102,000,000 / 1.02 for the worth, and 1,022 / 1.02 for the reserves of interest and
+    // rounding.
     assert_eq!(rows(&plan), [(1, n(100_000_000 + 1_002), n(2_000_000 + 21))]);
 }
 
@@ -117,7 +118,7 @@ fn a_penalty_above_two_percent_is_never_paid() {
     let vault = money(10, &[dear], &[(1, 900)]);
     assert_eq!(vault.plan_assets(n(100), n(500)), Err(NoForcedPlan::PenaltyTooHigh));
     assert_eq!(vault.plan_all(n(500)), Err(NoForcedPlan::PenaltyTooHigh));
-    // Even the adapter with the high penalty could not give enough.
+    // Even with the high-penalty adapter, the adapters could not give enough.
     let refused = vault.plan_assets(n(911), n(5_000));
     assert_eq!(refused, Err(NoForcedPlan::TooLittle { most: n(10) }));
     let cheap = source(2, 2, 900, HALF_PERCENT);

@@ -123,8 +123,8 @@ impl AccruedMarket {
 
     /// Returns what a lender with `supply_shares` can withdraw now, in smallest units.
     ///
-    /// The result is the smaller of the lender's assets and the market's liquidity. A full exit gives shares, because
-    /// an exit by assets may leave some shares.
+    /// The result is the smaller of the lender's assets and the market's liquidity. A full exit states shares,
+    /// because an amount of assets could leave some shares behind.
     ///
     /// `None` if the product exceeds 256 bits.
     pub fn withdrawable(&self, supply_shares: U256) -> Option<U256> {

@@ -24,7 +24,7 @@ pub fn market_params_call(market_id: B256) -> Bytes {
 
 /// Decodes the answer to [`market_params_call`] for `market_id`.
 ///
-/// `None` also for parameters of another market, such as the zeros of a market that does not exist.
+/// Also returns `None` for the parameters of another market, such as the zeros for a market that does not exist.
 pub fn decode_market_params(market_id: B256, answer: &[u8]) -> Option<MarketParams> {
     let params = MarketParams::from_abi(&decode::<IMorphoBlue::idToMarketParamsCall>(answer)?);
     (params.id() == market_id).then_some(params)

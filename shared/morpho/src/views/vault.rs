@@ -41,7 +41,7 @@ pub fn total_assets_call() -> Bytes {
 
 /// Encodes `totalSupply`; [`decode_amount`](super::decode_amount) decodes the answer.
 ///
-/// The answer lacks fee shares that are due: value a position by [`preview_redeem_call`].
+/// The answer does not include fee shares that are due, so value a position by [`preview_redeem_call`].
 pub fn total_supply_call() -> Bytes {
     encode(&IVault::totalSupplyCall {})
 }

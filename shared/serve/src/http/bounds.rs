@@ -7,7 +7,7 @@ const SLOTS_MAX: usize = 1_100;
 /// Number of files that a server itself needs: its store, listeners, runtime, and connections that are being refused.
 const OWN_FILES: usize = 160;
 
-/// One part in this many of the slots stays free for other peers: a peer with a limit cannot take it.
+/// Denominator: a sixteenth of the slots stays free for other peers, so no peer with a limit can take all slots.
 const RESERVED_PART: usize = 16;
 
 /// Returns the number of slots of a server that may open `files` files.
@@ -77,8 +77,8 @@ pub struct Bounds {
     pub slots_per_peer: usize,
     /// Reverse proxies, each of which forwards many callers from one address.
     ///
-    /// `slots_per_peer` does not limit a proxy, but its connections can be evicted. Only used under
-    /// [`Loopback::LikeOthers`].
+    /// `slots_per_peer` does not limit a proxy, but a proxy's connections can be evicted. This field is only used
+    /// under [`Loopback::LikeOthers`].
     pub trusted: IpRanges,
     pub loopback: Loopback,
     pub head: HeadBounds,

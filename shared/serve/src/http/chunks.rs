@@ -13,7 +13,7 @@ const DIGITS_MAX: u8 = 8;
 pub(super) enum Framing {
     /// The body is complete.
     Complete,
-    /// This many bytes are missing, at least one.
+    /// The number of missing bytes, at least one.
     Length(u64),
     Chunked(Chunks),
 }

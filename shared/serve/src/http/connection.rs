@@ -156,7 +156,8 @@ impl<'a> Watch<'a> {
         let Some((at, due)) = self.link.progress().due(&self.shared.bounds) else {
             return NextStep::Wait;
         };
-        // A later deadline keeps the old timer, which is set again when it fires: most requests end before that.
+        // Keep the old timer if the new deadline is later. The timer is set again when it fires, which is rare,
+        // because most requests end before that.
         if self.timer.as_ref().is_none_or(|(set, _timer)| *set > at) {
             self.timer = Some((at, self.shared.clock.sleep_until(at)));
         }

@@ -10,7 +10,7 @@ use super::bounds::Bounds;
 use super::deliver::DeliverySender;
 use super::refusal::Refusal;
 
-/// How long a body may still arrive after the server begins to stop.
+/// How long, in milliseconds, a body may still arrive after the server begins to stop.
 const STOP_BODY_MS: u64 = 500;
 /// How long a stopping server discards arriving bytes after the last response of a connection.
 const STOP_LINGER_MS: u64 = 500;
@@ -137,7 +137,7 @@ pub(super) struct Progress {
     /// Only the route may respond to this request.
     is_claimed: bool,
     pub(super) delivery: Option<DeliverySender>,
-    /// Time since which the peer has read nothing.
+    /// Time at which the peer stopped reading; `None` while it reads.
     pub(super) stalled: Option<u64>,
     refusal: Option<Refusal>,
     refused: Option<u64>,
@@ -191,7 +191,7 @@ impl Progress {
         self.stopping.get_or_insert(now);
     }
 
-    /// Records the time of the route's first read of the body; the body's rate is measured from then. Refuses a body
+    /// Records the time of the route's first read of the body, from which the body's rate is measured. Refuses a body
     /// whose announced length is too large.
     pub(super) fn want_body(&mut self, now: u64, bytes_max: u64) {
         if self.wanted.is_none() {
@@ -209,7 +209,7 @@ impl Progress {
         }
     }
 
-    /// Leaves the response to the route. Returns whether it may still respond.
+    /// Leaves the response to the route. Returns whether the route may still respond.
     pub(super) fn claim(&mut self) -> bool {
         self.is_claimed = self.refused.is_none();
         self.is_claimed
@@ -250,7 +250,8 @@ impl Progress {
             (Some(ms), ResponseState::Open, Phase::Body | Phase::Received)
                 if self.refused.is_none() =>
             {
-                // A refusal could contradict the effect of the route, so the connection ends without a response.
+                // A refusal could contradict an effect that the route has already caused, so the connection ends
+                // without a response.
                 let (ms, due) = match self.is_claimed {
                     true => (ms.saturating_mul(CLAIMED_HANDLERS), DeadlineAction::Close),
                     false => (ms, DeadlineAction::Refuse(Refusal::Busy)),

@@ -66,7 +66,7 @@ pub(super) struct ConnectionAddresses {
     pub(super) local: SocketAddr,
 }
 
-/// Returns the response of the routes, or the edge's refusal if it comes first.
+/// Returns the response of the routes, or the edge's refusal if the edge refuses the request first.
 pub(super) async fn respond(
     request: Request<Incoming>,
     addresses: ConnectionAddresses,

@@ -64,7 +64,7 @@ impl Peer {
         Self::with(router(), bounds(), 1 << 20)
     }
 
-    /// `room` is the number of bytes that the server can write until the peer must read.
+    /// Starts a connection to which the server can write `room` bytes before the peer must read.
     pub(super) fn with(router: Router, bounds: Bounds, room: usize) -> Self {
         Self::at(Arc::new(Shared::new(router, edge(bounds))), room)
     }

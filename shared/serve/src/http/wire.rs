@@ -224,7 +224,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     fn await_request(&mut self, cx: &mut Context<'_>) {
         self.trim();
         if !self.guard.set_idle() {
-            // In the phase `Linger`, hyper reads the end of the stream instead of a next head, and closes.
+            // In the phase `Linger`, hyper reads the end of the stream instead of another head, and closes.
             self.guard.link.progress().enter(Phase::Linger, self.shared.now());
         }
         if std::mem::take(&mut self.parked) {

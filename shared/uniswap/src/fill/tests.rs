@@ -119,7 +119,7 @@ fn wrapped_coin_without_events_of_its_own_shows_mints_and_burns() {
     assert_eq!(received(&flow, &with(&burnt)), Some(n(30)));
     assert_eq!(spent(&flow, &with(&minted)), Some(n(40)));
     assert_eq!(received(&flow, &foreign), None);
-    // If both kinds of events are present and agree, the amount counts once. If they differ, it is unknown.
+    // If both kinds of events are present and agree, the amount counts once. If they differ, the amount is unknown.
     assert_eq!(received(&flow, &[burnt.clone(), withdrawal(ROUTER, 30)]), Some(n(30)));
     assert_eq!(received(&flow, &[burnt, withdrawal(ROUTER, 31)]), None);
 }

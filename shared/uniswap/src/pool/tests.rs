@@ -131,7 +131,8 @@ fn the_fee_of_a_swap_includes_the_protocol_and_is_unknown_where_a_hook_decides()
         // The protocol takes 0.1 % before the pool takes 0.3 %: 1000 + 3000 - 3.
         (3_000, hook(0), 3_000, 1_000, Some(3_997), Some(3_000)),
         (3_000, hook(0), 3_000, 1_000 << 12, Some(3_000), Some(3_997)),
-        // 1 + 500 - 0: the overlap of less than 1 is rounded down, so the fee is rounded up.
+        // 1 + 500 - 0: the product of both fees is less than one unit and is rounded down, so the total is rounded
+        // up.
         (500, hook(0), 500, 1, Some(501), Some(500)),
         // The key's static fee counts, not the fee in the state.
         (500, hook(0), 7, 0, Some(500), Some(500)),

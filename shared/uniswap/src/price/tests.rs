@@ -38,8 +38,8 @@ fn known(cost: u16, fee: u16) -> Impact {
     Impact::Known { cost: Bps(cost), fee: Some(Bps(fee)) }
 }
 
-/// Name, input, the pool's output for a hundred times the input, square root of the price, usable dust, cost by price
-/// and cost by dust.
+/// The columns of a row: name, input, the pool's output for a hundred times the input, square root of the price,
+/// usable dust, cost by price and cost by dust.
 type Row = (&'static str, u128, u128, U256, Option<u128>, u16, Option<u16>);
 
 /// Each pool holds a hundred times the trade. So the impact is 0.997 / 100.997 = 0.987 %, and the cost is
@@ -65,7 +65,8 @@ fn the_cost_is_right_for_each_size_and_scale() {
         ),
         // The pool pays 1,974 of 2,000 units: 1.3 %.
         ("20 dollars, 6 to 2", 20 * M, 200_000, sqrt(1, 100), None, 130, None),
-        // Both roundings: 10,099 for the dust of 10,131, so 1 - 19,743,160 × 10,131 / (20e6 × 10,099) = 0.971 %.
+        // Both outputs are rounded down: the dust of 10,131 pays 10,099, so the cost is 1 - 19,743,160 × 10,131 /
+        // (20e6 × 10,099) = 0.971 %.
         ("20 dollars, 6 to 6", 20 * M, 2_000 * M, sqrt(1, 1), Some(10_131), 129, Some(128)),
     ];
     for (name, amount_in, reserve_out, price, dust, by_price, by_dust) in rows {
@@ -99,7 +100,8 @@ fn the_worse_of_two_measures_counts() {
     // The cost by price is zero; the small quote shows an impact of 0.99 %, and the fee is 0.30 %.
     let flat = Measurement { ideal: Some(trade.amount_out), ..trade };
     assert_eq!(impact(&flat), known(129, 30));
-    // A hook may set the fee: then the small quote is a lower bound of the cost, and alone it proves nothing.
+    // If a hook may set the fee, the small quote gives only a lower bound of the cost. Without a price, it proves
+    // nothing.
     let unknown_fee = Impact::Known { cost: Bps(99), fee: None };
     assert_eq!(impact(&Measurement { fee: None, ..flat }), unknown_fee);
     assert_eq!(impact(&Measurement { fee: None, ideal: None, ..trade }), Impact::Unknown);
@@ -121,7 +123,8 @@ fn a_small_quote_that_proves_nothing_is_left_out() {
     assert_eq!(with(10_130, due(n(10_130))), Impact::Unknown);
     assert_eq!(with(200_001, due(n(200_001))), Impact::Unknown);
     assert_eq!(with(10_131, U256::ZERO), Impact::Unknown);
-    // At the rate of the trade itself, the cost is only the fee. Two units less are rounding, four are not.
+    // At the rate of the trade itself, the cost is only the fee. An output that is two units lower is explained by
+    // rounding, but not one that is four units lower.
     assert_eq!(with(10_131, n(10_000)), known(30, 30));
     assert_eq!(with(10_131, n(9_998)), known(30, 30));
     assert_eq!(with(10_131, n(9_996)), Impact::Unknown);

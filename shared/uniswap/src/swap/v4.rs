@@ -10,9 +10,9 @@ use crate::permit::SignedPermit;
 use crate::price::min_hop_price_x36;
 use crate::route::V4Path;
 
-/// The command `PERMIT2_PERMIT`, with the flag that its revert does not revert the transaction.
+/// The command `PERMIT2_PERMIT`, with the flag that lets the transaction continue if the command reverts.
 ///
-/// Another sender may have used the permit already. Then the command reverts, but the allowance exists.
+/// Another sender may have used the permit already. In that case the command reverts, but the allowance exists.
 const PERMIT_MAY_REVERT: u8 = 0x8a;
 const V4_SWAP: u8 = 0x10;
 const SWEEP: u8 = 0x04;

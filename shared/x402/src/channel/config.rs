@@ -19,13 +19,13 @@ pub const WITHDRAW_DELAY_SECONDS: RangeInclusive<u64> = 900..=2_592_000;
 /// thereby authenticated.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ChannelConfig {
-    /// Funds the channel, and receives refunds and withdrawals.
+    /// The account that funds the channel, and receives refunds and withdrawals.
     pub payer: Address,
     /// The key that signs vouchers; zero if the payer itself signs them.
     pub payer_authorizer: Address,
-    /// Receives the claimed money.
+    /// The account that receives the claimed money.
     pub receiver: Address,
-    /// Signs claims and refunds; must not be zero, and may be a contract.
+    /// The account that signs claims and refunds. It must not be zero, and may be a contract.
     pub receiver_authorizer: Address,
     pub token: Address,
     /// How long the receiver can still claim after the payer has started a withdrawal.

@@ -35,21 +35,22 @@ alloy_sol_types::sol! {
 
         /// Calls **any** collector that the caller names.
         function deposit(ChannelConfig calldata config, uint128 amount, address collector, bytes calldata collectorData) external;
-        /// Only for a sender that is the receiver or the receiverAuthorizer of every row.
+        /// Callable only by the receiver or the receiverAuthorizer of every row.
         function claim(VoucherClaim[] calldata voucherClaims) external;
-        /// For any sender. All rows must have the same receiverAuthorizer.
+        /// Callable by any sender. All rows must have the same receiverAuthorizer.
         ///
         /// The escrow skips a row that does not raise the recorded total. It then emits no event and does not check the
         /// voucher's signature. So the success of the call proves nothing: read `channels` or the events.
         function claimWithSignature(VoucherClaim[] calldata voucherClaims, bytes calldata authorizerSignature) external;
-        /// For any sender. Emits no event if there is nothing to pay out.
+        /// Callable by any sender. Emits no event if there is nothing to pay out.
         function settle(address receiver, address token) external;
-        /// Only for the payer or payerAuthorizer. The same holds for `finalizeWithdraw`.
+        /// Callable only by the payer or payerAuthorizer, as is `finalizeWithdraw`.
         function initiateWithdraw(ChannelConfig calldata config, uint128 amount) external;
         function finalizeWithdraw(ChannelConfig calldata config) external;
-        /// Only for the receiver or receiverAuthorizer. Raises the refund nonce, even if nothing is left to refund.
+        /// Callable only by the receiver or receiverAuthorizer. Raises the refund nonce, even if nothing is left to
+        /// refund.
         function refund(ChannelConfig calldata config, uint128 amount) external;
-        /// For any sender. Refunds at most the unclaimed balance.
+        /// Callable by any sender. Refunds at most the unclaimed balance.
         function refundWithSignature(ChannelConfig calldata config, uint128 amount, uint256 nonce, bytes calldata receiverAuthorizerSignature) external;
         function multicall(bytes[] calldata data) external returns (bytes[] memory results);
 
@@ -71,7 +72,8 @@ alloy_sol_types::sol! {
         function CLAIM_ENTRY_TYPEHASH() external view returns (bytes32);
         function CLAIM_BATCH_TYPEHASH() external view returns (bytes32);
 
-        /// Emitted by a deposit into a channel without balance and claims, so possibly again after a full withdrawal.
+        /// Emitted by a deposit into a channel without balance and claims. It may be emitted again after a full
+        /// withdrawal.
         event ChannelCreated(bytes32 indexed channelId, ChannelConfig config);
         event ChannelClosed(bytes32 indexed channelId, ChannelConfig config);
         event Deposited(bytes32 indexed channelId, address indexed sender, uint128 amount, uint128 newBalance);

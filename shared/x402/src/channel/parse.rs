@@ -131,7 +131,7 @@ fn claim(fields: &Fields<'_>) -> Result<ClaimRequest, PayloadError> {
     })
 }
 
-/// Reads the claims. It checks their number first, so that the refusal of a long list costs only a comparison.
+/// Reads the claims. It checks their number first, so that a long list is refused without reading any claim.
 fn claims(fields: &Fields<'_>) -> Result<Vec<ClaimRow>, PayloadError> {
     let rows = fields.required("claims", fields.array("claims")?)?;
     if rows.len() > CLAIM_ROWS_MAX {

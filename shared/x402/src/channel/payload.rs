@@ -99,7 +99,8 @@ pub struct CompletedRefund {
     ///
     /// If it is absent, the facilitator must sign with the receiver authorizer's key.
     pub refund_signature: Option<Bytes>,
-    /// The receiver authorizer's signature of the batch of claims, under the same condition.
+    /// The receiver authorizer's signature of the batch of claims. If it is absent although there are claims, the
+    /// facilitator must sign with the receiver authorizer's key.
     pub claim_signature: Option<Bytes>,
 }
 

@@ -1,5 +1,5 @@
-//! Tests against batch-settlement.json. The official package made its digests, collector data, call data, and the
-//! complete payloads of the package's client.
+//! Tests against batch-settlement.json. The official package computed the file's digests, collector data and call
+//! data, and the package's client wrote the complete payloads.
 
 use alloy_primitives::{B256, Bytes, U256};
 use alloy_sol_types::{Eip712Domain, SolCall};

@@ -99,7 +99,8 @@ fn production_hashes_transfers_as_the_vectors_do() {
         }
     }
     report(&failed);
-    // There are 32 transfers. Three of them, one per token, do not fit, because they are valid until 2^256 - 1.
+    // There are 32 transfers. Three of them, one per token, do not fit the types of production: they are valid until
+    // 2^256 - 1.
     assert_eq!((of_the_table, look_alikes), (19, 10));
 }
 

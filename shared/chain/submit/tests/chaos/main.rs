@@ -10,7 +10,7 @@ mod world;
 use proptest::test_runner::{RngAlgorithm, TestRng};
 use world::{Lies, World};
 
-/// Steps of all runs together.
+/// Number of steps in all runs together.
 const STEPS: u64 = 1_000_000;
 const STEPS_A_RUN: u64 = 2_000;
 

@@ -30,7 +30,7 @@ const RULES: Rules = Rules {
 };
 const CEILING: u128 = 10_000;
 
-/// What nodes lie about.
+/// The data about which the nodes lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lies {
     None,
@@ -156,7 +156,7 @@ impl World {
         }
     }
 
-    /// Nodes are truthful, crashes stop, and blocks arrive: every submission must end.
+    /// Makes nodes truthful, stops crashes, and mines blocks: every submission must end.
     pub(crate) fn calm(&mut self) {
         self.calm = true;
         self.base_fee = 10;

@@ -258,7 +258,7 @@ fn a_remote_body_over_the_remote_limit_evicts_no_local_request() {
     let remote = receives(&mut table, REMOTE);
     assert_eq!(table.grow(remote, 61), Err(Refusal::Busy));
     assert!(has(&table, local));
-    // Another remote request is evicted, because this frees memory under the limit.
+    // The remote request is evicted, not the local one, because only remote memory counts towards the remote limit.
     assert_eq!(table.grow(remote, 40), Ok(()));
     let other = receives(&mut table, OTHER);
     assert_eq!(table.grow(other, 31), Ok(()));

@@ -128,7 +128,7 @@ async fn a_response_to_a_reset_peer_reports_no_delivery() {
     // Sends a reset at once, as a killed process does: the socket is closed with unread data.
     stream.set_zero_linger().unwrap();
     drop(stream);
-    // The loopback queue keeps the order, so the server gets the reset before this exchange.
+    // The loopback queue keeps the order, so the reset reaches the server before this exchange begins.
     let mut other = server.ask("GET", "/small").await;
     assert_ne!(other.read(&mut [0; 4096]).await.unwrap(), 0);
     assert!(server.report().await);
@@ -154,7 +154,7 @@ async fn an_unfinished_response_reports_no_delivery() {
 async fn a_request_that_was_cancelled_reports_no_delivery() {
     let mut server = ReportingServer::new(bounds()).await;
     drop(server.ask("GET", "/large").await);
-    // Either the route was cancelled, or its response fails.
+    // Either the route is cancelled and makes no report, or its response fails.
     if let Ok(Some(report)) =
         tokio::time::timeout(Duration::from_secs(5), server.reports.recv()).await
     {

@@ -306,7 +306,8 @@ async fn all_bodies_share_one_memory_limit() {
     (few.body.free_bytes, few.body.all_bytes) = (1_000, 10_000);
     let shared = Arc::new(Shared::new(router(), edge(few)));
     let head = format!("{POST}Content-Length: 9000\r\n\r\n");
-    // A slow body is evicted if another needs memory, whether the other arrives with its head or after it.
+    // A slow body is evicted if another request needs memory, whether the other body arrives with its head or after
+    // it.
     let mut slow = Peer::at(Arc::clone(&shared), 1 << 20);
     slow.send(&head).await;
     slow.send(&"x".repeat(8_000)).await;
