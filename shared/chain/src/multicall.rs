@@ -67,7 +67,7 @@ pub enum ReadFault {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holdings {
     pub native: Result<U256, ReadFault>,
-    /// In the order of the request, one for each token.
+    /// One result for each requested token, in the order of the request.
     pub tokens: Vec<Result<U256, ReadFault>>,
 }
 

@@ -344,9 +344,9 @@ pub struct NextBlock {
 /// The outcome of a [`SimulationRequest`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SimulatedBlock {
-    /// One for each call, in their order.
+    /// One outcome for each call, in the order of the calls.
     pub calls: Vec<SimulatedCall>,
-    /// One for each read, in their order.
+    /// One outcome for each read, in the order of the reads.
     pub reads: Vec<SimulatedCall>,
 }
 

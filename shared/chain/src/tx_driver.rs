@@ -207,10 +207,10 @@ struct ChainTasks<H: Host> {
     due: VecDeque<PendingAction<H::SigningRight>>,
     /// Attempts with a signature request in flight.
     signing: BTreeSet<(SubmissionId, usize)>,
-    /// Attempts that a signer has just answered, and when to ask again (monotonic milliseconds).
+    /// Attempts that a signer has just answered, and the time of the next request for each (monotonic milliseconds).
     resting: BTreeMap<(SubmissionId, usize), u64>,
     signed: mpsc::UnboundedSender<(SubmissionId, usize, SignOutcome)>,
-    /// When the last quote request ended (monotonic milliseconds), and its result.
+    /// The time at which the last quote request ended (monotonic milliseconds), and its result.
     quoted: Option<(u64, Option<Input>)>,
     /// Hashes broadcast since the driver started.
     sent: BTreeSet<B256>,

@@ -187,7 +187,7 @@ pub struct PolicyAnswer {
     pub agents: usize,
     /// The enabled networks that the policy allows, with title and chain id.
     pub networks: Vec<String>,
-    /// The policy allows all enabled networks, instead of listed ones.
+    /// Whether the policy allows all enabled networks, instead of a list.
     pub all_enabled: bool,
     pub payments: PaymentPolicyAnswer,
     /// Boxed to keep [`Answer`] small.
@@ -341,7 +341,7 @@ pub struct AgentAnswer {
     /// Bytes of padding in payment headers in this UTC day; at most 32 MiB.
     #[serde(default)]
     pub padding_today: u64,
-    /// Payments that may still be redeemed.
+    /// Number of payments that may still be redeemed.
     #[serde(default)]
     pub open: u32,
     /// Start of the next allowance, in UTC; `None` if the agent has no policy, or its renewal is held back.
@@ -373,7 +373,7 @@ pub struct ServerAnswer {
     pub running: bool,
     /// The URL for programs on this machine.
     pub url: Option<String>,
-    /// Other machines of the network can also connect.
+    /// Whether other machines of the network can also connect.
     pub open_to_network: bool,
     pub locked: bool,
 }
@@ -442,7 +442,7 @@ pub struct StatusAnswer {
     pub wallet: WalletAnswer,
     pub server: ServerAnswer,
     pub agents: usize,
-    /// Requests that are waiting for a decision.
+    /// Number of requests that are waiting for a decision.
     pub requests: usize,
     /// Trades in execution, at most [`EXECUTING_SHOWN`].
     #[serde(default)]
@@ -450,10 +450,10 @@ pub struct StatusAnswer {
     /// The hardware device, while requests or transactions wait for it.
     #[serde(default)]
     pub device: Option<DeviceAnswer>,
-    /// Where Ledger emulators are, in a developer build that uses them instead of Ledgers.
+    /// The location of Ledger emulators, in a developer build that uses emulators instead of Ledgers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ledger_emulator: Option<String>,
-    /// Attached consoles that run in other processes.
+    /// Number of attached consoles that run in other processes.
     #[serde(default)]
     pub consoles: usize,
     pub frozen: bool,
@@ -465,7 +465,8 @@ pub struct StatusAnswer {
     pub untrusted: Option<String>,
     /// The time before which signed requests are refused (RFC 3339); `None` unless it lies in the future.
     ///
-    /// The clock was once ahead, and a chain agreed with it or a wallet was restored. `audit accept` corrects this.
+    /// It lies in the future if a chain agreed with a clock that was ahead, or if a wallet was restored while the
+    /// clock was ahead. `audit accept` corrects this.
     #[serde(default)]
     pub refused_before: Option<String>,
     /// Why commands are no longer decided: the journal could not be written.
@@ -497,7 +498,7 @@ pub struct DeviceAnswer {
     /// it now.
     #[serde(default)]
     pub may_retry: bool,
-    /// Requests and transactions in the queue.
+    /// Number of requests and transactions in the queue.
     pub waiting: usize,
 }
 

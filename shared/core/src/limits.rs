@@ -97,7 +97,7 @@ pub const CLOCK_OFF_CHAIN_MS: i64 = 600 * 1000;
 pub const CLOCK_OFF_CHAIN_WARN_MS: i64 = 120 * 1000;
 /// Interval between two reads of a chain's newest block, while agents pay on that chain.
 pub const CHAIN_TIME_EVERY_MS: u64 = 10 * 60 * 1000;
-/// How long the time of a chain's newest block is used after it was read.
+/// How long the time of a chain's newest block is used after the block was read.
 pub const CHAIN_TIME_LASTS_MS: u64 = 3 * CHAIN_TIME_EVERY_MS;
 /// A chain without a new block for this long is idle: its old block time does not contradict our clock.
 pub const CHAIN_AWAKE_MS: u64 = 15 * 1000;

@@ -24,7 +24,7 @@ pub struct Settings {
     pub lan_bearer: LanBearer,
     /// Longest validity, in seconds, of a payment without approval.
     pub max_validity_s: u64,
-    /// The amount from which the operator must type the amount of an approval or a send.
+    /// The smallest amount of an approval or a send that the operator must type to confirm it.
     ///
     /// `None` means 5 USD for a send, and for an approval a tenth of the policy's largest payment, but at least 5 USD.
     pub confirm_typing_above: Option<Usd>,

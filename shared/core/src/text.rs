@@ -104,10 +104,10 @@ impl Escaper {
     }
 }
 
-/// Returns a note on a URL's host if its text does not show the host as it is.
+/// Returns a note on a URL's host if the URL's text does not show the host as it is.
 ///
-/// The note names the ASCII form (WHATWG) and reports letters that imitate ASCII ones (UTS 39). `None` if the host is
-/// shown as it is, or if the text has no `://`.
+/// The note names the ASCII form (WHATWG) and reports letters that imitate ASCII ones (UTS 39). Returns `None` if the
+/// text shows the host as it is, or has no `://`.
 pub fn host_note(url: &str) -> Option<String> {
     let (_scheme, rest) = url.split_once("://")?;
     let parsed = url::Url::parse(url).ok();

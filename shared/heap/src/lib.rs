@@ -17,9 +17,10 @@ pub fn use_one_arena() {
 
 /// Makes blocks of 128 KiB or more return to the system when they are freed.
 ///
-/// By default, glibc raises this limit to the longest block freed so far, up to 32 MiB. It then keeps blocks below the
-/// raised limit, and up to twice that limit of free memory in each thread's arena, which [`release`] does not reach.
-/// Call this before the first thread starts. It does nothing if the allocator is not glibc's.
+/// By default, glibc raises this limit to the longest block freed so far, up to 32 MiB. It then keeps freed blocks
+/// below the raised limit. In addition, each thread's arena keeps free memory of up to twice that limit, which
+/// [`release`] does not reach. Call this before the first thread starts. It does nothing if the allocator is not
+/// glibc's.
 pub fn return_large_blocks() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     #[expect(unsafe_code, reason = "the standard library has no call for it")]

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use alloy_primitives::{U256, U512};
 use serde::{Deserialize, Serialize};
 
-/// The price of a venue's shares: a number of shares, and the assets that these redeem for.
+/// The price of a venue's shares: a number of shares, and the assets for which they can be redeemed.
 ///
 /// `==` compares the two amounts. Two readings of the same price may have different amounts, so compare prices with
 /// [`compare`](Self::compare).
@@ -34,7 +34,7 @@ impl SharePrice {
         (!shares.is_zero()).then_some(Self { assets, shares })
     }
 
-    /// Returns the assets that the shares redeem for, in smallest units.
+    /// Returns the assets for which the shares can be redeemed, in smallest units.
     pub fn assets(&self) -> U256 {
         self.assets
     }

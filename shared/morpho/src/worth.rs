@@ -24,8 +24,9 @@ pub fn virtual_shares_for(asset_decimals: u8) -> U256 {
 
 /// Returns whether `worth` is at least 99.9 % of the deposited `assets`, both in smallest units.
 ///
-/// `worth` is what the shares of the simulated deposit redeem for. A lower worth means a donation, an inflated share
-/// price or an entry fee. False also if `assets` is zero or a product exceeds 256 bits.
+/// `worth` is the amount for which the shares of the simulated deposit can be redeemed. A lower worth means a
+/// donation, an inflated share price or an entry fee. Also returns false if `assets` is zero or a product exceeds 256
+/// bits.
 pub fn is_worth_its_assets(assets: U256, worth: U256) -> bool {
     let kept = worth.checked_mul(LOSS_PARTS);
     let least = assets.checked_mul(LOSS_PARTS.saturating_sub(U256::ONE));

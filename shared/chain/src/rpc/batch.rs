@@ -16,10 +16,11 @@ use crate::rpc::quantity::{Unusable, decode_as};
 use crate::rpc::setback::Setback;
 use crate::rpc::{RpcChain, refusal};
 
-/// The size that is tried after a larger batch was refused. Public nodes with a limit allow at least this many.
+/// The batch size that is tried after a node refused a larger batch. Public nodes with a limit accept at least this
+/// size.
 const SMALL_BATCH: usize = 10;
 
-/// Concurrent exchanges that replace one batch. Public nodes limit the rate of requests.
+/// Maximum number of concurrent exchanges that replace one batch: public nodes limit the rate of requests.
 const CONCURRENT_EXCHANGES_MAX: usize = 4;
 
 /// JSON-RPC 2.0: the request is not valid. Some nodes that refuse a batch return this code for each of its requests.
@@ -42,8 +43,8 @@ struct BatchRefusal {
 }
 
 impl RpcChain {
-    /// Sends all requests, if possible in one exchange. Returns one answer for each, in their order; one error fails
-    /// them all. `decode` receives the index of the request.
+    /// Sends all requests, if possible in one exchange. Returns one answer for each request, in the order of the
+    /// requests. If one request fails, all of them fail. `decode` receives the index of the request.
     pub(super) async fn ask_all<T: Send>(
         &self,
         calls: Vec<Call>,
@@ -61,7 +62,7 @@ impl RpcChain {
         self.in_order(&step).await
     }
 
-    /// Sends all requests, if possible in one exchange. Each has its own answer or error.
+    /// Sends all requests, if possible in one exchange. Each request has its own answer or error.
     pub(super) async fn ask_each<T: Send>(
         &self,
         calls: Vec<Call>,

@@ -22,7 +22,7 @@ pub(super) enum FailureEffect {
 }
 
 impl Breaker {
-    /// Returns whether a request may be sent now. After the cool-down, one is admitted as the trial.
+    /// Returns whether a request may be sent now. After the cool-down, one request is admitted as the trial.
     pub(super) fn admit(&mut self, now_ms: u64) -> bool {
         match self.open_until_ms {
             None => true,

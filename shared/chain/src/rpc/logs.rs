@@ -26,7 +26,7 @@ pub(super) fn params(wanted: &LogFilter) -> Value {
     json!([filter])
 }
 
-/// A topic of null matches any value, and a list any of its values.
+/// Returns the filter for one indexed argument: null matches any value, and a list matches any of its values.
 fn argument(values: &[B256]) -> Value {
     match values {
         [] => Value::Null,

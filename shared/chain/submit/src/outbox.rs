@@ -207,7 +207,7 @@ pub struct Included {
     pub attempt: usize,
     pub block: u64,
     pub block_hash: B256,
-    /// Whether it succeeded; otherwise it was reverted.
+    /// Whether the attempt succeeded; otherwise it was reverted.
     pub ok: bool,
 }
 

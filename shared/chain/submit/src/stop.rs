@@ -3,7 +3,7 @@
 use crate::event::Event;
 use crate::outbox::{Kind, Submission, SubmissionId};
 
-/// Which unsigned attempt a stop declines.
+/// Which unsigned attempt [`no_further_offers`] declines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Declines {
     /// Only an offer of the call. An empty transaction remains possible: it moves nothing and frees the nonce.

@@ -292,7 +292,7 @@ fn one_lookup_or_a_contradicting_count_is_not_final() {
         Input::LookedUp { id: id(1), asked: 1, found, known: true, head: 900, settled: 0 };
     story.tell(contradicted.clone());
     assert_eq!(story.tell(contradicted), (vec![], vec![]));
-    // A block above the head has no depth.
+    // A receipt from a block above the head has no confirmations.
     let mut quick = Story::begin();
     quick.open(1);
     let sent = quick.signed();
@@ -355,7 +355,7 @@ fn a_pending_count_is_followed_only_within_the_fillable_gap() {
     // No account can have sent that many transactions (the limit of EIP-2681).
     (story.pending, story.mined) = (u64::MAX - 1, u64::MAX - 1);
     assert_eq!((story.signed().len(), story.trouble(1)), (0, Some(Trouble::NonceJump)));
-    // The key was used elsewhere.
+    // Another program has used the key, so the nonces are far ahead.
     (story.pending, story.mined) = (5_001, 5_000);
     story.signed();
     assert_eq!(story.nonce(1), Some(5_001));

@@ -157,7 +157,7 @@ async fn the_chain_id_is_checked_again_after_an_outage() {
     for _ in 0..2 {
         assert_eq!(reasons(balance(&chain).await.unwrap_err()), ["HTTP 503 Service Unavailable"]);
     }
-    // Another node comes up at the address.
+    // A node of another chain now answers at the same address.
     node.on("eth_chainId", Answer::Result(json!(format!("{:#x}", foreign().0))));
     node.on("eth_getBalance", Answer::Result(json!("0xffff")));
     clock.advance(COOL_DOWN_MS);
@@ -183,7 +183,8 @@ async fn if_all_endpoints_cool_down_the_oldest_failure_is_retried() {
     assert!(first.asked().await.len() > before_first);
     assert_eq!(second.asked().await.len(), before_second);
 
-    // The first endpoint has failed again meanwhile, so the second is tried.
+    // The first endpoint has failed again meanwhile, so its failure is now the newer one, and the second endpoint is
+    // tried.
     clock.advance(10);
     second.on("eth_getBalance", Answer::Result(json!("0x2")));
     let _failed = balance(&chain).await;

@@ -67,7 +67,7 @@ pub struct AllowanceAnswer {
     pub symbol: String,
     /// The token is in Bursar's own table.
     pub verified: bool,
-    /// The contract that may take the token.
+    /// The contract that may take tokens from the address.
     pub spender: String,
     pub spender_name: String,
     /// In whole coins; `None` if it is unlimited, or the token has no usable decimals.

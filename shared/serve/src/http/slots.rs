@@ -119,7 +119,7 @@ enum Kind {
     Working,
 }
 
-/// One connection.
+/// A connection in the table of slots.
 #[derive(Debug)]
 struct Slot {
     peer: IpAddr,
@@ -145,8 +145,8 @@ struct Peer {
 
 /// The order of eviction: unproven callers first, then the longest wait.
 ///
-/// The flag is whether the caller is proven. The number is assigned when the wait begins, so a smaller number means a
-/// longer wait.
+/// The flag says whether the caller is proven. The number is assigned when the wait begins, so a smaller number means
+/// a longer wait.
 type Turn = (bool, u64);
 
 impl Peer {

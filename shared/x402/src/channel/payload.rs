@@ -29,9 +29,9 @@ pub enum ChannelPayload {
     Refund(RefundRequest),
     /// A refund that a resource server has completed.
     CompletedRefund(Box<CompletedRefund>),
-    /// Records what receivers have earned.
+    /// Records in the escrow the amounts that receivers have earned.
     Claim(ClaimRequest),
-    /// Pays out what was claimed.
+    /// Pays the claimed amounts out to a receiver.
     Settle(SettleRequest),
 }
 
@@ -93,7 +93,8 @@ pub struct CompletedRefund {
     /// The escrow refunds less if the unclaimed balance is smaller.
     pub amount: u128,
     pub nonce: U256,
-    /// Claims to record first; may be empty, and may be of other channels.
+    /// Claims that the escrow records before the refund. The list may be empty, and its claims may be of other
+    /// channels.
     pub claims: Vec<ClaimRow>,
     /// The receiver authorizer's signature of the refund.
     ///
