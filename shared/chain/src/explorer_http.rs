@@ -30,7 +30,7 @@ const DECIMALS_MAX: u64 = 77;
 
 /// The limits of [`ExplorerHttp`].
 ///
-/// Production uses the defaults; tests use smaller ones.
+/// Production uses the defaults; tests use smaller limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExplorerLimits {
     pub timeout_ms: u64,

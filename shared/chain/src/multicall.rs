@@ -54,7 +54,7 @@ pub fn native_balance(owner: Address) -> ReadCall {
 pub enum ReadFault {
     #[error(transparent)]
     Chain(#[from] ChainFault),
-    /// The contract reverted the call. `data` is its reason, empty if it gave none.
+    /// The contract reverted the call. `data` is the reason, which may be empty.
     #[error("the contract reverted the call")]
     Reverted { data: Bytes },
     #[error("the contract's answer is invalid: {0}")]

@@ -102,7 +102,8 @@ pub trait Chain: Send + Sync + Debug {
         })
     }
 
-    /// Returns the receipts of a transaction by all nodes that have one; they may differ. As slow as the slowest node.
+    /// Returns the receipts of a transaction by all nodes that have one; they may differ. The call takes as long as
+    /// the slowest node.
     fn receipts_of_all(&self, hash: B256) -> ChainReply<'_, Vec<Receipt>> {
         Box::pin(async move { Ok(self.receipt(hash).await?.into_iter().collect()) })
     }
@@ -233,7 +234,7 @@ pub trait Chain: Send + Sync + Debug {
 /// Its answers are untrusted, and the tokens' own data even more so. Show them, but base no decision on them.
 pub trait Explorer: Send + Sync + Debug {
     /// Returns the ERC-20 tokens of an account, at most [`TOKENS_MAX`](crate::explorer_http::TOKENS_MAX). For an
-    /// account that it has never seen, an explorer returns none, or fails with status 500.
+    /// account that it has never seen, an explorer returns no tokens, or fails with status 500.
     fn tokens(&self, owner: Address) -> BoxFuture<'_, Result<Vec<TokenBalance>, ExplorerFault>>;
 }
 

@@ -26,7 +26,7 @@ pub enum SimulationMethod {
     /// `eth_simulateV1`. The only method that simulates [`SimulationRequest::block`].
     SimulateV1,
     /// `eth_call` with Multicall3's code at the account's address. The code makes the calls as that account, and each
-    /// call sees the effects of the previous ones.
+    /// call sees the effects of the previous calls.
     StateOverride,
     /// Each call separately, on the newest block.
     SingleCalls,

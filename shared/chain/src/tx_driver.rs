@@ -46,7 +46,8 @@ pub trait Host: Send + Sync + 'static {
     /// Completes once the current outbox differs from `known`. Cancel-safe.
     fn changed_since<'a>(&'a self, known: &'a Arc<Outbox>) -> BoxFuture<'a, ()>;
 
-    /// Persists the consequences of a notice and returns the actions to perform. Returns none if persisting failed.
+    /// Persists the consequences of a notice and returns the actions to perform. Returns no actions if persisting
+    /// failed.
     fn handle(&self, notice: Notice) -> BoxFuture<'_, Vec<PendingAction<Self::SigningRight>>>;
 
     /// Obtains the signature that `signing_right` permits. May take as long as a person needs to answer.
@@ -194,9 +195,9 @@ async fn serve_until_idle<H: Host>(
 enum LastQuote {
     /// Recent enough to use again.
     Fresh(Input),
-    /// Not usable, and too recent to request another one.
+    /// Not usable, and too recent to request another quote.
     TooSoon,
-    /// Old enough to request another one.
+    /// Old enough to request another quote.
     Stale,
 }
 

@@ -13,7 +13,7 @@ const LATEST: Utc = Utc(253_370_764_800_000); // 9999-01-01
 
 /// Returns the date at `utc` in `zone`, its first instant, and the UTC offset in seconds.
 ///
-/// The first instant is the earliest one with that date. It is not always 00:00: if clocks go forward at
+/// The first instant is the earliest instant with that date. It is not always 00:00: if clocks go forward at
 /// midnight, the day begins at 01:00.
 pub fn day_of(utc: Utc, zone: &TimeZone) -> (LocalDay, Utc, i32) {
     let clamped = utc.clamp(EARLIEST, LATEST);
@@ -28,7 +28,7 @@ pub fn day_of(utc: Utc, zone: &TimeZone) -> (LocalDay, Utc, i32) {
 
 /// Returns the first midnight in `zone` at or after `earliest` whose date is after `day`.
 ///
-/// If there is none within 400 days, it returns `earliest`.
+/// If there is no such midnight within 400 days, it returns `earliest`.
 pub fn midnight(earliest: Utc, day: LocalDay, zone: &TimeZone) -> Utc {
     let clamped = earliest.clamp(EARLIEST, LATEST);
     let at = Timestamp::from_millisecond(clamped.0).unwrap_or(Timestamp::UNIX_EPOCH);

@@ -193,7 +193,8 @@ pub struct PolicyAnswer {
     /// Boxed to keep [`Answer`] small.
     pub trading: Box<TradingPolicyAnswer>,
     pub lending: LendingPolicyAnswer,
-    /// The changes that `policy edit` has just made, empty if there were none; `None` in other answers.
+    /// The changes that `policy edit` has just made; empty if it changed nothing, and `None` in answers to other
+    /// commands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changes: Option<Vec<Change>>,
 }

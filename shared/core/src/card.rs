@@ -149,7 +149,9 @@ pub struct LoanTerms {
     pub unit: String,
 }
 
-/// What an operator needs to judge a loan, in addition to its terms, with the amounts of the request's quote.
+/// Data with which an operator judges a loan, in addition to its terms.
+///
+/// Amounts are from the quote of the request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoanCard {
     /// The amount that moves, like `25.000000 USDC`.
@@ -205,7 +207,9 @@ pub struct TradeTerms {
     pub pool: String,
 }
 
-/// What an operator needs to judge a trade, in addition to its terms, with the amounts of the request's quote.
+/// Data with which an operator judges a trade, in addition to its terms.
+///
+/// Amounts are from the quote of the request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TradeCard {
     /// The input, like `25.000000 USDC`.
@@ -249,7 +253,7 @@ pub struct TradeCard {
     pub quoted: String,
 }
 
-/// What was known about a token outside our table when the request arrived.
+/// Data about a token outside our table, as of the arrival of the request.
 ///
 /// Costs and proceeds are for the amount of the payment, in the network's reference stablecoin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -167,7 +167,7 @@ pub const SCAN_EVERY_MS: u64 = 30_000;
 pub const SCAN_PAUSE_MAX_MS: u64 = 60_000;
 /// Pause of the scan after a failure, or after a range that the node refused.
 pub const SCAN_PAUSE_MS: u64 = 1_000;
-/// Maximum number of blocks by which the safe block of one node may be behind that of another.
+/// Maximum number of blocks by which the safe block of one node may be behind the safe block of another node.
 ///
 /// If the scan is further ahead than this, a node reported blocks that did not exist, and the scan searches all blocks
 /// again.
@@ -282,7 +282,8 @@ pub const CONNECTIONS: usize = 1_100;
 pub const CONNECTIONS_PER_PEER: usize = 32;
 /// Number of connections reserved for programs on this machine.
 pub const CONNECTIONS_FOR_LOOPBACK: usize = 8;
-/// Maximum number of connections that are refused at the same time; further ones are closed without a response.
+/// Maximum number of connections that are refused at the same time; further connections are closed without a
+/// response.
 pub const REFUSED_CONNECTIONS: usize = 64;
 /// Backlog of the listening socket.
 pub const LISTEN_BACKLOG: u32 = 1024;

@@ -112,7 +112,7 @@ impl TokenAmount {
 
     /// Formats the amount for a column.
     ///
-    /// Tokens with at most six decimals keep all decimals; others lose trailing zeros.
+    /// Amounts of tokens with at most six decimals keep all decimals; amounts of other tokens lose trailing zeros.
     pub fn to_column_text(&self) -> String {
         if self.decimals > 6 { self.plain() } else { self.to_string() }
     }

@@ -132,7 +132,7 @@ const HOST_CHARS_MAX: usize = 300;
 
 /// Cuts a URL after `most` characters, but never within the host.
 ///
-/// A truncated host could be mistaken for another one. Long user info before the host is cut instead of the host.
+/// A truncated host could be mistaken for another host. Long user info before the host is cut instead of the host.
 pub fn short_url(url: &str, most: usize) -> String {
     if url.chars().count() <= most {
         return url.to_owned();

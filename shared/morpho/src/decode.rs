@@ -81,7 +81,7 @@ pub fn decode_call(singleton: Address, to: Address, data: &[u8]) -> Decoded {
     known.unwrap_or(Decoded::Unknown { to, selector })
 }
 
-/// Decodes a transaction to `to` into what it does, in order: the calls of a vault's `multicall`, or its only call.
+/// Decodes a transaction to `to` into its calls, in order: the parts of a vault's `multicall`, or the only call.
 ///
 /// A vault calls itself with each part of a multicall; the sender stays the same. A nested multicall and a multicall
 /// without parts are unknown calls.

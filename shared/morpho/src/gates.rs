@@ -73,7 +73,7 @@ pub struct Gates {
 }
 
 impl Gates {
-    /// The gates of a vault without any.
+    /// The gates of a vault that has no gates.
     pub const ABSENT: Self = Self {
         receive_shares: Gate::Absent,
         send_assets: Gate::Absent,

@@ -49,7 +49,7 @@ impl SharePrice {
         product(self.assets, other.shares).cmp(&product(other.assets, self.shares))
     }
 
-    /// Returns whether a share redeems for less than at the `other` price.
+    /// Returns whether a share is worth less than at the `other` price.
     pub fn is_below(&self, other: &Self) -> bool {
         self.compare(other) == Ordering::Less
     }

@@ -1,4 +1,4 @@
-//! A vault: its kind, and what a depositor can withdraw from it now.
+//! The assets that a depositor can withdraw from a vault now, and the penalty of a forced deallocation.
 //!
 //! The vault's own previews ([`crate::views::vault`]) convert between shares and assets, and include interest and fees
 //! that are due. This module never computes a share price from totals.
@@ -49,14 +49,14 @@ pub fn v2_liquidity(idle: U256, source: &LiquiditySource) -> Option<U256> {
     idle.checked_add(source.available())
 }
 
-/// Returns what one depositor can withdraw from a Vault V2 now, in smallest units.
+/// Returns the assets that one depositor can withdraw from a Vault V2 now, in smallest units.
 ///
 /// `worth` is `previewRedeem` of the depositor's shares. `None` if a sum exceeds 256 bits.
 pub fn v2_withdrawable(worth: U256, idle: U256, source: &LiquiditySource) -> Option<U256> {
     Some(worth.min(v2_liquidity(idle, source)?))
 }
 
-/// Returns what one depositor can withdraw from a MetaMorpho vault now, in smallest units.
+/// Returns the assets that one depositor can withdraw from a MetaMorpho vault now, in smallest units.
 ///
 /// `max_withdraw` is the vault's own answer, which respects its markets' liquidity. `worth` is `previewRedeem` of the
 /// depositor's shares; `max_withdraw` of an honest vault does not exceed it.

@@ -120,7 +120,7 @@ const SELECTORS: [[u8; 4]; 9] = [
 ];
 
 prop_compose! {
-    /// One call of a plan: its receiver, its data and what it does.
+    /// One call of a plan: its receiver, its data and its decoded meaning.
     fn call()(
         market in params(),
         amount in some_amount(),

@@ -112,7 +112,7 @@ impl RowFile {
     ) -> Result<T, E> {
         let done = commit(&self.db, self.options, work);
         if let Some(failure) = done.as_ref().err().and_then(WorkError::of_file) {
-            // Only the first failure is kept, because it causes the later ones.
+            // Only the first failure is kept, because it causes the later failures.
             let _first = self.failure.set(failure.clone());
             self.broken.cancel();
         }

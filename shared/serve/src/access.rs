@@ -112,7 +112,8 @@ impl Access {
         Ok(caller)
     }
 
-    /// Returns the caller's key. It compares the digest with those of all keys, so that the duration reveals nothing.
+    /// Returns the caller's key. It compares the digest with the digests of all keys, so that the duration reveals
+    /// nothing.
     fn key_of(&self, headers: &HeaderMap) -> Option<&ApiKey> {
         let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         let bearer = bearer.and_then(|value| value.strip_prefix("Bearer "));

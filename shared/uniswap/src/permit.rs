@@ -1,7 +1,7 @@
 //! Permits: signed messages with which Permit2 allows a spender to take a token.
 //!
-//! Any account that sees a signed permit may send it to Permit2 first. Then the allowance exists and the nonce is used,
-//! so the swap must succeed even if its own permit reverts: see [`crate::swap::v4_exact_input`].
+//! Any account that sees a signed permit may send it to Permit2 first. In that case the allowance exists and the
+//! nonce is used, so the swap must succeed even if its own permit reverts: see [`crate::swap::v4_exact_input`].
 
 use std::borrow::Cow;
 

@@ -61,8 +61,9 @@ pub fn ideal_out_of_path(hops: &[HopPrice], amount_in: U256) -> Option<U256> {
 
 /// Returns the input for a small quote ("dust"), whose rate shows the price before the trade's own impact.
 ///
-/// It is the smallest amount such that input and expected output both have at least 10,000 units. `None` if it exceeds
-/// a hundredth of the trade, because the impact of the small quote itself would then hide that of the trade.
+/// It is the smallest amount such that input and expected output both have at least 10,000 units. Returns `None` if
+/// that amount exceeds a hundredth of the trade, because the small quote's own impact would then hide the trade's
+/// impact.
 pub fn dust_amount(amount_in: U256, quoted_out: U256) -> Option<U256> {
     if quoted_out.is_zero() {
         return None;

@@ -76,7 +76,8 @@ mod tests {
 
     #[test]
     fn the_root_of_a_tick_is_that_of_the_pools() {
-        // The first and last rows are constants of `TickMath`; the others are 1.0001^(tick/2), from 100 digits.
+        // The first and last rows are constants of `TickMath`. The other roots are 1.0001^(tick/2), computed with 100
+        // digits.
         for (tick, root) in [
             (-TICK_MAX, SQRT_PRICE_MIN),
             (-1, uint!(79224201403219477170569942574_U256)),

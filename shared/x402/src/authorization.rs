@@ -44,8 +44,8 @@ const V1_BACKDATED_SECONDS: u64 = 600;
 /// It ends after the offer's timeout, which is raised to [`MIN_VALIDITY_SECONDS`] if it is shorter. This function never
 /// shortens a timeout; the policy decides whether it is too long.
 ///
-/// The start is that of official clients. In version 2 it is zero: a token requires a later block time, so "now" could
-/// fail in the very next block. In version 1 it is ten minutes ago.
+/// The start is the same as in official clients. In version 2 it is zero: a token requires a later block time, so
+/// with "now" as the start, the payment could fail in the very next block. In version 1 it is ten minutes ago.
 ///
 /// # Errors
 /// `InvalidFormat` if the end does not fit into 64 bits.

@@ -10,7 +10,7 @@ use crate::error::X402Error;
 ///
 /// Honest servers list one offer for each network and token that they accept.
 pub const MAX_OFFERS: usize = 32;
-/// Maximum length of a string or key in a challenge, in bytes: that of the longest accepted URL.
+/// Maximum length of a string or key in a challenge, in bytes: the length of the longest accepted URL.
 pub const MAX_STRING_BYTES: usize = 4 << 10;
 
 /// Checks the size, the depth and the strings of a challenge.

@@ -20,7 +20,7 @@ pub(crate) const V2_AMOUNT: &str = "amount";
 /// One element of `accepts`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Offer {
-    /// The scheme; `exact` if the offer names none.
+    /// The scheme; `exact` if the offer names no scheme.
     pub scheme: String,
     /// The network as written in the offer.
     pub network_text: String,

@@ -49,8 +49,8 @@ impl PaymentRequired {
 
     /// Returns the URL of the resource that an offer sells.
     ///
-    /// Version 2 names the URL at the top level, version 1 in the offer. If it is missing there, the URL at the other
-    /// place is returned.
+    /// Version 2 names the URL at the top level, version 1 in the offer. If the URL is missing at that place, this
+    /// method returns the URL at the other place.
     pub fn resource_url<'a>(&'a self, offer: &'a Offer) -> Option<&'a str> {
         let (top, own) = (self.resource_url.as_deref(), offer.resource.as_deref());
         match self.version {

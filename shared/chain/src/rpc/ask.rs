@@ -93,8 +93,8 @@ impl RpcChain {
             };
             tally.note(position, endpoint, setback);
         }
-        // If every usable endpoint is cooling down, try the one that failed longest ago: asking none cannot
-        // succeed.
+        // If every usable endpoint is cooling down, try the endpoint that failed longest ago: a request to no
+        // endpoint cannot succeed.
         let spare = cooling.iter().min_by_key(|(_, endpoint)| endpoint.last_failure_ms()).copied();
         if let Some((position, endpoint)) = spare.filter(|_| !tally.any_was_asked()) {
             let permit = endpoint.admit_anyway();

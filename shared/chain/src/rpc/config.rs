@@ -54,7 +54,7 @@ pub const BATCH_MAX: usize = 50;
 
 /// The limits of [`RpcChain`](super::RpcChain).
 ///
-/// Production uses the defaults; tests use smaller ones.
+/// Production uses the defaults; tests use smaller limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RpcLimits {
     pub attempt_timeout_ms: u64,

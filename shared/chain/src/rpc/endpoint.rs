@@ -28,8 +28,8 @@ struct EndpointState {
     batches: Option<BatchLimit>,
 }
 
-/// How long an endpoint that refused a batch receives only smaller ones, in milliseconds. After that, a large batch is
-/// tried again.
+/// How long, in milliseconds, an endpoint that refused a batch receives only smaller batches. After that, a large
+/// batch is tried again.
 const BATCH_LIMIT_MS: u64 = 10 * 60 * 1000;
 
 /// The largest batch that an endpoint accepted after it refused a larger one.

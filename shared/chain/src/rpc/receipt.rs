@@ -59,7 +59,7 @@ pub(super) fn receipt_of(raw: &RawValue, asked: B256) -> Result<Option<Receipt>,
     }))
 }
 
-/// Returns what the sender paid. A malformed fee does not invalidate the receipt.
+/// Returns the fee that the sender paid. A malformed fee does not invalidate the receipt.
 fn paid(wire: &WireReceipt) -> Option<PaidFee> {
     let data_fee = match &wire.l1_fee {
         Some(fee) => u256_of(fee).ok()?,

@@ -14,12 +14,13 @@ use crate::rpc::health::Health;
 pub(super) enum Setback {
     /// An error that every other node would return too, so no other node is tried.
     Final(ChainFault),
-    /// The node refused the request; another one may accept it.
+    /// The node refused the request; another node may accept it.
     Rejected {
         code: i64,
         message: String,
     },
-    /// The node refused a request that even a healthy node may refuse (`Kind::Refusable`); another one may accept it.
+    /// The node refused a request that even a healthy node may refuse (`Kind::Refusable`); another node may accept
+    /// it.
     Declined {
         code: i64,
         message: String,

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 /// The effect of a transaction.
 ///
-/// Its replacements have exactly the same effect or none at all.
+/// Its replacements have exactly the same effect, or no effect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Call {
     pub to: Address,

@@ -98,7 +98,8 @@ pub struct Quote {
     pub plain_gas: u64,
     /// `eth_getTransactionCount` at `pending`: the first nonce for which the node has no transaction.
     pub pending: u64,
-    /// `eth_getTransactionCount` at `latest`: the number of mined transactions, by any holder of the key.
+    /// `eth_getTransactionCount` at `latest`: the number of the signer's mined transactions, whichever program sent
+    /// them.
     pub mined: u64,
 }
 

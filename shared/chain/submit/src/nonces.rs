@@ -1,4 +1,4 @@
-//! Chooses the next nonce and finds missing ones.
+//! Chooses the next nonce, and finds gaps of nonces.
 
 use crate::outbox::{Outbox, SubmissionId};
 

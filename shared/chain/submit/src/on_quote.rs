@@ -20,8 +20,8 @@ const ATTEMPTS_MAX: usize = 32;
 /// The number of patience periods after which a wait counts as very long.
 const VERY_LONG: i64 = 8;
 
-/// Decides on all offers that a quote permits. Works on a copy of the outbox, so that each decision sees the
-/// previous ones.
+/// Decides on all offers that a quote permits. Works on a copy of the outbox, so that each decision sees the previous
+/// decisions.
 pub(crate) fn advance(outbox: &Outbox, rules: &Rules, at: Utc, quote: &Quote) -> Step {
     let mut draft = Draft { outbox: outbox.clone(), at, step: Step::default() };
     draft.first_offers(rules, quote);
@@ -188,7 +188,7 @@ impl Draft {
             }
             let Some(one) = self.outbox.open.get(&id) else { continue };
             let Some((_newest, tried, _raw)) = one.newest() else { continue };
-            // After an empty transaction, only further empty ones are offered.
+            // After an empty transaction, only further empty transactions are offered.
             let empty = Kind::Empty { gas_limit: quote.plain_gas };
             let kind = if one.cancel || one.filler { empty } else { tried.kind };
             // An empty transaction is cheap and must always be possible, so it may exceed the submission's own

@@ -65,7 +65,7 @@ pub struct HistoryRow {
     /// CAIP-2.
     pub network: String,
     pub payee: String,
-    /// Host of the URL that the agent named; if it named none, host of the paid resource.
+    /// Host of the URL that the agent named, or else of the paid resource.
     pub host: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_unknown_reason: Option<String>,

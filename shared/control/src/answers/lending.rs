@@ -73,7 +73,7 @@ pub struct PositionsAnswer {
     pub positions: Vec<PositionAnswer>,
     /// The addresses whose positions could not be read; they may have further positions.
     pub unread: Vec<UnreadAnswer>,
-    /// The number of positions that were read, empty ones included.
+    /// The number of positions that were read, including empty positions.
     pub read: usize,
 }
 

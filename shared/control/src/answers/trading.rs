@@ -51,7 +51,7 @@ pub struct AllowancesAnswer {
     pub allowances: Vec<AllowanceAnswer>,
     /// The addresses and networks whose allowances could not be read.
     pub unread: Vec<UnreadAnswer>,
-    /// The number of allowances that were read, zero ones included.
+    /// The number of allowances that were read, including zero allowances.
     pub read: usize,
 }
 

@@ -9,8 +9,8 @@ use super::value::{JsonError, Number, Object, Value};
 /// levels fit the stack of any thread.
 const DEPTH_CEILING: usize = 256;
 
-/// Maximum number of digits of an integer. CPython refuses longer ones (`sys.int_info.default_max_str_digits`), so no
-/// agent can have signed one.
+/// Maximum number of digits of an integer. CPython refuses longer integers (`sys.int_info.default_max_str_digits`),
+/// so no agent can have signed one.
 const INTEGER_DIGITS_MAX: usize = 4300;
 
 /// Parses one value that fills the whole text, except for white space around it.
@@ -97,7 +97,8 @@ impl<'a> Reader<'a> {
             self.skip_space();
             if self.take(b'}') {
                 reject_duplicate_keys(&members, &offsets)?;
-                // A vector's first allocation has four slots, and a text can have a million small containers.
+                // Otherwise each small object would keep room for four members, and a text can have a million small
+                // objects.
                 members.shrink_to_fit();
                 return Ok(Object(members));
             }

@@ -24,7 +24,8 @@ fn log(address: Address, event: &impl SolEvent) -> Log {
     Log { address, topics: data.topics().to_vec(), data: data.data }
 }
 
-/// Another account pays: the deposit counts for the owner of the shares, not for the payer.
+/// Returns the event of a deposit that another account pays. The deposit counts for the owner of the shares, not for
+/// the payer.
 fn deposit(venue: VenueId, owner: Address, (assets, shares): (U256, U256)) -> Log {
     match venue {
         VenueId::Vault(vault) => {

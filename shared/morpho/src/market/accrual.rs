@@ -1,4 +1,4 @@
-//! Interest since a market's last update, and what its shares are worth then.
+//! Accrues the interest since a market's last update, and converts between shares and assets at that time.
 
 use alloy_primitives::{U256, uint};
 
@@ -121,7 +121,7 @@ impl AccruedMarket {
         U256::from(self.totals.total_supply_assets.saturating_sub(self.totals.total_borrow_assets))
     }
 
-    /// Returns what a lender with `supply_shares` can withdraw now, in smallest units.
+    /// Returns the assets that a lender with `supply_shares` can withdraw now, in smallest units.
     ///
     /// The result is the smaller of the lender's assets and the market's liquidity. A full exit states shares,
     /// because an amount of assets could leave some shares behind.

@@ -79,7 +79,8 @@ pub fn preview_redeem_call(shares: U256) -> Bytes {
 
 /// Encodes `convertToAssets`; [`decode_amount`](super::decode_amount) decodes the answer.
 ///
-/// The answer is the worth of `shares` at the average price. [`preview_redeem_call`] reads what a redemption pays.
+/// The answer is the worth of `shares` at the average price. [`preview_redeem_call`] reads the assets that a
+/// redemption pays.
 pub fn convert_to_assets_call(shares: U256) -> Bytes {
     encode(&IVault::convertToAssetsCall { shares })
 }

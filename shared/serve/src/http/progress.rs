@@ -1,5 +1,5 @@
-//! The progress of one connection and its next deadline. The connection's task, hyper's view of the socket, the bodies
-//! of request and response, and the slots, which may evict the connection, all share it.
+//! The progress of one connection and its next deadline. It is shared by the connection's task, hyper's view of the
+//! socket, and the bodies of request and response. The slots share it too, because they may evict the connection.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -23,8 +23,8 @@ pub(super) struct Link {
     pub(super) waker: AtomicWaker,
     signal: AtomicU8,
     proven: AtomicBool,
-    /// A mutex instead of messages, because nearly all holders run in the connection's task. Only a route that reads
-    /// its body in another task does not. The mutex is never held across an await.
+    /// A mutex instead of messages, because nearly all holders run in the connection's task. The only exception is a
+    /// route that reads its body in another task. The mutex is never held across an await.
     progress: Mutex<Progress>,
 }
 

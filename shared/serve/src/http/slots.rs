@@ -1,12 +1,13 @@
 //! The connections of a server, and their eviction.
 //!
-//! If slots run out, the peer with the most waiting connections loses one: the connection that has waited longest for
-//! a request or for the rest of a request. Among the connections of one peer, those of proven callers are evicted
-//! last. If memory runs out, the peer whose requests take the most memory loses its largest incomplete request. A
+//! If slots run out, the peer with the most waiting connections loses its connection that has waited longest for a
+//! request or for the rest of a request. A peer's connections of proven callers are evicted last.
+//!
+//! If memory runs out, the peer whose requests take the most memory loses its largest incomplete request. A
 //! connection with a complete request in progress is never evicted.
 //!
-//! So a peer with many waiting connections cannot displace a peer with fewer, and slow requests of one peer displace
-//! its proven callers last.
+//! So a peer with many waiting connections cannot displace a peer with fewer, and a peer's slow requests displace its
+//! proven callers last.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr};
@@ -166,7 +167,7 @@ struct Table {
     /// count.
     remote: usize,
     remote_memory: usize,
-    /// Memory of incomplete requests, and of complete ones.
+    /// Memory of incomplete requests. `whole_memory` is that of complete requests.
     memory: usize,
     whole_memory: usize,
     /// The highest use of memory since the last release.

@@ -132,7 +132,7 @@ impl<'a> RawSetting<'a> {
     }
 }
 
-/// Returns the items of a comma-separated text, trimmed and without empty ones.
+/// Returns the items of a comma-separated text, trimmed and without empty items.
 pub fn comma_separated(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').map(str::trim).filter(|part| !part.is_empty())
 }

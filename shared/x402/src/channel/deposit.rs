@@ -120,9 +120,9 @@ pub struct Permit2Authorization {
     pub spender: Address,
     /// A Permit2 nonce.
     ///
-    /// Permit2's nonces are unordered, and each owner has separate ones.
+    /// Permit2's nonces are unordered, and each owner has separate nonces.
     pub nonce: U256,
-    /// Unix seconds; Permit2 accepts this block time and earlier ones.
+    /// Unix seconds; Permit2 accepts block times up to this one.
     pub deadline: U256,
     /// The channel's id, which is the witness of the Permit2 message.
     pub channel_id: B256,

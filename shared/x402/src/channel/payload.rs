@@ -18,7 +18,7 @@ pub const CLAIM_ROWS_MAX: usize = 400;
 
 /// A payload that is parsed but not verified.
 ///
-/// Parsing does not even compare the channel id of a voucher with that of its config.
+/// Parsing does not even compare the channel id of a voucher with the id of its config.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ChannelPayload {
     /// Opens a channel or adds money to it, and pays with the voucher.
