@@ -10,7 +10,8 @@ use crate::ports::{Chain, Clock};
 #[derive(Debug, Default)]
 pub struct Follower {
     head: watch::Sender<u64>,
-    /// The lock of the caller that polls for all callers. When this caller stops, the next one in the queue takes over.
+    /// The lock of the caller that polls for all callers. When this caller stops, the next caller in the queue takes
+    /// over.
     poller: Mutex<()>,
 }
 

@@ -139,7 +139,8 @@ pub trait Chain: Send + Sync + Debug {
         missing(self, "block_hash")
     }
 
-    /// Returns the number of an account's transactions as of the block with this hash (EIP-1898); some nodes refuse.
+    /// Returns the number of an account's transactions as of the block with this hash (EIP-1898). Some nodes refuse
+    /// this query.
     fn transaction_count_in(&self, _address: Address, _block: B256) -> ChainReply<'_, u64> {
         missing(self, "transaction_count_in")
     }
@@ -154,8 +155,8 @@ pub trait Chain: Send + Sync + Debug {
         missing(self, "estimate_gas")
     }
 
-    /// Simulates the calls of one account in one block after the newest (`eth_simulateV1`). Many nodes do not support
-    /// the method.
+    /// Simulates the calls of one account in one block after the newest block (`eth_simulateV1`). Many nodes do not
+    /// support the method.
     fn simulate(&self, _request: SimulationRequest) -> ChainReply<'_, SimulatedBlock> {
         missing(self, "simulate")
     }
@@ -166,8 +167,8 @@ pub trait Chain: Send + Sync + Debug {
         missing(self, "call_as")
     }
 
-    /// Answers queries about the newest block, with one result for each, in their order. An implementation may
-    /// batch the queries.
+    /// Returns the results of queries about the newest block, one for each query, in the order of the queries. An
+    /// implementation may batch the queries.
     fn answers(&self, questions: Vec<Question>) -> ChainReply<'_, Vec<Result<Bytes, ChainFault>>> {
         Box::pin(async move {
             let mut answers = Vec::with_capacity(questions.len());
@@ -223,7 +224,7 @@ pub trait Chain: Send + Sync + Debug {
     }
 
     /// Broadcasts a signed transaction again, to every usable node: the node that received it first may not have
-    /// propagated it. Takes as long as the slowest node.
+    /// propagated it. The call takes as long as the slowest node.
     fn send_raw_everywhere(&self, raw: Bytes) -> ChainReply<'_, B256> {
         self.send_raw(raw)
     }
@@ -501,7 +502,7 @@ pub struct FoundLog {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChainFault {
     /// No endpoint answered, or the endpoints failed in different ways. A later retry may succeed. Optional methods
-    /// that are not implemented also return this.
+    /// that are not implemented also return this fault.
     #[error("no endpoint of the chain gave a usable answer: {}", list(.tried))]
     Unavailable {
         /// Each endpoint with its failure, in the configured order.

@@ -15,7 +15,7 @@ pub struct TokenDescription {
     pub decimals: u8,
     /// The token's symbol, untrusted: sanitize it before showing it.
     ///
-    /// It is truncated to 64 characters, and empty if the contract returns no valid symbol or a much longer one.
+    /// It is truncated to 64 characters. It is empty if the contract returns no valid symbol or a much longer symbol.
     pub symbol: String,
 }
 

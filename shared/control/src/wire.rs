@@ -129,8 +129,8 @@ pub enum Prompt {
     Secret { what: SecretPrompt },
     /// Lines to show, and a yes-or-no question.
     Confirm { lines: Vec<String>, question: String },
-    /// The operator must type this amount. Answered by a secret frame, like a password, so that typed input has one
-    /// path.
+    /// The operator must type this amount. The answer is a secret frame, as for a password, so that all typed input
+    /// takes the same path.
     TypeAmount { lines: Vec<String>, amount: String },
     /// The operator must type the name of the object that will be lost permanently. Answered by a secret frame.
     TypeName { lines: Vec<String>, name: String },

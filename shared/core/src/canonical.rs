@@ -66,7 +66,7 @@ fn push_number(out: &mut String, number: &Number) {
 
 /// Writes a double as Python's `repr(float)`.
 ///
-/// Uses the fewest digits that read back as the same double, and an exponent below 1e-4 and from 1e16 on
+/// Uses the fewest digits that read back as the same double, and an exponent for values below 1e-4 or from 1e16 on
 /// (`float_repr_style` "short"; `format_float_short` in CPython's `pystrtod.c`).
 fn push_repr(out: &mut String, double: f64) {
     let shortest = shortest_digits(double);

@@ -322,8 +322,10 @@ pub struct Card {
     /// The paying address's label.
     pub label: Name,
     pub network_title: String,
-    /// With the token's decimals and symbol, like `1.500000 USDC`; in atomic units if the token does not describe
-    /// itself, and with the symbol in quotation marks if the token is outside our table.
+    /// The amount with the token's decimals and symbol, like `1.500000 USDC`.
+    ///
+    /// It is in atomic units if the token does not describe itself. The symbol is in quotation marks if the token is
+    /// outside our table.
     pub amount: String,
     /// The asset's price is not known; `usd` is then zero and has no meaning.
     pub unpriced: bool,

@@ -77,8 +77,8 @@ impl HostLists {
         let covers_other = |list: &[HostEntry], other: &Result<Host, url::ParseError>| {
             other.as_ref().is_ok_and(|host| covers(list, &borrowed(host)))
         };
-        // Checked before the form of the URL. Otherwise a payment to a blocked host, written with user info, would be
-        // held instead of refused.
+        // Check the block list before the form of the URL. Otherwise a payment to a blocked host, written with user
+        // info, would be held instead of refused.
         if is_covered(&self.blocked) || others.iter().any(|one| covers_other(&self.blocked, one)) {
             HostVerdict::Blocked
         } else if odd_character(url).is_some() || acceptable_host(&parsed).is_err() {

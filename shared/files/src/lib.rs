@@ -1,6 +1,6 @@
-//! Opens the files that settings and arguments name. A path that does not lead to a regular file is an error: opening a
-//! named pipe could block the start of a program, during which it ignores signals, and reading a device might never
-//! end.
+//! Opens the files that settings and arguments name. Only regular files can be opened, and pipes only by functions
+//! whose names say so. Opening any other named pipe could block a starting program, which does not handle signals
+//! yet, and reading a device might never end.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read};

@@ -8,8 +8,8 @@
 pub fn use_one_arena() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     #[expect(unsafe_code, reason = "the standard library has no call for it")]
-    // SAFETY: mallopt takes two numbers. By glibc's manual it is unsafe only while other threads allocate for the first
-    // time, and M_ARENA_MAX is a limit that each of them reads.
+    // SAFETY: mallopt takes two numbers and no pointer. By glibc's manual, it is unsafe only while other threads
+    // allocate for the first time. It only sets M_ARENA_MAX, a limit that each of these threads reads.
     unsafe {
         libc::mallopt(libc::M_ARENA_MAX, 1);
     }
@@ -24,8 +24,8 @@ pub fn use_one_arena() {
 pub fn return_large_blocks() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     #[expect(unsafe_code, reason = "the standard library has no call for it")]
-    // SAFETY: mallopt takes two numbers. By glibc's manual it is unsafe only while other threads allocate for the first
-    // time, and M_MMAP_THRESHOLD is a limit that each of them reads.
+    // SAFETY: mallopt takes two numbers and no pointer. By glibc's manual, it is unsafe only while other threads
+    // allocate for the first time. It only sets M_MMAP_THRESHOLD, a limit that each of these threads reads.
     unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, 128 << 10);
     }

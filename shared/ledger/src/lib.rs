@@ -2,8 +2,8 @@
 //! transport carries the bytes.
 //!
 //! A device handles one command at a time and answers each with data and a status word. Some commands wait until the
-//! person presses a button. A transaction or a message that exceeds one command is sent in several; the last answer
-//! contains the signature.
+//! person presses a button. A transaction or a message that exceeds one command is sent in several commands; the
+//! answer to the last command contains the signature.
 //!
 //! Sources: the protocol page of LedgerHQ/app-ethereum (`doc/ethapp.adoc`) and recordings of the app
 //! (`tests/vectors/ledger-ethereum.json`).

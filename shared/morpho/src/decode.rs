@@ -68,7 +68,7 @@ pub enum Decoded {
 /// Decodes a call to `to` on the network of `singleton`.
 ///
 /// At the singleton's address only its market functions are decoded. At any other address the functions of vaults and
-/// tokens are decoded: the caller knows which of the two the contract is.
+/// tokens are decoded: the caller knows whether the contract is a vault or a token.
 pub fn decode_call(singleton: Address, to: Address, data: &[u8]) -> Decoded {
     let selector = data.first_chunk::<4>().copied();
     let known = selector.and_then(|selector| {

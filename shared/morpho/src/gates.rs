@@ -83,8 +83,8 @@ impl Gates {
 
     /// Returns the first gate that blocks a deposit.
     ///
-    /// The gates of withdrawals are checked first. A closed one also blocks deposits, because the money could not be
-    /// withdrawn again.
+    /// The withdrawal gates are checked first. A closed withdrawal gate also blocks deposits, because the money could
+    /// not be withdrawn again.
     pub fn refuses_deposit(&self) -> Option<GateKind> {
         self.refuses_withdrawal().or_else(|| {
             first_closed([

@@ -90,7 +90,7 @@ impl Access {
     /// Admits a caller, or refuses it.
     ///
     /// Looks for a key in `Authorization: Bearer`, otherwise in `X-API-Key`. `peer` is the address of the connection.
-    /// Each key has its own allowance, or each address if there are no keys.
+    /// Each key has its own allowance. If there are no keys, each address has its own allowance.
     ///
     /// # Errors
     /// [`AccessRefusal`].

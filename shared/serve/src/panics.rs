@@ -39,7 +39,7 @@ pub(crate) fn install(name: &'static str) {
 
 /// Returns the source file and line of a panic.
 ///
-/// The path of a library's file begins with the library's name.
+/// For a file of a library, the path begins at the library's folder and shows no other folder of this machine.
 pub fn location(panic: &PanicHookInfo<'_>) -> String {
     let Some(at) = panic.location() else { return "an unknown place".to_owned() };
     let of_library = at.file().split_once("/registry/src/").and_then(|(_home, rest)| {

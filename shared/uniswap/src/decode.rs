@@ -105,7 +105,7 @@ fn v3_swap(owner: Address, call: &Call) -> Option<Decoded> {
         }
         _several => return None,
     };
-    // The router reads address 2 as itself. It must receive the output before it can unwrap it.
+    // The router reads address 2 as its own address. It must receive the output itself before it can unwrap it.
     let expected = if unwraps { Address::with_last_byte(2) } else { owner };
     let sends_right_value = call.value.is_zero() || call.value == amount_in;
     let until = u64::try_from(outer.deadline).ok()?;

@@ -53,8 +53,8 @@ pub fn sqrt_price_at(tick: i32) -> Option<U256> {
 
 /// Returns the relative difference of two prices that are `ticks` apart, rounded up.
 ///
-/// The result is relative to the price that is `ticks` lower, and at most [`u16::MAX`] basis points: this is also the
-/// result for prices that no pool reaches.
+/// The result is relative to the price that is `ticks` lower. It is at most [`u16::MAX`] basis points, which is also
+/// the result for prices that no pool reaches.
 pub fn price_off(ticks: i32) -> Bps {
     sqrt_price_at(ticks).and_then(off_one).unwrap_or(Bps(u16::MAX))
 }

@@ -16,8 +16,8 @@ use crate::zone::{day_of, midnight};
 ///
 /// Share it by reference or `Arc`; its methods take `&self`.
 ///
-/// Sleepers wake in the order of their times, and in the order of their first polls if those are equal, so that a
-/// simulation runs the same way each time.
+/// Sleepers wake in the order of their wake times. Sleepers with equal wake times wake in the order of their first
+/// polls. So a simulation runs the same way each time.
 #[derive(Debug)]
 pub struct ManualClock {
     inner: Mutex<Inner>,

@@ -176,7 +176,8 @@ impl RpcChain {
         Ok(BatchOutcome::Answered(outcomes))
     }
 
-    /// Sends some requests in one exchange; the first has the index `at`. A single request is sent without a batch.
+    /// Sends some requests in one exchange; the first request has the index `at`. A single request is sent without a
+    /// batch.
     async fn exchange_part<T>(
         &self,
         endpoint: &Endpoint,

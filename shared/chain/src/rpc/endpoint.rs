@@ -105,7 +105,7 @@ impl Endpoint {
         known.map_or(usize::MAX, |limit| limit.size)
     }
 
-    /// Records that the endpoint accepts batches of this size but no larger ones; returns whether the size is new.
+    /// Records that the endpoint accepts batches of this size but no larger batches; returns whether the size is new.
     pub(super) fn learn_batch_max(&self, size: usize, now_ms: u64) -> bool {
         let limit = BatchLimit { size, until_ms: now_ms.saturating_add(BATCH_LIMIT_MS) };
         self.state().batches.replace(limit).is_none_or(|before| before.size != size)

@@ -117,8 +117,8 @@ pub(super) fn answers(
     sorted.into_iter().map(|slot| slot.ok_or(Unusable("an answer is missing"))).collect()
 }
 
-/// Returns the error that a node sends instead of the answers to a batch: one error object, or the first of a list that
-/// contains only errors.
+/// Returns the error that a node sends instead of the answers to a batch. The node sends either one error object or a
+/// list of errors only, of which this is the first.
 pub(super) fn batch_error(bytes: &[u8]) -> Option<WireError> {
     #[derive(Deserialize)]
     struct Refusal {

@@ -1,5 +1,5 @@
 //! Parses the two JSON-RPC encodings QUANTITY and DATA. The parsers are as strict as the specification, because a
-//! lying node could exploit a lenient one.
+//! lying node could exploit a lenient parser.
 
 use alloy_primitives::{Address, B256, Bytes, U256, hex};
 use serde::de::DeserializeOwned;

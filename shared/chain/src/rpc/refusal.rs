@@ -34,9 +34,9 @@ pub(super) fn classify(kind: Kind, error: WireError, scrub: impl Fn(&str) -> Str
     }
 }
 
-/// Returns whether an error reports a revert. The text decides only if the code does not: geth uses its general
-/// code for a revert without data, and hardhat an internal error. Parity reports a "VM execution error" and puts
-/// the word "Reverted" into the data.
+/// Returns whether an error reports a revert. The text decides only if the code does not: for a revert without data,
+/// geth uses its general code, and hardhat uses the code of an internal error. Parity reports a "VM execution error"
+/// and puts the word "Reverted" into the data.
 fn is_revert(code: i64, message: &str, data: Option<&Value>) -> bool {
     let mentions_revert = |text: &str| text.to_ascii_lowercase().contains("revert");
     code == REVERTED

@@ -144,8 +144,8 @@ pub fn max_cost(call: &Call, fees: &Fees) -> Option<U256> {
 /// `None` on overflow.
 ///
 /// `each` is the gas of each call in a separate simulation. Half of it is added, because a call costs more if no
-/// earlier transaction touched the same state. `eth_estimateGas` does not work here, because each call may fail
-/// alone: it accepts a limit at which the outer call succeeds while inner calls run out of gas.
+/// earlier transaction touched the same state. `eth_estimateGas` does not work here: each call may fail alone, so the
+/// node accepts a limit at which the outer call succeeds while inner calls run out of gas.
 pub fn batch_gas(each: &[u64]) -> Option<u64> {
     const BASE: u64 = 60_000;
     /// Minimum gas for one call: a transfer by authorization needs this much, whatever the simulation reports.

@@ -8,8 +8,8 @@ use crate::input::{Action, Found, Rules, Step};
 use crate::on_quote::{has_passed, is_due};
 use crate::outbox::{Attempt, ChainState, Included, Kind, Outbox, Submission, SubmissionId};
 
-/// How long lookups must report a used nonce before we treat it as taken, in milliseconds. A number of blocks alone
-/// is too short on a chain that makes ten per second.
+/// How long, in milliseconds, lookups must report a used nonce before we treat the nonce as taken. A number of blocks
+/// alone would be too short a time on a chain that makes ten blocks per second.
 const NONCE_TAKEN_MS: i64 = 60_000;
 
 /// The result of [`Action::Lookup`].

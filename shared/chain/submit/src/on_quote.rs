@@ -81,8 +81,8 @@ pub(crate) fn is_due(one: &Submission, rules: &Rules, at: Utc) -> bool {
         // The quote is for the empty transaction that a cancelled or late call needs; the host requests all other
         // quotes.
         let is_empty = |tried: &&Attempt| matches!(tried.kind, Kind::Empty { .. });
-        // A declined empty transaction is requested again only for a call with a time limit: no host can request it,
-        // and the expired call holds its nonce until the empty transaction is mined.
+        // A declined empty transaction is requested again only if the call has a time limit. No host can request it
+        // for an expired call, which holds its nonce until the empty transaction is mined.
         let very_long = rules.patience_ms.saturating_mul(VERY_LONG);
         let again = |tried: &Attempt| {
             one.until.is_some() && tried.declined && has_passed(very_long, tried.at, at)

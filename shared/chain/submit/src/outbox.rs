@@ -75,7 +75,7 @@ pub struct Submission {
     pub ceiling: u128,
     /// The moment until which the call may be broadcast; `None` means no limit.
     ///
-    /// Afterwards an unsigned call is dropped, and an empty transaction replaces a signed one that is not mined.
+    /// Afterwards an unsigned call is dropped, and an empty transaction replaces a signed call that is not mined.
     pub until: Option<Utc>,
     /// The submission's position in the order of arrival.
     pub turn: u64,

@@ -68,7 +68,7 @@ async fn a_silent_endpoint_is_remembered_although_another_answered() {
     assert!(!chain.has_failed_since(11), "not since then");
 }
 
-/// A background search that asks for too wide ranges must not stop payments through the same node.
+/// A background search that asks for too many blocks at once must not stop payments through the same node.
 #[tokio::test]
 async fn a_refused_search_does_not_count_against_its_node() {
     let (node, clock) = (Node::rich(1).await, clock());

@@ -1,4 +1,5 @@
-//! The contracts through which a network's tokens are traded, and the feeds that value a trade outside its pools.
+//! The contracts through which a network's tokens are traded, and the price feeds that value a trade independently of
+//! its pools.
 //!
 //! Addresses are those of Uniswap's deployment list and its SDK, and of Chainlink's feed directory; each is in at
 //! least two sources.

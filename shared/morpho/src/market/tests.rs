@@ -134,7 +134,7 @@ fn the_virtual_amounts_set_the_price_of_an_empty_and_of_a_tiny_market() {
     assert_eq!(market.assets_ceil(n(1)), Some(n(1)));
     assert_eq!(market.assets_floor(n(999_999)), Some(n(0)));
 
-    // Assets without a share: each unit costs a quarter of the virtual shares.
+    // A market with three units of assets and no shares: one further unit buys a quarter of the virtual shares.
     let donated = untouched(Market { total_supply_assets: 3, ..empty });
     assert_eq!(donated.shares_floor(n(1)), Some(n(250_000)));
     assert_eq!(donated.assets_floor(n(250_000)), Some(n(1)));

@@ -42,7 +42,7 @@ pub(super) struct Wire<S> {
     framing: Framing,
     /// Whether the peer has ended its side.
     ended: bool,
-    /// Whether hyper waits for a request that the socket will not announce: [`Wire::await_request`] must wake it.
+    /// Whether hyper waits for input that was already read from the socket: [`Wire::await_request`] must wake hyper.
     parked: bool,
 }
 

@@ -9,8 +9,8 @@ use super::call::{Call, SwapFault, Terms};
 use crate::abi::v3::ISwapRouter02;
 use crate::route::V3Path;
 
-/// The recipient that SwapRouter02 replaces by the caller. `unwrapWETH9` does not replace it, and would burn the
-/// coins.
+/// The recipient that SwapRouter02 replaces by the caller. `unwrapWETH9` does not replace it: it would burn the coins
+/// by sending them to this address.
 const CALLER: Address = Address::with_last_byte(1);
 
 /// The recipient that SwapRouter02 replaces by its own address.

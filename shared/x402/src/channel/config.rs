@@ -15,8 +15,8 @@ pub const WITHDRAW_DELAY_SECONDS: RangeInclusive<u64> = 900..=2_592_000;
 ///
 /// Two configs that differ in any field belong to different channels.
 ///
-/// Configs are public: the escrow's event `ChannelCreated` contains the config. So a caller that knows a config is not
-/// thereby authenticated.
+/// Configs are public: the escrow's event `ChannelCreated` contains the config. So knowing a config does not
+/// authenticate a caller.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ChannelConfig {
     /// The account that funds the channel, and receives refunds and withdrawals.

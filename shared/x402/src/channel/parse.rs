@@ -14,7 +14,8 @@ use super::{
 use crate::error::X402Error;
 use crate::fields::Fields;
 
-/// The members that a server adds to a payer's refund. If any of them is present, all required ones must be present.
+/// The members that a server adds to a payer's refund. If any of them is present, all required members must be
+/// present.
 const COMPLETED_REFUND: [&str; 4] =
     ["refundNonce", "claims", "refundAuthorizerSignature", "claimAuthorizerSignature"];
 
