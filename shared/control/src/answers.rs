@@ -231,7 +231,7 @@ pub struct PaymentPolicyAnswer {
     pub blocked_domains: Vec<String>,
 }
 
-/// Limits of trading; amounts are in dollars, `min_eth` in ETH, the others in percent.
+/// Limits of trading; amounts are in dollars, `min_eth` is in ETH, and the other limits are in percent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TradingPolicyAnswer {
     pub enabled: bool,

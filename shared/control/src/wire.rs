@@ -132,7 +132,7 @@ pub enum Prompt {
     /// The operator must type this amount. The answer is a secret frame, as for a password, so that all typed input
     /// takes the same path.
     TypeAmount { lines: Vec<String>, amount: String },
-    /// The operator must type the name of the object that will be lost permanently. Answered by a secret frame.
+    /// The operator must type the name of the object that will be lost permanently. The answer is a secret frame.
     TypeName { lines: Vec<String>, name: String },
 }
 

@@ -188,7 +188,7 @@ pub struct LoanCard {
     pub gas: String,
     /// The number of transactions, each of which needs a confirmation.
     pub transactions: usize,
-    /// Whether a simulation showed that the plan changes nothing else.
+    /// Whether a simulation showed that the plan has no effects other than those on this card.
     pub effects_proven: bool,
     /// The calls of the plan in their order, decoded from their call data.
     pub calls: Vec<String>,
@@ -235,7 +235,7 @@ pub struct TradeCard {
     pub slippage: String,
     /// The value of the input in dollars; `None` if it is unknown.
     pub value_in: Option<String>,
-    /// The value of the output in dollars by a price from outside the pool; `None` if there is none.
+    /// The value of the output in dollars, by a price from outside the pool; `None` if there is no such price.
     pub value_out: Option<String>,
     /// The worst cost of all transactions, in the native coin.
     pub gas: String,
@@ -264,7 +264,7 @@ pub struct AssetCard {
     pub costs: Option<String>,
     /// The pools of the route with that price.
     pub route: Option<String>,
-    /// The least that selling the amount brings; `None` if it is unknown.
+    /// The minimum proceeds of selling the amount; `None` if they are unknown.
     pub sells_for: Option<String>,
     /// The cost of buying ten times the amount; `None` if it is unknown.
     pub tenfold: Option<String>,

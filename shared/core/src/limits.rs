@@ -237,7 +237,7 @@ pub const LAN_BEARER_AGENTS: usize = 1024;
 /// Operators would ignore a warning for each payment.
 pub const LAN_BEARER_WARN_MS: u64 = 60_000;
 
-/// Longest request line plus headers; an agent's take less than one KiB.
+/// Maximum length of request line and headers together; those of an agent take less than one KiB.
 pub const HEAD_BYTES: usize = 16 << 10;
 /// Maximum number of header lines of one request.
 pub const HEAD_LINES: usize = 64;

@@ -137,9 +137,9 @@ pub struct Network {
     ///
     /// `None`: only an explorer that the operator chooses can discover tokens outside our table.
     pub explorer: Option<&'static str>,
-    /// Where tokens are traded; `None` where Bursar knows no exchange.
+    /// The exchange on which tokens are traded; `None` if Bursar knows no exchange on this network.
     pub exchange: Option<&'static Exchange>,
-    /// Where the stablecoin is lent; `None` where Bursar knows no lending.
+    /// The contracts through which the stablecoin is lent; `None` if Bursar knows none on this network.
     pub lending: Option<&'static Lending>,
     /// Enabled by default in the full edition.
     pub on_by_default: bool,

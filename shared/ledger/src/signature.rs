@@ -34,7 +34,7 @@ impl DeviceSignature {
         Ok(Self { v, r: B256::new(r), s: B256::new(s) })
     }
 
-    /// Returns the signature with the parity under which it recovers to `signer` over `digest`.
+    /// Returns the signature with the parity for which `signer` is recovered from `digest`.
     ///
     /// # Errors
     /// [`OtherSigner`].

@@ -71,7 +71,7 @@ pub fn withdraw(assets: U256, owner: Address) -> Result<Bytes, CallFault> {
 
 /// Redeems `shares` of a vault of either kind; their owner receives the assets.
 ///
-/// A full exit uses this function, because a withdrawal by assets could leave some shares.
+/// A full exit uses this function, because a withdrawal by assets could leave some shares behind.
 ///
 /// # Errors
 /// The amount or the owner is zero.

@@ -14,11 +14,11 @@ use bursar_core::networks::VaultKind;
 
 /// First topic of the event of a new Vault V2.
 ///
-/// The second topic is its owner, the third its asset, the fourth the vault.
+/// The second topic is the vault's owner, the third the vault's asset, the fourth the vault.
 pub const CREATE_VAULT_V2: B256 = IVaultV2Factory::CreateVaultV2::SIGNATURE_HASH;
 /// First topic of the event of a new MetaMorpho vault.
 ///
-/// The second topic is the vault, the third the caller, the fourth its asset.
+/// The second topic is the vault, the third the caller, the fourth the vault's asset.
 pub const CREATE_METAMORPHO: B256 = IMetaMorphoFactory::CreateMetaMorpho::SIGNATURE_HASH;
 /// First topic of a vault's deposit.
 ///

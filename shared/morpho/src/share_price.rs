@@ -29,7 +29,7 @@ struct Amounts {
 struct ZeroShares;
 
 impl SharePrice {
-    /// Returns the price at which `shares` redeem for `assets`, in smallest units; `None` for zero shares.
+    /// Returns the price at which `shares` can be redeemed for `assets`, in smallest units; `None` for zero shares.
     pub fn new(assets: U256, shares: U256) -> Option<Self> {
         (!shares.is_zero()).then_some(Self { assets, shares })
     }

@@ -142,7 +142,7 @@ fn open_existing(path: &Path, options: Options) -> Result<Database, StoreError> 
     Ok(Database::builder().set_cache_size(options.cache_bytes).create_file(file)?)
 }
 
-/// Creates an empty store under another name, and renames it to `path` once it is on disk.
+/// Creates an empty store under another name, and gives it the name `path` once it is on disk.
 ///
 /// So a process that dies meanwhile leaves no file at `path` that looks damaged.
 fn create(path: &Path) -> Result<(), StoreError> {

@@ -24,7 +24,7 @@ const TICK_SPACING_MAX: i32 = 32_767;
 pub struct FeeTier {
     /// Hundredths of a basis point.
     pub fee: u32,
-    /// Distance between usable ticks, each a step of one basis point.
+    /// Distance between usable ticks; one tick is a step of one basis point.
     pub tick_spacing: i32,
 }
 

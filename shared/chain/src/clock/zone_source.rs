@@ -26,7 +26,7 @@ impl ZoneSource {
         Ok(Self { version, zone: read()?, unreadable: false })
     }
 
-    /// Returns the current zone, or the last known one if the zone has become unreadable.
+    /// Returns the current zone, or the last known zone if the current one has become unreadable.
     ///
     /// The zone library caches its result for five minutes, too long for a rule about midnight. We compare the
     /// file's two stamps on every call (two `stat` calls) and reset that cache when they change.

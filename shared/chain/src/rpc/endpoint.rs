@@ -32,7 +32,7 @@ struct EndpointState {
 /// batch is tried again.
 const BATCH_LIMIT_MS: u64 = 10 * 60 * 1000;
 
-/// The largest batch that an endpoint accepted after it refused a larger one.
+/// The largest batch that an endpoint accepted after it refused a larger batch.
 #[derive(Debug, Clone, Copy)]
 struct BatchLimit {
     size: usize,

@@ -55,7 +55,7 @@ impl Setback {
 }
 
 impl Setback {
-    /// Returns whether the endpoint answered, with an error about this request alone.
+    /// Returns whether the endpoint answered with an error that is about this request alone.
     pub(super) fn is_about_the_request(&self) -> bool {
         matches!(self, Self::Final(_) | Self::Rejected { .. } | Self::Declined { .. })
     }

@@ -16,7 +16,7 @@ use crate::token;
 /// The address under which nodes report transfers of the native coin, as if it were a token.
 const NATIVE_COIN: Address = address!("eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee");
 
-/// Returns the parameters: one block of calls on top of the newest.
+/// Returns the parameters: one block of calls on top of the newest block.
 ///
 /// Nonces and funds for gas are not validated: other transactions of the account may be in flight.
 pub(super) fn params(request: &SimulationRequest) -> Value {

@@ -157,7 +157,7 @@ fn rlp_length(number: u64) -> usize {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Payload {
     pub bytes: Vec<u8>,
-    /// The number of bytes of the last three items of a legacy transaction; `None` for a typed one.
+    /// The number of bytes of the last three items of a legacy transaction; `None` for a typed transaction.
     pub tail: Option<usize>,
 }
 

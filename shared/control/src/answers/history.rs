@@ -36,7 +36,7 @@ impl HistoryRow {
 pub struct HistoryRow {
     pub id: String,
     pub created: String,
-    /// When a request that was never signed was denied, was refused, or expired.
+    /// The time at which a request that was never signed was denied, refused or expired.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<String>,
     pub lane: Lane,

@@ -27,7 +27,7 @@ pub struct UnreadVenueAnswer {
 pub enum VenueTrust {
     /// The curator and the owner of the venue are trusted.
     Curated,
-    /// The curator and the address are trusted, with any owner of the venue.
+    /// The curator is trusted, and the venue's address is trusted with any owner.
     Pinned,
     /// The operator confirmed the venue with its present curator and owner.
     Confirmed,

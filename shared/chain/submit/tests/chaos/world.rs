@@ -253,7 +253,7 @@ impl World {
         all[self.below(all.len())]
     }
 
-    /// Passes an input through decision, commit, application and actions, with possible crashes in between.
+    /// Decides on an input, commits and applies the events, and queues the actions, with possible crashes in between.
     fn input(&mut self, input: Input) {
         let signature = matches!(input, Input::Signature { .. });
         let Ok(taken) = step(&self.outbox, &RULES, self.now, input.clone()) else {
