@@ -102,8 +102,7 @@ pub trait Chain: Send + Sync + Debug {
         })
     }
 
-    /// Returns the receipts of a transaction by all nodes that have one; they may differ. The call takes as long as
-    /// the slowest node.
+    /// Returns the receipts of a transaction by all nodes that have one; they may differ. Waits for the slowest node.
     fn receipts_of_all(&self, hash: B256) -> ChainReply<'_, Vec<Receipt>> {
         Box::pin(async move { Ok(self.receipt(hash).await?.into_iter().collect()) })
     }
@@ -139,8 +138,7 @@ pub trait Chain: Send + Sync + Debug {
         missing(self, "block_hash")
     }
 
-    /// Returns the number of an account's transactions as of the block with this hash (EIP-1898). Some nodes refuse
-    /// this query.
+    /// Returns an account's number of transactions as of the block with this hash (EIP-1898). Some nodes refuse this.
     fn transaction_count_in(&self, _address: Address, _block: B256) -> ChainReply<'_, u64> {
         missing(self, "transaction_count_in")
     }
@@ -311,7 +309,7 @@ pub struct SimulationRequest {
     pub calls: Vec<Call>,
     /// Read-only calls in the same block, after `calls`.
     pub reads: Vec<ReadCall>,
-    /// The block to simulate. With `None`, the gas price is zero, and the node may choose the newest block itself.
+    /// The block to simulate; with `None`, the gas price is zero and the node may choose the newest block itself.
     pub block: Option<NextBlock>,
 }
 
@@ -517,10 +515,9 @@ pub enum ChainFault {
         /// The ABI-encoded reason of the contract; may be empty.
         data: Bytes,
     },
-    /// A node understood the request and refused it. A refusal of a broadcast is the first rejection of the
-    /// transaction. A refusal of one query of [`Chain::answers`] is that of one endpoint. For any other request,
-    /// every endpoint that was asked refused, and this is the first refusal. Code 0 marks an answer that this program
-    /// cannot use.
+    /// A node understood the request and refused it. A broadcast returns the first rejection of the transaction, and
+    /// a query of [`Chain::answers`] the refusal of one endpoint. For other requests, every asked endpoint refused,
+    /// and this is the first refusal. Code 0 marks an answer that this program cannot use.
     #[error("the node refused: {message} (code {code})")]
     Rejected { code: i64, message: String },
     /// Every endpoint that was asked gave an invalid answer. `endpoint` is the first.

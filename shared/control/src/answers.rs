@@ -193,8 +193,7 @@ pub struct PolicyAnswer {
     /// Boxed to keep [`Answer`] small.
     pub trading: Box<TradingPolicyAnswer>,
     pub lending: LendingPolicyAnswer,
-    /// The changes that `policy edit` has just made; empty if it changed nothing, and `None` in answers to other
-    /// commands.
+    /// The changes that `policy edit` has just made, possibly none; `None` in answers to other commands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changes: Option<Vec<Change>>,
 }
@@ -323,7 +322,7 @@ pub struct AgentAnswer {
     pub spent_today: String,
     pub reserved: String,
     pub daily_limit: Option<String>,
-    /// The value of today's trades. `trades_reserved` is the value of pending and running trades.
+    /// The value of today's trades; `trades_reserved` is the value of pending and running trades.
     #[serde(default)]
     pub traded_today: String,
     #[serde(default)]
@@ -466,8 +465,7 @@ pub struct StatusAnswer {
     pub untrusted: Option<String>,
     /// The time before which signed requests are refused (RFC 3339); `None` unless it lies in the future.
     ///
-    /// It lies in the future if a chain agreed with a clock that was ahead, or if a wallet was restored while the
-    /// clock was ahead. `audit accept` corrects this.
+    /// It does if a clock was ahead and a chain agreed, or a wallet was restored then. `audit accept` corrects this.
     #[serde(default)]
     pub refused_before: Option<String>,
     /// Why commands are no longer decided: the journal could not be written.
@@ -478,8 +476,7 @@ pub struct StatusAnswer {
     /// The source of the password that opened the wallet at the start, in words; `None` if a person opens it.
     #[serde(default)]
     pub start_unlock: Option<String>,
-    /// The agents' spending today while no person has opened the wallet; `None` if a person has opened it or it is
-    /// locked.
+    /// The agents' spending today while no person has opened the wallet; otherwise, or while it is locked, `None`.
     #[serde(default)]
     pub unattended: Option<UnattendedAnswer>,
     pub data: String,
@@ -495,8 +492,7 @@ pub struct DeviceAnswer {
     pub state: String,
     /// The device shows a request now.
     pub is_prompting: bool,
-    /// The device refused a request because of its settings, so the wallet no longer asks it. `requests --retry` asks
-    /// it now.
+    /// The device refused a request because of its settings; `requests --retry` asks the device again now.
     #[serde(default)]
     pub may_retry: bool,
     /// Number of requests and transactions in the queue.

@@ -132,7 +132,7 @@ pub struct Terms {
     /// The additional terms of a trade; `asset` and `amount` are its input, and `payee` is the paying address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trade: Option<TradeTerms>,
-    /// The additional terms of a loan. `asset` is the stablecoin, and `payee` is the paying address. `amount` is zero
+    /// The additional terms of a loan; `asset` is the stablecoin, `payee` is the paying address, and `amount` is zero
     /// if the whole position is withdrawn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loan: Option<LoanTerms>,
@@ -149,9 +149,7 @@ pub struct LoanTerms {
     pub unit: String,
 }
 
-/// Data with which an operator judges a loan, in addition to its terms.
-///
-/// Amounts are from the quote of the request.
+/// Data with which an operator judges a loan, in addition to its terms; amounts are from the request's quote.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoanCard {
     /// The amount that moves, like `25.000000 USDC`.
@@ -207,9 +205,7 @@ pub struct TradeTerms {
     pub pool: String,
 }
 
-/// Data with which an operator judges a trade, in addition to its terms.
-///
-/// Amounts are from the quote of the request.
+/// Data with which an operator judges a trade, in addition to its terms; amounts are from the request's quote.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TradeCard {
     /// The input, like `25.000000 USDC`.
@@ -225,8 +221,7 @@ pub struct TradeCard {
     pub at_least: String,
     /// The pool in words.
     pub pool: String,
-    /// The route with the highest output, and its output; `None` if that is the trade's own route, or if no routes
-    /// were compared.
+    /// The route with the highest output, and its output; `None` if it is the trade's own or none was compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub best: Option<String>,
     /// How much worse the quote is than the pool's own rate, in percent; `None` if it is unknown.
@@ -322,10 +317,8 @@ pub struct Card {
     /// The paying address's label.
     pub label: Name,
     pub network_title: String,
-    /// The amount with the token's decimals and symbol, like `1.500000 USDC`.
-    ///
-    /// It is in atomic units if the token does not describe itself. The symbol is in quotation marks if the token is
-    /// outside our table.
+    /// The amount with the token's decimals and symbol, like `1.500000 USDC`; in atomic units if the token does not
+    /// describe itself, and with the symbol in quotation marks if the token is outside our table.
     pub amount: String,
     /// The asset's price is not known; `usd` is then zero and has no meaning.
     pub unpriced: bool,
@@ -360,9 +353,8 @@ pub struct Card {
     /// The details of a payment in a token outside our table; `None` for any other request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asset: Option<Box<AssetCard>>,
-    /// The state of the hardware device that must sign the request; `None` for any other request.
-    ///
-    /// A request for a hardware device can be denied here, but not approved.
+    /// The hardware device that must sign the request, which can be denied here, but not approved; `None` for any
+    /// other request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<Box<DeviceCard>>,
     /// The [`digest`] of terms, hold reason and policy version, in hex.

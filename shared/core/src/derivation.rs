@@ -142,8 +142,8 @@ impl DerivationPath {
         Ok(Self(steps))
     }
 
-    /// Returns the steps as BIP-32 numbers, with the highest bit set on hardened steps. This is the form that a
-    /// device receives.
+    /// Returns the steps as BIP-32 numbers, with the highest bit set on hardened steps: the form that a device
+    /// receives.
     pub fn steps(&self) -> impl ExactSizeIterator<Item = u32> + '_ {
         self.0.iter().copied()
     }

@@ -120,8 +120,7 @@ pub struct Network {
     pub title: &'static str,
     /// x402 v1 names; we write the first one.
     pub v1_names: &'static [&'static str],
-    /// Whether official x402 v1 clients know the first name; these clients refuse a list of offers with an unknown
-    /// name.
+    /// Whether official x402 v1 clients know the first name; they refuse a list of offers with an unknown name.
     pub v1_official: bool,
     /// Symbol of the coin that pays for gas.
     pub native: &'static str,
@@ -445,9 +444,7 @@ pub fn by_name(name: &str) -> Option<&'static Network> {
     by_text(name).or_else(|| NETWORKS.iter().find(|row| row.title.eq_ignore_ascii_case(name)))
 }
 
-/// Iterates over all networks, starting with Base, where most merchants ask to be paid.
-///
-/// A command that names no network takes the first suitable one.
+/// Iterates over all networks, starting with Base, where most merchants are paid, for commands that name no network.
 pub fn base_first() -> impl Iterator<Item = &'static Network> {
     let is_base = |row: &&Network| row.chain == ChainId(8453);
     NETWORKS.iter().filter(is_base).chain(NETWORKS.iter().filter(move |row| !is_base(row)))

@@ -374,9 +374,7 @@ pub enum EntryKind {
 }
 
 impl EntryKind {
-    /// Returns the lane's counterpart of this kind, such as `TradeHeld` for `PaymentHeld` in the lane of trades.
-    ///
-    /// A kind without a counterpart is returned unchanged.
+    /// Returns the lane's counterpart of this kind (`TradeHeld` for `PaymentHeld`), or this kind if it has none.
     #[must_use]
     pub fn in_lane(self, lane: Lane) -> Self {
         match (lane, self) {

@@ -18,7 +18,7 @@ pub struct OutboundRequest<'a> {
     pub body: Bytes,
 }
 
-/// Why there is no reply. The texts show no URL.
+/// Why there is no reply; the texts show no URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoReply {
     /// The request was not sent.

@@ -41,7 +41,7 @@ pub struct Outbox {
     pub key: OutboxKey,
     /// The lowest nonce above those of all our mined transactions.
     pub floor: u64,
-    /// The number of submissions so far. It becomes the `turn` of the next submission.
+    /// The number of submissions so far, which becomes the `turn` of the next submission.
     pub turns: u64,
     pub open: BTreeMap<SubmissionId, Submission>,
 }

@@ -162,7 +162,7 @@ settings! {
 }
 
 impl Key {
-    /// Returns all settings. The settings of a network appear once for each network.
+    /// Returns all settings, with the settings of a network once for each network.
     pub fn all() -> Vec<Key> {
         let mut keys = Vec::new();
         for row in ROWS {

@@ -25,7 +25,7 @@ pub struct ChannelConfig {
     pub payer_authorizer: Address,
     /// The account that receives the claimed money.
     pub receiver: Address,
-    /// The account that signs claims and refunds. It must not be zero, and may be a contract.
+    /// The account that signs claims and refunds; it must not be zero, and may be a contract.
     pub receiver_authorizer: Address,
     pub token: Address,
     /// How long the receiver can still claim after the payer has started a withdrawal.

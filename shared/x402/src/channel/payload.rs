@@ -93,15 +93,15 @@ pub struct CompletedRefund {
     /// The escrow refunds less if the unclaimed balance is smaller.
     pub amount: u128,
     pub nonce: U256,
-    /// Claims that the escrow records before the refund. The list may be empty, and its claims may be of other
-    /// channels.
+    /// Claims that the escrow records before the refund; there may be none, and they may be of other channels.
     pub claims: Vec<ClaimRow>,
     /// The receiver authorizer's signature of the refund.
     ///
     /// If it is absent, the facilitator must sign with the receiver authorizer's key.
     pub refund_signature: Option<Bytes>,
-    /// The receiver authorizer's signature of the batch of claims. If it is absent although there are claims, the
-    /// facilitator must sign with the receiver authorizer's key.
+    /// The receiver authorizer's signature of the batch of claims.
+    ///
+    /// If it is absent although there are claims, the facilitator must sign with the receiver authorizer's key.
     pub claim_signature: Option<Bytes>,
 }
 
