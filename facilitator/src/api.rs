@@ -67,7 +67,7 @@ fn settling_of(kind: PayloadType) -> MethodRouter<Arc<Api>> {
     post(channels::settle).layer(Extension(kind))
 }
 
-/// Responses to requests that reach no route.
+/// Returns the writer of responses to requests that match no route.
 pub fn refuse() -> RefusalWriter {
     RefusalWriter::new(|refused| {
         let response = responses::error_because(refused.why.into(), refused.why.text());

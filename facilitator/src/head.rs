@@ -14,7 +14,7 @@ pub struct Head {
     /// The number of the block, and the monotonic time in milliseconds at which it was requested.
     // The lock is held for a single lookup.
     last: Mutex<Option<(u64, u64)>>,
-    /// How often the block was forgotten. The answer to a question from before that is not stored.
+    /// Number of calls of `forget`. If it changes while a node is asked, the node's answer is not stored.
     forgotten: AtomicU64,
     /// Allows one question at a time.
     asking: tokio::sync::Mutex<()>,

@@ -42,7 +42,7 @@ pub struct Accounts {
     pub authorizer: Option<Authorizer>,
 }
 
-/// Everything that serving a network needs.
+/// A served network: its settings, nodes, accounts and contracts, with the facts that are cached about them.
 #[derive(Debug)]
 pub struct NetworkContext {
     pub config: NetworkConfig,

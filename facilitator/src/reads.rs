@@ -133,7 +133,7 @@ pub(crate) fn batch_question(
 /// Reads the answer to a [`batch_question`] of this many calls.
 ///
 /// # Errors
-/// The answer has another number of results.
+/// The number of results differs from the number of calls.
 pub(crate) fn batch_outcomes(
     data: &Bytes,
     expected: usize,
@@ -182,7 +182,7 @@ pub(crate) struct ReadAnswers {
     pub(crate) exact_revert: Option<Bytes>,
 }
 
-/// Reads from a node.
+/// Asks a node for all these reads, and returns the answers.
 ///
 /// # Errors
 /// No node answers.

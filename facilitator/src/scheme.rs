@@ -25,7 +25,8 @@ pub trait Scheme: Send + Sync + Debug {
     /// The protocol versions of the scheme.
     fn versions(&self) -> &'static [Version];
 
-    /// The reasons for a payment that names another scheme, or another network, than the requirements.
+    /// Returns the rejection reasons for a payment whose scheme differs from the requirements, and for one whose
+    /// network differs.
     fn mismatch_reasons(&self) -> (Reason, Reason);
 
     /// The member `extra` of the scheme's kinds in `/supported`.
@@ -54,7 +55,7 @@ pub trait Scheme: Send + Sync + Debug {
     ) -> BoxFuture<'a, Result<Proposed, VerifyError>>;
 }
 
-/// What a request proposes.
+/// The content of a request: a job to settle, or a statement that is only verified.
 #[derive(Debug)]
 pub enum Proposed {
     Job(Box<dyn Proposal>),

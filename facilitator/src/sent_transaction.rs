@@ -1,6 +1,6 @@
-//! Simulates the exact transaction that would be sent for a job. The code of an account that signed, or of a token, can
-//! observe its gas, so it could succeed in a simulation with other gas and fail in the transaction, at the signer's
-//! cost.
+//! Simulates the exact transaction that would be sent for a job. The code of a signing account or of a token can read
+//! its gas limit. In a simulation with another limit, such code could succeed and then fail in the transaction, at our
+//! signer's cost.
 
 use bursar_chain::ports::Question;
 

@@ -42,8 +42,8 @@ pub fn can_share(job: &Job, is_known: impl Fn(Address) -> bool) -> bool {
 
 /// Returns the gas limit of a transaction with these jobs, or `None` if it exceeds [`GAS_MAX`].
 ///
-/// It does not use `eth_estimateGas`. With a limit that this method returns, the outer call can succeed although a
-/// payment in it fails.
+/// It does not use `eth_estimateGas`, whose estimate can be so low that the outer call succeeds and a payment in it
+/// fails.
 pub fn gas(contracts: &Contracts, jobs: &[&Job], cap_contract: u64) -> Option<u64> {
     let work = match jobs {
         [only] if only.work().deployment().is_some() => {

@@ -58,7 +58,7 @@ pub(crate) struct Upkeep {
 /// payment is open, each probe renews the time.
 type Blocks = BTreeMap<ChainId, (u64, u64)>;
 
-/// The state that probes keep for the next probe.
+/// The state that one probe keeps for the next one.
 #[derive(Debug, Default)]
 struct Seen {
     blocks: Blocks,

@@ -43,7 +43,7 @@ pub struct SettlementEvent {
     pub is_rare: bool,
 }
 
-/// The effect of a job on the chain, as far as only the events of its transaction show it.
+/// The effect of a job on the chain. Contains only facts that the events of its transaction show.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Effect {
     /// The amount that moved, in the smallest unit of the token.

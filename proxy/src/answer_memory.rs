@@ -1,10 +1,10 @@
 //! Memory for whole answers, from the request to the last byte that is sent. It only counts bytes and allocates
 //! nothing.
 //!
-//! A sale reserves [`FIRST_BYTES`] of the first half before it pays. If an answer turns out to be longer, it reserves
-//! [`ANSWER_BYTES_MAX`] of the second half while it is read, before it is settled. An answer waits for the second half
-//! at most once and holds no other part of that half meanwhile, so answers cannot block each other. Repeats of stored
-//! answers cost nothing. They share a further quarter, so they cannot take the memory of sales.
+//! A sale reserves [`FIRST_BYTES`] of the first half before its payment is verified. If an answer turns out to be
+//! longer, it reserves [`ANSWER_BYTES_MAX`] of the second half while it is read, before it is settled. An answer waits
+//! for the second half at most once and holds no other part of that half meanwhile, so answers cannot block each other.
+//! Repeats of stored answers cost nothing. They share a further quarter, so they cannot take the memory of sales.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 /// Maximum size of an answer that is not a stream.
 pub const ANSWER_BYTES_MAX: usize = 8 << 20;
-/// The bytes that each sale reserves before it pays.
+/// The bytes that each sale reserves before its payment is verified.
 ///
 /// Most answers are shorter than this.
 pub const FIRST_BYTES: usize = 64 << 10;

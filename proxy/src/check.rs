@@ -102,7 +102,7 @@ async fn nodes(
     Ok(())
 }
 
-/// Reports the difference between this machine's clock and each other clock.
+/// Reports the difference between this machine's clock and each of the other clocks.
 fn clocks(comparison: Comparison, findings: &mut Findings) {
     for (name, ahead_ms) in comparison {
         let Some(ms) = ahead_ms else {

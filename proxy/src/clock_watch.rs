@@ -19,7 +19,7 @@ use crate::sell::{Seller, SellerDeps};
 /// Interval of comparisons while the clock is wrong. It is short, so that a correction is noticed soon.
 const WRONG_EVERY_MS: u64 = 30_000;
 
-/// By how many milliseconds our clock is ahead of each other clock.
+/// By how many milliseconds our clock is ahead of each of the other clocks.
 ///
 /// The key is the CAIP-2 id of a network, or `facilitator`. The value is `None` if it is unknown: there was no answer,
 /// or the chain is idle.

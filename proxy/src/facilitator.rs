@@ -1,4 +1,4 @@
-//! The client of the facilitator. It trusts only the facilitator's statements about money. An answer that contradicts
+//! The client of the facilitator. It trusts the facilitator about money and nothing else. An answer that contradicts
 //! the request counts as no answer.
 
 mod route;
@@ -384,7 +384,7 @@ mod tests {
             (200, "{}"),
             (200, "[]"),
             (503, "{\"isValid\":false,\"invalidReason\":\"unexpected_verify_error\"}"),
-            // These reasons do not concern the payment, so the proxy does not request another one.
+            // These reasons do not concern the payment, so the proxy does not request another payment.
             (200, "{\"isValid\":false,\"invalidReason\":\"facilitator_out_of_gas\"}"),
             (503, "{\"isValid\":false,\"invalidReason\":\"gas_budget_spent\"}"),
         ] {

@@ -139,7 +139,7 @@ impl PaymentIdentity {
     /// Reads the identity of a payment without checking its terms.
     ///
     /// A paid answer is found even if its price, model or network is no longer offered. A version 1 payment names no
-    /// asset. It is taken from `terms`, or else from the network.
+    /// asset, so the asset is taken from `terms`, or else from the network.
     ///
     /// # Errors
     /// [`PaymentError`]: the header is malformed, or its network is unknown.

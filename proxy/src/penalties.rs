@@ -11,7 +11,8 @@ use alloy_primitives::Address;
 const FAILURES_MAX: u32 = 10;
 /// Length of the window, which starts at a payer's first failure.
 const WINDOW_MS: u64 = 10 * 60 * 1_000;
-/// Maximum number of tracked payers. A further payer clears the map, but an attacker needs a funded account for each.
+/// Maximum number of tracked payers. A further payer clears the map, but an attacker needs a funded account for each
+/// payer.
 const PAYERS_MAX: usize = 65_536;
 
 /// Recent failures by payer.

@@ -81,8 +81,8 @@ pub enum SaleOutcome {
     Whole {
         head: AnswerHead,
         body: Bytes,
-        /// Set if the answer is too long to store after delivery. [`Seller::delete_sent_answer`] is then called
-        /// before its last byte.
+        /// Set if the answer is too long to store after delivery. [`Seller::delete_sent_answer`] is then called before
+        /// the last byte is sent.
         delete_when_sent: Option<PaymentId>,
     },
     Stream(PaidStream),
@@ -403,8 +403,8 @@ impl Seller {
 
     /// Ends an uncharged sale without an answer, and releases the payment.
     ///
-    /// Adds a penalty if the request is the cause. It is if the request asked for too much, and the upstream answered
-    /// other requests meanwhile.
+    /// Adds a penalty if the request is the cause: it asked for too much, and the upstream answered other requests
+    /// meanwhile.
     async fn end_unanswered<T>(&self, record: &Record, none: NoAnswer, started_ms: u64) -> Step<T> {
         if none.is_excessive && self.0.upstream.has_answered_since(started_ms) {
             self.0.penalties.add(record.payer, self.0.clock.mono_ms());

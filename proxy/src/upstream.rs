@@ -35,7 +35,7 @@ pub struct Upstream {
     bearer: Option<HeaderValue>,
     clock: Arc<dyn Clock>,
     timeouts: UpstreamTimeouts,
-    /// A millisecond after the arrival of the last answer, on the monotonic clock; 0 before the first answer.
+    /// The arrival of the last answer plus one millisecond, on the monotonic clock; 0 before the first answer.
     answered_ms: AtomicU64,
 }
 

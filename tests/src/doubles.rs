@@ -81,7 +81,7 @@ pub struct InjectedFault {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FaultKind {
     Kill,
-    /// From then on, the disk is full.
+    /// From the fault point on, the disk is full.
     Fail,
     /// The disk is full only once.
     FailOnce,

@@ -78,7 +78,7 @@ impl Kills {
         self.lane.points.iter().copied().filter(|point| !self.reached.contains(point)).collect()
     }
 
-    /// Plans another kill if there is none, or if it was missed too often.
+    /// Plans another kill if none is planned, or if the planned one was missed too often.
     pub async fn plan(&mut self, scene: &mut Scene<'_>) {
         if self.armed.is_none_or(|(_point, missed)| missed >= TRIES) {
             self.plans += 1;

@@ -84,7 +84,7 @@ fn descriptor(number: u32) -> Result<std::fs::File, Fault> {
     std::fs::File::open(&path).map_err(|error| unreadable(&path, &error))
 }
 
-/// Returns whether a descriptor is write-only. If the system does not show this, assumes it of 1 and 2.
+/// Returns whether a descriptor is write-only. If the system does not show this, assumes that descriptors 1 and 2 are.
 fn is_output(number: u32) -> bool {
     // proc_pid_fdinfo(5): `flags` is octal. The low two bits of its last digit are the access mode; 1 is write-only.
     let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{number}")).unwrap_or_default();

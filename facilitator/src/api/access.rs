@@ -1,4 +1,4 @@
-//! Rejects callers without access, and identifies the others.
+//! Rejects callers without access, and identifies admitted callers.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -25,7 +25,7 @@ const KEY_BYTES_MAX: usize = 255;
 pub(super) struct Caller {
     /// A digest of the caller's name.
     digest: B256,
-    /// The receivers of its API key.
+    /// The receivers that belong to the caller's API key.
     receivers: Arc<BTreeSet<Address>>,
 }
 
@@ -41,7 +41,7 @@ impl Caller {
     /// Returns the requester: the caller and the `Idempotency-Key` of its request.
     ///
     /// # Errors
-    /// The key is invalid; contains a sentence for the caller.
+    /// A sentence for the caller, if the key is invalid.
     pub(super) fn requester(&self, headers: &HeaderMap) -> Result<Requester, &'static str> {
         let mut keys = headers.get_all("idempotency-key").iter();
         let idempotency = match (keys.next(), keys.next()) {
@@ -56,7 +56,7 @@ impl Caller {
     }
 }
 
-/// Passes a request on, or rejects it.
+/// Forwards the request of an admitted caller, and rejects any other request.
 pub(super) async fn guard(
     State(api): State<Arc<Api>>,
     mut request: Request,

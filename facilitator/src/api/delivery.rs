@@ -8,7 +8,8 @@ use bursar_serve::http::delivery;
 use crate::api::state::Api;
 use crate::settle::success_rights::SuccessRight;
 
-/// Makes the connection report whether it wrote an answer. A success that was not written may be returned again.
+/// Marks the success as returned once the connection has written the response. If the write fails, a later request may
+/// receive the success.
 pub(super) fn record(api: &Arc<Api>, right: SuccessRight, response: &mut Response) {
     let (delivery, delivered) = delivery();
     response.extensions_mut().insert(delivery);

@@ -22,7 +22,7 @@ const DEPTH_MAX: usize = 32;
 /// Maximum number of values in a body. A request has about thirty, plus third-party extensions.
 const VALUES_MAX: usize = 4_096;
 
-/// A body, unless it was too long or incomplete.
+/// The body of a request, or the reason why it was rejected: it was too long or incomplete.
 pub(super) type BodyResult = Result<Bytes, BytesRejection>;
 
 /// Why a request could not be read.

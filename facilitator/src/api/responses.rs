@@ -133,8 +133,8 @@ pub(super) fn settle_failure_body_of(network: Option<&str>, rejection: &Rejectio
     Value::Object(body)
 }
 
-/// The response for an invalid request. It has the form of a verdict, because official clients then read the reason
-/// from an answer of any status.
+/// The response for an invalid request. It has the form of a verdict, because official clients read the reason of a
+/// verdict at any status.
 pub(super) fn malformed(code: ErrorCode, route: Route, why: &str) -> Response {
     // Official libraries use this name for every invalid request.
     let reason = ErrorCode::InvalidPayload.text();

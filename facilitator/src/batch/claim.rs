@@ -19,10 +19,10 @@ use crate::work::{Content, Effect, SenderRule, SettlementEvent, TokenAmount, Wor
 pub(super) const BASE_GAS: u64 = 60_000;
 /// Gas limit of a row whose payer runs no code.
 pub(super) const ROW_GAS: u64 = 80_000;
-/// Upper bound of a row's call data in bytes, with the longest padding and without the signature. With a key's
-/// signature it is 480.
+/// Upper bound of a row's call data in bytes, with the longest padding and without the signature. With the 65-byte
+/// signature of a key, the bound is 480.
 const ROW_BYTES: usize = 415;
-/// Bytes of rows and signatures that the data reserved for every job covers. A batch with one plain claim has fewer.
+/// Bytes of rows and signatures for which every job already reserves data. A batch with one plain claim has fewer.
 const ROOM_BYTES: usize = 700;
 
 /// A batch of claims whose receivers have one authorizer.
@@ -112,7 +112,7 @@ impl Work for ChannelClaim {
         None
     }
 
-    /// A claim takes nothing from the balance of its account, the authorizer.
+    /// The amount is zero: a claim moves nothing out of its account, the authorizer.
     fn moves(&self) -> TokenAmount {
         TokenAmount { amount: U256::ZERO, ..self.value() }
     }

@@ -127,7 +127,7 @@ impl CheckedClaims {
         Ok(Self { rows, authorizer, digest, signature, is_by_key, must_add })
     }
 
-    /// Whether these rows have the same claims.
+    /// Whether these claims are the claims of `rows`.
     pub(super) fn are(&self, rows: &[Row]) -> bool {
         let own = self.rows.iter().map(|(_channel, row, _proof)| row);
         rows.iter().map(|row| &row.claim).eq(own)

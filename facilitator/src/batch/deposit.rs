@@ -93,7 +93,7 @@ impl ChannelDeposit {
     ) -> Option<&'a [Log]> {
         match &self.authorization {
             DepositAuthorization::Eip3009(signed) => {
-                // The token emits the use, then the transfer to the collector; the escrow's event follows.
+                // The token emits `AuthorizationUsed`, then `Transfer` to the collector; the escrow's event follows.
                 let event = IEip3009::AuthorizationUsed::SIGNATURE_HASH;
                 let own = [event, self.config.payer.into_word(), signed.nonce(self.channel)];
                 let is_use = |log: &Log| {

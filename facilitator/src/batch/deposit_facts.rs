@@ -35,7 +35,7 @@ pub(super) struct Facts {
 }
 
 impl Facts {
-    /// Asks everything that checking a deposit needs.
+    /// Asks a node for all facts that the check of a deposit needs.
     ///
     /// # Errors
     /// No node answers.
@@ -90,7 +90,7 @@ impl Facts {
         let mut number = || next().returned_data().as_ref().and_then(reads::number);
         let (payer_balance, nonce, allowance) = (number(), number(), number());
         if deploys.is_some() {
-            // The wallet may already be deployed, so a failure proves nothing.
+            // Ignores the outcome of the deployment, which fails if the wallet is already deployed.
             let _done = next();
         }
         let mut accepts = || job.contract_payer.then(|| reads::is_accepted(next().returned_data()));

@@ -25,7 +25,8 @@ pub(super) fn calls(contracts: &Contracts, channel: B256) -> [ContractCall; CALL
     ]
 }
 
-/// Asks for the state of a channel alone. [`read`] reads the outcomes, which are empty if the calls used up all gas.
+/// Asks a node for the state of a channel and nothing else. [`read`] reads the outcomes, which are empty if the calls
+/// used up all gas.
 ///
 /// # Errors
 /// No node answers.

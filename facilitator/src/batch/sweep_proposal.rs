@@ -20,7 +20,7 @@ use crate::transaction;
 use crate::verify::{VerifiedJob, VerifyError};
 use crate::work::Work;
 
-/// A payout that a request proposes. The claimed total is part of its key, so it is read before the payout is proposed.
+/// A payout that a request proposes. The claimed total is part of the payout's key, so the total is read first.
 #[derive(Debug)]
 pub(super) struct SweepProposal {
     sweep: ChannelSweep,

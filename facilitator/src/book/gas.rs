@@ -33,7 +33,7 @@ struct Hold {
     chain: ChainId,
     caller: B256,
     reservation: GasReservation,
-    /// Whether the money moved; the hold then no longer counts as open.
+    /// Whether the money moved. If it did, the hold no longer counts as open.
     paid: bool,
     batch: Option<SubmissionId>,
 }

@@ -118,7 +118,7 @@ pub struct Usage {
     pub gas: GasUsage,
 }
 
-/// What an open or claimed payment adds to the [`Usage`] of its payer.
+/// The amounts that one open or claimed payment adds to the [`Usage`] of its payer.
 #[derive(Clone, Copy)]
 struct PaymentAmounts {
     token: Address,
@@ -146,8 +146,10 @@ struct OpenClaim {
     holders: usize,
 }
 
-/// Room for a payment between its check and its acceptance, which counts against concurrent requests; dropping it
-/// releases the room, and also the gas if the payment was not accepted.
+/// Room that is reserved for a payment between its check and its acceptance.
+///
+/// The room counts against concurrent requests. Dropping the claim releases the room; if the payment was not accepted,
+/// it also releases the gas.
 #[derive(Debug)]
 pub struct Claim {
     shared: Arc<Shared>,
@@ -174,7 +176,7 @@ impl Drop for Claim {
 }
 
 impl OpenPayments {
-    /// What a payer's open and claimed payments other than `except` count against a payment in a token; without gas.
+    /// Returns the usage by a payer's open and claimed payments other than `except`, in this token and without gas.
     fn usage_of_payer(&self, except: &JobKey, payer: Address, token: Address) -> Usage {
         let mut all = BTreeMap::new();
         for key in self.by_payer.get(&payer).into_iter().flatten() {
@@ -345,8 +347,8 @@ impl Ledger {
         Ok(answers.iter().all(ChangeResult::is_kept))
     }
 
-    /// Stores a payment that another sender's transaction settled, and that transaction to watch; if another record
-    /// conflicts, returns it and stores nothing.
+    /// Stores a payment that another sender's transaction settled, and watches that transaction; if another record
+    /// conflicts, returns that record and stores nothing.
     ///
     /// # Errors
     /// A failure of the store; whether anything was stored is unknown.

@@ -401,8 +401,8 @@ fn ordered(number: i64) -> [u8; 8] {
     (number.cast_unsigned() ^ (1 << 63)).to_be_bytes()
 }
 
-/// Returns the time from which the record of an ended job may be deleted. Only its record prevents the use of a closed
-/// job's authorization, so that record is kept until the authorization expires.
+/// Returns the time from which the record of an ended job may be deleted. For a closed job, only the record prevents
+/// the use of the authorization, so the record is kept until the authorization expires.
 fn pruned_after(record: &Record) -> Utc {
     let ended = record.state.ended_at().unwrap_or(Utc(i64::MAX));
     if !matches!(record.state, State::Closed { .. }) {

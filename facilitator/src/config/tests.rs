@@ -135,8 +135,8 @@ fn defaults_shown_in_the_example_are_the_real_defaults() {
 
 #[test]
 fn settings_table_states_the_real_defaults() {
-    // These keys are skipped. The table describes their defaults in words, or `none` would be read as the path of a
-    // file.
+    // These keys are skipped. The table describes the defaults of the first group in words. In the second group, the
+    // default `none` would be read as the path of a file.
     let words = ["max_gas_price_gwei", "confirmations", "eip6492_factories", "upto_facilitator"];
     let no_list = ["api_keys_file", "authorizer", "password_file"];
     let skipped = |name| words.contains(&name) || no_list.contains(&name);
@@ -164,7 +164,7 @@ fn settings_reference_has_a_row_for_every_key() {
     {
         assert!(page.contains(line), "{page}");
     }
-    // A pipe would start another column.
+    // A pipe in a text would start another column.
     assert!(page.lines().all(|line| line.matches('|').count() == 5), "{page}");
 }
 

@@ -169,7 +169,7 @@ impl Method for Prism {
         evidence.number(0).is_none().then_some(Reason::PrismUnavailable)
     }
 
-    /// Prism deducts its fee, in hundredths of a percent.
+    /// Deducts Prism's fee, which is in hundredths of a percent.
     fn amount_received(&self, payment: &Payment, evidence: &Evidence<'_>) -> U256 {
         let fee = evidence.number(2).and_then(|bps| payment.amount.checked_mul(bps));
         let fee = fee.unwrap_or_default() / U256::from(10_000);

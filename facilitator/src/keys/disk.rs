@@ -17,7 +17,7 @@ pub(super) struct OpenedFile {
     pub(super) bytes: Zeroizing<Vec<u8>>,
     /// `None` on platforms without file modes.
     mode: Option<u32>,
-    /// The mode, if other accounts may access the file and no service manager has mounted it in this form.
+    /// The mode, if it lets other accounts access the file and no service manager mounts secrets with it.
     open_mode: Option<u32>,
 }
 

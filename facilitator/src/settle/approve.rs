@@ -93,7 +93,8 @@ async fn approve(settler: &Arc<Settler>, record: Arc<Record>) {
             return watch::end_refused(settler, &record, Reason::Withdrawn.into()).await;
         }
         let head = network.head.block(&*network.chain, &*network.clock).await.ok();
-        // Without a new block nothing changes, except that another node may answer.
+        // Without a new block the state is the same. But if the nonce was used, the state is read again, because
+        // another node may answer.
         let state = if head.is_some() && head == seen && spent == 0 {
             Ok(ApprovalState::Waiting)
         } else {

@@ -1,8 +1,7 @@
 //! Transactions that another program sent with the key of one of our signers. Such a program uses our nonces. As a
 //! result, payments are withdrawn, and two stores can both report one payment as a success.
 //!
-//! After a foreign transaction has used its nonce, a signer takes no new payments for a while. The last such nonce
-//! counts.
+//! A signer takes no new payments for a while after the last nonce that a foreign transaction used.
 
 use std::sync::Arc;
 
@@ -69,15 +68,15 @@ pub(super) async fn report_gap(settler: Arc<Settler>, own: OwnTransaction) {
     }
 }
 
-/// Reports a transaction that used the nonce of one of ours, if a node shows it. If no node shows it, the node that
-/// counts the nonce may only be ahead of the node that lacks our receipt.
+/// Reports the foreign transaction that used the nonce of one of our transactions, if a node shows it. If no node shows
+/// one, our own transaction may have used the nonce: one node counts it already, and another still lacks the receipt.
 pub(super) async fn report_if_shown(settler: Arc<Settler>, own: OwnTransaction) {
     if let Some(foreign) = find(&settler, own.signer, own.nonce).await {
         report_unless_ours(&settler, own, Some(foreign)).await;
     }
 }
 
-/// Reports a transaction that permanently used the nonce of one of ours, even if no node shows it.
+/// Reports that a foreign transaction permanently used the nonce of one of our transactions, even if no node shows it.
 pub(super) async fn report_displaced(settler: Arc<Settler>, own: OwnTransaction) {
     let foreign = find(&settler, own.signer, own.nonce).await;
     report_unless_ours(&settler, own, foreign).await;

@@ -672,8 +672,9 @@ impl SettlementService {
             };
             match due {
                 DueAnswer::Known(hash) => {
-                    // Our transaction may be in a block already, without effect. A merchant could deliver on a pending
-                    // answer, next to the one that got the success elsewhere.
+                    // Our transaction may be in a block without effect, because another sender's transaction made the
+                    // payment. On a pending answer, this merchant could deliver in addition to the merchant that
+                    // received the success elsewhere.
                     if let Some(other) = self.made_elsewhere(settler, record, due_by).await {
                         return Ok(Some(duplicate_of(context.proposal, Some(other)).into()));
                     }
@@ -714,7 +715,8 @@ impl SettlementService {
         let find = async || self.ledger.find(key).await.map_err(SettleError::from);
         let Some(known) = find().await? else { return Ok(PendingClaim::Shared) };
         let share = self.success_rights.share(known.record(), origin);
-        // Read the record again: the pending answer may have been promised to another before this request had the right.
+        // Read the record again: the pending answer may have been promised to another requester before this request had
+        // the right.
         let Some(known) = find().await? else { return Ok(PendingClaim::Shared) };
         let record = known.record();
         Ok(match share {
@@ -724,7 +726,7 @@ impl SettlementService {
             }
             Share::Own(right) => PendingClaim::Owned(right),
             Share::WithHolder(_) | Share::Again => PendingClaim::Shared,
-            // A further keyless request of the caller whose keyless request got the pending answer.
+            // This request and the one that got the pending answer have the same caller and no idempotency key.
             Share::None if record.promised => PendingClaim::Shared,
             Share::None => PendingClaim::OfAnother(Box::new(record.clone())),
         })
@@ -856,7 +858,7 @@ impl SettlementService {
     }
 
     /// The transaction that settled a payment whose nonce is used. `None` if its nonce is not used, or if no recent
-    /// transaction did.
+    /// transaction settled the payment.
     async fn find_settlement(
         &self,
         settler: &Settler,

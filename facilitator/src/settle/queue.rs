@@ -55,13 +55,13 @@ struct Lane {
     payments: VecDeque<QueuedPayment>,
 }
 
-/// Payments in lanes, by what may share a transaction. The lanes take turns, so that many payments of one kind do not
-/// delay the others.
+/// Queued payments in lanes. A lane contains payments that may share a transaction, or those that are sent alone. The
+/// lanes take turns, so that many payments of one kind do not delay the others.
 #[derive(Debug, Clone, Default)]
 pub struct Queue {
     /// Tokens whose payments may share a transaction.
     known_tokens: BTreeSet<Address>,
-    /// In the order of their first payments. A lane is kept when it is empty: there are only as many as sender rules.
+    /// The lanes, in the order of their first payments. Empty lanes are kept, because sender rules bound their number.
     lanes: Vec<Lane>,
     /// The index of the lane that goes first, if several are ready.
     turn: usize,
@@ -94,7 +94,7 @@ impl Queue {
         }
     }
 
-    /// Takes payments at the front that have expired, so that those that no signer can send end too.
+    /// Takes expired payments from the front of each lane. Otherwise a payment that no signer can send would never end.
     pub fn take_expired(&mut self, is_expired: impl Fn(&Record) -> bool) -> Vec<Arc<Record>> {
         let mut expired = Vec::new();
         for lane in &mut self.lanes {

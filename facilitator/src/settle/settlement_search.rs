@@ -42,7 +42,8 @@ impl Found {
     }
 }
 
-/// The block in which a transaction carried out a job. `None` if it did not, or if the node does not know it.
+/// The block in which a transaction carried out a job. `None` if the transaction did not carry out the job, or if the
+/// node does not know the transaction.
 ///
 /// # Errors
 /// No node answers.

@@ -39,7 +39,7 @@ pub struct SettlerDeps {
     pub network: Arc<NetworkContext>,
     pub ledger: Ledger,
     pub signer_slots: BTreeMap<Address, SignerSlot>,
-    /// The store of the outboxes, also of those of removed signers.
+    /// The store of all outboxes, including those of removed signers.
     pub outboxes: Arc<dyn Store>,
     pub limits: Limits,
     pub metrics: Arc<Metrics>,

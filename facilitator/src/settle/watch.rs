@@ -625,7 +625,7 @@ async fn watch_until_final(settler: &Arc<Settler>, batch: &Batch) {
 }
 
 /// Resolves a payment whose settlement was undone. The payment is sent again only if a merchant may have delivered.
-/// Otherwise it ends as not made, and the next request decides.
+/// Otherwise the payment ends as not made, and only a new request makes it.
 async fn resolve_undone(settler: &Arc<Settler>, batch: &Batch) {
     const UNDONE: &str = "A reorganisation removed the transaction of another sender that made this payment, so it is not \
                           made: send the request again.";
@@ -641,7 +641,7 @@ async fn resolve_undone(settler: &Arc<Settler>, batch: &Batch) {
     }
 }
 
-/// Waits for a transaction that we cannot control, until the chain or their expiry has decided all its payments.
+/// Waits until all payments of a transaction that we cannot control are decided, by the chain or by their expiry.
 async fn wait_for_chain_or_expiry(settler: &Arc<Settler>, batch: &Batch) {
     let records = persist(settler, || settler.ledger.of_batch(batch)).await;
     let none_proven = BTreeSet::new();

@@ -279,8 +279,8 @@ async fn check(
     Ok(VerifiedJob { job, is_done: false, extra: None, balance, gas })
 }
 
-/// Checks a payment with deployment data that not every account may send. It cannot be sent through Multicall3, by
-/// which wallets are deployed. So the wallet must already be deployed.
+/// Checks a payment that has deployment data and that only certain accounts may send. Wallets are deployed through
+/// Multicall3, through which such a payment cannot be sent. So the wallet must already be deployed.
 async fn check_undeployed(
     network: &NetworkContext,
     parsed: &TransferProposal,
@@ -544,8 +544,10 @@ pub(crate) async fn token_separator(
     Ok(claimed)
 }
 
-/// Whether `extra` names another contract, chain or salt for the EIP-712 domain than those of the token. Such requirements want
-/// an authorization for another contract, for example a gateway that pools deposits: a transfer of the token does not meet them.
+/// Whether `extra` names a contract, chain or salt for the EIP-712 domain that differs from the token's domain.
+///
+/// Such requirements ask for an authorization of another contract, for example of a gateway that pools deposits. A
+/// transfer of the token does not meet them.
 pub(crate) fn names_other_domain(chain: ChainId, requirements: &Requirements) -> bool {
     !requirements.extra.domain.is_of_token(requirements.asset, chain)
 }

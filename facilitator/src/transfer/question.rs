@@ -59,7 +59,7 @@ pub(super) async fn separator(
     }
 }
 
-/// Asks everything that verifying a payment needs.
+/// Asks a node for all facts that the verification of a payment needs.
 pub(super) async fn ask(
     network: &NetworkContext,
     payment: &Payment,
@@ -230,7 +230,7 @@ impl Calls {
         let payee_before = next().returned_data().as_ref().and_then(number);
         let facts = self.facts.iter().map(|_fact| next().returned_data()).collect();
         if self.deployment.is_some() {
-            // The wallet may already be deployed, so a failure proves nothing.
+            // Ignores the outcome of the deployment, which fails if the wallet is already deployed.
             let _done = next();
         }
         let signature_confirmed =

@@ -242,7 +242,7 @@ fn payment_with_a_token_permit_is_proven_like_one_without() {
     let reported = Log { topics: vec![topic("SettledWithPermit()")], ..settled() };
     let logs = [moved(TOKEN, PAYEE, 700), reported];
     for sent_by_us in [true, false] {
-        // The mined call may or may not contain the permit, and so may our payment.
+        // The proof does not depend on whether the mined call, or our payment, includes an EIP-2612 permit.
         for mined in [&call, &call_of(MethodId::Permit2, &terms(1))] {
             assert!(proves(MethodId::Permit2, &terms(1), mined, &logs, sent_by_us));
             assert!(!proves(MethodId::Permit2, &terms(2), mined, &logs, sent_by_us));

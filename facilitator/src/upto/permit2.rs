@@ -115,7 +115,7 @@ impl Method for UptoPermit2 {
     }
 
     fn sender(&self, terms: &Terms) -> SenderRule {
-        // Without a facilitator no account may send it; the zero address is none of ours.
+        // If the terms name no facilitator, no account may send the payment: the zero address is not one of ours.
         let facilitator = terms.facilitator.unwrap_or_default();
         match self.0 {
             Facilitator::Account => SenderRule::Only(facilitator),

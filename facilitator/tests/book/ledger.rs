@@ -76,8 +76,7 @@ async fn gas_of_ended_payments_counts_until_their_transaction_is_accounted_for()
     let book = ledger(&file).await;
     assert_eq!(book.gas_usage(CHAIN, CALLER, NOW), expected, "after a restart");
     assert_eq!(book.open_count(), 1);
-    // The success was returned to another caller than the one whose request was accepted. The gas still counts against
-    // the latter.
+    // The success was returned to another caller. The gas still counts against the caller whose request was accepted.
     let by = RequestOrigin { caller: OTHER, idempotency: None };
     book.mark_answered(record(1).key(), by, NOW).await.unwrap();
     let records = book.of_batch(&sent).await.unwrap();

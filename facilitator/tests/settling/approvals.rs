@@ -38,7 +38,8 @@ async fn an_approval_is_given_up_after_three_refusals_in_a_row() {
         stage.keep_mining();
         let pay = stage.pays_with_approval(1, 700, 1);
         let caller = stage.settling(&pay);
-        // Otherwise the payment's caller would withdraw it after ten seconds.
+        // Aborts the request, because otherwise the payment would be withdrawn after ten seconds, when its answer is
+        // due.
         stage.pass(500).await;
         caller.abort();
         stage.pass(20_000).await;

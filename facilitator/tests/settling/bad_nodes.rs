@@ -84,7 +84,8 @@ async fn a_request_that_waits_for_a_hidden_payment_gets_no_refusal() {
     }
 }
 
-/// A node that did not answer the broadcast has the transaction. Afterwards the receipts hide what it did.
+/// A node that did not answer the broadcast has the transaction. Afterwards its receipts hide the effect of that
+/// transaction.
 #[tokio::test(start_paused = true)]
 async fn an_uncertain_withdrawal_of_a_hidden_payment_is_not_final() {
     for flaw in FLAWS {

@@ -47,7 +47,7 @@ async fn of_sixteen_copies_one_has_the_success_and_the_others_learn_the_transact
     assert_eq!(hashes.len(), 16, "each learns the transaction");
     assert!(hashes.iter().all(|hash| *hash == hashes[0]));
     assert_eq!(stage.paid(), 700);
-    // The success was not delivered, so the next request may have it, and a verification before that succeeds.
+    // The success was not delivered, so the next request may receive it, and a verification before that succeeds.
     drop(success_rights);
     assert!(stage.settlement.verify(&pay.request, &by(2).into()).await.is_ok());
     let end = stage.settle_by(&pay, by(2)).await;

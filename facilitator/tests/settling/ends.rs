@@ -123,8 +123,8 @@ async fn payments_that_failed_together_are_tried_alone() {
     }
 }
 
-/// Another sender settles the authorization first, and the merchant that asked it may have delivered. With the setting,
-/// the first request nevertheless gets the success, once.
+/// Another sender settles the authorization first, and that sender's merchant may have delivered. If
+/// `foreign_settlements` is `success`, the first request nevertheless gets the success, once.
 #[tokio::test(start_paused = true)]
 async fn a_payment_settled_by_another_sender_names_that_transaction() {
     for foreign_settlements in [ForeignSettlements::Duplicate, ForeignSettlements::Success] {
@@ -344,8 +344,8 @@ async fn a_receipt_that_is_hidden_for_long_ends_no_payment() {
     assert_eq!((stage.settlement.ledger.open_count(), usage.total.gas), (0, 0));
 }
 
-/// Another transaction of the same key used the nonce. The chain and the expiry then decide, and nothing else is sent
-/// meanwhile.
+/// Another transaction of the same key used the nonce. Only the chain or the expiry then ends the payment, and nothing
+/// else is sent meanwhile.
 #[tokio::test(start_paused = true)]
 async fn a_displaced_transaction_is_pending_until_its_payment_expires() {
     for brought in [false, true] {

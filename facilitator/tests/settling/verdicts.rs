@@ -135,8 +135,8 @@ async fn requirements_for_another_domain_are_refused() {
     assert!(settled(&stage.settle(&stage.pays(1, 700, 1)).await));
 }
 
-/// An account may receive code (EIP-7702) and keep its key. It is then simulated as a contract, in the form that would
-/// be sent.
+/// An account may receive code (EIP-7702) and keep its key. Its payment is then simulated as a contract's, by the exact
+/// transaction that would be sent.
 #[tokio::test(start_paused = true)]
 async fn a_key_with_code_is_tried_as_a_contract() {
     let mut stage = Stage::set().await;
@@ -147,7 +147,7 @@ async fn a_key_with_code_is_tried_as_a_contract() {
     assert!(stage.world.state().tried_as.contains(&sent), "as it would be sent");
     stage.keep_mining();
     assert!(settled(&stage.settle(&pay).await));
-    // A payer without code is not simulated in that form.
+    // A payment of an account without code is not simulated by the exact transaction.
     stage.world.state().tried_as.clear();
     assert_eq!(verdict(&stage, &stage.pays(2, 700, 1)).await, None);
     assert!(!stage.world.state().tried_as.contains(&sent));

@@ -80,7 +80,7 @@ pub(crate) enum Node {
 pub(crate) enum Flaw {
     /// Receipts have the right status but no events.
     NoEvents,
-    /// Receipts of failed transactions.
+    /// Receipts state that their transactions failed.
     Reverted,
 }
 
@@ -106,7 +106,7 @@ pub(crate) struct State {
     /// Every transaction that was broadcast, in order.
     pub(crate) sent: Vec<Tx>,
     pub(crate) base_fee: u128,
-    /// Number of next requests for mined receipts that return none.
+    /// Number of further requests for the receipt of a mined transaction that return none.
     pub(crate) hidden_receipts: usize,
     /// The flaw of receipts. With a flaw, searches find no events.
     pub(crate) flaw: Option<Flaw>,

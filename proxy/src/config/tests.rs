@@ -260,7 +260,7 @@ fn an_unknown_asset_requires_its_signing_settings() {
         let error = error_text(env(&some));
         assert!(error.contains(&format!("{}: the asset", missing.to_lowercase())), "{error}");
     }
-    // Permit2 signatures use its own EIP-712 domain, so the token's name and version may be missing.
+    // Permit2 signatures use the EIP-712 domain of Permit2, so the token's name and version may be missing.
     let permit = [all[0], all[1], ("ASSET_TRANSFER", "permit2")];
     let config = env(&permit).unwrap();
     assert_eq!(config.terms().unwrap()[0].method, Method::Permit2);
@@ -476,7 +476,7 @@ fn settings_reference_has_a_row_for_every_key() {
     assert_eq!(page.lines().count(), 2 + table::SERVICE.len() + models::MODEL.len());
     assert!(page.contains("| `listen` | `PROXY_LISTEN` | 127.0.0.1:4021 |"), "{page}");
     assert!(page.contains("| `models.\"<name>\".input_per_1k` | in the file alone | required |"));
-    // A pipe would start a column.
+    // A pipe in a text would start another column.
     assert!(page.lines().all(|line| line.matches('|').count() == 5), "{page}");
 }
 

@@ -286,7 +286,7 @@ fn a_version_2_payment_id_uses_its_accepted_asset() {
     assert_ne!(named(&old), named(&payment(Version::V2, Method::Eip3009)));
 }
 
-/// A paid answer is found even if nothing of it is offered any longer.
+/// A paid answer is found even if there are no longer any offers.
 #[test]
 fn a_payment_is_identified_without_offers() {
     for (version, method) in ALL {
@@ -296,7 +296,7 @@ fn a_payment_is_identified_without_offers() {
         let named = PaymentIdentity::read(&text, version, &[]).unwrap();
         assert_eq!(named, PaymentIdentity { id: made.id, digest: made.digest });
     }
-    // Version 1 names no asset, so the one in the terms counts.
+    // Version 1 names no asset, so the asset in the terms counts.
     let other =
         Terms { asset: OTHER.parse().unwrap(), ..(*offer(8453, Method::Eip3009).terms).clone() };
     let text = header::encode(&payment(Version::V1, Method::Eip3009).to_string());

@@ -132,7 +132,7 @@ fn an_owed_stream_uses_the_model_and_bound_that_were_paid() {
         assert_eq!(sent["max_completion_tokens"], bound);
         assert!(sent.get("max_tokens").is_none());
     }
-    // An image counts with the tokens that its model sets, or as nothing.
+    // An image counts as the number of tokens that its model sets, or as zero tokens.
     let image = "{\"type\":\"image_url\",\"image_url\":{\"url\":\"https://a.test/b\"}}";
     let seen =
         Bytes::from(format!("{{\"messages\":[{{\"role\":\"user\",\"content\":[{image}]}}]}}"));

@@ -148,7 +148,8 @@ impl Seller {
         record.settlement = before.after(&outcome);
     }
 
-    /// Whether the settlement in the record may count. A pending settlement does not if its payment fails verification.
+    /// Whether the settlement in the record may count. A pending settlement does not count if its payment fails
+    /// verification.
     ///
     /// Such a payment has moved its money, or its account is empty. If the money has moved, another settle request
     /// reports the success. If the account is empty, the transaction stays pending until its block is final. Without

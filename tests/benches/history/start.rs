@@ -27,7 +27,7 @@ pub fn measure(few: &Wallet, many: &Wallet) {
     }
 }
 
-/// Measures the same time with the wallet unlocked before READY.
+/// Measures the time from exec to READY with a wallet that is unlocked before READY.
 pub fn opened(few: &Wallet, many: &Wallet) {
     for (name, wallet) in [("one payment", few), ("many payments", many)] {
         let begun = Instant::now();

@@ -35,7 +35,7 @@ pub enum WalletMode {
     BurnsThenAnswers(u64),
     /// Tries to move money of the calling token, then answers correctly.
     ReentersQuietly,
-    /// Tries the same, and reverts because the attempt failed.
+    /// Like `ReentersQuietly`, but reverts because the attempt failed.
     ReentersLoudly,
 }
 

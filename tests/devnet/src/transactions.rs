@@ -47,8 +47,8 @@ impl Devnet {
 
     /// Returns the result of a call in the next block.
     ///
-    /// The latest block would not do: its time is that of the last mined transaction, so an authorization signed
-    /// since then would not be valid yet.
+    /// The latest block is unsuitable: its time is that of the last mined transaction, so an authorization signed since
+    /// then would not be valid yet.
     ///
     /// # Errors
     /// The call reverted, or the chain does not answer.

@@ -29,7 +29,7 @@ impl Service {
     /// Starts a service and waits until it prints READY. Its standard error goes to the file `log`.
     ///
     /// # Errors
-    /// It ends or hangs before it is ready. The text has its exit status and log.
+    /// The service ends or hangs before it is ready. The text has its exit status and log.
     pub(crate) fn start(command: Command, log: &Path) -> Result<Self, String> {
         let name = format!("{command:?}");
         Self::try_start(command, log).map_err(|ended| {

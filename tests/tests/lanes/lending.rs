@@ -238,7 +238,7 @@ async fn a_vault_of_another_asset_is_refused() {
     assert_eq!(venue.total_assets, None);
 }
 
-/// Without a node the answer claims nothing, and without the network there is nothing to read.
+/// An answer names each enabled network that could not be read. A network without lending is refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_cannot_be_read_is_named() {
     let Some(mut stage) = Stage::on(BASE).await else { return };

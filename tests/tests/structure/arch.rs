@@ -332,7 +332,7 @@ fn restricted_names_occur_only_in_their_wallet_modules() {
             "engine/service/src/engine/upkeep.rs",
         ],
     );
-    // `rules.rs` passes it on, so that tests can replace the rules with mutated ones.
+    // `rules.rs` passes the state on, so that tests can replace the rules with mutated ones.
     occurs_only_in("&mut State", &["engine/domain/src/apply", "engine/service/src/rules.rs"]);
     // Production runs the real rules.
     occurs_only_in("MutatedRules", &["engine/service/src/rules.rs"]);

@@ -145,7 +145,7 @@ async fn the_status_counts_signed_and_refused_payments() {
     assert!(engine.post("/sign", &json!({})).await.0 >= 400);
     assert_eq!(counted().await, [3, 2, 0, 0]);
     assert!(engine.post("/trade", &json!({})).await.0 >= 400);
-    // A request that waits for the operator counts as neither.
+    // A request that waits for the operator counts neither as signed nor as rejected.
     hold(&engine, &agent, 4).await;
     assert_eq!(counted().await, [3, 2, 0, 1]);
 }

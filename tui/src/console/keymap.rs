@@ -67,7 +67,7 @@ pub(crate) enum KeyAction {
     Zoom,
     Sort,
     Refresh,
-    /// Retries at a Ledger that the wallet leaves alone because a switch in its settings is off.
+    /// Makes the wallet prompt a Ledger again that refused a request because a switch in the Ledger's settings was off.
     Retry,
     Unlock,
     /// Puts the command of the next setup step into the command line.

@@ -86,7 +86,7 @@ pub(crate) enum Connection {
 pub(crate) enum Purpose {
     /// Reloads the state of one topic.
     Query(Topic),
-    /// Retries at a Ledger that the wallet leaves alone, and reloads the requests.
+    /// Makes the wallet prompt a Ledger again that refused a request, and reloads the requests.
     Retry,
     /// Loads a missing page of the feed.
     Page,
@@ -173,7 +173,7 @@ pub(crate) struct Model {
     pub(crate) retry_reasons: BTreeMap<u64, String>,
     /// The operator's running command lines, by id.
     pub(crate) orders: BTreeMap<u64, Order>,
-    /// A key that decides, and its time. It counts once the pause after it shows that it was typed alone.
+    /// A pressed key that decides, and its time. The key counts once the pause after it shows that it was typed alone.
     pub(crate) unconfirmed_key: Option<(KeyAction, u64)>,
     /// The candidates for the last word of the command line.
     pub(crate) choices: Vec<String>,
@@ -181,7 +181,8 @@ pub(crate) struct Model {
     pub(crate) unchecked_seed: Option<String>,
     /// Venues for which a note was shown, because they are no longer trusted: network and venue.
     pub(crate) noted_venues: BTreeSet<(String, String)>,
-    /// Whether the first page of the feed has arrived. The watch needs it, because it starts at the head of the feed.
+    /// Whether the first page of the feed has arrived. The watch starts only then, because it continues from the head
+    /// of the feed.
     pub(crate) feed_known: bool,
     pub(crate) watch_from_ms: u64,
     pub(crate) line: Option<Line>,

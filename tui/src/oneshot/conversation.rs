@@ -30,7 +30,7 @@ pub(super) struct Conversation<'a> {
     prompter: Prompter<'a>,
     /// The file that the command writes.
     export: Option<Export>,
-    /// Whether the operator has answered a prompt. The command may have run then.
+    /// Whether the operator has answered a prompt. If so, the command may have run.
     decided: bool,
 }
 

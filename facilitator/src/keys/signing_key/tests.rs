@@ -197,7 +197,7 @@ fn a_new_keystore_opens_with_its_password_and_shows_no_key() {
     assert_ne!(another.address(), made.address());
 }
 
-/// Besides the published keystores, this is the only one of full strength.
+/// Apart from the published keystores, only this test uses a keystore of full strength.
 #[test]
 fn new_keystore_is_as_strong_as_the_published_example() {
     let folder = Folder::new();

@@ -173,7 +173,7 @@ const BASE: (UniswapV3, UniswapV4, Routers, Lending) = (
         market_adapter_factory: address!("0x9a1B378C43BA535cDB89934230F0D3890c51C0EB"),
         vault_adapter_factory: address!("0xF42D9c36b34c9c2CF3Bc30eD2a52a90eEB604642"),
         adapter_registry: address!("0x5C2531Cbd2cf112Cf687da3Cd536708aDd7DB10a"),
-        // A MetaMorpho vault on the real network, where no pinned vault is a Vault V2.
+        // On the real network this is a MetaMorpho vault, because no pinned vault there is a Vault V2.
         vaults_v2: &[address!("0xbeeF010f9cb27031ad51e3333f9aF9C6B1228183")],
         metamorpho: Some(address!("0xBEEFE94c8aD530842bfE7d8B397938fFc1cb83b2")),
         curator: address!("0x827e86072B06674a077f592A531dcE4590aDeCdB"),

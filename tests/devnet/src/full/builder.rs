@@ -1,4 +1,4 @@
-//! Builds a full chain from an empty one. Each market has its own file; this one has what they share.
+//! Builds a full chain from an empty one. Each market has its own file; this file has the helpers that they share.
 
 use alloy_primitives::{Address, Bytes, U256};
 use alloy_sol_types::{SolCall, sol};

@@ -48,7 +48,7 @@ const RECIPE: &[(&str, &str)] = &[
 ];
 
 /// Time by which a chain's clock starts before its recording. Every loader must therefore bring the clock up to date,
-/// even for a state that is a second old. A mistake in that shows at once and not a day later.
+/// even for a state that is a second old. A mistake in this step shows at once and not a day later.
 const PAST: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The chain that a state holds.

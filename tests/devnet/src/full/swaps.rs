@@ -29,9 +29,9 @@ sol! {
     }
 }
 
-/// V4_SWAP.
+/// The command `V4_SWAP` of the Universal Router.
 const SWAP: &[u8] = &[0x10];
-/// SWAP_EXACT_IN_SINGLE, SETTLE_ALL, TAKE_ALL.
+/// The actions `SWAP_EXACT_IN_SINGLE`, `SETTLE_ALL` and `TAKE_ALL` of the Universal Router.
 const ACTIONS: &[u8] = &[0x06, 0x0c, 0x0f];
 
 impl Devnet {

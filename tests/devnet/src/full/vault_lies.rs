@@ -119,8 +119,8 @@ impl Devnet {
         self.make(vault, &IVaultV2::allocateCall { adapter, data, assets }).await
     }
 
-    /// Sets the value that an odd adapter reports: a percentage of its deposits, and a factor
-    /// for the difference to them.
+    /// Sets the value that an odd adapter reports: `percent` of its deposits, with the gain or loss multiplied by
+    /// `leverage`.
     ///
     /// # Errors
     /// A transaction failed.

@@ -165,8 +165,8 @@ impl Devnet {
 
     /// Gives a Vault V2 new dollars that belong to no depositor.
     ///
-    /// See [`Devnet::set_max_rate`]. A vault of MetaMorpho counts only what
-    /// [`Devnet::supply_market`] supplies on its behalf.
+    /// See [`Devnet::set_max_rate`]. A vault of MetaMorpho counts only assets that [`Devnet::supply_market`] supplies
+    /// on its behalf.
     ///
     /// # Errors
     /// The transaction failed.

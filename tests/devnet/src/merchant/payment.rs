@@ -93,7 +93,7 @@ pub(super) fn decode(header: &[u8]) -> Result<Value, Refusal> {
     serde_json::from_slice(&text).map_err(|_not_json| Refusal::NotJson)
 }
 
-/// Performs every check that needs neither a chain nor memory.
+/// Performs every check that needs neither a chain nor the record of used authorizations.
 pub(super) fn check(
     shop: &Shop,
     (path, item): (&str, PricedResource),

@@ -173,6 +173,6 @@ fn encode_header(value: &Value) -> String {
     reason = "the merchant stands for a stranger's machine, whose clock is not ours to inject"
 )]
 fn now_s() -> u64 {
-    // A clock before 1970 makes every authorization "not yet valid", which is correctly a refusal.
+    // With a clock before 1970, every authorization counts as not yet valid and is refused.
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

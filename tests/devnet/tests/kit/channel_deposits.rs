@@ -195,7 +195,7 @@ async fn a_token_cannot_call_the_contract_back_within_a_deposit() {
     devnet.mint_of(odd, channel.trader.me, 5 * DOLLAR).await.unwrap();
     channel.trader.approve(odd, channel.trader.contracts.permit2).await;
     channel.config.token = odd;
-    // A sweep of nothing succeeds at any other time.
+    // Outside a deposit, a sweep of nothing succeeds.
     let sweep = IBatchSettlement::settleCall { receiver: RECEIVER, token: odd };
     let data = sweep.abi_encode().into();
     devnet.set_token_callback(odd, channel.contract(), data).await.unwrap();

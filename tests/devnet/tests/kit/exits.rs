@@ -16,7 +16,7 @@ async fn a_vault_v2_pays_its_idle_balance_and_what_its_market_has() {
     for trader in traders().await {
         let (vault, market, adapter) = trader.vault_v2().await;
         trader.must(&trader.deposit(vault, DEPOSIT)).await;
-        // By design, the vault reports no limit.
+        // By design, a Vault V2 reports every limit as zero.
         let owner = trader.me;
         for limit in [
             trader.read_contract(vault, IVault::maxDepositCall { owner }).await,

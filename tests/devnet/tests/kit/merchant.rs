@@ -81,7 +81,7 @@ async fn a_signed_payment_moves_money_once() {
     assert_eq!(devnet.balance_of(terms.from).await.unwrap(), U256::from(1_000_000 - SMALL));
     assert_eq!(devnet.balance_of(SHOP).await.unwrap(), U256::from(SMALL));
 
-    // The same payment is refused again: by the merchant's memory, and without that by the coin.
+    // The same payment is refused again: by this merchant's record, and by the coin at a merchant without that record.
     let again = get(&url, Some(&header)).await;
     assert_eq!(again.status, 402);
     assert_reason(&again, "invalid_exact_evm_nonce_already_used");

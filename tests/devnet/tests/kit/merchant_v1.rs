@@ -64,7 +64,7 @@ async fn version_1_asks_in_the_body_and_settles() {
     let payer = Payer::new(0x21);
     devnet.mint(payer.address(), 1_000_000).await.unwrap();
     let header = payer.header_v1(base(), &json!("base"), &payer.terms(SHOP, PRICE, 1));
-    // In the header of the other version, it does not count as a payment.
+    // A payment in the header of the other version does not count.
     assert_eq!(get(&url, Some(("PAYMENT-SIGNATURE", &header))).await.body, challenge);
 
     let paid = get(&url, Some(("X-PAYMENT", &header))).await;

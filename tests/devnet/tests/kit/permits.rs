@@ -197,7 +197,7 @@ async fn only_the_payee_receives_with_an_authorization() {
     let good = key.sign_struct(trader.network, &signed);
     let refusal = trader.refusal(&receive(good.clone(), trader.me)).await;
     assert_eq!(refusal, words("FiatTokenV2: caller must be the payee"));
-    // A signature for a transfer that any sender may submit differs from this one.
+    // A signature for `transferWithAuthorization`, which any sender may submit, is not valid here.
     let transfer = key.sign(trader.network, &terms);
     let refusal = trader.refusal(&receive(transfer, OTHER)).await;
     assert_eq!(refusal, words("FiatTokenV2: invalid signature"));

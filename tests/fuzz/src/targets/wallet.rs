@@ -109,7 +109,7 @@ impl Wallet {
     /// Runs a command that must succeed and returns its data.
     ///
     /// # Errors
-    /// It failed. The text has its answer.
+    /// The command failed. The text has its answer.
     pub(crate) fn must(&self, line: &str) -> Result<Value, String> {
         let mut command = self.command();
         command.args(line.split_whitespace()).arg("--json");

@@ -123,7 +123,7 @@ async fn a_payment_after_the_clock_went_back_is_signed() {
     let mut stage = Stage::set_up(chain, Start::default()).await;
     let agent = stage.add_agent("bot", "hmac").await;
     stage.engine.skew(HOLD_MS);
-    // Any journal entry would do: it records the wrong time.
+    // The command writes a journal entry with the wrong time; any other entry would do.
     stage.operator.must("agent suspend bot").await;
     assert_eq!(stage.engine.terminate(), Some(0));
     stage.engine.skew(0);

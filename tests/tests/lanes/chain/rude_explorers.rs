@@ -98,8 +98,8 @@ async fn t_17_an_explorer_that_misbehaves_costs_its_tokens_and_nothing_else() {
         body("401 Unauthorized", KEY),
         body("403 Forbidden", "[]"),
         body("429 Too Many Requests", "[]"),
-        // A 500 may mean an address unknown to the explorer only on Robinhood Chain, and
-        // only if the address is empty.
+        // Only on Robinhood Chain, and only for an empty address, a 500 may mean that the explorer does not know the
+        // address.
         body("500 Internal Server Error", "[]"),
         body("503 Service Unavailable", "[]"),
     ];

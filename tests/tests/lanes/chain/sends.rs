@@ -156,7 +156,7 @@ async fn the_data_fee_is_part_of_the_required_balance() {
     let Some(mut stage) = stage().await else { return };
     let oracle = bursar_core::networks::OP_GAS_PRICE_ORACLE;
     stage.chain.request("anvil_setCode", json!([oracle, DEAR_ORACLE])).await.expect("set");
-    // The balance is ten coins, of which the data may cost 0.6.
+    // The balance is ten coins. The fee for data may take 0.6 of them.
     let line = format!("address send pay {TO} 9.5 --network base --confirm 9.5 --no-wait");
     let refused = stage.operator.refused(&line).await;
     assert_eq!(refused.code, Code::InsufficientFunds, "{}", refused.message);

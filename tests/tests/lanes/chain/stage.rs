@@ -219,7 +219,7 @@ impl Stage {
         receipt
     }
 
-    /// Advances the engine by half a second, so that it soon does what follows a pause.
+    /// Advances the engine by half a second, so that work which follows a pause soon starts.
     pub(crate) async fn advance_a_bit(&mut self) {
         self.advance(500);
         sleep(POLL_INTERVAL).await;

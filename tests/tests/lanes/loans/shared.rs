@@ -31,7 +31,8 @@ async fn agents_that_share_an_address_share_its_ceiling() {
     let executed = answers.iter().filter(|(_status, one)| one["status"] == "executed").count();
     let refused =
         answers.iter().filter(|(_status, one)| one["code"] == "EXPOSURE_EXCEEDED").count();
-    // The price at the block of one measurement may be below that at a later block, which another request has recorded.
+    // A request may measure an older block than the one that another request recorded. If the share price is lower
+    // there, the supply is held.
     let Answer::Requests { requests } = stage.operator.must("requests").await else {
         panic!("no list")
     };

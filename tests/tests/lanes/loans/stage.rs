@@ -74,7 +74,7 @@ impl Stage {
         Some(Self::with_address(chain, (rpc, env), policy, create).await)
     }
 
-    /// Like [`Self::on`] for Base, with an address of a simulated Ledger that is plugged in there.
+    /// Like [`Self::on`] for Base, with an address of the simulated Ledger at the socket `at`.
     pub(crate) async fn with_device(policy: &str, at: SocketAddr) -> Option<Self> {
         let chain = lending_chain_or_skip(BASE).await?;
         let env = vec![("BURSAR_TEST_LEDGER".to_owned(), at.to_string())];

@@ -1,5 +1,5 @@
-//! Trades from an address of a Ledger: each transaction and permit needs one press, in their order. If no one
-//! presses, the trade ends safely.
+//! Trades from an address of a Ledger: each transaction and permit needs one press, in their order. Without a press the
+//! trade ends safely.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -376,7 +376,7 @@ async fn two_waiting(scene: &mut Scene, trade: &Value) -> [(String, String); 2] 
     [of(true), of(false)]
 }
 
-/// A trade needs "Blind signing", a payment either switch. Each card names its own switch, and
+/// A trade needs the switch "Blind signing", and a payment needs either switch. Each card names its own switch, and
 /// neither request blocks the other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_trade_and_a_payment_wait_for_their_own_switches() {

@@ -261,7 +261,7 @@ async fn a_price_far_off_the_average_that_the_pool_keeps_holds() {
     let token = gold(&stage).await;
     stage.add_pool(token, DEEP).await;
     stage.keep_averages(token, 3_000).await;
-    // The first trade after the change begins the record of prices.
+    // The pool records prices from the first trade after `keep_averages`.
     stage.buy(token, 3_000, DOLLAR).await;
     stage.pass(650).await;
     let (status, answer) = stage.pay(&offer(token, "Gold", 200_000)).await;

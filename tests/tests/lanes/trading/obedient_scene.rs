@@ -97,7 +97,7 @@ impl Scene {
         operator.must(&format!("policy create p {POLICY}")).await;
         node.slow_down(slowest);
         let first_block = head_of(&chain).await;
-        // Mines one block a second, so that the chain's time stays the real one.
+        // Mines one block a second, so that the chain's time follows real time.
         chain.set_automine(false).await.expect("set");
         let mined = chain.clone();
         let miner = tokio::spawn(async move {

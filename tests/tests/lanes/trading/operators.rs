@@ -1,4 +1,4 @@
-//! What the operator can measure, inspect and revoke.
+//! The operator's commands that measure, inspect and revoke.
 
 use alloy_primitives::{Address, U256};
 use bursar_chain::abi::erc20::IErc20;

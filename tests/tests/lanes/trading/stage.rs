@@ -116,7 +116,7 @@ impl Stage {
         Self::with_address(chain, url, policy, env, "address create trade 0 \"for tests\"").await
     }
 
-    /// Like [`Self::set_up`], with an address of a simulated Ledger that is plugged in there.
+    /// Like [`Self::set_up`], with an address of the simulated Ledger at the socket `at`.
     pub(crate) async fn with_device(policy: &str, at: SocketAddr) -> Option<Self> {
         let chain = full_chain_or_skip(BASE).await?;
         let url = chain.url().to_owned();

@@ -81,7 +81,7 @@ async fn tokens_that_change_after_the_request_end_the_trade_or_keep_its_units() 
         crate::trading::stage::atoms(&end["amount_out"])
     );
     assert_eq!(stage.allowance(token, router).await, U256::ZERO);
-    // The value of an unknown token counts as the largest trade.
+    // A token of unknown value counts as the largest permitted trade.
     assert!((499.9..=500.0).contains(&stage.volume_left().await), "and the gas of its swap");
 
     // Half of the balance disappears before the approval. After the first swap's gas, the limit has no room for

@@ -1,4 +1,4 @@
-//! What the facilitator reports about itself, against official libraries and the specification.
+//! Checks the facilitator's reports about itself against official libraries and the specification.
 
 use std::collections::BTreeSet;
 

@@ -33,7 +33,7 @@ pub(crate) enum Action {
     Together {
         one: Box<Action>,
         other: Box<Action>,
-        /// The second action starts after this many calls to the node, so before, during or after the first.
+        /// The second action starts after this many calls to the node: before, during or after the first action.
         lag: u64,
     },
 }
@@ -61,8 +61,7 @@ impl Action {
         }
     }
 
-    /// Returns the possible answers, each with the books afterwards. `mined` is the block of
-    /// an actor's own transaction.
+    /// Returns the possible answers, each with the model after it. `mined` is the block of an actor's own transaction.
     pub(crate) fn play(&self, model: &Model, mined: Option<Mined>) -> Vec<(Expected, Model)> {
         match self {
             Self::Settle { request, is_keyed, .. } => model.settle(request, *is_keyed),
@@ -82,8 +81,8 @@ impl Action {
         }
     }
 
-    /// Like `play`, for a request that was checked on `judged`, before the pair's other action, and
-    /// carried out after that action.
+    /// Like `play`, for a request that was checked against the state `judged` before the pair's other action, and
+    /// carried out after it.
     pub(crate) fn play_late(
         &self,
         model: &Model,

@@ -260,7 +260,7 @@ impl Play<'_> {
         Ok(())
     }
 
-    /// Adopts the outcome that fits.
+    /// Adopts the outcome that matches the observed results.
     fn take_over(
         &mut self,
         action: &Action,

@@ -320,8 +320,8 @@ impl Model {
         self.penalized.contains(&self.terms(channel).authorizer).then(|| code(name))
     }
 
-    /// Settles a request that was checked on `judged`, before a simultaneous one, and carried out after it. Returns
-    /// no outcome if no transaction is sent.
+    /// Settles a request that was checked against the state `judged`, before a simultaneous request, and carried out
+    /// after that request. Returns no outcome if no transaction is sent.
     pub(crate) fn settle_late(
         &self,
         request: &Request,
@@ -379,8 +379,8 @@ impl Model {
         outcomes
     }
 
-    /// Returns the refusal of a refund whose claims were checked on `judged`, before a simultaneous action, while its
-    /// other terms were checked after it. The facilitator reads the claims first.
+    /// Returns the refusal of a refund whose claims were checked against the state `judged`, before a simultaneous
+    /// action, while its other terms were checked after that action. The facilitator reads the claims first.
     fn settle_between(&self, request: &Request, judged: &Self) -> Option<(Expected, Self)> {
         let Request::Refund(refund) = request else { return None };
         let has_claims = !refund.claims.rows.is_empty();

@@ -164,7 +164,7 @@ async fn a_broadcast_in_flight_when_the_answer_is_due_is_not_reported_as_refused
     assert_eq!(status, 503, "{answer}");
     sleep(LATE).await;
     settle_down(&stage).await;
-    // Whatever happened to it, a repeat now reports the true outcome.
+    // Whether or not the transaction was mined, a repeat now reports the true outcome.
     stage.chain.set_automine(true).await.expect("set");
     let moved = stage.balance(SHOP).await == U256::from(700);
     let answer = stage.settle_without_key(&body).await;

@@ -111,7 +111,7 @@ fn cases() -> Vec<Case> {
         always(WalletMode::WrongAnswer, Some(false)),
         always(WalletMode::HugeAnswer, Some(false)),
         always(WalletMode::BurnsGas, Some(false)),
-        // Undetectable before the transaction is sent; its cost is capped.
+        // The facilitator cannot detect this before it sends the transaction; the gas limit caps the cost.
         always(WalletMode::BurnsWhenSent, None),
         always(WalletMode::BurnsAbove(100_000), Some(false)),
         // The threshold is below the gas of a probe and above the gas of a settlement.
@@ -378,8 +378,8 @@ async fn deploy_by_other_sender(stage: &Stage, factory: Address, data: &Bytes) {
     stage.chain.send_as(&deploy).await.expect("deployed");
 }
 
-/// The same with our batching contract, which limits the gas of each payment: one and the same
-/// transaction settles the other payment.
+/// Like the test before, with our batching contract, which limits the gas of each payment: the transaction still
+/// settles the other payment.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_account_that_starts_burning_gas_spoils_no_transaction_of_the_contract() {
     let Some(chain) = full_chain_or_skip(BASE).await else { return };

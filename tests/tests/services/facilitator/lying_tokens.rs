@@ -120,7 +120,7 @@ async fn a_success_requires_that_exactly_the_amount_moved() {
             let body = payer.pay(&stage, method);
             let answer = stage.verify(&body).await;
             check_verify(&case, &answer);
-            // The token used the nonce and did not move the amount: nodes do not show that it failed.
+            // The token used the nonce and did not move the amount: nodes do not show that the payment failed.
             let settled = stage.settle_or_503(&body).await;
             check_settle(&case, &body, &settled);
             let came = payer.balance(&stage, SHOP).await;

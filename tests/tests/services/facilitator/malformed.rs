@@ -173,7 +173,7 @@ async fn a_body_that_is_too_long_gets_413_and_the_content_type_is_not_required()
         assert!(reply["error"].is_string(), "{path}: {reply}");
     }
     assert_eq!(about_payments(&node), Vec::<String>::new());
-    // The header is not required: old clients omit it.
+    // The header `content-type` is not required: old clients omit it.
     for kind in
         ["text/plain", "application/x-www-form-urlencoded", "application/json; charset=utf-8"]
     {

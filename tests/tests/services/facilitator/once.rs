@@ -138,7 +138,7 @@ async fn an_unmined_payment_is_pending_and_later_settles_under_the_same_hash() {
 async fn an_authorization_that_another_sender_settled_first_is_a_duplicate() {
     let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     let payer = stage.payer().await;
-    // Another sender settles it before the facilitator receives it.
+    // Another sender settles the payment before the facilitator receives it.
     let paid = stage.pay(&payer, TransferMethod::Eip3009, 3_000);
     let (authorization, signature) = authorization_of(&paid);
     let theirs = stage.chain.settle(&authorization, &signature).await.expect("settled");
@@ -149,7 +149,7 @@ async fn an_authorization_that_another_sender_settled_first_is_a_duplicate() {
     assert_names(&answer, theirs);
     assert_eq!(stage.settle(&paid.body(2)).await, answer);
     assert_eq!(all_sent(&stage, "latest").await, 0, "nothing was sent for it");
-    // Another sender settles it while our transaction is in flight.
+    // Another sender settles the payment while our transaction is in flight.
     let paid = stage.pay(&payer, TransferMethod::Eip3009, 4_000);
     let (authorization, signature) = authorization_of(&paid);
     stage.chain.set_automine(false).await.expect("set");

@@ -55,7 +55,7 @@ fn impostors(payer: &Payer, paid: &SignedPayment) -> Vec<(&'static str, Value)> 
     ]
 }
 
-/// Asserts that none of them receives a success or a transaction hash.
+/// Asserts that none of the impostors receives a success or a transaction hash.
 async fn assert_impostors_refused(stage: &Stage, when: &str, payer: &Payer, paid: &SignedPayment) {
     let settled = stage.balance(SHOP).await;
     let mut wrong = Vec::new();

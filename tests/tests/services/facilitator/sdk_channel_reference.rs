@@ -132,7 +132,7 @@ impl Pair {
     }
 }
 
-/// Leaves two deposits in the channel.
+/// Returns the cases after which the channel contains two deposits.
 fn opening(channel: &Channel) -> Vec<Case> {
     let first = channel.deposit(DEPOSIT, PRICE);
     vec![
@@ -166,7 +166,7 @@ fn vouchers(channel: &Channel, unknown: &Channel) -> Vec<Case> {
     ]
 }
 
-/// Leaves two prices claimed.
+/// Returns the cases after which two prices are claimed.
 fn claims(channel: &Channel, unknown: &Channel) -> Vec<Case> {
     let good = channel.claim(3 * PRICE, 2 * PRICE);
     let row = format!("{PAYLOAD}/claims/0");
@@ -206,7 +206,7 @@ fn after_claims(channel: &Channel) -> Vec<Case> {
     ]
 }
 
-/// Returns everything to the payer that was not claimed.
+/// Returns the cases that refund all unclaimed money to the payer.
 fn refunds(channel: &Channel, unknown: &Channel) -> Vec<Case> {
     let part = channel.refund(PRICE, 0, 0);
     vec![

@@ -141,7 +141,7 @@ impl Pair {
         ]
         .map(|(name, body)| verify(named(name), body))
         .into();
-        // In the scheme `exact`, the reference's error code is then a whole stack trace.
+        // In the scheme `exact`, the reference returns a whole stack trace as the error code of such a settlement.
         if !matches!(kind, Kind::Exact) {
             cases.push(settle(named("settle without"), body.clone()));
         }

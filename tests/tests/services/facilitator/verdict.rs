@@ -27,7 +27,8 @@ pub(crate) fn without(body: &Value, pointer: &str) -> Value {
     body
 }
 
-/// Changes a term of the seller on both sides of a version 2 body, as an honest client would repeat it.
+/// Changes a term of the seller in a version 2 body: in the requirements, and in the copy of them that an honest client
+/// adds to the payment.
 pub(crate) fn with_term(body: &Value, name: &str, value: &Value) -> Value {
     let body = with(body, &format!("/paymentRequirements/{name}"), value.clone());
     with(&body, &format!("/paymentPayload/accepted/{name}"), value.clone())

@@ -17,8 +17,8 @@ enum Cause {
     Lied(Lie),
 }
 
-/// Refuses a payment, then uses its nonce: the signer's next transaction takes the nonce, so the refused transaction
-/// can no longer be mined.
+/// Refuses a payment after its broadcast. The signer's next transaction then takes the nonce, so the refused
+/// transaction can no longer be mined.
 async fn refused_for(cause: Cause) {
     let Some(chain) = full_chain_or_skip(BASE).await else { return };
     let node = LyingRpc::in_front_of(chain.url()).await;

@@ -1,4 +1,5 @@
-//! The memory for whole answers: it is bounded over all sales, reserved before a request pays, and then returned.
+//! The memory for whole answers: it is bounded over all sales, reserved before a payment is verified, and returned
+//! after the sale.
 
 use std::time::Duration;
 

@@ -361,7 +361,7 @@ async fn an_owed_stream_answered_in_one_piece_is_delivered_and_not_charged_again
     assert!(!deps.metrics.text().contains("revenue_atoms_total{"));
 }
 
-/// Until then, the payment may still settle.
+/// Within an hour of its expiry, a payment with a pending settlement may still settle.
 #[tokio::test]
 async fn a_pending_settlement_is_abandoned_an_hour_after_its_payment_expired() {
     for (minutes_ago, pending, unpaid) in [(59, 1, 0), (61, 0, 1)] {
@@ -438,7 +438,7 @@ async fn the_end_of_a_settlement_is_counted_once_it_is_on_disk() {
     }
 }
 
-/// Tests the same failure while the customer waits for it.
+/// A customer waits for a settlement that fails, first while the store is full.
 #[tokio::test]
 async fn a_failed_settlement_is_counted_against_its_payer_once_it_is_on_disk() {
     let (seller, store) =

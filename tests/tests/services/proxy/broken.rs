@@ -291,7 +291,7 @@ async fn an_unreachable_upstream_costs_the_payer_nothing() {
     let proxy = home.start().await;
     let customer =
         bursar_tests::proxy::Customer::of(&proxy.url, bursar_tests::payer::Payer::random());
-    // It does not count against the payer, however often it happens.
+    // The refusal does not count against the payer, however often it happens.
     for _time in 0..12 {
         let response = customer.buy(2, &chat("hello")).await;
         assert_eq!(refusal(response).await, (502, "upstream_unavailable".to_owned()));

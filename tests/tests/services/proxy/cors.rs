@@ -22,7 +22,7 @@ async fn preflight(stage: &Stage, path: &str, origin: &str) -> Response {
     request.header("access-control-request-headers", ASKED).send().await.unwrap()
 }
 
-/// Returns the origin that may read a response, after checking what it may read.
+/// Returns the origin that may read a response, after checking the exposed headers.
 fn reader(response: &Response) -> Option<String> {
     let header = |name: &str| response.headers().get(name).map(|value| value.to_str().unwrap());
     assert_eq!(header("access-control-allow-credentials"), None);

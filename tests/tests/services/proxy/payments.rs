@@ -34,7 +34,7 @@ async fn a_payment_with_a_wrong_price_payee_network_or_time_gets_a_new_challenge
             |terms| terms.valid_before_s = now_s() + 60,
             "invalid_exact_evm_payload_authorization_valid_before",
         ),
-        // Valid for longer than the proxy remembers a payment.
+        // The payment is valid for longer than the proxy stores payments.
         (
             |terms| terms.valid_before_s = now_s() + 90_000,
             "invalid_exact_evm_payload_authorization_valid_before",

@@ -16,7 +16,7 @@ async fn a_sale_runs_from_quote_to_answer_in_both_versions() {
         assert_eq!(price["model"], "toy");
         assert_eq!(price["completion_tokens_max"], 100);
         let header = stage.customer.sign_with(version, &challenge, |_due| {});
-        // One unit of USDC per token.
+        // The price is one unit of USDC per token.
         let tokens = price["prompt_tokens"].as_u64().unwrap() + 100;
         assert_eq!(header.terms.amount.to::<u64>(), tokens);
         assert_eq!(price["usd"], json!(format!("0.{tokens:06}")));
@@ -165,7 +165,7 @@ async fn models_and_prices_have_a_limit_for_each_address_and_this_machine_has_no
     let request = stage.customer.request(&chat("hello")).header("x-forwarded-for", "9.9.9.9");
     assert_eq!(request.send().await.unwrap().status(), 402);
     let response = models(Some("9.9.9.9")).await;
-    // Two requests per minute: one each 30 seconds.
+    // At two requests per minute, one is admitted each 30 seconds.
     let seconds: u64 = response.headers()["retry-after"].to_str().unwrap().parse().unwrap();
     assert!((1..=30).contains(&seconds), "{seconds}");
     assert_eq!(refusal(response).await, (429, "too_many_requests".to_owned()));

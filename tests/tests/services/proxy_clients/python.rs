@@ -125,7 +125,7 @@ async fn an_openai_client_that_is_cut_off_within_a_stream_raises_an_error() {
         }
         assert_eq!(answer["error"][0], "APIError", "{answer}");
         assert_eq!(answer["code"], "stream_broken");
-        // The client does not repeat it: that would be another payment.
+        // The client does not repeat the request, because a repeat would be another payment.
         assert_eq!((&answer["signed"], &answer["sent"]), (&json!(1), &json!(2)));
         assert_eq!(stage.upstream.calls(), n + 1);
     }

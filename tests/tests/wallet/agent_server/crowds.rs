@@ -99,7 +99,7 @@ async fn t_40_a_thousand_idle_connections_block_no_caller() {
     for _payment in 0..5 {
         engine.pays().await;
     }
-    // There was room for all, so none was closed.
+    // There was room for all connections, so none was closed.
     for mut idle in crowd {
         assert_eq!(idle.ask(HEALTH).await.status, 200);
     }

@@ -118,8 +118,8 @@ async fn assert_same_hosts(parsers: &mut Script, urls: &[String]) {
         for host in hosts.as_array().expect("a list").iter().filter_map(Value::as_str) {
             let host = host.trim().trim_end_matches('.').to_lowercase();
             let is_good = host == GOOD || host.ends_with(&format!(".{GOOD}"));
-            // No person can own a host name with other characters, except below a domain that they own, nor a bare
-            // prefix of the good host's first label.
+            // No person can own a host name with other characters, except below their own domain. Nor can a person own
+            // a bare prefix of the good host's first label.
             let is_name = |one: char| one.is_ascii_alphanumeric() || "-._".contains(one);
             let is_odd = !host.chars().all(is_name) && !host.ends_with("evil.test");
             let is_beginning = GOOD.starts_with(&host) && !host.contains('.');

@@ -116,7 +116,7 @@ impl Stage {
         decide_with(&mut self.operators[who], order(who, what, on), what).await
     }
 
-    /// All three decide concurrently with `during_race`.
+    /// Lets all three operators decide concurrently with `during_race`.
     pub(crate) async fn race(
         &mut self,
         choices: [Choice; 3],

@@ -221,8 +221,8 @@ async fn answers_to_other_commands_are_never_taken_for_a_signature() {
         bench.device.decide_itself(Some(Decision::Press));
         let request = bench.waits(1).await;
         bench.status(&request, "success").await;
-        // Each time, the device lies from another answer on during the next payment. It answered
-        // the first payment honestly.
+        // In each round, the device starts to lie at a later answer of the next payment. It answered the first payment
+        // honestly.
         for honest in 0..32 {
             bench.device.set_lie(honest, Some(lie));
             let other = bench.waits(10 + honest).await;

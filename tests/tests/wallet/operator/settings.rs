@@ -110,7 +110,7 @@ async fn a_loosening_setting_needs_the_open_wallet_and_is_in_no_file() {
         assert_eq!(get(&engine, key).await, (shown.clone(), "journal".to_owned()), "{key}");
     }
     assert_eq!(file(&engine), "");
-    // Resetting them works with a locked wallet.
+    // Resetting these settings works with a locked wallet.
     operator.must("wallet lock").await;
     for key in ["server.hosts", "server.rate_per_minute", "payments.max_validity"] {
         operator.must(&format!("config set {key} default")).await;

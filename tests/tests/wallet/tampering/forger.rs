@@ -1,5 +1,5 @@
 //! An attacker with the journal file and the sources, but without the key of the seals. Reads and writes entries in the
-//! file with its own code; only moving all rows into the history uses the journal's.
+//! file with its own code; only moving all rows into the history uses the journal's code.
 
 use std::path::Path;
 use std::sync::Arc;

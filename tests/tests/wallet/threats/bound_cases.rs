@@ -165,7 +165,8 @@ fn challenges(table: &mut Table<'_>) {
         fill(&mut offer, 60_000);
         let around = offer.to_string().len() - 60_000;
         fill(&mut offer, bytes - around);
-        // The list's commas and bracket do not grow in proportion, so the last field makes up the exact length.
+        // The commas and the bracket of the list do not grow in proportion to the room, so the last field makes up the
+        // difference.
         let rest = offer["rest"].as_str().unwrap().len() + bytes;
         offer["rest"] = json!("r".repeat(rest - offer.to_string().len()));
         assert_eq!(offer.to_string().len(), bytes);

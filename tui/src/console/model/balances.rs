@@ -1,4 +1,4 @@
-//! The rows of the Balances pane: balances, then positions, then addresses with unread positions.
+//! The rows of the Balances pane: balances, then positions, then addresses whose positions could not be read.
 
 use bursar_control::answers::{
     BalanceAnswer, HoldingsAnswer, NetworkHoldingsAnswer, PositionAnswer, UnreadAnswer,
@@ -46,7 +46,7 @@ impl HoldingRow<'_> {
     }
 }
 
-/// Returns the rows of the positions part: positions, then addresses with unread positions.
+/// Returns the rows below the balances: positions, then addresses whose positions could not be read.
 pub(crate) fn positions(server: &Server) -> impl Iterator<Item = HoldingRow<'_>> {
     let answer = server.positions.iter();
     let found = answer.clone().flat_map(|known| &known.positions).map(HoldingRow::Position);

@@ -36,14 +36,14 @@ impl Model {
 
     /// Returns whether this console may order a retry at a Ledger.
     ///
-    /// The wallet leaves a Ledger alone that refused a request because a switch in its settings is off.
+    /// The wallet does not prompt a Ledger that refused a request because a switch in the Ledger's settings is off.
     pub(crate) fn may_retry_device(&self) -> bool {
         let device = self.server.status.as_ref().and_then(|status| status.device.as_ref());
         let is_left_alone = device.is_some_and(|device| device.may_retry);
         is_left_alone && self.connection == Connection::Up && !self.setup.observe
     }
 
-    /// Orders a retry at a Ledger that the wallet leaves alone. Returns whether there is such a Ledger.
+    /// Orders a retry at a Ledger that the wallet does not prompt. Returns whether there is such a Ledger.
     pub(crate) fn retry_device(&mut self) -> bool {
         let may_retry = self.may_retry_device();
         if may_retry && !self.in_flight(&Purpose::Retry) {

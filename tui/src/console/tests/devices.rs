@@ -107,7 +107,7 @@ fn a_request_at_a_device_can_only_be_denied() {
     );
 }
 
-/// `r` orders a retry at a Ledger that is left alone because a switch is off, in the panes and on the card.
+/// `r` orders a retry at a Ledger that is not prompted because a switch is off, in the panes and on the card.
 #[test]
 fn r_asks_a_ledger_again_that_is_left_alone() {
     let retries = |stage: &Stage| {

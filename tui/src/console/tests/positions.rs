@@ -1,4 +1,4 @@
-//! The positions part of the Balances pane: visible when it matters, without displacing the balances.
+//! Tests of the positions in the Balances pane: they are visible when they matter, and do not displace the balances.
 
 use bursar_control::answers::{Answer, PositionAnswer, PositionsAnswer, UnreadAnswer, VenueTrust};
 use bursar_core::codes::Code;
@@ -46,7 +46,7 @@ fn answer() -> PositionsAnswer {
     PositionsAnswer { unread: vec![unread()], ..more_fixtures::lent(positions, 7) }
 }
 
-/// Positions with different worths and long names. Every `every`th position has an obstacle.
+/// Positions with different values and long names. Every `every`th position has an obstacle.
 fn many(count: usize, every: usize) -> PositionsAnswer {
     let template = more_fixtures::positions();
     let positions = (0..count).map(|number| PositionAnswer {
@@ -342,7 +342,7 @@ fn opened_position_shows_the_whole_venue_and_copying_never_takes_its_address() {
         assert!(screen.contains(part), "{part}:\n{screen}");
     }
     stage.press(KeyCode::Esc);
-    // A row of unread positions cannot be opened.
+    // A row without readable positions cannot be opened.
     stage.press(KeyCode::End);
     assert!(!stage.screen().contains("enter open"), "{}", stage.screen());
     stage.press(KeyCode::Enter);

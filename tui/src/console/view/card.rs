@@ -175,7 +175,7 @@ pub(super) fn warning(card: &Card, line: &str) -> Option<Role> {
     match name_of(line) {
         "refused" | "emulator" => Some(Role::Alarm),
         "payee" if card.is_stranger() => Some(Role::Warn),
-        // The row of a token has a warning after the address if it contains NOT.
+        // A token's row contains `NOT` if it has a warning after the address.
         "token" if card.trade.is_some() && line.contains("  NOT ") => Some(Role::Warn),
         "effects" if card.trade.as_ref().is_some_and(|trade| !trade.effects_proven) => {
             Some(Role::Warn)

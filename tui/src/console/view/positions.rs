@@ -1,4 +1,5 @@
-//! The positions part of the Balances pane: the positions of addresses, then addresses with unread positions.
+//! The lower part of the Balances pane: the positions of all addresses, then addresses whose positions could not be
+//! read.
 
 mod window;
 
@@ -28,7 +29,7 @@ const NOTICE: usize = 2;
 /// Number of lines of a row without an obstacle.
 const LINES: u16 = 2;
 
-/// The positions part, prepared for one width.
+/// The rows of positions, laid out for one width.
 pub(super) struct PositionsPart<'a> {
     rows: Vec<HoldingRow<'a>>,
     /// Lines about all rows, or lines in place of rows.
