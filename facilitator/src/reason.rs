@@ -1,7 +1,7 @@
 //! Why a payment was rejected or not settled: the codes of `invalidReason` and `errorReason`.
 //!
-//! The names are those of the specification. If it has no name, we use that of the official libraries, or else our own.
-//! A released code never changes its meaning.
+//! The names are those of the specification. Where the specification has no name, we use the name of the official
+//! libraries, or else our own. A released code never changes its meaning.
 
 use alloy_primitives::{Address, B256, Bytes};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

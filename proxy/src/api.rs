@@ -252,7 +252,7 @@ async fn unpriced_quote(body: &Bytes) -> Result<Quote, Fault> {
     hashed.map_err(|_ended| Fault::of(Code::Stopping))
 }
 
-/// Sells an answer, or returns the one that was sold.
+/// Sells an answer, or returns an answer that was sold before.
 async fn serve(api: &Arc<Api>, order: Order, version: Version) -> Result<Response, Fault> {
     if api.stopping.is_cancelled() {
         return Err(Fault::of(Code::Stopping));

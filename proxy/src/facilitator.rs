@@ -172,7 +172,7 @@ impl Facilitator {
     }
 
     /// Returns by how many milliseconds our clock is ahead of the header `Date` of the facilitator's answer, or `None`
-    /// without such a header or answer.
+    /// if there is no answer or no such header.
     pub async fn clock_ahead_ms(&self) -> Option<i64> {
         let target = self.base.below(&["supported"]);
         let (headers, body) = (self.headers.clone(), Bytes::new());

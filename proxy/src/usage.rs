@@ -58,7 +58,7 @@ fn count(answers: &mut dyn Iterator<Item = &Value>, prompt: u64, vocabulary: Voc
     Usage { prompt, completion, reported: false }
 }
 
-/// Appends what a model wrote: text, reasoning, and tool calls.
+/// Appends the output of a model: text, reasoning, and tool calls.
 fn append_text(message: &Value, text: &mut String) {
     for key in ["content", "reasoning_content", "refusal"] {
         text.push_str(message.get(key).and_then(Value::as_str).unwrap_or_default());

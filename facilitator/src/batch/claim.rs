@@ -1,4 +1,4 @@
-//! Claims: the escrow records what receivers have earned by vouchers.
+//! Claims: the escrow records the amounts that receivers have earned by vouchers.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_sol_types::{SolCall, SolEvent};

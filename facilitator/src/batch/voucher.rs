@@ -23,8 +23,8 @@ pub(super) struct VoucherStatement {
     channel: B256,
     voucher: SignedVoucher,
     proof: VoucherProof,
-    /// Whether the voucher asks for a refund. A refund charges nothing, so the amount may equal what was already
-    /// claimed.
+    /// Whether the voucher asks for a refund. A refund charges nothing, so the amount may equal the amount that was
+    /// already claimed.
     is_refund: bool,
 }
 

@@ -125,7 +125,8 @@ pub enum State {
     Sent { batch: SubmissionId },
     /// The job was carried out.
     Settled { hash: B256, block: u64, at: Utc, effect: Effect },
-    /// The money has not moved. No transaction can still move it, unless the reason is [`Reason::UnexpectedSettle`].
+    /// The money has not moved. If the reason is [`Reason::UnexpectedSettle`], a transaction may still move it;
+    /// otherwise none can.
     Failed { reason: Reason, message: String, at: Utc },
     /// The job has succeeded without a transaction, because nothing had to move. It is never executed, and its
     /// authorization can no longer be used.

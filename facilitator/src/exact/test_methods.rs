@@ -1,4 +1,5 @@
-//! Tests of what each method reads, hashes and reports about a failure. The hashes are composed from the standards.
+//! Tests of each method: the terms that it reads, its hashes, and the reasons that it reports. The hashes are composed
+//! from the standards.
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use bursar_core::networks::ChainId;

@@ -607,8 +607,8 @@ impl SettlementService {
         Ok(accepted.map_err(SettleError::from)?)
     }
 
-    /// Returns what a request receives for a known payment: its outcome, or a pending answer at the deadline. `None` if
-    /// the payment has failed and may be tried again.
+    /// Returns the outcome of a known payment for a request, or a pending answer at the deadline. `None` if the payment
+    /// has failed and may be tried again.
     async fn known_outcome(
         &self,
         settler: &Arc<Settler>,

@@ -60,7 +60,7 @@ pub enum Share {
     Own(SuccessRight),
     /// The success, along with the request that holds the right and has the same `Idempotency-Key`.
     WithHolder(SuccessRight),
-    /// The success again: the request repeats the one that received it, or repeats are allowed.
+    /// The success again, because the request repeats the request that received it, or because repeats are allowed.
     Again,
     /// Nothing, because another request has the success or the right to it.
     None,

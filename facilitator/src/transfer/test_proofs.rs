@@ -1,4 +1,4 @@
-//! Tests of what proves a settlement: the events and the call data of exactly this payment.
+//! Tests of the proof of a settlement: the events and the call data of exactly this payment.
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use alloy_sol_types::SolCall;
@@ -214,7 +214,7 @@ fn foreign_permit_is_proven_only_if_every_proxy_call_succeeded() {
     assert!(!proves(id, &terms(1), &both, &logs, false));
     let twice = [&logs[..], &logs[..]].concat();
     assert!(proves(id, &terms(1), &both, &twice, false));
-    // This permit fails next to a transfer of its amount and to foreign code that calls the proxy.
+    // The permit fails in a transaction that also transfers its amount and runs foreign code, which calls the proxy.
     let mixed =
         together(&[own.clone(), transfer, ContractCall { to: STRANGER, data: Bytes::new() }]);
     assert!(!proves(id, &terms(1), &mixed, &logs, false));

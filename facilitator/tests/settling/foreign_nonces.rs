@@ -88,7 +88,7 @@ async fn a_taken_nonce_is_reported_also_if_its_transaction_is_not_shown() {
     assert_eq!(log.lines(&["ERROR", "foreign=unknown"]).len(), 1, "{log:?}");
 }
 
-/// The node that counts the nonce is ahead of the one that has the receipt.
+/// One node counts the nonce before another node has the receipt.
 #[tokio::test(start_paused = true)]
 async fn a_transaction_of_ours_whose_receipt_is_late_is_not_reported() {
     let mut stage = Stage::with(Plan { wait_ms: 500, ..Plan::default() }).await;

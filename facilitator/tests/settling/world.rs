@@ -75,7 +75,7 @@ pub(crate) enum Node {
     Mute,
 }
 
-/// What is wrong with a node's receipts and events.
+/// The flaw of a node's receipts and events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flaw {
     /// Receipts have the right status but no events.
@@ -84,7 +84,7 @@ pub(crate) enum Flaw {
     Reverted,
 }
 
-/// What the node knows about blocks before the newest one.
+/// The node's data about blocks before the newest one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Past {
     /// Everything.

@@ -11,7 +11,7 @@ pub(super) struct Route {
 
 pub(super) const VERIFY: Route = Route { method: Method::POST, path: "verify", wait_ms: 10_000 };
 
-/// This timeout is longer than facilitators wait for a block before they report `settlement_pending`.
+/// The timeout exceeds the time for which facilitators wait for a block before they report `settlement_pending`.
 pub(super) const SETTLE: Route = Route { method: Method::POST, path: "settle", wait_ms: 60_000 };
 
 pub(super) const SUPPORTED: Route =

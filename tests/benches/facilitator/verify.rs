@@ -112,7 +112,7 @@ fn recoveries(paid: &[bursar_tests::payer::SignedPayment]) -> f64 {
     let mut count = 0;
     while begun.elapsed() < Duration::from_secs(1) {
         for (digest, signature) in &signed {
-            // This hash stands for that of the terms, which is computed in addition to the recovery.
+            // This hash costs as much as the hash of the terms, which is computed in addition to the recovery.
             std::hint::black_box(keccak256([digest.as_slice(); 8].concat()));
             assert!(signature::signer(digest, signature).is_some());
             count += 1;

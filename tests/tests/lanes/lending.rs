@@ -177,7 +177,8 @@ async fn positions_are_worth_what_their_vaults_say() {
     }
 }
 
-/// A position shows only what can be withdrawn now, even if its market has lent the money or a gate is closed.
+/// A position shows only the amount that can be withdrawn now, even if its market has lent the money or a gate is
+/// closed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_illiquid_position_shows_what_can_be_withdrawn_now() {
     let Some(mut stage) = Stage::on(BASE).await else { return };

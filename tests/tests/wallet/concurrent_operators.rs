@@ -1,4 +1,5 @@
-//! Several operators at one queue: the first decision wins, and the others learn who made it and what it was.
+//! Several operators at one queue: the first decision wins, and the other operators learn the decision and which
+//! operator made it.
 
 mod expiry;
 mod races;

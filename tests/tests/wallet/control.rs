@@ -75,7 +75,8 @@ fn only_the_token_opens_the_channel() {
     let refusal = RawClient::at(&control).handshake("wrong", PROTOCOL);
     let Some(ToClient::Refused { fault }) = refusal else { panic!("{refusal:?}") };
     assert_eq!(fault.code, Code::AuthFailed);
-    // A wrong token learns nothing about versions; the right one gets the mismatch and what to do.
+    // A client with a wrong token learns nothing about versions. A client with the right token gets the mismatch and
+    // the remedy.
     let refusal = RawClient::at(&control).handshake("wrong", PROTOCOL + 1);
     assert!(matches!(refusal, Some(ToClient::Refused { fault }) if fault.code == Code::AuthFailed));
     let refusal = RawClient::at(&control).handshake(&control.token, PROTOCOL + 1);

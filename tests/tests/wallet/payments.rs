@@ -396,7 +396,7 @@ async fn after_a_failed_commit_nothing_is_decided_and_reads_continue() {
         assert_eq!(engine.get(&format!("/sign/status/{id}")).await.0 / 100, 2, "{id}");
     }
     assert_eq!(engine.operator().refused("freeze").await.code, Code::JournalFailed);
-    // The disk holds exactly what was answered.
+    // The disk holds exactly the answered payments.
     let records = bursar_engine::journal::Store::reader(&memory).latest(100).unwrap();
     assert_eq!(records.len(), paid.len());
 }

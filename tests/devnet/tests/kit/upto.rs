@@ -162,7 +162,7 @@ async fn the_facilitator_takes_a_part_of_the_permitted_amount_once() {
         assert_eq!(trader.balance(trader.dollar(), TO).await, U256::from(2 * DOLLAR));
         let last = logs.last().unwrap();
         assert_eq!((last.address, &last.topics[..]), (call.to, &[keccak256("Settled()")][..]));
-        // The rest of the permitted amount is lost with the nonce.
+        // The unused part of the permitted amount is lost with the nonce.
         assert_eq!(trader.refusal(&call).await, named("InvalidNonce()"));
     }
 }

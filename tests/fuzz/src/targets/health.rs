@@ -20,7 +20,7 @@ impl Health {
         self.start = Some((service.memory_mib(), service.open_files()));
     }
 
-    /// Compares memory and files with those after the warm-up. Returns what has grown too much.
+    /// Compares memory and files with those after the warm-up. Returns the values that have grown too much.
     pub(crate) fn compare(&self, service: &Service) -> Vec<String> {
         let Some((memory, files)) = self.start else { return Vec::new() };
         let mut violated = Vec::new();

@@ -256,7 +256,7 @@ pub(super) fn open_proxy(programs: &Programs, seed: u64) -> Result<Box<dyn Scene
     let mut requests = Vec::new();
     for number in 0..6 {
         if number == 3 {
-            // Keeps the file as it is between two sales: its pages later stand for lost writes.
+            // Keeps the file as it is between two sales: its pages later simulate lost writes.
             let store = proxy.home.path().join("proxy.redb");
             std::fs::copy(&store, store.with_extension("older")).expect("copied");
         }

@@ -1,4 +1,4 @@
-//! Explorers over HTTP: what they may add to an answer, and what they must not cause.
+//! Explorers over HTTP: the data that they may add to an answer, and the effects that they must not have.
 //!
 //! This file also sets up the scene for hostile and failing explorers, which must not change
 //! the balances from the chain.

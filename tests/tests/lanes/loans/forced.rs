@@ -221,8 +221,8 @@ async fn a_whole_position_is_forced_out_while_agents_are_frozen() {
     assert_eq!(after.parse::<f64>().expect("a number").round() as u64, 0);
 }
 
-/// The amount in reach of a plain withdrawal costs nothing. The rest comes from the cheapest
-/// adapter first, of either kind.
+/// The amount that a plain withdrawal can reach costs nothing. The remaining amount comes from the cheapest adapter
+/// first, of either kind.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_what_is_missing_is_forced_and_from_the_cheapest_adapter_first() {
     let Some(mut stage) = Stage::on(BASE, AUTOMATIC).await else { return };

@@ -120,7 +120,7 @@ impl Run {
         }
     }
 
-    /// Makes one loan through all its kills, and checks what it did.
+    /// Makes one loan through all its kills, and checks its effects.
     async fn lend(&mut self) {
         self.kills.plan(&mut self.stage.scene()).await;
         let (at, deal) = self.deal().await;

@@ -104,7 +104,7 @@ async fn below_the_threshold_it_is_signed_and_settles_and_its_price_counts() {
     let id = answer["transaction_id"].as_str().expect("an id").to_owned();
     stage.report_settled(&id, &tx.to_string()).await;
     assert_eq!(stage.settlement_of(&id).await, "payment-completed");
-    // The rest of the day's dollar does not cover the same amount again.
+    // The remaining allowance of the day's dollar does not cover the same amount again.
     let (status, answer) = stage.pay(&offer(token, "Gold", 600_000)).await;
     assert_eq!((status, &answer["code"]), (429, &json!("EXCEEDS_DAILY_LIMIT")), "{answer}");
     let requested = answer["requested_micro"].as_u64().expect("a number");

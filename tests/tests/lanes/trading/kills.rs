@@ -130,7 +130,7 @@ impl Run {
         Deal::Swap(*fitting[drawn])
     }
 
-    /// Makes one trade through all its kills, and checks what it did.
+    /// Makes one trade through all its kills, and checks its effects.
     async fn trade(&mut self) {
         self.kills.plan(&mut self.stage.scene()).await;
         let deal = self.deal();

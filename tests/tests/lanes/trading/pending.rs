@@ -14,8 +14,8 @@ impl Stage {
         sent::pending(&self.chain, self.owner).await
     }
 
-    /// Waits for a pending transaction to `to` while blocks are held. With `mine`, mines other pending transactions, and
-    /// exactly the blocks that settle them: one more block could contain the awaited transaction.
+    /// Waits for a pending transaction to `to` while blocks are held. If `mine` is set, mines other pending
+    /// transactions, and exactly the blocks that settle them: one more block could contain the awaited transaction.
     pub(crate) async fn await_pending(&self, to: Address, mine: bool) -> Sent {
         let end = tokio::time::Instant::now() + TIMEOUT;
         loop {
@@ -59,7 +59,7 @@ impl Stage {
         }
     }
 
-    /// Returns what the agent's policy has left of the daily volume, in dollars.
+    /// Returns the daily volume that the agent's policy has left, in dollars.
     pub(crate) async fn volume_left(&mut self) -> f64 {
         let (_status, mandate) = self.mandate().await;
         let left = &mandate["policy"]["trading"]["remaining_today_usd"];

@@ -1,4 +1,4 @@
-//! Every kind of swap: automatic and approved, and what the wallet refuses.
+//! Every kind of swap: automatic and approved, and the swaps that the wallet refuses.
 
 use alloy_primitives::{Address, U256};
 use bursar_core::card::HoldReason;

@@ -149,7 +149,8 @@ impl Answers {
             let is_refund = matches!(success.job, Job::Refund(..));
             for model in states {
                 let seen = model.view.channels[*channel];
-                // A deposit's balance is always that of its event, and a refund's nonce is always its own.
+                // The answer to a deposit always has the balance of its event. The answer to a refund always has the
+                // refund's own nonce.
                 let left = seen.balance.saturating_sub(success.amount.unwrap_or_default());
                 let other = self.state_json(*channel, &seen);
                 let names = ["totalClaimed", "withdrawRequestedAt"].into_iter();

@@ -219,7 +219,7 @@ async fn channel_jobs_that_would_fail_are_refused() {
     let after = stage.chain.request("eth_blockNumber", json!([])).await.expect("a number");
     assert_eq!(block, after, "no transaction");
     stage.settled(&channel.claim(PRICE, PRICE)).await;
-    // A voucher equal to what was claimed is valid only for a refund.
+    // A voucher for exactly the claimed amount is valid only for a refund.
     let low = stage.verify(&channel.voucher(PRICE)).await;
     assert_eq!(reason(&low), code("cumulative_below_claimed"));
     let ask = channel.body(json!({

@@ -200,8 +200,8 @@ impl Model {
         Ok(Verdict::Send)
     }
 
-    /// Executes a job's transaction by the facilitator, which checked the job on the state `judged`. Returns `None`
-    /// if the transaction does not prove the job.
+    /// Executes a job's transaction by the facilitator, which checked the job against the state `judged`. Returns
+    /// `None` if the transaction does not prove the job.
     fn execute(&mut self, request: &Request, judged: &Self) -> Option<Effect> {
         let proves = |batch: &Batch, added: &[bool]| {
             let mut rows = batch.rows.iter().zip(added);

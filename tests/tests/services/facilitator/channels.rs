@@ -58,7 +58,7 @@ async fn whole_life(chain: ChainId) {
     let total = DEPOSIT + 500_000;
     assert_eq!(answer["extra"]["channelState"], channel.state(total, 0, 0));
 
-    // Claims what was used, and pays it out.
+    // Claims the used amount, and pays it out.
     let answer = stage.settled(&channel.claim(4 * PRICE, 4 * PRICE - 1)).await;
     let expected = json!({
         "success": true, "transaction": answer["transaction"],
@@ -385,7 +385,7 @@ async fn killed_at(point: &str, time: u8) {
     let deaths = settle_all(&chain, &home, Some(&fault), &bodies, &fault).await;
     assert_eq!(deaths, 1, "{fault}: it was not reached");
     let balance = async |owner: Address| chain.balance_of(owner).await.expect("answered");
-    // The escrow holds what the six channels hold, less the refund and the payout of the fourth.
+    // The escrow holds the deposits of the six channels, less the refund and the payout of the fourth.
     let held = 6 * DEPOSIT - (DEPOSIT - 2 * PRICE) - PRICE;
     assert_eq!(balance(ESCROW).await, U256::from(held), "{fault}");
     assert_eq!(balance(channels[3].config.receiver).await, U256::from(PRICE), "{fault}");

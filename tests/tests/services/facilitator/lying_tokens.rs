@@ -190,7 +190,7 @@ async fn a_token_that_lies_only_in_the_block_is_not_reported_as_a_success() {
 }
 
 /// Two authorizations share a nonce, and the one that pays another account is executed. In the same transaction the
-/// shop receives the amount for another reason. That does not settle the first authorization.
+/// shop receives the amount for another reason. The transfer does not settle the first authorization.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unrelated_transfer_in_the_same_transaction_settles_no_authorization() {
     let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };

@@ -1,5 +1,6 @@
-//! A store of a facilitator that knew only the scheme `exact`. It was killed after it signed a transaction and before
-//! it sent it: four payments are in flight, and two were settled and answered long ago.
+//! A store of a facilitator that supported only the scheme `exact`. The facilitator was killed after it signed a
+//! transaction and before it sent the transaction. Four payments are in flight, and two were settled and answered long
+//! ago.
 
 use std::path::PathBuf;
 

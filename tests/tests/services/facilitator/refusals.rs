@@ -18,7 +18,7 @@ const OTHER: Address = Address::repeat_byte(0x77);
 const WAYS: [TransferMethod; 3] =
     [TransferMethod::Eip3009, TransferMethod::Permit2, TransferMethod::Prism];
 
-/// Returns what the payer owes the shop; nonces of Prism start at zero.
+/// Returns the terms of a payment that the payer owes the shop; nonces of Prism start at zero.
 fn owed(stage: &Stage, payer: &Payer, method: TransferMethod) -> PaymentTerms {
     let mut terms = payer.terms(stage.network(), SHOP, 1_000);
     if method == TransferMethod::Prism {

@@ -118,7 +118,7 @@ impl Stage {
         answer
     }
 
-    /// Settles a payment whose outcome may be unknown to every node; then the status is 503.
+    /// Settles a payment whose outcome may be unknown to every node; in this case the status is 503.
     pub(crate) async fn settle_or_503(&self, body: &Value) -> Value {
         let (status, answer) =
             self.facilitator.post_with_key("/settle", body, &idempotency_key(body)).await;

@@ -1,4 +1,5 @@
-//! The invariants after any crash, checked from outside: what the engine reports against what clients have seen.
+//! The invariants after any crash, checked from outside: the engine's reports must agree with the answers that clients
+//! have received.
 
 use std::collections::BTreeSet;
 

@@ -147,7 +147,7 @@ pub(crate) struct Observed {
     pub(crate) frozen: Option<bool>,
 }
 
-/// A data folder, the engine on it, and what clients saw.
+/// A data folder, the engine on it, and the answers that clients received.
 #[derive(Debug)]
 pub(crate) struct Scenario {
     home: TempDir,

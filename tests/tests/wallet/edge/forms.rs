@@ -93,7 +93,7 @@ async fn a_query_or_path_that_cannot_be_read_has_the_facilitators_form() {
     }
 }
 
-/// Messages shorten what they quote of the command line, the settings and file names, and stay on one line.
+/// Messages shorten their quotations from the command line, the settings and file names, and stay on one line.
 #[test]
 fn errors_at_the_start_repeat_no_long_text_and_no_control_characters() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -367,7 +367,7 @@ async fn a_switch_that_is_off_fills_no_journal() {
     bench.pays(&request).await;
 }
 
-/// Fills the disk after `commits` commits. Returns whether the commit that failed was that of the signature.
+/// Fills the disk after `commits` commits. Returns whether the failed commit contained the signature.
 async fn loses_the_signature(commits: usize) -> bool {
     let (device, at) = plug_in(WORDS);
     let store = FaultyStore::new(MemoryStore::default(), commits);

@@ -45,7 +45,7 @@ impl Wallet {
     }
 }
 
-/// Presses whenever the device shows a prompt, until `done`; returns what was on the screens.
+/// Presses whenever the device shows a prompt, until `done`; returns the texts of the screens.
 async fn press_until(
     device: &bursar_ledger_device::device::Device,
     mut done: impl AsyncFnMut() -> bool,

@@ -56,7 +56,7 @@ async fn t_02_a_single_field_that_claims_authority_is_refused() {
         for (path, field, request) in
             [("/trade", "trade", trade()), ("/position", "position", position())]
         {
-            // Control: without such a field, the request is not refused for it.
+            // Control: a request without the forbidden field is not refused for that reason.
             let plain = signed(&agent, engine.now_s(), field, &request).to_string();
             let plain = send(&engine, ("POST", path), &[], plain).await;
             assert_ne!(plain.code(), "FIELD_NOT_PERMITTED", "{path}");

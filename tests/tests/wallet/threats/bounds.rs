@@ -58,7 +58,7 @@ async fn t_10_inputs_at_every_bound_cost_little_memory() {
     let agent = add_agent(&mut operator, "bot", "bearer").await;
     let lines = table(&agent);
     let mut connection = KeepAlive::open(&engine.url);
-    // Warm up with what the process needs anyway: the largest bodies, with wrong proofs, and payments.
+    // Warm up the memory that the process needs anyway: the largest bodies, with wrong proofs, and payments.
     let full = json!({"agent_id": agent.id, "payment_required": "x".repeat(MIB - 100)}).to_string();
     for _time in 0..8 {
         assert_eq!(connection.ask("POST", "/sign", full.as_bytes()).0, 401);

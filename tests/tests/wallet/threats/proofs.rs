@@ -48,7 +48,7 @@ fn body(sent: &Value, id: &str, signature: Value) -> String {
     Value::Object(sent).to_string()
 }
 
-/// Returns every kind of invalid proof, none of which the answer may distinguish.
+/// Returns every kind of invalid proof. The answer must be the same for all of them.
 fn wrong_proofs(agent: &Agent, other: &Agent, now: i64, path: &str) -> Vec<(String, String)> {
     let all = endpoints();
     let (_, message, sent) = all.iter().find(|row| row.0 == path).unwrap();

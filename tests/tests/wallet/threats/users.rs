@@ -153,7 +153,7 @@ async fn t_25_another_account_cannot_read_write_or_connect() {
         return;
     }
     let home = tempfile::tempdir().unwrap();
-    // The data folder's own mode must keep others out, not that of its parent.
+    // The mode of the data folder itself must keep other accounts out, not the mode of its parent.
     set_mode(home.path(), 0o755);
     let folder = home.path().join("data");
     // With umask 000, a file is private only if its mode is set at creation.
