@@ -1,4 +1,4 @@
-//! The HTTP API. Both positive and negative verdicts have status 200, but a failed settlement of an older client has
+//! The HTTP API. Positive and negative verdicts have status 200. Only a failed settlement for an older client has
 //! status 402. Other statuses are for invalid requests, callers without access, and faults of the facilitator.
 
 mod access;

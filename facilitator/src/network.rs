@@ -235,7 +235,7 @@ impl NetworkContext {
         Ok(!code.is_empty())
     }
 
-    /// Looks for those of these contracts that were not found yet.
+    /// Looks for the given contracts that were not found yet.
     ///
     /// If no node answers, a contract counts as not found.
     pub async fn look_for(&self, contracts: BTreeSet<Address>) {

@@ -43,7 +43,7 @@ pub struct SettlementEvent {
     pub is_rare: bool,
 }
 
-/// The effect of a job on the chain. Contains only facts that the events of its transaction show.
+/// The facts about a job's effect on the chain that only the events of its transaction show.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Effect {
     /// The amount that moved, in the smallest unit of the token.
@@ -71,7 +71,7 @@ pub trait Work {
 
     /// Distinguishes jobs with the same key.
     ///
-    /// Two jobs have the same digest only if they do the same.
+    /// Two jobs have the same digest only if they have the same effect.
     fn digest(&self) -> B256;
 
     /// The account whose jobs in flight are limited together.
@@ -119,7 +119,7 @@ pub trait Work {
     /// Gas limit of the call, if no payer's code runs.
     fn gas(&self) -> u64;
 
-    /// Number of bytes in the call's data beyond those of a call signed by a key.
+    /// Number of bytes by which the call's data exceeds that of a call signed by a key.
     fn extra_bytes(&self) -> usize;
 
     /// When the job expires, in Unix seconds; `None` if it never does.

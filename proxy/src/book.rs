@@ -97,8 +97,8 @@ impl Settlement {
         matches!(self, Self::Settled { .. } | Self::Pending { .. })
     }
 
-    /// Whether the settlement failed for a reason that the payer can cause, such as an empty account or a used payment;
-    /// a transaction of the facilitator that is not mined is not one.
+    /// Whether the settlement failed for a reason that the payer can cause, such as an empty account or a used payment,
+    /// and not because the facilitator's transaction was not mined.
     pub fn is_payers_failure(&self) -> bool {
         const FACILITATORS: [&str; 2] = ["settlement_withdrawn", "settlement_pending"];
         let Self::Failed { receipt } = self else { return false };

@@ -182,7 +182,7 @@ fn reject_unknown(key: &str, extra: &[String]) -> Result<(), Fault> {
 fn reject_priced_extras(key: &str, value: &Value) -> Result<(), Fault> {
     let priced_extra = match key {
         "service_tier" => !matches!(value.as_str(), Some("auto" | "default" | "flex")),
-        // The upstream bills tools that it runs itself separately.
+        // The upstream bills separately for tools that it runs itself.
         "tools" => {
             let kind = |tool: &Value| tool.get("type").and_then(Value::as_str).map(str::to_owned);
             let known = |tool| matches!(kind(tool).as_deref(), Some("function" | "custom"));

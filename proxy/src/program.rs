@@ -38,7 +38,7 @@ enum Command {
     Settings,
 }
 
-/// Maximum number of threads for blocking work, such as the store and long bodies. More would only use memory.
+/// Maximum number of threads for blocking work, such as the store and long bodies. More threads would only use memory.
 const BLOCKING_THREADS: usize = 32;
 
 /// Runs the program. Tests pass `failpoints` that end the process.

@@ -118,7 +118,7 @@ async fn attach(mut link: Link, screen: &mut OffscreenConsole<Wire>, inflated: b
     }
 }
 
-/// Returns the same answer with `ROWS` rows.
+/// Returns the frame with `ROWS` rows in its answer.
 fn inflate(frame: Received) -> Received {
     let Received::Message(ToClient::Done { id, reply }) = frame else { return frame };
     let Reply { result, warnings, secret } = *reply;

@@ -212,7 +212,7 @@ pub fn named_points(source: &str, others: &[&str]) -> BTreeSet<String> {
     own.map(str::to_owned).collect()
 }
 
-/// Returns those of `points` that are points of a plan.
+/// Returns the entries of `points` that are points of a plan.
 pub fn points_of_plan(points: &[&str]) -> BTreeSet<String> {
     let own = points.iter().filter(|point| point.starts_with("plan."));
     own.map(|point| (*point).to_owned()).collect()

@@ -1,5 +1,5 @@
-//! Requests of the endpoints of payment channels in their bare form, `{network, ...payload}`: the requirements follow
-//! from the payload itself.
+//! The bare form `{network, ...payload}` of requests to the endpoints of payment channels. The requirements follow from
+//! the payload itself.
 
 use alloy_primitives::{Address, U256};
 use bursar_core::json::Object;

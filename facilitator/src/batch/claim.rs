@@ -33,7 +33,7 @@ pub struct ChannelClaim {
     /// The digest of the batch (EIP-712), which the authorizer signed.
     pub digest: B256,
     pub signature: Bytes,
-    /// Whether a payer or the authorizer has code, which then runs.
+    /// Whether a payer or the authorizer has code, which runs in the transaction.
     pub foreign_code: bool,
 }
 

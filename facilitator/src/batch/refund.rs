@@ -37,7 +37,7 @@ pub struct ChannelRefund {
     pub claim_signature: Bytes,
     /// The digest of the refund (EIP-712).
     pub digest: B256,
-    /// Whether a payer or the authorizer has code, which then runs.
+    /// Whether a payer or the authorizer has code, which runs in the transaction.
     pub foreign_code: bool,
     /// The state of the channel when the refund was checked.
     ///

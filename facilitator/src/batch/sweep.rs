@@ -25,7 +25,7 @@ pub struct ChannelSweep {
     pub token: Address,
     /// The total amount that the receiver had claimed when the payout was checked.
     pub claimed: u128,
-    /// The part of `claimed` that was already paid out then.
+    /// The part of `claimed` that had already been paid out when the payout was checked.
     pub settled: u128,
 }
 

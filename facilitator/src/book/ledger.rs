@@ -88,7 +88,6 @@ pub struct Ledger {
 
 struct Shared {
     store: Arc<dyn Payments>,
-    /// Number of successful commits since the start.
     commits: AtomicU64,
     // The lock is held for a single lookup.
     open: Mutex<OpenPayments>,
@@ -146,10 +145,9 @@ struct OpenClaim {
     holders: usize,
 }
 
-/// Room that is reserved for a payment between its check and its acceptance.
+/// Room for a payment between its check and its acceptance, which counts against concurrent requests.
 ///
-/// The room counts against concurrent requests. Dropping the claim releases the room; if the payment was not accepted,
-/// it also releases the gas.
+/// Dropping the claim releases the room, and also the gas if the payment was not accepted.
 #[derive(Debug)]
 pub struct Claim {
     shared: Arc<Shared>,
@@ -389,7 +387,7 @@ impl Ledger {
         self.commit(vec![Change::Watched(batch)]).await.map(|_none| ())
     }
 
-    /// Stores that `settlement_pending` is returned to a request, whose requester alone may then receive the success.
+    /// Stores that `settlement_pending` is returned to a request; only its requester may later receive the success.
     ///
     /// # Errors
     /// A failure of the store.

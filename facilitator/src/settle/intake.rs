@@ -672,9 +672,8 @@ impl SettlementService {
             };
             match due {
                 DueAnswer::Known(hash) => {
-                    // Our transaction may be in a block without effect, because another sender's transaction made the
-                    // payment. On a pending answer, this merchant could deliver in addition to the merchant that
-                    // received the success elsewhere.
+                    // Our transaction may be in a block without effect, if another sender made the payment. On a
+                    // pending answer, this merchant could deliver in addition to the one that got the success.
                     if let Some(other) = self.made_elsewhere(settler, record, due_by).await {
                         return Ok(Some(duplicate_of(context.proposal, Some(other)).into()));
                     }
@@ -715,8 +714,7 @@ impl SettlementService {
         let find = async || self.ledger.find(key).await.map_err(SettleError::from);
         let Some(known) = find().await? else { return Ok(PendingClaim::Shared) };
         let share = self.success_rights.share(known.record(), origin);
-        // Read the record again: the pending answer may have been promised to another requester before this request had
-        // the right.
+        // Read the record again: another requester may have got the pending answer before this request had the right.
         let Some(known) = find().await? else { return Ok(PendingClaim::Shared) };
         let record = known.record();
         Ok(match share {

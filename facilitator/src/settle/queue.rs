@@ -94,7 +94,7 @@ impl Queue {
         }
     }
 
-    /// Takes expired payments from the front of each lane. Otherwise a payment that no signer can send would never end.
+    /// Takes expired payments from the front of each lane, so that a payment that no signer can send ends too.
     pub fn take_expired(&mut self, is_expired: impl Fn(&Record) -> bool) -> Vec<Arc<Record>> {
         let mut expired = Vec::new();
         for lane in &mut self.lanes {

@@ -544,10 +544,8 @@ pub(crate) async fn token_separator(
     Ok(claimed)
 }
 
-/// Whether `extra` names a contract, chain or salt for the EIP-712 domain that differs from the token's domain.
-///
-/// Such requirements ask for an authorization of another contract, for example of a gateway that pools deposits. A
-/// transfer of the token does not meet them.
+/// Whether `extra` names a contract, chain or salt that differs from the token's EIP-712 domain. A seller with such
+/// requirements, for example a gateway that pools deposits, accepts no transfer of the token.
 pub(crate) fn names_other_domain(chain: ChainId, requirements: &Requirements) -> bool {
     !requirements.extra.domain.is_of_token(requirements.asset, chain)
 }

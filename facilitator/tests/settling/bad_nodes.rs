@@ -177,8 +177,8 @@ async fn transactions_end_with_a_node_that_keeps_no_past_state() {
     assert!(!stage.outbox.is_finality_unknown());
 }
 
-/// If no node reports which transactions are final, no transaction ends, and the signer accepts no more than it can
-/// have in flight. This is reported, and the node is not asked for the same receipts again and again.
+/// If no node reports which transactions are final, no transaction ends, and the signer accepts no more transactions
+/// than it may have in flight. This is reported, and the node is not asked for the same receipts again and again.
 #[tokio::test(start_paused = true)]
 async fn transactions_whose_finality_no_node_reports_are_shown_and_rarely_looked_up() {
     let mut stage = Stage::set().await;

@@ -99,8 +99,8 @@ async fn a_transaction_of_ours_whose_receipt_is_late_is_not_reported() {
     assert_eq!((counted(&stage, 1), stage.paid()), (0, 700));
 }
 
-/// The other program's transaction takes no nonce from ours, but comes between two of them. Before the first
-/// transaction of a store nothing is reported, because the account may be older.
+/// The other program's transaction displaces none of ours, but its nonce is between the nonces of two of ours. Before
+/// the first transaction of a store nothing is reported, because the account may be older.
 #[tokio::test(start_paused = true)]
 async fn a_foreign_transaction_between_two_of_ours_is_reported() {
     for foreign in [false, true] {

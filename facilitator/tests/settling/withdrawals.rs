@@ -331,7 +331,7 @@ async fn a_payment_that_no_signer_can_pay_for_is_answered_before_the_deadline() 
 async fn all_payments_of_a_transaction_are_withdrawn_together() {
     let mut stage = Stage::with(Plan { wait_ms: 600, ..Plan::default() }).await;
     stage.world.state().sends = vec![Send::ConfirmWithoutTaking; 6].into();
-    // The first is sent alone, the others wait to share a transaction.
+    // The first payment is sent alone, and the other payments wait to share a transaction.
     let pays: Vec<Pay> = (1..=6).map(|n| stage.pays(n, 100, u64::from(n))).collect();
     let settling: Vec<_> = pays.iter().map(|pay| stage.settling(pay)).collect();
     for settling in settling {

@@ -37,7 +37,7 @@ impl Model {
     }
 }
 
-/// A model while its table is read. Both prices are required.
+/// A model whose table is being read. Both of its prices are required.
 #[derive(Debug)]
 pub(super) struct Draft {
     input: Option<Rate>,

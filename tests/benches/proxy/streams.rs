@@ -33,7 +33,7 @@ pub async fn measure() {
         "streams", "bare p50 ms", "bare p99 ms", "paid p50 ms", "paid p99 ms", "added p99", "MiB"
     );
     for streams in [1, 100, 1_000] {
-        // A new process is used, so that its memory is that of this many streams.
+        // A new process is used, so that only these streams affect its memory.
         let stage = Stage::before(&format!("http://{upstream}/v1")).await;
         let body = body(true);
         let requests = stage.paid(&body, streams).await;

@@ -1,4 +1,4 @@
-//! JSON as text that may break its own rules, and mutations of it.
+//! JSON texts that may break the rules of JSON, and their mutations.
 
 use bursar_tests::dice::Dice;
 use serde_json::Value;

@@ -140,7 +140,7 @@ async fn the_status_counts_signed_and_refused_payments() {
     for n in 0..3 {
         assert_eq!(pay(10_000, n).await, 200);
     }
-    // A request over the limit of one payment, and then a request without a proof.
+    // Sends a request over the limit of one payment, and then a request without a proof.
     assert!(pay(11_000_000, 3).await >= 400);
     assert!(engine.post("/sign", &json!({})).await.0 >= 400);
     assert_eq!(counted().await, [3, 2, 0, 0]);

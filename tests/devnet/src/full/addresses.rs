@@ -1,5 +1,5 @@
-//! The contract addresses of full chains, which are those of the network that the chain stands for. Only
-//! [`CHAINS`] have their own; the full chain of any other network uses the addresses of Base.
+//! The contract addresses of full chains, which are those of the network that the chain stands for. Only the networks
+//! in [`CHAINS`] have their own addresses; the full chain of any other network uses the addresses of Base.
 
 use alloy_primitives::{Address, address};
 use bursar_core::networks::{self, ChainId, MULTICALL3};

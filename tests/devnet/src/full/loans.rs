@@ -82,8 +82,8 @@ impl Devnet {
         })
     }
 
-    /// Creates a market like the ready one, with its own oracle. Any interest model is enabled first; only
-    /// [`Lending::irm`] is the official one.
+    /// Creates a market like the ready one, with its own oracle. The interest model is enabled first, even an
+    /// unofficial one; only [`Lending::irm`] is official.
     ///
     /// # Errors
     /// The deployment or a transaction failed.

@@ -46,7 +46,7 @@ struct CallRecorder {
 }
 
 impl CallRecorder {
-    /// Starts listening; the second value is its URL.
+    /// Starts the recorder; also returns its URL.
     async fn in_front_of(chain: &Devnet) -> (Self, String) {
         let recorder = Self { chain: chain.clone(), calls_seen: Arc::default() };
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -152,7 +152,7 @@ async fn balances_are_exact_before_and_after_a_payment() {
     let alone = [call(MULTICALL3), "eth_getBalance".to_owned(), call(coin), call(weth)];
     assert_eq!(recorder.take_calls(), alone);
 
-    // The balance of a missing token is unknown, not zero; the others are unchanged.
+    // The balance of a missing token is unknown, not zero; the other balances are unchanged.
     chain.request("anvil_setCode", json!([weth, "0x"])).await.expect("set");
     expire_balance_cache(&stage, &mut skew);
     let reply: Value = serde_json::from_str(&balances_answer(&stage, &agent).await).expect("JSON");

@@ -1,5 +1,5 @@
-//! A service with an outbox in its own file is killed and paused, and its nodes lie. Everything that it accepted
-//! happens once, and no nonce is missing.
+//! A service with an outbox in its own file is killed and paused, and its nodes lie. Every submission that it accepted
+//! is executed once, and no nonce is missing.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

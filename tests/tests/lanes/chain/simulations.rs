@@ -88,7 +88,7 @@ async fn all_simulation_methods_agree_where_they_have_a_result() {
 
 /// Returns the call data of a contract that returns block number, timestamp, base fee and gas price, one word each.
 fn environment_reader() -> &'static str {
-    // number, timestamp, basefee and gasprice, each stored to memory; then 128 bytes are returned.
+    // The code stores number, timestamp, basefee and gasprice to memory, and returns these 128 bytes.
     "0x4360005242602052486040523a60605260806000f3"
 }
 

@@ -1,5 +1,5 @@
 //! The scene of these tests: a local chain, a merchant that settles on it, and an engine process with its operator at
-//! the control socket. Each test sets up its own, so that none depends on another.
+//! the control socket. Each test sets up its own scene, so that no test depends on another.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;

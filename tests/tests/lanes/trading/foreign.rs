@@ -143,7 +143,7 @@ async fn a_thin_pool_holds_and_a_pool_that_is_too_small_gives_no_price() {
     assert_eq!((status, &answer["code"]), (202, &json!("APPROVAL_REQUIRED")), "{answer}");
     let (request, reason) = held(&mut stage).await;
     assert_eq!(reason, HoldReason::ThinMarket);
-    // The operator may approve it: the wallet finds the same price again.
+    // The operator may approve the payment: the wallet finds the same price again.
     stage.operator.must(&format!("approve {}", request.id)).await;
     let (status, answer) = stage.get(&format!("/sign/status/{}", request.id)).await;
     assert_eq!(status, 200, "{answer}");

@@ -239,7 +239,7 @@ async fn a_kill_at_any_point_of_a_plan_swaps_at_most_once() {
     println!("{} kills, 0 double swaps", one + other);
 }
 
-/// The same test with a Ledger whose person signs every prompt, even those of killed engines.
+/// Like the test before, with a Ledger on which a person signs every prompt, even those of killed engines.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_kill_at_any_point_of_a_plan_by_device_swaps_at_most_once() {
     let (device, at) = plug_in_blind(WORDS);

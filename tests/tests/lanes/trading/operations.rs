@@ -22,7 +22,7 @@ pub(crate) struct Operation {
     pub(crate) v4: bool,
 }
 
-/// Balances before a trade, of both sides.
+/// The balances of both tokens before a trade.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Before {
     sold: U256,

@@ -350,8 +350,8 @@ fn states_seen(before: &Model, action: &Action) -> Vec<Model> {
     states
 }
 
-/// Returns the outcomes of two simultaneous actions: one after the other, in both orders. Also returns those in which
-/// a request is checked before the other action and carried out after it.
+/// Returns the outcomes of two simultaneous actions: one after the other, in both orders. Also returns the outcomes in
+/// which a request is checked before the other action and carried out after it.
 fn serial_and_late(
     before: &Model,
     (one, first): (&Action, &ActionResult),

@@ -236,7 +236,7 @@ async fn a_prism_payment_needs_the_coin_of_the_only_signer_that_may_send_it() {
     for signer in &stage.home.signers {
         let drain = json!([signer, U256::ZERO]);
         stage.chain.request("anvil_setBalance", drain).await.expect("set");
-        // Long enough for two balance refreshes: the second one sees the drained signer.
+        // This is long enough for two balance refreshes: the second one sees the drained signer.
         sleep(Duration::from_millis(2_500)).await;
         until_paid(&stage, 100).await;
         sleep(Duration::from_millis(500)).await;

@@ -40,9 +40,10 @@ pub(crate) enum Program {
 /// The times at which the two sellers receive a payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// Both receive it at once, and the chain mines each transaction immediately.
+    /// Both sellers receive the payment at once, and the chain mines each transaction immediately.
     Together,
-    /// Both receive it at once, and no block is mined before each facilitator has broadcast its transaction.
+    /// Both sellers receive the payment at once, and no block is mined before each facilitator has broadcast its
+    /// transaction.
     BeforeBlock,
     /// Like `BeforeBlock`, but only one block is mined. On Base a transaction is final after two.
     InLastBlock,

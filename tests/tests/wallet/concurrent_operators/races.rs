@@ -11,7 +11,7 @@ use crate::concurrent_operators::stage::{Choice, DecisionResult, Stage, choice, 
 
 const ROUNDS: usize = 1_000;
 
-/// Returns the winner and its decision; the others must have received both.
+/// Returns the winner and its decision; the other operators must have received both.
 fn winner(ends: &[DecisionResult]) -> (usize, Choice) {
     let won: Vec<(usize, Choice)> =
         ends.iter().enumerate().filter_map(|(who, end)| Some((who, *end.as_ref().ok()?))).collect();

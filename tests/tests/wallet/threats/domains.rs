@@ -166,7 +166,7 @@ async fn t_32_every_host_vector_gets_its_specified_decision() {
     for case in cases(&file, "cases", 123) {
         set_lists(&engine, case).await;
         let url = case["url"].as_str().unwrap();
-        // The agent claims the URL, then the merchant does, then both.
+        // Names the URL in the agent's request, then in the merchant's offer, then in both.
         for (request, resource) in [(Some(url), None), (None, Some(url)), (Some(url), Some(url))] {
             asked += 1;
             let answer = ask(&engine, &agent, asked, request, resource).await;

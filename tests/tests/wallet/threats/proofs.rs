@@ -179,7 +179,7 @@ async fn t_06_a_wrong_token_does_not_reveal_the_lock() {
     }
 }
 
-/// Tests the same over a socket, and compares the answers byte by byte.
+/// Over a socket, the answers of an open and of a locked wallet are compared byte by byte.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn t_06_on_the_wire_a_locked_wallet_answers_like_a_wrong_signature() {
     let home = tempfile::tempdir().unwrap();

@@ -110,7 +110,7 @@ fn t_33_new_request_never_changes_what_the_key_approves() {
     let digest_of = |number: u8| format!("{number:02x}").repeat(32);
     let waits = |number, left_ms| held(number, left_ms, |card| card.digest = digest_of(number));
     let shown = || waits(1, 754_000);
-    // The new request is more urgent than all others, and otherwise the same payment.
+    // The new request is more urgent than all others. Apart from that, it is the same payment.
     let arrived = || waits(9, 5_000);
     let lists = [
         (true, vec![arrived(), shown(), waits(2, 223_000)]),

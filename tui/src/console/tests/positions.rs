@@ -139,7 +139,7 @@ fn venue_that_changed_is_noted_once() {
     assert_eq!(note(&stage).as_deref(), Some(text));
     let screen = stage.screen();
     assert!(screen.contains(text) && screen.contains(" changed "), "{screen}");
-    // Neither the same answer nor one without the row shows the note again.
+    // The note is shown again neither for the same answer nor for an answer without the row.
     let mut unread = changed.clone();
     unread.positions.remove(1);
     for known in [changed.clone(), unread, changed.clone()] {

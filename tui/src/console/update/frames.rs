@@ -259,7 +259,7 @@ fn show_line_reply(model: &mut Model, line: LineReply, checks_words: bool) {
     show_answer(model, view, reply.result.as_ref().err());
 }
 
-/// Returns whether the operator must check the seed's words: a new seed's, or those of a seed that is still unchecked.
+/// Returns whether the operator must check the words of a seed: of a new seed, or of one that is still unchecked.
 ///
 /// It records a new seed as unchecked.
 fn is_to_be_checked(model: &mut Model, order: &str, result: &Result<Answer, Fault>) -> bool {

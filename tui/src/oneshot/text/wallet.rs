@@ -47,7 +47,7 @@ pub(super) fn first(wallet: &WalletAnswer) -> (String, String) {
     }
 }
 
-/// Returns the state after the command. Without a running engine, an opened wallet is then locked again.
+/// Returns the state after the command. Without a running engine, an opened wallet is locked again after the command.
 fn state_after(wallet: &WalletAnswer, context: Context<'_>) -> &'static str {
     if context.engine_running { state(wallet) } else { "locked" }
 }
