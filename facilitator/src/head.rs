@@ -30,7 +30,7 @@ impl Head {
             return Ok(block);
         }
         let _one = self.asking.lock().await;
-        // Another request may have asked while this one waited.
+        // Another request may have asked the node while this one waited.
         let asked_ms = clock.mono_ms();
         if let Some(block) = self.fresh(asked_ms) {
             return Ok(block);

@@ -80,7 +80,7 @@ impl CheckedClaims {
         if claims.len() > ROWS_MAX {
             return Err(invalid());
         }
-        // The common limit of a transaction is 128 KiB.
+        // Most nodes limit a transaction to 128 KiB.
         let lengths = claims.iter().map(|row| row.signature.len());
         let longest = lengths.chain(signature.iter().map(|signed| signed.len())).max();
         if claim::bytes_of(claims.iter()) > CALL_BYTES_MAX

@@ -63,7 +63,7 @@ impl Record {
         GasReservation { gas: self.gas, kilobytes: transaction::kilobytes(&self.job) }
     }
 
-    /// Returns this record, with the returned answers that an earlier record of the same job states.
+    /// Returns this record, with `asked`, `promised` and `answered` of an earlier record of the same job.
     #[must_use]
     pub fn with_answers_of(&self, earlier: &Self) -> Self {
         let Self { asked, promised, answered, .. } = *earlier;

@@ -159,7 +159,7 @@ async fn read_state(
 ) -> Result<ApprovalState, ChainFault> {
     let chain = &settler.network.chain;
     let (owner, moves) = (record.job.work().account(), record.job.work().moves());
-    // The nonce first: if it is used, the allowance that is read afterwards includes the approval.
+    // Read the nonce first: if it is used, the allowance that is read afterwards includes the approval.
     let nonce = chain.transaction_count(owner, BlockTag::Latest).await?;
     let spender = settler.network.contracts.permit2;
     let question = IErc20::allowanceCall { owner, spender }.abi_encode();

@@ -242,7 +242,7 @@ mod tests {
             !can_pay_from(&two, 1, reservation(0), Some(Address::repeat_byte(3))),
             "no signer of ours"
         );
-        // All reserved gas may count against that one signer.
+        // All reserved gas may count against the only permitted signer.
         assert!(can_pay_from(&two, 40, reservation(10), Some(first)));
         assert!(!can_pay_from(&two, 40, reservation(11), Some(first)));
     }

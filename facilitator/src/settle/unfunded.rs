@@ -18,7 +18,7 @@ impl Settler {
         let mut lacked = false;
         loop {
             self.pause(LOOK_MS).await;
-            // The book is read only for a payment that may lack coin.
+            // Read the book only if the signers may lack coin for the payment.
             let may_lack = self.queued_reason(record) == Reason::OutOfGas || self.any_refused();
             let lacks = may_lack && self.is_unfunded(record).await;
             // A node that is a block behind may refuse once.

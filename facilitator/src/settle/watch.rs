@@ -503,7 +503,7 @@ async fn final_effects(settler: &Settler, batch: &Batch, hash: B256) -> Effects 
             }
         }
     }
-    // The receipt cannot be read. Each payment is looked up separately, and the fee counts with its upper bound.
+    // The receipt cannot be read. Each payment is looked up separately, and the upper bound of the fee counts.
     Effects { fee: settler.max_cost(batch.reservation()), ..Effects::default() }
 }
 
@@ -684,7 +684,7 @@ async fn decided_state(settler: &Settler, record: &Record) -> Result<Option<Stat
     let job = &record.job;
     // Read the block time before the search: after an expired block, no later block can contain the payment.
     let chain_time = settler.network.chain.block_time().await?;
-    // A job whose event an earlier job may have emitted is searched for only once it is known to be carried out.
+    // If an earlier job may have emitted the same event, search only once the job is known to be carried out.
     let event = job.work().settlement_event(&settler.network.contracts);
     let is_searchable = event.is_rare || job.work().expires().is_some();
     if is_searchable

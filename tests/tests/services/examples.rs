@@ -231,7 +231,7 @@ async fn pays_waits_and_reports_refusals(case: Case) {
     assert_eq!((ended.exit, ended.out.as_str()), (Some(1), ""), "{}", ended.err);
     assert!(ended.err.contains("not paid: DOMAIN_NOT_ALLOWED: "), "{}", ended.err);
 
-    // The agent pays neither an offer of version 1 nor after another error.
+    // The agent does not pay an offer of version 1, and does not pay after another error.
     for path in ["/v1", "/nothing"] {
         let ended = stage.run(path, &[]).await;
         assert_eq!(ended.exit, Some(1), "{}", ended.err);

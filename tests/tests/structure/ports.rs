@@ -29,7 +29,7 @@ fn counterparties(ports: &Ports) -> [&'static str; 2] {
         clock: _,
         random: _,
         disk: _,
-        // Devices are on this machine.
+        // Devices are on this machine, so they are not counterparties.
         devices: _,
         failpoints: _,
         signer: _,

@@ -196,7 +196,7 @@ async fn each_wrong_password_delays_the_next_attempt_longer() {
         assert_eq!(attempt(&engine, "not the password", wait_s).await, wrong, "{wait_s}");
     }
     assert_eq!(attempt(&engine, PASSWORD, 30).await, None, "a right one waits as long");
-    // Success resets the wait: here no time passes at all.
+    // A correct password resets the wait, so no time needs to pass here.
     engine.operator().must("wallet open").await;
     engine.operator().must("wallet lock").await;
     let mut operator = engine.operator();

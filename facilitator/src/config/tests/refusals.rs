@@ -167,7 +167,7 @@ fn an_authorizer_requires_the_receivers_of_each_api_key() {
     assert!(folder.load(&[]).unwrap_err().to_string().contains("those of till"));
     write(format!("till:{}:0x{}", digest(4), "cc".repeat(20)));
     assert!(folder.load(&[]).is_ok());
-    // A network that is not served needs nothing.
+    // The rule does not apply to a network that is not served.
     assert!(load("[networks.8453]\nauthorizer = \"/b\"", &[]).is_ok());
 }
 

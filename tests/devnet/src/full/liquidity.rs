@@ -222,7 +222,7 @@ fn tick(number: i32) -> Result<I24, DevnetError> {
 /// with 96 fractional bits.
 fn price_of(amount0: u128, amount1: u128) -> Result<U160, DevnetError> {
     let invalid = || wrong(&format!("{amount1} for {amount0} is no price"));
-    // The ratio is computed with 192 fractional bits, so the amount has 64 at most.
+    // The ratio is computed with 192 fractional bits, so the amount may have at most 64 bits.
     let excess = 64_u32.saturating_sub(amount1.leading_zeros());
     let scaled = U256::from(amount1 >> excess).checked_shl(192).ok_or_else(invalid)?;
     let ratio = scaled.checked_div(U256::from(amount0 >> excess)).ok_or_else(invalid)?;

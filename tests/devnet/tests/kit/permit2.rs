@@ -77,7 +77,7 @@ async fn a_permit2_signature_moves_money_once() {
             };
             Call::new(by, trader.contracts.permit2, &take)
         };
-        // InvalidAmount(uint256), InvalidSigner(), InvalidNonce().
+        // The refusals are InvalidAmount(uint256), InvalidSigner() and InvalidNonce().
         let refusal = trader.refusal(&take(amount + U256::from(1), spender)).await;
         assert_eq!(refusal[..4], keccak256("InvalidAmount(uint256)")[..4]);
         let refusal = trader.refusal(&take(amount, TO)).await;
@@ -120,7 +120,7 @@ async fn a_signature_in_front_of_a_swap_allows_the_router() {
             };
             let good = payer.sign_under(domain(chain, trader.contracts.permit2), &words(&single));
             let wrong = payer.sign_under(B256::ZERO, &words(&single));
-            // ExecutionFailed(uint256,bytes), which wraps the error of Permit2.
+            // The refusal is ExecutionFailed(uint256,bytes), which wraps the error of Permit2.
             let refusal = trader.refusal(&permit(wrong)).await;
             assert_eq!(refusal[..4], hex!("2c4029e9"));
             let reported = <(U256, Bytes)>::abi_decode_params(&refusal[4..]).unwrap();

@@ -221,10 +221,10 @@ async fn a_newer_router_gives_back_what_is_swept_and_refuses_what_it_does_not_kn
         let fee = trader.must(&call(&execute)).await.fee();
         assert_eq!(trader.mine(Address::ZERO).await, before - fee - U256::from(ETHER));
 
-        // TransactionDeadlinePassed()
+        // The refusal is TransactionDeadlinePassed().
         execute.deadline = U256::from(1);
         assert_eq!(trader.refusal(&call(&execute)).await, hex!("5bf6f916"));
-        // InvalidCommandType(uint256)
+        // The refusal is InvalidCommandType(uint256).
         execute.commands = vec![0x10, 0x3f].into();
         execute.deadline = U256::MAX;
         let refusal = trader.refusal(&call(&execute)).await;

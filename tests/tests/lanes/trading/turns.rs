@@ -70,8 +70,8 @@ async fn t_51_two_agents_on_one_address_each_spend_their_own_allowance() {
     assert_eq!(sorted, units, "{approved:?}");
 }
 
-/// If a plan fails between its approval and its swap, it revokes only its own allowance, before the next plan gives
-/// one.
+/// If a plan fails between its approval and its swap, it revokes only its own allowance, and before the next plan gives
+/// an allowance.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn t_51_a_plan_that_fails_takes_back_its_allowance_before_the_next_one_acts() {
     let Some(mut stage) = Stage::set_up(AUTOMATIC).await else { return };

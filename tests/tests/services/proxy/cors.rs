@@ -109,7 +109,7 @@ async fn a_page_reads_refusals_of_every_layer_and_no_other_page_does() {
         let response = preflight(&stage, "/v1/models", origin).await;
         assert_eq!((response.status().as_u16(), reader(&response)), (405, None));
     }
-    // The edge refuses before any route does.
+    // The HTTP edge refuses these requests before a route reads them.
     for origin in [APP, "https://other.example"] {
         let mut client = RawClient::to(stage.proxy.running.address).await;
         let head = format!(

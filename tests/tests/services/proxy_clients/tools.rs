@@ -97,7 +97,7 @@ async fn openai_for_javascript_pays_for_both_requests_of_a_tool_call() {
                 "allowed": [{ "network": stage.network().caip2(), "asset": coin }],
             });
             let reply = client.ask(&order).await;
-            // Requests: the list of models, and each of the two with and without a payment.
+            // Requests: the list of models, and each of the two chat requests with and without a payment.
             assert_eq!(reply["sent"], 5, "{order}: {reply}");
             let members = ["refusal", "annotations", "tool_calls"];
             assert_tool_loop(&stage, &customer, &reply, &members).await;

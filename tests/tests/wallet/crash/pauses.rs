@@ -65,7 +65,7 @@ async fn a_paused_engine_answers_queued_requests_once_and_expires_old_holds() {
     assert_eq!(status, 202, "{}", json_or_null(&bytes));
     let id = json_or_null(&bytes)["request_id"].as_str().unwrap().to_owned();
 
-    // Three minutes: proofs are valid for five, the hold for fifteen.
+    // Pauses for three minutes: proofs are valid for five minutes, and the hold for fifteen.
     engine.pause();
     engine.skew(3 * MINUTE_MS);
     let body = agent.ask(now_s(), &offer(300_000, 2), None);
@@ -84,13 +84,13 @@ async fn a_paused_engine_answers_queued_requests_once_and_expires_old_holds() {
         "{reply:?}"
     );
 
-    // Thirteen more minutes, past the hold's fifteen.
+    // Pauses for thirteen more minutes, which exceeds the fifteen minutes of the hold.
     engine.pause();
     engine.skew(16 * MINUTE_MS);
     engine.resume();
     let fault = engine.operator().await.refused(&format!("approve {id} --yes")).await;
     assert_eq!(fault.code, Code::RequestExpired, "{fault}");
-    // A new connection: the engine may have closed the idle one.
+    // Uses a new connection, because the engine may have closed the idle one.
     let polled = AgentClient::to(&engine.url).get(&format!("/sign/status/{id}")).await.unwrap();
     assert_eq!(json_or_null(&polled.1)["code"], "REQUEST_EXPIRED");
     assert_eq!(engine.terminate(), Some(0));

@@ -202,7 +202,7 @@ async fn t_32_every_list_entry_vector_is_normalized_or_refused() {
                 json!([canonical])
             }
             None if entry.is_empty() => {
-                // An empty argument clears the list, so this tests an empty entry inside one: it adds nothing.
+                // An empty argument clears the list. An empty entry within a list adds nothing.
                 operator.must("policy edit p --allow-domains \"a.example,,\"").await;
                 json!(["a.example"])
             }

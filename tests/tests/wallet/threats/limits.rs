@@ -117,7 +117,7 @@ async fn t_34_the_queue_is_bounded_and_keeps_its_order() {
         agents.push(engine.add_agent(&format!("bot{n}"), "bearer").await);
     }
     let mut operator = engine.operator();
-    // A single agent has a lower bound.
+    // The bound of a single agent is lower.
     let greedy = engine.add_agent("greedy", "bearer").await;
     for n in 0..=HELD_PER_AGENT {
         let (status, answer) = hold(&engine, &greedy, 1_000_000, 1_000 + n as u64).await;

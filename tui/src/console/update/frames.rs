@@ -63,7 +63,7 @@ pub(super) fn received(model: &mut Model, frame: Received) -> Vec<Intent> {
             }
         }
         ToClient::Done { id, reply } => done(model, id, *reply),
-        // The console runs no command that writes files, so it gets no parts; and the handshake is over.
+        // These frames do not occur: the console runs no command that writes files, and the handshake is over.
         ToClient::Part { .. }
         | ToClient::Hello { .. }
         | ToClient::Refused { .. }
