@@ -72,7 +72,7 @@ pub async fn check(config: &Config) -> Result<Findings, StartFault> {
     Ok(check.findings)
 }
 
-/// The account or contract that an open job is bound to, if it is not in the settings.
+/// Returns the account or contract to which an open job is bound, if it is not in the settings.
 fn unknown_facilitator(
     config: &Config,
     keys: &BTreeMap<ChainId, KeyRing>,

@@ -1,4 +1,4 @@
-//! One signed token transfer of any method, with everything that settling it needs. Pure values.
+//! One signed token transfer of any method, with all data that its settlement needs. Pure values.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use bursar_core::networks::ChainId;

@@ -228,7 +228,7 @@ impl Channel {
         }))
     }
 
-    /// Builds a refund. If `claimed` is not zero, the refund also claims it first.
+    /// Builds a refund. If `claimed` is not zero, the refund first claims this amount.
     pub fn refund(&self, amount: u128, nonce: u64, claimed: u128) -> Value {
         let digest = self.domain().refund_digest(self.id, U256::from(nonce), amount);
         let mut payload = json!({

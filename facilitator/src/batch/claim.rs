@@ -164,8 +164,8 @@ impl Work for ChannelClaim {
         Ok(())
     }
 
-    /// The transaction of a claim can succeed without claiming anything, so each row that added something must have its
-    /// event.
+    /// A claim's transaction can succeed without claiming anything, so each row that raises the claimed amount must
+    /// have its event.
     fn effect(&self, contracts: &Contracts, mined: &MinedTransaction<'_>) -> Option<Effect> {
         let mut adding = self.rows.iter().filter(|row| row.adds()).peekable();
         adding.peek()?;

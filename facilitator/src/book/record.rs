@@ -93,7 +93,7 @@ impl Record {
 pub struct RequestOrigin {
     /// A digest of the caller: the name of its API key, or else its address.
     pub caller: B256,
-    /// A digest of the caller and its `Idempotency-Key`, if it sent one.
+    /// A digest of the caller and its `Idempotency-Key`; `None` if the request has no key.
     pub idempotency: Option<B256>,
 }
 

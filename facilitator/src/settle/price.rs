@@ -15,7 +15,7 @@ use crate::transaction::LEAST_GAS;
 pub struct Need {
     /// Gas and data that are reserved for the payment.
     pub reservation: GasReservation,
-    /// The only signers that may send it; `None` if every signer may.
+    /// The only signers that may send the payment; `None` if every signer may.
     pub senders: Option<Vec<Address>>,
 }
 

@@ -29,7 +29,7 @@ async fn until_decided(stage: &Stage, pay: &Pay) -> Result<SettleOutcome, Settle
     }
 }
 
-/// The outcome stays unknown even if the payment expires meanwhile, and if a pending answer was returned.
+/// The outcome stays unknown even if the payment expires meanwhile or a pending answer was returned.
 #[tokio::test(start_paused = true)]
 async fn a_payment_that_a_bad_node_hides_is_unknown_until_a_node_shows_it() {
     for (flaw, seconds) in FLAWS.into_iter().flat_map(|flaw| [(flaw, 300), (flaw, 8)]) {

@@ -286,7 +286,7 @@ async fn a_payment_whose_nonce_was_just_used_is_still_good_for_its_own_request()
     first.abort();
 }
 
-/// Nonces of this method are not sequential: no payment waits for the one with the previous nonce.
+/// Nonces of this method are not sequential, so no payment waits for the payment with the preceding nonce.
 #[tokio::test(start_paused = true)]
 async fn a_refusal_waits_for_no_payment_with_the_nonce_before() {
     let stage = Stage::set().await;

@@ -322,7 +322,7 @@ async fn a_receipt_that_cannot_be_read_is_asked_for_again() {
 }
 
 /// For two minutes a node returns a transaction's events but not its receipt. The payment does not end before the
-/// receipt is read, and its gas counts with the most that it can have cost.
+/// receipt is read, and its gas counts with the highest possible cost.
 #[tokio::test(start_paused = true)]
 async fn a_receipt_that_is_hidden_for_long_ends_no_payment() {
     let mut stage = Stage::with(Plan { wait_ms: 3_000, ..Plan::default() }).await;

@@ -47,7 +47,7 @@ impl Side {
         }
     }
 
-    /// Returns this side's entry of the three expected messages.
+    /// Returns the entry for this side among the three expected messages.
     fn expected(self, words: [&'static str; 3]) -> &'static str {
         match self {
             Self::X402 => words[0],

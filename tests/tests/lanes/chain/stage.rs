@@ -24,7 +24,7 @@ use crate::chain::programs::{Buyer, Case, ProgramResult};
 /// Prices in smallest units: under [`POLICY`], `/small` is paid automatically, and `/large` is held.
 pub(crate) const SMALL: u128 = 12_000;
 pub(crate) const LARGE: u128 = 1_500_000;
-/// `/0` to `/9` cost this plus their number, so that all prices differ.
+/// The items `/0` to `/9` cost this amount plus their number, so that all prices differ.
 pub(crate) const NUMBERED: u128 = 10_000;
 
 /// At most ten dollars a day and five per payment; automatic below half a dollar.

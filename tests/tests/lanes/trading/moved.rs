@@ -11,7 +11,7 @@ use crate::trading::stage::{AUTOMATIC, DOLLAR, ETHER, Stage};
 /// other side by about a fifth.
 const FIFTH_OF_ETHER: u128 = 118 * ETHER;
 const FIFTH_OF_DOLLARS: u128 = 354_000 * DOLLAR;
-/// Selling this amount moves that price by about two hundredths.
+/// Selling this amount to the same pool moves the price by about two hundredths.
 const LITTLE_ETHER: u128 = 10 * ETHER;
 
 fn trade(stage: &Stage, token_in: &str, token_out: &str, amount: &str, v4: bool) -> Value {

@@ -77,7 +77,7 @@ impl Stage {
         sold.expect("sold");
     }
 
-    /// Prepares a sale to that pool, and returns its call without sending it.
+    /// Prepares a sale to the pool of `sell_to_v3`, and returns its call without sending it.
     pub(crate) async fn sale_to_v3(&self, token: Address, amount: u128) -> Call {
         // A first small sale sets the allowance.
         self.sell_to_v3(token, 1).await;

@@ -105,7 +105,7 @@ pub(crate) struct Success {
 /// The transaction that a success names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Proof {
-    /// One of the facilitator's signers sent it.
+    /// One of the facilitator's signers sent the transaction.
     Own,
     /// There was nothing to do.
     Nothing,

@@ -7,7 +7,7 @@ use crate::facilitator::channel_model::{
 };
 use crate::facilitator::channel_requests::{Expected, Forged, Job, Proof, Request, Success};
 
-/// The facilitator's decision about a job before it stores it.
+/// The facilitator's decision about a job before it stores the job.
 enum Verdict {
     Refuse(String),
     /// The job is already done, so no transaction is needed.

@@ -73,7 +73,7 @@ impl Stage {
         self.chain.request("eth_getCode", at).await.expect("code")
     }
 
-    /// Installs that code with this mode number, without mining a block.
+    /// Installs `code` with this mode number, without mining a block.
     async fn give_code(&self, payer: &Payer, code: &Value, mode: u8) {
         let at = payer.address();
         self.chain.request("anvil_setCode", json!([at, code])).await.expect("set");

@@ -65,7 +65,7 @@ impl Bench {
     }
 }
 
-/// Every new user of a Ledger meets this at the first payment.
+/// Every new user of a Ledger meets this switch at the first payment.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_person_with_two_seconds_a_step_reaches_the_switch_and_the_payment_follows() {
     for (switch, found_by_itself) in [(Switch::RawMessages, false), (Switch::BlindSigning, true)] {

@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use super::support::{Bench, OTHER_WORDS, WORDS};
 
-/// T-35: the address is derived before each prompt, and only its signature over the recorded terms is accepted.
+/// T-35: the wallet derives the address before each prompt, and accepts only a signature of this address over the
+/// recorded terms.
 #[tokio::test(flavor = "multi_thread")]
 async fn t_35_a_swapped_device_or_another_account_signs_nothing() {
     let bench = Bench::start("--day 10 --txn 5 --auto 0.5", "bearer").await;

@@ -62,7 +62,7 @@ impl Stage {
         self.folder().join("journal.redb")
     }
 
-    /// Restores a journal from before it had a history file.
+    /// Restores a copy of the journal that was made before the history file existed.
     pub(crate) fn put_back(&self, journal: &[u8]) {
         std::fs::write(self.journal(), journal).unwrap();
         let _there_or_not = std::fs::remove_file(self.folder().join("journal-history.redb"));

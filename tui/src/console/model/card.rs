@@ -46,7 +46,7 @@ pub(crate) struct CardView {
 /// Why a key had no effect on a card.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hint {
-    /// The key has no function on a card, or it was one of two keys at once.
+    /// The key has no function on a card, or it was one of two keys that were pressed at once.
     OnlyY,
     /// The key has no function on a card that requires a typed amount.
     OnlyDigits,
