@@ -20,7 +20,7 @@ pub type Ticket = u64;
 pub enum Proof {
     /// The header `SIG:<timestamp>:<digest>`. `right` is true if the key and the message are the agent's own.
     ///
-    /// Two calls are the same signed call exactly if `signature` is equal.
+    /// Two calls are the same signed call if and only if their signatures are equal.
     Hmac { timestamp_s: i64, signature: String, right: bool },
     /// The header `AT_…`. `right` is true if the token is the newest one that the agent received.
     Bearer { right: bool },

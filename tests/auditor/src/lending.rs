@@ -1,9 +1,9 @@
-//! What is visible of a loan from outside: the request, what the nodes answered about venues and positions, and what
-//! the chains did.
+//! The externally visible facts of loans: the request, the nodes' answers about venues and positions, and the effects
+//! on the chains.
 //!
-//! Amounts are in the smallest units of the network's reference stablecoin, which has six decimals and counts one dollar
-//! a unit: they are millionths of a dollar too. A venue is a vault's address or a market's id, in lower-case hex with
-//! `0x`.
+//! Amounts are in the smallest units of the network's reference stablecoin. It has six decimals, and one unit counts as
+//! one dollar, so amounts are also millionths of a dollar. A venue is a vault's address or a market's id, in lower-case
+//! hex with `0x`.
 //!
 //! A loan is supplied to, or withdrawn from, a venue. Its transactions are observed like those of a trade: `Signed` with
 //! its content, `Broadcast`, `Included`, `Unmined`, `Mined`, `NonceTaken`, and `Allowances`. The stablecoin's `Transfer`
@@ -12,7 +12,7 @@
 use crate::basics::{Address, Atoms, Id, Micros, Proof};
 use crate::trading::Rehearsal;
 
-/// The lending of a network, and which venues its operators trust. Known before the first observation.
+/// The lending facts of a network, with its trusted venues. They are known before the first observation.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LendingFact {
     pub chain: u64,
@@ -22,9 +22,9 @@ pub struct LendingFact {
     pub interest_model: Address,
     pub trusted_curators: Vec<Address>,
     pub trusted_owners: Vec<Address>,
-    /// Vaults of the wallet's own list: they are trusted whoever owns them, under a trusted curator.
+    /// Vaults in the wallet's own list: with a trusted curator they are trusted, whatever their owner.
     pub pinned: Vec<Address>,
-    /// Blocks after which a transaction is final, its own included.
+    /// The number of blocks after which a transaction is final, including its own block.
     pub confirmations: u64,
 }
 
@@ -43,11 +43,11 @@ pub enum LoanAction {
     Withdraw,
 }
 
-/// How much a call asks for.
+/// The amount that a call asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoanAmount {
     Assets(Atoms),
-    /// `denomination: shares`, in the smallest units of the venue's shares. Only of a withdrawal.
+    /// `denomination: shares`, in the smallest units of the venue's shares. Only a withdrawal can use it.
     Shares(Atoms),
     /// `withdraw_all`.
     All,
@@ -71,7 +71,7 @@ pub struct LoanAsk {
     /// The agent named in the body; it may not exist.
     pub agent: String,
     pub proof: Proof,
-    /// The canonical JSON of the `position` object: equal exactly if the content is the same.
+    /// The canonical JSON of the `position` object; equal if and only if the content is equal.
     pub content: String,
     pub idempotency_key: Option<String>,
     pub loan: Loan,
@@ -90,7 +90,7 @@ pub struct LoanAnswer {
 pub enum LoanState {
     Executed {
         tx_hash: String,
-        /// The stablecoins that left or reached the address.
+        /// The stablecoins that left or reached the paying address.
         assets_moved: Option<Atoms>,
         /// The value of the position afterwards.
         position_after: Option<Atoms>,
@@ -108,14 +108,14 @@ pub enum LoanState {
     },
 }
 
-/// The part of a policy that loans are judged by. The default is that of a policy without lending options.
+/// The part of a policy that loans are judged by. The default is a policy without lending options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LendingPolicy {
     pub enabled: bool,
     pub max_deposit: Micros,
-    /// The ceiling of everything deployed by the paying address, over all networks that the policy allows.
+    /// The ceiling of all stablecoins that the paying address deploys, over all networks that the policy allows.
     pub max_total: Micros,
-    /// `--lending-percent`, in basis points of liquid and deployed stablecoins together.
+    /// `--lending-percent`, in basis points of the sum of liquid and deployed stablecoins.
     pub max_percent_bps: Option<u32>,
     pub auto_below: Micros,
     pub ops_per_day: u32,
@@ -139,37 +139,37 @@ impl Default for LendingPolicy {
 
 /// What a node answered about a venue. The wallet reads it for every supply.
 ///
-/// Show one whenever the wallet has read a venue. For a market show the vaults of `endorsed_by` as readings too.
+/// The driver shows one for each venue that the wallet reads. For a market it also shows the vaults of `endorsed_by`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VenueReading {
     pub chain: u64,
     pub venue: Address,
     pub kind: VenueKind,
     pub block: u64,
-    /// `None` if any part of it could not be read.
+    /// `None` if a part of the facts could not be read.
     pub facts: Option<VenueFacts>,
 }
 
-/// The content of a [`VenueReading`], as the node answered it: a node may answer wrongly.
+/// The content of a [`VenueReading`] as the node answered it; the answer may be wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VenueFacts {
-    /// The token that it lends.
+    /// The token that the venue lends.
     pub asset: Address,
-    /// Whether the official factory of its kind made the vault. True for every market of the singleton.
+    /// Whether the official factory made the vault. Always true for a market of the singleton.
     pub official: bool,
     /// The zero address for a market.
     pub curator: Address,
     /// The zero address for a market.
     pub owner: Address,
-    /// Whether official factories made all its adapters. True for a market, and for a MetaMorpho.
+    /// Whether official factories made all adapters of the vault. Always true for a market or a MetaMorpho vault.
     pub adapters_official: bool,
     /// The interest model of a market.
     pub interest_model: Option<Address>,
-    /// The vaults in which the market has a cap above zero.
+    /// The vaults that set a cap above zero for the market.
     pub endorsed_by: Vec<Address>,
     /// Whether all gates let the paying address receive and send shares and assets.
     pub gates_open: bool,
-    /// What can be withdrawn now.
+    /// The assets that can be withdrawn now.
     pub free_liquidity: Atoms,
     /// The assets that 10^24 smallest units of shares are worth; `None` if the wallet did not ask.
     pub share_price: Option<Atoms>,
@@ -178,8 +178,8 @@ pub struct VenueFacts {
 
 /// What a node answered about the positions of an address on one network. The wallet reads it before every supply.
 ///
-/// Show one for every network that the wallet read, also if it has no positions there, and one for every position that
-/// it read after a transaction.
+/// The driver shows one for every network that the wallet read, even if the address has no positions there, and one for
+/// every position that the wallet read after a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExposureReading {
     pub chain: u64,
@@ -193,16 +193,16 @@ pub struct ExposureReading {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PositionReading {
     pub venue: Address,
-    /// What the shares are worth; `None` if it could not be read.
+    /// The value of the shares; `None` if it could not be read.
     pub value: Option<Atoms>,
     /// The shares; `None` if they could not be read.
     pub shares: Option<Atoms>,
 }
 
-/// The true positions of an address on one network at a block: every official venue that it has shares of.
+/// The true positions of an address on one network at a block: all official venues in which it has shares.
 ///
-/// The driver takes them from the chain itself and shows them after every block that holds a transaction of the address,
-/// after that block's `Included`, and whenever a position appears in another way.
+/// The driver takes them from the chain itself. It shows them after every block with a transaction of the address,
+/// following the block's `Included`, and whenever a position appears in another way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TruePositions {
     pub chain: u64,
@@ -212,7 +212,7 @@ pub struct TruePositions {
     pub positions: Vec<(Address, Atoms, Atoms)>,
 }
 
-/// A node simulated a loan from our address.
+/// The result of a node's simulation of a loan from our address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoanRehearsed {
     pub chain: u64,
@@ -223,7 +223,7 @@ pub struct LoanRehearsed {
     pub outcome: Rehearsal,
     /// The assets that moved in the simulation.
     pub assets: Option<Atoms>,
-    /// For a supply, the assets that the new shares redeem for.
+    /// For a supply, the assets for which the new shares can be redeemed.
     pub redeems_for: Option<Atoms>,
 }
 
@@ -236,7 +236,7 @@ pub struct VenueConfirmed {
     pub owner: Address,
 }
 
-/// `position write-off`: the operator books the loss of a position, so that only the chain's value counts.
+/// `position write-off`: the operator books the loss of a position, after which only the chain's value counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WriteOff {
     pub label: String,

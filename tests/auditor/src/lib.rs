@@ -95,13 +95,13 @@ pub struct ExchangeFact {
     pub permit2: Address,
     /// The wrapped native coin, with 18 decimals.
     pub wrapped: Address,
-    /// Every token that counts one dollar a unit, with its decimals. The reference stablecoin is one of them.
+    /// Every token of which one unit counts as one dollar, with its decimals. The reference stablecoin is one of them.
     pub dollars: Vec<(Address, u8)>,
-    /// Blocks after which a transaction is final, its own included.
+    /// The number of blocks after which a transaction is final, including its own block.
     pub confirmations: u64,
     /// The longest time from the newest block to the deadline of a swap, in seconds.
     pub deadline_s: u64,
-    /// The oldest price of the feed that counts, in seconds; `None` where the network's row has no feed.
+    /// The greatest age at which a price of the feed counts, in seconds; `None` if the network has no feed.
     pub feed_max_age_s: Option<u64>,
 }
 
@@ -137,7 +137,7 @@ pub(crate) fn violation(rule: &'static str, what: String) -> Violation {
 pub struct Auditor {
     pub(crate) time: Time,
     pub(crate) seq: u64,
-    /// Every configuration that the wallet may have.
+    /// Every configuration that the wallet may have now.
     pub(crate) possible_configs: Vec<PossibleConfig>,
     pub(crate) book: Book,
     pub(crate) open: OpenCalls,
@@ -160,21 +160,21 @@ pub struct Auditor {
     pub(crate) devices: devices::Devices,
     /// The lending parts of the policies in orders.
     pub(crate) lending_orders: BTreeMap<observations::Ticket, observations::LendingPolicy>,
-    /// Recorded refusals of each agent by clock minute: (least, most) that the wallet counts in it.
+    /// How many recorded refusals the wallet counts for each agent and clock minute: (least, most).
     pub(crate) refusals: BTreeMap<(String, i64), (u32, u32)>,
     /// The largest daily limit in force for each agent so far, in micro-dollars.
     pub(crate) largest_limit: BTreeMap<String, u64>,
     /// Number of `/sign` calls of each agent that got no answer.
     pub(crate) lost_asks: BTreeMap<String, u32>,
     pub(crate) reports: BTreeMap<(String, String), Answer>,
-    /// The event at which the latest call or approval arrived that may have authorized a payment.
+    /// The observation at which the latest call or approval that may have authorized a payment arrived.
     pub(crate) last_auth: u64,
     pub(crate) calm: Option<Instant>,
     pub(crate) rule_counts: BTreeMap<&'static str, u64>,
 }
 
 impl Auditor {
-    /// Creates a model of a wallet that does not exist yet.
+    /// Creates a model for a wallet that does not exist yet.
     #[must_use]
     pub fn new(facts: Facts) -> Self {
         let config = Config::new(&facts);
@@ -209,14 +209,14 @@ impl Auditor {
         }
     }
 
-    /// Adds the lending of the networks. Without it, no loan may be accepted.
+    /// Adds the lending facts of the networks. Without them, no loan may be accepted.
     #[must_use]
     pub fn with_lending(mut self, facts: &[LendingFact]) -> Self {
         self.loans = loans::Loans::new(facts);
         self
     }
 
-    /// Returns how often each rule decided something.
+    /// Returns how many decisions each rule made.
     #[must_use]
     pub fn rule_counts(&self) -> &BTreeMap<&'static str, u64> {
         &self.rule_counts

@@ -1,4 +1,4 @@
-//! Decodes the call data of a loan's steps, from the interfaces of the token, ERC-4626 and Morpho alone.
+//! Decodes the call data of a loan's steps, from nothing but the interfaces of the token, ERC-4626 and Morpho.
 
 use crate::basics::Address;
 use crate::decode::{Words, from_hex};
@@ -26,14 +26,14 @@ pub(crate) enum LoanCall {
 /// The parameters of a market in a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Market {
-    /// The id that the parameters hash to.
+    /// The id of the market: the hash of its parameters.
     pub(crate) id: String,
     pub(crate) loan_token: Address,
     pub(crate) interest_model: Address,
 }
 
 impl LoanCall {
-    /// Returns whether it moves the loan's money, rather than an allowance.
+    /// Returns whether the call moves the loan's money, rather than sets an allowance.
     pub(crate) fn is_main(&self) -> bool {
         !matches!(self, Self::Approve { .. })
     }
@@ -48,7 +48,7 @@ fn market(words: Words<'_>, params: &[u8]) -> Option<Market> {
     })
 }
 
-/// Decodes a call. `None` if it is no call of a loan, or not one that a contract would accept.
+/// Decodes a call. Returns `None` if it is not a call of a loan, or if a contract would not accept it.
 pub(crate) fn decode_loan(data: &str) -> Option<LoanCall> {
     let bytes = from_hex(data)?;
     let (selector, body) = bytes.split_at_checked(4)?;

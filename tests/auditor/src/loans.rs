@@ -1,4 +1,4 @@
-//! The rules for loans: from the call over the plan's transactions to the reported end.
+//! The rules for loans, from the call and the transactions of the plan to the reported end.
 
 mod amounts;
 mod answers;
@@ -26,10 +26,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) type LoanRecord = PlanRecord<Loan>;
 
-/// A rule, and how it is broken.
+/// The name of a rule, and how it is broken.
 pub(crate) type Reason = (&'static str, &'static str);
 
-/// What the auditor knows of loans.
+/// What the auditor knows about loans.
 #[derive(Debug, Default)]
 pub(crate) struct Loans {
     pub(crate) book: PlanBook<Loan>,
@@ -37,16 +37,16 @@ pub(crate) struct Loans {
     pub(crate) readings: readings::Readings,
     /// The states in which each approval may have been decided.
     pub(crate) snapshots: BTreeMap<Ticket, Vec<judge::Snapshot>>,
-    /// Losses that the operator booked, or may have: order, observation, chain and venue.
+    /// Losses that the operator booked or may have booked: order, observation, chain and venue.
     pub(crate) written_off: Vec<(Ticket, u64, u64, Address)>,
-    /// When the money of each loan was first signed for: loan, observation and instant.
+    /// The first signature of each loan's main transaction: loan, observation and instant.
     pub(crate) operations: Vec<(u64, u64, Instant)>,
 }
 
-/// What only the record of a loan has.
+/// Fields that only the record of a loan has.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LoanOwn {
-    /// The largest ceiling in force for its agent while it lived.
+    /// The largest ceiling that was in force for the agent during the life of the loan.
     pub(crate) largest_total: u128,
     /// The chains on which that ceiling counts, in every possible configuration.
     pub(crate) counted: Option<BTreeSet<u64>>,
@@ -57,12 +57,12 @@ impl LoanRecord {
         self.terms.action == LoanAction::Supply
     }
 
-    /// Returns the network and the venue.
+    /// Returns the chain and the venue.
     pub(crate) fn place(&self) -> (u64, &str) {
         (self.terms.chain, &self.terms.venue)
     }
 
-    /// Returns the assets that a supply takes.
+    /// Returns the assets that a supply moves; `None` for a withdrawal.
     pub(crate) fn supplied(&self) -> Option<u128> {
         match self.terms.amount {
             LoanAmount::Assets(assets) if self.is_supply() => Some(assets),

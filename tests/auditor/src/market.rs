@@ -1,4 +1,4 @@
-//! The market as the nodes showed it to the wallet, and what a trade is worth by it.
+//! The market as nodes reported it to the wallet, and the value of a trade by these reports.
 
 use crate::ExchangeFact;
 use crate::basics::Address;
@@ -18,7 +18,7 @@ const PLAUSIBLE: std::ops::RangeInclusive<u64> = 1_000_000..=1_000_000_000_000;
 /// One native coin in wei.
 const COIN: u128 = 1_000_000_000_000_000_000;
 
-/// All that the wallet has read, each with the number of its observation.
+/// All readings of the wallet, each with the number of its observation.
 #[derive(Debug, Default)]
 pub(crate) struct Market {
     quotes: Vec<(u64, Quoted)>,
@@ -39,11 +39,11 @@ pub(crate) struct Market {
 struct ShownBlock {
     seq: u64,
     block: u64,
-    /// The latest time that nodes had shown by then, in Unix seconds.
+    /// The latest block time that nodes had shown until then, in Unix seconds.
     latest_s: u64,
 }
 
-/// An instant, and the newest block of a chain that the wallet knew then.
+/// An instant, and the newest block of a chain that the wallet knew at that instant.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ChainTime {
     pub(crate) chain: u64,
@@ -51,7 +51,7 @@ pub(crate) struct ChainTime {
     pub(crate) newest_s: u64,
 }
 
-/// The price of the native coin, as far as the wallet may rely on it: (least, most), or the reason why it may not.
+/// The price of the native coin that the wallet may use: (least, most), or the reason why it may use none.
 pub(crate) type CoinPrice = Result<(u64, u64), &'static str>;
 
 /// The value of a trade in millionths of a dollar: (least, most), or the reason why it is unknown.
@@ -84,7 +84,7 @@ impl Market {
     }
 
     pub(crate) fn priced(&mut self, seq: u64, at: Instant, price: &PriceRead) {
-        // Calls are answered within minutes. One older reading shows a jump.
+        // Calls are answered within minutes, so older readings are dropped, except one that shows a jump of the price.
         let old = |one: &Instant| one.elapsed(&at).1.is_none_or(|ms| ms > PRICES_KEPT_MS);
         let first = self.prices.iter().position(|(_, one, _)| !old(one));
         let first = first.unwrap_or(self.prices.len());
@@ -136,8 +136,10 @@ impl Market {
         self.heads.get(&chain).map(|head| head.block)
     }
 
-    /// Returns whether a time had not passed by any block that nodes had shown when they showed one, or this one, as their
-    /// newest: between two observations, or last before the second. A node may be behind its chain.
+    /// Returns whether at some block shown between the two observations, no shown block time was yet later than `at_s`.
+    ///
+    /// Also checks the last block shown before the first observation if none was shown between them. If `block` is
+    /// given, only that block counts. A node may be behind its chain.
     pub(crate) fn is_in_time(
         &self,
         (chain, block): (u64, Option<u64>),
@@ -151,7 +153,7 @@ impl Market {
         shown.any(|one| one.latest_s <= at_s && block.is_none_or(|block| one.block == block))
     }
 
-    /// Returns the quotes of this trade after an observation, oldest first, with their observations.
+    /// Returns this trade's quotes since an observation, oldest first, each with the number of its observation.
     pub(crate) fn quotes_of<'a>(
         &'a self,
         trade: &'a Trade,
@@ -179,7 +181,7 @@ impl Market {
 
     /// Returns the balances that nodes reported since an observation: (least, most). A failed read counts as zero.
     ///
-    /// Concurrent calls read the same address, so any of the values may have decided this one.
+    /// Concurrent calls read the same address, so each of the values may have decided this call.
     pub(crate) fn balance(
         &self,
         chain: u64,
@@ -197,7 +199,7 @@ impl Market {
             _ => None,
         });
         let least = amounts.clone().map(|amount| amount.unwrap_or(0)).min()?;
-        // A failed read may be retried at another node, so it does not make an address poor.
+        // The wallet may retry a failed read at another node, so a failed read does not prove a small balance.
         let most = amounts.map(|amount| amount.unwrap_or(u128::MAX)).max()?;
         Some((least, most))
     }
@@ -226,7 +228,7 @@ impl Market {
 
     /// Returns whether a rehearsal of this trade proved its effects since an observation.
     ///
-    /// A later one, before the swap, may fail while the call is still open.
+    /// A later rehearsal, before the swap, may fail while the call is still open.
     pub(crate) fn proved(
         &self,
         trade: &Trade,
@@ -274,7 +276,7 @@ impl Market {
         later.map(|(_, rehearsed)| rehearsed).filter(fits)
     }
 
-    /// Returns the price of the native coin that the wallet may rely on at this instant.
+    /// Returns the price of the native coin that the wallet may use at this instant.
     fn coin_price(&self, time: ChainTime, ex: &ExchangeFact) -> CoinPrice {
         let fresh = |at: &Instant| at.elapsed(&time.now).1.is_some_and(|ms| ms <= PRICE_VALID_MS);
         let mut why = "no reading of the price API within 60 seconds";
@@ -307,11 +309,12 @@ impl Market {
         found.ok_or(why)
     }
 
-    /// Returns whether no reading that may count makes the price unusable.
+    /// Returns whether every reading that may count lets the wallet use the price.
     pub(crate) fn price_is_sure(&self, time: ChainTime, ex: &ExchangeFact) -> bool {
         let fresh = |at: &Instant| at.elapsed(&time.now).1.is_some_and(|ms| ms <= PRICE_VALID_MS);
         let recent = || self.prices.iter().filter(|(_, at, _)| fresh(at)).map(|(_, _, read)| read);
-        // The age counts by the chain's time or by the machine's: the older one, to be sure.
+        // Compute the feed's age by the later of the chain's time and the machine's, so that no reading passes by
+        // mistake.
         let latest_s = u64::try_from(time.now.second()).unwrap_or(0).max(time.newest_s);
         let old = |updated_s: u64| {
             ex.feed_max_age_s.is_some_and(|most| latest_s.saturating_sub(updated_s) > most)
@@ -340,12 +343,13 @@ impl Market {
         apis().all(good) && self.coin_price(time, ex).is_ok()
     }
 
-    /// Combines a price of the API with every feed reading that counts.
+    /// Combines a price from the API with every feed reading that counts.
     fn with_feed(&self, api: u64, time: ChainTime, ex: &ExchangeFact) -> CoinPrice {
         let Some(max_age) = ex.feed_max_age_s else { return Ok((api, api)) };
         let ChainTime { chain, now, newest_s } = time;
         let wall_s = u64::try_from(now.second()).unwrap_or(0);
-        // The age counts by the chain's time or by the machine's: the younger one, to be sure.
+        // Compute the feed's age by the earlier of the chain's time and the machine's, so that any usable reading
+        // counts.
         let young =
             |updated_s: u64| wall_s.min(newest_s.max(1)).saturating_sub(updated_s) <= max_age;
         let mut why = "no reading of the feed within 60 seconds";
@@ -373,7 +377,7 @@ impl Market {
         found.ok_or(why)
     }
 
-    /// Returns the value of an amount by sources outside the pools.
+    /// Returns the value of an amount in millionths of a dollar, by prices from outside the pools.
     pub(crate) fn value(
         &self,
         time: ChainTime,
@@ -397,7 +401,7 @@ impl Market {
     }
 }
 
-/// Returns whether two prices are more than this percentage of the higher one apart.
+/// Returns whether two prices differ by more than this percentage of the higher one.
 fn differ_by_more_than(a: u64, b: u64, percent: u128) -> bool {
     let (least, most) = (u128::from(a.min(b)), u128::from(a.max(b)));
     most.saturating_sub(least).saturating_mul(100) > most.saturating_mul(percent)

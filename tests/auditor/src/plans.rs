@@ -36,17 +36,17 @@ pub(crate) trait Plan: Debug + Clone + PartialEq {
     type Answer: Debug;
     /// One state in which a call may have been judged.
     type Snapshot: Debug + Clone;
-    /// Why the operator must approve it.
+    /// The reason why the operator must approve a plan.
     type Reason: Debug + Copy;
-    /// What only the records of one kind have.
+    /// Fields that only the records of this kind of plan have.
     type Own: Debug + Clone + Default;
-    /// The other kind.
+    /// Loans for trades, and trades for loans.
     type Other: Plan;
 
-    /// What the transaction does that the plan is for.
+    /// The kind of the main step: the swap of a trade, or the step that moves the money of a loan.
     const MAIN: Kind;
 
-    /// Returns the first for trades, and the second for loans.
+    /// Returns the first argument for trades, and the second for loans.
     fn either<T>(trade: T, loan: T) -> T;
 
     fn noun() -> &'static str {
@@ -61,7 +61,8 @@ pub(crate) trait Plan: Debug + Clone + PartialEq {
 
     fn deadline_s(&self) -> Option<u64>;
 
-    /// Returns whether the transactions of both are equal. Then only an id shows to which plan a transaction belongs.
+    /// Returns whether both plans need equal transactions. If so, only a request's id tells to which plan a transaction
+    /// belongs.
     fn has_same_calls(&self, other: &Self) -> bool;
 
     /// Returns the result object of an answer about a plan of this kind.
@@ -73,19 +74,19 @@ pub(crate) trait Plan: Debug + Clone + PartialEq {
     /// Returns after how many blocks a transaction is final.
     fn confirmations(auditor: &Auditor, chain: u64) -> Option<u64>;
 
-    /// Returns the transaction that the plan is for.
+    /// Returns the transaction of the plan's main step.
     fn main_of(slots: &Slots, key: u64) -> Option<(&SlotKey, &Slot)>;
 
-    /// Returns whether a plan that has ended like this may still revoke its allowance.
+    /// Returns whether this plan may still revoke its allowance after its reported end.
     fn may_revoke_after_end(rec: &PlanRecord<Self>) -> bool;
 
     /// Returns whether an id belongs to a request of another lane.
     fn is_known_elsewhere(auditor: &Auditor, id: &str) -> bool;
 
-    /// Notes whether a call may have been executed without asking, and why surely not.
+    /// Notes whether a call may have been executed without an approval, and if not, the reason.
     fn note_automatic(auditor: &mut Auditor, call: &OpenPlan<Self>);
 
-    /// Adds to its record what the states of a call may make of it.
+    /// Updates the record of a call with the states in which the wallet may have judged the call.
     fn note_snapshots(auditor: &mut Auditor, call: &OpenPlan<Self>);
 
     /// Checks that a call was rightly refused with these codes, where the specification is definite.
@@ -117,7 +118,7 @@ pub(crate) trait Plan: Debug + Clone + PartialEq {
     /// Notes what the wallet recorded with an approval that arrived at this observation.
     fn note_approved(auditor: &mut Auditor, key: u64, ordered: u64);
 
-    /// Checks that one of these authorizations lets a step be signed: the approval of the operator, or the call.
+    /// Checks that one of these authorizations, an approval by the operator or the call itself, lets a step be signed.
     fn check_permission(
         auditor: &Auditor,
         key: u64,
@@ -128,7 +129,7 @@ pub(crate) trait Plan: Debug + Clone + PartialEq {
     /// Checks the code by which a decision of the operator was refused.
     fn check_decision_refused(auditor: &Auditor, key: u64, code: &str) -> Result<(), Violation>;
 
-    /// Returns an allowance that a plan gave and did not revoke, where it has to.
+    /// Returns an allowance that a plan gave and had to revoke, but did not.
     fn left_allowance<'a>(
         auditor: &'a Auditor,
         key: u64,
@@ -155,18 +156,18 @@ pub(crate) struct OpenPlan<P: Plan> {
     pub(crate) rec: u64,
     pub(crate) ticket: Ticket,
     pub(crate) ask: PlanAsk<P>,
-    /// The observation and the instant at which it arrived.
+    /// The observation and the instant at which the call arrived.
     pub(crate) seq: u64,
     pub(crate) arrived: Instant,
     /// Answers that are correct because the agent may not act: HTTP status and code.
     pub(crate) errors: Vec<(u16, &'static str)>,
-    /// States in which the wallet may have judged it.
+    /// States in which the wallet may have judged the call.
     pub(crate) snapshots: Vec<P::Snapshot>,
     /// For a trade, the allowances of its agent that may be in force.
     pub(crate) periods: Vec<Allowance>,
 }
 
-/// Adds what is not there yet.
+/// Adds the items that the list does not contain yet.
 pub(crate) fn add_new<T: PartialEq>(all: &mut Vec<T>, more: impl IntoIterator<Item = T>) {
     for one in more {
         if !all.contains(&one) {
@@ -223,7 +224,7 @@ pub(crate) trait PlanState: Debug + Clone + PartialEq {
         self.status() == Status::Executed
     }
 
-    /// Returns whether it has ended without effect.
+    /// Returns whether the plan has ended without effect.
     fn is_without_effect(&self) -> bool {
         matches!(self.status(), Status::Rejected | Status::Failed)
     }

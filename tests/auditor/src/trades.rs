@@ -1,4 +1,4 @@
-//! The rules for trades: from the call over the plan's transactions to the reported end.
+//! The rules for trades, from the call and the transactions of the plan to the reported end.
 
 mod answers;
 mod authority;
@@ -22,13 +22,13 @@ pub(crate) use volume::Allowance;
 
 pub(crate) type TradeRecord = PlanRecord<Trade>;
 
-/// What the auditor knows of trades.
+/// What the auditor knows about trades.
 #[derive(Debug, Default)]
 pub(crate) struct Trades {
     pub(crate) book: PlanBook<Trade>,
-    /// The allowances of each agent's trades that may be in force.
+    /// The daily volumes of each agent's trades that may be in force.
     pub(crate) periods: BTreeMap<String, Vec<Allowance>>,
-    /// The newest allowances of each address.
+    /// The latest token allowances of each address, by chain and address.
     pub(crate) allowances: BTreeMap<(u64, Address), Vec<OpenAllowance>>,
     /// The lowest and the highest price of the native coin that a source reported, in micro-dollars.
     pub(crate) prices: Option<(u64, u64)>,
@@ -36,14 +36,14 @@ pub(crate) struct Trades {
     pub(crate) exchanges: BTreeMap<u64, crate::ExchangeFact>,
     /// The largest daily volume in force for each agent so far.
     pub(crate) largest_volume: BTreeMap<String, u64>,
-    /// The wallet is locked because its process has ended, which ends no plan.
+    /// Whether the wallet is locked because its process has ended, which ends no plan.
     pub(crate) restarted: bool,
 }
 
-/// What only the record of a trade has.
+/// Fields that only the record of a trade has.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TradeOwn {
-    /// (least, most) value in micro-dollars, and slippage in basis points.
+    /// The value in micro-dollars, and the slippage in basis points: (least, most).
     pub(crate) value: Option<(u64, u64)>,
     pub(crate) slippage: Option<(u32, u32)>,
 }

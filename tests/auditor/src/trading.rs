@@ -1,4 +1,4 @@
-//! What is visible of a trade from outside: the request, the market that the wallet reads, and the chain's effects.
+//! The externally visible facts of trades: the request, the market that the wallet reads, and the effects on the chain.
 
 use crate::basics::{Address, Atoms, Id, Micros, Proof, Transaction};
 
@@ -11,7 +11,7 @@ pub struct TradeAsk {
     /// The agent named in the body; it may not exist.
     pub agent: String,
     pub proof: Proof,
-    /// The canonical JSON of the `trade` object: equal exactly if the content is the same.
+    /// The canonical JSON of the `trade` object; equal if and only if the content is equal.
     pub content: String,
     pub idempotency_key: Option<String>,
     pub trade: Trade,
@@ -25,7 +25,7 @@ pub struct Trade {
     pub token_in: Address,
     /// The token that is bought; [`NATIVE`] for the native coin.
     pub token_out: Address,
-    /// `amount_in` in the smallest units of `token_in`.
+    /// The amount to sell, in the smallest units of `token_in`.
     pub amount_in: Atoms,
     pub pool: Route,
     pub max_slippage_bps: Option<u32>,
@@ -76,13 +76,13 @@ pub struct TradeAnswer {
 pub enum TradeState {
     Executed {
         tx_hash: String,
-        /// What arrived; `None` if the wallet does not know it.
+        /// The output that arrived; `None` if the wallet does not know it.
         amount_out: Option<Atoms>,
         amount_out_quoted: Option<Atoms>,
     },
     Pending,
     Executing,
-    /// Ended without a swap, by policy, operator, expiry or price.
+    /// Ended without a swap, because of the policy, the operator, an expiry or the price.
     Rejected {
         code: Option<String>,
         reason_code: Option<String>,
@@ -104,15 +104,15 @@ pub struct TradingPolicy {
     pub min_native: Atoms,
     pub max_slippage_bps: u32,
     pub max_impact_bps: u32,
-    /// `--trade-tokens`: the tokens that may be traded without asking, besides the known ones.
+    /// `--trade-tokens`: the tokens that may be traded without an approval, in addition to the known ones.
     pub tokens: Vec<Address>,
-    /// `--trade-hooks`: the hooks whose pools may be used without asking.
+    /// `--trade-hooks`: the hooks whose pools may be used without an approval.
     pub hooks: Vec<Address>,
 }
 
 /// A node's answer to a quote of a whole amount along a route.
 ///
-/// Quotes of dust amounts are not observations of their own: they are summed up in `dust_ideal`.
+/// A quote of a dust amount is not a separate observation: `dust_ideal` holds its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Quoted {
     pub chain: u64,
@@ -132,7 +132,7 @@ pub struct Quoted {
     pub fee_ppm: Option<u32>,
 }
 
-/// What a node reported of an address. `None` for a failed read.
+/// One value that a node reported about an address; `None` for a failed read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Read {
     Balance {
@@ -153,15 +153,15 @@ pub enum Read {
         permit2: bool,
         amount: Option<Atoms>,
     },
-    /// Maximum cost of the gas of the cheapest transaction now, in wei.
+    /// The maximum cost of the cheapest transaction at the current gas price, in wei.
     GasCost { chain: u64, worst: Atoms },
-    /// Any other read of this chain failed: the wallet may refuse a trade for it.
+    /// Another read of this chain failed, and the wallet may refuse a trade because of it.
     Failed { chain: u64 },
-    /// A node has no method that simulates several calls: a plan that nothing else rehearses waits for the operator.
+    /// A node cannot simulate several calls: if no other node rehearses the plan, it waits for the operator.
     NoSimulation { chain: u64 },
 }
 
-/// One reading of the native coin's price, in millionths of a dollar. It is read when it is observed.
+/// One reading of the native coin's price, in millionths of a dollar. The wallet reads it when it is observed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PriceRead {
     /// The price API answered this; `None` for a failure.
@@ -170,7 +170,7 @@ pub enum PriceRead {
     Feed { chain: u64, micros: Option<Micros>, updated_s: u64 },
 }
 
-/// A node simulated a whole plan from our address.
+/// The result of a node's simulation of a whole plan from our address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rehearsed {
     pub chain: u64,
@@ -184,7 +184,7 @@ pub struct Rehearsed {
 /// The result of a rehearsal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rehearsal {
-    /// The simulated balances changed as the plan promises.
+    /// The balances in the simulation changed as the plan promises.
     Proved,
     Failed,
     /// The node cannot simulate.
@@ -200,7 +200,7 @@ pub struct Head {
     pub time_s: u64,
 }
 
-/// A transaction is in a block, which may still be replaced. Its effects as its receipt and its traces show them.
+/// A transaction in a block that may still be replaced, with the effects that its receipt and traces show.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Included {
     pub chain: u64,
@@ -215,7 +215,7 @@ pub struct Included {
     pub unwrapped: Vec<(Address, Atoms)>,
     /// Native coins that the sender received in this transaction.
     pub native_received: Atoms,
-    /// What the exchange's last pool paid out, by its own event.
+    /// The output of the exchange's last pool, from the pool's own event.
     pub pool_out: Option<Atoms>,
     pub gas_paid: Atoms,
 }
@@ -229,7 +229,7 @@ pub struct TransferLog {
     pub amount: Atoms,
 }
 
-/// The allowances of an address that are not zero, on the chain, at this block.
+/// All allowances of an address that are above zero on the chain at this block.
 ///
 /// The driver shows them after every block that holds a transaction of the address.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -240,12 +240,12 @@ pub struct Allowances {
     pub open: Vec<OpenAllowance>,
 }
 
-/// An allowance that is not zero.
+/// An allowance above zero.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OpenAllowance {
     pub token: Address,
     pub spender: Address,
-    /// Whether the allowance is inside Permit2, rather than in the token.
+    /// Whether the allowance is recorded in Permit2, rather than in the token.
     pub permit2: bool,
     pub amount: Atoms,
 }
@@ -264,7 +264,7 @@ pub struct Permit {
     pub deadline_s: u64,
 }
 
-/// What a digest stands for.
+/// The content behind a signed digest.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum SignedContent {
     /// A payment, or something that the driver cannot decode.

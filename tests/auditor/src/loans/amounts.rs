@@ -1,4 +1,4 @@
-//! What the loans of an address took and returned, by the chain, and what its unfinished supplies reserve.
+//! The amounts that loans of an address moved on the chain, and that its unfinished supplies reserve.
 
 use super::LoanRecord;
 use crate::basics::{Address, Ticket};
@@ -12,10 +12,10 @@ use std::collections::BTreeMap;
 /// Chain and venue.
 pub(crate) type Place = (u64, Address);
 
-/// Supplied less withdrawn at each venue: (least, most).
+/// The amount supplied less the amount withdrawn at each venue: (least, most).
 pub(crate) type Principal = BTreeMap<Place, (u128, u128)>;
 
-/// Returns the stablecoins that an address received in a transaction, and those that it sent.
+/// Returns the stablecoins that an address received and sent in a transaction: (received, sent).
 fn received_and_sent(included: &Included, coin: &str, own: &str) -> (u128, u128) {
     let logs = || included.transfers.iter().filter(|log| log.token.eq_ignore_ascii_case(coin));
     let sum = |to_own: bool| {
@@ -35,7 +35,7 @@ pub(crate) fn moved(rec: &LoanRecord, included: &Included, coin: &str, own: &str
 }
 
 impl PlanBook<Loan> {
-    /// Returns what an unfinished supply reserves: (least, most).
+    /// Returns the amount that an unfinished supply reserves: (least, most).
     fn reserves(&self, key: u64, rec: &LoanRecord, now: &Instant) -> (u128, u128) {
         let Some(amount) = rec.supplied() else { return (0, 0) };
         if rec.refused.is_some() || rec.denied() {
@@ -43,7 +43,8 @@ impl PlanBook<Loan> {
         }
         let main = self.main_of(key).map(|(_, slot)| slot);
         let returned = main.is_none_or(Slot::returned);
-        // A foreign transaction took the nonce. The loan's transaction could still be mined, so the loan stays counted.
+        // A foreign transaction took the nonce. The loan's transaction could still be mined, so its amount stays
+        // counted.
         let displaced = main.is_some_and(|slot| slot.taken);
         match &rec.end {
             _ if displaced => return (amount, amount),
@@ -53,12 +54,12 @@ impl PlanBook<Loan> {
             }
             _ => {}
         }
-        // What a lost call reserved returns at the latest when it expires, or by the restart.
+        // The amount that a lost call reserved is free again after a restart, or at the latest when the call expires.
         let forgotten = !rec.accepted && rec.open.is_empty() && rec.expired(now).0;
         if forgotten && main.is_none() {
             return (0, 0);
         }
-        // Once it is in a block, the reservation or the chain's value counts it.
+        // Once the transaction is in a block, either the reservation or the chain's value counts its amount.
         let in_flight = main.is_some_and(|slot| {
             let sent = !slot.hashes.is_empty() && !slot.may_return();
             sent && slot.included.is_none() && slot.unmined.is_none() && slot.mined.is_none()
@@ -67,7 +68,7 @@ impl PlanBook<Loan> {
         (if sure { amount } else { 0 }, amount)
     }
 
-    /// Returns what the other supplies of an address reserve on these chains: (least, most).
+    /// Returns the amount that the other supplies of an address reserve on these chains: (least, most).
     ///
     /// `counts`: whether a chain counts toward the ceiling, surely and possibly.
     pub(crate) fn reserved(
@@ -88,10 +89,10 @@ impl PlanBook<Loan> {
         sum
     }
 
-    /// Returns supplied less withdrawn of an address, by what its transactions moved.
+    /// Returns the principal of an address at each venue, by the amounts that its transactions moved.
     ///
-    /// A withdrawal of everything, and a booked loss, leave nothing at least. What is withdrawn frees at least what the
-    /// chain shows, once it is finished.
+    /// After a withdrawal of everything, or a booked loss, the least principal is zero. Once a withdrawal is finished,
+    /// it frees at least the amount that the chain shows.
     pub(crate) fn principal(
         &self,
         payer: &str,
@@ -120,7 +121,7 @@ impl PlanBook<Loan> {
             });
             let (least, most) = all.entry(place).or_default();
             if let Some(amount) = rec.supplied() {
-                // A supply that buys shares may take less than its allowance.
+                // A supply that buys shares may move less than its amount.
                 let took = slot.included.as_ref().map_or(amount, |_| out.min(amount));
                 *least = if sure && !lost { least.saturating_add(took) } else { *least };
                 *most = most.saturating_add(amount);
@@ -136,7 +137,7 @@ impl PlanBook<Loan> {
         all
     }
 
-    /// Returns what the supplies of an address to a venue moved since an observation, of those signed until another.
+    /// Returns the amount of an address's successful supplies to a venue, of those signed between two observations.
     pub(super) fn supplied_between(
         &self,
         payer: &str,

@@ -10,7 +10,7 @@ use crate::{Auditor, Violation};
 const MONEY: [&str; 4] =
     ["PER_DEPOSIT_EXCEEDED", "EXPOSURE_EXCEEDED", "EXPOSURE_UNREADABLE", "DAILY_OPS_EXCEEDED"];
 
-/// The only code of a failure that may be repeated.
+/// The only failure code after which the caller may repeat the request.
 const NOT_LIQUID: &str = "INSUFFICIENT_LIQUIDITY";
 
 /// Returns the rule that a wrong refusal with this code breaks.
@@ -37,7 +37,7 @@ impl Auditor {
         let key = call.rec;
         let automatic = self.loans.book.recs.get(&key).is_some_and(|rec| rec.automatic);
         if self.loans.book.begun(key) && automatic {
-            // The wallet decided before its first step, which was judged then.
+            // The wallet decided before the first step of the plan, and that step was judged when it was signed.
             return Ok(());
         }
         let verdicts = self.loan_verdicts(key, call.seq, &call.snapshots);
@@ -58,10 +58,10 @@ impl Auditor {
         Ok(())
     }
 
-    /// Checks that a new loan was rightly refused, where the specification is definite.
+    /// Checks that a new loan was rightly refused, in the cases that the specification defines.
     ///
-    /// A refusal for the ceiling that the reservations of living loans do not explain shows a reservation that did not
-    /// return.
+    /// If the reservations of unfinished loans do not explain a refusal for the ceiling, the wallet did not free a
+    /// reservation.
     pub(super) fn check_loan_refusal(
         &self,
         open: &OpenCall,
@@ -105,7 +105,7 @@ impl Auditor {
         }
     }
 
-    /// Checks that a failure is retryable exactly if the venue lacks liquidity.
+    /// Checks that a failure is retryable if and only if the venue lacks liquidity.
     pub(super) fn check_retryable(&self, key: u64, state: &LoanState) -> Result<(), Violation> {
         let (LoanState::Rejected { retryable, .. } | LoanState::Failed { retryable, .. }) = state
         else {

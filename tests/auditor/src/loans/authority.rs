@@ -1,4 +1,4 @@
-//! Who may sign a step of a loan: approvals, automatic execution, and fresh readings behind each.
+//! Who may sign a step of a loan: it needs an approval or automatic execution, and fresh readings.
 
 use super::LoanRecord;
 use super::Reason;
@@ -29,7 +29,8 @@ impl Auditor {
         if self.loans.book.begun(key) {
             return Ok(());
         }
-        // An approval applies today's policy to fresh readings. Only holds are the operator's to lift.
+        // For an approval, the wallet applies the current policy to fresh readings. The operator can lift holds, not
+        // refusals.
         let mut why: Option<Reason> = None;
         for auth in approvals {
             let snapshots = self.loans.snapshots.get(&auth.ticket).map_or(&[][..], Vec::as_slice);
@@ -44,7 +45,7 @@ impl Auditor {
         Err(self.loan_violation(key, rule, &what))
     }
 
-    /// Checks that a loan which nobody approved may be executed.
+    /// Checks that a loan without an approval may be executed.
     fn check_automatic_loan(&self, key: u64, rec: &LoanRecord) -> Result<(), Violation> {
         if rec.automatic {
             return Ok(());

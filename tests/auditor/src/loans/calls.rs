@@ -1,4 +1,4 @@
-//! Calls of agents that lend, while they are open, and the states in which they may be decided.
+//! Open calls of agents that lend, and the states in which the wallet may decide them.
 
 use super::LoanRecord;
 use super::judge::{Case, Snapshot, Verdict};
@@ -9,11 +9,11 @@ use crate::lending::Loan;
 use crate::plans::add_new;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A clock is off if it is further than this from a chain's, in seconds. A node may be a minute behind.
+/// A clock is off if it differs from a chain's time by more than this, in seconds. A node may be a minute behind.
 const CLOCK_OFF_S: u64 = 660;
 
 impl Auditor {
-    /// Lets time pass for everything that concerns loans.
+    /// Updates the open calls and approvals of loans after an observation.
     pub(crate) fn watch_loans(&mut self) {
         let tickets: Vec<Ticket> = self.loans.book.open.keys().copied().collect();
         for ticket in tickets {
@@ -34,7 +34,8 @@ impl Auditor {
         add_new(&mut call.snapshots, snapshots);
     }
 
-    /// Notes the states in which approvals may apply the policy again, until the first step is signed.
+    /// Until the first step is signed, notes the states in which the wallet may apply the policy to an approved loan
+    /// again.
     fn watch_loan_approvals(&mut self) {
         let now = self.time.instant();
         let mut open = Vec::new();
@@ -51,7 +52,7 @@ impl Auditor {
         }
     }
 
-    /// Returns the present states, in which a call or an approval may be decided.
+    /// Returns the present states, in which the wallet may decide a call or an approval.
     fn note_loan_states(&mut self, key: u64, configs: Vec<Config>) -> Vec<Snapshot> {
         let taken: Vec<Snapshot> =
             configs.into_iter().flat_map(|config| self.loan_snapshots(key, &config)).collect();
@@ -68,8 +69,8 @@ impl Auditor {
         taken
     }
 
-    /// Returns the present state for each address that may pay: the agent's, and that of a loan which was accepted before
-    /// the agent got another one.
+    /// Returns the present state for each address that may pay: the agent's address, and any earlier address if the
+    /// loan was accepted before the agent got its present one.
     fn loan_snapshots(&self, key: u64, config: &Config) -> Vec<Snapshot> {
         let Some(rec) = self.loans.book.recs.get(&key) else { return Vec::new() };
         let payer = || {
@@ -129,7 +130,7 @@ impl Auditor {
         all.filter(|auth| !auth.by_call).map(|auth| auth.seq).max().unwrap_or(0)
     }
 
-    /// Returns whether the venue was surely never supplied to from this address.
+    /// Returns whether this address surely never supplied to the venue.
     fn is_first_supply(&self, key: u64, rec: &LoanRecord, payer: &str) -> bool {
         let (chain, venue) = (rec.terms.chain, &rec.terms.venue);
         let mut others = self.loans.book.recs.iter().filter(|(other, _)| **other != key);
@@ -143,15 +144,16 @@ impl Auditor {
         !used && !held
     }
 
-    /// Returns whether a block that a node showed is surely later than the wall clock. A clock that is ahead looks like an
-    /// idle chain, which only a second block tells apart.
+    /// Returns whether a block that a node showed is surely later than the wall clock.
+    ///
+    /// The opposite case is not judged: with one block, a clock that is ahead looks like an idle chain.
     fn clock_is_behind(&self, chain: u64) -> bool {
         let newest_s = self.trades.market.newest_time_s(chain).unwrap_or(0);
         let wall_s = u64::try_from(self.time.now.wall_ms / 1_000).unwrap_or(0);
         newest_s > wall_s.saturating_add(CLOCK_OFF_S)
     }
 
-    /// Judges a loan in one state, with all that the wallet has read since `from`.
+    /// Judges a loan in one state, with everything that the wallet has read since the observation `from`.
     pub(super) fn loan_verdict(&self, key: u64, from: u64, snapshot: &Snapshot) -> Option<Verdict> {
         let rec = self.loans.book.recs.get(&key)?;
         let (_, policy) = snapshot.config.policy_of(&rec.agent)?;

@@ -1,4 +1,4 @@
-//! The ceiling of everything deployed, at the signature of each supply and at the block that holds it (rule I-r).
+//! The ceiling on all deployed stablecoins, checked at the signature and at the block of each supply (rule I-r).
 
 use super::LoanRecord;
 use super::amounts::Place;
@@ -9,7 +9,7 @@ use crate::{Auditor, Violation};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Auditor {
-    /// Notes the largest ceiling that each living loan's agent had, and the chains that surely count toward it.
+    /// Notes the largest ceiling of each unfinished loan's agent, and the chains that surely count toward it.
     pub(super) fn note_ceilings(&mut self) {
         for rec in self.loans.book.recs.values_mut() {
             if !rec.may_live() || !rec.is_supply() {
@@ -35,9 +35,10 @@ impl Auditor {
         all.map(|(chain, network)| (*chain, network.stablecoin.clone())).collect()
     }
 
-    /// Checks, in whatever order concurrent calls were decided, that a supply stays below the ceiling as it is signed.
+    /// Checks that a supply stays below the ceiling when it is signed, in whatever order the wallet decided concurrent
+    /// calls.
     ///
-    /// Compares with the largest ceiling that was in force while the loan lived.
+    /// Compares with the largest ceiling that was in force during the life of the loan.
     pub(super) fn check_ceiling(
         &self,
         key: u64,
@@ -77,7 +78,7 @@ impl Auditor {
         Ok(())
     }
 
-    /// Judges the supplies in the block whose true positions are shown.
+    /// Judges the supplies in the block for which the true positions are shown.
     pub(crate) fn on_deployed(&mut self, truth: &TruePositions) -> Result<(), Violation> {
         self.loans.readings.truth(self.seq, truth);
         let owner = truth.owner.to_lowercase();
@@ -94,8 +95,8 @@ impl Auditor {
         Ok(())
     }
 
-    /// Checks rule I-r for one supply: what is truly deployed, less the interest since the wallet read it, and with the
-    /// supplies before it that are in no block yet.
+    /// Checks rule I-r for one supply. The sum has the true positions, without the interest since the wallet read them,
+    /// and the earlier supplies that are in no block yet.
     fn check_block(
         &self,
         key: u64,
@@ -116,7 +117,7 @@ impl Auditor {
                 let later =
                     book.supplied_between(owner, &place, signed.saturating_add(1)..=self.seq);
                 let own = book.supplied_between(owner, &place, since..=signed);
-                // The wallet may have decided with the earliest block that it read, and others may have read a later one.
+                // The wallet may have decided with the earliest block that it read, while other calls read a later one.
                 let read = self.loans.readings.exposures_since(*chain, owner, since);
                 let read = read.filter(|(seq, _)| *seq <= signed);
                 let read = read.filter_map(|(_, one)| Some((one.block, one.value_of(venue)?)));

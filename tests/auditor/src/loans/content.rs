@@ -5,21 +5,21 @@ use crate::lending::{LendingFact, Loan, LoanAction, LoanAmount, VenueKind};
 use crate::loan_decode::{LoanCall, Market};
 use std::collections::BTreeSet;
 
-/// A rule that the call data breaks, and how.
+/// The rule that call data breaks, and a description of how.
 pub(super) type Broken = (&'static str, String);
 
 fn broken<T>(what: impl Into<String>) -> Result<T, Broken> {
     Err(("call data", what.into()))
 }
 
-/// A transaction of a loan, and what its content depends on.
+/// A transaction of a loan, with the facts that its content must match.
 #[derive(Clone, Copy)]
 pub(super) struct Content<'a> {
     pub(super) loan: &'a Loan,
     pub(super) tx: &'a Transaction,
     pub(super) fact: &'a LendingFact,
     pub(super) coin: &'a str,
-    /// The shares that the address may have at the venue; empty if no source showed them.
+    /// The shares that the address may have at the venue; empty if no source reported them.
     pub(super) shares: &'a BTreeSet<u128>,
 }
 
@@ -36,7 +36,7 @@ impl Content<'_> {
         *address == self.tx.from.to_lowercase()
     }
 
-    /// Checks a step. A call of another loan breaks the rule "call data".
+    /// Checks a step. A call that fits another loan breaks the rule "call data".
     pub(super) fn check(&self, call: &LoanCall) -> Result<(), Broken> {
         if self.tx.value != 0 {
             return broken(format!("it attaches {} native coins", self.tx.value));
@@ -49,7 +49,7 @@ impl Content<'_> {
                 self.check_amount((*assets, 0))?;
                 self.check_ends(&[receiver])
             }
-            // The exact allowance limits what the shares cost.
+            // The exact allowance limits the cost of the shares.
             LoanCall::Mint { shares, receiver } if supply => {
                 self.check_target(VenueKind::Vault)?;
                 if *shares == 0 {
@@ -120,7 +120,7 @@ impl Content<'_> {
         Ok(())
     }
 
-    /// Checks amounts of (assets, shares), of which one is zero. A full exit is by all shares.
+    /// Checks amounts of (assets, shares), one of which is zero. A full exit names all shares.
     fn check_amount(&self, moved: (u128, u128)) -> Result<(), Broken> {
         let right = match self.loan.amount {
             LoanAmount::Assets(assets) => moved == (assets, 0),

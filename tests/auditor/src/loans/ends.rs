@@ -1,4 +1,4 @@
-//! The reported end of a loan: only on the chain's evidence, and with what truly moved.
+//! The reported end of a loan: it needs evidence on the chain, and the reported amount must have moved.
 
 use super::LoanRecord;
 use super::amounts::moved;
@@ -24,7 +24,7 @@ impl Auditor {
         self.check_retryable(key, state)
     }
 
-    /// Checks an executed loan: its transaction is final, and the amount is what the chain moved.
+    /// Checks an executed loan: its transaction is final, and the reported amount is the one that the chain moved.
     fn check_loan_executed(
         &self,
         key: u64,
@@ -58,7 +58,7 @@ impl Auditor {
         Ok(())
     }
 
-    /// Checks a reported position: a node or the chain showed this value after the transaction was signed.
+    /// Checks a reported position: a node or the chain must have shown this value after the signature.
     fn check_position(&self, key: u64, position_after: Option<u128>) -> Result<(), Violation> {
         let Some(rec) = self.loans.book.recs.get(&key) else { return Ok(()) };
         let (Some(told), Some((at, slot))) = (position_after, self.loans.book.main_of(key)) else {
@@ -79,9 +79,9 @@ impl Auditor {
         Ok(())
     }
 
-    /// Checks that a loan that ends without effect has no transaction that may have, or still get, one.
+    /// Checks that no transaction of a loan that ends without effect can have an effect, now or later.
     ///
-    /// Else its reservation would end twice: returned, and spent by the chain.
+    /// Otherwise its amount would count twice: returned to the ceiling, and spent on the chain.
     fn check_loan_effect(&self, key: u64, state: &LoanState) -> Result<(), Violation> {
         for (at, slot) in self.loans.book.slots.of(key).filter(|(_, s)| s.kind == Kind::Loan) {
             if !self.may_have_effect::<Loan>(at, slot) {

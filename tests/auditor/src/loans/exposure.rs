@@ -1,4 +1,4 @@
-//! The exposure of an address, as the wallet had to see it: per venue the higher of the chain's value and the journal.
+//! The exposure of an address as the wallet had to see it: at each venue the higher of chain value and journal value.
 
 use super::judge::Case;
 use crate::wide;
@@ -6,12 +6,12 @@ use std::collections::BTreeSet;
 
 const WHOLE: u128 = 10_000;
 
-/// What is deployed and reserved, without the loan that is judged.
+/// The deployed and reserved stablecoins, without the loan that is judged.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Exposure {
     pub(super) least: u128,
     pub(super) most: u128,
-    /// Why it is surely unknown.
+    /// The reason why the exposure is surely unknown, if it is.
     pub(super) unread: Option<&'static str>,
     pub(super) may_be_unread: bool,
 }
@@ -66,7 +66,7 @@ impl Case<'_> {
             if sure && mine().next().is_some() && values().next().is_none() {
                 all.unread = Some("no node answered about a position");
             }
-            // A position that the chain shows and the wallet did not ask for counts too.
+            // A position that the chain shows counts, even if the wallet did not read it.
             let unlisted = read && mine().next().is_none();
             let held =
                 truths().find(|(v, _, _)| unlisted && v == venue).map(|(_, value, _)| *value);
@@ -81,7 +81,7 @@ impl Case<'_> {
         }
     }
 
-    /// Returns the ceiling in force: (least, most).
+    /// Returns the ceiling in force, in the smallest units of the stablecoin: (least, most).
     pub(super) fn ceiling(&self, exposure: &Exposure) -> (u128, u128) {
         let total = u128::from(self.lending.max_total);
         let Some(bps) = self.lending.max_percent_bps else { return (total, total) };
@@ -97,7 +97,7 @@ impl Case<'_> {
         (least.min(total), most.min(total))
     }
 
-    /// Returns the stablecoins of the address on the networks that count: (least, most), if any was read.
+    /// Returns the address's stablecoins on the networks that count: (least, most); `None` if no balance was read.
     fn liquid(&self) -> Option<(u128, u128)> {
         let payer = self.snapshot.payer.as_ref()?;
         let mut sum = None;

@@ -14,9 +14,9 @@ use crate::observations::Policy;
 use crate::trading::{NATIVE, Rehearsal};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The least number of virtual shares of a venue.
+/// The least number of virtual shares that a venue must have.
 const MIN_VIRTUAL_SHARES: u128 = 1_000_000;
-/// A supply without asking needs this many times its amount of free liquidity.
+/// A supply without an approval needs free liquidity of this many times its amount.
 const LIQUIDITY: u128 = 10;
 
 /// One state in which a loan may have been judged.
@@ -25,28 +25,28 @@ pub(crate) struct Snapshot {
     pub(crate) config: Config,
     pub(crate) now: Instant,
     pub(crate) payer: Option<Address>,
-    /// What the other supplies of the address reserve: (least, most).
+    /// The amount that the other supplies of the address reserve: (least, most).
     pub(crate) reserved: (u128, u128),
     pub(crate) principal: Principal,
-    /// The operations of the agent today: (least, most).
+    /// The number of the agent's operations today: (least, most).
     pub(crate) operations: (usize, usize),
-    /// Whether the venue was surely never supplied to.
+    /// Whether the address surely never supplied to the venue.
     pub(crate) first: bool,
     /// The observation at which the operator last approved a supply to the venue; 0 if there is none.
     pub(crate) approved: u64,
-    /// Whether the number of held requests may refuse it.
+    /// Whether a limit on held requests may be a reason to refuse the loan.
     pub(crate) crowded: bool,
     /// Whether the wallet doubts its journal.
     pub(crate) doubted: bool,
-    /// What may at most be left of the unattended day, if that is limited.
+    /// The most that may be left of the unattended day, in micro-dollars; `None` if that is not limited.
     pub(crate) unattended_left: Option<u64>,
-    /// Whether the clock is surely far behind the chains'.
+    /// Whether the wall clock is surely far behind the chain.
     pub(crate) clock_off: bool,
     /// The newest block time that the wallet knew, in Unix seconds.
     pub(crate) newest_s: u64,
 }
 
-/// All that one judgement rests on.
+/// Everything that one judgement depends on.
 #[derive(Clone, Copy)]
 pub(super) struct Case<'a> {
     pub(super) config: &'a Config,
@@ -62,14 +62,14 @@ pub(super) struct Case<'a> {
     pub(super) from: u64,
 }
 
-/// What is correct for one loan.
+/// The correct decisions about one loan in one state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Verdict {
-    /// The rule by which it must be refused, if it must.
+    /// The rule by which the loan must be refused, if there is one.
     pub(crate) must_refuse: Option<Reason>,
-    /// The rule by which it must not be executed without asking, if so.
+    /// The rule by which the loan must not be executed without an approval, if there is one.
     pub(crate) must_hold: Option<Reason>,
-    /// The codes of refusals that this state explains.
+    /// The refusal codes that this state explains.
     pub(crate) codes: BTreeSet<&'static str>,
 }
 
@@ -98,7 +98,7 @@ impl Case<'_> {
         Some(Trust { config, fact, readings, coin, from })
     }
 
-    /// Returns why lending is not possible at all.
+    /// Returns the reason why lending is not possible at all.
     fn off(&self) -> Option<Reason> {
         let chain = self.loan.chain;
         let what = if !self.lending.enabled {
@@ -144,7 +144,7 @@ impl Case<'_> {
         }
     }
 
-    /// Returns whether a time has passed on the chain, and at every block at which the wallet read the venue.
+    /// Returns whether a time has passed on the chain, and by every block at which the wallet read the venue.
     fn has_passed(&self, at_s: u64) -> bool {
         let (chain, from) = (self.loan.chain, self.from);
         let mut read = self.readings.venue_blocks_since(chain, &self.loan.venue, from);
@@ -153,7 +153,7 @@ impl Case<'_> {
         at_s < self.snapshot.newest_s && !read.any(in_time)
     }
 
-    /// Returns why no reading of the venue allows a supply.
+    /// Returns the reason why no reading of the venue allows a supply.
     fn bad_venue(&self) -> Option<Reason> {
         let mut why = Some(("trust", "the venue was not read"));
         for (_, facts) in self.venue_reads() {
@@ -188,7 +188,7 @@ impl Case<'_> {
         }
     }
 
-    /// Returns why the shares that a supply would bring are worth too little, by every rehearsal.
+    /// Returns the reason why, by every rehearsal, the shares of a supply would be worth too little.
     fn bad_price(&self) -> Option<Reason> {
         let amount = self.supplied()?;
         let all = self.readings.rehearsals_of(self.loan, self.payers, self.from);
@@ -199,7 +199,7 @@ impl Case<'_> {
         (!any).then_some(("share price", "the new shares redeem for less than 99.9 %"))
     }
 
-    /// Returns the reason for which the operator must be asked.
+    /// Returns the reason why the operator must approve the loan.
     fn must_hold(&self) -> Option<Reason> {
         if self.snapshot.doubted {
             return Some(("must ask", "the journal is not trusted"));
@@ -231,7 +231,7 @@ impl Case<'_> {
         (!proved || value.is_none()).then_some(("must ask", "no rehearsal proved the effects"))
     }
 
-    /// Returns the least value of a withdrawal that any reading gives.
+    /// Returns the least value of a withdrawal by any reading.
     fn withdrawn(&self) -> Option<u128> {
         if let LoanAmount::Assets(assets) = self.loan.amount {
             return Some(assets);
@@ -273,7 +273,7 @@ impl Case<'_> {
         }
     }
 
-    /// Returns whether too little native coin is left to exit: less than two of the cheapest transactions cost.
+    /// Returns the reason to hold if the native coins left do not pay for two of the cheapest transactions, to exit.
     fn underfunded_reason(&self) -> Option<Reason> {
         let payer = self.snapshot.payer.as_ref()?;
         let chain = self.loan.chain;
@@ -283,7 +283,7 @@ impl Case<'_> {
             .then_some(("must ask", "too little native coin is left to exit"))
     }
 
-    /// Returns the codes of refusals that this state explains, of those that the specification defines.
+    /// Returns the refusal codes that this state explains, among those that the specification defines.
     fn codes(&self, exposure: &Exposure) -> BTreeSet<&'static str> {
         let mut codes = BTreeSet::new();
         let mut may = |code, is: bool| {
@@ -293,7 +293,7 @@ impl Case<'_> {
         };
         may("DEFI_DISABLED", self.off().is_some());
         may("TOO_MANY_PENDING", self.snapshot.crowded);
-        // A withdrawal from a venue that holds our money is not a matter of permission.
+        // The wallet always permits a withdrawal from a venue that holds our money.
         let place = (self.loan.chain, self.loan.venue.clone());
         let stuck = self.snapshot.principal.get(&place).is_some_and(|(least, _)| *least > 0);
         let withdrawal = self.loan.action == LoanAction::Withdraw;

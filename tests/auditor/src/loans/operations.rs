@@ -1,4 +1,4 @@
-//! The operations of an agent today: supplies and withdrawals that were sent.
+//! The operations of an agent today: the supplies and withdrawals that it sent.
 
 use super::LoanRecord;
 use crate::Auditor;
@@ -7,7 +7,7 @@ use crate::plans::Judged;
 use crate::plans::slots::Kind;
 
 impl Auditor {
-    /// Notes the first signature of the transaction that moves a loan's money.
+    /// Notes the first signature of a loan's main transaction.
     pub(super) fn note_operation(&mut self, judged: &Judged) {
         let moves = judged.kind == Kind::Loan && !judged.void;
         let Some(key) = judged.rec.filter(|_| moves) else { return };
@@ -18,8 +18,9 @@ impl Auditor {
 
     /// Returns the operations of an agent today, without this loan: (least, most).
     ///
-    /// The documents do not say whether a day is a local date or an allowance, so the fewer count at least, and the more
-    /// at most. Held requests may count, and one whose transaction failed may not.
+    /// The documents do not say whether a day is a local date or a period of the allowance, so both are counted: the
+    /// lower number is the least, and the higher number the most. Held requests count only toward the most, and
+    /// operations whose transactions failed do not count toward the least.
     pub(super) fn operations_today(&self, agent: &str, except: u64) -> (usize, usize) {
         let date = |wall_ms: i64| local_date(wall_ms, &self.time.now.zone);
         let today = date(self.time.now.wall_ms);
@@ -33,11 +34,11 @@ impl Auditor {
         let sent_since = |seq: u64| mine().filter(|(_, at, _)| *at > seq).count();
         let by_period = periods.iter().map(|p| sent_since(p.latest)).min();
         let began = periods.iter().map(|p| p.period.since).min().unwrap_or(0);
-        // An operation may count on the day on which it became final.
+        // An operation may count on the day on which its transaction became final.
         let recent = |key: u64, rec: &LoanRecord| {
             let signed = book.main_of(key).map_or(0, |(_, slot)| slot.signed);
             let shown = rec.history.last().map_or(0, |(seq, _)| *seq);
-            // No answer has shown the end of one that may live, so it may have become final at any time.
+            // An unfinished loan has no reported end, so its transaction may have become final at any time.
             rec.may_live() || rec.from.max(signed).max(shown) > began
         };
         let others = book.recs.iter().filter(|(key, rec)| {

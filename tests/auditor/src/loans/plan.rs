@@ -1,4 +1,4 @@
-//! What differs between loans and trades.
+//! The parts of a plan in which loans differ from trades.
 
 use super::judge::Snapshot;
 use super::{LoanOwn, LoanRecord, Reason};
@@ -53,7 +53,7 @@ impl Plan for Loan {
         self.deadline_s
     }
 
-    /// No transaction contains the deadline.
+    /// Ignores the deadline, because no transaction contains it.
     fn has_same_calls(&self, other: &Self) -> bool {
         let terms = |loan: &Self| Self { deadline_s: None, ..loan.clone() };
         terms(self) == terms(other)
@@ -74,12 +74,12 @@ impl Plan for Loan {
         auditor.loans.facts.get(&chain).map(|fact| fact.confirmations)
     }
 
-    /// A supply that buys shares may leave a part of its allowance, so every loan may revoke.
+    /// A supply that buys shares may leave a part of its allowance, so every loan may end with a revocation.
     fn may_revoke_after_end(_rec: &LoanRecord) -> bool {
         true
     }
 
-    /// Of several, the newest counts that no other transaction has displaced.
+    /// Returns the newest main transaction that no other transaction has displaced.
     fn main_of(slots: &Slots, key: u64) -> Option<(&SlotKey, &Slot)> {
         let mut all: Vec<_> = slots.of(key).filter(|(_, slot)| slot.kind == Self::MAIN).collect();
         all.sort_by_key(|(_, slot)| (!slot.taken, slot.signed));

@@ -1,5 +1,5 @@
-//! The share prices that the wallet surely recorded. What it read only for a list of venues, or for a step that it then did
-//! not order, is in no journal, so later prices need not be compared with it.
+//! The share prices that the wallet surely recorded. The journal has no price that the wallet read only for a list of
+//! venues, or for a step that it then did not order, so later prices need not be compared with such a price.
 
 use super::LoanRecord;
 use super::trust::Trust;
@@ -8,14 +8,14 @@ use crate::config::Config;
 use crate::plans::slots::Kind;
 
 impl Auditor {
-    /// Notes that a call was accepted, so that its measurement is recorded.
+    /// Notes that a call was accepted, so that the wallet recorded the price that it had measured.
     pub(super) fn note_accepted_price(&mut self, key: u64) {
         let Some(rec) = self.loans.book.recs.get(&key) else { return };
         self.loans.readings.record_price(rec.place(), rec.from, self.seq);
     }
 
-    /// Notes that a call was refused with a record. It contains a price only if the loan was measured, which a rehearsal
-    /// shows, and a venue that is not trusted leaves none.
+    /// Notes that the wallet recorded the refusal of a call. The record contains a price only if the wallet measured
+    /// the loan, which a rehearsal shows, and only if the venue was trusted.
     pub(super) fn note_refused_price(&mut self, key: u64) {
         let Some(rec) = self.loans.book.recs.get(&key) else { return };
         let readings = &self.loans.readings;
@@ -25,13 +25,13 @@ impl Auditor {
         }
     }
 
-    /// Notes that a loan was approved with what was read since the order arrived.
+    /// Notes that a loan was approved, with the readings since the order arrived.
     pub(super) fn note_approved_price(&mut self, key: u64, ordered: u64) {
         let Some(rec) = self.loans.book.recs.get(&key) else { return };
         self.loans.readings.record_price(rec.place(), ordered, self.seq);
     }
 
-    /// Notes that a step was ordered. What it rests on was read since the step before, or since the call or the approval.
+    /// Notes that a step was ordered, with the readings since the step before, or since the call or the approval.
     pub(super) fn note_step_price(&mut self, key: u64) {
         let Some(rec) = self.loans.book.recs.get(&key).filter(|rec| !rec.by_operator()) else {
             return;
@@ -44,7 +44,7 @@ impl Auditor {
         self.loans.readings.record_price(rec.place(), since, self.seq);
     }
 
-    /// Returns whether the venue of a loan was trusted by every reading since its call.
+    /// Returns whether every reading of the venue since the loan's call shows a trusted venue.
     fn was_trusted(&self, config: &Config, rec: &LoanRecord) -> bool {
         let (chain, venue) = rec.place();
         let (fact, network) = (self.loans.facts.get(&chain), config.networks.get(&chain));

@@ -1,4 +1,4 @@
-//! What the nodes answered about venues, positions and rehearsals, and what the chains truly hold.
+//! The nodes' answers about venues, positions and rehearsals, and the true positions on the chains.
 
 use crate::basics::Address;
 use crate::lending::{
@@ -23,7 +23,7 @@ pub(crate) struct Readings {
 struct RecordedPrice {
     chain: u64,
     venue: Address,
-    /// The least that was read from one observation to the other.
+    /// The lowest price that was read between the two observations.
     price: u128,
     from: u64,
     until: u64,
@@ -72,7 +72,7 @@ impl Readings {
         self.started = seq;
     }
 
-    /// Returns the answers about a venue since an observation, with their observations. `None`: a failed read.
+    /// Returns the answers about a venue since an observation, with their observations; `None` for a failed read.
     pub(crate) fn venue_since(
         &self,
         chain: u64,
@@ -86,7 +86,8 @@ impl Readings {
 
     /// Notes that the wallet recorded a price of a venue that it read between two observations.
     ///
-    /// It may have read the venue for others too, so only the least price is sure, and none if a read failed.
+    /// The wallet may have read the venue for other requests too, so only the lowest price is sure; after a failed read
+    /// none is.
     pub(crate) fn record_price(&mut self, (chain, venue): (u64, &str), from: u64, until: u64) {
         let read = self.venue_since(chain, venue, from).map(|(_, facts)| facts);
         let read: Option<Vec<&VenueFacts>> = read.collect();
@@ -110,8 +111,9 @@ impl Readings {
         all.map(|(seq, r)| (*seq, r.block))
     }
 
-    /// Returns the highest share price that this process recorded before an observation, and since the operator last
-    /// approved a supply to the venue with the price that it had then.
+    /// Returns the highest share price that this process surely recorded before the observation `before`.
+    ///
+    /// Prices from before `approved`, the operator's last approval of a supply to the venue, do not count.
     pub(crate) fn highest_price(
         &self,
         (chain, venue): (u64, &str),
@@ -162,7 +164,7 @@ impl Readings {
         later(&self.rehearsals, from).iter().map(|(_, r)| r).filter(move |r| fits(r))
     }
 
-    /// Returns the true positions of an address on a network, as last shown up to an observation.
+    /// Returns the latest true positions of an address on a network that were shown up to an observation.
     pub(crate) fn truth_at(&self, chain: u64, owner: &str, until: u64) -> Option<&TruePositions> {
         let all = self.truths.iter().rev().filter(|(seq, _)| *seq <= until);
         let mut all = all.map(|(_, truth)| truth);

@@ -1,4 +1,4 @@
-//! The signatures and transactions of loans: each authorized, in order, exact, and once.
+//! The signatures and transactions of loans: each is authorized, in order, exact, and made once.
 
 use super::LoanRecord;
 use super::content::Content;
@@ -12,7 +12,7 @@ use crate::trading::SignedContent;
 use crate::{Auditor, Violation, violation};
 use std::collections::BTreeSet;
 
-/// A step, and the loan that it belongs to.
+/// A step, and the loan to which it belongs.
 pub(super) struct Step {
     pub(super) key: u64,
     pub(super) kind: Kind,
@@ -57,7 +57,7 @@ impl Auditor {
         Ok(true)
     }
 
-    /// Returns whether a transaction can only be a loan's: it calls a venue, or allows one to spend.
+    /// Returns whether a transaction can only belong to a loan: it calls a venue, or allows a venue to spend.
     fn is_loan_step(&self, tx: &Transaction, named: Option<u64>) -> bool {
         let Some(call) = decode_loan(&tx.data) else { return named.is_some() };
         let LoanCall::Approve { spender, .. } = call else {
@@ -78,20 +78,21 @@ impl Auditor {
         let waits =
             self.loans.book.recs.values().any(|r| r.terms.chain == tx.chain && r.may_live());
         let known = singleton || self.loans.book.recs.values().any(venue);
-        // With no trade that it could be for, an allowance for a stranger is a loan's too.
+        // If no trade can need it, an allowance for an unknown spender belongs to a loan.
         known
             || (!trade && waits && self.trades.book.recs.values().all(|r| !r.may_live()))
             || named.is_some()
     }
 
-    /// Returns whether the transaction is a loan's after all: a nonce of a loan may be a trade's next.
+    /// Judges a signed transaction. Returns whether it belongs to a loan: a trade may use a nonce that a loan left
+    /// unused.
     fn loan_signed(&mut self, tx: &Transaction, request: Option<&Id>) -> Result<bool, Violation> {
         let at = slot_key(tx);
         let traded =
             self.trades.book.slots.get(&at).is_some_and(|slot| !slot.is_unsent() && !slot.taken);
         let own = self.loans.book.slots.get(&at);
         if traded && own.is_some_and(|slot| slot.is_unsent() || slot.taken) {
-            // A trade took the nonce of a loan that never used it, so this is the trade's.
+            // A trade took the nonce that a loan never used, so this transaction belongs to the trade.
             return Ok(false);
         }
         if self.transfers.uses(&at) || traded {
@@ -101,7 +102,7 @@ impl Auditor {
         if let Some(slot) = self.loans.book.slots.get(&at) {
             let same = slot.body == body(tx);
             let free = (slot.uncertain && slot.hashes.is_empty()) || slot.taken || slot.is_unsent();
-            // Another request may do the same with a nonce that was never used.
+            // Another request may sign the same call with a nonce that was never used.
             let other = free && request.is_some() && slot.request.as_ref() != request;
             if (same && !other) || cancels(tx) {
                 self.replacement_signed::<Loan>(tx)?;
@@ -124,7 +125,7 @@ impl Auditor {
         Ok(true)
     }
 
-    /// Judges a new transaction. Returns its loan, and what it does.
+    /// Judges a new transaction. Returns its loan and the kind of its step.
     fn judge_loan_step(
         &mut self,
         tx: &Transaction,
@@ -159,7 +160,7 @@ impl Auditor {
         }
     }
 
-    /// Checks the ceiling at the signature that makes a supply possible.
+    /// Checks the ceiling when the transaction of a supply is signed.
     fn check_supply(&self, step: &Step, tx: &Transaction) -> Result<(), Violation> {
         let Some(rec) = self.loans.book.recs.get(&step.key) else { return Ok(()) };
         if step.kind != Kind::Loan || !rec.is_supply() {
@@ -170,7 +171,7 @@ impl Auditor {
         self.check_ceiling(step.key, rec, &tx.from.to_lowercase(), since)
     }
 
-    /// Returns the loan whose allowance is revoked: the one it is signed for, or else the newest that fits.
+    /// Returns the loan whose allowance is revoked: the one named by the signature, or else the newest that fits.
     fn revoked_loan(&self, tx: &Transaction, spender: &str, named: Option<u64>) -> Option<u64> {
         let from = tx.from.to_lowercase();
         let prefix = format!("095ea7b3{:0>64}", spender.trim_start_matches("0x"));
@@ -185,7 +186,7 @@ impl Auditor {
         named.filter(|key| fits.contains(key)).or(fits.first().copied())
     }
 
-    /// Returns the shares of a venue that any source showed for an address: since `from`, and the last before.
+    /// Returns the shares of a venue that any source showed for an address since the loan's call, or last before it.
     fn shares_shown(&self, rec: &LoanRecord, owner: &str) -> BTreeSet<u128> {
         let (chain, venue) = (rec.terms.chain, rec.terms.venue.as_str());
         let readings = &self.loans.readings;
@@ -218,7 +219,7 @@ impl Auditor {
         content.check(call).map_err(|(rule, what)| self.loan_violation(key, rule, &what))
     }
 
-    /// Finds the loan that a step belongs to.
+    /// Finds the loan to which a step belongs.
     fn attribute_loan(
         &self,
         tx: &Transaction,
@@ -233,7 +234,7 @@ impl Auditor {
             let unused = !self.loans.book.slots.of(key).any(|(_, slot)| slot.kind == kind);
             let alive = r.authorizations.iter().any(|auth| !auth.killed);
             let fits = self.check_loan_content(key, tx, &call).is_ok();
-            // A loan with another id is not the one that is signed for.
+            // If the signature names a request, a loan with another id does not match.
             let own = request.zip(r.id.as_ref()).is_none_or(|(request, id)| request == id);
             let begun = self.loans.book.begun(key);
             (Some(key) == named, fits, r.may_live() && unused, own, alive, begun)

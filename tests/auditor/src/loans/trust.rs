@@ -1,4 +1,4 @@
-//! Which venues may receive money: official, with trusted hands, or confirmed by the operator exactly as they are.
+//! Which venues may receive money: official ones of trusted curators and owners, or ones that the operator confirmed.
 
 use super::readings::Readings;
 use crate::config::Config;
@@ -7,19 +7,19 @@ use crate::lending::{LendingFact, Loan, VenueFacts, VenueKind};
 /// The zero address.
 const NONE: &str = "0x0000000000000000000000000000000000000000";
 
-/// What the trust in a venue rests on.
+/// The facts that decide whether a venue is trusted.
 #[derive(Clone, Copy)]
 pub(super) struct Trust<'a> {
     pub(super) config: &'a Config,
     pub(super) fact: &'a LendingFact,
     pub(super) readings: &'a Readings,
     pub(super) coin: &'a str,
-    /// The observation since which a reading is fresh.
+    /// The observation since which a reading counts as fresh.
     pub(super) from: u64,
 }
 
 impl Trust<'_> {
-    /// Checks a venue of a loan as a node answered about it. Fails with the reason not to trust it.
+    /// Checks what a node reported about the venue of a loan. Fails with the reason not to trust the venue.
     pub(super) fn check(&self, loan: &Loan, facts: &VenueFacts) -> Result<(), &'static str> {
         if facts.asset != self.coin {
             return Err("the venue lends another token than the stablecoin");
@@ -30,7 +30,7 @@ impl Trust<'_> {
         }
     }
 
-    /// Returns whether the operator confirmed the venue with the curator and the owner that it has.
+    /// Returns whether the operator confirmed the venue with its present curator and owner.
     pub(super) fn is_confirmed(&self, venue: &str, facts: &VenueFacts) -> bool {
         let at = (self.fact.chain, venue.to_owned());
         let with = self.config.confirmed_venues.get(&at);

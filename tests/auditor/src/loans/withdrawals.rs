@@ -1,4 +1,4 @@
-//! The operator's own withdrawals, which need an open wallet and an order, and no agent; and the losses that are booked.
+//! Operator orders without an agent: withdrawals, which need an open wallet, and booked losses.
 
 use super::LoanRecord;
 use crate::basics::Ticket;
@@ -12,7 +12,7 @@ impl Auditor {
         self.loans.written_off.push((ticket, self.seq, off.chain, off.venue.to_lowercase()));
     }
 
-    /// Forgets a booked loss if the order for it was refused.
+    /// Removes a booked loss if the order to book it was refused.
     pub(crate) fn write_off_ended(&mut self, ticket: Ticket, order: &Order, end: &End) {
         if matches!(order, Order::WriteOff(_)) && matches!(end, End::Refused { .. }) {
             self.loans.written_off.retain(|(of, _, _, _)| *of != ticket);

@@ -8,7 +8,7 @@ use crate::config::PossibleConfig;
 use crate::trades::Snapshot;
 use crate::{Auditor, Violation};
 
-/// Nothing unsigned survives this time after its approval (5 minutes).
+/// Unsigned steps lapse this long after their approval (5 minutes).
 pub(crate) const UNSIGNED_MS: i64 = 300_000;
 
 /// An order to approve, or the call of a plan that is executed without one.
@@ -19,11 +19,11 @@ pub(crate) struct Authorization {
     /// The observation and the instant at which the order or call arrived.
     pub(crate) seq: u64,
     pub(crate) opened: Instant,
-    /// The instant at which it had surely been decided.
+    /// The instant at which the order or call had surely been decided.
     pub(crate) closed: Option<Instant>,
-    /// Whether a freeze, lock, suspension or denial has ended everything unsigned since.
+    /// Whether a freeze, lock, suspension or denial has since ended the unsigned steps of this authorization.
     pub(crate) killed: bool,
-    /// The instant at which the process died before its answer.
+    /// The instant at which the process died before it answered the order or call.
     pub(crate) lost: Option<Instant>,
     /// States in which an approval of a trade may have applied the policy again.
     pub(crate) snapshots: Vec<Snapshot>,
@@ -39,29 +39,30 @@ impl Authorization {
         Self { by_call: true, ..Self::by_order(ticket, seq, opened) }
     }
 
-    /// Returns whether nothing unsigned survives of it because five minutes are over.
+    /// Returns whether the unsigned steps of this authorization have lapsed: five minutes are over, or the machine has
+    /// booted.
     fn has_lapsed(&self, now: &Instant) -> bool {
         self.decided(now).elapsed(now).1.is_none_or(|ms| ms > UNSIGNED_MS)
     }
 
-    /// Like [`has_lapsed`](Self::has_lapsed), but after a boot the wall clock decides.
+    /// Like [`has_lapsed`](Self::has_lapsed), but if the machine has booted, the wall clock decides.
     fn has_surely_lapsed(&self, now: &Instant) -> bool {
         let (wall, boot) = self.decided(now).elapsed(now);
         boot.unwrap_or(wall) > UNSIGNED_MS
     }
 
-    /// Returns whether five minutes may be over since its first moment.
+    /// Returns whether five minutes may be over since the order or call arrived.
     pub(super) fn may_have_lapsed(&self, now: &Instant) -> bool {
         self.opened.elapsed(now).1.is_none_or(|ms| ms >= UNSIGNED_MS)
     }
 
-    /// Returns whether it is an approval that may apply the policy again.
+    /// Returns whether this is an approval after which the wallet may still apply the policy again.
     pub(crate) fn is_recent_approval(&self, now: &Instant) -> bool {
         let recent = |at: Instant| at.elapsed(now).1.is_some_and(|ms| ms <= UNSIGNED_MS);
         !self.by_call && !self.killed && self.closed.is_none_or(recent)
     }
 
-    /// Returns the latest instant at which it may have been decided.
+    /// Returns the latest instant at which the order or call may have been decided.
     fn decided(&self, now: &Instant) -> Instant {
         self.closed.or(self.lost).unwrap_or(*now)
     }
@@ -85,7 +86,7 @@ impl Auditor {
             return Ok(true);
         }
         let now = self.time.instant();
-        // What was written before a crash continues after the restart, within its five minutes.
+        // A plan that was written before a crash continues after the restart, within its five minutes.
         let alive = |auth: &&Authorization| !auth.killed || auth.lost.is_some();
         let mut living = rec.authorizations.iter().filter(alive).peekable();
         if living.peek().is_none() {
@@ -154,7 +155,7 @@ impl Auditor {
         Ok(())
     }
 
-    /// Returns the record whose plan is unfinished on this address.
+    /// Returns a record with steps on this address whose plan is unfinished.
     fn unfinished<P: Plan>(&self, chain: u64, from: &str, except: Option<u64>) -> Option<u64> {
         let book = P::book(self);
         let here = |key: u64| book.slots.of(key).any(|((c, f, _), _)| *c == chain && f == from);
@@ -168,10 +169,11 @@ impl Auditor {
         if slots().any(|slot| !slot.is_done() && !slot.is_unsent()) {
             return false;
         }
-        // What a freeze, or the end of five minutes, interrupted may be kept.
+        // An allowance may remain if a freeze, or the end of the five minutes, interrupted its plan.
         let now = self.time.instant();
         let dead = rec.authorizations.iter().all(|auth| auth.killed || auth.has_lapsed(&now));
-        // Nothing is signed for a stopped agent, so its revocation waits, and other plans do not wait for it.
+        // Nothing is signed for a stopped agent: the revocation of its plan waits, and other plans do not wait for this
+        // one.
         let stopped = self.forbids(rec.actor()).is_some();
         let approved = slots().any(|slot| slot.allows() && slot.succeeded());
         let used = slots().any(|slot| slot.kind == P::MAIN && slot.succeeded());

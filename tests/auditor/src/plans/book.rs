@@ -13,14 +13,14 @@ pub(crate) struct PlanBook<P: Plan> {
     next: u64,
     pub(crate) by_id: BTreeMap<Id, u64>,
     pub(crate) by_identity: BTreeMap<PlanIdentity, u64>,
-    /// Ids of which it is unknown which lost call they belong to.
+    /// Ids of lost calls. It is unknown to which lost call each of them belongs.
     pub(crate) loose_ids: BTreeSet<Id>,
     pub(crate) slots: Slots,
     /// The open calls.
     pub(crate) open: BTreeMap<Ticket, OpenPlan<P>>,
     /// Transactions that were signed after the end of their plans.
     pub(crate) void: BTreeSet<(SlotKey, Body)>,
-    /// Swaps whose time may have been over when they were signed. They count once they are broadcast.
+    /// Swaps that may have been signed too late, after their plan had ended. They count once they are broadcast.
     pub(crate) late: BTreeMap<(SlotKey, Body), Slot>,
 }
 
@@ -82,12 +82,12 @@ impl<P: Plan> PlanBook<P> {
         }
     }
 
-    /// Returns the record of an id, or of the signatures that were shown for it.
+    /// Returns the record with this id, or the record whose steps were signed for this id.
     pub(crate) fn named(&self, id: &str) -> Option<u64> {
         self.by_id.get(id).copied().or_else(|| self.slots.signed_for(id))
     }
 
-    /// Returns the transaction that the plan is for.
+    /// Returns the transaction of the plan's main step.
     pub(crate) fn main_of(&self, key: u64) -> Option<(&SlotKey, &Slot)> {
         P::main_of(&self.slots, key)
     }
@@ -103,7 +103,7 @@ impl<P: Plan> PlanBook<P> {
         self.recs.values().filter(mine).filter(|r| r.may_be_held(now)).count()
     }
 
-    /// Returns whether plans of this agent may not have ended, or may have an open transaction after their end.
+    /// Returns whether a plan of this agent may be unfinished, or may have an open transaction after its end.
     pub(crate) fn may_live(&self, agent: &str) -> bool {
         let mut mine = self.recs.iter().filter(|(_, r)| r.agent == agent);
         mine.any(|(key, r)| {
@@ -117,7 +117,7 @@ impl<P: Plan> PlanBook<P> {
         self.recs.values().any(|r| uses(r) && r.may_live()) || self.slots.in_flight(from)
     }
 
-    /// Marks a call or order as executed or not: it is unknown which.
+    /// Marks a call or order as lost: it is unknown whether it was executed.
     pub(crate) fn lost(&mut self, ticket: Ticket, now: Instant) {
         for rec in self.recs.values_mut() {
             if rec.open.remove(&ticket) {

@@ -30,8 +30,8 @@ impl Auditor {
         let (seq, arrived) = (self.seq, self.time.instant());
         let identity = identity_of(&ask);
         let book = P::book(self);
-        // Only a call that was surely refused for a bearer agent, or a content that may be over, makes room for a new
-        // record.
+        // The call gets a new record if an earlier call of the same content may be over, or if the earlier call was
+        // refused and the wallet does not remember that: the agent is a bearer agent, or the refusal had no id.
         let again = |key: u64, r: &PlanRecord<P>| {
             if r.identity.is_content() {
                 let first = book.first_call(key, &self.time);
@@ -58,7 +58,7 @@ impl Auditor {
         book.open.insert(ticket, open);
     }
 
-    /// Returns the refusals that are correct because the agent may not act, and the configurations in which it may.
+    /// Returns the refusals that are correct because the agent may not act, and the configurations in which it may act.
     pub(crate) fn judge_caller<P>(
         &self,
         ask: &PlanAsk<P>,

@@ -141,7 +141,7 @@ impl Auditor {
         let held = before.surely_held(&now) && open.isolated;
         let closed = !STILL_OPEN.contains(&code);
         rec.maybe_closed |= closed;
-        // Until the refusal it was executing.
+        // The plan was executing until the refusal, unless the refusal changed nothing.
         rec.authorizations.retain(|auth| auth.ticket != ticket || closed);
         let refused = rec.authorizations.iter_mut().filter(|auth| auth.ticket == ticket);
         refused.for_each(|auth| auth.killed = true);

@@ -13,7 +13,7 @@ const ENDS_WITHIN_MS: i64 = 1_800_000;
 const REVOKED_WITHIN_MS: i64 = 600_000;
 
 impl Auditor {
-    /// At the end: every trade or loan has ended, and every allowance is as it was.
+    /// Checks at the end of a run that every trade or loan has ended, and every allowance is as before its plan.
     pub(crate) fn check_plans_over<P: Plan>(&self) -> Result<(), Violation> {
         let Some(calm) = self.calm else { return Ok(()) };
         // While the wallet is locked, it answers that plans are executing.
@@ -34,7 +34,7 @@ impl Auditor {
         Ok(())
     }
 
-    /// Returns an allowance of an address that this plan must revoke, and that was not there before it.
+    /// Returns an allowance of this address that the plan must revoke and that did not exist before the plan.
     pub(crate) fn new_allowance<P: Plan>(
         &self,
         rec: &PlanRecord<P>,
@@ -54,7 +54,7 @@ impl Auditor {
 
     /// Returns whether the plan must have revoked its allowance by now.
     fn must_have_revoked<P: Plan>(&self, key: u64, rec: &PlanRecord<P>) -> bool {
-        // What a freeze, lock, suspension or the five minutes interrupted may be kept, and shown.
+        // An allowance may remain if a freeze, lock, suspension or the five minutes interrupted its plan.
         let moved = P::book(self).main_of(key).is_some();
         let late = |auth: &Authorization| {
             let times = auth.closed.zip(rec.ended);
@@ -77,7 +77,7 @@ impl Auditor {
             let slots = P::book(self).slots.of(key);
             let all = slots.filter(|(_, slot)| slot.kind == Kind::Approve && slot.succeeded());
             all.map(|((chain, from, nonce), slot)| {
-                // The token, and the function with its spender.
+                // The target token, and the start of the call data: the selector and the spender.
                 let spender = slot.body.2.get(..72).unwrap_or_default();
                 (*chain, from, (&slot.body.0, spender), *nonce)
             })

@@ -11,7 +11,7 @@ use crate::trading::Trade;
 use crate::{Auditor, Violation, violation};
 
 impl<P: Plan> PlanBook<P> {
-    /// Returns the records without an id that a listed request may be.
+    /// Returns the records without an id that may be this listed request.
     fn may_be_listed(&self, listed: &Listed, now: &Instant) -> Vec<u64> {
         let may = |r: &PlanRecord<P>| {
             r.id.is_none() && r.agent == listed.agent && (r.lost || r.may_be_held(now))
@@ -47,7 +47,7 @@ impl Auditor {
         self.check_all_listed::<Trade>(open, list)
     }
 
-    /// Finds the loan of an id that was never returned. The trades look for it if no loan may have it.
+    /// Finds the loan of a listed id that no answer has returned. If no loan can have this id, a trade must have it.
     fn claim_listed_loan(&mut self, listed: &Listed) {
         let now = self.time.instant();
         let trades = self.trades.book.may_be_listed(listed, &now);
@@ -60,7 +60,7 @@ impl Auditor {
         }
     }
 
-    /// Finds the trade of an id that was never returned, and that no loan may have.
+    /// Finds the trade of a listed id that no answer has returned, and that no loan can have.
     fn claim_listed_trade(&mut self, listed: &Listed) -> Result<(), Violation> {
         let now = self.time.instant();
         match self.trades.book.may_be_listed(listed, &now).as_slice() {
@@ -88,7 +88,7 @@ impl Auditor {
         self.note_card::<P>(key, &listed.card)
     }
 
-    /// Checks that what is surely held is listed.
+    /// Checks that every request which is surely held is listed.
     fn check_all_listed<P: Plan>(&self, open: &OpenCall, list: &[Listed]) -> Result<(), Violation> {
         let now = self.time.instant();
         let here = |id: &Id| list.iter().any(|listed| listed.id == *id);
@@ -102,7 +102,7 @@ impl Auditor {
         Ok(())
     }
 
-    /// Checks a card's digest: the same under one version of the policy.
+    /// Checks that a card's digest does not change while the policy has the same version.
     fn note_card<P: Plan>(&mut self, key: u64, digest: &str) -> Result<(), Violation> {
         let Some(rec) = P::book(self).recs.get(&key) else { return Ok(()) };
         let mut all = self.possible_configs.iter().map(|w| w.config.policy_of(&rec.agent));

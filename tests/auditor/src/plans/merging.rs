@@ -1,28 +1,28 @@
 //! Calls of bearer agents without a key: a repeat is merged with the first call of the same content.
 //!
-//! It may be a new request only if the first was refused, may have been rejected before any transaction was broadcast,
-//! or may have ended and is ten minutes old. A plan may be rejected at any moment until it broadcasts; the id of a new
-//! request shows that it was.
+//! A repeat may be a new request only if the first call was refused, may have been rejected before any transaction was
+//! broadcast, or may have ended and is ten minutes old. A plan may be rejected at any moment until it broadcasts; the
+//! id of a new request shows that it was rejected.
 
 use super::slots::Slot;
 use super::{Plan, PlanBook, PlanState};
 use crate::clocks::{Instant, Time};
 
-/// For how long a repeat is merged, whether the first has ended or not (10 minutes).
+/// Repeats within this time are merged with the first call, whether its request has ended or not (10 minutes).
 const MERGED_MS: i64 = 600_000;
 
-/// What is known of the first call of a content.
+/// Facts about the first call of a content.
 pub(crate) struct FirstCall<'a> {
-    /// Instants at which the wallet may have recorded it.
+    /// Instants at which the wallet may have recorded the call.
     moments: &'a [Instant],
     accepted: bool,
     lost: bool,
     refused: bool,
-    /// When an answer showed that it had been executed.
+    /// The instant at which an answer showed that the request had been executed.
     executed: Option<Instant>,
     /// Whether the request has ended, or may have ended, without effect.
     may_have_failed: bool,
-    /// Whether an answer or an order shows that its plan began, and none that it ended.
+    /// Whether an answer or an order shows that the request's plan began, and no answer shows that the plan ended.
     began: bool,
     /// Whether a transaction of the request was broadcast.
     sent: bool,
@@ -41,12 +41,12 @@ impl FirstCall<'_> {
         self.refused || (self.may_have_failed && !self.sent) || (outdated && !self.runs)
     }
 
-    /// Returns whether its plan may have been rejected without an answer that shows it.
+    /// Returns whether the request's plan may have been rejected without an answer that shows the rejection.
     pub(crate) fn may_be_rejected(&self) -> bool {
         self.began && !self.sent
     }
 
-    /// Returns whether a call of the same content that arrived then is surely a new request.
+    /// Returns whether a call of the same content that arrived at this instant is surely a new request.
     pub(crate) fn is_surely_over(&self, arrived: &Instant) -> bool {
         let ended = self.executed.and_then(|at| at.elapsed(arrived).1).is_some_and(|ms| ms > 0);
         let passed = |at: &Instant| at.elapsed(arrived).1.is_some_and(|ms| ms > MERGED_MS);
@@ -54,7 +54,8 @@ impl FirstCall<'_> {
     }
 }
 
-/// Returns whether ten minutes may have passed. Within one boot its clock decides, because the wall clock may be set.
+/// Returns whether ten minutes may have passed. Within one boot the boot clock decides, because the wall clock may be
+/// set.
 fn may_have_passed(at: &Instant, time: &Time) -> bool {
     let now = time.instant();
     let by_wall = time.latest_ms.saturating_sub(at.wall_ms) >= MERGED_MS;
@@ -64,7 +65,7 @@ fn may_have_passed(at: &Instant, time: &Time) -> bool {
     }
 }
 
-/// Returns whether the transaction that a plan is for is with the nodes, and in no block.
+/// Returns whether the main transaction of a plan was sent to a node and is in no block yet.
 fn is_in_flight(main: &Slot) -> bool {
     !main.is_unsent() && !main.is_done()
 }

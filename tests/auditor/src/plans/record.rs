@@ -1,4 +1,4 @@
-//! The record of a trade or loan: what it may still become.
+//! The record of a trade or loan: its known history, and the states that it may still reach.
 
 use super::{Authorization, Plan, PlanState};
 use crate::basics::{Address, Id, Ticket};
@@ -28,7 +28,7 @@ pub(crate) enum PlanIdentity {
 }
 
 impl PlanIdentity {
-    /// Returns whether it is a bearer agent's, so that a later call may be a new trade or loan.
+    /// Returns whether the request is a bearer agent's, so that a later equal call may be a new trade or loan.
     pub(crate) fn is_of_bearer(&self) -> bool {
         matches!(self, Self::Keyed { .. } | Self::Content { .. })
     }
@@ -55,9 +55,9 @@ pub(crate) struct PlanRecord<P: Plan> {
     pub(crate) identity: PlanIdentity,
     /// The requested trade or loan.
     pub(crate) terms: P,
-    /// What only this kind of record has.
+    /// Fields that only records of this kind have.
     pub(crate) own: P::Own,
-    /// The observation of the first call, and of its answer.
+    /// The observation of the first call; `until` is the observation of its answer.
     pub(crate) from: u64,
     pub(crate) until: Option<u64>,
     /// Calls without an answer yet.
@@ -67,37 +67,38 @@ pub(crate) struct PlanRecord<P: Plan> {
     pub(crate) accepted: bool,
     /// The refusal of the call.
     pub(crate) refused: Option<P::State>,
-    /// The refusal had no id, so the wallet did not record it.
+    /// Whether the refusal had no id, so that the wallet did not record it.
     pub(crate) unrecorded: bool,
-    /// Instants at which it may have been accepted.
+    /// Instants at which the wallet may have accepted the request.
     pub(crate) moments: Vec<Instant>,
     pub(crate) may_have_expired: bool,
-    /// Whether it may have been executed without an approval, and why surely not.
+    /// Whether the plan may have been executed without an approval. If surely not, `not_automatic` is the reason.
     pub(crate) automatic: bool,
     pub(crate) not_automatic: Option<P::Reason>,
-    /// Addresses that may execute it; empty if unknown.
+    /// Addresses that may execute the plan; empty if unknown.
     pub(crate) payers: BTreeSet<Address>,
     /// Phases that answers have shown: 0 pending, 1 executing, 2 ended.
     pub(crate) history: Vec<(u64, u8)>,
     pub(crate) end: Option<P::State>,
     pub(crate) ended: Option<Instant>,
-    /// The end was returned while the disk failed, so it may be lost.
+    /// Whether the end was returned while the disk failed, so that the wallet may have lost it.
     pub(crate) soft_end: bool,
     pub(crate) authorizations: Vec<Authorization>,
     pub(crate) denials: Vec<(Ticket, Denial)>,
-    /// An approval was refused for a reason that may have closed it.
+    /// Whether an approval was refused for a reason that may have closed the request.
     pub(crate) maybe_closed: bool,
-    /// The id of a later request of the same content shows that its plan was rejected before any broadcast. A slow signer
-    /// may still answer for it, but nothing is done with that signature.
+    /// Whether the id of a later request of the same content shows that this plan was rejected before any broadcast. A
+    /// slow signer may still sign for this plan, but the wallet must not use that signature.
     pub(crate) rejected: bool,
-    /// Freezes, locks and suspensions since the first authorization.
+    /// Whether there was a freeze, lock or suspension since the first authorization.
     pub(crate) disturbed: bool,
     /// Allowances before the first step.
     pub(crate) baseline: Option<Vec<OpenAllowance>>,
-    /// Since when, in the calm phase, a poll has shown it unfinished.
+    /// The instant of the latest poll, if that poll showed the plan unfinished.
     pub(crate) last_poll: Option<Instant>,
     pub(crate) cards: Vec<(Ticket, u64, String)>,
-    /// The UTC day of the first call, if no clock was ever further: then the wallet's records are of that day too.
+    /// The UTC day of the first call and of the wallet's record of it; `None` if the wall clock was once ahead of the
+    /// call.
     pub(crate) day: Option<i64>,
 }
 
@@ -141,32 +142,32 @@ impl<P: Plan> PlanRecord<P> {
         matches!(self.identity, PlanIdentity::Single(_))
     }
 
-    /// Returns the agent whose permission to act a signature needs; `None` for the operator.
+    /// Returns the agent that must be allowed to act before a step is signed; `None` for an operator's withdrawal.
     pub(crate) fn actor(&self) -> Option<&str> {
         (!self.by_operator()).then_some(self.agent.as_str())
     }
 
-    /// Returns whether it may exist and not have ended.
+    /// Returns whether the request may exist and may be unfinished.
     pub(crate) fn may_live(&self) -> bool {
         let exists = self.accepted || self.lost || !self.open.is_empty();
         exists && self.refused.is_none() && (self.end.is_none() || self.soft_end)
     }
 
-    /// Returns whether it has expired while it was held: (surely, possibly).
+    /// Returns whether the request expired while it was held: (surely, possibly).
     pub(crate) fn expired(&self, now: &Instant) -> (bool, bool) {
         let all = self.moments.iter().all(|at| at.has_elapsed(now, HOLD_MS));
         let any = self.moments.iter().any(|at| at.has_elapsed(now, HOLD_MS));
         (all && !self.moments.is_empty(), any || self.may_have_expired)
     }
 
-    /// Returns whether it may have ended without effect.
+    /// Returns whether the request may have ended without effect.
     pub(crate) fn may_have_failed(&self) -> bool {
         let failed = self.end.as_ref().is_some_and(P::State::is_without_effect);
         let killed = self.authorizations.iter().any(|auth| auth.killed);
         failed || killed || self.maybe_closed || self.denied() || self.may_have_expired
     }
 
-    /// Returns whether its plan may have begun, and no answer shows an end.
+    /// Returns whether the plan may have begun, and no answer shows its end.
     pub(crate) fn began(&self) -> bool {
         let executing = self.history.iter().any(|(_, phase)| *phase == 1);
         self.accepted && self.end.is_none() && (executing || !self.authorizations.is_empty())
@@ -176,7 +177,7 @@ impl<P: Plan> PlanRecord<P> {
         self.denials.iter().any(|(_, denial)| *denial == Denial::Done)
     }
 
-    /// Returns whether it surely waits for the operator.
+    /// Returns whether the request surely waits for the operator.
     pub(crate) fn surely_held(&self, now: &Instant) -> bool {
         let pending = self.history.last().is_some_and(|(_, phase)| *phase == 0);
         self.accepted
@@ -188,7 +189,7 @@ impl<P: Plan> PlanRecord<P> {
             && self.end.is_none()
     }
 
-    /// Returns whether it may wait for the operator.
+    /// Returns whether the request may wait for the operator.
     pub(crate) fn may_be_held(&self, now: &Instant) -> bool {
         let phase = self.history.iter().map(|(_, phase)| *phase).max().unwrap_or(0);
         let operator = self.by_operator();
@@ -211,13 +212,14 @@ impl<P: Plan> PlanRecord<P> {
         self.authorizations.iter_mut().for_each(|auth| auth.killed = true);
     }
 
-    /// Notes that its plan was rejected before any broadcast. What a freeze, lock or suspension had ended stays forbidden.
+    /// Notes that this plan was rejected before any broadcast. A plan that a freeze, lock or suspension had ended stays
+    /// ended.
     pub(crate) fn reject(&mut self) {
         self.rejected |= self.authorizations.iter().any(|a| !a.killed || a.lost.is_some());
         self.kill();
     }
 
-    /// Returns whether an address may pay for it: (surely, possibly).
+    /// Returns whether an address pays for the plan: (surely, possibly).
     pub(crate) fn is_paid_by(&self, payer: &str) -> (bool, bool) {
         let has = self.payers.contains(payer);
         (has && self.payers.len() == 1, has || self.payers.is_empty())

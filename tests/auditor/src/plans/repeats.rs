@@ -6,7 +6,7 @@ use crate::clocks::Instant;
 use crate::{Auditor, Violation};
 
 impl Auditor {
-    /// Returns the records of the same agent whose idempotency key this call uses for another content.
+    /// Returns the agent's other records that have this call's idempotency key and a different content.
     pub(super) fn key_conflict<P: Plan>(&self, call: &OpenPlan<P>) -> Vec<&PlanRecord<P>> {
         let Some(key) = &call.ask.idempotency_key else { return Vec::new() };
         let other = |r: &&PlanRecord<P>| match &r.identity {
@@ -18,7 +18,7 @@ impl Auditor {
         P::book(self).recs.values().filter(other).collect()
     }
 
-    /// Returns the earlier record of the same identity that an answer is about.
+    /// Returns the earlier record of the same identity that an answer with this id is about.
     pub(super) fn earlier_plan<P: Plan>(&self, key: u64, id: Option<&Id>) -> Option<u64> {
         let identity = &P::book(self).recs.get(&key)?.identity;
         let (earlier, rec) = P::book(self).find(id?)?;
@@ -26,7 +26,7 @@ impl Auditor {
         (bearer && earlier != key && rec.identity == *identity).then_some(earlier)
     }
 
-    /// Checks that a call was rightly merged with a record: that its content is not free again.
+    /// Checks that a call was rightly merged with a record: the call must not surely be a new request.
     pub(super) fn check_merged<P: Plan>(
         &self,
         key: u64,
@@ -41,7 +41,7 @@ impl Auditor {
         Ok(())
     }
 
-    /// Makes a new record of a bearer agent's repeat, if the earlier one may have failed and has another id.
+    /// Makes a new record for a bearer agent's repeat, if the earlier record may have failed and has another id.
     pub(super) fn separate_repeat<P: Plan>(
         &mut self,
         call: &OpenPlan<P>,
@@ -61,8 +61,8 @@ impl Auditor {
         call
     }
 
-    /// Makes a new record of the other open calls of a bearer agent's plan that was refused: a refusal ends it, so the
-    /// wallet may judge them as a new one.
+    /// Moves the other open calls of a bearer agent's refused plan to a new record. The refusal ended the plan, so the
+    /// wallet may judge these calls as a new one.
     pub(super) fn free_refused<P: Plan>(&mut self, key: u64, refused: Ticket) {
         let Some(rec) = P::book(self).recs.get(&key) else { return };
         let others: Vec<Ticket> = rec.open.iter().copied().filter(|one| *one != refused).collect();
@@ -71,21 +71,21 @@ impl Auditor {
         }
     }
 
-    /// Returns whether the id of a new record shows that this plan was rejected.
+    /// Returns whether a new request of the same content would show that this plan was rejected.
     pub(crate) fn plan_is_rejected<P: Plan>(&self, key: u64) -> bool {
         let content = P::book(self).recs.get(&key).is_some_and(|rec| rec.identity.is_content());
         let first = P::book(self).first_call(key, &self.time);
         content && first.is_some_and(|first| first.may_be_rejected())
     }
 
-    /// Returns whether the wallet may judge a repeat of a bearer agent's call as a new one.
+    /// Returns whether the wallet may judge a repeat of a bearer agent's call as a new request.
     fn plan_may_be_over<P: Plan>(&self, key: u64) -> bool {
         let Some(rec) = P::book(self).recs.get(&key) else { return false };
         if rec.identity.is_content() {
             let first = P::book(self).first_call(key, &self.time);
             return first.is_some_and(|first| first.may_be_over(&self.time));
         }
-        // Refused calls of bearer agents are not remembered: a copy has its own record.
+        // The wallet does not remember the refused calls of bearer agents, so a repeat has its own record.
         let over_by_key = rec.refused.is_some() || (rec.accepted && rec.may_have_failed());
         rec.identity.is_of_bearer() && over_by_key
     }
@@ -115,7 +115,7 @@ impl Auditor {
         apart
     }
 
-    /// Binds the id of an answer to its record.
+    /// Binds the id of an answer to the call's record.
     pub(super) fn bind_answer<P: Plan>(
         &mut self,
         key: u64,

@@ -28,7 +28,7 @@ pub(crate) enum Kind {
 /// One nonce, and the step that uses it.
 #[derive(Debug, Clone)]
 pub(crate) struct Slot {
-    /// The record of its plan; `None` for a revocation outside any.
+    /// The record of its plan; `None` for a revocation outside any plan.
     pub(crate) rec: Option<u64>,
     pub(crate) kind: Kind,
     pub(crate) body: Body,
@@ -37,19 +37,19 @@ pub(crate) struct Slot {
     /// The observation of the first signature.
     pub(crate) signed: u64,
     pub(crate) hashes: BTreeSet<String>,
-    /// A cancelling transaction was signed for this nonce.
+    /// Whether a cancelling transaction was signed for this nonce.
     pub(crate) cancelling: bool,
     pub(crate) cancel_hashes: BTreeSet<String>,
     pub(crate) included: Option<Included>,
-    /// When a reorganization removed the block in which it had succeeded.
+    /// The instant at which a reorganization removed the block in which the transaction had succeeded.
     pub(crate) unmined: Option<Instant>,
     /// Whether the permanently included transaction succeeded.
     pub(crate) mined: Option<bool>,
-    /// A cancelling transaction is in a block.
+    /// Whether a cancelling transaction is in a block.
     pub(crate) cancelled: bool,
-    /// Another transaction took the nonce.
+    /// Whether another transaction took the nonce.
     pub(crate) taken: bool,
-    /// The process died before the transaction reached a node, so its record may be lost.
+    /// Whether the process died before the transaction reached a node, so that the wallet may have lost its record.
     pub(crate) uncertain: bool,
 }
 
@@ -73,49 +73,49 @@ impl Slot {
         }
     }
 
-    /// Returns whether it gives an allowance.
+    /// Returns whether the step gives an allowance.
     pub(crate) fn allows(&self) -> bool {
         matches!(self.kind, Kind::Approve | Kind::Permit2Approve)
     }
 
-    /// Returns whether the chain shows that the transaction has no effect, for now or permanently.
+    /// Returns whether the transaction may have no effect: it reverted, was cancelled, or may be lost with the process.
     pub(crate) fn may_return(&self) -> bool {
         let reverted = self.included.as_ref().is_some_and(|i| !i.succeeded);
         reverted || self.mined == Some(false) || self.cancelled || self.uncertain
     }
 
-    /// Returns whether its value returns to the allowance: it reverted, or our own cancellation took its nonce.
+    /// Returns whether the step's value may return to the daily volume: it may have no effect, or was not broadcast.
     pub(crate) fn returned(&self) -> bool {
         self.may_return() || (self.hashes.is_empty() && !self.taken)
     }
 
-    /// Returns whether the nonce is used up, or will not be used.
+    /// Returns whether the nonce is used up, or will never be used.
     pub(crate) fn is_done(&self) -> bool {
         let unsent = self.hashes.is_empty() && self.uncertain;
         self.included.is_some() || self.mined.is_some() || self.cancelled || self.taken || unsent
     }
 
-    /// Returns whether it was signed only.
+    /// Returns whether the transaction was signed but not broadcast.
     pub(crate) fn is_unsent(&self) -> bool {
         self.hashes.is_empty() && self.cancel_hashes.is_empty()
     }
 
-    /// Returns whether the wallet may have a receipt of its success.
+    /// Returns whether the wallet may have a receipt that shows success.
     pub(crate) fn may_have_receipt(&self, now: &Instant) -> bool {
         let recent = |at: &Instant| at.elapsed(now).1.is_some_and(|ms| ms <= RECEIPT_MS);
         self.succeeded() || self.unmined.as_ref().is_some_and(recent)
     }
 
-    /// Returns whether it is a revocation that a block shows as reverted, because the token is paused. The plan is then over,
-    /// and the operator may repeat the revocation.
+    /// Returns whether this revocation reverted in a block, because the token is paused. Then the plan is over, and the
+    /// operator may repeat the revocation.
     pub(crate) fn is_reverted_revocation(&self) -> bool {
         self.kind == Kind::Revoke && self.included.as_ref().is_some_and(|one| !one.succeeded)
     }
 
-    /// Returns whether it is an approval of the token itself that sets this allowance of its sender.
+    /// Returns whether the transaction calls the token of this allowance to set the allowance of its spender.
     pub(crate) fn sets(&self, open: &OpenAllowance) -> bool {
         let (token, _value, data) = &self.body;
-        // The function, and the padding of its first argument, precede the spender.
+        // The selector, and the padding of its first argument, precede the spender.
         let spender = data.get(32..72).unwrap_or_default();
         token.eq_ignore_ascii_case(&open.token)
             && spender.eq_ignore_ascii_case(open.spender.trim_start_matches("0x"))
@@ -168,7 +168,7 @@ impl Slots {
         self.all.values().find(|slot| slot.request.as_deref() == Some(id)).and_then(|slot| slot.rec)
     }
 
-    /// Gives the steps of a record that were signed for other requests than its own to another record.
+    /// Moves the steps that were signed for other requests than `own` from one record to another.
     pub(crate) fn give(&mut self, from: u64, to: u64, own: &str) {
         for slot in self.all.values_mut().filter(|slot| slot.rec == Some(from)) {
             if slot.request.as_deref().is_some_and(|request| request != own) {
@@ -177,7 +177,10 @@ impl Slots {
         }
     }
 
-    /// Gives the steps that were signed for a request to its record. Returns the record that had them.
+    /// Moves the steps signed for a request to its record, and that record's other steps to the record that had them
+    /// before.
+    ///
+    /// Returns the record that had the steps before; `None` if nothing moves.
     pub(crate) fn settle(&mut self, id: &str, rec: u64) -> Option<u64> {
         let before = self.signed_for(id).filter(|before| *before != rec)?;
         for slot in self.all.values_mut() {
@@ -195,8 +198,8 @@ impl Slots {
         self.all.iter().filter(move |(_, slot)| slot.rec == Some(rec))
     }
 
-    /// Returns whether a plan that has ended may have an open transaction: it gave an allowance, which is then revoked.
-    /// The wallet learns later than the chain that the revocation was mined.
+    /// Returns whether a plan that has ended may have an open transaction: one that gave an allowance also revokes it,
+    /// and the wallet learns later than the chain that the revocation was mined.
     pub(crate) fn may_be_open_after(&self, rec: u64) -> bool {
         let gave = |slot: &Slot| slot.allows() || slot.kind == Kind::Revoke;
         self.of(rec).any(|(_, slot)| !slot.is_done() || gave(slot))
@@ -206,7 +209,7 @@ impl Slots {
         self.all.iter().any(|((_, f, _), slot)| f == from && !slot.is_done())
     }
 
-    /// Returns the transactions of the same sender that were signed for other records and not sent.
+    /// Returns the unsent transactions of the same sender that were signed for other records.
     pub(crate) fn unsent_of_others(
         &self,
         tx: &Transaction,

@@ -1,4 +1,4 @@
-//! The reported states of a trade or loan: forward only, and final only on the chain's evidence.
+//! The reported states of a trade or loan: they never go back, and an end needs evidence on the chain.
 
 use super::slots::{Slot, SlotKey};
 use super::{Plan, PlanRecord, PlanState, Status};
@@ -6,7 +6,7 @@ use crate::expect::OpenCall;
 use crate::{Auditor, Violation};
 
 impl Auditor {
-    /// Checks a reported state against everything reported and seen before.
+    /// Checks a reported state against all earlier reports and observations.
     pub(super) fn check_state<P: Plan>(
         &mut self,
         key: u64,
@@ -77,7 +77,7 @@ impl Auditor {
         Ok(())
     }
 
-    /// Checks that something authorizes the execution.
+    /// Checks that an approval or the call itself authorizes the execution.
     pub(crate) fn check_executing<P: Plan>(&self, key: u64) -> Result<(), Violation> {
         let Some(rec) = P::book(self).recs.get(&key) else { return Ok(()) };
         if rec.accepted && rec.authorizations.is_empty() && !rec.lost {
@@ -87,7 +87,7 @@ impl Auditor {
         Ok(())
     }
 
-    /// Returns whether a transaction has the network's confirmations.
+    /// Returns whether a transaction is as deep in the chain as its network's confirmations require.
     pub(crate) fn is_final<P: Plan>(&self, at: &SlotKey, slot: &Slot) -> bool {
         if slot.mined.is_some() || slot.taken || slot.cancelled {
             return true;

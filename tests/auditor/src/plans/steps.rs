@@ -1,4 +1,4 @@
-//! The transactions of plans: what is signed, sent, included and undone, the same for trades and loans.
+//! The transactions of plans, for trades and loans alike: signed, broadcast, included and undone.
 
 use super::Plan;
 use super::slots::{Body, Kind, Slot, SlotKey, body, cancels, slot_key};
@@ -7,13 +7,13 @@ use crate::clocks::Instant;
 use crate::trading::Included;
 use crate::{Auditor, Violation, violation};
 
-/// What a new transaction is.
+/// The classification of a new transaction.
 pub(crate) struct Judged {
     pub(crate) rec: Option<u64>,
     pub(crate) kind: Kind,
     /// Whether the plan had ended before the signature, so that the transaction must not be broadcast.
     pub(crate) void: bool,
-    /// Whether a swap's time may have been over, so that its plan may have ended. It counts once it is broadcast.
+    /// Whether a swap may have been signed too late, after its plan had ended. It counts once it is broadcast.
     pub(crate) late: bool,
 }
 
@@ -22,7 +22,8 @@ impl Judged {
         Self { rec, kind, void: false, late: false }
     }
 
-    /// Returns a new slot of the transaction, which is signed, or sent if its signature was shown without its content.
+    /// Returns a new slot for a transaction that is signed, or that is broadcast after a signature without visible
+    /// content.
     pub(crate) fn slot(&self, tx: &Transaction, request: Option<&Id>, seq: u64) -> Slot {
         Slot { request: request.cloned(), ..Slot::new(self.rec, self.kind, tx, seq) }
     }
@@ -50,7 +51,7 @@ impl Auditor {
             book.late.insert(here, slot);
             return;
         }
-        // A slow signer may answer for a plan that has ended. Nothing is done with that signature once another acts.
+        // A slow signer may still sign for a plan that has ended. That signature is void once another plan signs.
         let others: Vec<(SlotKey, Body)> = book.slots.unsent_of_others(tx, judged.rec);
         book.void.extend(others);
         // Another plan may use the nonce of a late swap for the same bytes.
@@ -58,7 +59,7 @@ impl Auditor {
         book.slots.insert(at, slot);
     }
 
-    /// Judges the same transaction with another fee, or the cancellation of one.
+    /// Judges a replacement: the same transaction with another fee, or its cancellation.
     pub(crate) fn replacement_signed<P: Plan>(
         &mut self,
         tx: &Transaction,
@@ -79,14 +80,14 @@ impl Auditor {
         Ok(())
     }
 
-    /// Judges a second transaction under a nonce that was sent.
+    /// Judges a different transaction for a nonce that was already used.
     pub(crate) fn nonce_signed_again<P: Plan>(
         &mut self,
         tx: &Transaction,
         judged: &Judged,
         before: &Body,
     ) -> Result<(), Violation> {
-        // The nonce of a plan that ended before its signature was free again.
+        // The plan of this transaction may have ended before the signature, which then left the nonce to another plan.
         if judged.void || judged.late {
             P::book_mut(self).void.insert((slot_key(tx), body(tx)));
             return Ok(());
@@ -95,7 +96,8 @@ impl Auditor {
         Err(violation("I-b", what))
     }
 
-    /// Notes that a plan was decided: the only authorization behind its first step is not open any longer.
+    /// Notes that the first step decides its plan: if only one authorization can be behind the step, it is no longer
+    /// open.
     pub(crate) fn decided_by_step<P: Plan>(&mut self, key: u64, tx: &Transaction) {
         let now = self.time.instant();
         let there = (tx.chain, tx.from.to_lowercase());
@@ -186,7 +188,7 @@ impl Auditor {
         self.count(P::either("unmined: trade", "unmined: loan"));
     }
 
-    /// Notes a permanent transaction. Returns whether it is a step.
+    /// Notes a transaction that is permanently in the chain. Returns whether it is a step.
     pub(crate) fn on_mined<P: Plan>(
         &mut self,
         chain: u64,

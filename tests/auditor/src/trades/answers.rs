@@ -20,7 +20,7 @@ impl Auditor {
         let (key, verdicts) = (call.rec, self.verdicts(call));
         let begun = self.trades.book.begun(key);
         if begun && self.trades.book.recs.get(&key).is_some_and(|rec| rec.automatic) {
-            // The wallet decided before its first step, which was judged then.
+            // The wallet decided before the first step of the plan, and that step was judged when it was signed.
             return Ok(());
         }
         let fits = |v: &Verdict| v.must_refuse.is_none() && !v.volume_must;
@@ -46,7 +46,7 @@ impl Auditor {
         Ok(())
     }
 
-    /// Checks that a trade was rightly refused, where the specification is definite.
+    /// Checks that a trade was rightly refused, in the cases that the specification defines.
     pub(super) fn check_refusal(
         &self,
         open: &OpenCall,

@@ -6,11 +6,11 @@ use crate::market::is_wrap;
 use crate::plans::Authorization;
 use crate::{Auditor, Violation};
 
-/// Plans of one agent that may pay for gas and fail on one UTC day before the operator is asked.
+/// When this many plans of an agent have paid for gas and failed on one UTC day, its next plan needs the operator.
 const FAILED_A_DAY: usize = 20;
 
 impl Auditor {
-    /// Checks the first condition of an authorization: below the threshold, or a fresh quote that still reaches.
+    /// Checks that a step may be signed: without an approval, or with one and a fresh quote that reaches the minimum.
     pub(super) fn check_permission(
         &self,
         key: u64,
@@ -48,7 +48,7 @@ impl Auditor {
         }
     }
 
-    /// Checks that the policy allows the fresh value in some state since the approval.
+    /// Checks that in some state since the approval, the policy allows the trade at its fresh value.
     fn check_policy_again(&self, key: u64, approvals: &[&&Authorization]) -> Result<(), Violation> {
         let begun = self.trades.book.begun(key);
         if begun || approvals.iter().any(|auth| auth.snapshots.is_empty()) {
@@ -71,7 +71,7 @@ impl Auditor {
         Err(self.trade_violation(key, rule, &what))
     }
 
-    /// Checks that a plan which nobody approved begins only while few plans of its agent have failed today.
+    /// Checks that a plan without an approval begins only while few plans of its agent have failed today.
     fn check_failures(&self, key: u64, rec: &TradeRecord) -> Result<(), Violation> {
         let book = &self.trades.book;
         let Some(today) = self.time.sure_day() else { return Ok(()) };
@@ -87,7 +87,7 @@ impl Auditor {
         Ok(())
     }
 
-    /// Checks that a trade which nobody approved may be executed.
+    /// Checks that a trade without an approval may be executed.
     fn check_automatic(&self, key: u64, rec: &TradeRecord) -> Result<(), Violation> {
         let mut why = rec.not_automatic;
         if rec.automatic {
@@ -107,9 +107,9 @@ impl Auditor {
         Err(self.trade_violation(key, rule_of(why), &what))
     }
 
-    /// Checks, in whatever order concurrent calls were decided, that the swaps are within the daily volume.
+    /// Checks that the swaps are within the daily volume, in whatever order the wallet decided concurrent calls.
     ///
-    /// Compares with the largest volume that was ever in force.
+    /// Compares with the largest daily volume that was ever in force.
     pub(super) fn check_volume(&self, key: u64, rec: &TradeRecord) -> Result<(), Violation> {
         let Some((least, _)) = rec.own.value else { return Ok(()) };
         let periods = self.trade_periods(&rec.agent);
@@ -126,7 +126,7 @@ impl Auditor {
     }
 }
 
-/// Returns the rule that a trade breaks which needed the operator for this reason.
+/// Returns the rule that a trade breaks if it needed the operator for this reason and was executed without one.
 pub(crate) fn rule_of(why: &str) -> &'static str {
     let price = ["price API", "the feed", "the price", "API and feed", "has no price"];
     if why.contains("daily volume") {

@@ -12,7 +12,7 @@ use crate::{Auditor, Violation};
 use std::collections::BTreeSet;
 
 impl Auditor {
-    /// Lets time pass for everything that concerns trades.
+    /// Updates the open calls, volumes and approvals of trades after an observation.
     pub(crate) fn watch_trades(&mut self) {
         self.sync_trade_periods();
         self.note_volumes();
@@ -36,7 +36,7 @@ impl Auditor {
         }
     }
 
-    /// Begins the trade allowances of agents, and lets them renew.
+    /// Begins and renews the daily volumes of agents.
     fn sync_trade_periods(&mut self) {
         let commissioned = |w: &PossibleConfig, agent: &str| {
             w.config.agents.get(agent).map(|a| a.commission.is_some())
@@ -47,7 +47,7 @@ impl Auditor {
         periods.retain(|agent, _| agents.contains(agent));
         for agent in agents {
             let begun = configs().any(|w| commissioned(w, agent) == Some(true));
-            // While the order is open, the allowance begins at any of its instants.
+            // While the order for a commission is open, the first day may begin at any instant.
             let open = configs().any(|w| commissioned(w, agent) != Some(true));
             let known = periods.contains_key(agent);
             if let Some(first) = AllowancePeriod::first(&self.time)
@@ -69,7 +69,7 @@ impl Auditor {
         }
     }
 
-    /// Returns the trade allowances of an agent that may be in force after a check.
+    /// Returns the daily volumes of an agent that may be in force after a check of the clocks.
     pub(crate) fn trade_periods(&self, agent: &str) -> Vec<Allowance> {
         let Some(known) = self.trades.periods.get(agent) else { return Vec::new() };
         let mut all = if self.disk_failed.is_some() { known.clone() } else { Vec::new() };
@@ -83,7 +83,7 @@ impl Auditor {
         all
     }
 
-    /// Lets an operator's renewal, which may have happened, renew the trade allowance too.
+    /// Renews the daily volume if the operator's renewal of the allowance may have happened.
     pub(crate) fn renew_trade_periods(&mut self, named: &str) {
         let code = self.possible_configs.iter().find_map(|w| w.config.agent_code(named));
         let Some(all) = code.and_then(|code| self.trades.periods.get_mut(&code)) else {
@@ -103,7 +103,7 @@ impl Auditor {
         let (key, from, agent, now) = (call.rec, call.seq, &call.ask.agent, self.time.instant());
         let periods = self.trade_periods(agent);
         let mut used = self.trades.used(agent, key, &periods, &now);
-        // A repeat may become a new trade while it is open: then the first one counts too.
+        // While a repeat is open, it may become a new trade, and then the first trade counts too.
         let repeats = self.trades.book.recs.get(&key).is_some_and(|rec| rec.accepted);
         let except = if repeats { u64::MAX } else { key };
         used.1 = self.trades.used(agent, except, &periods, &now).1;
@@ -128,7 +128,8 @@ impl Auditor {
         }
     }
 
-    /// Notes the states in which approvals may apply the policy again, until the first step is signed.
+    /// Until the first step is signed, notes the states in which the wallet may apply the policy to an approved trade
+    /// again.
     fn watch_approvals(&mut self) {
         let now = self.time.instant();
         let open = |key: u64, r: &TradeRecord| {
@@ -148,7 +149,7 @@ impl Auditor {
             let configs = self.possible_configs.iter().map(|w| w.config.clone());
             let snapshots: Vec<Snapshot> = configs
                 .map(|config| {
-                    // An approval is not limited by the unattended day.
+                    // An approved trade does not count toward the unattended day.
                     let unattended_left = None;
                     Snapshot { config, now, used, crowded, doubted, unattended_left, newest_s }
                 })
@@ -170,7 +171,8 @@ impl Auditor {
         }
     }
 
-    /// Returns whether other requests may be a reason to refuse this one: too many are held, or share its balance.
+    /// Returns whether a limit on held requests, or requests that share the balance, may be a reason to refuse this
+    /// one.
     fn crowded(&self, agent: &str, key: u64, now: &Instant) -> bool {
         let mut others = self.trades.book.recs.iter().filter(|(other, _)| **other != key);
         if others.any(|(_, other)| other.may_live()) {
@@ -179,7 +181,7 @@ impl Auditor {
         self.may_hold_too_many::<Trade>(agent, now)
     }
 
-    /// Adds what this state may make of the trade.
+    /// Adds to the record of a trade what follows from judging it in this state.
     pub(super) fn note_snapshot(&mut self, key: u64, from: u64, snapshot: &Snapshot) {
         let Some((verdict, payer)) = self.verdict_in(key, from, snapshot) else { return };
         let Some(rec) = self.trades.book.recs.get_mut(&key) else { return };
@@ -194,7 +196,7 @@ impl Auditor {
         }
     }
 
-    /// Judges a trade in one state, with all that the wallet has read since `from`.
+    /// Judges a trade in one state, with everything that the wallet has read since the observation `from`.
     pub(crate) fn verdict_in(
         &self,
         key: u64,
@@ -232,7 +234,7 @@ impl Auditor {
         all.filter_map(|s| self.verdict_in(call.rec, call.seq, s).map(|(v, _)| v)).collect()
     }
 
-    /// Notes whether a call may have been executed without asking, and why surely not.
+    /// Notes whether a call may have been executed without an approval, and if not, the reason.
     pub(crate) fn note_automatic(&mut self, call: &OpenPlan<Trade>) {
         let verdicts = self.verdicts(call);
         let Some(rec) = self.trades.book.recs.get_mut(&call.rec) else { return };

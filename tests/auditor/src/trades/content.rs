@@ -10,14 +10,14 @@ use crate::wide::Wide;
 /// 10^36, the unit of a price per hop.
 const PRICE_UNIT: u128 = 1_000_000_000_000_000_000_000_000_000_000_000_000;
 
-/// A rule that the call data breaks, and how.
+/// The rule that call data breaks, and a description of how.
 pub(crate) type Broken = (&'static str, String);
 
 fn broken<T>(what: impl Into<String>) -> Result<T, Broken> {
     Err(("call data", what.into()))
 }
 
-/// A transaction of a trade, and what its content depends on.
+/// A transaction of a trade, with the facts that its content must match.
 #[derive(Clone, Copy)]
 pub(crate) struct Content<'a> {
     pub(crate) trade: &'a Trade,
@@ -36,7 +36,7 @@ impl Content<'_> {
         }
     }
 
-    /// Checks a transaction that moves the trade's money. Returns the least output that it accepts.
+    /// Checks a wrap, an unwrap or a swap. Returns the least output that it accepts.
     pub(crate) fn check(&self, decoded: &Decoded) -> Result<u128, Broken> {
         let (trade, tx, ex) = (self.trade, self.tx, self.exchange);
         let to = tx.to.to_lowercase();
@@ -69,7 +69,7 @@ impl Content<'_> {
         }
     }
 
-    /// Checks router, tokens, amount, pool and attached coins.
+    /// Checks the router, tokens, amount, pool and attached coins of a swap.
     fn check_terms(&self, swap: &SwapCall) -> Result<(), Broken> {
         let (trade, tx, ex) = (self.trade, self.tx, self.exchange);
         let router = if swap.universal { &ex.universal_router } else { &ex.v3_router };
@@ -103,7 +103,7 @@ impl Content<'_> {
         Ok(())
     }
 
-    /// Checks where the money comes from and where it goes.
+    /// Checks from where a swap takes the money, and to where it sends the output.
     fn check_ways(&self, swap: &SwapCall) -> Result<(), Broken> {
         let trade = self.trade;
         let native_out = trade.token_out == NATIVE && !swap.v4;
@@ -147,7 +147,7 @@ impl Content<'_> {
         Ok(())
     }
 
-    /// Checks the deadline: it passes by the chain's time, soon, and not after the agent's own.
+    /// Checks that the deadline is soon by the chain's time, and not after the agent's own deadline.
     fn check_deadline(&self, swap: &SwapCall) -> Result<(), Broken> {
         let Some(at) = swap.deadline_s else {
             return Err(("deadline", "the swap has no deadline".to_owned()));
@@ -180,7 +180,7 @@ impl Content<'_> {
     }
 }
 
-/// Checks token, amount and spender of a permit.
+/// Checks the token, amount and spender of a permit.
 fn permit_terms(
     trade: &Trade,
     ex: &ExchangeFact,
@@ -193,7 +193,7 @@ fn permit_terms(
     if right { Ok(()) } else { Err(("permit", what())) }
 }
 
-/// Checks a signed permit: exact, for the router, and over with the swap's deadline.
+/// Checks a signed permit: it is exact, names the router, and expires no later than a swap may.
 pub(crate) fn check_permit(
     trade: &Trade,
     ex: &ExchangeFact,

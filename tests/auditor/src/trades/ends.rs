@@ -1,4 +1,4 @@
-//! The reported end of a trade: only on the chain's evidence, and with the true fill.
+//! The reported end of a trade: it needs evidence on the chain, and the reported fill must be true.
 
 use super::TradeRecord;
 use crate::market::is_wrap;
@@ -19,7 +19,7 @@ impl Auditor {
         }
     }
 
-    /// Checks an executed trade: its swap is final, and the fill is what arrived.
+    /// Checks an executed trade: its swap is final, and the reported fill is the amount that arrived.
     fn check_executed(
         &self,
         key: u64,
@@ -53,7 +53,7 @@ impl Auditor {
         Ok(())
     }
 
-    /// Checks that a trade that ends without a fill has no swap that may have, or still get, an effect.
+    /// Checks that the swap of a trade that ends without a fill cannot have an effect, now or later.
     fn check_no_effect(&self, key: u64, state: &TradeState) -> Result<(), Violation> {
         let Some((at, slot)) = self.trades.book.main_of(key) else { return Ok(()) };
         if !self.may_have_effect::<Trade>(at, slot) {
@@ -70,11 +70,11 @@ impl Auditor {
         let approvals = rec.authorizations.iter().filter(|auth| !auth.by_call);
         let Some(since) = approvals.map(|auth| auth.seq).min() else { return Ok(()) };
         let Some((least, most)) = self.committed_floor(rec) else { return Ok(()) };
-        // An approval by a better quote raises the minimum.
+        // An approval at a better quote raises the minimum.
         let raised = self.best_since(rec, rec.from).map_or(0, |best| self.floor_of(rec, best));
         let most = most.max(raised);
         let (best, worst) = (self.best_since(rec, since), self.worst_since(rec, since));
-        // A trade that runs without an operator has this code too if it now needs one.
+        // A trade without an approval also ends with this code if it needs the operator at a fresh quote.
         let automatic = rec.authorizations.iter().any(|auth| auth.by_call);
         let stayed = worst.is_none_or(|worst| worst >= most);
         if code == Some("PRICE_MOVED") && stayed && !automatic {
@@ -83,7 +83,7 @@ impl Auditor {
             );
             return Err(self.trade_violation(key, "price moved", &what));
         }
-        // With no other cause, a fresh quote below the minimum has its own code.
+        // If nothing else explains the end, a fresh quote below the minimum requires its own code.
         let other =
             rec.disturbed || !rec.denials.is_empty() || self.may_be_late(rec) || rec.maybe_closed;
         let moved = best.is_some_and(|best| best < least);
@@ -100,7 +100,7 @@ impl Auditor {
         let slots = || self.trades.book.slots.of(key);
         let ((chain, from, _), _) = slots().next()?;
         self.new_allowance(rec, (*chain, from), |open| {
-            // What another plan of the address gave is judged with that plan.
+            // An allowance that another plan of the address gave is judged with that plan.
             let gave = |slot: &Slot| slot.kind == Kind::Approve && slot.succeeded();
             let own = || slots().map(|(_, slot)| slot).filter(|slot| slot.sets(open));
             let reverted = own().last().is_some_and(Slot::is_reverted_revocation);

@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 
 const WHOLE: u128 = 10_000;
 
-/// Returns the output of a quote that is not better than the pool's own price.
+/// Returns the output of a quote if it is not better than the pool's own price.
 fn credible(q: &Quoted) -> Option<u128> {
     q.amount_out.filter(|out| q.slot0_ideal.is_none_or(|ideal| *out <= ideal))
 }
 
 /// Returns the best credible output of each block, oldest block first.
 ///
-/// The wallet compares the pools of one block and takes the best. If its reads straddle two blocks, either counts.
+/// The wallet takes the best pool of one block. If its reads straddle two blocks, the best output of either may count.
 fn rounds(quotes: &[&Quoted]) -> BTreeMap<u64, u128> {
     let mut best = BTreeMap::new();
     for q in quotes {
@@ -55,9 +55,9 @@ impl Auditor {
         all.filter(|(seq, _)| *seq <= until).map(|(_, q)| q).collect()
     }
 
-    /// Returns the floor that the wallet committed to when it accepted the trade: at least, at most.
+    /// Returns the minimum output that the wallet committed to when it accepted the trade: (least, most).
     ///
-    /// Among several routes the wallet may prefer one for its gas, so the least output of any counts.
+    /// Among several routes the wallet may prefer one for its gas, so the route with the least output may count.
     pub(crate) fn committed_floor(&self, rec: &TradeRecord) -> Option<(u128, u128)> {
         let slippage = rec.own.slippage?;
         let quotes = self.quotes_between(rec, rec.from, rec.until.unwrap_or(self.seq));
@@ -67,26 +67,27 @@ impl Auditor {
         Some((least, most_floor(most, slippage)))
     }
 
-    /// Returns the highest minimum that follows from a quote of this output.
+    /// Returns the highest minimum output that follows from a quote of `out`.
     pub(crate) fn floor_of(&self, rec: &TradeRecord, out: u128) -> u128 {
         most_floor(out, rec.own.slippage.unwrap_or((0, 0)))
     }
 
-    /// Returns the best output that a node quoted since an observation.
+    /// Returns the highest output that a node quoted since the observation `from`.
     pub(crate) fn best_since(&self, rec: &TradeRecord, from: u64) -> Option<u128> {
         let quotes = self.quotes_between(rec, from, self.seq);
         quotes.iter().filter_map(|q| q.amount_out).max()
     }
 
-    /// Returns the least output that a node quoted since an observation.
+    /// Returns the lowest output that a node quoted since the observation `from`; a failed quote counts as zero.
     pub(crate) fn worst_since(&self, rec: &TradeRecord, from: u64) -> Option<u128> {
         let quotes = self.quotes_between(rec, from, self.seq);
         quotes.iter().map(|q| q.amount_out.unwrap_or(0)).min()
     }
 
-    /// Checks the least output in a swap's call data: the higher of the committed and the newest floor.
+    /// Checks the minimum output in a swap's call data: the higher of the committed minimum and that of the newest
+    /// quotes.
     ///
-    /// `since`: the observation from which on a quote counts as new. Only quotes of the route `hops` count for it.
+    /// Quotes since the observation `since` count as new. Among these, only the quotes of the route `hops` count.
     pub(crate) fn check_floor(
         &self,
         key: u64,
@@ -96,7 +97,7 @@ impl Auditor {
     ) -> Result<(), Violation> {
         let Some(rec) = self.trades.book.recs.get(&key) else { return Ok(()) };
         let slippage = rec.own.slippage.unwrap_or((0, 10_000));
-        // With several trades of the same terms it is unknown whose quotes are this one's.
+        // If several trades have the same terms, it is unknown for which of them a quote was read.
         let alike = self.trades.book.recs.values().filter(|r| r.terms == rec.terms && r.may_live());
         let alike: Vec<u64> = alike.map(|r| r.from).collect();
         let first = alike.iter().copied().min().unwrap_or(rec.from).min(rec.from);
@@ -116,7 +117,7 @@ impl Auditor {
         let any = self.committed_floor(rec).map_or(0, |(least, _)| least);
         let committed = committed.unwrap_or(any);
         let fresh = of_route(since, self.seq);
-        // An open repeat is quoted before it is merged, or becomes a separate trade.
+        // For an open repeat, the wallet reads quotes before it merges the call or makes it a separate trade.
         let is_repeated = rec.accepted && !rec.open.is_empty();
         let newest = if alike.len() > 1 || is_repeated {
             fresh.values().min().copied()

@@ -10,9 +10,9 @@ use crate::trading::{NATIVE, Pool, Quoted, Trade};
 use crate::wide::Wide;
 use std::collections::BTreeSet;
 
-/// The fee that marks a pool whose real fee is not in its key.
+/// The fee that marks a pool with a dynamic fee.
 const DYNAMIC_FEE: u32 = 0x80_0000;
-/// The slippage of a call that names none, in basis points.
+/// The slippage of a call that sets none, in basis points.
 const DEFAULT_SLIPPAGE: u32 = 50;
 
 /// The reason to refuse a trade that no node quoted.
@@ -23,19 +23,19 @@ pub(crate) const UNQUOTED: &str = "no node quoted it";
 pub(crate) struct Snapshot {
     pub(crate) config: Config,
     pub(crate) now: Instant,
-    /// What other trades took of the daily volume: (least, most).
+    /// The part of the daily volume that other trades have used, in micro-dollars: (least, most).
     pub(crate) used: (u64, u64),
-    /// Whether the number of held requests may refuse it.
+    /// Whether a limit on held requests, or a shared balance, may be a reason to refuse the trade.
     pub(crate) crowded: bool,
     /// Whether the wallet doubts its journal.
     pub(crate) doubted: bool,
-    /// What may at most be left of the unattended day, if that is limited.
+    /// The most that may be left of the unattended day, in micro-dollars; `None` if that is not limited.
     pub(crate) unattended_left: Option<u64>,
     /// The newest block time that the wallet knew, in Unix seconds.
     pub(crate) newest_s: u64,
 }
 
-/// All that one judgement rests on.
+/// Everything that one judgement depends on.
 #[derive(Clone, Copy)]
 pub(crate) struct Case<'a> {
     pub(crate) config: &'a Config,
@@ -48,31 +48,31 @@ pub(crate) struct Case<'a> {
     /// The observation at which the call, or the approval, arrived.
     pub(crate) from: u64,
     pub(crate) now: Instant,
-    /// What other trades take of the daily volume: (least, most).
+    /// The part of the daily volume that other trades have used, in micro-dollars: (least, most).
     pub(crate) used: (u64, u64),
-    /// Whether a limit other than the policy's may refuse it.
+    /// Whether a limit on held requests, or a shared balance, may be a reason to refuse the trade.
     pub(crate) crowded: bool,
     /// Whether the wallet doubts its journal.
     pub(crate) doubted: bool,
-    /// What may at most be left of the unattended day, if that is limited.
+    /// The most that may be left of the unattended day, in micro-dollars; `None` if that is not limited.
     pub(crate) unattended_left: Option<u64>,
     /// The newest block time that the wallet knew, in Unix seconds.
     pub(crate) newest_s: u64,
 }
 
-/// What is correct for one trade.
+/// The correct decisions about one trade in one state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Verdict {
-    /// Why the trade must be refused, if it must.
+    /// The reason why the trade must be refused, if there is one.
     pub(crate) must_refuse: Option<&'static str>,
-    /// Whether the trade must, and whether it may, be refused for the daily volume.
+    /// Whether the trade must be refused because of the daily volume; `volume_may`: whether it may be.
     pub(crate) volume_must: bool,
     pub(crate) volume_may: bool,
-    /// Why the trade must not be executed without an approval, if so.
+    /// The reason why the trade must not be executed without an approval, if there is one.
     pub(crate) must_hold: Option<&'static str>,
-    /// Whether nothing is a reason to refuse it.
+    /// Whether there is surely no reason to refuse the trade.
     pub(crate) must_accept: bool,
-    /// The value that the trade takes of the daily volume: (least, most).
+    /// The value that the trade takes from the daily volume, in micro-dollars: (least, most).
     pub(crate) value: (u64, u64),
     pub(crate) slippage: u32,
 }
@@ -83,7 +83,8 @@ impl Case<'_> {
         let known = self.known_value();
         let max = trading.per_trade;
         let value = match known {
-            // A price that failed for a moment makes the value unknown: the maximum counts.
+            // If reading the price failed for a moment, the wallet did not know the value and counted the maximum per
+            // trade.
             Ok((least, most)) if self.has_exact_value() => (least, most),
             Ok((least, most)) => (least.min(max), most.max(max)),
             Err(_) => (max, max),
@@ -110,7 +111,7 @@ impl Case<'_> {
         self.trade.max_slippage_bps.unwrap_or(DEFAULT_SLIPPAGE.min(ceiling))
     }
 
-    /// Returns whether the value needs no price that may fail.
+    /// Returns whether the value is exact: the sold token counts as dollars, so no price is needed.
     fn has_exact_value(&self) -> bool {
         let dollar = |ex: &ExchangeFact| ex.dollars.iter().any(|(d, _)| *d == self.trade.token_in);
         self.exchange.is_some_and(dollar)
@@ -120,7 +121,7 @@ impl Case<'_> {
         ChainTime { chain: self.trade.chain, now: self.now, newest_s: self.newest_s }
     }
 
-    /// Returns whether the wallet cannot think that the value is unknown.
+    /// Returns whether the wallet surely knows the value.
     fn value_is_sure(&self, ex: &ExchangeFact) -> bool {
         self.has_exact_value() || self.market.price_is_sure(self.time(), ex)
     }
@@ -131,7 +132,8 @@ impl Case<'_> {
         self.market.value(self.time(), ex, token, amount)
     }
 
-    /// Returns whether a time has passed on the chain, and by every block that nodes showed for a quote of the trade.
+    /// Returns whether a time has passed on the chain, and by every block at which the wallet may have quoted the
+    /// trade.
     fn has_passed(&self, at_s: u64, ex: &ExchangeFact) -> bool {
         let (chain, from) = (self.trade.chain, self.from);
         let mut quotes = self.market.quotes_of(self.trade, ex, from);
@@ -171,7 +173,7 @@ impl Case<'_> {
         }
     }
 
-    /// Returns whether all balances that the wallet read for this trade are too small.
+    /// Returns whether the payer's balances are too small by every reading for this trade.
     fn is_underfunded(&self) -> bool {
         let (trade, min) = (self.trade, self.policy.trading.min_native);
         let cost = self.market.gas_cost(trade.chain, self.from).map_or(0, |(least, _)| least);
@@ -187,13 +189,13 @@ impl Case<'_> {
         !self.payers.is_empty() && self.payers.iter().all(poor)
     }
 
-    /// Returns the quotes of this trade that have an output.
+    /// Returns the quotes of this trade that promise an output.
     fn usable<'a>(&'a self, ex: &'a ExchangeFact) -> impl Iterator<Item = &'a Quoted> {
         let all = self.market.quotes_of(self.trade, ex, self.from);
         all.map(|(_, q)| q).filter(|q| q.amount_out.is_some_and(|out| out > 0))
     }
 
-    /// Returns the reason for which the operator must be asked.
+    /// Returns the reason why the operator must approve the trade.
     fn must_hold(&self, known: crate::market::Value) -> Option<&'static str> {
         let (trade, trading) = (self.trade, &self.policy.trading);
         let ex = self.exchange?;
@@ -235,7 +237,7 @@ impl Case<'_> {
             || self.policy.trading.tokens.iter().any(|t| t.eq_ignore_ascii_case(token))
     }
 
-    /// Returns the reason for which a trade by this quote needs the operator.
+    /// Returns the reason why a trade at this quote needs the operator.
     fn bad_quote(&self, q: &Quoted, ex: &ExchangeFact) -> Option<&'static str> {
         let out = q.amount_out.unwrap_or(0);
         let unlisted = q.hops.iter().any(|hop| match &hop.pool {
@@ -264,7 +266,7 @@ impl Case<'_> {
         if let (Some(ideal), Some(fee)) = (q.dust_ideal, q.fee_ppm) {
             let part = 1_000_000u128.saturating_add(u128::from(fee));
             let least = part.saturating_sub(max.saturating_mul(100));
-            // A quote better than the dust's rate has no impact besides the fee.
+            // If the quote is better than the rate of the dust quote, its impact is zero.
             let worse = out.saturating_add(1).min(ideal);
             if !reaches(worse, ideal, least, 1_000_000) {
                 return Some("the impact by the dust quote is above the ceiling");
@@ -273,7 +275,7 @@ impl Case<'_> {
         self.is_unfair(out, ex).then_some("the output is worth less than the impact ceiling allows")
     }
 
-    /// Returns whether both sides have a price outside the pools, and the output is worth too little.
+    /// Returns whether both tokens have a price outside the pools, and the output is worth too little by these prices.
     fn is_unfair(&self, out: u128, ex: &ExchangeFact) -> bool {
         let trade = self.trade;
         let value = |token: &str, amount| self.market.value(self.time(), ex, token, amount);
@@ -287,7 +289,7 @@ impl Case<'_> {
         }
     }
 
-    /// Returns whether every fact that a refusal could rest on was read, and is good.
+    /// Returns whether the wallet read every fact that could be a reason to refuse, and all of them are good.
     fn has_all_facts(&self, known: crate::market::Value) -> bool {
         let (trade, trading) = (self.trade, &self.policy.trading);
         let Some(ex) = self.exchange else { return false };
@@ -295,11 +297,11 @@ impl Case<'_> {
         let read = |token: &str| self.market.balance(trade.chain, payer, token, self.from);
         let paid = if trade.token_in == NATIVE { trade.amount_in } else { 0 };
         let Some((_, cost)) = self.market.gas_cost(trade.chain, self.from) else { return false };
-        // A plan has three transactions at most, each at most eight times as dear as the cheapest.
+        // A plan has at most three transactions, and each costs at most eight times as much as the cheapest.
         let least = trading.min_native.saturating_add(paid).saturating_add(cost.saturating_mul(24));
         let rich = matches!(read(NATIVE), Some((there, _)) if there >= least)
             && matches!(read(&trade.token_in), Some((there, _)) if there >= trade.amount_in);
-        // A deadline that has passed by the machine's clock may be refused too.
+        // The wallet may also refuse a deadline that has passed by the machine's clock.
         let wall_s = u64::try_from(self.now.second()).unwrap_or(0);
         let later = self.market.newest_time_s(trade.chain).unwrap_or(u64::MAX).max(wall_s);
         let in_time = trade.deadline_s.is_none_or(|at| at > later.saturating_add(ex.deadline_s));

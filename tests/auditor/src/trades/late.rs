@@ -1,4 +1,5 @@
-//! Signatures after which a trade may have ended: a swap's that may be too late, and one for a repeat with its own id.
+//! Signatures that show that a trade may have ended: one of a swap that may be late, or one for a repeat with its own
+//! id.
 
 use super::TradeRecord;
 use crate::basics::{Id, Ticket, Transaction};
@@ -8,8 +9,8 @@ use crate::plans::slots::{Slot, SlotKey};
 use crate::trading::Trade;
 use crate::{Auditor, Violation};
 
-/// Returns whether the time in which a swap may be signed may be over, because it may have been ordered as soon as this
-/// authorization began. The wallet measures it by the wall clock, which may have been set meanwhile.
+/// Returns whether the time in which a swap may be signed may be over. The wallet may have ordered the swap as soon as
+/// this authorization began, and measures by the wall clock, which may have been set since.
 fn swap_may_be_over(auth: &Authorization, swap_s: u64, time: &Time) -> bool {
     let ms = i64::try_from(swap_s.saturating_mul(1000)).unwrap_or(i64::MAX);
     let by_wall = time.latest_ms.saturating_sub(auth.opened.wall_ms);
@@ -19,14 +20,15 @@ fn swap_may_be_over(auth: &Authorization, swap_s: u64, time: &Time) -> bool {
 impl Auditor {
     /// Returns whether the plan of a trade may have ended because its swap was not signed in time.
     ///
-    /// The swap may also have been ordered later, so that its signature is in time.
+    /// The wallet may also have ordered the swap later, so that the signature is still in time.
     pub(super) fn swap_may_be_late(&self, key: u64) -> bool {
         let Some(rec) = self.trades.book.recs.get(&key) else { return false };
         let swap_s = self.trades.exchanges.get(&rec.terms.chain).map_or(0, |ex| ex.deadline_s);
         rec.authorizations.iter().any(|auth| swap_may_be_over(auth, swap_s, &self.time))
     }
 
-    /// Takes up a late swap whose nonce is cancelled: only what was signed in time needs that.
+    /// Makes a late swap a step of its plan when its nonce is cancelled: only a swap that was signed in time needs a
+    /// cancellation.
     pub(super) fn recall_late(&mut self, at: &SlotKey) {
         let book = &mut self.trades.book;
         let late = book.late.iter().filter(|((there, _), _)| there == at);
@@ -36,7 +38,7 @@ impl Auditor {
         }
     }
 
-    /// Judges a late swap that is broadcast: it counts now, and its plan must not have ended.
+    /// Judges a late swap that is broadcast: it counts from now on, and its plan must not have ended.
     pub(super) fn late_broadcast(
         &mut self,
         at: &SlotKey,
@@ -51,7 +53,7 @@ impl Auditor {
         }
         self.check_volume(key, rec)?;
         let there = self.trades.book.slots.get(at);
-        // A late swap that was cancelled has its slot already.
+        // A late swap whose nonce was cancelled has its slot already.
         let free = |there: &Slot| there.is_unsent() || there.taken;
         if there.is_none_or(|there| free(there) && there.body != slot.body) {
             self.check_plan::<Trade>(key, slot.kind, tx)?;
@@ -60,13 +62,13 @@ impl Auditor {
         Ok(())
     }
 
-    /// Returns the trade that a step is signed for: a new one, if the id of the request shows that an open repeat of this
-    /// trade became one.
+    /// Returns the trade that a step is signed for. This is a new trade if the id of the request shows that an open
+    /// repeat of the given trade became a separate request.
     pub(super) fn signed_repeat(&mut self, key: u64, request: Option<&Id>) -> u64 {
         let Some(rec) = self.trades.book.recs.get(&key) else { return key };
         let (Some(own), Some(request)) = (&rec.id, request) else { return key };
         let tickets: Vec<Ticket> = rec.open.iter().copied().collect();
-        // The id may also be that of another trade of the same tokens, whose answer is still open.
+        // The id may also belong to another trade of the same tokens whose answer is still open.
         let terms = |r: &TradeRecord| {
             let Trade { chain, token_in, token_out, amount_in, .. } = r.terms.clone();
             (chain, token_in, token_out, amount_in)

@@ -1,4 +1,4 @@
-//! What differs between trades and loans.
+//! The parts of a plan in which trades differ from loans.
 
 use super::{Snapshot, TradeOwn, TradeRecord};
 use crate::basics::Id;
@@ -71,7 +71,7 @@ impl Plan for Trade {
         auditor.trades.exchanges.get(&chain).map(|ex| ex.confirmations)
     }
 
-    /// A swap uses up its allowance, so only a trade without one revokes.
+    /// A swap uses up its allowance, so a revocation follows only if the trade may have ended without its swap.
     fn may_revoke_after_end(rec: &TradeRecord) -> bool {
         rec.may_have_failed()
     }
@@ -81,7 +81,7 @@ impl Plan for Trade {
         slots.of(key).find(|(_, slot)| slot.kind == Self::MAIN)
     }
 
-    /// Only the loans compare the ids of their answers with those of other lanes.
+    /// Only loans compare the ids of their answers with those of other lanes.
     fn is_known_elsewhere(_auditor: &Auditor, _id: &str) -> bool {
         false
     }
@@ -105,7 +105,7 @@ impl Plan for Trade {
         auditor.check_refusal(open, call, codes.first().copied().unwrap_or_default())
     }
 
-    /// Only a refusal by the policy, which has no `code`, is judged by its reason.
+    /// Checks the reason of a refusal only if it came from the policy, that is, if it has no `code`.
     fn check_refused(
         auditor: &Auditor,
         open: &OpenCall,
@@ -145,7 +145,7 @@ impl Plan for Trade {
         auditor.check_permission(key, rec, in_time)
     }
 
-    /// Every code may refuse the decision about a trade; a withdrawal has codes that may not.
+    /// For a trade, any code may refuse the decision. For an operator's withdrawal, some codes may not.
     fn check_decision_refused(_auditor: &Auditor, _key: u64, _code: &str) -> Result<(), Violation> {
         Ok(())
     }

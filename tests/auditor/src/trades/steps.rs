@@ -1,4 +1,4 @@
-//! The signatures and transactions of trades: each authorized, in order, exact, and once.
+//! The signatures and transactions of trades: each is authorized, in order, exact, and made once.
 
 use super::TradeRecord;
 use super::content::{self, Content};
@@ -11,7 +11,7 @@ use crate::plans::slots::{Kind, body, cancels, slot_key};
 use crate::trading::{Permit, Route, SignedContent, Trade};
 use crate::{Auditor, ExchangeFact, Violation, violation};
 
-/// A step, and the trade that it belongs to.
+/// A step, and the trade to which it belongs.
 pub(super) struct Step {
     pub(super) key: u64,
     pub(super) kind: Kind,
@@ -73,7 +73,7 @@ impl Auditor {
             if same || cancels(tx) {
                 let unsent = slot.kind == Kind::Revoke && slot.hashes.is_empty();
                 self.replacement_signed::<Trade>(tx)?;
-                // The next plan's revocation has the same bytes as one that was never sent.
+                // The revocation of the next plan may have the same bytes as an earlier one that was never sent.
                 let next =
                     decode(&tx.data).and_then(|decoded| self.revoked_trade(tx, &decoded, request));
                 if let Some(slot) = self.trades.book.slots.get_mut(&at).filter(|_| unsent && same) {
@@ -92,7 +92,7 @@ impl Auditor {
         Ok(())
     }
 
-    /// Judges a new transaction. Returns its trade, and what it does.
+    /// Judges a new transaction. Returns its trade and the kind of its step.
     fn judge_step(&mut self, tx: &Transaction, request: Option<&Id>) -> Result<Judged, Violation> {
         let Some(ex) = self.trades.exchanges.get(&tx.chain).cloned() else {
             let what = format!("{tx:?}: nothing can be traded on this network");
@@ -132,7 +132,7 @@ impl Auditor {
             }
     }
 
-    /// Returns the trade whose allowance is revoked: the one it is signed for, or else the newest that fits.
+    /// Returns the trade whose allowance is revoked: the one named by the signature, or else the newest that fits.
     fn revoked_trade(
         &self,
         tx: &Transaction,
@@ -159,7 +159,7 @@ impl Auditor {
         named.filter(|key| fits.contains(key)).or(fits.first().copied())
     }
 
-    /// Finds the trade that a step belongs to.
+    /// Finds the trade to which a step belongs.
     fn attribute(
         &self,
         tx: &Transaction,
@@ -200,7 +200,7 @@ impl Auditor {
                 }
                 _ => true,
             };
-            // A trade with another id is not the one that is signed for.
+            // If the signature names a request, a trade with another id does not match.
             let own = request.zip(r.id.as_ref()).is_none_or(|(request, id)| request == id);
             (Some(key) == named, r.may_live() && unused, exact, own, alive, begun)
         };
@@ -212,7 +212,7 @@ impl Auditor {
         if let Some(key) = best.filter(|key| named.is_none_or(|named| named == *key)) {
             return Ok(Step { key, kind, decoded, late: false });
         }
-        // No trade asks for this transaction: describe how it differs from the trade for which it was made.
+        // No trade asks for this transaction. Report how it differs from the trade for which it was probably made.
         let meant = named.or_else(|| {
             let alive = |r: &TradeRecord| r.authorizations.iter().any(|auth| !auth.killed);
             all.iter().filter(|(_, r)| r.may_live() && alive(r)).map(|(key, _)| **key).next_back()
@@ -300,7 +300,7 @@ impl Auditor {
         };
         let newest_s = self.trades.market.newest_time_s(permit.chain).unwrap_or(0);
         let named = request.and_then(|id| self.trades.book.named(id));
-        // A slow signer may answer after the plan has ended by its time.
+        // A slow signer may sign after the plan has run out of time.
         let of = |r: &TradeRecord| {
             r.terms.chain == permit.chain
                 && (r.may_live() || named.is_some())

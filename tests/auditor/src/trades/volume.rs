@@ -1,4 +1,4 @@
-//! What trades take of the daily volume.
+//! The use of the daily volume by trades.
 
 use super::{TradeRecord, Trades};
 use crate::clocks::{AllowancePeriod, Instant};
@@ -7,13 +7,13 @@ use crate::plans::slots::Kind;
 use crate::trading::{PriceRead, TradeState};
 use crate::wide;
 
-/// The smallest units of a native coin.
+/// One native coin in its smallest units.
 const COIN: u128 = 1_000_000_000_000_000_000;
 
-/// What a fee counts if the price of the coin was not known, in micro-dollars.
+/// A fee counts as this much if the price of the coin was unknown, in micro-dollars.
 const FEE_WITHOUT_PRICE: u64 = 1_000_000;
 
-/// An allowance that may be in force. The observation of its renewal lies between `period.since` and `latest`.
+/// A daily volume that may be in force. The observation of its renewal lies between `period.since` and `latest`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Allowance {
     pub(crate) period: AllowancePeriod,
@@ -26,7 +26,7 @@ impl Allowance {
         Self { period, latest }
     }
 
-    /// Adds an allowance, merged with one that differs only in the instant of its renewal.
+    /// Adds a daily volume, or merges it with one that differs only in the instant of its renewal.
     pub(crate) fn add(all: &mut Vec<Self>, one: Self) {
         for known in all.iter_mut() {
             if known.period.absorb(&one.period, 0) {
@@ -61,8 +61,8 @@ impl Trades {
         }
     }
 
-    /// Returns what the transactions of an executed trade cost in micro-dollars: (least, most). A fee without a price of the
-    /// coin counts one dollar.
+    /// Returns the cost of an executed trade's transactions in micro-dollars: (least, most). Without a price of the
+    /// coin, the fee counts as one dollar.
     fn fee(&self, key: u64) -> (u64, u64) {
         let steps = self.book.slots.of(key).filter(|(_, slot)| slot.kind != Kind::Revoke);
         let paid = steps.filter_map(|(_, slot)| slot.included.as_ref());
@@ -71,7 +71,7 @@ impl Trades {
         let micros = |amount: u128| u64::try_from(amount).unwrap_or(u64::MAX);
         let least = micros(wide::floor(paid, u128::from(low), COIN));
         let most = micros(wide::ceil(paid, u128::from(high), COIN));
-        // Without a receipt, the most that a plan may cost counts.
+        // Without a receipt, the wallet counts the most that a plan may cost.
         (least.min(FEE_WITHOUT_PRICE), most.saturating_mul(24).max(FEE_WITHOUT_PRICE))
     }
 
@@ -83,7 +83,7 @@ impl Trades {
         failed && !rec.soft_end && !swapped && steps.any(|(_, slot)| !slot.is_unsent())
     }
 
-    /// Returns what a trade takes of this allowance: (least, most).
+    /// Returns what a trade takes from this daily volume, in micro-dollars: (least, most).
     fn takes(&self, key: u64, p: &Allowance, now: &Instant) -> (u64, u64) {
         let Some(rec) = self.book.recs.get(&key) else { return (0, 0) };
         let Some((least, most)) = rec.own.value else { return (0, 0) };
@@ -102,7 +102,7 @@ impl Trades {
                 };
                 let (least, most) =
                     (least.saturating_add(fee_least), most.saturating_add(fee_most));
-                // Spent between the signature and the report.
+                // The value was spent between the signature and the reported end.
                 let ended = rec.history.iter().find(|(_, phase)| *phase == 2);
                 let ended = ended.map_or(u64::MAX, |(seq, _)| *seq);
                 let sure = signed.is_some_and(|seq| seq > p.latest);
@@ -111,7 +111,7 @@ impl Trades {
             }
             _ => {}
         }
-        // What a lost call reserved returns at the latest when it expires, or by the restart.
+        // The volume that a lost call reserved is free again after a restart, or at the latest when the call expires.
         let forgotten = !rec.accepted && rec.open.is_empty() && rec.expired(now).0;
         if rec.denied() || (forgotten && swap.is_none()) {
             return (0, 0);
@@ -125,7 +125,7 @@ impl Trades {
         (if sure { least } else { 0 }, most.saturating_add(fee))
     }
 
-    /// Returns what the agent's other trades take of the allowances that may be in force: (least, most).
+    /// Returns what the agent's other trades take from the daily volume, in micro-dollars: (least, most).
     pub(crate) fn used(
         &self,
         agent: &str,
