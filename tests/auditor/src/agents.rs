@@ -94,7 +94,7 @@ fn renew(
         c.refuse(true, "AGENT_NOT_COMMISSIONED");
         return c.end(OrderEnd::Done, None);
     };
-    // Each allowance that may be in force is renewed separately.
+    // Renew each allowance that may be in force separately.
     let mut all = Vec::new();
     for p in periods {
         let mut one = to.clone();

@@ -1,4 +1,4 @@
-//! Checks every answer to a call against the correct ones, and narrows the model accordingly.
+//! Checks every answer to a call against the correct answers, and narrows the model accordingly.
 
 use crate::book::bind_key;
 use crate::clocks::AllowancePeriod;
@@ -79,7 +79,7 @@ impl Auditor {
         Ok(())
     }
 
-    /// Updates the largest daily limits.
+    /// Raises each agent's largest daily limit to the one in force.
     pub(crate) fn note_limits(&mut self) {
         for possible in &self.possible_configs {
             for agent in possible.config.agents.keys() {
@@ -90,10 +90,10 @@ impl Auditor {
         }
     }
 
-    /// Rule I-a, in whatever order concurrent calls were decided: the payments that surely left are within the daily
-    /// limit.
+    /// Rule I-a: checks that the payments that surely left the wallet are within the daily limit, in whatever order the
+    /// wallet decided concurrent calls.
     ///
-    /// Compares with the largest limit that was ever in force.
+    /// Compares with the largest daily limit that was ever in force.
     fn check_limit(&mut self, agent: &str) -> Result<(), Violation> {
         let now = self.time.instant();
         let most = self.largest_limit.get(agent).copied().unwrap_or(0);
@@ -147,8 +147,9 @@ impl Auditor {
                 .as_ref()
                 .and_then(|a| possible.config.agents.get_mut(a))
                 .and_then(|a| a.commission.as_mut());
-            // An answer that did not depend on the allowance says nothing about it. A standing says nothing either: the
-            // renewal that it shows is recorded by the next check, and until then another time zone reverts it.
+            // Only an answer that depends on the allowance shows which one is in force. A standing does not count: the
+            // wallet records the renewal that it shows only at the next check, and another time zone may revert it
+            // until then.
             let allowance_checked = hits.iter().any(|(e, _, _)| {
                 matches!(e, Expect::Act { .. } | Expect::Hold { .. } | Expect::Approved { .. })
                     || matches!(
@@ -166,7 +167,7 @@ impl Auditor {
         self.merge_configs();
     }
 
-    /// Learns the state of a request from an answer about it.
+    /// Narrows the state of a request by an answer about it.
     fn learn_state(
         &mut self,
         open: &OpenCall,
@@ -209,7 +210,8 @@ impl Auditor {
             }
             Answer::Rejected { code: Some(code), .. } if code == "REQUEST_EXPIRED" => {
                 if self.disk_failed.is_some() {
-                    // Returned but not recorded: it may still be reserved, and held again after the next start.
+                    // The expiry was returned but not recorded: the amount may still be reserved, and the request held
+                    // after the next start.
                     rec.narrow(seq, |s| matches!(s, RequestState::Held | RequestState::Expired));
                 } else {
                     rec.set_state(RequestState::Expired);
@@ -227,7 +229,7 @@ impl Auditor {
         Ok(())
     }
 
-    /// Returns the request that an id belongs to, as far as this answer shows.
+    /// Returns the request to which an id belongs, as far as this answer shows.
     fn owner_of(
         &mut self,
         open: &OpenCall,
@@ -235,7 +237,7 @@ impl Auditor {
         answer: &Answer,
         hits: &[Expect],
     ) -> Option<u64> {
-        // An id that was never returned belongs to the request whose terms the payment has.
+        // An id that was never returned belongs to the request whose terms the payment matches.
         let pays = |rec: &u64| match (answer, self.book.recs.get(rec)) {
             (Answer::Header { payment, .. }, Some(r)) => r.pays(payment),
             _ => true,
@@ -279,7 +281,7 @@ impl Auditor {
         }
     }
 
-    /// Merges an unmatched id into the call that it turned out to belong to.
+    /// Merges the request of an unmatched id into the call to which it belongs.
     fn match_id(&mut self, ask: u64, unmatched: u64) {
         self.book.match_id(ask, unmatched);
         self.nonces.values_mut().filter(|key| **key == unmatched).for_each(|key| *key = ask);
@@ -298,12 +300,12 @@ impl Auditor {
         }
     }
 
-    /// Records the refusal of a new request, where the refusal has a record.
+    /// Records the refusal of a new request that the wallet recorded.
     fn refused(&mut self, open: &OpenCall, agent: &str, http: u16, code: &str, id: &str) {
         let minute = self.time.latest_ms.div_euclid(60_000);
         let back = self.time.now.wall_ms < self.time.latest_ms;
         let (least, most) = self.refusals.entry((agent.to_owned(), minute)).or_default();
-        // After the clock was set back, it counts in another minute, and this minute's count may start over.
+        // After the clock was set back, the refusal counts in another minute, and this minute's count may start over.
         *least = if back { 0 } else { least.saturating_add(1) };
         *most = most.saturating_add(1);
         let st = RequestState::Refused { http, code: code.to_owned() };
@@ -317,7 +319,7 @@ impl Auditor {
             }
             return;
         }
-        // A refusal of a bearer agent is never remembered: each one is a separate request.
+        // The wallet never remembers a bearer agent's refusal: each one is a separate request.
         let mut rec =
             RequestRecord::new(agent.to_owned(), first.identity.clone(), first.request_url.clone());
         rec.id = Some(id.to_owned());
@@ -341,7 +343,7 @@ impl Auditor {
         rec.stage = rec.stage.max(rank);
     }
 
-    /// Closes the call: nothing depends on it any longer.
+    /// Closes a call on which nothing depends any longer.
     pub(crate) fn close(&mut self, ticket: Ticket, open: &OpenCall) {
         for rec in self.book.recs.values_mut() {
             rec.overlay.retain(|(t, _)| *t != ticket);

@@ -13,13 +13,13 @@ use std::collections::BTreeSet;
 pub(crate) enum Shown<'a> {
     /// The digest of a card that was listed before.
     Named(&'a str),
-    /// The card that the program read and showed for this approval, with nothing else in flight.
+    /// The card that the program read and showed for this approval, while no other call or order was open.
     Now,
-    /// Like `Now`, but other calls or orders in flight may have changed the card.
+    /// Like `Now`, but other open calls or orders may have changed the card.
     NowBesideOthers,
 }
 
-/// Returns whether the card that the operator was shown differs from the current one: (surely, possibly).
+/// Returns whether the card that the operator saw differs from the current one: (surely, possibly).
 fn card_changed(v: View<'_>, rec: &RequestRecord, card: Shown<'_>) -> (bool, bool) {
     let shown = match card {
         Shown::Named(shown) => shown,
@@ -32,14 +32,15 @@ fn card_changed(v: View<'_>, rec: &RequestRecord, card: Shown<'_>) -> (bool, boo
         let changed = current.digest != shown;
         return (changed, changed);
     }
-    // The card was listed only under another policy. If the policy reads the same again, both outcomes are possible.
+    // The card was listed only under another policy. If the policy has the same content again, both outcomes are
+    // possible.
     match rec.cards.iter().find(|c| c.digest == shown) {
         Some(c) => (c.content != now.policy, true),
         None => (false, true),
     }
 }
 
-/// Returns the codes for a decision that comes too late, and whether the request may still be held.
+/// Returns the codes for a late decision, and whether the request may still be held.
 fn decided_codes(
     rec: &RequestRecord,
     ticket: Ticket,
@@ -114,7 +115,7 @@ pub(crate) fn approve(
         out.push(Expect::Code("CARD_CHANGED"));
     }
     if !may_be_held {
-        // If it is already decided, only the checks before that may give another code.
+        // If the request is already decided, only the checks that come before may give another code.
         if !over {
             out.push(Expect::Code("REQUEST_NOT_FOUND"));
         }
@@ -133,7 +134,7 @@ pub(crate) fn approve(
         let mut j = Judgement::default();
         refuse_terms(&mut j, &t, v.config, policy, used);
         for r in &j.refusals {
-            // A hold by the domain rule is not a refusal: the operator decides, by this approval.
+            // A hold by the domain rule is not a refusal: this approval is the operator's decision about it.
             out.push(Expect::Closed { http: r.http, code: r.code });
         }
         if !sure && !j.must_refuse() && !after_disk {

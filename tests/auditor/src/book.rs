@@ -1,4 +1,4 @@
-//! All requests, and what they take of an allowance together.
+//! All requests, and the part of an allowance that they use together.
 
 use crate::clocks::{AllowancePeriod, Instant};
 use crate::observations::Id;
@@ -6,7 +6,7 @@ use crate::policy::{HeldCounts, UsedBounds};
 use crate::requests::{Identity, RequestRecord, RequestState};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The least and the most of the possible values.
+/// The lowest and the highest of the possible values.
 #[derive(Debug, Clone, Copy)]
 struct Bounds(u64, u64);
 
@@ -42,18 +42,18 @@ pub(crate) struct Book {
     pub(crate) recs: BTreeMap<u64, RequestRecord>,
     next: u64,
     pub(crate) by_id: BTreeMap<Id, u64>,
-    /// Requests with a known id whose call is not known.
+    /// Requests whose id is known and whose call is unknown.
     unmatched_ids: BTreeSet<u64>,
     pub(crate) by_identity: BTreeMap<Identity, Vec<u64>>,
     /// The contents that a bearer agent's idempotency key may be bound to.
     pub(crate) keys: Keys,
-    /// Micro-dollars that each agent's calls without an answer may have taken, in total.
+    /// The most that lost calls of each agent may have spent in total, in micro-dollars.
     pub(crate) lost: BTreeMap<String, u64>,
-    /// The number of each agent's trades that may be held: they share the bounds of held requests.
+    /// The number of each agent's trades that may be held: these share the limits on held requests.
     pub(crate) held_trades: BTreeMap<String, usize>,
 }
 
-/// Binds a bearer agent's idempotency key to its content. The wallet binds a key to its first content.
+/// Adds a content to which a bearer agent's idempotency key may be bound. The wallet binds a key to its first content.
 pub(crate) fn bind_key(keys: &mut Keys, identity: &Identity) {
     if let Identity::Bearer { agent, content, key: Some(key) } = identity {
         keys.entry((agent.clone(), key.clone())).or_default().insert(content.clone());
@@ -92,13 +92,13 @@ impl Book {
         self.recs.get_mut(self.by_id.get(id)?)
     }
 
-    /// Returns the calls that an unmatched id may belong to: those that have no id yet.
+    /// Returns the calls to which an unmatched id may belong: those that have no id yet.
     fn owners<'a>(&'a self, unmatched: &'a RequestRecord) -> impl Iterator<Item = u64> + 'a {
         let free = |key: &u64| self.recs.get(key).is_some_and(|rec| rec.id.is_none());
         unmatched.possible_calls.iter().copied().filter(free)
     }
 
-    /// Adds a request for an id that belongs to one of these calls. Which one is unknown.
+    /// Adds a request for an id that belongs to an unknown one of these calls.
     pub(crate) fn add_unmatched_id(&mut self, id: &str, possible_calls: Vec<u64>) -> Option<u64> {
         let mut all = possible_calls.iter().filter_map(|key| self.recs.get(key));
         let mut one = all.next()?.clone();
@@ -139,12 +139,12 @@ impl Book {
         self.unmatched_of(ask).any(|(key, rec)| key == unmatched && pays(rec))
     }
 
-    /// Returns the newest of these calls that the unmatched id may belong to.
+    /// Returns the newest of these calls to which the unmatched id may belong.
     pub(crate) fn owner_among(&self, unmatched: u64, asks: &[u64]) -> Option<u64> {
         asks.iter().rev().copied().find(|ask| self.may_own(*ask, unmatched))
     }
 
-    /// Merges an unmatched id into the call that it turned out to belong to.
+    /// Merges the request of an unmatched id into the call to which it belongs.
     pub(crate) fn match_id(&mut self, ask: u64, unmatched: u64) {
         let Some(found) = self.recs.remove(&unmatched) else { return };
         self.unmatched_ids.remove(&unmatched);
@@ -161,7 +161,7 @@ impl Book {
         }
     }
 
-    /// Returns what the agent's other requests take of an allowance.
+    /// Returns the part of an allowance that the agent's other requests use.
     pub(crate) fn used(
         &self,
         agent: &str,
@@ -187,7 +187,7 @@ impl Book {
             used.spent = spent.plus(used.spent);
             used.total = total.plus(used.total);
         }
-        // Each unmatched id is one of the lost calls, so only the remaining lost calls may have taken something in addition.
+        // Each unmatched id belongs to a lost call, so only the remaining lost calls may have spent or reserved more.
         let all_lost_calls = |key: u64| {
             self.recs.get(&key).is_some_and(|rec| rec.is_lost_call() && rec.agent == agent)
         };
@@ -216,7 +216,7 @@ impl Book {
         p: &AllowancePeriod,
         now: &Instant,
     ) -> Option<BTreeSet<(u64, u64)>> {
-        // Certain amounts are added up directly; only uncertain ones multiply the combinations.
+        // Certain amounts are only added, because each uncertain amount multiplies the number of combinations.
         let mut sure = (0u64, 0u64);
         let mut sums = BTreeSet::from([(0u64, 0u64)]);
         let mut amounts = Vec::new();
@@ -233,7 +233,7 @@ impl Book {
             }
             sums =
                 sums.iter().flat_map(|sum| amounts.iter().map(|t| add_pairs(*sum, *t))).collect();
-            // With this many combinations the numbers prove nothing.
+            // With this many combinations, the numbers of a standing prove nothing.
             if sums.len() > 4096 {
                 return None;
             }
@@ -241,7 +241,7 @@ impl Book {
         Some(sums.into_iter().map(|sum| add_pairs(sum, sure)).collect())
     }
 
-    /// Returns (least, most) of spent and of reserved, each on its own.
+    /// Returns (least, most) of spent, and separately of reserved.
     pub(crate) fn bounds(
         &self,
         agent: &str,

@@ -1,4 +1,4 @@
-//! Accepts calls and orders, and keeps all correct answers to each open one.
+//! Registers calls and orders, and keeps the correct answers to each open one.
 
 use crate::approvals::{self, Shown};
 use crate::clocks::AllowancePeriod;
@@ -12,10 +12,10 @@ use crate::repeats;
 use crate::requests::{RequestRecord, RequestState};
 use crate::{Auditor, Violation, violation};
 
-/// The largest number of possible configurations that are kept apart.
+/// The largest number of possible configurations that the auditor keeps.
 const MAX_CONFIGS: usize = 512;
 
-/// Returns the configurations after one more open order, one for each way it may end.
+/// Returns the configurations in which one more open order was executed, one for each possible end of the order.
 fn after(
     possible: &PossibleConfig,
     ticket: Ticket,
@@ -31,7 +31,7 @@ fn after(
     .collect()
 }
 
-/// An answer, and the index of the configuration and the allowance under which it is correct.
+/// An answer, with the index of the configuration and the allowance for which it is correct.
 pub(crate) type Judged = (Expect, usize, Option<AllowancePeriod>);
 
 impl Auditor {
@@ -44,7 +44,7 @@ impl Auditor {
         Ok(())
     }
 
-    /// Marks everything open as concurrent with something else.
+    /// Marks every open call and order as concurrent with another one.
     pub(crate) fn mark_concurrent(&mut self) {
         for open in self.open.values_mut() {
             open.isolated = false;
@@ -69,8 +69,8 @@ impl Auditor {
             let identity = identity_of(ask);
             let latest = self.book.by_identity.get(&identity).and_then(|l| l.last().copied());
             let now = self.time.instant();
-            // A repeat does not share the request of a lost call if an id may already belong to that call. Nor if the
-            // lost call may be an expired payment: then it may have taken its amount in addition to the repeat.
+            // A repeat does not share the request of a lost call if an id may already belong to that call, or if the
+            // lost call may be an expired payment, whose amount then counts in addition to the repeat's.
             let shared = |k: &u64| {
                 let free = self.book.unmatched_of(*k).next().is_none();
                 self.book.recs.get(k).is_some_and(|r| {
@@ -78,7 +78,7 @@ impl Auditor {
                         && (!r.is_lost_call() || (free && !r.may_have_expired(&now)))
                 })
             };
-            // Copies of one call share the request that any of them may create.
+            // Repeats of one call share the request that any of them may create.
             let key = match latest.filter(shared) {
                 Some(key) => key,
                 None => {
@@ -120,7 +120,7 @@ impl Auditor {
         self.open_ticket(ticket, OpenCall::new(input, self.seq, self.time.instant()))
     }
 
-    /// Lets every open order happen, in every sequence, or not happen yet.
+    /// Adds the configurations in which open orders were executed, in every sequence.
     fn expand_configs(&mut self) {
         let orders: Vec<(Ticket, Order)> = self
             .open
@@ -165,7 +165,8 @@ impl Auditor {
         self.possible_configs = possible_configs;
     }
 
-    /// Lets this order happen now in every configuration, if [`expand_configs`](Self::spread) may have left some out.
+    /// Executes this order in every configuration, because [`expand_configs`](Self::expand_configs) may have left some
+    /// out.
     pub(crate) fn apply_late(&mut self, ticket: Ticket, order: &Order) {
         if self.possible_configs.len() < MAX_CONFIGS {
             return;
@@ -204,7 +205,8 @@ impl Auditor {
 
     /// Judges every open call and order again.
     pub(crate) fn refresh(&mut self) {
-        // The possible effects of one change what is correct for another, so repeat until nothing is new.
+        // A possible effect of one call or order changes the correct answers to another, so repeat until nothing
+        // changes.
         for _ in 0..8 {
             self.expand_configs();
             self.watch_unattended();
@@ -227,13 +229,13 @@ impl Auditor {
         }
     }
 
-    /// Returns everything that is correct for this ticket now.
+    /// Returns all answers to this ticket that are correct now.
     pub(crate) fn judge(&self, ticket: Ticket) -> Vec<Judged> {
         let Some(open) = self.open.get(&ticket) else { return Vec::new() };
         self.judge_open(ticket, open)
     }
 
-    /// Returns the wallet as it is now in one possible configuration.
+    /// Returns the present state of the wallet in one possible configuration.
     pub(crate) fn view<'a>(&'a self, config: &'a Config) -> View<'a> {
         View {
             config,
@@ -277,7 +279,7 @@ impl Auditor {
         let Some(commission) = commission else { return vec![None] };
         let mut all = Vec::new();
         if self.disk_failed.is_some() {
-            // A renewal that cannot be written may or may not be in force.
+            // If the disk has failed, a renewal may or may not be in force.
             all.clone_from(&commission.periods);
         }
         for p in commission.periods.iter().flat_map(|p| p.after_check(&self.time)) {
@@ -379,10 +381,10 @@ impl Auditor {
         }
     }
 
-    /// Returns the correct answers for an id that was never returned: it may be that of a call without an answer.
+    /// Returns the correct answers for an id that was never returned, but may belong to a call without an answer.
     fn poll_unknown(&self, v: View<'_>, id: &str) -> Vec<Expect> {
         let signed = self.unbound.contains_key(id);
-        // A signed request is known to the wallet, even after a crash.
+        // The wallet knows a signed request even after a crash.
         let mut out = Vec::new();
         if !signed {
             out.push(identity::refuse(404, "REQUEST_NOT_FOUND"));
@@ -401,7 +403,7 @@ impl Auditor {
         out
     }
 
-    /// Returns the ways in which an open order may have ended, for error messages.
+    /// Returns the possible ends of an open order, for error messages.
     pub(crate) fn possible_ends(&self, ticket: Ticket) -> Vec<OrderEnd> {
         let mut possible_ends: Vec<OrderEnd> = Vec::new();
         for out in self.possible_configs.iter().filter_map(|w| w.applied.get(&ticket)) {

@@ -6,13 +6,13 @@ use jiff::tz::TimeZone;
 
 /// The least duration of an allowance before it renews (20 hours).
 pub(crate) const MIN_PERIOD_MS: i64 = 72_000_000;
-/// Within one boot, the boot clock must have advanced by the allowance's duration, less this slack (5 minutes).
+/// In one boot, an allowance renews only after its duration on the boot clock, less this slack (5 minutes).
 const BOOT_SLACK_MS: i64 = 300_000;
 /// A held request expires after this time (15 minutes).
 pub(crate) const HOLD_MS: i64 = 900_000;
-/// A clock is right if it is this close to a chain's (10 minutes).
+/// A clock is right if it differs from a chain's time by at most this much (10 minutes).
 const MAX_DRIFT_MS: i64 = 600_000;
-/// How long the wallet may rely on a block that it has seen (30 minutes).
+/// How long the wallet may rely on a block that it has read (30 minutes).
 const BLOCK_VALID_MS: u64 = 1_800_000;
 
 /// One simultaneous reading of the wall clock and the boot clock.
@@ -36,29 +36,31 @@ impl Instant {
         (wall, boot)
     }
 
-    /// Returns the milliseconds since this instant, by the wall clock and by the clock that limits it: the boot clock of the
-    /// same boot, or the time since a later boot if the wall clock is behind this instant.
+    /// Returns the milliseconds since this instant by two clocks: the wall clock, and the clock that limits it.
+    ///
+    /// The second is the boot clock of the same boot. After a later boot it is the wall clock, or the time since that
+    /// boot if the wall clock is behind this instant.
     pub(crate) fn elapsed_by_both(&self, now: &Self) -> [i64; 2] {
         let (wall, boot) = self.elapsed(now);
         let since_boot = i64::try_from(now.boot_ms).unwrap_or(i64::MAX);
         [wall, boot.unwrap_or(if wall < 0 { since_boot } else { wall })]
     }
 
-    /// Returns whether something that began here and lasts `ms` has ended, by whichever clock is first.
+    /// Returns whether a span of `ms` that began at this instant has ended by either clock.
     pub(crate) fn has_elapsed(&self, now: &Self, ms: i64) -> bool {
         self.elapsed_by_both(now).iter().any(|passed| *passed >= ms)
     }
 }
 
-/// The clocks of the machine, and the parts of their past that still matter.
+/// The machine's clocks, and the parts of their history that still matter.
 #[derive(Debug, Clone)]
 pub(crate) struct Time {
     pub(crate) now: Clocks,
-    /// The event at which the clocks came to show `now`.
+    /// The observation since which the clocks show `now`.
     pub(crate) since: u64,
-    /// The latest wall time ever shown. The wallet's records never go back behind a time that it saw.
+    /// The latest wall time ever shown. Times in the wallet's records never go back behind a time that the wallet read.
     pub(crate) latest_ms: i64,
-    /// The latest wall time that a chain agreed with.
+    /// The latest wall time that agreed with a chain's time.
     agreed_ms: Option<i64>,
     signed_days: i64,
     sightings: Vec<BlockSighting>,
@@ -72,7 +74,8 @@ impl Time {
     }
 }
 
-/// A chain's time as the wallet may have seen it: its offset from the boot clock, and until when that was valid.
+/// A chain's time that the wallet may have read: its offset from the boot clock, and the instant until which it was
+/// valid.
 #[derive(Debug, Clone, Copy)]
 struct BlockSighting {
     boot: u32,
@@ -92,7 +95,7 @@ impl Time {
     }
 
     pub(crate) fn set(&mut self, to: &Clocks, seq: u64) {
-        // The block time was valid until this change, so its half hour begins now.
+        // The block time was valid until this change, so the time for which the wallet may rely on it begins now.
         if to.boot == self.now.boot {
             self.note_block(to.boot_ms);
         }
@@ -117,7 +120,7 @@ impl Time {
         self.sightings.push(BlockSighting { boot, apart_ms, until_ms });
     }
 
-    /// Returns the milliseconds by which the wall clock is ahead of the chain, by every observation that may count.
+    /// Returns the milliseconds by which the wall clock is ahead of a chain, for every block time that may count.
     fn clock_leads(&self) -> impl Iterator<Item = i64> + '_ {
         let boot_ms = i64::try_from(self.now.boot_ms).unwrap_or(i64::MAX);
         self.sightings.iter().map(move |sighting| {
@@ -125,19 +128,20 @@ impl Time {
         })
     }
 
-    /// Returns whether a payment may be held because the wall clock is off a recently seen chain.
+    /// Returns whether the wallet may hold a payment because the wall clock differs too much from a recent block time.
     pub(crate) fn may_be_off(&self) -> bool {
         self.clock_leads().any(|lead| lead.saturating_abs() > MAX_DRIFT_MS)
     }
 
-    /// Returns whether a request signed then may be refused because the wallet may have forgotten its day.
+    /// Returns whether the wallet may refuse a request signed at this second, because it may have forgotten that day.
     pub(crate) fn may_be_forgotten(&self, signed_s: i64) -> bool {
         let day = |seconds: i64| seconds.div_euclid(86_400);
         let first = |ms: i64| day(ms.div_euclid(1000)).saturating_sub(self.signed_days);
         self.agreed_ms.is_some_and(|ms| day(signed_s) < first(ms))
     }
 
-    /// Returns whether a renewal may be held back because the wall clock is too far ahead of such a chain.
+    /// Returns whether the wallet may delay a renewal because the wall clock is over an hour ahead of a recent block
+    /// time.
     pub(crate) fn may_be_ahead(&self) -> bool {
         self.clock_leads().any(|lead| lead > 3_600_000)
     }
@@ -149,13 +153,13 @@ pub(crate) struct AllowancePeriod {
     pub(crate) last_date: Date,
     pub(crate) start_ms: i64,
     boot: u32,
-    /// The boot clock from which the duration counts lies between `boot_from` and `boot_to`.
+    /// The instant of the boot clock from which the duration counts lies between `boot_from` and `boot_to`.
     ///
-    /// They are the start of the allowance, which is negative before the boot, and the instant at which the renewal was
-    /// recorded.
+    /// `boot_from` is the start of the allowance, negative if that was before the boot. `boot_to` is the instant at
+    /// which the renewal was recorded.
     boot_from: i64,
     boot_to: i64,
-    /// Payments authorized at or before this event count toward an earlier allowance.
+    /// Payments authorized at or before this observation count toward an earlier allowance.
     pub(crate) since: u64,
 }
 
@@ -180,7 +184,7 @@ pub(crate) fn day_start(date: Date, name: &str) -> Option<i64> {
 }
 
 impl AllowancePeriod {
-    /// Returns the first allowance: that of the current day.
+    /// Returns the first allowance, which is that of the current day.
     pub(crate) fn first(time: &Time) -> Option<Self> {
         let first = Self::begun(&time.now, 0)?;
         Some(Self { boot_to: first.boot_from, ..first })
@@ -201,7 +205,9 @@ impl AllowancePeriod {
         })
     }
 
-    /// Returns the milliseconds from midnight to midnight, if the date is new and they are 20 hours or more.
+    /// Returns the milliseconds from the start of this allowance to today's midnight, if a renewal is due today.
+    ///
+    /// A renewal is due on a later date, after at least 20 hours.
     fn due_after_ms(&self, now: &Clocks) -> Option<i64> {
         let today = local_date(now.wall_ms, &now.zone).filter(|today| *today > self.last_date)?;
         let lasted = day_start(today, &now.zone)?.saturating_sub(self.start_ms);
@@ -212,7 +218,7 @@ impl AllowancePeriod {
         self.due_after_ms(now).is_some()
     }
 
-    /// Returns the allowance that follows.
+    /// Returns the next allowance.
     pub(crate) fn renewed(&self, now: &Clocks, since: u64) -> Option<Self> {
         Self::begun(now, since)
     }
@@ -234,9 +240,9 @@ impl AllowancePeriod {
         out
     }
 
-    /// Merges another possibility if the two differ only in the minute of the renewal. Returns whether it did.
+    /// Merges another possible allowance if it differs only in the instant of the renewal. Returns whether it did.
     ///
-    /// `quiet_since`: no authorization began after this event.
+    /// `quiet_since`: no authorization began after this observation.
     pub(crate) fn absorb(&mut self, other: &Self, quiet_since: u64) -> bool {
         let same = self.last_date == other.last_date
             && self.start_ms == other.start_ms
@@ -252,7 +258,7 @@ impl AllowancePeriod {
     }
 }
 
-/// Adds a possibility, merged with the existing ones.
+/// Adds a possible allowance, or merges it with one of the list.
 pub(crate) fn add_period(all: &mut Vec<AllowancePeriod>, one: AllowancePeriod, quiet_since: u64) {
     if !all.iter_mut().any(|p| p.absorb(&one, quiet_since)) {
         all.push(one);

@@ -5,7 +5,7 @@ use crate::expect::{Expect, Input, OpenCall, RecordedId, Reply};
 use crate::numbers;
 use crate::observations::Answer;
 
-/// The largest number of recorded refusals of one agent in one clock minute.
+/// The largest number of refusals that the wallet records for one agent in one clock minute.
 const MAX_REFUSALS: u32 = 30;
 
 impl Auditor {
@@ -20,7 +20,7 @@ impl Auditor {
     fn refusals_now(&self, agent: &str) -> (u32, u32) {
         let minute = self.time.latest_ms.div_euclid(60_000);
         if self.time.now.wall_ms < self.time.latest_ms {
-            // The clock was set back, so the minute by which the wallet counts is unknown.
+            // The clock was set back, so it is unknown in which minute the wallet counts.
             let mine = self.refusals.iter().filter(|((a, _), _)| a == agent);
             return (0, mine.map(|(_, (_, most))| *most).fold(0, u32::saturating_add));
         }
@@ -57,7 +57,7 @@ impl Auditor {
     ) -> bool {
         let Input::Sign(ask) = &open.input else { return id.is_none() };
         let (least, most) = self.refusals_now(&ask.agent);
-        // Calls that died without an answer may have been refused and recorded too.
+        // Lost calls may have been refused and recorded too.
         let lost = self.lost_asks.get(&ask.agent).copied().unwrap_or(0);
         let maybe_many = most.saturating_add(lost) >= MAX_REFUSALS;
         match (recorded_id, id) {
@@ -111,7 +111,7 @@ impl Auditor {
     }
 }
 
-/// Returns the rule that an answer breaks if it matches no correct one.
+/// Returns the rule that an answer breaks when it matches no correct answer.
 pub(crate) fn broken_rule(open: &OpenCall, answer: &Answer) -> &'static str {
     let stored = open.correct.iter().any(|e| matches!(e, Expect::Reply { .. }));
     let given = matches!(answer, Answer::Header { .. } | Answer::Executing { .. });

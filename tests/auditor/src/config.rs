@@ -1,4 +1,4 @@
-//! The wallet's configuration, as far as it is known. Where it is uncertain, several are kept.
+//! The wallet's configuration. Where it is uncertain, the auditor keeps several.
 
 use crate::Facts;
 use crate::clocks::AllowancePeriod;
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 
-/// A value shared between configurations: many are possible at once and differ in little.
+/// A value shared between configurations, because many are possible at once and differ in little.
 #[derive(Debug, Clone, Default, Eq)]
 pub(crate) struct Shared<T>(Rc<T>);
 
@@ -32,14 +32,14 @@ impl<T: PartialEq> PartialEq for Shared<T> {
     }
 }
 
-/// One address of the wallet. The address is `None` if the order for it was never answered.
+/// An account of the wallet. Its address is `None` if the order that created it got no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Account {
     pub(crate) label: String,
     pub(crate) address: Option<Address>,
 }
 
-/// A policy. Its version changes with every edit that changes something.
+/// A policy. Its version grows with every edit that has an effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct VersionedPolicy {
     pub(crate) name: String,
@@ -48,7 +48,7 @@ pub(crate) struct VersionedPolicy {
     pub(crate) lending: LendingPolicy,
 }
 
-/// What an agent spends under: a policy, an account and an allowance.
+/// The terms on which an agent spends: a policy, an account and an allowance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Commission {
     pub(crate) policy: Ticket,
@@ -60,7 +60,7 @@ pub(crate) struct Commission {
 pub(crate) struct Agent {
     pub(crate) name: String,
     pub(crate) bearer: bool,
-    /// A new token was issued but not returned, so no call can carry it.
+    /// Whether a new token was issued but not returned, so that no call can contain it.
     pub(crate) token_unreturned: bool,
     pub(crate) suspended: bool,
     pub(crate) commission: Option<Commission>,
@@ -81,7 +81,7 @@ pub(crate) struct Config {
     pub(crate) wallet: bool,
     pub(crate) open: bool,
     pub(crate) frozen: bool,
-    /// Whether the wallet was last opened without a person.
+    /// Whether the wallet was last opened without a person entering the password.
     pub(crate) unattended: bool,
     /// The limit of an unattended day, in micro-dollars.
     pub(crate) unattended_daily: Option<Micros>,
@@ -91,11 +91,11 @@ pub(crate) struct Config {
     pub(crate) policies: Shared<BTreeMap<Ticket, VersionedPolicy>>,
     pub(crate) agents: Shared<BTreeMap<String, Agent>>,
     pub(crate) deleted_agents: BTreeSet<String>,
-    /// The venues that the operator confirmed, with the curator and the owner that they had then.
+    /// The confirmed venues, with the curator and owner that each had at its confirmation.
     pub(crate) confirmed_venues: Shared<BTreeMap<(u64, Address), (Address, Address)>>,
 }
 
-/// How an order ended in one possible course of events.
+/// How an order ended in one possible sequence of events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum OrderEnd {
     Done,
@@ -104,7 +104,7 @@ pub(crate) enum OrderEnd {
     Code(&'static str),
 }
 
-/// One possible configuration, and the open orders that it has already executed.
+/// One possible configuration, and the open orders that it includes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PossibleConfig {
     pub(crate) config: Config,
@@ -153,13 +153,13 @@ impl Config {
         found.map(|(uid, _)| *uid)
     }
 
-    /// Returns the policy of an agent, with its identity.
+    /// Returns the policy of an agent, with the ticket that identifies it.
     pub(crate) fn policy_of(&self, agent: &str) -> Option<(Ticket, &VersionedPolicy)> {
         let uid = self.agents.get(agent)?.commission.as_ref()?.policy;
         self.policies.get(&uid).map(|p| (uid, p))
     }
 
-    /// Checks whether a payment authorized for this agent may be signed now. Fails with the rule that forbids it.
+    /// Checks whether an authorized payment of this agent may be signed now. Fails with the rule that forbids it.
     pub(crate) fn may_sign_for(&self, agent: &str) -> Result<(), &'static str> {
         if !self.open {
             Err("I-f")

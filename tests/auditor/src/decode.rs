@@ -1,4 +1,4 @@
-//! Decodes the call data of a trade's steps, from the encodings of the exchange's contracts alone.
+//! Decodes the call data of a trade's steps, from nothing but the encodings of the exchange's contracts.
 
 use crate::basics::Address;
 use crate::trading::{Hop, Pool};
@@ -6,15 +6,15 @@ use crate::trading::{Hop, Pool};
 /// One 32-byte word.
 pub(crate) type Word = [u8; 32];
 
-/// The recipient "the caller" in the exchange's calls.
+/// The address that means "the caller" as a recipient in the exchange's calls.
 const CALLER: &str = "0x0000000000000000000000000000000000000001";
-/// The recipient "the router" in the exchange's calls.
+/// The address that means "the router" as a recipient in the exchange's calls.
 const ROUTER: &str = "0x0000000000000000000000000000000000000002";
 
 /// A decoded call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Decoded {
-    /// No call data.
+    /// A transaction without call data.
     Nothing,
     /// `approve(spender, amount)` of a token.
     Approve {
@@ -28,7 +28,7 @@ pub(crate) enum Decoded {
         amount: u128,
         expiration_s: u64,
     },
-    /// `lockdown` of Permit2: it removes allowances.
+    /// `lockdown` of Permit2, which removes allowances.
     Lockdown,
     /// `deposit()` of the wrapped coin.
     Wrap,
@@ -37,11 +37,11 @@ pub(crate) enum Decoded {
         amount: u128,
     },
     Swap(Box<SwapCall>),
-    /// A call that no trade consists of.
+    /// A call that is not a step of any trade.
     Other,
 }
 
-/// Where a swap sends its output.
+/// The recipient of a swap's output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Recipient {
     Caller,
@@ -67,7 +67,7 @@ pub(crate) struct PermitCall {
 pub(crate) struct SwapCall {
     /// Whether the swap calls the universal router.
     pub(crate) universal: bool,
-    /// The number of swaps in the call. A trade has one.
+    /// The number of swaps in the call. A trade has exactly one.
     pub(crate) swaps: usize,
     pub(crate) v4: bool,
     pub(crate) token_in: Address,
@@ -78,7 +78,7 @@ pub(crate) struct SwapCall {
     pub(crate) recipient: Option<Recipient>,
     pub(crate) deadline_s: Option<u64>,
     pub(crate) permits: Vec<PermitCall>,
-    /// `minHopPriceX36` of each hop, where the encoding has it.
+    /// `minHopPriceX36` of each hop, if the encoding has this field.
     pub(crate) hop_prices: Vec<Word>,
     /// Maximum amounts that the call pays in, each with its token.
     pub(crate) settles: Vec<(Address, u128)>,
@@ -93,7 +93,7 @@ pub(crate) struct SwapCall {
     pub(crate) refunds: bool,
 }
 
-/// A sequence of words, to which the offsets in them are relative.
+/// A sequence of words. The offsets in the words are relative to its start.
 #[derive(Clone, Copy)]
 pub(crate) struct Words<'a>(pub(crate) &'a [u8]);
 
@@ -103,7 +103,7 @@ impl<'a> Words<'a> {
         self.0.get(from..from.checked_add(32)?)?.try_into().ok()
     }
 
-    /// Returns a number; those above 128 bits become the largest of 128 bits.
+    /// Returns a number. A number above 128 bits becomes the largest number of 128 bits.
     pub(crate) fn uint(self, at: usize) -> Option<u128> {
         let word = self.word(at)?;
         let (high, low) = word.split_at(16);
@@ -192,7 +192,7 @@ pub(crate) fn from_hex(text: &str) -> Option<Vec<u8>> {
         .collect()
 }
 
-/// Decodes a call. Call data that a contract would not accept as written is `None`.
+/// Decodes a call. Returns `None` if a contract would not accept the call data as written.
 pub(crate) fn decode(data: &str) -> Option<Decoded> {
     let bytes = from_hex(data)?;
     if bytes.is_empty() {
@@ -224,7 +224,7 @@ pub(crate) fn decode(data: &str) -> Option<Decoded> {
     })
 }
 
-/// Adds a call of the v3 router. Returns false if the router's calls of a trade do not include it.
+/// Adds a call of the v3 router to a swap. Returns false if no trade makes this call.
 fn router_call(bytes: &[u8], swap: &mut SwapCall) -> Option<bool> {
     let (selector, body) = bytes.split_at_checked(4)?;
     let words = Words(body);
@@ -302,7 +302,7 @@ fn execute(words: Words<'_>) -> Option<SwapCall> {
     for (command, input) in commands.iter().zip(inputs) {
         let (words, may_revert) = (Words(input), command & 0x80 != 0);
         match command & 0x7f {
-            // Only a permit may fail without failing the trade.
+            // Only a permit may fail while the trade continues.
             0x0a => swap.permits.push(permit(words, may_revert)?),
             _ if may_revert => return None,
             0x00 => {
@@ -316,7 +316,7 @@ fn execute(words: Words<'_>) -> Option<SwapCall> {
             0x04 => swap.sweeps.push((words.address(0)?, words.recipient(1)?)),
             0x0b => swap.wraps.push((words.recipient(0)?, words.uint(1)?)),
             0x0c => swap.unwraps.push((words.recipient(0)?, words.uint(1)?)),
-            // It only checks.
+            // This command only checks a balance.
             0x0e => {}
             0x10 => v4_swap(words, &mut swap)?,
             _ => return None,
@@ -387,7 +387,7 @@ fn exact_in_single(words: Words<'_>, swap: &mut SwapCall) -> Option<()> {
     swap.amount_in = words.uint(6)?;
     swap.minimums.push(words.uint(7)?);
     swap.hop_prices = vec![words.word(8)?];
-    // The hook data must be read from where the router of this version reads it.
+    // The hook data must be at the place from which this version of the router reads it.
     words.bytes(9).map(|_| ())
 }
 

@@ -82,7 +82,7 @@ fn v4_swap_and_its_permit_are_decoded() {
         least: 90,
         hop_price: Some(word(77)),
     };
-    // The length that the router's source gives for empty hook data.
+    // The router's source gives this length for empty hook data.
     assert_eq!(v4.single().len() / 2, 0x180);
     let permit = permit_input(OUT, 100, 50, OWN, 60);
     let call = swap(&execute("8a10", &[permit, v4.input()], 60));
@@ -101,7 +101,7 @@ fn v4_swap_and_its_permit_are_decoded() {
         may_revert: true,
     };
     assert_eq!(call.permits, [expected]);
-    // The encoding of older routers puts another word where the least price is read.
+    // Older routers encode another word at the place of the least price.
     let old = V4 { hop_price: None, ..v4 };
     match decode(&execute("10", &[old.input()], 60)) {
         Some(Decoded::Swap(swap)) => assert_ne!(swap.hop_prices, call.hop_prices),

@@ -1,43 +1,44 @@
-//! Payments whose keys are on a hardware device: nothing leaves the wallet without a person's press on that device.
+//! Payments with keys on a hardware device: none leaves the wallet unless a person approves it on that device.
 //!
-//! Their requests are judged by what was recorded, shown, pressed and read, not by the rules that predict every answer to
-//! a payment from software keys.
+//! Their requests are judged by what was recorded, displayed, approved and read. The rules that predict every answer to
+//! a payment with software keys do not apply.
 
 use crate::clocks::MIN_PERIOD_MS;
 use crate::observations::{Address, Answer, Atoms, Id, Micros, Payment};
 use crate::{Auditor, Violation, violation};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How long the wallet knows an ended request, in milliseconds (30 days).
+/// How long the wallet remembers an ended request, in milliseconds (30 days).
 const KNOWN_MS: i64 = 30 * 86_400_000;
 
-/// What happened to a payment from a hardware address.
+/// An observed event of a payment from a hardware address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeviceSeen {
     /// The address is on a hardware device.
     Enrolled { address: Address },
     /// The agent pays from a hardware address. Payments of `auto_below` or more need the operator.
     Commissioned { agent: String, is_signed: bool, limits: DeviceLimits },
-    /// The agent asks for a payment, for the first time.
+    /// The agent asks for a payment for the first time.
     Called { call: u64, payment: DeviceAsk },
-    /// The journal has begun another allowance of the agent, which counts from this instant of the wall clock.
+    /// The journal has begun the agent's next allowance, which counts from this instant of the wall clock.
     Renewed { agent: String, start_ms: i64 },
-    /// The journal holds terms on disk: from now on the device may be asked for them.
+    /// The journal has these terms on disk: from now on the wallet may ask the device for them.
     Recorded(DeviceTerms),
     /// The device shows terms to a person.
     Asked { signer: Address, digest: String },
     /// The connected device returned the address at the enrolled path.
     Derived { address: Address },
-    /// A person decided on the device. `signature` is what it answers; `None` if the person refused.
+    /// A person decided on the device. `signature` is the device's answer; `None` if the person refused.
     Pressed { signer: Address, digest: String, signature: Option<String> },
     /// The wallet read the answer of a prompt for this digest.
     Read { digest: String },
-    /// The journal holds the signature of this request on disk.
+    /// The journal has the signature of this request on disk.
     Signed { request: Id, signature: String },
-    /// An operator orders the approval of this request, or has denied it.
+    /// An operator has ordered the approval of this request, or has denied it.
     Decided { request: Id, approved: bool },
-    /// The agent was answered: to a call or a repeat of it, or to a question. Once `settled`, nothing fails any more and all
-    /// terms have lapsed.
+    /// The agent was answered: to a call, a repeated call, or a poll.
+    ///
+    /// If `settled` is true, nothing fails any more and all terms have lapsed.
     Answered { agent: String, call: Option<u64>, answer: Answer, settled: bool },
 }
 
@@ -49,7 +50,7 @@ pub struct DeviceLimits {
     pub auto_below: Micros,
 }
 
-/// What an agent asks to pay.
+/// A payment that an agent asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceAsk {
     pub chain: u64,
@@ -58,11 +59,11 @@ pub struct DeviceAsk {
     pub amount: Atoms,
 }
 
-/// The terms of a payment, as the journal fixes them.
+/// The terms of a payment as fixed in the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceTerms {
     pub request: Id,
-    /// The call that the request answers: each has its own URL.
+    /// The call that the request answers. Each call has its own URL.
     pub call: u64,
     pub agent: String,
     pub payer: Address,
@@ -76,16 +77,16 @@ pub struct DeviceTerms {
 /// An agent that pays from a hardware address.
 #[derive(Debug)]
 struct Payer {
-    /// Whether the agent signs its calls. A repeat of a signed call never pays again.
+    /// Whether the agent signs its calls. A repeat of a signed call never pays a second time.
     is_signed: bool,
     limits: DeviceLimits,
-    /// What was signed in this allowance.
+    /// The sum that was signed in this allowance.
     spent: Micros,
-    /// When this allowance began.
+    /// The wall-clock instant at which this allowance began.
     start_ms: Option<i64>,
 }
 
-/// What was observed of a request.
+/// The observations about one request.
 #[derive(Debug, Default)]
 struct Seen {
     terms: Option<DeviceTerms>,
@@ -98,16 +99,16 @@ struct Seen {
     first_ms: i64,
     /// The call that the request answers, if the terms or an answer have shown it.
     call: Option<u64>,
-    /// The boot in which its call was made.
+    /// The boot in which the call of the request was made.
     boot: u32,
-    /// The observation at which its terms were recorded.
+    /// The observation at which the terms were recorded.
     recorded: u64,
-    /// The latest time of the wall clock since then.
+    /// The latest wall time since the terms were recorded.
     latest_ms: i64,
-    /// The observation since which this time is past the end of the terms.
+    /// The observation since which `latest_ms` is past the end of the terms.
     lapsed: Option<u64>,
-    /// The process read the signature while it might use it, and ended. It may have written it, so that only the next
-    /// process shows it.
+    /// Whether the process ended after it read the signature, while it was allowed to use it. It may have written the
+    /// signature to disk, which only the next process shows.
     may_be_written: bool,
 }
 
@@ -133,14 +134,14 @@ struct Call {
 #[derive(Debug, Default)]
 pub(crate) struct Devices {
     addresses: BTreeSet<Address>,
-    /// The address that was derived since the last prompt.
+    /// The address that the device has derived since the last prompt.
     derived: Option<Address>,
     payers: BTreeMap<String, Payer>,
     requests: BTreeMap<Id, Seen>,
     calls: BTreeMap<u64, Call>,
     /// The request of each digest that the journal holds.
     digests: BTreeMap<String, Id>,
-    /// What a person signed: digest and signature.
+    /// The signatures that a person approved, by digest.
     pressed: BTreeMap<String, String>,
     read: BTreeSet<String>,
 }
@@ -152,14 +153,14 @@ impl Devices {
         }
     }
 
-    /// Returns whether a person signed the terms of this request.
+    /// Returns whether a person approved the terms of this request on the device.
     fn is_pressed(&self, seen: &Seen) -> bool {
         seen.terms.as_ref().is_some_and(|terms| self.pressed.contains_key(&terms.digest))
     }
 }
 
 impl Auditor {
-    /// Judges what happened to a payment from a hardware address.
+    /// Judges an event of a payment from a hardware address.
     pub(crate) fn on_device(&mut self, seen: &DeviceSeen) -> Result<(), Violation> {
         match seen {
             DeviceSeen::Enrolled { address } => {
@@ -217,7 +218,7 @@ impl Auditor {
     fn on_device_renewal(&mut self, agent: &str, start_ms: i64) -> Result<(), Violation> {
         let Some(payer) = self.devices.payers.get_mut(agent) else { return Ok(()) };
         if let Some(before) = payer.start_ms {
-            // A process that starts reads its journal again.
+            // A process reads its journal again when it starts.
             if start_ms <= before {
                 return Ok(());
             }
@@ -230,7 +231,7 @@ impl Auditor {
         Ok(())
     }
 
-    /// The journal may fix terms twice only if no person can have signed the first ones.
+    /// Checks recorded terms: the journal may fix terms a second time only if no person can have signed the first.
     fn on_device_terms(&mut self, terms: &DeviceTerms) -> Result<(), Violation> {
         let request = &terms.request;
         let devices = &mut self.devices;
@@ -238,7 +239,7 @@ impl Auditor {
             let what = format!("{} is on no device: {terms:?}", terms.payer);
             return Err(violation("T-35", what));
         }
-        // A process that starts reads its journal again.
+        // A process reads its journal again when it starts.
         if devices.digests.contains_key(&terms.digest) {
             return Ok(());
         }
@@ -259,7 +260,7 @@ impl Auditor {
             let what = format!("the device is asked for {terms:?}, which no operator approved");
             return Err(violation("I-j", what));
         }
-        // The wait for the device may have begun as soon as the call was made.
+        // The wait for the device may have begun immediately after the call.
         let boot = devices.calls.get(&terms.call).map_or(self.time.now.boot, |call| call.boot);
         (seen.terms, seen.boot) = (Some(terms.clone()), boot);
         (seen.recorded, seen.latest_ms, seen.lapsed) = (self.seq, self.time.now.wall_ms, None);
@@ -268,8 +269,8 @@ impl Auditor {
         self.link(request, terms.call)
     }
 
-    /// T-35: the address is derived before each prompt. If the device is swapped after that, the prompt yields no
-    /// signature.
+    /// T-35: checks that the device derived the address before this prompt. If the device is swapped after that, the
+    /// prompt yields no signature.
     fn on_device_asked(&mut self, signer: &str, digest: &str) -> Result<(), Violation> {
         let signer = signer.to_lowercase();
         let derived = self.devices.derived.take();
@@ -304,7 +305,8 @@ impl Auditor {
         Ok(())
     }
 
-    /// Checks that the signed terms are in the journal, and that no others of the same request or call were signed.
+    /// Checks that the signed terms are in the journal, and that no other terms of the same request or call were
+    /// signed.
     fn check_press(&self, digest: &str) -> Result<(), Violation> {
         let devices = &self.devices;
         let Some(id) = devices.digests.get(digest) else {
@@ -321,7 +323,7 @@ impl Auditor {
             .map_or(Ok(()), |call| self.check_call(call))
     }
 
-    /// Rule I-b: a call pays once. A bearer agent that repeats it may pay again once the first terms have lapsed.
+    /// Rule I-b: a call pays once. If a bearer agent repeats it, it may pay again after the first terms have lapsed.
     fn check_call(&self, call: u64) -> Result<(), Violation> {
         let devices = &self.devices;
         let mut paid: Vec<(&Id, &Seen)> = devices
@@ -364,7 +366,7 @@ impl Auditor {
             return Err(violation("unrecorded", format!("{request} is signed without terms")));
         };
         if seen.signature.is_some() {
-            // A process that starts reads its journal again.
+            // A process reads its journal again when it starts.
             return Ok(());
         }
         let Some(terms) = seen.terms.clone() else {
@@ -405,7 +407,8 @@ impl Auditor {
         self.check_device_limits()
     }
 
-    /// Rule I-a: what was signed in this allowance, and what may be redeemed although the wallet did not read it.
+    /// Rule I-a: limits the sum of the signed payments of this allowance and the redeemable ones that the wallet did
+    /// not read.
     fn check_device_limits(&mut self) -> Result<(), Violation> {
         for (agent, payer) in &self.devices.payers {
             let all = payer.spent.saturating_add(self.unread(agent));
@@ -417,7 +420,7 @@ impl Auditor {
         Ok(())
     }
 
-    /// Returns what a person signed for an agent and the wallet does not know, while it may be redeemed.
+    /// Returns the sum that a person signed for an agent, that can still be redeemed, and that the wallet has not read.
     fn unread(&self, agent: &str) -> Micros {
         let unread = self.devices.requests.values().filter(|seen| {
             seen.signature.is_none() && seen.lapsed.is_none() && self.devices.is_pressed(seen)
@@ -427,8 +430,10 @@ impl Auditor {
         terms.fold(0, |sum, terms| sum.saturating_add(terms.micros))
     }
 
-    /// Returns what a device was asked for, unless it was signed or has surely lapsed: by the wallet's clock, and after a
-    /// reboot by the latest time that was ever shown, too.
+    /// Returns the sum of the recorded terms without a signature that may not have lapsed.
+    ///
+    /// Terms lapse by the wallet's clock. If the machine has booted since and its clock was set back, they count as
+    /// open.
     fn unlapsed(&self, agent: &str) -> Micros {
         let now_s = u64::try_from(self.time.now.wall_ms.div_euclid(1000)).unwrap_or(0);
         let open = self.devices.requests.values().filter(|seen| seen.signature.is_none());
@@ -462,7 +467,7 @@ impl Auditor {
             Answer::Standing(standing) => {
                 let (unread, unlapsed) = (self.unread(agent), self.unlapsed(agent));
                 let Some(payer) = self.devices.payers.get(agent) else { return Ok(()) };
-                // The standing shows a renewal that the next request records.
+                // The standing already shows a renewal that the wallet records with the next request.
                 let renews = payer.start_ms.is_none_or(|start_ms| {
                     self.time.latest_ms.saturating_sub(start_ms) >= MIN_PERIOD_MS
                 });
@@ -516,7 +521,7 @@ impl Auditor {
         Ok(())
     }
 
-    /// Notes the call that a request answers.
+    /// Notes which call a request answers.
     fn link(&mut self, id: &str, call: u64) -> Result<(), Violation> {
         let seen = self.devices.requests.entry(id.to_owned()).or_default();
         if seen.call.is_some_and(|first| first != call) {
@@ -542,7 +547,7 @@ impl Auditor {
                 return Err(violation("I-l", what));
             }
         }
-        // The driver recovers the signer over the terms of the header.
+        // The driver recovers the signer from the header's terms and signature.
         if payment.signer.as_ref().is_some_and(|signer| *signer != payment.payer) {
             return Err(violation("I-l", format!("{id} was given {payment:?} of another signer")));
         }

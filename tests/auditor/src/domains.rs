@@ -1,4 +1,4 @@
-//! The domain lists of a policy: which hosts may be paid.
+//! The domain lists of a policy: the hosts that an agent may pay.
 
 use url::{Host, Url};
 
@@ -10,7 +10,7 @@ pub(crate) struct Ruling {
     pub(crate) allow: bool,
     pub(crate) hold: bool,
     pub(crate) deny: bool,
-    /// The reason of the refusal is, or may be, that there is no URL at all.
+    /// Whether the reason of the refusal is, or may be, that there is no URL at all.
     pub(crate) missing: bool,
 }
 
@@ -20,9 +20,9 @@ fn labels_are_sound(name: &str) -> bool {
         && name.split('.').all(|label| !label.is_empty() && label.len() <= 63)
 }
 
-/// Returns the host of a URL as a browser reads it; `None` if no payment may rely on it.
+/// Returns the host of a URL as a browser reads it; `None` if the wallet must not rely on it.
 pub(crate) fn host_of(url: &str) -> Option<String> {
-    // Programs take different hosts from a URL with such a character.
+    // Programs read different hosts from a URL with such a character.
     if url.chars().any(|one| one == '\\' || one.is_control()) {
         return None;
     }
@@ -44,7 +44,7 @@ fn canonical_host<S: AsRef<str>>(host: &Host<S>) -> Option<String> {
             labels_are_sound(name).then(|| name.to_owned())
         }
         Host::Ipv4(ip) => Some(ip.to_string()),
-        // Formatted as in a URL, so that each address has one text.
+        // Format the address as in a URL, so that each address has only one text.
         Host::Ipv6(ip) => Some(Host::<&str>::Ipv6(*ip).to_string()),
     }
 }
@@ -75,7 +75,7 @@ pub(crate) fn canonical_entry(entry: &str) -> Option<String> {
     }
 }
 
-/// Returns the IPv4 address inside an IPv4-mapped IPv6 host; the lists treat it as that address.
+/// Returns the IPv4 address inside an IPv4-mapped IPv6 host. The lists treat the host as that address.
 fn mapped(host: &str) -> Option<String> {
     let inner = host.strip_prefix('[')?.strip_suffix(']')?;
     let ip: std::net::Ipv6Addr = inner.parse().ok()?;
@@ -132,7 +132,8 @@ pub(crate) fn judge_urls(
     }
     let deny = Ruling { deny: true, ..Ruling::default() };
     let at = |u: Option<&str>| u.map(|u| match_url(u, allowed, blocked));
-    // An empty text is not a URL. The specification does not say whether the code is for a missing URL or a domain.
+    // An empty text is not a URL. The specification does not define whether the code is for a missing URL or for a
+    // domain.
     let empty = |u: Option<&str>| u.is_none_or(|u| u.trim().is_empty());
     if empty(request) && empty(resource) {
         return Ruling { missing: true, ..deny };
@@ -145,7 +146,8 @@ pub(crate) fn judge_urls(
         }
         (Some(ListMatch::Inside), Some(ListMatch::Outside | ListMatch::Unreadable)) => {
             if allowed.is_empty() {
-                // Only a block list, and a second URL that is unreadable: the specification does not decide this case.
+                // There is only a block list, and the second URL is unreadable: the specification does not define this
+                // case.
                 Ruling { allow: true, hold: true, deny: true, missing: false }
             } else {
                 Ruling { hold: true, ..Ruling::default() }

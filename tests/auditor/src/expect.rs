@@ -8,11 +8,11 @@ use std::collections::BTreeSet;
 /// Whether a refusal returns the id of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RecordedId {
-    /// Not recorded.
+    /// The refusal is not recorded.
     Never,
-    /// Recorded, unless the agent was refused too often. `true`: it may also go unrecorded.
+    /// The refusal is recorded, unless the agent was refused too often. `true`: it may also stay unrecorded.
     Fresh(bool),
-    /// The specification leaves it open.
+    /// The specification does not define whether it is recorded.
     Any,
 }
 
@@ -80,7 +80,7 @@ pub(crate) enum Expect {
     Listed,
 }
 
-/// An agent's standing.
+/// The standing of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Numbers {
     pub(crate) suspended: bool,
@@ -90,7 +90,7 @@ pub(crate) struct Numbers {
     pub(crate) auto_below: u64,
     /// Every pair (spent, reserved) that may be shown; `None` if too much is unknown.
     pub(crate) pairs: Option<BTreeSet<(u64, u64)>>,
-    /// (least, most) that may be spent, and that may be reserved.
+    /// (least, most) of the amount spent, and of the amount reserved.
     pub(crate) bounds: [(u64, u64); 2],
 }
 
@@ -121,12 +121,12 @@ impl Input {
 #[derive(Debug, Clone)]
 pub(crate) struct OpenCall {
     pub(crate) input: Input,
-    /// The event and the instant at which it arrived.
+    /// The observation and the instant at which the call or order arrived.
     pub(crate) seq: u64,
     pub(crate) arrived: Instant,
     /// The request that a `/sign` call may create.
     pub(crate) rec: Option<u64>,
-    /// Whether nothing else has happened since it arrived.
+    /// Whether no other call or order has been open since this one arrived.
     pub(crate) isolated: bool,
     pub(crate) correct: Vec<Expect>,
 }

@@ -1,4 +1,4 @@
-//! The possible effects of an open call or order, before it is answered.
+//! The possible effects of a call or order while it is open.
 
 use crate::Auditor;
 use crate::book::bind_key;
@@ -49,7 +49,7 @@ impl Auditor {
                 bind_key(&mut self.book.keys, &rec.identity);
                 rec.add_possible(ticket, RequestState::Held);
             }
-            // Only a signed call is refused in the same way again.
+            // The wallet repeats a refusal only to a signed call.
             Expect::Refuse { http, code, recorded_id: RecordedId::Fresh(_) }
                 if matches!(rec.identity, Identity::Hmac { .. }) =>
             {

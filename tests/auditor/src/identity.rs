@@ -16,9 +16,9 @@ pub(crate) struct View<'a> {
     pub(crate) time: &'a Time,
     pub(crate) book: &'a Book,
     pub(crate) disk_failed: Option<u64>,
-    /// Whether the wallet doubts its journal: then nothing is automatic.
+    /// Whether the wallet doubts its journal. If so, it executes nothing without an approval.
     pub(crate) doubted: bool,
-    /// What may at most be left of the unattended day, if that is limited.
+    /// The most that may be left of the unattended day, in micro-dollars; `None` if that is not limited.
     pub(crate) unattended_left: Option<Micros>,
 }
 
@@ -27,11 +27,12 @@ pub(crate) fn refuse(http: u16, code: &'static str) -> Expect {
 }
 
 pub(crate) fn no_proof() -> Vec<Expect> {
-    // Too many failed proofs may be answered as such; an outside observer cannot count them as the wallet does.
+    // The wallet may report too many failed proofs with a separate code. An outside observer cannot count as the wallet
+    // does.
     vec![refuse(401, "AUTH_FAILED"), refuse(429, "RATE_LIMIT_EXCEEDED")]
 }
 
-/// Checks the proof, and that the wallet is open. Fails with the answers that are correct instead.
+/// Checks the proof, and that the wallet is open. Fails with the correct answers to a failed check.
 pub(crate) fn prove(v: View<'_>, agent: &str, proof: &Proof) -> Result<(), Vec<Expect>> {
     let Some(known) = v.config.agents.get(agent) else { return Err(no_proof()) };
     match proof {
@@ -53,7 +54,7 @@ pub(crate) fn prove(v: View<'_>, agent: &str, proof: &Proof) -> Result<(), Vec<E
     Ok(())
 }
 
-/// Checks whether the agent may spend. Fails with the code that is correct instead.
+/// Checks whether the agent may spend. Fails with the code of the refusal.
 pub(crate) fn gate(config: &Config, agent: &str) -> Result<(), &'static str> {
     let Some(known) = config.agents.get(agent) else { return Err("AGENT_NOT_COMMISSIONED") };
     if known.commission.is_none() {
@@ -113,7 +114,7 @@ pub(crate) fn sign(
             Identity::Hmac { .. } => false,
         };
         if v.book.recs.values().any(|r| other(r) && is_in_force(v, r)) {
-            // An offer that cannot be paid is refused before the wallet looks for an earlier call.
+            // The wallet refuses an offer that cannot be paid before it looks for an earlier call.
             let mut as_new = Vec::new();
             fresh(v, ask, rec, seq, p, &mut as_new);
             out.extend(as_new.into_iter().filter_map(|expect| match expect {
@@ -131,7 +132,7 @@ pub(crate) fn sign(
     for key in list.iter().rev() {
         let Some(known) = v.book.recs.get(key) else { continue };
         if newest_found {
-            // If an older request was settled, its payment is also the answer to all newer calls.
+            // If an older request was settled, its payment also answers all newer calls.
             let (sure, may) = settled(known);
             if may && other_url(v, ask, known, &mut out) {
                 let reply = Reply::Settled;
@@ -158,7 +159,7 @@ pub(crate) fn sign(
         if !again {
             break;
         }
-        // The newest request that was surely recorded decides.
+        // The newest request that the wallet surely recorded decides.
         newest_found = !known.possible_states(Some(ticket)).any(|st| *st == RequestState::Nothing);
     }
     if as_new {
@@ -187,7 +188,7 @@ fn fresh(
     let micros = j.terms.as_ref().map_or(0, |terms| terms.micros);
     let asks = match v.unattended_left {
         _ if v.doubted => Some(("hold: the journal is not trusted", true)),
-        // Less may be left than this, so it may be held in any case.
+        // The amount left may be lower than `left`, so the wallet may hold the payment in any case.
         Some(left) => Some(("hold: the unattended day", micros > left)),
         None => None,
     };
@@ -208,7 +209,7 @@ fn fresh(
         let recorded_id = RecordedId::Fresh(early.contains(&r.code));
         out.push(Expect::Refuse { http: r.http, code: r.code, recorded_id });
     }
-    // After the disk has failed, nothing new is decided.
+    // After the disk has failed, the wallet decides nothing new.
     if v.disk_failed.is_some_and(|at| seq > at) {
         return;
     }

@@ -26,7 +26,7 @@ const ROUNDS: [u64; 24] = [
     0x0000_0000_8000_0001,
     0x8000_0000_8000_8008,
 ];
-/// Rotation and target of each step of rho and pi.
+/// The rotation and the target lane of each step of rho and pi.
 const MOVES: [(u32, usize); 24] = [
     (1, 10),
     (3, 7),
@@ -53,7 +53,7 @@ const MOVES: [(u32, usize); 24] = [
     (20, 6),
     (44, 1),
 ];
-/// Bytes of a block.
+/// The block size in bytes.
 const RATE: usize = 136;
 
 type State = [u64; 25];
@@ -89,7 +89,7 @@ fn permute(state: &mut State) {
     }
 }
 
-/// Returns the hash of these bytes.
+/// Returns the Keccak-256 hash of these bytes.
 pub(crate) fn keccak(bytes: &[u8]) -> [u8; 32] {
     let mut padded = bytes.to_vec();
     padded.push(1);
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(hex(b""), empty);
         let transfer = "ddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef";
         assert_eq!(hex(b"Transfer(address,address,uint256)"), transfer);
-        // More than one block.
+        // This input is longer than one block.
         let long = "96ea54061def936c4be90b518992fdc6f12f535068a256229aca54267b4d084d";
         assert_eq!(hex(&[b'a'; 200]), long);
     }

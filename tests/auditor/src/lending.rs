@@ -5,9 +5,9 @@
 //! one dollar, so amounts are also millionths of a dollar. A venue is a vault's address or a market's id, in lower-case
 //! hex with `0x`.
 //!
-//! A loan is supplied to, or withdrawn from, a venue. Its transactions are observed like those of a trade: `Signed` with
-//! its content, `Broadcast`, `Included`, `Unmined`, `Mined`, `NonceTaken`, and `Allowances`. The stablecoin's `Transfer`
-//! logs in `Included` are the money that moved.
+//! A loan is supplied to, or withdrawn from, a venue. Its transactions are observed like those of a trade: `Signed`
+//! with its content, `Broadcast`, `Included`, `Unmined`, `Mined`, `NonceTaken`, and `Allowances`. The stablecoin's
+//! `Transfer` logs in `Included` show the money that moved.
 
 use crate::basics::{Address, Atoms, Id, Micros, Proof};
 use crate::trading::Rehearsal;

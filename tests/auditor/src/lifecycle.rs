@@ -1,4 +1,4 @@
-//! Clocks, crashes, starts and the end: events that concern the wallet as a whole.
+//! Events of the whole wallet: clocks, crashes, starts and the end of a run.
 
 use crate::book::missing;
 use crate::clocks::add_period;
@@ -21,7 +21,7 @@ impl Auditor {
             self.trades.market.seen_everywhere(chains.into_iter(), time_s);
         }
         let (mut renewals, mut held) = (false, false);
-        // The renewal may happen by a timer now, or at the next check; the result is the same.
+        // A timer may renew the allowance now, or the next check does; the result is the same.
         for w in &mut self.possible_configs {
             for m in w.config.agents.values_mut().filter_map(|a| a.commission.as_mut()) {
                 for p in m.periods.clone() {
@@ -47,7 +47,8 @@ impl Auditor {
         for rec in self.book.recs.values_mut() {
             rec.lapsed |= rec.valid_before().is_some_and(|(least, _)| now.second() >= least);
             rec.forgotten |= rec.may_be_forgotten(&now);
-            // The held request expires now. If the clock is set back, the wallet may or may not have recorded that.
+            // The held request expires now. If the clock is set back later, it is unknown whether the wallet recorded
+            // the expiry.
             if rec.base.contains(&RequestState::Held)
                 && rec.expired(&now).1
                 && !rec.base.contains(&RequestState::Expired)
@@ -58,7 +59,7 @@ impl Auditor {
         }
     }
 
-    /// Marks a call or order as executed or not: it is unknown which.
+    /// Marks a call or order as lost: it is unknown whether it was executed.
     fn mark_uncertain(&mut self, ticket: Ticket, open: &OpenCall) {
         self.lose_plan_call::<Trade>(ticket);
         self.lose_plan_call::<Loan>(ticket);
@@ -94,7 +95,7 @@ impl Auditor {
             let rec = open.rec.and_then(|key| self.book.recs.get(&key));
             let terms =
                 rec.map(|rec| rec.authorizations.iter().map(|(terms, _)| terms.micros).max());
-            // A repeat of a signed call is always the same request, so it never takes anything more.
+            // A repeat of a signed call is always the same request, so it never spends more.
             let bearer = matches!(ask.proof, Proof::Bearer { .. });
             if let Some(micros) = terms.flatten().filter(|_micros| bearer) {
                 let sum = self.book.lost.entry(ask.agent.clone()).or_default();
@@ -124,13 +125,14 @@ impl Auditor {
             w.applied.remove(&ticket);
         }
         self.merge_configs();
-        // Until the next start, answers reflect the state published before.
+        // Until the next start, answers show the state that was published before the failure.
         self.maybe_configs.extend(self.possible_configs.iter().cloned());
         self.count("refuse: JOURNAL_FAILED");
         Ok(())
     }
 
-    /// Restores what the previous process may have written without confirmation, whatever it returned afterwards.
+    /// Restores the states that the previous process may have written without confirmation, whatever it answered
+    /// afterwards.
     fn restore_maybe_written(&mut self) {
         for (key, then) in std::mem::take(&mut self.maybe_written) {
             if let Some(rec) = self.book.recs.get_mut(&key) {
@@ -170,7 +172,7 @@ impl Auditor {
         self.restore_maybe_written();
         self.assign_signatures();
         if self.disk_failed.is_some() {
-            // After the failure, neither signatures nor the ends of held requests were recorded.
+            // After the failure of the disk, neither signatures nor the ends of held requests were recorded.
             for rec in self.book.recs.values_mut() {
                 rec.died = true;
                 if rec.may_be(&RequestState::Held) {
@@ -180,7 +182,7 @@ impl Auditor {
         }
         self.possible_configs.append(&mut self.maybe_configs);
         self.device_process_ended();
-        // The wallet is locked from here on, so nothing may be signed before the next unlock.
+        // The wallet is now locked, so nothing may be signed before the next unlock.
         for w in &mut self.possible_configs {
             w.config.open = false;
         }
@@ -209,7 +211,7 @@ impl Auditor {
         self.count("start");
     }
 
-    /// Notes since when each authorized request could have been signed.
+    /// Notes the instant since which each authorized request could have been signed.
     pub(crate) fn watch_calm(&mut self) {
         if self.calm.is_none() {
             return;

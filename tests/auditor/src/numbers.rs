@@ -7,7 +7,7 @@ use crate::observations::{Event, Proof, Report, Standing, Ticket};
 use crate::requests::{RequestRecord, RequestState};
 use std::collections::BTreeSet;
 
-/// Returns the correct standing, if this allowance is in force.
+/// Returns the correct standing of an agent if this allowance is in force.
 pub(crate) fn standing(
     v: View<'_>,
     agent: &str,
@@ -31,7 +31,7 @@ pub(crate) fn standing(
     };
     let mut pairs = v.book.numbers(agent, p, &v.time.instant());
     let mut bounds = v.book.bounds(agent, p, &v.time.instant());
-    // It is uncertain which repeat belongs to which lost call, and each may have been authorized.
+    // It is unknown which repeat belongs to which lost call, and each may have been authorized.
     if let Some(lost) = v.book.lost.get(agent) {
         pairs = None;
         bounds[0].1 = bounds[0].1.saturating_add(*lost);
@@ -47,7 +47,7 @@ pub(crate) fn standing(
     })]
 }
 
-/// Returns whether a standing is among the correct ones.
+/// Returns whether a standing is one of the correct ones.
 pub(crate) fn standing_matches(n: &Numbers, s: &Standing) -> bool {
     if !n.commissioned {
         return s.status == "uncommissioned" && s.spent == 0 && s.reserved == 0;
@@ -85,10 +85,10 @@ pub(crate) fn stage_rank(stage: &str) -> Option<u8> {
     }
 }
 
-/// Returns the stages that are possible after this report.
+/// Returns the stages that a payment may have after this report.
 fn stages(rec: &RequestRecord, ticket: Ticket, report: &Report) -> BTreeSet<u8> {
     let mut from = BTreeSet::from([rec.stage]);
-    // Unanswered reports may have been accepted.
+    // Reports without an answer may have been accepted.
     for (other, rank) in &rec.stage_maybe {
         if *other != ticket {
             let more: Vec<u8> = from.iter().map(|s| (*s).max(*rank)).collect();
@@ -102,7 +102,7 @@ fn stages(rec: &RequestRecord, ticket: Ticket, report: &Report) -> BTreeSet<u8> 
         if rec.reports >= 8 {
             out.insert(s);
         }
-        // The wallet's own chain lookup runs alongside the reports, and a failure that it found is final.
+        // The wallet also looks up the transaction on the chain, and a failure that it finds there is final.
         if hash && !rec.redeemed && s <= 2 {
             out.insert(2);
         }
@@ -123,7 +123,7 @@ pub(crate) fn report(v: View<'_>, report: &Report, ticket: Ticket) -> Vec<Expect
         return instead;
     }
     let mut out = Vec::new();
-    // The specification is ambiguous about whether an agent that may not pay may still report.
+    // The specification does not define whether an agent that may not pay may still report.
     if let Err(code) = gate(v.config, &report.agent) {
         out.push(refuse(403, code));
     }
@@ -144,7 +144,7 @@ pub(crate) fn report(v: View<'_>, report: &Report, ticket: Ticket) -> Vec<Expect
     if !only || rec.payment.is_none() {
         out.push(Expect::AnyRefusal);
     }
-    // A crash may lose the record of a signature that has left, so the report is believed.
+    // A crash may lose the record of a signature that has left the wallet, so the wallet may accept the report.
     if authorized {
         out.push(Expect::Stage { rec: *key, stages: stages(rec, ticket, report) });
     }

@@ -1,8 +1,8 @@
 //! The observations: everything about the wallet that is visible from outside.
 //!
-//! They are the machine's clocks, the calls of agents, the orders of operators, the uses of keys, what reaches a chain,
-//! and the deaths of the process. They are plain values in order of occurrence; the driver of the wallet translates its
-//! protocols into them.
+//! An observation is a plain value: a change of the clocks, a call of an agent, an order of an operator, a use of a
+//! key, an effect on a chain, or the death of the process. The driver of the wallet translates its protocols into
+//! observations and passes them in the order in which they occur.
 
 pub use crate::basics::{Address, Atoms, Id, Micros, Proof, Ticket, Transaction};
 pub use crate::devices::{DeviceAsk, DeviceLimits, DeviceSeen, DeviceTerms};
@@ -17,7 +17,7 @@ pub use crate::trading::{
     TradingPolicy, TransferLog,
 };
 
-/// The machine's clocks, as the wallet would read them now.
+/// The machine's clocks, as the wallet would read them at this moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Clocks {
     /// The wall clock in milliseconds since 1970, UTC. Any process may set it.
@@ -28,14 +28,15 @@ pub struct Clocks {
     pub boot: u32,
     /// Milliseconds since that boot, including suspension. No process can set it.
     pub boot_ms: u64,
-    /// Time of the newest block of every chain; `None` if no chain answers. The wallet may or may not have read it.
+    /// The time of the newest block of every chain; `None` if no chain answers. It is unknown whether the wallet has
+    /// read it.
     pub block_ms: Option<i64>,
 }
 
 /// One observation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Observation {
-    /// The clocks show this from now on.
+    /// The clocks show these values from now on.
     Clocks(Clocks),
     /// An agent's call arrived.
     Called { ticket: Ticket, call: Call },
@@ -59,7 +60,7 @@ pub enum Observation {
     Mined { chain: u64, hash: String, succeeded: bool },
     /// A transaction that this wallet did not sign took this nonce permanently.
     NonceTaken { chain: u64, from: Address, nonce: u64 },
-    /// The allowances of an address, after a block with a transaction of it.
+    /// The allowances of an address, shown after each block with a transaction of that address.
     Allowances(Allowances),
     /// A node answered a quote.
     Quoted(Box<Quoted>),
@@ -71,9 +72,10 @@ pub enum Observation {
     Rehearsed(Rehearsed),
     /// A node reported its newest block.
     Head(Head),
-    /// The lending part of the policy that the order with this ticket creates or edits.
+    /// The lending part of the policy that the order with this ticket will create or edit.
     ///
-    /// It precedes that `Ordered`. Without it, a new policy has the default, and an edit keeps what was there.
+    /// It precedes the `Ordered` with this ticket. Without it, a new policy has the default, and an edit changes
+    /// nothing here.
     LendingOrdered { ticket: Ticket, lending: LendingPolicy },
     /// A node answered a question about a venue.
     VenueRead(Box<VenueReading>),
@@ -81,37 +83,37 @@ pub enum Observation {
     ExposureRead(Box<ExposureReading>),
     /// A node simulated a loan.
     LoanRehearsed(Box<LoanRehearsed>),
-    /// The true positions of an address, on the chain, at this block.
+    /// The true positions of an address on the chain at this block.
     Deployed(Box<TruePositions>),
-    /// A chain moved the money of a signed payment, in this transaction.
+    /// A signed payment was redeemed on a chain, in this transaction.
     Redeemed { chain: u64, payer: Address, nonce: String, hash: String },
-    /// Something happened to a payment whose key is on a hardware device.
+    /// An event of a payment whose key is on a hardware device.
     Device(DeviceSeen),
-    /// The process died. Its open calls and orders are never answered, and how much of them is on disk is unknown.
+    /// The process died. Its open calls and orders get no answer, and how much of them is on disk is unknown.
     Died,
-    /// The process stopped in an orderly way, after answering everything that was open.
+    /// The process stopped in an orderly way, after it had answered every open call and order.
     Stopped,
-    /// The process runs again, from what was on disk. The wallet is locked.
+    /// The process runs again, with the state from the disk. The wallet is locked.
     Started,
     /// The wallet found its journal older or newer than the wallet file, or an operator accepted it again.
     ///
-    /// While it is doubted, nothing is executed without asking.
+    /// While `doubted` is true, nothing is executed without an approval.
     JournalDoubted { doubted: bool },
-    /// The disk stopped accepting writes; reads still work. Until the next start nothing new is decided.
+    /// The disk stopped accepting writes, while reads still work. Until the next start, the wallet decides nothing new.
     DiskFailed,
     /// From now on nothing fails, time passes regularly, and every agent polls its requests.
     Calm,
-    /// The end: everything that was asked must be finished.
+    /// The run has ended: every request must be finished.
     Over,
 }
 
 impl Observation {
-    /// Returns whether it is an answer of a node about loans. No clock, order or state of a request changes with it.
+    /// Returns whether this is a node's answer about loans. It changes no clock, order or state of a request.
     pub(crate) fn is_of_loans(&self) -> bool {
         matches!(self, Self::VenueRead(_) | Self::ExposureRead(_) | Self::LoanRehearsed(_))
     }
 
-    /// Returns whether it is an answer of a node, or of a source of prices.
+    /// Returns whether this is an answer of a node or of a price source.
     pub(crate) fn is_answer_of_node(&self) -> bool {
         let of_trades = matches!(self, Self::Quoted(_) | Self::Read(_) | Self::Rehearsed(_));
         of_trades || matches!(self, Self::PriceRead(_)) || self.is_of_loans()
@@ -145,11 +147,11 @@ pub struct Ask {
     /// The agent named in the body; it may not exist.
     pub agent: String,
     pub proof: Proof,
-    /// The text of `payment_required`, or the canonical JSON of `x402_data`: equal exactly if the content is the same.
+    /// The text of `payment_required`, or the canonical JSON of `x402_data`; equal if and only if the content is equal.
     pub content: String,
     pub idempotency_key: Option<String>,
     pub request_url: Option<String>,
-    /// The offers of the content, in its order. The content is well-formed.
+    /// The offers in the order of the content. The content is well-formed.
     pub offers: Vec<Offer>,
 }
 
@@ -172,14 +174,14 @@ pub struct Offer {
     pub domain: Domain,
 }
 
-/// What an offer's `extra` states about the token's EIP-712 domain.
+/// How the EIP-712 domain in an offer's `extra` relates to the wallet's own table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Domain {
-    /// Nothing, or the same as the wallet's own table.
+    /// The offer states no domain, or the same one as the wallet's table.
     Agrees,
-    /// Something else, and the token on the chain confirms the wallet's table.
+    /// The offer states another domain, and the token on the chain confirms the wallet's table.
     ConfirmedByChain,
-    /// Something else, and no source confirms the wallet's table.
+    /// The offer states another domain, and no source confirms the wallet's table.
     Contradicts,
 }
 
@@ -214,11 +216,11 @@ pub enum Answer {
     Executing { id: Id },
     /// `status: rejected`, to a poll or to a repeated call. The operator's denial has no code.
     Rejected { id: Id, code: Option<String> },
-    /// An error. `id` is the record of the refusal, `previous` the payment that was already made.
+    /// An error. `id` names the record of the refusal, `previous` the payment that was already made.
     Refused { http: u16, code: String, id: Option<Id>, previous: Option<Id> },
     /// The agent's own standing.
     Standing(Standing),
-    /// A report was accepted. The stage of the payment: `submitted`, `failed`, `settled`, `verified`.
+    /// A report was accepted. `stage` of the payment: `submitted`, `failed`, `settled` or `verified`.
     Reported { stage: String },
     /// The result object of a trade.
     Trade(TradeAnswer),
@@ -226,7 +228,7 @@ pub enum Answer {
     Loan(LoanAnswer),
 }
 
-/// The content of a payment header, as its receiver reads it.
+/// The content of a payment header as its receiver reads it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Payment {
     pub version: u8,
@@ -239,13 +241,13 @@ pub struct Payment {
     pub valid_before_s: u64,
     pub nonce: String,
     pub signature: String,
-    /// The signer of these terms under the token's domain, recovered by the receiver. It must be the payer.
+    /// The signer of these terms under the token's domain, as the receiver recovers it. It must be the payer.
     ///
     /// `None` where signatures are fake to save time.
     pub signer: Option<Address>,
 }
 
-/// An agent's limits and their use.
+/// An agent's limits, and how much of them is used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Standing {
     /// `active`, `limit_reached`, `suspended`, `uncommissioned`.
@@ -253,9 +255,9 @@ pub struct Standing {
     pub daily: Micros,
     pub per_request: Micros,
     pub auto_below: Micros,
-    /// Spent from the current allowance.
+    /// The amount spent from the current allowance.
     pub spent: Micros,
-    /// Reserved by held requests.
+    /// The amount that held requests reserve.
     pub reserved: Micros,
 }
 
@@ -263,11 +265,11 @@ pub struct Standing {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Order {
     CreateWallet,
-    /// `right` if the password is the wallet's.
+    /// `right`: whether the password is the wallet's.
     OpenWallet {
         right: bool,
     },
-    /// Opens the wallet with the password of the start: no person enters it.
+    /// Opens the wallet with the password given at the start, so no person enters it.
     OpenUnattended,
     /// The setting `unattended.daily`.
     UnattendedDaily {
@@ -275,7 +277,7 @@ pub enum Order {
     },
     LockWallet,
     Freeze,
-    /// Needs the password again.
+    /// Needs the wallet's password, as `OpenWallet` does.
     Thaw {
         right: bool,
     },
@@ -293,7 +295,7 @@ pub enum Order {
         name: String,
         policy: Policy,
     },
-    /// The whole policy, as it is after the edit.
+    /// `policy`: the whole policy as it is after the edit.
     EditPolicy {
         name: String,
         policy: Policy,
@@ -305,7 +307,7 @@ pub enum Order {
         name: String,
         bearer: bool,
     },
-    /// Gives a bearer agent a new token; the old one ends at once.
+    /// Gives a bearer agent a new token. The old token stops working at once.
     ReplaceToken {
         agent: String,
     },
@@ -320,7 +322,7 @@ pub enum Order {
     Resume {
         agent: String,
     },
-    /// Grants an allowance that a jump of the clock held back.
+    /// Grants a renewal that the wallet delayed because of a jump of the clock.
     Renew {
         agent: String,
     },
@@ -337,9 +339,10 @@ pub enum Order {
     },
     /// Lists the held requests, with the digest of each card.
     List,
-    /// `card`: the digest of the card that this operator was shown, at any time. Without it, the order applies to the
-    /// current card.
-    /// A payment, a trade or a loan.
+    /// Approves a payment, a trade or a loan.
+    ///
+    /// `card`: the digest of the card that this operator saw, at any time. Without it, the order applies to the current
+    /// card.
     Approve {
         id: Id,
         card: Option<String>,
@@ -389,7 +392,7 @@ pub enum End {
     Decided {
         status: String,
     },
-    /// The id of the transfer, or of the operator's withdrawal.
+    /// The id of the operator's transfer or withdrawal.
     Sent {
         id: Id,
     },
@@ -402,12 +405,12 @@ pub enum End {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
     pub id: Id,
-    /// The digest of its card.
+    /// The digest of the request's card.
     pub card: String,
     pub agent: String,
     pub amount: Atoms,
     pub asset: Address,
-    /// Whether the request is a trade or a loan. Of trades and loans only `id`, `card` and `agent` count.
+    /// Whether the request is a trade or a loan. For these only `id`, `card` and `agent` are meaningful.
     pub trade: bool,
 }
 
@@ -431,8 +434,8 @@ pub struct Signed {
     pub signer: Address,
     /// The digest that was signed.
     pub digest: String,
-    /// The request whose payment it is; `None` for a transaction. For a step of a trade or loan it may be either.
+    /// The request of the payment; `None` for a transaction. For a step of a trade or loan it may be set or not.
     pub request: Option<Id>,
-    /// The content of the digest. The driver must show it for every step of a trade or loan.
+    /// The content behind the digest. The driver must provide it for every step of a trade or loan.
     pub content: SignedContent,
 }

@@ -210,7 +210,7 @@ impl Auditor {
             }
             let seq = self.seq;
             let Some(rec) = self.book.find_mut(id) else { continue };
-            // An expired request may still be on the list.
+            // The list may still contain an expired request.
             let late = rec.may_be(&RequestState::Expired) && rec.ended.is_empty();
             if open.isolated && !late && !rec.narrow(seq, |s| *s == RequestState::Held) {
                 let states = rec.states(None);
@@ -268,7 +268,8 @@ impl Auditor {
         }
     }
 
-    /// Checks a card's digest: the same under one policy version, different if the policy's content differs.
+    /// Checks a card's digest: it is the same for one policy version, and differs between policies with different
+    /// content.
     fn card(&mut self, id: &str, digest: &str) -> Result<(), Violation> {
         let of_one = |r: &&RequestRecord| r.other_agents.is_empty();
         let Some(agent) = self.book.find(id).filter(of_one).map(|r| r.agent.clone()) else {

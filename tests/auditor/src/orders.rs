@@ -10,7 +10,7 @@ use crate::observations::{Micros, Order, Policy, Ticket, TradingPolicy};
 use crate::requests::RequestState;
 use std::collections::BTreeMap;
 
-/// The context of an order, besides the configuration.
+/// The context of an order, apart from the configuration.
 #[derive(Clone, Copy)]
 pub(crate) struct OrderContext<'a> {
     pub(crate) time: &'a Time,
@@ -20,7 +20,7 @@ pub(crate) struct OrderContext<'a> {
     pub(crate) in_flight: &'a dyn Fn(&str) -> (bool, bool),
     /// The lending parts of the policies that open orders create or edit.
     pub(crate) lending: &'a BTreeMap<Ticket, LendingPolicy>,
-    /// Whether trades or loans of this agent may not have ended.
+    /// Whether a trade or loan of this agent may be unfinished.
     pub(crate) trading: &'a dyn Fn(&str) -> bool,
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn is_config(order: &Order) -> bool {
 pub(crate) struct OrderOutcomes {
     pub(crate) from: Config,
     pub(crate) codes: Vec<&'static str>,
-    /// Whether a refusal is certain. If refusals are only possible, success is possible too.
+    /// Whether a refusal is certain. If not, the order may also succeed.
     pub(crate) sure: bool,
 }
 
@@ -74,7 +74,9 @@ impl OrderOutcomes {
     }
 }
 
-/// Returns `Some` if a limit rises or a new payment becomes possible; `Some(true)` if only by the letter.
+/// Returns `Some` if an edit raises a limit or makes a new payment possible.
+///
+/// `Some(true)` if the specification does not define whether this edit counts as such.
 pub(crate) fn loosens(old: &Policy, new: &Policy) -> Option<bool> {
     let networks = match (&old.networks, &new.networks) {
         (Some(_), None) => true,
@@ -107,7 +109,7 @@ pub(crate) fn loosens(old: &Policy, new: &Policy) -> Option<bool> {
     (!fresh.is_empty() || !lifted.is_empty()).then_some(true).or(trading)
 }
 
-/// Like [`loosens`], for the part about trades.
+/// Like [`loosens`], for the trading part of a policy.
 fn loosens_trading(old: &TradingPolicy, new: &TradingPolicy) -> Option<bool> {
     let added = |old: &[String], new: &[String]| new.iter().any(|one| !old.contains(one));
     let sure = (new.enabled && !old.enabled)
@@ -121,7 +123,7 @@ fn loosens_trading(old: &TradingPolicy, new: &TradingPolicy) -> Option<bool> {
     if sure { Some(false) } else { (new.min_native < old.min_native).then_some(true) }
 }
 
-/// Returns whether a limit of loans rises, or a loan becomes possible that was not.
+/// Returns whether an edit raises a limit of loans, or makes a new loan possible.
 fn loosens_lending(old: &LendingPolicy, new: &LendingPolicy) -> bool {
     let percent = |p: &LendingPolicy| p.max_percent_bps.unwrap_or(u32::MAX);
     (new.enabled && !old.enabled)
@@ -146,7 +148,7 @@ fn invalid_policy(config: &Config, p: &Policy) -> bool {
         || p.trading.max_impact_bps > 10_000
 }
 
-/// Executes the order, in every way that the specification allows.
+/// Returns the configurations and refusals after the order, for every way that the specification allows.
 pub(crate) fn apply(
     config: &Config,
     ticket: Ticket,
@@ -212,14 +214,14 @@ fn wallet(c: &mut OrderOutcomes, to: &mut Config, order: &Order) {
         Order::OpenWallet { right } => {
             c.refuse(!to.wallet, "NO_WALLET");
             c.refuse(to.wallet && !right, "WRONG_PASSWORD");
-            // After wrong passwords the next one is delayed, and the engine may stop meanwhile.
+            // After wrong passwords the wallet delays the next attempt, and the engine may stop during the delay.
             c.may_refuse(true, "ENGINE_DOWN");
             (to.open, to.unattended) = (true, false);
         }
         Order::OpenUnattended => {
             c.refuse(!to.wallet, "NO_WALLET");
             c.may_refuse(true, "ENGINE_DOWN");
-            // A wallet that a person opened stays so.
+            // A wallet that a person opened keeps that status.
             to.unattended |= !to.open;
             to.open = true;
         }
@@ -333,7 +335,7 @@ pub(crate) fn any_held(
     let mut found = (false, false);
     for rec in context.book.recs.values().filter(|r| kind(r)) {
         let states = rec.states(None);
-        // An expired request may still be on the list.
+        // The list may still contain an expired request.
         let late = states.contains(&&RequestState::Expired) && rec.ended.is_empty();
         if states.contains(&&RequestState::Held) || late {
             found.1 = true;

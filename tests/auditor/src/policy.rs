@@ -1,4 +1,4 @@
-//! Judges one payment by a policy: act, hold or refuse. Pure: all input is passed in.
+//! Judges one payment by a policy: act, hold or refuse. Depends on nothing but its arguments.
 
 use crate::clocks::Instant;
 use crate::config::{Config, VersionedPolicy};
@@ -22,7 +22,7 @@ pub(crate) struct Terms {
     /// `None` if the account's address was never returned.
     pub(crate) payer: Option<Address>,
     pub(crate) validity_s: u64,
-    /// What the payment counts toward limits. A token without a price counts as zero.
+    /// The value of the payment for the limits, in micro-dollars. A token without a price counts as zero.
     pub(crate) micros: Micros,
     pub(crate) priced: bool,
     pub(crate) request_url: Option<String>,
@@ -30,7 +30,7 @@ pub(crate) struct Terms {
 }
 
 impl Terms {
-    /// Returns whether a payment has these terms, if it was decided at this instant.
+    /// Returns whether a payment has these terms, if the wallet decided it at this instant.
     pub(crate) fn matches(&self, at: &Instant, p: &Payment) -> bool {
         let t = self;
         let now = u64::try_from(at.second()).unwrap_or(0);
@@ -50,7 +50,7 @@ impl Terms {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct UsedBounds {
     pub(crate) spent: (u64, u64),
-    /// Spent and reserved together.
+    /// The sum of spent and reserved.
     pub(crate) total: (u64, u64),
 }
 
@@ -100,7 +100,7 @@ pub(crate) fn validity(offer: &Offer) -> u64 {
     offer.max_timeout_s.unwrap_or(300).max(30)
 }
 
-/// Returns the selected offer: the first that can be paid, else the first `exact` one on a known chain.
+/// Returns the selected offer: the first payable one, or else the first `exact` one on a known chain.
 pub(crate) fn select<'a>(
     offers: &'a [Offer],
     config: &Config,
@@ -118,7 +118,7 @@ pub(crate) fn select<'a>(
     offers.iter().find(usable).or_else(|| offers.iter().find(known))
 }
 
-/// Adds the refusals that follow from the terms and today's policy, for new requests and approvals alike.
+/// Adds the refusals by the terms and the current policy. New requests and approvals use the same ones.
 pub(crate) fn refuse_terms(
     j: &mut Judgement,
     t: &Terms,
@@ -161,7 +161,7 @@ pub(crate) fn refuse_terms(
         j.refuse(429, "LIMIT_REACHED", used.spent.0 >= policy.daily);
     }
     if !t.priced && used.total.1 > policy.daily {
-        // A token without a price adds nothing, but the allowance may already be exceeded.
+        // A token without a price adds nothing, but the agent may already have exceeded its allowance.
         j.refuse(429, "EXCEEDS_DAILY_LIMIT", false);
     }
     if t.priced && used.total.1.saturating_add(t.micros) > policy.daily {
@@ -174,7 +174,7 @@ fn malformed(o: &Offer) -> Option<bool> {
     if o.amount == 0 || o.max_timeout_s.is_some_and(|s| s > u64::from(u32::MAX)) {
         return Some(true);
     }
-    // The bound is in micro-dollars. For a token without a price the specification names no unit.
+    // The maximum is in micro-dollars. For a token without a price, the specification defines no unit.
     (o.amount > MAX_MICROS).then_some(o.reference)
 }
 
@@ -195,7 +195,7 @@ pub(crate) fn terms_of(ask: &Ask, o: &Offer, payer: Option<Address>) -> Terms {
     }
 }
 
-/// Judges a new request. `off`: the wallet may consider its clock to be off the chain's.
+/// Judges a new request. `off`: whether the wallet may find that its clock differs too much from the chain's.
 pub(crate) fn judge(
     ask: &Ask,
     config: &Config,
@@ -210,7 +210,7 @@ pub(crate) fn judge(
     let Some(offer) = select(&ask.offers, config, p) else {
         let any_exact = ask.offers.iter().any(|o| o.scheme == "exact");
         j.refuse(400, if any_exact { "UNKNOWN_NETWORK" } else { "UNSUPPORTED_SCHEME" }, true);
-        // The policy may refuse first, whatever the offer.
+        // The policy may refuse before the wallet looks at the offer.
         if !policy.payments {
             j.refuse(403, "X402_DISABLED", true);
         }

@@ -1,4 +1,4 @@
-//! The correct answers about an existing request: to a poll, and to a repeated call.
+//! The correct answers about an existing request, to a poll or a repeated call.
 
 use crate::clocks::{HOLD_MS, Instant};
 use crate::domains;
@@ -7,7 +7,7 @@ use crate::identity::View;
 use crate::observations::{Ask, Ticket};
 use crate::requests::{Identity, RequestRecord, RequestState};
 
-/// Returns whether the request is certainly held, or its payment certainly valid.
+/// Returns whether the request is surely held, or its payment surely valid.
 pub(crate) fn is_in_force(v: View<'_>, rec: &RequestRecord) -> bool {
     let now = v.time.instant();
     !rec.lapsed
@@ -29,7 +29,7 @@ fn authorized(v: View<'_>, rec: &RequestRecord) -> Vec<Reply> {
         if rec.payment.is_some() || rec.digest.is_some() {
             out.push(Reply::Header);
         }
-        // A signature that was never returned may not be on disk yet.
+        // If the signature was never returned, it may not be on disk yet.
         if rec.payment.is_none() || rec.died {
             out.push(Reply::Executing);
         }
@@ -82,7 +82,7 @@ pub(crate) fn poll(v: View<'_>, key: u64, rec: &RequestRecord) -> Vec<Expect> {
     out
 }
 
-/// Returns whether something surely ended more than 15 minutes ago.
+/// Returns whether the last of these ends is surely more than 15 minutes ago.
 fn is_past(ended: &[Instant], now: &Instant) -> bool {
     let past = |at: &Instant| at.elapsed_by_both(now).into_iter().all(|ms| ms > HOLD_MS);
     !ended.is_empty() && ended.iter().all(past)
@@ -118,7 +118,7 @@ pub(crate) fn stored(
                 if sure {
                     continue;
                 }
-                // The payment expired once, and a later request may have replaced it before the clock was set back.
+                // The payment has expired once. A later request may have replaced it before the clock was set back.
                 as_new |= rec.lapsed && !hmac;
                 for reply in authorized(v, rec) {
                     match reply {
@@ -129,7 +129,7 @@ pub(crate) fn stored(
                         other => say(other, "repeat: authorized"),
                     }
                 }
-                // The signature may be made for this call.
+                // The wallet may make the signature only for this call.
                 if now.second() < rec.valid_before().map_or(i64::MAX, |(_, most)| most) {
                     say(Reply::Header, "repeat: the same header");
                 }
@@ -145,7 +145,7 @@ pub(crate) fn stored(
                 if *st == RequestState::Held && !rec.expired(&now).0 {
                     say(Reply::Pending, "repeat: held");
                 }
-                // The expiry was recorded when it was first returned, or at any time before.
+                // The wallet recorded the expiry when it first returned it, or at any time before.
                 let mut ends = rec.ended.clone();
                 ends.extend(rec.expired_since);
                 let past = !rec.ended.is_empty() && is_past(&ends, &now);
@@ -158,7 +158,7 @@ pub(crate) fn stored(
                 if hmac {
                     say(Reply::SameRefusal { http: *http, code: code.clone() }, "repeat: refused");
                 }
-                // A request that was refused at its approval was remembered as a held one.
+                // The wallet remembers a request that was refused at its approval as a held one.
                 if !rec.holds.is_empty() {
                     say(Reply::Rejected(Some(code.clone())), "repeat: refused at approval");
                 }
@@ -169,7 +169,7 @@ pub(crate) fn stored(
     (out, as_new)
 }
 
-/// Returns whether the call's URL may be served. A URL other than the first one must pass the domain rule.
+/// Returns whether the wallet may answer a call with this URL. A URL other than the first must pass the domain rule.
 pub(crate) fn other_url(
     v: View<'_>,
     ask: &Ask,

@@ -1,4 +1,4 @@
-//! The requests, the states that each may be in, and what they take of an allowance.
+//! The requests, the states that each may have, and the part of an allowance that they use.
 
 use crate::clocks::{AllowancePeriod, HOLD_MS, Instant};
 use crate::observations::{Id, Payment, Policy, Ticket};
@@ -8,10 +8,10 @@ use std::collections::BTreeSet;
 /// A state of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RequestState {
-    /// Never recorded.
+    /// The request was never recorded.
     Nothing,
     Held,
-    /// Authorized after the event `lo` and not after `hi`.
+    /// Authorized after the observation `lo` and not after `hi`.
     Auth {
         lo: u64,
         hi: u64,
@@ -24,14 +24,14 @@ pub(crate) enum RequestState {
     },
 }
 
-/// What makes two calls the same request.
+/// The properties that make two calls the same request.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Identity {
     Hmac { agent: String, signature: String },
     Bearer { agent: String, content: String, key: Option<String> },
 }
 
-/// A listed card: its policy and its digest.
+/// A listed card, with its policy and digest.
 #[derive(Debug, Clone)]
 pub(crate) struct Card {
     pub(crate) policy: Ticket,
@@ -40,57 +40,57 @@ pub(crate) struct Card {
     pub(crate) digest: String,
 }
 
-/// A request, or one that may exist.
+/// A request that exists, or that may exist.
 #[derive(Debug, Clone)]
 pub(crate) struct RequestRecord {
     pub(crate) id: Option<Id>,
     /// The calls to which the request may belong, if its id appeared while several calls had lost their answers.
     pub(crate) possible_calls: Vec<u64>,
     pub(crate) agent: String,
-    /// Other agents that it may belong to.
+    /// Other agents to which the request may belong.
     pub(crate) other_agents: Vec<String>,
     pub(crate) identity: Identity,
     pub(crate) request_url: Option<String>,
-    /// States that remain possible, apart from the effects of open calls and orders.
+    /// The possible states, apart from the effects of open calls and orders.
     pub(crate) base: Vec<RequestState>,
-    /// States that open calls and orders may have caused already.
+    /// The states that open calls and orders may already have caused.
     pub(crate) overlay: Vec<(Ticket, RequestState)>,
-    /// OpenCall calls for it.
+    /// Open calls for this request.
     pub(crate) open: BTreeSet<Ticket>,
-    /// Whether a call for it got no answer because the process died.
+    /// Whether a call for this request got no answer because the process died.
     pub(crate) lost: bool,
-    /// Terms and instants at which it may have been authorized, or held.
+    /// The terms with which the request may have been authorized, and the instants. `holds`: the same for holds.
     pub(crate) authorizations: Vec<(Terms, Instant)>,
     pub(crate) holds: Vec<(Terms, Instant)>,
-    /// Instants at which it may have been denied.
+    /// Instants at which the request may have been denied.
     pub(crate) denials: Vec<Instant>,
-    /// When its expiry was first returned.
+    /// The instants at which the expiry was first returned.
     pub(crate) ended: Vec<Instant>,
-    /// The first instant at which its expiry may have been recorded, returned or not.
+    /// The first instant at which the wallet may have recorded the expiry, returned or not.
     pub(crate) expired_since: Option<Instant>,
     pub(crate) payment: Option<Payment>,
-    /// The digest that was signed for it.
+    /// The digest that was signed for this request.
     pub(crate) digest: Option<String>,
     pub(crate) cards: Vec<Card>,
     /// The returned stage of the payment: 0 none, 1 submitted, 2 failed, 3 settled, 4 verified.
     pub(crate) stage: u8,
-    /// Reports that may have been accepted, with their stage.
+    /// Reports that may have been accepted, with the stage that each reports.
     pub(crate) stage_maybe: Vec<(Ticket, u8)>,
     pub(crate) reports: u32,
     pub(crate) hash_reported: bool,
     pub(crate) failure_reported: bool,
     pub(crate) failed_by_lookup: bool,
     pub(crate) redeemed: bool,
-    /// The wall clock has passed the end of its validity. Setting the clock back does not undo everything.
+    /// Whether the wall clock has passed the end of the payment's validity. If it is set back, some effects remain.
     pub(crate) lapsed: bool,
-    /// Its denial or expiry was 15 minutes old once, so that a later request may have replaced it before the clock was set
-    /// back.
+    /// Whether the denial or expiry was once 15 minutes old, so that a later request may have replaced this one before
+    /// the clock was set back.
     pub(crate) forgotten: bool,
-    /// The process died after the authorization, so the record of its signature may be lost.
+    /// Whether the process died after the authorization, so that the record of the signature may be lost.
     pub(crate) died: bool,
-    /// The key holder has refused to sign.
+    /// Whether the key holder has refused to sign.
     pub(crate) declined: bool,
-    /// Since when, in the calm phase, it could have been signed.
+    /// The instant since which, in the calm phase, the request could have been signed.
     pub(crate) signable: Option<Instant>,
 }
 
@@ -134,12 +134,12 @@ impl RequestRecord {
         self.agent == agent || self.other_agents.iter().any(|other| other == agent)
     }
 
-    /// Returns whether its answer was lost, and with it the id that it may have.
+    /// Returns whether the answer was lost, and with it the id that the request may have.
     pub(crate) fn is_lost_call(&self) -> bool {
         self.id.is_none() && self.lost && self.open.is_empty()
     }
 
-    /// Returns the states it may be in, ignoring the effects of ticket `except`. States may repeat.
+    /// Returns the states that the request may have, ignoring the effects of ticket `except`. States may repeat.
     pub(crate) fn possible_states(
         &self,
         except: Option<Ticket>,
@@ -148,7 +148,7 @@ impl RequestRecord {
         self.base.iter().chain(overlaid.map(|(_, st)| st))
     }
 
-    /// Like [`Self::possible_states`], with each state once.
+    /// Like [`Self::possible_states`], but without repetitions.
     pub(crate) fn states(&self, except: Option<Ticket>) -> Vec<&RequestState> {
         let mut out = Vec::new();
         for st in self.possible_states(except) {
@@ -198,15 +198,15 @@ impl RequestRecord {
         (all && !self.holds.is_empty(), any)
     }
 
-    /// Returns whether 15 minutes may have passed since it was denied or its expiry was recorded.
+    /// Returns whether 15 minutes may have passed since the denial, or since the expiry was recorded.
     pub(crate) fn may_be_forgotten(&self, now: &Instant) -> bool {
-        // The expiry may have been recorded as soon as the 15 minutes of the hold were over.
+        // The wallet may have recorded the expiry as soon as the 15 minutes of the hold were over.
         let held = |(_, at): &(_, Instant)| at.has_elapsed(now, HOLD_MS.saturating_mul(2));
         let mut ends = self.denials.iter().chain(&self.ended).chain(&self.expired_since);
         ends.any(|at| at.has_elapsed(now, HOLD_MS)) || self.holds.iter().any(held)
     }
 
-    /// Returns when its payment expires, in Unix seconds: (earliest, latest).
+    /// Returns the second at which the payment expires, in Unix time: (earliest, latest).
     pub(crate) fn valid_before(&self) -> Option<(i64, i64)> {
         if let Some(p) = &self.payment {
             let at = i64::try_from(p.valid_before_s).unwrap_or(i64::MAX);
@@ -219,20 +219,21 @@ impl RequestRecord {
         Some((least, most))
     }
 
-    /// Returns whether it is a bearer agent's payment that may have expired, so that a repeated call is judged as new.
+    /// Returns whether this is a bearer agent's payment that may have expired, so that a repeat is judged as a new
+    /// call.
     pub(crate) fn may_have_expired(&self, now: &Instant) -> bool {
         matches!(self.identity, Identity::Bearer { .. })
             && self.possible_states(None).any(|st| matches!(st, RequestState::Auth { .. }))
             && (self.lapsed || self.valid_before().is_some_and(|(least, _)| now.second() >= least))
     }
 
-    /// Returns whether the payment has terms with which this request may have been authorized.
+    /// Returns whether a payment has terms with which this request may have been authorized.
     pub(crate) fn pays(&self, p: &Payment) -> bool {
         self.payment.as_ref() == Some(p)
             || self.authorizations.iter().any(|(t, at)| t.matches(at, p))
     }
 
-    /// Visits what it may take of this allowance, as (spent, reserved).
+    /// Calls `visit` with each possible use of this allowance by the request: (spent, reserved).
     ///
     /// Visits at least one pair; pairs may repeat. With `late`, expired requests may still be counted.
     pub(crate) fn visit_amounts(

@@ -1,4 +1,4 @@
-//! Checks the uses of keys: no signature without authorization, and none twice.
+//! Checks the uses of keys: each signature needs an authorization, and none is made twice.
 
 use crate::expect::{Expect, Input, OpenCall};
 use crate::observations::{Order, Payment, Signed, SignedContent};
@@ -25,7 +25,7 @@ impl Auditor {
 
     pub(crate) fn on_signed(&mut self, s: &Signed) -> Result<(), Violation> {
         let signer = s.signer.to_lowercase();
-        // A revocation that was never sent frees its nonce, and the next one may have the same bytes.
+        // A revocation that was never sent frees its nonce, and the next revocation may have the same bytes.
         let transaction = matches!(s.content, SignedContent::Transaction(_));
         if let Some(other) =
             self.digests.get(&s.digest).filter(|o| **o != s.request && !transaction)
@@ -65,7 +65,7 @@ impl Auditor {
             None => self.claim_signed(id, &signer)?,
         };
         let Some(key) = key else {
-            // Several calls are possible; their answers will show which one it is.
+            // Several calls are possible. Their answers will show to which call the signature belongs.
             if let Some((_, before)) = self.unbound.get(id).filter(|(_, d)| *d != s.digest) {
                 let what = format!("request {id} was signed as {before} and now as {}", s.digest);
                 return Err(violation("I-b", what));
@@ -130,7 +130,7 @@ impl Auditor {
         Ok(())
     }
 
-    /// Learns from a signature how the only open call or approval behind it was judged.
+    /// Infers from a signature how the wallet judged the only open call or approval that can be behind it.
     fn learn_from_signature(&mut self, key: u64, id: &str) {
         let behind = |open: &OpenCall| match &open.input {
             Input::Sign(_) => open.rec == Some(key),
@@ -147,7 +147,7 @@ impl Auditor {
         }
     }
 
-    /// Finds the call that an unknown id must belong to; `None` if several are possible.
+    /// Finds the call to which an unknown id must belong; `None` if several are possible.
     fn claim_signed(&mut self, id: &str, signer: &str) -> Result<Option<u64>, Violation> {
         match self.may_have_signed(signer).as_slice() {
             [] => Err(violation(
@@ -177,7 +177,7 @@ impl Auditor {
         self.book.recs.iter().filter(|(_, rec)| may(rec)).map(|(key, _)| *key).collect()
     }
 
-    /// Assigns the remaining signatures, once no answer can show which call each one was for.
+    /// Assigns the remaining signatures, once no answer can show for which call each was made.
     pub(crate) fn assign_signatures(&mut self) {
         for (id, (signer, digest)) in std::mem::take(&mut self.unbound) {
             let key = match self.may_have_signed(&signer).as_slice() {
@@ -197,7 +197,7 @@ impl Auditor {
         }
     }
 
-    /// Checks a payment header that was returned for this request.
+    /// Checks a payment header that the wallet returned for this request.
     pub(crate) fn give_header(&mut self, key: u64, payment: &Payment) -> Result<(), Violation> {
         let Some(rec) = self.book.recs.get_mut(&key) else { return Ok(()) };
         let id = rec.id.clone().unwrap_or_default();

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The outcome of an order to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SendOutcome {
-    /// Not answered: open, or lost.
+    /// The order got no answer: it is open or lost.
     Unknown,
     Sent,
     Refused,
@@ -16,7 +16,7 @@ enum SendOutcome {
 struct ExpectedSend {
     /// The addresses from which the transaction may be sent.
     from: BTreeSet<Address>,
-    /// Whether the wallet may have been open while it was judged.
+    /// Whether the wallet may have been open when it decided the order.
     allowed: bool,
     /// Whether the transaction may come from an unknown address.
     any: bool,
@@ -65,7 +65,7 @@ impl Transfers {
         self.sends.insert(ticket, sending);
     }
 
-    /// Notes that the order may be executed from this address.
+    /// Notes that the wallet may execute the order from this address.
     pub(crate) fn note_possible_sender(&mut self, ticket: Ticket, from: Option<&str>) {
         if let Some(s) = self.sends.get_mut(&ticket) {
             s.allowed = true;
@@ -89,7 +89,7 @@ impl Transfers {
         (slots, self.sends.values().filter(able).count())
     }
 
-    /// Bounds the order. Fails with a description of the violation.
+    /// Notes how the order ended. Fails with a description of the violation.
     pub(crate) fn ended(&mut self, ticket: Ticket, sent: bool) -> Result<(), String> {
         let Some(s) = self.sends.get_mut(&ticket) else { return Ok(()) };
         if sent && !s.allowed {
@@ -175,7 +175,7 @@ impl Transfers {
     pub(crate) fn in_flight(&self, from: &str) -> (bool, bool) {
         let mine = || self.slots.iter().filter(|((_, f, _), _)| f == from);
         let waiting = mine().any(|(_, s)| s.mined.is_none());
-        // The wallet learns only later that a transaction was mined, or that nothing was sent.
+        // The wallet learns only later that a transaction was mined, or that an order sent nothing.
         (waiting, self.has_open_send(from))
     }
 }

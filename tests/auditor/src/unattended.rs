@@ -1,4 +1,4 @@
-//! The limit of unattended days: what agents may spend without asking while no person has opened the wallet.
+//! The limit of unattended days: how much agents may spend without an approval while no person has opened the wallet.
 
 use crate::Auditor;
 use crate::clocks::{AllowancePeriod, add_period};
@@ -11,17 +11,17 @@ use std::collections::BTreeSet;
 #[derive(Debug, Default)]
 pub(crate) struct Unattended {
     days: Vec<AllowancePeriod>,
-    /// The observation since which surely no person has opened the wallet.
+    /// The observation since which the wallet has surely been open without a person.
     since: Option<u64>,
 }
 
 impl Auditor {
-    /// Notes since when surely no person has opened the wallet.
+    /// Notes the observation since which the wallet has surely been open without a person.
     pub(crate) fn watch_unattended(&mut self) {
         let configs = || self.possible_configs.iter().map(|possible| &possible.config);
         let (any, all) = (configs().any(|c| c.unattended), configs().all(|c| c.unattended));
         if any && self.unattended.since.is_none() {
-            // The first unattended unlock begins a day, and it may have been this one.
+            // The first unattended unlock begins a day, and this may be that unlock.
             if let Some(first) = AllowancePeriod::first(&self.time) {
                 add_period(&mut self.unattended.days, first, self.last_auth);
             }
@@ -33,7 +33,7 @@ impl Auditor {
         }
     }
 
-    /// Begins the next day in each possible course of events in which it is due.
+    /// Begins the next unattended day, for each possible day that is due.
     pub(crate) fn renew_unattended_day(&mut self) {
         for day in std::mem::take(&mut self.unattended.days) {
             for next in day.after_check(&self.time) {
@@ -42,7 +42,7 @@ impl Auditor {
         }
     }
 
-    /// Returns what all agents surely spent on the unattended day in force, in micro-dollars.
+    /// Returns the least that all agents spent on the unattended day in force, in micro-dollars.
     fn unattended_least(&self) -> Micros {
         let Some(since) = self.unattended.since else { return 0 };
         let spent = |day: &AllowancePeriod| {
@@ -61,7 +61,7 @@ impl Auditor {
         spent.fold(0, Micros::saturating_add)
     }
 
-    /// Returns the least value of the trades that were requested since this observation and were executed.
+    /// Returns the least value of the executed trades that were requested since this observation, in micro-dollars.
     fn least_traded(&self, since: u64) -> Micros {
         let trades = self.trades.book.recs.values().filter(|rec| rec.from > since);
         let executed = trades.filter(|rec| matches!(rec.end, Some(TradeState::Executed { .. })));
@@ -69,7 +69,9 @@ impl Auditor {
         values.fold(0, Micros::saturating_add)
     }
 
-    /// Returns what may at most be left of the unattended day; `None` without a limit, or after a person opened the wallet.
+    /// Returns the most that may be left of the unattended day, in micro-dollars.
+    ///
+    /// `None` if there is no limit, or if a person has opened the wallet.
     pub(crate) fn unattended_left(&self, config: &Config) -> Option<Micros> {
         let limit = config.unattended_daily.filter(|_limit| config.unattended)?;
         Some(limit.saturating_sub(self.unattended_least()))

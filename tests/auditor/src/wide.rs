@@ -1,6 +1,6 @@
-//! Arithmetic of 256 bits, as far as floors and prices need it.
+//! The 256-bit arithmetic that minimum outputs and prices need.
 
-/// An unsigned integer of 256 bits: high and low half.
+/// An unsigned integer of 256 bits, as a high and a low half.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Wide {
     pub(crate) high: u128,
@@ -12,7 +12,7 @@ impl Wide {
     pub(crate) fn product(a: u128, b: u128) -> Self {
         let mask = u128::from(u64::MAX);
         let (a1, a0, b1, b0) = (a >> 64, a & mask, b >> 64, b & mask);
-        // No term exceeds (2^64 - 1)^2, so neither product wraps; the sums carry into the high half.
+        // No term exceeds (2^64 - 1)^2, so no product wraps. The sums carry into the high half.
         let (low, mid1) = (a0.wrapping_mul(b0), a0.wrapping_mul(b1));
         let (mid2, high) = (a1.wrapping_mul(b0), a1.wrapping_mul(b1));
         let (low, carry1) = low.overflowing_add(mid1 << 64);
@@ -25,7 +25,7 @@ impl Wide {
         Self { high, low }
     }
 
-    /// Divides, and returns quotient and remainder. `by` must not be zero; a zero gives the largest quotient.
+    /// Divides, and returns the quotient and the remainder. Division by zero returns the largest quotient.
     pub(crate) fn divide(self, by: u128) -> (Self, u128) {
         if by == 0 {
             return (Self { high: u128::MAX, low: u128::MAX }, 0);

@@ -1,5 +1,5 @@
-//! Which answers to `POST /position` are wrong: accepted against the policy, a withdrawal refused for money, or a refusal
-//! that no state of the wallet explains.
+//! Finds wrong answers to `POST /position`: an acceptance against the policy, a withdrawal refused for money, or a
+//! refusal that no state of the wallet explains.
 
 use crate::expect::OpenCall;
 use crate::lending::{Loan, LoanAction, LoanState};

@@ -1,4 +1,4 @@
-//! Which answers to `POST /trade` are wrong: accepted against the policy, or refused without a reason.
+//! Finds wrong answers to `POST /trade`: an acceptance against the policy, or a refusal without a reason.
 
 use super::authority::rule_of;
 use super::judge::Verdict;
