@@ -155,7 +155,7 @@ fn allowance_renews_at_midnight_only() {
     let mut driver = AuditorDriver::new(policy(25, 50, 20));
     let ask = driver.hmac(19);
     driver.pays(&ask, "one");
-    // Commissioned at noon, or a little later.
+    // The agent was commissioned at noon or a little later.
     let midnight = NOON + 12 * 3_600_000;
     driver.advance_ms(midnight - driver.clocks.wall_ms - 1);
     driver.standing("HHH111", 25, 19, 0).unwrap();

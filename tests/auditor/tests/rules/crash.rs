@@ -1,4 +1,4 @@
-//! What a crash leaves undecided, and what it must not lose.
+//! Facts that a crash leaves open, and facts that it must not lose.
 
 use bursar_auditor::observations::*;
 

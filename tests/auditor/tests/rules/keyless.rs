@@ -1,4 +1,5 @@
-//! Calls of bearer agents without a key: the same content is one request, for ten minutes and until it has ended.
+//! Calls of bearer agents without a key: calls with the same content are one request for ten minutes, and until it
+//! ends.
 
 use bursar_auditor::observations::*;
 
@@ -13,7 +14,7 @@ fn keyless(trader: &mut Trader, trade: &Trade) -> TradeAsk {
     TradeAsk { agent: "BBB111".into(), proof: Proof::Bearer { right: true }, ..trader.ask(trade) }
 }
 
-/// Makes a call without a key and shows a good market; the call stays open.
+/// Makes a call without an idempotency key and shows a good market. The call stays open.
 fn asks(trader: &mut Trader, trade: &Trade) -> Ticket {
     let ask = keyless(trader, trade);
     let ticket = trader.called(&ask);
@@ -23,7 +24,7 @@ fn asks(trader: &mut Trader, trade: &Trade) -> Ticket {
     ticket
 }
 
-/// A trade that was executed and whose end was reported.
+/// Returns a trader with a trade that was executed and whose end was reported, and that end.
 fn executed_trade() -> (Trader, TradeState) {
     let mut trader = Trader::new(limits());
     let ticket = asks(&mut trader, &buy(40));
@@ -142,7 +143,7 @@ fn simultaneous_copies_are_one_trade() {
     let all = [0; 3].map(|_| asks(&mut trader, &buy(40)));
     trader.answers(all[1], "one", TradeState::Executing);
     trader.answers(all[0], "one", TradeState::Executing);
-    // Until it broadcasts something, the plan may be rejected, and a copy is a new trade then.
+    // Before its first broadcast, the plan could be rejected and a copy be a new trade. After it, a copy is the same trade.
     let approve = trader.approve_tx(COIN, V3_ROUTER, buy(40).amount_in);
     trader.sends(&approve);
     trader.rejects(AGAIN, answered(all[2], "two", TradeState::Executing));
@@ -167,7 +168,7 @@ fn trade_lost_in_a_crash_is_executed_once() {
     trader.rejects("allowance", signs(&again));
 }
 
-/// Makes a call without a key and shows all readings; the call stays open.
+/// Makes a call without an idempotency key and shows all readings. The call stays open.
 fn asks_for(lender: &mut Lender, loan: &Loan) -> Ticket {
     let ask = lender.bearer(loan, None);
     let ticket = lender.called(&ask);

@@ -1,4 +1,4 @@
-//! Loans: histories that are right, from the call to the reported end.
+//! Loans: correct histories, from the call to the reported end.
 
 use bursar_auditor::observations::*;
 
@@ -91,7 +91,7 @@ fn repeated_call_gets_the_same_answer() {
     lender.accepts(Observation::Answered { ticket, answer: conflict });
 }
 
-/// The call data of both exits is the same, so only the answers show which of them was executed.
+/// Both exits have the same call data, so only the answers show which of them was executed.
 #[test]
 fn loans_that_differ_in_their_deadlines_are_told_apart_by_their_answers() {
     let mut lender = Lender::new(lending());
@@ -220,7 +220,7 @@ fn policy_without_lending_has_none() {
     let ticket = lender.opens(&supply(40));
     lender.rejects("lending off", Observation::Answered { ticket, answer: off });
 
-    // Without an observation about its lending, an edit keeps what was there.
+    // Without an observation about its lending part, an edit does not change that part.
     let mut lender = Lender::new(lending());
     let policy = Policy { trading: TradingPolicy::default(), ..crate::common::policy(90, 50, 20) };
     lender.order(Order::EditPolicy { name: "p".into(), policy });

@@ -6,7 +6,7 @@ use crate::common::lending::*;
 use crate::common::trading::{signs, signs_for};
 use crate::common::{BASE, COIN, MAIN, SHOP, encode};
 
-/// A supply up to its mined allowance.
+/// Plays a supply until its allowance is mined.
 fn allowed(loan: &Loan) -> Lender {
     let mut lender = Lender::new(lending());
     lender.starts(loan, "one");
@@ -15,7 +15,7 @@ fn allowed(loan: &Loan) -> Lender {
     lender
 }
 
-/// A position of 40 whose withdrawal may begin.
+/// Returns a lender with a position of 40 dollars whose withdrawal may begin.
 fn withdrawing(loan: &Loan) -> Lender {
     let mut lender = Lender::new(lending());
     lender.positions.insert((BASE, loan.venue.clone()), (40 * DOLLAR, 38 * DOLLAR));
@@ -50,7 +50,7 @@ fn deposit_is_exact_and_for_the_paying_address() {
     lender.rejects("call data", signs(&tx));
 }
 
-/// The exact allowance limits what the shares cost.
+/// The exact allowance limits the cost of the shares.
 #[test]
 fn shares_may_be_bought_instead() {
     let loan = supply(40);
@@ -182,7 +182,7 @@ fn allowance_is_exact_and_for_the_right_spender() {
         let second = lender.approve_tx(&loan);
         lender.rejects("allowance", signs(&second));
     }
-    // A withdrawal needs none.
+    // A withdrawal needs no allowance.
     let mut lender = withdrawing(&withdraw(LoanAmount::Assets(DOLLAR)));
     let tx = lender.tx(BASE, COIN, encode::approve(VAULT, DOLLAR));
     lender.rejects("allowance", signs(&tx));
@@ -195,7 +195,7 @@ fn money_moves_once() {
     lender.leaves(&tx);
     let second = lender.main_tx(&supply(40));
     lender.rejects("I-b", signs(&second));
-    // The same nonce for another loan.
+    // The nonce is used again for another loan.
     let mut lender = allowed(&supply(40));
     let tx = lender.main_tx(&supply(40));
     lender.leaves(&tx);

@@ -1,11 +1,11 @@
-//! Loans: reported states, forward only, and what truly moved.
+//! Loans: the reported states, which never go back, and the amounts that truly moved.
 
 use bursar_auditor::observations::*;
 
 use crate::common::BASE;
 use crate::common::lending::*;
 
-/// A supply of 40 in a block.
+/// Plays a supply of 40 dollars until its transaction is in a block.
 fn included() -> (Lender, Transaction) {
     let mut lender = Lender::new(lending());
     lender.starts(&supply(40), "one");
@@ -28,7 +28,7 @@ fn executed_needs_the_confirmations_of_its_own_transaction() {
     lender.sends(&tx);
     lender.blocks(2);
     lender.poll_rejects("executed", "one", executed_loan(&tx, None, None));
-    // A reorganization removed it.
+    // A reorganization removed the transaction.
     let (mut lender, tx) = included();
     lender.accepts(Observation::Unmined { chain: BASE, hash: tx.hash.clone() });
     lender.blocks(2);
@@ -52,7 +52,7 @@ fn amounts_come_from_the_chain() {
             Some(rule) => lender.poll_rejects(rule, "one", state),
         }
     }
-    // A withdrawal brings what arrives, whatever was quoted.
+    // A withdrawal reports the amount that arrives, whatever was quoted.
     for (told, right) in [(39, true), (40, false)] {
         let mut lender = Lender::new(lending());
         lender.lends(&supply(40), "one");
@@ -111,7 +111,7 @@ fn pending_ends_after_fifteen_minutes() {
 #[test]
 fn loan_ends_without_effect_only_if_none_can_follow() {
     for end in [LOAN_REJECTED, LOAN_FAILED] {
-        // In flight, in a block, reverted without confirmations, reverted for good.
+        // The transaction is in flight, in a block, reverted without confirmations, or reverted with them.
         let sent = || {
             let mut lender = Lender::new(lending());
             lender.starts(&supply(40), "one");

@@ -1,4 +1,4 @@
-//! Loans: the ceiling, reservations, single deposits and operations of a day.
+//! Loans: the ceiling, reservations, the limit of one deposit, and the operations of a day.
 
 use bursar_auditor::observations::*;
 
@@ -6,7 +6,7 @@ use crate::common::lending::*;
 use crate::common::trading::signs;
 use crate::common::{BASE, COIN, MAIN, approve};
 
-/// A second network's vault.
+/// Returns a supply to the vault of the second network.
 fn elsewhere(dollars: u128) -> Loan {
     Loan { chain: OTHER, ..supply(dollars) }
 }
@@ -34,7 +34,7 @@ fn held_supplies_of_all_agents_and_networks_reserve() {
     reserved().hold_rejected("exposure", &supply(101));
     reserved().refused(&supply(101), "three", "EXPOSURE_EXCEEDED");
     reserved().holds(&supply(100), "three");
-    // Nothing explains a refusal of what fits.
+    // No state explains the refusal of a supply that fits.
     reserved().refusal_rejected("I-d", &supply(100), "EXPOSURE_EXCEEDED");
 }
 
@@ -59,7 +59,7 @@ fn reservation_returns_once_when_its_loan_is_denied_or_expires() {
         free().holds(&supply(200), "three");
         free().refusal_rejected("I-d", &supply(50), "EXPOSURE_EXCEEDED");
     }
-    // Returned twice, it would leave room that is not there.
+    // If the reservation returned twice, it would leave room that does not exist.
     let mut lender = Lender::new(lending());
     for id in ["one", "two"] {
         lender.holds(&supply(200), id);
@@ -78,17 +78,17 @@ fn exposure_is_the_higher_of_chain_and_journal() {
         }
         lender
     };
-    // The chain shows interest.
+    // The chain's value includes interest.
     let mut lender = lent();
     lender.positions.insert((BASE, VAULT.into()), (450 * DOLLAR, 400 * DOLLAR));
     lender.hold_rejected("exposure", &supply(51));
-    // A node hides the position, or a loss: the journal still counts.
+    // A node reports less than the position, or the venue had a loss: the journal still counts.
     for value in [0, 300] {
         let mut lender = lent();
         lender.positions.insert((BASE, VAULT.into()), (value * DOLLAR, 400 * DOLLAR));
         lender.hold_rejected("exposure", &supply(101));
     }
-    // Until the operator books it.
+    // The journal counts until the operator books the loss.
     let mut lender = lent();
     lender.positions.insert((BASE, VAULT.into()), (300 * DOLLAR, 400 * DOLLAR));
     let off = WriteOff { label: "main".into(), chain: BASE, venue: VAULT.into() };
@@ -102,7 +102,7 @@ fn positions_from_outside_the_wallet_count() {
     let mut lender = Lender::new(lending());
     lender.positions.insert((OTHER, VAULT.into()), (450 * DOLLAR, 1));
     lender.hold_rejected("exposure", &supply(51));
-    // Also if the wallet did not ask for them.
+    // The positions count even if the wallet did not read them.
     let mut lender = Lender::new(lending());
     lender.positions.insert((OTHER, VAULT.into()), (450 * DOLLAR, 1));
     let truth = lender.deployed(OTHER);
@@ -149,7 +149,7 @@ fn unreadable_network_or_venue_stops_supplies_and_no_withdrawal() {
     let (mut lender, ticket) = unread(Some(vec![]));
     let refused = refused_loan("EXPOSURE_UNREADABLE");
     lender.rejects("exposure unread", loan_answer(ticket, "one", refused));
-    // A network that was not read at all.
+    // One network was not read at all.
     let mut lender = Lender::new(lending());
     let ask = lender.ask(&supply(40));
     let ticket = lender.called(&ask);
@@ -197,7 +197,7 @@ fn concurrent_supplies_stay_below_the_ceiling_together() {
 #[test]
 fn percentage_of_liquid_and_deployed_is_a_ceiling() {
     let policy = || LendingPolicy { max_percent_bps: Some(1_000), ..lending() };
-    // 1000 liquid on Base, of which a tenth may be deployed.
+    // Of 1000 liquid dollars on Base, a tenth may be deployed.
     Lender::new(policy()).holds(&supply(100), "one");
     Lender::new(policy()).hold_rejected("exposure", &supply(101));
 }
@@ -227,7 +227,7 @@ fn approval_applies_todays_ceiling_to_fresh_readings() {
     let tx = lender.approve_tx(&supply(150));
     lender.rejects("exposure", signs(&tx));
 
-    // Without fresh readings nothing is known.
+    // Without fresh readings the exposure is unknown.
     let mut lender = held();
     let end = End::Decided { status: "executing".into() };
     lender.driver.order(approve("one"), end);
@@ -248,7 +248,7 @@ fn operations_of_a_day_refuse_supplies_and_hold_withdrawals() {
     used().refused(&supply(10), "three", "DAILY_OPS_EXCEEDED");
     used().start_rejected("operations", &withdraw(LoanAmount::Assets(DOLLAR)));
     used().holds(&withdraw(LoanAmount::Assets(DOLLAR)), "three");
-    // The next day has its own.
+    // The next day has its own operations.
     let mut lender = used();
     lender.driver.advance_ms(86_400_000);
     lender.head();
@@ -261,7 +261,7 @@ fn operations_of_a_day_refuse_supplies_and_hold_withdrawals() {
     lender.refusal_rejected("operations", &supply(10), "DAILY_OPS_EXCEEDED");
 }
 
-/// Plays a supply of 200 to its block. `lies`: the last node to answer hides this much of the position.
+/// Plays a supply of 200 dollars until its block. The last node to answer reports `lies` less than the true position.
 fn block_of(lies: u128, interest: u128) -> (Lender, Observation) {
     let mut lender = Lender::new(lending());
     let there = (BASE, VAULT.to_owned());
@@ -289,7 +289,7 @@ fn block_of(lies: u128, interest: u128) -> (Lender, Observation) {
 
 #[test]
 fn ceiling_holds_at_the_block_with_true_values() {
-    // Interest since the reading may exceed it.
+    // Interest since the reading may exceed the ceiling.
     let (mut lender, truth) = block_of(0, 7);
     lender.accepts(truth);
     // One node showed the true value, and the wallet acted on the lower answer of another.

@@ -1,4 +1,4 @@
-//! Loans: who may sign when, one plan at a time together with trades, and allowances.
+//! Loans: who may sign at which time, one plan at a time (trades included), and allowances.
 
 use bursar_auditor::observations::*;
 
@@ -16,7 +16,7 @@ fn approved() -> Lender {
     lender
 }
 
-/// Plays an approved supply up to its mined allowance. Returns its deposit, which is not signed yet.
+/// Plays an approved supply until its allowance is mined. Returns the deposit, which is not signed yet.
 fn allowed() -> (Lender, Transaction) {
     let mut lender = approved();
     let tx = lender.approve_tx(&supply(150));
@@ -106,7 +106,7 @@ fn deadline_of_an_approved_loan_counts_by_the_blocks_that_nodes_show() {
     }
 }
 
-/// A call that a crash left without an answer has the same terms as a plan that has lapsed before its first signature.
+/// The call that a crash left without an answer has the same terms as a plan that lapsed before its first signature.
 #[test]
 fn signature_is_judged_by_the_request_that_it_is_made_for() {
     for (request, right) in [("two", true), ("one", false)] {
@@ -197,20 +197,20 @@ fn one_plan_at_a_time_on_an_address_and_a_network() {
     lender.starts(&supply(20), "two");
     let other = lender.approve_tx(&supply(20));
     lender.rejects("one plan", signs(&other));
-    // Another network has its own.
+    // Plans on another network do not wait.
     let (mut lender, _) = allowed();
     let elsewhere = Loan { chain: OTHER, ..supply(20) };
     lender.starts(&elsewhere, "two");
     let other = lender.approve_tx(&elsewhere);
     lender.accepts(signs(&other));
-    // The next begins once the first is in a block.
+    // The next plan begins once the main transaction of the first is in a block.
     let (mut lender, deposit) = allowed();
     lender.leaves(&deposit);
     lender.moves(&supply(150), &deposit, 150 * DOLLAR);
     lender.starts(&supply(20), "two");
     let other = lender.approve_tx(&supply(20));
     lender.accepts(signs(&other));
-    // A failed one revokes first.
+    // A failed plan must revoke its allowance first.
     for revoked in [true, false] {
         let (mut lender, deposit) = allowed();
         lender.leaves(&deposit);
@@ -229,7 +229,7 @@ fn one_plan_at_a_time_on_an_address_and_a_network() {
     }
 }
 
-/// Plays a trade that is executed without asking, up to the answer.
+/// Plays a trade that is executed without an approval, up to the answer.
 fn starts_trade(lender: &mut Lender) {
     let trade = buy(40);
     let timestamp_s = lender.driver.clocks.wall_ms / 1000;

@@ -1,4 +1,4 @@
-//! Loans: the trust in a venue at each supply, and what must be asked of the operator.
+//! Loans: the trust in a venue at each supply, and the cases in which the operator must approve.
 
 use bursar_auditor::observations::*;
 
@@ -8,7 +8,7 @@ use crate::common::{BASE, COIN, approve};
 
 const NONE: &str = "0x0000000000000000000000000000000000000000";
 
-/// A lender whose nodes answer this about the vault.
+/// Returns a lender whose nodes report these facts about the vault.
 fn with_vault(policy: LendingPolicy, facts: VenueFacts) -> Lender {
     let mut lender = Lender::new(policy);
     lender.venues.insert(VAULT.into(), facts);
@@ -87,7 +87,7 @@ fn new_venue_is_trusted_exactly_as_the_operator_confirmed_it() {
     let mut lender = new();
     lender.order(confirmed(CURATOR, STRANGER));
     lender.lends(&supply(40), "one");
-    // The owner gave the vault to another curator.
+    // After the first supply, the owner gave the vault to another curator.
     lender.venues.insert(
         VAULT.into(),
         VenueFacts { owner: STRANGER.into(), curator: STRANGER.into(), ..vault() },
@@ -103,7 +103,7 @@ fn new_venue_is_trusted_exactly_as_the_operator_confirmed_it() {
     lender.order(Order::UntrustVenue { chain: BASE, venue: VAULT.into() });
     lender.start_rejected("trust", &supply(40));
 
-    // To confirm one loosens, so it needs an open wallet.
+    // To confirm a venue makes new loans possible, so it needs an open wallet.
     let mut lender = new();
     lender.order(Order::LockWallet);
     let found = lender.driver.order_rejected(confirmed(CURATOR, STRANGER), End::Done);
@@ -124,7 +124,7 @@ fn market_needs_the_official_model_and_a_trusted_vault() {
         lender.venues.insert(MARKET.into(), facts);
         lender.start_rejected("trust", &loan);
     }
-    // The endorsing vault lost its own trust.
+    // The endorsing vault is no longer trusted.
     let facts = VenueFacts { owner: STRANGER.into(), ..vault() };
     with_vault(lending(), facts).start_rejected("trust", &loan);
     with_vault(lending(), VenueFacts { asset: COIN.into(), ..vault() }).lends(&loan, "one");
@@ -159,7 +159,7 @@ fn threshold_is_strict_and_zero_is_manual_only() {
     Lender::new(lending()).holds(&supply(100), "one");
     let manual = LendingPolicy { auto_below: 0, ..lending() };
     Lender::new(manual).start_rejected("I-j", &supply(1));
-    // A withdrawal by shares counts with its value.
+    // A withdrawal by shares counts with the value of the shares.
     let mut lender = Lender::new(lending());
     lender.lends_approved(&supply(150), "one");
     lender.start_rejected("I-j", &withdraw(LoanAmount::All));
@@ -184,7 +184,7 @@ fn low_liquidity_and_a_fallen_share_price_ask() {
     let lower = VenueFacts { share_price: vault().share_price.map(|price| price - 1), ..vault() };
     lender.venues.insert(VAULT.into(), lower.clone());
     lender.start_rejected("must ask", &supply(40));
-    // What the operator approved is what later prices are compared with.
+    // Later prices are compared with the price that the operator approved.
     let mut lender = Lender::new(lending());
     lender.lends(&supply(40), "one");
     lender.venues.insert(VAULT.into(), lower);
@@ -192,12 +192,12 @@ fn low_liquidity_and_a_fallen_share_price_ask() {
     lender.lends(&supply(40), "three");
 }
 
-/// A vault whose shares are worth more than before.
+/// Returns a vault whose shares are worth more than before.
 fn dearer() -> VenueFacts {
     VenueFacts { share_price: vault().share_price.map(|price| price + 1), ..vault() }
 }
 
-/// A lender whose second supply has its allowance, and was measured again while the shares were dearer.
+/// Returns a lender whose second supply has its allowance, and whose next measurement showed a higher share price.
 fn measured_again() -> Lender {
     let mut lender = Lender::new(lending());
     lender.lends(&supply(40), "one");
@@ -211,14 +211,14 @@ fn measured_again() -> Lender {
 
 #[test]
 fn share_price_that_was_not_recorded_is_not_compared() {
-    // It was read for a list of venues.
+    // The higher price was read only for a list of venues.
     let mut lender = Lender::new(lending());
     lender.lends(&supply(40), "one");
     lender.venues.insert(VAULT.into(), dearer());
     lender.reads_venue(&supply(40));
     lender.venues.insert(VAULT.into(), vault());
     lender.lends(&supply(40), "two");
-    // The plan ended instead of its next step.
+    // The plan ended instead of ordering its next step.
     let mut lender = measured_again();
     lender.polls("two", LOAN_REJECTED);
     lender.venues.insert(VAULT.into(), vault());

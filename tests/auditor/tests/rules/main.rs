@@ -1,4 +1,4 @@
-//! What the auditor accepts and refuses. One binary, to link once.
+//! The sequences that the auditor accepts or rejects. They are one binary, so that it is linked once.
 
 #[cfg(test)]
 mod allowed_sequences;

@@ -1,4 +1,4 @@
-//! More wallets that break a rule: terms, approvals, orders, transactions, reports, the end.
+//! More wallets that break a rule about terms, approvals, orders, transactions, reports or the end of a run.
 
 use bursar_auditor::observations::*;
 

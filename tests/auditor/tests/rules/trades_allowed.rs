@@ -1,4 +1,4 @@
-//! Trades: sequences that the specification allows, and that look like violations at first.
+//! Trades: sequences that the specification allows although they look like violations.
 
 use bursar_auditor::observations::*;
 
@@ -58,7 +58,7 @@ fn balance_read_by_a_concurrent_call_decides_nothing() {
     let ticket = trader.opens(&buy(40), fair(40));
     trader.balance(COIN, 0);
     trader.answers(ticket, "one", TradeState::Executing);
-    // Nor does it make a refusal wrong.
+    // The balance of one call does not make the refusal of another wrong either.
     let ticket = trader.opens(&buy(30), fair(30));
     trader.balance(COIN, 0);
     trader.answers(ticket, "two", refused_for("INSUFFICIENT_BALANCE"));
@@ -150,7 +150,7 @@ fn slow_signer_may_finish_after_the_reported_end() {
     trader.polls("one", rejected_as(Some("PLAN_EXPIRED")));
     let tx = trader.approve_tx(COIN, V3_ROUTER, buy(150).amount_in);
     trader.accepts(signs(&tx));
-    // The nonce of the expired plan is free for the next one.
+    // The next plan may use the nonce of the expired plan.
     trader.starts(&buy(50), fair(50), "two");
     let next = trader.approve_tx(COIN, V3_ROUTER, buy(50).amount_in);
     let next = Transaction { nonce: tx.nonce, ..next };
@@ -173,7 +173,7 @@ fn automatic_trade_is_judged_when_it_is_decided() {
 
 #[test]
 fn uncertain_price_may_hold_what_is_above_the_maximum() {
-    // 0.1 coins are 300 dollars at 3,000. The feed is 10 % lower.
+    // At 3,000 dollars, 0.1 coins are worth 300 dollars. The feed is 10 % lower.
     let mut trader = Trader::new(limits());
     trader.price(3000, 3000);
     let trade = sell(COIN_WEI / 10);
@@ -195,7 +195,7 @@ fn floor_belongs_to_the_route_that_is_signed() {
         let trade = Trade { pool: Route::Best, ..buy(40) };
         let ask = trader.ask(&trade);
         let ticket = trader.called(&ask);
-        // This route brings more, and its gas costs more than the difference.
+        // This route has a higher output, but its gas costs more than the difference.
         let dear = Quoted {
             hops: vec![Hop { pool: v4(NATIVE), token_out: WETH.into() }],
             ..trader.quote(&trade, fair(40))
@@ -260,7 +260,7 @@ fn refusal_without_an_id_is_not_remembered() {
     let quoted = trader.quote(&buy(40), fair(40));
     trader.market(&buy(40), quoted);
     trader.answers(ticket, "one", TradeState::Executing);
-    // Once it has an id, it is remembered.
+    // The wallet remembers the call once its request has an id.
     let ticket = trader.called(&ask);
     trader.rejects("same ask, same answer", answered(ticket, "two", TradeState::Executing));
 }
@@ -326,7 +326,7 @@ fn allowances_from_before_may_remain_or_shrink() {
     }
 }
 
-/// Another plan of the address, or another program, gave it.
+/// Another plan of the address, or another program, gave the second allowance.
 #[test]
 fn allowance_for_another_contract_is_not_that_of_the_plan() {
     for (spender, right) in [(PERMIT2, true), (V3_ROUTER, false)] {
@@ -347,7 +347,8 @@ fn allowance_for_another_contract_is_not_that_of_the_plan() {
     }
 }
 
-/// A paused token reverts it. The plan is over, so another one may follow, and the allowance is the operator's to revoke.
+/// The revocation reverts because the token is paused. The plan is over, another may follow, and the operator must
+/// revoke.
 #[test]
 fn allowance_may_remain_once_its_revocation_is_reverted() {
     for (reverted, next) in [(true, false), (false, false), (true, true)] {

@@ -1,11 +1,11 @@
-//! Trades: which must be refused, and which may be executed without asking.
+//! Trades: which ones the wallet must refuse, and which it may execute without an approval.
 
 use bursar_auditor::observations::*;
 
 use crate::common::trading::*;
 use crate::common::{BASE, COIN};
 
-/// Answers an automatic trade after this market, and returns the rule that it breaks.
+/// Answers an automatic trade after showing this market. Returns the rule that the answer breaks.
 fn automatic(
     limits: TradingPolicy,
     trade: &Trade,
@@ -47,7 +47,7 @@ fn auditor_rejects_an_automatic_trade_above_the_impact_ceiling() {
     let dust = |bps: u128| {
         by_quote(&trade, |q| Quoted { dust_ideal: Some(fair(40) * 10_000 / (10_000 - bps)), ..q })
     };
-    // The fee of 0.05 % is added to the difference by the dust quote.
+    // The impact by the dust quote is added to the fee of 0.05 %.
     assert_eq!((dust(490), dust(496)), (Ok(()), bad.clone()));
     let slot0 = |bps: u128| {
         by_quote(&trade, |q| Quoted { slot0_ideal: Some(fair(40) * 10_000 / (10_000 - bps)), ..q })
@@ -57,14 +57,14 @@ fn auditor_rejects_an_automatic_trade_above_the_impact_ceiling() {
     assert_eq!(by_quote(&trade, |q| Quoted { slot0_ideal: None, ..q }), Ok(()));
     let unknown = |q: Quoted| Quoted { slot0_ideal: None, dust_ideal: None, ..q };
     assert_eq!(by_quote(&trade, unknown), bad.clone());
-    // Better than the pool's own price is not possible.
+    // An output better than the pool's own price is not possible.
     assert_eq!(by_quote(&trade, |q| Quoted { slot0_ideal: Some(fair(40) - 1), ..q }), bad);
 }
 
 #[test]
 fn auditor_rejects_an_automatic_trade_in_a_moved_pool() {
     let trade = buy(40);
-    // All of the pool's own numbers agree, and the output is worth too little.
+    // All numbers of the pool agree, but the output is worth too little.
     let moved = |percent: u128| {
         automatic(limits(), &trade, |trader| {
             let quoted = trader.quote(&trade, fair(40) / 100 * percent);
@@ -118,7 +118,7 @@ fn auditor_rejects_an_automatic_trade_without_a_proving_rehearsal() {
     }
 }
 
-/// Answers an automatic sale after these readings of the price, a minute after good ones.
+/// Answers an automatic sale after showing these price readings, a minute after good ones.
 fn by_prices_of(wei: u128, out: u128, show: impl FnOnce(&mut Trader)) -> Result<(), String> {
     let trade = sell(wei);
     let mut trader = Trader::new(limits());
@@ -133,7 +133,7 @@ fn by_prices_of(wei: u128, out: u128, show: impl FnOnce(&mut Trader)) -> Result<
     judged.map_err(|found| found.rule.to_owned())
 }
 
-/// Like [`by_prices_of`], for 0.02 coins.
+/// Like [`by_prices_of`], for a sale of 0.02 coins.
 fn by_prices(show: impl FnOnce(&mut Trader)) -> Result<(), String> {
     by_prices_of(COIN_WEI / 50, 49_975_000, show)
 }
@@ -165,7 +165,7 @@ fn auditor_rejects_an_automatic_trade_by_a_bad_price() {
 
 #[test]
 fn auditor_values_coins_by_the_higher_price() {
-    // 0.0396 coins are 99 dollars at 2,500 and 101 at 2,550.
+    // 0.0396 coins are worth 99 dollars at 2,500, and 101 dollars at 2,550.
     let sold =
         |api, feed| by_prices_of(COIN_WEI / 10_000 * 396, 98_900_000, |t| t.price(api, feed));
     assert_eq!(sold(2500, 2500), Ok(()));
@@ -173,7 +173,7 @@ fn auditor_values_coins_by_the_higher_price() {
     assert_eq!(sold(2550, 2500), Err("I-j".to_owned()));
 }
 
-/// Answers a call as held, and returns the rule that it breaks.
+/// Answers a call as held. Returns the rule that the answer breaks.
 fn held(
     limits: TradingPolicy,
     trade: &Trade,
@@ -240,7 +240,7 @@ fn auditor_rejects_refusing_a_trade_without_a_reason() {
     let mut trader = Trader::new(limits());
     let ticket = trader.opens(&buy(40), fair(40));
     trader.rejects("refusals", answered(ticket, "one", refused_for("ANYTHING")));
-    // A failed quote is a reason.
+    // A failed quote is a reason to refuse.
     let mut trader = Trader::new(limits());
     let ticket = trader.opens(&buy(40), fair(40));
     let failed = Quoted { amount_out: None, ..trader.quote(&buy(40), 0) };
@@ -286,8 +286,8 @@ fn approval_applies_the_policy_of_today() {
     assert_eq!(step(TradingPolicy { per_trade: 149_000_000, ..limits() }), refusal());
     assert_eq!(step(TradingPolicy { max_slippage_bps: 49, ..limits() }), refusal());
     assert_eq!(step(TradingPolicy { daily: 149_000_000, ..limits() }), Err("volume".to_owned()));
-    // A slow signer may finish after trading was turned off, but nothing is done with its signature.
+    // A slow signer may finish after trading was turned off, but the wallet must not use the signature.
     assert_eq!(step(TradingPolicy { enabled: false, ..limits() }), Err("T-53".to_owned()));
-    // The threshold and the impact ceiling decide who is asked, and the operator was asked.
+    // The threshold and the impact ceiling only decide whether the operator must approve, and the operator did.
     assert_eq!(step(TradingPolicy { auto_below: 0, max_impact_bps: 0, ..limits() }), Ok(()));
 }

@@ -6,7 +6,7 @@ use crate::common::encode::{self, V4};
 use crate::common::trading::*;
 use crate::common::{BASE, COIN, MAIN, SHOP};
 
-/// Plays a held trade up to its approval.
+/// Plays a held trade until its approval.
 fn approved() -> (Trader, Trade) {
     let mut trader = Trader::new(limits());
     let trade = buy(150);
@@ -15,7 +15,7 @@ fn approved() -> (Trader, Trade) {
     (trader, trade)
 }
 
-/// Plays an approved trade up to its mined allowance. Returns its swap, which is not signed yet.
+/// Plays an approved trade until its allowance is mined. Returns its swap, which is not signed yet.
 fn allowed() -> (Trader, Trade, Transaction) {
     let (mut trader, trade) = approved();
     let tx = trader.approve_tx(COIN, V3_ROUTER, trade.amount_in);
@@ -24,7 +24,7 @@ fn allowed() -> (Trader, Trade, Transaction) {
     (trader, trade, swap)
 }
 
-/// Signs this call instead of the swap of an approved trade whose allowance is mined.
+/// Signs this call instead of the swap of an approved trade, after the allowance is mined.
 fn v3_signed(to: &str, value: u128, data: impl FnOnce(u64) -> String) -> Result<(), String> {
     let (mut trader, _, _) = allowed();
     let data = data(trader.time_s());
@@ -105,9 +105,9 @@ fn deadline_counts_by_the_chains_time_and_the_agents_own() {
     }
 }
 
-/// floor(least × 10^36 / amount) as a word.
+/// Returns floor(least × 10^36 / amount) as a word.
 fn hop_price(least: u128, amount: u128) -> String {
-    // Long division by decimal digits: 36 zeros are appended one by one.
+    // Long division by decimal digits appends 36 zeros one by one.
     let (mut digits, mut rest) = ((least / amount).to_string(), least % amount);
     for _ in 0..36 {
         rest *= 10;
@@ -125,7 +125,7 @@ fn hop_price(least: u128, amount: u128) -> String {
     word.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What a test changes in a v4 swap.
+/// The parts of a v4 swap that a test changes.
 struct Change {
     command: &'static str,
     hop_price: Option<String>,
@@ -141,7 +141,7 @@ impl Default for Change {
     }
 }
 
-/// Signs a v4 swap of dollars with a permit.
+/// Signs a v4 swap that sells dollars with a permit.
 fn v4_signed(change: Change) -> Result<(), String> {
     let mut trader = Trader::new(limits());
     let trade = Trade { pool: Route::Pool(v4(NATIVE)), ..buy(40) };
@@ -177,7 +177,7 @@ fn auditor_rejects_a_permit_inside_a_swap_that_is_not_exact() {
     assert_eq!(v4_signed(Change { permit_amount: 40 * DOLLAR + 1, ..Change::default() }), bad);
     assert_eq!(v4_signed(Change { expires_after: 1, ..Change::default() }), bad);
     assert_eq!(v4_signed(Change { spender: SHOP, ..Change::default() }), bad);
-    // Another account that sends the permit first must not stop the swap.
+    // The swap must not fail if another account sends the permit first.
     assert_eq!(v4_signed(Change { command: "0a10", ..Change::default() }), bad);
 }
 

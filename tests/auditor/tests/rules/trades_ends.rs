@@ -1,4 +1,4 @@
-//! Trades: what their answers may report, and when.
+//! Trades: which ends their answers may report, and when.
 
 use bursar_auditor::observations::*;
 
@@ -6,7 +6,7 @@ use crate::common::encode;
 use crate::common::trading::*;
 use crate::common::{BASE, COIN, MAIN, SHOP, approve, listed, refusal, refuses};
 
-/// Plays an automatic trade up to its included swap, without confirmations.
+/// Plays an automatic trade until its swap is in a block without confirmations.
 fn included(change: impl FnOnce(&mut Included)) -> (Trader, Transaction) {
     let mut trader = Trader::new(limits());
     let trade = buy(40);
@@ -121,7 +121,8 @@ fn auditor_rejects_an_execution_without_confirmations() {
 
 #[test]
 fn auditor_rejects_an_execution_that_never_happened() {
-    // The swap reverted, another transaction is named, a reorganization removed the swap, or nothing was signed.
+    // The swap reverted, the answer names another transaction, a reorganization removed the swap, or nothing was
+    // signed.
     let (mut trader, swap) = included(|i| i.succeeded = false);
     trader.blocks(2);
     trader.poll_rejects("executed", "one", executed(&swap, None));
@@ -195,7 +196,7 @@ fn auditor_rejects_an_end_while_the_swap_may_have_an_effect() {
     for state in [rejected_as(None), FAILED] {
         let (mut trader, _) = included(|_| {});
         trader.poll_rejects("volume", "one", state.clone());
-        // A revert counts only with the network's confirmations.
+        // A reverted swap counts only with the network's confirmations.
         let (mut trader, _) = included(|i| i.succeeded = false);
         trader.poll_rejects("volume", "one", state.clone());
         let (mut trader, _) = included(|i| i.succeeded = false);
@@ -293,7 +294,7 @@ fn lists_show_held_trades_and_one_card_for_one_policy() {
     let end = End::Held(vec![trade_of("one", "card")]);
     trader.rejects("I-p", Observation::OrderEnded { ticket, end });
 
-    // An operator's approval of an old card is refused.
+    // The wallet must refuse an operator's approval of an old card.
     let mut trader = Trader::new(limits());
     trader.holds(&buy(150), fair(150), "one");
     list(&mut trader, vec![trade_of("one", "card")]);
@@ -331,18 +332,18 @@ fn auditor_rejects_decisions_refused_or_accepted_wrongly() {
 
 #[test]
 fn trades_lost_in_a_crash_may_exist_and_count() {
-    // The call died: the trade may be held, or not exist.
+    // The call got no answer: the trade may be held, or may not exist.
     let mut trader = Trader::new(limits());
     let ask = trader.ask(&buy(150));
     trader.called(&ask);
     let quoted = trader.quote(&buy(150), fair(150));
     trader.market(&buy(150), quoted);
     trader.driver.restart();
-    // 300 - 150 may be left, or all of it: both answers are possible.
+    // The daily volume left is 300 - 150 or 300, so both answers are possible.
     let ticket = trader.opens(&buy(151), fair(151));
     trader.accepts(answered(ticket, "two", refused_for("EXCEEDS_DAILY_VOLUME")));
     trader.holds(&buy(200), fair(200), "three");
-    // The repeat returns it.
+    // A repeat of the lost call returns its trade.
     let ticket = trader.called(&ask);
     let quoted = trader.quote(&buy(150), fair(150));
     trader.market(&buy(150), quoted);

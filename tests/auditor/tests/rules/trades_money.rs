@@ -1,4 +1,4 @@
-//! Trades: floors and the daily volume.
+//! Trades: minimum outputs and the daily volume.
 
 use bursar_auditor::observations::*;
 
@@ -31,7 +31,7 @@ fn held_trade_runs_to_its_end_with_the_higher_floor() {
     }
 }
 
-/// Plays up to the signature of a swap with this minimum, after an approval at this fresh quote.
+/// Plays an approval at this fresh quote, and signs a swap with this minimum output.
 fn swap_with_minimum(fresh: u128, least: u128) -> Result<(), String> {
     let mut trader = Trader::new(limits());
     let trade = buy(150);
@@ -60,7 +60,7 @@ fn auditor_rejects_a_slippage_taken_off_twice_or_never() {
     assert_eq!(swap_with_minimum(fair(150), once), Ok(()));
     assert_eq!(swap_with_minimum(fair(150), once - 1), Err("floor".to_owned()));
     assert_eq!(swap_with_minimum(fair(150), once + 1), Err("floor".to_owned()));
-    // Rounded in favor of the operator where there is a rest.
+    // A minimum with a remainder is rounded up, in favor of the operator.
     let (fresh, floor) = (fair(150) + 1, floor_of(fair(150) + 1, 50));
     assert_eq!(swap_with_minimum(fresh, floor + 1), Ok(()));
     assert_eq!(swap_with_minimum(fresh, floor + 2), Err("floor".to_owned()));
@@ -107,7 +107,7 @@ fn best_route_commits_to_the_best_quote_of_a_block() {
 
 #[test]
 fn auditor_rejects_a_trade_beyond_the_daily_volume() {
-    // 150 + 100 are held; 50 fit, 51 do not.
+    // Of 300 dollars, 150 + 100 are held: 50 more fit, 51 do not.
     for (dollars, fits) in [(50, true), (51, false)] {
         let mut trader = Trader::new(limits());
         trader.holds(&buy(150), fair(150), "one");
@@ -140,7 +140,7 @@ fn auditor_rejects_a_volume_refusal_that_fits() {
 
 #[test]
 fn volume_returns_after_denial_and_expiry_but_not_after_success() {
-    // Two held trades leave no room for 100; a denied one does.
+    // Two held trades leave no room for another 100 dollars; denying one of them does.
     let mut trader = Trader::new(limits());
     trader.holds(&buy(150), fair(150), "one");
     trader.holds(&buy(150), fair(150), "two");
@@ -219,7 +219,7 @@ fn unknown_value_takes_the_maximum_of_one_trade() {
     let mut trader = Trader::new(limits());
     let trade = Trade { token_in: SHARE.into(), ..buy(1) };
     trader.holds(&trade, 7, "one");
-    // 200 of 300 are reserved.
+    // Of 300 dollars, 200 are reserved.
     let ticket = trader.opens(&buy(101), fair(101));
     trader.rejects("volume", answered(ticket, "two", TradeState::Pending));
     let mut trader = Trader::new(limits());
@@ -262,14 +262,14 @@ fn open_reservations_move_into_the_new_allowance() {
     let mut trader = Trader::new(limits());
     trader.driver.advance_ms(12 * 3_600_000 - 60_000);
     trader.holds(&buy(200), fair(200), "one");
-    // Midnight passes in several steps while it is held.
+    // Midnight passes in several steps while the trade is held.
     for _ in 0..4 {
         trader.driver.advance_ms(60_000);
     }
     let ticket = trader.opens(&buy(101), fair(101));
     trader.rejects("volume", answered(ticket, "two", TradeState::Pending));
 
-    // What was spent before midnight does not count after it.
+    // Volume spent before midnight does not count after it.
     let mut trader = Trader::new(limits());
     trader.driver.advance_ms(12 * 3_600_000 - 60_000);
     for id in ["one", "two"] {
@@ -306,7 +306,7 @@ fn auditor_rejects_two_concurrent_trades_that_exceed_the_volume_together() {
     };
     let tx = swap(&mut trader, 90);
     trader.sends(&tx);
-    // One of the two fits. The other may still be refused.
+    // Only one of the two trades fits, so the wallet may still refuse the second.
     trader.answers(second, "two", refused_for("EXCEEDS_DAILY_VOLUME"));
     trader.answers(first, "one", TradeState::Executing);
 

@@ -1,4 +1,4 @@
-//! Trades: who may sign when, the order of a plan's steps, and allowances.
+//! Trades: who may sign at which time, the order of a plan's steps, and allowances.
 
 use bursar_auditor::observations::*;
 
@@ -6,7 +6,7 @@ use crate::common::encode;
 use crate::common::trading::*;
 use crate::common::{BASE, COIN, MAIN, SHOP, approve, refuses};
 
-/// Plays a held trade up to its approval.
+/// Plays a held trade until its approval.
 fn approved() -> (Trader, Trade) {
     let mut trader = Trader::new(limits());
     let trade = buy(150);
@@ -15,7 +15,7 @@ fn approved() -> (Trader, Trade) {
     (trader, trade)
 }
 
-/// Plays an approved trade up to its mined allowance. Returns its swap, which is not signed yet.
+/// Plays an approved trade until its allowance is mined. Returns its swap, which is not signed yet.
 fn allowed() -> (Trader, Trade, Transaction) {
     let (mut trader, trade) = approved();
     let tx = trader.approve_tx(COIN, V3_ROUTER, trade.amount_in);
@@ -37,7 +37,7 @@ fn auditor_rejects_a_step_while_frozen_locked_suspended_or_off() {
     }
     let (mut trader, _, swap) = allowed();
     trader.order(Order::SwitchNetwork { chain: BASE, on: false });
-    // A slow signer may finish late, but nothing is done with its signature.
+    // A slow signer may finish late, but the wallet must not use its signature.
     trader.accepts(signs(&swap));
     trader.rejects("T-53", Observation::Broadcast(swap));
 }
@@ -109,7 +109,7 @@ fn deadline_of_an_approved_trade_counts_by_the_blocks_that_nodes_show() {
     }
 }
 
-/// A call that a crash left without an answer has the same terms as a plan that has lapsed before its first signature.
+/// The call that a crash left without an answer has the same terms as a plan that lapsed before its first signature.
 #[test]
 fn signature_is_judged_by_the_request_that_it_is_made_for() {
     for (request, right) in [("two", true), ("one", false)] {
@@ -154,7 +154,7 @@ fn auditor_rejects_a_step_more_than_five_minutes_after_the_approval() {
         if right {
             trader.accepts(signs(&swap));
         } else {
-            // A slow signer may finish late, but nothing is done with its signature.
+            // A slow signer may finish late, but the wallet must not use its signature.
             trader.accepts(signs(&swap));
             trader.rejects("T-53", Observation::Broadcast(swap));
         }
@@ -239,7 +239,7 @@ fn auditor_rejects_a_swap_before_its_allowance_is_mined() {
     trader.accepts(Observation::Broadcast(tx.clone()));
     trader.rejects("plan order", signs(&swap));
 
-    // It reverted, or a reorganization removed it.
+    // The swap reverted, or a reorganization removed it.
     for unmined in [false, true] {
         let (mut trader, trade) = approved();
         let tx = trader.approve_tx(COIN, V3_ROUTER, trade.amount_in);
@@ -267,7 +267,7 @@ fn auditor_rejects_an_allowance_that_is_not_exact() {
     let most = format!("095ea7b3{}{}", encode::address(V3_ROUTER), "f".repeat(64));
     let tx = trader.tx(COIN, 0, most);
     trader.rejects("allowance", signs(&tx));
-    // A second one for the same trade.
+    // The same trade signs a second allowance.
     let (mut trader, _) = (approved().0, trade);
     let first = trader.approve_tx(COIN, V3_ROUTER, buy(150).amount_in);
     trader.sends(&first);
@@ -293,7 +293,7 @@ fn second_plan_begins_after_the_first_swap_or_its_revocation() {
         trader.starts(&buy(50), fair(50), "two");
         let other = trader.approve_tx(COIN, V3_ROUTER, buy(50).amount_in);
         if revoked {
-            // The swap reverted, so its allowance is still there.
+            // The swap reverted, so its allowance remains.
             let before = other.clone();
             trader.nonce -= 1;
             let revoke = trader.approve_tx(COIN, V3_ROUTER, 0);
@@ -347,7 +347,7 @@ fn auditor_rejects_a_second_swap_for_one_trade() {
     trader.sends(&swap);
     let again = trader.swap_tx(&trade, floor_of(fair(150), 50));
     trader.rejects("I-b", signs(&again));
-    // The same nonce with another minimum.
+    // The same nonce is used for a swap with another minimum.
     let (mut trader, trade, swap) = allowed();
     trader.accepts(signs(&swap));
     trader.nonce -= 1;
@@ -415,7 +415,7 @@ fn operators_may_send_while_trades_run() {
     trader.accepts(Observation::Broadcast(tx.clone()));
     trader.accepts(Observation::OrderEnded { ticket, end: End::Sent { id: "s".into() } });
     trader.accepts(signs(&swap));
-    // Neither may use the other's nonce.
+    // A trade and a transfer may not use each other's nonce.
     let (mut trader, _, swap) = allowed();
     let send = Send { label: "main".into(), chain: BASE, to: SHOP.into(), amount: 7, native: true };
     trader.driver.ordered(Order::Send(Box::new(send)));

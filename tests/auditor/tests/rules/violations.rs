@@ -1,4 +1,4 @@
-//! For every rule, a wallet that breaks it and an auditor that must find the violation.
+//! For every rule, a wallet that breaks it. The auditor must find the violation.
 
 use bursar_auditor::observations::*;
 
@@ -51,7 +51,7 @@ fn auditor_rejects_one_nonce_for_two_requests() {
     assert_eq!(found.rule, "I-b");
 }
 
-/// Plays up to an approved request that is not signed yet.
+/// Plays a call until its request is approved but not signed.
 fn executing() -> AuditorDriver {
     let mut driver = AuditorDriver::new(policy(100, 50, 20));
     let ask = driver.hmac(30);
@@ -171,7 +171,7 @@ fn auditor_rejects_a_status_that_goes_back() {
     let ask = driver.hmac(30);
     let payment = driver.payment(&ask, "one");
     driver.call(poll("one"), header("one", &payment));
-    // Only a crash may lose the record of a signature.
+    // Without a crash, the wallet must not lose the record of a signature.
     driver.stop_and_start();
     driver.call_rejected(poll("one"), Answer::Executing { id: "one".into() });
 }
@@ -216,8 +216,8 @@ fn auditor_rejects_a_changed_stored_answer() {
 fn auditor_rejects_an_allowance_that_starts_at_the_first_request() {
     let mut driver = AuditorDriver::new(policy(25, 50, 20));
     // The allowance of the second day began at midnight, although the first request comes at six in the evening. So the
-    // next one begins at midnight too. The machine reboots in between: within one boot, the boot clock may count from
-    // the instant at which the renewal was recorded.
+    // next allowance begins at midnight too. The machine reboots in between, because within one boot the boot clock may
+    // count from the instant at which the renewal was recorded.
     driver.advance_ms(30 * 3_600_000);
     let ask = driver.hmac(19);
     driver.pays(&ask, "one");

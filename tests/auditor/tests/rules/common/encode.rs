@@ -1,7 +1,7 @@
-//! Encodes the calls of a trade, independent of the decoder.
+//! Encodes the calls of a trade, without sharing code with the decoder.
 #![allow(dead_code, unreachable_pub)]
 
-/// A value of a tuple: its words, or the data behind an offset.
+/// One component of a tuple: static words, or dynamic data that an offset points to.
 pub enum Item {
     Words(String),
     Data(String),
@@ -23,7 +23,7 @@ pub fn account(a: &str) -> Item {
     Item::Words(address(a))
 }
 
-/// Encodes a tuple: offsets count from its begin.
+/// Encodes a tuple. The offsets count from the start of the tuple.
 pub fn tuple(items: &[Item]) -> String {
     let size = |item: &Item| match item {
         Item::Words(words) => words.len() / 2,
@@ -99,7 +99,7 @@ pub fn execute(commands: &str, inputs: &[String], deadline_s: u64) -> String {
     format!("3593564c{}", tuple(&items))
 }
 
-/// The parts of a v4 swap that tests vary.
+/// The parts of a v4 swap that tests change.
 #[derive(Clone)]
 pub struct V4<'a> {
     pub currencies: (&'a str, &'a str),

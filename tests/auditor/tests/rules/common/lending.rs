@@ -16,7 +16,7 @@ pub const MODEL: &str = "0x9000000000000000000000000000000000000002";
 pub const CURATOR: &str = "0x9000000000000000000000000000000000000003";
 pub const OWNER: &str = "0x9000000000000000000000000000000000000004";
 pub const VAULT: &str = "0x8000000000000000000000000000000000000001";
-/// A vault that is pinned, with an owner that no list names.
+/// A pinned vault whose owner is in no list.
 pub const PINNED: &str = "0x8000000000000000000000000000000000000002";
 pub const STRANGER: &str = "0x7000000000000000000000000000000000000001";
 const NONE: &str = "0x0000000000000000000000000000000000000000";
@@ -27,7 +27,7 @@ pub fn market_params() -> String {
     all + &encode::word(915_000_000_000_000_000)
 }
 
-/// The id of [`market_params`], computed apart from the auditor's own hash.
+/// The id of [`market_params`]. It was computed without the auditor's own hash function.
 pub const MARKET: &str = "0x1bf017897f5fd1bd4176da8a4ba1457f3973b5783f87113a00a91b654db161a7";
 
 pub fn facts(chain: u64) -> LendingFact {
@@ -42,7 +42,8 @@ pub fn facts(chain: u64) -> LendingFact {
     }
 }
 
-/// One deposit 200, everything 500, automatic below 100 dollars, 20 operations a day, curated venues only.
+/// A policy with these limits: 200 dollars for a deposit, 500 in total, automatic below 100, 20 operations a day, and
+/// only curated venues.
 pub fn lending() -> LendingPolicy {
     LendingPolicy {
         enabled: true,
@@ -73,7 +74,7 @@ pub fn withdraw(amount: LoanAmount) -> Loan {
     Loan { action: LoanAction::Withdraw, amount, ..supply(0) }
 }
 
-/// A vault that everything is well with.
+/// Returns a vault that passes every check.
 pub fn vault() -> VenueFacts {
     VenueFacts {
         asset: COIN.into(),
@@ -107,12 +108,12 @@ pub struct Lender {
     pub driver: AuditorDriver,
     pub block: u64,
     pub nonce: u64,
-    /// What the nodes answer about each venue; a vault by default.
+    /// What the nodes report about each venue. A venue without an entry is a good vault.
     pub venues: BTreeMap<String, VenueFacts>,
     /// The true positions: value and shares.
     pub positions: BTreeMap<(u64, String), (u128, u128)>,
     pub rehearsal: Rehearsal,
-    /// Per 1000 of what the new shares redeem for.
+    /// The value that new shares redeem for, in thousandths of the supplied amount.
     pub redeems: u128,
     pub native: u128,
     signatures: u32,
@@ -210,7 +211,7 @@ impl Lender {
         }
     }
 
-    /// The positions of a network as the nodes answer them, truly.
+    /// Shows the true positions on a network as the nodes' answer.
     pub fn reads_positions(&mut self, chain: u64) {
         let mine = self.positions.iter().filter(|((c, _), _)| *c == chain);
         let all = mine.map(|((_, venue), (value, shares))| PositionReading {
@@ -256,7 +257,7 @@ impl Lender {
         self.accepts(Observation::LoanRehearsed(Box::new(one)));
     }
 
-    /// Shows all that the wallet reads before it decides.
+    /// Shows everything that the wallet reads before it decides.
     pub fn reads(&mut self, loan: &Loan) {
         self.reads_venue(loan);
         self.reads_positions(BASE);
@@ -265,7 +266,7 @@ impl Lender {
         self.rehearses(loan);
     }
 
-    /// Makes a call and shows all readings; the call stays open.
+    /// Makes a call and shows all readings. The call stays open.
     pub fn opens(&mut self, loan: &Loan) -> Ticket {
         let ask = self.ask(loan);
         let ticket = self.called(&ask);
@@ -282,13 +283,13 @@ impl Lender {
         self.answers(ticket, id, LoanState::Pending);
     }
 
-    /// Plays a call that is executed without asking, up to the answer.
+    /// Plays a call that is executed without an approval, up to the answer.
     pub fn starts(&mut self, loan: &Loan, id: &str) {
         let ticket = self.opens(loan);
         self.answers(ticket, id, LoanState::Executing);
     }
 
-    /// Plays a call that must not be executed without asking.
+    /// Plays a call that must not be executed without an approval.
     pub fn start_rejected(&mut self, rule: &str, loan: &Loan) {
         let ticket = self.opens(loan);
         self.rejects(rule, loan_answer(ticket, "wrong", LoanState::Executing));
@@ -345,7 +346,7 @@ impl Lender {
         self.tx(loan.chain, coin, encode::approve(spender, assets_of(loan)))
     }
 
-    /// The transaction that moves a loan's money, as it must be.
+    /// Returns the correct main transaction of a loan.
     pub fn main_tx(&mut self, loan: &Loan) -> Transaction {
         let shares = self.positions.get(&(loan.chain, loan.venue.clone())).map_or(0, |one| one.1);
         let (to, data) = match (loan.kind, loan.action, loan.amount) {
@@ -381,7 +382,7 @@ impl Lender {
         self.accepts(Observation::Broadcast(tx.clone()));
     }
 
-    /// Plays the signature, the broadcast and the inclusion of an allowance.
+    /// Plays the signature, the broadcast and the inclusion of an approval transaction.
     pub fn sends(&mut self, tx: &Transaction) {
         self.leaves(tx);
         self.includes(tx, true, vec![]);
@@ -403,7 +404,7 @@ impl Lender {
         })));
     }
 
-    /// Lets the chain move this much, to or from the venue.
+    /// Plays the inclusion of a loan's main transaction, which moves these assets to or from the venue.
     pub fn moves(&mut self, loan: &Loan, tx: &Transaction, assets: u128) {
         let coin = if loan.chain == BASE { COIN } else { OTHER_COIN };
         let entry = self.positions.entry((loan.chain, loan.venue.clone())).or_default();
@@ -418,7 +419,7 @@ impl Lender {
         self.includes(tx, true, vec![log]);
     }
 
-    /// The true positions of a network, at the newest block.
+    /// Returns the true positions on a network at the newest block.
     pub fn deployed(&mut self, chain: u64) -> Observation {
         let mine = self.positions.iter().filter(|((c, _), _)| *c == chain);
         let all = mine.map(|((_, venue), (value, shares))| (venue.clone(), *value, *shares));
@@ -431,7 +432,7 @@ impl Lender {
         }))
     }
 
-    /// Plays the steps of an authorized loan up to its inclusion. Returns the transaction that moves its money.
+    /// Plays the steps of an authorized loan until its inclusion. Returns its main transaction.
     pub fn executes(&mut self, loan: &Loan) -> Transaction {
         if loan.action == LoanAction::Supply {
             let approve = self.approve_tx(loan);

@@ -18,7 +18,7 @@ pub const SHOP: &str = "0xb000000000000000000000000000000000000001";
 /// 2026-03-10 12:00 UTC, in milliseconds.
 pub const NOON: i64 = 1_773_144_000_000;
 
-/// An auditor, and the clocks that the test moves.
+/// An auditor, with clocks that the test moves.
 #[derive(Debug)]
 pub struct AuditorDriver {
     pub auditor: Auditor,
@@ -27,7 +27,7 @@ pub struct AuditorDriver {
     signatures: u32,
 }
 
-/// A policy that allows every network and domain; limits in millionths of a dollar.
+/// A policy that allows every network and domain. The limits are in millionths of a dollar.
 pub fn policy(daily: u64, per_request: u64, auto_below: u64) -> Policy {
     Policy {
         payments: true,
@@ -71,7 +71,7 @@ impl AuditorDriver {
         Self::with_networks(p, networks, &[], None)
     }
 
-    /// Like [`Self::new`], on these networks, with their lending and its part of the policy.
+    /// Like [`Self::new`], on these networks, with their lending facts and the lending part of the policy.
     pub fn with_networks(
         p: Policy,
         networks: Vec<NetworkFact>,
@@ -125,13 +125,13 @@ impl AuditorDriver {
         ticket
     }
 
-    /// Gives an order that must be allowed to end like this.
+    /// Gives an order. The auditor must accept this end of it.
     pub fn order(&mut self, order: Order, end: End) {
         let ticket = self.ordered(order);
         self.accepts(Observation::OrderEnded { ticket, end });
     }
 
-    /// Creates or edits a policy, with this part about loans.
+    /// Creates or edits a policy with this lending part.
     pub fn order_policy(&mut self, order: Order, lending: Option<LendingPolicy>) {
         if let Some(lending) = lending {
             let ticket = self.next + 1;
@@ -140,7 +140,7 @@ impl AuditorDriver {
         self.order(order, End::Done);
     }
 
-    /// Gives an order, and asserts that the auditor rejects the end `end`.
+    /// Gives an order. The auditor must reject this end of it.
     pub fn order_rejected(&mut self, order: Order, end: End) -> Violation {
         let ticket = self.ordered(order);
         self.rejects(Observation::OrderEnded { ticket, end })
@@ -153,13 +153,13 @@ impl AuditorDriver {
         ticket
     }
 
-    /// Makes a call that must be allowed to get this answer.
+    /// Makes a call. The auditor must accept this answer to it.
     pub fn call(&mut self, call: Call, answer: Answer) {
         let ticket = self.called(call);
         self.accepts(Observation::Answered { ticket, answer });
     }
 
-    /// Makes a call that must not be allowed to get this answer.
+    /// Makes a call. The auditor must reject this answer to it.
     pub fn call_rejected(&mut self, call: Call, answer: Answer) -> Violation {
         let ticket = self.called(call);
         self.rejects(Observation::Answered { ticket, answer })
@@ -197,7 +197,7 @@ impl AuditorDriver {
         ask("BBB111", Proof::Bearer { right: true }, offer(amount))
     }
 
-    /// Returns the payment of a call that is authorized now.
+    /// Returns the payment for a call that is authorized now.
     pub fn payment(&self, ask: &Ask, nonce: &str) -> Payment {
         let o = ask.offers.first().unwrap();
         let after = if o.version == 1 { self.second() - 600 } else { 0 };
@@ -267,7 +267,7 @@ impl AuditorDriver {
         self.order(Order::OpenWallet { right: true }, End::Done);
     }
 
-    /// Reads the standing of an agent, with these numbers.
+    /// Reads the standing of an agent. The wallet answers with these numbers.
     pub fn standing(
         &mut self,
         agent: &str,

@@ -11,7 +11,7 @@ pub const V3_ROUTER: &str = "0xd000000000000000000000000000000000000003";
 pub const V4_ROUTER: &str = "0xd000000000000000000000000000000000000004";
 pub const PERMIT2: &str = "0xd000000000000000000000000000000000000002";
 pub const HOOK: &str = "0xf000000000000000000000000000000000000080";
-/// A token that nothing prices.
+/// A token without a price.
 pub const SHARE: &str = "0xaa00000000000000000000000000000000000001";
 /// One dollar in units of the stablecoin.
 pub const DOLLAR: u128 = 1_000_000;
@@ -32,7 +32,7 @@ pub fn exchange() -> ExchangeFact {
     }
 }
 
-/// Volume 300, one trade 200, automatic below 100 dollars, slippage 3 %, impact 5 %.
+/// A policy with these limits: daily volume 300, one trade 200, automatic below 100 dollars, slippage 3 %, impact 5 %.
 pub fn limits() -> TradingPolicy {
     TradingPolicy {
         enabled: true,
@@ -55,7 +55,7 @@ pub fn v4(hooks: &str) -> Pool {
     Pool::V4 { fee: 500, tick_spacing: 10, hooks: hooks.into() }
 }
 
-/// A sale of dollars for wrapped coins at a slippage of 0.5 %.
+/// Returns a trade that sells dollars for wrapped coins, at a slippage of 0.5 %.
 pub fn buy(dollars: u128) -> Trade {
     Trade {
         chain: BASE,
@@ -68,12 +68,12 @@ pub fn buy(dollars: u128) -> Trade {
     }
 }
 
-/// A sale of wrapped coins for dollars, in wei.
+/// Returns a trade that sells this many wei of wrapped coins for dollars.
 pub fn sell(wei: u128) -> Trade {
     Trade { token_in: WETH.into(), token_out: COIN.into(), amount_in: wei, ..buy(1) }
 }
 
-/// What a trade of dollars brings at 2,500 dollars a coin and 0.05 % cost.
+/// Returns the output of a trade of dollars at 2,500 dollars for a coin and a fee of 0.05 %.
 pub fn fair(dollars: u128) -> u128 {
     dollars * COIN_WEI / 2500 / 10_000 * 9_995
 }
@@ -87,7 +87,7 @@ pub struct Trader {
     pub driver: AuditorDriver,
     pub block: u64,
     pub nonce: u64,
-    /// Whether the market shows large balances.
+    /// Whether the market shows large balances of the address.
     pub rich: bool,
     /// The outcome of rehearsals in the market.
     pub rehearsal: Rehearsal,
@@ -119,7 +119,7 @@ impl Trader {
         found
     }
 
-    /// The chain's time in Unix seconds.
+    /// Returns the chain's time in Unix seconds.
     pub fn time_s(&self) -> u64 {
         self.driver.second()
     }
@@ -151,7 +151,7 @@ impl Trader {
         self.driver.called(Call::Trade(Box::new(ask.clone())))
     }
 
-    /// Shows one reading of the price in whole dollars, from both sources.
+    /// Shows one reading of the price from each source, in whole dollars.
     pub fn price(&mut self, api: u64, feed: u64) {
         let updated_s = self.time_s();
         let price = PriceRead::Api { micros: Some(api * 1_000_000) };
@@ -166,7 +166,7 @@ impl Trader {
         self.accepts(Observation::Read(Read::Balance { chain, block, owner, token, amount }));
     }
 
-    /// A quote without impact besides 0.05 %.
+    /// Returns a quote without impact, with a fee of 0.05 %.
     pub fn quote(&self, trade: &Trade, out: u128) -> Quoted {
         let pool = match &trade.pool {
             Route::Pool(pool) => pool.clone(),
@@ -193,7 +193,7 @@ impl Trader {
         self.accepts(Observation::Rehearsed(rehearsed));
     }
 
-    /// Shows a market in which everything is well, and this quote.
+    /// Shows a market that passes every check, with this quote.
     pub fn market(&mut self, trade: &Trade, quoted: Quoted) {
         self.price(2500, 2500);
         self.unpriced_market(trade, quoted);
@@ -215,7 +215,7 @@ impl Trader {
         self.accepts(Observation::Read(Read::GasCost { chain: BASE, worst: 1_000 }));
     }
 
-    /// Makes a call and shows a good market; the call stays open.
+    /// Makes a call and shows a good market. The call stays open.
     pub fn opens(&mut self, trade: &Trade, out: u128) -> Ticket {
         let ask = self.ask(trade);
         let ticket = self.called(&ask);
@@ -234,7 +234,7 @@ impl Trader {
         self.answers(ticket, id, TradeState::Pending);
     }
 
-    /// Plays a call that is executed without asking, up to the answer.
+    /// Plays a call that is executed without an approval, up to the answer.
     pub fn starts(&mut self, trade: &Trade, out: u128, id: &str) {
         let ticket = self.opens(trade, out);
         self.answers(ticket, id, TradeState::Executing);
@@ -311,7 +311,7 @@ impl Trader {
         self.executes(trade, out, arrives)
     }
 
-    /// Plays allowance and swap of an authorized trade, with three confirmations.
+    /// Plays the allowance and the swap of an authorized trade, with three confirmations.
     pub fn executes(&mut self, trade: &Trade, out: u128, arrives: u128) -> Transaction {
         let approve = self.approve_tx(&trade.token_in, V3_ROUTER, trade.amount_in);
         self.sends(&approve);
@@ -340,7 +340,7 @@ impl Trader {
     }
 }
 
-/// The call of a v3 swap with a deadline.
+/// Returns the call data of a v3 swap with a deadline.
 pub fn v3_call(trade: &Trade, to: &str, amount: u128, least: u128, deadline_s: u64) -> String {
     let tokens = (trade.token_in.as_str(), trade.token_out.as_str());
     encode::multicall(deadline_s, &[encode::exact_input_single(tokens, 500, to, amount, least)])
