@@ -1,4 +1,4 @@
-//! What the auditor knows before the first observation, from the tables of the networks.
+//! The facts that the auditor knows before the first observation, from the tables of the networks.
 
 use alloy_primitives::Address;
 use bursar_auditor::observations::LendingFact;
@@ -7,7 +7,7 @@ use bursar_core::networks::{Exchange, NETWORKS, Network};
 
 use crate::evm::notes::text;
 
-/// Returns the networks and their exchanges. A signed request is remembered for `signed_days`.
+/// Returns the networks and their exchanges. The wallet remembers a signed request for `signed_days`.
 pub(crate) fn of_networks(signed_days: i64) -> Facts {
     let networks = NETWORKS.iter().map(|row| NetworkFact {
         chain: row.chain.0,
@@ -18,7 +18,7 @@ pub(crate) fn of_networks(signed_days: i64) -> Facts {
     Facts { networks: networks.collect(), signed_days }
 }
 
-/// Returns the lending of the networks; none for a world without loans.
+/// Returns the lending facts of the networks; none for a world without loans.
 pub(crate) fn of_lending(loans: bool) -> Vec<LendingFact> {
     let rows = NETWORKS.iter().filter(|_row| loans);
     let facts = rows.filter_map(|row| {

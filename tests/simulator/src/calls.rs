@@ -1,4 +1,4 @@
-//! What agents do in the world.
+//! The calls of agents in the world.
 
 use bursar_auditor::observations::{Answer, Ask, Call, Event, Id, Observation, Proof, Report};
 use bursar_chain::ports::Clock;
@@ -10,11 +10,11 @@ use crate::plan::{Pick, PlannedPayment, RepeatVariant, Size, Step};
 use crate::wire::{self, Challenge, URLS};
 use crate::world::{SentCall, World, WorldFailure};
 
-/// Milliseconds; longer than most payments are valid.
+/// Longer than most payments are valid, in milliseconds.
 const LATE_MS: u64 = 61_000;
 
 impl World {
-    /// Sends one call. Waits until everything is idle, unless the next step is to run concurrently.
+    /// Sends one call. Waits until all tasks are idle, unless the next step must run concurrently.
     pub(crate) fn call(
         &mut self,
         call: Call,
@@ -50,7 +50,7 @@ impl World {
         self.send(sent)
     }
 
-    /// Builds a request that was never sent before.
+    /// Builds a request that no agent has sent before.
     pub(crate) fn build_call(&mut self, agent: usize, planned: &PlannedPayment) -> SentCall {
         self.request_number += 1;
         let micros = self.amount_micros(agent, planned.size);
@@ -217,10 +217,10 @@ impl World {
         self.call(call, "POST", "/callback", Some(&body), wire::answer)
     }
 
-    /// Reports a payment as settled too late.
+    /// Reports the settlement of a payment too late.
     ///
-    /// Before the report, the payment has expired, another payment has taken its allowance, and the agent has asked
-    /// for it again.
+    /// Before the report, the payment has expired, another payment has used its allowance, and the agent has repeated
+    /// its request.
     pub(crate) fn late_settlement_report(
         &mut self,
         planned: &PlannedPayment,
@@ -242,7 +242,7 @@ impl World {
         self.call(call, "GET", &format!("/sign/status/{id}"), None, wire::answer)
     }
 
-    /// A facilitator executes a payment on its chain.
+    /// Redeems a payment on its chain, as a facilitator does.
     pub(crate) fn redeem(&mut self, pick: Pick) -> Result<(), WorldFailure> {
         let Some(which) = pick.of(self.payments.len()) else { return Ok(()) };
         let (_id, paid) = self.payments[which].clone();
@@ -257,14 +257,14 @@ impl World {
         self.settle()
     }
 
-    /// Returns the agent that made the request, as far as the world knows.
+    /// Returns the agent that made the request, if the wallet still knows the request.
     fn owner(&mut self, id: &str) -> Option<usize> {
         let id = id.parse().ok()?;
         let record = self.process().core().find(id).ok().flatten()?;
         self.agents.iter().position(|client| client.id == record.agent.as_str())
     }
 
-    /// Returns the amount to ask for, in micro-dollars. The auditor does not use it.
+    /// Returns the amount of a new request, in micro-dollars. The auditor does not use it.
     fn amount_micros(&mut self, agent: usize, size: Size) -> u64 {
         let id = self.agents[agent].id.clone();
         let moment = self.clock.now();
@@ -286,7 +286,7 @@ impl World {
         }
     }
 
-    /// Returns the agent's paying address, to ask for a payment to itself.
+    /// Returns the agent's paying address, for a payment to itself.
     fn paying_address(&mut self, agent: usize) -> String {
         let id = self.agents[agent].id.clone();
         let state = self.process().core().state();

@@ -1,4 +1,4 @@
-//! The chains of the world: the payments that they have executed, the time in their blocks and, in worlds that trade,
+//! The chains of the world: the payments executed on them, the time in their blocks and, in worlds that trade or lend,
 //! a ledger that executes signed bytes.
 
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ use crate::loan_book::LoanSeen;
 use crate::plan::NodeMode;
 use crate::tape::Tape;
 
-/// One chain, for any network.
+/// One chain of the world, for any network.
 #[derive(Debug)]
 pub(crate) struct WorldChain {
     id: ChainId,
@@ -34,28 +34,28 @@ pub(crate) struct WorldChain {
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// Time of the newest block; `None` while no node is reachable.
+    /// The time of the newest block; `None` if no node is reachable.
     block: Option<Utc>,
     redeemed: BTreeMap<B256, Payment>,
     market: Option<Market>,
-    /// Milliseconds of each answer.
+    /// The delay of each answer in milliseconds.
     delay_ms: u64,
 }
 
-/// The part of a chain that trades.
+/// The part of a chain that executes transactions.
 #[derive(Debug)]
 struct Market {
     ledger: Ledger,
     mode: NodeMode,
-    /// The newest block that the wallet was shown.
+    /// The newest block that the nodes have shown to the wallet.
     shown: Option<Head>,
-    /// Transactions that are in a block and not final yet: hash, block, outcome.
+    /// Transactions in blocks that are not final yet: hash, block, and whether it succeeded.
     open: Vec<(B256, u64, bool)>,
     /// Nonces that other transactions used, with their block.
     taken: Vec<(Address, u64, u64)>,
-    /// Planted bug: rehearsals that are used again.
+    /// Planted bug: rehearsals that the wallet uses again.
     rehearsed: rehearsal::ReusedRehearsals,
-    /// When nodes became unreachable, in Unix seconds of the chain; `None` if they are reachable.
+    /// The time at which the nodes became unreachable, in Unix seconds of the chain; `None` if they are reachable.
     down_since: Option<u64>,
 }
 
@@ -74,7 +74,7 @@ fn unavailable() -> ChainFault {
     ChainFault::Unavailable { tried: Vec::new() }
 }
 
-/// Whether a simulation only asks whether the nodes have the method: it calls nothing.
+/// Returns whether a simulation makes only an empty call, to learn whether the nodes support the method.
 fn is_probe(request: &SimulationRequest) -> bool {
     matches!(request.calls.as_slice(), [only] if only.data.is_empty() && only.value.is_zero())
 }
@@ -94,12 +94,12 @@ impl WorldChain {
         Self { id, tape, clock, plant, inner: Mutex::default() }
     }
 
-    /// From now on nodes answer after `ms` milliseconds.
+    /// Makes the nodes answer after `ms` milliseconds from now on.
     pub(crate) fn set_delay(&self, ms: u64) {
         self.inner.lock().unwrap().delay_ms = ms;
     }
 
-    /// Gives an answer when its time has come.
+    /// Returns an answer after the delay of the nodes.
     fn later<'a, T: Send + 'a>(
         &self,
         inner: &Inner,
@@ -135,7 +135,7 @@ impl WorldChain {
         });
     }
 
-    /// Shows the allowances that are there before any trade.
+    /// Shows the auditor the allowances that exist before any trade.
     pub(crate) fn show_allowances(&self, owners: &[Address]) {
         self.with(|market| {
             for owner in owners {
@@ -147,7 +147,7 @@ impl WorldChain {
         });
     }
 
-    /// Sets the time of the newest block. A chain with a market mines the blocks up to it.
+    /// Sets the time of the newest block. A chain with a market mines blocks until then.
     pub(crate) fn set_block(&self, block: Option<Utc>) {
         let mut inner = self.inner.lock().unwrap();
         inner.block = block;
@@ -176,7 +176,7 @@ impl WorldChain {
         self.with(|market| work(&mut market.ledger))
     }
 
-    /// Returns since when no node is reachable, in Unix seconds of the chain; `None` if one is.
+    /// Returns the time since which no node is reachable, in Unix seconds of the chain; `None` if a node is.
     pub(crate) fn down_since(&self) -> Option<u64> {
         self.with(|market| market.down_since).flatten()
     }
@@ -198,7 +198,7 @@ impl WorldChain {
         });
     }
 
-    /// Lets another transaction take the nonce of the wallet's first transaction that waits.
+    /// Lets another transaction take the nonce of the wallet's first pending transaction.
     pub(crate) fn take_next_nonce(&self) {
         self.with(|market| {
             let ledger = &mut market.ledger;
@@ -210,7 +210,7 @@ impl WorldChain {
         });
     }
 
-    /// Executes a payment and returns the hash of its transaction; `None` if the payer does not have the money.
+    /// Executes a payment and returns the hash of its transaction; `None` if the payer has too little money.
     pub(crate) fn redeem(&self, payment: &Payment) -> Option<B256> {
         let hash = hash_of(payment);
         let mut inner = self.inner.lock().unwrap();
@@ -237,7 +237,7 @@ impl WorldChain {
         self.later(&inner, answered)
     }
 
-    /// Answers from the market; without one, as a node that does not support the method.
+    /// Answers from the market. Without a market, answers as a node that does not support the method.
     fn market<'a, T: Send + 'a>(
         &self,
         answer: impl FnOnce(&mut Market) -> Result<T, ChainFault>,
@@ -274,11 +274,11 @@ impl Market {
         self.ledger.contracts.network.chain.0
     }
 
-    /// Mines the blocks of the time that has passed. All but the first are empty, unless transactions wait for them.
+    /// Mines the blocks until `seconds`. Pending transactions go into the first block, so most later blocks are empty.
     fn mine_until(&mut self, seconds: u64, tape: &Tape) {
         let passed = seconds.saturating_sub(self.ledger.time);
         if passed == 0 {
-            // A chain whose time is set back stands still.
+            // If its time is set back, a chain mines nothing.
             return;
         }
         let interval = 2;
@@ -304,7 +304,7 @@ impl Market {
         self.finish(tape);
     }
 
-    /// Notes the loans of some transactions, and what shares are worth after their block.
+    /// Writes the loans of these transactions to the tape, and the value of shares after their block.
     fn show_loans(&self, done: &[evm::Included], tape: &Tape) {
         if self.ledger.state.lending.is_empty() {
             return;
@@ -319,7 +319,7 @@ impl Market {
         tape.write_loan(LoanSeen::Prices { chain, block, worth });
     }
 
-    /// Reports what has become final.
+    /// Writes the transactions that have become final to the tape.
     fn finish(&mut self, tape: &Tape) {
         let (chain, head) = (self.chain(), self.ledger.head);
         let confirmations = self.ledger.contracts.network.gas.confirmations;
@@ -340,7 +340,7 @@ impl Market {
         });
     }
 
-    /// Records that the wallet sees the newest block.
+    /// Writes to the tape that the wallet sees the newest block.
     fn show_head(&mut self, tape: &Tape) {
         let block = self.ledger.shown_head();
         let head = Head { chain: self.chain(), block, time_s: self.ledger.time_of(block) };
@@ -386,7 +386,7 @@ impl Market {
             .ledger
             .try_out_at(number, |machine| machine.run(Address::ZERO, to, U256::ZERO, data));
         let Some(answer) = done else {
-            // A slow reader comes back for a block that nodes no longer have.
+            // A slow reader asks for a block that the nodes no longer have.
             tape.write(Observation::Read(Read::Failed { chain: self.chain() }));
             return Err(rejected("header not found"));
         };
@@ -517,7 +517,7 @@ impl Chain for WorldChain {
     fn simulate(&self, request: SimulationRequest) -> ChainReply<'_, SimulatedBlock> {
         self.market(|market| {
             if matches!(market.mode, NodeMode::OverridesOnly | NodeMode::SingleCalls) {
-                // The wallet takes the method for supported, as if it did not probe again.
+                // The planted bug makes the wallet treat the method as supported, as if it did not probe again.
                 if self.plant == Some(PlantedBug::LostMethodKept) && is_probe(&request) {
                     let calls = vec![SimulatedCall::without_details(true, Bytes::new())];
                     return Ok(SimulatedBlock { calls, reads: Vec::new() });

@@ -1,4 +1,4 @@
-//! The passage of time, and what clocks and blocks show.
+//! The passage of time, and the clocks and block times that the world shows.
 
 use bursar_auditor::observations::{Clocks, Observation};
 use bursar_chain::ports::Clock;
@@ -31,7 +31,7 @@ impl World {
         self.feed_auditor()
     }
 
-    /// The time in the blocks of a chain with transactions never goes back, and passes as everywhere.
+    /// Returns the time of the newest block: it never goes back, and advances at least as much as the true time.
     fn chain_time(&mut self, wanted: Option<Utc>) -> Option<Utc> {
         let passed = self.true_time.since_ms(self.shown_time);
         self.shown_time = self.true_time;

@@ -1,4 +1,4 @@
-//! What digests stand for: the transactions and permits that the journal allows to be signed.
+//! The transactions and permits behind the digests that the journal allows to be signed.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use bursar_submit::{Event as OutboxEvent, SubmissionId};
 use crate::evm::notes::{atoms, text};
 use crate::loan_book::LoanOrder;
 
-/// What was signed, and the request that it belongs to.
+/// The content of a signature, and the request to which it belongs.
 #[derive(Debug, Clone, Default)]
 struct Signed {
     content: SignedContent,
@@ -21,9 +21,9 @@ struct Signed {
     loan: Option<LoanOrder>,
 }
 
-/// The content of each signer's digests, and the request that each belongs to.
+/// The content behind each signer's digests, and the request to which each belongs.
 ///
-/// Two addresses may sign the same digest: that of a transaction does not depend on its sender.
+/// Two addresses may sign the same digest, because the digest of a transaction does not depend on its sender.
 #[derive(Debug, Default)]
 pub(crate) struct Contents(Mutex<BTreeMap<(Address, B256), Signed>>);
 
@@ -33,12 +33,12 @@ impl Contents {
         (signed.content, signed.request)
     }
 
-    /// Returns what the journal says about a signature for a loan; `None` for other signatures.
+    /// Returns the journal's record of a signature for a loan; `None` for other signatures.
     pub(crate) fn loan(&self, signer: Address, digest: B256) -> Option<LoanOrder> {
         self.0.lock().unwrap().get(&(signer, digest)).and_then(|signed| signed.loan.clone())
     }
 
-    /// Notes what an entry allows to sign. `state` is the state after the entry.
+    /// Notes the content that an entry allows to be signed. `state` is the state after the entry.
     pub(crate) fn note(&self, state: &State, entry: &Entry) {
         match &entry.event {
             Event::Outbox { key, event: OutboxEvent::Authorized { id, .. } } => {
@@ -87,7 +87,7 @@ impl Contents {
     }
 }
 
-/// Returns the request whose open step a submission is.
+/// Returns the request whose open step is this submission.
 fn owner(state: &State, id: SubmissionId) -> Option<&Arc<Request>> {
     let owns = |request: &&Arc<Request>| {
         let step = request.execution().and_then(|execution| execution.open_step());
@@ -96,7 +96,7 @@ fn owner(state: &State, id: SubmissionId) -> Option<&Arc<Request>> {
     state.executing.values().find(owns)
 }
 
-/// Returns what the state says about an attempt of a loan's open step; `None` for other requests.
+/// Returns the state's record of an attempt of a loan's open step; `None` for other requests.
 fn loan_order(
     state: &State,
     entry: &Entry,

@@ -1,4 +1,4 @@
-//! Coverage: the steps, codes, rules and fault points that many runs have reached together.
+//! Coverage: the steps, codes, rules and fault points that a set of runs has reached.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +12,7 @@ pub struct Coverage {
     pub runs: u64,
     pub observations: u64,
     pub processes: u64,
-    /// Steps by kind and by a kind of trouble that their run may contain.
+    /// The number of runs for each kind of step and each kind of trouble that a run may contain.
     pairs: BTreeMap<(&'static str, &'static str), u64>,
     codes: BTreeMap<String, u64>,
     judged: BTreeMap<&'static str, u64>,
@@ -61,7 +61,7 @@ impl Coverage {
         }
     }
 
-    /// Returns the pairs and codes that a large number of seeds should have reached and has not.
+    /// Returns the pairs and codes that a large number of seeds should have reached but did not.
     pub fn gaps(&self) -> Vec<String> {
         let mut gaps = Vec::new();
         for kind in Step::KINDS {
@@ -88,7 +88,7 @@ impl Coverage {
     }
 }
 
-/// How often each pair of step and trouble must have been drawn.
+/// How many times each pair of step and trouble must have been drawn.
 const MIN_TIMES: u64 = 50;
 
 /// Codes that must have been returned.
@@ -143,7 +143,7 @@ const CODES: &[&str] = &[
     "X402_DISABLED",
 ];
 
-/// What the auditor must have judged of loans and of the payments of devices.
+/// Rules about loans and device payments that the auditor must have applied.
 const JUDGED: &[&str] = &[
     "broadcast: loan",
     "deployed",

@@ -1,4 +1,5 @@
-//! The hardware device of a world: it outlives every process, and shows the auditor what it asks and what a person presses.
+//! The hardware device of a world. It outlives every process, and shows the auditor its prompts and a person's
+//! decisions.
 
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -17,22 +18,22 @@ use crate::tape::Tape;
 const OTHER_PHRASE: &str =
     "legal winner thank year wave sausage worth useful legal winner thank yellow";
 
-/// A device with one app, a person, and the commands on their way.
+/// A device with one app, the person who uses it, and the commands in flight.
 #[derive(Debug)]
 pub(crate) struct WorldDevice {
     device: Device,
     tape: Tape,
     plant: Option<PlantedBug>,
     calls: Mutex<Vec<Sent>>,
-    /// The newest prompt that the auditor was shown.
+    /// The number of the newest prompt that the auditor was shown.
     shown: Mutex<u64>,
     /// The first answer with an address.
     address_answer: Mutex<Option<Vec<u8>>>,
-    /// Commands until the device is swapped for one with another seed.
+    /// The number of commands before the device is swapped for one with another seed.
     swap_in: Mutex<Option<u64>>,
 }
 
-/// A command on its way.
+/// A command in flight.
 #[derive(Debug)]
 struct Sent {
     command: Vec<u8>,
@@ -42,7 +43,7 @@ struct Sent {
     digest: Option<String>,
 }
 
-/// Returns the seed of the enrolled device, or that of another one. Deriving it takes long.
+/// Returns the seed of the enrolled device, or of another one. Cached, because deriving it is slow.
 fn seed(is_other: bool) -> Seed {
     static SEEDS: OnceLock<[Seed; 2]> = OnceLock::new();
     let of = |phrase| Seed::from_words(phrase).expect("the words of a seed");
@@ -53,13 +54,13 @@ fn hex_of(bytes: &[u8]) -> String {
     format!("0x{}", hex::encode(bytes))
 }
 
-/// Returns a signature as a payment header has it, from the answer of the device: `v`, `r` and `s`.
+/// Returns a signature as a payment header contains it. The device answers `v`, `r` and `s`.
 fn signature(answer: &[u8]) -> String {
     let (v, rest) = answer.split_first().expect("an answer");
     hex_of(&[rest, &[*v]].concat())
 }
 
-/// Returns the address in the answer to the command that asks for one: after the public key, as digits.
+/// Returns the address in an answer to the command that asks for one. It follows the public key, as hex digits.
 fn derived(command: &[u8], data: &[u8]) -> Option<String> {
     let digits = data.get(67..107).filter(|_digits| command.starts_with(&[0xE0, 0x02]))?;
     Some(format!("0x{}", String::from_utf8_lossy(digits).to_lowercase()))
@@ -80,7 +81,7 @@ impl WorldDevice {
         })
     }
 
-    /// A person decides about the prompt on the screen, if there is one.
+    /// Lets a person decide about the prompt on the screen, if there is one.
     pub(crate) fn press(&self, decision: Decision) {
         if let Some(signed) = self.device.signs() {
             let digest = hex_of(&signed.digest);
@@ -103,12 +104,12 @@ impl WorldDevice {
         self.advance_calls();
     }
 
-    /// Opens another app, or the Ethereum app.
+    /// Opens another app, or the Ethereum app again.
     pub(crate) fn set_other_app(&self, is_other: bool) {
         self.device.open(is_other.then(|| ("Bitcoin".to_owned(), "2.0".to_owned())));
     }
 
-    /// Switches the showing of typed data on or off.
+    /// Turns the setting that lets the device show typed data on or off.
     pub(crate) fn set_switch(&self, is_on: bool) {
         self.device.change(|app| app.raw_messages = is_on);
     }
@@ -123,12 +124,12 @@ impl WorldDevice {
         *self.swap_in.lock().unwrap() = Some(command);
     }
 
-    /// Pulls the cable at the n-th command from now, before it is handled or before it is answered.
+    /// Pulls the cable at the n-th command from now: before the device handles it, or before it answers.
     pub(crate) fn cut(&self, before: Option<u64>, after: Option<u64>) {
         self.device.cut(before, after);
     }
 
-    /// A person agrees, and the cable comes out before the answer.
+    /// Lets a person approve the prompt, and pulls the cable before the answer.
     pub(crate) fn press_and_pull(&self) {
         self.cut(None, Some(1));
         self.press(Decision::Press);
@@ -146,7 +147,7 @@ impl WorldDevice {
         self.swap(false);
     }
 
-    /// Planted bug: returns the enrolled address for every device, so that the check has no effect.
+    /// Planted bug: answers with the enrolled address for every device, so that the wallet's check has no effect.
     fn pretended(&self, command: &[u8]) -> Option<Vec<u8>> {
         let asks = command.starts_with(&[0xE0, 0x02]);
         if self.plant != Some(PlantedBug::NotDerived) || !asks || self.plugged().is_none() {
@@ -175,7 +176,7 @@ impl WorldDevice {
         }
     }
 
-    /// Advances all commands as far as possible.
+    /// Advances all commands in flight as far as possible.
     fn advance_calls(&self) {
         let mut calls = self.calls.lock().unwrap();
         loop {
@@ -229,7 +230,7 @@ impl SimulatedDevice for WorldDevice {
 
     fn send(&self, command: &[u8]) -> oneshot::Receiver<Vec<u8>> {
         let (answer, answered) = oneshot::channel();
-        // A process that is dead sends nothing.
+        // A dead process sends nothing.
         if !self.tape.is_dead() {
             if let Some(answer_now) = self.pretended(command) {
                 let _gone = answer.send(answer_now);
@@ -245,7 +246,7 @@ impl SimulatedDevice for WorldDevice {
     }
 }
 
-/// Returns what an entry of the journal means for the payments of devices. `state` is the state after the entry.
+/// Returns the observation about device payments that an entry of the journal gives. `state` is the state after it.
 pub(crate) fn of_entry(state: &State, entry: &Entry) -> Option<DeviceSeen> {
     match &entry.event {
         Event::PaymentPrompted { id, .. } => {

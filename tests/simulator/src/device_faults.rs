@@ -1,4 +1,4 @@
-//! Planted bugs of payments from a device.
+//! Planted bugs in device payments.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use bursar_domain::{
 use crate::faults::PlantedBug;
 use crate::signer;
 
-/// Changes what the rules read.
+/// Changes the state or the command that the rules read.
 pub(crate) fn change_input(plant: PlantedBug, state: &mut State, command: &mut Command) {
     match (plant, &mut command.action) {
         (PlantedBug::OtherTermsAgain, Action::Prompt { id, .. }) => forget_terms(state, id),
@@ -24,10 +24,10 @@ pub(crate) fn change_input(plant: PlantedBug, state: &mut State, command: &mut C
     }
 }
 
-/// Returns the decision that the bug takes instead of a refusal.
+/// Returns the decision that a planted bug makes instead of a refusal.
 ///
 /// # Errors
-/// The refusal, if the bug does not concern it.
+/// Returns the refusal if the bug does not concern it.
 pub(crate) fn instead_of(
     plant: PlantedBug,
     command: &Command,
@@ -41,7 +41,7 @@ pub(crate) fn instead_of(
     Ok(Decision { events: vec![event], effects: Vec::new(), reply: Reply::Request(*id) })
 }
 
-/// Changes a decision.
+/// Changes the decision of the rules.
 pub(crate) fn change_output(plant: PlantedBug, state: &State, decision: &mut Decision) {
     if plant == PlantedBug::LapseForgotten {
         decision.events.retain(|event| !matches!(event, Event::PaymentLapsed { .. }));
@@ -56,7 +56,7 @@ pub(crate) fn change_output(plant: PlantedBug, state: &State, decision: &mut Dec
     }
 }
 
-/// Changes the state before an entry.
+/// Changes the state before an entry is applied.
 pub(crate) fn before(plant: PlantedBug, state: &mut State, entry: &Entry) {
     if let (PlantedBug::OtherTermsAgain, Event::PaymentPrompted { id, .. }) = (plant, &entry.event)
     {
@@ -64,7 +64,7 @@ pub(crate) fn before(plant: PlantedBug, state: &mut State, entry: &Entry) {
     }
 }
 
-/// Changes the state after an entry.
+/// Changes the state after an entry was applied.
 pub(crate) fn after(plant: PlantedBug, state: &mut State, entry: &Entry) {
     if let (PlantedBug::UnreadFreed, Event::DeviceWaitEnded { id, .. }) = (plant, &entry.event) {
         bursar_domain::apply(

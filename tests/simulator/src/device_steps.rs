@@ -1,4 +1,4 @@
-//! Payments from a hardware device: what agents, operators and the person at the device do.
+//! Payments from a hardware device: the steps of agents, operators and the person at the device.
 
 use bursar_auditor::observations::{
     Answer, DeviceAsk, DeviceLimits, DeviceSeen, Observation, Order, TradingPolicy,
@@ -21,13 +21,13 @@ use crate::wire::{self, Limits, PLAIN};
 use crate::world::{World, WorldFailure};
 
 const SECOND: u64 = 1_000;
-/// Label, policy and names that no other step uses.
+/// A label, a policy and names that no other step uses.
 const LABEL: &str = "ledger";
 const POLICY: &str = "ledgers";
 const NAMES: [&str; 2] = ["gil", "hal"];
 const LIMITS: Limits =
     Limits { daily: 6_000_000, per_request: 5_000_000, auto_below: 2_000_000, ..PLAIN };
-/// The fault points that a payment of a device passes.
+/// The fault points that a device payment passes.
 const POINTS: [&str; 8] = [
     "device.ready",
     "device.prompted",
@@ -39,7 +39,7 @@ const POINTS: [&str; 8] = [
     "reply.before",
 ];
 
-/// A step of a payment from a device.
+/// A step of a device payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DeviceStep {
     /// An agent asks for a payment of `micros` micro-dollars, valid for `timeout_s` seconds.
@@ -64,7 +64,7 @@ pub enum DeviceStep {
     Deny {
         pick: Pick,
     },
-    /// An operator denies the newest request while its prompt is shown, and the person presses at once.
+    /// An operator denies the newest request while the device shows its prompt, and the person approves it at once.
     DenyAndPress,
     Suspend {
         agent: u8,
@@ -72,13 +72,13 @@ pub enum DeviceStep {
     Resume {
         agent: u8,
     },
-    /// The person decides about what the device shows.
+    /// The person decides about the prompt on the device.
     Decide {
         presses: bool,
     },
-    /// The person has pressed when the cable comes out.
+    /// The person approves the prompt, and the cable is pulled before the answer.
     PressAndPull,
-    /// The same, and then an operator denies the newest request and the agents read what is reserved.
+    /// Like `PressAndPull`. Then an operator denies the newest request, and the agents read their reserved amounts.
     PressPullAndDeny,
     Cable {
         plugged: bool,
@@ -114,7 +114,7 @@ pub enum DeviceStep {
     },
 }
 
-/// Puts steps with a device between the steps of a plan, and enrols it at the beginning.
+/// Inserts device steps between the steps of a plan.
 pub(crate) fn mix(dice: &mut Dice, swarm: Swarm, steps: Vec<Step>) -> Vec<Step> {
     let mut mixed = Vec::new();
     for step in steps {
@@ -165,7 +165,7 @@ fn draw(dice: &mut Dice, swarm: Swarm) -> DeviceStep {
 }
 
 impl Plan {
-    /// Adds a device to a quarter of all worlds, and to fewer of those that lend, because their steps are many.
+    /// Adds a device to a quarter of all worlds. Worlds that lend get one less often, because device steps are many.
     pub(crate) fn with_device(mut self) -> Self {
         let mut dice = Dice::new(self.seed ^ 0x1ed6e4);
         self.swarm.devices = dice.chance(1, 4) && (!self.swarm.loans || dice.chance(1, 3));
@@ -180,12 +180,12 @@ impl Plan {
 #[derive(Debug, Clone)]
 pub(crate) struct DeviceCall {
     agent: usize,
-    /// Its number. A repeat has the same.
+    /// The number of the call. A repeat has the same number.
     call: u64,
     body: Value,
 }
 
-/// What a world knows of the payments from its device.
+/// The world's knowledge of the payments from its device.
 #[derive(Debug, Default)]
 pub(crate) struct DevicePayments {
     agents: Vec<Agent>,
@@ -194,7 +194,7 @@ pub(crate) struct DevicePayments {
     asked: u64,
 }
 
-/// Reads an answer, and recovers the signer of a payment header over its terms.
+/// Reads an answer. Recovers the signer of a payment header from the header's terms.
 fn answer(status: u16, body: &Value) -> Answer {
     let mut answer = wire::answer(status, body);
     if let (Answer::Header { payment, .. }, Some(header)) =
@@ -210,7 +210,7 @@ impl DevicePayments {
         self.agents.iter().map(|agent| agent.id.clone()).collect()
     }
 
-    /// Keeps the ids that were returned.
+    /// Keeps the ids that answers returned.
     pub(crate) fn note(&mut self, answer: &Answer) {
         let (Answer::Header { id, .. }
         | Answer::AlreadySigned { id }
@@ -409,7 +409,7 @@ impl World {
         self.call_device("POST", "/status", Some(body), (agent, None), settled, wire::standing)
     }
 
-    /// Polls the newest payments. At the end, all of them, and the standings of their agents.
+    /// Polls the newest payments. At the end of a run, polls all of them and reads the standings of their agents.
     pub(crate) fn poll_device_payments(&mut self, settled: bool) -> Result<(), WorldFailure> {
         let newest = if settled { usize::MAX } else { 6 };
         let ids: Vec<String> =
@@ -423,7 +423,7 @@ impl World {
         Ok(())
     }
 
-    /// Decides about a payment of the device. Only its module of the auditor judges that.
+    /// Gives an order about a device payment. Only the device module of the auditor judges it.
     fn run_device_order(&mut self, line: String) -> Result<(), WorldFailure> {
         let parsed = parse_cached(line);
         let denied = match &parsed {
@@ -443,7 +443,7 @@ impl World {
         self.settle()
     }
 
-    /// Lets the device and its person do what they should.
+    /// Ends all device trouble, and lets the person refuse the prompt on the screen.
     pub(crate) fn calm_device(&mut self) -> Result<(), WorldFailure> {
         let Some(device) = self.device.clone() else { return Ok(()) };
         device.calm();

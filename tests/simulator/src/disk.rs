@@ -23,7 +23,7 @@ pub(crate) enum Disk {
 }
 
 impl Disk {
-    /// An empty disk. The real store carries rows over to its history after this many bytes.
+    /// Creates an empty disk. The real store moves rows to its history file after this many bytes.
     pub(crate) fn new(sectors: bool, carry_bytes: usize) -> Self {
         if sectors {
             Self::Sectors(Sectors { carry_bytes, ..Sectors::default() })
@@ -40,7 +40,7 @@ impl Disk {
         }
     }
 
-    /// Copies the disk; everything written to it counts as flushed in the copy.
+    /// Copies the disk. Everything written to it counts as flushed in the copy.
     pub(crate) fn copied(&self) -> Self {
         match self {
             Self::Memory(store) => Self::Memory(store.copied()),
@@ -56,7 +56,7 @@ impl Disk {
         }
     }
 
-    /// Cuts off the process that has the disk open.
+    /// Cuts the disk off from the process that has it open.
     pub(crate) fn cut_off_process(&self) {
         if let Self::Sectors(sectors) = self {
             sectors.inner.lock().unwrap().process += 1;
@@ -77,7 +77,7 @@ impl Disk {
         }
     }
 
-    /// Returns the content of the journal's files that have any, by name; none for a store in memory.
+    /// Returns the name and content of each non-empty journal file; none for a store in memory.
     pub(crate) fn files(&self) -> Vec<(&'static str, Vec<u8>)> {
         let Self::Sectors(sectors) = self else { return Vec::new() };
         let inner = sectors.inner.lock().unwrap();
@@ -86,7 +86,7 @@ impl Disk {
         named.map(|(name, file)| (name, file.bytes.clone())).collect()
     }
 
-    /// Makes all writes and flushes fail from now on, or flushes only.
+    /// Makes all writes and flushes fail from now on, or only the flushes.
     pub(crate) fn fail(&self, flushes_only: bool) {
         if let Self::Sectors(sectors) = self {
             let full_for = if flushes_only { FullFor::Flushes } else { FullFor::Writes };
@@ -112,7 +112,7 @@ struct Inner {
     /// The journal's short file and its history file.
     files: [File; 2],
     full_for: Option<FullFor>,
-    /// Number of the process that has the disk open; older ones get errors.
+    /// The number of the process that has the disk open. Accesses by older processes fail.
     process: u64,
 }
 
@@ -120,7 +120,7 @@ struct Inner {
 struct File {
     /// The content that a process reads.
     bytes: Vec<u8>,
-    /// The sectors written since the last flush, with their content before, which a power cut may restore.
+    /// The earlier content of each sector written since the last flush. A power cut may restore it.
     before: BTreeMap<usize, Vec<u8>>,
     /// The length of the file at the last flush.
     length_before: usize,
@@ -133,7 +133,7 @@ impl File {
     }
 
     fn cut_power(&mut self, dice: &mut Dice) {
-        // Keep nothing, an arbitrary part, or everything.
+        // Keep none of the written sectors, an arbitrary part of them, or all.
         let kept = dice.of(&[0, 1, 1, 1, 2]);
         for (at, old) in std::mem::take(&mut self.before) {
             if kept == 0 || kept == 1 && dice.chance(1, 2) {
@@ -163,7 +163,7 @@ impl Sectors {
             Backend { inner, file: at, process, faults }
         };
         let store = RedbStore::on_backends(file(0), file(1), Arc::new(NoFailpoints))?;
-        // Carried over within the commit, not in a thread, so that the order of events is deterministic.
+        // Move the rows within the commit, not in a thread, so that the order of events is deterministic.
         Ok(Box::new(
             store.with_checkpoints(Checkpoints {
                 after_bytes: self.carry_bytes,

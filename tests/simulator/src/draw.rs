@@ -14,7 +14,7 @@ const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
-/// Limits of unattended days, in micro-dollars: from less than one payment to more than all.
+/// Limits of unattended days in micro-dollars, from less than one payment to more than all payments together.
 const UNATTENDED_DAILY: [Option<u64>; 7] = [
     None,
     Some(0),
@@ -39,8 +39,8 @@ impl Plan {
     pub fn of(seed: u64) -> Self {
         let mut dice = Dice::new(seed);
         let mut swarm = Swarm::draw(&mut dice);
-        // The real store takes as much time as everything else together. So few worlds use it, and these worlds
-        // contain all kinds of orders.
+        // The real store takes as much time as everything else together. So few worlds use it, and these worlds contain
+        // all kinds of orders.
         let mut market = Dice::new(seed ^ 0x7ade);
         swarm.trades = market.chance(1, 3);
         let real = dice.chance(1, 5);
@@ -81,7 +81,7 @@ impl Plan {
 }
 
 impl Plan {
-    /// Limits unattended days, and lets no person open the wallet most of the time.
+    /// Sets a limit on unattended days, and replaces most unlocks by a person with unattended ones.
     fn with_unattended_days(mut self) -> Self {
         let mut dice = Dice::new(self.seed ^ 0x0a77);
         self.swarm.unattended = dice.chance(1, 4);
@@ -146,9 +146,9 @@ impl Draw<'_> {
         }
     }
 
-    /// Adds requests under a clock that was just set wrong, corrects the clock, and repeats earlier requests.
+    /// Adds requests while the clock is set wrong, then corrects the clock, and repeats earlier requests.
     ///
-    /// No step in between lets time pass.
+    /// No time passes between these steps.
     fn excursion(&mut self, steps: &mut Vec<Step>) {
         let before = self.asks;
         for right in [false, true] {

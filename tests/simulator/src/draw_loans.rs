@@ -67,7 +67,7 @@ impl Draw<'_> {
         usize::from(self.dice.chance(2, 5))
     }
 
-    /// Draws a venue: mostly one that may be trusted.
+    /// Draws a venue, mostly one that the wallet may trust.
     fn venue(&mut self) -> usize {
         self.dice.of(&[0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 5, 5, 6])
     }
@@ -105,7 +105,7 @@ impl Draw<'_> {
         if self.dice.chance(1, 6) {
             return planned;
         }
-        // A venue in which the address has something.
+        // Picks a venue in which the address has a position.
         PlannedLoan { venue: venues::NAMED + self.dice.index(4), ..planned }
     }
 
@@ -129,7 +129,7 @@ impl Draw<'_> {
         if self.dice.chance(3, 5) { self.supply() } else { self.withdrawal() }
     }
 
-    /// Draws a supply that most policies allow without asking, to a vault that may be trusted.
+    /// Draws a supply that most policies allow without an approval, to a vault that the wallet may trust.
     fn plain_supply(&mut self) -> PlannedLoan {
         let size = LoanAmount::Micros(10 * DOLLAR + self.dice.roll(30 * DOLLAR));
         PlannedLoan {
@@ -139,8 +139,8 @@ impl Draw<'_> {
         }
     }
 
-    /// Draws a supply that is as large as most policies allow without asking, or takes what the ceiling leaves and a
-    /// little more.
+    /// Draws a supply that is as large as most policies allow without an approval, or a little larger than the ceiling
+    /// leaves room for.
     fn blind_supply(&mut self) -> PlannedLoan {
         let size = if self.dice.chance(3, 4) {
             LoanAmount::Threshold(-1 - self.dice.between(0, 15_000_000))
@@ -278,7 +278,7 @@ impl Draw<'_> {
 }
 
 impl Plan {
-    /// Lets a drawn plan lend, if its seed says so.
+    /// Adds loans to a drawn plan, if its seed draws a world that lends.
     pub(crate) fn with_loans(self, agents: u64) -> Self {
         let mut dice = Dice::new(self.seed ^ 0x10a4);
         if !lends(&mut dice, self.swarm.trades) {

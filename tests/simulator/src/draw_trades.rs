@@ -6,7 +6,7 @@ use crate::plan::{NodeMode, Pick, Plan, PlannedTrade, PoolChoice, Step, TradeSiz
 
 const DOLLAR: u64 = 1_000_000;
 
-/// Draws a trade of one of these agents.
+/// Draws a trade for an agent.
 pub(crate) fn planned(dice: &mut Dice, agent: Pick) -> PlannedTrade {
     let near = |dice: &mut Dice| {
         if dice.chance(3, 4) { dice.between(-2, 2) } else { dice.between(-20_000_000, 20_000_000) }
@@ -30,7 +30,7 @@ pub(crate) fn planned(dice: &mut Dice, agent: Pick) -> PlannedTrade {
         _ if floor => PoolChoice::Named(dice.of(&[0, 7])),
         _ => PoolChoice::Named(dice.index(15)),
     };
-    // Pool 0 names the native coin second, pool 7 first.
+    // Pool 0 has the native coin as its second token, pool 7 as its first.
     let flip = if floor { pool == PoolChoice::Named(0) } else { dice.chance(1, 2) };
     PlannedTrade {
         agent,
@@ -65,8 +65,8 @@ pub(crate) fn held(dice: &mut Dice, agent: Pick) -> PlannedTrade {
     }
 }
 
-/// Draws a trade that policies allow without asking. `native`: it sells native coins, so that its swap is its first
-/// transaction.
+/// Draws a trade that policies allow without an approval. If `native` is true it sells native coins, so that its swap
+/// is its first transaction.
 pub(crate) fn automatic(dice: &mut Dice, agent: Pick, native: bool) -> PlannedTrade {
     let pool = if native { dice.of(&[0, 7]) } else { dice.of(&[0, 1, 8, 9]) };
     PlannedTrade {
@@ -97,7 +97,7 @@ impl Plan {
         self
     }
 
-    /// Adds trades to the end of some worlds while the nodes have lost the simulation of whole plans.
+    /// In some worlds, adds trades at the end, after the nodes have lost the method that simulates whole plans.
     pub(crate) fn with_lost_simulation(mut self) -> Self {
         let mut dice = Dice::new(self.seed ^ 0x10_57);
         if self.swarm.trades && dice.chance(1, 8) {
@@ -125,7 +125,8 @@ impl Plan {
     }
 }
 
-/// Returns the steps that register an agent which may trade, with this variant of the policy, when nothing is in the way.
+/// Returns the steps that register an agent that may trade under this variant of the policy. They first remove
+/// obstacles.
 fn new_trader(variant: usize) -> [Step; 12] {
     let which = 3;
     let commission = |label| Step::Commission { agent: NEWEST, policy: which, label };

@@ -1,7 +1,7 @@
 //! A chain that executes signed bytes: tokens, allowances, Permit2, pools, routers and quoters, vaults and markets.
 //!
-//! It is no EVM. Each contract is a few lines of Rust that decode the call data with their own ABI, so that an encoder
-//! of the wallet that is wrong does not agree with a decoder that is wrong in the same way.
+//! It is not a real EVM. Each contract is a few lines of Rust that decode the call data with their own ABI, so that an
+//! error in the wallet's encoder is not hidden by the same error in the decoder.
 
 #[expect(clippy::too_many_arguments, reason = "an event of the pools has eight fields")]
 mod abi;

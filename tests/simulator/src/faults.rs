@@ -1,7 +1,7 @@
 //! Fault points and planted bugs.
 //!
-//! The rules themselves stay unchanged: a planted bug changes their input or output, or the disk, the keys or the
-//! entropy.
+//! The rules themselves stay unchanged. A planted bug changes their input or output, or the disk, the keys or the
+//! randomness.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -38,7 +38,7 @@ macro_rules! plants {
                 match self { $(PlantedBug::$name => stringify!($name),)* }
             }
 
-            /// Returns what the bug does, in one sentence.
+            /// Returns the description of the bug, in one sentence.
             pub fn description(self) -> &'static str {
                 match self { $(PlantedBug::$name => $description,)* }
             }
@@ -132,27 +132,27 @@ pub(crate) struct WorldFaults {
     tape: Tape,
     contents: Contents,
     plant: Option<PlantedBug>,
-    /// Days for which signed requests are remembered.
+    /// The number of days for which the wallet remembers signed requests.
     signed_days: i64,
     inner: Mutex<Inner>,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// The fault point at which the process dies, and how often the process survives it before.
+    /// The fault point at which the process dies, and how many times it survives that point before.
     death: Option<(&'static str, u32)>,
     /// The fault point at which the process died.
     died: Option<&'static str>,
     /// Number of entries applied.
     applied: u64,
-    /// The state before the batch that is being decided.
+    /// The state before the batch of commands that is being decided.
     before: Option<State>,
     /// The wall clock at the last decision, in Unix seconds.
     wall_s: i64,
-    /// The first day whose signed requests are remembered, under a planted bug.
+    /// The first day whose signed requests the wallet still remembers, under a planted bug.
     forgotten: u32,
     loans: loan_faults::Memory,
-    /// What the entries of this batch mean for the payments of devices; `None` in a world without a device.
+    /// Observations about device payments from the entries of this batch; `None` in a world without a device.
     of_devices: Option<Vec<DeviceSeen>>,
 }
 
@@ -171,7 +171,7 @@ impl WorldFaults {
         self.plant
     }
 
-    /// What the digests stand for that the journal allows to be signed.
+    /// Returns the contents behind the digests that the journal allows to be signed.
     pub(crate) fn contents(&self) -> &Contents {
         &self.contents
     }
@@ -206,12 +206,12 @@ impl WorldFaults {
         false
     }
 
-    /// Returns whether the process died inside the store, which the caller of the commit cannot see.
+    /// Returns whether the process died inside the store. The caller of the commit cannot see that.
     pub(crate) fn has_died(&self) -> bool {
         self.inner.lock().unwrap().died.is_some()
     }
 
-    /// Planted bug: forgets by the wall clock. Returns the first day that is remembered.
+    /// Planted bug: forgets signed requests by the wall clock. Returns the first day that the wallet remembers.
     pub(crate) fn forget(&self) -> u32 {
         let mut inner = self.inner.lock().unwrap();
         let today = inner.wall_s.div_euclid(86_400);
@@ -223,12 +223,12 @@ impl WorldFaults {
         self.inner.lock().unwrap().forgotten
     }
 
-    /// Shows the auditor what the journal says about the payments of devices, from now on.
+    /// From now on, shows the auditor the journal's records of device payments.
     pub(crate) fn watch_devices(&self) {
         self.inner.lock().unwrap().of_devices = Some(Vec::new());
     }
 
-    /// Records a commit: the next decision begins a new batch.
+    /// Notes a commit. The next decision begins a new batch.
     pub(crate) fn committed(&self) {
         let mut inner = self.inner.lock().unwrap();
         inner.before = None;
@@ -237,11 +237,11 @@ impl WorldFaults {
         }
     }
 
-    /// Notes that a process begins to read the journal, or has read it.
+    /// Notes that a process begins (`starts`) or has ended reading the journal.
     pub(crate) fn start(&self, starts: bool) {
         let mut inner = self.inner.lock().unwrap();
         inner.loans.starts = starts;
-        // What the process before did not write is lost, and what the journal holds is on disk.
+        // Entries that the last process did not write are lost. Entries read from the journal are on disk.
         for seen in inner.of_devices.iter_mut().flat_map(std::mem::take) {
             if !starts {
                 self.tape.show(Observation::Device(seen));

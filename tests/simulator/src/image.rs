@@ -1,4 +1,4 @@
-//! A prepared wallet: built once and copied into every world, because building it takes as long as many steps.
+//! A prepared wallet. It is built once and copied into every world, because building it takes as long as many steps.
 
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::world::World;
 pub(crate) struct Image {
     files: Vec<(PathBuf, Vec<u8>)>,
     disk: Disk,
-    /// The observations for the auditor while the image was built.
+    /// The observations made while the image was built, for the auditor.
     pub(crate) observations: Vec<Observation>,
     pub(crate) ticket: Ticket,
     pub(crate) next_index: u32,

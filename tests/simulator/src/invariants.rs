@@ -1,4 +1,4 @@
-//! What the world checks about trades by itself, whatever the auditor knows.
+//! Checks about trades that the world makes itself, independent of the auditor.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,16 +10,16 @@ use crate::evm::notes::{atoms, text};
 use crate::evm::{Contracts, SwapTerms, swap_terms};
 use crate::world::{World, WorldFailure};
 
-/// What the world remembers about trades.
+/// The world's knowledge of trades.
 #[derive(Debug, Default)]
 pub(crate) struct TradeFacts {
-    /// The swap that each request has in a block: its hash.
+    /// The hash of each request's swap that is in a block.
     swaps: BTreeMap<String, String>,
     /// The allowances before the first trade, by chain, owner, token, spender.
     before: BTreeMap<(u64, Address, Address, Address), U256>,
     /// The nonces of swaps that were signed, by chain and address.
     signed: BTreeSet<(u64, String, u64)>,
-    /// Whether another transaction took a nonce, or a transaction reverted: then a revocation may be lost.
+    /// Whether another transaction took a nonce, or a transaction reverted. Then a revocation may be lost.
     pub(crate) displaced: bool,
 }
 
@@ -27,7 +27,7 @@ fn broken(what: String) -> Result<(), WorldFailure> {
     Err(("world".to_owned(), what))
 }
 
-/// Reads call data as the chain does.
+/// Decodes the call data of a swap as the chain does.
 fn terms(tx: &Transaction) -> Option<SwapTerms> {
     let data = hex::decode(tx.data.trim_start_matches("0x")).ok()?;
     let contracts = Contracts::of(ChainId(tx.chain));
@@ -35,7 +35,7 @@ fn terms(tx: &Transaction) -> Option<SwapTerms> {
 }
 
 impl World {
-    /// Remembers the allowances with which the world begins.
+    /// Notes the allowances that exist before the first trade.
     pub(crate) fn note_allowances(&mut self) {
         for chain in &self.chains {
             let id = chain.id();
@@ -46,11 +46,11 @@ impl World {
         }
     }
 
-    /// A swap of a token is signed only when the chain lets its contract take the input.
+    /// Checks that a swap of a token is signed only if the chain lets its contract take the input.
     pub(crate) fn check_signed(&mut self, signed: &Signed) -> Result<(), WorldFailure> {
         let SignedContent::Transaction(tx) = &signed.content else { return Ok(()) };
         let Some(terms) = terms(tx) else { return Ok(()) };
-        // A second signature, with another fee, may follow a block that holds the first.
+        // A second signature, with another fee, may follow when the first transaction is already in a block.
         let first = self.facts.signed.insert((tx.chain, tx.from.clone(), tx.nonce));
         if terms.token_in.is_zero() || terms.hops.is_empty() || !first {
             return Ok(());
@@ -72,10 +72,10 @@ impl World {
         }
     }
 
-    /// At most one swap of a request takes effect, and it costs and brings what its call data say.
+    /// Checks that at most one swap of a request takes effect, with the input and the minimum output of its call data.
     pub(crate) fn check_included(&mut self, seen: &Included) -> Result<(), WorldFailure> {
         if !seen.succeeded {
-            // While the token is paused, a revocation reverts, and the wallet does not try again.
+            // While the token is paused, a revocation reverts, and the wallet does not repeat it.
             self.facts.displaced |= self.swarm.loans;
             return Ok(());
         }
@@ -112,7 +112,8 @@ impl World {
         let received = if terms.token_out.is_zero() {
             seen.native_received
         } else if wraps || crate::evm::OTHERS[1..3].contains(&terms.token_out) {
-            // Wrapping has no transfer; tokens that keep a part are rehearsed before, not bounded by their pool.
+            // A wrap has no transfer. The output of a token that keeps a part is checked by the rehearsal, not by its
+            // pool.
             return Ok(());
         } else {
             sum(terms.token_out, true)
@@ -123,12 +124,12 @@ impl World {
         Ok(())
     }
 
-    /// A swap whose block was removed does not count.
+    /// Forgets a swap whose block was removed.
     pub(crate) fn forget_unmined(&mut self, hash: &str) {
         self.facts.swaps.retain(|_request, known| known != hash);
     }
 
-    /// Once no plan runs, no allowance is higher than before the first trade.
+    /// Checks that no allowance is higher than before the first trade, once no plan runs.
     pub(crate) fn check_allowances(&mut self) -> Result<(), WorldFailure> {
         if self.facts.displaced || !self.process().core().state().executing.is_empty() {
             return Ok(());

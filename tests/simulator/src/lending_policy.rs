@@ -8,7 +8,7 @@ struct Lending {
     enabled: bool,
     per_deposit: u64,
     total: u64,
-    /// Of liquid and lent funds, in basis points.
+    /// The share of liquid and lent funds that may be lent, in basis points.
     share_bps: Option<u32>,
     auto_below: u64,
     operations: u32,
@@ -48,7 +48,7 @@ fn dollars(micros: u64) -> String {
     format!("{}.{:06}", micros / DOLLAR, micros % DOLLAR)
 }
 
-/// Draws the variant of each policy.
+/// Draws a variant for each policy.
 pub(crate) fn draw(seed: u64) -> [usize; 4] {
     let mut dice = Dice::new(seed ^ 0x1e4d);
     std::array::from_fn(|_policy| dice.index(COUNT))
@@ -68,20 +68,20 @@ pub(crate) fn auditor_policy(variant: usize) -> LendingPolicy {
     }
 }
 
-/// Returns a variant in the auditor's type, as an edit sets it: no limit is the whole then.
+/// Returns a variant as an edit sets it, in the auditor's type. An edit sets 100 % if the variant has no percentage.
 pub(crate) fn edited_policy(variant: usize) -> LendingPolicy {
     let policy = auditor_policy(variant);
     LendingPolicy { max_percent_bps: policy.max_percent_bps.or(Some(10_000)), ..policy }
 }
 
-/// Returns the options of a variant that change all limits of another one.
+/// Returns the command-line options of a variant that set all limits, whatever they were before.
 pub(crate) fn edit_options(variant: usize) -> String {
     let all =
         if VARIANTS[variant % COUNT].share_bps.is_none() { " --lending-percent 100" } else { "" };
     format!("{}{all}", options(variant))
 }
 
-/// Returns the options of a variant.
+/// Returns the command-line options of a variant.
 pub(crate) fn options(variant: usize) -> String {
     let one = &VARIANTS[variant % COUNT];
     let share = one.share_bps.map_or_else(String::new, |bps| {

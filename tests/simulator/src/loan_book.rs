@@ -1,4 +1,4 @@
-//! What the world knows about loans: requests and answers, what blocks hold, and what shares are worth.
+//! The world's knowledge of loans: requests and answers, the transactions in blocks, and the values of shares.
 
 use std::collections::BTreeMap;
 
@@ -6,25 +6,25 @@ use alloy_primitives::{Address, U256};
 
 use crate::evm::VenueName;
 
-/// A number of shares of which the worth is noted after each block: large, so that rounding does not matter.
+/// The number of shares whose value is noted after each block. It is large, so that rounding does not matter.
 pub(crate) const PRICED_SHARES: u128 = 1_000_000_000_000_000_000_000_000;
 
-/// Something that happened to loans.
+/// An entry about loans on the tape.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum LoanSeen {
     /// An agent asked to supply or to withdraw.
     Asked { ticket: u64, agent: String, wish: LoanWish },
-    /// The answer to that, or to a poll.
+    /// The answer to the call or poll with this ticket.
     Answered { ticket: u64, answer: LoanAnswer },
     /// An agent listed the venues of a network.
     Listed { agent: String, chain: u64, own: Vec<(String, Option<u128>)> },
     /// A block holds a supply or a withdrawal of one of our addresses.
     Moved(LoanMove),
-    /// The worth of [`PRICED_SHARES`] of each venue after a block.
+    /// The value of [`PRICED_SHARES`] in each venue after a block.
     Prices { chain: u64, block: u64, worth: Vec<(VenueName, U256)> },
 }
 
-/// What an agent asked for.
+/// The loan that an agent asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LoanWish {
     pub(crate) chain: u64,
@@ -40,7 +40,7 @@ pub(crate) struct LoanAnswer {
     /// `executed`, `pending`, `executing`, `rejected`, `failed` or `error`.
     pub(crate) status: String,
     pub(crate) code: Option<String>,
-    /// Why the loan was rejected or failed, in our own codes.
+    /// The reason why the loan was rejected or failed, as one of our own codes.
     pub(crate) reason: Option<String>,
     pub(crate) hash: Option<String>,
     pub(crate) moved: Option<u128>,
@@ -48,7 +48,7 @@ pub(crate) struct LoanAnswer {
 }
 
 impl LoanAnswer {
-    /// Returns the most exact code.
+    /// Returns the most specific code.
     pub(crate) fn code(&self) -> Option<&str> {
         self.reason.as_deref().or(self.code.as_deref())
     }
@@ -70,20 +70,20 @@ pub(crate) struct LoanMove {
     pub(crate) venue: VenueName,
     pub(crate) supplies: bool,
     pub(crate) succeeded: bool,
-    /// By the venue's own event; zero if it failed.
+    /// The assets moved, by the venue's own event; zero if the transaction failed.
     pub(crate) assets: U256,
     pub(crate) shares: U256,
-    /// What came to the owner and left it, by the transfers of the stablecoin.
+    /// The stablecoins that the owner received and paid, by their transfers.
     pub(crate) received: U256,
     pub(crate) paid: U256,
-    /// The call data name the owner, and no other account.
+    /// Whether the call data name the owner and no other account.
     pub(crate) is_own: bool,
-    /// What the owner has in the venue after the block, and its shares.
+    /// The value of the owner's position after the block. `left` is its number of shares.
     pub(crate) position: U256,
     pub(crate) left: U256,
 }
 
-/// What the journal says about a signature for a loan, when the step was recorded.
+/// The journal's record of a signature for a loan, at the time when the step was recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LoanOrder {
     pub(crate) request: String,
@@ -98,13 +98,13 @@ pub(crate) struct LoanOrder {
     pub(crate) is_main: bool,
     /// Whether this is the first signature for the step.
     pub(crate) is_first: bool,
-    /// When it was recorded, in milliseconds.
+    /// The time at which the step was recorded, in milliseconds.
     pub(crate) at_ms: i64,
     /// The value that counts against the ceiling, in millionths of a dollar.
     pub(crate) counted: u64,
-    /// Other supplies of the address that were allowed, and what they count.
+    /// The address's other supplies that were allowed, and the value of each that counts against the ceiling.
     pub(crate) others: Vec<(String, u64)>,
-    /// The policy in force.
+    /// The policy in force, from here to `curated_only`.
     pub(crate) max_deposit: u64,
     pub(crate) max_total: u64,
     pub(crate) max_share_bps: Option<u32>,
@@ -117,25 +117,26 @@ pub(crate) struct LoanOrder {
 #[derive(Debug, Default)]
 pub(crate) struct LoanBook {
     pub(crate) wishes: BTreeMap<u64, LoanWish>,
-    /// What the known requests ask for.
+    /// The loan that each known request asks for.
     pub(crate) by_id: BTreeMap<String, LoanWish>,
     /// The last answer to each request.
     pub(crate) answers: BTreeMap<String, LoanAnswer>,
     pub(crate) last_answer: Option<LoanAnswer>,
-    /// What blocks hold, in order.
+    /// The supplies and withdrawals in blocks, in order.
     pub(crate) moves: Vec<LoanMove>,
-    /// The worth of [`PRICED_SHARES`] by chain and block.
+    /// The value of [`PRICED_SHARES`] by chain and block.
     pub(crate) prices: BTreeMap<(u64, u64), Vec<(VenueName, U256)>>,
-    /// The transaction of each request that takes effect: its hash.
+    /// The hash of each request's transaction that takes effect.
     pub(crate) mains: BTreeMap<String, String>,
-    /// The highest ceiling of a supply that was ordered, by address.
+    /// The highest ceiling in force when a supply of the address was ordered, by address.
     pub(crate) ceilings: BTreeMap<Address, u128>,
-    /// Nodes have lied about positions, or were behind.
+    /// Whether nodes have lied about positions, or were behind.
     pub(crate) nodes_lied: bool,
 }
 
 impl LoanBook {
-    /// Returns what an address supplied to a venue less what it withdrew, by blocks.
+    /// Returns the amount that an address supplied to a venue less the amount that it withdrew, by its transactions in
+    /// blocks.
     pub(crate) fn principal(&self, chain: u64, owner: Address, venue: VenueName) -> U256 {
         let own = self.moves.iter().filter(|one| {
             (one.chain, one.owner, one.venue) == (chain, owner, venue) && one.succeeded
@@ -145,7 +146,7 @@ impl LoanBook {
         })
     }
 
-    /// Removes what a reorganization undid.
+    /// Removes a transaction that a reorganization undid.
     pub(crate) fn forget(&mut self, hash: &str) {
         self.moves.retain(|one| one.hash != hash);
         self.mains.retain(|_request, known| known != hash);

@@ -1,4 +1,4 @@
-//! What the world checks about loans by itself, whatever the auditor knows.
+//! Checks about loans that the world makes itself, independent of the auditor.
 
 use alloy_primitives::{Address, B256, U256};
 use bursar_chain::ports::Clock;
@@ -13,11 +13,11 @@ pub(crate) fn broken(rule: &str, what: String) -> Result<(), WorldFailure> {
     Err((format!("loans: {rule}"), what))
 }
 
-/// Codes that limit how much may be lent. A withdrawal never ends with one.
+/// Codes of the limits on lending. A withdrawal never ends with one of them.
 const LIMITS: [&str; 4] =
     ["EXPOSURE_EXCEEDED", "EXPOSURE_UNREADABLE", "PER_DEPOSIT_EXCEEDED", "DAILY_OPS_EXCEEDED"];
 
-/// Wei that pay for a withdrawal at any price of gas.
+/// The wei that pay for a withdrawal at any gas price.
 const GAS_MONEY: u128 = 5_000_000_000_000_000;
 
 impl World {
@@ -84,7 +84,7 @@ impl World {
         Ok(())
     }
 
-    /// An executed loan reports what its block holds.
+    /// Checks that an executed loan reports the amounts in its block.
     fn check_executed(&self, answer: &LoanAnswer) -> Result<(), WorldFailure> {
         if answer.status != "executed" {
             return Ok(());
@@ -103,7 +103,7 @@ impl World {
         Ok(())
     }
 
-    /// The list shows what the agent's address has.
+    /// Checks that the list of venues shows the positions of the agent's address.
     fn check_listed(
         &mut self,
         agent: &str,
@@ -111,7 +111,7 @@ impl World {
         own: &[(String, Option<u128>)],
     ) -> Result<(), WorldFailure> {
         self.count_loan("listed");
-        // A venue that no list names is read once a supply to it is final.
+        // The wallet reads a venue that is in no list only after a supply to it is final.
         if self.loans.nodes_lied || self.has_open_loans() {
             return Ok(());
         }
@@ -143,7 +143,8 @@ impl World {
         }
     }
 
-    /// A loan in a block is the only one of its request, moves the owner's money alone, and keeps the ceiling.
+    /// Checks a loan in a block: it is the only one of its request, moves only the owner's money, and keeps the
+    /// ceiling.
     fn loan_moved(&mut self, moved: LoanMove) -> Result<(), WorldFailure> {
         let chain = self.chains.iter().find(|chain| chain.id() == moved.chain);
         let hash: B256 = moved.hash.parse().unwrap_or_default();
@@ -186,8 +187,8 @@ impl World {
         if supplies { self.check_ceiling(owner, &order) } else { Ok(()) }
     }
 
-    /// After a block with a supply: what is lent, by what was supplied, is not above the highest ceiling that was in
-    /// force for a supply of the address.
+    /// After a block with a supply, checks that the principal of the address is not above the highest ceiling that was
+    /// in force for one of its supplies.
     fn check_ceiling(&self, owner: Address, order: &LoanOrder) -> Result<(), WorldFailure> {
         let mut lent = U256::ZERO;
         for chain in self.chains.iter().filter(|chain| order.networks.contains(&chain.id())) {
@@ -204,25 +205,27 @@ impl World {
         Ok(())
     }
 
-    /// Takes all money back, once nothing fails any more: each venue that can pay pays.
+    /// Withdraws all money once no faults remain: each venue that can pay must pay.
     pub(crate) fn exit_all(&mut self) -> Result<(), WorldFailure> {
         if !self.swarm.loans {
             return Ok(());
         }
         for agent in 0..self.agents.len() {
             let mut asked: Vec<(usize, VenueName)> = Vec::new();
-            // What one venue pays, another one may lack.
+            // A payment by one venue may use up the liquidity of another, so select the next venue after each
+            // withdrawal.
             while let Some((at, venue)) =
                 self.payable(agent).into_iter().find(|place| !asked.contains(place))
             {
                 asked.push((at, venue));
                 let known = self.loan_ids.len();
                 self.withdraw_all(agent, at, venue)?;
-                // The call is answered once the plan has ended.
+                // The answer comes only after the plan has ended.
                 self.wait_for_plan()?;
                 let Some(id) = self.loan_ids.get(known).cloned() else {
                     let last = self.loans.last_answer.as_ref();
-                    // After the clock was set back, a signature may be older than the last one.
+                    // After the clock was set back, the timestamp of a signature may be older than that of the last
+                    // one.
                     if last.and_then(LoanAnswer::code) == Some("AUTH_FAILED") {
                         break;
                     }
@@ -273,13 +276,13 @@ impl World {
             let names = chain.with_ledger(|ledger| {
                 let (state, time) = (&ledger.state, ledger.time);
                 let mut names = state.lending.names();
-                // Gas is paid by the address itself.
+                // The address itself pays for gas.
                 let has_gas = state.native_of(owner) > U256::from(GAS_MONEY);
                 names.retain(|venue| {
                     let worth = state.worth(*venue, state.lending.shares_of(*venue, owner), time);
                     has_gas
                         && worth > U256::from(10)
-                        // There is also enough for the interest until then.
+                        // The venue also needs enough for the interest until the withdrawal.
                         && state.free_in(*venue, time) > worth + worth / U256::from(100)
                         && state.lending.lets_out(*venue)
                 });
@@ -290,7 +293,7 @@ impl World {
         each.collect()
     }
 
-    /// At the end no loan is open.
+    /// Checks that no loan is open at the end of a run.
     pub(crate) fn check_loans_over(&mut self) -> Result<(), WorldFailure> {
         self.settle()?;
         let open = self.loans.answers.iter().find(|(_id, answer)| answer.is_open());

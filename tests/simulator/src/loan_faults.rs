@@ -1,4 +1,4 @@
-//! Planted bugs of loans: they change the inputs of the rules, and the state after an event.
+//! Planted bugs in loans. They change the input of the rules, and the state after an event.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,21 +20,21 @@ use bursar_submit::{Event as OutboxEvent, SubmissionId};
 use crate::evm::{Contracts, forge, venues};
 use crate::faults::PlantedBug;
 
-/// What planted bugs remember.
+/// The memory of the planted bugs.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     /// The first exposure of each address that was read.
     exposures: BTreeMap<Address, Exposure>,
     /// Transactions that were in a block once.
     included: BTreeSet<SubmissionId>,
-    /// The journal is being read at the start of a process.
+    /// Whether a process is starting and reads the journal.
     pub(crate) starts: bool,
 }
 
 /// Changes the input of a decision.
 ///
 /// # Errors
-/// The refusal of a bug that refuses too much.
+/// Returns the refusal of a bug that refuses too much.
 pub(crate) fn change_input(
     plant: PlantedBug,
     memory: &mut Memory,
@@ -94,7 +94,7 @@ pub(crate) fn change_input(
     Ok(())
 }
 
-/// Changes the state after an event. `before` is the request before it.
+/// Changes the state after an event. `before` is the request before the event.
 pub(crate) fn change_state(
     plant: PlantedBug,
     memory: &mut Memory,
@@ -107,7 +107,7 @@ pub(crate) fn change_state(
     }
     match plant {
         PlantedBug::FreesTwice => free_again(state, before, event),
-        // What the plan has sent looks like something that came before it.
+        // The bug treats the transactions that the plan has sent like earlier, unrelated ones.
         PlantedBug::SuppliedAgain if memory.starts => {
             for request in Arc::make_mut(&mut state.executing).values_mut() {
                 let is_supply = request.loan().is_some_and(LoanAsk::supplies);
@@ -121,7 +121,7 @@ pub(crate) fn change_state(
     }
 }
 
-/// Subtracts what a withdrawal brought back once more.
+/// Subtracts the amount of a withdrawal a second time.
 fn free_again(state: &mut State, before: Option<&Request>, event: &Event) {
     let Event::ExecutionEnded { end, .. } = event else { return };
     let ExecutionEnd::Executed { received: Some(moved), .. } = end else { return };
@@ -148,7 +148,7 @@ fn execution_mut(request: &mut Request) -> Option<&mut Execution> {
     }
 }
 
-/// Calls `change` with the state, the paying address, the loan and its measurement.
+/// Calls `change` for each measurement: with the state, the paying address and the loan.
 fn each_quote(
     state: &State,
     action: &mut Action,
@@ -186,7 +186,7 @@ fn each_quote(
     }
 }
 
-/// Judges by what was measured when the agent asked.
+/// Replaces the measurement by the one from the agent's request.
 fn use_first_quote(state: &State, command: &mut Command) {
     each_quote(state, &mut command.action, |_state, _from, loan, quote| {
         let as_of = quote.as_of;
@@ -194,7 +194,7 @@ fn use_first_quote(state: &State, command: &mut Command) {
     });
 }
 
-/// Counts what was supplied, without interest.
+/// Counts only the supplied amounts, without interest.
 fn without_interest(state: &State, from: Address, exposure: &mut Exposure) {
     for (place, lent) in state.loans.used_by(from, |_any| true) {
         let known = exposure.positions.iter_mut();
@@ -243,7 +243,7 @@ fn change_policies(state: &mut State, change: impl Fn(&mut LendingPolicy)) {
     }
 }
 
-/// Removes other loans than the one that is judged.
+/// Removes the loans other than the one that is judged.
 fn forget_others(state: &mut State, command: &Command, forgets: impl Fn(&Request) -> bool) {
     let own = match &command.action {
         Action::Ask(ask) if matches!(ask.ask, LaneAsk::Loan(_)) => None,

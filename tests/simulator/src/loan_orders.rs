@@ -1,4 +1,4 @@
-//! What the world checks when a loan is signed: its limits, its venue, its rehearsal and its approval.
+//! Checks that the world makes when a loan is signed: limits, venue, rehearsal and approval.
 
 use alloy_primitives::{Address, Bytes, U256};
 use bursar_auditor::observations::{Signed, SignedContent, Transaction};
@@ -10,10 +10,10 @@ use crate::loan_book::LoanOrder;
 use crate::loan_checks::broken;
 use crate::world::{World, WorldFailure};
 
-/// Seconds after which a measurement is surely newer than the trouble of a node.
+/// The seconds after which a measurement is surely from after a node's trouble.
 const MEASURED_S: u64 = 120;
 
-/// What an address has, in the smallest unit of the stablecoin.
+/// The funds of an address, in the smallest unit of the stablecoin.
 struct OwnedFunds {
     lent: U256,
     liquid: U256,
@@ -26,7 +26,7 @@ impl World {
         order: &LoanOrder,
         signed: &Signed,
     ) -> Result<(), WorldFailure> {
-        // What was recorded earlier is judged by what held then.
+        // A step that was recorded earlier is judged by the state of that time.
         let is_now = order.at_ms == self.clock.now().utc.0;
         let SignedContent::Transaction(sent) = &signed.content else {
             return broken("orders", format!("{order:?} is no transaction"));
@@ -66,7 +66,7 @@ impl World {
         self.check_venue(order)
     }
 
-    /// A loan works on the state that nodes show: it was rehearsed.
+    /// Checks that a loan succeeds on the state that the nodes show, as its rehearsal did.
     fn check_works(&self, order: &LoanOrder, sent: &Transaction) -> Result<(), WorldFailure> {
         let chain = self.chains.iter().find(|chain| chain.id() == order.chain);
         let value = U256::from(sent.value);
@@ -85,7 +85,7 @@ impl World {
         }
     }
 
-    /// No supply while a network of the policy cannot be read.
+    /// Checks that no supply is signed while a network of the policy cannot be read.
     fn check_readable(&self, order: &LoanOrder) -> Result<(), WorldFailure> {
         let counted = self.chains.iter().filter(|chain| order.networks.contains(&chain.id()));
         let now_s = u64::try_from(order.at_ms / 1_000).unwrap_or(0);
@@ -98,7 +98,7 @@ impl World {
         Ok(())
     }
 
-    /// No supply to a vault that lets nothing out.
+    /// Checks that no supply goes to a vault that pays nothing out.
     fn check_exit(&self, order: &LoanOrder) -> Result<(), WorldFailure> {
         let chain = self.chains.iter().find(|chain| chain.id() == order.chain);
         let closed = chain.and_then(|chain| {
@@ -115,7 +115,7 @@ impl World {
         }
     }
 
-    /// A supply goes to a venue that may be trusted, as far as nodes show it.
+    /// Checks that a supply goes to a venue that the wallet may trust, by what the nodes show of it.
     fn check_venue(&self, order: &LoanOrder) -> Result<(), WorldFailure> {
         let chain = self.chains.iter().find(|chain| chain.id() == order.chain);
         let Some(chain) = chain.filter(|_chain| order.curated_only) else { return Ok(()) };
@@ -134,8 +134,8 @@ impl World {
         }
     }
 
-    /// Returns what an address has on some networks, as far as the wallet can know it: while nodes hide positions or are
-    /// behind, what it supplied and did not withdraw.
+    /// Returns the funds of an address on some networks, as far as the wallet can know them. While nodes hide positions
+    /// or are behind, the supplied less the withdrawn amount counts.
     fn owned(&self, owner: Address, networks: &[u64]) -> OwnedFunds {
         let mut owned = OwnedFunds { lent: U256::ZERO, liquid: U256::ZERO };
         for chain in self.chains.iter().filter(|chain| networks.contains(&chain.id())) {
@@ -171,7 +171,7 @@ fn ceiling(order: &LoanOrder, lent: U256, liquid: U256) -> u128 {
     share.map_or(most, |share| share.min(most))
 }
 
-/// An approval before a loan is given to its venue, for no more than the deposit.
+/// Checks that an approval before a loan names its venue, and no more than the deposit.
 fn check_allowance(order: &LoanOrder, sent: &Transaction) -> Result<(), WorldFailure> {
     let data: Result<Bytes, _> = sent.data.parse();
     let is_filler = data.as_ref().is_ok_and(|data| data.is_empty()) && sent.to == sent.from;
@@ -188,7 +188,7 @@ fn check_allowance(order: &LoanOrder, sent: &Transaction) -> Result<(), WorldFai
     let is_venue =
         if is_market { Some(spender) == singleton } else { order.venue == format!("{spender:#x}") };
     let coin = format!("{:#x}", contracts.dollar());
-    // Once the request is over, its reservation is zero, and an offer of a higher fee repeats the amount.
+    // When the request is over, its reservation is zero, but a replacement with a higher fee repeats the amount.
     let is_exact = !order.is_first || amount <= U256::from(order.counted);
     if !is_venue || !is_exact || sent.to.to_lowercase() != coin {
         return broken("approvals", format!("{order:?} does not allow {sent:?}"));

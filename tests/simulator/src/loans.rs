@@ -1,4 +1,4 @@
-//! The loans that agents ask for, and what the operator decides about them.
+//! The loans that agents request, and the operator's decisions about them.
 
 use alloy_primitives::{Address, U256};
 use bursar_auditor::observations::{
@@ -31,19 +31,19 @@ pub(crate) struct SentLoan {
     body: Value,
 }
 
-/// The policy of an agent, and what it has in one venue.
+/// The policy of an agent, and its funds in one venue.
 struct Lender {
     policy: LendingPolicy,
-    /// What the ceiling leaves, in millionths of a dollar.
+    /// The room below the ceiling, in millionths of a dollar.
     left: u64,
-    /// In the smallest unit of the stablecoin, as are the next two.
+    /// The address's balance in the smallest unit of the stablecoin, as `worth` and `free` are.
     balance: U256,
     worth: U256,
     free: U256,
     shares: U256,
 }
 
-/// Returns a loan of another size, so that no two are the same request.
+/// Returns a loan of another size, so that no two loans are the same request.
 fn another(planned: PlannedLoan, number: u8) -> PlannedLoan {
     let size = match planned.size {
         LoanAmount::Micros(micros) => LoanAmount::Micros(micros + u64::from(number)),
@@ -243,7 +243,7 @@ impl World {
         self.send_loan(sent)
     }
 
-    /// Builds a request that was never sent before. Without an agent there is none.
+    /// Builds a request that no agent has sent before; `None` without agents.
     pub(crate) fn build_loan(&mut self, planned: &PlannedLoan) -> Option<SentLoan> {
         let agent = planned.agent.of(self.agents.len())?;
         let (at, venue) = self.venue_of(agent, planned)?;
@@ -294,8 +294,8 @@ impl World {
         SentLoan { agent, wish, ask, body }
     }
 
-    /// Returns the chain and the venue of a loan. Numbers beyond the named venues mean those in which the agent's address
-    /// has something.
+    /// Returns the chain and the venue of a loan. Numbers beyond the named venues pick a venue in which the agent's
+    /// address has a position.
     fn venue_of(&mut self, agent: usize, planned: &PlannedLoan) -> Option<(usize, VenueName)> {
         let Some(which) = planned.venue.checked_sub(venues::NAMED) else {
             let chain = self.chains.get(planned.chain)?.id();
@@ -394,7 +394,7 @@ impl World {
         })
     }
 
-    /// Returns what an address has in all venues, in millionths of a dollar.
+    /// Returns the value of an address's positions in all venues, in millionths of a dollar.
     fn deployed(&self, owner: Address) -> u64 {
         let each = self.chains.iter().filter_map(|chain| {
             chain.with_ledger(|ledger| {
@@ -430,20 +430,20 @@ impl World {
         self.run_order(order, parsed, true)
     }
 
-    /// Asks for everything that an agent's address has in a venue.
+    /// Asks to withdraw an agent's whole position in a venue.
     pub(crate) fn withdraw_all(
         &mut self,
         agent: usize,
         chain: usize,
         venue: VenueName,
     ) -> Result<(), WorldFailure> {
-        // In a second in which the agent has signed nothing yet.
+        // Wait for a second in which the agent has signed nothing yet.
         self.pass(1_100)?;
         let chain = self.chains[chain].id();
         let wish = LoanWish { chain, venue, supplies: false };
         let mut position = position(chain, venue, false);
         position["withdraw_all"] = json!(true);
-        // With a key of its own, because an equal request that was denied or has expired is still answered.
+        // Use a separate key, because the wallet still answers an equal request that was denied or has expired.
         self.request_number += 1;
         let key = u8::try_from(100 + self.request_number % 100).ok();
         let sent = self.sign_loan(agent, wish, (Amount::All, None), &position, key);
@@ -513,7 +513,7 @@ impl World {
         });
     }
 
-    /// Ends all trouble of venues, so that plans can end.
+    /// Ends all trouble in venues, so that plans can end.
     pub(crate) fn calm_venues(&mut self) {
         for chain in 0..self.chains.len() {
             self.pause_coin(chain, false);
@@ -533,7 +533,7 @@ fn position(chain: u64, venue: VenueName, supplies: bool) -> Value {
     })
 }
 
-/// Payments and trades may have the same keys.
+/// Returns the name of an idempotency key. Payments and trades may use the same names.
 fn key_name(key: u8) -> String {
     format!("key-{key}")
 }
@@ -548,7 +548,7 @@ fn resign(sent: &mut SentLoan, at: i64, agent: &Agent) {
     sent.ask.proof = proof(agent, at, signature, true);
 }
 
-/// Writes an amount in whole coins.
+/// Formats an amount in whole coins.
 fn decimal(atoms: U256, decimals: usize) -> String {
     let padded = format!("{:0>width$}", atoms.to_string(), width = decimals + 1);
     let (whole, part) = padded.split_at(padded.len() - decimals);

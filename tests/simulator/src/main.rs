@@ -90,7 +90,7 @@ fn parse_arguments() -> Result<Arguments, String> {
     Ok(arguments)
 }
 
-/// Runs one plan, whatever seed it came from.
+/// Runs one plan, which may differ from the plan of its seed.
 fn run_plan(plan: &Plan, plant: Option<PlantedBug>) -> bool {
     match run(plan, plant) {
         Ok(outcome) => {
@@ -124,7 +124,7 @@ fn print_observations(plan: Plan) -> bool {
 /// Runs new seeds until `time` has passed.
 fn explore(arguments: &Arguments, time: Duration) -> bool {
     let began = Instant::now();
-    // Below 2^56, so that counting up never overflows.
+    // Stay below 2^56, so that counting up never overflows.
     let random = RandomState::new().hash_one(0) >> 8;
     let mut from = if arguments.from == 0 { random } else { arguments.from };
     let mut passed = true;

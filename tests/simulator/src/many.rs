@@ -9,10 +9,10 @@ use crate::faults::PlantedBug;
 use crate::plan::Plan;
 use crate::run::{Failure, run};
 
-/// Stops after this many failures.
+/// The number of failures after which the runs stop.
 const MAX_FAILURES: usize = 50;
 
-/// Runs a world for each seed, whose plan `plan_of` draws. Returns their joint coverage and the seeds that failed.
+/// Draws the plan of each seed with `plan_of` and runs its world. Returns the joint coverage and the failed seeds.
 pub fn run_all(
     seeds: &[u64],
     plan_of: fn(u64) -> Plan,

@@ -1,4 +1,4 @@
-//! What happens to markets, nodes and blocks.
+//! Steps that change markets, nodes and blocks.
 
 use bursar_core::networks::ChainId;
 
@@ -9,7 +9,7 @@ use crate::world::{World, WorldFailure};
 /// Milliseconds between two blocks.
 const BLOCK_MS: u64 = 2_000;
 
-/// Prices of the native coin stay in this range, in millionths of a dollar.
+/// The range of the native coin's price, in millionths of a dollar.
 const PRICES: std::ops::RangeInclusive<u64> = 300_000_000..=20_000_000_000;
 
 impl World {
@@ -63,7 +63,7 @@ impl World {
         }
     }
 
-    /// Lets blocks pass, one at a time.
+    /// Lets blocks pass, one after another.
     pub(crate) fn mine(&mut self, blocks: u8) -> Result<(), WorldFailure> {
         for _block in 0..blocks {
             self.pass(BLOCK_MS)?;
@@ -71,7 +71,7 @@ impl World {
         Ok(())
     }
 
-    /// Moves a pool of the list so that a trade in this direction pays less or more.
+    /// Moves the price of a named pool so that a trade in this direction pays less or more.
     pub(crate) fn move_named(&mut self, chain: usize, pool: usize, flip: bool, permille: u64) {
         self.on_chain(chain, |chain| {
             let contracts = Contracts::of(ChainId(chain.id()));
@@ -97,7 +97,7 @@ impl World {
         self.update_feeds();
     }
 
-    /// Updates the feeds that are not stuck.
+    /// Updates the price feeds that are not stuck.
     pub(crate) fn update_feeds(&mut self) {
         if self.price_faults & 2 != 0 {
             return;
@@ -112,7 +112,7 @@ impl World {
         }
     }
 
-    /// Ends all trouble of chains and markets.
+    /// Ends all trouble with chains and markets.
     pub(crate) fn calm_markets(&mut self) {
         self.price_faults = 0;
         let micros = self.prices.micros();

@@ -1,4 +1,4 @@
-//! What operators do in the world.
+//! The orders of operators in the world.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -38,7 +38,7 @@ fn address_label(which: usize) -> String {
     format!("a{which}")
 }
 
-/// Parses a command line. Cached: parsing costs more than executing, and most lines repeat.
+/// Parses a command line. The result is cached, because parsing costs more than executing, and most lines repeat.
 pub(crate) fn parse_cached(line: String) -> Parsed {
     PARSED_LINES.with_borrow_mut(|lines| {
         if lines.len() > 4096 {
@@ -50,7 +50,7 @@ pub(crate) fn parse_cached(line: String) -> Parsed {
 }
 
 impl World {
-    /// Gives one order. Waits until everything is idle, unless the next step is to run concurrently.
+    /// Gives one order. Waits until all tasks are idle, unless the next step must run concurrently.
     pub(crate) fn order(
         &mut self,
         order: Order,
@@ -74,7 +74,7 @@ impl World {
         let mut operator = free.unwrap_or_else(|| Operator::new(self.process().attach(), PASSWORD));
         operator.password = if right { PASSWORD } else { WRONG_PASSWORD }.to_owned();
         let (tape, new_credentials) = (self.tape.clone(), Arc::clone(&self.new_credentials));
-        // Another module of the auditor judges the payments of devices.
+        // Only the device module of the auditor judges device payments.
         let unlisted = self.device_payments.agent_ids();
         self.process().spawn(async move {
             // The link breaks when the process dies.
@@ -177,13 +177,13 @@ impl World {
         self.order(Order::CreatePolicy { name, policy }, line, true)
     }
 
-    /// Shows the limits of loans that the next order sets.
+    /// Shows the auditor the lending limits that the next order sets.
     fn show_lending(&self, lending: LendingPolicy) {
         let ticket = self.ticket + 1;
         self.tape.show(Observation::LendingOrdered { ticket, lending });
     }
 
-    /// Edits the limits of loans, and of the other lanes.
+    /// Edits the lending limits, and those of the other lanes.
     pub(crate) fn edit_lending(
         &mut self,
         which: usize,
@@ -196,7 +196,7 @@ impl World {
         self.order(Order::EditPolicy { name, policy }, line, true)
     }
 
-    /// Returns a policy in the auditor's type, and its options.
+    /// Returns a policy in the auditor's type, and its command-line options.
     fn policy(&self, variant: usize) -> (Policy, String) {
         let limits = &POLICIES[variant];
         if !self.swarm.trades {
@@ -326,7 +326,7 @@ impl World {
         pick.of(candidates.len()).map(|at| candidates[at].clone())
     }
 
-    /// Returns whether the id of a request was returned or listed. An operator can name no other request.
+    /// Returns whether an answer or a list has shown the id of a request. An operator can name only such requests.
     pub(crate) fn is_shown(&self, id: &str) -> bool {
         let mut returned = self.ids.iter().chain(&self.trade_ids).chain(&self.loan_ids);
         returned.any(|known| known == id) || self.cards.iter().any(|(listed, _card)| listed == id)
@@ -358,7 +358,7 @@ impl World {
         self.run_order(Order::Approve { id, card }, Parsed::Approve(approve), true)
     }
 
-    /// Adds credentials that operators were shown.
+    /// Adds the credentials that operators were shown to the agents.
     pub(crate) fn take_credentials(&mut self) {
         for agent in std::mem::take(&mut *self.new_credentials.lock().unwrap()) {
             match self.agents.iter_mut().find(|known| known.id == agent.id) {

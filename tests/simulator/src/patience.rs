@@ -1,5 +1,5 @@
-//! Clients that repeat a request as the documents say: the same body again if no answer arrives in time, if its
-//! connection breaks, or if the answer says that the wallet is busy or a node does not answer. Meanwhile the nodes and the
+//! Clients that repeat a request as the documents say. They send the same body again if no answer arrives in time, if
+//! the connection breaks, or if the answer reports a busy wallet or an unreachable node. Meanwhile the nodes and the
 //! price API are slow.
 
 use bursar_auditor::observations::{Answer, Observation, Ticket};
@@ -15,10 +15,10 @@ use crate::world::{SentCall, World, WorldFailure};
 /// The pause before a repeat that an answer asked for, in milliseconds.
 const PAUSE_MS: u64 = 5_000;
 
-/// Longest time between two looks at an open call, in milliseconds.
+/// The longest time between two checks of an open call, in milliseconds.
 const LOOK_MS: u64 = 2_500;
 
-/// A request that is sent until its client has the answer.
+/// A request that its client sends until it gets an answer.
 #[derive(Debug, Clone)]
 enum Body {
     Payment(SentCall),
@@ -26,7 +26,7 @@ enum Body {
     Loan(SentLoan),
 }
 
-/// What a client is waiting for, and what it got.
+/// The call whose answer a client awaits, and that answer.
 #[derive(Debug, Default)]
 pub(crate) struct AwaitedAnswer {
     ticket: Ticket,
@@ -86,7 +86,7 @@ impl World {
         }
     }
 
-    /// Sends a body until its client has an answer that is not a reason to repeat it, or gives up.
+    /// Sends a body until its client gets an answer that asks for no repeat, or gives up.
     fn insist(&mut self, body: &Body, slow: Slowness) -> Result<(), WorldFailure> {
         self.slow_down(slow);
         for one in 0..slow.tries {
@@ -98,7 +98,7 @@ impl World {
                 Some(false) | None => {}
             }
             if !self.process().is_open() {
-                // The process died, or was locked before. The operator opens it again.
+                // The process died, or the wallet was already locked. The operator opens it again.
                 self.order_open(true)?;
             }
         }
@@ -107,7 +107,9 @@ impl World {
         self.mine(3)
     }
 
-    /// Sends a body and waits as long as its client does. Returns whether the answer asks for a repeat, if one arrived.
+    /// Sends a body and waits as long as its client does.
+    ///
+    /// Returns whether the answer asks for a repeat; `None` if no answer arrived.
     fn send_and_wait(&mut self, body: &Body, slow: Slowness) -> Result<Option<bool>, WorldFailure> {
         self.waiting = AwaitedAnswer { ticket: self.ticket + 1, answer: None };
         let life = self.outcome.processes;
@@ -125,7 +127,7 @@ impl World {
         Ok(self.waiting.answer)
     }
 
-    /// Makes nodes and the price API as slow as this.
+    /// Delays the nodes and the price API by this much.
     pub(crate) fn slow_down(&self, slow: Slowness) {
         for chain in &self.chains {
             chain.set_delay(slow.node_ms);
@@ -135,7 +137,7 @@ impl World {
 }
 
 impl Plan {
-    /// Puts patient clients between the steps of a drawn plan.
+    /// Inserts patient clients between the steps of a drawn plan.
     pub(crate) fn with_patience(mut self, agents: u64) -> Self {
         let mut dice = Dice::new(self.seed ^ 0x9a71e);
         let often = if self.swarm.has_markets() { 2 } else { 6 };

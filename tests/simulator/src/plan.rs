@@ -36,7 +36,7 @@ pub enum Size {
     Threshold(i64),
     /// Micro-dollars relative to the policy's limit per payment.
     Largest(i64),
-    /// Micro-dollars relative to the rest of the daily allowance.
+    /// Micro-dollars relative to the amount left of the daily allowance.
     Left(i64),
 }
 
@@ -61,13 +61,13 @@ pub struct PlannedTrade {
     /// 0 for Base, 1 for Robinhood Chain.
     pub chain: usize,
     pub pool: PoolChoice,
-    /// Sells the pool's second token.
+    /// Whether the trade sells the pool's second token.
     pub flip: bool,
-    /// Names the native coin where the pool trades its wrapped token.
+    /// Whether the trade names the native coin if the pool trades its wrapped token.
     pub native: bool,
     pub size: TradeSize,
     pub slippage_bps: Option<u16>,
-    /// Seconds from the newest block.
+    /// The deadline in seconds after the newest block.
     pub deadline_s: Option<i64>,
     pub key: Option<u8>,
 }
@@ -75,15 +75,15 @@ pub struct PlannedTrade {
 /// How slowly nodes and the price API answer, and how patient a client is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Slowness {
-    /// Milliseconds of each answer of a node.
+    /// The delay of each answer of a node in milliseconds.
     pub node_ms: u64,
-    /// The price API answers nothing for ten seconds.
+    /// Whether the price API answers nothing for ten seconds.
     pub price_hangs: bool,
     /// Milliseconds after which the client sends the same body again.
     pub patience_ms: u64,
-    /// How often the client sends the body at most.
+    /// The most times that the client sends the body.
     pub tries: u8,
-    /// The first answer does not reach it.
+    /// Whether the first answer does not reach the client.
     pub loses_first: bool,
 }
 
@@ -92,9 +92,9 @@ pub struct Slowness {
 pub enum PoolChoice {
     /// A pool of the network, by its number.
     Named(usize),
-    /// The best route between the tokens of this pool.
+    /// The best route between the two tokens of this pool.
     Best(usize),
-    /// Wraps or unwraps the native coin.
+    /// No pool: the trade wraps or unwraps the native coin.
     Wrap,
     /// A pool that does not exist.
     Missing,
@@ -107,9 +107,9 @@ pub enum TradeSize {
     Micros(u64),
     /// Millionths of a dollar relative to the policy's automatic threshold.
     Threshold(i64),
-    /// Relative to the policy's largest trade.
+    /// Millionths of a dollar relative to the policy's limit for one trade.
     Largest(i64),
-    /// Relative to what is left of the daily volume.
+    /// Millionths of a dollar relative to the amount left of the daily volume.
     Left(i64),
     /// The whole balance, less this many millionths of a dollar.
     Balance(i64),
@@ -127,7 +127,7 @@ pub struct PlannedLoan {
     pub venue: usize,
     pub supply: bool,
     pub size: LoanAmount,
-    /// Seconds from the newest block.
+    /// The deadline in seconds after the newest block.
     pub deadline_s: Option<i64>,
     pub key: Option<u8>,
 }
@@ -139,17 +139,17 @@ pub enum LoanAmount {
     Micros(u64),
     /// Millionths of a dollar relative to the policy's automatic threshold.
     Threshold(i64),
-    /// Relative to the policy's largest deposit.
+    /// Millionths of a dollar relative to the policy's limit for one deposit.
     Largest(i64),
-    /// Relative to what the ceiling leaves.
+    /// Millionths of a dollar relative to the room below the ceiling.
     Ceiling(i64),
-    /// Relative to the address's balance.
+    /// Millionths of a dollar relative to the address's balance.
     Balance(i64),
-    /// Relative to the position.
+    /// Millionths of a dollar relative to the value of the position.
     Position(i64),
-    /// Relative to what the venue can pay of the position.
+    /// Millionths of a dollar relative to the part of the position that the venue can pay now.
     Free(i64),
-    /// So many thousandths of the position's shares.
+    /// This many thousandths of the position's shares.
     Shares(u64),
     /// The whole position.
     All,
@@ -162,15 +162,15 @@ pub enum NodeMode {
     Honest,
     /// No node answers.
     Down,
-    /// Whole plans cannot be simulated, but state overrides work.
+    /// Nodes cannot simulate whole plans, but support state overrides.
     OverridesOnly,
-    /// Neither works: calls are simulated one by one.
+    /// Nodes support neither, so the wallet simulates calls one by one.
     SingleCalls,
-    /// Accepted transactions are forgotten.
+    /// Nodes accept transactions and then forget them.
     Forgets,
-    /// Transactions are accepted, but the answer is lost.
+    /// Nodes accept transactions, but their answers are lost.
     LosesAnswers,
-    /// Quotes are this many thousandths of the truth.
+    /// Nodes quote this many thousandths of the true output.
     Quotes(u64),
     /// Nodes are this many blocks behind.
     Lags(u64),
@@ -182,18 +182,18 @@ pub enum Oddity {
     None,
     /// A token other than the stablecoin.
     Token,
-    /// An EIP-712 domain that contradicts our token table.
+    /// An EIP-712 domain that contradicts the wallet's token table.
     Contradicts,
     ToNobody,
     ToItself,
     ToTheToken,
     OtherScheme,
     OtherMethod,
-    /// An offer on an unknown chain precedes the real one.
+    /// The real offer follows an offer on an unknown chain.
     SecondOffer,
 }
 
-/// What differs in a repeated or forged call.
+/// The difference between a repeated or forged call and the original.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RepeatVariant {
     None,
@@ -210,7 +210,7 @@ pub enum RepeatVariant {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CardChoice {
     Now,
-    /// A card that an operator was shown earlier.
+    /// A card that an operator saw earlier.
     Before(Pick),
     /// No card.
     Unnamed,
@@ -224,12 +224,12 @@ pub enum Step {
         pick: Pick,
         variant: RepeatVariant,
     },
-    /// Identical copies of one request, all at once.
+    /// Identical copies of one request, sent concurrently.
     Copies {
         planned: PlannedPayment,
         count: u8,
     },
-    /// Several different requests, all at once.
+    /// Several different requests, sent concurrently.
     Crowd {
         planned: PlannedPayment,
         count: u8,
@@ -246,12 +246,12 @@ pub enum Step {
         hash: u8,
         agent: Option<Pick>,
     },
-    /// A payment whose settlement its agent reports only after asking for the payment again.
+    /// A payment whose agent reports the settlement only after it has repeated its request.
     LateSettlementReport {
         planned: PlannedPayment,
         pick: Pick,
     },
-    /// A facilitator puts a payment on the chain.
+    /// A facilitator redeems a payment on its chain.
     Redeem {
         pick: Pick,
     },
@@ -268,9 +268,9 @@ pub enum Step {
     Open {
         right: bool,
     },
-    /// Opens the wallet with the password of the start: no person enters it.
+    /// Opens the wallet with the password given at the start, so no person enters it.
     OpenUnattended,
-    /// Limits what agents may spend without asking on a day on which no person has opened the wallet.
+    /// Limits the amount that agents may spend without an approval while no person has opened the wallet.
     UnattendedDaily {
         micros: Option<u64>,
     },
@@ -334,11 +334,11 @@ pub enum Step {
     Pass {
         ms: u64,
     },
-    /// Advances time to the earliest expiry of a hold, give or take `off_ms`.
+    /// Advances time to the earliest expiry of a hold, plus `off_ms`.
     ToExpiry {
         off_ms: i64,
     },
-    /// Advances time to the next local midnight, give or take `off_ms`.
+    /// Advances time to the next local midnight, plus `off_ms`.
     ToMidnight {
         off_ms: i64,
     },
@@ -359,7 +359,7 @@ pub enum Step {
     },
     Restart,
     Crash,
-    /// Kills the process at a fault point, after it has passed the point `after` times.
+    /// Kills the process at a fault point, after it has survived that point `after` times.
     CrashAt {
         point: usize,
         after: u32,
@@ -375,12 +375,12 @@ pub enum Step {
         agreed: bool,
     },
     Trade(PlannedTrade),
-    /// Identical copies of one trade, all at once.
+    /// Identical copies of one trade, sent concurrently.
     TradeCopies {
         planned: PlannedTrade,
         count: u8,
     },
-    /// Several different trades, all at once.
+    /// Several different trades, sent concurrently.
     TradeCrowd {
         planned: PlannedTrade,
         count: u8,
@@ -392,22 +392,23 @@ pub enum Step {
     PollTrade {
         pick: Pick,
     },
-    /// A trade that waits while its pool moves, and is approved then.
+    /// A trade that is held while the price of its pool moves, and is then approved.
     MovedTrade {
         planned: PlannedTrade,
         permille: u64,
     },
-    /// A trade whose swap loses its nonce to another transaction, and one for the volume that is left.
+    /// A trade whose swap loses its nonce to another transaction, followed by a trade for the volume that is left.
     DisplacedTrade {
         planned: PlannedTrade,
     },
-    /// Trades that pay for gas. `late`: each has a deadline before its block. Otherwise they use up the volume of the day.
+    /// Trades that pay for gas. If `late`, each deadline passes before the trade's block. Otherwise they use up the
+    /// daily volume.
     GasBurners {
         planned: PlannedTrade,
         count: u8,
         late: bool,
     },
-    /// A trade that is frozen between its approval and its swap, and thawed again.
+    /// A trade that is frozen between its approval and its swap, and then thawed.
     FrozenTrade {
         planned: PlannedTrade,
     },
@@ -425,8 +426,8 @@ pub enum Step {
     PriceMove {
         permille: u64,
     },
-    /// What the sources of prices report: bit 1 for a missing API, 2 for a feed that stands still, 4 for one that is
-    /// wrong by a twentieth.
+    /// Faults of the price sources, as a sum: 1 for a missing API, 2 for a feed that stops updating, 4 for a feed that
+    /// is wrong by a twentieth.
     Prices {
         faults: u8,
     },
@@ -439,11 +440,11 @@ pub enum Step {
         chain: usize,
         lose: bool,
     },
-    /// The mempool loses its transactions.
+    /// Removes all transactions from the mempool.
     DropTx {
         chain: usize,
     },
-    /// Another transaction takes the nonce of one that waits.
+    /// Another transaction takes the nonce of a pending one.
     ReplaceNonce {
         chain: usize,
     },
@@ -452,15 +453,15 @@ pub enum Step {
         chain: usize,
         permille: u64,
     },
-    /// Rebasing tokens grow.
+    /// Increases the balances of rebasing tokens.
     Rebase,
     Loan(PlannedLoan),
-    /// Identical copies of one loan, all at once.
+    /// Identical copies of one loan, sent concurrently.
     LoanCopies {
         planned: PlannedLoan,
         count: u8,
     },
-    /// Several different loans, all at once.
+    /// Several different loans, sent concurrently.
     LoanCrowd {
         planned: PlannedLoan,
         count: u8,
@@ -483,7 +484,7 @@ pub enum Step {
     DenyLoan {
         pick: Pick,
     },
-    /// A loan that waits while its venue changes, and is approved then.
+    /// A loan that is held while its venue changes, and is then approved.
     ChangedLoan {
         planned: PlannedLoan,
         change: VenueChange,
@@ -493,40 +494,41 @@ pub enum Step {
         planned: PlannedLoan,
         change: VenueChange,
     },
-    /// A loan that is frozen after its first step was sent, and thawed again.
+    /// A loan that is frozen after its first step was sent, and then thawed.
     FrozenLoan {
         planned: PlannedLoan,
     },
-    /// Others change a venue.
+    /// Other accounts change a venue.
     Outsider {
         chain: usize,
         venue: usize,
         change: VenueChange,
     },
-    /// Stops all transfers of the stablecoin, or lets them pass again.
+    /// Stops all transfers of the stablecoin, or allows them again.
     PauseCoin {
         chain: usize,
         paused: bool,
     },
-    /// Nodes report no shares of our addresses, or all again.
+    /// Makes nodes report no shares of our addresses, or the true shares again.
     HidePositions {
         chain: usize,
         hidden: bool,
     },
-    /// Loans while nodes report no shares of our addresses, after `withdrawn` thousandths of a position were withdrawn.
+    /// Loans while nodes report no shares of our addresses. Before, `withdrawn` thousandths of a position are
+    /// withdrawn.
     BlindLoans {
         planned: PlannedLoan,
         withdrawn: u64,
         count: u8,
     },
-    /// The operator changes the limits of loans.
+    /// The operator changes the lending limits.
     EditLending {
         which: usize,
         variant: usize,
     },
     /// A step of a payment from a hardware device.
     Device(DeviceStep),
-    /// A client that sends a payment until it has the answer, while nodes are slow.
+    /// A client that repeats a payment until it gets an answer, while nodes are slow.
     PatientAsk {
         planned: PlannedPayment,
         slow: Slowness,
@@ -568,7 +570,7 @@ kinds! {
     PauseCoin HidePositions BlindLoans EditLending Device PatientAsk PatientTrade PatientLoan
 }
 
-/// Number of the fault points that a payment passes; they come first.
+/// The number of fault points that a payment passes. They are the first in [`POINTS`].
 pub(crate) const PAYMENT_POINTS: usize = 8;
 
 /// The fault points at which a process may die.
@@ -590,20 +592,21 @@ macro_rules! swarm {
     ($($field:ident)*) => {
         /// The kinds of trouble that a run may contain.
         ///
-        /// Each is drawn with probability one half; `Plan::of` then makes `sectors` rarer.
+        /// Each kind is drawn with a probability of one half, but `sectors` less often.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
         pub struct Swarm {
             $(pub $field: bool,)*
-            /// Agents also trade. Older plans do not have it.
+            /// Whether agents also trade. Plans saved before this field existed do not have it.
             #[serde(default, skip_serializing_if = "std::ops::Not::not")]
             pub trades: bool,
-            /// Agents also lend. Older plans do not have it.
+            /// Whether agents also lend. Plans saved before this field existed do not have it.
             #[serde(default, skip_serializing_if = "std::ops::Not::not")]
             pub loans: bool,
-            /// Agents also pay from a hardware device. Older plans do not have it.
+            /// Whether agents also pay from a hardware device. Plans saved before this field existed do not have it.
             #[serde(default, skip_serializing_if = "std::ops::Not::not")]
             pub devices: bool,
-            /// The wallet is opened without a person, too. Older plans do not have it.
+            /// Whether the wallet is also opened without a person. Plans saved before this field existed do not have
+            /// it.
             #[serde(default, skip_serializing_if = "std::ops::Not::not")]
             pub unattended: bool,
         }
@@ -634,14 +637,14 @@ macro_rules! swarm {
 
 swarm! { crashes restarts disk clocks zones sleeps slow_signer locks freezes edits crowds together blocks eager sectors long }
 
-/// Bounds of the journal. A world of a few hundred entries would never reach the production constants.
+/// The bounds of the journal. With the production bounds, a world of a few hundred entries would never reach them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JournalBounds {
-    /// Entries between two snapshots.
+    /// The number of entries between two snapshots.
     pub snapshot_every: u64,
-    /// Days for which a signed request is remembered.
+    /// The number of days for which the wallet remembers a signed request.
     pub signed_days: i64,
-    /// Bytes after which rows are carried over to the history file.
+    /// The number of bytes after which the store moves rows to the history file.
     pub carry_bytes: usize,
 }
 
@@ -661,13 +664,13 @@ impl JournalBounds {
     }
 }
 
-/// A complete run. Plans that failed once are kept as JSON.
+/// A complete run. Plans that have failed are kept as JSON.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Plan {
     pub seed: u64,
     pub swarm: Swarm,
     pub bounds: JournalBounds,
-    /// Replay the journal after every step instead of every 32 steps.
+    /// Whether to replay the journal after every step, instead of after every 32 steps.
     pub watchful: bool,
     pub steps: Vec<Step>,
 }

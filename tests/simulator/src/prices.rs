@@ -14,7 +14,7 @@ use crate::tape::Tape;
 /// Milliseconds until a hanging API fails. The wallet waits for a shorter time.
 const HANG_MS: u64 = 10_000;
 
-/// A price API, which may be missing.
+/// A price API, which may be unavailable.
 #[derive(Debug)]
 pub(crate) struct WorldPrices {
     tape: Tape,
@@ -28,9 +28,10 @@ struct Inner {
     micros: u64,
     missing: bool,
     hangs: bool,
-    /// Milliseconds since the world began.
+    /// The time since the world began, in milliseconds.
     now_ms: u64,
-    /// What the wallet read last, and when: a planted bug returns it for twice as long as it counts.
+    /// The last price that the wallet read, and the time of that read. A planted bug returns it for twice as long as it
+    /// counts.
     read: Option<(u64, u64)>,
 }
 
@@ -42,7 +43,7 @@ impl WorldPrices {
         Self { tape, clock, plant, inner: Mutex::new(inner) }
     }
 
-    /// From now on the API answers nothing for ten seconds, or at once again.
+    /// Makes the API hang for ten seconds before each failure from now on, or answer at once again.
     pub(crate) fn set_hanging(&self, hangs: bool) {
         self.inner.lock().unwrap().hangs = hangs;
     }

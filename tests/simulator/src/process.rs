@@ -1,6 +1,6 @@
 //! One life of the process: an engine, its core and its runtime on one thread.
 //!
-//! A process ends by an orderly stop, or is dropped, which looks like kill -9 to the code inside.
+//! A process ends by an orderly stop, or is dropped, which the code inside cannot tell from `kill -9`.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
@@ -45,7 +45,7 @@ pub(crate) struct Environment<'a> {
     pub(crate) chains: &'a Chains,
     pub(crate) prices: PriceSource,
     pub(crate) tape: &'a Tape,
-    /// The core takes a turn at every poll, instead of only when all tasks are idle.
+    /// Whether the core takes a turn at every poll, instead of only when all tasks are idle.
     pub(crate) eager: bool,
     pub(crate) edition: Edition,
     /// `None` in a world without a device.
@@ -54,7 +54,7 @@ pub(crate) struct Environment<'a> {
 
 pub(crate) struct Process {
     engine: Option<Arc<Engine>>,
-    /// Opens the wallet without a person, for the order with this ticket.
+    /// The running unlock without a person, and the ticket of its order.
     unlocking: Mutex<Option<(Ticket, JoinHandle<()>)>>,
     core_loop: Option<CoreLoop>,
     pub(crate) http: Router,
@@ -143,7 +143,7 @@ impl Process {
         self.engine.as_ref().is_some_and(|engine| engine.vault().is_unlocked())
     }
 
-    /// Attaches an operator.
+    /// Attaches an operator to the engine.
     pub(crate) fn attach(&self) -> Link {
         let _on = self.runtime.enter();
         Link::over(self.engine.as_ref().expect("a running process").attach())
@@ -153,7 +153,7 @@ impl Process {
         self.runtime.spawn(work);
     }
 
-    /// Opens the wallet with the password of the start, and writes how that order ended.
+    /// Opens the wallet with the password given at the start, and writes the end of that order to the tape.
     pub(crate) fn unlock(&self, ticket: Ticket) {
         let engine = Arc::clone(self.engine.as_ref().expect("a running process"));
         let tape = self.tape.clone();
@@ -167,7 +167,7 @@ impl Process {
         *self.unlocking.lock().unwrap() = Some((ticket, unlocking));
     }
 
-    /// Ends an unlock that still waits after wrong passwords, as a program that is stopped does.
+    /// Ends an unlock that still waits after wrong passwords, as stopping the program does.
     fn stop_unlocking(&mut self) {
         let unlocking = self.unlocking.lock().unwrap().take();
         let Some((ticket, unlocking)) = unlocking.filter(|(_ticket, one)| !one.is_finished())
@@ -195,7 +195,7 @@ impl Process {
                         cx.waker().wake_by_ref();
                         return Poll::Pending;
                     }
-                    // The core has nothing to do or has ended: finished once the other tasks are idle too.
+                    // The core has nothing to do or has ended, so the process is idle as soon as the other tasks are.
                     Some(false) | None if idle_now => return Poll::Ready(()),
                     Some(false) | None => {}
                 }
@@ -229,7 +229,7 @@ impl Process {
         });
         self.signer.release_all();
         self.run_until_idle();
-        // The core takes no turns after it was asked to stop; the rest of the runtime ends by itself.
+        // The core takes no turn after a stop was requested, so the other tasks end in this second run.
         self.run_until_idle();
         assert!(done.load(Ordering::SeqCst) || self.tape.is_dead(), "the engine does not stop");
     }

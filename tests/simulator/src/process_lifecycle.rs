@@ -12,7 +12,7 @@ use crate::process::{Environment, Process};
 use crate::store::{DiskHealth, WorldStore};
 use crate::world::{BOOT_MS, World, WorldFailure};
 
-/// How long the wallet waits for a device's answer to a command that shows nothing.
+/// How long the wallet waits for a device's answer to a command without a prompt.
 const DEVICE_ANSWER_MS: u64 = 5_000;
 
 impl World {
@@ -69,7 +69,7 @@ impl World {
         }
     }
 
-    /// Leaves the dead process's writes on disk; a power cut may lose the unflushed ones.
+    /// Keeps the dead process's writes on disk, except unflushed ones that a power cut may lose.
     fn leave_disk(&mut self) {
         self.disk.cut_off_process();
         if self.swarm.sectors && self.dice.chance(1, 2) {
@@ -95,7 +95,7 @@ impl World {
     pub(crate) fn stop_and_start(&mut self, reboots: bool) -> Result<(), WorldFailure> {
         self.settle()?;
         if self.device.as_ref().is_some_and(|device| device.is_silent()) {
-            // A stop waits until the wallet has given up on such a device.
+            // A stop waits until the wallet has given up on a silent device.
             self.pass(DEVICE_ANSWER_MS)?;
         }
         self.faults.disarm();
@@ -115,7 +115,7 @@ impl World {
         self.begin()
     }
 
-    /// Runs everything until it is idle, and shows the auditor what happened.
+    /// Runs all tasks until they are idle, and shows the auditor the new observations.
     pub(crate) fn settle(&mut self) -> Result<(), WorldFailure> {
         if !self.process().run_until_idle() {
             return self.die();

@@ -1,4 +1,4 @@
-//! Entropy from the seed.
+//! Random bytes from the seed.
 
 use std::sync::Mutex;
 

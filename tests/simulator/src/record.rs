@@ -1,4 +1,4 @@
-//! Leaves the data folder of a world, so that later builds can open it.
+//! Copies the data folder of a world, so that later builds can open it.
 
 use std::path::Path;
 
@@ -8,14 +8,15 @@ use bursar_core::time::Utc;
 use crate::plan::Plan;
 use crate::world::{World, WorldFailure};
 
-/// Runs the steps of a plan, stops the engine, and copies wallet and journal to the new folder `to`. Returns the time on
-/// the engine's clock at the stop. Requests, plans and prompts stay as the last step left them.
+/// Runs the steps of a plan, stops the engine, and copies the wallet and journal to the new folder `to`.
+///
+/// Returns the time on the engine's clock at the stop. Requests, plans and prompts stay as the last step left them.
 ///
 /// # Errors
-/// The world broke a rule.
+/// Fails if the world broke a rule.
 pub fn record(plan: &Plan, to: &Path) -> Result<Utc, String> {
     let mut plan = plan.clone();
-    // Only the store on sectors has the bytes of the files.
+    // Only the store on sectors has its files as bytes.
     plan.swarm.sectors = true;
     let mut world = World::new(&plan, None);
     world

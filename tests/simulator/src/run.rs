@@ -13,13 +13,13 @@ use crate::world::World;
 pub struct Outcome {
     pub observations: u64,
     pub processes: u32,
-    /// Number of deaths by fault point.
+    /// The number of deaths by fault point.
     pub deaths: BTreeMap<&'static str, u64>,
     /// Codes that were returned to agents and operators.
     pub codes: BTreeMap<String, u64>,
-    /// Number of cases that the auditor judged, by rule.
+    /// The number of cases that the auditor judged, by rule.
     pub judged: BTreeMap<&'static str, u64>,
-    /// The last observations. The same plan gives the same observations.
+    /// The last observations. Equal plans give equal observations.
     pub tail: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! The signer that the world controls: the vault signs, and the world decides when.
+//! The signer that the world controls: the vault signs, and the world decides at which time.
 
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -26,7 +26,7 @@ pub(crate) struct WorldSigner {
     tape: Tape,
     vault: OnceLock<Arc<Vault>>,
     queue: Mutex<Queue>,
-    /// Whether to sign stale slips: a planted bug.
+    /// Planted bug: whether to sign slips that a freeze has made stale.
     ignores_freeze: bool,
 }
 

@@ -5,12 +5,12 @@ use crate::store::DiskHealth;
 use crate::world::{World, WorldFailure};
 
 impl Step {
-    /// Returns whether the next step is one of the two after [`Step::Together`].
+    /// Returns whether the next step is one of the two after a [`Step::Together`]. `before` are the steps until now.
     pub(crate) fn follows_at_once(before: &[Self]) -> bool {
         before.iter().rev().take(2).any(|step| *step == Self::Together)
     }
 
-    /// Returns whether it can start while another step is in flight. All other steps run alone.
+    /// Returns whether this step can start while another step is in flight. All other steps run alone.
     fn runs_concurrently(&self) -> bool {
         match self {
             Self::Ask(_) | Self::Repeat { .. } | Self::Poll { .. } | Self::Standing { .. } => true,

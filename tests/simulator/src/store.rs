@@ -21,7 +21,7 @@ use crate::faults::{PlantedBug, WorldFaults};
 pub(crate) enum DiskHealth {
     #[default]
     Healthy,
-    /// Commits fail after this many more. `written` decides whether the first failed commit is nevertheless on disk.
+    /// Commits fail after this many more. `written` decides whether the first failed commit is on disk all the same.
     Fails {
         after: u32,
         written: bool,
@@ -35,9 +35,9 @@ pub(crate) struct WorldStore {
     raw_disk: Disk,
     health: Arc<Mutex<DiskHealth>>,
     faults: Arc<WorldFaults>,
-    /// A commit that was reported as written but is not on disk: a planted bug.
+    /// Planted bug: a commit that was reported as written but is not on disk.
     unwritten: Option<Batch>,
-    /// Identities of requests that only this process remembers: another planted bug.
+    /// Planted bug: identities of requests that only this process remembers.
     remembered: BTreeMap<Vec<u8>, u64>,
 }
 

@@ -1,4 +1,4 @@
-//! The tape: one ordered list of everything that happened. The world checks loans from separate entries.
+//! The tape: one ordered list of all observations. Separate entries about loans are for the world's own checks.
 
 use std::sync::{Arc, Mutex};
 
@@ -6,7 +6,7 @@ use bursar_auditor::observations::Observation;
 
 use crate::loan_book::LoanSeen;
 
-/// The panic payload of a fault point: the process is dead.
+/// The panic payload of a fault point, which means that the process is dead.
 ///
 /// The panic bypasses the panic hook. Code that still runs can no longer write to the tape.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub(crate) struct Death;
 #[derive(Clone)]
 pub(crate) enum Seen {
     Public(Observation),
-    /// What only the auditor judges.
+    /// An observation that only the auditor judges.
     Audited(Observation),
     Loan(LoanSeen),
 }
@@ -52,7 +52,7 @@ impl Tape {
         self.push(Seen::Audited(observation));
     }
 
-    /// Appends something about a loan, unless the process is dead.
+    /// Appends an entry about a loan, unless the process is dead.
     pub(crate) fn write_loan(&self, seen: LoanSeen) {
         self.push(Seen::Loan(seen));
     }
@@ -64,7 +64,7 @@ impl Tape {
         }
     }
 
-    /// Takes the entries since the last call.
+    /// Removes and returns the entries since the last call.
     pub(crate) fn take(&self) -> Vec<Seen> {
         std::mem::take(&mut self.inner.lock().unwrap().entries)
     }
@@ -84,7 +84,7 @@ impl Tape {
         self.inner.lock().unwrap().dead = true;
     }
 
-    /// Lets the next process write.
+    /// Lets the next process write to the tape.
     pub(crate) fn revive(&self) {
         self.inner.lock().unwrap().dead = false;
     }

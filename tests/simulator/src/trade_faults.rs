@@ -1,4 +1,4 @@
-//! Planted bugs of trades: they change the inputs and outputs of the rules.
+//! Planted bugs in trades. They change the input and output of the rules.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ pub(crate) fn change_input(plant: PlantedBug, state: &mut State, command: &mut C
         (PlantedBug::AllowanceShared, Action::OpenStep(order))
             if order.purpose == StepPurpose::Allowance =>
         {
-            // As if the second plan had approved its own input after this one.
+            // The approval looks as if the second plan had approved its own input after this one.
             if let Some(amount) = other_amount(state, order.id) {
                 order.call.data = forge::approval_of(&order.call.data, amount);
             }
@@ -185,7 +185,7 @@ fn fresh(approval: &Approval) -> Option<TradeQuote> {
 
 type Requests = Arc<std::collections::BTreeMap<RequestId, Arc<Request>>>;
 
-/// The request is measured against the newest quote alone.
+/// Replaces the quote at the request by the newest quote, so that the trade is measured only against that one.
 fn forget_quote(requests: &mut Requests, id: RequestId, quote: &TradeQuote) {
     let Some(request) = Arc::make_mut(requests).get_mut(&id) else { return };
     let request = Arc::make_mut(request);

@@ -1,4 +1,4 @@
-//! The trades that agents ask for.
+//! The trades that agents request.
 
 use alloy_primitives::{Address, U256};
 use bursar_auditor::observations::{Call, NATIVE, Pool, Route, Trade, TradeAsk};
@@ -72,7 +72,7 @@ impl World {
     ) -> Result<(), WorldFailure> {
         self.flow.together = true;
         for one in 0..count {
-            // The sizes differ, so that no two are the same request.
+            // The sizes differ, so that no two trades are the same request.
             let size = match planned.size {
                 TradeSize::Micros(micros) => TradeSize::Micros(micros + u64::from(one)),
                 other => other,
@@ -83,7 +83,7 @@ impl World {
         self.settle()
     }
 
-    /// A trade that is approved after its pool has moved.
+    /// Approves a trade after the price of its pool has moved.
     pub(crate) fn moved_trade(
         &mut self,
         planned: &PlannedTrade,
@@ -102,7 +102,7 @@ impl World {
         self.mine(4)
     }
 
-    /// A swap whose nonce another transaction takes, and a trade for the volume that is left then.
+    /// Makes a trade whose swap loses its nonce to another transaction, and then a trade for the volume that is left.
     pub(crate) fn displaced_trade(&mut self, planned: &PlannedTrade) -> Result<(), WorldFailure> {
         self.trade(planned)?;
         self.market_step(Step::ReplaceNonce { chain: planned.chain })?;
@@ -117,7 +117,7 @@ impl World {
         self.mine(4)
     }
 
-    /// Trades that pay for gas, one after another.
+    /// Makes trades that pay for gas, one after another.
     pub(crate) fn gas_burners(
         &mut self,
         planned: &PlannedTrade,
@@ -128,7 +128,7 @@ impl World {
             let agent = planned.agent.of(self.agents.len());
             let (policy, left, _owner) = agent.map(|at| self.trading_of(at)).unwrap_or_default();
             let (size, deadline_s) = match late {
-                // The sizes differ, so that no two are the same request.
+                // The sizes differ, so that no two trades are the same request.
                 true => (TradeSize::Micros(DOLLAR + u64::from(one)), Some(1)),
                 false if left < policy.auto_below.0 => (TradeSize::Left(0), None),
                 false => (TradeSize::Threshold(-1), None),
@@ -145,7 +145,7 @@ impl World {
         Ok(())
     }
 
-    /// A trade that is frozen after its first step was sent, and thawed again.
+    /// Makes a trade that is frozen after its first step was sent, and then thawed.
     pub(crate) fn frozen_trade(&mut self, planned: &PlannedTrade) -> Result<(), WorldFailure> {
         self.trade(planned)?;
         self.operate(Step::Freeze)?;
@@ -204,7 +204,7 @@ impl World {
         self.send_trade(sent)
     }
 
-    /// Builds a request that was never sent before. Without an agent there is none.
+    /// Builds a request that no agent has sent before; `None` without agents.
     pub(crate) fn build_trade(&mut self, planned: &PlannedTrade) -> Option<SentTrade> {
         let agent = planned.agent.of(self.agents.len())?;
         let chain = self.chains.get(planned.chain)?.id();
@@ -306,7 +306,7 @@ impl World {
         unit * U256::from(micros) / U256::from(price.max(1))
     }
 
-    /// Returns the trading policy of an agent, what is left of its volume, and its paying address.
+    /// Returns the trading policy of an agent, its remaining daily volume, and its paying address.
     fn trading_of(&mut self, agent: usize) -> (TradingPolicy, u64, Option<Address>) {
         let id = self.agents[agent].id.clone();
         let moment = self.clock.now();
@@ -342,7 +342,7 @@ fn name_of(token: Address) -> String {
     if token.is_zero() { "ETH".to_owned() } else { text(token) }
 }
 
-/// Writes an amount in whole coins.
+/// Formats an amount in whole coins.
 fn decimal(atoms: U256, decimals: u8) -> String {
     let digits = atoms.to_string();
     let places = usize::from(decimals);

@@ -14,7 +14,7 @@ struct Trading {
     auto_below: u64,
     slippage_bps: u32,
     impact_bps: u32,
-    /// Whether unlisted tokens need no approval, and whether hooks need none.
+    /// Whether unlisted tokens need no approval; `hooks`: whether pools with hooks need none.
     tokens: bool,
     hooks: bool,
 }
@@ -73,7 +73,7 @@ impl Trading {
     }
 }
 
-/// Returns the options of a variant.
+/// Returns the command-line options of a variant.
 pub(crate) fn options(variant: usize) -> String {
     let one = &VARIANTS[variant % VARIANTS.len()];
     format!(

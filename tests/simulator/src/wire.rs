@@ -101,17 +101,17 @@ impl Limits {
     }
 }
 
-/// A seller's challenge, in the auditor's types and as it is sent.
+/// A seller's challenge: its offers in the auditor's type, and the JSON that is sent.
 pub(crate) struct Challenge {
     pub(crate) offers: Vec<Offer>,
     pub(crate) json: Value,
-    /// Sent as `x402_data` instead of a header.
+    /// Whether the challenge is sent as `x402_data` instead of a header.
     pub(crate) as_data: bool,
 }
 
 impl Challenge {
     pub(crate) fn new(planned: &PlannedPayment, micros: u64, own: &str, number: u64) -> Self {
-        // A token outside the table is refused only where no exchange could quote it.
+        // The wallet refuses a token outside its table only if no exchange can quote it.
         let chain = if planned.oddity == Oddity::Token { UNQUOTED } else { CHAINS[planned.chain] };
         let version = if chain == 8453 { planned.version } else { 2 };
         let coin = networks::by_chain(ChainId(chain)).expect("a network").stablecoin;
@@ -164,7 +164,7 @@ impl Challenge {
         Self { offers, json, as_data: number.is_multiple_of(5) }
     }
 
-    /// Returns the text by which two contents are compared.
+    /// Returns the text by which the wallet compares two contents.
     pub(crate) fn content(&self) -> String {
         if self.as_data { self.json.to_string() } else { offers::header(&self.json) }
     }
@@ -280,7 +280,7 @@ pub(crate) fn loan_answer(http: u16, body: &Value) -> LoanAnswer {
     }
 }
 
-/// Reads what a list of venues says about the agent's own positions: venue and assets.
+/// Reads the agent's own positions from a list of venues: venue and assets.
 pub(crate) fn own_venues(body: &Value) -> Vec<(String, Option<u128>)> {
     let all = body["venues"].as_array().map(Vec::as_slice).unwrap_or_default();
     let each = all.iter().map(|one| {
@@ -307,7 +307,7 @@ pub(crate) fn standing(status: u16, body: &Value) -> Answer {
     })
 }
 
-/// Reads a payment header as a facilitator does.
+/// Decodes a payment header as a facilitator does.
 fn payment(header: &str) -> Payment {
     let json = offers::decode_header(header);
     let version = json["x402Version"].as_u64().expect("a version");

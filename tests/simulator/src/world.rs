@@ -44,7 +44,7 @@ use crate::store::DiskHealth;
 use crate::tape::{Seen, Tape};
 use crate::trades::SentTrade;
 
-/// Milliseconds that a machine takes to boot. Not zero, because a boot clock of zero is treated as missing.
+/// The milliseconds that a machine takes to boot. Not zero, because a boot clock of zero counts as missing.
 pub(crate) const BOOT_MS: i64 = 30_000;
 
 /// One `/sign` request, kept so that it can be repeated.
@@ -55,7 +55,7 @@ pub(crate) struct SentCall {
     pub(crate) body: Value,
 }
 
-/// Opens the markets of a world that trades or lends. In some worlds earlier allowances are left.
+/// Opens the markets of a world that trades or lends. In some worlds, allowances from earlier exist.
 fn open_markets(chains: &[Arc<WorldChain>], plan: &Plan, start: Utc, plant: Option<PlantedBug>) {
     let mut dice = Dice::new(plan.seed ^ 0xa110);
     let time = u64::try_from(start.seconds()).unwrap_or(0);
@@ -81,14 +81,14 @@ fn open_markets(chains: &[Arc<WorldChain>], plan: &Plan, start: Utc, plant: Opti
 /// The rule that a world broke, and a description.
 pub(crate) type WorldFailure = (String, String);
 
-/// What runs concurrently; see `Step::Together`.
+/// Which steps run concurrently; see `Step::Together`.
 #[derive(Debug, Default)]
 pub(crate) struct Flow {
-    /// Calls and orders stay in flight instead of being waited for.
+    /// Whether calls and orders stay in flight, so that the world does not wait for them.
     pub(crate) together: bool,
-    /// The next step stays in flight.
+    /// Whether the next step stays in flight.
     pub(crate) holds_next: bool,
-    /// What the last step started is in flight.
+    /// Whether a call or order of the last step is in flight.
     pub(crate) in_flight: bool,
 }
 
@@ -102,11 +102,11 @@ pub(crate) struct World {
     /// The time on a correct clock.
     pub(crate) true_time: Utc,
     pub(crate) block_off_ms: Option<i64>,
-    /// The true time when the clocks were last shown, and the newest block then.
+    /// The true time when the clocks were last shown. `newest_block` is the time of the newest block at that moment.
     pub(crate) shown_time: Utc,
     pub(crate) newest_block: Utc,
     pub(crate) prices: Arc<WorldPrices>,
-    /// See `Step::Prices`.
+    /// The current faults of the price sources; see `Step::Prices`.
     pub(crate) price_faults: u8,
     pub(crate) chains: Vec<Arc<WorldChain>>,
     pub(crate) ports: Chains,
@@ -122,7 +122,7 @@ pub(crate) struct World {
     pub(crate) at: usize,
     pub(crate) flow: Flow,
     pub(crate) ticket: Ticket,
-    /// The answer that a patient client waits for.
+    /// The call and answer of a patient client.
     pub(crate) waiting: AwaitedAnswer,
     /// The order whose password is being checked or queued for checking.
     pub(crate) password: Option<Ticket>,
@@ -136,13 +136,13 @@ pub(crate) struct World {
     pub(crate) cards: Vec<(String, String)>,
     pub(crate) request_number: u64,
     pub(crate) next_index: u32,
-    /// Credentials that were shown to operators and are not in `agents` yet.
+    /// Credentials that operators were shown but that are not in `agents` yet.
     pub(crate) new_credentials: Arc<Mutex<Vec<Agent>>>,
     /// Ids of signed requests that no response has returned yet.
     pub(crate) unreturned_ids: BTreeSet<String>,
-    /// The same for trades.
+    /// Ids of signed trades that no response has returned yet.
     pub(crate) unreturned_trades: BTreeSet<String>,
-    /// The same for loans.
+    /// Ids of signed loans that no response has returned yet.
     pub(crate) unreturned_loans: BTreeSet<String>,
     pub(crate) facts: TradeFacts,
     pub(crate) loans: LoanBook,
@@ -160,7 +160,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// A world with a wallet that is already set up.
+    /// Creates a world with a wallet that is already set up.
     pub(crate) fn new(plan: &Plan, plant: Option<PlantedBug>) -> Self {
         let image = Image::get(plan.swarm.sectors);
         let mut world = Self::bare(plan, plant);
@@ -170,7 +170,7 @@ impl World {
         world
     }
 
-    /// Builds the wallet that every world begins with.
+    /// Builds the wallet with which every world begins.
     pub(crate) fn build_image(mut self) -> Result<Image, WorldFailure> {
         self.begin()?;
         self.set_up_wallet()?;
@@ -187,7 +187,7 @@ impl World {
         Ok(Image::of(&self.folder, &self.disk, seen, self.ticket, self.next_index))
     }
 
-    /// A world with an empty data folder.
+    /// Creates a world with an empty data folder.
     pub(crate) fn bare(plan: &Plan, plant: Option<PlantedBug>) -> Self {
         let tape = Tape::default();
         let shm = std::path::Path::new("/dev/shm");
@@ -352,13 +352,13 @@ impl World {
         self.tail.push((self.at, seen));
     }
 
-    /// Returns what the journal says about a signature for a loan; `None` for other signatures.
+    /// Returns the journal's record of a signature for a loan; `None` for other signatures.
     pub(crate) fn loan_order(&self, signed: &Signed) -> Option<LoanOrder> {
         let (signer, digest) = (signed.signer.parse().ok()?, signed.digest.parse().ok()?);
         self.faults.contents().loan(signer, digest)
     }
 
-    /// Keeps ids, payments and cards for later steps, and counts for the outcome.
+    /// Keeps ids, payments and cards for later steps, and counts the observation in the outcome.
     fn note(&mut self, seen: &Observation) {
         self.outcome.observations += 1;
         self.keep(Seen::Public(seen.clone()));
@@ -469,7 +469,7 @@ impl World {
         }
     }
 
-    /// Checks that a replay of the journal gives the state in memory.
+    /// Checks that a replay of the journal results in the state in memory.
     fn compare_replay(&mut self) -> Result<(), WorldFailure> {
         self.process().flush_core();
         self.settle()?;
@@ -478,7 +478,7 @@ impl World {
         {
             return Ok(());
         }
-        // What a restart makes of the journal is wrong under this bug; the other rules find what comes of it.
+        // Under this bug, a restart reads the journal wrongly. The other rules must find the consequences.
         if self.faults.plant() == Some(PlantedBug::SuppliedAgain) {
             return Ok(());
         }
@@ -518,7 +518,7 @@ impl World {
             self.block_off_ms = Some(0);
         }
         self.settle()?;
-        // Long enough for queued passwords to be checked after wrong ones.
+        // This is long enough for queued passwords to be checked after wrong ones.
         self.pass(300_000)?;
         if !self.process().is_open() {
             self.order_open(true)?;

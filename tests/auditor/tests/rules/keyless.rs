@@ -143,7 +143,7 @@ fn simultaneous_copies_are_one_trade() {
     let all = [0; 3].map(|_| asks(&mut trader, &buy(40)));
     trader.answers(all[1], "one", TradeState::Executing);
     trader.answers(all[0], "one", TradeState::Executing);
-    // Before its first broadcast, the plan could be rejected and a copy be a new trade. After it, a copy is the same trade.
+    // Before its first broadcast, the plan could be rejected and a copy be a new trade. Now a copy is the same trade.
     let approve = trader.approve_tx(COIN, V3_ROUTER, buy(40).amount_in);
     trader.sends(&approve);
     trader.rejects(AGAIN, answered(all[2], "two", TradeState::Executing));
