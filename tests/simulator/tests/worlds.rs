@@ -1,12 +1,12 @@
-//! Simulated worlds: those that failed once, and the first few hundred seeds, in every test run.
+//! Simulated worlds in every test run: those that failed once, and the first few hundred seeds.
 //!
-//! The simulator itself is tested too: a seed always gives the same world, and every planted bug is found.
+//! The tests also check the simulator: a seed always gives the same world, and every planted bug is found.
 
 use std::path::Path;
 
 use bursar_simulator::{Plan, PlantedBug, run, run_all, run_with_tail};
 
-/// A seed for each planted bug that finds it.
+/// For each planted bug, a seed whose world finds it.
 const FOUND_BY: &[(PlantedBug, u64)] = &[
     (PlantedBug::SignedFirst, 2),
     (PlantedBug::ForgottenSync, 0),
@@ -100,7 +100,7 @@ fn regression_plans_pass_the_auditor() {
     assert!(played > 0);
 }
 
-/// The shortest plan that failed before the bug was fixed finds the bug again when it is planted.
+/// The shortest plan that failed because of a real bug. It must fail again when that bug is planted.
 #[test]
 fn regression_plan_fails_again_when_its_bug_is_planted() {
     let text = include_str!("../regressions/settled-late.json");

@@ -1,4 +1,4 @@
-//! The world's own definitions of the contracts' functions, events and errors.
+//! Definitions of the contracts' functions, events and errors, independent of the wallet's own.
 
 alloy_sol_types::sol! {
     #[derive(Debug)]
@@ -109,7 +109,7 @@ alloy_sol_types::sol! {
         error CurrencyNotSettled();
     }
 
-    /// Version 2.1.1, which both networks have.
+    /// The layout of version 2.1.1 of the router, which both networks have.
     #[derive(Debug)]
     struct Swap4 { Key key; bool zeroForOne; uint128 amountIn; uint128 amountOutMinimum; uint256 minHopPriceX36; bytes hookData; }
 

@@ -1,4 +1,4 @@
-//! The adapters of Vault V2, and the factories that say what they created.
+//! The adapters of Vault V2, and the factories that confirm what they created.
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use alloy_sol_types::SolValue;
@@ -8,7 +8,7 @@ use super::abi;
 use super::machine::{Machine, Message, Reverted, arguments, is, word};
 use super::vaults::{Adapter, Kind, LendsTo};
 
-/// Returns the name of the cap on what an adapter lends with this data.
+/// Returns the id of the cap on the amount that an adapter lends with this data.
 pub(super) fn cap_of(adapter: Address, data: &Bytes) -> B256 {
     match abi::MarketParams::abi_decode_validate(data) {
         Ok(params) => market_cap(adapter, &params),
@@ -16,7 +16,7 @@ pub(super) fn cap_of(adapter: Address, data: &Bytes) -> B256 {
     }
 }
 
-/// Returns the name of the cap on one market through one adapter.
+/// Returns the id of the cap on one market through one adapter.
 pub(super) fn market_cap(adapter: Address, params: &abi::MarketParams) -> B256 {
     keccak256(("this/marketParams".to_owned(), adapter, params.clone()).abi_encode_params())
 }
@@ -26,12 +26,12 @@ fn flag(value: bool) -> Bytes {
 }
 
 impl Machine<'_> {
-    /// The singleton of all markets; the zero address on a network without one.
+    /// Returns the address of the singleton of all markets; the zero address on a network without one.
     pub(super) fn singleton(&self) -> Address {
         self.env.contracts.network.lending.map(|one| one.singleton).unwrap_or_default()
     }
 
-    /// Runs a call of one of Morpho's contracts; `None` if it is for another contract.
+    /// Runs a call to one of Morpho's contracts; `None` if it goes to another contract.
     pub(super) fn lending(&mut self, message: &Message) -> Option<Result<Bytes, Reverted>> {
         let contracts = self.env.contracts.network.lending?;
         let (to, venues) = (message.to, &self.state.lending);
@@ -55,7 +55,7 @@ impl Machine<'_> {
         adapters.map(|factory| self.adapter_factory(factory.kind, &message.data))
     }
 
-    /// Returns whether a call of one of Morpho's contracts changes nothing, or cannot fail after a change.
+    /// Returns whether a call to one of Morpho's contracts changes nothing, or cannot fail after a change.
     pub(super) fn is_lending_view(&self, to: Address, data: &[u8]) -> bool {
         let Some(contracts) = self.env.contracts.network.lending else { return false };
         let venues = &self.state.lending;

@@ -1,4 +1,4 @@
-//! Morpho Blue: one contract of all markets, with virtual shares and interest that accrues with the time of blocks.
+//! Morpho Blue: one contract for all markets, with virtual shares, and interest by the time of blocks.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub(super) const WAD: U256 = uint!(1_000_000_000_000_000_000_U256);
 pub(super) const VIRTUAL_SHARES: U256 = uint!(1_000_000_U256);
 const GAS: u64 = 110_000;
 
-/// A market, and what each account has lent to it.
+/// A market, and the shares of each lender.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Market {
     pub(super) params: abi::MarketParams,
@@ -23,7 +23,7 @@ pub(crate) struct Market {
     pub(super) positions: BTreeMap<Address, U256>,
 }
 
-/// The totals of a market when they were last updated.
+/// The totals of a market at its last update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Totals {
     pub(super) supply_assets: U256,
@@ -34,7 +34,7 @@ pub(crate) struct Totals {
     pub(super) updated: u64,
     /// The part of the interest that the market keeps, with 18 decimals.
     pub(super) fee: U256,
-    /// What borrowers pay in a second, with 18 decimals.
+    /// The interest that borrowers pay in a second, with 18 decimals.
     pub(super) rate: U256,
 }
 
@@ -79,7 +79,7 @@ impl Totals {
         scaled(assets, all, total, up)
     }
 
-    /// Returns what is lent to the market and not borrowed.
+    /// Returns the assets that are lent to the market and not borrowed.
     pub(super) fn liquidity(self) -> U256 {
         self.supply_assets.saturating_sub(self.borrow_assets)
     }
@@ -90,18 +90,18 @@ impl Market {
         self.positions.get(&who).copied().unwrap_or_default()
     }
 
-    /// Returns what an account's shares are worth at a time.
+    /// Returns the value of an account's shares at a time.
     pub(super) fn assets_of(&self, who: Address, time: u64) -> U256 {
         self.totals.at(time).to_assets(self.shares_of(who), false)
     }
 
-    /// Returns what an account can withdraw at a time.
+    /// Returns the assets that an account can withdraw at a time.
     pub(super) fn withdrawable(&self, who: Address, time: u64) -> U256 {
         self.assets_of(who, time).min(self.totals.at(time).liquidity())
     }
 }
 
-/// How much a call moves: one of the two is zero.
+/// The amount that a call moves, in assets or shares. The other of the two is zero.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Amount {
     pub(super) assets: U256,
@@ -180,7 +180,7 @@ impl Machine<'_> {
         Ok(market.totals)
     }
 
-    /// Supplies from `caller`, and returns assets and shares.
+    /// Supplies assets from `caller`. Returns assets and shares.
     pub(super) fn blue_supply(
         &mut self,
         caller: Address,
@@ -213,7 +213,7 @@ impl Machine<'_> {
         Ok((assets, shares))
     }
 
-    /// Withdraws for the account itself, and returns assets and shares.
+    /// Withdraws assets for the account itself. Returns assets and shares.
     pub(super) fn blue_withdraw(
         &mut self,
         caller: Address,
@@ -276,7 +276,7 @@ mod tests {
     #[test]
     fn interest_compounds_to_the_third_order() {
         let after = totals().at(1_000 + YEAR);
-        // e^0.1 - 1 is 0.10517 and the first three terms of it are 0.105166...
+        // e^0.1 - 1 is 0.10517, and its first three terms are 0.105166...
         let interest = after.borrow_assets - totals().borrow_assets;
         assert!(interest > uint!(63_099_000_000_U256) && interest < uint!(63_101_000_000_U256));
         assert_eq!(after.supply_assets - totals().supply_assets, interest);

@@ -1,4 +1,4 @@
-//! The addresses of a network's contracts, and those of pools and hooks that follow from them.
+//! The addresses of a network's contracts, and those of its pools and hooks.
 
 use alloy_primitives::aliases::{I24, U24};
 use alloy_primitives::{Address, B256, U256, keccak256};
@@ -14,7 +14,7 @@ pub(crate) struct Contracts {
     pub(crate) exchange: &'static Exchange,
 }
 
-/// What a hook does in a swap.
+/// The effect of a hook on a swap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HookKind {
     /// Runs before a swap and changes nothing.
@@ -23,7 +23,7 @@ pub(crate) enum HookKind {
     Takes,
 }
 
-/// Returns the address of a hook, whose lowest bits are its rights.
+/// Returns the address of a hook. Its lowest bits are the hook's permissions.
 pub(crate) fn hook(kind: HookKind) -> Address {
     let (first, rights) = match kind {
         HookKind::Harmless => (0x81, [0x00, 0x80]),
@@ -35,7 +35,7 @@ pub(crate) fn hook(kind: HookKind) -> Address {
 }
 
 impl Contracts {
-    /// The contracts of a network with an exchange.
+    /// Returns the contracts of a network with an exchange.
     pub(crate) fn of(chain: ChainId) -> Self {
         let network = networks::by_chain(chain).expect("a network");
         Self { network, exchange: network.exchange.expect("an exchange") }

@@ -7,13 +7,13 @@ use super::abi;
 use super::contracts::Contracts;
 use super::machine::is;
 
-/// What replaces a swap's minimum and deadline.
+/// Functions that replace the minimum and the deadline of a swap.
 pub(crate) struct Forged<'a> {
     pub(crate) least: &'a dyn Fn(U256) -> U256,
     pub(crate) deadline: &'a dyn Fn(U256) -> U256,
 }
 
-/// Returns the call data with another minimum and deadline; unchanged if it is not a swap through a pool.
+/// Returns the call data with another minimum and deadline; unchanged if this is not a swap through a pool.
 pub(crate) fn swap(contracts: &Contracts, to: Address, data: &Bytes, forged: &Forged<'_>) -> Bytes {
     let changed = if to == contracts.exchange.v3.router {
         swap3(data, forged)
@@ -69,7 +69,7 @@ fn swap4(data: &Bytes, forged: &Forged<'_>) -> Option<Bytes> {
     Some(call.abi_encode().into())
 }
 
-/// Returns an approval of another amount.
+/// Returns the call data of an approval with another amount.
 pub(crate) fn approval_of(data: &Bytes, amount: U256) -> Bytes {
     let Ok(mut call) = abi::Erc20::approveCall::abi_decode_validate(data) else {
         return data.clone();
@@ -78,7 +78,7 @@ pub(crate) fn approval_of(data: &Bytes, amount: U256) -> Bytes {
     call.abi_encode().into()
 }
 
-/// Returns an approval for another spender.
+/// Returns the call data of an approval with another spender.
 pub(crate) fn approval_to(data: &Bytes, spender: Address) -> Bytes {
     let Ok(mut call) = abi::Erc20::approveCall::abi_decode_validate(data) else {
         return data.clone();
@@ -87,7 +87,7 @@ pub(crate) fn approval_to(data: &Bytes, spender: Address) -> Bytes {
     call.abi_encode().into()
 }
 
-/// Returns a withdrawal that names assets where the call data name shares.
+/// Returns the call data of a withdrawal by shares as a withdrawal by assets.
 pub(crate) fn exit_by_assets(data: &Bytes, assets: U256) -> Bytes {
     if let Ok(call) = abi::Vault::redeemCall::abi_decode_validate(data) {
         let (receiver, on_behalf) = (call.receiver, call.onBehalf);

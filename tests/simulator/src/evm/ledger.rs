@@ -11,19 +11,19 @@ use super::machine::{Env, Machine};
 use super::raw::Transaction;
 use super::state::State;
 
-/// Gas of a transaction before its call.
+/// The gas of a transaction before its call.
 const PLAIN_GAS: u64 = 21_000;
 
-/// Number of blocks with transactions that a reorganization can undo.
+/// The number of blocks with transactions that a reorganization can undo.
 const BLOCKS_KEPT: usize = 6;
 
 /// Seconds between two blocks.
 const BLOCK_S: u64 = 2;
 
-/// Number of earlier states that nodes of a chain with venues know.
+/// The number of earlier states that the nodes keep, on a chain with venues.
 const STATES_KEPT: usize = 8;
 
-/// Why a node does not take a transaction, in the words of its error.
+/// The reason why a node rejects a transaction, with the text of its error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SendFault {
     Known,
@@ -70,32 +70,32 @@ struct Past {
     state: State,
 }
 
-/// One chain: its newest state and how it came about.
+/// One chain: its newest state, and the blocks that led to it.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     pub(crate) contracts: Contracts,
     pub(crate) state: State,
     pub(crate) head: u64,
-    /// Unix seconds of the newest block.
+    /// The time of the newest block, in Unix seconds.
     pub(crate) time: u64,
     pub(crate) base_fee: u128,
     pub(crate) mempool: Vec<Transaction>,
     included: BTreeMap<B256, Included>,
     /// The newest blocks with transactions, oldest first.
     blocks: Vec<Block>,
-    /// How an account's nonce changed: block, account, nonce after it.
+    /// The changes of accounts' nonces: block, account, and nonce after the block.
     nonces: Vec<(u64, Address, u64)>,
-    /// Planted bug: for these accounts, nodes report allowances that do not exist.
+    /// Planted bug: the accounts for which nodes report allowances that do not exist.
     pub(crate) pretends_allowances: Vec<Address>,
-    /// Planted bug: nodes report that the gates on the way out of vaults are open.
+    /// Planted bug: whether nodes report that the exit gates of vaults are open.
     pub(crate) pretends_open: bool,
-    /// Counts reorganizations, which change the hashes of blocks.
+    /// The number of reorganizations. Each one changes the hashes of blocks.
     fork: u64,
     /// Earlier states, oldest first, on a chain with venues.
     past: Vec<Past>,
-    /// How many blocks the nodes are behind.
+    /// The number of blocks by which the nodes are behind.
     pub(crate) lag: u64,
-    /// Shares that nodes leave out of what they report.
+    /// The shares that nodes leave out of their answers.
     pub(crate) hides: BTreeMap<(VenueName, Address), U256>,
 }
 
@@ -120,18 +120,18 @@ impl Ledger {
         }
     }
 
-    /// The block in which nodes run calls.
+    /// Returns the block in which nodes run calls.
     pub(crate) fn env(&self) -> Env {
         Env { contracts: self.contracts, time: self.time_of(self.shown_head()) }
     }
 
-    /// Runs calls on a copy of the newest state, as in the next block.
+    /// Runs calls on a copy of the newest state that nodes report, as in the next block.
     pub(crate) fn try_out<T>(&self, work: impl FnOnce(&mut Machine<'_>) -> T) -> T {
         let mut state = self.shown_state();
         work(&mut Machine::new(self.env(), &mut state))
     }
 
-    /// Runs calls on a copy of the state after a block; `None` if nodes do not know it.
+    /// Runs calls on a copy of the state after a block; `None` if the nodes do not have that state.
     pub(crate) fn try_out_at<T>(
         &self,
         number: u64,
@@ -142,7 +142,7 @@ impl Ledger {
         Some(work(&mut Machine::new(env, &mut state)))
     }
 
-    /// The newest block of the nodes.
+    /// Returns the newest block that the nodes report.
     pub(crate) fn shown_head(&self) -> u64 {
         let oldest = self.past.first().map_or(self.head, |past| past.number);
         self.head.saturating_sub(self.lag).max(oldest.min(self.head))
@@ -167,12 +167,13 @@ impl Ledger {
         if number < first {
             return None;
         }
-        // Until the block after the next kept state, nothing changes.
+        // Only the first block after a kept state changes the state, so the next kept state is also the one after
+        // `number`.
         let kept = self.past.iter().find(|past| past.number >= number);
         Some(kept.map_or(&self.state, |past| &past.state))
     }
 
-    /// Returns a copy of the state after a block, as nodes report it; `None` if they do not know it.
+    /// Returns a copy of the state after a block, as nodes report it; `None` if they do not have it.
     pub(crate) fn reported_at(&self, number: u64) -> Option<State> {
         let known = number <= self.shown_head();
         self.state_of(number).filter(|_state| known).map(|state| self.reported(state.clone()))
@@ -213,7 +214,7 @@ impl Ledger {
         self.included.contains_key(&hash) || self.mempool.iter().any(|tx| tx.hash == hash)
     }
 
-    /// Returns an account's nonce as of a block.
+    /// Returns an account's nonce after a block.
     pub(crate) fn nonce_at(&self, who: Address, block: u64) -> u64 {
         let known = self.nonces.iter().filter(|(at, account, _)| *at <= block && *account == who);
         known.map(|(_, _, nonce)| *nonce).max().unwrap_or(0)
@@ -256,7 +257,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Mines one block at `time` with everything that may enter it, and `empty` blocks after it up to `newest`.
+    /// Mines one block at `time` with all transactions that may enter it, and then `empty` empty blocks until `newest`.
     pub(crate) fn mine(&mut self, time: u64, empty: u64, newest: u64) -> Vec<Included> {
         self.keep_past();
         self.head += 1;
@@ -350,8 +351,10 @@ impl Ledger {
         keccak256(format!("{number} of fork {}", self.fork))
     }
 
-    /// Removes the newest blocks that no wallet may call final. Their transactions return to the mempool, or are lost.
-    /// Returns the hashes that are in no block any more.
+    /// Removes the newest blocks that are not final for any wallet. Their transactions return to the mempool, or are
+    /// lost if `lose` is true.
+    ///
+    /// Returns the hashes of these transactions.
     pub(crate) fn reorganize(&mut self, lose: bool) -> Vec<B256> {
         let confirmations = self.contracts.network.gas.confirmations;
         let first = self.blocks.iter().position(|block| {
@@ -378,7 +381,7 @@ impl Ledger {
         hashes
     }
 
-    /// Changes the state in a block of its own, as transactions of others do.
+    /// Changes the state in a separate block, as transactions of other accounts do.
     pub(crate) fn outside(&mut self, change: impl FnOnce(&mut State, u64)) {
         if !self.state.lending.is_empty() {
             self.keep_past();
@@ -388,12 +391,12 @@ impl Ledger {
         self.seal();
     }
 
-    /// Makes all blocks so far final, because the world changed the state from outside.
+    /// Makes all blocks so far final, because the world changed the state without a transaction.
     pub(crate) fn seal(&mut self) {
         self.blocks.clear();
     }
 
-    /// Lets a transaction that is not the wallet's use the next nonce of an account.
+    /// Lets a foreign transaction use the next nonce of an account.
     pub(crate) fn take_nonce(&mut self, who: Address) -> u64 {
         let nonce = self.state.nonce(who);
         self.mempool.retain(|tx| tx.from != who || tx.nonce != nonce);
@@ -447,7 +450,7 @@ mod tests {
         assert_eq!(ledger.reorganize(false).len(), 1);
         assert_eq!((&ledger.state, ledger.mempool.len(), ledger.head), (&before, 1, 1_000));
         assert_eq!(ledger.nonce_at(OWNER, 1_001), 0);
-        // A block that is two deep is final on this network.
+        // A block that is two blocks deep is final on this network.
         ledger.mine(1_004, 1, 1_006);
         assert!(ledger.reorganize(true).is_empty());
     }

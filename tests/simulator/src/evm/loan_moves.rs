@@ -1,4 +1,4 @@
-//! What blocks show of loans.
+//! Loans and share prices, as blocks show them.
 
 use alloy_primitives::{Address, U256};
 use alloy_sol_types::SolEvent;
@@ -11,7 +11,7 @@ use super::loan_terms::{loan_terms, moved};
 use super::state::State;
 use crate::loan_book::{LoanMove, PRICED_SHARES};
 
-/// Returns what a transaction of the newest block with transactions moved in a venue; `None` if it is no loan.
+/// Returns the loan that a transaction of the newest block made in a venue; `None` if the transaction is not a loan.
 pub(crate) fn loan_move(ledger: &Ledger, one: &Included) -> Option<LoanMove> {
     let (contracts, tx) = (&ledger.contracts, &one.tx);
     let terms = loan_terms(contracts, &ledger.state, tx.to, &tx.data)?;
@@ -53,7 +53,7 @@ fn transfer(log: &Log, owner: Address, to_owner: bool) -> Option<U256> {
     is_owners.then_some(moved.value)
 }
 
-/// Returns what [`PRICED_SHARES`] of each venue are worth at a time, in Unix seconds.
+/// Returns the value of [`PRICED_SHARES`] of each venue at a time in Unix seconds.
 pub(crate) fn prices(state: &State, time: u64) -> Vec<(VenueName, U256)> {
     let names = state.lending.names().into_iter();
     names.map(|venue| (venue, state.worth(venue, U256::from(PRICED_SHARES), time))).collect()

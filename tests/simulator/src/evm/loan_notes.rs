@@ -1,4 +1,4 @@
-//! What answers and blocks show of venues, positions and rehearsed loans, in the auditor's types.
+//! Venues, positions and rehearsed loans in the auditor's types, as answers and blocks show them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,7 +30,7 @@ fn kind(venue: VenueName) -> VenueKind {
     }
 }
 
-/// Returns what the answer of a read-only call at a block shows of venues and positions.
+/// Returns the observations about venues and positions in the answer of a read-only call at a block.
 pub(crate) fn loan_reads(
     ledger: &Ledger,
     number: u64,
@@ -73,7 +73,7 @@ pub(crate) fn loan_reads(
     notes
 }
 
-/// Returns what a read-only call shows that no node answers.
+/// Returns the observations of failed reads, for a read-only call that no node answers.
 pub(crate) fn failed_reads(ledger: &Ledger, to: Address, data: &Bytes) -> Vec<Observation> {
     let (state, network) = (&ledger.state, ledger.contracts.network);
     let Some(singleton) = network.lending.map(|one| one.singleton) else { return Vec::new() };
@@ -92,7 +92,7 @@ pub(crate) fn failed_reads(ledger: &Ledger, to: Address, data: &Bytes) -> Vec<Ob
     failed.map(|reading| Observation::ExposureRead(Box::new(reading))).collect()
 }
 
-/// Returns the venue whose trust a call asks for.
+/// Returns the venue about whose trust a call asks.
 fn venue_asked(state: &State, singleton: Address, one: &One) -> Option<VenueName> {
     if state.lending.vaults.contains_key(&one.to) && is::<abi::Vault::curatorCall>(&one.data) {
         return Some(VenueName::Vault(one.to));
@@ -104,8 +104,8 @@ fn venue_asked(state: &State, singleton: Address, one: &One) -> Option<VenueName
     Some(VenueName::Market(call.id)).filter(|_| state.lending.markets.contains_key(&call.id))
 }
 
-/// Returns the venues whose price a call is for: a vault's own preview, and what is asked only about a market that is to
-/// be used.
+/// Returns the venues about whose price a call asks. For a vault this is its preview. For a market it is a call to the
+/// collateral token, which the wallet makes only for a market that it is about to use.
 fn priced_by(state: &State, one: &One) -> Vec<VenueName> {
     if state.lending.vaults.contains_key(&one.to) {
         let call = abi::Vault::previewRedeemCall::abi_decode_validate(&one.data);
@@ -117,7 +117,7 @@ fn priced_by(state: &State, one: &One) -> Vec<VenueName> {
     asked.map(|(id, _market)| VenueName::Market(*id)).collect()
 }
 
-/// Returns whose position in which venue a call asks for.
+/// Returns the owner and the venue of the position that a call asks for.
 fn position_asked(state: &State, singleton: Address, one: &One) -> Option<(Address, VenueName)> {
     if one.to == singleton {
         let call = abi::Blue::positionCall::abi_decode_validate(&one.data).ok()?;
@@ -128,7 +128,7 @@ fn position_asked(state: &State, singleton: Address, one: &One) -> Option<(Addre
     is_vault.then_some((call.owner, VenueName::Vault(one.to)))
 }
 
-/// A state that a node answers from.
+/// The state from which a node answers.
 struct Read<'a> {
     ledger: &'a Ledger,
     state: &'a State,
@@ -144,8 +144,8 @@ impl Read<'_> {
         self.ledger.time_of(self.number)
     }
 
-    /// Returns the vaults of the wallet's list with a cap for a market; none for a vault. It finds other vaults only by
-    /// events, which the world has none of.
+    /// Returns the listed vaults that have a cap for a market; none for a vault. The wallet finds unlisted vaults only
+    /// by events, and the world has no such events.
     fn endorsers(&self, venue: VenueName) -> Vec<Address> {
         let VenueName::Market(id) = venue else { return Vec::new() };
         let listed = self.ledger.contracts.network.lending.map_or(&[][..], |one| one.pinned_vaults);
@@ -226,7 +226,7 @@ impl Read<'_> {
     }
 }
 
-/// Returns what an address has in the newest block, from the ledger itself.
+/// Returns the true positions of an address in the newest block, from the ledger itself.
 pub(crate) fn deployed(ledger: &Ledger, owner: Address) -> Observation {
     let (state, time) = (&ledger.state, ledger.time);
     let each = state.lending.names().into_iter().filter_map(|venue| {
@@ -255,7 +255,7 @@ pub(crate) struct Rehearsed<'a> {
 }
 
 impl Rehearsed<'_> {
-    /// Returns what the simulation shows. It is empty unless the last call is a loan.
+    /// Returns the observations from the simulation; none unless the last call is a loan.
     ///
     /// A withdrawal of all shares is also a withdrawal of that number of shares.
     pub(crate) fn notes(&self) -> Vec<Observation> {
@@ -295,7 +295,7 @@ impl Rehearsed<'_> {
         if terms.supplies { had.saturating_sub(has) } else { has.saturating_sub(had) }
     }
 
-    /// Returns the requests that the call may be for.
+    /// Returns the amounts of the requests to which the call may belong.
     fn amounts(&self, terms: &LoanTerms) -> Vec<LoanAmount> {
         match (terms.assets, terms.shares) {
             (Some(assets), _) => vec![LoanAmount::Assets(atoms(assets))],
@@ -317,7 +317,7 @@ impl Rehearsed<'_> {
         }
     }
 
-    /// Returns what a vault may take for the shares that a supply buys.
+    /// Returns the most that a vault may take for the shares that a supply buys.
     fn allowed(&self, terms: &LoanTerms) -> Option<U256> {
         let VenueName::Vault(vault) = terms.venue else { return None };
         let mut given = self.calls.iter().rev().filter_map(|call| approval(&call.data));
@@ -326,7 +326,8 @@ impl Rehearsed<'_> {
         Some(given.unwrap_or_else(before))
     }
 
-    /// Returns whether money and shares moved in the direction of the loan, and exactly the named assets.
+    /// Returns whether shares and money moved in the loan's direction, and exactly the named assets if the call names
+    /// any.
     fn keeps_promise(&self, terms: &LoanTerms) -> bool {
         let (had, has) = (self.shares(self.before, terms), self.shares(self.after, terms));
         let moved = self.moved(terms);

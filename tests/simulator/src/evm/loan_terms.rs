@@ -1,4 +1,4 @@
-//! Reads the terms of a loan in call data, and what a transaction moved.
+//! Decodes the terms of a loan from call data, and the amounts that its transaction moved.
 
 use alloy_primitives::{Address, U256};
 use alloy_sol_types::SolEvent;
@@ -16,15 +16,15 @@ use super::state::State;
 pub(super) struct LoanTerms {
     pub(super) venue: VenueName,
     pub(super) supplies: bool,
-    /// One of the two is named.
+    /// The assets, if the call names them. Otherwise it names `shares`.
     pub(super) assets: Option<U256>,
     pub(super) shares: Option<U256>,
-    /// Whose position changes, and who gets the money of a withdrawal.
+    /// The account whose position changes. `receiver` gets the money of a withdrawal.
     pub(super) on_behalf: Address,
     pub(super) receiver: Address,
 }
 
-/// Reads the terms of a loan; `None` if the call is none.
+/// Decodes the terms of a loan; `None` if the call is not a loan.
 pub(super) fn loan_terms(
     contracts: &Contracts,
     state: &State,
@@ -124,7 +124,7 @@ fn vault_terms(venue: VenueName, data: &[u8]) -> Option<LoanTerms> {
     None
 }
 
-/// Returns assets and shares that a transaction moved in a venue for an account, by the events.
+/// Returns the assets and shares that a transaction moved in a venue for an account, by its events.
 pub(super) fn moved(
     contracts: &Contracts,
     terms: &LoanTerms,
@@ -160,7 +160,7 @@ fn decode<E: SolEvent>(log: &Log) -> Option<E> {
     E::decode_raw_log_validate(log.topics.iter().copied(), &log.data).ok()
 }
 
-/// Returns whom an approval allows to take how much; `None` if the call is none.
+/// Returns the spender and the amount of an approval; `None` if the call is not an approval.
 pub(crate) fn approval(data: &[u8]) -> Option<(Address, U256)> {
     use alloy_sol_types::SolCall;
     let call = abi::Erc20::approveCall::abi_decode_validate(data).ok()?;

@@ -12,7 +12,7 @@ use super::state::State;
 /// The data of a revert.
 pub(crate) type Reverted = Bytes;
 
-/// The block in which a call runs.
+/// The environment in which a call runs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Env {
     pub(crate) contracts: Contracts,
@@ -29,7 +29,7 @@ pub(super) struct Message {
     pub(super) data: Bytes,
 }
 
-/// A run of calls on a state.
+/// An execution of calls on a state.
 #[derive(Debug)]
 pub(crate) struct Machine<'a> {
     pub(super) env: Env,
@@ -39,17 +39,17 @@ pub(crate) struct Machine<'a> {
     pub(crate) gas: u64,
 }
 
-/// Returns the revert data of a text.
+/// Returns the revert data for a reason in text.
 pub(super) fn reason(text: &str) -> Reverted {
     Revert::from(text).abi_encode().into()
 }
 
-/// Returns the revert data of an error of a contract.
+/// Returns the revert data for a contract's error.
 pub(super) fn error(error: &impl SolError) -> Reverted {
     error.abi_encode().into()
 }
 
-/// Decodes arguments; wrong ones revert without a reason.
+/// Decodes arguments. Invalid ones revert without a reason.
 pub(super) fn arguments<C: SolCall>(data: &[u8]) -> Result<C, Reverted> {
     C::abi_decode_validate(data).map_err(|_invalid| Bytes::new())
 }
@@ -67,7 +67,7 @@ impl<'a> Machine<'a> {
         Self { env, state, logs: Vec::new(), transfers: Vec::new(), gas: 0 }
     }
 
-    /// Runs a call. A revert leaves no trace but its gas.
+    /// Runs a call. If it reverts, only its gas remains counted.
     pub(crate) fn run(
         &mut self,
         from: Address,
@@ -116,7 +116,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Moves the native coin.
+    /// Transfers native coins.
     pub(super) fn pay(&mut self, from: Address, to: Address, value: U256) -> Result<(), Reverted> {
         if value.is_zero() {
             return Ok(());
@@ -175,7 +175,7 @@ impl<'a> Machine<'a> {
             let read = is_view(&self.env.contracts, one.target, &one.callData)
                 || self.is_lending_view(one.target, &one.callData);
             let done = if read {
-                // Reads change nothing, so they need no copy of the state.
+                // Reads change nothing, so they run without a copy of the state.
                 let message =
                     Message { from, to: one.target, value: U256::ZERO, data: one.callData.clone() };
                 self.dispatch(&message)

@@ -1,18 +1,18 @@
-//! The arithmetic of one range of liquidity, in integers: prices are square roots times 2^96.
+//! The arithmetic of one range of liquidity in integers. A price is a square root times 2^96.
 
 use alloy_primitives::{U256, U512, uint};
 
 pub(super) const SQRT_MIN: U256 = uint!(4295128739_U256);
 pub(super) const SQRT_MAX: U256 = uint!(1461446703485210103287273052203988822378723970342_U256);
 
-/// What a swap does to a pool.
+/// The effect of a swap on a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Moved {
-    /// What the pool takes, fee included.
+    /// The amount that the pool takes, including the fee.
     pub(super) taken: U256,
     pub(super) out: U256,
     pub(super) after: U256,
-    /// The liquidity of the range did not suffice.
+    /// Whether the liquidity of the range did not suffice.
     pub(super) drained: bool,
 }
 
@@ -23,7 +23,7 @@ pub(super) struct Range {
     pub(super) liquidity: u128,
     pub(super) low: U256,
     pub(super) high: U256,
-    /// Hundredths of a basis point.
+    /// The fee in hundredths of a basis point.
     pub(super) fee: u32,
 }
 
@@ -35,14 +35,14 @@ fn narrow(value: U512) -> U256 {
     U256::checked_from_limbs_slice(value.as_limbs()).unwrap_or(U256::MAX)
 }
 
-/// `a * b / c`, rounded down or up.
+/// Returns `a * b / c`, rounded down or up.
 pub(super) fn scaled(a: U256, b: U256, c: U256, up: bool) -> U256 {
     let (quotient, rest) = (wide(a) * wide(b)).div_rem(wide(c));
     narrow(if up && !rest.is_zero() { quotient + U512::from(1) } else { quotient })
 }
 
 impl Range {
-    /// Sells `amount` of token 0 or 1.
+    /// Computes a sale of `amount` of token 0 or token 1.
     pub(super) fn sell(&self, zero_for_one: bool, amount: U256) -> Moved {
         let whole = U256::from(1_000_000);
         let kept = U256::from(1_000_000 - self.fee);
@@ -64,12 +64,12 @@ impl Range {
             scaled(liquidity, bound - self.price, U256::from(1) << 96, true)
         };
         let taken = scaled(used, whole, kept, true).min(amount);
-        // Without liquidity the price runs to the end of the scale.
+        // Without liquidity, the price moves to the end of its scale.
         let after = if zero_for_one { SQRT_MIN + U256::from(1) } else { SQRT_MAX - U256::from(1) };
         Moved { taken, out, after, drained }
     }
 
-    /// The price after a sale of token 0.
+    /// Returns the price after a sale of token 0.
     fn down(&self, net: U256) -> U256 {
         let l: U512 = wide(U256::from(self.liquidity)) << 96_usize;
         let below = l + wide(net) * wide(self.price);
@@ -77,13 +77,13 @@ impl Range {
         narrow(if rest.is_zero() { quotient } else { quotient + U512::from(1) })
     }
 
-    /// The price after a sale of token 1.
+    /// Returns the price after a sale of token 1.
     fn up(&self, net: U256) -> U256 {
         let moved = (wide(net) << 96) / wide(U256::from(self.liquidity));
         narrow(wide(self.price) + moved)
     }
 
-    /// What the pool pays between two prices.
+    /// Returns the amount that the pool pays between two prices.
     fn between(&self, zero_for_one: bool, to: U256, up: bool) -> U256 {
         let liquidity = U256::from(self.liquidity);
         if zero_for_one {
@@ -123,7 +123,7 @@ mod tests {
     fn a_sale_pays_the_price_less_fee_and_impact() {
         let (range, amount) = (range(), U256::from(1_000_000_000_000u64));
         let moved = range.sell(true, amount);
-        // Four for one, less 0.3 %, less almost no impact.
+        // The ideal output is four for one, less 0.3 %. The impact is tiny.
         let ideal = U256::from(3_988_000_000_000u64);
         assert!(moved.out < ideal && moved.out > ideal - U256::from(20_000_000), "{moved:?}");
         let back = Range { price: moved.after, ..range }.sell(false, moved.out);

@@ -4,12 +4,13 @@ use alloy_primitives::Address;
 
 use super::contracts::{Contracts, HookKind, hook};
 
-/// Tokens outside our table: a plain one, one that takes a fee, and one that rebases.
+/// Tokens outside the wallet's table: a plain one, one with a transfer fee, one that rebases, and one with a single
+/// pool.
 pub(crate) const OTHERS: [Address; 4] = [
     Address::repeat_byte(0xa1),
     Address::repeat_byte(0xb2),
     Address::repeat_byte(0xc3),
-    // Traded in one pool alone, whose hook takes a part.
+    // The hook of this token's only pool takes a part of the output.
     Address::repeat_byte(0xd4),
 ];
 
@@ -21,9 +22,9 @@ pub(crate) struct PoolName {
     pub(crate) fee: u32,
     /// Tick spacing and hooks of a v4 pool.
     pub(crate) v4: Option<(i32, Address)>,
-    /// Thousands of dollars on each side.
+    /// The depth in thousands of dollars on each side.
     pub(super) depth: u64,
-    /// What its hook takes of an output, in basis points.
+    /// The part of an output that the pool's hook takes, in basis points.
     pub(super) takes: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What answers and blocks show, in the auditor's types.
+//! Answers and blocks as observations in the auditor's types.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,10 +18,10 @@ use super::machine::is;
 use super::raw::{Hop, Transaction};
 use super::routers::hops;
 
-/// The least limit of gas of a transaction of a trade.
+/// The lowest gas limit of a trade's transactions.
 const WORST_GAS: u64 = 75_000;
 
-/// Rights of a hook to change the amounts of a swap.
+/// The permissions with which a hook can change the amounts of a swap.
 const CHANGES_AMOUNTS: u8 = 0x0c;
 
 pub(crate) fn text(address: Address) -> String {
@@ -32,7 +32,7 @@ pub(crate) fn atoms(value: U256) -> Atoms {
     u128::try_from(value).unwrap_or(u128::MAX)
 }
 
-/// Returns whether this is a question for a payment's authorization.
+/// Returns whether a call asks for the state of a payment's authorization.
 pub(crate) fn is_authorization_state(data: &[u8]) -> bool {
     is::<abi::Authorizations::authorizationStateCall>(data)
 }
@@ -60,7 +60,7 @@ pub(crate) fn transaction(tx: &Transaction) -> SeenTransaction {
     }
 }
 
-/// Returns what a block shows of a transaction.
+/// Returns the observation of a transaction in a block.
 pub(crate) fn included(contracts: &Contracts, one: &Included) -> SeenIncluded {
     let logs = &one.receipt.logs;
     let mut transfers = Vec::new();
@@ -113,7 +113,7 @@ fn pool_out(log: &Log) -> Option<Atoms> {
     Some(swap.amount0.max(swap.amount1).unsigned_abs())
 }
 
-/// Returns the allowances of an address that are not zero.
+/// Returns the allowances of an address that are above zero.
 pub(crate) fn allowances(ledger: &Ledger, owner: Address) -> Allowances {
     let mut open = Vec::new();
     for (token, one) in &ledger.state.tokens {
@@ -141,14 +141,14 @@ pub(crate) fn allowances(ledger: &Ledger, owner: Address) -> Allowances {
     Allowances { chain, block: ledger.head, owner: text(owner), open }
 }
 
-/// One read, and its answer if it did not revert.
+/// One read-only call, and its answer if it did not revert.
 pub(super) struct One {
     pub(super) to: Address,
     pub(super) data: Bytes,
     pub(super) answer: Option<Bytes>,
 }
 
-/// Returns what the answer of a read-only call shows.
+/// Returns the observations in the answer of a read-only call.
 pub(crate) fn reads(
     ledger: &Ledger,
     to: Address,
@@ -200,7 +200,7 @@ fn read(ledger: &Ledger, one: &One) -> Option<Observation> {
         return Some(balance(call.addr, Address::ZERO));
     }
     if let Ok(call) = abi::Erc20::allowanceCall::abi_decode_validate(&one.data) {
-        // What the chain holds, also if a planted bug reports something else.
+        // Report the allowance on the chain, even if a planted bug makes nodes report another one.
         let held = ledger.state.allowance(one.to, call.owner, call.spender);
         let amount = amount.map(|_any| atoms(held));
         return Some(allowance(call.owner, one.to, call.spender, false, amount));
@@ -245,7 +245,7 @@ fn quotes(ledger: &Ledger, each: &[One]) -> Vec<Observation> {
     let main = !priced.is_empty();
     let each = routes.into_values().filter_map(|(key, amounts)| {
         let (amount, out) = amounts.iter().copied().max_by_key(|(amount, _out)| *amount)?;
-        // Other routes than the trade's own count only if they have a quote.
+        // Routes other than the trade's own count only if they have a quote.
         (main || out.is_some()).then(|| {
             Observation::Quoted(Box::new(quoted(ledger, &priced, &key, amount, out, &amounts)))
         })
@@ -279,7 +279,7 @@ fn quoted(
     }
 }
 
-/// Returns the whole output at the rate of the smallest quote that rounding does not falsify.
+/// Returns the ideal output at the rate of the smallest quote that is not distorted by rounding.
 fn dust_ideal(amount: U256, out: U256, amounts: &[(U256, Option<U256>)]) -> Option<U256> {
     let units = U256::from(10_000);
     if out.is_zero() {
@@ -315,7 +315,7 @@ pub(crate) fn seen_hop(hop: &Hop) -> SeenHop {
     }
 }
 
-/// The token that enters each pool.
+/// Returns the token that enters each pool.
 fn inputs(token_in: Address, hops: &[Hop]) -> Vec<Address> {
     let outputs = hops.iter().map(|hop| match hop {
         Hop::V3 { output, .. } | Hop::V4 { output, .. } => *output,
@@ -343,7 +343,7 @@ fn priced_pool(ledger: &Ledger, one: &One) -> Option<String> {
     Some(format!("{:#x}", call.id))
 }
 
-/// Returns the output at the pools' current prices, rounded up.
+/// Returns the output at the current prices of the pools, rounded up.
 fn ideal(ledger: &Ledger, token_in: Address, hops: &[Hop], amount: U256) -> Option<U256> {
     let mut amount = amount;
     for (hop, input) in hops.iter().zip(inputs(token_in, hops)) {
@@ -406,7 +406,7 @@ fn quote(ledger: &Ledger, one: &One) -> Option<(RouteKey, U256, Option<U256>)> {
     Some(((token_in, vec![hop]), amount, out.map(|quote| quote.amountOut)))
 }
 
-/// A pool that ran out of liquidity ends next to an end of the scale.
+/// Returns whether a price is inside the scale. A pool that ran out of liquidity has a price next to one of its ends.
 fn is_inside(price: U256) -> bool {
     use super::math::{SQRT_MAX, SQRT_MIN};
     price > SQRT_MIN + U256::ONE && price < SQRT_MAX - U256::ONE

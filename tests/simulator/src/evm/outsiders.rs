@@ -1,4 +1,4 @@
-//! What others do to venues.
+//! Changes of venues by other accounts.
 
 use alloy_primitives::{Address, U256};
 use serde::{Deserialize, Serialize};
@@ -12,32 +12,32 @@ use super::venues::{DOLLAR, LENDER, ODD_ADAPTER, STRANGER};
 
 const YEAR: u64 = 31_536_000;
 
-/// What happens to one venue.
+/// A change of one venue by another account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum VenueChange {
-    /// Borrowers pay this many thousandths a year.
+    /// Sets the interest that borrowers pay to this many thousandths a year.
     Rate(u64),
-    /// A market loses this many thousandths of its assets.
+    /// Makes a market lose this many thousandths of its assets.
     Loss(u64),
-    /// All but this many dollars are borrowed, or taken out of an idle balance.
+    /// Borrows all but this many dollars, or takes them out of an idle balance.
     Drain(u64),
-    /// Most of what was borrowed is paid back.
+    /// Pays back most of the borrowed assets.
     Return,
     /// Closes a gate, by its number from 0 to 3.
     CloseGate(u8),
     OpenGates,
-    /// Names a curator that no list names.
+    /// Sets a curator that is in no list.
     StrangeCurator,
-    /// Names the trusted curator.
+    /// Sets the trusted curator.
     RightCurator,
     /// Gives the vault to another owner.
     StrangeOwner,
     OddAdapter,
     /// Removes an adapter that no factory created.
     RightAdapters,
-    /// Gives a venue this many dollars for nothing.
+    /// Donates this many dollars to a venue.
     Donation(u64),
-    /// Lets a vault lend no more to its market.
+    /// Stops a vault from lending more to its market.
     NoCap,
 }
 
@@ -120,7 +120,7 @@ impl State {
         }
     }
 
-    /// Returns the markets in which a venue's money is.
+    /// Returns the markets that hold a venue's money.
     fn markets_behind(&self, venue: VenueName) -> Vec<alloy_primitives::B256> {
         let vault = match venue {
             VenueName::Market(id) => return vec![id],
@@ -178,7 +178,7 @@ impl State {
                 totals.borrow_assets = totals.borrow_assets.max(most);
             });
         }
-        // Other depositors leave: what they take is no longer the vault's.
+        // Other depositors withdraw, so this money no longer belongs to the vault.
         if let VenueName::Vault(vault) = venue {
             let held = self.balance(contracts.dollar(), vault);
             let taken = held.saturating_sub(left_atoms);

@@ -1,4 +1,4 @@
-//! Permit2: allowances with an end, given by a transaction or by a signature.
+//! Permit2: allowances that expire, given by a transaction or by a signature.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use super::machine::{Machine, Message, Reverted, arguments, error, is};
 use super::state::Right;
 
 mod typed {
-    //! The EIP-712 types, under their own names.
+    //! The EIP-712 types, with the names that their hashes need.
     alloy_sol_types::sol! {
         struct PermitDetails { address token; uint160 amount; uint48 expiration; uint48 nonce; }
         struct PermitSingle { PermitDetails details; address spender; uint256 sigDeadline; }
@@ -66,7 +66,7 @@ impl Machine<'_> {
         Err(Bytes::new())
     }
 
-    /// Uses a signed permit of `owner`.
+    /// Applies a signed permit of `owner`.
     pub(super) fn permit(
         &mut self,
         owner: Address,

@@ -1,4 +1,4 @@
-//! Reads signed bytes, and the terms of a swap in call data.
+//! Decodes signed transactions, and the terms of a swap in call data.
 
 use alloy_consensus::transaction::RlpEcdsaDecodableTx;
 use alloy_consensus::{SignableTransaction, TxEip1559};
@@ -11,11 +11,11 @@ use super::contracts::Contracts;
 use super::machine::is;
 use super::routers::hops;
 
-/// A transaction of type 2, with its sender.
+/// A type 2 transaction, with its sender.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Transaction {
     pub(crate) hash: B256,
-    /// What was signed.
+    /// The digest that was signed.
     pub(crate) digest: B256,
     pub(crate) chain: u64,
     pub(crate) from: Address,
@@ -28,7 +28,7 @@ pub(crate) struct Transaction {
     pub(crate) tip: u128,
 }
 
-/// Reads signed bytes; `None` if they are not a type 2 transaction with a valid signature.
+/// Decodes a signed transaction; `None` if it is not of type 2 or its signature is invalid.
 pub(crate) fn decode(raw: &[u8]) -> Option<Transaction> {
     let (kind, mut fields) = raw.split_first()?;
     if *kind != 2 {
@@ -55,25 +55,25 @@ pub(crate) fn decode(raw: &[u8]) -> Option<Transaction> {
     })
 }
 
-/// The terms of a swap, as its call data show them. The zero address is the native coin.
+/// The terms of a swap in its call data. The zero address is the native coin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SwapTerms {
     pub(crate) token_in: Address,
     pub(crate) token_out: Address,
     pub(crate) amount_in: U256,
     pub(crate) least_out: U256,
-    /// The pools in order, each with the token that it pays.
+    /// The pools in order, each with its output token.
     pub(crate) hops: Vec<Hop>,
 }
 
-/// A pool, and the token that it pays.
+/// A pool, and its output token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Hop {
     V3 { fee: u32, output: Address },
     V4 { fee: u32, spacing: i32, hooks: Address, id: B256, output: Address },
 }
 
-/// Reads the terms of a swap; `None` if the call is none.
+/// Decodes the terms of a swap; `None` if the call is not a swap.
 pub(crate) fn swap_terms(
     contracts: &Contracts,
     to: Address,

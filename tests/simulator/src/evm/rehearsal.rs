@@ -1,4 +1,4 @@
-//! Simulations of a plan, and what they prove.
+//! Simulations of a plan, and the effects that they prove.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub(crate) fn gas_of(data: &[u8], used: u64) -> u64 {
     PLAIN_GAS + used + 16 * u64::try_from(data.len()).unwrap_or(0)
 }
 
-/// Simulates a whole plan. With `ignores_failures` a plan that fails looks as if it did what it promises.
+/// Simulates a whole plan. With `ignores_failures`, a failing plan appears to have the effects that it promises.
 pub(crate) fn whole(
     ledger: &Ledger,
     request: &SimulationRequest,
@@ -84,12 +84,12 @@ pub(crate) fn whole(
     (SimulatedBlock { calls, reads }, vec![note])
 }
 
-/// Planted bug: the rehearsals of plans with an approval, of which the rest is used again once the approval is mined.
+/// Planted bug: rehearsals of plans with an approval, reused for the plan's last call once the approval is mined.
 #[derive(Debug, Default)]
 pub(crate) struct ReusedRehearsals(BTreeMap<(Address, Address, Bytes), SimulatedBlock>);
 
 impl ReusedRehearsals {
-    /// Returns the earlier rehearsal of a plan whose approval is mined; otherwise remembers this one.
+    /// Returns the earlier rehearsal if the plan's approval is mined. Otherwise stores and returns this one.
     pub(crate) fn replace(
         &mut self,
         request: &SimulationRequest,
@@ -122,7 +122,7 @@ fn note(ledger: &Ledger, from: Address, terms: &SwapTerms, outcome: Rehearsal) -
     })
 }
 
-/// Returns whether exactly the input leaves, at least the minimum and what the pool pays arrives, and no allowance
+/// Returns whether exactly the input leaves, at least the minimum and the pool's output arrives, and no allowance
 /// remains.
 fn keeps_promise(
     ledger: &Ledger,
@@ -155,7 +155,7 @@ fn changes_amounts(terms: &SwapTerms) -> bool {
     terms.hops.iter().any(|hop| matches!(hop, Hop::V4 { hooks, .. } if hooks[19] & 0x0c != 0))
 }
 
-/// Returns what a pool reports to pay.
+/// Returns the output that a pool reports in its event.
 fn paid(log: &Log) -> Option<U256> {
     let topics = || log.topics.iter().copied();
     if log.topics.first() == Some(&abi::Pool3::Swap::SIGNATURE_HASH) {
@@ -170,7 +170,7 @@ fn paid(log: &Log) -> Option<U256> {
     None
 }
 
-/// Planted bug: the outcome that the plan promises.
+/// Planted bug: returns the outcome that the plan promises.
 fn promised(ledger: &Ledger, request: &SimulationRequest, terms: &SwapTerms) -> SimulatedBlock {
     let (state, owner) = (&ledger.state, request.from);
     let calls = request.calls.iter().enumerate().map(|(at, call)| {
@@ -211,7 +211,7 @@ fn promised(ledger: &Ledger, request: &SimulationRequest, terms: &SwapTerms) -> 
     SimulatedBlock { calls: calls.collect(), reads: reads.collect() }
 }
 
-/// Runs Multicall3's code at the account's own address.
+/// Runs Multicall3's code at the address of the account itself.
 pub(crate) fn as_account(
     ledger: &Ledger,
     account: Address,
@@ -249,7 +249,7 @@ pub(crate) fn as_account(
     (answer(), note.into_iter().collect())
 }
 
-/// Returns what the steps of a loan show if their effects are not reported.
+/// Returns the observations of a loan's steps when their effects are not reported.
 fn loan_notes(ledger: &Ledger, owner: Address, steps: Vec<Call>) -> Vec<Observation> {
     let (_block, mut notes) = whole(ledger, &SimulationRequest::of(owner, steps), false);
     for note in &mut notes {
@@ -262,7 +262,7 @@ fn loan_notes(ledger: &Ledger, owner: Address, steps: Vec<Call>) -> Vec<Observat
     notes
 }
 
-/// Returns what a single call of a plan shows, on the newest block.
+/// Returns the observations of a single call of a plan, on the newest block.
 pub(crate) fn single(ledger: &Ledger, from: Address, call: &Call, ok: bool) -> Vec<Observation> {
     let Some(terms) = swap_terms(&ledger.contracts, call.to, call.value, &call.data) else {
         return loan_notes(ledger, from, vec![call.clone()]);

@@ -12,10 +12,10 @@ use super::state::Pool4;
 
 const SWAP_GAS: u64 = 90_000;
 
-/// Amounts that a router owes to pools (negative) or has to take (positive).
+/// Per token, the amount that a router owes to pools and the amount that it may take from them.
 type Deltas = Vec<(Address, U256, U256)>;
 
-/// The layout of `SETTLE_ALL` and `TAKE_ALL`.
+/// The arguments of `SETTLE_ALL` and `TAKE_ALL`.
 type CurrencyAmount = (Address, U256);
 
 impl Machine<'_> {
@@ -87,7 +87,7 @@ impl Machine<'_> {
         Err(Bytes::new())
     }
 
-    /// Swaps through one v3 pool. `payer` gives the input: the router itself, or an account that allowed it.
+    /// Swaps through one v3 pool. `payer` pays the input: the router itself, or an account that gave it an allowance.
     fn swap3(
         &mut self,
         router: Address,
@@ -343,12 +343,12 @@ impl Machine<'_> {
     }
 }
 
-/// Returns what is left of an output after the hook.
+/// Returns the output that remains after the hook has taken its part.
 pub(super) fn after_hook(pool: &Pool4, out: U256) -> U256 {
     out - out * U256::from(pool.hook_takes) / U256::from(10_000)
 }
 
-/// A drained pool keeps the price at its bound, so that a later swap in the other direction works.
+/// Returns the price to keep. A drained pool stays at its bound, so that a later swap in the other direction works.
 fn kept_price(moved: &Moved, low: U256, high: U256) -> U256 {
     let inside = moved.after > SQRT_MIN + U256::ONE && moved.after < SQRT_MAX - U256::ONE;
     if inside { moved.after } else { moved.after.clamp(low + U256::ONE, high - U256::ONE) }
@@ -367,7 +367,7 @@ fn credit(deltas: &mut Deltas, currency: Address, amount: U256) {
     deltas.push((currency, U256::ZERO, amount));
 }
 
-/// Resolves the recipients that stand for the caller and the router.
+/// Resolves the special recipients that mean the caller and the router.
 fn recipient(named: Address, caller: Address, router: Address) -> Address {
     if named == Address::with_last_byte(1) {
         caller
@@ -385,7 +385,7 @@ fn too_little(out: U256, least: U256) -> Result<Bytes, Reverted> {
     Ok(Bytes::copy_from_slice(&out.to_be_bytes::<32>()))
 }
 
-/// Reads a packed path: token, fee, token and so on.
+/// Decodes a packed path: token, fee, token and so on.
 pub(super) fn hops(path: &[u8]) -> Option<Vec<(Address, Address, u32)>> {
     let (first, mut rest) = path.split_first_chunk::<20>()?;
     let mut from = Address::from(*first);

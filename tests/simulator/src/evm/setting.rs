@@ -11,11 +11,11 @@ use super::math::{Range, root, sqrt_price};
 use super::named::{OTHERS, PoolName, pools};
 use super::state::{Pool3, Pool4, State, Token, TokenKind};
 
-/// Dollars of one native coin at the start, and of one unlisted token.
+/// The initial price of one native coin in dollars. `OTHER_DOLLARS` is that of one unlisted token.
 pub(crate) const ETH_DOLLARS: u64 = 3_000;
 const OTHER_DOLLARS: u64 = 2;
 
-/// Returns the state of a chain whose `owners` hold some of each token.
+/// Returns the initial state of a chain. Each of the `owners` has some of each token.
 pub(crate) fn initial(chain: ChainId, owners: &[Address]) -> State {
     let contracts = Contracts::of(chain);
     let mut state = State { data_fee: 2_000_000, quoted_permille: 1_000, ..State::default() };
@@ -53,7 +53,7 @@ pub(crate) fn initial(chain: ChainId, owners: &[Address]) -> State {
     state.native.insert(manager, huge);
     state.native.insert(contracts.weth(), huge);
     for (at, owner) in owners.iter().enumerate() {
-        // Every second address can trade its native coins down to the minimum.
+        // Every second address has so few native coins that a trade can reach the required minimum.
         let dollars = if at % 2 == 0 { 40 } else { 1_500 };
         state.native.insert(*owner, atoms(ETH_DOLLARS, 18, dollars));
         for (address, token) in &mut state.tokens {
@@ -65,7 +65,7 @@ pub(crate) fn initial(chain: ChainId, owners: &[Address]) -> State {
     state
 }
 
-/// Returns a price in millionths of a dollar in the unit of the network's feed.
+/// Converts a price in millionths of a dollar to the unit of the network's feed.
 pub(crate) fn feed_answer(contracts: &Contracts, micros: u64) -> U256 {
     let decimals = contracts.exchange.native_feed.map_or(8, |feed| feed.decimals);
     U256::from(micros) * U256::from(10).pow(U256::from(decimals)) / U256::from(1_000_000)
@@ -81,7 +81,7 @@ fn dollars_of(contracts: &Contracts, currency: Address) -> u64 {
     }
 }
 
-/// Returns how many units of a currency are worth `dollars`.
+/// Returns the number of a currency's smallest units that are worth `dollars`.
 fn atoms(price: u64, decimals: u8, dollars: u64) -> U256 {
     U256::from(10).pow(U256::from(decimals)) * U256::from(dollars) / U256::from(price)
 }
@@ -116,7 +116,7 @@ fn add_pool(state: &mut State, contracts: &Contracts, pool: &PoolName) {
     }
 }
 
-/// Leaves allowances of earlier swaps: small ones and large ones.
+/// Adds allowances that look like remainders of earlier swaps, some small and some large.
 pub(crate) fn leave_allowances(
     state: &mut State,
     chain: ChainId,

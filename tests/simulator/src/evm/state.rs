@@ -9,7 +9,7 @@ use super::math::Range;
 use super::named::pools;
 use super::vaults::Venues;
 
-/// How a token differs from a plain one.
+/// How a token differs from a plain ERC-20 token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TokenKind {
     Plain,
@@ -19,7 +19,7 @@ pub(crate) enum TokenKind {
     Fee(u64),
     /// The receiver gets one unit less, and balances grow from time to time.
     Rebasing,
-    /// Changes an allowance only from or to zero.
+    /// Changes an allowance only from zero or to zero.
     ZeroFirst,
 }
 
@@ -29,13 +29,13 @@ pub(crate) struct Token {
     pub(crate) symbol: &'static str,
     pub(crate) decimals: u8,
     pub(crate) balances: BTreeMap<Address, U256>,
-    /// By owner and spender.
+    /// The allowances by owner and spender.
     pub(crate) allowances: BTreeMap<(Address, Address), U256>,
-    /// Its issuer has stopped transfers and approvals.
+    /// Whether the issuer has stopped transfers and approvals.
     pub(crate) paused: bool,
 }
 
-/// What Permit2 lets a spender take.
+/// The right of a spender in Permit2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Right {
     pub(crate) amount: U256,
@@ -57,7 +57,7 @@ pub(crate) struct Pool4 {
     pub(super) currency0: Address,
     pub(super) currency1: Address,
     pub(super) hooks: Address,
-    /// What the hook takes of an output, in basis points.
+    /// The part of an output that the hook takes, in basis points.
     pub(super) hook_takes: u64,
     pub(super) range: Range,
 }
@@ -67,18 +67,18 @@ pub(crate) struct State {
     pub(crate) native: BTreeMap<Address, U256>,
     pub(crate) nonces: BTreeMap<Address, u64>,
     pub(crate) tokens: BTreeMap<Address, Token>,
-    /// By owner, token and spender.
+    /// The Permit2 rights by owner, token and spender.
     pub(crate) rights: BTreeMap<(Address, Address, Address), Right>,
     pub(super) pools3: BTreeMap<Address, Pool3>,
     pub(super) pools4: BTreeMap<B256, Pool4>,
     pub(crate) lending: Venues,
-    /// The answer of the price feed in its unit, and when it was updated, in Unix seconds.
+    /// The answer of the price feed in its own unit, and the time of its update in Unix seconds.
     pub(crate) feed: (U256, u64),
-    /// The data fee of a byte, in wei.
+    /// The data fee for a byte, in wei.
     pub(crate) data_fee: u64,
-    /// Quoters answer this many thousandths of what a pool pays.
+    /// Quoters report this many thousandths of a pool's true output.
     pub(crate) quoted_permille: u64,
-    /// Planted bug: pools report the price that a small quote shows.
+    /// Planted bug: whether pools report the price that a small quote shows.
     pub(crate) price_by_dust: bool,
 }
 
@@ -104,7 +104,7 @@ impl State {
         self.rights.get(&(owner, token, spender)).copied().unwrap_or_default()
     }
 
-    /// Returns the allowances of tokens that are not zero, by owner, token and spender.
+    /// Returns all token allowances above zero, by owner, token and spender.
     pub(crate) fn all_allowances(&self) -> BTreeMap<(Address, Address, Address), U256> {
         let each = self.tokens.iter().flat_map(|(token, one)| {
             one.allowances
@@ -135,7 +135,7 @@ impl State {
         }
     }
 
-    /// Moves every pool that trades the native coin or its wrapped token, as arbitrage does.
+    /// Changes the price in every pool of the native coin or its wrapped token, as arbitrage does.
     pub(crate) fn move_native(&mut self, wrapped: Address, permille: u64) {
         let is_native = |currency: Address| currency.is_zero() || currency == wrapped;
         let inverse = 1_000_000 / permille.max(1);
@@ -153,8 +153,8 @@ impl State {
         }
     }
 
-    /// Moves a pool of the setting's list, so that a sale of its first token pays so many thousandths, or of its
-    /// second one if `flip`.
+    /// Changes the price in a named pool. A sale of its first token, or of its second if `flip`, then pays `permille`
+    /// thousandths.
     pub(crate) fn move_named(
         &mut self,
         contracts: &Contracts,
@@ -186,7 +186,7 @@ impl State {
         self.pools3.len() + self.pools4.len()
     }
 
-    /// Lets balances of rebasing tokens grow by a thousandth.
+    /// Increases the balances of rebasing tokens by a thousandth.
     pub(crate) fn rebase(&mut self) {
         for token in self.tokens.values_mut().filter(|token| token.kind == TokenKind::Rebasing) {
             for balance in token.balances.values_mut() {
@@ -197,7 +197,7 @@ impl State {
 }
 
 fn move_range(range: &mut Range, permille: u64) {
-    // The price is a square: its root moves by half as much.
+    // The range stores the square root of the price, so it moves by the root of the factor.
     let square = U256::from(permille) * U256::from(1_000);
     let root = square.root(2);
     let price = range.price * root / U256::from(1_000);

@@ -1,4 +1,4 @@
-//! Tokens: ERC-20 with the habits of some real ones, and the wrapped native coin.
+//! Tokens: ERC-20 with the quirks of some real ones, and the wrapped native coin.
 
 use alloy_primitives::{Address, Bytes, U256};
 use alloy_sol_types::SolCall;
@@ -100,7 +100,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// `transferFrom` by `spender`.
+    /// Executes `transferFrom`, called by `spender`.
     pub(super) fn transfer_from(
         &mut self,
         token: Address,
@@ -121,7 +121,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Gives `who` wrapped coins for coins that the wrapping contract has received.
+    /// Gives wrapped coins to `who`, for native coins that the wrapping contract has received.
     pub(super) fn wrap(&mut self, weth: Address, who: Address, wad: U256) {
         self.gas += WRAP_GAS;
         if let Some(one) = self.state.tokens.get_mut(&weth) {

@@ -1,4 +1,4 @@
-//! The calls of vaults: deposits, withdrawals, and what vaults answer.
+//! The calls of vaults: deposits, withdrawals and read-only calls.
 
 use alloy_primitives::aliases::U184;
 use alloy_primitives::{Address, B256, Bytes, U256};
@@ -12,7 +12,7 @@ use super::vaults::{Kind, LendsTo, Two, VaultTotals};
 
 const GAS: u64 = 130_000;
 
-/// Assets and shares that move.
+/// The assets and shares that a call moves.
 #[derive(Debug, Clone, Copy)]
 struct Moved {
     assets: U256,
@@ -70,7 +70,7 @@ impl Machine<'_> {
         self.vault_view(vault, totals, data)
     }
 
-    /// Notes the interest of a vault, and the shares for its fee.
+    /// Adds the accrued interest of a vault, and the shares for its fee.
     fn accrue(&mut self, vault: Address, totals: VaultTotals) {
         let time = self.env.time;
         let Some(one) = self.state.lending.vaults.get_mut(&vault) else { return };
@@ -158,7 +158,7 @@ impl Machine<'_> {
         self.check_caps(*adapter, data, two)
     }
 
-    /// What is lent in one place must not exceed its cap.
+    /// Checks that the amount lent in one place does not exceed its cap.
     fn check_caps(&self, adapter: Address, data: &Bytes, two: &Two) -> Result<(), Reverted> {
         let cap = two.caps.get(&super::adapters::cap_of(adapter, data)).copied();
         let cap = cap.filter(|cap| !cap.is_zero());
@@ -183,7 +183,7 @@ impl Machine<'_> {
         each.collect()
     }
 
-    /// Lends a deposit of a MetaMorpho vault to the first markets that have room.
+    /// Lends a deposit of a MetaMorpho vault to the first markets with room under their caps.
     fn supply_to_queue(&mut self, vault: Address, assets: U256) -> Result<(), Reverted> {
         let mut left = assets;
         for (id, cap, params) in self.queue(vault) {
@@ -245,7 +245,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Takes money back through the liquidity adapter of a Vault V2.
+    /// Withdraws money through the liquidity adapter of a Vault V2.
     fn deallocate(
         &mut self,
         vault: Address,
@@ -390,7 +390,7 @@ impl Machine<'_> {
     }
 
     fn two_view(&self, two: &Two, data: &[u8]) -> Result<Bytes, Reverted> {
-        // A Vault V2 always answers zero.
+        // A Vault V2 always returns zero here.
         if is::<abi::Vault::maxWithdrawCall>(data) {
             return Ok(word(U256::ZERO));
         }

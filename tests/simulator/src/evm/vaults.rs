@@ -1,4 +1,4 @@
-//! The two kinds of vaults as values: what they have, what a share is worth, and what can be withdrawn.
+//! The two kinds of vaults as values: their assets, the value of a share, and the liquidity for withdrawals.
 
 use std::collections::BTreeMap;
 
@@ -13,16 +13,16 @@ use super::state::State;
 /// The virtual shares of a vault whose asset has six decimals.
 pub(super) const VIRTUAL_SHARES: U256 = uint!(1_000_000_000_000_U256);
 
-/// The highest growth of a Vault V2 in a second, with 18 decimals: 200 % a year.
+/// The highest growth rate of a Vault V2 per second, with 18 decimals: 200 % a year.
 const RATE_MAX: U256 = uint!(63_419_583_967_U256);
 
-/// Everything of Morpho on one chain.
+/// All Morpho venues on one chain.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Venues {
     pub(super) markets: BTreeMap<B256, Market>,
     pub(super) vaults: BTreeMap<Address, Vault>,
     pub(super) adapters: BTreeMap<Address, Adapter>,
-    /// Shares that a lying node leaves out.
+    /// The shares that a lying node leaves out of its answers.
     pub(super) hidden: BTreeMap<(VenueName, Address), U256>,
 }
 
@@ -32,14 +32,14 @@ pub(crate) struct Vault {
     pub(super) asset: Address,
     pub(super) curator: Address,
     pub(super) owner: Address,
-    /// The factory of its kind created it.
+    /// Whether the official factory of its kind created the vault.
     pub(super) official: bool,
     pub(super) shares: BTreeMap<Address, U256>,
     pub(super) supply: U256,
     /// The assets that the vault managed at its last update, and the time of that update in Unix seconds.
     pub(super) total: U256,
     pub(super) updated: u64,
-    /// The part of the growth that goes to its curator, with 18 decimals.
+    /// The part of the growth that the vault's curator gets, with 18 decimals.
     pub(super) fee: U256,
     pub(super) kind: Kind,
 }
@@ -50,13 +50,13 @@ pub(crate) enum Kind {
     Meta(Meta),
 }
 
-/// What only a Vault V2 has.
+/// The fields that only a Vault V2 has.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Two {
     pub(super) adapters: Vec<Address>,
     pub(super) liquidity: Option<(Address, Bytes)>,
     pub(super) caps: BTreeMap<B256, U256>,
-    /// Which gates are closed.
+    /// The gates that are closed.
     pub(super) closed: Gates,
 }
 
@@ -69,12 +69,12 @@ pub(crate) struct Gates {
     pub(super) send_assets: bool,
 }
 
-/// What only a MetaMorpho vault has.
+/// The fields that only a MetaMorpho vault has.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Meta {
     /// The vault's markets with their caps, in the order of its queues.
     pub(super) queue: Vec<(B256, U256)>,
-    /// The loss that the vault does not show.
+    /// The loss that the vault does not report.
     pub(super) lost: U256,
 }
 
@@ -90,14 +90,14 @@ pub(crate) enum LendsTo {
     Vault(Address),
 }
 
-/// A vault's totals at one time.
+/// A vault's totals at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct VaultTotals {
     pub(super) assets: U256,
     pub(super) shares: U256,
-    /// See [`Meta::lost`].
+    /// The loss that the vault does not report; see [`Meta::lost`].
     pub(super) lost: U256,
-    /// Shares that are due for the fee.
+    /// The shares that are due for the fee.
     pub(super) fee_shares: U256,
 }
 
@@ -116,7 +116,7 @@ impl Venues {
         self.vaults.is_empty()
     }
 
-    /// Returns the shares that a node shows of those that an account has.
+    /// Returns the part of an account's shares that a node reports.
     pub(super) fn shown_shares(&self, venue: VenueName, who: Address, shares: U256) -> U256 {
         let hidden = self.hidden.get(&(venue, who)).copied().unwrap_or_default();
         shares.saturating_sub(hidden)
@@ -135,7 +135,7 @@ impl Venues {
         }
     }
 
-    /// Returns whether no gate stops withdrawals from a venue.
+    /// Returns whether no gate blocks withdrawals from a venue.
     pub(crate) fn lets_out(&self, venue: VenueName) -> bool {
         let VenueName::Vault(vault) = venue else { return true };
         match self.vaults.get(&vault).map(|vault| &vault.kind) {
@@ -144,7 +144,7 @@ impl Venues {
         }
     }
 
-    /// Opens the gates on the way out of all vaults.
+    /// Opens the exit gates of all vaults.
     pub(super) fn open_exits(&mut self) {
         for vault in self.vaults.values_mut() {
             if let Kind::Two(two) = &mut vault.kind {
@@ -161,7 +161,7 @@ impl Venues {
 }
 
 impl State {
-    /// Returns what shares of a venue are worth at a time; zero if there is no such venue.
+    /// Returns the value of shares of a venue at a time; zero if the venue does not exist.
     pub(crate) fn worth(&self, venue: VenueName, shares: U256, time: u64) -> U256 {
         match venue {
             VenueName::Vault(vault) => {
@@ -176,13 +176,13 @@ impl State {
         }
     }
 
-    /// Returns what an account can withdraw from a venue at a time.
+    /// Returns the assets that an account can withdraw from a venue at a time.
     pub(crate) fn withdrawable(&self, venue: VenueName, who: Address, time: u64) -> U256 {
         let worth = self.worth(venue, self.lending.shares_of(venue, who), time);
         worth.min(self.free_in(venue, time))
     }
 
-    /// Returns what all accounts together can withdraw from a venue at a time.
+    /// Returns the assets that all accounts together can withdraw from a venue at a time.
     pub(crate) fn free_in(&self, venue: VenueName, time: u64) -> U256 {
         match venue {
             VenueName::Vault(vault) => self.free(vault, time),
@@ -225,13 +225,13 @@ impl State {
         Some(VaultTotals { assets, shares: one.supply + fee_shares, lost, fee_shares })
     }
 
-    /// Returns what a Vault V2 has: its idle money, and what its adapters have lent.
+    /// Returns the assets of a Vault V2: its idle money, and the money that its adapters have lent.
     fn real_assets(&self, vault: Address, asset: Address, two: &Two, time: u64) -> U256 {
         let adapters = two.adapters.iter().map(|adapter| self.lent_by(*adapter, time));
         adapters.fold(self.balance(asset, vault), |sum, one| sum + one)
     }
 
-    /// Returns what an adapter has lent.
+    /// Returns the assets that an adapter has lent.
     pub(super) fn lent_by(&self, adapter: Address, time: u64) -> U256 {
         match self.lending.adapters.get(&adapter).map(|one| &one.lends_to) {
             Some(LendsTo::Markets(ids)) => {
@@ -246,7 +246,7 @@ impl State {
         }
     }
 
-    /// Returns what all depositors of a vault together can withdraw at a time.
+    /// Returns the assets that all depositors of a vault together can withdraw at a time.
     pub(super) fn free(&self, vault: Address, time: u64) -> U256 {
         let Some(one) = self.lending.vaults.get(&vault) else { return U256::ZERO };
         match &one.kind {
@@ -276,7 +276,7 @@ impl State {
     }
 }
 
-/// Returns the market that a vault names to its liquidity adapter.
+/// Returns the market in the data that a vault passes to its liquidity adapter.
 pub(super) fn liquidity_market(data: &Bytes) -> Option<B256> {
     use alloy_sol_types::SolValue;
     let params = abi::MarketParams::abi_decode_validate(data).ok()?;

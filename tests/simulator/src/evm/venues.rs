@@ -1,4 +1,4 @@
-//! The markets and vaults with which a world that lends begins, and their names.
+//! The initial markets and vaults of a world that lends, and their names.
 
 use std::collections::BTreeMap;
 
@@ -20,14 +20,14 @@ pub(crate) const DOLLAR: u64 = 1_000_000;
 const YEAR: u64 = 31_536_000;
 const CAP: u64 = 50_000_000;
 
-/// A curator or an owner that no list names.
+/// A curator or an owner that is in no list.
 pub(super) const STRANGER: Address = Address::repeat_byte(0x57);
 /// An adapter that no official factory created.
 pub(super) const ODD_ADAPTER: Address = Address::repeat_byte(0xe0);
-/// Another lender, to which a world gives what our addresses do not have.
+/// Another lender. A world assigns to it the shares that our addresses do not own.
 pub(super) const LENDER: Address = Address::repeat_byte(0x1e);
 
-/// Whom a venue belongs to.
+/// The name of a venue: a vault's address or a market's id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum VenueName {
     Vault(Address),
@@ -46,8 +46,8 @@ impl std::fmt::Display for VenueName {
 /// The number of venues that agents can name on each network.
 pub(crate) const NAMED: usize = 7;
 
-/// Returns the venues of a network, as agents name them: three vaults that may be trusted, a market that a trusted
-/// vault lends to, another market, a vault with an unknown owner, and one that no factory created.
+/// Returns the venues of a network in the order of their numbers: three vaults that the wallet may trust, a market to
+/// which a trusted vault lends, another market, a vault with an unknown owner, and a vault that no factory created.
 pub(crate) fn named(contracts: &Contracts) -> Vec<VenueName> {
     let (first, second) = (market_id(&params(contracts, 0)), market_id(&params(contracts, 1)));
     let mut all: Vec<VenueName> = trusted(contracts).map(VenueName::Vault).to_vec();
@@ -60,7 +60,7 @@ fn lending(contracts: &Contracts) -> &'static Lending {
     contracts.network.lending.expect("a network with Morpho")
 }
 
-/// The pinned vaults; where there are only two, one that is trusted for its owner.
+/// Returns the pinned vaults. If there are only two, the third is a vault that is trusted because of its owner.
 fn trusted(contracts: &Contracts) -> [Address; 3] {
     let pinned = lending(contracts).pinned_vaults;
     std::array::from_fn(|at| pinned.get(at).copied().unwrap_or(Address::repeat_byte(0x7a)))
@@ -74,7 +74,7 @@ fn impostor() -> Address {
     Address::repeat_byte(0x1a)
 }
 
-/// The adapter of the vault at this place of [`named`].
+/// Returns the adapter of the vault at this index of [`named`].
 fn adapter(at: u8) -> Address {
     Address::repeat_byte(0xad - at)
 }
@@ -98,7 +98,7 @@ fn dollars(amount: u64) -> U256 {
     U256::from(amount) * U256::from(DOLLAR)
 }
 
-/// Opens the venues of a chain at a time, in Unix seconds.
+/// Creates the venues of a chain at a time in Unix seconds.
 pub(crate) fn open(state: &mut State, contracts: &Contracts, time: u64) {
     let mut build = Build { state, contracts, time };
     build.market(0, 1_000_000, 60);
@@ -124,7 +124,7 @@ pub(crate) fn open(state: &mut State, contracts: &Contracts, time: u64) {
     if let Some(impostor) = vaults.get_mut(&impostor()) {
         impostor.official = false;
     }
-    // Markets and vaults can always pay what they owe.
+    // The contracts have enough coins that markets and vaults can always pay their debts.
     let huge = U256::from(10).pow(U256::from(40));
     let singleton = lending(contracts).singleton;
     if let Some(coin) = build.state.tokens.get_mut(&contracts.dollar()) {
@@ -133,8 +133,10 @@ pub(crate) fn open(state: &mut State, contracts: &Contracts, time: u64) {
 }
 
 impl State {
-    /// Returns whether a venue may be trusted. A vault needs a trusted curator, the right adapters, and a trusted owner
-    /// or a place in the table. A market needs a vault of the table that may be trusted and lends to the market.
+    /// Returns whether the wallet may trust a venue.
+    ///
+    /// A vault needs a trusted curator, the right adapters, and a trusted owner or a place in the table. A market needs
+    /// a vault of the table that the wallet may trust and that lends to the market.
     pub(crate) fn may_be_trusted(&self, contracts: &Contracts, venue: VenueName) -> bool {
         let table = lending(contracts);
         match venue {
@@ -186,11 +188,11 @@ impl State {
     }
 }
 
-/// Where the money of a Vault V2 is besides its idle balance: in a market or a vault, through an adapter.
+/// The place of a Vault V2's money that is not idle: a market or a vault, through an adapter.
 enum LiquidIn {
     Market(usize, Address),
     Vault(Address, Address),
-    /// In the first market, from which no withdrawal can take it.
+    /// The money is in the first market, and no withdrawal can take it out.
     Nothing(Address),
 }
 

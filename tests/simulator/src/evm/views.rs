@@ -1,4 +1,4 @@
-//! What contracts answer without a change: pools, quoters, feeds.
+//! The answers of contracts to read-only calls: pools, quoters and feeds.
 
 use alloy_primitives::aliases::{I24, U24, U160};
 use alloy_primitives::{Address, Bytes, I256, U256};
@@ -11,11 +11,11 @@ use super::machine::{Machine, Message, Reverted, arguments, error, is, word};
 use super::routers::{after_hook, hops};
 use super::state::Pool4;
 
-/// Gas of the pools, as the quoters estimate it.
+/// The gas of a swap that the quoters estimate.
 const QUOTED_GAS: u64 = 90_000;
 
 impl Machine<'_> {
-    /// A call of a contract that is not known is one of an account without code.
+    /// Answers a read-only call. An unknown contract answers like an account without code.
     pub(super) fn view(&self, message: &Message) -> Result<Bytes, Reverted> {
         let exchange = self.env.contracts.exchange;
         let (to, data) = (message.to, &message.data[..]);
@@ -128,7 +128,7 @@ impl Machine<'_> {
         Ok((self.quoted(moved.out), moved.after))
     }
 
-    /// What a quoter answers; a node may lie.
+    /// Returns the answer of a quoter. The node may lie.
     fn quoted(&self, out: U256) -> U256 {
         out * U256::from(self.state.quoted_permille) / U256::from(1_000)
     }
@@ -160,7 +160,7 @@ impl Machine<'_> {
         if !self.state.price_by_dust || pool.hook_takes == 0 {
             return pool.range.price;
         }
-        // Only one direction can look better; the other one looks worse.
+        // The false price makes only one direction look better; the other direction looks worse.
         let kept = U256::from(10_000 - pool.hook_takes) * U256::from(10_000);
         pool.range.price * kept.root(2) / U256::from(10_000)
     }

@@ -1,7 +1,8 @@
-//! Journals that earlier builds wrote. Every build opens them, and reads in them what the build that wrote them read.
+//! Journals that earlier builds wrote. Every build must open them and read the same content as the build that wrote
+//! them.
 //!
-//! `tests/vectors/journals` has one folder for each recording build, and in it one packed data folder for each journal, with
-//! `entries.txt` (each entry in one line) and `shown.json` (history and spending). Never change them. Before a
+//! `tests/vectors/journals` has a folder for each recording build. It has a packed data folder for each journal, with
+//! `entries.txt` (one line for each entry) and `shown.json` (history and spending). Never change these files. Before a
 //! release that writes entries of a new form, record the next set:
 //! `BURSAR_RECORD=NAME cargo test -p bursar-simulator --test journals -- --ignored record`.
 
@@ -16,8 +17,8 @@ use tempfile::TempDir;
 
 use crate::reading::{Reading, assert_contains};
 
-/// Kinds of entries and outcomes that the recorded journals must contain: all lanes, a Ledger, unattended days, and plans
-/// that ended in each way.
+/// Kinds of entries and outcomes that the recorded journals must contain: those of all lanes, of a Ledger, of
+/// unattended days, and of plans that ended in each way.
 const COVERED: &[&str] = &[
     "PaymentAuthorized",
     "PaymentSigned",
@@ -77,7 +78,7 @@ fn sets() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../vectors/journals")
 }
 
-/// Returns what is in a folder, in the order of the names.
+/// Returns the paths in a folder, sorted by name.
 fn content(of: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(of).expect("a folder").flatten();
     let mut found: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
@@ -126,7 +127,7 @@ async fn journals_of_earlier_builds_open_and_the_audit_agrees() {
         let shown = serde_json::from_str(&journal.text("shown.json")).unwrap();
         assert_contains(&reading.shown, &shown, &journal.name);
 
-        // The build continues the journal, and its next start replays both parts.
+        // The build appends to the journal, and its next start replays the old and the new part.
         opened.operator().must("freeze").await;
         let entries = reading::audit(&opened).await.entries;
         let clock = std::sync::Arc::clone(&opened.clock);

@@ -1,4 +1,4 @@
-//! What a build reads in a journal.
+//! The content that a build reads from a journal.
 
 use std::fmt::Write as _;
 use std::fs::Permissions;
@@ -17,7 +17,7 @@ use bursar_tests::engine::{Setup, TestEngine};
 use bursar_tests::operator::Expect;
 use serde_json::{Map, Value, json};
 
-/// Members of a row of the history that every build shows with the same meaning.
+/// Members of a history row that every build must show with the same meaning.
 const HISTORY: [&str; 12] = [
     "id",
     "created",
@@ -33,11 +33,11 @@ const HISTORY: [&str; 12] = [
     "tx_hash",
 ];
 
-/// Everything that is compared.
+/// The content of a journal that builds compare.
 pub(crate) struct Reading {
-    /// Number, time in milliseconds, and content of each entry.
+    /// The number, the time in milliseconds, and the content of each entry, one per line.
     pub(crate) entries: String,
-    /// The head, the history, and what agents may spend.
+    /// The head, the history, and the amounts that agents may spend.
     pub(crate) shown: Value,
 }
 
@@ -104,7 +104,7 @@ fn stable_row(row: &HistoryRow) -> Value {
     Value::Object(kept.collect())
 }
 
-/// Returns the entries of a journal that no engine has open, as in [`Reading`].
+/// Returns the entries of a journal that no engine has open, in the form of [`Reading::entries`].
 pub(crate) fn entries_of(folder: &Path) -> String {
     let store = RedbStore::open(&folder.join("journal.redb"), Arc::new(NoFailpoints));
     let reader = store.expect("a journal").reader();
@@ -120,7 +120,8 @@ pub(crate) fn clock_of(entries: &str) -> Arc<ManualClock> {
     Arc::new(ManualClock::new(Utc(at)))
 }
 
-/// Copies wallet and journal of a data folder, readable by their owner only: version control keeps no such modes.
+/// Copies the wallet and journal of a data folder with modes for the owner only, because version control keeps no
+/// modes.
 pub(crate) fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).expect("made");
     for entry in std::fs::read_dir(from).expect("a folder").flatten() {
@@ -135,13 +136,13 @@ pub(crate) fn copy(from: &Path, to: &Path) {
     std::fs::set_permissions(to, Permissions::from_mode(0o700)).expect("set");
 }
 
-/// Opens the journal and the wallet in a folder, as at the time of the clock.
+/// Opens the journal and the wallet in a folder at the time of the clock.
 pub(crate) async fn open(folder: &Path, clock: Arc<ManualClock>) -> TestEngine {
     let setup = Setup { clock, ..Setup::default() };
     let opened = TestEngine::open(folder.to_owned(), setup).await;
     let reply = opened.operator().outcome("wallet open").await.reply;
     reply.result.unwrap_or_else(|fault| panic!("{}: {fault}", folder.display()));
-    // The journal matches the wallet, and nothing was lost.
+    // Without a warning, the journal matches the wallet and nothing was lost.
     assert_eq!(reply.warnings, [], "{}", folder.display());
     opened
 }
@@ -151,7 +152,7 @@ pub(crate) async fn stop(opened: TestEngine) {
     opened.engine.stop().await;
 }
 
-/// Verifies the whole chain, which must match the wallet.
+/// Verifies the whole chain of entries, which must match the wallet.
 pub(crate) async fn audit(opened: &TestEngine) -> AuditAnswer {
     let reply = opened.operator().outcome("audit verify").await.reply;
     assert_eq!(reply.warnings, []);
@@ -160,7 +161,7 @@ pub(crate) async fn audit(opened: &TestEngine) -> AuditAnswer {
     audit
 }
 
-/// Asserts that `now` has every member of `then`, with the same value. A later build may show more.
+/// Asserts that `now` has every member of `then` with the same value. A later build may show additional members.
 pub(crate) fn assert_contains(now: &Value, then: &Value, place: &str) {
     match (now, then) {
         (Value::Object(now), Value::Object(then)) => {
@@ -182,7 +183,7 @@ pub(crate) fn assert_contains(now: &Value, then: &Value, place: &str) {
 
 fn line(entry: &Entry) -> String {
     let mut line = String::new();
-    // The form that `Debug` prints begins with the name of the variant.
+    // The `Debug` form begins with the name of the variant.
     let variant =
         |debug: String| debug.split([' ', '(', '{']).next().unwrap_or_default().to_owned();
     let kind = variant(format!("{:?}", entry.event));

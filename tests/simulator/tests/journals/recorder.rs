@@ -1,4 +1,4 @@
-//! Records the journals of this build: some worlds of the simulator, and a wallet that a password file opens.
+//! Records the journals of this build: some simulated worlds, and a wallet that a password file opens.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,13 +16,14 @@ use serde_json::Value;
 
 use crate::reading::{self, Reading};
 
-/// Seeds to choose from.
+/// The number of seeds to choose from.
 const SEEDS: u64 = 240;
 
-/// Maximum size of a packed set, in bytes.
+/// The maximum size of a packed set, in bytes.
 const BYTES: u64 = 500_000;
 
-/// Records the journals into the new folder `set`: the unattended one, and worlds that together contain what is covered.
+/// Records the journals into the new folder `set`: the unattended one, and worlds that together contain all `covered`
+/// kinds.
 pub(crate) async fn write(set: &Path, covered: &[&str]) {
     let home = tempfile::tempdir().unwrap();
     let folder = home.path().join("unattended");
@@ -34,11 +35,11 @@ pub(crate) async fn write(set: &Path, covered: &[&str]) {
     for seed in 0..SEEDS {
         let (plan, to) = (Plan::of(seed), home.path().join(format!("world-{seed}")));
         let at = to.clone();
-        // The world has its own runtime.
+        // The world needs its own thread, because it has its own runtime.
         let recorded = std::thread::spawn(move || bursar_simulator::record(&plan, &at));
         let Ok(stopped) = recorded.join().expect("no panic") else { continue };
         let entries = reading::entries_of(&to);
-        // After a wrong password the next one would wait.
+        // After a wrong password, the next attempt would be delayed.
         let refused = last(&entries, |line| line.ends_with("PasswordRefused"));
         let opened = last(&entries, |line| line.contains(" WalletOpened"));
         if refused <= opened {
@@ -59,7 +60,7 @@ pub(crate) async fn write(set: &Path, covered: &[&str]) {
     assert!(missing.is_empty() && bytes <= BYTES);
 }
 
-/// Returns which of these kinds of entries a journal does not contain.
+/// Returns the kinds of entries that a journal does not contain.
 pub(crate) fn missing<'a>(covered: &[&'a str], entries: &str) -> Vec<&'a str> {
     let contains = |wanted: &str| {
         entries.lines().any(|line| {
@@ -70,7 +71,7 @@ pub(crate) fn missing<'a>(covered: &[&'a str], entries: &str) -> Vec<&'a str> {
     covered.iter().filter(|wanted| !contains(wanted)).copied().collect()
 }
 
-/// Packs a data folder into the set. Returns the number of bytes.
+/// Packs a data folder into the set. Returns the size of the package in bytes.
 fn pack(folder: &Path, set: &Path) -> u64 {
     let name = folder.file_name().expect("a name").to_string_lossy();
     let file = set.join(format!("{name}.tar.gz"));
@@ -96,12 +97,12 @@ fn bytes_of(folder: &Path) -> u64 {
         .sum()
 }
 
-/// Writes what this build reads in a journal, without changing it.
+/// Writes down the content that this build reads from a journal, without changing the journal.
 async fn describe(folder: &Path, stopped: Utc) {
     let home = tempfile::tempdir().unwrap();
     let copy = home.path().join("data");
     reading::copy(folder, &copy);
-    // The journal's time may be ahead of the engine's clock.
+    // The journal's time may be later than the engine's clock.
     let opened = reading::open(&copy, Arc::new(ManualClock::new(stopped))).await;
     let last = opened.engine.core().view().state.clock;
     reading::stop(opened).await;
@@ -115,7 +116,7 @@ async fn describe(folder: &Path, stopped: Utc) {
     std::fs::write(folder.join("shown.json"), shown).expect("written");
 }
 
-/// A wallet that pays while a person opened it, and while only a password file did.
+/// Records a wallet that pays while a person has opened it, and while only a password file has.
 async fn unattended(folder: &Path) -> Utc {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("data");
@@ -142,7 +143,7 @@ async fn unattended(folder: &Path) -> Utc {
         let id = answer["request_id"].as_str().unwrap_or_default().to_owned();
         let hash = format!("0x{}", "ab".repeat(32));
         let report = signs.report(engine.now_s(), &id, "payment_settled", Some(&hash));
-        // One of the reports is by another agent, and is refused.
+        // One of the reports comes from another agent, and the wallet refuses it.
         engine.post("/callback", &report).await;
     }
     for decision in ["approve", "deny", ""] {
@@ -181,7 +182,7 @@ async fn unattended(folder: &Path) -> Utc {
             operator.must("wallet lock").await;
             operator.password = "a wrong password".to_owned();
             operator.refused("wallet open").await;
-            // After a wrong password the next one waits.
+            // After a wrong password, the next attempt is delayed.
             operator.password = PASSWORD.to_owned();
             engine.while_time_passes(operator.must("wallet open")).await;
         }
