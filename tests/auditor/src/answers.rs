@@ -147,9 +147,9 @@ impl Auditor {
                 .as_ref()
                 .and_then(|a| possible.config.agents.get_mut(a))
                 .and_then(|a| a.commission.as_mut());
-            // Only an answer that depends on the allowance shows which one is in force. A standing does not count: the
-            // wallet records the renewal that it shows only at the next check, and another time zone may revert it
-            // until then.
+            // Only an answer that depends on the allowance shows which allowance is in force. A standing does not: the
+            // wallet records the renewal that it shows only at the next check, and until then another time zone may
+            // revert it.
             let allowance_checked = hits.iter().any(|(e, _, _)| {
                 matches!(e, Expect::Act { .. } | Expect::Hold { .. } | Expect::Approved { .. })
                     || matches!(

@@ -98,7 +98,7 @@ impl Book {
         unmatched.possible_calls.iter().copied().filter(free)
     }
 
-    /// Adds a request for an id that belongs to an unknown one of these calls.
+    /// Adds a request for an id. The id belongs to one of these calls, but it is unknown to which one.
     pub(crate) fn add_unmatched_id(&mut self, id: &str, possible_calls: Vec<u64>) -> Option<u64> {
         let mut all = possible_calls.iter().filter_map(|key| self.recs.get(key));
         let mut one = all.next()?.clone();
@@ -216,7 +216,7 @@ impl Book {
         p: &AllowancePeriod,
         now: &Instant,
     ) -> Option<BTreeSet<(u64, u64)>> {
-        // Certain amounts are only added, because each uncertain amount multiplies the number of combinations.
+        // Certain amounts are simply added. Only uncertain amounts multiply the number of combinations.
         let mut sure = (0u64, 0u64);
         let mut sums = BTreeSet::from([(0u64, 0u64)]);
         let mut amounts = Vec::new();

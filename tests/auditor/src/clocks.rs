@@ -36,7 +36,7 @@ impl Instant {
         (wall, boot)
     }
 
-    /// Returns the milliseconds since this instant by two clocks: the wall clock, and the clock that limits it.
+    /// Returns the milliseconds since this instant, by the wall clock and by the clock that limits it.
     ///
     /// The second is the boot clock of the same boot. After a later boot it is the wall clock, or the time since that
     /// boot if the wall clock is behind this instant.

@@ -74,7 +74,7 @@ impl Auditor {
 
     fn reply_matches(&self, rec: u64, reply: &Reply, answer: &Answer, open: &OpenCall) -> bool {
         let key = Some(rec);
-        // A poll names the id itself.
+        // The answer to a poll must have the id that the agent polled.
         if let (
             Input::Poll(asked),
             Answer::Header { id, .. }

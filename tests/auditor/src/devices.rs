@@ -107,8 +107,9 @@ struct Seen {
     latest_ms: i64,
     /// The observation since which `latest_ms` is past the end of the terms.
     lapsed: Option<u64>,
-    /// Whether the process ended after it read the signature, while it was allowed to use it. It may have written the
-    /// signature to disk, which only the next process shows.
+    /// Whether the process ended after it read the signature, while it was allowed to use it.
+    ///
+    /// It may have written the signature to disk, which only the next process shows.
     may_be_written: bool,
 }
 
@@ -407,8 +408,9 @@ impl Auditor {
         self.check_device_limits()
     }
 
-    /// Rule I-a: limits the sum of the signed payments of this allowance and the redeemable ones that the wallet did
-    /// not read.
+    /// Rule I-a: limits the sum of the payments signed in this allowance.
+    ///
+    /// Payments that can be redeemed although the wallet has not read their signatures count too.
     fn check_device_limits(&mut self) -> Result<(), Violation> {
         for (agent, payer) in &self.devices.payers {
             let all = payer.spent.saturating_add(self.unread(agent));
@@ -430,9 +432,9 @@ impl Auditor {
         terms.fold(0, |sum, terms| sum.saturating_add(terms.micros))
     }
 
-    /// Returns the sum of the recorded terms without a signature that may not have lapsed.
+    /// Returns the sum of all recorded terms that have no signature and may not have lapsed.
     ///
-    /// Terms lapse by the wallet's clock. If the machine has booted since and its clock was set back, they count as
+    /// Terms lapse by the wallet's clock. If the machine has booted since, and its clock was set back, they count as
     /// open.
     fn unlapsed(&self, agent: &str) -> Micros {
         let now_s = u64::try_from(self.time.now.wall_ms.div_euclid(1000)).unwrap_or(0);

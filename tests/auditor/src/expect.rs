@@ -76,7 +76,7 @@ pub(crate) enum Expect {
     Code(&'static str),
     /// A transaction may be sent from this address; `None` if the address is unknown.
     Sendable(Option<String>),
-    /// The held requests; the order only reads.
+    /// A list of the held requests. Listing changes nothing.
     Listed,
 }
 

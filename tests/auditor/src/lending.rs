@@ -12,7 +12,9 @@
 use crate::basics::{Address, Atoms, Id, Micros, Proof};
 use crate::trading::Rehearsal;
 
-/// The lending facts of a network, with its trusted venues. They are known before the first observation.
+/// The lending facts of a network, with its trusted venues.
+///
+/// They are known before the first observation.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LendingFact {
     pub chain: u64,
@@ -22,7 +24,7 @@ pub struct LendingFact {
     pub interest_model: Address,
     pub trusted_curators: Vec<Address>,
     pub trusted_owners: Vec<Address>,
-    /// Vaults in the wallet's own list: with a trusted curator they are trusted, whatever their owner.
+    /// Vaults in the wallet's own list. With a trusted curator they are trusted, whatever their owner.
     pub pinned: Vec<Address>,
     /// The number of blocks after which a transaction is final, including its own block.
     pub confirmations: u64,
@@ -108,7 +110,9 @@ pub enum LoanState {
     },
 }
 
-/// The part of a policy that loans are judged by. The default is a policy without lending options.
+/// The part of a policy that loans are judged by.
+///
+/// The default is a policy without lending options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LendingPolicy {
     pub enabled: bool,
@@ -137,9 +141,10 @@ impl Default for LendingPolicy {
     }
 }
 
-/// What a node answered about a venue. The wallet reads it for every supply.
+/// The answer of a node about a venue.
 ///
-/// The driver shows one for each venue that the wallet reads. For a market it also shows the vaults of `endorsed_by`.
+/// The wallet reads venues for every supply. The driver shows one answer for each venue that the wallet reads; for a
+/// market it also shows the vaults of `endorsed_by`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VenueReading {
     pub chain: u64,
@@ -176,10 +181,10 @@ pub struct VenueFacts {
     pub virtual_shares: Atoms,
 }
 
-/// What a node answered about the positions of an address on one network. The wallet reads it before every supply.
+/// The answer of a node about the positions of an address on one network.
 ///
-/// The driver shows one for every network that the wallet read, even if the address has no positions there, and one for
-/// every position that the wallet read after a transaction.
+/// The wallet reads positions before every supply. The driver shows one answer for every network that the wallet read,
+/// even if the address has no positions there, and one for every position that the wallet read after a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExposureReading {
     pub chain: u64,
@@ -199,10 +204,11 @@ pub struct PositionReading {
     pub shares: Option<Atoms>,
 }
 
-/// The true positions of an address on one network at a block: all official venues in which it has shares.
+/// The true positions of an address on one network at a block.
 ///
-/// The driver takes them from the chain itself. It shows them after every block with a transaction of the address,
-/// following the block's `Included`, and whenever a position appears in another way.
+/// They are all official venues in which the address has shares. The driver takes them from the chain itself. It shows
+/// them after every block with a transaction of the address, following the block's `Included`, and whenever a position
+/// appears in another way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TruePositions {
     pub chain: u64,

@@ -136,10 +136,11 @@ impl Market {
         self.heads.get(&chain).map(|head| head.block)
     }
 
-    /// Returns whether at some block shown between the two observations, no shown block time was yet later than `at_s`.
+    /// Returns whether `at_s` had not passed yet at some block that a node showed between two observations.
     ///
-    /// Also checks the last block shown before the first observation if none was shown between them. If `block` is
-    /// given, only that block counts. A node may be behind its chain.
+    /// A time has passed once any node has shown a later block time, because a node may be behind its chain. If no
+    /// block was shown between the observations, the last block before them counts. If `block` is given, only that
+    /// block counts.
     pub(crate) fn is_in_time(
         &self,
         (chain, block): (u64, Option<u64>),

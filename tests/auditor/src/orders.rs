@@ -76,7 +76,7 @@ impl OrderOutcomes {
 
 /// Returns `Some` if an edit raises a limit or makes a new payment possible.
 ///
-/// `Some(true)` if the specification does not define whether this edit counts as such.
+/// It is `Some(true)` if the specification does not define whether this edit does so.
 pub(crate) fn loosens(old: &Policy, new: &Policy) -> Option<bool> {
     let networks = match (&old.networks, &new.networks) {
         (Some(_), None) => true,

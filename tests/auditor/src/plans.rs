@@ -61,8 +61,9 @@ pub(crate) trait Plan: Debug + Clone + PartialEq {
 
     fn deadline_s(&self) -> Option<u64>;
 
-    /// Returns whether both plans need equal transactions. If so, only a request's id tells to which plan a transaction
-    /// belongs.
+    /// Returns whether both plans need equal transactions.
+    ///
+    /// If so, only the id of the request shows to which plan a transaction belongs.
     fn has_same_calls(&self, other: &Self) -> bool;
 
     /// Returns the result object of an answer about a plan of this kind.
@@ -163,7 +164,7 @@ pub(crate) struct OpenPlan<P: Plan> {
     pub(crate) errors: Vec<(u16, &'static str)>,
     /// States in which the wallet may have judged the call.
     pub(crate) snapshots: Vec<P::Snapshot>,
-    /// For a trade, the allowances of its agent that may be in force.
+    /// For a trade, the daily volumes of its agent that may be in force.
     pub(crate) periods: Vec<Allowance>,
 }
 
@@ -204,7 +205,7 @@ pub(crate) enum Status {
     Failed,
 }
 
-/// A state that an answer shows of a trade or loan.
+/// The state of a trade or loan, as an answer shows it.
 pub(crate) trait PlanState: Debug + Clone + PartialEq {
     fn status(&self) -> Status;
 

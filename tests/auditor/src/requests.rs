@@ -59,7 +59,7 @@ pub(crate) struct RequestRecord {
     pub(crate) open: BTreeSet<Ticket>,
     /// Whether a call for this request got no answer because the process died.
     pub(crate) lost: bool,
-    /// The terms with which the request may have been authorized, and the instants. `holds`: the same for holds.
+    /// Terms with which the request may have been authorized, each with the instant. `holds` has the same for a hold.
     pub(crate) authorizations: Vec<(Terms, Instant)>,
     pub(crate) holds: Vec<(Terms, Instant)>,
     /// Instants at which the request may have been denied.
@@ -81,7 +81,7 @@ pub(crate) struct RequestRecord {
     pub(crate) failure_reported: bool,
     pub(crate) failed_by_lookup: bool,
     pub(crate) redeemed: bool,
-    /// Whether the wall clock has passed the end of the payment's validity. If it is set back, some effects remain.
+    /// Whether the wall clock has passed the end of the payment's validity. Setting it back does not undo every effect.
     pub(crate) lapsed: bool,
     /// Whether the denial or expiry was once 15 minutes old, so that a later request may have replaced this one before
     /// the clock was set back.

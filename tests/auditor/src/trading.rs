@@ -132,7 +132,7 @@ pub struct Quoted {
     pub fee_ppm: Option<u32>,
 }
 
-/// One value that a node reported about an address; `None` for a failed read.
+/// A value that a node reported about an address; `None` for a failed read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Read {
     Balance {
@@ -161,7 +161,9 @@ pub enum Read {
     NoSimulation { chain: u64 },
 }
 
-/// One reading of the native coin's price, in millionths of a dollar. The wallet reads it when it is observed.
+/// One reading of the native coin's price, in millionths of a dollar.
+///
+/// The wallet reads the price at the moment of the observation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PriceRead {
     /// The price API answered this; `None` for a failure.

@@ -42,7 +42,7 @@ impl Auditor {
         }
     }
 
-    /// Returns the least that all agents spent on the unattended day in force, in micro-dollars.
+    /// Returns the least sum that all agents together spent on the unattended day in force, in micro-dollars.
     fn unattended_least(&self) -> Micros {
         let Some(since) = self.unattended.since else { return 0 };
         let spent = |day: &AllowancePeriod| {

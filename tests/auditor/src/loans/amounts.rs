@@ -91,8 +91,8 @@ impl PlanBook<Loan> {
 
     /// Returns the principal of an address at each venue, by the amounts that its transactions moved.
     ///
-    /// After a withdrawal of everything, or a booked loss, the least principal is zero. Once a withdrawal is finished,
-    /// it frees at least the amount that the chain shows.
+    /// A withdrawal of everything, or a booked loss, sets the lowest possible principal to zero. A finished withdrawal
+    /// reduces the highest possible principal by the amount that the chain shows.
     pub(crate) fn principal(
         &self,
         payer: &str,

@@ -29,7 +29,7 @@ impl Auditor {
         if self.loans.book.begun(key) {
             return Ok(());
         }
-        // For an approval, the wallet applies the current policy to fresh readings. The operator can lift holds, not
+        // For an approval, the wallet applies the current policy to fresh readings. An approval can lift holds, but not
         // refusals.
         let mut why: Option<Reason> = None;
         for auth in approvals {

@@ -69,8 +69,9 @@ impl Auditor {
         taken
     }
 
-    /// Returns the present state for each address that may pay: the agent's address, and any earlier address if the
-    /// loan was accepted before the agent got its present one.
+    /// Returns the present state for each address that may pay.
+    ///
+    /// These are the agent's address and, if the loan was accepted, the agent's earlier addresses.
     fn loan_snapshots(&self, key: u64, config: &Config) -> Vec<Snapshot> {
         let Some(rec) = self.loans.book.recs.get(&key) else { return Vec::new() };
         let payer = || {
@@ -146,7 +147,7 @@ impl Auditor {
 
     /// Returns whether a block that a node showed is surely later than the wall clock.
     ///
-    /// The opposite case is not judged: with one block, a clock that is ahead looks like an idle chain.
+    /// A wall clock ahead of the chain is not judged: with only one block, it looks like an idle chain.
     fn clock_is_behind(&self, chain: u64) -> bool {
         let newest_s = self.trades.market.newest_time_s(chain).unwrap_or(0);
         let wall_s = u64::try_from(self.time.now.wall_ms / 1_000).unwrap_or(0);

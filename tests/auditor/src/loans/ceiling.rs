@@ -95,8 +95,10 @@ impl Auditor {
         Ok(())
     }
 
-    /// Checks rule I-r for one supply. The sum has the true positions, without the interest since the wallet read them,
-    /// and the earlier supplies that are in no block yet.
+    /// Checks rule I-r for one supply.
+    ///
+    /// The sum to compare with the ceiling has the true positions, less the interest since the wallet read them, and
+    /// the earlier supplies that are in no block yet.
     fn check_block(
         &self,
         key: u64,

@@ -18,7 +18,7 @@ impl Auditor {
 
     /// Returns the operations of an agent today, without this loan: (least, most).
     ///
-    /// The documents do not say whether a day is a local date or a period of the allowance, so both are counted: the
+    /// The documents do not define whether a day is a local date or a period of the allowance. So both are counted: the
     /// lower number is the least, and the higher number the most. Held requests count only toward the most, and
     /// operations whose transactions failed do not count toward the least.
     pub(super) fn operations_today(&self, agent: &str, except: u64) -> (usize, usize) {

@@ -1,5 +1,7 @@
-//! The share prices that the wallet surely recorded. The journal has no price that the wallet read only for a list of
-//! venues, or for a step that it then did not order, so later prices need not be compared with such a price.
+//! The share prices that the wallet surely recorded.
+//!
+//! The journal has no price that the wallet read only for a list of venues, or for a step that it then did not order.
+//! So later prices need not be compared with such a price.
 
 use super::LoanRecord;
 use super::trust::Trust;
@@ -8,14 +10,16 @@ use crate::config::Config;
 use crate::plans::slots::Kind;
 
 impl Auditor {
-    /// Notes that a call was accepted, so that the wallet recorded the price that it had measured.
+    /// Notes that the wallet accepted a call, and so recorded the price that it had measured.
     pub(super) fn note_accepted_price(&mut self, key: u64) {
         let Some(rec) = self.loans.book.recs.get(&key) else { return };
         self.loans.readings.record_price(rec.place(), rec.from, self.seq);
     }
 
-    /// Notes that the wallet recorded the refusal of a call. The record contains a price only if the wallet measured
-    /// the loan, which a rehearsal shows, and only if the venue was trusted.
+    /// Notes that the wallet recorded the refusal of a call.
+    ///
+    /// The record contains a price only if the wallet measured the loan, which a rehearsal shows, and if the venue was
+    /// trusted.
     pub(super) fn note_refused_price(&mut self, key: u64) {
         let Some(rec) = self.loans.book.recs.get(&key) else { return };
         let readings = &self.loans.readings;
@@ -31,7 +35,7 @@ impl Auditor {
         self.loans.readings.record_price(rec.place(), ordered, self.seq);
     }
 
-    /// Notes that a step was ordered, with the readings since the step before, or since the call or the approval.
+    /// Notes that a step was ordered, with the readings since the previous step, or since the call or the approval.
     pub(super) fn note_step_price(&mut self, key: u64) {
         let Some(rec) = self.loans.book.recs.get(&key).filter(|rec| !rec.by_operator()) else {
             return;

@@ -86,8 +86,8 @@ impl Readings {
 
     /// Notes that the wallet recorded a price of a venue that it read between two observations.
     ///
-    /// The wallet may have read the venue for other requests too, so only the lowest price is sure; after a failed read
-    /// none is.
+    /// The wallet may have read the venue for other requests too, so only the lowest price is sure. After a failed
+    /// read, no price is sure.
     pub(crate) fn record_price(&mut self, (chain, venue): (u64, &str), from: u64, until: u64) {
         let read = self.venue_since(chain, venue, from).map(|(_, facts)| facts);
         let read: Option<Vec<&VenueFacts>> = read.collect();

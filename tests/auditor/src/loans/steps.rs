@@ -84,8 +84,9 @@ impl Auditor {
             || named.is_some()
     }
 
-    /// Judges a signed transaction. Returns whether it belongs to a loan: a trade may use a nonce that a loan left
-    /// unused.
+    /// Judges a signed transaction. Returns whether it belongs to a loan.
+    ///
+    /// It may belong to a trade that uses the nonce of an unused loan step.
     fn loan_signed(&mut self, tx: &Transaction, request: Option<&Id>) -> Result<bool, Violation> {
         let at = slot_key(tx);
         let traded =

@@ -170,7 +170,7 @@ impl Auditor {
             rec.close_authorization(call.ticket, now);
         }
         if let Some(agent) = recorded {
-            // Recorded refusals of all lanes may share one bound.
+            // The refusals that all lanes record may share one limit.
             let minute = self.time.latest_ms.div_euclid(60_000);
             let (_, most) = self.refusals.entry((agent, minute)).or_default();
             *most = most.saturating_add(1);

@@ -25,7 +25,7 @@ pub(crate) struct Authorization {
     pub(crate) killed: bool,
     /// The instant at which the process died before it answered the order or call.
     pub(crate) lost: Option<Instant>,
-    /// States in which an approval of a trade may have applied the policy again.
+    /// For an approval of a trade, the states in which the wallet may have applied the policy again.
     pub(crate) snapshots: Vec<Snapshot>,
 }
 
@@ -39,13 +39,14 @@ impl Authorization {
         Self { by_call: true, ..Self::by_order(ticket, seq, opened) }
     }
 
-    /// Returns whether the unsigned steps of this authorization have lapsed: five minutes are over, or the machine has
-    /// booted.
+    /// Returns whether the unsigned steps of this authorization have lapsed.
+    ///
+    /// They lapse after five minutes. After a boot they count as lapsed, because the time since is uncertain.
     fn has_lapsed(&self, now: &Instant) -> bool {
         self.decided(now).elapsed(now).1.is_none_or(|ms| ms > UNSIGNED_MS)
     }
 
-    /// Like [`has_lapsed`](Self::has_lapsed), but if the machine has booted, the wall clock decides.
+    /// Like [`has_lapsed`](Self::has_lapsed), but after a boot the wall clock decides.
     fn has_surely_lapsed(&self, now: &Instant) -> bool {
         let (wall, boot) = self.decided(now).elapsed(now);
         boot.unwrap_or(wall) > UNSIGNED_MS

@@ -20,7 +20,7 @@ pub(crate) struct PlanBook<P: Plan> {
     pub(crate) open: BTreeMap<Ticket, OpenPlan<P>>,
     /// Transactions that were signed after the end of their plans.
     pub(crate) void: BTreeSet<(SlotKey, Body)>,
-    /// Swaps that may have been signed too late, after their plan had ended. They count once they are broadcast.
+    /// Swaps that may have been signed too late, after the end of their plans. They count once they are broadcast.
     pub(crate) late: BTreeMap<(SlotKey, Body), Slot>,
 }
 
@@ -63,7 +63,7 @@ impl<P: Plan> PlanBook<P> {
         rec.id = Some(id.to_owned());
         self.by_id.insert(id.to_owned(), key);
         self.loose_ids.remove(id);
-        // Calls with the same terms are alike until an answer names one of them.
+        // Records with the same terms cannot be told apart until an answer names one of them.
         let terms = rec.terms.clone();
         let mut alike = self.recs.iter().filter(|(other, r)| {
             **other != key && r.id.is_none() && r.terms.has_same_calls(&terms) && r.may_live()

@@ -30,8 +30,8 @@ impl Auditor {
         let (seq, arrived) = (self.seq, self.time.instant());
         let identity = identity_of(&ask);
         let book = P::book(self);
-        // The call gets a new record if an earlier call of the same content may be over, or if the earlier call was
-        // refused and the wallet does not remember that: the agent is a bearer agent, or the refusal had no id.
+        // The call gets a new record if the request of an earlier equal call may be over, or was refused and is not
+        // remembered: the agent is a bearer agent, or the refusal had no id.
         let again = |key: u64, r: &PlanRecord<P>| {
             if r.identity.is_content() {
                 let first = book.first_call(key, &self.time);

@@ -141,7 +141,8 @@ impl Auditor {
         let held = before.surely_held(&now) && open.isolated;
         let closed = !STILL_OPEN.contains(&code);
         rec.maybe_closed |= closed;
-        // The plan was executing until the refusal, unless the refusal changed nothing.
+        // Keep the authorization unless the refusal changes nothing: until the refusal, the plan may have been
+        // executing.
         rec.authorizations.retain(|auth| auth.ticket != ticket || closed);
         let refused = rec.authorizations.iter_mut().filter(|auth| auth.ticket == ticket);
         refused.for_each(|auth| auth.killed = true);

@@ -87,8 +87,9 @@ pub(crate) struct PlanRecord<P: Plan> {
     pub(crate) denials: Vec<(Ticket, Denial)>,
     /// Whether an approval was refused for a reason that may have closed the request.
     pub(crate) maybe_closed: bool,
-    /// Whether the id of a later request of the same content shows that this plan was rejected before any broadcast. A
-    /// slow signer may still sign for this plan, but the wallet must not use that signature.
+    /// Whether a later request of the same content shows that this plan was rejected before any broadcast.
+    ///
+    /// A slow signer may still sign for this plan, but the wallet must not use that signature.
     pub(crate) rejected: bool,
     /// Whether there was a freeze, lock or suspension since the first authorization.
     pub(crate) disturbed: bool,
@@ -97,8 +98,8 @@ pub(crate) struct PlanRecord<P: Plan> {
     /// The instant of the latest poll, if that poll showed the plan unfinished.
     pub(crate) last_poll: Option<Instant>,
     pub(crate) cards: Vec<(Ticket, u64, String)>,
-    /// The UTC day of the first call and of the wallet's record of it; `None` if the wall clock was once ahead of the
-    /// call.
+    /// The UTC day of the first call; `None` if the wall clock was ahead before, so that the wallet may record a later
+    /// day.
     pub(crate) day: Option<i64>,
 }
 
@@ -212,8 +213,9 @@ impl<P: Plan> PlanRecord<P> {
         self.authorizations.iter_mut().for_each(|auth| auth.killed = true);
     }
 
-    /// Notes that this plan was rejected before any broadcast. A plan that a freeze, lock or suspension had ended stays
-    /// ended.
+    /// Notes that this plan was rejected before any broadcast.
+    ///
+    /// A plan that a freeze, lock or suspension had already ended is not marked as rejected.
     pub(crate) fn reject(&mut self) {
         self.rejected |= self.authorizations.iter().any(|a| !a.killed || a.lost.is_some());
         self.kill();

@@ -61,8 +61,9 @@ impl Auditor {
         call
     }
 
-    /// Moves the other open calls of a bearer agent's refused plan to a new record. The refusal ended the plan, so the
-    /// wallet may judge these calls as a new one.
+    /// Moves the other open calls of a bearer agent's refused plan to a new record.
+    ///
+    /// The refusal ended the plan, so the wallet may judge these calls as a new plan.
     pub(super) fn free_refused<P: Plan>(&mut self, key: u64, refused: Ticket) {
         let Some(rec) = P::book(self).recs.get(&key) else { return };
         let others: Vec<Ticket> = rec.open.iter().copied().filter(|one| *one != refused).collect();

@@ -106,8 +106,9 @@ impl Slot {
         self.succeeded() || self.unmined.as_ref().is_some_and(recent)
     }
 
-    /// Returns whether this revocation reverted in a block, because the token is paused. Then the plan is over, and the
-    /// operator may repeat the revocation.
+    /// Returns whether this is a revocation that reverted in a block, because the token is paused.
+    ///
+    /// Then the plan is over, and the operator may repeat the revocation.
     pub(crate) fn is_reverted_revocation(&self) -> bool {
         self.kind == Kind::Revoke && self.included.as_ref().is_some_and(|one| !one.succeeded)
     }
@@ -177,10 +178,10 @@ impl Slots {
         }
     }
 
-    /// Moves the steps signed for a request to its record, and that record's other steps to the record that had them
-    /// before.
+    /// Moves the steps that were signed for a request to the request's record.
     ///
-    /// Returns the record that had the steps before; `None` if nothing moves.
+    /// Other steps of that record move to the record that had these steps before. Returns that earlier record; `None`
+    /// if nothing moves.
     pub(crate) fn settle(&mut self, id: &str, rec: u64) -> Option<u64> {
         let before = self.signed_for(id).filter(|before| *before != rec)?;
         for slot in self.all.values_mut() {
@@ -198,8 +199,10 @@ impl Slots {
         self.all.iter().filter(move |(_, slot)| slot.rec == Some(rec))
     }
 
-    /// Returns whether a plan that has ended may have an open transaction: one that gave an allowance also revokes it,
-    /// and the wallet learns later than the chain that the revocation was mined.
+    /// Returns whether a plan that has ended may have an open transaction.
+    ///
+    /// A plan that gave an allowance also revokes it, and the wallet learns later than the chain that the revocation
+    /// was mined.
     pub(crate) fn may_be_open_after(&self, rec: u64) -> bool {
         let gave = |slot: &Slot| slot.allows() || slot.kind == Kind::Revoke;
         self.of(rec).any(|(_, slot)| !slot.is_done() || gave(slot))

@@ -87,7 +87,7 @@ impl Auditor {
         Ok(())
     }
 
-    /// Returns whether a transaction is as deep in the chain as its network's confirmations require.
+    /// Returns whether a transaction has as many confirmations as its network requires.
     pub(crate) fn is_final<P: Plan>(&self, at: &SlotKey, slot: &Slot) -> bool {
         if slot.mined.is_some() || slot.taken || slot.cancelled {
             return true;

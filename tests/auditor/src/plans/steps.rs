@@ -22,8 +22,9 @@ impl Judged {
         Self { rec, kind, void: false, late: false }
     }
 
-    /// Returns a new slot for a transaction that is signed, or that is broadcast after a signature without visible
-    /// content.
+    /// Returns a new slot for a transaction.
+    ///
+    /// The transaction was signed, or it was broadcast after a signature without visible content.
     pub(crate) fn slot(&self, tx: &Transaction, request: Option<&Id>, seq: u64) -> Slot {
         Slot { request: request.cloned(), ..Slot::new(self.rec, self.kind, tx, seq) }
     }
@@ -87,7 +88,7 @@ impl Auditor {
         judged: &Judged,
         before: &Body,
     ) -> Result<(), Violation> {
-        // The plan of this transaction may have ended before the signature, which then left the nonce to another plan.
+        // Either transaction may use the nonce: the plan of this one may have ended before the signature.
         if judged.void || judged.late {
             P::book_mut(self).void.insert((slot_key(tx), body(tx)));
             return Ok(());
@@ -96,8 +97,9 @@ impl Auditor {
         Err(violation("I-b", what))
     }
 
-    /// Notes that the first step decides its plan: if only one authorization can be behind the step, it is no longer
-    /// open.
+    /// Notes that the first step decides its plan.
+    ///
+    /// If only one authorization can be behind the step, that authorization is closed.
     pub(crate) fn decided_by_step<P: Plan>(&mut self, key: u64, tx: &Transaction) {
         let now = self.time.instant();
         let there = (tx.chain, tx.from.to_lowercase());

@@ -128,8 +128,8 @@ impl Auditor {
         }
     }
 
-    /// Until the first step is signed, notes the states in which the wallet may apply the policy to an approved trade
-    /// again.
+    /// Notes the states in which the wallet may apply the policy to an approved trade again, before the first step is
+    /// signed.
     fn watch_approvals(&mut self) {
         let now = self.time.instant();
         let open = |key: u64, r: &TradeRecord| {
@@ -149,7 +149,7 @@ impl Auditor {
             let configs = self.possible_configs.iter().map(|w| w.config.clone());
             let snapshots: Vec<Snapshot> = configs
                 .map(|config| {
-                    // An approved trade does not count toward the unattended day.
+                    // The limit of the unattended day does not apply to an approved trade.
                     let unattended_left = None;
                     Snapshot { config, now, used, crowded, doubted, unattended_left, newest_s }
                 })
@@ -171,8 +171,8 @@ impl Auditor {
         }
     }
 
-    /// Returns whether a limit on held requests, or requests that share the balance, may be a reason to refuse this
-    /// one.
+    /// Returns whether other requests may be a reason to refuse this trade: too many are held, or they share its
+    /// balance.
     fn crowded(&self, agent: &str, key: u64, now: &Instant) -> bool {
         let mut others = self.trades.book.recs.iter().filter(|(other, _)| **other != key);
         if others.any(|(_, other)| other.may_live()) {
@@ -181,7 +181,7 @@ impl Auditor {
         self.may_hold_too_many::<Trade>(agent, now)
     }
 
-    /// Adds to the record of a trade what follows from judging it in this state.
+    /// Adds the verdict and the payer in this state to the record of a trade.
     pub(super) fn note_snapshot(&mut self, key: u64, from: u64, snapshot: &Snapshot) {
         let Some((verdict, payer)) = self.verdict_in(key, from, snapshot) else { return };
         let Some(rec) = self.trades.book.recs.get_mut(&key) else { return };

@@ -9,8 +9,10 @@ use crate::plans::slots::{Slot, SlotKey};
 use crate::trading::Trade;
 use crate::{Auditor, Violation};
 
-/// Returns whether the time in which a swap may be signed may be over. The wallet may have ordered the swap as soon as
-/// this authorization began, and measures by the wall clock, which may have been set since.
+/// Returns whether the time in which a swap may be signed may be over.
+///
+/// The wallet may have ordered the swap as soon as this authorization began. It measures by the wall clock, which may
+/// have been set since.
 fn swap_may_be_over(auth: &Authorization, swap_s: u64, time: &Time) -> bool {
     let ms = i64::try_from(swap_s.saturating_mul(1000)).unwrap_or(i64::MAX);
     let by_wall = time.latest_ms.saturating_sub(auth.opened.wall_ms);
@@ -27,8 +29,9 @@ impl Auditor {
         rec.authorizations.iter().any(|auth| swap_may_be_over(auth, swap_s, &self.time))
     }
 
-    /// Makes a late swap a step of its plan when its nonce is cancelled: only a swap that was signed in time needs a
-    /// cancellation.
+    /// Makes a late swap a step of its plan when its nonce is cancelled.
+    ///
+    /// Only a swap that was signed in time needs a cancellation.
     pub(super) fn recall_late(&mut self, at: &SlotKey) {
         let book = &mut self.trades.book;
         let late = book.late.iter().filter(|((there, _), _)| there == at);
