@@ -28,8 +28,9 @@ pub struct Clocks {
     pub boot: u32,
     /// Milliseconds since that boot, including suspension. No process can set it.
     pub boot_ms: u64,
-    /// The time of the newest block of every chain; `None` if no chain answers. It is unknown whether the wallet has
-    /// read it.
+    /// The time of the newest block of every chain; `None` if no chain answers.
+    ///
+    /// It is unknown whether the wallet has read it.
     pub block_ms: Option<i64>,
 }
 

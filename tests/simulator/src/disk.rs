@@ -219,7 +219,7 @@ impl Backend {
         work(&mut inner.files[self.file])
     }
 
-    /// Kills the process here if this point is due; its later writes fail.
+    /// Kills the process if this fault point is due. The later writes of the process fail.
     fn check_point(&self, point: &'static str) -> io::Result<()> {
         if self.faults.survives(point) {
             return Ok(());

@@ -65,8 +65,9 @@ pub(crate) fn held(dice: &mut Dice, agent: Pick) -> PlannedTrade {
     }
 }
 
-/// Draws a trade that policies allow without an approval. If `native` is true it sells native coins, so that its swap
-/// is its first transaction.
+/// Draws a trade that policies allow without an approval.
+///
+/// If `native` is true it sells native coins, so that its swap is its first transaction.
 pub(crate) fn automatic(dice: &mut Dice, agent: Pick, native: bool) -> PlannedTrade {
     let pool = if native { dice.of(&[0, 7]) } else { dice.of(&[0, 1, 8, 9]) };
     PlannedTrade {
@@ -125,8 +126,9 @@ impl Plan {
     }
 }
 
-/// Returns the steps that register an agent that may trade under this variant of the policy. They first remove
-/// obstacles.
+/// Returns the steps that register an agent that may trade under this variant of the policy.
+///
+/// The first steps end trouble that would stop the registration or the trades.
 fn new_trader(variant: usize) -> [Step; 12] {
     let which = 3;
     let commission = |label| Step::Commission { agent: NEWEST, policy: which, label };

@@ -104,7 +104,7 @@ pub(crate) struct LoanOrder {
     pub(crate) counted: u64,
     /// The address's other supplies that were allowed, and the value of each that counts against the ceiling.
     pub(crate) others: Vec<(String, u64)>,
-    /// The policy in force, from here to `curated_only`.
+    /// The policy in force: this field and the next ones, up to `curated_only`.
     pub(crate) max_deposit: u64,
     pub(crate) max_total: u64,
     pub(crate) max_share_bps: Option<u32>,

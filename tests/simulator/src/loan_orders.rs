@@ -134,8 +134,9 @@ impl World {
         }
     }
 
-    /// Returns the funds of an address on some networks, as far as the wallet can know them. While nodes hide positions
-    /// or are behind, the supplied less the withdrawn amount counts.
+    /// Returns the funds of an address on some networks, as far as the wallet can know them.
+    ///
+    /// While nodes hide positions or are behind, the supplied less the withdrawn amount counts.
     fn owned(&self, owner: Address, networks: &[u64]) -> OwnedFunds {
         let mut owned = OwnedFunds { lent: U256::ZERO, liquid: U256::ZERO };
         for chain in self.chains.iter().filter(|chain| networks.contains(&chain.id())) {

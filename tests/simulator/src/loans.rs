@@ -294,8 +294,9 @@ impl World {
         SentLoan { agent, wish, ask, body }
     }
 
-    /// Returns the chain and the venue of a loan. Numbers beyond the named venues pick a venue in which the agent's
-    /// address has a position.
+    /// Returns the chain and the venue of a loan.
+    ///
+    /// Numbers beyond the named venues pick a venue in which the agent's address has a position.
     fn venue_of(&mut self, agent: usize, planned: &PlannedLoan) -> Option<(usize, VenueName)> {
         let Some(which) = planned.venue.checked_sub(venues::NAMED) else {
             let chain = self.chains.get(planned.chain)?.id();

@@ -90,7 +90,7 @@ fn parse_arguments() -> Result<Arguments, String> {
     Ok(arguments)
 }
 
-/// Runs one plan, which may differ from the plan of its seed.
+/// Runs one plan. It may differ from the plan that its seed gives.
 fn run_plan(plan: &Plan, plant: Option<PlantedBug>) -> bool {
     match run(plan, plant) {
         Ok(outcome) => {

@@ -401,8 +401,9 @@ pub enum Step {
     DisplacedTrade {
         planned: PlannedTrade,
     },
-    /// Trades that pay for gas. If `late`, each deadline passes before the trade's block. Otherwise they use up the
-    /// daily volume.
+    /// Trades that pay for gas.
+    ///
+    /// If `late`, the deadline of each trade passes before its block. Otherwise the trades use up the daily volume.
     GasBurners {
         planned: PlannedTrade,
         count: u8,
@@ -426,8 +427,9 @@ pub enum Step {
     PriceMove {
         permille: u64,
     },
-    /// Faults of the price sources, as a sum: 1 for a missing API, 2 for a feed that stops updating, 4 for a feed that
-    /// is wrong by a twentieth.
+    /// Sets the faults of the price sources, as a sum.
+    ///
+    /// 1 is a missing API, 2 a feed that stops updating, and 4 a feed that is wrong by a twentieth.
     Prices {
         faults: u8,
     },
@@ -514,8 +516,9 @@ pub enum Step {
         chain: usize,
         hidden: bool,
     },
-    /// Loans while nodes report no shares of our addresses. Before, `withdrawn` thousandths of a position are
-    /// withdrawn.
+    /// Loans while nodes report no shares of our addresses.
+    ///
+    /// Before these loans, `withdrawn` thousandths of a position are withdrawn.
     BlindLoans {
         planned: PlannedLoan,
         withdrawn: u64,

@@ -43,7 +43,7 @@ impl WorldPrices {
         Self { tape, clock, plant, inner: Mutex::new(inner) }
     }
 
-    /// Makes the API hang for ten seconds before each failure from now on, or answer at once again.
+    /// From now on, makes each call of the API fail after ten seconds, or get an answer at once again.
     pub(crate) fn set_hanging(&self, hangs: bool) {
         self.inner.lock().unwrap().hangs = hangs;
     }

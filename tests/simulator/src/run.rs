@@ -23,7 +23,7 @@ pub struct Outcome {
     pub tail: Vec<String>,
 }
 
-/// Why a run failed.
+/// The reason and the place of a run's failure.
 #[derive(Debug, Clone)]
 pub struct Failure {
     /// The step after which the failure was noticed.

@@ -1,4 +1,4 @@
-//! The signer that the world controls: the vault signs, and the world decides at which time.
+//! The signer that the world controls: the vault signs, and the world decides when.
 
 use std::sync::{Arc, Mutex, OnceLock};
 

@@ -142,7 +142,7 @@ impl Case<'_> {
         at_s < self.newest_s && !quotes.any(in_time)
     }
 
-    /// Returns the reason for which the wallet must refuse the trade.
+    /// Returns the reason why the wallet must refuse the trade.
     fn must_refuse(&self, known: crate::market::Value) -> Option<&'static str> {
         let (trade, trading) = (self.trade, &self.policy.trading);
         let Some(ex) = self.exchange else { return Some("the network has no exchange") };

@@ -61,8 +61,9 @@ impl Trades {
         }
     }
 
-    /// Returns the cost of an executed trade's transactions in micro-dollars: (least, most). Without a price of the
-    /// coin, the fee counts as one dollar.
+    /// Returns the cost of an executed trade's transactions in micro-dollars: (least, most).
+    ///
+    /// Without a price of the coin, the fee counts as one dollar.
     fn fee(&self, key: u64) -> (u64, u64) {
         let steps = self.book.slots.of(key).filter(|(_, slot)| slot.kind != Kind::Revoke);
         let paid = steps.filter_map(|(_, slot)| slot.included.as_ref());

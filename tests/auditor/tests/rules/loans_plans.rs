@@ -1,4 +1,4 @@
-//! Loans: who may sign at which time, one plan at a time (trades included), and allowances.
+//! Loans: who may sign, and when; one plan at a time (trades included); allowances.
 
 use bursar_auditor::observations::*;
 

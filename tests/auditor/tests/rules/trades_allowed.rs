@@ -326,7 +326,7 @@ fn allowances_from_before_may_remain_or_shrink() {
     }
 }
 
-/// Another plan of the address, or another program, gave the second allowance.
+/// Another plan of the address, or another program, gave the allowance that remains.
 #[test]
 fn allowance_for_another_contract_is_not_that_of_the_plan() {
     for (spender, right) in [(PERMIT2, true), (V3_ROUTER, false)] {

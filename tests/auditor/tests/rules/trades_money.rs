@@ -60,7 +60,7 @@ fn auditor_rejects_a_slippage_taken_off_twice_or_never() {
     assert_eq!(swap_with_minimum(fair(150), once), Ok(()));
     assert_eq!(swap_with_minimum(fair(150), once - 1), Err("floor".to_owned()));
     assert_eq!(swap_with_minimum(fair(150), once + 1), Err("floor".to_owned()));
-    // A minimum with a remainder is rounded up, in favor of the operator.
+    // A minimum with a remainder is rounded up, in favour of the operator.
     let (fresh, floor) = (fair(150) + 1, floor_of(fair(150) + 1, 50));
     assert_eq!(swap_with_minimum(fresh, floor + 1), Ok(()));
     assert_eq!(swap_with_minimum(fresh, floor + 2), Err("floor".to_owned()));

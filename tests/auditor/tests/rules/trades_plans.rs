@@ -1,4 +1,4 @@
-//! Trades: who may sign at which time, the order of a plan's steps, and allowances.
+//! Trades: who may sign, and when; the order of a plan's steps, and allowances.
 
 use bursar_auditor::observations::*;
 

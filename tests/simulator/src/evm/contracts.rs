@@ -19,7 +19,7 @@ pub(crate) struct Contracts {
 pub(crate) enum HookKind {
     /// Runs before a swap and changes nothing.
     Harmless,
-    /// Takes a part of the output, of any size, so a small quote shows no impact.
+    /// Takes the same share of every output, so a small quote shows no impact.
     Takes,
 }
 

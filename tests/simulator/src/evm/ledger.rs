@@ -167,8 +167,8 @@ impl Ledger {
         if number < first {
             return None;
         }
-        // Only the first block after a kept state changes the state, so the next kept state is also the one after
-        // `number`.
+        // Only the first block after a kept state changes the state, so the next kept state is also the state after
+        // block `number`.
         let kept = self.past.iter().find(|past| past.number >= number);
         Some(kept.map_or(&self.state, |past| &past.state))
     }
@@ -351,10 +351,9 @@ impl Ledger {
         keccak256(format!("{number} of fork {}", self.fork))
     }
 
-    /// Removes the newest blocks that are not final for any wallet. Their transactions return to the mempool, or are
-    /// lost if `lose` is true.
+    /// Removes the newest blocks that are not final for any wallet, and returns the hashes of their transactions.
     ///
-    /// Returns the hashes of these transactions.
+    /// The transactions return to the mempool, or are lost if `lose` is true.
     pub(crate) fn reorganize(&mut self, lose: bool) -> Vec<B256> {
         let confirmations = self.contracts.network.gas.confirmations;
         let first = self.blocks.iter().position(|block| {

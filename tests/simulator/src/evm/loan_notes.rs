@@ -104,8 +104,10 @@ fn venue_asked(state: &State, singleton: Address, one: &One) -> Option<VenueName
     Some(VenueName::Market(call.id)).filter(|_| state.lending.markets.contains_key(&call.id))
 }
 
-/// Returns the venues about whose price a call asks. For a vault this is its preview. For a market it is a call to the
-/// collateral token, which the wallet makes only for a market that it is about to use.
+/// Returns the venues about whose price a call asks.
+///
+/// For a vault this is a preview call. For a market it is a call to the collateral token, which the wallet makes only
+/// for a market that it is about to use.
 fn priced_by(state: &State, one: &One) -> Vec<VenueName> {
     if state.lending.vaults.contains_key(&one.to) {
         let call = abi::Vault::previewRedeemCall::abi_decode_validate(&one.data);
@@ -144,8 +146,9 @@ impl Read<'_> {
         self.ledger.time_of(self.number)
     }
 
-    /// Returns the listed vaults that have a cap for a market; none for a vault. The wallet finds unlisted vaults only
-    /// by events, and the world has no such events.
+    /// Returns the listed vaults that have a cap for a market; none for a vault.
+    ///
+    /// The wallet finds unlisted vaults only by events, and the world has no such events.
     fn endorsers(&self, venue: VenueName) -> Vec<Address> {
         let VenueName::Market(id) = venue else { return Vec::new() };
         let listed = self.ledger.contracts.network.lending.map_or(&[][..], |one| one.pinned_vaults);
@@ -257,7 +260,7 @@ pub(crate) struct Rehearsed<'a> {
 impl Rehearsed<'_> {
     /// Returns the observations from the simulation; none unless the last call is a loan.
     ///
-    /// A withdrawal of all shares is also a withdrawal of that number of shares.
+    /// A withdrawal of all shares gives two observations, because its call data also fit that number of shares.
     pub(crate) fn notes(&self) -> Vec<Observation> {
         let Some(last) = self.calls.last() else { return Vec::new() };
         let Some(terms) = loan_terms(self.contracts, self.before, last.to, &last.data) else {

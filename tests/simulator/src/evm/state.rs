@@ -153,8 +153,9 @@ impl State {
         }
     }
 
-    /// Changes the price in a named pool. A sale of its first token, or of its second if `flip`, then pays `permille`
-    /// thousandths.
+    /// Changes the price in a named pool.
+    ///
+    /// A sale of its first token, or of its second if `flip`, then pays `permille` thousandths of the previous output.
     pub(crate) fn move_named(
         &mut self,
         contracts: &Contracts,

@@ -46,8 +46,10 @@ impl std::fmt::Display for VenueName {
 /// The number of venues that agents can name on each network.
 pub(crate) const NAMED: usize = 7;
 
-/// Returns the venues of a network in the order of their numbers: three vaults that the wallet may trust, a market to
-/// which a trusted vault lends, another market, a vault with an unknown owner, and a vault that no factory created.
+/// Returns the venues of a network in the order of their numbers.
+///
+/// These are three vaults that the wallet may trust, a market to which a trusted vault lends, another market, a vault
+/// with an unknown owner, and a vault that no factory created.
 pub(crate) fn named(contracts: &Contracts) -> Vec<VenueName> {
     let (first, second) = (market_id(&params(contracts, 0)), market_id(&params(contracts, 1)));
     let mut all: Vec<VenueName> = trusted(contracts).map(VenueName::Vault).to_vec();

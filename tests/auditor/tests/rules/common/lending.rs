@@ -42,8 +42,9 @@ pub fn facts(chain: u64) -> LendingFact {
     }
 }
 
-/// A policy with these limits: 200 dollars for a deposit, 500 in total, automatic below 100, 20 operations a day, and
-/// only curated venues.
+/// A policy that permits only curated venues.
+///
+/// Its limits are 200 dollars for a deposit, 500 in total, automatic below 100, and 20 operations a day.
 pub fn lending() -> LendingPolicy {
     LendingPolicy {
         enabled: true,
