@@ -108,7 +108,7 @@ async fn report_states(state: impl Fn() -> String, send: impl AsyncFn(Message)) 
 fn state_of(engine: &Engine) -> String {
     let view = engine.core().view();
     if view.failed.is_some() {
-        "nothing is decided, because the disk failed: make room, and restart the engine".to_owned()
+        "payments are stopped: repair the disk of the journal, then restart the engine".to_owned()
     } else if engine.is_disk_short() {
         "payments are refused: the disk has less than 64 MiB free".to_owned()
     } else if !engine.wallet_exists() {
@@ -116,7 +116,7 @@ fn state_of(engine: &Engine) -> String {
     } else if !engine.vault().is_unlocked() {
         "locked: open it with `bursar wallet open`".to_owned()
     } else if view.state.frozen.is_some() {
-        "agents are frozen: `bursar thaw` lets them go on".to_owned()
+        "agents are frozen: unfreeze them with `bursar thaw`".to_owned()
     } else {
         let serves = engine.serves_agents();
         let does = if serves { "serving" } else { "open, and agents cannot connect" };

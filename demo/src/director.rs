@@ -251,14 +251,16 @@ async fn print_summary(
     paying: Address,
 ) -> anyhow::Result<()> {
     let Answer::Agents { agents } = must(operator, "agent list").await? else {
-        bail!("no agents");
+        bail!("the engine listed no agents");
     };
     for agent in agents {
         let limit = agent.daily_limit.unwrap_or_default();
         say(&format!("  agent {}: spent {} of {limit} USD today", agent.name, agent.spent_today))?;
     }
     print_balances(chain, paying).await?;
-    let Answer::Audit(audit) = must(operator, "audit verify").await? else { bail!("no audit") };
+    let Answer::Audit(audit) = must(operator, "audit verify").await? else {
+        bail!("the engine did not audit the journal")
+    };
     say(&format!("  journal: {} entries, chain and seal intact", audit.entries))
 }
 

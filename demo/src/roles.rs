@@ -35,7 +35,9 @@ const UNOWNED_ADDRESS: Address = address!("0x00000000000000000000000000000000000
 /// Runs the engine of `bursar engine` on a folder of the demonstration.
 pub(crate) async fn engine(folder: &Path, chain: Option<&str>) -> anyhow::Result<()> {
     let folder = DataFolder::open(folder)?;
-    let Instance::Free(lock) = claim(&folder, ENGINE_WAITS)? else { bail!("the folder is taken") };
+    let Instance::Free(lock) = claim(&folder, ENGINE_WAITS)? else {
+        bail!("another engine uses the data folder")
+    };
     std::fs::write(folder.file("settings.toml"), local_settings(chain)?)?;
     let mut options = Options::new(folder, lock, Edition::full(), Mode::Full);
     options.listen = Some("127.0.0.1:0".to_owned());

@@ -37,9 +37,11 @@ impl Actor {
     /// Starts a role and waits until it is ready.
     pub(crate) async fn start(arguments: &[&str]) -> anyhow::Result<Self> {
         let mut child = role(arguments)?.spawn()?;
-        let stdout = child.stdout.take().context("no standard output")?;
+        let stdout = child.stdout.take().context("the program has no standard output")?;
         let mut lines = BufReader::new(stdout).lines();
-        let line = timeout(TIMEOUT, lines.next_line()).await.context("it took too long")??;
+        let line = timeout(TIMEOUT, lines.next_line())
+            .await
+            .context("the program did not start in time")??;
         let Some(url) = line.as_deref().and_then(|line| line.strip_prefix("READY ")) else {
             bail!("{} did not start", arguments.first().unwrap_or(&"?"));
         };
@@ -49,7 +51,7 @@ impl Actor {
     /// Closes the standard input of the process, which makes it stop, and waits for its end.
     pub(crate) async fn end(mut self) -> anyhow::Result<()> {
         drop(self.child.stdin.take());
-        timeout(TIMEOUT, self.child.wait()).await.context("it did not end")??;
+        timeout(TIMEOUT, self.child.wait()).await.context("the program did not end in time")??;
         Ok(())
     }
 }

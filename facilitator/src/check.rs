@@ -56,7 +56,7 @@ pub async fn check(config: &Config) -> Result<Findings, StartFault> {
                 config.api_keys.len()
             ),
             None => "the scheme batch-settlement is not listed, because no authorizer is set; channels of merchants \
-                     with a key of their own are settled"
+                     that sign with their own key are settled"
                 .to_owned(),
         };
         check.findings.add(Severity::Good, network.network.title, text);
@@ -158,8 +158,8 @@ impl Check {
             Ok(None) => {}
             Ok(Some(said)) => {
                 let text = format!(
-                    "{} takes no batch of {BATCH_MAX} requests ({said}): it gets smaller ones or single \
-                     requests, which takes longer and needs a higher rate limit",
+                    "{} does not accept a batch of {BATCH_MAX} requests ({said}): smaller batches or single requests \
+                     are sent, which takes longer and needs a higher rate limit",
                     endpoint.label()
                 );
                 self.findings.add(Severity::Warning, title, text);
@@ -182,8 +182,8 @@ impl Check {
             Ok(PastState::NewestOnly(said)) => (
                 Severity::Warning,
                 format!(
-                    "{label} has the state of its newest block alone ({said}): transactions become final later after a start, \
-                     and with more requests; prefer a node that keeps the state of 128 blocks"
+                    "{label} has only the state of its newest block ({said}): after a start, transactions become \
+                     final later and need more requests; prefer a node that keeps the state of 128 blocks"
                 ),
             ),
             Ok(PastState::Refused(said)) => (
@@ -234,7 +234,7 @@ impl Check {
                 Ok(_free) => (Severity::Good, format!("{} is used by no program", file.display())),
                 Err(KeyFault::InUse { .. }) => {
                     let text = format!(
-                        "{} is used by a running program: no second one starts with it",
+                        "{} is used by a running program: no other program can use it now",
                         file.display()
                     );
                     (Severity::Good, text)
@@ -286,8 +286,8 @@ impl Check {
             .collect();
         for (chain, signer) in removed {
             let text = format!(
-                "{signer} has transactions in flight on {chain} but is not in the settings: add it again, \
-                 or they are not sent again and not replaced"
+                "{signer} has transactions in flight on {chain} but is not in the settings: add it, so that they are \
+                 sent again or replaced"
             );
             self.findings.add(Severity::Bad, title, text);
         }

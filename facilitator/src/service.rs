@@ -80,7 +80,7 @@ pub enum StartFault {
     )]
     NoSender { chain: ChainId },
     #[error(
-        "upto_contracts of {chain} contains {address}, which is none of our accounts and could settle payments: add its key to signers or retired_signers, or remove it"
+        "upto_contracts of {chain} contains {address}, which is not an account of this facilitator and could settle its payments: add its key to signers or retired_signers, or remove it"
     )]
     ForeignSender { chain: ChainId, address: Address },
     #[error(

@@ -356,7 +356,7 @@ impl Purchase {
         if let Err(fault) = self.sink.take(&body).await {
             return fault;
         }
-        let reason = reason.unwrap_or_else(|| "without a reason".to_owned());
+        let reason = reason.unwrap_or_else(|| "it gave no reason".to_owned());
         let id = self.record.id();
         let end = if self.record.sent > 1 {
             // The server may have accepted an earlier attempt.

@@ -41,7 +41,7 @@ impl Receipt {
             text.map(|text| text.chars().take(STORED_CHARS_MAX).collect::<String>())
         };
         Ok(Self {
-            success: success.ok_or("it does not state whether it succeeded")?,
+            success: success.ok_or("it does not state whether the payment succeeded")?,
             transaction: text("transaction"),
             network: text("network"),
             payer: text("payer"),

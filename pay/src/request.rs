@@ -63,7 +63,7 @@ impl fmt::Display for NoResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreached(why) | Self::Lost(why) => f.write_str(why),
-            Self::Late => write!(f, "none in {} seconds", HEAD_WAIT.as_secs()),
+            Self::Late => write!(f, "no answer within {} seconds", HEAD_WAIT.as_secs()),
         }
     }
 }

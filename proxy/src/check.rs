@@ -178,7 +178,7 @@ fn prices(config: &Config, findings: &mut Findings) {
         }
     }
     if config.public_url.is_none() && !config.listen.ip().is_loopback() {
-        let text = "offers name http and the host of the request: set PROXY_PUBLIC_URL";
+        let text = "the URL in offers is http:// and the host of the request: set PROXY_PUBLIC_URL";
         findings.add(Severity::Warning, "proxy", text);
     }
     if let Some(pay_to) = config.wallet_address {

@@ -388,7 +388,7 @@ impl Seller {
     fn reserve_unpaid(&self, record: &Record) -> Step<UnpaidGuard> {
         let amount = unpaid::price_of(record).unwrap_or(Dollars::MAX);
         self.0.unpaid.reserve(record.id, record.payer, amount).or_else(|over| {
-            tracing::warn!(payer = %record.payer, limit = over.setting(), "too much is unpaid");
+            tracing::warn!(payer = %record.payer, limit = over.setting(), "a sale is refused: too much is unpaid");
             end(PaymentRefusal::of(Code::UnpaidLimit, record))
         })
     }
@@ -469,7 +469,7 @@ impl Seller {
                 end(SaleOutcome::PaymentRejected(Rejection { reason, message }))
             }
             Verdict::Unavailable(why) => {
-                tracing::warn!(facilitator = self.0.facilitator.label(), %why, "no verdict");
+                tracing::warn!(facilitator = self.0.facilitator.label(), %why, "the facilitator gave no verdict");
                 end(PaymentRefusal::uncharged(Fault::of(Code::FacilitatorUnavailable)))
             }
         }
@@ -501,7 +501,7 @@ impl Seller {
                 self.0.upstream.set_answered();
                 return Ok(StoredAnswer { status, content_type, body });
             }
-            Whole::Empty => "it has no choice",
+            Whole::Empty => "it has no choices",
             Whole::Invalid => "it is an error or not a JSON object",
         };
         tracing::warn!(status, why, "the upstream's answer is not sold");

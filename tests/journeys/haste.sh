@@ -21,7 +21,7 @@ line you 'config set confirm_typing_above 1'
 see you 'about +Approvals and sends of this amount'
 close you
 press you a
-see you 'Type the amount to approve, 1.50'
+see you 'Type the amount to approve it \(1\.50\)'
 see you 'y approve'
 press you y
 see you 'Type the amount first'

@@ -79,7 +79,7 @@ said 'the card in a large terminal'
 
 press you a
 see you 'gives +30\.000000 USDC on Base'
-see you 'Type the amount to approve, 30\.00'
+see you 'Type the amount to approve it \(30\.00\)'
 # Not all rows that matter fit.
 press you PageDown
 until_true 'the field takes no keys' amount_typed you 30

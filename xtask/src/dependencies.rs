@@ -67,7 +67,7 @@ fn output(arguments: &[&str]) -> anyhow::Result<String> {
     let mut command = cargo(arguments);
     let output = command.arg("--locked").output().context("cannot run cargo")?;
     ensure!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).context("cargo's output is no UTF-8")
+    String::from_utf8(output.stdout).context("cargo's output is not valid UTF-8")
 }
 
 /// Checks licences, sources and forbidden crates. Returns a line for each refused crate.

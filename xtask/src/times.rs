@@ -111,7 +111,7 @@ pub(crate) fn build() -> anyhow::Result<Vec<TestProgram>> {
         cargo(&["build", "--workspace", "--locked", "--bins", "--tests", "--timings", format]);
     command.stdout(Stdio::piped());
     let mut cargo = command.spawn().with_context(|| format!("{command:?} did not start"))?;
-    let messages = BufReader::new(cargo.stdout.take().context("no pipe")?);
+    let messages = BufReader::new(cargo.stdout.take().context("cargo's output cannot be read")?);
     let mut programs = Vec::new();
     for line in messages.lines() {
         let line = line.context("cargo's messages are not valid UTF-8")?;
@@ -132,7 +132,7 @@ pub(crate) fn built(name: &str) -> anyhow::Result<PathBuf> {
 
 fn build_folder() -> anyhow::Result<PathBuf> {
     let own = env::current_exe().context("cannot find the build folder")?;
-    Ok(own.parent().context("no build folder")?.to_owned())
+    Ok(own.parent().context("the build folder is not known")?.to_owned())
 }
 
 /// A program to run.
@@ -217,8 +217,11 @@ fn last_lines(output: &str) -> String {
 /// The output goes to a file, because a process that the command leaves behind would keep a pipe open.
 fn watch(mut command: Command) -> anyhow::Result<(ExitStatus, Duration, Vec<u8>)> {
     let path = build_folder()?.join(format!("output-{:?}", thread::current().id()));
-    let file = File::create(&path).context("no file for the output")?;
-    command.stdin(Stdio::null()).stdout(file.try_clone().context("no file")?).stderr(file);
+    let file = File::create(&path).context("cannot create the file for the output")?;
+    command
+        .stdin(Stdio::null())
+        .stdout(file.try_clone().context("cannot use the file for the output twice")?)
+        .stderr(file);
     let mut child = command.spawn().with_context(|| format!("{command:?} did not start"))?;
     let processor = processor_of(&child);
     let status = child.wait().context("cannot wait")?;
@@ -289,8 +292,10 @@ fn compiled() -> anyhow::Result<Vec<(Duration, String)>> {
     let page = fs::read_to_string(report).context("cannot read cargo's timing report")?;
     let (_head, rest) = page.split_once("const UNIT_DATA = ").context("the report has no units")?;
     let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Vec<Value>>();
-    let units =
-        values.next().context("the report has no units")?.context("the units are no JSON")?;
+    let units = values
+        .next()
+        .context("the report has no units")?
+        .context("the units are not valid JSON")?;
     let text = |unit: &Value, key: &str| unit[key].as_str().unwrap_or_default().to_owned();
     let row = |unit: &Value| {
         let seconds = unit["duration"].as_f64().unwrap_or_default();

@@ -79,7 +79,7 @@ fn each_state_reaches_the_manager() {
     manager.home.ask(&address);
     manager.wait_for("STATUS=serving, 1 waiting");
     manager.home.must("freeze");
-    manager.wait_for("STATUS=agents are frozen: `bursar thaw` lets them go on");
+    manager.wait_for("STATUS=agents are frozen: unfreeze them with `bursar thaw`");
     manager.home.must("wallet lock");
     manager.wait_for("STATUS=locked: open it with `bursar wallet open`");
     assert_eq!(engine.end(Signal::TERM).0, Some(0));

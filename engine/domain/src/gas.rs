@@ -68,7 +68,7 @@ pub(crate) fn check_failures(
         return Err(Refusal::because(
             Code::RequestNoLongerValid,
             format!(
-                "The request now needs the operator: {}. Request it again.",
+                "The request now needs the operator's approval: {}. Request it again.",
                 HoldReason::FailedPlans.sentence()
             ),
         ));

@@ -117,7 +117,7 @@ impl Core {
             rules.apply(&mut state, entry);
         })?;
         if let Err(failure) = journal.complete_payees(fresh()) {
-            tracing::warn!(%failure, "earlier payments are not known");
+            tracing::warn!(%failure, "the index of payees could not be completed, so earlier payments are not shown");
         }
         let core = Self {
             state,

@@ -458,7 +458,10 @@ fn open_journal(
     let empty = std::fs::metadata(&path).map_or(true, |found| found.is_file() && found.len() == 0);
     if empty && wallet_file(folder).is_some() {
         if !begin {
-            return Err(damaged(folder, &"it is missing or empty, and there is a wallet file"));
+            return Err(damaged(
+                folder,
+                &"it is missing or empty, although there is a wallet file",
+            ));
         }
         rename_lost_history(folder).map_err(failed)?;
     }
@@ -523,7 +526,7 @@ fn damaged(folder: &DataFolder, why: &dyn std::fmt::Display) -> Fault {
         Code::JournalDamaged,
         format!(
             "The journal {} cannot be used: {why}. Nothing was changed. Restore a backup. Without one, move the \
-             damaged journal away: `wallet recover {wallet}` then takes what the wallet file holds into a new journal.",
+             damaged journal away: `wallet recover {wallet}` then starts a new journal from the wallet file.",
             folder.file("journal.redb").display()
         ),
     )

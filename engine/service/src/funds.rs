@@ -139,7 +139,7 @@ impl Funds {
         Some(match timeout_at(deadline, explorer.tokens(owner)).await {
             Ok(Ok(tokens)) => Ok(tokens),
             Ok(Err(failure)) => {
-                tracing::warn!(network = %network.chain, %failure, "no tokens from the explorer");
+                tracing::warn!(network = %network.chain, %failure, "the tokens could not be read from the explorer");
                 Err(match failure {
                     ExplorerFault::Status { status: 500, .. } => DiscoveryFailure::Status500,
                     ExplorerFault::Status { .. }

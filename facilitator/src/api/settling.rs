@@ -61,7 +61,7 @@ pub(super) async fn settle_parsed(
                 RequestError::Malformed(fault).response(Route::settle)
             }
             Err(error) => {
-                tracing::warn!(trouble = %error, "a request to settle has no outcome");
+                tracing::warn!(trouble = %error, "a settle request ended without an outcome");
                 let reason = Reason::UnexpectedSettle;
                 let body = responses::settle_failure_body(&request, &Rejection::from(reason));
                 (

@@ -256,8 +256,8 @@ impl CheckedClaims {
             let state = IBatchSettlement::channelsCall::abi_decode_returns_validate(&returned)
                 .map_err(|_missing| VerifyError::from(Reason::ClaimSimulation))?;
             if row.total_claimed <= state.totalClaimed {
-                let why = "A row adds nothing to what was claimed. Without an API key that lists the receiver, every \
-                           row must.";
+                let why = "A row adds nothing to what was already claimed: remove it, or send an API key that lists \
+                           the receiver.";
                 return Err(Rejection::with_message(Reason::VoucherBelowClaimed, why).into());
             }
         }

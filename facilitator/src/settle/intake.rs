@@ -480,7 +480,7 @@ impl SettlementService {
         }
         let (payer, account) = (proposal.payer(), job.work().account());
         if settler.wasteful_payers.get(&account, network.clock.mono_ms()).is_some() {
-            let why = "The payer's last payment cost gas and moved no money: wait a minute.";
+            let why = "The payer's last payment cost gas and moved no money: wait a minute before the next one.";
             let reason = job.work().failed_reason();
             return Ok(Rejection::with_message(reason, why).for_payer(payer).into());
         }

@@ -627,8 +627,8 @@ async fn watch_until_final(settler: &Arc<Settler>, batch: &Batch) {
 /// Resolves a payment whose settlement was undone. The payment is sent again only if a merchant may have delivered.
 /// Otherwise the payment ends as not made, and only a new request makes it.
 async fn resolve_undone(settler: &Arc<Settler>, batch: &Batch) {
-    const UNDONE: &str = "A reorganisation removed the transaction of another sender that made this payment, so it is not \
-                          made: send the request again.";
+    const UNDONE: &str = "Another sender's transaction made this payment, but a reorganisation removed it, so the \
+                          payment is not made: send the request again.";
     let records = persist(settler, || settler.ledger.of_batch(batch)).await;
     let Some(record) = records.first() else { return };
     let is_elsewhere = matches!(record.state, State::SettledElsewhere { .. });

@@ -78,7 +78,7 @@ impl Approval {
             TxEnvelope::Legacy(signed) => (signed.signature(), signed.signature_hash()),
             TxEnvelope::Eip1559(signed) => (signed.signature(), signed.signature_hash()),
             TxEnvelope::Eip2930(_) | TxEnvelope::Eip4844(_) | TxEnvelope::Eip7702(_) => {
-                let why = "An approval is a transaction of type 0 or 2.";
+                let why = "An approval must be a transaction of type 0 or 2.";
                 return Err(Rejection::with_message(Reason::ApprovalParse, why));
             }
         };

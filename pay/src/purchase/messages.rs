@@ -84,7 +84,7 @@ impl Purchase {
                 format!("needs the operator's approval (bursar approve {short})")
             }
             WaitsFor::Device => {
-                "waits for the operator's Ledger (bursar requests says what it needs)".to_owned()
+                "waits for the operator's Ledger (bursar requests shows what it needs)".to_owned()
             }
             WaitsFor::Wallet => "is being signed".to_owned(),
         };

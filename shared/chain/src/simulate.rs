@@ -217,7 +217,7 @@ async fn with_state_override(
     let answers = IMulticall3::aggregate3ValueCall::abi_decode_returns_validate(&answer)
         .map_err(|_odd| unusable("the simulated Multicall3 returned no results"))?;
     if Some(answers.len()) != calls.len().checked_add(reads.len()) {
-        return Err(unusable("the simulated Multicall3 returned another number of results"));
+        return Err(unusable("the simulated Multicall3 returned the wrong number of results"));
     }
     let mut outcomes: Vec<SimulatedCall> = answers
         .into_iter()

@@ -376,7 +376,7 @@ impl<H: Host> ChainTasks<H> {
                 }
             }
             Err(fault) => {
-                tracing::debug!(chain = %self.context.key.chain, %fault, "a lookup failed")
+                tracing::debug!(chain = %self.context.key.chain, %fault, "a lookup of transactions on the chain failed")
             }
         }
     }
@@ -399,8 +399,8 @@ impl<H: Host> ChainTasks<H> {
         if changed && is_unknown {
             tracing::warn!(
                 %chain, %signer,
-                "no node reports which transactions are final: none has the state of past blocks. What is sent is mined, but \
-                 its records stay open; add a node that keeps the state of 128 blocks"
+                "no node reports which transactions are final: none has the state of past blocks. Transactions are \
+                 sent and mined, but their records stay open; add a node that keeps the state of 128 blocks"
             );
         } else if changed {
             tracing::info!(%chain, %signer, "a node reports again which transactions are final");

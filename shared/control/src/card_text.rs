@@ -137,7 +137,10 @@ fn asset_lines(asset: &AssetCard, zone: Option<&Zone>) -> Vec<String> {
         },
     )];
     let Some(costs) = &asset.costs else {
-        lines.push(row("price", "unknown: an approval asks again and needs one".to_owned()));
+        lines.push(row(
+            "price",
+            "unknown: an approval asks again, and fails without a price".to_owned(),
+        ));
         return lines;
     };
     let quoted =

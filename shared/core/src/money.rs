@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 pub enum MoneyError {
     #[error("an amount needs plain digits, like 12 or 0.25")]
     Format,
-    #[error("the amount has more decimals than the unit")]
+    #[error("the amount has more decimal places than its unit")]
     TooFine,
     #[error("the amount is too large")]
     Overflow,

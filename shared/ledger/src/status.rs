@@ -74,9 +74,10 @@ impl Status {
                 "data not found",
                 "The Ledger does not know the data that the request names: update its Ethereum app.",
             ),
-            0x6983 => {
-                ("wrong length", "The Ledger's Ethereum app expects another length: update it.")
-            }
+            0x6983 => (
+                "wrong length",
+                "The Ledger's Ethereum app expects a request of another length: update it.",
+            ),
             0x6B00 => (
                 "wrong parameter",
                 "The Ledger's Ethereum app does not know this request: update it.",

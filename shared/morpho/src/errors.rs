@@ -109,9 +109,9 @@ fn of_vault(error: &VaultError) -> Reverted {
 fn of_text(text: &str) -> Reverted {
     match text {
         "insufficient liquidity" => Reverted::NotLiquid,
-        "inconsistent input" => {
-            Reverted::Known("the market takes either assets or shares, and exactly one of them")
-        }
+        "inconsistent input" => Reverted::Known(
+            "the market needs an amount of assets or of shares, and exactly one of the two",
+        ),
         "market not created" => Reverted::Known("the market does not exist"),
         "zero assets" => Reverted::Known("the amount is zero"),
         "zero address" => Reverted::Known("an address of the call is the zero address"),

@@ -314,7 +314,7 @@ impl Host for ServiceHost {
     fn handle(&self, notice: Notice) -> BoxFuture<'_, Vec<PendingAction<B256>>> {
         Box::pin(async move {
             let actions = self.persist(&notice).await.unwrap_or_else(|fault| {
-                tracing::warn!(%fault, "an outbox did not accept a notice");
+                tracing::warn!(%fault, "an outbox could not record what happened to a transaction");
                 Vec::new()
             });
             let work = actions.into_iter().map(|action| {

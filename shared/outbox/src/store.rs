@@ -19,7 +19,7 @@ pub struct StoredOutbox {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreFault {
     /// Another process changed the outbox since it was loaded. Load it again.
-    #[error("another process has changed it")]
+    #[error("another process has changed this outbox")]
     Conflict,
     /// The submission has ended, so its id cannot begin again.
     #[error("this submission has ended")]

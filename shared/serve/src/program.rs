@@ -75,7 +75,7 @@ pub const BLOCKING_THREADS: usize = 512;
 
 /// The runtime could not be built.
 #[derive(Debug, thiserror::Error)]
-#[error("the process cannot start threads")]
+#[error("the process cannot start threads: raise its limit (ulimit -u, TasksMax)")]
 pub struct NoThreads(#[source] io::Error);
 
 /// Raises the soft limit of open files to the hard limit, because each connection is a file.

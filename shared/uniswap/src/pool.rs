@@ -41,9 +41,11 @@ pub const FEE_TIERS: [FeeTier; 4] = [
 pub enum PoolFault {
     #[error("a pool needs two different tokens")]
     SameCurrency,
-    #[error("a v3 pool trades tokens: use the wrapped native coin")]
+    #[error("a v3 pool cannot trade the native coin: use the wrapped token")]
     NativeInV3,
-    #[error("the pool fee {0} is out of range: it counts hundredths of a basis point")]
+    #[error(
+        "the pool fee {0} is too high: it counts hundredths of a basis point, and 1000000 is 100 %"
+    )]
     Fee(u32),
     #[error("the tick spacing {0} is out of range: 1 to 32767")]
     TickSpacing(i32),

@@ -64,8 +64,8 @@ impl<'a> Choice<'a> {
         reject_unspendable_payee(payee, asset)?;
         if !offer.extra.domain.is_of_token(asset, network.chain) {
             return Err(X402Error::payment(
-                "extra names another verifyingContract, chainId or salt than the asset's: this wallet \
-                 signs transfers of the asset itself",
+                "extra has a verifyingContract, chainId or salt that is not the asset's: this wallet signs only \
+                 transfers of the asset itself",
             ));
         }
         Ok(Self { offer, network, asset, payee, reference: asset == network.stablecoin.address })

@@ -75,7 +75,9 @@ pub enum SettlementFault {
     #[error(transparent)]
     Malformed(#[from] X402Error),
     /// The versions are invalid or differ. The rest of the body was not read.
-    #[error("x402Version must be 1 or 2, and the same in both places")]
+    #[error(
+        "`x402Version` must be 1 or 2, and equal to `paymentPayload.x402Version` if the body has both"
+    )]
     Version,
 }
 

@@ -49,7 +49,7 @@ pub struct ApprovalInfo {
 
 /// An extension whose `info` does not have the required form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the info of the extension does not have the required form")]
+#[error("the `info` of the gas-sponsoring extension has an invalid member")]
 pub struct InvalidInfo;
 
 /// Reads `eip2612GasSponsoring`.

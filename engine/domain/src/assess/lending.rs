@@ -178,7 +178,7 @@ fn check_standing(context: &LoanContext<'_>, venue: &VenueFacts) -> Result<(), R
     match context.standing {
         Standing::Trusted => Ok(()),
         Standing::Changed => not_permitted(format!(
-            "The venue has changed, or the operator took its trust back: {reason}."
+            "The venue has changed, or the operator no longer trusts it: {reason}."
         )),
         Standing::Unconfirmed if context.policy.lending.curated_only => not_permitted(format!(
             "The venue is new, and the operator has not confirmed it: {reason}."
@@ -200,7 +200,8 @@ fn check_funds(context: &LoanContext<'_>) -> Result<(), Refusal> {
     }
     let free = quote.balance.checked_sub(promised.token_in);
     if ask.supplies() && free.is_none_or(|free| free < ask.most(quote).0) {
-        let message = "The paying address does not hold the deposit, less what is in flight.";
+        let message =
+            "The balance of the paying address, less amounts in flight, is below the deposit.";
         return Err(Refusal::because(Code::InsufficientFunds, message));
     }
     Ok(())

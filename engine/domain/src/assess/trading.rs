@@ -122,7 +122,7 @@ fn check_funds(context: &TradeContext<'_>) -> Result<(), Refusal> {
         if free.is_none_or(|free| free < ask.amount_in.0) {
             return Err(Refusal::because(
                 Code::InsufficientFunds,
-                "The paying address does not hold the input, less what is in flight.",
+                "The balance of the paying address, less amounts in flight, is below the input.",
             ));
         }
     }

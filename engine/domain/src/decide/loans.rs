@@ -94,7 +94,10 @@ pub(super) fn still_allowed(
         (Verdict::Refuse(refusal), _any) => Err(refusal),
         (Verdict::Hold(reason), Approver::Policy) => Err(Refusal::because(
             Code::RequestNoLongerValid,
-            format!("The loan now needs the operator: {}. Request it again.", reason.sentence()),
+            format!(
+                "The loan now needs the operator's approval: {}. Request it again.",
+                reason.sentence()
+            ),
         )),
         (Verdict::Act, _) | (Verdict::Hold(_), Approver::Operator(_)) => Ok(()),
     }

@@ -55,7 +55,7 @@ fn check_revocation(state: &State, send: &Send) -> Result<(), Refusal> {
             && request.ask.token_in() == Some(token)
     };
     if state.executing.values().any(|request| uses(request)) {
-        let message = "A running plan uses this allowance: try again when it is over.";
+        let message = "A running plan uses this allowance: try again when the plan has ended.";
         return Err(Refusal::because(Code::Busy, message));
     }
     Ok(())

@@ -68,7 +68,7 @@ fn check_count(execution: &Execution) -> Result<(), Refusal> {
     if count < PERMITS_MAX {
         return Ok(());
     }
-    let message = "The swap was not sent before its permits ended: request the trade again.";
+    let message = "The swap was not sent before its permits expired: request the trade again.";
     Err(Refusal::because(Code::PlanExpired, message))
 }
 

@@ -284,7 +284,7 @@ fn end_after(
         )),
         Outcome::Cancelled { .. } => Some(ExecutionEnd::Rejected(Refusal::new(Code::PlanExpired))),
         Outcome::NonceTaken => Some(failed(
-            "Another transaction of this address took the place of this one: its effect is unknown.",
+            "Another transaction of this address replaced this one, and what it did is not known.",
             None,
         )),
     }

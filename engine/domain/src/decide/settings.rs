@@ -16,7 +16,10 @@ pub(super) fn set(
     setting: &Setting,
 ) -> Result<Decision, Refusal> {
     if let Some(fault) = setting.fault() {
-        return Err(Refusal::because(Code::BadInput, format!("This setting takes {fault}.")));
+        return Err(Refusal::because(
+            Code::BadInput,
+            format!("The value is not valid: this setting takes {fault}."),
+        ));
     }
     if setting.loosens(&state.settings) {
         require_unlocked(command)?;

@@ -97,7 +97,7 @@ fn check_first(execution: &Execution, purpose: StepPurpose) -> Result<(), Refusa
     if !repeats {
         return Ok(());
     }
-    let message = "The token does not keep its approval: nothing was sent.";
+    let message = "The token did not keep its approval, so nothing more was sent.";
     Err(Refusal::because(Code::WouldFail, message))
 }
 

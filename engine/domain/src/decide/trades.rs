@@ -82,7 +82,7 @@ pub(super) fn still_allowed(
         (Verdict::Refuse(refusal), _any) => Err(refusal),
         (Verdict::Hold(_), Approver::Policy) => Err(Refusal::because(
             Code::PriceMoved,
-            "The price moved so that the trade now needs the operator: request it again.",
+            "The price moved, so the trade now needs the operator's approval: request it again.",
         )),
         (Verdict::Act, _) | (Verdict::Hold(_), Approver::Operator(_)) => Ok(()),
     }

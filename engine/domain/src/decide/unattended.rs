@@ -46,7 +46,7 @@ pub(super) fn check_unattended(
         return Err(Refusal::because(
             Code::RequestNoLongerValid,
             format!(
-                "The request now needs the operator: {}. Request it again.",
+                "The request now needs the operator's approval: {}. Request it again.",
                 HoldReason::UnattendedLimit.sentence()
             ),
         ));

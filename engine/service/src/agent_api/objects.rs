@@ -44,7 +44,7 @@ const NOT_PERMITTED: &[&str] = &[
 pub(super) fn check_fields(object: &Object) -> Result<(), Fault> {
     let named = NOT_PERMITTED.iter().find(|name| object.get(name).is_some());
     named.map_or(Ok(()), |name| {
-        let message = format!("The operator decides this: leave {name} out.");
+        let message = format!("Only the operator sets {name}: leave it out.");
         Err(Fault::because(Code::FieldNotPermitted, message))
     })
 }

@@ -236,7 +236,7 @@ impl Examination {
                     "it was restored, and the entries after the backup are lost".to_owned()
                 }
                 _other => format!(
-                    "entry {} came after the last seal and needed an open wallet",
+                    "entry {} came after the last seal, and only an open wallet can write it",
                     entry.seq
                 ),
             });

@@ -55,7 +55,7 @@ impl Prompt {
         device: &ReadyDevice,
     ) -> Result<Self, NotReady> {
         let other = || NotReady::Unexpected {
-            text: "These terms were not recorded, so no device is asked for them.".to_owned(),
+            text: "These terms were not recorded, so no device is asked to sign them.".to_owned(),
         };
         if order.terms.digest() != Some(order.slip.digest()) {
             return Err(other());
@@ -137,7 +137,7 @@ impl ReadyDevice {
         let mut abandoned = std::pin::pin!(abandoned);
         let rest = prompt.commands.strip_prefix(begun.0.as_slice());
         let Some((last, before)) = rest.and_then(<[Command]>::split_last) else {
-            let text = "The terms do not continue what the Ledger has received: try again.";
+            let text = "The Ledger has already received a part of other terms: try again.";
             return PromptOutcome::NotShown(NotReady::Unexpected { text: text.to_owned() });
         };
         // Old devices show each value as it arrives, so each of these commands may wait for the person.

@@ -287,7 +287,7 @@ impl Journal {
             && self.hash_at(note.seq)? != Some(note.hash)
         {
             return Ok(SealCheck::Mismatch(format!(
-                "the wallet has seen entry {} of another or a longer journal",
+                "the wallet file names entry {}, which this journal does not contain",
                 note.seq
             )));
         }

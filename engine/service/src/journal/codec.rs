@@ -52,7 +52,7 @@ pub(super) fn event(bytes: &[u8]) -> Option<Event> {
 pub(super) fn decode(bytes: &[u8], after: Head) -> Result<Entry, String> {
     let encoded = EncodedEntry::split(bytes)?;
     if Some(encoded.seq) != after.seq.checked_add(1) {
-        return Err(format!("its own number is {}", encoded.seq));
+        return Err(format!("the entry stored there has the number {}", encoded.seq));
     }
     if *encoded.before != after.hash {
         return Err("its hash of the previous entry is wrong".to_owned());
@@ -64,7 +64,7 @@ pub(super) fn decode(bytes: &[u8], after: Head) -> Result<Entry, String> {
 pub(super) fn decode_at(bytes: &[u8], seq: u64) -> Result<Entry, String> {
     let encoded = EncodedEntry::split(bytes)?;
     if encoded.seq != seq {
-        return Err(format!("its own number is {}", encoded.seq));
+        return Err(format!("the entry stored there has the number {}", encoded.seq));
     }
     encoded.decode()
 }

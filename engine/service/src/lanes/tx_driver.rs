@@ -116,7 +116,7 @@ impl Host for WalletHost {
                     .collect()
                 }
                 Err(fault) => {
-                    tracing::warn!(code = %fault.code, "an outbox did not accept a notice");
+                    tracing::warn!(code = %fault.code, "an outbox could not record what happened to a transaction");
                     Vec::new()
                 }
             }

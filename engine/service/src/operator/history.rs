@@ -382,7 +382,7 @@ fn find(reader: &dyn Reader, wanted: &str) -> Result<Request, Fault> {
     }
     fits.pop().ok_or_else(|| {
         let wanted = text::snippet(wanted);
-        unknown(format!("No id of a request begins with {wanted}.")).with_hint("history")
+        unknown(format!("No request id begins with {wanted}.")).with_hint("history")
     })
 }
 

@@ -76,7 +76,7 @@ async fn faster(
             dialogue.confirm(lines, "Offer more?").await?;
         }
         (false, false) => {
-            let why = format!("It then costs at most {most} of gas: add --yes.");
+            let why = format!("The gas then costs at most {most}: to agree, add --yes.");
             return Err(Fault::because(Code::ConfirmationNeeded, why));
         }
     }
@@ -165,7 +165,7 @@ async fn confirm(
     if same {
         return Ok(());
     }
-    let message = format!("Nothing was sent: the amount is {amount}.");
+    let message = format!("Nothing was sent: the amount is {amount}, and another one was given.");
     Err(Fault::because(Code::Declined, message))
 }
 

@@ -128,7 +128,7 @@ impl RpcChain {
                         && endpoint.learn_batch_max(size, self.mono_ms())
                     {
                         let endpoint = endpoint.label();
-                        warn!(%endpoint, size, said, "takes only smaller batches of requests");
+                        warn!(%endpoint, size, said, "the endpoint accepts only smaller batches of requests");
                     }
                     return Ok(outcomes);
                 }

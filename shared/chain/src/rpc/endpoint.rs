@@ -152,7 +152,7 @@ impl Permit<'_> {
         match health {
             Health::Healthy => {
                 if state.breaker.succeeded() {
-                    info!(endpoint = %self.endpoint.label(), "answers again");
+                    info!(endpoint = %self.endpoint.label(), "the endpoint answers again");
                 }
             }
             Health::Unknown => state.breaker.abandoned(),
@@ -165,7 +165,7 @@ impl Permit<'_> {
                 if effect == FailureEffect::Opens {
                     warn!(
                         endpoint = %self.endpoint.label(),
-                        "gives no usable answers: requests are paused, then retried"
+                        "the endpoint gives no usable answers: requests to it are paused, then retried"
                     );
                 }
             }

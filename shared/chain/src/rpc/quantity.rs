@@ -11,7 +11,7 @@ pub(super) struct Unusable(pub(super) &'static str);
 
 /// Parses a result into the given type.
 pub(super) fn decode_as<T: DeserializeOwned>(raw: &RawValue) -> Result<T, Unusable> {
-    serde_json::from_str(raw.get()).map_err(|_quotes| Unusable("the result has another shape"))
+    serde_json::from_str(raw.get()).map_err(|_quotes| Unusable("the result has an unexpected form"))
 }
 
 pub(super) fn u256_of(text: &str) -> Result<U256, Unusable> {
@@ -26,7 +26,9 @@ pub(super) fn u64_of(text: &str) -> Result<u64, Unusable> {
 
 pub(super) fn bytes_of(text: &str) -> Result<Bytes, Unusable> {
     let digits = hex_digits(text)?;
-    hex::decode(digits).map(Bytes::from).map_err(|_kind| Unusable("data has half a byte"))
+    hex::decode(digits)
+        .map(Bytes::from)
+        .map_err(|_kind| Unusable("data has an odd number of hex digits"))
 }
 
 pub(super) fn hash_of(text: &str) -> Result<B256, Unusable> {
@@ -54,7 +56,7 @@ fn quantity_digits(text: &str) -> Result<&str, Unusable> {
 }
 
 fn hex_digits(text: &str) -> Result<&str, Unusable> {
-    let digits = text.strip_prefix("0x").ok_or(Unusable("a value lacks its 0x"))?;
+    let digits = text.strip_prefix("0x").ok_or(Unusable("a value does not begin with 0x"))?;
     // Checked here because the decoders are lenient: they accept signs, underscores and a second 0x.
     if digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         Ok(digits)

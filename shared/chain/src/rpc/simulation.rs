@@ -83,10 +83,10 @@ pub(super) fn simulated_block(
 ) -> Result<SimulatedBlock, Unusable> {
     let blocks: Vec<WireBlock> = decode_as(raw)?;
     let [block] = blocks.as_slice() else {
-        return Err(Unusable("it simulates another number of blocks"));
+        return Err(Unusable("it has results for the wrong number of blocks"));
     };
     if Some(block.calls.len()) != calls.checked_add(reads) {
-        return Err(Unusable("it simulates another number of calls"));
+        return Err(Unusable("it has results for the wrong number of calls"));
     }
     let mut outcomes: Vec<SimulatedCall> =
         block.calls.iter().map(simulated_call).collect::<Result<_, _>>()?;

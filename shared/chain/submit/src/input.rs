@@ -150,7 +150,7 @@ pub struct Step {
 /// Why an input was rejected; a rejected input changes nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    #[error("a submission with this id and other terms is already open")]
+    #[error("a submission with this id but different terms is already open")]
     OtherCall,
     #[error("too many submissions are open for this address")]
     Full,
@@ -160,7 +160,9 @@ pub enum Refusal {
     Unknown,
     #[error("a transaction of the submission is already in a block")]
     TooLate,
-    #[error("the submission is not signed yet, or its last offer is the highest that is allowed")]
+    #[error(
+        "the gas price cannot be raised: the submission is not signed yet, or it offers the most that is allowed"
+    )]
     NotRaised,
     #[error("the signature does not match the signer and the transaction")]
     WrongSignature,

@@ -13,7 +13,7 @@ pub enum HostError {
     Unreadable(url::ParseError),
     #[error("only http and https URLs are accepted")]
     OtherScheme,
-    #[error("the character {0:?} is not accepted: programs take different hosts from such a URL")]
+    #[error("the character {0:?} is not accepted: programs disagree about the host of such a URL")]
     OddCharacter(char),
     #[error("user info before an @ is not accepted")]
     UserInfo,
@@ -37,7 +37,7 @@ pub enum HostError {
     EntryIsRange,
     #[error("write the name without a star or leading dot: subdomains are always included")]
     EntryWithStar,
-    #[error("one label would cover a whole top-level domain: write a longer name")]
+    #[error("a name without a dot would cover a whole top-level domain: write a longer name")]
     EntryIsOneLabel,
     #[error("write the address in its usual form, for example 192.0.2.7")]
     EntryIsOddAddress,

@@ -197,7 +197,7 @@ async fn a_whole_position_is_forced_out_while_agents_are_frozen() {
     assert_eq!(answer["code"], "AGENTS_FROZEN", "{answer}");
     let unpaid = stage.operator.refused(&vault.forced("1010")).await;
     assert_eq!(unpaid.code, Code::InsufficientFunds, "{unpaid}");
-    let most = unpaid.message.split("`all` brings about ").nth(1).expect("an amount");
+    let most = unpaid.message.split("`all` would bring about ").nth(1).expect("an amount");
     assert!(most.starts_with("999.99") || most.starts_with("1000.0"), "{unpaid}");
 
     let coins = stage.dollars().await;

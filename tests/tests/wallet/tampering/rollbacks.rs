@@ -19,7 +19,7 @@ async fn a_journal_older_than_the_wallets_note_is_untrusted() {
     // The wallet file notes the journal's head when it is locked.
     let warnings =
         stage.restart_after(|stage| std::fs::write(stage.journal(), &older).unwrap()).await;
-    assert_untrusted_warning(&warnings, "of another or a longer journal");
+    assert_untrusted_warning(&warnings, "which this journal does not contain");
     stage.assert_held_as_untrusted().await;
     let Answer::Audit(accepted) = stage.operator().must("audit accept").await else { panic!() };
     assert_eq!(accepted.untrusted, None);

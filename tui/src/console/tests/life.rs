@@ -226,7 +226,7 @@ fn failed_query_is_shown_and_old_rows_stay() {
     stage.answer(id, Err(fault()));
     assert!(stage.screen().contains("old !"), "{}", stage.screen());
     stage.model.server.balances = None;
-    assert!(stage.screen().contains("No balance could be read. r retries."));
+    assert!(stage.screen().contains("No balance could be read. Press r to retry."));
     stage.model.mark_stale(&[Topic::Balances]);
     stage.wait(400);
     let (id, _) = stage.took("balances").unwrap();

@@ -35,7 +35,7 @@ fn lost_engine_marks_data_as_old_and_offers_no_key_that_needs_one() {
             let title = screen.lines().find(|line| line.contains(&format!("> {key} "))).unwrap();
             assert!(title.contains("old"), "{title}");
             assert!(!bar(&stage).contains("open") && !bar(&stage).contains("command"), "{screen}");
-            assert!(!screen.contains("WAITING") && !screen.contains("r retries"), "{screen}");
+            assert!(!screen.contains("WAITING") && !screen.contains("to retry"), "{screen}");
         }
         stage.keys("1");
         let screen = stage.screen();
@@ -113,7 +113,7 @@ fn unknown_amount_shows_its_reason() {
     assert!(stage.screen().contains("! Base: The token does not report its decimals."));
     stage.press(KeyCode::End);
     assert!(stage.screen().contains("! Ethereum: No endpoint of Ethereum"));
-    assert!(stage.screen().contains("r retries."));
+    assert!(stage.screen().contains("Press r to retry."));
     let known = fixtures::holdings("EVIL");
     let networks = vec![known.networks[0].clone()];
     let mut known = bursar_control::answers::HoldingsAnswer { networks, ..known };

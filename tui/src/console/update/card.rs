@@ -209,7 +209,7 @@ fn typed(view: &CardView) -> Result<Option<Usd>, String> {
         // If the card has no price, the engine compares the amount with the price at the approval.
         Ok(typed) if view.card.unpriced || typed == view.card.usd => Ok(Some(typed)),
         Err(_unfinished) if view.card.unpriced => {
-            Err("Type the dollars that it may cost first: the approval compares the price."
+            Err("First type how many dollars it may cost: the approval checks the price."
                 .to_owned())
         }
         Ok(typed) => Err(format!("The amount is {}, not {typed}.", view.card.usd)),

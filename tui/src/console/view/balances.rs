@@ -147,7 +147,7 @@ fn unknown(
     let here = selected.and_then(|index| rows.get(index));
     let mut reasons = here.into_iter().chain(rows).filter_map(BalanceRow::unknown_reason);
     let Some(why) = reasons.next() else { return inside };
-    let again = if paint.old { "" } else { " r retries." };
+    let again = if paint.old { "" } else { " Press r to retry." };
     let room = usize::from(inside.width.saturating_sub(2));
     let lines = wrapped(&format!("! {why}{again}"), room, 2);
     let height = u16::try_from(lines.len()).unwrap_or(u16::MAX);

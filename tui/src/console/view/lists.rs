@@ -53,7 +53,7 @@ pub(super) fn count_note(count: usize, failed: Option<&str>) -> String {
 /// Returns the lines of a pane without rows: why the query failed, or `empty` if it did not fail.
 pub(super) fn without_rows(inside: Rect, failed: Option<&str>, empty: &str) -> Vec<(String, Role)> {
     let (text, role) = match failed {
-        Some(why) => (format!("{why} r retries."), Role::Warn),
+        Some(why) => (format!("{why} Press r to retry."), Role::Warn),
         None => (empty.to_owned(), Role::Quiet),
     };
     let room = usize::from(inside.width.saturating_sub(2));

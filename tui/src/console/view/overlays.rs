@@ -16,8 +16,10 @@ pub(super) fn question(model: &Model, question: &Question, paint: &mut Paint<'_>
     let room = usize::from(WIDTH.min(body.width).saturating_sub(4));
     let (lines, ask): (&[String], String) = match &question.prompt {
         Prompt::Confirm { lines, question } => (lines, question.clone()),
-        Prompt::TypeAmount { lines, amount } => (lines, format!("Type the amount, {amount}:")),
-        Prompt::TypeName { lines, name } => (lines, format!("Type its name to continue, {name}:")),
+        Prompt::TypeAmount { lines, amount } => {
+            (lines, format!("Type the amount to approve it ({amount}):"))
+        }
+        Prompt::TypeName { lines, name } => (lines, format!("Type its name to continue ({name}):")),
         Prompt::Secret { what } => (&[], wanted(*what, question.first.is_some()).to_owned()),
     };
     let mut rows: Vec<(String, Role)> = lines

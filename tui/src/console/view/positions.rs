@@ -227,9 +227,11 @@ fn notice(model: &Model, failed: Option<&str>, rows: usize) -> (String, Role) {
         // The balances show the same reason.
         (Some(_why), _) if same() => (String::new(), Role::Quiet),
         (Some(why), Some(_)) if rows > 0 => {
-            (format!("! These positions are old: {why} r retries."), Role::Warn)
+            (format!("! These positions are old: {why} Press r to retry."), Role::Warn)
         }
-        (Some(why), _) => (format!("! Positions are not known: {why} r retries."), Role::Warn),
+        (Some(why), _) => {
+            (format!("! Positions are not known: {why} Press r to retry."), Role::Warn)
+        }
         (None, None) if server.balances.as_ref().is_some_and(|known| !known.is_empty()) => {
             ("Positions are not known yet.".to_owned(), Role::Quiet)
         }

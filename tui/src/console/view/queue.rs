@@ -101,7 +101,8 @@ fn standing(model: &Model) -> Vec<(String, Role)> {
         lines.push(("The agent server is off: `:server start`.".to_owned(), Role::Warn));
     }
     if let Some(why) = model.server.failed.get(&Topic::Requests) {
-        lines.push((format!("Waiting requests are not known: {why} r retries."), Role::Warn));
+        lines
+            .push((format!("Waiting requests are not known: {why} Press r to retry."), Role::Warn));
     }
     if lines.is_empty() {
         lines.push(("No requests are waiting.".to_owned(), Role::Quiet));

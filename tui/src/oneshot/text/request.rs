@@ -84,7 +84,7 @@ pub(super) fn decided(to: &mut Sheet, decided: &DecidedAnswer) {
             to.next("Follow it with", "bursar requests");
         }
         (DecidedStatus::Executing, Lane::Trade) => {
-            to.line(&format!("Approved {id}: {amount} is being traded."));
+            to.line(&format!("Approved {id}: the trade of {amount} is being executed."));
             to.next("Follow it with", "bursar requests --all");
         }
         (DecidedStatus::Executing, Lane::Loan) => {
@@ -92,13 +92,13 @@ pub(super) fn decided(to: &mut Sheet, decided: &DecidedAnswer) {
             to.next("Follow it with", "bursar requests --all");
         }
         (DecidedStatus::Denied, Lane::Loan) => {
-            to.line(&format!("Denied {id}: the loan of {amount} is not executed."));
+            to.line(&format!("Denied {id}: the loan of {amount} will not be executed."));
         }
         (DecidedStatus::Denied, Lane::Payment) => {
-            to.line(&format!("Denied {id}: {amount} to {payee} is not paid."));
+            to.line(&format!("Denied {id}: {amount} to {payee} will not be paid."));
         }
         (DecidedStatus::Denied, Lane::Trade) => {
-            to.line(&format!("Denied {id}: {amount} is not traded."));
+            to.line(&format!("Denied {id}: the trade of {amount} will not be executed."));
         }
     }
 }

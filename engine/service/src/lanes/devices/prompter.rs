@@ -282,14 +282,14 @@ impl Prompter {
     async fn prompted(&self, id: RequestId) -> Option<SigningOrder> {
         let mut nonce = [0; 32];
         if let Err(error) = self.ports.random.fill(&mut nonce) {
-            tracing::warn!(%error, "no entropy");
+            tracing::warn!(%error, "the system provides no random bytes");
             return None;
         }
         self.ports.failpoints.pass("device.ready");
         let outcome = match self.core.act(Action::Prompt { id, nonce }).await {
             Ok(outcome) => outcome,
             Err(fault) => {
-                tracing::debug!(request = %id.short(), code = %fault.code, "no prompt");
+                tracing::debug!(request = %id.short(), code = %fault.code, "the device is not asked to sign");
                 return None;
             }
         };

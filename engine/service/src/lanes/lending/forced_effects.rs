@@ -56,7 +56,7 @@ impl Expected {
             return Err(failure(&failed.data));
         }
         let Some(reads) = &simulated.reads else {
-            let message = "No node can rehearse this withdrawal: see `doctor`.";
+            let message = "No node can simulate this withdrawal: see `doctor`.";
             return Err(Refusal::because(Code::ChainUnavailable, message));
         };
         let number = |at: usize| {
@@ -120,20 +120,20 @@ impl Expected {
         let logs: Vec<fill::Log> = logs.iter().map(log).collect();
         let penalty = fill::penalty(self.vault, self.owner, &logs);
         let penalty = penalty.filter(|penalty| penalty.assets == self.penalty);
-        let penalty = penalty.ok_or_else(|| wrong("another penalty is taken"))?;
+        let penalty = penalty.ok_or_else(|| wrong("the penalty differs from the expected one"))?;
         let venue = VenueId::Vault(self.vault);
         let paid = fill::withdrawn(self.singleton, &venue, self.owner, &logs);
         let paid = paid.filter(|paid| paid.assets == left.assets);
         let paid = paid.ok_or_else(|| wrong("another amount is paid out than arrives"))?;
         if penalty.shares.checked_add(paid.shares) != Some(left.shares) {
-            return Err(wrong("other shares leave than are given back"));
+            return Err(wrong("another number of shares leaves than is given back"));
         }
         Ok(())
     }
 }
 
 fn wrong(what: &str) -> Refusal {
-    let message = format!("The transaction would do something else: {what}.");
+    let message = format!("The transaction would have unexpected effects: {what}.");
     Refusal::because(Code::WouldFail, message)
 }
 

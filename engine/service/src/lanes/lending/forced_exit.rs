@@ -146,7 +146,7 @@ fn refusal(ask: &LoanAsk, fault: NoForcedPlan) -> Refusal {
         }
         NoForcedPlan::PenaltyUnpaid { penalty, most } => {
             let message = format!(
-                "The position cannot pay this and the penalty of {}: `all` brings about {}.",
+                "The position does not cover this amount and the penalty of {}: `all` would bring about {}.",
                 text(penalty),
                 text(most)
             );

@@ -135,7 +135,10 @@ impl Lending {
         let read = self.reader(&*chain, network, contracts, owner).read(&[venue], None).await?;
         let position = read.positions.into_iter().find_map(|(_venue, position)| position);
         let position = position.ok_or_else(|| {
-            Refusal::because(Code::ChainUnavailable, "The position cannot be read.")
+            Refusal::because(
+                Code::ChainUnavailable,
+                "The position in this venue cannot be read now: try again.",
+            )
         })?;
         Ok(position.worth)
     }

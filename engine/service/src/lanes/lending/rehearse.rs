@@ -239,12 +239,12 @@ impl Rehearsal<'_> {
     /// allowance remains; `CHAIN_UNAVAILABLE` if no node can show the state after a plan of several transactions.
     fn check(&self, simulated: &Simulation, parts: usize) -> Result<SimulationResult, Refusal> {
         let wrong = |what: &str| {
-            let message = format!("The transactions would do something else: {what}.");
+            let message = format!("The transactions would have unexpected effects: {what}.");
             Refusal::because(Code::WouldFail, message)
         };
         let Some(reads) = &simulated.reads else {
             if parts > 1 || self.ask.supplies() {
-                let message = "No node can rehearse this loan as a whole: see `doctor`.";
+                let message = "No node can simulate this loan as a whole: see `doctor`.";
                 return Err(Refusal::because(Code::ChainUnavailable, message));
             }
             let ReadVenue { assets, shares, .. } = *self.venue;

@@ -64,7 +64,7 @@ async fn sign(run: &Execution, order: SigningOrder) -> Result<Signature65, SignF
     hit("sign.after")?;
     match &signed {
         Ok(signature) => run.core.record(id, *signature),
-        Err(refused) => tracing::warn!(request = %id.short(), %refused, "not signed"),
+        Err(refused) => tracing::warn!(request = %id.short(), %refused, "a payment was not signed"),
     }
     signed
 }

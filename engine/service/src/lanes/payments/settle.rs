@@ -103,7 +103,7 @@ async fn look_up(core: &Handle, ports: &Ports, settlement: &Settlement) {
         None => Err("no endpoint is configured".to_owned()),
     };
     if let Err(fault) = &found {
-        tracing::debug!(request = %settlement.id.short(), fault, "settlement not looked up");
+        tracing::debug!(request = %settlement.id.short(), fault, "a settlement could not be looked up");
     }
     let given_up = settlement.has_timed_out(core.now().utc);
     let Some(found) = conclusion(found, given_up) else { return };

@@ -59,7 +59,7 @@ pub(super) fn check(
     simulated: &Simulation,
 ) -> Result<SimulationResult, Refusal> {
     let wrong = |what: &str| {
-        let message = format!("The trade would do something else than swap: {what}.");
+        let message = format!("The trade would have unexpected effects: {what}.");
         Err(Refusal::because(Code::WouldFail, message))
     };
     let Some(reads) = &simulated.reads else { return Ok(SimulationResult::NOTHING) };

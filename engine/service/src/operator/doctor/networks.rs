@@ -64,8 +64,8 @@ fn batches(row: &Network, refusal: Result<Option<String>, ChainFault>) -> Option
     let finding = match refusal {
         Ok(None) => return None,
         Ok(Some(said)) => format!(
-            "the endpoint takes no batch of {BATCH_MAX} requests ({said}): it gets smaller ones or single requests, \
-             which takes longer"
+            "the endpoint does not accept a batch of {BATCH_MAX} requests ({said}): smaller batches or single \
+             requests are sent, which takes longer"
         ),
         Err(fault) => format!("not known: {fault}"),
     };
@@ -80,8 +80,8 @@ fn finality(row: &Network, state: Result<PastState, ChainFault>) -> Option<Check
     let finding = match state {
         Ok(PastState::Kept) => return None,
         Ok(PastState::NewestOnly(said)) => format!(
-            "the endpoint has the state of its newest block alone ({said}): sends become final later after a start, and \
-             with more requests"
+            "the endpoint has only the state of its newest block ({said}): after a start, sends become final later \
+             and need more requests"
         ),
         Ok(PastState::Refused(said)) => format!(
             "the endpoint does not report which transactions are final ({said}): sends, trades and loans stay open"

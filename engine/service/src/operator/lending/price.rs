@@ -57,7 +57,7 @@ pub(super) fn check(
         format!(" for a penalty of {}", amount(now.1))
     };
     let message = format!(
-        "This changed while you decided, so nothing was sent: {} would arrive{penalty}.",
+        "The price of the withdrawal changed while you decided, so nothing was sent: {} would now arrive{penalty}.",
         amount(now.0)
     );
     Err(Fault::because(Code::Busy, message))
@@ -105,7 +105,7 @@ mod tests {
         for (arrives, penalty) in [(399_599, 2_000), (400_000, 2_003), (400_000, 8_000)] {
             let fault = check(arrives, penalty).expect_err("dearer");
             assert_eq!(fault.code, Code::Busy);
-            let end = format!("{arrives} units would arrive for a penalty of {penalty} units.");
+            let end = format!("{arrives} units would now arrive for a penalty of {penalty} units.");
             assert!(fault.message.ends_with(&end), "{fault}");
         }
     }

@@ -45,7 +45,7 @@ pub(super) fn lines(
         let what = if view.card.unpriced {
             "Type the dollars that it may cost".to_owned()
         } else {
-            format!("Type the amount to approve, {}", view.card.usd)
+            format!("Type the amount to approve it ({})", view.card.usd)
         };
         lines.push((format!("{what}: [{:<12}]", view.typed), Role::Strong));
     }

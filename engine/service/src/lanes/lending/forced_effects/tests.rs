@@ -74,7 +74,7 @@ fn refusal(simulated: &Simulation) -> String {
     let refusal = expected().check(simulated).expect_err("refused");
     assert_eq!(refusal.code, Code::WouldFail, "{refusal:?}");
     let sentence = refusal.sentence().to_owned();
-    let what = sentence.strip_prefix("The transaction would do something else: ");
+    let what = sentence.strip_prefix("The transaction would have unexpected effects: ");
     what.unwrap_or_else(|| panic!("{sentence}")).trim_end_matches('.').to_owned()
 }
 
@@ -98,7 +98,7 @@ fn another_penalty_is_refused_also_if_the_sum_is_right() {
         vec![withdrawal(OWNER, 400, 808)],
     ];
     for logs in rows {
-        assert_eq!(refusal(&simulated(logs, [450, 7, 1_192])), "another penalty is taken");
+        assert_eq!(refusal(&simulated(logs, [450, 7, 1_192])), "the penalty differs from the expected one");
     }
 }
 
@@ -112,7 +112,7 @@ fn shares_that_leave_without_a_price_are_refused() {
     assert_eq!(refusal(&Simulation { method: SimulationMethod::StateOverride, ..dear }), said);
     // The events and the balance differ by a share.
     let logs = vec![withdrawal(VAULT, 4, 8), withdrawal(OWNER, 400, 799)];
-    let said = "other shares leave than are given back";
+    let said = "another number of shares leaves than is given back";
     assert_eq!(refusal(&simulated(logs, [450, 7, 1_192])), said);
 }
 

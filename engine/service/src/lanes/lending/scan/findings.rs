@@ -19,7 +19,7 @@ use bursar_morpho::VenueId;
 pub enum ScanBound {
     #[error("there are more than {SCAN_VAULTS} vaults; those created later are ignored")]
     Vaults,
-    #[error("an address has deposits in more venues than are kept")]
+    #[error("an address has deposits in more venues than the scan keeps")]
     Venues,
     #[error("the wallet has more than {SCAN_OWNERS} addresses; the others are not searched")]
     Owners,
