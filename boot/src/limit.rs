@@ -21,7 +21,10 @@ pub(crate) fn parse(text: &str) -> Result<Option<Usd>, Fault> {
         return Ok(None);
     }
     Usd::parse(text.trim()).map(Some).map_err(|error| {
-        Fault::because(Code::BadInput, format!("The limit takes dollars, or off: {error}."))
+        Fault::because(
+            Code::BadInput,
+            format!("The limit must be an amount in dollars, or off: {error}."),
+        )
     })
 }
 

@@ -151,7 +151,8 @@ pub(crate) async fn password(source: SecretSource) -> Result<Option<SecretString
 pub(crate) fn read_password(source: &SecretSource) -> Result<Option<SecretString>, Fault> {
     let Some(Secret(bytes)) = source.read(&mut Stdin)? else { return Ok(None) };
     let text = std::str::from_utf8(&bytes).map_err(|error| {
-        Fault::because(Code::BadInput, "The given password is not UTF-8.").with_detail(error)
+        Fault::because(Code::BadInput, "The given password is not UTF-8 text: give it as UTF-8.")
+            .with_detail(error)
     })?;
     Ok(Some(SecretString::from(text)))
 }

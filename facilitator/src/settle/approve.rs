@@ -75,7 +75,7 @@ async fn approve_and_queue(settler: Arc<Settler>, record: Arc<Record>) {
 async fn approve(settler: &Arc<Settler>, record: Arc<Record>) {
     let network = &settler.network;
     let Some(approval) = Approval::of(&network.contracts, record.job.work()) else {
-        let why = "The settings of the network have changed since the approval was accepted.";
+        let why = "The settings of the network have changed since the approval was accepted: send the request again.";
         let rejection = Rejection::with_message(Reason::ApprovalFailed, why);
         return watch::end_refused(settler, &record, rejection).await;
     };

@@ -29,7 +29,10 @@ pub(super) fn too_long<'a>(object: &'a Object, known: &[&str]) -> Option<(&'a st
         }
         extra = extra.saturating_add(size(key, value));
         if extra > EXTRA_BYTES_MAX {
-            return Some((key, "is too long: members without a price can have 1024 bytes in all"));
+            return Some((
+                key,
+                "is too long: all members without a price together can have 1024 bytes",
+            ));
         }
     }
     None

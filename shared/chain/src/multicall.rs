@@ -180,7 +180,7 @@ async fn one_by_one(
 fn number(answer: &[u8]) -> Result<U256, ReadFault> {
     match answer.len() {
         WORD => U256::try_from_be_slice(answer).ok_or(ReadFault::Malformed("it is not a number")),
-        0 => Err(ReadFault::Malformed("there is no such contract")),
+        0 => Err(ReadFault::Malformed("it is empty: there may be no contract at this address")),
         _other => Err(ReadFault::Malformed("it is not a single number")),
     }
 }

@@ -518,7 +518,7 @@ pub enum ChainFault {
     /// A node understood the request and refused it. A broadcast returns the first rejection of the transaction, and
     /// a query of [`Chain::answers`] the refusal of one endpoint. For other requests, every asked endpoint refused,
     /// and this is the first refusal. Code 0 marks an answer that this program cannot use.
-    #[error("the node refused: {message} (code {code})")]
+    #[error("the node refused the request: {message} (code {code})")]
     Rejected { code: i64, message: String },
     /// Every endpoint that was asked gave an invalid answer. `endpoint` is the first.
     #[error("{endpoint} gave an invalid answer: {reason}")]

@@ -347,7 +347,7 @@ fn broadcast(raw: &Bytes) -> (Call, impl Fn(&RawValue) -> Result<B256, Unusable>
     let decode = move |answer: &RawValue| {
         let hash = hash_of(&decode_as::<String>(answer)?)?;
         let same = hash == expected;
-        same.then_some(hash).ok_or(Unusable("the hash is of another transaction"))
+        same.then_some(hash).ok_or(Unusable("it has the hash of another transaction"))
     };
     (call, decode)
 }

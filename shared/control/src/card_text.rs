@@ -137,10 +137,7 @@ fn asset_lines(asset: &AssetCard, zone: Option<&Zone>) -> Vec<String> {
         },
     )];
     let Some(costs) = &asset.costs else {
-        lines.push(row(
-            "price",
-            "unknown: an approval asks again, and fails without a price".to_owned(),
-        ));
+        lines.push(row("price", "unknown: an approval asks again, and needs a price".to_owned()));
         return lines;
     };
     let quoted =

@@ -6,13 +6,13 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 /// The reason why a session ends early.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SessionError {
-    #[error("the other side sent no valid frame")]
+    #[error("the client sent an invalid frame")]
     Malformed,
-    #[error("the other side did not prove the token, or is of another version")]
+    #[error("the client did not prove the token, or has another version")]
     Refused,
-    #[error("the other side took too long")]
+    #[error("the client took too long")]
     TooSlow,
-    #[error("evicted as the oldest connection without a proof when another program connected")]
+    #[error("evicted for a new connection, because this was the oldest one without a proof")]
     Evicted,
     #[error(transparent)]
     Io(#[from] std::io::Error),

@@ -128,7 +128,7 @@ impl NotReady {
             Self::NoApp { .. } => "no app open",
             Self::OtherApp { .. } => "other app open",
             Self::TooOld { .. } => "app too old",
-            Self::SwitchOff { .. } | Self::RefusedData { .. } => "switch off",
+            Self::SwitchOff { .. } | Self::RefusedData { .. } => "needs a setting",
             Self::OtherSeed => "other seed",
             Self::OwesAnswer { .. } => "reject its prompt",
             Self::Silent { .. } => "silent",

@@ -38,7 +38,9 @@ pub(super) fn check_form(form: u8) -> Result<u8, String> {
         ));
     }
     if form < stored::OLDEST {
-        return Err(format!("no released version of Bursar wrote its form, {form}"));
+        return Err(format!(
+            "its form, {form}, is unknown: no released version of Bursar wrote it"
+        ));
     }
     Ok(form)
 }

@@ -122,7 +122,7 @@ fn payee_rows_match(
 fn parse_hash(text: &str) -> Result<Hash, Fault> {
     let mut hash = Hash::default();
     hex::decode_to_slice(text, &mut hash).map_err(|_bad| {
-        Fault::because(Code::BadInput, "A head has 64 hex digits, as `status` shows it.")
+        Fault::because(Code::BadInput, "A head must have 64 hex digits, as `status` shows it.")
     })?;
     Ok(hash)
 }

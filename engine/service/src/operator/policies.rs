@@ -86,7 +86,7 @@ fn ineffective_limits(policy: &Policy) -> Vec<Warning> {
         warnings.push(Warning { code, message: message.to_owned() });
     };
     if limits.auto_below > limits.per_request {
-        warn("--auto is above --txn: no payment needs your approval because of its amount.");
+        warn("--auto is above --txn, so no payment needs your approval for its amount.");
     }
     if limits.per_request > limits.daily {
         warn("--txn is above --day: the daily limit refuses payments above --day.");

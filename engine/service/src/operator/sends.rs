@@ -361,7 +361,8 @@ pub(super) fn find(state: &State, prefix: &str) -> Result<Arc<SendRecord>, Fault
         }
         several => {
             let ids: Vec<String> = several.iter().map(|record| record.send.id.short()).collect();
-            let message = format!("Several sends begin like this: {}.", ids.join(", "));
+            let message =
+                format!("Several sends begin like this: {}. Give more characters.", ids.join(", "));
             Err(Fault::because(Code::Ambiguous, message))
         }
     }

@@ -72,7 +72,10 @@ async fn balances_are_read_in_one_call_and_fail_individually() {
     assert_eq!(held.tokens[0], Ok(U256::from(8)));
     let data = Bytes::from_static(b"reason");
     assert_eq!(held.tokens[1], Err(ReadFault::Reverted { data }), "the reason is kept");
-    assert!(matches!(held.tokens[2], Err(ReadFault::Malformed("there is no such contract"))));
+    assert!(matches!(
+        held.tokens[2],
+        Err(ReadFault::Malformed("it is empty: there may be no contract at this address"))
+    ));
     assert!(matches!(held.tokens[3], Err(ReadFault::Malformed(_))), "two words are no number");
 }
 

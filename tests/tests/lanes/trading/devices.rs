@@ -218,7 +218,7 @@ async fn a_trade_waits_for_its_device_and_continues_by_itself() {
     scene.stage.pass(240).await;
     scene.device.set_plugged(true);
     scene.device.change(|app| app.blind_signing = false);
-    scene.step("1/2 token approval, switch off").await;
+    scene.step("1/2 token approval, needs a setting").await;
     assert_eq!(scene.stage.mined_since(scene.first).await.len(), 0, "nothing is opened");
     scene.device.change(|app| app.blind_signing = true);
     scene.decide(Decision::Press).await;
@@ -384,7 +384,7 @@ async fn a_trade_and_a_payment_wait_for_their_own_switches() {
     let Some(mut scene) = Scene::start(&policy).await else { return };
     scene.device.change(|app| (app.blind_signing, app.raw_messages) = (false, false));
     let trade = scene.ask(false).await;
-    scene.step("1/2 token approval, switch off").await;
+    scene.step("1/2 token approval, needs a setting").await;
     let now = scene.stage.engine.now_s();
     let body = scene.stage.agent.ask(now, &offer(12_000, 1), None);
     let (code, payment) = scene.stage.client().post("/sign", &body).await;
@@ -399,7 +399,7 @@ async fn a_trade_and_a_payment_wait_for_their_own_switches() {
         .await;
     scene.stage.operator.must("requests --retry").await;
     let [(step, state), (place, behind)] = two_waiting(&mut scene, &trade).await;
-    assert!(step.ends_with("switch off") && place == "1 before it", "{step}, {place}");
+    assert!(step.ends_with("needs a setting") && place == "1 before it", "{step}, {place}");
     assert!(state.starts_with("Turn on \"Blind signing\""), "{state}");
     assert!(behind.starts_with("1 other request"), "{behind}");
     // This switch suffices for the payment.
@@ -414,7 +414,7 @@ async fn a_trade_and_a_payment_wait_for_their_own_switches() {
             (polled["status"] == "success").then_some(())
         })
         .await;
-    scene.step("1/2 token approval, switch off").await;
+    scene.step("1/2 token approval, needs a setting").await;
     // The wallet notices this switch by itself.
     scene.device.change(|app| app.blind_signing = true);
     scene.decide(Decision::Press).await;

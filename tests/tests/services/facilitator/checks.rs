@@ -141,7 +141,10 @@ async fn payers_can_name_only_our_own_accounts() {
     };
     let own = signer_address(0);
     let text = refusal(format!("upto_contracts = [\"{own} {SHOP}\"]")).await;
-    assert!(text.contains(&format!("{SHOP}, which is not an account of this facilitator")), "{text}");
+    assert!(
+        text.contains(&format!("{SHOP}, which is not an account of this facilitator")),
+        "{text}"
+    );
     let text = refusal(format!("upto_contracts = [\"{own}\", \"{SHOP}\"]")).await;
     assert!(text.contains("not an account of this facilitator"), "{text}");
     let text = refusal(format!("upto_contracts = [\"{SHOP}\"]")).await;

@@ -144,7 +144,7 @@ async fn another_request_disturbs_the_person_no_more_than_the_first() {
         panic!("a list")
     };
     let steps: Vec<_> = requests.iter().map(|request| request.step.as_deref()).collect();
-    assert_eq!(steps, [Some("switch off"), Some("1 before it")]);
+    assert_eq!(steps, [Some("needs a setting"), Some("1 before it")]);
     bench.engine.operator().must(&format!("deny {first}")).await;
     assert!(bench.walks_to(Switch::RawMessages, STEPS - 2).await, "it was covered");
     assert_eq!(bench.counts().0, refusals);

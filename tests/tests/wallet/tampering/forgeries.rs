@@ -132,7 +132,10 @@ async fn an_entry_after_the_last_seal_that_needed_an_open_wallet_is_untrusted() 
         forger.write_back();
         drop(forger);
         let warnings = stage.open().await;
-        assert_untrusted_warning(&warnings, "came after the last seal, and only an open wallet can write it");
+        assert_untrusted_warning(
+            &warnings,
+            "came after the last seal, and only an open wallet can write it",
+        );
         stage.close().await;
     }
 }
@@ -195,7 +198,10 @@ async fn a_tightening_after_the_last_seal_with_a_false_old_value_is_untrusted() 
             forger.write_back();
         })
         .await;
-    assert_untrusted_warning(&warnings, "came after the last seal, and only an open wallet can write it");
+    assert_untrusted_warning(
+        &warnings,
+        "came after the last seal, and only an open wallet can write it",
+    );
 }
 
 #[tokio::test]

@@ -92,7 +92,7 @@ impl Expected {
     /// the penalty.
     fn check_price(&self, left: Outflow) -> Result<(), Refusal> {
         if self.assets.is_some_and(|assets| left.assets != assets) {
-            return Err(wrong("another amount arrives than is withdrawn"));
+            return Err(wrong("the amount that arrives is not the withdrawn amount"));
         }
         let unpriced = || wrong("the shares have no price");
         let product = left.shares.checked_mul(self.worth);
@@ -124,9 +124,10 @@ impl Expected {
         let venue = VenueId::Vault(self.vault);
         let paid = fill::withdrawn(self.singleton, &venue, self.owner, &logs);
         let paid = paid.filter(|paid| paid.assets == left.assets);
-        let paid = paid.ok_or_else(|| wrong("another amount is paid out than arrives"))?;
+        let paid =
+            paid.ok_or_else(|| wrong("the amount paid out is not the amount that arrives"))?;
         if penalty.shares.checked_add(paid.shares) != Some(left.shares) {
-            return Err(wrong("another number of shares leaves than is given back"));
+            return Err(wrong("the number of shares that leave is not the number given back"));
         }
         Ok(())
     }

@@ -285,7 +285,7 @@ impl Rehearsal<'_> {
         let is_paid = paid == self.venue.assets
             || (self.buys_shares && !paid.is_zero() && paid < self.venue.assets);
         if !is_paid {
-            return Err("another amount leaves the paying address than is deposited");
+            return Err("the amount that leaves the paying address is not the deposited amount");
         }
         if gained.is_zero() {
             return Err("no shares arrive");
@@ -309,10 +309,10 @@ impl Rehearsal<'_> {
         };
         let by_assets = matches!(self.ask.size, LoanSize::Assets(_));
         if by_assets && gained != self.venue.assets {
-            return Err("another amount arrives than is withdrawn");
+            return Err("the amount that arrives is not the withdrawn amount");
         }
         if !by_assets && given != self.venue.shares {
-            return Err("another number of shares leaves than is given back");
+            return Err("the number of shares that leave is not the number given back");
         }
         if gained.is_zero() || given.is_zero() {
             return Err("nothing arrives");

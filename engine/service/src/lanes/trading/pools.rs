@@ -246,7 +246,7 @@ fn refused(fault: &QuoteFault) -> Refusal {
             format!("The pool gives no quote for this trade: {reason}."),
         ),
         QuoteFault::Odd | QuoteFault::TooLarge => {
-            Refusal::because(Code::QuoteFailed, format!("No quote: {fault}."))
+            Refusal::because(Code::QuoteFailed, format!("The pool gives no quote: {fault}."))
         }
     }
 }

@@ -46,7 +46,7 @@ pub(super) async fn revoke(
                 lines.push(line(one, answer, cost));
                 planned.push((send, answer));
             }
-            Err(fault) => answer.outcome = Some(format!("not taken back: {}", fault.message)),
+            Err(fault) => answer.outcome = Some(format!("no: {}", fault.message)),
         }
     }
     if planned.is_empty() {
@@ -57,7 +57,7 @@ pub(super) async fn revoke(
         let id = send.id;
         // A plan that uses the allowance may have started since the rehearsal.
         if let Err(fault) = act(engine, Action::Send(Box::new(send))).await {
-            answer.outcome = Some(format!("not taken back: {}", fault.message));
+            answer.outcome = Some(format!("no: {}", fault.message));
             continue;
         }
         wait(engine, id, dialogue).await;

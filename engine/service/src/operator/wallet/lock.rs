@@ -44,6 +44,6 @@ async fn note_and_lock(
         engine.vault.lock();
     }
     if let Err(fault) = engine.core.locked(cause, noted).await {
-        tracing::debug!(code = %fault.code, "the core had stopped before the lock");
+        tracing::debug!(code = %fault.code, "the core had stopped before the wallet was locked");
     }
 }

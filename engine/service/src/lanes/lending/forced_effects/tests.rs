@@ -98,7 +98,10 @@ fn another_penalty_is_refused_also_if_the_sum_is_right() {
         vec![withdrawal(OWNER, 400, 808)],
     ];
     for logs in rows {
-        assert_eq!(refusal(&simulated(logs, [450, 7, 1_192])), "the penalty differs from the expected one");
+        assert_eq!(
+            refusal(&simulated(logs, [450, 7, 1_192])),
+            "the penalty differs from the expected one"
+        );
     }
 }
 
@@ -112,7 +115,7 @@ fn shares_that_leave_without_a_price_are_refused() {
     assert_eq!(refusal(&Simulation { method: SimulationMethod::StateOverride, ..dear }), said);
     // The events and the balance differ by a share.
     let logs = vec![withdrawal(VAULT, 4, 8), withdrawal(OWNER, 400, 799)];
-    let said = "another number of shares leaves than is given back";
+    let said = "the number of shares that leave is not the number given back";
     assert_eq!(refusal(&simulated(logs, [450, 7, 1_192])), said);
 }
 
@@ -134,8 +137,8 @@ fn anything_else_that_changes_is_refused() {
     for (reads, said) in [
         ([50, 7, 1_192], "nothing arrives"),
         ([49, 7, 1_192], "nothing arrives"),
-        ([449, 7, 1_192], "another amount arrives than is withdrawn"),
-        ([451, 7, 1_192], "another amount arrives than is withdrawn"),
+        ([449, 7, 1_192], "the amount that arrives is not the withdrawn amount"),
+        ([451, 7, 1_192], "the amount that arrives is not the withdrawn amount"),
         ([450, 8, 1_192], "an allowance changes"),
         ([450, 7, 2_001], "shares arrive"),
     ] {
