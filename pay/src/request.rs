@@ -141,7 +141,7 @@ fn target(args: &PayArgs) -> Result<(String, Target), Fault> {
             TargetFault::NotAUrl => "This is not a URL: write it in full, https://…".to_owned(),
             TargetFault::Scheme(at) => format!("{at} must begin with https or http."),
             TargetFault::PlainHttp(at) => format!(
-                "{at} is unencrypted http to another machine: anyone on the way could take the payment. Use \
+                "{at} is unencrypted http to another machine: any machine on the way could take the payment. Use \
                  https, or --allow-http on a network that you control."
             ),
             TargetFault::UserInfo(at) => {

@@ -17,7 +17,7 @@ pub(super) fn record(api: &Arc<Api>, right: SuccessRight, response: &mut Respons
     api.deliveries.spawn(async move {
         if !delivered.await {
             tracing::info!(
-                "a success could not be written to its connection: the next request for the payment may receive it"
+                "a success answer was not written to its connection: the next request for the payment may receive it"
             );
             return;
         }

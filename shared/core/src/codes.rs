@@ -56,9 +56,9 @@ crate::code_table! {
     VenueNotPermitted "VENUE_NOT_PERMITTED" "The policy does not permit this venue: see /venues." = at(400, 6);
     DailyOpsExceeded "DAILY_OPS_EXCEEDED" "The day's lending operations are used up: withdrawals are still possible." = at(400, 6);
     PerDepositExceeded "PER_DEPOSIT_EXCEEDED" "The deposit is larger than the policy allows." = at(400, 6);
-    ExposureExceeded "EXPOSURE_EXCEEDED" "The deposit would exceed the most that may be lent." = at(400, 6);
+    ExposureExceeded "EXPOSURE_EXCEEDED" "The deposit would exceed the maximum for all loans together." = at(400, 6);
     ExposureUnreadable "EXPOSURE_UNREADABLE" "The amount already lent cannot be read completely, so nothing more is lent: try again later." = at(400, 7);
-    RequestNoLongerValid "REQUEST_NO_LONGER_VALID" "The request is no longer possible as it was: send a new one." = at(409, 22);
+    RequestNoLongerValid "REQUEST_NO_LONGER_VALID" "The request can no longer be carried out as it was sent: send a new one." = at(409, 22);
     InsufficientLiquidity "INSUFFICIENT_LIQUIDITY" "The venue cannot pay this now: try again later, or withdraw less." = at(503, 7);
     TradingDisabled "TRADING_DISABLED" "Trading is not enabled for this agent." = at(400, 9);
     DeadlinePassed "DEADLINE_PASSED" "The deadline has passed: send a new request." = at(400, 22);

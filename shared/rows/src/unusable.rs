@@ -11,7 +11,7 @@ use crate::error::StoreError;
 pub enum StoreUnusable {
     #[error("the disk of the store {} is full ({why}): free some space and start again; unfinished payments resume then", .path.display())]
     Full { path: PathBuf, why: String },
-    #[error("the store {} is damaged ({why}): restore a copy of it; the manual says under \"Stop and restart\" what to do without one", .path.display())]
+    #[error("the store {} is damaged ({why}): restore a copy of it; without a copy, see \"Stop and restart\" in the manual", .path.display())]
     Damaged { path: PathBuf, why: String },
     #[error("the store {} cannot be used ({why}): check that no other process uses it, and who may write to its folder", .path.display())]
     Refused { path: PathBuf, why: String },

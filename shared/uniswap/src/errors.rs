@@ -146,7 +146,9 @@ fn sentence_of_text(text: &str) -> String {
         "LOK" => "the pool is locked or has no price yet",
         "IIA" => "the pool did not receive its input",
         "OLD" => "the pool keeps no price that old",
-        other => return format!("the contract says {}", quoted(other, TEXT_CHARS_MAX)),
+        other => {
+            return format!("the contract failed with the text {}", quoted(other, TEXT_CHARS_MAX));
+        }
     };
     known.to_owned()
 }

@@ -103,7 +103,7 @@ fn reject_unspendable_payee(payee: Address, asset: Address) -> Result<(), X402Er
 /// `InvalidPayment` if payer and payee are the same.
 pub fn reject_own_payee(payer: Address, payee: Address) -> Result<(), X402Error> {
     if payer == payee {
-        return Err(X402Error::payment("payTo is the address that would pay"));
+        return Err(X402Error::payment("payTo is the paying address itself"));
     }
     Ok(())
 }
@@ -230,7 +230,7 @@ mod tests {
         }
         let (payer, other) = (Address::repeat_byte(1), Address::repeat_byte(2));
         assert!(reject_own_payee(payer, other).is_ok());
-        let reason = X402Error::payment("payTo is the address that would pay");
+        let reason = X402Error::payment("payTo is the paying address itself");
         assert_eq!(reject_own_payee(payer, payer), Err(reason));
     }
 

@@ -18,7 +18,7 @@ pub enum SignatureError {
     Scalar,
     #[error("s is in the upper half of the group order")]
     HighS,
-    #[error("this signature has no valid signer")]
+    #[error("no signer can be recovered from this signature")]
     NoSigner,
 }
 

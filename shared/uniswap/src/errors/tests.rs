@@ -96,6 +96,9 @@ fn errors_within_errors_are_unwrapped_to_a_bound() {
 
 #[test]
 fn the_text_of_a_contract_is_quoted_made_visible_and_cut() {
-    assert_eq!(reason(&text("no\u{202e}\n")), r#"the contract says "no\u{202e}\u{a}""#);
+    assert_eq!(
+        reason(&text("no\u{202e}\n")),
+        r#"the contract failed with the text "no\u{202e}\u{a}""#
+    );
     assert!(reason(&text(&"x".repeat(10_000))).len() < 200);
 }

@@ -276,7 +276,7 @@ fn locked_wallet_can_be_opened_from_a_card() {
         stage.wait(GUARD_MS);
         let screen = stage.screen();
         assert!(
-            screen.contains("the wallet is locked: u opens it") && !screen.contains("y approve")
+            screen.contains("wallet locked: press u to open it") && !screen.contains("y approve")
         );
         stage.keys("u");
         let (id, _) = stage.took("wallet.open").unwrap();

@@ -173,7 +173,7 @@ fn approve(model: &mut Model) {
         return;
     }
     if locked {
-        view.fault = Some("The wallet is locked: u opens it.".to_owned());
+        view.fault = Some("The wallet is locked: press u to open it.".to_owned());
         return;
     }
     if unseen {

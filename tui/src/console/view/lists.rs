@@ -46,7 +46,7 @@ pub(super) fn count_note(count: usize, failed: Option<&str>) -> String {
     match (count, failed) {
         (0, _) => String::new(),
         (count, None) => count.to_string(),
-        (count, Some(_why)) => format!("{count}, old !  r reloads"),
+        (count, Some(_why)) => format!("{count}, old !  press r"),
     }
 }
 

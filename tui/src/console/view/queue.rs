@@ -40,7 +40,7 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     let failed = model.server.failed.contains_key(&Topic::Requests) && !paint.old;
     let note = match (held, failed, model.server.truncated) {
         (0, false, _) => String::new(),
-        (held, true, _) => format!("{held} waiting, old !  r reloads"),
+        (held, true, _) => format!("{held} waiting, old !  press r"),
         (held, false, true) => format!("{held} waiting, and more not shown"),
         (held, false, false) => format!("{held} waiting"),
     };

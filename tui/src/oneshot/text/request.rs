@@ -73,10 +73,10 @@ pub(super) fn decided(to: &mut Sheet, decided: &DecidedAnswer) {
     let id = short(id);
     match (status, lane) {
         (DecidedStatus::Signed, _) => {
-            to.line(&format!("Approved {id}: {amount} to {payee} is signed."));
+            to.line(&format!("Approved {id}: the payment of {amount} to {payee} is signed."));
         }
         (DecidedStatus::Executing, Lane::Payment) => {
-            to.line(&format!("Approved {id}: {amount} to {payee} is being signed."));
+            to.line(&format!("Approved {id}: the payment of {amount} to {payee} is being signed."));
             to.next("Follow it with", "bursar requests --all");
         }
         (DecidedStatus::AwaitingDevice, _) => {
@@ -95,7 +95,7 @@ pub(super) fn decided(to: &mut Sheet, decided: &DecidedAnswer) {
             to.line(&format!("Denied {id}: the loan of {amount} will not be executed."));
         }
         (DecidedStatus::Denied, Lane::Payment) => {
-            to.line(&format!("Denied {id}: {amount} to {payee} will not be paid."));
+            to.line(&format!("Denied {id}: the payment of {amount} to {payee} will not be made."));
         }
         (DecidedStatus::Denied, Lane::Trade) => {
             to.line(&format!("Denied {id}: the trade of {amount} will not be executed."));

@@ -75,7 +75,7 @@ pub(super) fn lines(
     } else if view.card.obstacle.is_some() {
         "n deny   esc not now   (it cannot be approved)".to_owned()
     } else if model.server.is_locked() {
-        "the wallet is locked: u opens it   n deny   esc not now".to_owned()
+        "wallet locked: press u to open it   n deny   esc not now".to_owned()
     } else {
         deciding(view, unseen)
     };
