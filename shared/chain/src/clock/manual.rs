@@ -96,6 +96,11 @@ impl ManualClock {
         });
     }
 
+    /// Returns whether a task sleeps until exactly this monotonic time, in milliseconds.
+    pub fn has_sleeper_at(&self, mono_ms: u64) -> bool {
+        self.inner().sleepers.range((mono_ms, 0)..=(mono_ms, u64::MAX)).next().is_some()
+    }
+
     /// Sets the wall clock; nothing else moves.
     pub fn set_utc(&self, utc: Utc) {
         self.change(|readings| readings.utc = utc);
