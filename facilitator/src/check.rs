@@ -201,7 +201,7 @@ impl Check {
     /// Compares this machine's clock with the newest block. Waits for another block if the newest seems old.
     async fn clock(&mut self, network: &NetworkConfig, chain: &dyn Chain, clock: &dyn Clock) {
         let title = network.network.title;
-        let (severity, text) = match chain_clock::ahead(chain, clock).await {
+        let (severity, text) = match chain_clock::clock_lead_ms(chain, clock).await {
             Err(fault) => (Severity::Bad, fault.to_string()),
             Ok(None) => {
                 let text = "the clock could not be compared: the network produces no blocks now";

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use bursar_chain::chain_clock::{ahead, is_wrong};
+use bursar_chain::chain_clock::{clock_lead_ms, is_wrong};
 use bursar_chain::ports::Clock;
 use bursar_core::limits::CHAIN_TIME_EVERY_MS;
 use bursar_serve::wait::pause;
@@ -46,7 +46,7 @@ impl ClockWatch {
     async fn compare_with(&self, network: &NetworkContext) -> bool {
         let chain = network.contracts.chain;
         // The probe reports a node that is down, and an idle chain proves nothing about the clock.
-        let ahead_ms = ahead(&*network.chain, &*self.clock).await.unwrap_or_default();
+        let ahead_ms = clock_lead_ms(&*network.chain, &*self.clock).await.unwrap_or_default();
         let was_wrong = self.health.clock_ahead_ms(chain).is_some_and(is_wrong);
         self.health.set_clock(chain, ahead_ms);
         let wrong = ahead_ms.is_some_and(is_wrong);

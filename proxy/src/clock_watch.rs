@@ -36,7 +36,7 @@ pub async fn compare(
 ) -> Comparison {
     let with_nodes = networks.iter().filter_map(|row| Some((row.caip2(), nodes.of(row.chain)?)));
     let each = with_nodes.map(|(name, chain)| async move {
-        (name, chain_clock::ahead(chain, clock).await.unwrap_or_default())
+        (name, chain_clock::clock_lead_ms(chain, clock).await.unwrap_or_default())
     });
     let comparison: Comparison = futures::future::join_all(each).await.into_iter().collect();
     if comparison.is_empty() {

@@ -64,7 +64,7 @@ pub fn check_held(state: &State) -> Result<(), Violation> {
     }
     for outbox in state.outboxes.busy() {
         let holders = outbox.open.values().filter(|one| one.nonce.is_some()).count();
-        if holders != outbox.held().len() {
+        if holders != outbox.held_nonces().len() {
             return Err(Violation(format!("two submissions of {:?} hold one nonce", outbox.key)));
         }
     }

@@ -254,5 +254,5 @@ impl Outboxes {
 /// `by_person` is true if the signer is the address of a device.
 pub fn rules(key: &OutboxKey, by_person: bool) -> Option<Rules> {
     let rules = by_chain(key.chain).map(|row| Rules::of(&row.gas, OPEN_SUBMISSIONS_MAX))?;
-    Some(if by_person { rules.by_person() } else { rules })
+    Some(if by_person { rules.with_person_signing() } else { rules })
 }

@@ -101,7 +101,7 @@ impl Settler {
         // The search for a settlement by another sender starts near this block. Without its number, the search would
         // scan the whole chain.
         let no_block = || unusable("the node did not return the newest block number".to_owned());
-        let within = fees::within(&quote, gas.ceiling);
+        let within = fees::offer_within(&quote, gas.ceiling);
         let price = Price {
             affordable: within.is_some(),
             next_block_price: quote.needed,

@@ -515,7 +515,7 @@ async fn proven_by_any_node(
     hash: B256,
     mut effects: Effects,
 ) -> Effects {
-    match settler.network.chain.receipts_of_all(hash).await {
+    match settler.network.chain.receipts_from_all_nodes(hash).await {
         Ok(receipts) => {
             for receipt in receipts {
                 effects.proven.extend(store_effects(settler, batch, &receipt).await.proven);

@@ -476,7 +476,7 @@ impl State {
             block_hash: block_hash(found.block),
             status,
             logs: found.logs,
-            paid: Some(PaidFee { gas_used: 1, gas_price: found.fee, data_fee: U256::ZERO }),
+            paid_fee: Some(PaidFee { gas_used: 1, gas_price: found.fee, data_fee: U256::ZERO }),
         })
     }
 }
@@ -535,7 +535,7 @@ impl Chain for World {
         self.reply(|state| Ok(hashes.iter().map(|hash| state.receipt(*hash)).collect()))
     }
 
-    fn receipts_of_all(&self, hash: B256) -> ChainReply<'_, Vec<Receipt>> {
+    fn receipts_from_all_nodes(&self, hash: B256) -> ChainReply<'_, Vec<Receipt>> {
         self.reply(move |state| {
             let second = state.has_honest_node.then(|| state.true_receipt(hash)).flatten();
             Ok(state.receipt(hash).into_iter().chain(second).collect())

@@ -11,7 +11,7 @@ use crate::ports::{Chain, ChainFault, Clock};
 ///
 /// # Errors
 /// No node answers.
-pub async fn ahead(chain: &dyn Chain, clock: &dyn Clock) -> Result<Option<i64>, ChainFault> {
+pub async fn clock_lead_ms(chain: &dyn Chain, clock: &dyn Clock) -> Result<Option<i64>, ChainFault> {
     let first = chain.block_time().await?;
     let now = clock.now();
     let apart = now.utc.since_ms(first);

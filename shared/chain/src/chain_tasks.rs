@@ -4,17 +4,17 @@ use alloy_primitives::{Address, B256};
 use bursar_core::networks::{FeeModel, Gas};
 use bursar_submit::fees;
 use bursar_submit::{
-    Action, Call, Found, Input, OutboxKey, Quote, Raw, Rules, SendAnswer, SubmissionId,
+    Action, Call, FoundReceipt, Input, OutboxKey, Quote, Raw, Rules, SendAnswer, SubmissionId,
 };
 
 use crate::final_count::{FinalCount, FinalCounts};
 use crate::ports::{BlockTag, Chain, ChainFault, TxStatus};
 
 /// Gas of an empty transfer on networks whose gas includes no data fee (`G_transaction` of the Yellow Paper).
-const PLAIN_GAS: u64 = 21_000;
+const EMPTY_TRANSFER_GAS: u64 = 21_000;
 
 /// Upper bound for the gas of an empty transfer on any network, data fee included.
-const PLAIN_GAS_MAX: u64 = 2_000_000;
+const EMPTY_TRANSFER_GAS_MAX: u64 = 2_000_000;
 
 /// Performs an action of an outbox, and returns its result if there is one.
 ///
@@ -52,7 +52,7 @@ pub async fn run(
 pub async fn quote(chain: &dyn Chain, signer: Address, gas: &Gas) -> Result<Quote, ChainFault> {
     let (facts, plain_gas, pending, mined) = futures::future::join4(
         chain.fee_facts(),
-        plain_gas(chain, signer, gas),
+        empty_transfer_gas(chain, signer, gas),
         chain.transaction_count(signer, BlockTag::Pending),
         chain.transaction_count(signer, BlockTag::Latest),
     )
@@ -63,7 +63,7 @@ pub async fn quote(chain: &dyn Chain, signer: Address, gas: &Gas) -> Result<Quot
 }
 
 /// Returns the gas of an empty transfer.
-async fn plain_gas(chain: &dyn Chain, signer: Address, gas: &Gas) -> Result<u64, ChainFault> {
+async fn empty_transfer_gas(chain: &dyn Chain, signer: Address, gas: &Gas) -> Result<u64, ChainFault> {
     let plain_gas = match gas.model {
         // Arbitrum includes the data fee in gas, so only the node knows the gas. The margin of a quarter covers later
         // changes of the data fee.
@@ -71,9 +71,9 @@ async fn plain_gas(chain: &dyn Chain, signer: Address, gas: &Gas) -> Result<u64,
             let needed = chain.estimate_gas(signer, Call::empty(signer, 0)).await?;
             needed.saturating_add(needed / 4)
         }
-        FeeModel::Eip1559 | FeeModel::OpStack | FeeModel::Legacy | FeeModel::Free => PLAIN_GAS,
+        FeeModel::Eip1559 | FeeModel::OpStack | FeeModel::Legacy | FeeModel::Free => EMPTY_TRANSFER_GAS,
     };
-    if plain_gas > PLAIN_GAS_MAX {
+    if plain_gas > EMPTY_TRANSFER_GAS_MAX {
         let message =
             "the node reports an impossibly high amount of gas for an empty transfer".to_owned();
         return Err(ChainFault::Rejected { code: 0, message });
@@ -150,7 +150,7 @@ pub async fn look_up(
     let receipts = chain.receipts(&hashes).await?;
     let found = |hash: &B256| {
         let found = receipts.iter().flatten().find(|receipt| receipt.tx_hash == *hash)?;
-        Some(Found {
+        Some(FoundReceipt {
             hash: *hash,
             block: found.block_number,
             block_hash: found.block_hash,

@@ -184,30 +184,30 @@ mod tests {
         entry
     }
 
-    fn one(change: impl FnOnce(&mut Value)) -> Result<Vec<TokenBalance>, &'static str> {
+    fn read_changed_entry(change: impl FnOnce(&mut Value)) -> Result<Vec<TokenBalance>, &'static str> {
         read(json!([entry(change)]).to_string().as_bytes())
     }
 
-    fn held() -> TokenBalance {
+    fn expected_balance() -> TokenBalance {
         let amount = U256::from(12_500_000);
         TokenBalance { address: TOKEN, symbol: "TST".to_owned(), decimals: Some(6), amount }
     }
 
     #[test]
     fn new_and_old_blockscout_formats_are_decoded() {
-        assert_eq!(one(|_same| {}), Ok(vec![held()]));
-        let older = one(|entry| {
+        assert_eq!(read_changed_entry(|_same| {}), Ok(vec![expected_balance()]));
+        let older = read_changed_entry(|entry| {
             let address = entry["token"]["address_hash"].take();
             entry["token"]["address"] = address;
         });
-        assert_eq!(older, Ok(vec![held()]));
+        assert_eq!(older, Ok(vec![expected_balance()]));
         assert_eq!(read(b"[]"), Ok(vec![]));
     }
 
     #[test]
     fn entries_other_than_erc20_are_skipped_even_if_malformed() {
         for kind in [json!("ERC-721"), json!("ERC-1155"), json!("erc-20"), json!(null)] {
-            let read = one(|entry| {
+            let read = read_changed_entry(|entry| {
                 entry["token"]["type"] = kind.clone();
                 entry["value"] = json!(null);
             });
@@ -218,10 +218,10 @@ mod tests {
     #[test]
     fn an_explorer_answer_without_address_or_amount_is_rejected() {
         for value in ["", "-1", "1.5", "1e3", "0x10", " 1", &"9".repeat(79), &"9".repeat(78)] {
-            assert!(one(|entry| entry["value"] = json!(value)).is_err(), "{value}");
+            assert!(read_changed_entry(|entry| entry["value"] = json!(value)).is_err(), "{value}");
         }
         for address in [json!(null), json!(""), json!("0x12"), json!(7)] {
-            assert!(one(|entry| entry["token"]["address_hash"] = address.clone()).is_err());
+            assert!(read_changed_entry(|entry| entry["token"]["address_hash"] = address.clone()).is_err());
         }
         for body in ["", "null", "{}", "[1]", "[{}]", "{\"items\":[]}", "<html>", "[]]"] {
             assert!(read(body.as_bytes()).is_err(), "{body}");
@@ -241,10 +241,10 @@ mod tests {
             (json!("1e3"), None),
             (json!(["6"]), None),
         ] {
-            let tokens = one(|entry| entry["token"]["decimals"] = reported.clone()).unwrap();
+            let tokens = read_changed_entry(|entry| entry["token"]["decimals"] = reported.clone()).unwrap();
             assert_eq!(tokens[0].decimals, read, "{reported}");
         }
-        let tokens = one(|entry| entry["token"]["symbol"] = json!("ß".repeat(1 << 20))).unwrap();
+        let tokens = read_changed_entry(|entry| entry["token"]["symbol"] = json!("ß".repeat(1 << 20))).unwrap();
         assert_eq!(tokens[0].symbol.chars().count(), SYMBOL_CHARS_MAX);
         let many = json!(vec![entry(|_same| {}); TOKENS_MAX + 1]);
         assert_eq!(read(many.to_string().as_bytes()).unwrap().len(), TOKENS_MAX);

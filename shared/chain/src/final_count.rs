@@ -11,7 +11,7 @@ use crate::ports::{BlockTag, Chain, ChainFault};
 
 /// Target number of noted counts for the blocks that are not final yet. Fewer than twice this many are noted for
 /// them.
-const NOTES: u64 = 256;
+const NOTED_COUNTS_TARGET: u64 = 256;
 /// Maximum number of noted counts that are kept: those of blocks that are not final yet, and of some earlier blocks.
 const NOTED_COUNTS_MAX: usize = 512;
 
@@ -61,8 +61,8 @@ impl FinalCounts {
             }
             Err(fault) => fault,
         };
-        // The step grows with the depth of finality, so that fewer than twice `NOTES` counts cover that depth.
-        let step = (head.saturating_sub(last_final) / NOTES).max(1);
+        // The step grows with the depth of finality, so that fewer than twice `NOTED_COUNTS_TARGET` counts cover that depth.
+        let step = (head.saturating_sub(last_final) / NOTED_COUNTS_TARGET).max(1);
         let noted = self.note(chain, signer, head, step).await;
         while let Some(at) = self.noted.iter().rposition(|noted| noted.block <= last_final) {
             let Some(NotedCount { block, hash, count }) = self.noted.get(at).copied() else {
@@ -186,13 +186,13 @@ mod tests {
 
     /// A node that answers only for its newest block. The first pushed block has height 0.
     #[derive(Debug, Default)]
-    struct Pruned {
+    struct PrunedNode {
         /// Hash and count of each block, from height 0.
         blocks: Mutex<Vec<(B256, u64)>>,
         refuses_hashes: bool,
     }
 
-    impl Pruned {
+    impl PrunedNode {
         fn push(&self, hash: u8, count: u64) {
             self.blocks.lock().unwrap().push((B256::repeat_byte(hash), count));
         }
@@ -207,7 +207,7 @@ mod tests {
         Box::pin(async { Err(ChainFault::Rejected { code: -32000, message }) })
     }
 
-    impl Chain for Pruned {
+    impl Chain for PrunedNode {
         fn block_number(&self) -> ChainReply<'_, u64> {
             Box::pin(async { Ok(self.head()) })
         }
@@ -233,7 +233,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_count_is_known_when_its_block_is_final() {
-        let (chain, mut counts) = (Pruned::default(), FinalCounts::default());
+        let (chain, mut counts) = (PrunedNode::default(), FinalCounts::default());
         chain.push(0, 5);
         chain.push(1, 6);
         assert_eq!(counts.at(&chain, SIGNER, 1, 0).await.unwrap(), FinalCount::Awaited);
@@ -251,7 +251,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_block_that_a_reorganization_removed_does_not_count() {
-        let (chain, mut counts) = (Pruned::default(), FinalCounts::default());
+        let (chain, mut counts) = (PrunedNode::default(), FinalCounts::default());
         chain.push(0, 5);
         assert_eq!(counts.at(&chain, SIGNER, 0, 0).await.unwrap(), FinalCount::Known(5));
         chain.push(1, 6);
@@ -263,7 +263,7 @@ mod tests {
 
     #[tokio::test]
     async fn nodes_that_answer_for_no_hash_leave_the_count_unknown() {
-        let chain = Pruned { refuses_hashes: true, ..Pruned::default() };
+        let chain = PrunedNode { refuses_hashes: true, ..PrunedNode::default() };
         let mut counts = FinalCounts::default();
         for block in 0..4 {
             chain.push(block, 1);

@@ -18,13 +18,13 @@ pub const READS_MAX: usize = 64;
 ///
 /// A request above [`READS_MAX`] is only for reads that must be of the same block. Some nodes may refuse it, because it
 /// exceeds their gas limit.
-pub const AT_ONE_BLOCK_MAX: usize = 4 * READS_MAX;
+pub const ONE_BLOCK_READS_MAX: usize = 4 * READS_MAX;
 
 /// Maximum average length of the answers to one request, in bytes; an answer is a number or the reason of a revert. The
 /// bound limits how much decoding copies, because several ABI offsets may point at the same bytes.
 const ANSWER_BYTES_MAX: usize = 1024;
 
-const WORD: usize = 32;
+const WORD_BYTES: usize = 32;
 
 /// A single read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,7 +76,7 @@ pub struct Holdings {
 /// Amounts are in smallest units.
 ///
 /// # Errors
-/// The whole request failed, or there are more than [`AT_ONE_BLOCK_MAX`] - 1 tokens.
+/// The whole request failed, or there are more than [`ONE_BLOCK_READS_MAX`] - 1 tokens.
 pub async fn holdings(
     chain: &dyn Chain,
     owner: Address,
@@ -97,13 +97,13 @@ pub async fn holdings(
 /// If a contract reverts one read, only that read fails.
 ///
 /// # Errors
-/// The whole request failed, or there are more than [`AT_ONE_BLOCK_MAX`] reads.
+/// The whole request failed, or there are more than [`ONE_BLOCK_READS_MAX`] reads.
 pub async fn call_many(
     chain: &dyn Chain,
     reads: &[Read],
     block: BlockTag,
 ) -> Result<Vec<Result<Bytes, ReadFault>>, ReadFault> {
-    if reads.len() > AT_ONE_BLOCK_MAX {
+    if reads.len() > ONE_BLOCK_READS_MAX {
         return Err(ReadFault::Malformed("there are more reads than one request takes"));
     }
     match chain.call(MULTICALL3, encode_reads(reads), block).await {
@@ -131,15 +131,15 @@ fn encode_reads(reads: &[Read]) -> Bytes {
 
 fn decode_results(answer: &[u8], count: usize) -> Result<Vec<Result<Bytes, ReadFault>>, ReadFault> {
     // The ABI encoding takes two words for the list, and four words in addition to the data of each read.
-    let longest = (2 * WORD).saturating_add(count.saturating_mul(4 * WORD + ANSWER_BYTES_MAX));
+    let longest = (2 * WORD_BYTES).saturating_add(count.saturating_mul(4 * WORD_BYTES + ANSWER_BYTES_MAX));
     if answer.len() > longest {
         return Err(ReadFault::Malformed("it is too long"));
     }
     // The decoder allocates as many entries as the answer claims, so check the claim first.
-    let words = answer.first_chunk::<{ 2 * WORD }>();
-    let (offset, entries) = words.map(|words| words.split_at(WORD)).unwrap_or_default();
+    let words = answer.first_chunk::<{ 2 * WORD_BYTES }>();
+    let (offset, entries) = words.map(|words| words.split_at(WORD_BYTES)).unwrap_or_default();
     let is = |word: &[u8], value: usize| U256::try_from_be_slice(word) == Some(U256::from(value));
-    if words.is_none() || !is(offset, WORD) || !is(entries, count) {
+    if words.is_none() || !is(offset, WORD_BYTES) || !is(entries, count) {
         return Err(ReadFault::Malformed("it has the wrong number of entries"));
     }
     let entries = IMulticall3::aggregate3Call::abi_decode_returns_validate(answer)
@@ -179,7 +179,7 @@ async fn one_by_one(
 /// Decodes one word. A call to an account without code returns no data, which is not a zero.
 fn number(answer: &[u8]) -> Result<U256, ReadFault> {
     match answer.len() {
-        WORD => U256::try_from_be_slice(answer).ok_or(ReadFault::Malformed("it is not a number")),
+        WORD_BYTES => U256::try_from_be_slice(answer).ok_or(ReadFault::Malformed("it is not a number")),
         0 => Err(ReadFault::Malformed("it is empty: there may be no contract at this address")),
         _other => Err(ReadFault::Malformed("it is not a single number")),
     }

@@ -103,7 +103,7 @@ pub trait Chain: Send + Sync + Debug {
     }
 
     /// Returns the receipts of a transaction by all nodes that have one; they may differ. Waits for the slowest node.
-    fn receipts_of_all(&self, hash: B256) -> ChainReply<'_, Vec<Receipt>> {
+    fn receipts_from_all_nodes(&self, hash: B256) -> ChainReply<'_, Vec<Receipt>> {
         Box::pin(async move { Ok(self.receipt(hash).await?.into_iter().collect()) })
     }
 
@@ -390,13 +390,13 @@ pub struct Receipt {
     /// The events, in the order in which they were emitted.
     pub logs: Vec<Log>,
     /// The fee that the sender paid; `None` if the node reports no valid amounts.
-    pub paid: Option<PaidFee>,
+    pub paid_fee: Option<PaidFee>,
 }
 
 impl Receipt {
     /// Returns the total that the sender paid for the transaction, in wei, or `None` if it is unknown.
     pub fn fee(&self) -> Option<U256> {
-        self.paid.as_ref().and_then(PaidFee::total)
+        self.paid_fee.as_ref().and_then(PaidFee::total)
     }
 }
 
@@ -501,7 +501,7 @@ pub struct FoundLog {
 pub enum ChainFault {
     /// No endpoint answered, or the endpoints failed in different ways. A later retry may succeed. Optional methods
     /// that are not implemented also return this fault.
-    #[error("no endpoint of the chain gave a usable answer: {}", list(.tried))]
+    #[error("no endpoint of the chain gave a usable answer: {}", format_tried(.tried))]
     Unavailable {
         /// Each endpoint with its failure, in the configured order.
         tried: Vec<(EndpointLabel, String)>,
@@ -534,7 +534,7 @@ where
     Box::pin(async move { Err(fault) })
 }
 
-fn list(tried: &[(EndpointLabel, String)]) -> String {
+fn format_tried(tried: &[(EndpointLabel, String)]) -> String {
     let failures: Vec<String> =
         tried.iter().map(|(endpoint, reason)| format!("{endpoint}: {reason}")).collect();
     failures.join("; ")

@@ -37,7 +37,7 @@ use crate::ports::{
 };
 use bursar_outbound::Client;
 use endpoint::Endpoint;
-use envelope::{Call, Kind};
+use envelope::{Call, MethodKind};
 use quantity::{Unusable, bytes_of, decode_as, hash_of, quantity, u64_of, u256_of};
 
 pub use bursar_outbound::PlainHttpHosts;
@@ -89,7 +89,7 @@ impl RpcChain {
         self
     }
 
-    fn sender(&self) -> &Self {
+    fn submit_chain(&self) -> &Self {
         self.submit.as_deref().unwrap_or(self)
     }
 
@@ -101,21 +101,21 @@ impl RpcChain {
         &'a self,
         read: impl Fn(&RawValue) -> Result<T, Unusable> + Send + Sync + 'a,
     ) -> ChainReply<'a, T> {
-        let params = json!([tag(BlockTag::Latest), false]);
-        self.ask(Call { method: "eth_getBlockByNumber", params, kind: Kind::Read }, read)
+        let params = json!([block_tag_json(BlockTag::Latest), false]);
+        self.ask(Call { method: "eth_getBlockByNumber", params, kind: MethodKind::Read }, read)
     }
 
     /// Requests a price in wei by a method without parameters.
-    fn number(&self, method: &'static str) -> ChainReply<'_, u128> {
-        let call = Call { method, params: json!([]), kind: Kind::Read };
-        self.ask(call, |raw| price(&decode_as::<String>(raw)?))
+    fn request_price(&self, method: &'static str) -> ChainReply<'_, u128> {
+        let call = Call { method, params: json!([]), kind: MethodKind::Read };
+        self.ask(call, |raw| parse_price(&decode_as::<String>(raw)?))
     }
 }
 
 impl Chain for RpcChain {
     fn chain_id(&self) -> ChainReply<'_, ChainId> {
         Box::pin(
-            async move { self.in_order(&|endpoint| Box::pin(self.ask_identity(endpoint))).await },
+            async move { self.run_in_order(&|endpoint| Box::pin(self.ask_identity(endpoint))).await },
         )
     }
 
@@ -129,39 +129,39 @@ impl Chain for RpcChain {
     }
 
     fn call(&self, to: Address, data: Bytes, block: BlockTag) -> ChainReply<'_, Bytes> {
-        let params = json!([{ "to": to, "data": data }, tag(block)]);
-        self.ask(Call { method: "eth_call", params, kind: Kind::Execute }, bytes)
+        let params = json!([{ "to": to, "data": data }, block_tag_json(block)]);
+        self.ask(Call { method: "eth_call", params, kind: MethodKind::Execute }, bytes)
     }
 
     fn balance(&self, address: Address, block: BlockTag) -> ChainReply<'_, U256> {
-        let params = json!([address, tag(block)]);
+        let params = json!([address, block_tag_json(block)]);
         let decode = |raw: &RawValue| u256_of(&decode_as::<String>(raw)?);
-        self.ask(Call { method: "eth_getBalance", params, kind: Kind::Read }, decode)
+        self.ask(Call { method: "eth_getBalance", params, kind: MethodKind::Read }, decode)
     }
 
     fn code_at(&self, address: Address, block: BlockTag) -> ChainReply<'_, Bytes> {
-        let params = json!([address, tag(block)]);
-        self.ask(Call { method: "eth_getCode", params, kind: Kind::Read }, bytes)
+        let params = json!([address, block_tag_json(block)]);
+        self.ask(Call { method: "eth_getCode", params, kind: MethodKind::Read }, bytes)
     }
 
     fn receipt(&self, hash: B256) -> ChainReply<'_, Option<Receipt>> {
         let call =
-            Call { method: "eth_getTransactionReceipt", params: json!([hash]), kind: Kind::Read };
+            Call { method: "eth_getTransactionReceipt", params: json!([hash]), kind: MethodKind::Read };
         self.ask(call, move |raw| receipt::receipt_of(raw, hash))
     }
 
-    fn receipts_of_all(&self, hash: B256) -> ChainReply<'_, Vec<Receipt>> {
+    fn receipts_from_all_nodes(&self, hash: B256) -> ChainReply<'_, Vec<Receipt>> {
         let call =
-            Call { method: "eth_getTransactionReceipt", params: json!([hash]), kind: Kind::Read };
-        let step = self.step(call, move |raw| receipt::receipt_of(raw, hash));
-        Box::pin(async move { Ok(self.all_of(&step).await?.into_iter().flatten().collect()) })
+            Call { method: "eth_getTransactionReceipt", params: json!([hash]), kind: MethodKind::Read };
+        let step = self.endpoint_request(call, move |raw| receipt::receipt_of(raw, hash));
+        Box::pin(async move { Ok(self.run_at_all(&step).await?.into_iter().flatten().collect()) })
     }
 
     fn receipts<'a>(&'a self, hashes: &'a [B256]) -> ChainReply<'a, Vec<Option<Receipt>>> {
         let call = |hash: &B256| Call {
             method: "eth_getTransactionReceipt",
             params: json!([hash]),
-            kind: Kind::Read,
+            kind: MethodKind::Read,
         };
         Box::pin(async move {
             let mut receipts = Vec::with_capacity(hashes.len());
@@ -195,8 +195,8 @@ impl Chain for RpcChain {
 
     fn logs(&self, wanted: LogFilter) -> ChainReply<'_, Vec<FoundLog>> {
         let params = logs::params(&wanted);
-        let call = Call { method: "eth_getLogs", params, kind: Kind::Refusable };
-        self.ask(call, move |raw| logs::found(raw, &wanted))
+        let call = Call { method: "eth_getLogs", params, kind: MethodKind::Refusable };
+        self.ask(call, move |raw| logs::decode_logs(raw, &wanted))
     }
 
     fn fee_facts(&self) -> ChainReply<'_, FeeFacts> {
@@ -204,9 +204,9 @@ impl Chain for RpcChain {
             // Nodes need not support the methods for the tip and the gas price. Without a tip the fee model uses the
             // network's minimum, and only legacy networks need the gas price.
             let (newest, tip, gas_price) = futures::future::join3(
-                self.newest_block(newest),
-                self.number("eth_maxPriorityFeePerGas"),
-                self.number("eth_gasPrice"),
+                self.newest_block(decode_fee_facts),
+                self.request_price("eth_maxPriorityFeePerGas"),
+                self.request_price("eth_gasPrice"),
             )
             .await;
             Ok(FeeFacts { tip: tip.ok(), gas_price: gas_price.ok(), ..newest? })
@@ -215,12 +215,12 @@ impl Chain for RpcChain {
 
     fn block_number(&self) -> ChainReply<'_, u64> {
         let decode = |raw: &RawValue| u64_of(&decode_as::<String>(raw)?);
-        self.ask(Call { method: "eth_blockNumber", params: json!([]), kind: Kind::Read }, decode)
+        self.ask(Call { method: "eth_blockNumber", params: json!([]), kind: MethodKind::Read }, decode)
     }
 
     fn safe_block_number(&self) -> ChainReply<'_, u64> {
-        let params = json!([tag(BlockTag::Safe), false]);
-        let call = Call { method: "eth_getBlockByNumber", params, kind: Kind::Refusable };
+        let params = json!([block_tag_json(BlockTag::Safe), false]);
+        let call = Call { method: "eth_getBlockByNumber", params, kind: MethodKind::Refusable };
         Box::pin(async move {
             // Some nodes return null for a tag that they do not know.
             let known = self.ask(call, block_number).await?;
@@ -232,24 +232,24 @@ impl Chain for RpcChain {
     fn transaction_count(&self, address: Address, block: BlockTag) -> ChainReply<'_, u64> {
         // A healthy node may lack the state of a past block.
         let kind = match block {
-            BlockTag::Number(_) => Kind::Refusable,
-            _newest => Kind::Read,
+            BlockTag::Number(_) => MethodKind::Refusable,
+            _newest => MethodKind::Read,
         };
-        let params = json!([address, tag(block)]);
+        let params = json!([address, block_tag_json(block)]);
         let decode = |raw: &RawValue| u64_of(&decode_as::<String>(raw)?);
         self.ask(Call { method: "eth_getTransactionCount", params, kind }, decode)
     }
 
     fn block_hash(&self, number: u64) -> ChainReply<'_, Option<B256>> {
-        let params = json!([tag(BlockTag::Number(number)), false]);
-        self.ask(Call { method: "eth_getBlockByNumber", params, kind: Kind::Read }, block_hash)
+        let params = json!([block_tag_json(BlockTag::Number(number)), false]);
+        self.ask(Call { method: "eth_getBlockByNumber", params, kind: MethodKind::Read }, block_hash)
     }
 
     fn transaction_count_in(&self, address: Address, block: B256) -> ChainReply<'_, u64> {
         let params = json!([address, { "blockHash": block, "requireCanonical": true }]);
         let decode = |raw: &RawValue| u64_of(&decode_as::<String>(raw)?);
         let method = "eth_getTransactionCount";
-        self.ask(Call { method, params, kind: Kind::Refusable }, decode)
+        self.ask(Call { method, params, kind: MethodKind::Refusable }, decode)
     }
 
     fn estimate_gas(&self, from: Address, call: bursar_submit::Call) -> ChainReply<'_, u64> {
@@ -257,13 +257,13 @@ impl Chain for RpcChain {
             "from": from, "to": call.to, "value": call.value, "data": call.data,
         }]);
         let decode = |raw: &RawValue| u64_of(&decode_as::<String>(raw)?);
-        self.ask(Call { method: "eth_estimateGas", params, kind: Kind::Execute }, decode)
+        self.ask(Call { method: "eth_estimateGas", params, kind: MethodKind::Execute }, decode)
     }
 
     fn simulate(&self, request: SimulationRequest) -> ChainReply<'_, SimulatedBlock> {
         let (calls, reads) = (request.calls.len(), request.reads.len());
         let params = simulation::params(&request);
-        let call = Call { method: "eth_simulateV1", params, kind: Kind::Read };
+        let call = Call { method: "eth_simulateV1", params, kind: MethodKind::Read };
         self.ask(call, move |raw| simulation::simulated_block(raw, calls, reads))
     }
 
@@ -278,19 +278,19 @@ impl Chain for RpcChain {
             Some(code) => json!([run, "latest", { from.to_string(): { "code": code } }]),
             None => json!([run, "latest"]),
         };
-        self.ask(Call { method: "eth_call", params, kind: Kind::Execute }, bytes)
+        self.ask(Call { method: "eth_call", params, kind: MethodKind::Execute }, bytes)
     }
 
     fn answers(&self, questions: Vec<Question>) -> ChainReply<'_, Vec<Result<Bytes, ChainFault>>> {
         let call = |question: Question| match question {
             Question::Code(address) => {
-                let params = json!([address, tag(BlockTag::Latest)]);
-                Call { method: "eth_getCode", params, kind: Kind::Read }
+                let params = json!([address, block_tag_json(BlockTag::Latest)]);
+                Call { method: "eth_getCode", params, kind: MethodKind::Read }
             }
             Question::Call { from, to, data, gas } => {
                 let run = json!({ "from": from, "to": to, "data": data, "gas": quantity(gas) });
-                let params = json!([run, tag(BlockTag::Latest)]);
-                Call { method: "eth_call", params, kind: Kind::Execute }
+                let params = json!([run, block_tag_json(BlockTag::Latest)]);
+                Call { method: "eth_call", params, kind: MethodKind::Execute }
             }
         };
         Box::pin(self.ask_each(questions.into_iter().map(call).collect(), bytes))
@@ -306,36 +306,36 @@ impl Chain for RpcChain {
     }
 
     fn is_known(&self, hash: B256) -> ChainReply<'_, bool> {
-        self.ask(by_hash(hash), move |raw| transaction::is_known(raw, hash))
+        self.ask(transaction_by_hash(hash), move |raw| transaction::is_known(raw, hash))
     }
 
     fn is_known_anywhere(&self, hash: B256) -> ChainReply<'_, bool> {
-        self.ask_anywhere(by_hash(hash), move |raw| transaction::is_known(raw, hash))
+        self.ask_anywhere(transaction_by_hash(hash), move |raw| transaction::is_known(raw, hash))
     }
 
     fn transaction(&self, hash: B256) -> ChainReply<'_, Option<Transaction>> {
-        self.ask(by_hash(hash), move |raw| transaction::transaction_of(raw, hash))
+        self.ask(transaction_by_hash(hash), move |raw| transaction::transaction_of(raw, hash))
     }
 
     fn senders_in(&self, block: u64) -> ChainReply<'_, Vec<SentNonce>> {
-        let params = json!([tag(BlockTag::Number(block)), true]);
-        let call = Call { method: "eth_getBlockByNumber", params, kind: Kind::Read };
+        let params = json!([block_tag_json(BlockTag::Number(block)), true]);
+        let call = Call { method: "eth_getBlockByNumber", params, kind: MethodKind::Read };
         self.ask(call, transaction::senders_in)
     }
 
     fn send_raw(&self, raw: Bytes) -> ChainReply<'_, B256> {
         let (call, decode) = broadcast(&raw);
-        self.sender().ask(call, decode)
+        self.submit_chain().ask(call, decode)
     }
 
     fn send_raw_everywhere(&self, raw: Bytes) -> ChainReply<'_, B256> {
         let (call, decode) = broadcast(&raw);
-        self.sender().ask_everywhere(call, decode)
+        self.submit_chain().ask_everywhere(call, decode)
     }
 }
 
-fn by_hash(hash: B256) -> Call {
-    Call { method: "eth_getTransactionByHash", params: json!([hash]), kind: Kind::Read }
+fn transaction_by_hash(hash: B256) -> Call {
+    Call { method: "eth_getTransactionByHash", params: json!([hash]), kind: MethodKind::Read }
 }
 
 fn broadcast(raw: &Bytes) -> (Call, impl Fn(&RawValue) -> Result<B256, Unusable> + use<>) {
@@ -343,7 +343,7 @@ fn broadcast(raw: &Bytes) -> (Call, impl Fn(&RawValue) -> Result<B256, Unusable>
     // another hash has not accepted this transaction.
     let expected = keccak256(raw);
     let params = json!([hex::encode_prefixed(raw)]);
-    let call = Call { method: "eth_sendRawTransaction", params, kind: Kind::Broadcast };
+    let call = Call { method: "eth_sendRawTransaction", params, kind: MethodKind::Broadcast };
     let decode = move |answer: &RawValue| {
         let hash = hash_of(&decode_as::<String>(answer)?)?;
         let same = hash == expected;
@@ -352,7 +352,7 @@ fn broadcast(raw: &Bytes) -> (Call, impl Fn(&RawValue) -> Result<B256, Unusable>
     (call, decode)
 }
 
-fn tag(block: BlockTag) -> Value {
+fn block_tag_json(block: BlockTag) -> Value {
     match block {
         BlockTag::Pending => json!("pending"),
         BlockTag::Latest => json!("latest"),
@@ -367,7 +367,7 @@ fn bytes(raw: &RawValue) -> Result<Bytes, Unusable> {
 }
 
 /// Reads the fee data of the newest block. A chain without a base fee omits that field.
-fn newest(raw: &RawValue) -> Result<FeeFacts, Unusable> {
+fn decode_fee_facts(raw: &RawValue) -> Result<FeeFacts, Unusable> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Block {
@@ -377,7 +377,7 @@ fn newest(raw: &RawValue) -> Result<FeeFacts, Unusable> {
     }
     let block = decode_as::<Block>(raw)?;
     Ok(FeeFacts {
-        base_fee: block.base_fee_per_gas.map(|fee| price(&fee)).transpose()?,
+        base_fee: block.base_fee_per_gas.map(|fee| parse_price(&fee)).transpose()?,
         // Some networks report a gas limit above 64 bits; treat it as missing.
         block_gas: block.gas_limit.and_then(|gas| u64_of(&gas).ok()),
         block: block.number.and_then(|number| u64_of(&number).ok()),
@@ -403,7 +403,7 @@ fn block_number(raw: &RawValue) -> Result<Option<u64>, Unusable> {
     decode_as::<Option<Block>>(raw)?.map(|block| u64_of(&block.number)).transpose()
 }
 
-fn price(text: &str) -> Result<u128, Unusable> {
+fn parse_price(text: &str) -> Result<u128, Unusable> {
     u128::try_from(u256_of(text)?).map_err(|_huge| Unusable("a price is above 128 bits"))
 }
 

@@ -14,11 +14,11 @@ use crate::ports::{BlockTag, Chain, ChainFault, SimulatedBlock, SimulatedCall, S
 
 /// If the cached method is not the best one, the nodes are probed again after this many simulations. A node may have
 /// refused the best method only once, for example because it was busy.
-const PROBE_AFTER: u32 = 100;
+const SIMULATIONS_BEFORE_PROBE: u32 = 100;
 
 /// Number of simulations before the next probe if the nodes have just lost a method. It is small, because the better
 /// method may soon return, and plans simulated by another method wait for the operator.
-const PROBE_AFTER_LOSS: u32 = 5;
+const SIMULATIONS_BEFORE_PROBE_AFTER_LOSS: u32 = 5;
 
 /// The simulation methods of a chain's nodes, from best to worst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,14 +58,14 @@ impl Simulation {
 /// Simulates calls on one chain and remembers the method that its nodes support.
 #[derive(Debug, Default)]
 pub struct Simulator {
-    known: Mutex<Option<KnownMethod>>,
+    cached: Mutex<Option<KnownMethod>>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct KnownMethod {
     method: SimulationMethod,
     /// Simulations left before the next probe; not used for the best method.
-    left: u32,
+    simulations_before_probe: u32,
 }
 
 /// The cached method before a probe.
@@ -78,13 +78,13 @@ enum CachedMethod {
 impl Simulator {
     /// Returns the simulation method that the nodes support.
     ///
-    /// It probes the nodes if the method is unknown. If the method is not the best, it probes again after `PROBE_AFTER`
-    /// simulations, or after `PROBE_AFTER_LOSS` if the nodes have just lost a method.
+    /// It probes the nodes if the method is unknown. If the method is not the best, it probes again after `SIMULATIONS_BEFORE_PROBE`
+    /// simulations, or after `SIMULATIONS_BEFORE_PROBE_AFTER_LOSS` if the nodes have just lost a method.
     ///
     /// # Errors
     /// No node gave a usable answer to the probe.
     pub async fn probe(&self, chain: &dyn Chain) -> Result<SimulationMethod, ChainFault> {
-        let known = match self.remembered() {
+        let known = match self.cached_method() {
             CachedMethod::Use(method) => return Ok(method),
             CachedMethod::ProbeAgain(method) => Some(method),
             CachedMethod::Nothing => None,
@@ -95,18 +95,18 @@ impl Simulator {
             (Err(_fault), Some(known)) => known,
             (Err(fault), None) => return Err(fault),
         };
-        self.remember(method, PROBE_AFTER);
+        self.cache_method(method, SIMULATIONS_BEFORE_PROBE);
         Ok(method)
     }
 
-    fn remember(&self, method: SimulationMethod, left: u32) {
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some(KnownMethod { method, left });
+    fn cache_method(&self, method: SimulationMethod, left: u32) {
+        *self.cached.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some(KnownMethod { method, simulations_before_probe: left });
     }
 
-    fn remembered(&self) -> CachedMethod {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(KnownMethod { method, left }) = known.as_mut() else {
+    fn cached_method(&self) -> CachedMethod {
+        let mut known = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(KnownMethod { method, simulations_before_probe: left }) = known.as_mut() else {
             return CachedMethod::Nothing;
         };
         match (*method, left.checked_sub(1)) {
@@ -132,14 +132,14 @@ impl Simulator {
         request: SimulationRequest,
     ) -> Result<Simulation, ChainFault> {
         let method = self.probe(chain).await?;
-        let refused = match run_by(method, chain, &request).await {
+        let refused = match run_with_method(method, chain, &request).await {
             Err(fault @ (ChainFault::Rejected { .. } | ChainFault::Malformed { .. })) => fault,
             end => return end,
         };
         match probe_method(chain).await {
             Ok(other) if other != method => {
-                self.remember(other, PROBE_AFTER_LOSS);
-                run_by(other, chain, &request).await
+                self.cache_method(other, SIMULATIONS_BEFORE_PROBE_AFTER_LOSS);
+                run_with_method(other, chain, &request).await
             }
             Ok(_) | Err(_) => Err(refused),
         }
@@ -147,7 +147,7 @@ impl Simulator {
 }
 
 /// Simulates calls and reads by one method.
-async fn run_by(
+async fn run_with_method(
     method: SimulationMethod,
     chain: &dyn Chain,
     request: &SimulationRequest,

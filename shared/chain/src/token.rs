@@ -7,7 +7,7 @@ use crate::abi::erc20::{IErc20, IErc3009};
 use crate::ports::{BlockTag, Chain, ChainFault, Log, Transfer};
 
 /// Longest symbol or name that is kept, in characters. The untrusted token contract chooses it.
-const SYMBOL_BYTES_MAX: usize = 64;
+const TOKEN_TEXT_CHARS_MAX: usize = 64;
 
 /// A token's own description.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,12 +22,12 @@ pub struct TokenDescription {
 /// Returns the call data of a transfer to `to`.
 ///
 /// `amount` is in the token's smallest unit.
-pub fn transfer(to: Address, amount: U256) -> Bytes {
+pub fn transfer_call(to: Address, amount: U256) -> Bytes {
     IErc20::transferCall { to, value: amount }.abi_encode().into()
 }
 
 /// Returns the call data that sets the allowance of `spender`, in the token's smallest unit.
-pub fn approve(spender: Address, amount: U256) -> Bytes {
+pub fn approve_call(spender: Address, amount: U256) -> Bytes {
     IErc20::approveCall { spender, value: amount }.abi_encode().into()
 }
 
@@ -37,7 +37,7 @@ pub fn balance_call(owner: Address) -> Bytes {
 }
 
 /// Returns the call data that reads the allowance that `owner` gave to `spender`.
-pub fn allowance(owner: Address, spender: Address) -> Bytes {
+pub fn allowance_call(owner: Address, spender: Address) -> Bytes {
     IErc20::allowanceCall { owner, spender }.abi_encode().into()
 }
 
@@ -90,20 +90,20 @@ pub fn name_call() -> Bytes {
 }
 
 /// Reads the answer of [`symbol_call`] or [`name_call`]: at most 64 characters, empty if the answer is not a text.
-pub fn text(answer: &[u8]) -> String {
-    let text = match answer.len() <= 4 * SYMBOL_BYTES_MAX {
+pub fn decode_text(answer: &[u8]) -> String {
+    let text = match answer.len() <= 4 * TOKEN_TEXT_CHARS_MAX {
         true => IErc20::symbolCall::abi_decode_returns_validate(answer).unwrap_or_default(),
         false => String::new(),
     };
-    text.chars().take(SYMBOL_BYTES_MAX).collect()
+    text.chars().take(TOKEN_TEXT_CHARS_MAX).collect()
 }
 
 /// Decodes the answers of [`decimals_call`] and [`symbol_call`], which are empty for a revert.
 ///
 /// `None` if the decimals are invalid.
-pub fn description(decimals: &[u8], symbol: &[u8]) -> Option<TokenDescription> {
+pub fn decode_description(decimals: &[u8], symbol: &[u8]) -> Option<TokenDescription> {
     let decimals = IErc20::decimalsCall::abi_decode_returns_validate(decimals).ok()?;
-    Some(TokenDescription { decimals, symbol: text(symbol) })
+    Some(TokenDescription { decimals, symbol: decode_text(symbol) })
 }
 
 /// Reads a token's decimals and symbol.
@@ -121,10 +121,10 @@ pub async fn describe(
         answer => answer,
     };
     let decimals = ask(decimals_call()).await?;
-    if description(&decimals, &[]).is_none() {
+    if decode_description(&decimals, &[]).is_none() {
         return Ok(None);
     }
-    Ok(description(&decimals, &ask(symbol_call()).await?))
+    Ok(decode_description(&decimals, &ask(symbol_call()).await?))
 }
 
 /// Returns an account's balance of a token, in its smallest unit.
@@ -153,7 +153,7 @@ mod tests {
     fn a_transfer_is_selector_address_and_amount() {
         let to = address!("0x209693Bc6afc0C5328bA36FaF03C514EF312287C");
         assert_eq!(
-            transfer(to, U256::from(1_500_000))[..],
+            transfer_call(to, U256::from(1_500_000))[..],
             hex!(
                 "a9059cbb000000000000000000000000209693bc6afc0c5328ba36faf03c514ef312287c"
                 "000000000000000000000000000000000000000000000000000000000016e360"

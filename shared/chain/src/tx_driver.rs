@@ -23,13 +23,13 @@ use crate::ports::{BoxFuture, Chain, Clock};
 /// Longest idle time of the driver, in milliseconds.
 ///
 /// The driver then checks the outbox even without a trigger.
-pub const IDLE_MS: u64 = 2_000;
+pub const IDLE_MS_MAX: u64 = 2_000;
 
 /// Minimum time between two quotes, in milliseconds, while a submission needs its first offer or a withdrawn call
 /// needs its replacement.
-const QUOTE_QUEUED_MS: u64 = 250;
+const QUEUED_QUOTE_INTERVAL_MS: u64 = 250;
 /// Minimum time between two quotes in all other cases, in milliseconds.
-const QUOTE_MS: u64 = 1_500;
+const QUOTE_INTERVAL_MS: u64 = 1_500;
 
 /// Pause, in milliseconds, between two lookups of transactions with enough confirmations, while no node reports which
 /// transactions are final.
@@ -139,15 +139,15 @@ async fn serve_until_idle<H: Host>(
     let mut chain_tasks = ChainTasks {
         host,
         context,
-        due: VecDeque::new(),
+        due_actions: VecDeque::new(),
         signing: BTreeSet::new(),
-        resting: BTreeMap::new(),
-        signed,
-        quoted: None,
-        sent: BTreeSet::new(),
+        retry_at_ms: BTreeMap::new(),
+        signature_results: signed,
+        quote_result: None,
+        broadcast_hashes: BTreeSet::new(),
         counts: FinalCounts::default(),
-        uncounted: false,
-        looked_deep_ms: 0,
+        is_finality_unknown: false,
+        last_deep_lookup_ms: 0,
         head: 0,
     };
     let mut resumed = false;
@@ -173,7 +173,7 @@ async fn serve_until_idle<H: Host>(
             chain_tasks.perform_due(&*chain).await;
         }
         let outbox = chain_tasks.host.outbox();
-        let wake = chain_tasks.context.clock.mono_ms().saturating_add(IDLE_MS);
+        let wake = chain_tasks.context.clock.mono_ms().saturating_add(IDLE_MS_MAX);
         // cancel-safe: `recv` leaves an unreceived signature in its channel, and the other branches only wait.
         tokio::select! {
             biased;
@@ -205,21 +205,21 @@ enum LastQuote {
 struct ChainTasks<H: Host> {
     host: Arc<H>,
     context: DriverContext,
-    due: VecDeque<PendingAction<H::SigningRight>>,
+    due_actions: VecDeque<PendingAction<H::SigningRight>>,
     /// Attempts with a signature request in flight.
     signing: BTreeSet<(SubmissionId, usize)>,
     /// Attempts that a signer has just answered, and the time of the next request for each (monotonic milliseconds).
-    resting: BTreeMap<(SubmissionId, usize), u64>,
-    signed: mpsc::UnboundedSender<(SubmissionId, usize, SignOutcome)>,
+    retry_at_ms: BTreeMap<(SubmissionId, usize), u64>,
+    signature_results: mpsc::UnboundedSender<(SubmissionId, usize, SignOutcome)>,
     /// The time at which the last quote request ended (monotonic milliseconds), and its result.
-    quoted: Option<(u64, Option<Input>)>,
+    quote_result: Option<(u64, Option<Input>)>,
     /// Hashes broadcast since the driver started.
-    sent: BTreeSet<B256>,
+    broadcast_hashes: BTreeSet<B256>,
     counts: FinalCounts,
     /// Whether the last lookup returned [`FinalCount::Unknown`].
-    uncounted: bool,
+    is_finality_unknown: bool,
     /// When transactions with enough confirmations were last looked up (monotonic milliseconds).
-    looked_deep_ms: u64,
+    last_deep_lookup_ms: u64,
     /// The newest block of the last lookup.
     head: u64,
 }
@@ -228,26 +228,26 @@ impl<H: Host> ChainTasks<H> {
     fn needs_signature(&self, outbox: &Outbox) -> bool {
         outbox.open.iter().any(|(id, one)| {
             one.unsigned_attempt().is_some_and(|(at, _tried)| {
-                !self.signing.contains(&(*id, at)) && !self.is_resting(&(*id, at))
+                !self.signing.contains(&(*id, at)) && !self.is_before_retry(&(*id, at))
             })
         })
     }
 
-    fn is_resting(&self, attempt: &(SubmissionId, usize)) -> bool {
-        self.resting.get(attempt).is_some_and(|until| self.context.clock.mono_ms() < *until)
+    fn is_before_retry(&self, attempt: &(SubmissionId, usize)) -> bool {
+        self.retry_at_ms.get(attempt).is_some_and(|until| self.context.clock.mono_ms() < *until)
     }
 
     fn keep_only_signatures(&mut self) {
-        self.due.retain(|work| matches!(work.action, Action::Sign { .. }));
+        self.due_actions.retain(|work| matches!(work.action, Action::Sign { .. }));
     }
 
     /// Sends a notice to the host and queues the resulting actions.
     async fn handle(&mut self, notice: Notice) {
-        self.due.extend(self.host.handle(notice).await);
+        self.due_actions.extend(self.host.handle(notice).await);
     }
 
     async fn perform_due(&mut self, chain: &dyn Chain) {
-        while let Some(work) = self.due.pop_front() {
+        while let Some(work) = self.due_actions.pop_front() {
             if self.context.stopping.is_cancelled() {
                 return;
             }
@@ -287,13 +287,13 @@ impl<H: Host> ChainTasks<H> {
             }
             let DriverContext { key, gas, .. } = &self.context;
             let rebroadcast = match &work.action {
-                Action::Send { raw, .. } => !self.sent.insert(raw.hash),
+                Action::Send { raw, .. } => !self.broadcast_hashes.insert(raw.hash),
                 _reads => false,
             };
             let started_ms = self.context.clock.mono_ms();
             let done = chain_tasks::run(chain, key, gas, &work.action, rebroadcast).await;
             if matches!(work.action, Action::Quote) {
-                self.quoted = Some((self.context.clock.mono_ms(), done.clone()));
+                self.quote_result = Some((self.context.clock.mono_ms(), done.clone()));
             }
             if sends && !self.host.hit("outbox.sent") {
                 return;
@@ -318,7 +318,7 @@ impl<H: Host> ChainTasks<H> {
 
     /// Decides whether the driver reuses the last quote, waits, or requests another quote. Each quote takes several
     /// requests, and a submission may wait for many blocks. A first offer and the replacement of a withdrawn call
-    /// reuse a quote younger than [`QUOTE_QUEUED_MS`]. The transaction counts of that quote can only be too low,
+    /// reuse a quote younger than [`QUEUED_QUOTE_INTERVAL_MS`]. The transaction counts of that quote can only be too low,
     /// which is harmless: the outbox knows the nonces that it has used.
     fn last_quote(&mut self) -> LastQuote {
         // A withdrawn call can still be mined until another transaction uses its nonce, so its replacement is
@@ -327,12 +327,12 @@ impl<H: Host> ChainTasks<H> {
         let queued = self.host.outbox().open.values().any(waits);
         let now = self.context.clock.mono_ms();
         let age = |last: u64| now.saturating_sub(last);
-        match &self.quoted {
-            Some((last, Some(quote))) if queued && age(*last) < QUOTE_QUEUED_MS => {
+        match &self.quote_result {
+            Some((last, Some(quote))) if queued && age(*last) < QUEUED_QUOTE_INTERVAL_MS => {
                 LastQuote::Fresh(quote.clone())
             }
             Some((last, _quote)) => {
-                let pause = if queued { QUOTE_QUEUED_MS } else { QUOTE_MS };
+                let pause = if queued { QUEUED_QUOTE_INTERVAL_MS } else { QUOTE_INTERVAL_MS };
                 if age(*last) < pause { LastQuote::TooSoon } else { LastQuote::Stale }
             }
             None => LastQuote::Stale,
@@ -345,7 +345,7 @@ impl<H: Host> ChainTasks<H> {
         let is_lookup = |work: &mut PendingAction<H::SigningRight>| {
             matches!(work.action, Action::Lookup { .. })
         };
-        while let Some(work) = self.due.pop_front_if(is_lookup) {
+        while let Some(work) = self.due_actions.pop_front_if(is_lookup) {
             if let Action::Lookup { id, hashes } = work.action
                 && !lookups.iter().any(|(known, _hashes)| *known == id)
             {
@@ -353,13 +353,13 @@ impl<H: Host> ChainTasks<H> {
             }
         }
         let now = self.context.clock.mono_ms();
-        if !self.uncounted || now.saturating_sub(self.looked_deep_ms) >= DEEP_LOOKUP_PAUSE_MS {
-            self.looked_deep_ms = now;
+        if !self.is_finality_unknown || now.saturating_sub(self.last_deep_lookup_ms) >= DEEP_LOOKUP_PAUSE_MS {
+            self.last_deep_lookup_ms = now;
         } else {
             // Skip transactions with enough confirmations: a lookup without a transaction count cannot end their
             // submissions.
             let outbox = self.host.outbox();
-            lookups.retain(|(id, _hashes)| !self.is_deep(&outbox, id));
+            lookups.retain(|(id, _hashes)| !self.has_enough_confirmations(&outbox, id));
             if lookups.is_empty() {
                 return;
             }
@@ -382,7 +382,7 @@ impl<H: Host> ChainTasks<H> {
     }
 
     /// Returns whether a submission has enough confirmations, so that only its signer's transaction count is missing.
-    fn is_deep(&self, outbox: &Outbox, id: &SubmissionId) -> bool {
+    fn has_enough_confirmations(&self, outbox: &Outbox, id: &SubmissionId) -> bool {
         let included = match outbox.open.get(id).map(|one| &one.chain_state) {
             Some(ChainState::Included(included)) => included,
             _none => return false,
@@ -395,7 +395,7 @@ impl<H: Host> ChainTasks<H> {
         // Report every result, not only changes: the host outlives this task and still has the report of an earlier
         // task.
         self.host.finality_unknown(is_unknown);
-        let changed = std::mem::replace(&mut self.uncounted, is_unknown) != is_unknown;
+        let changed = std::mem::replace(&mut self.is_finality_unknown, is_unknown) != is_unknown;
         if changed && is_unknown {
             tracing::warn!(
                 %chain, %signer,
@@ -409,11 +409,11 @@ impl<H: Host> ChainTasks<H> {
 
     /// Requests a signature in the background. A signer may ask a person and take minutes.
     fn sign(&mut self, id: SubmissionId, attempt: usize, signing_right: H::SigningRight) {
-        if self.is_resting(&(id, attempt)) || !self.signing.insert((id, attempt)) {
+        if self.is_before_retry(&(id, attempt)) || !self.signing.insert((id, attempt)) {
             return;
         }
         let end = self.host.sign(signing_right);
-        let signed = self.signed.clone();
+        let signed = self.signature_results.clone();
         self.context.tasks.spawn(async move {
             // The driver may have stopped; the next start asks again.
             let _gone = signed.send((id, attempt, end.await));
@@ -424,8 +424,8 @@ impl<H: Host> ChainTasks<H> {
         self.signing.remove(&(id, attempt));
         // Rest after every answer, even one without effect, such as a wrong signature.
         let now = self.context.clock.mono_ms();
-        self.resting.retain(|_attempt, until| now < *until);
-        self.resting.insert((id, attempt), now.saturating_add(IDLE_MS));
+        self.retry_at_ms.retain(|_attempt, until| now < *until);
+        self.retry_at_ms.insert((id, attempt), now.saturating_add(IDLE_MS_MAX));
         let input = match end {
             SignOutcome::Signed(signature) => Input::Signature { id, attempt, signature },
             SignOutcome::Declined => Input::Declined { id, attempt },

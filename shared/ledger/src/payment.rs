@@ -8,14 +8,14 @@ use crate::command::{Command, TooLong};
 use crate::typed_data::{DOMAIN, Field, Kind, StructType, TypedData, Value, ask_beginning};
 
 /// The number of bytes of a `uint256` or `bytes32`.
-const WORD: u8 = 32;
+const WORD_BYTES: u8 = 32;
 
 /// Returns the type and the values of a domain with name, version, chain and contract.
 pub fn domain(domain: &TokenDomain) -> (StructType, Value) {
     let fields = vec![
         Field::new("name", Kind::String),
         Field::new("version", Kind::String),
-        Field::new("chainId", Kind::Uint(WORD)),
+        Field::new("chainId", Kind::Uint(WORD_BYTES)),
         Field::new("verifyingContract", Kind::Address),
     ];
     let values = vec![
@@ -52,10 +52,10 @@ pub fn typed_data(token: &TokenDomain, terms: &Authorization) -> TypedData {
     let fields = vec![
         Field::new("from", Kind::Address),
         Field::new("to", Kind::Address),
-        Field::new("value", Kind::Uint(WORD)),
-        Field::new("validAfter", Kind::Uint(WORD)),
-        Field::new("validBefore", Kind::Uint(WORD)),
-        Field::new("nonce", Kind::FixedBytes(WORD)),
+        Field::new("value", Kind::Uint(WORD_BYTES)),
+        Field::new("validAfter", Kind::Uint(WORD_BYTES)),
+        Field::new("validBefore", Kind::Uint(WORD_BYTES)),
+        Field::new("nonce", Kind::FixedBytes(WORD_BYTES)),
     ];
     let values = vec![
         Value::address(terms.from),

@@ -151,7 +151,7 @@ impl ServiceOutbox {
     ///
     /// This is so if the maximum number of submissions hold nonces and cannot end.
     pub fn is_stuck(&self) -> bool {
-        self.is_finality_unknown() && self.outbox().held().len() >= self.host.rules.window
+        self.is_finality_unknown() && self.outbox().held_nonces().len() >= self.host.rules.window
     }
 
     /// Returns the broadcasts of a submission's call.

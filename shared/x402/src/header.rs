@@ -47,7 +47,7 @@ pub fn encode(json: &str) -> String {
 mod tests {
     use super::*;
 
-    fn refused(text: &str) -> String {
+    fn refusal_reason(text: &str) -> String {
         match decode(text) {
             Err(X402Error::InvalidHeader(reason)) => reason.into_owned(),
             other => panic!("{text:.40}: {other:?}"),
@@ -66,7 +66,7 @@ mod tests {
         let (spaced, broken) = (format!(" {whole}"), format!("{whole}\n"));
         let (over, inner) = (format!("{whole}="), format!("{whole}{whole}"));
         for bad in ["====", "e", "e30=e30=", "e30*", &url_safe, &spaced, &broken, &over, &inner] {
-            assert_eq!(refused(bad), "it is not base64", "{bad}");
+            assert_eq!(refusal_reason(bad), "it is not base64", "{bad}");
         }
         // `e30` decodes to `{}`. `e31` differs only in bits that belong to no byte.
         assert!(decode("e30").is_ok() && decode("e31").is_err());
@@ -80,9 +80,9 @@ mod tests {
             ("{\"a\":NaN}", "not JSON (byte 5)"),
             ("{} {}", "more text after the value (byte 3)"),
         ] {
-            assert_eq!(refused(&encode(json)), reason, "{json}");
+            assert_eq!(refusal_reason(&encode(json)), reason, "{json}");
         }
-        assert_eq!(refused(&CODEC.encode([b'"', 0xff, b'"'])), "not UTF-8 (byte 1)");
+        assert_eq!(refusal_reason(&CODEC.encode([b'"', 0xff, b'"'])), "not UTF-8 (byte 1)");
     }
 
     #[test]
@@ -93,17 +93,17 @@ mod tests {
         // Both texts have the maximum length, but the bytes of the second exceed their limit.
         let above = encode(&filled(PAYMENT_HEADER_BYTES + 1));
         assert_eq!(
-            (above.len(), refused(&above).as_str()),
+            (above.len(), refusal_reason(&above).as_str()),
             (TEXT_BYTES, "it is longer than 64 KiB")
         );
-        assert_eq!(refused(&"A".repeat(TEXT_BYTES + 1)), "it is longer than 64 KiB");
+        assert_eq!(refusal_reason(&"A".repeat(TEXT_BYTES + 1)), "it is longer than 64 KiB");
     }
 
     #[test]
     fn thirty_two_levels_are_read_and_one_more_is_not() {
         let nested = |levels: usize| encode(&("[".repeat(levels) + &"]".repeat(levels)));
         assert!(decode(&nested(32)).is_ok());
-        assert_eq!(refused(&nested(33)), "nested too deep (byte 32)");
-        assert_eq!(refused(&nested(20_000)), "nested too deep (byte 32)");
+        assert_eq!(refusal_reason(&nested(33)), "nested too deep (byte 32)");
+        assert_eq!(refusal_reason(&nested(20_000)), "nested too deep (byte 32)");
     }
 }

@@ -610,6 +610,6 @@ fn receipt(hash: B256, payment: &Payment) -> Receipt {
         block_number: 7,
         block_hash: B256::repeat_byte(7),
         logs: vec![used, moved],
-        paid: None,
+        paid_fee: None,
     }
 }

@@ -30,7 +30,7 @@ impl Batch {
     ///
     /// # Errors
     /// `CHAIN_UNAVAILABLE`: no node answers, or there are more reads than
-    /// [`bursar_chain::multicall::AT_ONE_BLOCK_MAX`].
+    /// [`bursar_chain::multicall::ONE_BLOCK_READS_MAX`].
     pub(super) async fn run(&self, chain: &dyn Chain) -> Result<Answers, Refusal> {
         if self.0.is_empty() {
             return Ok(Answers(Vec::new()));

@@ -94,7 +94,7 @@ impl Sender<'_> {
     /// `CHAIN_UNAVAILABLE`: the fees of the network are not known, or gas costs more than Bursar's maximum.
     pub(super) fn offer(&self) -> Result<Fees, Refusal> {
         let quote = fees::quote(self.gas, self.facts).map_err(|_unusable| unavailable())?;
-        fees::within(&quote, self.gas.ceiling).ok_or_else(|| {
+        fees::offer_within(&quote, self.gas.ceiling).ok_or_else(|| {
             let message = "Gas costs more than Bursar's maximum: try again when it is cheaper.";
             Refusal::because(Code::ChainUnavailable, message)
         })

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bursar_chain::follower::Follower;
 use bursar_chain::ports::BoxFuture;
-use bursar_chain::tx_driver::{self, DriverContext, Host, IDLE_MS, Notice, SignOutcome};
+use bursar_chain::tx_driver::{self, DriverContext, Host, IDLE_MS_MAX, Notice, SignOutcome};
 use bursar_core::networks::{ChainId, by_chain};
 use bursar_domain::{Action, outboxes};
 use bursar_submit::{Outbox, OutboxKey};
@@ -59,7 +59,7 @@ pub async fn run(tx_driver: TxDriver) {
             });
         }
         // A task may end just as a new submission arrives. The timer bounds the wait until the task restarts.
-        let wake = tx_driver.ports.clock.mono_ms().saturating_add(IDLE_MS);
+        let wake = tx_driver.ports.clock.mono_ms().saturating_add(IDLE_MS_MAX);
         let idle = outboxes.is_empty();
         // cancel-safe: every branch only waits.
         tokio::select! {

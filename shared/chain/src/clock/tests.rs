@@ -49,7 +49,7 @@ fn child_prints_its_zone() {
     }
 }
 
-fn child_under(tz: &str) -> String {
+fn run_child_with_tz(tz: &str) -> String {
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "clock::tests::child_prints_its_zone", "--ignored", "--nocapture"])
         .env("TZ", tz)
@@ -60,10 +60,10 @@ fn child_under(tz: &str) -> String {
 
 #[test]
 fn the_zone_is_taken_from_tz_or_refused() {
-    assert!(child_under("Asia/Kathmandu").contains("offset=20700"));
-    assert!(child_under("UTC").contains("offset=0"));
+    assert!(run_child_with_tz("Asia/Kathmandu").contains("offset=20700"));
+    assert!(run_child_with_tz("UTC").contains("offset=0"));
     for unusable in ["", "Europe/Berln", "/nowhere/zone", "Etc/Unknown"] {
-        let said = child_under(unusable);
+        let said = run_child_with_tz(unusable);
         assert!(said.contains("error=") && said.contains("TZ=Europe/Berlin"), "{unusable}: {said}");
     }
 }

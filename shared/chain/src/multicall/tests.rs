@@ -11,7 +11,7 @@ use crate::ports::ChainReply;
 #[derive(Debug, Default)]
 struct Script {
     answers: Mutex<VecDeque<Result<Bytes, ChainFault>>>,
-    asked: Mutex<Vec<Address>>,
+    targets: Mutex<Vec<Address>>,
 }
 
 impl Script {
@@ -20,7 +20,7 @@ impl Script {
     }
 
     fn next(&self, to: Address) -> ChainReply<'_, Bytes> {
-        self.asked.lock().unwrap().push(to);
+        self.targets.lock().unwrap().push(to);
         let next = self.answers.lock().unwrap().pop_front();
         Box::pin(async move { next.expect("an unexpected call") })
     }
@@ -48,7 +48,7 @@ fn answer(entries: &[(bool, Bytes)]) -> Bytes {
     entries.to_vec().abi_encode().into()
 }
 
-fn down() -> ChainFault {
+fn unavailable() -> ChainFault {
     ChainFault::Unavailable { tried: Vec::new() }
 }
 
@@ -67,7 +67,7 @@ async fn balances_are_read_in_one_call_and_fail_individually() {
     ]);
     let chain = Script::of([Ok(given)]);
     let held = holdings(&chain, OWNER, &[TOKEN; 4]).await.unwrap();
-    assert_eq!(*chain.asked.lock().unwrap(), [MULTICALL3]);
+    assert_eq!(*chain.targets.lock().unwrap(), [MULTICALL3]);
     assert_eq!(held.native, Ok(U256::from(7)));
     assert_eq!(held.tokens[0], Ok(U256::from(8)));
     let data = Bytes::from_static(b"reason");
@@ -84,7 +84,7 @@ async fn without_multicall3_each_balance_is_read_alone() {
     for absent in [Ok(Bytes::new()), Err(reverted())] {
         let chain = Script::of([absent, Ok(word(7)), Ok(word(8)), Err(reverted())]);
         let held = holdings(&chain, OWNER, &[TOKEN, OTHER]).await.unwrap();
-        assert_eq!(*chain.asked.lock().unwrap(), [MULTICALL3, OWNER, TOKEN, OTHER]);
+        assert_eq!(*chain.targets.lock().unwrap(), [MULTICALL3, OWNER, TOKEN, OTHER]);
         assert_eq!(held.native, Ok(U256::from(7)));
         assert_eq!(
             held.tokens,
@@ -95,11 +95,11 @@ async fn without_multicall3_each_balance_is_read_alone() {
 
 #[tokio::test]
 async fn a_silent_chain_ends_the_remaining_reads() {
-    let chain = Script::of([Err(down())]);
-    assert_eq!(holdings(&chain, OWNER, &[TOKEN]).await, Err(down().into()));
-    let chain = Script::of([Ok(Bytes::new()), Ok(word(7)), Err(down())]);
-    assert_eq!(holdings(&chain, OWNER, &[TOKEN, OTHER]).await, Err(down().into()));
-    assert_eq!(chain.asked.lock().unwrap().len(), 3);
+    let chain = Script::of([Err(unavailable())]);
+    assert_eq!(holdings(&chain, OWNER, &[TOKEN]).await, Err(unavailable().into()));
+    let chain = Script::of([Ok(Bytes::new()), Ok(word(7)), Err(unavailable())]);
+    assert_eq!(holdings(&chain, OWNER, &[TOKEN, OTHER]).await, Err(unavailable().into()));
+    assert_eq!(chain.targets.lock().unwrap().len(), 3);
 }
 
 #[tokio::test]
@@ -152,7 +152,7 @@ fn a_multicall_answer_with_shared_offsets_is_bounded() {
 #[tokio::test]
 async fn too_many_reads_are_rejected() {
     let chain = Script::default();
-    let held = holdings(&chain, OWNER, &[TOKEN; AT_ONE_BLOCK_MAX]).await;
+    let held = holdings(&chain, OWNER, &[TOKEN; ONE_BLOCK_READS_MAX]).await;
     assert!(matches!(held, Err(ReadFault::Malformed(_))), "{held:?}");
 }
 

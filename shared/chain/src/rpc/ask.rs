@@ -18,7 +18,7 @@ use crate::rpc::quantity::Unusable;
 use crate::rpc::setback::{Setback, Tally};
 
 /// Sends the request to one endpoint.
-pub(super) type Step<'a, T> =
+pub(super) type EndpointRequest<'a, T> =
     dyn Fn(&'a Endpoint) -> BoxFuture<'a, Result<T, Setback>> + Send + Sync + 'a;
 
 impl RpcChain {
@@ -27,31 +27,31 @@ impl RpcChain {
         T: Send + 'a,
         D: Fn(&RawValue) -> Result<T, Unusable> + Send + Sync + 'a,
     {
-        let step = self.step(call, decode);
-        Box::pin(async move { self.in_order(&step).await })
+        let step = self.endpoint_request(call, decode);
+        Box::pin(async move { self.run_in_order(&step).await })
     }
 
-    /// Asks every endpoint: see [`RpcChain::everywhere`].
+    /// Asks every endpoint: see [`RpcChain::run_everywhere`].
     pub(super) fn ask_everywhere<'a, T, D>(&'a self, call: Call, decode: D) -> ChainReply<'a, T>
     where
         T: Send + 'a,
         D: Fn(&RawValue) -> Result<T, Unusable> + Send + Sync + 'a,
     {
-        let step = self.step(call, decode);
-        Box::pin(async move { self.everywhere(&step).await })
+        let step = self.endpoint_request(call, decode);
+        Box::pin(async move { self.run_everywhere(&step).await })
     }
 
-    /// Returns whether something is true at any endpoint: see [`RpcChain::anywhere`].
+    /// Returns whether something is true at any endpoint: see [`RpcChain::run_anywhere`].
     pub(super) fn ask_anywhere<'a, D>(&'a self, call: Call, decode: D) -> ChainReply<'a, bool>
     where
         D: Fn(&RawValue) -> Result<bool, Unusable> + Send + Sync + 'a,
     {
-        let step = self.step(call, decode);
-        Box::pin(async move { self.anywhere(&step).await })
+        let step = self.endpoint_request(call, decode);
+        Box::pin(async move { self.run_anywhere(&step).await })
     }
 
     /// Builds the request to one endpoint, with its identity check.
-    pub(super) fn step<'a, T, D>(
+    pub(super) fn endpoint_request<'a, T, D>(
         &'a self,
         call: Call,
         decode: D,
@@ -71,7 +71,7 @@ impl RpcChain {
     }
 
     /// Asks the endpoints in their order until one gives a final answer.
-    pub(super) async fn in_order<'a, T>(&'a self, step: &Step<'a, T>) -> Result<T, ChainFault> {
+    pub(super) async fn run_in_order<'a, T>(&'a self, step: &EndpointRequest<'a, T>) -> Result<T, ChainFault> {
         let total = Duration::from_millis(self.config.limits.total_timeout_ms);
         let mut budget = pin!(tokio::time::sleep(total));
         let mut tally = Tally::default();
@@ -113,10 +113,10 @@ impl RpcChain {
 
     /// Asks every endpoint at once, except those that are cooling down or foreign. The best answer counts: a
     /// result before a final error, and a final error before any other setback.
-    pub(super) async fn everywhere<'a, T>(&'a self, step: &Step<'a, T>) -> Result<T, ChainFault> {
+    pub(super) async fn run_everywhere<'a, T>(&'a self, step: &EndpointRequest<'a, T>) -> Result<T, ChainFault> {
         let mut tally = Tally::default();
         let mut rejection = None;
-        for (position, endpoint, end) in futures::future::join_all(self.each(step)).await {
+        for (position, endpoint, end) in futures::future::join_all(self.run_at_each(step)).await {
             match end {
                 Ok(result) => return Ok(result),
                 Err(Setback::Final(fault)) => rejection = rejection.or(Some(fault)),
@@ -130,10 +130,10 @@ impl RpcChain {
     ///
     /// # Errors
     /// No endpoint gave a result.
-    pub(super) async fn all_of<'a, T>(&'a self, step: &Step<'a, T>) -> Result<Vec<T>, ChainFault> {
+    pub(super) async fn run_at_all<'a, T>(&'a self, step: &EndpointRequest<'a, T>) -> Result<Vec<T>, ChainFault> {
         let mut tally = Tally::default();
         let mut results = Vec::new();
-        for (position, endpoint, end) in futures::future::join_all(self.each(step)).await {
+        for (position, endpoint, end) in futures::future::join_all(self.run_at_each(step)).await {
             match end {
                 Ok(result) => results.push(result),
                 Err(setback) => tally.note(position, endpoint, setback),
@@ -143,11 +143,11 @@ impl RpcChain {
     }
 
     /// Asks every endpoint at once whether something is true. `false` only if every endpoint denies it.
-    pub(super) async fn anywhere<'a>(&'a self, step: &Step<'a, bool>) -> Result<bool, ChainFault> {
+    pub(super) async fn run_anywhere<'a>(&'a self, step: &EndpointRequest<'a, bool>) -> Result<bool, ChainFault> {
         let mut tally = Tally::default();
         let mut unknown = false;
         // Return at the first positive answer: other endpoints may hang.
-        let mut ends: FuturesUnordered<_> = self.each(step).collect();
+        let mut ends: FuturesUnordered<_> = self.run_at_each(step).collect();
         while let Some((position, endpoint, end)) = ends.next().await {
             match end {
                 Ok(true) => return Ok(true),
@@ -162,9 +162,9 @@ impl RpcChain {
     }
 
     /// Asks each endpoint, except those that are cooling down or foreign.
-    fn each<'a: 's, 's, T: 's>(
+    fn run_at_each<'a: 's, 's, T: 's>(
         &'a self,
-        step: &'s Step<'a, T>,
+        step: &'s EndpointRequest<'a, T>,
     ) -> impl Iterator<Item = impl Future<Output = (usize, &'a Endpoint, Result<T, Setback>)> + 's> + 's
     {
         self.endpoints.iter().enumerate().map(move |(position, endpoint)| async move {
@@ -186,7 +186,7 @@ impl RpcChain {
         &'a self,
         endpoint: &'a Endpoint,
         permit: Permit<'a>,
-        step: &Step<'a, T>,
+        step: &EndpointRequest<'a, T>,
         budget: Pin<&mut Sleep>,
     ) -> Result<T, Setback> {
         // cancel-safe: a late answer is dropped with its connection. The budget is polled first, so that no

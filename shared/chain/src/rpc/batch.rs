@@ -11,7 +11,7 @@ use tracing::warn;
 
 use crate::ports::{BoxFuture, ChainFault};
 use crate::rpc::endpoint::Endpoint;
-use crate::rpc::envelope::{self, Call, Content, Kind, WireError};
+use crate::rpc::envelope::{self, Call, Content, MethodKind, WireError};
 use crate::rpc::quantity::{Unusable, decode_as};
 use crate::rpc::setback::Setback;
 use crate::rpc::{RpcChain, refusal};
@@ -39,7 +39,7 @@ enum BatchOutcome<T> {
 /// A node's message about a batch that it refuses.
 struct BatchRefusal {
     code: Option<i64>,
-    said: String,
+    message: String,
 }
 
 impl RpcChain {
@@ -59,7 +59,7 @@ impl RpcChain {
                 outcomes.into_iter().collect()
             })
         };
-        self.in_order(&step).await
+        self.run_in_order(&step).await
     }
 
     /// Sends all requests, if possible in one exchange. Each request has its own answer or error.
@@ -85,7 +85,7 @@ impl RpcChain {
                 outcomes.into_iter().map(own).collect()
             })
         };
-        self.in_order(&step).await
+        self.run_in_order(&step).await
     }
 
     /// Returns a node's message if it refuses a batch of this many requests, and `None` if it accepts one.
@@ -96,7 +96,7 @@ impl RpcChain {
         let step = |endpoint| -> BoxFuture<'_, Result<Option<String>, Setback>> {
             Box::pin(async move {
                 self.ensure_identity(endpoint).await?;
-                let call = || Call { method: "eth_chainId", params: json!([]), kind: Kind::Read };
+                let call = || Call { method: "eth_chainId", params: json!([]), kind: MethodKind::Read };
                 let calls: Vec<Call> = std::iter::repeat_with(call).take(count).collect();
                 let decode = |_at: usize, raw: &RawValue| decode_as::<String>(raw);
                 match self.exchange_batch(endpoint, &calls, 0, &decode).await? {
@@ -104,11 +104,11 @@ impl RpcChain {
                         // A partly answered batch is useless.
                         outcomes.into_iter().collect::<Result<Vec<_>, _>>().map(|_all| None)
                     }
-                    BatchOutcome::Refused(refused) => Ok(Some(refused.said)),
+                    BatchOutcome::Refused(refused) => Ok(Some(refused.message)),
                 }
             })
         };
-        self.in_order(&step).await
+        self.run_in_order(&step).await
     }
 
     /// Sends all requests to one endpoint, in as few exchanges as the endpoint permits.
@@ -121,10 +121,10 @@ impl RpcChain {
         let mut size = endpoint.batch_max(self.mono_ms()).min(calls.len()).max(1);
         let mut refused: Option<BatchRefusal> = None;
         loop {
-            match self.exchange_by(endpoint, calls, size, refused.as_ref(), decode).await? {
+            match self.exchange_in_batches_of(endpoint, calls, size, refused.as_ref(), decode).await? {
                 BatchOutcome::Answered(outcomes) => {
                     // Record the limit only now: the answer to a smaller batch proves that the size was the reason.
-                    if let Some(BatchRefusal { said, .. }) = refused
+                    if let Some(BatchRefusal { message: said, .. }) = refused
                         && endpoint.learn_batch_max(size, self.mono_ms())
                     {
                         let endpoint = endpoint.label();
@@ -142,7 +142,7 @@ impl RpcChain {
 
     /// Sends all requests in exchanges of this size. The first exchange goes alone; if it is refused, the remaining
     /// exchanges are not sent.
-    async fn exchange_by<T>(
+    async fn exchange_in_batches_of<T>(
         &self,
         endpoint: &Endpoint,
         calls: &[Call],
@@ -210,9 +210,9 @@ impl RpcChain {
             BatchOutcome::Refused(match envelope::batch_error(&reply.body) {
                 Some(WireError { code, message, .. }) => BatchRefusal {
                     code: Some(code),
-                    said: format!("{} (code {code})", scrub(&message)),
+                    message: format!("{} (code {code})", scrub(&message)),
                 },
-                None => BatchRefusal { code: None, said: why },
+                None => BatchRefusal { code: None, message: why },
             })
         };
         let status = reply.status.as_u16();

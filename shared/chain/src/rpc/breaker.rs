@@ -35,14 +35,14 @@ impl Breaker {
     }
 
     /// Closes the breaker; returns whether it was open.
-    pub(super) fn succeeded(&mut self) -> bool {
+    pub(super) fn record_success(&mut self) -> bool {
         let was_open = self.open_until_ms.is_some();
         *self = Self { last_failure_ms: self.last_failure_ms, ..Self::default() };
         was_open
     }
 
     /// Counts a failure and returns its effect.
-    pub(super) fn failed(&mut self, now_ms: u64, limits: &RpcLimits) -> FailureEffect {
+    pub(super) fn record_failure(&mut self, now_ms: u64, limits: &RpcLimits) -> FailureEffect {
         self.trial_in_flight = false;
         self.last_failure_ms = now_ms;
         self.failures = self.failures.saturating_add(1);
@@ -58,7 +58,7 @@ impl Breaker {
 
     /// Ends a request that showed nothing about the endpoint. Without this, a caller that stops waiting would
     /// leave its trial in flight forever, and the breaker open.
-    pub(super) fn abandoned(&mut self) {
+    pub(super) fn record_no_result(&mut self) {
         self.trial_in_flight = false;
     }
 
@@ -78,7 +78,7 @@ mod tests {
     fn opened_at(now_ms: u64) -> Breaker {
         let mut breaker = Breaker::default();
         for _ in 0..3 {
-            breaker.failed(now_ms, &limits());
+            breaker.record_failure(now_ms, &limits());
         }
         breaker
     }
@@ -87,14 +87,14 @@ mod tests {
     fn the_breaker_opens_at_the_third_consecutive_failure() {
         let mut breaker = Breaker::default();
         let fail_twice = |breaker: &mut Breaker| {
-            assert_eq!(breaker.failed(0, &limits()), FailureEffect::StaysClosed);
-            assert_eq!(breaker.failed(0, &limits()), FailureEffect::StaysClosed);
+            assert_eq!(breaker.record_failure(0, &limits()), FailureEffect::StaysClosed);
+            assert_eq!(breaker.record_failure(0, &limits()), FailureEffect::StaysClosed);
         };
         fail_twice(&mut breaker);
-        assert!(!breaker.succeeded(), "it was never open");
+        assert!(!breaker.record_success(), "it was never open");
         fail_twice(&mut breaker);
         assert!(breaker.admit(0));
-        assert_eq!(breaker.failed(0, &limits()), FailureEffect::Opens);
+        assert_eq!(breaker.record_failure(0, &limits()), FailureEffect::Opens);
         assert!(!breaker.admit(99));
     }
 
@@ -103,12 +103,12 @@ mod tests {
         let mut breaker = opened_at(0);
         assert!(breaker.admit(100) && !breaker.admit(100), "one trial only");
         assert_eq!(
-            breaker.failed(150, &limits()),
+            breaker.record_failure(150, &limits()),
             FailureEffect::StaysOpen,
             "one failed trial is enough"
         );
         assert!(!breaker.admit(249) && breaker.admit(250));
-        assert!(breaker.succeeded());
+        assert!(breaker.record_success());
         assert!(breaker.admit(251) && breaker.admit(251), "closed for every caller");
         assert_eq!(breaker.last_failure_ms(), 150);
     }
@@ -117,7 +117,7 @@ mod tests {
     fn an_abandoned_trial_admits_another_one() {
         let mut breaker = opened_at(0);
         assert!(breaker.admit(100));
-        breaker.abandoned();
+        breaker.record_no_result();
         assert!(breaker.admit(100));
     }
 }

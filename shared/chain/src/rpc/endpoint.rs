@@ -10,7 +10,7 @@ use tracing::{error, info, warn};
 use crate::rpc::breaker::{Breaker, FailureEffect};
 use crate::rpc::config::{ConfigError, RpcLimits};
 use crate::rpc::health::Health;
-use crate::rpc::identity::{Check, Identity};
+use crate::rpc::identity::{IdentityCheck, Identity};
 use bursar_outbound::EndpointLabel;
 use bursar_outbound::{PlainHttpHosts, Target, TargetFault};
 
@@ -25,12 +25,12 @@ pub(super) struct Endpoint {
 struct EndpointState {
     breaker: Breaker,
     identity: Identity,
-    batches: Option<BatchLimit>,
+    batch_limit: Option<BatchLimit>,
 }
 
 /// How long, in milliseconds, an endpoint that refused a batch receives only smaller batches. After that, a large
 /// batch is tried again.
-const BATCH_LIMIT_MS: u64 = 10 * 60 * 1000;
+const BATCH_LIMIT_VALID_MS: u64 = 10 * 60 * 1000;
 
 /// The largest batch that an endpoint accepted after it refused a larger batch.
 #[derive(Debug, Clone, Copy)]
@@ -73,7 +73,7 @@ impl Endpoint {
 
     pub(super) fn admit(&self, now_ms: u64) -> Admission<'_> {
         let mut state = self.state();
-        if let Check::Refuse { answered } = state.identity.check(now_ms) {
+        if let IdentityCheck::Refuse { answered } = state.identity.check(now_ms) {
             return Admission::Foreign { answered };
         }
         if state.breaker.admit(now_ms) {
@@ -101,18 +101,18 @@ impl Endpoint {
 
     /// Returns the largest batch that the endpoint is known to accept, or `usize::MAX` if no limit is known.
     pub(super) fn batch_max(&self, now_ms: u64) -> usize {
-        let known = self.state().batches.filter(|limit| now_ms < limit.until_ms);
+        let known = self.state().batch_limit.filter(|limit| now_ms < limit.until_ms);
         known.map_or(usize::MAX, |limit| limit.size)
     }
 
     /// Records that the endpoint accepts batches of this size but no larger batches; returns whether the size is new.
     pub(super) fn learn_batch_max(&self, size: usize, now_ms: u64) -> bool {
-        let limit = BatchLimit { size, until_ms: now_ms.saturating_add(BATCH_LIMIT_MS) };
-        self.state().batches.replace(limit).is_none_or(|before| before.size != size)
+        let limit = BatchLimit { size, until_ms: now_ms.saturating_add(BATCH_LIMIT_VALID_MS) };
+        self.state().batch_limit.replace(limit).is_none_or(|before| before.size != size)
     }
 
     pub(super) fn identity_is_due(&self, now_ms: u64) -> bool {
-        self.state().identity.check(now_ms) != Check::NotNeeded
+        self.state().identity.check(now_ms) != IdentityCheck::NotNeeded
     }
 
     /// Records the answer to `eth_chainId`; returns whether it is the expected chain.
@@ -151,15 +151,15 @@ impl Permit<'_> {
         let mut state = self.endpoint.state();
         match health {
             Health::Healthy => {
-                if state.breaker.succeeded() {
+                if state.breaker.record_success() {
                     info!(endpoint = %self.endpoint.label(), "the endpoint answers again");
                 }
             }
-            Health::Unknown => state.breaker.abandoned(),
+            Health::Unknown => state.breaker.record_no_result(),
             Health::Failing => {
-                let effect = state.breaker.failed(now_ms, &self.endpoint.limits);
+                let effect = state.breaker.record_failure(now_ms, &self.endpoint.limits);
                 if effect != FailureEffect::StaysClosed {
-                    state.identity.doubt();
+                    state.identity.require_new_check();
                 }
                 // Log only once, not after every failed trial.
                 if effect == FailureEffect::Opens {
@@ -176,7 +176,7 @@ impl Permit<'_> {
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
         if !self.settled {
-            self.endpoint.state().breaker.abandoned();
+            self.endpoint.state().breaker.record_no_result();
         }
     }
 }

@@ -15,12 +15,12 @@ use crate::rpc::quantity::Unusable;
 pub(super) struct Call {
     pub(super) method: &'static str,
     pub(super) params: Value,
-    pub(super) kind: Kind,
+    pub(super) kind: MethodKind,
 }
 
 /// What a method does, which determines the meaning of its errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum MethodKind {
     /// Reads data. Another node may have data that this one lacks.
     Read,
     /// Reads data that even a healthy node may refuse to return: a wide range of blocks, or a block tag that it does
@@ -163,7 +163,7 @@ fn content(wire: WireAnswer<'_>, id: u64) -> Result<Content<'_>, Unusable> {
 mod tests {
     use super::*;
 
-    fn refused(text: &str) -> &'static str {
+    fn refusal_reason(text: &str) -> &'static str {
         answer(text.as_bytes(), 3).unwrap_err().0
     }
 
@@ -215,7 +215,7 @@ mod tests {
             (r#"{"jsonrpc":"2.0","id":3,"res"#, "too early"),
             ("", "too early"),
         ] {
-            assert!(refused(text).contains(why), "{text}: {}", refused(text));
+            assert!(refusal_reason(text).contains(why), "{text}: {}", refusal_reason(text));
         }
     }
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::rpc::endpoint::Endpoint;
-use crate::rpc::envelope::{self, Call, Content, Kind};
+use crate::rpc::envelope::{self, Call, Content, MethodKind};
 use crate::rpc::quantity::{Unusable, decode_as, u64_of};
 use crate::rpc::setback::Setback;
 use crate::rpc::{RpcChain, refusal};
@@ -24,7 +24,7 @@ impl RpcChain {
 
     /// Requests the endpoint's chain id, and rejects a foreign endpoint.
     pub(super) async fn ask_identity(&self, endpoint: &Endpoint) -> Result<ChainId, Setback> {
-        let call = Call { method: "eth_chainId", params: json!([]), kind: Kind::Read };
+        let call = Call { method: "eth_chainId", params: json!([]), kind: MethodKind::Read };
         let decode = |raw: &RawValue| u64_of(&decode_as::<String>(raw)?).map(ChainId);
         let answered = self.exchange(endpoint, &call, &decode).await?;
         if endpoint.learn_identity(answered, self.config.chain, self.mono_ms()) {

@@ -17,18 +17,18 @@ pub(super) enum Identity {
 
 /// The check that is due before the next request.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Check {
+pub(super) enum IdentityCheck {
     NotNeeded,
     Due,
     Refuse { answered: ChainId },
 }
 
 impl Identity {
-    pub(super) fn check(&self, now_ms: u64) -> Check {
+    pub(super) fn check(&self, now_ms: u64) -> IdentityCheck {
         match *self {
-            Self::Ours { until_ms } if now_ms < until_ms => Check::NotNeeded,
-            Self::Foreign { answered, until_ms } if now_ms < until_ms => Check::Refuse { answered },
-            Self::Unknown | Self::Ours { .. } | Self::Foreign { .. } => Check::Due,
+            Self::Ours { until_ms } if now_ms < until_ms => IdentityCheck::NotNeeded,
+            Self::Foreign { answered, until_ms } if now_ms < until_ms => IdentityCheck::Refuse { answered },
+            Self::Unknown | Self::Ours { .. } | Self::Foreign { .. } => IdentityCheck::Due,
         }
     }
 
@@ -51,7 +51,7 @@ impl Identity {
 
     /// Requires a new check after an outage, because another node may now answer at this address. A foreign
     /// endpoint stays refused.
-    pub(super) fn doubt(&mut self) {
+    pub(super) fn require_new_check(&mut self) {
         if matches!(self, Self::Ours { .. }) {
             *self = Self::Unknown;
         }
@@ -72,22 +72,22 @@ mod tests {
     #[test]
     fn a_matching_chain_id_is_trusted_until_it_expires() {
         let mut identity = Identity::default();
-        assert_eq!(identity.check(0), Check::Due);
+        assert_eq!(identity.check(0), IdentityCheck::Due);
         assert!(identity.learn(OURS, OURS, 5, &limits()));
-        assert_eq!(identity.check(1004), Check::NotNeeded);
-        assert_eq!(identity.check(1005), Check::Due);
-        identity.doubt();
-        assert_eq!(identity.check(6), Check::Due);
+        assert_eq!(identity.check(1004), IdentityCheck::NotNeeded);
+        assert_eq!(identity.check(1005), IdentityCheck::Due);
+        identity.require_new_check();
+        assert_eq!(identity.check(6), IdentityCheck::Due);
     }
 
     #[test]
     fn a_foreign_endpoint_is_refused_until_its_next_check() {
         let mut identity = Identity::default();
         assert!(!identity.learn(OTHER, OURS, 5, &limits()));
-        identity.doubt();
-        assert_eq!(identity.check(14), Check::Refuse { answered: OTHER });
-        assert_eq!(identity.check(15), Check::Due);
+        identity.require_new_check();
+        assert_eq!(identity.check(14), IdentityCheck::Refuse { answered: OTHER });
+        assert_eq!(identity.check(15), IdentityCheck::Due);
         assert!(identity.learn(OURS, OURS, 15, &limits()));
-        assert_eq!(identity.check(16), Check::NotNeeded);
+        assert_eq!(identity.check(16), IdentityCheck::NotNeeded);
     }
 }

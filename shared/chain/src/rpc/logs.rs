@@ -20,14 +20,14 @@ pub(super) fn params(wanted: &LogFilter) -> Value {
         // A topic of null matches any event.
         let first = Some(&wanted.events).filter(|events| !events.is_empty());
         let mut topics = vec![json!(first)];
-        topics.extend(wanted.indexed.iter().map(|values| argument(values)));
+        topics.extend(wanted.indexed.iter().map(|values| topic_json(values)));
         filter["topics"] = json!(topics);
     }
     json!([filter])
 }
 
 /// Returns the filter for one indexed argument: null matches any value, and a list matches any of its values.
-fn argument(values: &[B256]) -> Value {
+fn topic_json(values: &[B256]) -> Value {
     match values {
         [] => Value::Null,
         [only] => json!(only),
@@ -50,7 +50,7 @@ struct WireLog {
 
 /// Decodes all events. An event that does not match the filter invalidates the whole answer: a node that ignores the
 /// filter may also omit events.
-pub(super) fn found(raw: &RawValue, wanted: &LogFilter) -> Result<Vec<FoundLog>, Unusable> {
+pub(super) fn decode_logs(raw: &RawValue, wanted: &LogFilter) -> Result<Vec<FoundLog>, Unusable> {
     let wire: Vec<WireLog> = decode_as(raw)?;
     let mut found = Vec::with_capacity(wire.len());
     for one in wire.iter().filter(|one| !one.removed) {
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
     use alloy_primitives::Address;
 
-    fn wanted() -> LogFilter {
+    fn account_filter() -> LogFilter {
         LogFilter {
             from_block: 5,
             to_block: 9,
@@ -101,7 +101,7 @@ mod tests {
     }
 
     fn read(wire: &Value) -> Result<Vec<FoundLog>, Unusable> {
-        found(&RawValue::from_string(wire.to_string()).unwrap(), &wanted())
+        decode_logs(&RawValue::from_string(wire.to_string()).unwrap(), &account_filter())
     }
 
     #[test]
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn an_argument_without_a_value_matches_any() {
-        let mut filter = wanted();
+        let mut filter = account_filter();
         filter.indexed = vec![Vec::new(), vec![B256::repeat_byte(3)]];
         let topics = &params(&filter)[0]["topics"];
         assert_eq!(*topics, json!([filter.events, Value::Null, B256::repeat_byte(3)]));
@@ -132,7 +132,7 @@ mod tests {
             let mut one = wire("0x6", "0x0");
             one["topics"] =
                 json!([B256::repeat_byte(1), B256::repeat_byte(second), B256::repeat_byte(third)]);
-            found(&RawValue::from_string(json!([one]).to_string()).unwrap(), &filter).is_ok()
+            decode_logs(&RawValue::from_string(json!([one]).to_string()).unwrap(), &filter).is_ok()
         };
         assert!(read(7, 3) && read(8, 3));
         assert!(!read(3, 7), "the second value is not that of the first argument");
@@ -140,13 +140,13 @@ mod tests {
 
     #[test]
     fn an_argument_may_have_one_of_several_values() {
-        let mut filter = wanted();
+        let mut filter = account_filter();
         filter.indexed = vec![[2, 3].map(B256::repeat_byte).to_vec()];
         assert_eq!(params(&filter)[0]["topics"], json!([filter.events, filter.indexed[0]]));
         let read = |value: u8| {
             let mut one = wire("0x6", "0x0");
             one["topics"][1] = json!(B256::repeat_byte(value));
-            found(&RawValue::from_string(json!([one]).to_string()).unwrap(), &filter).is_ok()
+            decode_logs(&RawValue::from_string(json!([one]).to_string()).unwrap(), &filter).is_ok()
         };
         assert!(read(2) && read(3) && !read(4));
     }

@@ -55,12 +55,12 @@ pub(super) fn receipt_of(raw: &RawValue, asked: B256) -> Result<Option<Receipt>,
         block_hash: hash_of(block_hash)?,
         status,
         logs,
-        paid: paid(&wire),
+        paid_fee: paid_fee(&wire),
     }))
 }
 
 /// Returns the fee that the sender paid. A malformed fee does not invalidate the receipt.
-fn paid(wire: &WireReceipt) -> Option<PaidFee> {
+fn paid_fee(wire: &WireReceipt) -> Option<PaidFee> {
     let data_fee = match &wire.l1_fee {
         Some(fee) => u256_of(fee).ok()?,
         None => U256::ZERO,
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(fee(&paid), Some(U256::from(63_000)));
         paid["l1Fee"] = json!("0x7");
         assert_eq!(fee(&paid), Some(U256::from(63_007)));
-        let found = read(&paid).unwrap().unwrap().paid.unwrap();
+        let found = read(&paid).unwrap().unwrap().paid_fee.unwrap();
         let parts = (found.gas_used, found.gas_price, found.data_fee);
         assert_eq!(parts, (21_000, U256::from(3), U256::from(7)));
         paid["l1Fee"] = json!("7");

@@ -5,7 +5,7 @@ use alloy_primitives::Bytes;
 use serde_json::Value;
 
 use crate::ports::ChainFault;
-use crate::rpc::envelope::{Kind, WireError};
+use crate::rpc::envelope::{MethodKind, WireError};
 use crate::rpc::quantity::bytes_of;
 use crate::rpc::setback::Setback;
 
@@ -17,18 +17,18 @@ const REVERTED: i64 = 3;
 const REJECTION_CODES: [i64; 4] = [-32000, -32003, -32010, REVERTED];
 
 /// Interprets an error. `scrub` makes the node's text safe for errors and logs.
-pub(super) fn classify(kind: Kind, error: WireError, scrub: impl Fn(&str) -> String) -> Setback {
+pub(super) fn classify(kind: MethodKind, error: WireError, scrub: impl Fn(&str) -> String) -> Setback {
     let WireError { code, message, data } = error;
     match kind {
-        Kind::Execute if is_revert(code, &message, data.as_ref()) => {
+        MethodKind::Execute if is_revert(code, &message, data.as_ref()) => {
             let data = data.as_ref().and_then(revert_data).unwrap_or_default();
             Setback::Final(ChainFault::Reverted { data })
         }
-        Kind::Broadcast if REJECTION_CODES.contains(&code) => {
+        MethodKind::Broadcast if REJECTION_CODES.contains(&code) => {
             Setback::Final(ChainFault::Rejected { code, message: scrub(&message) })
         }
-        Kind::Refusable => Setback::Declined { code, message: scrub(&message) },
-        Kind::Read | Kind::Execute | Kind::Broadcast => {
+        MethodKind::Refusable => Setback::Declined { code, message: scrub(&message) },
+        MethodKind::Read | MethodKind::Execute | MethodKind::Broadcast => {
             Setback::Rejected { code, message: scrub(&message) }
         }
     }
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn classified(kind: Kind, error: Value) -> Setback {
+    fn classified(kind: MethodKind, error: Value) -> Setback {
         classify(kind, serde_json::from_value(error).unwrap(), str::to_owned)
     }
 
@@ -77,7 +77,7 @@ mod tests {
             (json!({"code": 3, "message": "", "data": "0xnothex"}), &Bytes::new()),
         ] {
             let Setback::Final(ChainFault::Reverted { data }) =
-                classified(Kind::Execute, error.clone())
+                classified(MethodKind::Execute, error.clone())
             else {
                 panic!("{error} is a revert")
             };
@@ -88,21 +88,21 @@ mod tests {
     #[test]
     fn errors_of_a_single_node_are_not_final() {
         for (kind, code, message) in [
-            (Kind::Execute, -32000, "header not found"),
-            (Kind::Read, -32000, "missing trie node"),
-            (Kind::Read, 3, "execution reverted"),
-            (Kind::Execute, -32005, "limit exceeded"),
-            (Kind::Broadcast, -32005, "limit exceeded"),
-            (Kind::Broadcast, -32601, "the method does not exist"),
+            (MethodKind::Execute, -32000, "header not found"),
+            (MethodKind::Read, -32000, "missing trie node"),
+            (MethodKind::Read, 3, "execution reverted"),
+            (MethodKind::Execute, -32005, "limit exceeded"),
+            (MethodKind::Broadcast, -32005, "limit exceeded"),
+            (MethodKind::Broadcast, -32601, "the method does not exist"),
         ] {
             let setback = classified(kind, json!({"code": code, "message": message}));
             assert!(matches!(setback, Setback::Rejected { .. }), "{kind:?} {code} {message}");
         }
         let wide = json!({"code": -32005, "message": "limit exceeded"});
-        assert!(matches!(classified(Kind::Refusable, wide), Setback::Declined { .. }));
+        assert!(matches!(classified(MethodKind::Refusable, wide), Setback::Declined { .. }));
         for code in [-32000, -32003, -32010] {
             let setback =
-                classified(Kind::Broadcast, json!({"code": code, "message": "nonce too low"}));
+                classified(MethodKind::Broadcast, json!({"code": code, "message": "nonce too low"}));
             assert!(matches!(setback, Setback::Final(ChainFault::Rejected { .. })), "{code}");
         }
     }

@@ -42,10 +42,10 @@ impl Setback {
     pub(super) fn health(&self) -> Health {
         // JSON-RPC 2.0: invalid request, unknown method, invalid parameters. The endpoint works, but does not
         // support this request.
-        const REQUEST_ERRORS: [i64; 3] = [-32600, -32601, -32602];
+        const REQUEST_ERROR_CODES: [i64; 3] = [-32600, -32601, -32602];
         match self {
             Self::Final(_) => Health::Healthy,
-            Self::Rejected { code, .. } if REQUEST_ERRORS.contains(code) => Health::Healthy,
+            Self::Rejected { code, .. } if REQUEST_ERROR_CODES.contains(code) => Health::Healthy,
             Self::Rejected { .. } | Self::Malformed(_) | Self::Unreachable(_) => Health::Failing,
             // Not `Failing`: otherwise a refused background search would also stop payments through a healthy node.
             Self::Declined { .. } => Health::Unknown,

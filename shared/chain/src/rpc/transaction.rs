@@ -19,7 +19,7 @@ struct WireTransaction {
 /// Decodes a transaction. `null` means that the node does not know it.
 pub(super) fn transaction_of(raw: &RawValue, asked: B256) -> Result<Option<Transaction>, Unusable> {
     let Some(wire) = decode_as::<Option<WireTransaction>>(raw)? else { return Ok(None) };
-    same(&wire.hash, asked)?;
+    require_same_hash(&wire.hash, asked)?;
     let address = |text: String| {
         text.parse::<Address>()
             .map_err(|_odd| Unusable("an address of the transaction is not valid"))
@@ -33,24 +33,24 @@ pub(super) fn transaction_of(raw: &RawValue, asked: B256) -> Result<Option<Trans
 /// decode also count as known.
 pub(super) fn is_known(raw: &RawValue, asked: B256) -> Result<bool, Unusable> {
     #[derive(Deserialize)]
-    struct Named {
+    struct WireHash {
         hash: String,
     }
-    let Some(named) = decode_as::<Option<Named>>(raw)? else { return Ok(false) };
-    same(&named.hash, asked).map(|()| true)
+    let Some(named) = decode_as::<Option<WireHash>>(raw)? else { return Ok(false) };
+    require_same_hash(&named.hash, asked).map(|()| true)
 }
 
 /// Decodes the senders of a block's transactions.
 pub(super) fn senders_in(raw: &RawValue) -> Result<Vec<SentNonce>, Unusable> {
     #[derive(Deserialize)]
-    struct Sent {
+    struct WireSentNonce {
         hash: String,
         from: String,
         nonce: String,
     }
     #[derive(Deserialize)]
     struct Block {
-        transactions: Vec<Sent>,
+        transactions: Vec<WireSentNonce>,
     }
     let block = decode_as::<Block>(raw)?;
     let each = block.transactions.into_iter().map(|sent| {
@@ -61,7 +61,7 @@ pub(super) fn senders_in(raw: &RawValue) -> Result<Vec<SentNonce>, Unusable> {
     each.collect()
 }
 
-fn same(named: &str, asked: B256) -> Result<(), Unusable> {
+fn require_same_hash(named: &str, asked: B256) -> Result<(), Unusable> {
     let same = hash_of(named)? == asked;
     same.then_some(()).ok_or(Unusable("it is not the transaction that was asked for"))
 }

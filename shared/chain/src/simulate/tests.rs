@@ -66,7 +66,7 @@ async fn a_node_that_loses_a_method_is_probed_again() {
     // The better method is found again soon.
     node.simulates.store(true, Ordering::SeqCst);
     let mut methods = Vec::new();
-    for _simulation in 0..PROBE_AFTER_LOSS {
+    for _simulation in 0..SIMULATIONS_BEFORE_PROBE_AFTER_LOSS {
         methods.push(method().await.unwrap());
     }
     assert_eq!(methods.last(), Some(&SimulationMethod::SimulateV1), "{methods:?}");

@@ -7,7 +7,7 @@ use crate::input::Action;
 use crate::outbox::{Submission, SubmissionId, Trouble};
 
 /// Returns the event that changes the trouble, or `None` if it is unchanged.
-pub(crate) fn troubled(
+pub(crate) fn trouble_change(
     id: SubmissionId,
     one: &Submission,
     trouble: Option<Trouble>,

@@ -38,7 +38,7 @@ pub enum FeeFault {
     #[error("the node did not report the price of gas")]
     Unknown,
     #[error("the node reports an impossibly high price of gas")]
-    Absurd,
+    Implausible,
 }
 
 /// Returns the offer that the network's fee model requires.
@@ -59,13 +59,13 @@ pub fn quote(gas: &Gas, facts: &FeeFacts) -> Result<FeeQuote, FeeFault> {
                 (Some(needed), Some(max_fee)) => {
                     Ok(FeeQuote { fees: Fees::Dynamic { max_fee, tip }, needed })
                 }
-                _overflow => Err(FeeFault::Absurd),
+                _overflow => Err(FeeFault::Implausible),
             }
         }
         // The sequencer orders transactions by arrival and ignores tips (Arbitrum Nitro).
         FeeModel::Arbitrum => {
             let base = facts.base_fee.ok_or(FeeFault::Unknown)?;
-            let max_fee = base.checked_mul(2).ok_or(FeeFault::Absurd)?;
+            let max_fee = base.checked_mul(2).ok_or(FeeFault::Implausible)?;
             Ok(FeeQuote { fees: Fees::Dynamic { max_fee, tip: 0 }, needed: base })
         }
         FeeModel::Legacy => {
@@ -77,7 +77,7 @@ pub fn quote(gas: &Gas, facts: &FeeFacts) -> Result<FeeQuote, FeeFault> {
 }
 
 /// Returns the offer within a ceiling, in wei, or `None` if the next block requires more.
-pub fn within(quote: &FeeQuote, ceiling: u128) -> Option<Fees> {
+pub fn offer_within(quote: &FeeQuote, ceiling: u128) -> Option<Fees> {
     if quote.needed > ceiling {
         return None;
     }
@@ -94,8 +94,8 @@ pub fn within(quote: &FeeQuote, ceiling: u128) -> Option<Fees> {
 ///
 /// The signer of a type 2 transaction pays only the price of the block. A legacy offer is paid in full, so it stays at
 /// the current price.
-pub fn whole(quote: &FeeQuote, ceiling: u128) -> Option<Fees> {
-    Some(match within(quote, ceiling)? {
+pub fn offer_whole_ceiling(quote: &FeeQuote, ceiling: u128) -> Option<Fees> {
+    Some(match offer_within(quote, ceiling)? {
         Fees::Dynamic { tip, .. } => Fees::Dynamic { max_fee: ceiling, tip },
         legacy @ Fees::Legacy { .. } => legacy,
     })
@@ -108,7 +108,7 @@ pub fn whole(quote: &FeeQuote, ceiling: u128) -> Option<Fees> {
 pub fn bump(before: &Fees, quote: &FeeQuote, ceiling: u128) -> Option<Fees> {
     let bumped = match (*before, quote.fees) {
         (Fees::Legacy { gas_price }, now) => {
-            let raised = raised(gas_price)?;
+            let raised = raised_by_eighth(gas_price)?;
             Fees::Legacy { gas_price: now.max_price().min(ceiling).max(raised) }
         }
         (Fees::Dynamic { max_fee, tip }, now) => {
@@ -116,8 +116,8 @@ pub fn bump(before: &Fees, quote: &FeeQuote, ceiling: u128) -> Option<Fees> {
                 Fees::Dynamic { tip, .. } => tip,
                 Fees::Legacy { .. } => 0,
             };
-            let max_fee = raised(max_fee)?;
-            let tip = raised(tip)?;
+            let max_fee = raised_by_eighth(max_fee)?;
+            let tip = raised_by_eighth(tip)?;
             // The current price may be higher than necessary; follow it only up to the ceiling.
             let raised_fee = now.max_price().min(ceiling).max(max_fee);
             Fees::Dynamic { max_fee: raised_fee, tip: current_tip.min(raised_fee).max(tip) }
@@ -127,7 +127,7 @@ pub fn bump(before: &Fees, quote: &FeeQuote, ceiling: u128) -> Option<Fees> {
 }
 
 /// Raises a fee by an eighth, rounded up, and at least 1 wei. Nodes reject a replacement at the same price.
-fn raised(fee: u128) -> Option<u128> {
+fn raised_by_eighth(fee: u128) -> Option<u128> {
     fee.checked_add(fee.div_ceil(8).max(1))
 }
 
@@ -147,11 +147,11 @@ pub fn max_cost(call: &Call, fees: &Fees) -> Option<U256> {
 /// earlier transaction touched the same state. `eth_estimateGas` does not work here: each call may fail alone, so the
 /// node accepts a limit at which the outer call succeeds while inner calls run out of gas.
 pub fn batch_gas(each: &[u64]) -> Option<u64> {
-    const BASE: u64 = 60_000;
+    const BATCH_BASE_GAS: u64 = 60_000;
     /// Minimum gas for one call: a transfer by authorization needs this much, whatever the simulation reports.
-    const FLOOR: u64 = 130_000;
-    each.iter().try_fold(BASE, |sum, used| {
-        let room = used.checked_add(used / 2)?.max(FLOOR);
+    const CALL_GAS_MIN: u64 = 130_000;
+    each.iter().try_fold(BATCH_BASE_GAS, |sum, used| {
+        let room = used.checked_add(used / 2)?.max(CALL_GAS_MIN);
         // A call receives at most 63/64 of the remaining gas (EIP-150).
         sum.checked_add(room)?.checked_add(room / 63)
     })
@@ -188,16 +188,16 @@ mod tests {
             assert_eq!(quote(&gas(model), &silent), Err(FeeFault::Unknown), "{model:?}");
         }
         let absurd = FeeFacts { base_fee: Some(u128::MAX), ..facts };
-        assert_eq!(quote(&gas(FeeModel::Eip1559), &absurd), Err(FeeFault::Absurd));
-        assert_eq!(quote(&gas(FeeModel::Arbitrum), &absurd), Err(FeeFault::Absurd));
+        assert_eq!(quote(&gas(FeeModel::Eip1559), &absurd), Err(FeeFault::Implausible));
+        assert_eq!(quote(&gas(FeeModel::Arbitrum), &absurd), Err(FeeFault::Implausible));
     }
 
     #[test]
     fn an_offer_stays_within_its_ceiling() {
         let quote = FeeQuote { fees: Fees::Dynamic { max_fee: 165, tip: 5 }, needed: 95 };
-        assert_eq!(within(&quote, 1000), Some(quote.fees));
-        assert_eq!(within(&quote, 100), Some(Fees::Dynamic { max_fee: 100, tip: 5 }));
-        assert_eq!(within(&quote, 94), None);
+        assert_eq!(offer_within(&quote, 1000), Some(quote.fees));
+        assert_eq!(offer_within(&quote, 100), Some(Fees::Dynamic { max_fee: 100, tip: 5 }));
+        assert_eq!(offer_within(&quote, 94), None);
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub struct Rules {
     /// Whether a person gives each signature.
     ///
     /// If so, the first offer is the whole ceiling, and only the host requests further attempts.
-    pub by_person: bool,
+    pub person_signs: bool,
 }
 
 impl Rules {
@@ -39,7 +39,7 @@ impl Rules {
             patience_ms: gas.patience_ms,
             window,
             ceiling: gas.ceiling,
-            by_person: false,
+            person_signs: false,
         }
     }
 
@@ -48,8 +48,8 @@ impl Rules {
     /// One submission at a time holds a nonce. Otherwise a refusal could leave a gap of nonces that only further
     /// signatures would close.
     #[must_use]
-    pub fn by_person(self) -> Self {
-        Self { window: 1, by_person: true, ..self }
+    pub fn with_person_signing(self) -> Self {
+        Self { window: 1, person_signs: true, ..self }
     }
 }
 
@@ -81,7 +81,7 @@ pub enum Input {
     LookedUp {
         id: SubmissionId,
         asked: usize,
-        found: Option<Found>,
+        found: Option<FoundReceipt>,
         known: bool,
         head: u64,
         settled: u64,
@@ -120,7 +120,7 @@ pub enum SendAnswer {
 
 /// The receipt of a requested hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundReceipt {
     pub hash: B256,
     pub block: u64,
     pub block_hash: B256,

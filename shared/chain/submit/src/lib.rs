@@ -57,7 +57,7 @@ mod stop;
 pub use apply::apply;
 pub use call::{Call, Fees, Payload, Raw, Unsigned};
 pub use event::{Event, Outcome};
-pub use input::{Action, Found, Input, Quote, Refusal, Rules, SendAnswer, Step};
+pub use input::{Action, FoundReceipt, Input, Quote, Refusal, Rules, SendAnswer, Step};
 pub use on_quote::raised_offer;
 pub use outbox::{
     Attempt, ChainState, Included, Kind, Outbox, OutboxKey, Submission, SubmissionId, Trouble,

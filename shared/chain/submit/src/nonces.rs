@@ -14,8 +14,8 @@ pub(crate) const GAP_MAX: u64 = 32;
 
 /// Returns the lowest usable nonce that no submission holds. `pending` is the first nonce for which the node has no
 /// transaction. Returns `None` if the node's counts are implausible.
-pub(crate) fn free(outbox: &Outbox, pending: u64, mined: u64) -> Option<u64> {
-    let held = outbox.held();
+pub(crate) fn lowest_free_nonce(outbox: &Outbox, pending: u64, mined: u64) -> Option<u64> {
+    let held = outbox.held_nonces();
     let next = held.keys().next_back().map_or(0, |last| last.saturating_add(1)).max(outbox.floor);
     let next = next.max(mined);
     if pending.max(mined) > NONCE_MAX || pending.saturating_sub(next) > PENDING_LEAD_MAX {
@@ -26,9 +26,9 @@ pub(crate) fn free(outbox: &Outbox, pending: u64, mined: u64) -> Option<u64> {
 
 /// Returns the first gap of nonces that no submission holds, and the submission that the gap blocks. The search
 /// starts at `pending`, the first nonce for which the node has no transaction.
-pub(crate) fn gap(outbox: &Outbox, pending: u64) -> Option<(SubmissionId, std::ops::Range<u64>)> {
+pub(crate) fn first_nonce_gap(outbox: &Outbox, pending: u64) -> Option<(SubmissionId, std::ops::Range<u64>)> {
     let mut from = pending;
-    for (nonce, id) in outbox.held().range(pending..) {
+    for (nonce, id) in outbox.held_nonces().range(pending..) {
         if *nonce > from {
             return Some((*id, from..*nonce));
         }

@@ -4,8 +4,8 @@ use bursar_core::time::Utc;
 
 use crate::actions::{resend, sign, withdraw};
 use crate::event::{Event, Outcome};
-use crate::input::{Action, Found, Rules, Step};
-use crate::on_quote::{has_passed, is_due};
+use crate::input::{Action, FoundReceipt, Rules, Step};
+use crate::on_quote::{has_passed, needs_quote};
 use crate::outbox::{Attempt, ChainState, Included, Kind, Outbox, Submission, SubmissionId};
 
 /// How long, in milliseconds, lookups must report a used nonce before we treat the nonce as taken. A number of blocks
@@ -14,11 +14,11 @@ const NONCE_TAKEN_MS: i64 = 60_000;
 
 /// The result of [`Action::Lookup`].
 pub(crate) struct LookupResult {
-    pub(crate) asked: usize,
-    pub(crate) found: Option<Found>,
+    pub(crate) attempts_asked: usize,
+    pub(crate) found: Option<FoundReceipt>,
     pub(crate) known: bool,
     pub(crate) head: u64,
-    pub(crate) settled: u64,
+    pub(crate) settled_nonces: u64,
 }
 
 pub(crate) fn advance(
@@ -31,14 +31,14 @@ pub(crate) fn advance(
     let Some(one) = outbox.open.get(&id).filter(|one| one.is_signed()) else {
         return Step::default();
     };
-    match lookup.found.and_then(|found| ours(one, &found)) {
-        Some((included, tried)) => in_block(rules, id, one, included, tried, lookup),
-        None => in_no_block(rules, at, id, one, lookup),
+    match lookup.found.and_then(|found| attempt_of_receipt(one, &found)) {
+        Some((included, tried)) => advance_mined(rules, id, one, included, tried, lookup),
+        None => advance_unmined(rules, at, id, one, lookup),
     }
 }
 
 /// Finds the attempt of a receipt. A receipt counts only for bytes that we persisted.
-fn ours<'a>(one: &'a Submission, found: &Found) -> Option<(Included, &'a Attempt)> {
+fn attempt_of_receipt<'a>(one: &'a Submission, found: &FoundReceipt) -> Option<(Included, &'a Attempt)> {
     let mut tried = one.attempts.iter().enumerate();
     let (attempt, tried) =
         tried.find(|(_at, tried)| tried.raw.as_ref().is_some_and(|raw| raw.hash == found.hash))?;
@@ -47,7 +47,7 @@ fn ours<'a>(one: &'a Submission, found: &Found) -> Option<(Included, &'a Attempt
     Some((included, tried))
 }
 
-fn in_block(
+fn advance_mined(
     rules: &Rules,
     id: SubmissionId,
     one: &Submission,
@@ -64,7 +64,7 @@ fn in_block(
     }
     let depth = lookup.head.saturating_add(1).saturating_sub(included.block);
     // The transaction count as of a final block must confirm the receipt.
-    let is_counted = one.nonce.is_some_and(|nonce| lookup.settled > nonce);
+    let is_counted = one.nonce.is_some_and(|nonce| lookup.settled_nonces > nonce);
     if depth >= rules.confirmations
         && is_counted
         && let Some(raw) = &tried.raw
@@ -80,7 +80,7 @@ fn in_block(
     step
 }
 
-fn in_no_block(
+fn advance_unmined(
     rules: &Rules,
     at: Utc,
     id: SubmissionId,
@@ -89,11 +89,11 @@ fn in_no_block(
 ) -> Step {
     let mut step = Step::default();
     let signed = one.attempts.iter().filter(|tried| tried.raw.is_some()).count();
-    if lookup.asked != signed {
+    if lookup.attempts_asked != signed {
         return step;
     }
     let head = lookup.head;
-    let used = one.nonce.is_some_and(|nonce| lookup.settled > nonce);
+    let used = one.nonce.is_some_and(|nonce| lookup.settled_nonces > nonce);
     match (&one.chain_state, used) {
         // A node may report the count before it knows each transaction, so a second lookup some blocks later must
         // also report the nonce as used. A later lookup with a lower head replaces the first one.
@@ -118,7 +118,7 @@ fn in_no_block(
             if !lookup.known {
                 step.actions.extend(resend(id, one, at));
             }
-            if withdrawn.is_some() || is_due(one, rules, at) {
+            if withdrawn.is_some() || needs_quote(one, rules, at) {
                 step.actions.push(Action::Quote);
             }
             step.events.extend(withdrawn);

@@ -5,7 +5,7 @@ use std::ops::Range;
 use alloy_primitives::keccak256;
 use bursar_core::time::Utc;
 
-use crate::actions::{troubled, withdraw};
+use crate::actions::{trouble_change, withdraw};
 use crate::call::{Call, Fees};
 use crate::event::{Event, Outcome};
 use crate::fees;
@@ -18,7 +18,7 @@ use crate::{apply, nonces};
 const ATTEMPTS_MAX: usize = 32;
 
 /// The number of patience periods after which a wait counts as very long.
-const VERY_LONG: i64 = 8;
+const STUCK_PATIENCE_FACTOR: i64 = 8;
 
 /// Decides on all offers that a quote permits. Works on a copy of the outbox, so that each decision sees the previous
 /// decisions.
@@ -27,7 +27,7 @@ pub(crate) fn advance(outbox: &Outbox, rules: &Rules, at: Utc, quote: &Quote) ->
     draft.first_offers(rules, quote);
     draft.higher_offers(rules, quote);
     // Fill no gap if a person signs: the person would see a transaction that no caller requested.
-    if !rules.by_person {
+    if !rules.person_signs {
         draft.fill_gap(rules, quote);
     }
     draft.step
@@ -40,18 +40,18 @@ pub fn raised_offer(
     id: SubmissionId,
     quote: &Quote,
 ) -> Option<Fees> {
-    raised(outbox.open.get(&id)?, rules, quote).map(|(_kind, fees)| fees)
+    next_attempt(outbox.open.get(&id)?, rules, quote).map(|(_kind, fees)| fees)
 }
 
 /// Returns the attempt that [`raise`] authorizes.
-fn raised(one: &Submission, rules: &Rules, quote: &Quote) -> Option<(Kind, Fees)> {
+fn next_attempt(one: &Submission, rules: &Rules, quote: &Quote) -> Option<(Kind, Fees)> {
     let may_follow = one.unsigned_attempt().is_none() && one.chain_state == ChainState::Pending;
     let (_newest, tried, _raw) = one.newest().filter(|_any| may_follow)?;
     let empty = Kind::Empty { gas_limit: quote.plain_gas };
     let kind = if one.cancel || one.filler { empty } else { tried.kind };
     let first_empty = tried.kind == Kind::Call && kind != Kind::Call;
     let ceiling = one.ceiling.max(rules.ceiling);
-    let current = || fees::within(&quote.fee, ceiling).filter(|_fees| first_empty);
+    let current = || fees::offer_within(&quote.fee, ceiling).filter(|_fees| first_empty);
     let fees = fees::bump(&tried.fees, &quote.fee, ceiling).or_else(current)?;
     Some((kind, fees))
 }
@@ -65,25 +65,25 @@ pub(crate) fn raise(
     id: SubmissionId,
     quote: &Quote,
 ) -> Option<Step> {
-    let (kind, fees) = raised(outbox.open.get(&id)?, rules, quote)?;
+    let (kind, fees) = next_attempt(outbox.open.get(&id)?, rules, quote)?;
     let mut draft = Draft { outbox: outbox.clone(), at, step: Step::default() };
     draft.authorize(id, kind, fees);
     Some(draft.step)
 }
 
 /// Returns whether a submission needs a quote: to raise its offer, or to be replaced by an empty transaction.
-pub(crate) fn is_due(one: &Submission, rules: &Rules, at: Utc) -> bool {
+pub(crate) fn needs_quote(one: &Submission, rules: &Rules, at: Utc) -> bool {
     if !matches!(one.chain_state, ChainState::Pending) || one.unsigned_attempt().is_some() {
         return false;
     }
     let Some(last) = one.attempts.last() else { return false };
-    if rules.by_person {
+    if rules.person_signs {
         // The quote is for the empty transaction that a cancelled or late call needs; the host requests all other
         // quotes.
         let is_empty = |tried: &&Attempt| matches!(tried.kind, Kind::Empty { .. });
         // A declined empty transaction is requested again only if the call has a time limit. No host can request it
         // for an expired call, which holds its nonce until the empty transaction is mined.
-        let very_long = rules.patience_ms.saturating_mul(VERY_LONG);
+        let very_long = rules.patience_ms.saturating_mul(STUCK_PATIENCE_FACTOR);
         let again = |tried: &Attempt| {
             one.until.is_some() && tried.declined && has_passed(very_long, tried.at, at)
         };
@@ -143,7 +143,7 @@ impl Draft {
             .collect();
         queued.sort_unstable();
         for (_turn, id) in queued {
-            if self.outbox.held().len() >= rules.window {
+            if self.outbox.held_nonces().len() >= rules.window {
                 break;
             }
             let Some(one) = self.outbox.open.get(&id) else { continue };
@@ -151,18 +151,18 @@ impl Draft {
                 self.record(Event::Finished { id, outcome: Outcome::Dropped });
                 continue;
             }
-            let offer = if rules.by_person {
-                fees::whole(&quote.fee, one.ceiling)
+            let offer = if rules.person_signs {
+                fees::offer_whole_ceiling(&quote.fee, one.ceiling)
             } else {
-                fees::within(&quote.fee, one.ceiling)
+                fees::offer_within(&quote.fee, one.ceiling)
             };
             let (trouble, accepted) =
-                match (offer, nonces::free(&self.outbox, quote.pending, quote.mined)) {
+                match (offer, nonces::lowest_free_nonce(&self.outbox, quote.pending, quote.mined)) {
                     (None, _any) => (Some(Trouble::TooExpensive), None),
                     (_any, None) => (Some(Trouble::NonceJump), None),
                     (Some(fees), Some(nonce)) => (None, Some((fees, nonce))),
                 };
-            if let Some(changed) = troubled(id, one, trouble) {
+            if let Some(changed) = trouble_change(id, one, trouble) {
                 self.record(changed);
             }
             if let Some((fees, nonce)) = accepted {
@@ -178,7 +178,7 @@ impl Draft {
             .outbox
             .open
             .iter()
-            .filter(|(_id, one)| is_due(one, rules, self.at))
+            .filter(|(_id, one)| needs_quote(one, rules, self.at))
             .map(|(id, _one)| *id)
             .collect();
         for id in due {
@@ -200,14 +200,14 @@ impl Draft {
             // node that does not have the call can accept it.
             let first_empty =
                 !matches!(tried.kind, Kind::Empty { .. }) && matches!(kind, Kind::Empty { .. });
-            let current = || fees::within(&quote.fee, ceiling).filter(|_fees| first_empty);
+            let current = || fees::offer_within(&quote.fee, ceiling).filter(|_fees| first_empty);
             let offer = fees::bump(&tried.fees, &quote.fee, ceiling)
                 .or_else(current)
                 .filter(|_offer| one.attempts.len() < attempts_max);
             match offer {
                 Some(fees) => self.authorize(id, kind, fees),
                 None => {
-                    if let Some(changed) = troubled(id, one, Some(Trouble::TooExpensive)) {
+                    if let Some(changed) = trouble_change(id, one, Some(Trouble::TooExpensive)) {
                         self.record(changed);
                     }
                 }
@@ -220,14 +220,14 @@ impl Draft {
         let above = quote.pending.max(self.outbox.floor);
         // A reorganization deeper than the confirmations may have removed transactions that count as mined.
         // Only a very long wait is evidence of that.
-        let very_long = rules.patience_ms.saturating_mul(VERY_LONG);
+        let very_long = rules.patience_ms.saturating_mul(STUCK_PATIENCE_FACTOR);
         let gap = self.gap_below_stuck(above, rules.patience_ms);
         let gap = gap.or_else(|| self.gap_below_stuck(quote.pending, very_long));
         let Some((stuck, one, gap)) = gap else { return };
         let ceiling = one.ceiling.max(rules.ceiling);
-        let Some(fees) = fees::within(&quote.fee, ceiling) else { return };
+        let Some(fees) = fees::offer_within(&quote.fee, ceiling) else { return };
         if gap.end.saturating_sub(gap.start) > nonces::GAP_MAX {
-            if let Some(changed) = troubled(stuck, one, Some(Trouble::NonceJump)) {
+            if let Some(changed) = trouble_change(stuck, one, Some(Trouble::NonceJump)) {
                 self.record(changed);
             }
             return;
@@ -250,7 +250,7 @@ impl Draft {
         from: u64,
         patience_ms: i64,
     ) -> Option<(SubmissionId, &Submission, Range<u64>)> {
-        let (stuck, gap) = nonces::gap(&self.outbox, from)?;
+        let (stuck, gap) = nonces::first_nonce_gap(&self.outbox, from)?;
         let one = self.outbox.open.get(&stuck)?;
         is_stuck(one, patience_ms, self.at).then_some((stuck, one, gap))
     }

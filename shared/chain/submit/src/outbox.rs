@@ -53,7 +53,7 @@ impl Outbox {
     }
 
     /// Returns the reserved nonces, each with the submission that holds it.
-    pub fn held(&self) -> BTreeMap<u64, SubmissionId> {
+    pub fn held_nonces(&self) -> BTreeMap<u64, SubmissionId> {
         self.open.iter().filter_map(|(id, one)| Some((one.nonce?, *id))).collect()
     }
 

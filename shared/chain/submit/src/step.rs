@@ -3,7 +3,7 @@
 use bursar_core::time::Utc;
 use bursar_x402::signature::{Signature65, recover};
 
-use crate::actions::{resend, sign, troubled};
+use crate::actions::{resend, sign, trouble_change};
 use crate::call::Call;
 use crate::event::{Event, Outcome};
 use crate::input::{Action, Input, Quote, Refusal, Rules, SendAnswer, Step};
@@ -12,7 +12,7 @@ use crate::outbox::{ChainState, Kind, Outbox, Submission, SubmissionId, Trouble}
 use crate::{on_lookup, on_quote};
 
 /// How many open submissions an outbox accepts.
-pub(crate) const OPEN_MAX: usize = 4096;
+pub(crate) const OPEN_SUBMISSIONS_MAX: usize = 4096;
 
 /// Returns the consequences of an input, and changes nothing.
 ///
@@ -26,20 +26,20 @@ pub fn step(outbox: &Outbox, rules: &Rules, at: Utc, input: Input) -> Result<Ste
         Input::Open { id, call, ceiling, until } => open(outbox, at, id, call, ceiling, until),
         Input::Cancel { id } => cancel(outbox, id),
         Input::Raise { id, quote, most } => {
-            raise(outbox, rules, at, id, &CappedQuote { quote, most })
+            raise(outbox, rules, at, id, &CappedQuote { quote, price_max: most })
         }
         Input::Quoted(quote) => Ok(on_quote::advance(outbox, rules, at, &quote)),
-        Input::Signature { id, attempt, signature } => signed(outbox, at, id, attempt, &signature),
-        Input::Declined { id, attempt } => Ok(declined(outbox, id, attempt)),
-        Input::Answered { id, answer } => Ok(answered(outbox, id, answer)),
+        Input::Signature { id, attempt, signature } => on_signature(outbox, at, id, attempt, &signature),
+        Input::Declined { id, attempt } => Ok(on_declined(outbox, id, attempt)),
+        Input::Answered { id, answer } => Ok(on_send_answer(outbox, id, answer)),
         Input::LookedUp { id, asked, found, known, head, settled } => Ok(on_lookup::advance(
             outbox,
             rules,
             at,
             id,
-            &LookupResult { asked, found, known, head, settled },
+            &LookupResult { attempts_asked: asked, found, known, head, settled_nonces: settled },
         )),
-        Input::Tick => Ok(Step { events: expired(outbox, at), actions: tick(outbox, rules, at) }),
+        Input::Tick => Ok(Step { events: expire_unsigned(outbox, at), actions: tick(outbox, rules, at) }),
     }
 }
 
@@ -66,7 +66,7 @@ fn tick(outbox: &Outbox, rules: &Rules, at: Utc) -> Vec<Action> {
     let mut actions = Vec::new();
     let needs_quote = |one: &Submission| {
         one.nonce.is_none()
-            || on_quote::is_due(one, rules, at)
+            || on_quote::needs_quote(one, rules, at)
             || on_quote::is_stuck(one, rules.patience_ms, at)
     };
     if outbox.open.values().any(needs_quote) {
@@ -77,7 +77,7 @@ fn tick(outbox: &Outbox, rules: &Rules, at: Utc) -> Vec<Action> {
 }
 
 /// Ends submissions that expired before they were signed; their nonces are free again.
-fn expired(outbox: &Outbox, at: Utc) -> Vec<Event> {
+fn expire_unsigned(outbox: &Outbox, at: Utc) -> Vec<Event> {
     let late = |one: &Submission| !one.is_signed() && !one.may_offer_call(at);
     let ended = outbox.open.iter().filter(|(_id, one)| late(one));
     ended.map(|(id, _one)| Event::Finished { id: *id, outcome: Outcome::Dropped }).collect()
@@ -95,7 +95,7 @@ fn open(
         let same = one.call == call && one.ceiling == ceiling && one.until == until;
         return if same { Ok(Step::default()) } else { Err(Refusal::OtherCall) };
     }
-    if outbox.open.len() >= OPEN_MAX {
+    if outbox.open.len() >= OPEN_SUBMISSIONS_MAX {
         return Err(Refusal::Full);
     }
     if until.is_some_and(|until| at >= until) {
@@ -127,7 +127,7 @@ fn cancel(outbox: &Outbox, id: SubmissionId) -> Result<Step, Refusal> {
 /// A quote, and the highest price of a unit of gas that the host accepts, in wei.
 struct CappedQuote {
     quote: Quote,
-    most: u128,
+    price_max: u128,
 }
 
 fn raise(
@@ -137,7 +137,7 @@ fn raise(
     id: SubmissionId,
     capped: &CappedQuote,
 ) -> Result<Step, Refusal> {
-    let CappedQuote { quote, most } = capped;
+    let CappedQuote { quote, price_max: most } = capped;
     let one = outbox.open.get(&id).ok_or(Refusal::Unknown)?;
     if is_mined(one) {
         return Err(Refusal::TooLate);
@@ -149,7 +149,7 @@ fn raise(
     on_quote::raise(outbox, rules, at, id, quote).ok_or(Refusal::NotRaised)
 }
 
-fn signed(
+fn on_signature(
     outbox: &Outbox,
     at: Utc,
     id: SubmissionId,
@@ -197,7 +197,7 @@ fn signed(
     }
 }
 
-fn declined(outbox: &Outbox, id: SubmissionId, attempt: usize) -> Step {
+fn on_declined(outbox: &Outbox, id: SubmissionId, attempt: usize) -> Step {
     let waits = outbox.open.get(&id).filter(|one| {
         one.unsigned_attempt().is_some_and(|(unsigned, _attempt)| unsigned == attempt)
     });
@@ -211,7 +211,7 @@ fn declined(outbox: &Outbox, id: SubmissionId, attempt: usize) -> Step {
     Step { events: event.into_iter().collect(), actions: Vec::new() }
 }
 
-fn answered(outbox: &Outbox, id: SubmissionId, answer: SendAnswer) -> Step {
+fn on_send_answer(outbox: &Outbox, id: SubmissionId, answer: SendAnswer) -> Step {
     let Some(one) = outbox.open.get(&id).filter(|one| one.is_signed()) else {
         return Step::default();
     };
@@ -228,7 +228,7 @@ fn answered(outbox: &Outbox, id: SubmissionId, answer: SendAnswer) -> Step {
         SendAnswer::NonceTooLow | SendAnswer::Unclear => one.trouble,
     };
     if !is_mined(one) {
-        step.events.extend(troubled(id, one, trouble));
+        step.events.extend(trouble_change(id, one, trouble));
         if trouble == Some(Trouble::Underpriced) {
             step.actions.push(Action::Quote);
         }

@@ -7,14 +7,14 @@ use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
 use bursar_submit::fees::FeeQuote;
 use bursar_submit::{
-    Action, Call, Event, Fees, Found, Input, Outbox, OutboxKey, Outcome, Quote, Raw, Refusal,
+    Action, Call, Event, Fees, FoundReceipt, Input, Outbox, OutboxKey, Outcome, Quote, Raw, Refusal,
     Rules, SendAnswer, SubmissionId, Trouble, apply, raised_offer, resume, step,
 };
 use bursar_x402::signature::Signature65;
 use k256::ecdsa::SigningKey;
 
 const RULES: Rules =
-    Rules { confirmations: 3, patience_ms: 10_000, window: 2, ceiling: 4_000, by_person: false };
+    Rules { confirmations: 3, patience_ms: 10_000, window: 2, ceiling: 4_000, person_signs: false };
 
 struct Story {
     rules: Rules,
@@ -103,7 +103,7 @@ fn call(n: u8) -> Call {
 }
 
 fn seen(n: u8, found: Option<&Raw>, asked: usize, block: u64, head: u64) -> Input {
-    let found = found.map(|raw| Found { hash: raw.hash, block, block_hash: B256::ZERO, ok: true });
+    let found = found.map(|raw| FoundReceipt { hash: raw.hash, block, block_hash: B256::ZERO, ok: true });
     let settled = if found.is_some() { head } else { 0 };
     Input::LookedUp { id: id(n), asked, found, known: true, head, settled }
 }
@@ -287,7 +287,7 @@ fn one_lookup_or_a_contradicting_count_is_not_final() {
     let (events, _) = story.tell(seen(1, Some(raw), 1, 4, 900));
     assert_eq!(events.len(), 1, "only that it is in a block: {events:?}");
     // The same node reports that the signer has sent nothing yet.
-    let found = Some(Found { hash: raw.hash, block: 4, block_hash: B256::ZERO, ok: false });
+    let found = Some(FoundReceipt { hash: raw.hash, block: 4, block_hash: B256::ZERO, ok: false });
     let contradicted =
         Input::LookedUp { id: id(1), asked: 1, found, known: true, head: 900, settled: 0 };
     story.tell(contradicted.clone());
@@ -506,7 +506,7 @@ fn a_used_nonce_is_not_a_refusal_and_changes_no_trouble() {
 
 #[test]
 fn a_person_is_asked_once_for_each_attempt_that_the_host_requests() {
-    let mut story = Story { rules: RULES.by_person(), ..Story::begin() };
+    let mut story = Story { rules: RULES.with_person_signing(), ..Story::begin() };
     story.open(1);
     story.open(2);
     let raise = |story: &Story| {
@@ -555,7 +555,7 @@ fn a_person_is_asked_once_for_each_attempt_that_the_host_requests() {
 /// If the host accepts one wei less per unit of gas than the offer needs, the request is refused and changes nothing.
 #[test]
 fn a_raised_offer_never_exceeds_what_the_host_agreed_to() {
-    let mut story = Story { rules: RULES.by_person(), ..Story::begin() };
+    let mut story = Story { rules: RULES.with_person_signing(), ..Story::begin() };
     story.open(1);
     story.signed();
     story.price = 2_000;
@@ -575,7 +575,7 @@ fn a_raised_offer_never_exceeds_what_the_host_agreed_to() {
 #[test]
 fn a_cancel_asks_a_person_for_the_empty_transaction_whatever_was_asked_before() {
     for refused_first in [false, true] {
-        let mut story = Story { rules: RULES.by_person(), ..Story::begin() };
+        let mut story = Story { rules: RULES.with_person_signing(), ..Story::begin() };
         story.open(1);
         story.signed();
         let fees = Fees::Dynamic { max_fee: story.price, tip: 8 };

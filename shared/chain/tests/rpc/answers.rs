@@ -259,7 +259,7 @@ async fn every_node_is_asked_for_its_own_receipt() {
     on(&second, Value::Null);
     on(&third, receipt("0x1"));
     let chain = chain(&[&first, &second, &third]);
-    let found = chain.receipts_of_all(B256::repeat_byte(7)).await.unwrap();
+    let found = chain.receipts_from_all_nodes(B256::repeat_byte(7)).await.unwrap();
     let statuses: Vec<TxStatus> = found.iter().map(|receipt| receipt.status).collect();
     assert_eq!(statuses, [TxStatus::Reverted, TxStatus::Succeeded]);
 }

@@ -343,7 +343,7 @@ impl Ledger {
             block_hash: self.block_hash(self.head),
             status: if ok { TxStatus::Succeeded } else { TxStatus::Reverted },
             logs,
-            paid: Some(PaidFee { gas_used, gas_price: U256::from(price), data_fee }),
+            paid_fee: Some(PaidFee { gas_used, gas_price: U256::from(price), data_fee }),
         }
     }
 

@@ -45,7 +45,7 @@ async fn simulate(
 }
 
 fn transfer(chain: &Devnet, to: Address, amount: u64) -> Call {
-    let data = token::transfer(to, U256::from(amount));
+    let data = token::transfer_call(to, U256::from(amount));
     Call { to: chain.network().stablecoin.address, value: U256::ZERO, data, gas_limit: 0 }
 }
 

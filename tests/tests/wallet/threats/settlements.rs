@@ -50,7 +50,7 @@ impl Mined {
         ];
         let (block_number, block_hash, paid) = (7, B256::repeat_byte(7), None);
         let status = TxStatus::Succeeded;
-        let receipt = Receipt { tx_hash, block_number, block_hash, status, logs, paid };
+        let receipt = Receipt { tx_hash, block_number, block_hash, status, logs, paid_fee: paid };
         self.receipts.lock().unwrap().insert(tx_hash, receipt);
     }
 

@@ -21,7 +21,7 @@ use bursar_domain::{Action, Decision, Effect, LaneAsk, Refusal, Reply, Request, 
 use bursar_morpho::VenueId;
 use bursar_submit::fees::FeeQuote;
 use bursar_submit::{
-    Action as OutboxAction, Call, Fees, Found, Input, OutboxKey, Quote as GasQuote, SubmissionId,
+    Action as OutboxAction, Call, Fees, FoundReceipt, Input, OutboxKey, Quote as GasQuote, SubmissionId,
 };
 
 pub(crate) use crate::loans::asks::policy;
@@ -355,7 +355,7 @@ impl Bench {
         let (Some(nonce), Some((_at, _tried, raw))) = (one.nonce, one.newest()) else { return };
         let block = self.head + 1;
         let ok = fate != Fate::Reverted;
-        let found = Found { hash: raw.hash, block, block_hash: B256::repeat_byte(3), ok };
+        let found = FoundReceipt { hash: raw.hash, block, block_hash: B256::repeat_byte(3), ok };
         let found = (fate != Fate::NonceTaken).then_some(found);
         let mined = self.mined.entry(key).or_default();
         *mined = (*mined).max(nonce + 1);

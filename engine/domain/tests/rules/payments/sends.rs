@@ -13,7 +13,7 @@ use bursar_domain::wallets::Backing;
 use bursar_domain::{Action, Effect, Event};
 use bursar_submit::fees::FeeQuote;
 use bursar_submit::{
-    Action as OutboxAction, Call, Event as OutboxEvent, Fees, Found, Input, Kind, OutboxKey,
+    Action as OutboxAction, Call, Event as OutboxEvent, Fees, FoundReceipt, Input, Kind, OutboxKey,
     Outcome, Quote, SubmissionId,
 };
 use bursar_x402::signature::Signature65;
@@ -106,7 +106,7 @@ fn authorized(world: &mut World, n: u8) -> B256 {
     digest.expect("it is to be signed")
 }
 
-fn seen(found: Option<Found>, head: u64) -> Action {
+fn seen(found: Option<FoundReceipt>, head: u64) -> Action {
     input(Input::LookedUp { id: id(1), asked: 1, found, known: true, head, settled: head })
 }
 
@@ -171,7 +171,7 @@ fn a_locked_wallet_broadcasts_and_probes_but_signs_nothing_new() {
     let [Effect::Outbox(_, OutboxAction::Send { raw, .. })] = kept.effects.as_slice() else {
         panic!("{kept:?}")
     };
-    let found = Found { hash: raw.hash, block: 5, block_hash: B256::ZERO, ok: true };
+    let found = FoundReceipt { hash: raw.hash, block: 5, block_hash: B256::ZERO, ok: true };
     assert_eq!(world.must(seen(Some(found), 5)).events.len(), 1);
     // A locked wallet may record the block, but only an unlocked wallet may record the end.
     assert_eq!(world.must(seen(Some(found), 9)).events, []);

@@ -16,7 +16,7 @@ use bursar_domain::trades::{TradeAsk, TradeQuote};
 use bursar_domain::{Action, Decision, Effect, LaneAsk, Refusal, Reply, Request, Status};
 use bursar_submit::fees::FeeQuote;
 use bursar_submit::{
-    Action as OutboxAction, Call, Fees, Found, Input, OutboxKey, Quote, SubmissionId,
+    Action as OutboxAction, Call, Fees, FoundReceipt, Input, OutboxKey, Quote, SubmissionId,
 };
 use bursar_uniswap::Permit;
 
@@ -364,7 +364,7 @@ impl Bench {
         let (Some(nonce), Some((_at, _tried, raw))) = (one.nonce, one.newest()) else { return };
         let block = self.head + 1;
         let ok = fate != Fate::Reverted;
-        let found = Found { hash: raw.hash, block, block_hash: B256::repeat_byte(3), ok };
+        let found = FoundReceipt { hash: raw.hash, block, block_hash: B256::repeat_byte(3), ok };
         let found = (fate != Fate::NonceTaken).then_some(found);
         let mined = self.mined.entry(key).or_default();
         *mined = (*mined).max(nonce + 1);

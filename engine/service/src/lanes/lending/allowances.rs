@@ -49,7 +49,7 @@ impl Lending {
         for spenders in spenders.chunks(ALLOWANCES_PER_READ) {
             let mut batch = Batch::default();
             let asked = |&(spender, name): &(Address, &'static str)| {
-                (spender, name, batch.add(token, token::allowance(owner, spender)))
+                (spender, name, batch.add(token, token::allowance_call(owner, spender)))
             };
             let places: Vec<_> = spenders.iter().map(asked).collect();
             let answers = batch.run(&*chain).await?;

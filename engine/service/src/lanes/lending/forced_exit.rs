@@ -196,7 +196,7 @@ impl PlannedExit {
         let (coin, owner) = (reader.network.stablecoin.address, reader.owner);
         vec![
             ReadCall { to: coin, data: token::balance_call(owner) },
-            ReadCall { to: coin, data: token::allowance(owner, self.vault) },
+            ReadCall { to: coin, data: token::allowance_call(owner, self.vault) },
             ReadCall { to: self.vault, data: vault::balance_call(owner) },
         ]
     }

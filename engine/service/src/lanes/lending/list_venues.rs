@@ -53,7 +53,7 @@ impl Lending {
                 let EndorsedMarket { params, endorser } = market;
                 let call = token::symbol_call();
                 let symbol = chain.call(params.collateral_token, call, BlockTag::Latest).await;
-                let symbol = symbol.map(|one| token::text(&one)).unwrap_or_default();
+                let symbol = symbol.map(|one| token::decode_text(&one)).unwrap_or_default();
                 let lltv = lltv_text(params.lltv_e18);
                 let vault = vaults.iter().find(|vault| vault.address == endorser.vault);
                 ListedMarket {

@@ -1,7 +1,7 @@
 //! Reads one network for an address, at one block: its stablecoins, its positions, and the venue of a loan.
 
 use alloy_primitives::{Address, U256};
-use bursar_chain::multicall::{self, AT_ONE_BLOCK_MAX, Read};
+use bursar_chain::multicall::{self, ONE_BLOCK_READS_MAX, Read};
 use bursar_chain::ports::Chain;
 use bursar_chain::token;
 use bursar_core::codes::Code;
@@ -110,7 +110,7 @@ impl NetworkReader<'_> {
         let places = self.ask(&mut batch, venues, wanted);
         let answers = match self.block {
             Some(block) => batch.run_at(self.chain, block).await?,
-            None if batch.len() <= AT_ONE_BLOCK_MAX => batch.run(self.chain).await?,
+            None if batch.len() <= ONE_BLOCK_READS_MAX => batch.run(self.chain).await?,
             None => {
                 let block = self.chain.block_number().await.map_err(|_fault| unavailable())?;
                 batch.run_at(self.chain, block).await?
@@ -177,7 +177,7 @@ impl NetworkReader<'_> {
         let native = batch.push(Read::Native(owner));
         let coins = batch.add(coin, token::balance_call(owner));
         let spender = wanted.map(|wanted| spender(contracts, wanted.venue));
-        let allowance = spender.map(|one| batch.add(coin, token::allowance(owner, one)));
+        let allowance = spender.map(|one| batch.add(coin, token::allowance_call(owner, one)));
         let positions = venues.iter().map(|venue| {
             let hint = hints.position(chain, *venue, owner);
             (*venue, PositionReads::ask(batch, contracts.singleton, *venue, owner, hint))

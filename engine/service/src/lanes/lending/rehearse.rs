@@ -154,7 +154,7 @@ impl Rehearsal<'_> {
         Call {
             to: self.network.stablecoin.address,
             value: U256::ZERO,
-            data: token::approve(spender(self.contracts, self.ask.venue), amount),
+            data: token::approve_call(spender(self.contracts, self.ask.venue), amount),
             gas_limit: APPROVAL_GAS,
         }
     }
@@ -214,7 +214,7 @@ impl Rehearsal<'_> {
         let spender = spender(self.contracts, self.ask.venue);
         let mut reads = vec![
             ReadCall { to: coin, data: token::balance_call(self.owner) },
-            ReadCall { to: coin, data: token::allowance(self.owner, spender) },
+            ReadCall { to: coin, data: token::allowance_call(self.owner, spender) },
             native_balance(self.owner),
         ];
         match self.ask.venue {

@@ -244,7 +244,7 @@ impl VaultReads {
             adapters: origins,
             adapter_registry: registry,
         };
-        let text = |at| answers.bytes(at).map(|answer| token::text(answer)).unwrap_or_default();
+        let text = |at| answers.bytes(at).map(|answer| token::decode_text(answer)).unwrap_or_default();
         Ok(VaultOutcome::Whole(Box::new(Venue {
             address: self.address,
             kind,

@@ -316,7 +316,7 @@ fn market_facts(
         cap,
     };
     let trusted = trusted_parties(around.network, around.contracts);
-    let symbol = symbol.and_then(|at| answers.bytes(at).ok()).map(|one| token::text(one));
+    let symbol = symbol.and_then(|at| answers.bytes(at).ok()).map(|one| token::decode_text(one));
     let symbol = symbol.unwrap_or_default();
     let facts = VenueFacts {
         kind: LendingKind::Market,

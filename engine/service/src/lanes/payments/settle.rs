@@ -217,7 +217,7 @@ mod tests {
             block_number: 7,
             block_hash: B256::repeat_byte(7),
             logs: Vec::new(),
-            paid: None,
+            paid_fee: None,
         }
     }
 

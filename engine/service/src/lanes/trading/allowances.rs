@@ -38,7 +38,7 @@ impl Trading {
             let mut places = Vec::with_capacity(tokens.len());
             for token in tokens {
                 let own = spenders.map(|(spender, name)| {
-                    (spender, name, batch.add(*token, token::allowance(owner, spender)))
+                    (spender, name, batch.add(*token, token::allowance_call(owner, spender)))
                 });
                 let asked = read::permit2_allowance_call(owner, *token, router);
                 places.push((*token, own, batch.add(exchange.permit2, asked)));

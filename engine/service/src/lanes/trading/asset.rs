@@ -87,7 +87,7 @@ async fn describe(
     asset.domain = check_domain(subject, asset, &answers, separator, state)?;
     let bytes = |at: usize| answers.get(at).and_then(|answer| answer.as_ref().ok());
     asset.text = bytes(decimals).and_then(|decimals| {
-        let text = token::description(decimals, bytes(symbol).map_or(&[][..], |text| text))?;
+        let text = token::decode_description(decimals, bytes(symbol).map_or(&[][..], |text| text))?;
         let text = Some(text).filter(|text| text.decimals <= DECIMALS_MAX)?;
         Some(TokenText { symbol: text.symbol, decimals: text.decimals })
     });

@@ -41,7 +41,7 @@ pub(super) fn reads(spec: &Spec<'_>) -> Vec<ReadCall> {
         spec.token_in
             .address
             .zip(spec.spender())
-            .map(|(to, spender)| ReadCall { to, data: token::allowance(spec.owner, spender) }),
+            .map(|(to, spender)| ReadCall { to, data: token::allowance_call(spec.owner, spender) }),
     );
     reads.extend(spec.router_allowance().map(|data| ReadCall { to: spec.exchange.permit2, data }));
     reads

@@ -69,7 +69,7 @@ pub(super) async fn measure(chain: &dyn Chain, spec: &Spec<'_>) -> Result<Market
         .token_in
         .address
         .zip(spec.spender())
-        .map(|(token, spender)| batch.add(token, token::allowance(spec.owner, spender)));
+        .map(|(token, spender)| batch.add(token, token::allowance_call(spec.owner, spender)));
     let permit2 = spec.router_allowance().map(|data| batch.add(spec.exchange.permit2, data));
     let feed = batch.add_feed(spec.exchange);
     let stocks = StockReads::add(&mut batch, spec);

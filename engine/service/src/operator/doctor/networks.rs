@@ -41,7 +41,7 @@ pub(super) async fn check(
         chain.call(coin.address, selector, BlockTag::Latest)
     };
     let (decimals, domain) = (ask("decimals()").await, ask("DOMAIN_SEPARATOR()").await);
-    let time = chain_clock::ahead(&*chain, &*ports.clock).await;
+    let time = chain_clock::clock_lead_ms(&*chain, &*ports.clock).await;
     let mut checks = vec![identity, token(row, decimals, domain), clock(row, time)];
     checks.extend(batches(row, chain.batch_refusal(BATCH_MAX).await));
     let state = past_state(&*chain, coin.address, row.gas.confirmations).await;

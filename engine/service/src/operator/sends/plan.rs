@@ -212,7 +212,7 @@ impl Transfer<'_> {
         match self.asset.token {
             None => Call { to, value: atoms, data: Default::default(), gas_limit: 0 },
             Some(contract) => {
-                let data = token::transfer(to, atoms);
+                let data = token::transfer_call(to, atoms);
                 Call { to: contract, value: U256::ZERO, data, gas_limit: 0 }
             }
         }
@@ -256,7 +256,7 @@ pub(crate) async fn gas_plan(
 ) -> Result<GasPlan, Fault> {
     let limit = estimate(chain, network, from, call).await?;
     let quote = chain_tasks::quote(chain, from, &network.gas).await;
-    let offer = fees::within(&or_unavailable(network, quote)?.fee, network.gas.ceiling)
+    let offer = fees::offer_within(&or_unavailable(network, quote)?.fee, network.gas.ceiling)
         .ok_or_else(|| {
             let message = format!(
                 "Gas on {} costs more than Bursar's maximum: try again when it is cheaper.",

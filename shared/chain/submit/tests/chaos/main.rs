@@ -12,11 +12,11 @@ use world::{Lies, World};
 
 /// Number of steps in all runs together.
 const STEPS: u64 = 1_000_000;
-const STEPS_A_RUN: u64 = 2_000;
+const STEPS_PER_RUN: u64 = 2_000;
 
 #[test]
 fn a_million_random_steps_pay_nothing_twice_and_leave_no_gap() {
-    let runs = STEPS / STEPS_A_RUN;
+    let runs = STEPS / STEPS_PER_RUN;
     let mut tally = world::Tally::default();
     for seed in 0..runs {
         let lies = match seed % 3 {
@@ -28,7 +28,7 @@ fn a_million_random_steps_pay_nothing_twice_and_leave_no_gap() {
         bytes[..8].copy_from_slice(&seed.to_le_bytes());
         let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
         let mut world = World::new(rng, lies, seed);
-        for _step in 0..STEPS_A_RUN {
+        for _step in 0..STEPS_PER_RUN {
             world.chaos();
         }
         world.calm();

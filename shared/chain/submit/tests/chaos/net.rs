@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use alloy_consensus::transaction::RlpEcdsaDecodableTx;
 use alloy_consensus::{TxEip1559, TxLegacy};
 use alloy_primitives::{B256, U256, keccak256};
-use bursar_submit::{Found, SendAnswer};
+use bursar_submit::{FoundReceipt, SendAnswer};
 
 #[derive(Debug, Clone)]
 pub(crate) struct Tx {
@@ -101,10 +101,10 @@ impl Net {
         self.pool.contains_key(hash) || self.found(hash).is_some()
     }
 
-    pub(crate) fn found(&self, hash: &B256) -> Option<Found> {
+    pub(crate) fn found(&self, hash: &B256) -> Option<FoundReceipt> {
         self.blocks.iter().zip(1..).find_map(|(block, number)| {
             let (tx, ok) = block.txs.iter().find(|(tx, _ok)| tx.hash == *hash)?;
-            Some(Found { hash: tx.hash, block: number, block_hash: block.hash, ok: *ok })
+            Some(FoundReceipt { hash: tx.hash, block: number, block_hash: block.hash, ok: *ok })
         })
     }
 

@@ -10,7 +10,7 @@ use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
 use bursar_submit::{
-    Action, Call, Event, Found, Input, Outbox, OutboxKey, Outcome, Rules, SendAnswer, SubmissionId,
+    Action, Call, Event, FoundReceipt, Input, Outbox, OutboxKey, Outcome, Rules, SendAnswer, SubmissionId,
     apply, resume, step,
 };
 use k256::ecdsa::SigningKey;
@@ -26,7 +26,7 @@ const RULES: Rules = Rules {
     patience_ms: 10_000,
     window: 4,
     ceiling: 2 * CEILING,
-    by_person: false,
+    person_signs: false,
 };
 const CEILING: u128 = 10_000;
 
@@ -221,7 +221,7 @@ impl World {
         let answer = self.any_answer();
         let head = self.net.head();
         let settled = self.net.count_below(2);
-        let made_up = Found {
+        let made_up = FoundReceipt {
             hash: B256::repeat_byte(9),
             block: head,
             block_hash: B256::repeat_byte(8),
@@ -294,7 +294,7 @@ impl World {
             }
             Event::Signed { id, raw, .. } => drop(self.kept.insert((*id, raw.bytes.clone()))),
             Event::Reserved { id, nonce } => {
-                let held = self.outbox.held();
+                let held = self.outbox.held_nonces();
                 let taken = held.get(nonce);
                 assert!(taken.is_none(), "{id} gets nonce {nonce}, which {taken:?} holds");
             }

@@ -2,7 +2,7 @@
 
 use alloy_primitives::{B256, Bytes};
 use bursar_submit::fees::FeeQuote;
-use bursar_submit::{Action, Fees, Found, Input, Quote, SendAnswer, SubmissionId};
+use bursar_submit::{Action, Fees, FoundReceipt, Input, Quote, SendAnswer, SubmissionId};
 use bursar_x402::signature::Signature65;
 use k256::ecdsa::SigningKey;
 
@@ -46,7 +46,7 @@ impl World {
             // The outbox refuses implausible jumps, except if it has never sent anything. A separate test covers that
             // case.
             let near = pending.saturating_add(self.below(9) as u64);
-            let known = self.outbox.floor > 0 || !self.outbox.held().is_empty();
+            let known = self.outbox.floor > 0 || !self.outbox.held_nonces().is_empty();
             let far = [0, near, u64::MAX, 1 << 40][self.below(4)];
             pending = if known { far } else { near };
         }
@@ -105,7 +105,7 @@ impl World {
         }
         if self.lies_about_blocks() {
             let hash = hashes[self.below(hashes.len())];
-            let made_up = Found { hash, block: head, block_hash: B256::repeat_byte(1), ok: true };
+            let made_up = FoundReceipt { hash, block: head, block_hash: B256::repeat_byte(1), ok: true };
             found = if found.is_some() { None } else { Some(made_up) };
         }
         if self.lies_about_blocks() {
