@@ -40,7 +40,7 @@ impl FrameStream {
     async fn next(&mut self) -> Option<Frame> {
         loop {
             let count =
-                self.stream.read(self.reader.space()).await.ok().filter(|count| *count > 0)?;
+                self.stream.read(self.reader.buffer()).await.ok().filter(|count| *count > 0)?;
             if let Some(frame) = self.reader.advance(count).ok()? {
                 return Some(frame);
             }

@@ -91,7 +91,7 @@ impl Link {
     /// Fails if the connection is lost or the frame is invalid.
     pub async fn receive(&mut self) -> Result<Received, Fault> {
         loop {
-            let count = self.stream.read(self.reader.space()).await.map_err(connection_lost)?;
+            let count = self.stream.read(self.reader.buffer()).await.map_err(connection_lost)?;
             if count == 0 {
                 return Err(connection_lost("end of stream"));
             }

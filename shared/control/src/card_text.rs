@@ -14,12 +14,12 @@ const URL_WIDTH: usize = 120;
 
 /// Formats the card as lines of text, with untrusted text quoted and times in UTC.
 pub fn lines(card: &Card) -> Vec<String> {
-    lines_by(card, None)
+    lines_with_zone(card, None)
 }
 
 /// Formats the card like [`lines()`], with times in the console's zone.
-pub fn lines_in(card: &Card, zone: &Zone) -> Vec<String> {
-    lines_by(card, Some(zone))
+pub fn lines_in_zone(card: &Card, zone: &Zone) -> Vec<String> {
+    lines_with_zone(card, Some(zone))
 }
 
 /// Returns [`HoldReason::sentence`]; for [`HoldReason::AboveThreshold`], a sentence with the amount and the limit.
@@ -36,7 +36,7 @@ fn row(name: &str, value: String) -> String {
     format!("{name:<11}{value}")
 }
 
-fn lines_by(card: &Card, zone: Option<&Zone>) -> Vec<String> {
+fn lines_with_zone(card: &Card, zone: Option<&Zone>) -> Vec<String> {
     let id = card.id.short();
     let url = |text: Option<&String>, source: &str| match text {
         Some(url) => {
@@ -54,7 +54,7 @@ fn lines_by(card: &Card, zone: Option<&Zone>) -> Vec<String> {
     if let Some(loan) = &card.loan {
         return loan_lines(card, loan, zone);
     }
-    let mut lines = head(card);
+    let mut lines = head_rows(card);
     lines.extend([
         row("leaves", format!("{} on {}", card.amount, card.network_title)),
         row("from", format!("{} ({})", card.terms.address, card.label)),
@@ -101,7 +101,7 @@ fn lines_by(card: &Card, zone: Option<&Zone>) -> Vec<String> {
 }
 
 /// Formats the first rows: the request, its agent, and why it waits for the operator.
-fn head(card: &Card) -> Vec<String> {
+fn head_rows(card: &Card) -> Vec<String> {
     let terms = &card.terms;
     let mut lines = vec![
         format!("{}  {}", card.id.short(), terms.lane.text()),
@@ -163,12 +163,12 @@ fn asset_lines(asset: &AssetCard, zone: Option<&Zone>) -> Vec<String> {
 fn trade_lines(card: &Card, trade: &TradeCard, zone: Option<&Zone>) -> Vec<String> {
     let terms = &card.terms;
     let token_out = terms.trade.as_ref().map_or("", |trade| trade.token_out.as_str());
-    let mut lines = head(card);
-    lines.extend(measured(
+    let mut lines = head_rows(card);
+    lines.extend(measurement_rows(
         trade,
         zone,
         &card.network_title,
-        &TradePlace {
+        &TradeAddresses {
             address: &terms.address,
             label: card.label.as_str(),
             token_in: &terms.asset,
@@ -205,7 +205,7 @@ fn trade_lines(card: &Card, trade: &TradeCard, zone: Option<&Zone>) -> Vec<Strin
 fn loan_lines(card: &Card, loan: &LoanCard, zone: Option<&Zone>) -> Vec<String> {
     let terms = &card.terms;
     let action = terms.loan.as_ref().map_or("", |terms| terms.action.as_str());
-    let mut lines = head(card);
+    let mut lines = head_rows(card);
     lines.extend(loan_rows(loan, terms.loan.as_ref(), &card.network_title, zone));
     lines.extend([row("address", format!("{} ({})", terms.address, card.label))]);
     lines.extend(card.device.iter().flat_map(|device| device_lines(device)));
@@ -295,7 +295,7 @@ fn loan_rows(
 
 /// The address and the tokens of a trade, and the value that counts against the daily volume.
 #[derive(Debug, Clone, Copy)]
-pub struct TradePlace<'a> {
+pub struct TradeAddresses<'a> {
     pub address: &'a str,
     pub label: &'a str,
     pub token_in: &'a str,
@@ -305,15 +305,15 @@ pub struct TradePlace<'a> {
 }
 
 /// Formats what was measured about a trade, with times in UTC.
-pub fn trade_rows(trade: &TradeCard, network: &str, place: &TradePlace<'_>) -> Vec<String> {
-    measured(trade, None, network, place)
+pub fn trade_rows(trade: &TradeCard, network: &str, place: &TradeAddresses<'_>) -> Vec<String> {
+    measurement_rows(trade, None, network, place)
 }
 
-fn measured(
+fn measurement_rows(
     trade: &TradeCard,
     zone: Option<&Zone>,
     network: &str,
-    place: &TradePlace<'_>,
+    place: &TradeAddresses<'_>,
 ) -> Vec<String> {
     let foreign = |text: &str| text::visible(text);
     let quoted = zone.map_or_else(|| trade.quoted.clone(), |zone| zone.moment(&trade.quoted));
@@ -558,13 +558,13 @@ mod tests {
             card.paid_before = known;
             card.paid_before_unknown_reason = why.map(str::to_owned);
             assert_eq!(row(&card, "payee"), (format!("payee      {row_wanted}"), "to".to_owned()));
-            assert_eq!(card.is_stranger(), first, "{row_wanted}");
+            assert_eq!(card.has_unknown_payee(), first, "{row_wanted}");
         }
         card.paid_before = Some(paid(0, 0));
         card.payee_label = Some("savings".parse().unwrap());
         let own = "payee      this wallet's own address (savings); first payment to it";
         assert_eq!(row(&card, "payee").0, own);
-        assert!(!card.is_stranger(), "the wallet's own address needs no warning");
+        assert!(!card.has_unknown_payee(), "the wallet's own address needs no warning");
     }
 
     #[test]
@@ -573,7 +573,7 @@ mod tests {
         card.balance_unknown_reason = Some("The network did not answer in time.".to_owned());
         let (line, before) = row(&card, "balance");
         assert_eq!(line, "balance    unknown: The network did not answer in time.");
-        assert_eq!((before.as_str(), card.is_short()), ("today", false));
+        assert_eq!((before.as_str(), card.has_insufficient_balance()), ("today", false));
         let mut balance = Balance {
             before: "48.201200".into(),
             after: Some("46.701200".into()),
@@ -582,11 +582,11 @@ mod tests {
         };
         card.balance = Some(balance.clone());
         let enough = "balance    48.201200 -> 46.701200 USDC  (read 2026-11-19T17:40:12Z)";
-        assert_eq!((row(&card, "balance").0.as_str(), card.is_short()), (enough, false));
+        assert_eq!((row(&card, "balance").0.as_str(), card.has_insufficient_balance()), (enough, false));
         (balance.before, balance.after) = ("0.400000".into(), None);
         card.balance = Some(balance);
         let short = "balance    0.400000 USDC: NOT ENOUGH  (read 2026-11-19T17:40:12Z)";
-        assert_eq!((row(&card, "balance").0.as_str(), card.is_short()), (short, true));
+        assert_eq!((row(&card, "balance").0.as_str(), card.has_insufficient_balance()), (short, true));
     }
 
     #[test]

@@ -241,31 +241,31 @@ impl Frame {
 pub struct FrameReader {
     length: [u8; LENGTH_BYTES],
     /// Bytes received so far, of the length and then of the body.
-    have: usize,
+    received: usize,
     body: Option<Zeroizing<Vec<u8>>>,
-    most: usize,
+    body_bytes_max: usize,
 }
 
 impl std::fmt::Debug for FrameReader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("FrameReader").field("have", &self.have).finish_non_exhaustive()
+        f.debug_struct("FrameReader").field("have", &self.received).finish_non_exhaustive()
     }
 }
 
 impl FrameReader {
     /// Creates a reader of frames of at most `most` bytes.
     pub fn new(most: usize) -> Self {
-        Self { most, ..Self::default() }
+        Self { body_bytes_max: most, ..Self::default() }
     }
 
     /// Sets the longest body, in bytes, from the next frame on.
     pub fn allow(&mut self, most: usize) {
-        self.most = most;
+        self.body_bytes_max = most;
     }
 
     /// Returns the buffer for the next bytes; never empty.
-    pub fn space(&mut self) -> &mut [u8] {
-        let have = self.have;
+    pub fn buffer(&mut self) -> &mut [u8] {
+        let have = self.received;
         let whole = match &mut self.body {
             Some(body) => body.as_mut_slice(),
             None => &mut self.length,
@@ -273,34 +273,34 @@ impl FrameReader {
         whole.get_mut(have..).unwrap_or_default()
     }
 
-    /// Counts bytes written to [`FrameReader::space`], and returns the frame if it is complete.
+    /// Counts bytes written to [`FrameReader::buffer`], and returns the frame if it is complete.
     ///
     /// # Errors
     /// The frame is longer than allowed, empty, or malformed.
     pub fn advance(&mut self, count: usize) -> Result<Option<Frame>, FrameError> {
-        self.have = self.have.saturating_add(count);
+        self.received = self.received.saturating_add(count);
         let Some(body) = &self.body else {
-            if self.have < LENGTH_BYTES {
+            if self.received < LENGTH_BYTES {
                 return Ok(None);
             }
             let length = usize::try_from(u32::from_be_bytes(self.length)).unwrap_or(usize::MAX);
-            if length == 0 || length > self.most {
+            if length == 0 || length > self.body_bytes_max {
                 return Err(FrameError);
             }
-            (self.body, self.have) = (Some(Zeroizing::new(vec![0; length])), 0);
+            (self.body, self.received) = (Some(Zeroizing::new(vec![0; length])), 0);
             return Ok(None);
         };
-        if self.have < body.len() {
+        if self.received < body.len() {
             return Ok(None);
         }
         let frame = Frame::decode(body);
-        (self.body, self.have) = (None, 0);
+        (self.body, self.received) = (None, 0);
         frame.map(Some)
     }
 
     /// Returns whether no part of a frame has arrived, so that the stream may end here.
-    pub fn is_between(&self) -> bool {
-        self.have == 0 && self.body.is_none()
+    pub fn is_at_frame_boundary(&self) -> bool {
+        self.received == 0 && self.body.is_none()
     }
 }
 
@@ -379,13 +379,13 @@ mod tests {
             let mut reader = FrameReader::new(17);
             let (mut got, mut left) = (Vec::new(), stream.as_slice());
             while !left.is_empty() {
-                let space = reader.space();
+                let space = reader.buffer();
                 let count = piece.min(space.len()).min(left.len());
                 space[..count].copy_from_slice(&left[..count]);
                 left = &left[count..];
                 got.extend(reader.advance(count).unwrap());
                 assert_eq!(
-                    reader.is_between(),
+                    reader.is_at_frame_boundary(),
                     sent.iter().take(got.len()).map(|f| f.packed().len()).sum::<usize>()
                         == stream.len() - left.len()
                 );
@@ -394,7 +394,7 @@ mod tests {
         }
         for (most, length) in [(16, 17), (17, 0), (17, u32::MAX)] {
             let mut reader = FrameReader::new(most);
-            reader.space().copy_from_slice(&u32::to_be_bytes(length));
+            reader.buffer().copy_from_slice(&u32::to_be_bytes(length));
             assert_eq!(reader.advance(4), Err(FrameError), "{most}, {length}");
         }
     }

@@ -417,7 +417,7 @@ impl Card {
     /// Shortens URLs for a list, so that long URLs from other parties cannot fill the list's frame.
     ///
     /// The digest still covers the full terms, which the request's receipt shows.
-    pub fn listed(mut self) -> Self {
+    pub fn with_short_urls(mut self) -> Self {
         let terms = &mut self.terms;
         let named = [&mut terms.request_url, &mut terms.resource_url].into_iter().flatten();
         for url in named.chain(&mut terms.other_urls) {
@@ -429,13 +429,13 @@ impl Card {
     /// Returns whether the payee is a foreign address to which no operator is known to have approved a payment.
     ///
     /// Automatic payments do not count, because an agent can pay small amounts to any address.
-    pub fn is_stranger(&self) -> bool {
+    pub fn has_unknown_payee(&self) -> bool {
         let unapproved = self.paid_before.as_ref().is_none_or(|paid| paid.approved == 0);
         self.payee_label.is_none() && unapproved
     }
 
     /// Returns whether the paying address is known to hold less than the payment.
-    pub fn is_short(&self) -> bool {
+    pub fn has_insufficient_balance(&self) -> bool {
         self.balance.as_ref().is_some_and(|balance| balance.after.is_none())
     }
 }

@@ -33,7 +33,7 @@ pub fn describe(changes: &[Change]) -> String {
 }
 
 /// Formats a switch as `on` or `off`.
-pub(crate) fn switch(on: bool) -> String {
+pub(crate) fn switch_text(on: bool) -> String {
     if on { "on" } else { "off" }.to_owned()
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn switch(on: bool) -> String {
 const ENTRIES_SHOWN_MAX: usize = 8;
 
 /// Formats the old and the new list. Long lists show only the removed and the added entries.
-pub(crate) fn lists(old: &[&str], new: &[&str], none: &str) -> (String, String) {
+pub(crate) fn list_change(old: &[&str], new: &[&str], none: &str) -> (String, String) {
     if old.len().max(new.len()) <= ENTRIES_SHOWN_MAX {
         return (list(old, none), list(new, none));
     }
@@ -76,12 +76,12 @@ mod tests {
         let mut new = old.clone();
         new.remove(3);
         new.push("new.example");
-        let (from, to) = lists(&old, &new, "none");
+        let (from, to) = list_change(&old, &new, "none");
         assert_eq!(from, "40 entries with h3.example");
         assert_eq!(to, "40 entries now with new.example");
-        let (from, to) = lists(&old, &[], "none");
+        let (from, to) = list_change(&old, &[], "none");
         assert!(from.ends_with("h7.example and 32 more"), "{from}");
         assert_eq!(to, "0 entries");
-        assert_eq!(lists(&["a"], &[], "none"), ("a".to_owned(), "none".to_owned()));
+        assert_eq!(list_change(&["a"], &[], "none"), ("a".to_owned(), "none".to_owned()));
     }
 }

@@ -8,7 +8,7 @@ use crate::codes::Code;
 use crate::text;
 
 /// Maximum number of characters of a message: more than any sentence of ours has.
-pub const MESSAGE_CHARS: usize = 2_000;
+pub const MESSAGE_CHARS_MAX: usize = 2_000;
 
 /// A refusal or failure reported to the operator or to an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,7 +37,7 @@ impl Fault {
     /// Creates a fault with a more specific sentence than the code's own, and the code's hint.
     ///
     /// Unsafe characters are escaped, so that foreign text cannot move a cursor. A message longer than
-    /// [`MESSAGE_CHARS`] is cut.
+    /// [`MESSAGE_CHARS_MAX`] is cut.
     pub fn because(code: Code, message: impl Into<String>) -> Self {
         let hint = code.hint().map(str::to_owned);
         Self { code, message: readable(message.into()), hint, detail: None }
@@ -72,13 +72,13 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// Returns a message with its unsafe characters escaped, except for ends of lines, and cut after [`MESSAGE_CHARS`].
+/// Returns a message with its unsafe characters escaped, except for ends of lines, and cut after [`MESSAGE_CHARS_MAX`].
 fn readable(message: String) -> String {
     let is_plain = |byte| matches!(byte, b' '..=b'~' | b'\n');
-    if message.len() <= MESSAGE_CHARS && message.bytes().all(is_plain) {
+    if message.len() <= MESSAGE_CHARS_MAX && message.bytes().all(is_plain) {
         return message;
     }
-    let kept: String = message.chars().take(MESSAGE_CHARS).collect();
+    let kept: String = message.chars().take(MESSAGE_CHARS_MAX).collect();
     let mut shown = kept.split('\n').map(text::visible).collect::<Vec<_>>().join("\n");
     if kept.len() < message.len() {
         shown.push('…');

@@ -9,7 +9,7 @@ use url::{Host, Url};
 
 pub use entry::HostEntry;
 pub use name::HostError;
-use name::{fits_dns, without_root};
+use name::{check_dns_lengths, without_root};
 
 /// An allow list and a block list.
 ///
@@ -180,7 +180,7 @@ fn other_readings(url: &str) -> Vec<Result<Host, url::ParseError>> {
     let authority = rest.trim_start_matches('/').split(['/', '?', '#']).next().unwrap_or_default();
     let host = authority.rsplit('@').next().unwrap_or_default();
     let name = host.split(':').next().unwrap_or_default();
-    cut_short(name).into_iter().chain(transitional(name)).collect()
+    truncated_reading(name).into_iter().chain(idna_2003_reading(name)).collect()
 }
 
 /// Returns the host as read by parsers that end a name at the first character that DNS does not allow, such as `%` or
@@ -188,7 +188,7 @@ fn other_readings(url: &str) -> Vec<Result<Host, url::ParseError>> {
 ///
 /// Returns `None` if the name has no such character or begins with it. Also returns `None` for an escaped letter or
 /// digit (`%61`) in the first label.
-fn cut_short(name: &str) -> Option<Result<Host, url::ParseError>> {
+fn truncated_reading(name: &str) -> Option<Result<Host, url::ParseError>> {
     let is_of_names =
         |one: char| !one.is_ascii() || one.is_ascii_alphanumeric() || "-._+".contains(one);
     let (cut, rest) = name.split_at(name.find(|one| !is_of_names(one))?);
@@ -207,7 +207,7 @@ fn cut_short(name: &str) -> Option<Result<Host, url::ParseError>> {
 
 /// Returns the host as read by parsers that follow IDNA 2003, which replaces letters that IDNA 2008 keeps, such as `ß`.
 /// `None` if the name has no such letter or joiner.
-fn transitional(name: &str) -> Option<Result<Host, url::ParseError>> {
+fn idna_2003_reading(name: &str) -> Option<Result<Host, url::ParseError>> {
     let replaced = name.replace(['\u{df}', '\u{1e9e}'], "ss").replace('\u{3c2}', "\u{3c3}");
     // IDNA 2003 removes joiners.
     let replaced = replaced.replace(['\u{200c}', '\u{200d}'], "");
@@ -232,7 +232,7 @@ fn acceptable_host(url: &Url) -> Result<Host<&str>, HostError> {
     }
     let host = url.host().ok_or(HostError::NoHost)?;
     if let Host::Domain(name) = host {
-        fits_dns(without_root(name))?;
+        check_dns_lengths(without_root(name))?;
     }
     Ok(host)
 }

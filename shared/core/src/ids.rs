@@ -113,12 +113,12 @@ impl FromStr for AgentId {
     type Err = IdError;
 
     fn from_str(text: &str) -> Result<Self, IdError> {
-        const RULE: IdError = IdError("an agent code has three capital letters and three digits");
-        let bytes: [u8; 6] = text.as_bytes().try_into().map_err(|_length| RULE)?;
+        const FORMAT_ERROR: IdError = IdError("an agent code has three capital letters and three digits");
+        let bytes: [u8; 6] = text.as_bytes().try_into().map_err(|_length| FORMAT_ERROR)?;
         let [a, b, c, x, y, z] = bytes;
         let letters = [a, b, c].iter().all(u8::is_ascii_uppercase);
         let digits = [x, y, z].iter().all(u8::is_ascii_digit);
-        if letters && digits { Ok(Self(bytes)) } else { Err(RULE) }
+        if letters && digits { Ok(Self(bytes)) } else { Err(FORMAT_ERROR) }
     }
 }
 
@@ -161,12 +161,12 @@ impl FromStr for SeedId {
     type Err = IdError;
 
     fn from_str(text: &str) -> Result<Self, IdError> {
-        const RULE: IdError = IdError("a seed id looks like S001");
-        let digits = text.strip_prefix(['S', 's']).ok_or(RULE)?;
+        const FORMAT_ERROR: IdError = IdError("a seed id looks like S001");
+        let digits = text.strip_prefix(['S', 's']).ok_or(FORMAT_ERROR)?;
         if digits.len() < 3 || digits.len() > 5 || !digits.bytes().all(|b| b.is_ascii_digit()) {
-            return Err(RULE);
+            return Err(FORMAT_ERROR);
         }
-        digits.parse().map(Self).map_err(|_bad| RULE)
+        digits.parse().map(Self).map_err(|_bad| FORMAT_ERROR)
     }
 }
 

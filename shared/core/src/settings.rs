@@ -5,7 +5,7 @@ pub mod keys;
 
 use serde::{Deserialize, Serialize};
 
-use crate::change::{Change, lists, switch};
+use crate::change::{Change, list_change, switch_text};
 use crate::limits::{MAX_HOSTS, MAX_VALIDITY_S};
 use crate::money::Usd;
 use keys::Key;
@@ -236,7 +236,7 @@ impl Setting {
         from.apply(&mut before);
         let (old, new) = match self {
             // A list can be longer than a journal line should be.
-            Setting::Hosts(hosts) => lists(&texts(&before.hosts), &texts(hosts), "none"),
+            Setting::Hosts(hosts) => list_change(&texts(&before.hosts), &texts(hosts), "none"),
             Setting::AllowLan(_)
             | Setting::RateLimitOff(_)
             | Setting::LanBearer(_)
@@ -257,8 +257,8 @@ impl Setting {
 
     fn value(&self) -> String {
         match self {
-            Setting::AllowLan(on) => switch(*on),
-            Setting::RateLimitOff(off) => switch(!off),
+            Setting::AllowLan(on) => switch_text(*on),
+            Setting::RateLimitOff(off) => switch_text(!off),
             Setting::Hosts(hosts) => hosts.join(", "),
             Setting::LanBearer(rule) => rule.text().to_owned(),
             Setting::MaxValidity(seconds) => format!("{seconds} s"),
@@ -267,7 +267,7 @@ impl Setting {
             }
             Setting::ConfirmTypingAbove(None) => "by the policy".to_owned(),
             Setting::IdleLock(Some(seconds)) => format!("{seconds} s"),
-            Setting::IdleLock(None) | Setting::UnattendedDaily(None) => switch(false),
+            Setting::IdleLock(None) | Setting::UnattendedDaily(None) => switch_text(false),
         }
     }
 

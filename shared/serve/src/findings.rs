@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use bursar_core::fault::MESSAGE_CHARS;
+use bursar_core::fault::MESSAGE_CHARS_MAX;
 use bursar_core::text::excerpt;
 
 /// The severity of a finding.
@@ -60,7 +60,7 @@ impl Findings {
                 Severity::Warning => "mind",
                 Severity::Bad => "BAD ",
             };
-            writeln!(out, "{word}  {subject}: {}", excerpt(text, MESSAGE_CHARS))?;
+            writeln!(out, "{word}  {subject}: {}", excerpt(text, MESSAGE_CHARS_MAX))?;
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
-use bursar_core::fault::MESSAGE_CHARS;
+use bursar_core::fault::MESSAGE_CHARS_MAX;
 use bursar_core::text::{excerpt, snippet};
 use clap::Parser;
 use clap::error::{ContextKind, ContextValue};
@@ -29,7 +29,7 @@ pub fn main<E: Display>(
     raise_file_limit();
     run().unwrap_or_else(|fault| {
         // A path or a text from a damaged store may be long, or contain control characters that would move the cursor.
-        let fault_text = excerpt(&fault.to_string(), MESSAGE_CHARS);
+        let fault_text = excerpt(&fault.to_string(), MESSAGE_CHARS_MAX);
         let _unwritable = writeln!(io::stderr(), "{name}: {fault_text}");
         exit_of(&fault)
     })

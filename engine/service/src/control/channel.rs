@@ -41,8 +41,8 @@ impl Channel {
     /// Returns the next frame, or `None` at the end of the stream. Cancel-safe: a partial frame stays in the reader.
     pub(super) async fn next(&mut self) -> Result<Option<Frame>, SessionError> {
         loop {
-            let count = self.stream.read(self.reader.space()).await?;
-            if count == 0 && self.reader.is_between() {
+            let count = self.stream.read(self.reader.buffer()).await?;
+            if count == 0 && self.reader.is_at_frame_boundary() {
                 return Ok(None);
             }
             if count == 0 {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bursar_control::answers::{Answer, SecretField, SeedAnswer};
-use bursar_control::grammar::{AddressOrder, BalancesOrder, SeedOrder, Words};
+use bursar_control::grammar::{AddressOrder, BalancesOrder, SeedOrder, PhraseLength};
 use bursar_control::wire::SecretPrompt;
 use bursar_core::codes::Code;
 use bursar_core::derivation::Layout;
@@ -50,8 +50,8 @@ pub(super) async fn seed(
         }
         SeedOrder::Create { words } => {
             let count = match words {
-                Words::Twelve => WordCount::Twelve,
-                Words::TwentyFour => WordCount::TwentyFour,
+                PhraseLength::Twelve => WordCount::Twelve,
+                PhraseLength::TwentyFour => WordCount::TwentyFour,
             };
             let entropy = engine.random_secret()?;
             let made = Seed::generate(count, entropy.expose_secret());

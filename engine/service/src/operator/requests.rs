@@ -57,7 +57,7 @@ pub(super) async fn list(
             let emulator = device_status::emulator(engine);
             card.device = device_card::of(&view.state, request, place, emulator).map(Box::new);
         }
-        let mut answer = describe::request(request, card.map(Card::listed), &moment);
+        let mut answer = describe::request(request, card.map(Card::with_short_urls), &moment);
         if let Some(place) = place {
             describe::at_device(&mut answer, &view.state, request, &place.label, &moment);
         }

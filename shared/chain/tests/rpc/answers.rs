@@ -7,14 +7,14 @@ use bursar_core::time::Utc;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::node::{ACCOUNT, Answer, Node, chain, chain_with, clock, limits, nobody, ours};
+use crate::node::{ACCOUNT, Answer, Node, chain, chain_with, clock, limits, unreachable_url, ours};
 
 const CONTRACT: Address = Address::repeat_byte(0x22);
 
 /// Returns the error of a balance query if the only endpoint gives this answer.
 async fn fault(answer: Answer) -> ChainFault {
     let node = Node::serving(ours()).await;
-    node.on("eth_getBalance", answer);
+    node.set_answer("eth_getBalance", answer);
     chain(&[&node]).balance(ACCOUNT, BlockTag::Latest).await.unwrap_err()
 }
 
@@ -27,12 +27,12 @@ async fn every_request_matches_the_json_rpc_specification() {
     let node = Node::serving(ours()).await;
     let (hash, raw) = (B256::repeat_byte(7), Bytes::from_static(&[2, 248, 1]));
     let sent = keccak256(&raw);
-    node.on("eth_call", Answer::Result(json!("0x0102")));
-    node.on("eth_getBalance", Answer::Result(json!("0xde0b6b3a7640000")));
-    node.on("eth_getCode", Answer::Result(json!("0x")));
-    node.on("eth_getBlockByNumber", Answer::Result(json!({"timestamp": "0x6553f100", "x": 1})));
-    node.on("eth_sendRawTransaction", Answer::Result(json!(sent)));
-    node.on("eth_getTransactionReceipt", Answer::Result(Value::Null));
+    node.set_answer("eth_call", Answer::Result(json!("0x0102")));
+    node.set_answer("eth_getBalance", Answer::Result(json!("0xde0b6b3a7640000")));
+    node.set_answer("eth_getCode", Answer::Result(json!("0x")));
+    node.set_answer("eth_getBlockByNumber", Answer::Result(json!({"timestamp": "0x6553f100", "x": 1})));
+    node.set_answer("eth_sendRawTransaction", Answer::Result(json!(sent)));
+    node.set_answer("eth_getTransactionReceipt", Answer::Result(Value::Null));
     let chain = chain(&[&node]);
 
     let data = Bytes::from_static(&[0xab, 0xcd]);
@@ -47,7 +47,7 @@ async fn every_request_matches_the_json_rpc_specification() {
     let receipt = json!({
         "transactionHash": hash, "blockNumber": "0x10", "blockHash": hash, "status": "0x0", "logs": [],
     });
-    node.on("eth_getTransactionReceipt", Answer::Result(receipt));
+    node.set_answer("eth_getTransactionReceipt", Answer::Result(receipt));
     let receipt = chain.receipt(hash).await.unwrap().unwrap();
     assert_eq!((receipt.tx_hash, receipt.status), (hash, TxStatus::Reverted));
 
@@ -87,8 +87,8 @@ async fn after_a_malformed_answer_the_next_endpoint_is_asked() {
         Answer::Result(Value::Null),
         Answer::Result(json!(format!("0x1{}", "0".repeat(64)))),
     ] {
-        let (node, next) = (Node::serving(ours()).await, Node::rich(2).await);
-        node.on("eth_getBalance", odd);
+        let (node, next) = (Node::serving(ours()).await, Node::with_balance(2).await);
+        node.set_answer("eth_getBalance", odd);
         let alone = chain(&[&node]).balance(ACCOUNT, BlockTag::Latest).await;
         assert!(matches!(alone, Err(ChainFault::Malformed { .. })), "{alone:?}");
         let both = chain(&[&node, &next]).balance(ACCOUNT, BlockTag::Latest).await;
@@ -107,10 +107,10 @@ async fn a_block_time_after_the_year_9999_is_rejected() {
         (json!("0xffffffffffffffff"), None),
         (json!(1_700_000_000), None),
     ] {
-        node.on("eth_getBlockByNumber", Answer::Result(json!({"timestamp": timestamp})));
+        node.set_answer("eth_getBlockByNumber", Answer::Result(json!({"timestamp": timestamp})));
         assert_eq!(chain.block_time().await.ok(), milliseconds.map(Utc), "{timestamp}");
     }
-    node.on("eth_getBlockByNumber", Answer::Result(Value::Null));
+    node.set_answer("eth_getBlockByNumber", Answer::Result(Value::Null));
     assert!(matches!(chain.block_time().await, Err(ChainFault::Malformed { .. })));
 }
 
@@ -125,10 +125,10 @@ async fn an_answer_over_the_size_limit_is_rejected() {
     };
     let small = RpcLimits { reply_bytes_max: 1000, ..limits() };
     let fits = 1000 - body(0).len() + "$ID".len() - 1;
-    node.on("eth_getCode", Answer::Text(200, body(fits)));
+    node.set_answer("eth_getCode", Answer::Text(200, body(fits)));
     let code = chain_with(&[node.url()], small, &clock).code_at(CONTRACT, BlockTag::Latest).await;
     assert_eq!(code.unwrap().len(), fits / 2);
-    node.on("eth_getCode", Answer::Text(200, body(fits + 2)));
+    node.set_answer("eth_getCode", Answer::Text(200, body(fits + 2)));
     let code = chain_with(&[node.url()], small, &clock).code_at(CONTRACT, BlockTag::Latest).await;
     let ChainFault::Unavailable { tried } = code.unwrap_err() else { panic!("too long") };
     assert_eq!(tried[0].1, "the answer is longer than 1000 bytes");
@@ -168,40 +168,40 @@ async fn a_node_that_returns_another_transaction_is_not_believed() {
     let (asked, other) = (B256::repeat_byte(7), B256::repeat_byte(8));
     let (node, next) = (Node::serving(ours()).await, Node::serving(ours()).await);
     let method = "eth_getTransactionByHash";
-    node.on(method, Answer::Result(json!({ "hash": asked })));
+    node.set_answer(method, Answer::Result(json!({ "hash": asked })));
     assert_eq!(chain(&[&node]).is_known(asked).await, Ok(true));
-    node.on(method, Answer::Result(json!({ "hash": other })));
+    node.set_answer(method, Answer::Result(json!({ "hash": other })));
     let alone = chain(&[&node]).is_known(asked).await;
     assert!(matches!(alone, Err(ChainFault::Malformed { .. })), "{alone:?}");
     // If the first node returns another transaction, the answer of the next node counts.
     for (answer, known) in [(Value::Null, false), (json!({ "hash": asked }), true)] {
-        next.on(method, Answer::Result(answer));
+        next.set_answer(method, Answer::Result(answer));
         assert_eq!(chain(&[&node, &next]).is_known(asked).await, Ok(known));
     }
 }
 
 #[tokio::test]
 async fn a_redirect_is_not_followed() {
-    let elsewhere = Node::rich(66).await;
+    let elsewhere = Node::with_balance(66).await;
     let node = Node::serving(ours()).await;
-    node.on("eth_getBalance", Answer::Redirect(elsewhere.url()));
+    node.set_answer("eth_getBalance", Answer::Redirect(elsewhere.url()));
     let answer = chain(&[&node]).balance(ACCOUNT, BlockTag::Latest).await;
     let Err(ChainFault::Unavailable { tried }) = answer else { panic!("{answer:?}") };
     assert!(tried[0].1.contains("redirects are not followed"), "{tried:?}");
-    assert!(elsewhere.asked().await.is_empty());
+    assert!(elsewhere.asked_methods().await.is_empty());
 }
 
 #[tokio::test]
 async fn a_node_error_is_returned_only_if_no_other_node_may_answer() {
     let behind = Answer::Error(json!({"code": -32000, "message": "header not found"}));
-    let (node, next) = (Node::serving(ours()).await, Node::rich(2).await);
-    node.on("eth_getBalance", behind.clone());
+    let (node, next) = (Node::serving(ours()).await, Node::with_balance(2).await);
+    node.set_answer("eth_getBalance", behind.clone());
     let both = chain(&[&node, &next]).balance(ACCOUNT, BlockTag::Latest).await;
     assert_eq!(both, Ok(U256::from(2)));
     let message = "header not found".to_owned();
     assert_eq!(fault(behind).await, ChainFault::Rejected { code: -32000, message });
     // One refusal is not enough: the silent node might have given a better answer.
-    let mixed = chain_with(&[node.url(), nobody()], limits(), &clock());
+    let mixed = chain_with(&[node.url(), unreachable_url()], limits(), &clock());
     let mixed = mixed.balance(ACCOUNT, BlockTag::Latest).await;
     assert!(matches!(mixed, Err(ChainFault::Unavailable { .. })));
 }
@@ -210,20 +210,20 @@ async fn a_node_error_is_returned_only_if_no_other_node_may_answer() {
 async fn a_refused_broadcast_is_not_sent_to_the_next_node() {
     let (node, next) = (Node::serving(ours()).await, Node::serving(ours()).await);
     let raw = Bytes::from_static(&[2, 1]);
-    node.on(
+    node.set_answer(
         "eth_sendRawTransaction",
         Answer::Error(json!({"code": -32000, "message": "nonce too low"})),
     );
-    next.on("eth_sendRawTransaction", Answer::Result(json!(keccak256(&raw))));
+    next.set_answer("eth_sendRawTransaction", Answer::Result(json!(keccak256(&raw))));
     let chain = chain(&[&node, &next]);
     let message = "nonce too low".to_owned();
     assert_eq!(
         chain.send_raw(raw.clone()).await,
         Err(ChainFault::Rejected { code: -32000, message })
     );
-    assert!(next.asked().await.is_empty());
+    assert!(next.asked_methods().await.is_empty());
     // A node that returns another hash has not accepted our bytes, so they go to the next node.
-    node.on("eth_sendRawTransaction", Answer::Result(json!(B256::repeat_byte(9))));
+    node.set_answer("eth_sendRawTransaction", Answer::Result(json!(B256::repeat_byte(9))));
     assert_eq!(chain.send_raw(raw.clone()).await, Ok(keccak256(&raw)));
 }
 
@@ -233,11 +233,11 @@ async fn a_revert_is_final_whatever_the_http_status() {
         "error":{"code":3,"message":"execution reverted","data":"0x08c379a0"}}"#;
     for status in [200, 400, 500] {
         let (node, next) = (Node::serving(ours()).await, Node::serving(ours()).await);
-        node.on("eth_call", text(status, error));
+        node.set_answer("eth_call", text(status, error));
         let called = chain(&[&node, &next]).call(CONTRACT, Bytes::new(), BlockTag::Latest).await;
         let data = Bytes::from_static(&[0x08, 0xc3, 0x79, 0xa0]);
         assert_eq!(called, Err(ChainFault::Reverted { data }));
-        assert!(next.asked().await.is_empty(), "every node would say so");
+        assert!(next.asked_methods().await.is_empty(), "every node would say so");
     }
     let good_but_failed = text(500, r#"{"jsonrpc":"2.0","id":$ID,"result":"0x1"}"#);
     assert!(matches!(fault(good_but_failed).await, ChainFault::Unavailable { .. }));
@@ -253,7 +253,7 @@ async fn every_node_is_asked_for_its_own_receipt() {
             "blockHash": B256::ZERO, "status": status, "logs": []})
     };
     let on = |node: &Node, receipt: Value| {
-        node.on("eth_getTransactionReceipt", Answer::Result(receipt));
+        node.set_answer("eth_getTransactionReceipt", Answer::Result(receipt));
     };
     on(&first, receipt("0x0"));
     on(&second, Value::Null);
@@ -269,7 +269,7 @@ async fn receipts_are_batched_or_requested_singly_without_batch_support() {
     let node = Node::serving(ours()).await;
     let receipt =
         json!({"blockNumber": "0x10", "blockHash": B256::ZERO, "status": "0x1", "logs": []});
-    node.on("eth_getTransactionReceipt", Answer::Result(receipt));
+    node.set_answer("eth_getTransactionReceipt", Answer::Result(receipt));
     let chain = chain(&[&node]);
     let hashes: Vec<B256> = (1..=60).map(B256::repeat_byte).collect();
     let found = chain.receipts(&hashes).await.unwrap();
@@ -279,7 +279,7 @@ async fn receipts_are_batched_or_requested_singly_without_batch_support() {
     assert_eq!(node.count("batch").await, 2);
     assert_eq!(node.count("eth_getTransactionReceipt").await, 0);
 
-    node.on(
+    node.set_answer(
         "batch",
         Answer::Text(
             200,
@@ -287,7 +287,7 @@ async fn receipts_are_batched_or_requested_singly_without_batch_support() {
                 .to_owned(),
         ),
     );
-    node.on("eth_getTransactionReceipt", Answer::Result(Value::Null));
+    node.set_answer("eth_getTransactionReceipt", Answer::Result(Value::Null));
     assert_eq!(chain.receipts(&hashes[..3]).await.unwrap(), [None, None, None]);
     assert_eq!(node.count("eth_getTransactionReceipt").await, 3);
 }

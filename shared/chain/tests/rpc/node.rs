@@ -120,19 +120,19 @@ impl Node {
         let (server, script) = (MockServer::start().await, Script::default());
         Mock::given(any()).respond_with(script.clone()).mount(&server).await;
         let node = Self { server, script };
-        node.on("eth_chainId", Answer::Result(json!(format!("{:#x}", chain.0))));
+        node.set_answer("eth_chainId", Answer::Result(json!(format!("{:#x}", chain.0))));
         node
     }
 
     /// Starts a node of our chain where every account holds `balance` wei.
-    pub(crate) async fn rich(balance: u64) -> Self {
+    pub(crate) async fn with_balance(balance: u64) -> Self {
         let node = Self::serving(ours()).await;
-        node.on("eth_getBalance", Answer::Result(json!(format!("{balance:#x}"))));
+        node.set_answer("eth_getBalance", Answer::Result(json!(format!("{balance:#x}"))));
         node
     }
 
     /// Sets the answer to `method`; "*" is the default for all methods without their own answer.
-    pub(crate) fn on(&self, method: &str, answer: Answer) {
+    pub(crate) fn set_answer(&self, method: &str, answer: Answer) {
         self.script.0.lock().unwrap().insert(method.to_owned(), answer);
     }
 
@@ -152,18 +152,18 @@ impl Node {
         requests.iter().map(|request| request.body_json().unwrap()).collect()
     }
 
-    pub(crate) async fn asked(&self) -> Vec<String> {
+    pub(crate) async fn asked_methods(&self) -> Vec<String> {
         let method = |question: &Value| question["method"].as_str().unwrap_or("batch").to_owned();
         self.questions().await.iter().map(method).collect()
     }
 
     pub(crate) async fn count(&self, method: &str) -> usize {
-        self.asked().await.iter().filter(|asked| *asked == method).count()
+        self.asked_methods().await.iter().filter(|asked| *asked == method).count()
     }
 }
 
 /// Returns a URL on which no process listens.
-pub(crate) fn nobody() -> String {
+pub(crate) fn unreachable_url() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     format!("http://{}/{SECRET}", listener.local_addr().unwrap())
 }

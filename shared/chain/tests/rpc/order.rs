@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::node::{
     ACCOUNT, Answer, COOL_DOWN_MS, Node, RETRY_MS, chain, chain_with, clock, foreign, limits,
-    nobody, ours,
+    unreachable_url, ours,
 };
 
 async fn balance(chain: &RpcChain) -> Result<U256, ChainFault> {
@@ -27,27 +27,27 @@ fn reasons(fault: ChainFault) -> Vec<String> {
 
 #[tokio::test]
 async fn endpoints_are_asked_in_their_order_until_one_answers() {
-    let (first, second) = (Node::rich(1).await, Node::rich(2).await);
+    let (first, second) = (Node::with_balance(1).await, Node::with_balance(2).await);
     let both = chain(&[&first, &second]);
     assert_eq!(balance(&both).await, wei(1));
-    assert!(second.asked().await.is_empty(), "the second is not troubled while the first answers");
+    assert!(second.asked_methods().await.is_empty(), "the second is not troubled while the first answers");
 
     first.fail_all();
     assert_eq!(balance(&both).await, wei(2));
-    assert_eq!(second.asked().await, ["eth_chainId", "eth_getBalance"]);
+    assert_eq!(second.asked_methods().await, ["eth_chainId", "eth_getBalance"]);
 
-    let third = chain_with(&[nobody(), second.url()], limits(), &clock());
+    let third = chain_with(&[unreachable_url(), second.url()], limits(), &clock());
     assert_eq!(balance(&third).await, wei(2));
 }
 
 #[tokio::test]
 async fn a_slow_endpoint_is_skipped() {
-    let (slow, quick) = (Node::rich(1).await, Node::rich(2).await);
+    let (slow, quick) = (Node::with_balance(1).await, Node::with_balance(2).await);
     let hasty = RpcLimits { attempt_timeout_ms: 1_000, ..limits() };
     let urls = [slow.url(), quick.url()];
-    slow.on("eth_getBalance", Answer::Silence);
+    slow.set_answer("eth_getBalance", Answer::Silence);
     assert_eq!(balance(&chain_with(&urls, hasty, &clock())).await, wei(2));
-    slow.on("eth_chainId", Answer::Silence);
+    slow.set_answer("eth_chainId", Answer::Silence);
     assert_eq!(balance(&chain_with(&urls, hasty, &clock())).await, wei(2));
     assert_eq!(slow.count("eth_getBalance").await, 1, "not asked before it named its chain");
 }
@@ -55,14 +55,14 @@ async fn a_slow_endpoint_is_skipped() {
 /// The silent endpoint may still receive the request, although the next one has answered.
 #[tokio::test]
 async fn a_silent_endpoint_is_remembered_although_another_answered() {
-    let (slow, quick) = (Node::rich(1).await, Node::rich(2).await);
+    let (slow, quick) = (Node::with_balance(1).await, Node::with_balance(2).await);
     let hasty = RpcLimits { attempt_timeout_ms: 1_000, ..limits() };
     let clock = clock();
     clock.advance(10);
     let chain = chain_with(&[slow.url(), quick.url()], hasty, &clock);
     assert_eq!(balance(&chain).await, wei(1));
     assert!(!chain.has_failed_since(0), "everybody has answered");
-    slow.on("eth_getBalance", Answer::Silence);
+    slow.set_answer("eth_getBalance", Answer::Silence);
     assert_eq!(balance(&chain).await, wei(2));
     assert!(chain.has_failed_since(0) && chain.has_failed_since(10));
     assert!(!chain.has_failed_since(11), "not since then");
@@ -71,11 +71,11 @@ async fn a_silent_endpoint_is_remembered_although_another_answered() {
 /// A background search that asks for too many blocks at once must not stop payments through the same node.
 #[tokio::test]
 async fn a_refused_search_does_not_count_against_its_node() {
-    let (node, clock) = (Node::rich(1).await, clock());
+    let (node, clock) = (Node::with_balance(1).await, clock());
     let chain = chain_with(&[node.url()], limits(), &clock);
     let too_wide = json!({"code": -32005, "message": "limit exceeded"});
-    node.on("eth_getLogs", Answer::Error(too_wide.clone()));
-    node.on("eth_getBlockByNumber", Answer::Error(too_wide));
+    node.set_answer("eth_getLogs", Answer::Error(too_wide.clone()));
+    node.set_answer("eth_getBlockByNumber", Answer::Error(too_wide));
     for _ in 0..5 {
         let filter = LogFilter {
             from_block: 1,
@@ -95,71 +95,71 @@ async fn a_refused_search_does_not_count_against_its_node() {
 
 #[tokio::test]
 async fn a_safe_block_is_a_number_or_refused() {
-    let node = Node::rich(1).await;
+    let node = Node::with_balance(1).await;
     let chain = chain(&[&node]);
-    node.on("eth_getBlockByNumber", Answer::Result(json!({"number": "0x10", "hash": "0x"})));
+    node.set_answer("eth_getBlockByNumber", Answer::Result(json!({"number": "0x10", "hash": "0x"})));
     assert_eq!(chain.safe_block_number().await, Ok(16));
     let asked = node.questions().await;
     assert_eq!(asked.last().unwrap()["params"], json!(["safe", false]));
-    node.on("eth_getBlockByNumber", Answer::Result(json!(null)));
+    node.set_answer("eth_getBlockByNumber", Answer::Result(json!(null)));
     let refused = chain.safe_block_number().await;
     assert!(matches!(refused, Err(ChainFault::Rejected { code: 0, .. })), "{refused:?}");
     assert!(!chain.has_failed_since(0));
-    node.on("eth_getBlockByNumber", Answer::Result(json!({"number": "16"})));
+    node.set_answer("eth_getBlockByNumber", Answer::Result(json!({"number": "16"})));
     assert!(matches!(chain.safe_block_number().await, Err(ChainFault::Malformed { .. })));
 }
 
 #[tokio::test]
 async fn a_question_ends_at_its_total_timeout() {
-    let (slow, spare) = (Node::serving(ours()).await, Node::rich(2).await);
-    slow.on("eth_chainId", Answer::Silence);
+    let (slow, spare) = (Node::serving(ours()).await, Node::with_balance(2).await);
+    slow.set_answer("eth_chainId", Answer::Silence);
     let short = RpcLimits { total_timeout_ms: 100, ..limits() };
     let chain = chain_with(&[slow.url(), spare.url()], short, &clock());
     let why = reasons(balance(&chain).await.unwrap_err());
     assert_eq!(why, ["no time was left", "no time was left"]);
-    assert!(spare.asked().await.is_empty());
+    assert!(spare.asked_methods().await.is_empty());
 }
 
 #[tokio::test]
 async fn a_failing_endpoint_gets_one_trial_after_its_cool_down() {
-    let (first, second, clock) = (Node::rich(1).await, Node::rich(2).await, clock());
+    let (first, second, clock) = (Node::with_balance(1).await, Node::with_balance(2).await, clock());
     let chain = chain_with(&[first.url(), second.url()], limits(), &clock);
     first.fail_all();
     for _ in 0..2 {
         assert_eq!(balance(&chain).await, wei(2));
     }
-    assert_eq!(first.asked().await.len(), 2, "the second failure opens the breaker");
+    assert_eq!(first.asked_methods().await.len(), 2, "the second failure opens the breaker");
     clock.advance(COOL_DOWN_MS - 1);
     assert_eq!(balance(&chain).await, wei(2));
-    assert_eq!(first.asked().await.len(), 2, "left alone until the cool-down is over");
+    assert_eq!(first.asked_methods().await.len(), 2, "left alone until the cool-down is over");
 
     clock.advance(1);
     assert_eq!(balance(&chain).await, wei(2));
-    assert_eq!(first.asked().await.len(), 3, "one trial");
+    assert_eq!(first.asked_methods().await.len(), 3, "one trial");
     assert_eq!(balance(&chain).await, wei(2));
-    assert_eq!(first.asked().await.len(), 3, "a failed trial opens it again");
+    assert_eq!(first.asked_methods().await.len(), 3, "a failed trial opens it again");
 
-    first.on("eth_chainId", Answer::Result(json!(format!("{:#x}", ours().0))));
-    first.on("eth_getBalance", Answer::Result(json!("0x1")));
+    first.set_answer("eth_chainId", Answer::Result(json!(format!("{:#x}", ours().0))));
+    first.set_answer("eth_getBalance", Answer::Result(json!("0x1")));
     clock.advance(COOL_DOWN_MS);
     assert_eq!(balance(&chain).await, wei(1));
     assert_eq!(balance(&chain).await, wei(1));
-    let after = first.asked().await.split_off(3);
+    let after = first.asked_methods().await.split_off(3);
     assert_eq!(after, ["eth_chainId", "eth_getBalance", "eth_getBalance"], "its chain first");
 }
 
 #[tokio::test]
 async fn the_chain_id_is_checked_again_after_an_outage() {
-    let (node, clock) = (Node::rich(1).await, clock());
+    let (node, clock) = (Node::with_balance(1).await, clock());
     let chain = chain_with(&[node.url()], limits(), &clock);
     assert_eq!(balance(&chain).await, wei(1));
-    node.on("eth_getBalance", Answer::Text(503, String::new()));
+    node.set_answer("eth_getBalance", Answer::Text(503, String::new()));
     for _ in 0..2 {
         assert_eq!(reasons(balance(&chain).await.unwrap_err()), ["HTTP 503 Service Unavailable"]);
     }
     // A node of another chain now answers at the same address.
-    node.on("eth_chainId", Answer::Result(json!(format!("{:#x}", foreign().0))));
-    node.on("eth_getBalance", Answer::Result(json!("0xffff")));
+    node.set_answer("eth_chainId", Answer::Result(json!(format!("{:#x}", foreign().0))));
+    node.set_answer("eth_getBalance", Answer::Result(json!("0xffff")));
     clock.advance(COOL_DOWN_MS);
     assert!(matches!(balance(&chain).await, Err(ChainFault::WrongChain { .. })));
     assert_eq!(node.count("eth_getBalance").await, 3, "nothing was asked of the stranger");
@@ -167,69 +167,69 @@ async fn the_chain_id_is_checked_again_after_an_outage() {
 
 #[tokio::test]
 async fn if_all_endpoints_cool_down_the_oldest_failure_is_retried() {
-    let (first, second, clock) = (Node::rich(1).await, Node::rich(2).await, clock());
+    let (first, second, clock) = (Node::with_balance(1).await, Node::with_balance(2).await, clock());
     let once = RpcLimits { breaker_failures: 1, ..limits() };
     let chain = chain_with(&[first.url(), second.url()], once, &clock);
-    first.on("eth_getBalance", Answer::Text(503, String::new()));
+    first.set_answer("eth_getBalance", Answer::Text(503, String::new()));
     assert_eq!(balance(&chain).await, wei(2));
     clock.advance(10);
-    second.on("eth_getBalance", Answer::Text(503, String::new()));
+    second.set_answer("eth_getBalance", Answer::Text(503, String::new()));
     assert_eq!(reasons(balance(&chain).await.unwrap_err()).len(), 2);
 
-    let (before_first, before_second) = (first.asked().await.len(), second.asked().await.len());
+    let (before_first, before_second) = (first.asked_methods().await.len(), second.asked_methods().await.len());
     let why = reasons(balance(&chain).await.unwrap_err());
     assert_eq!(why.len(), 2);
     assert!(why[0].contains("503") && why[1].contains("paused"), "{why:?}");
-    assert!(first.asked().await.len() > before_first);
-    assert_eq!(second.asked().await.len(), before_second);
+    assert!(first.asked_methods().await.len() > before_first);
+    assert_eq!(second.asked_methods().await.len(), before_second);
 
     // The first endpoint has failed again meanwhile, so its failure is now the newer one, and the second endpoint is
     // tried.
     clock.advance(10);
-    second.on("eth_getBalance", Answer::Result(json!("0x2")));
+    second.set_answer("eth_getBalance", Answer::Result(json!("0x2")));
     let _failed = balance(&chain).await;
     assert_eq!(balance(&chain).await, wei(2), "and a good answer closes its breaker");
 }
 
 #[tokio::test]
 async fn a_cooling_endpoint_is_skipped_while_another_can_be_asked() {
-    let (first, second, clock) = (Node::rich(1).await, Node::rich(2).await, clock());
+    let (first, second, clock) = (Node::with_balance(1).await, Node::with_balance(2).await, clock());
     let chain = chain_with(&[first.url(), second.url()], limits(), &clock);
     first.fail_all();
     for _ in 0..2 {
         assert_eq!(balance(&chain).await, wei(2));
     }
-    second.on("eth_getBalance", Answer::Text(503, String::new()));
+    second.set_answer("eth_getBalance", Answer::Text(503, String::new()));
     let why = reasons(balance(&chain).await.unwrap_err());
     assert!(why[0].contains("paused") && why[1].contains("503"), "{why:?}");
-    assert_eq!(first.asked().await.len(), 2);
+    assert_eq!(first.asked_methods().await.len(), 2);
 }
 
 #[tokio::test]
 async fn a_foreign_endpoint_is_asked_only_for_its_chain_id() {
-    let (stranger, node, clock) = (Node::rich(99).await, Node::rich(1).await, clock());
-    stranger.on("eth_chainId", Answer::Result(json!(format!("{:#x}", foreign().0))));
+    let (stranger, node, clock) = (Node::with_balance(99).await, Node::with_balance(1).await, clock());
+    stranger.set_answer("eth_chainId", Answer::Result(json!(format!("{:#x}", foreign().0))));
     let chain = chain_with(&[stranger.url(), node.url()], limits(), &clock);
     for _ in 0..5 {
         assert_eq!(balance(&chain).await, wei(1));
     }
-    assert_eq!(stranger.asked().await, ["eth_chainId"], "refused without asking again");
+    assert_eq!(stranger.asked_methods().await, ["eth_chainId"], "refused without asking again");
     clock.advance(RETRY_MS);
     for _ in 0..5 {
         assert_eq!(balance(&chain).await, wei(1));
     }
-    assert_eq!(stranger.asked().await, ["eth_chainId", "eth_chainId"]);
+    assert_eq!(stranger.asked_methods().await, ["eth_chainId", "eth_chainId"]);
 
-    stranger.on("eth_chainId", Answer::Result(json!(format!("{:#x}", ours().0))));
+    stranger.set_answer("eth_chainId", Answer::Result(json!(format!("{:#x}", ours().0))));
     clock.advance(RETRY_MS);
     assert_eq!(balance(&chain).await, wei(99), "it is used once it serves our chain");
 }
 
 #[tokio::test]
 async fn if_all_endpoints_are_foreign_the_error_is_wrong_chain() {
-    let (a, b) = (Node::rich(1).await, Node::rich(2).await);
+    let (a, b) = (Node::with_balance(1).await, Node::with_balance(2).await);
     for stranger in [&a, &b] {
-        stranger.on("eth_chainId", Answer::Result(json!(format!("{:#x}", foreign().0))));
+        stranger.set_answer("eth_chainId", Answer::Result(json!(format!("{:#x}", foreign().0))));
     }
     let chain = chain(&[&a, &b]);
     for _ in 0..3 {
@@ -241,17 +241,17 @@ async fn if_all_endpoints_are_foreign_the_error_is_wrong_chain() {
         assert!(a.url().starts_with(endpoint.as_str()));
     }
     assert!(matches!(chain.chain_id().await, Err(ChainFault::WrongChain { .. })));
-    assert_eq!((a.asked().await.len(), b.asked().await.len()), (1, 1));
+    assert_eq!((a.asked_methods().await.len(), b.asked_methods().await.len()), (1, 1));
 }
 
 #[tokio::test]
 async fn the_chain_is_checked_before_the_first_use_daily_and_on_demand() {
-    let (node, clock) = (Node::rich(1).await, clock());
+    let (node, clock) = (Node::with_balance(1).await, clock());
     let chain = chain_with(&[node.url()], limits(), &clock);
     for _ in 0..3 {
         assert_eq!(balance(&chain).await, wei(1));
     }
-    assert_eq!(node.asked().await.first().unwrap(), "eth_chainId");
+    assert_eq!(node.asked_methods().await.first().unwrap(), "eth_chainId");
     assert_eq!(node.count("eth_chainId").await, 1);
     assert_eq!(chain.chain_id().await, Ok(ours()));
     assert_eq!(node.count("eth_chainId").await, 2);
@@ -278,16 +278,16 @@ fn invalid_endpoint_settings_are_rejected() {
 
 #[tokio::test]
 async fn plain_http_to_localhost_works() {
-    let node = Node::rich(1).await;
+    let node = Node::with_balance(1).await;
     let url = node.url().replace("127.0.0.1", "localhost");
     assert_eq!(balance(&chain_with(&[url], limits(), &clock())).await, wei(1));
 }
 
 #[tokio::test]
 async fn a_cancelled_request_leaves_the_endpoint_usable() {
-    let (node, clock) = (Node::rich(1).await, clock());
+    let (node, clock) = (Node::with_balance(1).await, clock());
     let chain = Arc::new(chain_with(&[node.url()], limits(), &clock));
-    node.on("eth_getBalance", Answer::Silence);
+    node.set_answer("eth_getBalance", Answer::Silence);
     let waiting = tokio::spawn({
         let chain = Arc::clone(&chain);
         async move { balance(&chain).await }
@@ -297,7 +297,7 @@ async fn a_cancelled_request_leaves_the_endpoint_usable() {
     }
     waiting.abort();
     assert!(waiting.await.unwrap_err().is_cancelled());
-    node.on("eth_getBalance", Answer::Result(json!("0x1")));
+    node.set_answer("eth_getBalance", Answer::Result(json!("0x1")));
     assert_eq!(balance(&chain).await, wei(1));
 }
 
@@ -315,8 +315,8 @@ async fn a_rebroadcast_goes_to_every_node_and_the_best_answer_counts() {
         (Answer::Text(503, "down".to_owned()), refuses(), false),
     ] {
         let nodes = [Node::serving(ours()).await, Node::serving(ours()).await];
-        nodes[0].on("eth_sendRawTransaction", first);
-        nodes[1].on("eth_sendRawTransaction", second);
+        nodes[0].set_answer("eth_sendRawTransaction", first);
+        nodes[1].set_answer("eth_sendRawTransaction", second);
         let chain = chain(&[&nodes[0], &nodes[1]]);
         let told = chain.send_raw_everywhere(raw.clone()).await;
         if taken {

@@ -227,7 +227,7 @@ impl PolicyOptions {
     pub fn apply(&self, base: &Policy) -> Policy {
         let mut policy = base.clone();
         let payments = &mut policy.payments;
-        payments.enabled = switch(payments.enabled, self.payments, self.no_payments);
+        payments.enabled = apply_flags(payments.enabled, self.payments, self.no_payments);
         set(&mut payments.daily, self.day);
         set(&mut payments.per_request, self.txn);
         set(&mut payments.auto_below, self.auto);
@@ -235,7 +235,7 @@ impl PolicyOptions {
         set(&mut payments.hosts.blocked, self.block_domains.clone().map(|list| list.0));
         set(&mut policy.networks, self.networks.clone().map(|list| list.0));
         let trading = &mut policy.trading;
-        trading.enabled = switch(trading.enabled, self.trading, self.no_trading);
+        trading.enabled = apply_flags(trading.enabled, self.trading, self.no_trading);
         set(&mut trading.daily, self.trade_daily);
         set(&mut trading.per_trade, self.trade_max);
         set(&mut trading.auto_below, self.trade_auto);
@@ -245,13 +245,13 @@ impl PolicyOptions {
         set(&mut trading.tokens, self.trade_tokens.clone());
         set(&mut trading.hooks, self.trade_hooks.clone());
         let lending = &mut policy.lending;
-        lending.enabled = switch(lending.enabled, self.lending, self.no_lending);
+        lending.enabled = apply_flags(lending.enabled, self.lending, self.no_lending);
         set(&mut lending.max_deposit, self.lending_max);
         set(&mut lending.max_total, self.lending_total);
         set(&mut lending.auto_below, self.lending_auto);
         lending.max_share = self.lending_percent.or(lending.max_share);
         set(&mut lending.operations_per_day, self.lending_ops);
-        lending.curated_only = switch(lending.curated_only, self.restrict, self.no_restrict);
+        lending.curated_only = apply_flags(lending.curated_only, self.restrict, self.no_restrict);
         policy
     }
 }
@@ -262,6 +262,6 @@ fn set<T>(field: &mut T, value: Option<T>) {
     }
 }
 
-fn switch(now: bool, on: bool, off: bool) -> bool {
+fn apply_flags(now: bool, on: bool, off: bool) -> bool {
     (now || on) && !off
 }

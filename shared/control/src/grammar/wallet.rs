@@ -50,7 +50,7 @@ impl WalletOrder {
 
 /// The length of a new seed phrase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-pub enum Words {
+pub enum PhraseLength {
     #[value(name = "12")]
     Twelve,
     #[value(name = "24")]
@@ -64,7 +64,7 @@ pub enum SeedOrder {
     Create {
         /// The number of words.
         #[arg(long, value_enum, default_value = "12")]
-        words: Words,
+        words: PhraseLength,
     },
     /// Import an existing seed phrase, from a prompt, --seed-file or --seed-stdin.
     Import,

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use url::Host;
 
-use super::name::{HostError, fits_dns, without_root};
+use super::name::{HostError, check_dns_lengths, without_root};
 
 /// A host in the form used for comparison.
 ///
@@ -45,7 +45,7 @@ impl HostEntry {
     }
 
     fn from_name(name: &str) -> Result<Self, HostError> {
-        fits_dns(name)?;
+        check_dns_lengths(name)?;
         // The URL parser accepts more characters in a host, such as `;` and `,`. In an entry they most likely separate
         // two hosts. A block list with such an entry would silently cover neither host.
         let odd = |c: &char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'));

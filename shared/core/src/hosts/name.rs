@@ -50,7 +50,7 @@ pub(super) fn without_root(name: &str) -> &str {
     name.strip_suffix('.').unwrap_or(name)
 }
 
-pub(super) fn fits_dns(name: &str) -> Result<(), HostError> {
+pub(super) fn check_dns_lengths(name: &str) -> Result<(), HostError> {
     if name.split('.').any(str::is_empty) {
         Err(HostError::EmptyLabel)
     } else if name.split('.').any(|label| label.len() > LABEL_LENGTH_MAX) {

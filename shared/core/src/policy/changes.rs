@@ -2,7 +2,7 @@
 //! loosens anything.
 
 use super::{AllowedNetworks, Contracts, Policy};
-use crate::change::{Change, lists, switch};
+use crate::change::{Change, list_change, switch_text};
 use crate::hosts::HostEntry;
 use crate::money::{Bps, Usd};
 use crate::networks;
@@ -72,7 +72,7 @@ impl Changes {
         let field = ("lending.operations_per_day", "lending operations per day");
         self.field(field, from != to, (from.to_string(), to.to_string()), "", to > from);
         let (from, to) = (old.curated_only, new.curated_only);
-        let texts = (switch(from), switch(to));
+        let texts = (switch_text(from), switch_text(to));
         let field = ("lending.curated_only", "curated venues only");
         self.field(field, from != to, texts, "", from && !to);
     }
@@ -101,7 +101,7 @@ impl Changes {
         loosens: bool,
     ) {
         let (from, to) = (texts(old), texts(new));
-        self.field(field, old != new, lists(&from, &to, none), "", loosens);
+        self.field(field, old != new, list_change(&from, &to, none), "", loosens);
     }
 
     /// Adds the change of a list of contracts. Each addition loosens.
@@ -109,12 +109,12 @@ impl Changes {
         let (from, to) = (old.texts(), new.texts());
         let from: Vec<&str> = from.iter().map(String::as_str).collect();
         let to: Vec<&str> = to.iter().map(String::as_str).collect();
-        let texts = lists(&from, &to, "none");
+        let texts = list_change(&from, &to, "none");
         self.field(field, old != new, texts, "", new.exceeds(old));
     }
 
     fn switch(&mut self, field: Field, old: bool, new: bool) {
-        self.field(field, old != new, (switch(old), switch(new)), "", new && !old);
+        self.field(field, old != new, (switch_text(old), switch_text(new)), "", new && !old);
     }
 
     fn limit(&mut self, field: Field, old: Usd, new: Usd) {

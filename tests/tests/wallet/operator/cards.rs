@@ -95,7 +95,7 @@ async fn a_card_marks_first_payments_and_counts_authorized_ones() {
     let mut stage = Stage::new(Setup::default()).await;
     let id = stage.hold(BASE, PAY_TO).await;
     let first = stage.card(&id).await;
-    assert_eq!((first.paid_before.as_ref(), first.is_stranger()), (Some(&never()), true));
+    assert_eq!((first.paid_before.as_ref(), first.has_unknown_payee()), (Some(&never()), true));
     stage.must(&format!("approve {id} --yes")).await;
     let once = PaidBefore { times: 1, approved: 1, first: at(0), last: at(0), usd: Usd(1_500_000) };
     assert_eq!(stage.payee_history(BASE, PAY_TO).await, once);
@@ -178,7 +178,7 @@ async fn the_wallets_own_address_is_named_without_a_warning() {
     let id = stage.hold(BASE, &own.address).await;
     let card = stage.card(&id).await;
     assert_eq!(card.payee_label.as_ref().map(|label| label.as_str()), Some("savings"));
-    assert!(!card.is_stranger());
+    assert!(!card.has_unknown_payee());
     let row = "payee      this wallet's own address (savings); first payment to it";
     assert!(
         card_text::lines(&card).iter().any(|line| line == row),
@@ -246,7 +246,7 @@ async fn a_card_shows_the_balance_before_and_after_the_payment() {
             let answer = card.balance.as_ref().expect("it was read");
             assert_eq!((answer.before.as_str(), answer.after.as_deref()), (before, after));
             assert_eq!((answer.symbol.as_str(), Some(&answer.read)), ("USDC", at(0).as_ref()));
-            assert_eq!(card.is_short(), after.is_none());
+            assert_eq!(card.has_insufficient_balance(), after.is_none());
             assert_eq!(card.balance_unknown_reason, None);
         }
         assert_eq!(chain.lookups.load(Ordering::SeqCst), 1, "it is not asked each time");

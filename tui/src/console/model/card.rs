@@ -122,7 +122,7 @@ impl CardView {
             && card.usd == self.card.usd
             && card.type_amount == self.card.type_amount;
         let same = same_terms && card.obstacle == self.card.obstacle;
-        let warns = |card: &Card| (card.is_stranger(), card.is_short());
+        let warns = |card: &Card| (card.has_unknown_payee(), card.has_insufficient_balance());
         let same_warnings = warns(card) == warns(&self.card);
         // The agent's spending and the balance of its address change often, so they do not change the card.
         self.card = card.clone();

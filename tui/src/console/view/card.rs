@@ -100,7 +100,7 @@ fn unseen(view: &CardView, width: usize, rows: &[Row]) -> Option<UnseenRows> {
 
 fn card_rows(view: &CardView, zone: &Zone, width: usize, is_over: bool) -> Vec<Row> {
     let mut rows = Vec::new();
-    for (line, text) in card_text::lines_in(&view.card, zone).into_iter().enumerate() {
+    for (line, text) in card_text::lines_in_zone(&view.card, zone).into_iter().enumerate() {
         let plain = match name_of(&text) {
             // The frame shows the time left.
             "expires" => continue,
@@ -174,7 +174,7 @@ fn time_note(model: &Model, view: &CardView) -> String {
 pub(super) fn warning(card: &Card, line: &str) -> Option<Role> {
     match name_of(line) {
         "refused" | "emulator" => Some(Role::Alarm),
-        "payee" if card.is_stranger() => Some(Role::Warn),
+        "payee" if card.has_unknown_payee() => Some(Role::Warn),
         // A token's row contains `NOT` if it has a warning after the address.
         "token" if card.trade.is_some() && line.contains("  NOT ") => Some(Role::Warn),
         "effects" if card.trade.as_ref().is_some_and(|trade| !trade.effects_proven) => {
@@ -184,7 +184,7 @@ pub(super) fn warning(card: &Card, line: &str) -> Option<Role> {
             Some(Role::Warn)
         }
         "trust" if card.loan.as_ref().is_some_and(|loan| !loan.is_trusted) => Some(Role::Warn),
-        "balance" if card.is_short() => Some(Role::Warn),
+        "balance" if card.has_insufficient_balance() => Some(Role::Warn),
         "device" if card.device.as_ref().is_some_and(|device| !device.is_prompting) => {
             Some(Role::Warn)
         }

@@ -221,7 +221,7 @@ fn fitting(
 ) -> (Vec<(String, Role)>, bool) {
     // The text of a device is obsolete once the request has ended.
     let is_old = |line: &str| is_framed(line) || (is_closed && line.starts_with("device "));
-    let lines = card_text::lines_in(card, zone).into_iter().filter(|line| !is_old(line));
+    let lines = card_text::lines_in_zone(card, zone).into_iter().filter(|line| !is_old(line));
     let mut rows: Vec<(u8, String, Role)> = Vec::new();
     for line in lines {
         let (rank, role) = (rank(card, &line), role_of(card, &line));

@@ -1,13 +1,13 @@
 //! Quotes of trades, and allowances.
 
 use bursar_control::answers::{AllowanceAnswer, AllowancesAnswer, QuoteAnswer, VerdictAnswer};
-use bursar_control::card_text::{self, TradePlace};
+use bursar_control::card_text::{self, TradeAddresses};
 use bursar_core::status::PolicyVerdict;
 
 use crate::oneshot::sheet::{Sheet, count, foreign};
 
 pub(super) fn quote(to: &mut Sheet, quote: &QuoteAnswer) {
-    let place = TradePlace {
+    let place = TradeAddresses {
         address: &quote.address,
         label: &quote.label,
         token_in: &quote.token_in,

@@ -41,11 +41,11 @@ struct Block {
 pub(crate) struct Net {
     blocks: Vec<Block>,
     /// Everything that was ever broadcast: a miner may still include it.
-    pub(crate) ever: BTreeMap<B256, Tx>,
+    pub(crate) ever_broadcast: BTreeMap<B256, Tx>,
     pool: BTreeMap<B256, Tx>,
-    made: u64,
+    blocks_made: u64,
     /// The greatest height so far. Blocks that had three confirmations at that height are never removed.
-    highest: u64,
+    height_max: u64,
 }
 
 impl Net {
@@ -69,9 +69,9 @@ impl Net {
         (self.count()..).find(|nonce| !waits(*nonce)).unwrap()
     }
 
-    pub(crate) fn take(&mut self, raw: &[u8]) -> SendAnswer {
+    pub(crate) fn receive_broadcast(&mut self, raw: &[u8]) -> SendAnswer {
         let tx = Tx::read(raw);
-        self.ever.insert(tx.hash, tx.clone());
+        self.ever_broadcast.insert(tx.hash, tx.clone());
         if tx.nonce < self.count() {
             return SendAnswer::NonceTooLow;
         }
@@ -89,11 +89,11 @@ impl Net {
         SendAnswer::Accepted
     }
 
-    pub(crate) fn forget(&mut self, hash: &B256) {
+    pub(crate) fn drop_from_mempool(&mut self, hash: &B256) {
         self.pool.remove(hash);
     }
 
-    pub(crate) fn pooled(&self) -> Vec<B256> {
+    pub(crate) fn mempool_hashes(&self) -> Vec<B256> {
         self.pool.keys().copied().collect()
     }
 
@@ -110,34 +110,34 @@ impl Net {
 
     /// Mines a block of all transactions that fit, from the mempool or from everything ever broadcast.
     pub(crate) fn mine(&mut self, from_memory: bool, foreign: bool, ok: bool) {
-        self.made += 1;
-        let mut block = Block { hash: B256::from(U256::from(self.made)), txs: Vec::new() };
+        self.blocks_made += 1;
+        let mut block = Block { hash: B256::from(U256::from(self.blocks_made)), txs: Vec::new() };
         let mut next = self.count();
         if foreign {
-            let hash = keccak256(self.made.to_be_bytes());
+            let hash = keccak256(self.blocks_made.to_be_bytes());
             let value = U256::from(u128::MAX);
             block.txs.push((Tx { hash, nonce: next, value, offer: 0 }, true));
             next += 1;
         }
-        let source = if from_memory { &self.ever } else { &self.pool };
+        let source = if from_memory { &self.ever_broadcast } else { &self.pool };
         while let Some(tx) = source.values().find(|tx| tx.nonce == next) {
             block.txs.push((tx.clone(), ok));
             next += 1;
         }
         self.blocks.push(block);
-        self.highest = self.highest.max(self.head());
+        self.height_max = self.height_max.max(self.head());
         self.pool.retain(|_hash, tx| tx.nonce >= next);
     }
 
     /// Removes the newest blocks; unless `forget` is set, their transactions return to the mempool.
     pub(crate) fn reorganise(&mut self, depth: usize, forget: bool) {
         for _block in 0..depth {
-            if self.head() + 2 <= self.highest {
+            if self.head() + 2 <= self.height_max {
                 return;
             }
             let Some(gone) = self.blocks.pop() else { return };
             for (tx, _ok) in gone.txs {
-                if !forget && self.ever.contains_key(&tx.hash) {
+                if !forget && self.ever_broadcast.contains_key(&tx.hash) {
                     self.pool.insert(tx.hash, tx);
                 }
             }

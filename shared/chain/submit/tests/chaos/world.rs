@@ -50,12 +50,12 @@ pub(crate) struct World {
     /// Everything on disk.
     journal: Vec<Event>,
     authorized: BTreeSet<(SubmissionId, B256)>,
-    kept: BTreeSet<(SubmissionId, Bytes)>,
+    persisted_bytes: BTreeSet<(SubmissionId, Bytes)>,
     outbox: Outbox,
     queue: Vec<Action>,
     /// Answers in flight.
-    late: Vec<Input>,
-    values: BTreeMap<U256, SubmissionId>,
+    answers_in_flight: Vec<Input>,
+    submission_by_value: BTreeMap<U256, SubmissionId>,
     opened: u64,
     calm: bool,
     pub(crate) tally: Tally,
@@ -68,7 +68,7 @@ impl World {
         let signer = Address::from_word(keccak256(&point.as_bytes()[1..]));
         Self {
             rng,
-            lies,
+            node_lies: lies,
             seed,
             net: Net::default(),
             now: Utc(1_000_000),
@@ -76,82 +76,82 @@ impl World {
             key,
             journal: Vec::new(),
             authorized: BTreeSet::new(),
-            kept: BTreeSet::new(),
+            persisted_bytes: BTreeSet::new(),
             outbox: Outbox::new(OutboxKey { chain: ChainId(8453), signer }),
             queue: Vec::new(),
-            late: Vec::new(),
-            values: BTreeMap::new(),
+            answers_in_flight: Vec::new(),
+            submission_by_value: BTreeMap::new(),
             opened: 0,
             calm: false,
             tally: Tally::default(),
         }
     }
 
-    fn one_in(&mut self, many: u64) -> bool {
+    fn random_one_in(&mut self, many: u64) -> bool {
         self.rng.next_u64().is_multiple_of(many)
     }
 
-    fn below(&mut self, end: usize) -> usize {
+    fn random_below(&mut self, end: usize) -> usize {
         (self.rng.next_u64() % end.max(1) as u64) as usize
     }
 
-    fn lies(&mut self) -> bool {
-        let lies = !self.calm && self.lies != Lies::None && self.one_in(4);
+    fn node_lies(&mut self) -> bool {
+        let lies = !self.calm && self.lies != Lies::None && self.random_one_in(4);
         if lies {
             self.tally.count("lied");
         }
         lies
     }
 
-    fn lies_about_blocks(&mut self) -> bool {
-        self.lies == Lies::AboutAll && self.lies()
+    fn node_lies_about_blocks(&mut self) -> bool {
+        self.lies == Lies::AboutAll && self.node_lies()
     }
 
     /// Performs one random step.
     pub(crate) fn chaos(&mut self) {
-        match self.below(20) {
+        match self.random_below(20) {
             0 => self.open(),
             1 => self.cancel(),
             2..=9 => self.act(),
             10 | 11 => self.input(Input::Tick),
             12 | 13 => {
-                let (memory, foreign, ok) = (self.one_in(4), self.one_in(40), !self.one_in(5));
+                let (memory, foreign, ok) = (self.random_one_in(4), self.random_one_in(40), !self.random_one_in(5));
                 self.net.mine(memory, foreign, ok);
                 if foreign {
                     self.tally.count("foreign");
                 }
-                self.once();
+                self.assert_no_double_effect();
             }
             14 => {
-                let depth = self.below(3);
-                let forget = self.one_in(2);
+                let depth = self.random_below(3);
+                let forget = self.random_one_in(2);
                 self.net.reorganise(depth, forget);
                 if depth > 0 {
                     self.tally.count("reorganised");
                 }
             }
             15 => {
-                let pooled = self.net.pooled();
+                let pooled = self.net.mempool_hashes();
                 if !pooled.is_empty() {
-                    let one = pooled[self.below(pooled.len())];
-                    self.net.forget(&one);
+                    let one = pooled[self.random_below(pooled.len())];
+                    self.net.drop_from_mempool(&one);
                     self.tally.count("forgotten");
                 }
             }
             16 => {
-                self.base_fee = [10, 100, 400, 3_000, 9_000][self.below(5)];
-                let jump = [50, 400, 4_000, 20_000, -100_000][self.below(5)];
+                self.base_fee = [10, 100, 400, 3_000, 9_000][self.random_below(5)];
+                let jump = [50, 400, 4_000, 20_000, -100_000][self.random_below(5)];
                 self.now = self.now.plus_ms(jump);
             }
             17 => {
-                if !self.late.is_empty() {
-                    let at = self.below(self.late.len());
-                    let input = self.late.swap_remove(at);
+                if !self.answers_in_flight.is_empty() {
+                    let at = self.random_below(self.answers_in_flight.len());
+                    let input = self.answers_in_flight.swap_remove(at);
                     self.input(input);
                 }
             }
             18 => self.garbage(),
-            _rarely if self.one_in(4) => self.killed(),
+            _rarely if self.random_one_in(4) => self.crash(),
             _mostly => self.now = self.now.plus_ms(500),
         }
     }
@@ -161,7 +161,7 @@ impl World {
         self.calm = true;
         self.base_fee = 10;
         // A restart restores the actions that the host lost without a crash.
-        self.killed();
+        self.crash();
         for _round in 0..1_000 {
             if self.outbox.open.is_empty() {
                 break;
@@ -176,7 +176,7 @@ impl World {
                 assert!(acts < 20_000, "seed {}: no rest: {:#?}", self.seed, self.queue);
             }
             self.net.mine(false, false, true);
-            self.once();
+            self.assert_no_double_effect();
         }
         assert!(
             self.outbox.open.is_empty(),
@@ -186,8 +186,8 @@ impl World {
             self.net.count(),
             self.net.pending()
         );
-        self.once();
-        self.ends_are_true();
+        self.assert_no_double_effect();
+        self.assert_outcomes_match_chain();
     }
 
     fn open(&mut self) {
@@ -197,27 +197,27 @@ impl World {
         let value = U256::from(self.opened);
         let call =
             Call { to: Address::repeat_byte(0xaa), value, data: Bytes::new(), gas_limit: 21_000 };
-        self.values.insert(value, SubmissionId(id));
-        let limit = i64::try_from(self.below(60_000)).unwrap();
-        let until = self.one_in(4).then(|| self.now.plus_ms(limit));
+        self.submission_by_value.insert(value, SubmissionId(id));
+        let limit = i64::try_from(self.random_below(60_000)).unwrap();
+        let until = self.random_one_in(4).then(|| self.now.plus_ms(limit));
         self.input(Input::Open { id: SubmissionId(id), call, ceiling: CEILING, until });
     }
 
-    fn some(&mut self) -> Option<SubmissionId> {
+    fn random_submission(&mut self) -> Option<SubmissionId> {
         let ids: Vec<_> = self.outbox.open.keys().copied().collect();
-        (!ids.is_empty()).then(|| ids[self.below(ids.len())])
+        (!ids.is_empty()).then(|| ids[self.random_below(ids.len())])
     }
 
     fn cancel(&mut self) {
-        if let Some(id) = self.some() {
+        if let Some(id) = self.random_submission() {
             self.input(Input::Cancel { id });
         }
     }
 
     /// Feeds the answer to a request that was never made.
     fn garbage(&mut self) {
-        let Some(id) = self.some() else { return };
-        let attempt = self.below(4);
+        let Some(id) = self.random_submission() else { return };
+        let attempt = self.random_below(4);
         let answer = self.any_answer();
         let head = self.net.head();
         let settled = self.net.count_below(2);
@@ -228,7 +228,7 @@ impl World {
             ok: true,
         };
         let (digest, by) = (B256::repeat_byte(5), self.key.clone());
-        let input = match self.below(4) {
+        let input = match self.random_below(4) {
             0 => Input::Declined { id, attempt },
             1 => Input::Answered { id, answer },
             2 => Input::LookedUp { id, asked: 1, found: Some(made_up), known: true, head, settled },
@@ -250,7 +250,7 @@ impl World {
             SendAnswer::Refused,
             SendAnswer::Unclear,
         ];
-        all[self.below(all.len())]
+        all[self.random_below(all.len())]
     }
 
     /// Decides on an input, commits and applies the events, and queues the actions, with possible crashes in between.
@@ -261,38 +261,38 @@ impl World {
             return;
         };
         let mortal = !self.calm;
-        if mortal && self.one_in(50) {
+        if mortal && self.random_one_in(50) {
             self.tally.count("killed before the commit");
-            self.killed();
+            self.crash();
             return;
         }
         for event in &taken.events {
-            self.told(event);
+            self.check_event(event);
             apply(&mut self.outbox, event);
         }
         self.journal.extend(taken.events);
-        if mortal && self.one_in(50) {
+        if mortal && self.random_one_in(50) {
             self.tally.count("killed after the commit");
-            self.killed();
+            self.crash();
             return;
         }
         self.queue.extend(taken.actions);
         // Hosts may repeat, reorder and delay actions.
-        if mortal && self.one_in(10) && !self.queue.is_empty() {
-            let at = self.below(self.queue.len());
+        if mortal && self.random_one_in(10) && !self.queue.is_empty() {
+            let at = self.random_below(self.queue.len());
             let twice = self.queue[at].clone();
             self.queue.push(twice);
         }
         self.queue.truncate(400);
     }
 
-    fn told(&mut self, event: &Event) {
+    fn check_event(&mut self, event: &Event) {
         match event {
             Event::Authorized { id, digest, .. } => {
                 self.tally.count("bumped");
                 self.authorized.insert((*id, *digest));
             }
-            Event::Signed { id, raw, .. } => drop(self.kept.insert((*id, raw.bytes.clone()))),
+            Event::Signed { id, raw, .. } => drop(self.persisted_bytes.insert((*id, raw.bytes.clone()))),
             Event::Reserved { id, nonce } => {
                 let held = self.outbox.held_nonces();
                 let taken = held.get(nonce);
@@ -310,7 +310,7 @@ impl World {
                 if *outcome == Outcome::Dropped {
                     let value = self.outbox.open[id].call.value;
                     let sent =
-                        self.net.ever.values().any(|tx| !value.is_zero() && tx.value == value);
+                        self.net.ever_broadcast.values().any(|tx| !value.is_zero() && tx.value == value);
                     assert!(!sent, "{id} was dropped although it had been sent");
                 }
             }
@@ -319,7 +319,7 @@ impl World {
     }
 
     /// Loses everything that is not on disk.
-    fn killed(&mut self) {
+    fn crash(&mut self) {
         let mut outbox = Outbox::new(self.outbox.key);
         for event in &self.journal {
             let bytes = postcard::to_allocvec(event).unwrap();

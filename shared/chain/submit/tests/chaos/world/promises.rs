@@ -8,19 +8,19 @@ use super::{Lies, World};
 use crate::net::Tx;
 
 impl World {
-    pub(super) fn one_nonce_each(&self, sent: &Tx) {
+    pub(super) fn assert_nonce_of_one_submission(&self, sent: &Tx) {
         if sent.value.is_zero() {
             return;
         }
-        for other in self.net.ever.values().filter(|other| other.value == sent.value) {
+        for other in self.net.ever_broadcast.values().filter(|other| other.value == sent.value) {
             assert_eq!(other.nonce, sent.nonce, "one submission with two nonces");
         }
     }
 
     /// Asserts that no submission took effect twice: the central guarantee.
-    pub(super) fn once(&self) {
+    pub(super) fn assert_no_double_effect(&self) {
         for (value, hashes) in self.net.effects() {
-            let submission = self.values.get(&value);
+            let submission = self.submission_by_value.get(&value);
             assert!(
                 submission.is_none() || hashes.len() == 1,
                 "seed {}: {submission:?} took effect {} times",
@@ -32,13 +32,13 @@ impl World {
 
     /// Asserts that outcomes match the chain and that no transaction waits behind a nonce gap, unless nodes
     /// lied about blocks.
-    pub(super) fn ends_are_true(&self) {
+    pub(super) fn assert_outcomes_match_chain(&self) {
         if self.lies == Lies::AboutAll {
             return;
         }
         let effects = self.net.effects();
         let mut seen = BTreeSet::new();
-        let values: BTreeMap<_, _> = self.values.iter().map(|(value, id)| (*id, *value)).collect();
+        let values: BTreeMap<_, _> = self.submission_by_value.iter().map(|(value, id)| (*id, *value)).collect();
         for event in &self.journal {
             let Event::Finished { id, outcome } = event else { continue };
             assert!(seen.insert(*id), "{id} ended twice");
@@ -48,7 +48,7 @@ impl World {
             assert_eq!(says, mined, "seed {}: {id} ended {outcome:?}", self.seed);
         }
         let next = self.net.count();
-        for tx in self.net.ever.values() {
+        for tx in self.net.ever_broadcast.values() {
             assert!(tx.nonce < next, "seed {}: nonce {} waits behind a gap", self.seed, tx.nonce);
         }
     }

@@ -15,21 +15,21 @@ impl World {
         if self.queue.is_empty() {
             return;
         }
-        let at = if self.calm { 0 } else { self.below(self.queue.len()) };
+        let at = if self.calm { 0 } else { self.random_below(self.queue.len()) };
         let action = self.queue.remove(at);
-        if !self.calm && self.one_in(12) {
+        if !self.calm && self.random_one_in(12) {
             return;
         }
         let input = match action {
             Action::Quote => Some(self.quote()),
             Action::Sign { id, attempt, digest } => self.sign(id, attempt, digest),
             Action::Send { id, raw } => self.send(id, &raw.bytes),
-            Action::Lookup { id, hashes } => Some(self.look(id, &hashes)),
+            Action::Lookup { id, hashes } => Some(self.look_up(id, &hashes)),
         };
         if let Some(input) = input {
-            if !self.calm && self.one_in(6) {
-                self.late.push(input);
-                self.late.truncate(50);
+            if !self.calm && self.random_one_in(6) {
+                self.answers_in_flight.push(input);
+                self.answers_in_flight.truncate(50);
             } else {
                 self.input(input);
             }
@@ -39,15 +39,15 @@ impl World {
     fn quote(&mut self) -> Input {
         let mut base = self.base_fee;
         let mut pending = self.net.pending();
-        if self.lies() {
-            base = [0, 1, 1_000_000_000_000][self.below(3)];
+        if self.node_lies() {
+            base = [0, 1, 1_000_000_000_000][self.random_below(3)];
         }
-        if self.lies() {
+        if self.node_lies() {
             // The outbox refuses implausible jumps, except if it has never sent anything. A separate test covers that
             // case.
-            let near = pending.saturating_add(self.below(9) as u64);
+            let near = pending.saturating_add(self.random_below(9) as u64);
             let known = self.outbox.floor > 0 || !self.outbox.held_nonces().is_empty();
-            let far = [0, near, u64::MAX, 1 << 40][self.below(4)];
+            let far = [0, near, u64::MAX, 1 << 40][self.random_below(4)];
             pending = if known { far } else { near };
         }
         let fees = Fees::Dynamic { max_fee: base * 2 + 3, tip: 3 };
@@ -62,7 +62,7 @@ impl World {
         if self.calm {
             return Some(Input::Signature { id, attempt, signature: sign(&self.key, digest) });
         }
-        match self.below(12) {
+        match self.random_below(12) {
             0 => {
                 self.tally.count("declined");
                 Some(Input::Declined { id, attempt })
@@ -74,7 +74,7 @@ impl World {
             2 => {
                 self.tally.count("late signature");
                 let signature = sign(&self.key, digest);
-                self.late.push(Input::Signature { id, attempt, signature });
+                self.answers_in_flight.push(Input::Signature { id, attempt, signature });
                 None
             }
             _mostly => Some(Input::Signature { id, attempt, signature: sign(&self.key, digest) }),
@@ -82,37 +82,37 @@ impl World {
     }
 
     fn send(&mut self, id: SubmissionId, raw: &Bytes) -> Option<Input> {
-        let kept = self.kept.contains(&(id, raw.clone()));
+        let kept = self.persisted_bytes.contains(&(id, raw.clone()));
         assert!(kept, "{id} is sent although it was not kept");
-        self.one_nonce_each(&Tx::read(raw));
-        if !self.calm && self.one_in(10) {
+        self.assert_nonce_of_one_submission(&Tx::read(raw));
+        if !self.calm && self.random_one_in(10) {
             // Lost in transit.
             return Some(Input::Answered { id, answer: SendAnswer::Unclear });
         }
-        let mut answer = self.net.take(raw);
-        if self.lies() {
+        let mut answer = self.net.receive_broadcast(raw);
+        if self.node_lies() {
             answer = self.any_answer();
         }
         Some(Input::Answered { id, answer })
     }
 
-    fn look(&mut self, id: SubmissionId, hashes: &[B256]) -> Input {
+    fn look_up(&mut self, id: SubmissionId, hashes: &[B256]) -> Input {
         let mut found = hashes.iter().find_map(|hash| self.net.found(hash));
         let mut known = hashes.last().is_some_and(|hash| self.net.knows(hash));
         let (mut head, mut settled) = (self.net.head(), self.net.count_below(2));
-        if self.lies() {
+        if self.node_lies() {
             known = !known;
         }
-        if self.lies_about_blocks() {
-            let hash = hashes[self.below(hashes.len())];
+        if self.node_lies_about_blocks() {
+            let hash = hashes[self.random_below(hashes.len())];
             let made_up = FoundReceipt { hash, block: head, block_hash: B256::repeat_byte(1), ok: true };
             found = if found.is_some() { None } else { Some(made_up) };
         }
-        if self.lies_about_blocks() {
-            head = [0, head + 1_000, u64::MAX][self.below(3)];
+        if self.node_lies_about_blocks() {
+            head = [0, head + 1_000, u64::MAX][self.random_below(3)];
         }
-        if self.lies_about_blocks() {
-            settled = [0, settled + 5, u64::MAX][self.below(3)];
+        if self.node_lies_about_blocks() {
+            settled = [0, settled + 5, u64::MAX][self.random_below(3)];
         }
         Input::LookedUp { id, asked: hashes.len(), found, known, head, settled }
     }
