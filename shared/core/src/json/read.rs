@@ -34,20 +34,20 @@ pub fn parse_few(bytes: &[u8], max_depth: usize, max_values: usize) -> Result<Va
         return Err(JsonError::ByteOrderMark(0));
     }
     let text = std::str::from_utf8(bytes).map_err(|bad| JsonError::NotUtf8(bad.valid_up_to()))?;
-    let mut reader = Reader { text, at: 0, values_left: max_values };
+    let mut reader = Reader { text, offset: 0, values_left: max_values };
     reader.skip_space();
     let value = reader.value(max_depth.min(DEPTH_CEILING))?;
     reader.skip_space();
-    if reader.peek().is_none() { Ok(value) } else { Err(JsonError::TrailingText(reader.at)) }
+    if reader.peek().is_none() { Ok(value) } else { Err(JsonError::TrailingText(reader.offset)) }
 }
 
 impl FromStr for Number {
     type Err = JsonError;
 
     fn from_str(text: &str) -> Result<Self, JsonError> {
-        let mut reader = Reader { text, at: 0, values_left: 1 };
+        let mut reader = Reader { text, offset: 0, values_left: 1 };
         let number = reader.number()?;
-        if reader.peek().is_none() { Ok(number) } else { Err(JsonError::TrailingText(reader.at)) }
+        if reader.peek().is_none() { Ok(number) } else { Err(JsonError::TrailingText(reader.offset)) }
     }
 }
 
@@ -57,7 +57,7 @@ impl FromStr for Number {
 /// used again after an error.
 struct Reader<'a> {
     text: &'a str,
-    at: usize,
+    offset: usize,
     /// Number of further values allowed.
     values_left: usize,
 }
@@ -65,7 +65,7 @@ struct Reader<'a> {
 impl<'a> Reader<'a> {
     fn value(&mut self, levels: usize) -> Result<Value, JsonError> {
         self.values_left =
-            self.values_left.checked_sub(1).ok_or(JsonError::TooManyValues(self.at))?;
+            self.values_left.checked_sub(1).ok_or(JsonError::TooManyValues(self.offset))?;
         match self.peek() {
             Some(b'{') => self.object(levels).map(Value::Object),
             Some(b'[') => self.array(levels).map(Value::Array),
@@ -79,23 +79,23 @@ impl<'a> Reader<'a> {
     }
 
     fn object(&mut self, levels: usize) -> Result<Object, JsonError> {
-        let levels = levels.checked_sub(1).ok_or(JsonError::TooDeep(self.at))?;
+        let levels = levels.checked_sub(1).ok_or(JsonError::TooDeep(self.offset))?;
         self.skip(1);
         let (mut members, mut offsets) = (Vec::new(), Vec::new());
         self.skip_space();
-        if self.take(b'}') {
+        if self.skip_if(b'}') {
             return Ok(Object(members));
         }
         loop {
             self.skip_space();
-            offsets.push(self.at);
+            offsets.push(self.offset);
             let key = self.string()?;
             self.skip_space();
             self.expect_byte(b':')?;
             self.skip_space();
             members.push((key, self.value(levels)?));
             self.skip_space();
-            if self.take(b'}') {
+            if self.skip_if(b'}') {
                 reject_duplicate_keys(&members, &offsets)?;
                 // Otherwise each small object would keep room for four members, and a text can have a million small
                 // objects.
@@ -107,18 +107,18 @@ impl<'a> Reader<'a> {
     }
 
     fn array(&mut self, levels: usize) -> Result<Vec<Value>, JsonError> {
-        let levels = levels.checked_sub(1).ok_or(JsonError::TooDeep(self.at))?;
+        let levels = levels.checked_sub(1).ok_or(JsonError::TooDeep(self.offset))?;
         self.skip(1);
         let mut items = Vec::new();
         self.skip_space();
-        if self.take(b']') {
+        if self.skip_if(b']') {
             return Ok(items);
         }
         loop {
             self.skip_space();
             items.push(self.value(levels)?);
             self.skip_space();
-            if self.take(b']') {
+            if self.skip_if(b']') {
                 items.shrink_to_fit();
                 return Ok(items);
             }
@@ -137,24 +137,24 @@ impl<'a> Reader<'a> {
                     return Ok(text);
                 }
                 Some(b'\\') => text.push(self.escape()?),
-                Some(_) => return Err(JsonError::ControlCharacter(self.at)),
-                None => return Err(JsonError::UnexpectedEnd(self.at)),
+                Some(_) => return Err(JsonError::ControlCharacter(self.offset)),
+                None => return Err(JsonError::UnexpectedEnd(self.offset)),
             }
         }
     }
 
     /// Skips and returns the characters of a string that need no decoding.
     fn plain_run(&mut self) -> &'a str {
-        let start = self.at;
+        let start = self.offset;
         let stops = |b: &u8| matches!(b, b'"' | b'\\' | 0..=0x1f);
         self.skip(self.rest().iter().position(stops).unwrap_or(self.rest().len()));
         self.since(start)
     }
 
     fn escape(&mut self) -> Result<char, JsonError> {
-        let start = self.at;
+        let start = self.offset;
         self.skip(1);
-        let letter = self.peek().ok_or(JsonError::UnexpectedEnd(self.at))?;
+        let letter = self.peek().ok_or(JsonError::UnexpectedEnd(self.offset))?;
         self.skip(1);
         match letter {
             b'"' | b'\\' | b'/' => Ok(char::from(letter)),
@@ -188,7 +188,7 @@ impl<'a> Reader<'a> {
     }
 
     fn hex_digits(&mut self, start: usize) -> Result<u16, JsonError> {
-        let from = self.at;
+        let from = self.offset;
         self.skip(4);
         let digits = self.since(from);
         // Checked here because `from_str_radix` accepts a sign.
@@ -199,19 +199,19 @@ impl<'a> Reader<'a> {
     }
 
     fn number(&mut self) -> Result<Number, JsonError> {
-        let start = self.at;
-        self.take(b'-');
-        let first = self.at;
+        let start = self.offset;
+        self.skip_if(b'-');
+        let first = self.offset;
         // A leading zero is the whole integer part: a digit after it is not part of the number.
-        if !self.take(b'0') {
+        if !self.skip_if(b'0') {
             self.digits()?;
         }
-        let whole_digits = self.at.saturating_sub(first);
-        if self.take(b'.') {
+        let whole_digits = self.offset.saturating_sub(first);
+        if self.skip_if(b'.') {
             self.digits()?;
         }
-        if self.take(b'e') || self.take(b'E') {
-            let _signed = self.take(b'+') || self.take(b'-');
+        if self.skip_if(b'e') || self.skip_if(b'E') {
+            let _signed = self.skip_if(b'+') || self.skip_if(b'-');
             self.digits()?;
         }
         let number = Number(self.since(start).into());
@@ -252,10 +252,10 @@ impl<'a> Reader<'a> {
     }
 
     fn expect_byte(&mut self, byte: u8) -> Result<(), JsonError> {
-        if self.take(byte) { Ok(()) } else { Err(self.unexpected()) }
+        if self.skip_if(byte) { Ok(()) } else { Err(self.unexpected()) }
     }
 
-    fn take(&mut self, byte: u8) -> bool {
+    fn skip_if(&mut self, byte: u8) -> bool {
         let found = self.peek() == Some(byte);
         if found {
             self.skip(1);
@@ -265,27 +265,27 @@ impl<'a> Reader<'a> {
 
     fn unexpected(&self) -> JsonError {
         if self.peek().is_some() {
-            JsonError::Unexpected(self.at)
+            JsonError::Unexpected(self.offset)
         } else {
-            JsonError::UnexpectedEnd(self.at)
+            JsonError::UnexpectedEnd(self.offset)
         }
     }
 
     fn peek(&self) -> Option<u8> {
-        self.text.as_bytes().get(self.at).copied()
+        self.text.as_bytes().get(self.offset).copied()
     }
 
     fn skip(&mut self, count: usize) {
-        self.at = self.at.saturating_add(count);
+        self.offset = self.offset.saturating_add(count);
     }
 
     fn rest(&self) -> &'a [u8] {
-        self.text.as_bytes().get(self.at..).unwrap_or_default()
+        self.text.as_bytes().get(self.offset..).unwrap_or_default()
     }
 
     /// Returns the text from `start` to here; empty if either end is not on a character boundary.
     fn since(&self, start: usize) -> &'a str {
-        self.text.get(start..self.at).unwrap_or_default()
+        self.text.get(start..self.offset).unwrap_or_default()
     }
 }
 
