@@ -11,7 +11,7 @@ use bursar_control::grammar::{Order, WalletOrder};
 use bursar_control::wire::{Asking, Frame, FrameReader, Prompt, SecretPrompt, ToClient, ToEngine};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::limits::FRAME_BYTES;
+use bursar_core::limits::FRAME_BYTES_MAX;
 use bursar_engine::edition::Edition;
 use bursar_engine::engine::{self, Engine, Mode};
 use bursar_engine::journal::MemoryStore;
@@ -33,7 +33,7 @@ struct FrameStream {
 
 impl FrameStream {
     fn of(stream: UnixStream) -> Self {
-        Self { stream, reader: FrameReader::new(FRAME_BYTES) }
+        Self { stream, reader: FrameReader::new(FRAME_BYTES_MAX) }
     }
 
     /// Returns the next frame; `None` at the end or after an invalid frame. Cancel-safe.

@@ -38,18 +38,18 @@ pub(crate) fn restrict_access() {
 /// Call it after logging is set up, so that a failure is logged.
 #[cfg(unix)]
 pub(crate) fn allow_open_files() {
-    use bursar_core::limits::OPEN_FILES;
+    use bursar_core::limits::OPEN_FILES_NEEDED;
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    if current.is_none_or(|current| current >= OPEN_FILES) {
+    if current.is_none_or(|current| current >= OPEN_FILES_NEEDED) {
         return;
     }
-    let wanted = maximum.map_or(OPEN_FILES, |most| most.min(OPEN_FILES));
+    let wanted = maximum.map_or(OPEN_FILES_NEEDED, |most| most.min(OPEN_FILES_NEEDED));
     let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum });
-    if raised.is_err() || wanted < OPEN_FILES {
+    if raised.is_err() || wanted < OPEN_FILES_NEEDED {
         tracing::warn!(
-            needed = OPEN_FILES,
+            needed = OPEN_FILES_NEEDED,
             "the limit of open files is too low for all connections: raise it (ulimit -n, LimitNOFILE)"
         );
     }

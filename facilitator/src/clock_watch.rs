@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bursar_chain::chain_clock::{clock_lead_ms, is_wrong};
 use bursar_chain::ports::Clock;
-use bursar_core::limits::CHAIN_TIME_EVERY_MS;
+use bursar_core::limits::CHAIN_TIME_INTERVAL_MS;
 use bursar_serve::wait::pause;
 use tokio_util::sync::CancellationToken;
 
@@ -30,7 +30,7 @@ impl ClockWatch {
                 () = stopping.cancelled() => return,
                 any_wrong = self.compare() => any_wrong,
             };
-            let pause_ms = if any_wrong { WRONG_EVERY_MS } else { CHAIN_TIME_EVERY_MS };
+            let pause_ms = if any_wrong { WRONG_EVERY_MS } else { CHAIN_TIME_INTERVAL_MS };
             if !pause(&*self.clock, pause_ms, &stopping).await {
                 return;
             }

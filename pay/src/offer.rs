@@ -7,7 +7,7 @@ use alloy_primitives::{Address, U256};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::json::{self, Value};
-use bursar_core::limits::{BODY_VALUES, PAYMENT_HEADER_DEPTH};
+use bursar_core::limits::{BODY_VALUES_MAX, PAYMENT_HEADER_DEPTH_MAX};
 use bursar_core::money::{Atoms, MoneyError, TokenAmount, parse_decimal};
 use bursar_core::networks::Network;
 use bursar_core::text::quoted;
@@ -67,7 +67,7 @@ impl Challenge {
 
     /// Reads the version 1 offer, which is the body.
     pub(crate) fn in_body(body: &[u8]) -> Result<Self, X402Error> {
-        let value = json::parse_few(body, PAYMENT_HEADER_DEPTH, BODY_VALUES)
+        let value = json::parse_few(body, PAYMENT_HEADER_DEPTH_MAX, BODY_VALUES_MAX)
             .map_err(|fault| X402Error::InvalidFormat(fault.to_string().into()))?;
         Self::read(RawOffer::Body(value.clone()), &value)
     }

@@ -12,7 +12,7 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::ids::RequestId;
 use bursar_core::json::{self, Value};
-use bursar_core::limits::{BODY_DEPTH, HOLD_MS, PAYMENT_HEADER_BYTES};
+use bursar_core::limits::{BODY_DEPTH_MAX, HOLD_MS, PAYMENT_HEADER_BYTES_MAX};
 use bursar_core::text::quoted;
 use bursar_outbound::{Client, HeaderMap, ReplyStream, StatusCode};
 use bursar_tui::oneshot::Options;
@@ -286,7 +286,7 @@ impl Purchase {
         let is_short = answer.headers.get("content-length").and_then(|value| value.to_str().ok());
         let is_short = is_short.and_then(|text| text.parse::<usize>().ok());
         // Only a short response with a length is read as a refusal. Any other response is streamed.
-        if is_short.is_none_or(|bytes| bytes > PAYMENT_HEADER_BYTES) {
+        if is_short.is_none_or(|bytes| bytes > PAYMENT_HEADER_BYTES_MAX) {
             return self.deliver(answer, payment).await;
         }
         let headers = answer.headers.clone();
@@ -388,13 +388,13 @@ fn retry_after(headers: &HeaderMap) -> Duration {
 
 /// Returns whether a refusal reports that the payment is in use.
 fn is_in_use(body: &[u8]) -> bool {
-    let Ok(value) = json::parse(body, BODY_DEPTH) else { return false };
+    let Ok(value) = json::parse(body, BODY_DEPTH_MAX) else { return false };
     let code = value.get("error").and_then(|error| error.get("code")).or_else(|| value.get("code"));
     code.and_then(Value::as_str) == Some("payment_in_use")
 }
 
 /// Reads a body that may contain an offer, with bounds on size and time.
 async fn offer_body(answer: ReplyStream) -> Result<Vec<u8>, String> {
-    let whole = timeout(OFFER_WAIT, answer.read_to_end(PAYMENT_HEADER_BYTES)).await;
+    let whole = timeout(OFFER_WAIT, answer.read_to_end(PAYMENT_HEADER_BYTES_MAX)).await;
     whole.map_err(|_elapsed| "it did not end within 60 seconds".to_owned())?
 }

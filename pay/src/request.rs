@@ -8,7 +8,7 @@ use std::time::Duration;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::json;
-use bursar_core::limits::{BODY_DEPTH, URL_BYTES};
+use bursar_core::limits::{BODY_DEPTH_MAX, URL_BYTES_MAX};
 use bursar_core::text::quoted;
 use bursar_outbound::{
     Bytes, Client, HeaderMap, HeaderName, HeaderValue, Method, NoReply, OutboundRequest,
@@ -90,7 +90,7 @@ impl Request {
                 .map_err(|error| Fault::new(Code::InternalError).with_detail(error))??,
         };
         let content_type = HeaderName::from_static("content-type");
-        let is_json = || json::parse(&body, BODY_DEPTH).is_ok();
+        let is_json = || json::parse(&body, BODY_DEPTH_MAX).is_ok();
         if args.body.is_some() && !headers.contains_key(&content_type) && is_json() {
             headers.insert(content_type, HeaderValue::from_static("application/json"));
         }
@@ -128,7 +128,7 @@ fn bad(message: impl Into<String>) -> Fault {
 /// misread.
 fn target(args: &PayArgs) -> Result<(String, Target), Fault> {
     let url = args.url.split('#').next().unwrap_or_default();
-    if url.len() > URL_BYTES.saturating_sub(FRAGMENT_BYTES)
+    if url.len() > URL_BYTES_MAX.saturating_sub(FRAGMENT_BYTES)
         || url.contains(|c: char| c.is_control() || c.is_whitespace() || c == '\\')
     {
         return Err(bad(

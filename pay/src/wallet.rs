@@ -9,7 +9,7 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::ids::RequestId;
 use bursar_core::json::{self, Object, Value};
-use bursar_core::limits::{BODY_DEPTH, HANDLER_MS, REPLY_BYTES};
+use bursar_core::limits::{BODY_DEPTH_MAX, HANDLER_TIMEOUT_MS, AGENT_REPLY_BYTES_MAX};
 use bursar_core::text::quoted;
 use bursar_outbound::{Client, HeaderName, HeaderValue, Reply};
 use bursar_x402::header;
@@ -17,8 +17,8 @@ use bursar_x402::header;
 use crate::agent::Agent;
 use crate::offer::RawOffer;
 
-/// Timeout of a call, in milliseconds. The wallet itself ends a call after [`HANDLER_MS`].
-const CALL_MS: u64 = HANDLER_MS + 5_000;
+/// Timeout of a call, in milliseconds. The wallet itself ends a call after [`HANDLER_TIMEOUT_MS`].
+const CALL_MS: u64 = HANDLER_TIMEOUT_MS + 5_000;
 /// Pauses before the retries, in milliseconds.
 ///
 /// All retries end well within the five minutes for which a proof is valid by default.
@@ -115,7 +115,7 @@ impl Wallet {
     /// Returns the status of a held request, or [`SignStatus::Unknown`] if the wallet does not answer.
     pub(crate) async fn poll(&self, id: RequestId) -> SignStatus {
         let at = self.agent.wallet.below(&["sign", "status", &id.to_string()]);
-        match self.client.get(&at, REPLY_BYTES).await {
+        match self.client.get(&at, AGENT_REPLY_BYTES_MAX).await {
             Ok(reply) => self.status(&reply),
             Err(_away) => SignStatus::Unknown(Duration::ZERO),
         }
@@ -136,7 +136,7 @@ impl Wallet {
 
     async fn post(&self, path: &str, body: &str) -> Result<Reply, String> {
         let at = self.agent.wallet.below(&[path]);
-        self.client.post(&at, body.as_bytes().to_vec(), REPLY_BYTES).await
+        self.client.post(&at, body.as_bytes().to_vec(), AGENT_REPLY_BYTES_MAX).await
     }
 
     fn status(&self, reply: &Reply) -> SignStatus {
@@ -221,7 +221,7 @@ fn waits_for(status: &str, said: Option<&str>) -> WaitsFor {
 
 /// Parses the body of a reply. An invalid body counts as null.
 fn read(reply: &Reply) -> Value {
-    json::parse(&reply.body, BODY_DEPTH).unwrap_or(Value::Null)
+    json::parse(&reply.body, BODY_DEPTH_MAX).unwrap_or(Value::Null)
 }
 
 /// Returns whether a refusal is temporary. A locked wallet's refusal is not: a person must open the wallet.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bursar_chain::chain_clock::{self, is_wrong};
 use bursar_chain::ports::Clock;
-use bursar_core::limits::CHAIN_TIME_EVERY_MS;
+use bursar_core::limits::CHAIN_TIME_INTERVAL_MS;
 use bursar_core::networks::Network;
 use bursar_serve::wait::pause;
 use serde_json::{Map, Value, json};
@@ -108,7 +108,7 @@ impl ClockWatch {
                 tracing::info!("this machine's clock is right again");
             }
             was_wrong = wrong;
-            let pause_ms = if wrong { WRONG_EVERY_MS } else { CHAIN_TIME_EVERY_MS };
+            let pause_ms = if wrong { WRONG_EVERY_MS } else { CHAIN_TIME_INTERVAL_MS };
             if !pause(&**clock, pause_ms, &stopping).await {
                 return;
             }
@@ -118,13 +118,13 @@ impl ClockWatch {
 
 #[cfg(test)]
 mod tests {
-    use bursar_core::limits::CLOCK_OFF_CHAIN_MS;
+    use bursar_core::limits::CLOCK_OFF_CHAIN_MS_MAX;
 
     use super::*;
 
     #[test]
     fn a_clock_is_wrong_if_no_other_one_agrees() {
-        const WRONG: i64 = CLOCK_OFF_CHAIN_MS + 1;
+        const WRONG: i64 = CLOCK_OFF_CHAIN_MS_MAX + 1;
         let report = |all: &[Option<i64>]| {
             let report = ClockReport::default();
             report.set(all.iter().enumerate().map(|(n, ms)| (n.to_string(), *ms)).collect());
@@ -133,7 +133,7 @@ mod tests {
         for (all, ready) in [
             (&[][..], true),
             (&[None], true),
-            (&[Some(CLOCK_OFF_CHAIN_MS)], true),
+            (&[Some(CLOCK_OFF_CHAIN_MS_MAX)], true),
             (&[Some(WRONG)], false),
             (&[Some(-WRONG)], false),
             (&[Some(WRONG), None], false),

@@ -10,7 +10,7 @@ use std::fmt;
 use bursar_control::wire::{Frame, FrameReader, ToClient, ToEngine};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::limits::FRAME_BYTES;
+use bursar_core::limits::FRAME_BYTES_MAX;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use zeroize::Zeroizing;
 
@@ -52,7 +52,7 @@ impl fmt::Debug for Link {
 impl Link {
     /// Creates a link without a handshake, to an engine in this process.
     pub fn over(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Self {
-        Self { stream: Box::new(stream), reader: FrameReader::new(FRAME_BYTES) }
+        Self { stream: Box::new(stream), reader: FrameReader::new(FRAME_BYTES_MAX) }
     }
 
     /// Sends a message.
@@ -76,7 +76,7 @@ impl Link {
 
     async fn write(&mut self, frame: &Frame) -> Result<(), Fault> {
         let bytes = frame.packed();
-        if bytes.len() > FRAME_BYTES {
+        if bytes.len() > FRAME_BYTES_MAX {
             return Err(Fault::because(Code::BadInput, "The command is longer than 1 MiB."));
         }
         self.stream.write_all(&bytes).await.map_err(connection_lost)?;

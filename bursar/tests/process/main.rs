@@ -209,7 +209,7 @@ fn engine_raises_its_file_limit_and_gains_no_privileges() {
         let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
         line.split_whitespace().next().unwrap().to_owned()
     };
-    let needed = bursar_core::limits::OPEN_FILES.to_string();
+    let needed = bursar_core::limits::OPEN_FILES_NEEDED.to_string();
     assert_eq!(told("limits", "Max open files"), needed);
     assert_eq!(told("limits", "Max core file size"), "0");
     assert_eq!(told("status", "NoNewPrivs:"), "1");

@@ -3,7 +3,7 @@
 use bursar_core::auth::AuthMode;
 use bursar_core::card::ByLane;
 use bursar_core::ids::{AgentId, Name};
-use bursar_core::limits::{FAILED_PLANS_A_DAY, REFUSALS_PER_MINUTE};
+use bursar_core::limits::{FAILED_PLANS_PER_DAY_MAX, RECORDED_REFUSALS_PER_MINUTE_MAX};
 use bursar_core::money::Usd;
 use bursar_core::policy::Policy;
 use bursar_core::status::AgentStatus;
@@ -75,7 +75,7 @@ impl Refusals {
     ///
     /// The agent still receives the refusal. The bound keeps an agent from filling the journal with refused requests.
     pub(crate) fn are_too_many(&self, at: Utc) -> bool {
-        self.minute == at.seconds().div_euclid(60) && self.count >= REFUSALS_PER_MINUTE
+        self.minute == at.seconds().div_euclid(60) && self.count >= RECORDED_REFUSALS_PER_MINUTE_MAX
     }
 }
 
@@ -122,7 +122,7 @@ impl FailedPlans {
 
     /// Sets the count to the daily bound: after a restore, the number of failed plans is unknown.
     pub(crate) fn use_up(&mut self, at: Utc) {
-        *self = Self { day: day(at), count: self.on(at).max(FAILED_PLANS_A_DAY) };
+        *self = Self { day: day(at), count: self.on(at).max(FAILED_PLANS_PER_DAY_MAX) };
     }
 }
 

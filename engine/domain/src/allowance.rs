@@ -10,7 +10,7 @@
 //! chain time blocks the renewal too. A blocked renewal waits until the clocks agree or the operator grants it.
 
 use bursar_core::card::ByLane;
-use bursar_core::limits::{ALLOWANCE_BOOT_SLACK_MS, ALLOWANCE_LASTS_MS, CLOCK_AHEAD_OF_CHAIN_MS};
+use bursar_core::limits::{ALLOWANCE_BOOT_SLACK_MS, ALLOWANCE_LIFE_MS_MIN, CLOCK_AHEAD_OF_CHAIN_MS_MAX};
 use bursar_core::money::Usd;
 use bursar_core::time::{LocalDay, Moment, Utc};
 use serde::{Deserialize, Serialize};
@@ -68,7 +68,7 @@ impl WindowStart {
     /// Decides whether the allowance renews at `moment`.
     pub fn renewal(&self, moment: &Moment) -> Renewal {
         let lasted = moment.day_start.since_ms(self.utc);
-        if moment.local_day <= self.day || lasted < ALLOWANCE_LASTS_MS {
+        if moment.local_day <= self.day || lasted < ALLOWANCE_LIFE_MS_MIN {
             return Renewal::Keep;
         }
         // Starts at midnight, not now: a late first request must not delay the next renewal.
@@ -99,7 +99,7 @@ impl WindowStart {
             Renewal::Renew(next) => next,
             Renewal::HeldBack(_) => return None,
         };
-        Some((running.utc.plus_ms(ALLOWANCE_LASTS_MS), running.day))
+        Some((running.utc.plus_ms(ALLOWANCE_LIFE_MS_MIN), running.day))
     }
 
     fn is_same_boot(&self, moment: &Moment) -> bool {
@@ -112,7 +112,7 @@ fn boot_now(moment: &Moment) -> i64 {
 }
 
 fn is_ahead_of_chain(moment: &Moment) -> bool {
-    moment.chain_hint.is_some_and(|block| moment.utc.since_ms(block) > CLOCK_AHEAD_OF_CHAIN_MS)
+    moment.chain_hint.is_some_and(|block| moment.utc.since_ms(block) > CLOCK_AHEAD_OF_CHAIN_MS_MAX)
 }
 
 impl Window {

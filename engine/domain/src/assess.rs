@@ -7,7 +7,7 @@ pub mod trading;
 
 use bursar_core::card::HoldReason;
 use bursar_core::codes::Code;
-use bursar_core::limits::{CLOCK_OFF_CHAIN_MS, HELD_PER_AGENT, HELD_TOTAL};
+use bursar_core::limits::{CLOCK_OFF_CHAIN_MS_MAX, HELD_PER_AGENT_MAX, HELD_TOTAL_MAX};
 use bursar_core::time::Moment;
 
 use crate::refusal::Refusal;
@@ -23,7 +23,7 @@ pub enum Verdict {
 /// Returns whether this machine's clock is over 10 minutes off the newest known block.
 pub fn clock_is_off(moment: &Moment) -> bool {
     let apart = moment.chain_hint.map(|chain| moment.utc.since_ms(chain).unsigned_abs());
-    apart.is_some_and(|apart| apart > CLOCK_OFF_CHAIN_MS.unsigned_abs())
+    apart.is_some_and(|apart| apart > CLOCK_OFF_CHAIN_MS_MAX.unsigned_abs())
 }
 
 /// Holds a request, or refuses it if the queue is full.
@@ -37,5 +37,5 @@ pub(crate) fn hold(reason: HoldReason, held_by_agent: usize, held_in_all: usize)
 
 /// Returns whether the queue has no room for another request.
 pub(crate) fn is_full(by_agent: usize, in_all: usize) -> bool {
-    by_agent >= HELD_PER_AGENT || in_all >= HELD_TOTAL
+    by_agent >= HELD_PER_AGENT_MAX || in_all >= HELD_TOTAL_MAX
 }

@@ -8,7 +8,7 @@ use alloy_primitives::U256;
 use bursar_core::card::HoldReason;
 use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
-use bursar_core::limits::FAILED_PLANS_A_DAY;
+use bursar_core::limits::FAILED_PLANS_PER_DAY_MAX;
 use bursar_core::money::Usd;
 use bursar_core::networks::NATIVE_DECIMALS;
 use bursar_core::time::Moment;
@@ -46,7 +46,7 @@ pub(crate) fn failures_are_used_up(
         request.execution().is_some_and(|one| one.end.is_none() && has_signed(state, request, one))
     });
     let signed = u32::try_from(signed.count()).unwrap_or(u32::MAX);
-    failed.saturating_add(signed) >= FAILED_PLANS_A_DAY
+    failed.saturating_add(signed) >= FAILED_PLANS_PER_DAY_MAX
 }
 
 /// Refuses the first transaction of a plan that no person approved, if its failure could exceed the daily bound.

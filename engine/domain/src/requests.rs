@@ -143,8 +143,8 @@ pub struct PaymentAsk {
     pub other_urls: Vec<String>,
     /// Whether the offer names an EIP-712 domain other than our table's, and the chain did not confirm ours.
     pub domain_contradicted: bool,
-    /// Bytes of the challenge's JSON beyond [`bursar_core::limits::HEADER_FREE_BYTES`]; see
-    /// [`bursar_core::limits::PADDING_A_DAY`].
+    /// Bytes of the challenge's JSON beyond [`bursar_core::limits::HEADER_BYTES_BEFORE_PADDING`]; see
+    /// [`bursar_core::limits::PADDING_BYTES_PER_DAY_MAX`].
     pub padding: u32,
     /// The parts of the offer that are sent back with the payment.
     ///

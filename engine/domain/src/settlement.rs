@@ -4,7 +4,7 @@
 use alloy_primitives::{Address, B256, U256};
 use bursar_core::codes::Code;
 use bursar_core::ids::{AgentId, RequestId};
-use bursar_core::limits::{CHECK_LASTS_MS, REPORTS_PER_PAYMENT};
+use bursar_core::limits::{SETTLEMENT_CHECK_MS_MAX, REPORTS_PER_PAYMENT_MAX};
 use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
 use serde::{Deserialize, Serialize};
@@ -241,7 +241,7 @@ impl Settlement {
             | Check::Unavailable => false,
         };
         let moves = fresh || to > self.stage || (to == self.stage && other_hash);
-        if final_now || !moves || self.reports >= REPORTS_PER_PAYMENT {
+        if final_now || !moves || self.reports >= REPORTS_PER_PAYMENT_MAX {
             return None;
         }
         let mut next = self.clone();
@@ -304,6 +304,6 @@ impl Settlement {
 
     /// Returns whether the lookup period has ended.
     pub fn has_timed_out(&self, now: Utc) -> bool {
-        self.pending_since().is_some_and(|since| now.since_ms(since) >= CHECK_LASTS_MS)
+        self.pending_since().is_some_and(|since| now.since_ms(since) >= SETTLEMENT_CHECK_MS_MAX)
     }
 }

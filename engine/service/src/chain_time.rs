@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bursar_chain::ports::{BoxFuture, Chain, Clock};
 use bursar_core::limits::{
-    CHAIN_AWAKE_MS, CHAIN_TIME_EVERY_MS, CHAIN_TIME_LASTS_MS, CLOCK_OFF_CHAIN_WARN_MS,
+    CHAIN_IDLE_AFTER_MS, CHAIN_TIME_INTERVAL_MS, CHAIN_TIME_VALID_MS, CLOCK_OFF_CHAIN_WARN_MS,
 };
 use bursar_core::networks::ChainId;
 use bursar_core::time::{LocalDay, Moment, Utc};
@@ -43,7 +43,7 @@ impl HintedClock {
         let mut chains = self.chains.lock().unwrap_or_else(PoisonError::into_inner);
         let known = chains.get(&chain);
         let due =
-            known.is_none_or(|probe| now_ms.saturating_sub(probe.asked_ms) >= CHAIN_TIME_EVERY_MS);
+            known.is_none_or(|probe| now_ms.saturating_sub(probe.asked_ms) >= CHAIN_TIME_INTERVAL_MS);
         if due {
             let block = known.and_then(|probe| probe.block);
             chains.insert(chain, Probe { asked_ms: now_ms, block });
@@ -69,7 +69,7 @@ impl HintedClock {
         if apart.abs() <= CLOCK_OFF_CHAIN_WARN_MS {
             return self.learn(chain, Some((first, now.age_clock_ms())));
         }
-        self.machine.sleep_until(now.mono_ms.saturating_add(CHAIN_AWAKE_MS)).await;
+        self.machine.sleep_until(now.mono_ms.saturating_add(CHAIN_IDLE_AFTER_MS)).await;
         let Ok(second) = node.block_time().await else { return };
         let awake = second > first || apart < 0;
         let block_and_age = awake.then(|| (second, self.machine.now().age_clock_ms()));
@@ -89,7 +89,7 @@ impl HintedClock {
         let blocks = chains.values().filter_map(|probe| probe.block);
         let lately = blocks.filter_map(|(block, seen_ms)| {
             let since = now_ms.saturating_sub(seen_ms);
-            (since <= CHAIN_TIME_LASTS_MS)
+            (since <= CHAIN_TIME_VALID_MS)
                 .then(|| block.plus_ms(i64::try_from(since).unwrap_or(i64::MAX)))
         });
         lately.max()

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::ids::RequestId;
-use bursar_core::limits::CLOCK_OFF_CHAIN_MS;
+use bursar_core::limits::CLOCK_OFF_CHAIN_MS_MAX;
 use bursar_core::networks::ChainId;
 use bursar_core::time::{Moment, Utc};
 use bursar_domain::apply::ChangedRecord;
@@ -599,7 +599,7 @@ fn without_echo(mut event: Event) -> (Event, Option<Echo>) {
 /// the newest block of a chain agrees with it, and then the earlier of the two times decides.
 fn remembered_from(moment: &Moment, days: i64) -> Option<u32> {
     let block = moment.chain_hint?;
-    if moment.utc.since_ms(block).saturating_abs() > CLOCK_OFF_CHAIN_MS {
+    if moment.utc.since_ms(block).saturating_abs() > CLOCK_OFF_CHAIN_MS_MAX {
         return None;
     }
     Some(first_remembered(moment.utc.min(block), days))

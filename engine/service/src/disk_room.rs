@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bursar_core::codes::Code;
-use bursar_core::limits::FREE_DISK_BYTES;
+use bursar_core::limits::FREE_DISK_BYTES_MIN;
 
 use crate::ports::Disk;
 
 /// Free bytes at which a shortage counts as over. The distance to the limit is larger than the journal's changes of
 /// size, so that a disk near the limit does not fill the log.
-const RECOVERED_BYTES: u64 = FREE_DISK_BYTES + (16 << 20);
+const RECOVERED_BYTES: u64 = FREE_DISK_BYTES_MIN + (16 << 20);
 
 /// The room on the disk of a data folder.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl DiskRoom {
     pub(crate) fn is_short(&self) -> bool {
         // If the free space is unknown, the commit reports a full disk or a missing folder.
         let Ok(free) = self.free_bytes() else { return false };
-        let is_short = free < FREE_DISK_BYTES;
+        let is_short = free < FREE_DISK_BYTES_MIN;
         let folder = self.folder.display();
         if is_short && !self.was_short.swap(true, Ordering::Relaxed) {
             tracing::error!(code = %Code::DiskFull, %folder, "payments are refused until there is more room: the disk has less than 64 MiB free");
@@ -76,7 +76,7 @@ mod tests {
         let free = Arc::new(Free::default());
         let room = DiskRoom::new(Arc::clone(&free) as Arc<dyn Disk>, PathBuf::new());
         for (bytes, is_short) in
-            [(0, true), (FREE_DISK_BYTES - 1, true), (FREE_DISK_BYTES, false), (u64::MAX, false)]
+            [(0, true), (FREE_DISK_BYTES_MIN - 1, true), (FREE_DISK_BYTES_MIN, false), (u64::MAX, false)]
         {
             free.0.store(bytes, Ordering::Relaxed);
             assert_eq!(room.is_short(), is_short, "{bytes}");

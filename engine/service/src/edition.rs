@@ -1,6 +1,6 @@
 //! The differences between the programs that share this engine, as data instead of `cfg`.
 
-use bursar_core::limits::{IDENTITY_DAYS, SNAPSHOT_EVERY};
+use bursar_core::limits::{SIGNATURE_MEMORY_DAYS_MIN, SNAPSHOT_INTERVAL_ENTRIES_MIN};
 use bursar_core::networks::ChainId;
 use bursar_domain::State;
 
@@ -39,7 +39,7 @@ pub struct Retention {
 impl Retention {
     /// The retention of all editions; tests use shorter ones.
     pub const PRODUCTION: Self =
-        Self { snapshot_every: SNAPSHOT_EVERY, signed_days: IDENTITY_DAYS };
+        Self { snapshot_every: SNAPSHOT_INTERVAL_ENTRIES_MIN, signed_days: SIGNATURE_MEMORY_DAYS_MIN };
 }
 
 impl Edition {

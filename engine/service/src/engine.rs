@@ -11,7 +11,7 @@ use bursar_chain::clock::SystemClock;
 use bursar_chain::ports::Clock;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::limits::{DRAIN_MS, FREE_DISK_BYTES};
+use bursar_core::limits::{DRAIN_TIMEOUT_MS, FREE_DISK_BYTES_MIN};
 use bursar_domain::Action;
 use bursar_domain::event::LockCause;
 use secrecy::SecretString;
@@ -270,7 +270,7 @@ impl Engine {
     fn fault_of_start(&self, fault: Fault) -> Fault {
         let folder = self.context.folder.path();
         let free = self.context.ports.disk.free_bytes(folder);
-        if fault.code == Code::JournalFailed && free.is_ok_and(|free| free < FREE_DISK_BYTES) {
+        if fault.code == Code::JournalFailed && free.is_ok_and(|free| free < FREE_DISK_BYTES_MIN) {
             return Fault { detail: fault.detail, ..Fault::new(Code::DiskFull) };
         }
         fault
@@ -307,7 +307,7 @@ impl Engine {
 
     /// Stops the engine: rejects new calls, waits for work in flight, locks the wallet and commits.
     ///
-    /// It waits up to [`DRAIN_MS`] for calls, and then up to [`DRAIN_MS`] for other tasks.
+    /// It waits up to [`DRAIN_TIMEOUT_MS`] for calls, and then up to [`DRAIN_MS`] for other tasks.
     pub async fn stop(self) {
         if let Err(fault) = self.end().await {
             tracing::error!(code = %fault.code, %fault, "the engine could not be stopped as planned");
@@ -326,7 +326,7 @@ impl Engine {
         }
         self.context.stop_server().await;
         self.context.tasks.close();
-        let patience = Duration::from_millis(DRAIN_MS);
+        let patience = Duration::from_millis(DRAIN_TIMEOUT_MS);
         if tokio::time::timeout(patience, self.context.tasks.wait()).await.is_err() {
             tracing::warn!("work was still in progress when the engine stopped");
         }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use alloy_primitives::Address;
 use bursar_chain::multicall::{Holdings, holdings};
 use bursar_chain::ports::{Clock, ExplorerFault, TokenBalance};
-use bursar_core::limits::{FUNDS_CACHED, FUNDS_FRESH_MS, FUNDS_WAIT_MS};
+use bursar_core::limits::{FUNDS_CACHE_ACCOUNTS_MAX, FUNDS_FRESH_MS, FUNDS_TIMEOUT_MS};
 use bursar_core::networks::{ChainId, Network};
 use futures::future::{join, join_all};
 use tokio::time::{Instant, timeout_at};
@@ -57,9 +57,9 @@ impl Funds {
 
     /// Returns the balances of `owner` on each of these networks, in the order of the networks.
     ///
-    /// All networks are queried at once; one that does not answer within [`FUNDS_WAIT_MS`] is unknown.
+    /// All networks are queried at once; one that does not answer within [`FUNDS_TIMEOUT_MS`] is unknown.
     pub async fn of(&self, owner: Address, on: &[&'static Network]) -> Vec<Arc<NetworkFunds>> {
-        let deadline = Instant::now() + Duration::from_millis(FUNDS_WAIT_MS);
+        let deadline = Instant::now() + Duration::from_millis(FUNDS_TIMEOUT_MS);
         join_all(on.iter().map(|network| self.one(owner, network, deadline))).await
     }
 
@@ -90,7 +90,7 @@ impl Funds {
     fn slot(&self, owner: Address, chain: ChainId) -> Arc<Slot> {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (owner, chain);
-        if slots.len() >= FUNDS_CACHED && !slots.contains_key(&key) {
+        if slots.len() >= FUNDS_CACHE_ACCOUNTS_MAX && !slots.contains_key(&key) {
             // Slots in use stay: a second slot for the same address would query the address at the same time.
             slots.retain(|_key, slot| Arc::strong_count(slot) > 1);
         }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bursar_control::grammar::Order;
 use bursar_control::wire::{Asking, Frame, ToClient, ToEngine};
 use bursar_core::codes::Code;
-use bursar_core::limits::{DRAIN_MS, FINAL_FRAME_MS};
+use bursar_core::limits::{DRAIN_TIMEOUT_MS, FINAL_FRAME_TIMEOUT_MS};
 use bursar_core::networks::NETWORKS;
 use bursar_core::settings::Setting;
 use bursar_domain::Action;
@@ -126,6 +126,6 @@ async fn a_program_that_reads_nothing_delays_the_stop_by_a_bound() {
     other.run(1, "status").await;
     assert!(other.hear().await.is_some(), "it slows nobody else");
     let took = stop(engine).await;
-    assert!(took <= Duration::from_millis(FINAL_FRAME_MS), "{took:?}");
-    const { assert!(FINAL_FRAME_MS < DRAIN_MS) };
+    assert!(took <= Duration::from_millis(FINAL_FRAME_TIMEOUT_MS), "{took:?}");
+    const { assert!(FINAL_FRAME_TIMEOUT_MS < DRAIN_TIMEOUT_MS) };
 }

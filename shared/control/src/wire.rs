@@ -5,7 +5,7 @@
 use bursar_core::client::Program;
 use bursar_core::fault::Fault;
 use bursar_core::json;
-use bursar_core::limits::FRAME_DEPTH;
+use bursar_core::limits::FRAME_DEPTH_MAX;
 use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
@@ -229,7 +229,7 @@ impl Frame {
     /// The frame is a secret, or its JSON is not valid or not a known message.
     pub fn message<T: for<'de> Deserialize<'de>>(&self) -> Result<T, FrameError> {
         let Frame::Json(bytes) = self else { return Err(FrameError) };
-        json::parse(bytes, FRAME_DEPTH).map_err(|_not_strict| FrameError)?;
+        json::parse(bytes, FRAME_DEPTH_MAX).map_err(|_not_strict| FrameError)?;
         serde_json::from_slice(bytes).map_err(|_unknown| FrameError)
     }
 }

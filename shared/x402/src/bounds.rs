@@ -2,7 +2,7 @@
 //! challenges, shows them to the operator and sends them back. So it refuses a large challenge.
 
 use bursar_core::json::{Object, Value};
-use bursar_core::limits::{PAYMENT_HEADER_BYTES, PAYMENT_HEADER_DEPTH};
+use bursar_core::limits::{PAYMENT_HEADER_BYTES_MAX, PAYMENT_HEADER_DEPTH_MAX};
 
 use crate::error::X402Error;
 
@@ -18,8 +18,8 @@ pub const MAX_STRING_BYTES: usize = 4 << 10;
 /// A challenge from a header has passed [`crate::header::decode`], which checks size and depth, but not strings. A
 /// challenge in `x402_data` of a request body has passed no check yet.
 pub(crate) fn check(challenge: &Value) -> Result<(), X402Error> {
-    walk(challenge, PAYMENT_HEADER_DEPTH)?;
-    if challenge.to_compact().len() > PAYMENT_HEADER_BYTES {
+    walk(challenge, PAYMENT_HEADER_DEPTH_MAX)?;
+    if challenge.to_compact().len() > PAYMENT_HEADER_BYTES_MAX {
         return Err(X402Error::format("it is longer than 64 KiB"));
     }
     Ok(())

@@ -4,12 +4,12 @@ use base64::Engine as _;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use bursar_core::json::{self, Value};
-use bursar_core::limits::{BODY_VALUES, PAYMENT_HEADER_BYTES, PAYMENT_HEADER_DEPTH};
+use bursar_core::limits::{BODY_VALUES_MAX, PAYMENT_HEADER_BYTES_MAX, PAYMENT_HEADER_DEPTH_MAX};
 
 use crate::error::X402Error;
 
-/// Length of the base64 text of [`PAYMENT_HEADER_BYTES`] bytes, with padding.
-pub const TEXT_BYTES: usize = PAYMENT_HEADER_BYTES.div_ceil(3) * 4;
+/// Length of the base64 text of [`PAYMENT_HEADER_BYTES_MAX`] bytes, with padding.
+pub const TEXT_BYTES: usize = PAYMENT_HEADER_BYTES_MAX.div_ceil(3) * 4;
 
 /// Base64 with the standard alphabet (RFC 4648 section 4), which every x402 SDK writes.
 ///
@@ -31,10 +31,10 @@ pub fn decode(text: &str) -> Result<Value, X402Error> {
     }
     let bytes = CODEC.decode(text).map_err(|_base64| X402Error::header("it is not base64"))?;
     // The limit of the text length alone would admit up to two more bytes, because base64 encodes groups of three.
-    if bytes.len() > PAYMENT_HEADER_BYTES {
+    if bytes.len() > PAYMENT_HEADER_BYTES_MAX {
         return Err(X402Error::header(TOO_LONG));
     }
-    json::parse_few(&bytes, PAYMENT_HEADER_DEPTH, BODY_VALUES)
+    json::parse_few(&bytes, PAYMENT_HEADER_DEPTH_MAX, BODY_VALUES_MAX)
         .map_err(|fault| X402Error::header(fault.to_string()))
 }
 
@@ -88,10 +88,10 @@ mod tests {
     #[test]
     fn sixty_four_kibibytes_are_read_and_one_byte_more_is_not() {
         let filled = |bytes: usize| format!("{{}}{}", " ".repeat(bytes - 2));
-        assert!(decode(&encode(&filled(PAYMENT_HEADER_BYTES))).is_ok());
-        assert_eq!(encode(&filled(PAYMENT_HEADER_BYTES)).len(), TEXT_BYTES);
+        assert!(decode(&encode(&filled(PAYMENT_HEADER_BYTES_MAX))).is_ok());
+        assert_eq!(encode(&filled(PAYMENT_HEADER_BYTES_MAX)).len(), TEXT_BYTES);
         // Both texts have the maximum length, but the bytes of the second exceed their limit.
-        let above = encode(&filled(PAYMENT_HEADER_BYTES + 1));
+        let above = encode(&filled(PAYMENT_HEADER_BYTES_MAX + 1));
         assert_eq!(
             (above.len(), refusal_reason(&above).as_str()),
             (TEXT_BYTES, "it is longer than 64 KiB")

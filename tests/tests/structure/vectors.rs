@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bursar_chain::clock::manual::ManualClock;
 use bursar_core::codes::Code;
 use bursar_core::json;
-use bursar_core::limits::BODY_DEPTH;
+use bursar_core::limits::BODY_DEPTH_MAX;
 use bursar_core::time::Utc;
 use bursar_engine::agent_api::auth::{Fresh, authenticate};
 use bursar_engine::agent_api::message::{Endpoint, canonical_text};
@@ -70,7 +70,7 @@ async fn engine_with(code: &str, token: &str, now: i64) -> TestEngine {
 /// Returns whether authentication alone accepts a body.
 fn is_authenticated(engine: &TestEngine, path: &str, body: &Value, now: i64) -> bool {
     let bytes = body.to_string();
-    let json::Value::Object(body) = json::parse(bytes.as_bytes(), BODY_DEPTH).unwrap() else {
+    let json::Value::Object(body) = json::parse(bytes.as_bytes(), BODY_DEPTH_MAX).unwrap() else {
         panic!("not an object")
     };
     let view = engine.engine.core().view();
@@ -97,7 +97,7 @@ async fn t_08_every_accepted_message_has_its_canonical_text_and_digest() {
         let signature = text(body, "signature");
         let timestamp = case["message"]["timestamp"].as_u64().unwrap();
         let bytes = body.to_string();
-        let json::Value::Object(object) = json::parse(bytes.as_bytes(), BODY_DEPTH).unwrap() else {
+        let json::Value::Object(object) = json::parse(bytes.as_bytes(), BODY_DEPTH_MAX).unwrap() else {
             panic!("{id}")
         };
         let message =

@@ -11,7 +11,7 @@ use bursar_control::grammar::Order;
 use bursar_control::wire::{Asking, ControlFile, Frame, PROTOCOL, Side, ToClient, ToEngine, proof};
 use bursar_core::client::Program;
 use bursar_core::codes::Code;
-use bursar_core::limits::CONTROL_SESSIONS;
+use bursar_core::limits::CONTROL_SESSIONS_MAX;
 use bursar_core::status::EntryKind;
 use bursar_tests::engine::{Setup, TestEngine};
 use bursar_tests::operator::{Expect, PASSWORD};
@@ -140,7 +140,7 @@ async fn a_program_over_the_session_limit_is_refused_as_busy() {
     let (_home, data) = home();
     let engine = EngineProcess::start(&data, &Start::default());
     let control = engine.control();
-    let attached: Vec<RawClient> = (0..CONTROL_SESSIONS)
+    let attached: Vec<RawClient> = (0..CONTROL_SESSIONS_MAX)
         .map(|_| {
             let mut program = RawClient::at(&control);
             assert_eq!(program.handshake(&control.token, PROTOCOL), Some(ToClient::Welcome));

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use bursar_control::answers::Answer;
 use bursar_core::codes::Code;
-use bursar_core::limits::{FREE_DISK_BYTES, HOLD_MS, SIGNER_WAIT_MS};
+use bursar_core::limits::{FREE_DISK_BYTES_MIN, HOLD_MS, SIGNER_WAIT_MS};
 use bursar_core::time::Utc;
 use bursar_engine::journal::{FaultyStore, MemoryStore};
 use bursar_engine::ports::Signer;
@@ -355,11 +355,11 @@ async fn a_locked_wallet_looks_like_a_wrong_signature() {
 async fn a_full_disk_refuses_before_it_fails() {
     let engine = engine_with_wallet().await;
     let agent = engine.add_agent("bot", "hmac").await;
-    engine.disk.free.store(FREE_DISK_BYTES - 1, Ordering::SeqCst);
+    engine.disk.free.store(FREE_DISK_BYTES_MIN - 1, Ordering::SeqCst);
     let body = agent.ask(engine.now_s(), &offer(12_000, 1), None);
     let (status, answer) = engine.post("/sign", &body).await;
     assert_eq!((status, &answer["code"]), (503, &json!("DISK_FULL")));
-    engine.disk.free.store(FREE_DISK_BYTES, Ordering::SeqCst);
+    engine.disk.free.store(FREE_DISK_BYTES_MIN, Ordering::SeqCst);
     assert_eq!(engine.post("/sign", &body).await.0, 200);
 }
 

@@ -7,13 +7,13 @@ use bursar_control::wire::{self, PROTOCOL, Side, ToClient, ToEngine};
 use bursar_core::client::Program;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::limits::HANDSHAKE_MS;
+use bursar_core::limits::HANDSHAKE_TIMEOUT_MS;
 
 use super::{Link, Received};
 use crate::VERSION;
 
 pub(super) async fn prove(link: &mut Link, token: &str, program: Program) -> Result<(), Fault> {
-    let limit = Duration::from_millis(HANDSHAKE_MS);
+    let limit = Duration::from_millis(HANDSHAKE_TIMEOUT_MS);
     match tokio::time::timeout(limit, exchange(link, token, program)).await {
         Ok(outcome) => outcome,
         Err(_elapsed) => {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use alloy_primitives::{Address, U256};
 use bursar_core::card::HoldReason;
 use bursar_core::codes::Code;
-use bursar_core::limits::CLOCK_OFF_CHAIN_MS;
+use bursar_core::limits::CLOCK_OFF_CHAIN_MS_MAX;
 use bursar_core::money::{Bps, Usd};
 use bursar_core::policy::{AllowedNetworks, LendingPolicy, Policy};
 use bursar_morpho::SharePrice;
@@ -264,6 +264,6 @@ fn withdrawal_doubt(context: &LoanContext<'_>) -> Option<HoldReason> {
 
 /// Returns whether the quote's block is over ten minutes in the future of our clock.
 fn is_ahead(context: &LoanContext<'_>) -> bool {
-    let most = context.now.saturating_add(CLOCK_OFF_CHAIN_MS.unsigned_abs() / 1_000);
+    let most = context.now.saturating_add(CLOCK_OFF_CHAIN_MS_MAX.unsigned_abs() / 1_000);
     context.quote.block_time > most
 }

@@ -5,7 +5,7 @@ use alloy_primitives::{Address, U256};
 use bursar_core::card::HoldReason;
 use bursar_core::codes::Code;
 use bursar_core::hosts::{HostLists, HostRefusal, PairVerdict};
-use bursar_core::limits::PAYMENT_MICROS;
+use bursar_core::limits::PAYMENT_MICROS_MAX;
 use bursar_core::money::{Bps, Usd};
 use bursar_core::policy::Policy;
 
@@ -91,7 +91,7 @@ fn check_refusals(context: &PaymentContext<'_>) -> Result<bool, Refusal> {
 /// Refuses offers that no policy could allow.
 fn check_payable(context: &PaymentContext<'_>) -> Result<(), Refusal> {
     let ask = context.ask;
-    if ask.amount.0.is_zero() || ask.usd.0 > PAYMENT_MICROS {
+    if ask.amount.0.is_zero() || ask.usd.0 > PAYMENT_MICROS_MAX {
         return Err(Refusal::because(
             Code::InvalidX402Format,
             "The amount must be above zero and at most one billion dollars.",

@@ -4,7 +4,7 @@
 use alloy_primitives::{Address, U256};
 use bursar_core::card::HoldReason;
 use bursar_core::codes::Code;
-use bursar_core::limits::CLOCK_OFF_CHAIN_MS;
+use bursar_core::limits::CLOCK_OFF_CHAIN_MS_MAX;
 use bursar_core::money::{Bps, Usd};
 use bursar_core::networks;
 use bursar_core::policy::{Policy, TradingPolicy};
@@ -183,7 +183,7 @@ fn hold_reason(context: &TradeContext<'_>) -> Option<HoldReason> {
 ///
 /// The deadlines of a swap and of its permit are computed from the time of that block.
 fn is_ahead(context: &TradeContext<'_>) -> bool {
-    let most = context.now.saturating_add(CLOCK_OFF_CHAIN_MS.unsigned_abs() / 1_000);
+    let most = context.now.saturating_add(CLOCK_OFF_CHAIN_MS_MAX.unsigned_abs() / 1_000);
     context.quote.block_time > most
 }
 

@@ -6,7 +6,7 @@ use bursar_core::card::HoldReason;
 use bursar_core::client::Client;
 use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
-use bursar_core::limits::PADDING_A_DAY;
+use bursar_core::limits::PADDING_BYTES_PER_DAY_MAX;
 
 use super::intake::{Intake, Queue};
 use super::unattended::exceeds;
@@ -205,7 +205,7 @@ fn within_bounds(
     let (requests, padding) = agent.usage.on(command.moment.utc.max(state.clock));
     let padding = padding.saturating_add(u64::from(ask.ask.padding()));
     if ask.bounds.today.is_some_and(|most| requests >= most)
-        || (padding > PADDING_A_DAY && ask.ask.padding() > 0)
+        || (padding > PADDING_BYTES_PER_DAY_MAX && ask.ask.padding() > 0)
     {
         return Err(Refusal::new(Code::TooManyToday));
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bursar_core::ids::AgentId;
-use bursar_core::limits::{OPEN_MINUTES, REQUESTS_A_DAY};
+use bursar_core::limits::{OPEN_PAYMENTS_RATE_MINUTES, REQUESTS_PER_DAY_MAX};
 use bursar_core::networks::ChainId;
 use bursar_core::time::{Moment, Utc};
 use bursar_domain::command::AskBounds;
@@ -180,8 +180,8 @@ impl Api {
     pub(super) fn ask_bounds(&self) -> AskBounds {
         let rate = self.rate_limit();
         AskBounds {
-            open: rate.map(|rate| rate.saturating_mul(OPEN_MINUTES)),
-            today: rate.map(|_rate| REQUESTS_A_DAY),
+            open: rate.map(|rate| rate.saturating_mul(OPEN_PAYMENTS_RATE_MINUTES)),
+            today: rate.map(|_rate| REQUESTS_PER_DAY_MAX),
         }
     }
 

@@ -203,7 +203,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use bursar_core::json::{Value, parse};
-    use bursar_core::limits::BODY_DEPTH;
+    use bursar_core::limits::BODY_DEPTH_MAX;
     use bursar_domain::State;
     use secrecy::SecretString;
 
@@ -274,7 +274,7 @@ mod tests {
     /// Returns whether the caller is accepted, and the lengths of the messages whose HMACs were computed.
     fn judged(gate: &Gate, id: &str, proof: &str) -> (bool, Vec<usize>) {
         let body = format!("{{\"agent_id\":\"{id}\",\"payment_required\":\"an offer\"}}");
-        let Value::Object(body) = parse(body.as_bytes(), BODY_DEPTH).unwrap() else { panic!() };
+        let Value::Object(body) = parse(body.as_bytes(), BODY_DEPTH_MAX).unwrap() else { panic!() };
         let fresh = Fresh { now: Utc::from_seconds(NOW_S), window_s: 300 };
         HMACS.take();
         let view = view();

@@ -7,7 +7,7 @@ use axum::extract::{Request as HttpRequest, State};
 use axum::http::Response;
 use bursar_core::fault::Fault;
 use bursar_core::json::{self, Object, Value};
-use bursar_core::limits::FUNDS_FOREIGN_TOKENS;
+use bursar_core::limits::FUNDS_FOREIGN_TOKENS_MAX;
 
 use super::admit::{Incoming, admit};
 use super::api::Api;
@@ -49,7 +49,7 @@ fn with_balances(body: Object, funds: &[Arc<NetworkFunds>]) -> Object {
         })
     };
     // Any account can send tokens with any name to an address, so the number of unverified tokens is limited.
-    let mut room = FUNDS_FOREIGN_TOKENS;
+    let mut room = FUNDS_FOREIGN_TOKENS_MAX;
     let mut left_out = 0_usize;
     let listed = entries(true).chain(entries(false)).filter(|(_on, held)| {
         let fits = held.is_verified() || room > 0;

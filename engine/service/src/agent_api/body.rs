@@ -5,7 +5,7 @@ use axum::http::{HeaderMap, header};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::json::{self, Object, Value};
-use bursar_core::limits::{BODY_BYTES, BODY_DEPTH, BODY_VALUES, IDEMPOTENCY_KEY_BYTES};
+use bursar_core::limits::{BODY_BYTES_MAX, BODY_DEPTH_MAX, BODY_VALUES_MAX, IDEMPOTENCY_KEY_BYTES_MAX};
 
 /// Reads the object of a body. An empty body is an empty object, as in the original wallet.
 pub(super) async fn object(headers: &HeaderMap, body: Body) -> Result<Object, Fault> {
@@ -16,16 +16,16 @@ pub(super) async fn object(headers: &HeaderMap, body: Body) -> Result<Object, Fa
     let announced = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
     if announced
         .and_then(|length| length.parse().ok())
-        .is_some_and(|length: usize| length > BODY_BYTES)
+        .is_some_and(|length: usize| length > BODY_BYTES_MAX)
     {
         return Err(Fault::new(Code::PayloadTooLarge));
     }
     let bytes =
-        to_bytes(body, BODY_BYTES).await.map_err(|_too_large| Fault::new(Code::PayloadTooLarge))?;
+        to_bytes(body, BODY_BYTES_MAX).await.map_err(|_too_large| Fault::new(Code::PayloadTooLarge))?;
     if bytes.is_empty() {
         return Ok(Object::new());
     }
-    match json::parse_few(&bytes, BODY_DEPTH, BODY_VALUES) {
+    match json::parse_few(&bytes, BODY_DEPTH_MAX, BODY_VALUES_MAX) {
         Ok(Value::Object(object)) => Ok(object),
         Ok(_not_an_object) => Err(Fault::new(Code::InvalidJson)),
         Err(error) => Err(Fault::new(Code::InvalidJson).with_detail(error)),
@@ -39,7 +39,7 @@ pub(super) async fn object(headers: &HeaderMap, body: Body) -> Result<Object, Fa
 pub(super) fn idempotency_key(body: &Object) -> Result<Option<String>, Fault> {
     let key = text(body, "idempotency_key")?.filter(|key| !key.is_empty());
     if key.is_some_and(|key| {
-        key.len() > IDEMPOTENCY_KEY_BYTES || !key.bytes().all(|b| b.is_ascii_graphic())
+        key.len() > IDEMPOTENCY_KEY_BYTES_MAX || !key.bytes().all(|b| b.is_ascii_graphic())
     }) {
         return Err(Fault::because(
             Code::InvalidRequest,

@@ -6,12 +6,12 @@ use axum::http::Extensions;
 use bursar_chain::ports::Clock;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::limits::ANSWER_MS;
+use bursar_core::limits::ANSWER_TIMEOUT_MS;
 use bursar_serve::http::ResponseClaim;
 
 /// The arrival time of a call, and the claim to its response.
 ///
-/// A route that measures, records and waits must respond within [`ANSWER_MS`] of the arrival.
+/// A route that measures, records and waits must respond within [`ANSWER_TIMEOUT_MS`] of the arrival.
 #[derive(Debug, Clone)]
 pub(super) struct CallTime {
     began_ms: u64,
@@ -36,9 +36,9 @@ impl CallTime {
         if is_ours { Ok(()) } else { Err(Fault::new(Code::Busy)) }
     }
 
-    /// Waits until [`ANSWER_MS`] after the arrival, when the call must be answered.
+    /// Waits until [`ANSWER_TIMEOUT_MS`] after the arrival, when the call must be answered.
     pub(super) async fn over(&self, clock: &dyn Clock) {
-        clock.sleep_until(self.began_ms.saturating_add(ANSWER_MS)).await;
+        clock.sleep_until(self.began_ms.saturating_add(ANSWER_TIMEOUT_MS)).await;
     }
 
     /// Runs `work`, which must record nothing, until the call's time is over.

@@ -10,7 +10,7 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::ids::RequestId;
 use bursar_core::json::{Object, Value};
-use bursar_core::limits::REPORT_TEXT_BYTES;
+use bursar_core::limits::REPORT_TEXT_BYTES_MAX;
 use bursar_domain::Action;
 use bursar_domain::command::{Report, ReportContext};
 use bursar_domain::settlement::{ReportContent, ReportKind};
@@ -85,9 +85,9 @@ fn hash(text: &str) -> Result<B256, Fault> {
     Ok(bytes.into())
 }
 
-/// Cuts an agent's error text to `REPORT_TEXT_BYTES`, at a character boundary.
+/// Cuts an agent's error text to `REPORT_TEXT_BYTES_MAX`, at a character boundary.
 fn cut(text: &str) -> String {
-    let mut end = text.len().min(REPORT_TEXT_BYTES);
+    let mut end = text.len().min(REPORT_TEXT_BYTES_MAX);
     while !text.is_char_boundary(end) {
         end = end.saturating_sub(1);
     }
@@ -100,8 +100,8 @@ mod tests {
 
     #[test]
     fn an_agents_error_text_is_cut_at_a_character_boundary() {
-        let fits = "x".repeat(REPORT_TEXT_BYTES);
-        let one_less = "x".repeat(REPORT_TEXT_BYTES - 1);
+        let fits = "x".repeat(REPORT_TEXT_BYTES_MAX);
+        let one_less = "x".repeat(REPORT_TEXT_BYTES_MAX - 1);
         for (text, kept) in [
             ("", ""),
             ("reverted", "reverted"),

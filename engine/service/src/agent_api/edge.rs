@@ -4,10 +4,10 @@ use axum::http::Method;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::limits::{
-    BODY_BYTES, BODY_BYTES_PER_S, BODY_GRACE_MS, BODY_MS, CONNECTIONS, CONNECTIONS_FOR_LOOPBACK,
-    CONNECTIONS_PER_PEER, HANDLER_MS, HEAD_BYTES, HEAD_LINES, HEAD_MS, IDLE_MS, LARGE_BODIES,
-    LARGE_BODIES_REMOTE, LINGER_BYTES, LINGER_MS, OUTBOUND_FILES, REFUSED_CONNECTIONS,
-    REQUEST_LINE_BYTES, SMALL_BODY_BYTES, WRITE_MS,
+    BODY_BYTES_MAX, BODY_BYTES_PER_S_MIN, BODY_GRACE_MS, BODY_TIMEOUT_MS, CONNECTIONS_MAX, LOOPBACK_CONNECTIONS_RESERVED,
+    CONNECTIONS_PER_PEER_MAX, HANDLER_TIMEOUT_MS, HEAD_BYTES_MAX, HEAD_LINES_MAX, HEAD_TIMEOUT_MS, IDLE_TIMEOUT_MS, LARGE_BODIES_MAX,
+    LARGE_BODIES_REMOTE_MAX, LINGER_BYTES_MAX, LINGER_MS_MAX, OUTBOUND_FILES_RESERVED, REFUSED_CONNECTIONS_MAX,
+    REQUEST_LINE_BYTES_MAX, SMALL_BODY_BYTES_MAX, WRITE_TIMEOUT_MS,
 };
 use bursar_serve::access::IpRanges;
 use bursar_serve::http::{BodyBounds, Bounds, HeadBounds, Loopback, Refusal, RefusalWriter, slots};
@@ -20,36 +20,36 @@ use super::reply::Answer;
 /// them.
 pub(super) fn bounds() -> Bounds {
     let head = HeadBounds {
-        bytes: HEAD_BYTES,
-        line_bytes: REQUEST_LINE_BYTES,
-        lines: HEAD_LINES,
-        ms: HEAD_MS,
+        bytes: HEAD_BYTES_MAX,
+        line_bytes: REQUEST_LINE_BYTES_MAX,
+        lines: HEAD_LINES_MAX,
+        ms: HEAD_TIMEOUT_MS,
     };
     let body = BodyBounds {
-        bytes: u64::try_from(BODY_BYTES).unwrap_or(u64::MAX),
-        ms: BODY_MS,
+        bytes: u64::try_from(BODY_BYTES_MAX).unwrap_or(u64::MAX),
+        ms: BODY_TIMEOUT_MS,
         grace_ms: BODY_GRACE_MS,
-        bytes_per_s: BODY_BYTES_PER_S,
-        free_bytes: SMALL_BODY_BYTES,
-        all_bytes: LARGE_BODIES.saturating_mul(BODY_BYTES),
-        whole_bytes: LARGE_BODIES.saturating_mul(BODY_BYTES),
-        remote_bytes: LARGE_BODIES_REMOTE.saturating_mul(BODY_BYTES),
+        bytes_per_s: BODY_BYTES_PER_S_MIN,
+        free_bytes: SMALL_BODY_BYTES_MAX,
+        all_bytes: LARGE_BODIES_MAX.saturating_mul(BODY_BYTES_MAX),
+        whole_bytes: LARGE_BODIES_MAX.saturating_mul(BODY_BYTES_MAX),
+        remote_bytes: LARGE_BODIES_REMOTE_MAX.saturating_mul(BODY_BYTES_MAX),
         // `/status` accepts an agent's proof in the body of a GET.
         on_get: &["/status"],
     };
     Bounds {
-        slots: slots(file_limit(), OUTBOUND_FILES).min(CONNECTIONS),
-        slots_per_peer: CONNECTIONS_PER_PEER,
+        slots: slots(file_limit(), OUTBOUND_FILES_RESERVED).min(CONNECTIONS_MAX),
+        slots_per_peer: CONNECTIONS_PER_PEER_MAX,
         trusted: IpRanges::default(),
-        loopback: Loopback::Exempt { reserved: CONNECTIONS_FOR_LOOPBACK },
+        loopback: Loopback::Exempt { reserved: LOOPBACK_CONNECTIONS_RESERVED },
         head,
         body,
-        idle_ms: IDLE_MS,
-        write_ms: WRITE_MS,
-        handler_ms: Some(HANDLER_MS),
-        linger_ms: LINGER_MS,
-        linger_bytes: LINGER_BYTES,
-        refused: REFUSED_CONNECTIONS,
+        idle_ms: IDLE_TIMEOUT_MS,
+        write_ms: WRITE_TIMEOUT_MS,
+        handler_ms: Some(HANDLER_TIMEOUT_MS),
+        linger_ms: LINGER_MS_MAX,
+        linger_bytes: LINGER_BYTES_MAX,
+        refused: REFUSED_CONNECTIONS_MAX,
         // A caller that closes its side of the connection does not cancel its payment in flight.
         half_close: true,
         refuse_upgrade: true,

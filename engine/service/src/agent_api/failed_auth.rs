@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use bursar_chain::ports::Clock;
-use bursar_core::limits::{FAILED_AUTH_PER_MINUTE, RATE_KEYS};
+use bursar_core::limits::{FAILED_AUTH_PER_MINUTE_MAX, RATE_KEYS_MAX};
 
 use super::auth::identity;
 use super::rate::{Minute, WaitMs, fold};
@@ -21,7 +21,7 @@ pub struct FailedProofLimit {
 impl FailedProofLimit {
     /// Creates an empty counter.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { minute: Minute::new(clock, RATE_KEYS) }
+        Self { minute: Minute::new(clock, RATE_KEYS_MAX) }
     }
 
     /// Counts one failure. `agent` is the text as received, whether or not it names an agent.
@@ -31,7 +31,7 @@ impl FailedProofLimit {
     pub fn count(&self, agent: &str, peer: IpAddr) -> Result<(), WaitMs> {
         let prefix = fold(peer).to_string();
         let key = identity(&[prefix.as_bytes(), agent.as_bytes()]);
-        self.minute.take(key, FAILED_AUTH_PER_MINUTE)
+        self.minute.take(key, FAILED_AUTH_PER_MINUTE_MAX)
     }
 }
 
@@ -70,7 +70,7 @@ mod tests {
     fn invented_agent_ids_use_bounded_memory() {
         let (failed, clock) = fresh();
         let peer: IpAddr = "127.0.0.1".parse().unwrap();
-        for number in 0..RATE_KEYS {
+        for number in 0..RATE_KEYS_MAX {
             assert!(failed.count(&number.to_string(), peer).is_ok());
         }
         let shared =

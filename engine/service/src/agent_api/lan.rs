@@ -9,7 +9,7 @@ use bursar_chain::ports::Clock;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::ids::AgentId;
-use bursar_core::limits::{LAN_BEARER_AGENTS, LAN_BEARER_WARN_MS};
+use bursar_core::limits::{LAN_BEARER_AGENTS_MAX, LAN_BEARER_WARN_INTERVAL_MS};
 use bursar_core::settings::LanBearer;
 
 /// The machines that can reach the agent server.
@@ -51,7 +51,7 @@ impl LanBearers {
         }
     }
 
-    /// Warns of an agent's bearer token from another machine, at most once per [`LAN_BEARER_WARN_MS`]. Call it only
+    /// Warns of an agent's bearer token from another machine, at most once per [`LAN_BEARER_WARN_INTERVAL_MS`]. Call it only
     /// for proven agents: unproven callers must not fill the list.
     pub fn note(&self, peer: IpAddr, by_bearer: bool, agent: &AgentId) {
         if is_lan_bearer(peer, by_bearer) && self.is_due(agent) {
@@ -68,13 +68,13 @@ impl LanBearers {
         let now = self.clock.mono_ms();
         let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(last) = warned.get_mut(agent) {
-            let due = now.saturating_sub(*last) >= LAN_BEARER_WARN_MS;
+            let due = now.saturating_sub(*last) >= LAN_BEARER_WARN_INTERVAL_MS;
             if due {
                 *last = now;
             }
             return due;
         }
-        if warned.len() >= LAN_BEARER_AGENTS {
+        if warned.len() >= LAN_BEARER_AGENTS_MAX {
             let oldest = warned.iter().min_by_key(|(_agent, last)| **last);
             if let Some(oldest) = oldest.map(|(agent, _last)| agent.clone()) {
                 warned.remove(&oldest);
@@ -143,7 +143,7 @@ mod tests {
         bearers.note(remote, true, &agent(3));
         assert_eq!(bearers.agents(), [agent(3)]);
         assert!(!bearers.is_due(&agent(3)));
-        clock.advance(LAN_BEARER_WARN_MS - 1);
+        clock.advance(LAN_BEARER_WARN_INTERVAL_MS - 1);
         assert!(!bearers.is_due(&agent(3)));
         clock.advance(1);
         assert!(bearers.is_due(&agent(3)));
@@ -153,13 +153,13 @@ mod tests {
     #[test]
     fn the_lan_bearer_list_is_bounded_and_evicts_the_oldest() {
         let (bearers, clock) = fresh();
-        for number in 0..=LAN_BEARER_AGENTS {
+        for number in 0..=LAN_BEARER_AGENTS_MAX {
             bearers.note(REMOTE[1].parse().unwrap(), true, &agent(number));
             clock.advance(1);
         }
         let agents = bearers.agents();
-        assert_eq!(agents.len(), LAN_BEARER_AGENTS);
+        assert_eq!(agents.len(), LAN_BEARER_AGENTS_MAX);
         assert!(!agents.contains(&agent(0)));
-        assert!(agents.contains(&agent(LAN_BEARER_AGENTS)));
+        assert!(agents.contains(&agent(LAN_BEARER_AGENTS_MAX)));
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bursar_chain::ports::Clock;
 use bursar_core::ids::AgentId;
-use bursar_core::limits::{RATE_ADDRESSES, RATE_WINDOW_MS};
+use bursar_core::limits::{RATE_ADDRESSES_MAX, RATE_WINDOW_MS};
 use bursar_serve::access::client_address;
 
 /// The time until the next allowed call in milliseconds; at least 1.
@@ -90,7 +90,7 @@ pub(super) struct Rate {
 
 impl Rate {
     pub(super) fn new(clock: &Arc<dyn Clock>) -> Self {
-        let addresses = || Minute::new(Arc::clone(clock), RATE_ADDRESSES);
+        let addresses = || Minute::new(Arc::clone(clock), RATE_ADDRESSES_MAX);
         // The operator registers the agents, so their number needs no bound.
         let agents = Minute::new(Arc::clone(clock), usize::MAX);
         Self { unproven: addresses(), polls: addresses(), agents }

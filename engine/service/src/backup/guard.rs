@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::limits::FREE_DISK_BYTES;
+use bursar_core::limits::FREE_DISK_BYTES_MIN;
 use tokio_util::sync::CancellationToken;
 
 use crate::disk_room::DiskRoom;
 use crate::journal::create_owner_only;
 
 /// Bytes that a backup leaves free: the engine's reserve, and as much again for agents' requests during the backup.
-const RESERVE_BYTES: u64 = 2 * FREE_DISK_BYTES;
+const RESERVE_BYTES: u64 = 2 * FREE_DISK_BYTES_MIN;
 /// Bytes between two checks of the free space.
 const STRIDE_BYTES: usize = 1 << 20;
 
@@ -176,7 +176,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (from, to) = (folder.path().join("from"), folder.path().join("to"));
         std::fs::write(&from, vec![1; 4 * STRIDE_BYTES]).unwrap();
-        let guard = begin(RESERVE_BYTES + 2 * FREE_DISK_BYTES, FREE_DISK_BYTES, 0).unwrap();
+        let guard = begin(RESERVE_BYTES + 2 * FREE_DISK_BYTES_MIN, FREE_DISK_BYTES_MIN, 0).unwrap();
         let error = guard.copy(&from, &to).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
         assert_eq!(guard.refusal().unwrap().code, Code::DiskFull);

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bursar_core::fault::Fault;
-use bursar_core::limits::DRAIN_MS;
+use bursar_core::limits::DRAIN_TIMEOUT_MS;
 
 use super::EngineContext;
 use crate::agent_api::listen::bind;
@@ -79,10 +79,10 @@ impl EngineContext {
         Ok(address)
     }
 
-    /// Stops the agent server. Waits at most [`DRAIN_MS`] for calls in flight.
+    /// Stops the agent server. Waits at most [`DRAIN_TIMEOUT_MS`] for calls in flight.
     pub(crate) async fn stop_server(&self) {
         if let Some(server) = self.server.lock().await.take() {
-            server.stop(Duration::from_millis(DRAIN_MS)).await;
+            server.stop(Duration::from_millis(DRAIN_TIMEOUT_MS)).await;
             tracing::info!("agent server stopped");
         }
     }

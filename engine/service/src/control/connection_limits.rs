@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bursar_core::limits::{CONTROL_SESSIONS, CONTROL_UNPROVEN};
+use bursar_core::limits::{CONTROL_SESSIONS_MAX, CONTROL_UNPROVEN_SESSIONS_MAX};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
@@ -34,14 +34,14 @@ pub(super) struct UnprovenConnection {
 
 impl ConnectionLimits {
     pub(super) fn new() -> Self {
-        Self { proven: Arc::new(Semaphore::new(CONTROL_SESSIONS)), unproven: Arc::default() }
+        Self { proven: Arc::new(Semaphore::new(CONTROL_SESSIONS_MAX)), unproven: Arc::default() }
     }
 
     /// Takes a slot for a new connection. If no slot is free, evicts the oldest connection without a proof.
     pub(super) fn admit(&self) -> UnprovenConnection {
         let evicted = CancellationToken::new();
         let mut unproven = self.unproven.lock().unwrap_or_else(PoisonError::into_inner);
-        if unproven.connections.len() >= CONTROL_UNPROVEN
+        if unproven.connections.len() >= CONTROL_UNPROVEN_SESSIONS_MAX
             && let Some((_number, oldest)) = unproven.connections.pop_front()
         {
             oldest.cancel();

@@ -5,7 +5,7 @@ use bursar_control::wire::{Frame, PROTOCOL, Side, ToClient, ToEngine, proof, pro
 use bursar_core::client::Program;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::limits::CONTROL_SESSIONS;
+use bursar_core::limits::CONTROL_SESSIONS_MAX;
 
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -56,7 +56,7 @@ pub(super) async fn accept(
     }
     let Some(slot) = unproven.take_proven_slot() else {
         let message = format!(
-            "{CONTROL_SESSIONS} programs are attached to the engine, which is the maximum: end one."
+            "{CONTROL_SESSIONS_MAX} programs are attached to the engine, which is the maximum: end one."
         );
         channel.send(&ToClient::Refused { fault: Fault::because(Code::Busy, message) }).await?;
         return Err(SessionError::Refused);

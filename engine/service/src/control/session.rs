@@ -7,7 +7,7 @@ use bursar_control::answers::Reply;
 use bursar_control::grammar::Order;
 use bursar_control::wire::{Frame, ToClient, ToEngine};
 use bursar_core::client::{Client, Program};
-use bursar_core::limits::{FINAL_FRAME_MS, FRAME_BYTES, HANDSHAKE_BYTES, HANDSHAKE_MS};
+use bursar_core::limits::{FINAL_FRAME_TIMEOUT_MS, FRAME_BYTES_MAX, HANDSHAKE_FRAME_BYTES_MAX, HANDSHAKE_TIMEOUT_MS};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -35,8 +35,8 @@ pub(super) async fn serve_connected(
     nonce: &str,
     unproven: UnprovenConnection,
 ) -> Result<(), SessionError> {
-    let mut channel = Channel::new(stream, HANDSHAKE_BYTES);
-    let patience = std::time::Duration::from_millis(HANDSHAKE_MS);
+    let mut channel = Channel::new(stream, HANDSHAKE_FRAME_BYTES_MAX);
+    let patience = std::time::Duration::from_millis(HANDSHAKE_TIMEOUT_MS);
     let proving =
         tokio::time::timeout(patience, handshake::accept(&mut channel, token, nonce, &unproven));
     let (program, _slot) = tokio::select! {
@@ -45,14 +45,14 @@ pub(super) async fn serve_connected(
         () = engine.stopping.cancelled() => return Ok(()),
     };
     drop(unproven);
-    channel.allow(FRAME_BYTES);
+    channel.allow(FRAME_BYTES_MAX);
     let _counted = (program == Program::Console).then(|| Arc::clone(&engine.consoles));
     serve(engine, channel, Client::Attached { program, pid }).await
 }
 
 /// Serves a program in our own process, without a handshake.
 pub(crate) async fn serve_attached(engine: Arc<EngineContext>, stream: Box<dyn Duplex>) {
-    let channel = Channel::new(stream, FRAME_BYTES);
+    let channel = Channel::new(stream, FRAME_BYTES_MAX);
     if let Err(error) = serve(engine, channel, Client::Inside).await {
         tracing::debug!(%error, "attached session ended");
     }
@@ -113,7 +113,7 @@ async fn serve(
     Ok(())
 }
 
-/// Sends a frame. Waits for a slow reader without limit, but at most [`FINAL_FRAME_MS`] once the engine stops.
+/// Sends a frame. Waits for a slow reader without limit, but at most [`FINAL_FRAME_TIMEOUT_MS`] once the engine stops.
 async fn deliver(
     channel: &mut Channel,
     frame: &Frame,
@@ -125,7 +125,7 @@ async fn deliver(
         sent = &mut sending => return sent,
         () = stopping.cancelled() => {}
     }
-    let patience = std::time::Duration::from_millis(FINAL_FRAME_MS);
+    let patience = std::time::Duration::from_millis(FINAL_FRAME_TIMEOUT_MS);
     tokio::time::timeout(patience, sending).await.map_err(|_elapsed| SessionError::TooSlow)?
 }
 

@@ -10,7 +10,7 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::ids::RequestId;
 use bursar_core::limits::{
-    CORE_BATCH, CORE_BATCH_QUICK, CORE_QUEUE, CORE_STEP_SLOW_MS, RECORD_DELAY_MS,
+    CORE_BATCH_MAX, CORE_BATCH_QUICK_MAX, CORE_QUEUE_MAX, SLOW_CORE_STEP_MS_MIN, SIGNATURE_RECORD_DELAY_MS_MAX,
 };
 use bursar_core::time::Moment;
 use bursar_domain::event::LockCause;
@@ -64,12 +64,12 @@ impl Handle {
     /// The core decides nothing until the loop runs.
     pub fn new(core: Core, clock: Arc<dyn Clock>) -> (Self, CoreLoop) {
         let (queue, inbox) = channel();
-        let permits = Arc::new(Semaphore::new(CORE_QUEUE));
+        let permits = Arc::new(Semaphore::new(CORE_QUEUE_MAX));
         let reader = core.journal().reader();
         let (views, view) = watch::channel(Arc::new(core.view()));
         let trade_ends = TradeEnds::new();
         let publish = Publisher { views, trade_ends: trade_ends.clone() };
-        let worker = Worker { core, publish, clock: Arc::clone(&clock), batch_limit: CORE_BATCH };
+        let worker = Worker { core, publish, clock: Arc::clone(&clock), batch_limit: CORE_BATCH_MAX };
         (Self { queue, permits, view, trade_ends, reader, clock }, CoreLoop { worker, inbox })
     }
 
@@ -243,7 +243,7 @@ impl CoreLoop {
 
     /// The thread's loop: waits for a message, takes all other queued messages, steps, publishes, answers.
     fn run(mut self) {
-        let delay = Duration::from_millis(RECORD_DELAY_MS);
+        let delay = Duration::from_millis(SIGNATURE_RECORD_DELAY_MS_MAX);
         loop {
             let first = if self.worker.core.has_pending() {
                 match self.inbox.recv_timeout(delay) {
@@ -318,8 +318,8 @@ impl Worker {
         }
         let began = self.clock.mono_ms();
         batch.step(&mut self.core, &self.publish, &*self.clock);
-        let slow = self.clock.mono_ms().saturating_sub(began) >= CORE_STEP_SLOW_MS;
-        self.batch_limit = if slow { CORE_BATCH } else { CORE_BATCH_QUICK };
+        let slow = self.clock.mono_ms().saturating_sub(began) >= SLOW_CORE_STEP_MS_MIN;
+        self.batch_limit = if slow { CORE_BATCH_MAX } else { CORE_BATCH_QUICK_MAX };
         match other {
             Some(Message::Stop(answer)) => {
                 self.flush();
@@ -377,7 +377,7 @@ struct Batch {
 
 impl Batch {
     fn has_room(&self, limit: usize) -> bool {
-        self.decisions < limit && self.actions.len() < CORE_QUEUE
+        self.decisions < limit && self.actions.len() < CORE_QUEUE_MAX
     }
 
     /// Adds an action. Returns any other message, which ends the batch.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use alloy_primitives::Address;
-use bursar_core::limits::{CARD_BALANCE_KEPT_MS, FUNDS_CACHED};
+use bursar_core::limits::{CARD_BALANCE_AGE_MS_MAX, FUNDS_CACHE_ACCOUNTS_MAX};
 use bursar_core::networks::ChainId;
 use bursar_core::time::{Moment, Utc};
 use tokio::sync::{Semaphore, watch};
@@ -67,10 +67,10 @@ impl LatestProbe {
         self.running.as_ref().is_some_and(|done| done.has_changed().is_ok())
     }
 
-    /// Returns the cached balance, unless it is older than [`CARD_BALANCE_KEPT_MS`].
+    /// Returns the cached balance, unless it is older than [`CARD_BALANCE_AGE_MS_MAX`].
     pub(super) fn current(&self, now_ms: u64) -> Result<CachedBalance, Unknown> {
         match &self.read {
-            Some((at, cached)) if now_ms.saturating_sub(*at) < CARD_BALANCE_KEPT_MS => {
+            Some((at, cached)) if now_ms.saturating_sub(*at) < CARD_BALANCE_AGE_MS_MAX => {
                 Ok(cached.clone())
             }
             _ => Err(self.failed.unwrap_or(Unknown::TooSlow)),
@@ -93,7 +93,7 @@ impl BalanceCache {
 
 /// Makes room for one more account, if the cache is full.
 pub(super) fn make_room(known: &mut BTreeMap<AccountKey, LatestProbe>, account: &AccountKey) {
-    if known.len() >= FUNDS_CACHED && !known.contains_key(account) {
+    if known.len() >= FUNDS_CACHE_ACCOUNTS_MAX && !known.contains_key(account) {
         known.retain(|_account, known| known.runs());
     }
 }

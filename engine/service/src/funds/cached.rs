@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use alloy_primitives::Address;
-use bursar_core::limits::{CARD_BALANCE_FRESH_MS, CARD_BALANCE_WAIT_MS, FUNDS_WAIT_MS};
+use bursar_core::limits::{CARD_BALANCE_FRESH_MS, CARD_BALANCE_WAIT_MS, FUNDS_TIMEOUT_MS};
 use bursar_core::networks::Network;
 use futures::future::join_all;
 use tokio::sync::watch;
@@ -98,7 +98,7 @@ impl Funds {
 
     /// Reads the chain alone: cards show no token that only an explorer lists.
     async fn probe(&self, account: AccountKey, network: &'static Network) {
-        let deadline = Instant::now() + Duration::from_millis(FUNDS_WAIT_MS);
+        let deadline = Instant::now() + Duration::from_millis(FUNDS_TIMEOUT_MS);
         let known = match timeout_at(deadline, self.cache.room.acquire()).await {
             Ok(_room) => self.known(account.0, network, deadline).await,
             Err(_elapsed) => Err(Unknown::TooSlow),

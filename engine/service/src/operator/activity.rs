@@ -10,7 +10,7 @@ use bursar_control::answers::{ActivityAnswer, ActivityRow, Answer};
 use bursar_control::grammar::{ActivityOrder, WatchOrder};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::limits::{FRAME_BYTES, HISTORY_ROWS, WATCH_BYTES, WATCH_ENTRIES};
+use bursar_core::limits::{FRAME_BYTES_MAX, HISTORY_ROWS_MAX, WATCH_FRAME_BYTES_MAX, WATCH_FRAME_ENTRIES_MAX};
 
 use super::dialogue::Dialogue;
 use super::support::Done;
@@ -29,9 +29,9 @@ pub(super) async fn list(
     order: &ActivityOrder,
 ) -> Result<Done, Fault> {
     let limit = order.limit.unwrap_or(DEFAULT_LIMIT);
-    if !(1..=HISTORY_ROWS).contains(&limit) {
+    if !(1..=HISTORY_ROWS_MAX).contains(&limit) {
         let message =
-            format!("--limit must be 1 to {HISTORY_ROWS}; use --before for older entries.");
+            format!("--limit must be 1 to {HISTORY_ROWS_MAX}; use --before for older entries.");
         return Err(Fault::because(Code::BadInput, message));
     }
     let view = engine.core.view();
@@ -40,7 +40,7 @@ pub(super) async fn list(
     let after = last.saturating_sub(u64::try_from(limit).unwrap_or(u64::MAX));
     let mut entries = rows(engine, view, after, last).await?;
     entries.reverse();
-    let left_out = truncate_to_fit(&mut entries, FRAME_BYTES.saturating_sub(FRAME_BYTES / 8));
+    let left_out = truncate_to_fit(&mut entries, FRAME_BYTES_MAX.saturating_sub(FRAME_BYTES_MAX / 8));
     let more = after > 0 || left_out > 0;
     Ok(Answer::Activity(ActivityAnswer { entries, more }).into())
 }
@@ -69,10 +69,10 @@ pub(super) async fn watch(
     }
     loop {
         let view = Arc::clone(&views.borrow_and_update());
-        let last = view.head.seq.min(shown.saturating_add(WATCH_ENTRIES));
+        let last = view.head.seq.min(shown.saturating_add(WATCH_FRAME_ENTRIES_MAX));
         if shown < last {
             let mut entries = rows(engine, view, shown, last).await?;
-            truncate_to_fit(&mut entries, WATCH_BYTES);
+            truncate_to_fit(&mut entries, WATCH_FRAME_BYTES_MAX);
             shown = entries.last().map(|row| row.seq).ok_or(Fault::new(Code::InternalError))?;
             // cancel-safe: when the engine stops, no more entries are sent.
             tokio::select! {

@@ -8,7 +8,7 @@ use bursar_control::grammar::BalancesOrder;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::ids::Name;
-use bursar_core::limits::{FUNDS_ADDRESSES, FUNDS_FOREIGN_TOKENS};
+use bursar_core::limits::{FUNDS_ADDRESSES_MAX, FUNDS_FOREIGN_TOKENS_MAX};
 use bursar_core::networks::{NETWORKS, Network, by_text};
 use bursar_core::text::snippet;
 use futures::StreamExt;
@@ -36,7 +36,7 @@ pub(super) async fn run(engine: &Arc<EngineContext>, order: BalancesOrder) -> Re
     if all().next().is_some() && !all().any(|on| on.has_any_amount()) {
         return Err(nothing_known(all().map(Arc::as_ref), &config));
     }
-    let mut room = FUNDS_FOREIGN_TOKENS;
+    let mut room = FUNDS_FOREIGN_TOKENS_MAX;
     let config = &config;
     let addresses = found.iter().map(|(label, address, funds)| HoldingsAnswer {
         label: label.as_str().to_owned(),
@@ -70,9 +70,9 @@ fn addresses(engine: &EngineContext, named: Option<&Name>) -> Result<Vec<(Name, 
         let known = lookup::labelled(&wallet, label)?;
         return Ok(vec![(known.label.clone(), known.address)]);
     }
-    if wallet.addresses.len() > FUNDS_ADDRESSES {
+    if wallet.addresses.len() > FUNDS_ADDRESSES_MAX {
         let why = format!(
-            "There are more than {FUNDS_ADDRESSES} addresses: choose one with `balances --address <label>`."
+            "There are more than {FUNDS_ADDRESSES_MAX} addresses: choose one with `balances --address <label>`."
         );
         return Err(Fault::because(Code::BadInput, why));
     }

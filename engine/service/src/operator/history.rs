@@ -17,7 +17,7 @@ use bursar_core::card::Lane;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::ids::{AgentId, Name, RequestId};
-use bursar_core::limits::{HISTORY_ROWS, PART_BYTES, PART_WAIT_MS};
+use bursar_core::limits::{HISTORY_ROWS_MAX, EXPORT_PART_BYTES, EXPORT_PART_TIMEOUT_MS};
 use bursar_core::money::{Atoms, TokenAmount};
 use bursar_core::status::RequestStatus;
 use bursar_core::text;
@@ -118,10 +118,10 @@ fn agent(state: &State, name: &Name) -> Result<AgentId, Fault> {
 }
 
 async fn list(scan: Scan, limit: usize) -> Result<Done, Fault> {
-    if !(1..=HISTORY_ROWS).contains(&limit) {
+    if !(1..=HISTORY_ROWS_MAX).contains(&limit) {
         return Err(Fault::because(
             Code::BadInput,
-            format!("--limit must be 1 to {HISTORY_ROWS}; `history export` has no maximum."),
+            format!("--limit must be 1 to {HISTORY_ROWS_MAX}; `history export` has no maximum."),
         ));
     }
     let read = blocking(move || {
@@ -144,7 +144,7 @@ async fn list(scan: Scan, limit: usize) -> Result<Done, Fault> {
 /// another directory, under another account.
 ///
 /// # Errors
-/// `CANCELLED` if the program accepts no part for `PART_WAIT_MS`.
+/// `CANCELLED` if the program accepts no part for `EXPORT_PART_TIMEOUT_MS`.
 async fn export(
     scan: Scan,
     limit: Option<usize>,
@@ -162,7 +162,7 @@ async fn export(
             }
             csv::push(&mut part, &row, ask.payment().and_then(PaymentAsk::host_url));
             rows = rows.saturating_add(1);
-            if part.len() >= PART_BYTES {
+            if part.len() >= EXPORT_PART_BYTES {
                 listening = parts.blocking_send(std::mem::take(&mut part)).is_ok();
             }
             listening
@@ -170,7 +170,7 @@ async fn export(
         let _stopped_listening = parts.blocking_send(part);
         Ok::<_, StoreError>(rows)
     });
-    let patience = Duration::from_millis(PART_WAIT_MS);
+    let patience = Duration::from_millis(EXPORT_PART_TIMEOUT_MS);
     while let Some(part) = ready.recv().await {
         let sent = tokio::time::timeout(patience, dialogue.part(part)).await;
         sent.map_err(|_elapsed| Fault::new(Code::Cancelled))??;

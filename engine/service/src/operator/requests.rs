@@ -11,7 +11,7 @@ use bursar_core::card::{Card, HoldReason};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::ids::RequestId;
-use bursar_core::limits::FRAME_BYTES;
+use bursar_core::limits::FRAME_BYTES_MAX;
 use bursar_core::money::Usd;
 use bursar_core::status::DecidedStatus;
 use bursar_core::text;
@@ -72,7 +72,7 @@ pub(super) async fn list(
         let decided = recent.iter().filter(|request| !shown.contains(&request.id));
         requests.extend(decided.map(|request| describe::request(request, None, &moment)));
     }
-    let left = truncate_to_fit(&mut requests, FRAME_BYTES.saturating_sub(FRAME_BYTES / 8));
+    let left = truncate_to_fit(&mut requests, FRAME_BYTES_MAX.saturating_sub(FRAME_BYTES_MAX / 8));
     let warnings = if left == 0 {
         Vec::new()
     } else {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bursar_core::codes::Code;
 use bursar_core::ids::{Name, RequestId};
-use bursar_core::limits::SNAPSHOT_EVERY;
+use bursar_core::limits::SNAPSHOT_INTERVAL_ENTRIES_MIN;
 use bursar_core::money::{Atoms, Usd};
 use bursar_core::networks::ChainId;
 use bursar_core::time::{LocalDay, Moment, Utc};
@@ -308,7 +308,7 @@ fn signed_asks_are_forgotten_only_if_a_chain_agrees_with_the_clock() {
         // The earlier of the two times counts.
         (day(1_000, Some(-10 * MINUTE_MS)), kept - 1),
     ] {
-        let store = filled(SNAPSHOT_EVERY - 1).0;
+        let store = filled(SNAPSHOT_INTERVAL_ENTRIES_MIN - 1).0;
         let mut core = open(&store);
         core.step(&now, vec![Action::Freeze, Action::Freeze]);
         core.step(&now, vec![Action::Freeze]);
@@ -381,9 +381,9 @@ fn accepting_the_journal_restores_identities_that_a_fast_clock_forgot() {
 
 #[test]
 fn a_long_journal_is_opened_from_its_snapshot_and_its_tail() {
-    let (store, state) = filled(SNAPSHOT_EVERY + 200);
+    let (store, state) = filled(SNAPSHOT_INTERVAL_ENTRIES_MIN + 200);
     let kept = store.snapshot().unwrap().expect("a snapshot was kept");
-    assert!(kept.head.seq >= SNAPSHOT_EVERY && kept.head.seq < state.seq, "{}", kept.head.seq);
+    assert!(kept.head.seq >= SNAPSHOT_INTERVAL_ENTRIES_MIN && kept.head.seq < state.seq, "{}", kept.head.seq);
     assert_eq!(open(&store).state(), &state);
     // Entries before the snapshot are not read at start; the audit reads all of them.
     store.tamper(7, |bytes| bytes[49] ^= 1);

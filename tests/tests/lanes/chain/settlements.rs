@@ -6,7 +6,7 @@ use std::path::Path;
 
 use alloy_primitives::{Address, B256, U256, hex};
 use bursar_control::answers::Answer;
-use bursar_core::limits::CHECK_LASTS_MS;
+use bursar_core::limits::SETTLEMENT_CHECK_MS_MAX;
 use bursar_devnet::Devnet;
 use bursar_tests::agent::Agent;
 use bursar_tests::offers::BASE;
@@ -238,7 +238,7 @@ async fn an_unmined_transaction_verifies_no_payment() {
         paid.push((agent, bought));
     }
     // A day later the engine stops probing, and the hash can still be corrected.
-    stage.advance(CHECK_LASTS_MS);
+    stage.advance(SETTLEMENT_CHECK_MS_MAX);
     for (agent, bought) in paid {
         let receipt = stage.receipt_with_verdict(&bought.id, "not_found").await;
         assert_eq!(receipt["status"], "payment-refuted", "{receipt}");

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bursar_control::answers::Answer;
-use bursar_core::limits::{CONNECTIONS, LARGE_BODIES};
+use bursar_core::limits::{CONNECTIONS_MAX, LARGE_BODIES_MAX};
 use bursar_tests::agent::Agent;
 use bursar_tests::offers::offer;
 use bursar_tests::operator::Expect;
@@ -36,7 +36,7 @@ impl LoadedEngine {
 
     async fn started(start: &Start) -> Self {
         // The engine inherits this limit, and this process holds the other end of every connection.
-        allow_open_files(3 * u64::try_from(CONNECTIONS).expect("small"));
+        allow_open_files(3 * u64::try_from(CONNECTIONS_MAX).expect("small"));
         let home = tempfile::tempdir().expect("a folder");
         let engine = EngineProcess::start(&home.path().join("data"), start);
         let mut operator = engine.operator().await;
@@ -108,7 +108,7 @@ async fn t_40_a_thousand_idle_connections_block_no_caller() {
 #[tokio::test]
 async fn t_40_the_longest_idle_connection_is_evicted_for_a_new_caller() {
     let mut engine = LoadedEngine::new().await;
-    let mut crowd = engine.crowd(CONNECTIONS).await;
+    let mut crowd = engine.crowd(CONNECTIONS_MAX).await;
     // The first connection becomes active; now the second has been idle for longest.
     assert_eq!(crowd[0].ask(HEALTH).await.status, 200);
     engine.pays().await;
@@ -121,7 +121,7 @@ async fn t_40_the_longest_idle_connection_is_evicted_for_a_new_caller() {
 #[tokio::test]
 async fn t_40_a_byte_on_every_connection_blocks_no_caller() {
     let mut engine = LoadedEngine::new().await;
-    let mut crowd = engine.crowd(CONNECTIONS).await;
+    let mut crowd = engine.crowd(CONNECTIONS_MAX).await;
     for caller in &mut crowd {
         caller.send(b"G").await;
     }
@@ -131,7 +131,7 @@ async fn t_40_a_byte_on_every_connection_blocks_no_caller() {
 #[tokio::test]
 async fn t_40_slow_large_bodies_do_not_block_small_ones() {
     let mut engine = LoadedEngine::new().await;
-    let mut crowd = engine.crowd(LARGE_BODIES).await;
+    let mut crowd = engine.crowd(LARGE_BODIES_MAX).await;
     for caller in &mut crowd {
         let head =
             "POST /sign HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n2400\r\n";
@@ -179,7 +179,7 @@ async fn t_40_five_hundred_slow_senders_block_no_caller() {
 }
 
 /// Slow bodies open at once; together with the agent's connections they exceed the slots.
-const SLOW_BODIES: usize = CONNECTIONS;
+const SLOW_BODIES: usize = CONNECTIONS_MAX;
 /// Rounds of calls during the attack, and slow bodies begun before each round.
 const GOOD_CALLS: usize = 60;
 const SLOW_BODIES_PER_ROUND: u64 = 20;

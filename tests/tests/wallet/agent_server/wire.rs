@@ -1,6 +1,6 @@
 //! The HTTP rules, at each bound and one beyond it.
 
-use bursar_core::limits::{BODY_BYTES, HEAD_BYTES, HEAD_LINES, REQUEST_LINE_BYTES};
+use bursar_core::limits::{BODY_BYTES_MAX, HEAD_BYTES_MAX, HEAD_LINES_MAX, REQUEST_LINE_BYTES_MAX};
 use bursar_tests::raw::RawClient;
 
 use crate::agent_server::stage::{Stage, UNLIMITED, post};
@@ -105,10 +105,10 @@ fn bodies() -> Vec<Case> {
     let of_size = |size: usize| format!("{{\"agent_id\":\"{}\"}}", "x".repeat(size - 15));
     let announced =
         |size: usize| lines("POST /ping HTTP/1.1", &format!("Content-Length: {size}\r\n"));
-    let largest = of_size(BODY_BYTES);
-    assert_eq!(largest.len(), BODY_BYTES);
-    let halves = largest.split_at(BODY_BYTES / 2);
-    let half = BODY_BYTES / 2;
+    let largest = of_size(BODY_BYTES_MAX);
+    assert_eq!(largest.len(), BODY_BYTES_MAX);
+    let halves = largest.split_at(BODY_BYTES_MAX / 2);
+    let half = BODY_BYTES_MAX / 2;
     let with_body = |line: &str| [&lines(line, "Content-Length: 2\r\n")[..], b"{}"].concat();
     vec![
         (post("/ping", "", "{}"), 400, "MISSING_AGENT_ID", true),
@@ -135,11 +135,11 @@ fn bodies() -> Vec<Case> {
             true,
         ),
         // The request is refused for its announced length, before any of the body was sent.
-        (announced(BODY_BYTES + 1), 413, "PAYLOAD_TOO_LARGE", false),
+        (announced(BODY_BYTES_MAX + 1), 413, "PAYLOAD_TOO_LARGE", false),
         (announced(9_999_999_999_999_999), 413, "PAYLOAD_TOO_LARGE", false),
-        (post("/ping", "", &of_size(BODY_BYTES + 1)), 413, "PAYLOAD_TOO_LARGE", false),
+        (post("/ping", "", &of_size(BODY_BYTES_MAX + 1)), 413, "PAYLOAD_TOO_LARGE", false),
         (
-            in_chunks(&format!("{BODY_BYTES:x}\r\n{largest}\r\n1\r\n}}\r\n0\r\n\r\n")),
+            in_chunks(&format!("{BODY_BYTES_MAX:x}\r\n{largest}\r\n1\r\n}}\r\n0\r\n\r\n")),
             413,
             "PAYLOAD_TOO_LARGE",
             false,
@@ -161,15 +161,15 @@ fn bounds() -> Vec<Case> {
     };
     let too_large = |raw| (raw, 431, "REQUEST_HEADER_TOO_LARGE", false);
     vec![
-        (line(REQUEST_LINE_BYTES), 404, "NOT_FOUND", true),
-        too_large(line(REQUEST_LINE_BYTES + 1)),
+        (line(REQUEST_LINE_BYTES_MAX), 404, "NOT_FOUND", true),
+        too_large(line(REQUEST_LINE_BYTES_MAX + 1)),
         // The server refuses these before the line ends.
-        too_large(vec![b'x'; REQUEST_LINE_BYTES + 1]),
-        (headers(HEAD_LINES), 200, "", true),
-        too_large(headers(HEAD_LINES + 1)),
-        (head(HEAD_BYTES), 200, "", true),
-        too_large(head(HEAD_BYTES + 1)),
-        too_large(head(4 * HEAD_BYTES)),
+        too_large(vec![b'x'; REQUEST_LINE_BYTES_MAX + 1]),
+        (headers(HEAD_LINES_MAX), 200, "", true),
+        too_large(headers(HEAD_LINES_MAX + 1)),
+        (head(HEAD_BYTES_MAX), 200, "", true),
+        too_large(head(HEAD_BYTES_MAX + 1)),
+        too_large(head(4 * HEAD_BYTES_MAX)),
     ]
 }
 
@@ -280,7 +280,7 @@ async fn t_40_continue_is_sent_only_when_the_body_is_accepted() {
     assert!(caller.accepts_another_request().await);
     for (raw, status) in [
         (expecting("/nowhere", 5), 404),
-        (expecting("/sign", BODY_BYTES + 1), 413),
+        (expecting("/sign", BODY_BYTES_MAX + 1), 413),
         (
             lines(
                 "POST /sign HTTP/1.1",

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bursar_control::answers::Answer;
 use bursar_core::codes::Code;
-use bursar_core::limits::FREE_DISK_BYTES;
+use bursar_core::limits::FREE_DISK_BYTES_MIN;
 use bursar_domain::Status;
 use bursar_engine::journal::{Checkpoints, RedbStore, Store, verify_chain};
 use bursar_engine::ports::NoFailpoints;
@@ -199,7 +199,7 @@ async fn a_disk_that_fills_up_is_reported_early_and_loses_nothing() {
     let filler = home.path().join("filler");
     let mut file = File::create(&filler).unwrap();
     let free = || rustix::fs::statvfs(home.path()).map(|s| s.f_bavail * s.f_frsize).unwrap();
-    fill(&mut file, || free() < FREE_DISK_BYTES);
+    fill(&mut file, || free() < FREE_DISK_BYTES_MIN);
     let (status, bytes) = caller.post("/sign", &before.1).await.unwrap();
     let answer = json_or_null(&bytes);
     assert_eq!((status, &answer["code"]), (503, &json!("DISK_FULL")), "{answer}");
@@ -211,7 +211,7 @@ async fn a_disk_that_fills_up_is_reported_early_and_loses_nothing() {
     let Answer::Status(status) = operator.must("status").await else { panic!() };
     assert!(!status.disk_full, "{status:?}");
     assert_eq!(logged("the disk has room again"), 1);
-    fill(&mut file, || free() < FREE_DISK_BYTES);
+    fill(&mut file, || free() < FREE_DISK_BYTES_MIN);
     operator.must("policy create q --day 1").await;
     let Answer::Requests { requests } = operator.must("requests --all").await else { panic!() };
     assert_eq!(requests.len(), 1, "the refused ask left no trace");
@@ -281,7 +281,7 @@ async fn a_backup_without_room_is_refused_and_takes_nothing_of_the_reserve() {
     let free = || rustix::fs::statvfs(home.path()).map(|s| s.f_bavail * s.f_frsize).unwrap();
 
     // Agents may still pay, but a backup of the journal would use up the space that payments and commands need.
-    fill(&mut file, || free() < 2 * FREE_DISK_BYTES);
+    fill(&mut file, || free() < 2 * FREE_DISK_BYTES_MIN);
     let left = free();
     let fault = operator.refused(&backup).await;
     assert_eq!(fault.code, Code::DiskFull, "{fault}");

@@ -1,7 +1,7 @@
 //! The helper's behaviour towards merchants, and towards a wallet that is slow, busy or gone.
 
 use bursar_core::json;
-use bursar_core::limits::BODY_DEPTH;
+use bursar_core::limits::BODY_DEPTH_MAX;
 use bursar_engine::agent_api::message::{Endpoint, canonical_text};
 use bursar_tests::agent::Agent;
 use bursar_tests::offers::header;
@@ -21,7 +21,7 @@ pub(crate) fn agent(bearer: bool) -> Agent {
 
 /// Checks the proof in a body with the engine's own table of signed messages.
 pub(crate) fn check_proof(agent: &Agent, seen: &ReceivedRequest) {
-    let json::Value::Object(body) = json::parse(&seen.body, BODY_DEPTH).unwrap() else { panic!() };
+    let json::Value::Object(body) = json::parse(&seen.body, BODY_DEPTH_MAX).unwrap() else { panic!() };
     let signature = seen.json()["signature"].as_str().unwrap().to_owned();
     if agent.bearer {
         return assert_eq!(signature, agent.token);

@@ -154,7 +154,7 @@ async fn a_large_export_comes_in_pieces() {
     }
     let mut operator = engine.operator();
     let out = operator.outcome("history export x.csv").await;
-    assert!(out.file.len() > bursar_core::limits::PART_BYTES, "{}", out.file.len());
+    assert!(out.file.len() > bursar_core::limits::EXPORT_PART_BYTES, "{}", out.file.len());
     assert_eq!(out.file.lines().count(), 401);
     let ids: std::collections::BTreeSet<&str> =
         out.file.lines().skip(1).filter_map(|line| line.split(',').next()).collect();

@@ -3,7 +3,7 @@
 use bursar_control::answers::{Answer, RequestAnswer};
 use bursar_control::card_text;
 use bursar_core::codes::Code;
-use bursar_core::limits::{HELD_PER_AGENT, HOLD_MS, LISTED_URL, URL_BYTES};
+use bursar_core::limits::{HELD_PER_AGENT_MAX, HOLD_MS, LISTED_URL, URL_BYTES_MAX};
 use bursar_tests::engine::{Setup, TestEngine};
 use bursar_tests::offers::{BASE, challenge, header};
 use bursar_tests::operator::{Expect, Operator};
@@ -53,11 +53,11 @@ async fn a_card_shows_that_its_approval_would_be_refused() {
 async fn a_queue_of_long_urls_can_still_be_shown_and_decided() {
     let engine = TestEngine::start(Setup::default()).await;
     engine.set_up_wallet("--day 100 --txn 10").await;
-    let long = |n: usize| format!("https://a.example/{n}/{}", "x".repeat(URL_BYTES - 40));
+    let long = |n: usize| format!("https://a.example/{n}/{}", "x".repeat(URL_BYTES_MAX - 40));
     let mut waiting = 0;
     for agent in 0..25 {
         let bot = engine.add_agent(&format!("bot{agent}"), "bearer").await;
-        for n in 0..HELD_PER_AGENT {
+        for n in 0..HELD_PER_AGENT_MAX {
             engine.clock.advance(300);
             let offer = header(&challenge(BASE, 1000, &long(n)));
             let ask = bot.ask(engine.now_s(), &offer, Some(&long(n)));

@@ -7,7 +7,7 @@ use bursar_control::answers::ActivityRow;
 use bursar_control::grammar::Order;
 use bursar_control::wire::{Asking, ToClient, ToEngine};
 use bursar_core::codes::Code;
-use bursar_core::limits::{WATCH_BYTES, WATCH_ENTRIES};
+use bursar_core::limits::{WATCH_FRAME_BYTES_MAX, WATCH_FRAME_ENTRIES_MAX};
 use bursar_tests::engine::{Setup, TestEngine, UNLIMITED_RATE_SETTINGS};
 use bursar_tests::operator::Expect;
 use bursar_tui::link::{Link, Received};
@@ -31,8 +31,8 @@ impl Watcher {
     async fn next_rows(&mut self) -> Vec<ActivityRow> {
         match self.0.receive().await.unwrap() {
             Received::Message(ToClient::Entries { id: 1, entries }) => {
-                assert!((1..=WATCH_ENTRIES).contains(&u64::try_from(entries.len()).unwrap()));
-                assert!(serde_json::to_vec(&entries).unwrap().len() <= WATCH_BYTES);
+                assert!((1..=WATCH_FRAME_ENTRIES_MAX).contains(&u64::try_from(entries.len()).unwrap()));
+                assert!(serde_json::to_vec(&entries).unwrap().len() <= WATCH_FRAME_BYTES_MAX);
                 entries
             }
             other => panic!("{other:?}"),

@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE};
-use bursar_core::limits::BODY_VALUES;
+use bursar_core::limits::BODY_VALUES_MAX;
 use bursar_tests::agent::Agent;
 use bursar_tests::offers::{BASE, challenge};
 use serde_json::{Value, json};
@@ -270,7 +270,7 @@ fn many_values(table: &mut Table<'_>) {
         table.with_payment(&format!("{count} times {item}"), &format!("\"x\":[{crowd}]"), BAD_JSON);
     }
     // At the bound and one above it. Body, agent, signature, payment header and list count as values too.
-    let room = BODY_VALUES - 5;
+    let room = BODY_VALUES_MAX - 5;
     for (count, wanted) in [(room, PAID), (room + 1, BAD_JSON)] {
         let zeros = vec!["0"; count].join(",");
         table.with_payment(&format!("{count} values"), &format!("\"x\":[{zeros}]"), wanted);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bursar_chain::clock::manual::ManualClock;
 use bursar_control::answers::{Answer, CheckAnswer, CheckResult};
-use bursar_core::limits::CHAIN_TIME_EVERY_MS;
+use bursar_core::limits::CHAIN_TIME_INTERVAL_MS;
 use bursar_core::time::Utc;
 use bursar_engine::edition::Retention;
 use bursar_engine::journal::{MemoryStore, Store};
@@ -67,7 +67,7 @@ impl Wallet {
     /// Makes the engine probe the chain again, with the same time on its clock.
     async fn check_again(&mut self) {
         let engine_time = self.engine.now_s();
-        self.engine.clock.advance(CHAIN_TIME_EVERY_MS);
+        self.engine.clock.advance(CHAIN_TIME_INTERVAL_MS);
         self.set_clock(engine_time);
         let probes = self.chain.as_ref().expect("a chain").probes();
         self.pay().await;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use bursar_chain::clock::manual::ManualClock;
 use bursar_chain::ports::{Chain, ChainFault, ChainReply, Clock, Log, Receipt, TxStatus};
-use bursar_core::limits::{CHECK_LASTS_MS, CHECKS_PER_AGENT};
+use bursar_core::limits::{SETTLEMENT_CHECK_MS_MAX, SETTLEMENT_CHECKS_PER_AGENT_MAX};
 use bursar_core::networks::by_chain;
 use bursar_tests::agent::Agent;
 use bursar_tests::engine::TestEngine;
@@ -147,14 +147,14 @@ async fn t_46_false_settlement_reports_do_not_delay_honest_ones() {
     }
     // False reports cause few queries at the node: few transactions are checked, with growing pauses.
     let failed = chain.failed_queries();
-    assert_eq!(failed.len(), CHECKS_PER_AGENT);
+    assert_eq!(failed.len(), SETTLEMENT_CHECKS_PER_AGENT_MAX);
     let most = failed.iter().max().copied().unwrap_or_default();
     assert!((2..=max_queries(seconds())).contains(&most), "{most} in {} s", seconds());
     // After a day the checks stop, and none of these payments ever counted as paid.
-    clock.advance(u64::try_from(CHECK_LASTS_MS).unwrap());
-    wait_until(&engine, &false_ones, "payment-refuted", CHECKS_PER_AGENT).await;
+    clock.advance(u64::try_from(SETTLEMENT_CHECK_MS_MAX).unwrap());
+    wait_until(&engine, &false_ones, "payment-refuted", SETTLEMENT_CHECKS_PER_AGENT_MAX).await;
     let found = statuses(&engine, &false_ones).await;
-    let unchecked = false_ones.len() - CHECKS_PER_AGENT;
+    let unchecked = false_ones.len() - SETTLEMENT_CHECKS_PER_AGENT_MAX;
     assert_eq!(found.get("payment-submitted"), Some(&unchecked), "{found:?}");
     assert_eq!(found.get("payment-completed"), None, "{found:?}");
 }

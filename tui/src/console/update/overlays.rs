@@ -1,7 +1,7 @@
 //! Handles keys and pasted text in questions, fields and text views.
 
 use bursar_control::wire::ToEngine;
-use bursar_core::limits::PASSWORD_CHARS;
+use bursar_core::limits::PASSWORD_CHARS_MIN;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use crate::console::keymap::KeyAction;
@@ -166,8 +166,8 @@ fn give(question: &mut Question) -> Option<Secret> {
         return Some(Secret(question.field.take()));
     }
     match question.first.take() {
-        None if question.field.text().chars().count() < PASSWORD_CHARS => {
-            question.fault = Some(format!("Too short: use at least {PASSWORD_CHARS} characters."));
+        None if question.field.text().chars().count() < PASSWORD_CHARS_MIN => {
+            question.fault = Some(format!("Too short: use at least {PASSWORD_CHARS_MIN} characters."));
             question.field.clear();
             None
         }

@@ -5,7 +5,7 @@ use std::io;
 use bursar_control::wire::SecretPrompt;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::limits::PASSWORD_CHARS;
+use bursar_core::limits::PASSWORD_CHARS_MIN;
 use zeroize::Zeroizing;
 
 use super::{NoAnswer, Prompter, unreadable, without_terminal};
@@ -104,12 +104,12 @@ fn ask_secret(terminal: &dyn Terminal, what: SecretPrompt) -> io::Result<SecretE
 
 /// Asks for a new password twice. The input is hidden, so a typing error would lock the operator out.
 fn ask_new_password(terminal: &dyn Terminal) -> io::Result<SecretEntry> {
-    let question = format!("New password, at least {PASSWORD_CHARS} characters: ");
+    let question = format!("New password, at least {PASSWORD_CHARS_MIN} characters: ");
     let mut ask = question.clone();
     let mut fault = Fault::new(Code::PasswordTooShort);
     for _ in 0..TRIES {
         let first = terminal.ask_secret(&ask)?;
-        if first.chars().count() < PASSWORD_CHARS {
+        if first.chars().count() < PASSWORD_CHARS_MIN {
             fault = Fault::new(Code::PasswordTooShort);
             ask = format!("That is too short. {question}");
             continue;

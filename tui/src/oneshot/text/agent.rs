@@ -1,7 +1,7 @@
 //! Agents and their credentials.
 
 use bursar_control::answers::{AgentAnswer, CredentialsAnswer, SecretField};
-use bursar_core::limits::PADDING_A_DAY;
+use bursar_core::limits::PADDING_BYTES_PER_DAY_MAX;
 use bursar_core::status::AgentStatus;
 
 use super::context::Context;
@@ -44,7 +44,7 @@ pub(super) fn agent(to: &mut Sheet, agent: &AgentAnswer) {
                 "{} requests today{requests}, {} KiB of padding of {}; {} open",
                 agent.requests_today,
                 agent.padding_today / 1_024,
-                PADDING_A_DAY / 1_024,
+                PADDING_BYTES_PER_DAY_MAX / 1_024,
                 count(usize::try_from(agent.open).unwrap_or(usize::MAX), "payment"),
             ),
         ),

@@ -1,7 +1,7 @@
 //! Past requests.
 
 use bursar_control::answers::{ExportAnswer, HistoryAnswer, HistoryRow, LoanAnswer, TradeAnswer};
-use bursar_core::limits::HISTORY_ROWS;
+use bursar_core::limits::HISTORY_ROWS_MAX;
 use bursar_core::status::RequestStatus;
 
 use super::request::short;
@@ -21,7 +21,7 @@ pub(super) fn history(to: &mut Sheet, history: &HistoryAnswer) {
         to.line("Signed payments count as spent: the merchant can still redeem the signature.");
     }
     if history.more {
-        let count = history.requests.len().saturating_mul(5).min(HISTORY_ROWS);
+        let count = history.requests.len().saturating_mul(5).min(HISTORY_ROWS_MAX);
         to.next(
             "Older requests",
             &format!("repeat with --limit {count}   all requests: bursar history export <file>"),

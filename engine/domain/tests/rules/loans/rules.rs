@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use alloy_primitives::U256;
 use bursar_core::card::HoldReason;
 use bursar_core::codes::Code;
-use bursar_core::limits::{HELD_PER_AGENT, HELD_TOTAL};
+use bursar_core::limits::{HELD_PER_AGENT_MAX, HELD_TOTAL_MAX};
 use bursar_core::money::{Atoms, Bps, Usd};
 use bursar_core::policy::AllowedNetworks;
 use bursar_domain::assess::Verdict;
@@ -276,9 +276,9 @@ fn a_withdrawal_is_never_refused_for_money() {
 #[test]
 fn a_full_queue_refuses_what_must_be_held() {
     for (own, all, room) in [
-        (HELD_PER_AGENT - 1, HELD_TOTAL - 1, true),
-        (HELD_PER_AGENT, HELD_PER_AGENT, false),
-        (0, HELD_TOTAL, false),
+        (HELD_PER_AGENT_MAX - 1, HELD_TOTAL_MAX - 1, true),
+        (HELD_PER_AGENT_MAX, HELD_PER_AGENT_MAX, false),
+        (0, HELD_TOTAL_MAX, false),
     ] {
         let wanted =
             if room { Hold(HoldReason::AboveThreshold) } else { Refuse(Code::TooManyPending) };

@@ -4,7 +4,7 @@
 use bursar_core::card::HoldReason;
 use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
-use bursar_core::limits::{HELD_PER_AGENT, HOLD_MS};
+use bursar_core::limits::{HELD_PER_AGENT_MAX, HOLD_MS};
 use bursar_core::money::Usd;
 use bursar_domain::prompts::{PROMPT_MARGIN_S, WaitEnd};
 use bursar_domain::{Action, Effect, Event, Reply, Status, cards};
@@ -382,7 +382,7 @@ fn waiting_payments_count_against_every_limit_and_have_a_bound() {
     awaits(&mut world, 900_000);
     assert_eq!(world.refuses(payment(900_000)).code, Code::ExceedsDailyLimit);
     let mut world = self::world();
-    for _place in 0..HELD_PER_AGENT {
+    for _place in 0..HELD_PER_AGENT_MAX {
         awaits(&mut world, 10_000);
     }
     assert_eq!(world.refuses(payment(10_000)).code, Code::TooManyPending);

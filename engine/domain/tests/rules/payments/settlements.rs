@@ -5,7 +5,7 @@ use std::sync::Arc;
 use alloy_primitives::B256;
 use bursar_core::codes::Code;
 use bursar_core::ids::{AgentId, RequestId};
-use bursar_core::limits::{CHECK_LASTS_MS, CHECKS_PER_AGENT, CHECKS_TOTAL, REPORTS_PER_PAYMENT};
+use bursar_core::limits::{SETTLEMENT_CHECK_MS_MAX, SETTLEMENT_CHECKS_PER_AGENT_MAX, SETTLEMENT_CHECKS_MAX, REPORTS_PER_PAYMENT_MAX};
 use bursar_core::time::Utc;
 use bursar_domain::agents::Credential;
 use bursar_domain::settlement::{Check, ReportContent, ReportKind, Settlement, Stage};
@@ -78,7 +78,7 @@ fn chain_lookups_are_bounded_in_all() {
     );
     let known = Arc::clone(&world.state.settling[&ids[0]]);
     let settling = Arc::make_mut(&mut world.state.settling);
-    for n in 0..CHECKS_TOTAL as u128 - 2 {
+    for n in 0..SETTLEMENT_CHECKS_MAX as u128 - 2 {
         let id = RequestId::from_bytes(n.to_be_bytes());
         let agent: AgentId = "ZZZ999".parse().unwrap();
         settling.insert(id, Arc::new(Settlement { id, agent, ..(*known).clone() }));
@@ -99,13 +99,13 @@ fn chain_lookups_are_bounded_in_all() {
 fn chain_lookups_are_bounded_per_agent() {
     let mut world = ordinary();
     let ids: Vec<RequestId> =
-        (0..=CHECKS_PER_AGENT as u64).map(|n| world.signs(payment(1_000 + n))).collect();
+        (0..=SETTLEMENT_CHECKS_PER_AGENT_MAX as u64).map(|n| world.signs(payment(1_000 + n))).collect();
     for (n, id) in ids.iter().enumerate() {
         assert_eq!(
             report(&mut world, *id, content(ReportKind::Settled, Some(1))),
             Ok(Stage::Settled)
         );
-        assert_eq!(world.state.settling.contains_key(id), n < CHECKS_PER_AGENT, "{n}");
+        assert_eq!(world.state.settling.contains_key(id), n < SETTLEMENT_CHECKS_PER_AGENT_MAX, "{n}");
     }
     checked(&mut world, ids[0], 1, Check::Verified { block: 7 });
     let last = *ids.last().unwrap();
@@ -138,7 +138,7 @@ fn a_wrong_hash_is_not_verified_and_can_be_put_right() {
     assert_eq!(world.state.settling.len(), 0, "it was looked for");
     report(&mut world, id, content(ReportKind::Settled, Some(2))).unwrap();
     assert_eq!(world.state.settling.len(), 1);
-    world.clock.pass(CHECK_LASTS_MS - 1);
+    world.clock.pass(SETTLEMENT_CHECK_MS_MAX - 1);
     assert!(!world.state.settling[&id].has_timed_out(world.clock.utc));
     world.clock.pass(1);
     assert!(world.state.settling[&id].has_timed_out(world.clock.utc));
@@ -187,7 +187,7 @@ fn reports_about_one_payment_are_bounded_in_the_journal() {
             Ok(Stage::Settled)
         );
     }
-    assert_eq!(world.entries.len() - before, usize::from(REPORTS_PER_PAYMENT));
+    assert_eq!(world.entries.len() - before, usize::from(REPORTS_PER_PAYMENT_MAX));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use alloy_primitives::{Address, B256, U256};
 use bursar_core::card::HoldReason;
 use bursar_core::codes::Code;
-use bursar_core::limits::{HELD_PER_AGENT, HELD_TOTAL};
+use bursar_core::limits::{HELD_PER_AGENT_MAX, HELD_TOTAL_MAX};
 use bursar_core::money::{Atoms, Bps, Usd, Wei};
 use bursar_core::policy::{AllowedNetworks, Contracts};
 use bursar_domain::assess::Verdict;
@@ -357,9 +357,9 @@ fn one_to_one_trades_skip_price_rules_but_not_funds_and_value() {
 fn a_full_queue_refuses_what_would_be_held() {
     let full = Refuse(Code::TooManyPending);
     for (held, wanted) in [
-        ((HELD_PER_AGENT - 1, HELD_TOTAL - 1), Hold(HoldReason::NoValue)),
-        ((HELD_PER_AGENT, 0), full),
-        ((0, HELD_TOTAL), full),
+        ((HELD_PER_AGENT_MAX - 1, HELD_TOTAL_MAX - 1), Hold(HoldReason::NoValue)),
+        ((HELD_PER_AGENT_MAX, 0), full),
+        ((0, HELD_TOTAL_MAX), full),
     ] {
         judge("held", wanted, |case| {
             case.quote.value_in = None;

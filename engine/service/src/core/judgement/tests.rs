@@ -3,7 +3,7 @@ use std::sync::Arc;
 use alloy_primitives::{B256, U256};
 use bursar_core::card::HoldReason;
 use bursar_core::codes::Code;
-use bursar_core::limits::SNAPSHOT_EVERY;
+use bursar_core::limits::SNAPSHOT_INTERVAL_ENTRIES_MIN;
 use bursar_core::money::{Atoms, Bps, Usd};
 use bursar_core::networks::NETWORKS;
 use bursar_core::time::{LocalDay, Utc};
@@ -124,10 +124,10 @@ fn long() -> MemoryStore {
     let store = MemoryStore::default();
     let mut core = open(&store);
     core.journal.seal_with(Zeroizing::new(KEY));
-    for at in 0..=SNAPSHOT_EVERY + 10 {
+    for at in 0..=SNAPSHOT_INTERVAL_ENTRIES_MIN + 10 {
         let event = match at {
             9_000 => ask(1),
-            _ if at > SNAPSHOT_EVERY => ask(2),
+            _ if at > SNAPSHOT_INTERVAL_ENTRIES_MIN => ask(2),
             _ if at % 2 == 0 => Event::Frozen,
             _ => Event::Thawed,
         };
@@ -269,7 +269,7 @@ fn payees_that_unlock_did_not_look_at_are_counted_when_the_journal_is_accepted()
 
 /// Records entries that a locked wallet allows, more than there are between two snapshots.
 fn freeze_often(core: &mut Core) {
-    for _one in 0..=SNAPSHOT_EVERY {
+    for _one in 0..=SNAPSHOT_INTERVAL_ENTRIES_MIN {
         core.record(Event::Frozen, &moment(0)).unwrap();
     }
     core.commit(&moment(0)).unwrap();

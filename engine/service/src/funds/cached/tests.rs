@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use alloy_primitives::{Bytes, U256};
 use bursar_chain::clock::manual::ManualClock;
 use bursar_chain::ports::{BlockTag, Chain, ChainFault, ChainReply, Clock};
-use bursar_core::limits::CARD_BALANCE_KEPT_MS;
+use bursar_core::limits::CARD_BALANCE_AGE_MS_MAX;
 use bursar_core::networks::NETWORKS;
 use bursar_core::time::Utc;
 use tokio::sync::Semaphore;
@@ -136,7 +136,7 @@ async fn a_silent_network_is_waited_for_once_and_for_all_cards_at_the_same_time(
     assert_eq!(stage.queries(), 5, "each address is looked at once at a time");
     // The probes time out, and callers do not wait for new ones either.
     for _round in 0..3 {
-        tokio::time::sleep(Duration::from_millis(FUNDS_WAIT_MS + 1)).await;
+        tokio::time::sleep(Duration::from_millis(FUNDS_TIMEOUT_MS + 1)).await;
         stage.clock.advance(CARD_BALANCE_FRESH_MS);
         assert_eq!(stage.ask(5).await, (unknown.clone(), 0));
     }
@@ -163,7 +163,7 @@ async fn the_last_balance_is_returned_with_its_age_until_it_is_too_old() {
     assert_eq!(stage.ask(1).await.0, [Ok((5, 0))]);
     stage.chain.alive.store(false, Ordering::SeqCst);
     let mut age = 0;
-    while age + CARD_BALANCE_FRESH_MS < CARD_BALANCE_KEPT_MS {
+    while age + CARD_BALANCE_FRESH_MS < CARD_BALANCE_AGE_MS_MAX {
         age += CARD_BALANCE_FRESH_MS;
         stage.clock.advance(CARD_BALANCE_FRESH_MS);
         assert_eq!(stage.ask(1).await, (vec![Ok((5, age))], 0));

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use alloy_primitives::Address;
 use bursar_chain::multicall::READS_MAX;
 use bursar_chain::ports::Chain;
-use bursar_core::limits::VAULTS_READ;
+use bursar_core::limits::FOREIGN_VAULTS_READ_MAX;
 use bursar_core::networks::{Lending as Contracts, Network};
 use bursar_domain::Refusal;
 use bursar_morpho::Trust;
@@ -41,7 +41,7 @@ impl VaultList {
         let seen = scan.seen_vaults(network.chain);
         let known = scan.known_vaults(network.chain);
         let mut list = Self { vaults: Vec::new(), concerning: BTreeSet::new() };
-        for vault in contracts.pinned_vaults.iter().chain(seen.iter().take(VAULTS_READ)) {
+        for vault in contracts.pinned_vaults.iter().chain(seen.iter().take(FOREIGN_VAULTS_READ_MAX)) {
             if list.concerning.insert(*vault) {
                 list.vaults.push(*vault);
             }
@@ -50,7 +50,7 @@ impl VaultList {
         let others: Vec<Address> =
             known.into_iter().map(|(vault, _kind)| vault).filter(is_other).collect();
         let chosen = of_trusted_curators(chain, block, &others, contracts.curators).await?;
-        list.vaults.extend(chosen.into_iter().take(VAULTS_READ));
+        list.vaults.extend(chosen.into_iter().take(FOREIGN_VAULTS_READ_MAX));
         Ok(list)
     }
 
@@ -164,7 +164,7 @@ mod tests {
         let known: Vec<_> = (0..1_000).map(vault).collect();
         let (list, calls) = read(&known, &[]).await;
         let pinned = contracts().pinned_vaults;
-        assert_eq!((list.vaults.len(), calls), (pinned.len() + VAULTS_READ, 1_000));
+        assert_eq!((list.vaults.len(), calls), (pinned.len() + FOREIGN_VAULTS_READ_MAX, 1_000));
         // The oldest vaults are chosen, so later ones cannot displace them.
         assert_eq!(list.vaults[pinned.len()], vault(0));
         let (list, _calls) = read(&[], &known[..200]).await;

@@ -3,7 +3,7 @@
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::json::Value;
-use bursar_core::limits::{HEADER_FREE_BYTES, URL_BYTES};
+use bursar_core::limits::{HEADER_BYTES_BEFORE_PADDING, URL_BYTES_MAX};
 use bursar_core::money::{Atoms, Round, Usd};
 use bursar_core::networks::{ChainId, Network};
 use bursar_domain::PaymentAsk;
@@ -69,7 +69,7 @@ fn read(
     let resource_url = required.resource_url(offer).map(str::to_owned);
     let other_urls = required.other_urls(offer).map_err(fault)?;
     for url in [&request_url, &resource_url].into_iter().flatten().chain(&other_urls) {
-        if url.len() > URL_BYTES {
+        if url.len() > URL_BYTES_MAX {
             return Err(Fault::because(Code::InvalidRequest, "A URL is longer than 4 KiB."));
         }
     }
@@ -105,14 +105,14 @@ fn read(
     Ok((ask, contradicted))
 }
 
-/// Returns by how many bytes the challenge's JSON exceeds [`HEADER_FREE_BYTES`]. Most honest challenges do not exceed
+/// Returns by how many bytes the challenge's JSON exceeds [`HEADER_BYTES_BEFORE_PADDING`]. Most honest challenges do not exceed
 /// it.
 fn padding(input: &PaymentInput) -> u32 {
     let bytes = match input {
         PaymentInput::Header(text) => text.len() / 4 * 3,
         PaymentInput::Data(value) => value.to_compact().len(),
     };
-    u32::try_from(bytes.saturating_sub(HEADER_FREE_BYTES)).unwrap_or(u32::MAX)
+    u32::try_from(bytes.saturating_sub(HEADER_BYTES_BEFORE_PADDING)).unwrap_or(u32::MAX)
 }
 
 fn fault(error: X402Error) -> Fault {

@@ -3,7 +3,7 @@
 use bursar_control::answers::ActivityRow;
 use bursar_core::change::{self, Change};
 use bursar_core::ids::{AgentId, Name, RequestId};
-use bursar_core::limits::REPORT_TEXT_BYTES;
+use bursar_core::limits::REPORT_TEXT_BYTES_MAX;
 use bursar_core::networks::{self, ChainId};
 use bursar_core::settings::keys::Key;
 use bursar_core::status::EntryKind;
@@ -320,7 +320,7 @@ fn report(settlement: &Settlement) -> String {
         report.push_str(&format!(", tx {hash}"));
     }
     if let Some(error) = &settlement.error {
-        report.push_str(&format!(": {}", text::quoted(error, REPORT_TEXT_BYTES)));
+        report.push_str(&format!(": {}", text::quoted(error, REPORT_TEXT_BYTES_MAX)));
     }
     report
 }

@@ -5,12 +5,12 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use bursar_control::answers::CheckAnswer;
-use bursar_core::limits::FREE_DISK_BYTES;
+use bursar_core::limits::FREE_DISK_BYTES_MIN;
 
 use crate::ports::Disk;
 
-/// Free space below which the check warns. Below `FREE_DISK_BYTES` payments are refused.
-const LOW_SPACE_BYTES: u64 = 8 * FREE_DISK_BYTES;
+/// Free space below which the check warns. Below `FREE_DISK_BYTES_MIN` payments are refused.
+const LOW_SPACE_BYTES: u64 = 8 * FREE_DISK_BYTES_MIN;
 
 pub(super) fn check(path: &Path, disk: &dyn Disk) -> Vec<CheckAnswer> {
     let found = match fs::symlink_metadata(path) {
@@ -59,7 +59,7 @@ fn space(free: Option<u64>) -> CheckAnswer {
     };
     let finding = format!("{} MiB free", free >> 20);
     match free {
-        free if free < FREE_DISK_BYTES => {
+        free if free < FREE_DISK_BYTES_MIN => {
             let finding = format!("{finding}: payments are refused");
             CheckAnswer::fail("disk space", finding, "free space on the data folder's disk")
         }
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_full_disk_fails_and_a_remote_one_warns() {
-        let results = [None, Some(0), Some(FREE_DISK_BYTES), Some(LOW_SPACE_BYTES)].map(space);
+        let results = [None, Some(0), Some(FREE_DISK_BYTES_MIN), Some(LOW_SPACE_BYTES)].map(space);
         assert_eq!(results.map(|check| check.result), [Warn, Fail, Warn, Ok]);
         assert_eq!([None, Some("NFS")].map(kind).map(|check| check.result), [Ok, Warn]);
         assert_eq!([true, false].map(lock).map(|check| check.result), [Warn, Ok]);

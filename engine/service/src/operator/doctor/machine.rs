@@ -1,7 +1,7 @@
 //! Checks the machine: boot id, open files, swap, and the address of the agent server.
 
 use bursar_control::answers::CheckAnswer;
-use bursar_core::limits::OPEN_FILES;
+use bursar_core::limits::OPEN_FILES_NEEDED;
 use bursar_core::money::Usd;
 use bursar_core::settings::Settings;
 use bursar_core::time::Moment;
@@ -34,9 +34,9 @@ fn boot(id: &str) -> CheckAnswer {
 
 fn open_files(soft: Option<u64>) -> CheckAnswer {
     match soft {
-        Some(soft) if soft < OPEN_FILES => CheckAnswer::warn(
+        Some(soft) if soft < OPEN_FILES_NEEDED => CheckAnswer::warn(
             "open files",
-            format!("{soft} are allowed, but agents' connections may need {OPEN_FILES}"),
+            format!("{soft} are allowed, but agents' connections may need {OPEN_FILES_NEEDED}"),
             "raise the limit: ulimit -n, or LimitNOFILE of the service",
         ),
         Some(soft) => CheckAnswer::ok("open files", format!("{soft} are allowed")),
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn what_weakens_the_wallet_is_warned_of() {
         assert_eq!([boot(""), boot("b")].map(|check| check.result), [Warn, Ok]);
-        let limits = [Some(1024), Some(OPEN_FILES), None].map(open_files);
+        let limits = [Some(1024), Some(OPEN_FILES_NEEDED), None].map(open_files);
         assert_eq!(limits.map(|check| check.result), [Warn, Ok, Ok]);
         let head = "Filename\tType\tSize\tUsed\tPriority\n";
         let on = swap(&format!("{head}/dev/sda2 partition 1 0 -2\n"));

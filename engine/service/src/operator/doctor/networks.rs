@@ -7,7 +7,7 @@ use bursar_chain::final_count::{PastState, past_state};
 use bursar_chain::ports::{BlockTag, ChainFault, EndpointLabel};
 use bursar_chain::rpc::BATCH_MAX;
 use bursar_control::answers::CheckAnswer;
-use bursar_core::limits::{CLOCK_OFF_CHAIN_MS, CLOCK_OFF_CHAIN_WARN_MS};
+use bursar_core::limits::{CLOCK_OFF_CHAIN_MS_MAX, CLOCK_OFF_CHAIN_WARN_MS};
 use bursar_core::networks::{ChainId, Network, Stablecoin};
 use url::Url;
 
@@ -195,7 +195,7 @@ fn clock(row: &Network, ahead: Result<Option<i64>, ChainFault>) -> CheckAnswer {
             let side = if ms < 0 { "behind" } else { "ahead of" };
             let finding = format!("{} s {side} the newest block", (ms / 1000).abs());
             match ms.saturating_abs() {
-                off if off > CLOCK_OFF_CHAIN_MS => CheckAnswer::fail(
+                off if off > CLOCK_OFF_CHAIN_MS_MAX => CheckAnswer::fail(
                     title,
                     format!("{finding}: payments need your approval"),
                     advice,

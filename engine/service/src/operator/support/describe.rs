@@ -11,7 +11,7 @@ use bursar_control::card_text;
 use bursar_core::auth::AuthMode;
 use bursar_core::card::Card;
 use bursar_core::ids::{RequestId, SeedId};
-use bursar_core::limits::REQUESTS_A_DAY;
+use bursar_core::limits::REQUESTS_PER_DAY_MAX;
 use bursar_core::money::{TokenAmount, Usd};
 use bursar_core::networks::{NETWORKS, Network};
 use bursar_core::status::{PolicyVerdict, RequestStatus};
@@ -111,7 +111,7 @@ pub(crate) fn agent(engine: &EngineContext, state: &State, agent: &Agent) -> Age
             matches!(given.window.start.renewal(&moment), Renewal::HeldBack(_))
         }),
         requests_today: agent.usage.on(moment.utc.max(state.clock)).0,
-        requests_limit: (!engine.core.view().settings().rate_limit_off).then_some(REQUESTS_A_DAY),
+        requests_limit: (!engine.core.view().settings().rate_limit_off).then_some(REQUESTS_PER_DAY_MAX),
         padding_today: agent.usage.on(moment.utc.max(state.clock)).1,
         open: agent.open,
         renews_at_unknown_reason: renews_at

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::ids::Name;
-use bursar_core::limits::FUNDS_ADDRESSES;
+use bursar_core::limits::FUNDS_ADDRESSES_MAX;
 use bursar_core::networks::{NETWORKS, Network, by_name};
 use bursar_core::text;
 use bursar_domain::wallets::{PayingAddress, Wallet};
@@ -81,9 +81,9 @@ pub(crate) fn addresses(
     if let Some(label) = label {
         return Ok(vec![Arc::clone(labelled(&wallet, label)?)]);
     }
-    if wallet.addresses.len() > FUNDS_ADDRESSES {
+    if wallet.addresses.len() > FUNDS_ADDRESSES_MAX {
         let why = format!(
-            "There are more than {FUNDS_ADDRESSES} addresses: choose one with `{command} --address <label>`."
+            "There are more than {FUNDS_ADDRESSES_MAX} addresses: choose one with `{command} --address <label>`."
         );
         return Err(Fault::because(Code::BadInput, why));
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bursar_control::wire::SecretPrompt;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::limits::PASSWORD_CHARS;
+use bursar_core::limits::PASSWORD_CHARS_MIN;
 use bursar_domain::Action;
 use secrecy::{ExposeSecret, SecretString};
 use unicode_normalization::UnicodeNormalization;
@@ -57,7 +57,7 @@ pub fn check_password(folder: &Path, password: &SecretString) -> Result<(), Faul
 /// `PASSWORD_TOO_SHORT`, or those of [`password`].
 pub(crate) async fn new_password(dialogue: &mut dyn Dialogue) -> Result<SecretString, Fault> {
     let given = password(dialogue, SecretPrompt::NewPassword).await?;
-    if given.expose_secret().chars().count() < PASSWORD_CHARS {
+    if given.expose_secret().chars().count() < PASSWORD_CHARS_MIN {
         return Err(Fault::new(Code::PasswordTooShort));
     }
     Ok(given)

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use alloy_primitives::{Address, B256};
-use bursar_core::limits::{SCAN_OWNERS, SCAN_VAULTS, SCAN_VENUES_GIVEN, SCAN_VENUES_OWN};
+use bursar_core::limits::{SCAN_OWNERS_MAX, SCAN_VAULTS_MAX, SCAN_RECEIVED_DEPOSIT_VENUES_MAX, SCAN_OWN_DEPOSIT_VENUES_MAX};
 use bursar_core::networks::{ChainId, Lending as Contracts, Network, VaultKind, by_chain};
 use bursar_morpho::VenueId;
 use serde::{Deserialize, Serialize};
@@ -134,7 +134,7 @@ impl SavedNetwork {
             .map(|(at, vault)| (at, vault, VaultKind::MetaMorpho));
         let mut vaults: Vec<_> = v2.chain(metamorpho).collect();
         vaults.sort_unstable();
-        if vaults.len() > SCAN_VAULTS || self.owners.len() > SCAN_OWNERS {
+        if vaults.len() > SCAN_VAULTS_MAX || self.owners.len() > SCAN_OWNERS_MAX {
             return None;
         }
         let fresh = Findings::new(contracts);
@@ -163,7 +163,7 @@ impl SavedOwner {
             given: venues(self.given_vaults, self.given_markets),
             ignores_venues: self.ignores_venues,
         };
-        let fits = found.own.len() <= SCAN_VENUES_OWN && found.given.len() <= SCAN_VENUES_GIVEN;
+        let fits = found.own.len() <= SCAN_OWN_DEPOSIT_VENUES_MAX && found.given.len() <= SCAN_RECEIVED_DEPOSIT_VENUES_MAX;
         fits.then_some((self.owner, found))
     }
 }

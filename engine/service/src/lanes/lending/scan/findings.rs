@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use alloy_primitives::Address;
 use bursar_core::limits::{
-    SCAN_LAG_BLOCKS, SCAN_OWNERS, SCAN_VAULTS, SCAN_VENUES_GIVEN, SCAN_VENUES_OWN,
+    SCAN_LAG_BLOCKS_MAX, SCAN_OWNERS_MAX, SCAN_VAULTS_MAX, SCAN_RECEIVED_DEPOSIT_VENUES_MAX, SCAN_OWN_DEPOSIT_VENUES_MAX,
 };
 use bursar_core::networks::{Lending as Contracts, VaultKind};
 use bursar_morpho::VenueId;
@@ -17,11 +17,11 @@ use bursar_morpho::VenueId;
 /// A bound beyond which the scan ignores its findings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ScanBound {
-    #[error("there are more than {SCAN_VAULTS} vaults; those created later are ignored")]
+    #[error("there are more than {SCAN_VAULTS_MAX} vaults; those created later are ignored")]
     Vaults,
     #[error("an address has deposits in more venues than the scan keeps")]
     Venues,
-    #[error("the wallet has more than {SCAN_OWNERS} addresses; the others are not searched")]
+    #[error("the wallet has more than {SCAN_OWNERS_MAX} addresses; the others are not searched")]
     Owners,
 }
 
@@ -113,7 +113,7 @@ impl Findings {
             if self.owners.contains_key(owner) {
                 continue;
             }
-            if self.owners.len() >= SCAN_OWNERS {
+            if self.owners.len() >= SCAN_OWNERS_MAX {
                 self.ignores_owners = true;
                 break;
             }
@@ -150,7 +150,7 @@ impl Findings {
             if self.vaults.contains(vault) {
                 continue;
             }
-            if self.vaults.len() >= SCAN_VAULTS {
+            if self.vaults.len() >= SCAN_VAULTS_MAX {
                 self.ignores_vaults = true;
                 break;
             }
@@ -184,7 +184,7 @@ impl Findings {
     pub(super) fn is_ahead_of(&self, safe: u64) -> bool {
         let owners = self.owners.values().map(|findings| findings.next_block);
         let newest = owners.max().unwrap_or(0).max(self.next_creation);
-        newest > safe.saturating_add(SCAN_LAG_BLOCKS)
+        newest > safe.saturating_add(SCAN_LAG_BLOCKS_MAX)
     }
 
     /// Resets all cursors, so that everything is searched again. The findings remain.
@@ -230,9 +230,9 @@ impl OwnerFindings {
         let (venues, bound) = match deposit.depositor {
             Depositor::Owner => {
                 self.given.remove(&venue);
-                (&mut self.own, SCAN_VENUES_OWN)
+                (&mut self.own, SCAN_OWN_DEPOSIT_VENUES_MAX)
             }
-            Depositor::Other => (&mut self.given, SCAN_VENUES_GIVEN),
+            Depositor::Other => (&mut self.given, SCAN_RECEIVED_DEPOSIT_VENUES_MAX),
         };
         if venues.len() >= bound && !venues.contains(&venue) {
             self.ignores_venues = true;

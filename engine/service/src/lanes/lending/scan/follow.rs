@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bursar_chain::ports::{Chain, Clock};
-use bursar_core::limits::{SCAN_EVERY_MS, SCAN_PAUSE_MS, SCAN_SEARCHES};
+use bursar_core::limits::{SCAN_INTERVAL_MS, SCAN_PAUSE_MS, SCAN_SEARCHES_BEFORE_PAUSE};
 use bursar_core::networks::{Lending as Contracts, Network};
 use tokio::sync::watch;
 
@@ -39,7 +39,7 @@ struct SearchState {
 /// The result of one search.
 enum Outcome {
     Searched,
-    /// The scan has made [`SCAN_SEARCHES`] searches without a pause; it continues after a pause.
+    /// The scan has made [`SCAN_SEARCHES_BEFORE_PAUSE`] searches without a pause; it continues after a pause.
     Long,
     /// Everything up to the safe block is searched.
     Complete,
@@ -93,7 +93,7 @@ impl Follower {
                 if std::mem::take(&mut pace.is_catching_up) {
                     self.scan.note_unsaved(SaveUrgency::CaughtUp);
                 }
-                now_ms.saturating_add(SCAN_EVERY_MS)
+                now_ms.saturating_add(SCAN_INTERVAL_MS)
             }
             Outcome::Failed { fault, pause_ms } => {
                 tracing::debug!(chain = %chain, %fault, pause_ms, "the scan for lending pauses");
@@ -112,7 +112,7 @@ impl Follower {
         let width = pace.width.blocks();
         let next = || self.scan.next_search(id, width);
         let search = match next() {
-            Some(search) if pace.searches < SCAN_SEARCHES => search,
+            Some(search) if pace.searches < SCAN_SEARCHES_BEFORE_PAUSE => search,
             old => {
                 let last = match query::last_block(&*chain, self.network).await {
                     Ok(last) => last,

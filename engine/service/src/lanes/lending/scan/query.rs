@@ -2,7 +2,7 @@
 
 use alloy_primitives::Address;
 use bursar_chain::ports::{Chain, ChainFault, FoundLog, LogFilter};
-use bursar_core::limits::SCAN_LIST;
+use bursar_core::limits::SCAN_QUERY_ADDRESSES_MAX;
 use bursar_core::networks::{Lending as Contracts, Network, VaultKind};
 
 use super::findings::{BlockRange, Deposit};
@@ -81,8 +81,8 @@ pub(super) async fn deposits(
     vaults: &[Address],
 ) -> Result<Vec<Deposit>, ScanFault> {
     let mut deposits = Vec::new();
-    for owners in owners.chunks(SCAN_LIST) {
-        for vaults in vaults.chunks(SCAN_LIST) {
+    for owners in owners.chunks(SCAN_QUERY_ADDRESSES_MAX) {
+        for vaults in vaults.chunks(SCAN_QUERY_ADDRESSES_MAX) {
             for found in logs(chain, searches::deposits(vaults, owners, range)).await? {
                 deposits.push(searches::deposited(&found).ok_or(ScanFault::Invalid)?);
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bursar_chain::ports::Clock;
-use bursar_core::limits::{SCAN_SAVE_IDLE_MS, SCAN_SAVE_MS};
+use bursar_core::limits::{SCAN_SAVE_IDLE_INTERVAL_MS, SCAN_SAVE_INTERVAL_MS};
 
 use super::file;
 use super::results::{SaveUrgency, Scan};
@@ -33,8 +33,8 @@ pub(super) async fn follow(scan: &Scan, store: &Arc<dyn ScanStore>, clock: &Arc<
     loop {
         let due_ms = match *unsaved.borrow_and_update() {
             SaveUrgency::Nothing => u64::MAX,
-            SaveUrgency::NewBlocks => saved_ms.saturating_add(SCAN_SAVE_IDLE_MS),
-            SaveUrgency::Progress => saved_ms.saturating_add(SCAN_SAVE_MS),
+            SaveUrgency::NewBlocks => saved_ms.saturating_add(SCAN_SAVE_IDLE_INTERVAL_MS),
+            SaveUrgency::Progress => saved_ms.saturating_add(SCAN_SAVE_INTERVAL_MS),
             SaveUrgency::CaughtUp => 0,
         };
         // cancel-safe: both branches only wait. The timer comes first, because a scan that catches up reports changes

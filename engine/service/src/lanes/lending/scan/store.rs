@@ -10,7 +10,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use bursar_core::limits::SCAN_FILE_BYTES;
+use bursar_core::limits::SCAN_FILE_BYTES_MAX;
 
 /// Stores the encoded results of the scan.
 pub trait ScanStore: Send + Sync + fmt::Debug {
@@ -51,7 +51,7 @@ impl FileStore {
 
 impl ScanStore for FileStore {
     fn load(&self) -> io::Result<Option<Vec<u8>>> {
-        match bursar_files::read(&self.file, SCAN_FILE_BYTES) {
+        match bursar_files::read(&self.file, SCAN_FILE_BYTES_MAX) {
             Ok(data) => Ok(Some(data)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),

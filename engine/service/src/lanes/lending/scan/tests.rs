@@ -5,7 +5,7 @@ mod stage;
 
 use alloy_primitives::{Address, B256, Bytes};
 use bursar_chain::ports::ChainFault;
-use bursar_core::limits::{SCAN_BLOCKS, SCAN_LIST, SCAN_VAULTS, SCAN_VENUES_GIVEN};
+use bursar_core::limits::{SCAN_QUERY_BLOCKS_MAX, SCAN_QUERY_ADDRESSES_MAX, SCAN_VAULTS_MAX, SCAN_RECEIVED_DEPOSIT_VENUES_MAX};
 use bursar_core::networks::VaultKind;
 use bursar_morpho::VenueId;
 
@@ -60,7 +60,7 @@ async fn official_vaults_and_own_positions_are_found() {
     assert_eq!((progress.next_block, progress.safe_block), (SAFE + 1, Some(SAFE)));
     let asked = stage.node.asked();
     assert!(asked.iter().all(|filter| filter.to_block <= SAFE && !filter.addresses.is_empty()));
-    assert!(asked.iter().all(|filter| filter.to_block - filter.from_block < SCAN_BLOCKS));
+    assert!(asked.iter().all(|filter| filter.to_block - filter.from_block < SCAN_QUERY_BLOCKS_MAX));
     assert!(asked.iter().all(|filter| filter.from_block >= lending().first_block));
     assert!(
         asked.iter().all(|filter| filter.indexed.iter().any(|values| !values.is_empty())),
@@ -347,21 +347,21 @@ async fn an_address_that_is_gone_is_forgotten() {
 #[tokio::test]
 async fn vaults_beyond_the_bound_are_ignored() {
     let stage = Stage::new(&[owner(1)]);
-    let many = u16::try_from(SCAN_VAULTS).unwrap() + 5;
+    let many = u16::try_from(SCAN_VAULTS_MAX).unwrap() + 5;
     stage.node.emit((0..many).map(v2_created));
     let mut stage = stage.start();
     stage.settle().await;
-    assert_eq!(stage.scan.known_vaults(base().chain).len(), SCAN_VAULTS);
+    assert_eq!(stage.scan.known_vaults(base().chain).len(), SCAN_VAULTS_MAX);
     let progress = stage.progress();
     assert_eq!((progress.bound, progress.is_complete), (Some(ScanBound::Vaults), false));
     assert_eq!(progress.next_block, SAFE + 1);
     let longest = stage.node.asked().iter().map(|filter| filter.addresses.len()).max();
-    assert_eq!(longest, Some(SCAN_LIST));
+    assert_eq!(longest, Some(SCAN_QUERY_ADDRESSES_MAX));
     // The file holds all vaults up to the bound. After a restart, the vaults and the reached bound are still known.
     stage.pass_s(11).await;
     let mut again = stage.restart();
     again.settle().await;
-    assert_eq!(again.scan.known_vaults(base().chain).len(), SCAN_VAULTS);
+    assert_eq!(again.scan.known_vaults(base().chain).len(), SCAN_VAULTS_MAX);
     assert_eq!(again.progress().bound, Some(ScanBound::Vaults));
 }
 
@@ -369,7 +369,7 @@ async fn vaults_beyond_the_bound_are_ignored() {
 #[tokio::test]
 async fn gifts_do_not_displace_own_positions() {
     let stage = Stage::new(&[owner(1)]);
-    let many = u16::try_from(SCAN_VENUES_GIVEN).unwrap() + 20;
+    let many = u16::try_from(SCAN_RECEIVED_DEPOSIT_VENUES_MAX).unwrap() + 20;
     stage.node.emit((0..=many).map(v2_created));
     stage.node.emit((0..many).map(|at| deposit(vault(at), STRANGER, owner(1), SAFE - 100)));
     stage.node.emit([deposit(vault(many), owner(1), owner(1), SAFE)]);
@@ -380,7 +380,7 @@ async fn gifts_do_not_displace_own_positions() {
     let venues = stage.scan.venues_of(base().chain, owner(1));
     let own = [vault(0), vault(many)].map(VenueId::Vault);
     assert!(venues.starts_with(&own), "{venues:?}");
-    assert!(venues.len() <= 2 + SCAN_VENUES_GIVEN);
+    assert!(venues.len() <= 2 + SCAN_RECEIVED_DEPOSIT_VENUES_MAX);
     assert_eq!(stage.progress().bound, Some(ScanBound::Venues));
 }
 

@@ -1,6 +1,6 @@
 //! How many blocks the scan requests at once, and how long it pauses after failures. Pure.
 
-use bursar_core::limits::{SCAN_BLOCKS, SCAN_PAUSE_MAX_MS, SCAN_PAUSE_MS};
+use bursar_core::limits::{SCAN_QUERY_BLOCKS_MAX, SCAN_PAUSE_MAX_MS, SCAN_PAUSE_MS};
 
 /// The number of successful searches after which the width that failed last is tried again. A node that always
 /// refuses that width then refuses less than one search in this many.
@@ -17,7 +17,7 @@ pub(super) struct Width {
 
 impl Default for Width {
     fn default() -> Self {
-        Self { blocks: SCAN_BLOCKS, failed: None, successes: 0 }
+        Self { blocks: SCAN_QUERY_BLOCKS_MAX, failed: None, successes: 0 }
     }
 }
 
@@ -42,7 +42,7 @@ impl Width {
             return;
         }
         self.successes = self.successes.saturating_add(1);
-        let double = self.blocks.saturating_mul(2).min(SCAN_BLOCKS);
+        let double = self.blocks.saturating_mul(2).min(SCAN_QUERY_BLOCKS_MAX);
         let is_below = self.failed.is_none_or(|failed| double < failed);
         if is_below || self.successes >= TRY_AGAIN {
             if !is_below {
@@ -89,13 +89,13 @@ mod tests {
         }
         assert_eq!((halvings, width.blocks()), (19, 1));
         let mut searches = 0;
-        while width.blocks() < SCAN_BLOCKS {
+        while width.blocks() < SCAN_QUERY_BLOCKS_MAX {
             width.widen(width.blocks());
             searches += 1;
         }
         assert_eq!(searches, 16 + 19, "slowly past the failed width, then at once");
-        width.widen(SCAN_BLOCKS);
-        assert_eq!(width.blocks(), SCAN_BLOCKS);
+        width.widen(SCAN_QUERY_BLOCKS_MAX);
+        assert_eq!(width.blocks(), SCAN_QUERY_BLOCKS_MAX);
     }
 
     #[test]
@@ -117,11 +117,11 @@ mod tests {
     #[test]
     fn a_short_range_shows_nothing_about_the_width() {
         let mut width = Width::default();
-        width.narrow(SCAN_BLOCKS);
+        width.narrow(SCAN_QUERY_BLOCKS_MAX);
         for _ in 0..100 {
             width.widen(10);
         }
-        assert_eq!(width.blocks(), SCAN_BLOCKS / 2);
+        assert_eq!(width.blocks(), SCAN_QUERY_BLOCKS_MAX / 2);
         width.narrow(10);
         assert_eq!(width.blocks(), 5, "ten blocks were already too many");
     }
