@@ -115,7 +115,7 @@ impl Read for Stdin {
 
 #[cfg(test)]
 mod tests {
-    use bursar_core::limits::PASSWORD_BYTES;
+    use bursar_core::limits::PASSWORD_BYTES_MAX;
 
     use super::*;
 
@@ -135,8 +135,8 @@ mod tests {
             (&b""[..], Err(Code::BadInput)),
             (b"\n", Err(Code::BadInput)),
             (b"a\0b\n", Err(Code::BadInput)),
-            (&[b'x'; PASSWORD_BYTES], Ok(vec![b'x'; PASSWORD_BYTES])),
-            (&[b'x'; PASSWORD_BYTES + 1], Err(Code::BadInput)),
+            (&[b'x'; PASSWORD_BYTES_MAX], Ok(vec![b'x'; PASSWORD_BYTES_MAX])),
+            (&[b'x'; PASSWORD_BYTES_MAX + 1], Err(Code::BadInput)),
         ] {
             assert_eq!(line(input), outcome);
         }

@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use crate::canonical;
 use crate::ids::{AgentId, Name, RequestId};
 use crate::json::{Object, Value};
-use crate::limits::LISTED_URL;
+use crate::limits::LISTED_URL_CHARS_MAX;
 use crate::money::{Usd, usd_text};
 use crate::text;
 
@@ -421,7 +421,7 @@ impl Card {
         let terms = &mut self.terms;
         let named = [&mut terms.request_url, &mut terms.resource_url].into_iter().flatten();
         for url in named.chain(&mut terms.other_urls) {
-            *url = text::short_url(url, LISTED_URL);
+            *url = text::short_url(url, LISTED_URL_CHARS_MAX);
         }
         self
     }

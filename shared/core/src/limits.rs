@@ -25,7 +25,7 @@ pub const PAYMENT_HEADER_DEPTH_MAX: usize = 32;
 /// Longest URL that an agent or a merchant names.
 pub const URL_BYTES_MAX: usize = 4 << 10;
 /// Maximum number of bytes of a challenge that are kept to send back with the payment.
-pub const ECHO_BYTES: usize = 16 << 10;
+pub const ECHO_BYTES_MAX: usize = 16 << 10;
 /// Longest idempotency key of a bearer agent.
 pub const IDEMPOTENCY_KEY_BYTES_MAX: usize = 128;
 /// Largest payment, in micro-dollars: a billion dollars, the most that the original wallet accepts.
@@ -69,9 +69,9 @@ pub const SIGNATURE_MEMORY_DAYS_MIN: i64 = 30;
 /// Default of `payments.max_validity`: the longest validity of a payment without approval.
 pub const MAX_VALIDITY_S: u64 = 3600;
 /// Maximum number of names in the setting `server.hosts`.
-pub const MAX_HOSTS: usize = 64;
+pub const SERVER_HOSTS_MAX: usize = 64;
 /// Maximum number of characters of a URL in a list of requests; a longer host is not cut.
-pub const LISTED_URL: usize = 200;
+pub const LISTED_URL_CHARS_MAX: usize = 200;
 /// Maximum number of reports about one payment that may change its record; an honest agent sends two.
 pub const REPORTS_PER_PAYMENT_MAX: u8 = 8;
 /// Longest text that is kept of an agent's report about a failed settlement.
@@ -296,4 +296,4 @@ pub const OPEN_FILES_NEEDED: u64 = 2_048;
 /// Shortest password of a wallet, in characters.
 pub const PASSWORD_CHARS_MIN: usize = 8;
 /// Longest password or seed phrase that is read from a file or a line.
-pub const PASSWORD_BYTES: usize = 4 << 10;
+pub const PASSWORD_BYTES_MAX: usize = 4 << 10;

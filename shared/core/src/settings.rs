@@ -6,7 +6,7 @@ pub mod keys;
 use serde::{Deserialize, Serialize};
 
 use crate::change::{Change, list_change, switch_text};
-use crate::limits::{MAX_HOSTS, MAX_VALIDITY_S};
+use crate::limits::{SERVER_HOSTS_MAX, MAX_VALIDITY_S};
 use crate::money::Usd;
 use keys::Key;
 
@@ -274,7 +274,7 @@ impl Setting {
     /// Returns the accepted values if this value is not valid.
     pub fn fault(&self) -> Option<&'static str> {
         match self {
-            Setting::Hosts(hosts) if hosts.len() > MAX_HOSTS => Some("a list of at most 64 names"),
+            Setting::Hosts(hosts) if hosts.len() > SERVER_HOSTS_MAX => Some("a list of at most 64 names"),
             Setting::Hosts(hosts) if !hosts.iter().all(|host| is_host(host)) => {
                 Some("lower-case names or addresses, without scheme, port or path")
             }
@@ -409,7 +409,7 @@ mod tests {
     #[test]
     fn changes_of_the_longest_lists_fit_a_frame() {
         let long = |letter: &str| -> Vec<String> {
-            (0..MAX_HOSTS).map(|n| format!("{}{n}", letter.repeat(250))).collect()
+            (0..SERVER_HOSTS_MAX).map(|n| format!("{}{n}", letter.repeat(250))).collect()
         };
         let (from, to) = (Setting::Hosts(long("a")), Setting::Hosts(long("b")));
         assert!(to.fault().is_none());

@@ -2,7 +2,7 @@
 //! the same text again. This module never signs.
 
 use bursar_core::json::Value;
-use bursar_core::limits::ECHO_BYTES;
+use bursar_core::limits::ECHO_BYTES_MAX;
 use serde::{Deserialize, Serialize};
 
 use crate::authorization::Authorization;
@@ -46,7 +46,7 @@ impl Echo {
     /// Takes the parts of a challenge that a payment for `offer` sends back.
     ///
     /// # Errors
-    /// `InvalidFormat` if the parts together are longer than [`ECHO_BYTES`].
+    /// `InvalidFormat` if the parts together are longer than [`ECHO_BYTES_MAX`].
     pub fn new(challenge: &PaymentRequired, offer: &Offer) -> Result<Self, X402Error> {
         let compact = |value: &Option<Value>| value.as_ref().map(Value::to_compact);
         let echo = match challenge.version {
@@ -60,7 +60,7 @@ impl Echo {
                 extensions: compact(&challenge.extensions),
             }),
         };
-        if echo.bytes() > ECHO_BYTES {
+        if echo.bytes() > ECHO_BYTES_MAX {
             return Err(X402Error::format("offer, resource and extensions are longer than 16 KiB"));
         }
         Ok(echo)
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn sixteen_kibibytes_are_kept_and_one_byte_more_is_not() {
-        let room = ECHO_BYTES - OFFER.len();
+        let room = ECHO_BYTES_MAX - OFFER.len();
         let of = |bytes: usize| {
             // Several strings, because one string may have at most 4 KiB.
             let parts = ["a".repeat(4050), "b".repeat(4050), "c".repeat(4050)];
@@ -262,7 +262,7 @@ mod tests {
             json(bytes - json(0).len() - 6)
         };
         let whole = |bytes| echo(&format!(",\"extensions\":{{\"x\":{}}}", of(bytes)));
-        assert_eq!(whole(room).unwrap().bytes(), ECHO_BYTES);
+        assert_eq!(whole(room).unwrap().bytes(), ECHO_BYTES_MAX);
         assert!(matches!(whole(room + 1), Err(X402Error::InvalidFormat(_))));
     }
 }

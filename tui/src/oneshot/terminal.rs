@@ -6,7 +6,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
 use std::sync::Mutex;
 
-use bursar_core::limits::PASSWORD_BYTES;
+use bursar_core::limits::PASSWORD_BYTES_MAX;
 use zeroize::Zeroizing;
 
 #[cfg(unix)]
@@ -74,7 +74,7 @@ impl Terminal for ControllingTerminal {
         // Input that was typed before the question appeared must not answer it.
         discard_input(&input);
         let mut line = String::new();
-        let limit = u64::try_from(PASSWORD_BYTES).unwrap_or(u64::MAX);
+        let limit = u64::try_from(PASSWORD_BYTES_MAX).unwrap_or(u64::MAX);
         self.remember(Some(Question { settings: None }));
         let read = BufReader::new(io::Read::take(input, limit)).read_line(&mut line);
         self.remember(None);

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::limits::PASSWORD_BYTES;
+use bursar_core::limits::PASSWORD_BYTES_MAX;
 use zeroize::Zeroizing;
 
 use super::line::{strip_newline, too_long, unreadable};
@@ -27,12 +27,12 @@ pub(super) fn read_whole(path: &Path, owner: Owner) -> Result<Zeroizing<Vec<u8>>
     let metadata = file.metadata().map_err(|error| unreadable(path, &error))?;
     check_private(path, access_of(&metadata), owner)?;
     // Allocated at its full size, because a vector that grows leaves copies of the secret behind.
-    let capacity = PASSWORD_BYTES.saturating_add(3);
+    let capacity = PASSWORD_BYTES_MAX.saturating_add(3);
     let mut bytes = Zeroizing::new(Vec::with_capacity(capacity));
     let limit = u64::try_from(capacity).unwrap_or(u64::MAX);
     file.take(limit).read_to_end(&mut bytes).map_err(|error| unreadable(path, &error))?;
     strip_newline(&mut bytes);
-    if bytes.len() > PASSWORD_BYTES {
+    if bytes.len() > PASSWORD_BYTES_MAX {
         return Err(too_long());
     }
     Ok(bytes)
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn exactly_one_newline_is_stripped() {
         let folder = tempfile::tempdir().unwrap();
-        let longest = [b'x'; PASSWORD_BYTES];
+        let longest = [b'x'; PASSWORD_BYTES_MAX];
         for (content, kept) in [
             (&b"pass word"[..], &b"pass word"[..]),
             (b"pass\n", b"pass"),
@@ -114,7 +114,7 @@ mod tests {
             let path = file(&folder, content, 0o600);
             assert_eq!(&**read_whole(&path, Owner::User).unwrap(), kept);
         }
-        let path = file(&folder, &[b'x'; PASSWORD_BYTES + 9], 0o600);
+        let path = file(&folder, &[b'x'; PASSWORD_BYTES_MAX + 9], 0o600);
         assert_eq!(read_whole(&path, Owner::User).unwrap_err().code, Code::BadInput);
         let nowhere = folder.path().join("nowhere");
         assert_eq!(read_whole(&nowhere, Owner::User).unwrap_err().code, Code::BadInput);

@@ -5,12 +5,12 @@ use std::path::Path;
 
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::limits::PASSWORD_BYTES;
+use bursar_core::limits::PASSWORD_BYTES_MAX;
 use zeroize::Zeroizing;
 
 /// Reads up to the first newline and no byte after it, because the next line is the next secret.
 pub(super) fn first_line(input: &mut dyn Read) -> Result<Zeroizing<Vec<u8>>, Fault> {
-    let mut line = Zeroizing::new(Vec::with_capacity(PASSWORD_BYTES.saturating_add(1)));
+    let mut line = Zeroizing::new(Vec::with_capacity(PASSWORD_BYTES_MAX.saturating_add(1)));
     let mut byte = Zeroizing::new([0u8; 1]);
     loop {
         match input.read(byte.as_mut_slice()) {
@@ -20,7 +20,7 @@ pub(super) fn first_line(input: &mut dyn Read) -> Result<Zeroizing<Vec<u8>>, Fau
                 strip_newline(&mut line);
                 break;
             }
-            Ok(_one) if line.len() >= PASSWORD_BYTES => return Err(too_long()),
+            Ok(_one) if line.len() >= PASSWORD_BYTES_MAX => return Err(too_long()),
             Ok(_one) => line.extend_from_slice(byte.as_slice()),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(unusable("cannot be read").with_detail(error)),
@@ -44,7 +44,7 @@ pub(super) fn unusable(why: &str) -> Fault {
 }
 
 pub(super) fn too_long() -> Fault {
-    unusable(&format!("is longer than {PASSWORD_BYTES} bytes"))
+    unusable(&format!("is longer than {PASSWORD_BYTES_MAX} bytes"))
 }
 
 pub(super) fn unreadable(path: &Path, error: &io::Error) -> Fault {

@@ -3,7 +3,7 @@
 use bursar_control::answers::{Answer, RequestAnswer};
 use bursar_control::card_text;
 use bursar_core::codes::Code;
-use bursar_core::limits::{HELD_PER_AGENT_MAX, HOLD_MS, LISTED_URL, URL_BYTES_MAX};
+use bursar_core::limits::{HELD_PER_AGENT_MAX, HOLD_MS, LISTED_URL_CHARS_MAX, URL_BYTES_MAX};
 use bursar_tests::engine::{Setup, TestEngine};
 use bursar_tests::offers::{BASE, challenge, header};
 use bursar_tests::operator::{Expect, Operator};
@@ -77,7 +77,7 @@ async fn a_queue_of_long_urls_can_still_be_shown_and_decided() {
     for url in [&card.terms.request_url, &card.terms.resource_url] {
         let url = url.as_ref().unwrap();
         assert!(url.starts_with("https://a.example/0/xxx") && url.ends_with('…'), "{url}");
-        assert_eq!(url.chars().count(), LISTED_URL + 1);
+        assert_eq!(url.chars().count(), LISTED_URL_CHARS_MAX + 1);
     }
     assert!(
         card_text::lines(card).join("\n").contains(&format!("in full: receipt {}", &first.id[..8]))
