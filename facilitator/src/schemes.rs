@@ -32,8 +32,8 @@ pub fn of(request: &SettlementRequest) -> Result<(&'static dyn Scheme, ChainId),
     if request.paid_scheme.as_ref().is_some_and(|paid| *paid != requirements.scheme) {
         return Err(other_scheme.into());
     }
-    let row = networks::by_text(&requirements.network).ok_or(Reason::UnsupportedNetwork)?;
-    let paid = request.paid_network.as_deref().map(networks::by_text);
+    let row = networks::by_id_or_v1_name(&requirements.network).ok_or(Reason::UnsupportedNetwork)?;
+    let paid = request.paid_network.as_deref().map(networks::by_id_or_v1_name);
     match paid {
         Some(Some(paid)) if paid.chain == row.chain => Ok((scheme, row.chain)),
         None => Ok((scheme, row.chain)),

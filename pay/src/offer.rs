@@ -190,7 +190,7 @@ impl Price {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bursar_core::networks::by_text;
+    use bursar_core::networks::by_id_or_v1_name;
 
     const PAY_TO: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
 
@@ -199,7 +199,7 @@ mod tests {
         let offers: Vec<String> = offers
             .iter()
             .map(|(network, amount, asset)| {
-                let coin = by_text(network).map(|row| row.stablecoin.address.to_string());
+                let coin = by_id_or_v1_name(network).map(|row| row.stablecoin.address.to_string());
                 let asset = asset.map(str::to_owned).or(coin).unwrap_or_default();
                 format!(
                     "{{\"scheme\":\"exact\",\"network\":\"{network}\",\"maxAmountRequired\":\"{amount}\",\

@@ -8,7 +8,7 @@ use bursar_chain::chain_clock::is_wrong;
 use bursar_chain::ports::Clock;
 use bursar_core::json::{self, Number, Value};
 use bursar_core::limits::CLOCK_OFF_CHAIN_WARN_MS;
-use bursar_core::networks::by_text;
+use bursar_core::networks::by_id_or_v1_name;
 use bursar_rows::{StoreError, StoreUnusable};
 use bursar_serve::findings::{Findings, Severity};
 use bursar_serve::panics;
@@ -220,7 +220,7 @@ fn supported_kinds(config: &Config, supported: &Value, label: &str, findings: &m
                 let listed_version =
                     kind.get("x402Version").and_then(Value::as_number).and_then(Number::as_u64);
                 text("scheme") == Some("exact")
-                    && text("network").and_then(by_text) == Some(network)
+                    && text("network").and_then(by_id_or_v1_name) == Some(network)
                     && listed_version == Some(version)
             };
             if kinds.iter().any(fits) {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use alloy_primitives::{Address, B256};
 use bursar_chain::ports::Clock;
 use bursar_core::json::{self, Object, Value};
-use bursar_core::networks::{Network, by_text};
+use bursar_core::networks::{Network, by_id_or_v1_name};
 use bursar_core::time::Utc;
 use bursar_outbound::{
     Bytes, Client, HeaderMap, HeaderValue, Method, NoReply, OutboundRequest, Target,
@@ -313,7 +313,7 @@ fn payer_matches(answer: &Value, context: SaleContext) -> bool {
 
 fn network_matches(answer: &Value, context: SaleContext) -> bool {
     let network = answer.get("network").and_then(Value::as_str);
-    network.and_then(by_text) == Some(context.network)
+    network.and_then(by_id_or_v1_name) == Some(context.network)
 }
 
 /// Whether a pending answer names the sale's network, or none.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use alloy_primitives::{Address, U256};
 use bursar_core::json::Object;
-use bursar_core::networks::{Network, by_text};
+use bursar_core::networks::{Network, by_id_or_v1_name};
 use bursar_x402::Version;
 use bursar_x402::error::X402Error;
 use bursar_x402::fields::Fields;
@@ -155,7 +155,7 @@ impl PaymentIdentity {
         };
         let accepted_terms = accepted.map_or(top, |object| Fields::new(object, "accepted."));
         let network =
-            by_text(accepted_terms.required("network", accepted_terms.digits("network")?)?);
+            by_id_or_v1_name(accepted_terms.required("network", accepted_terms.digits("network")?)?);
         let unknown =
             || Rejection::new("unsupported_network", "the payment is on an unknown network");
         let network = network.ok_or_else(unknown)?;
@@ -188,7 +188,7 @@ fn offer_for<'a>(
     if scheme != "exact" {
         return Err(Rejection::new("unsupported_scheme", "only scheme exact is offered").into());
     }
-    let network = by_text(accepted_terms.required("network", accepted_terms.digits("network")?)?);
+    let network = by_id_or_v1_name(accepted_terms.required("network", accepted_terms.digits("network")?)?);
     let offer = offers.iter().find(|offer| Some(offer.terms.network) == network);
     offer.ok_or_else(|| {
         let message = "the payment is on a network that was not offered";

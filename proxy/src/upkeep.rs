@@ -70,7 +70,7 @@ pub(crate) async fn release_memory(seller: Seller, stopping: CancellationToken) 
         if !pause(&*seller.deps().clock, RELEASE_DELAY_MS, &stopping).await {
             return;
         }
-        let _ended = tokio::task::spawn_blocking(bursar_heap::release).await;
+        let _ended = tokio::task::spawn_blocking(bursar_heap::release_free_pages).await;
     }
 }
 

@@ -100,7 +100,7 @@ struct Scene {
 }
 
 fn offer(url: &str) -> Value {
-    let coin = bursar_core::networks::by_name("8453").unwrap().stablecoin;
+    let coin = bursar_core::networks::by_id_name_or_title("8453").unwrap().stablecoin;
     json!({
         "x402Version": 1,
         "error": HOSTILE,

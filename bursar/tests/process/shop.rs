@@ -116,7 +116,7 @@ pub(crate) fn say(stream: &mut TcpStream, status: &str, headers: &[(&str, &str)]
 
 /// Returns an offer in Base's stablecoin (x402 v2).
 pub(crate) fn offer(atoms: &str) -> Value {
-    let coin = bursar_core::networks::by_name("8453").unwrap().stablecoin;
+    let coin = bursar_core::networks::by_id_name_or_title("8453").unwrap().stablecoin;
     json!({
         "x402Version": 2,
         "error": "Payment required",

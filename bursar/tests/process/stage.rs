@@ -144,7 +144,7 @@ impl Home {
     /// Requests a payment as the agent, which the policy holds. Returns the id of the request.
     pub(crate) fn ask(&mut self, address: &str) -> String {
         self.offers += 1;
-        let coin = bursar_core::networks::by_name("8453").unwrap().stablecoin;
+        let coin = bursar_core::networks::by_id_name_or_title("8453").unwrap().stablecoin;
         let (id, token) = self.agent.as_ref().unwrap();
         let offer = json!({
             "x402Version": 1,

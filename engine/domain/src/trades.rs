@@ -116,7 +116,7 @@ pub struct TradeQuote {
     /// The value of the output by a price from outside the pool; `None` if there is no such price.
     pub value_out: Option<Usd>,
     /// The price of one native coin; `None` if it is unknown.
-    #[serde(default, with = "stored::since_8")]
+    #[serde(default, with = "stored::added_in_form_8")]
     pub native_price: Option<Usd>,
     /// The paying address's balance of the native coin, in wei.
     pub native_balance: U256,

@@ -36,7 +36,7 @@ pub fn may_follow_a_seal(before: &State, entry: &Entry) -> bool {
             before.loans.venue(*chain, *venue).is_some_and(|record| record.confirmed.is_some())
         }
         Event::SettingChanged { from, to } => {
-            !to.loosens(&before.settings) && *from == to.standing(&before.settings)
+            !to.loosens(&before.settings) && *from == to.current_value(&before.settings)
         }
         // A wrong password for a locked wallet is recorded without a seal. With an unlocked wallet the entry gets a
         // seal.

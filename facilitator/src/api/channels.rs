@@ -110,7 +110,7 @@ pub(super) async fn channel(
     let Ok(Query(query)) = query else {
         return invalid("The query cannot be read: name one network, in ?network=.");
     };
-    let row = query.network.as_deref().and_then(networks::by_text);
+    let row = query.network.as_deref().and_then(networks::by_id_or_v1_name);
     let Some(settler) = row.and_then(|row| api.settlement.settlers.get(&row.chain)) else {
         return invalid("Name a network as /supported does, in ?network=.");
     };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use bursar_core::networks::{ChainId, by_text};
+use bursar_core::networks::{ChainId, by_id_or_v1_name};
 use bursar_core::text::snippet;
 use bursar_serve::settings::{ConfigFault, InvalidKey, read_file, set_from_table};
 use toml::{Table, Value};
@@ -34,7 +34,7 @@ fn apply_networks(config: &mut Config, networks: &Table) -> Result<(), InvalidKe
     let mut seen: BTreeMap<ChainId, &str> = BTreeMap::new();
     for (name, value) in networks {
         let wrong = |why| InvalidKey { key: format!("networks.{name}"), why };
-        let chain = by_text(name).map(|row| row.chain);
+        let chain = by_id_or_v1_name(name).map(|row| row.chain);
         let known = chain.and_then(|chain| config.networks.get_mut(&chain));
         let Some(network) = known else {
             return Err(wrong(format!(

@@ -1,6 +1,6 @@
 //! The settings keys of the service, and the settings table of the manual.
 
-use bursar_core::networks::by_text;
+use bursar_core::networks::by_id_or_v1_name;
 use bursar_serve::logs::LogFormat;
 use bursar_serve::settings::{Key, RawSetting, TABLE_HEAD, put, table_rows};
 use toml::Value;
@@ -41,7 +41,7 @@ fn rpc(given: RawSetting<'_>) -> Result<Rpc, String> {
     let node = |text: &str| {
         let named = text.split_once('=').filter(|(name, _url)| !name.contains('/'));
         let Some((name, url)) = named else { return Ok((None, SecretUrl(text.to_owned()))) };
-        let network = by_text(name.trim()).ok_or_else(|| {
+        let network = by_id_or_v1_name(name.trim()).ok_or_else(|| {
             "the part before = must be a known network, like eip155:8453".to_owned()
         })?;
         Ok((Some(network.chain), SecretUrl(url.trim().to_owned())))
@@ -185,7 +185,7 @@ pub(super) const SERVICE: &[Key<Config>] = &[
                 other => other.list()?,
             };
             let known = |name: &str| {
-                by_text(name)
+                by_id_or_v1_name(name)
                     .ok_or_else(|| "each must be a known network, like eip155:8453".to_owned())
             };
             let mut networks = Vec::with_capacity(names.len());

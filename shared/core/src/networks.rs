@@ -184,7 +184,7 @@ impl Network {
     }
 
     /// Returns whether our table lists this token as a dollar token or as the wrapped native coin.
-    pub fn knows(&self, token: Address) -> bool {
+    pub fn is_dollar_or_wrapped_native(&self, token: Address) -> bool {
         let wrapped = self.exchange.map(|exchange| exchange.wrapped_native);
         wrapped == Some(token) || self.is_dollar(token)
     }
@@ -430,7 +430,7 @@ pub fn by_chain(chain: ChainId) -> Option<&'static Network> {
 }
 
 /// Finds a row by CAIP-2 id, plain chain id, or x402 v1 name in any case; `None` for any other text.
-pub fn by_text(text: &str) -> Option<&'static Network> {
+pub fn by_id_or_v1_name(text: &str) -> Option<&'static Network> {
     let digits = text.strip_prefix("eip155:").unwrap_or(text);
     if !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) {
         let plain = digits == "0" || !digits.starts_with('0');
@@ -439,9 +439,9 @@ pub fn by_text(text: &str) -> Option<&'static Network> {
     NETWORKS.iter().find(|row| row.v1_names.iter().any(|name| name.eq_ignore_ascii_case(text)))
 }
 
-/// Finds a row by anything that [`by_text`] accepts, or by title in any case.
-pub fn by_name(name: &str) -> Option<&'static Network> {
-    by_text(name).or_else(|| NETWORKS.iter().find(|row| row.title.eq_ignore_ascii_case(name)))
+/// Finds a row by anything that [`by_id_or_v1_name`] accepts, or by title in any case.
+pub fn by_id_name_or_title(name: &str) -> Option<&'static Network> {
+    by_id_or_v1_name(name).or_else(|| NETWORKS.iter().find(|row| row.title.eq_ignore_ascii_case(name)))
 }
 
 /// Iterates over all networks, starting with Base, where most merchants are paid, for commands that name no network.

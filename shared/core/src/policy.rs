@@ -43,7 +43,7 @@ impl AllowedNetworks {
         }
     }
 
-    fn reaches_beyond(&self, old: &Self) -> bool {
+    fn allows_more_than(&self, old: &Self) -> bool {
         match (self, old) {
             (_, AllowedNetworks::AllEnabled) => false,
             (AllowedNetworks::AllEnabled, AllowedNetworks::Only(_)) => true,

@@ -56,7 +56,7 @@ impl Default for Settings {
 
 impl Settings {
     /// Describes each setting that may protect less than its default.
-    pub fn loosened(&self) -> Vec<String> {
+    pub fn describe_weakened(&self) -> Vec<String> {
         let usual = Self::default();
         let mut described = Vec::new();
         if self.allow_lan {
@@ -201,7 +201,7 @@ impl Setting {
     }
 
     /// Returns the same setting with the value that it has in `settings`.
-    pub fn standing(&self, settings: &Settings) -> Setting {
+    pub fn current_value(&self, settings: &Settings) -> Setting {
         match self {
             Setting::AllowLan(_) => Setting::AllowLan(settings.allow_lan),
             Setting::RateLimitOff(_) => Setting::RateLimitOff(settings.rate_limit_off),
@@ -272,7 +272,7 @@ impl Setting {
     }
 
     /// Returns the accepted values if this value is not valid.
-    pub fn fault(&self) -> Option<&'static str> {
+    pub fn accepted_values_if_invalid(&self) -> Option<&'static str> {
         match self {
             Setting::Hosts(hosts) if hosts.len() > SERVER_HOSTS_MAX => Some("a list of at most 64 names"),
             Setting::Hosts(hosts) if !hosts.iter().all(|host| is_host(host)) => {
@@ -375,14 +375,14 @@ mod tests {
     #[test]
     fn invalid_setting_values_are_refused() {
         for host in ["wallet.lan", "10.0.0.1", "[fd00::1]", "my-host_2"] {
-            assert_eq!(Setting::Hosts(vec![host.into()]).fault(), None, "{host}");
+            assert_eq!(Setting::Hosts(vec![host.into()]).accepted_values_if_invalid(), None, "{host}");
         }
         for host in ["", "Wallet.lan", "a:1", "http://a", "a/b", "fd00::1", "[]", "a b", "*"] {
-            assert!(Setting::Hosts(vec![host.into()]).fault().is_some(), "{host}");
+            assert!(Setting::Hosts(vec![host.into()]).accepted_values_if_invalid().is_some(), "{host}");
         }
-        assert!(Setting::Hosts(vec!["a".into(); 65]).fault().is_some());
-        assert!(Setting::MaxValidity(29).fault().is_some());
-        assert_eq!(Setting::MaxValidity(30).fault(), None);
+        assert!(Setting::Hosts(vec!["a".into(); 65]).accepted_values_if_invalid().is_some());
+        assert!(Setting::MaxValidity(29).accepted_values_if_invalid().is_some());
+        assert_eq!(Setting::MaxValidity(30).accepted_values_if_invalid(), None);
     }
 
     #[test]
@@ -400,7 +400,7 @@ mod tests {
                 true,
             ),
         ] {
-            let change = setting.change(&setting.standing(&now));
+            let change = setting.change(&setting.current_value(&now));
             assert_eq!((change.text().as_str(), change.loosens), (text, loosens));
         }
     }
@@ -412,7 +412,7 @@ mod tests {
             (0..SERVER_HOSTS_MAX).map(|n| format!("{}{n}", letter.repeat(250))).collect()
         };
         let (from, to) = (Setting::Hosts(long("a")), Setting::Hosts(long("b")));
-        assert!(to.fault().is_none());
+        assert!(to.accepted_values_if_invalid().is_none());
         let change = to.change(&from);
         assert!(change.text().len() < 8 << 10, "{}", change.text().len());
         assert!(change.to.ends_with("and 56 more"), "{}", change.to);

@@ -5,7 +5,7 @@
 //! ways:
 //!
 //! 1. A variant is appended to an enum. Older values do not contain it, so no new form is needed.
-//! 2. A field is added to a struct, at any place, with a new form: raise [`NEWEST`], add a module next to [`since_8`],
+//! 2. A field is added to a struct, at any place, with a new form: raise [`NEWEST_FORM`], add a module next to [`added_in_form_8`],
 //!    and mark the field with `#[serde(default, with = "stored::since_8")]`. In an older form it reads as its default.
 //! 3. Any other change is a new event next to the old one, which is still read. Nothing is removed, reordered, or
 //!    inserted between variants.
@@ -15,57 +15,57 @@
 
 use std::cell::Cell;
 
-/// The oldest form that this build reads; it also reads all forms up to [`NEWEST`].
-pub const OLDEST: u8 = 7;
+/// The oldest form that this build reads; it also reads all forms up to [`NEWEST_FORM`].
+pub const OLDEST_READABLE_FORM: u8 = 7;
 
 /// The newest form.
-pub const NEWEST: u8 = 8;
+pub const NEWEST_FORM: u8 = 8;
 
 thread_local! {
     // Thread-local, because neither serde nor postcard passes a context to a field.
-    static FORM: Cell<u8> = const { Cell::new(NEWEST) };
+    static FORM: Cell<u8> = const { Cell::new(NEWEST_FORM) };
     static IS_COMPLETE: Cell<bool> = const { Cell::new(true) };
 }
 
 /// Reads a value that was written in `form`.
-pub fn read<T>(form: u8, read: impl FnOnce() -> T) -> T {
-    let _restored_at_the_end = InForm::enter(form);
+pub fn read_in_form<T>(form: u8, read: impl FnOnce() -> T) -> T {
+    let _restored_at_the_end = FormGuard::enter(form);
     read()
 }
 
 /// Writes a value in the oldest form that can hold all of it.
 ///
 /// `write` receives the form, and may be called several times.
-pub fn write<T>(mut write: impl FnMut(u8) -> T) -> T {
-    for form in OLDEST..NEWEST {
-        let _restored_at_the_end = InForm::enter(form);
+pub fn write_in_oldest_form<T>(mut write: impl FnMut(u8) -> T) -> T {
+    for form in OLDEST_READABLE_FORM..NEWEST_FORM {
+        let _restored_at_the_end = FormGuard::enter(form);
         IS_COMPLETE.set(true);
         let written = write(form);
         if IS_COMPLETE.get() {
             return written;
         }
     }
-    let _restored_at_the_end = InForm::enter(NEWEST);
-    write(NEWEST)
+    let _restored_at_the_end = FormGuard::enter(NEWEST_FORM);
+    write(NEWEST_FORM)
 }
 
 /// Sets the form of this thread until it is dropped.
-struct InForm(u8);
+struct FormGuard(u8);
 
-impl InForm {
+impl FormGuard {
     fn enter(form: u8) -> Self {
         Self(FORM.replace(form))
     }
 }
 
-impl Drop for InForm {
+impl Drop for FormGuard {
     fn drop(&mut self) {
         FORM.set(self.0);
     }
 }
 
 /// For fields that form 8 added.
-pub mod since_8 {
+pub mod added_in_form_8 {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     const FORM: u8 = 8;
@@ -137,7 +137,7 @@ mod tests {
     #[derive(Debug, PartialEq, Serialize, Deserialize)]
     struct Now {
         first: u8,
-        #[serde(default, with = "since_8")]
+        #[serde(default, with = "added_in_form_8")]
         added: Option<u16>,
         last: String,
     }
@@ -147,25 +147,25 @@ mod tests {
     }
 
     fn write_now(value: &Now) -> (u8, Vec<u8>) {
-        write(|form| (form, postcard::to_allocvec(value).unwrap()))
+        write_in_oldest_form(|form| (form, postcard::to_allocvec(value).unwrap()))
     }
 
     #[test]
     fn a_value_without_the_new_field_keeps_the_old_form_and_any_build_reads_it() {
         let (form, bytes) = write_now(&now(None));
-        assert_eq!(form, OLDEST);
+        assert_eq!(form, OLDEST_READABLE_FORM);
         let old = Before { first: 1, last: "end".to_owned() };
         assert_eq!(postcard::from_bytes::<Before>(&bytes), Ok(old));
-        assert_eq!(read(OLDEST, || postcard::from_bytes::<Now>(&bytes)), Ok(now(None)));
+        assert_eq!(read_in_form(OLDEST_READABLE_FORM, || postcard::from_bytes::<Now>(&bytes)), Ok(now(None)));
     }
 
     #[test]
     fn a_value_with_the_new_field_takes_the_new_form_and_loses_nothing() {
         let (form, bytes) = write_now(&now(Some(300)));
-        assert_eq!(form, NEWEST);
-        assert_eq!(read(NEWEST, || postcard::from_bytes::<Now>(&bytes)), Ok(now(Some(300))));
-        // Outside of `read` and `write` the form is the newest, also after a panic in them.
-        let fails = || read(OLDEST, || panic!("a bug"));
+        assert_eq!(form, NEWEST_FORM);
+        assert_eq!(read_in_form(NEWEST_FORM, || postcard::from_bytes::<Now>(&bytes)), Ok(now(Some(300))));
+        // Outside of `read_in_form` and `write_in_oldest_form` the form is the newest, also after a panic in them.
+        let fails = || read_in_form(OLDEST_READABLE_FORM, || panic!("a bug"));
         assert!(std::panic::catch_unwind(fails).is_err());
         assert_eq!(postcard::from_bytes::<Now>(&bytes), Ok(now(Some(300))));
         assert_eq!(postcard::to_allocvec(&now(Some(300))).unwrap(), bytes);
@@ -173,11 +173,11 @@ mod tests {
 
     #[test]
     fn json_has_every_field_in_every_form_and_reads_without_it() {
-        let text = write(|_form| serde_json::to_string(&now(None)).unwrap());
+        let text = write_in_oldest_form(|_form| serde_json::to_string(&now(None)).unwrap());
         assert_eq!(text, r#"{"first":1,"added":null,"last":"end"}"#);
         let old: Now = serde_json::from_str(r#"{"first":1,"last":"end"}"#).unwrap();
         assert_eq!(old, now(None));
         let new = r#"{"first":1,"added":7,"last":"end"}"#;
-        assert_eq!(read(OLDEST, || serde_json::from_str::<Now>(new).unwrap()), now(Some(7)));
+        assert_eq!(read_in_form(OLDEST_READABLE_FORM, || serde_json::from_str::<Now>(new).unwrap()), now(Some(7)));
     }
 }

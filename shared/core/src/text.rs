@@ -38,14 +38,14 @@ pub fn quoted(foreign: &str, width: usize) -> String {
 }
 
 /// Maximum number of characters of foreign text that a message repeats.
-const SNIPPET_CHARS: usize = 200;
+const SNIPPET_CHARS_MAX: usize = 200;
 
 /// Returns foreign text as a message may repeat it: on one line, and cut after 200 characters.
 ///
 /// It is for names, paths and values from a caller, a file or a command line. It adds no quotation marks; [`quoted`]
 /// does.
 pub fn snippet(foreign: &str) -> String {
-    excerpt(foreign, SNIPPET_CHARS)
+    excerpt(foreign, SNIPPET_CHARS_MAX)
 }
 
 /// Returns foreign text on one line, cut after `width` characters.
@@ -77,26 +77,26 @@ pub fn symbol(own: &str, address: &str) -> String {
 }
 
 /// Combining marks allowed on one letter; more would cover the lines above and below.
-const MARKS_IN_A_ROW: usize = 2;
+const CONSECUTIVE_MARKS_MAX: usize = 2;
 
 /// Writes untrusted characters so that each of them is visible.
 #[derive(Default)]
 struct Escaper {
     /// Combining marks since the last character of another kind.
-    marks: usize,
+    consecutive_marks: usize,
 }
 
 impl Escaper {
     /// Creates an escaper for text after our own quotation mark, which a combining mark would change.
     fn after_a_quotation_mark() -> Self {
-        Self { marks: MARKS_IN_A_ROW }
+        Self { consecutive_marks: CONSECUTIVE_MARKS_MAX }
     }
 
     fn push(&mut self, shown: &mut String, ch: char) {
         let is_mark = CodePointMapData::<GeneralCategory>::new().get(ch);
         let is_mark = GeneralCategoryGroup::Mark.contains(is_mark);
-        self.marks = if is_mark { self.marks.saturating_add(1) } else { 0 };
-        if is_unsafe(ch) || self.marks > MARKS_IN_A_ROW {
+        self.consecutive_marks = if is_mark { self.consecutive_marks.saturating_add(1) } else { 0 };
+        if is_unsafe(ch) || self.consecutive_marks > CONSECUTIVE_MARKS_MAX {
             shown.extend(ch.escape_unicode());
         } else {
             shown.push(ch);
@@ -185,8 +185,8 @@ pub fn countdown(seconds: u64) -> String {
     format!("{minutes:02}:{rest:02}")
 }
 
-/// Formats an approximate duration: `3 h`, `15 min`, `under a minute`.
-pub fn about(seconds: u64) -> String {
+/// Formats an approximate duration: `3 h`, `15 min`, `under a format_minute`.
+pub fn approximate_duration(seconds: u64) -> String {
     match seconds {
         0..60 => "under a minute".to_owned(),
         60..7_200 => format!("{} min", seconds.div_ceil(60)),
@@ -218,7 +218,7 @@ impl Zone {
 
     /// Returns the zone's offset from UTC at a time.
     pub fn offset_at(&self, at: &str) -> UtcOffset {
-        let known = stamp(at).zip(self.0.as_ref());
+        let known = parse_timestamp(at).zip(self.0.as_ref());
         UtcOffset(known.map_or(Offset::UTC, |(at, zone)| zone.to_offset(at)))
     }
 
@@ -227,13 +227,13 @@ impl Zone {
         let offset = self.offset_at(at);
         offset
             .civil(at)
-            .map_or(at.to_owned(), |time| format!("{} {} {offset}", time.date(), minute(time)))
+            .map_or(at.to_owned(), |time| format!("{} {} {offset}", time.date(), format_minute(time)))
     }
 
     /// Formats time and offset: `14:05 UTC+2`.
     pub fn time_of_day(&self, at: &str) -> String {
         let offset = self.offset_at(at);
-        offset.civil(at).map_or(at.to_owned(), |time| format!("{} {offset}", minute(time)))
+        offset.civil(at).map_or(at.to_owned(), |time| format!("{} {offset}", format_minute(time)))
     }
 
     /// Formats the date: `2026-07-01`.
@@ -252,12 +252,12 @@ impl UtcOffset {
     /// Formats day and time: `07-01 14:05`.
     pub fn day_and_minute(self, at: &str) -> String {
         self.civil(at).map_or(at.to_owned(), |time| {
-            format!("{:02}-{:02} {}", time.month(), time.day(), minute(time))
+            format!("{:02}-{:02} {}", time.month(), time.day(), format_minute(time))
         })
     }
 
     fn civil(self, at: &str) -> Option<DateTime> {
-        stamp(at).map(|at| self.0.to_datetime(at))
+        parse_timestamp(at).map(|at| self.0.to_datetime(at))
     }
 }
 
@@ -275,11 +275,11 @@ impl fmt::Display for UtcOffset {
     }
 }
 
-fn stamp(at: &str) -> Option<Timestamp> {
+fn parse_timestamp(at: &str) -> Option<Timestamp> {
     at.parse().ok()
 }
 
-fn minute(time: DateTime) -> String {
+fn format_minute(time: DateTime) -> String {
     format!("{:02}:{:02}", time.hour(), time.minute())
 }
 

@@ -20,7 +20,7 @@ const DOMAINS: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/vectors/domain-matching.json");
 
 /// The depth limit of a request body.
-const DEPTH: usize = 127;
+const BODY_DEPTH_MAX: usize = 127;
 
 fn rows(path: &str, table: &str) -> Vec<Value> {
     let text = std::fs::read_to_string(path).unwrap();
@@ -69,7 +69,7 @@ fn accepted_vectors_canonicalize_as_in_python() {
     let (mut accepted, mut refused) = (0, 0);
     for case in &cases {
         let id = case["id"].as_str().unwrap();
-        let read = parse(&wire(case), DEPTH);
+        let read = parse(&wire(case), BODY_DEPTH_MAX);
         match case["advice"].as_str().unwrap() {
             "accept" => {
                 accepted += 1;
@@ -99,7 +99,7 @@ fn vector_hmacs_match_their_canonical_texts() {
         let Some(wanted) = case["hmac_sha256"].as_str() else { continue };
         seen += 1;
         let id = case["id"].as_str().unwrap();
-        let text = match (case["advice"].as_str(), parse(&wire(&case), DEPTH)) {
+        let text = match (case["advice"].as_str(), parse(&wire(&case), BODY_DEPTH_MAX)) {
             (Some("accept"), Ok(value)) => to_python(&value),
             _ => case["python"].as_str().unwrap().to_owned(),
         };
@@ -115,8 +115,8 @@ fn vector_hmacs_match_their_canonical_texts() {
 fn compact_form_of_every_vector_parses_to_the_same_value() {
     let mut failures = Failures::default();
     for case in rows(CANONICAL, "cases") {
-        if let Ok(value) = parse(&wire(&case), DEPTH) {
-            let again = parse(value.to_compact().as_bytes(), DEPTH);
+        if let Ok(value) = parse(&wire(&case), BODY_DEPTH_MAX) {
+            let again = parse(value.to_compact().as_bytes(), BODY_DEPTH_MAX);
             failures.check(case["id"].as_str().unwrap(), again, Ok(value));
         }
     }

@@ -21,7 +21,7 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// # Errors
 /// It cannot be opened, or is not a regular file.
 pub fn open_with(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
-    let file = open_at_once(options, path)?;
+    let file = open_without_waiting(options, path)?;
     // Check the open file, not the path: the path may lead to another file by now.
     if file.metadata()?.is_file() { Ok(file) } else { Err(not_regular()) }
 }
@@ -39,7 +39,7 @@ const WRITER_TIMEOUT_S: i64 = 5;
 /// The path cannot be opened, leads to neither a regular file nor a pipe, or leads to a pipe to which no program
 /// writes (`TimedOut`).
 pub fn open_or_pipe(path: &Path) -> io::Result<File> {
-    let file = open_at_once(OpenOptions::new().read(true), path)?;
+    let file = open_without_waiting(OpenOptions::new().read(true), path)?;
     let kind = file.metadata()?.file_type();
     if kind.is_file() {
         return Ok(file);
@@ -108,7 +108,7 @@ pub fn read_text_or_pipe(path: &Path, most: u64) -> io::Result<String> {
 }
 
 /// Opens without waiting for the other end of a pipe, or for a device.
-fn open_at_once(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+fn open_without_waiting(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     #[cfg(unix)]
     {
         let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;

@@ -19,7 +19,7 @@ pub fn use_one_arena() {
 ///
 /// By default, glibc raises this limit to the longest block freed so far, up to 32 MiB. It then keeps freed blocks
 /// below the raised limit. In addition, each thread's arena keeps free memory of up to twice that limit, which
-/// [`release`] does not reach. Call this before the first thread starts. It does nothing if the allocator is not
+/// [`release_free_pages`] does not reach. Call this before the first thread starts. It does nothing if the allocator is not
 /// glibc's.
 pub fn return_large_blocks() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
@@ -36,7 +36,7 @@ pub fn return_large_blocks() {
 /// glibc returns only memory that is free at the end of its heap. So one small block that outlives a burst keeps all
 /// memory of the burst resident. This call takes milliseconds and holds the allocator's locks meanwhile: call it
 /// rarely, on a thread that may block. It does nothing if the allocator is not glibc's.
-pub fn release() {
+pub fn release_free_pages() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     #[expect(unsafe_code, reason = "the standard library has no call for it")]
     // SAFETY: malloc_trim is MT-Safe by glibc's manual, takes no pointer, and touches only memory that is free.

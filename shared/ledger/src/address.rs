@@ -3,7 +3,7 @@
 use alloy_primitives::{Address, keccak256};
 use bursar_core::derivation::DerivationPath;
 
-use crate::command::{AnswerFault, Command, ETHEREUM, Fields, TooLong, encode_path, instruction};
+use crate::command::{AnswerFault, Command, ETHEREUM_CLASS, Fields, RequestTooLong, encode_path, instruction};
 
 /// Whether the device shows the address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,13 +16,13 @@ pub enum Display {
 /// Returns the command that asks for the address at a path.
 ///
 /// # Errors
-/// [`TooLong::Path`].
-pub fn ask(path: &DerivationPath, display: Display) -> Result<Command, TooLong> {
+/// [`RequestTooLong::Path`].
+pub fn ask(path: &DerivationPath, display: Display) -> Result<Command, RequestTooLong> {
     let p1 = match display {
         Display::Silent => 0,
         Display::Confirm => 1,
     };
-    Ok(Command::new(ETHEREUM, instruction::ADDRESS, [p1, 0], encode_path(path)?))
+    Ok(Command::new(ETHEREUM_CLASS, instruction::ADDRESS, [p1, 0], encode_path(path)?))
 }
 
 /// Reads the data of the answer to [`ask`].

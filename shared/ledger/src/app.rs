@@ -1,6 +1,6 @@
 //! Which app is open on the device, and the configuration of the Ethereum app.
 
-use crate::command::{AnswerFault, Command, DEVICE, ETHEREUM, Fields, instruction};
+use crate::command::{AnswerFault, Command, DEVICE_CLASS, ETHEREUM_CLASS, Fields, instruction};
 
 /// The name of the Ethereum app.
 pub const ETHEREUM_NAME: &str = "Ethereum";
@@ -8,12 +8,12 @@ pub const ETHEREUM_NAME: &str = "Ethereum";
 pub const DASHBOARD_NAME: &str = "BOLOS";
 
 /// The first version of the Ethereum app that signs typed data by its hashes.
-const HASHES_SINCE: Version = Version { major: 1, minor: 5, patch: 0 };
+const TYPED_DATA_HASHES_SINCE: Version = Version { major: 1, minor: 5, patch: 0 };
 /// The first version of the Ethereum app that accepts typed data in full.
-const FULL_SINCE: Version = Version { major: 1, minor: 9, patch: 19 };
+const FULL_TYPED_DATA_SINCE: Version = Version { major: 1, minor: 9, patch: 19 };
 /// The first version of the Ethereum app that is known to answer the first commands of typed data at once. Older
 /// versions may show the data and wait for the person.
-const BEGINS_AT_ONCE_SINCE: Version = Version { major: 1, minor: 22, patch: 0 };
+const IMMEDIATE_ANSWERS_SINCE: Version = Version { major: 1, minor: 22, patch: 0 };
 
 /// An app as the device reports it.
 ///
@@ -34,7 +34,7 @@ pub struct Version {
 
 /// How typed data is sent to the app.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum TypedDataForm {
     /// With its types and values, so that the device can show them.
     Full,
     /// As the hashes of domain and message.
@@ -51,16 +51,16 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    /// Returns whether the app answers the first commands of [`Form::Full`] before it shows anything.
-    pub fn begins_at_once(&self) -> bool {
-        self.version >= BEGINS_AT_ONCE_SINCE
+    /// Returns whether the app answers the first commands of [`TypedDataForm::Full`] before it shows anything.
+    pub fn answers_before_showing(&self) -> bool {
+        self.version >= IMMEDIATE_ANSWERS_SINCE
     }
 
     /// Returns how this version of the app accepts typed data; `None` if it is too old.
-    pub fn typed_data(&self) -> Option<Form> {
+    pub fn typed_data(&self) -> Option<TypedDataForm> {
         match self.version {
-            version if version >= FULL_SINCE => Some(Form::Full),
-            version if version >= HASHES_SINCE => Some(Form::Hashes),
+            version if version >= FULL_TYPED_DATA_SINCE => Some(TypedDataForm::Full),
+            version if version >= TYPED_DATA_HASHES_SINCE => Some(TypedDataForm::Hashes),
             _older => None,
         }
     }
@@ -68,7 +68,7 @@ impl Configuration {
 
 /// Returns the command that asks which app is open.
 pub fn ask_app() -> Command {
-    Command::new(DEVICE, 0x01, [0, 0], Vec::new())
+    Command::new(DEVICE_CLASS, 0x01, [0, 0], Vec::new())
 }
 
 /// Reads the data of the answer to [`ask_app`]: format 1, name, version, flags.
@@ -97,7 +97,7 @@ fn printable(bytes: &[u8]) -> String {
 
 /// Returns the command that asks for the configuration of the Ethereum app.
 pub fn ask_configuration() -> Command {
-    Command::new(ETHEREUM, instruction::CONFIGURATION, [0, 0], Vec::new())
+    Command::new(ETHEREUM_CLASS, instruction::CONFIGURATION, [0, 0], Vec::new())
 }
 
 /// Reads the data of the answer to [`ask_configuration`]: flags, then the version.

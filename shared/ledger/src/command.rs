@@ -10,9 +10,9 @@ pub const DATA_MAX: usize = 255;
 pub const PATH_STEPS_MAX: usize = 10;
 
 /// The class of commands to the device itself.
-pub(crate) const DEVICE: u8 = 0xB0;
+pub(crate) const DEVICE_CLASS: u8 = 0xB0;
 /// The class of commands to the Ethereum app.
-pub(crate) const ETHEREUM: u8 = 0xE0;
+pub(crate) const ETHEREUM_CLASS: u8 = 0xE0;
 
 /// Instructions of the Ethereum app.
 pub mod instruction {
@@ -36,7 +36,7 @@ pub struct Command {
 
 /// The part of a request that exceeds the protocol's bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum TooLong {
+pub enum RequestTooLong {
     #[error("a Ledger accepts derivation paths of at most {PATH_STEPS_MAX} steps")]
     Path,
     #[error("a name in the typed data is too long for a Ledger")]
@@ -85,7 +85,7 @@ impl Command {
 pub(crate) fn in_chunks(instruction: u8, bytes: &[u8], size: usize) -> Vec<Command> {
     let command = |(index, chunk): (usize, &[u8])| {
         let p1 = if index == 0 { 0x00 } else { 0x80 };
-        Command::new(ETHEREUM, instruction, [p1, 0], chunk.to_vec())
+        Command::new(ETHEREUM_CLASS, instruction, [p1, 0], chunk.to_vec())
     };
     bytes.chunks(size.clamp(1, DATA_MAX)).enumerate().map(command).collect()
 }
@@ -93,13 +93,13 @@ pub(crate) fn in_chunks(instruction: u8, bytes: &[u8], size: usize) -> Vec<Comma
 /// Returns a path as commands contain it: the number of steps, then each step in big-endian order.
 ///
 /// # Errors
-/// [`TooLong::Path`].
-pub(crate) fn encode_path(path: &DerivationPath) -> Result<Vec<u8>, TooLong> {
+/// [`RequestTooLong::Path`].
+pub(crate) fn encode_path(path: &DerivationPath) -> Result<Vec<u8>, RequestTooLong> {
     let steps = path.steps();
     if steps.len() > PATH_STEPS_MAX {
-        return Err(TooLong::Path);
+        return Err(RequestTooLong::Path);
     }
-    let count = u8::try_from(steps.len()).map_err(|_many| TooLong::Path)?;
+    let count = u8::try_from(steps.len()).map_err(|_many| RequestTooLong::Path)?;
     Ok(std::iter::once(count).chain(steps.flat_map(u32::to_be_bytes)).collect())
 }
 

@@ -4,19 +4,19 @@ use alloy_primitives::{Address, B256, U256};
 use bursar_x402::authorization::Authorization;
 use bursar_x402::typed_data::TokenDomain;
 
-use crate::command::{Command, TooLong};
-use crate::typed_data::{DOMAIN, Field, Kind, StructType, TypedData, Value, ask_beginning};
+use crate::command::{Command, RequestTooLong};
+use crate::typed_data::{DOMAIN, Field, FieldType, StructType, TypedData, Value, ask_beginning};
 
 /// The number of bytes of a `uint256` or `bytes32`.
 const WORD_BYTES: u8 = 32;
 
 /// Returns the type and the values of a domain with name, version, chain and contract.
-pub fn domain(domain: &TokenDomain) -> (StructType, Value) {
+pub fn domain_struct(domain: &TokenDomain) -> (StructType, Value) {
     let fields = vec![
-        Field::new("name", Kind::String),
-        Field::new("version", Kind::String),
-        Field::new("chainId", Kind::Uint(WORD_BYTES)),
-        Field::new("verifyingContract", Kind::Address),
+        Field::new("name", FieldType::String),
+        Field::new("version", FieldType::String),
+        Field::new("chainId", FieldType::Uint(WORD_BYTES)),
+        Field::new("verifyingContract", FieldType::Address),
     ];
     let values = vec![
         Value::string(&domain.name),
@@ -32,8 +32,8 @@ pub fn domain(domain: &TokenDomain) -> (StructType, Value) {
 /// They are the same for all terms: see [`ask_beginning`].
 ///
 /// # Errors
-/// [`TooLong`].
-pub fn beginning(token: &TokenDomain) -> Result<Vec<Command>, TooLong> {
+/// [`RequestTooLong`].
+pub fn first_commands(token: &TokenDomain) -> Result<Vec<Command>, RequestTooLong> {
     let none = Authorization {
         from: Address::ZERO,
         to: Address::ZERO,
@@ -48,14 +48,14 @@ pub fn beginning(token: &TokenDomain) -> Result<Vec<Command>, TooLong> {
 /// Returns the terms of a payment, as the device shows them.
 pub fn typed_data(token: &TokenDomain, terms: &Authorization) -> TypedData {
     const NAME: &str = "TransferWithAuthorization";
-    let (domain_type, domain) = domain(token);
+    let (domain_type, domain) = domain_struct(token);
     let fields = vec![
-        Field::new("from", Kind::Address),
-        Field::new("to", Kind::Address),
-        Field::new("value", Kind::Uint(WORD_BYTES)),
-        Field::new("validAfter", Kind::Uint(WORD_BYTES)),
-        Field::new("validBefore", Kind::Uint(WORD_BYTES)),
-        Field::new("nonce", Kind::FixedBytes(WORD_BYTES)),
+        Field::new("from", FieldType::Address),
+        Field::new("to", FieldType::Address),
+        Field::new("value", FieldType::Uint(WORD_BYTES)),
+        Field::new("validAfter", FieldType::Uint(WORD_BYTES)),
+        Field::new("validBefore", FieldType::Uint(WORD_BYTES)),
+        Field::new("nonce", FieldType::FixedBytes(WORD_BYTES)),
     ];
     let values = vec![
         Value::address(terms.from),

@@ -19,7 +19,7 @@ pub struct DeviceSignature {
 /// The device's signature is not a signature of the digest by the expected address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the Ledger signed something else, or with another key: the signature was discarded")]
-pub struct OtherSigner;
+pub struct WrongSigner;
 
 impl DeviceSignature {
     /// Reads the data of an answer with a signature.
@@ -37,11 +37,11 @@ impl DeviceSignature {
     /// Returns the signature with the parity for which `signer` is recovered from `digest`.
     ///
     /// # Errors
-    /// [`OtherSigner`].
-    pub fn of(&self, signer: Address, digest: B256) -> Result<Signature65, OtherSigner> {
+    /// [`WrongSigner`].
+    pub fn verify(&self, signer: Address, digest: B256) -> Result<Signature65, WrongSigner> {
         let with = |parity| Signature65::new(self.r, self.s, parity).ok();
         let recovers =
             |signature: &Signature65| recover(digest, signature).is_ok_and(|found| found == signer);
-        [0, 1].into_iter().filter_map(with).find(recovers).ok_or(OtherSigner)
+        [0, 1].into_iter().filter_map(with).find(recovers).ok_or(WrongSigner)
     }
 }

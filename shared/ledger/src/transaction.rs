@@ -2,7 +2,7 @@
 
 use bursar_core::derivation::DerivationPath;
 
-use crate::command::{Command, DATA_MAX, TooLong, encode_path, in_chunks, instruction};
+use crate::command::{Command, DATA_MAX, RequestTooLong, encode_path, in_chunks, instruction};
 
 /// An unsigned transaction, as bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,8 +24,8 @@ pub enum Unsigned<'a> {
 /// and at least one byte before them.
 ///
 /// # Errors
-/// [`TooLong::Path`].
-pub fn ask(path: &DerivationPath, unsigned: Unsigned<'_>) -> Result<Vec<Command>, TooLong> {
+/// [`RequestTooLong::Path`].
+pub fn ask(path: &DerivationPath, unsigned: Unsigned<'_>) -> Result<Vec<Command>, RequestTooLong> {
     let (bytes, tail) = match unsigned {
         Unsigned::Typed(bytes) => (bytes, 0),
         Unsigned::Legacy { rlp, tail } => (rlp, tail),

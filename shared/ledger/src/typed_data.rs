@@ -3,14 +3,14 @@
 use alloy_primitives::{Address, B256, U256};
 use bursar_core::derivation::DerivationPath;
 
-use crate::command::{Command, DATA_MAX, ETHEREUM, TooLong, encode_path, instruction};
+use crate::command::{Command, DATA_MAX, ETHEREUM_CLASS, RequestTooLong, encode_path, instruction};
 
 /// The name of the domain's type.
 pub const DOMAIN: &str = "EIP712Domain";
 
 /// The type of a field or of an array's items.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kind {
+pub enum FieldType {
     Struct(String),
     /// A signed integer of this many bytes.
     Int(u8),
@@ -28,11 +28,11 @@ pub enum Kind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Field {
     pub name: String,
-    pub kind: Kind,
+    pub kind: FieldType,
     /// The lengths of an array's levels, in the order of the written type; `None` for a level of dynamic length.
     ///
     /// It is empty if the field is not an array.
-    pub levels: Vec<Option<u8>>,
+    pub array_levels: Vec<Option<u8>>,
 }
 
 /// A struct type.
@@ -66,8 +66,8 @@ pub struct TypedData {
 
 impl Field {
     /// Returns a field that is not an array.
-    pub fn new(name: &str, kind: Kind) -> Self {
-        Self { name: name.to_owned(), kind, levels: Vec::new() }
+    pub fn new(name: &str, kind: FieldType) -> Self {
+        Self { name: name.to_owned(), kind, array_levels: Vec::new() }
     }
 }
 
@@ -102,14 +102,14 @@ impl Value {
 /// once the person has decided.
 ///
 /// # Errors
-/// [`TooLong`].
-pub fn ask_full(path: &DerivationPath, typed: &TypedData) -> Result<Vec<Command>, TooLong> {
+/// [`RequestTooLong`].
+pub fn ask_full(path: &DerivationPath, typed: &TypedData) -> Result<Vec<Command>, RequestTooLong> {
     let mut commands = define_types(typed)?;
     for (name, value) in [(DOMAIN, &typed.domain), (&typed.primary, &typed.message)] {
-        commands.push(begin(name)?);
+        commands.push(begin_struct(name)?);
         push_value(value, &mut commands)?;
     }
-    commands.push(Command::new(ETHEREUM, instruction::TYPED_DATA, [0, 1], encode_path(path)?));
+    commands.push(Command::new(ETHEREUM_CLASS, instruction::TYPED_DATA, [0, 1], encode_path(path)?));
     Ok(commands)
 }
 
@@ -117,103 +117,103 @@ pub fn ask_full(path: &DerivationPath, typed: &TypedData) -> Result<Vec<Command>
 ///
 /// They are the same for all values.
 ///
-/// An app that answers at once ([`crate::app::Configuration::begins_at_once`]) does not show anything yet. It refuses
+/// An app that answers at once ([`crate::app::Configuration::answers_before_showing`]) does not show anything yet. It refuses
 /// the last of these commands with [`crate::status::Status::INVALID_DATA`] if a switch of its settings is off.
 ///
 /// # Errors
-/// [`TooLong`].
-pub fn ask_beginning(typed: &TypedData) -> Result<Vec<Command>, TooLong> {
+/// [`RequestTooLong`].
+pub fn ask_beginning(typed: &TypedData) -> Result<Vec<Command>, RequestTooLong> {
     let mut commands = define_types(typed)?;
-    commands.push(begin(DOMAIN)?);
+    commands.push(begin_struct(DOMAIN)?);
     Ok(commands)
 }
 
-fn define_types(typed: &TypedData) -> Result<Vec<Command>, TooLong> {
+fn define_types(typed: &TypedData) -> Result<Vec<Command>, RequestTooLong> {
     let mut commands = Vec::new();
     for one in &typed.types {
-        commands.push(define(0x00, one.name.as_bytes().to_vec())?);
+        commands.push(define_command(0x00, one.name.as_bytes().to_vec())?);
         for field in &one.fields {
-            commands.push(define(0xFF, encode_field(field)?)?);
+            commands.push(define_command(0xFF, encode_field(field)?)?);
         }
     }
     Ok(commands)
 }
 
 /// Returns the command that begins the values of a struct.
-fn begin(name: &str) -> Result<Command, TooLong> {
+fn begin_struct(name: &str) -> Result<Command, RequestTooLong> {
     let name = name.as_bytes().to_vec();
     if name.len() > DATA_MAX {
-        return Err(TooLong::Name);
+        return Err(RequestTooLong::Name);
     }
-    Ok(Command::new(ETHEREUM, instruction::VALUE, [0, 0x00], name))
+    Ok(Command::new(ETHEREUM_CLASS, instruction::VALUE, [0, 0x00], name))
 }
 
 /// Returns the command that asks for the signature of typed data by the hashes of its domain and message.
 ///
 /// # Errors
-/// [`TooLong::Path`].
-pub fn ask_hashes(path: &DerivationPath, domain: B256, message: B256) -> Result<Command, TooLong> {
+/// [`RequestTooLong::Path`].
+pub fn ask_hashes(path: &DerivationPath, domain: B256, message: B256) -> Result<Command, RequestTooLong> {
     let data = [&encode_path(path)?[..], domain.as_slice(), message.as_slice()].concat();
-    Ok(Command::new(ETHEREUM, instruction::TYPED_DATA, [0, 0], data))
+    Ok(Command::new(ETHEREUM_CLASS, instruction::TYPED_DATA, [0, 0], data))
 }
 
-fn define(p2: u8, data: Vec<u8>) -> Result<Command, TooLong> {
+fn define_command(p2: u8, data: Vec<u8>) -> Result<Command, RequestTooLong> {
     if data.len() > DATA_MAX {
-        return Err(TooLong::Name);
+        return Err(RequestTooLong::Name);
     }
-    Ok(Command::new(ETHEREUM, instruction::TYPE, [0, p2], data))
+    Ok(Command::new(ETHEREUM_CLASS, instruction::TYPE, [0, p2], data))
 }
 
 /// Returns the description of a field: its type, sizes and name.
-fn encode_field(field: &Field) -> Result<Vec<u8>, TooLong> {
-    const ARRAY: u8 = 0x80;
-    const SIZED: u8 = 0x40;
+fn encode_field(field: &Field) -> Result<Vec<u8>, RequestTooLong> {
+    const ARRAY_FLAG: u8 = 0x80;
+    const SIZED_FLAG: u8 = 0x40;
     let (number, size, name) = match &field.kind {
-        Kind::Struct(name) => (0, None, Some(name)),
-        Kind::Int(bytes) => (1, Some(*bytes), None),
-        Kind::Uint(bytes) => (2, Some(*bytes), None),
-        Kind::Address => (3, None, None),
-        Kind::Bool => (4, None, None),
-        Kind::String => (5, None, None),
-        Kind::FixedBytes(bytes) => (6, Some(*bytes), None),
-        Kind::Bytes => (7, None, None),
+        FieldType::Struct(name) => (0, None, Some(name)),
+        FieldType::Int(bytes) => (1, Some(*bytes), None),
+        FieldType::Uint(bytes) => (2, Some(*bytes), None),
+        FieldType::Address => (3, None, None),
+        FieldType::Bool => (4, None, None),
+        FieldType::String => (5, None, None),
+        FieldType::FixedBytes(bytes) => (6, Some(*bytes), None),
+        FieldType::Bytes => (7, None, None),
     };
-    let array = if field.levels.is_empty() { 0 } else { ARRAY };
-    let sized = if size.is_some() { SIZED } else { 0 };
+    let array = if field.array_levels.is_empty() { 0 } else { ARRAY_FLAG };
+    let sized = if size.is_some() { SIZED_FLAG } else { 0 };
     let mut bytes = vec![number | array | sized];
     if let Some(name) = name {
-        bytes.extend(counted(name)?);
+        bytes.extend(length_prefixed(name)?);
     }
     bytes.extend(size);
-    if !field.levels.is_empty() {
-        bytes.push(u8::try_from(field.levels.len()).map_err(|_many| TooLong::Array)?);
-        for level in &field.levels {
+    if !field.array_levels.is_empty() {
+        bytes.push(u8::try_from(field.array_levels.len()).map_err(|_many| RequestTooLong::Array)?);
+        for level in &field.array_levels {
             match level {
                 None => bytes.push(0),
                 Some(length) => bytes.extend([1, *length]),
             }
         }
     }
-    bytes.extend(counted(&field.name)?);
+    bytes.extend(length_prefixed(&field.name)?);
     Ok(bytes)
 }
 
-fn counted(name: &str) -> Result<Vec<u8>, TooLong> {
-    let count = u8::try_from(name.len()).map_err(|_long| TooLong::Name)?;
+fn length_prefixed(name: &str) -> Result<Vec<u8>, RequestTooLong> {
+    let count = u8::try_from(name.len()).map_err(|_long| RequestTooLong::Name)?;
     Ok([&[count], name.as_bytes()].concat())
 }
 
-fn push_value(value: &Value, commands: &mut Vec<Command>) -> Result<(), TooLong> {
+fn push_value(value: &Value, commands: &mut Vec<Command>) -> Result<(), RequestTooLong> {
     let mut push =
-        |p1, p2, data| commands.push(Command::new(ETHEREUM, instruction::VALUE, [p1, p2], data));
+        |p1, p2, data| commands.push(Command::new(ETHEREUM_CLASS, instruction::VALUE, [p1, p2], data));
     match value {
         Value::Struct(fields) => fields.iter().try_for_each(|field| push_value(field, commands)),
         Value::Array(items) => {
-            push(0, 0x0F, vec![u8::try_from(items.len()).map_err(|_many| TooLong::Array)?]);
+            push(0, 0x0F, vec![u8::try_from(items.len()).map_err(|_many| RequestTooLong::Array)?]);
             items.iter().try_for_each(|item| push_value(item, commands))
         }
         Value::Atom(bytes) => {
-            let length = u16::try_from(bytes.len()).map_err(|_long| TooLong::Value)?;
+            let length = u16::try_from(bytes.len()).map_err(|_long| RequestTooLong::Value)?;
             let whole = [&length.to_be_bytes()[..], bytes].concat();
             let mut chunks = whole.chunks(DATA_MAX).peekable();
             while let Some(chunk) = chunks.next() {

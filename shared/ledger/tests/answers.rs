@@ -4,7 +4,7 @@
 use bursar_core::derivation::DerivationPath;
 use bursar_ledger::address::{self, Display};
 use bursar_ledger::app;
-use bursar_ledger::command::{AnswerFault, TooLong, read_answer, read_empty};
+use bursar_ledger::command::{AnswerFault, RequestTooLong, read_answer, read_empty};
 use bursar_ledger::signature::DeviceSignature;
 use bursar_ledger::status::Status;
 use proptest::prelude::*;
@@ -15,10 +15,10 @@ const CONFIGURATION: &str = "020116009000";
 const SIGNATURE: &str = "1bfc0a8adde11053e69a9c40ea320eb3a76be3dfc8674f64065769678e6be1aa2c26119aea33f39dcdd99368267cee8588744d7a95368d5a32aa30f39c009c64a49000";
 
 /// Whether the data of an answer can be read.
-type Reads = fn(&[u8]) -> bool;
+type AnswerReader = fn(&[u8]) -> bool;
 
 /// An answer of each kind, with its reader.
-fn readers() -> Vec<(&'static str, Reads)> {
+fn readers() -> Vec<(&'static str, AnswerReader)> {
     vec![
         (ADDRESS, |data| address::read(data).is_ok()),
         (APP, |data| app::read_app(data).is_ok()),
@@ -90,7 +90,7 @@ fn every_status_word_has_a_name_and_a_sentence() {
 fn a_path_has_at_most_ten_steps() {
     let path = |steps: usize| format!("m{}", "/1".repeat(steps)).parse::<DerivationPath>().unwrap();
     assert!(address::ask(&path(10), Display::Silent).is_ok());
-    assert_eq!(address::ask(&path(11), Display::Confirm), Err(TooLong::Path));
+    assert_eq!(address::ask(&path(11), Display::Confirm), Err(RequestTooLong::Path));
 }
 
 proptest! {

@@ -11,7 +11,7 @@ use bursar_core::derivation::DerivationPath;
 use bursar_core::networks::ChainId;
 use bursar_core::networks::by_chain;
 use bursar_ledger::address::{self, Display};
-use bursar_ledger::app::{self, Form};
+use bursar_ledger::app::{self, TypedDataForm};
 use bursar_ledger::command::{AnswerFault, Command, read_answer, read_empty};
 use bursar_ledger::message;
 use bursar_ledger::payment;
@@ -183,7 +183,7 @@ fn every_answer_is_read_as_the_recorded_host_read_it() {
                 let version = read.version;
                 let version = format!("{}.{}.{}", version.major, version.minor, version.patch);
                 assert_eq!(case.result["version"], version);
-                assert_eq!(read.typed_data(), Some(Form::Full));
+                assert_eq!(read.typed_data(), Some(TypedDataForm::Full));
             }
             Ok(data) if name.starts_with("address") => {
                 let read = address::read(data).unwrap();
@@ -195,10 +195,10 @@ fn every_answer_is_read_as_the_recorded_host_read_it() {
                 assert_eq!(case.result["r"], hex::encode(read.r), "{name}");
                 assert_eq!(case.result["s"], hex::encode(read.s), "{name}");
                 let signer: Address = SIGNER.parse().unwrap();
-                let signature = read.of(signer, case.digest()).unwrap();
+                let signature = read.verify(signer, case.digest()).unwrap();
                 assert_eq!((signature.r(), signature.s()), (read.r, read.s));
-                assert!(read.of(signer, B256::repeat_byte(9)).is_err());
-                assert!(read.of(Address::repeat_byte(1), case.digest()).is_err());
+                assert!(read.verify(signer, B256::repeat_byte(9)).is_err());
+                assert!(read.verify(Address::repeat_byte(1), case.digest()).is_err());
                 if let Some(v) = case.result["v"].as_u64() {
                     assert_eq!(u64::from(signature.v()), v, "{name}");
                 }

@@ -34,8 +34,8 @@ impl LoanAmount {
     /// Returns the arguments `assets` and `shares`.
     fn to_arguments(self) -> Result<(U256, U256), CallFault> {
         match self {
-            Self::Assets(assets) => Ok((present(assets)?, U256::ZERO)),
-            Self::Shares(shares) => Ok((U256::ZERO, present(shares)?)),
+            Self::Assets(assets) => Ok((require_nonzero_amount(assets)?, U256::ZERO)),
+            Self::Shares(shares) => Ok((U256::ZERO, require_nonzero_amount(shares)?)),
         }
     }
 }
@@ -45,7 +45,7 @@ impl LoanAmount {
 /// # Errors
 /// The amount or the receiver is zero.
 pub fn deposit(assets: U256, receiver: Address) -> Result<Bytes, CallFault> {
-    let (assets, receiver) = (present(assets)?, known(receiver)?);
+    let (assets, receiver) = (require_nonzero_amount(assets)?, require_nonzero_address(receiver)?);
     Ok(encode(&IVault::depositCall { assets, receiver }))
 }
 
@@ -56,7 +56,7 @@ pub fn deposit(assets: U256, receiver: Address) -> Result<Bytes, CallFault> {
 /// # Errors
 /// The amount or the receiver is zero.
 pub fn mint(shares: U256, receiver: Address) -> Result<Bytes, CallFault> {
-    let (shares, receiver) = (present(shares)?, known(receiver)?);
+    let (shares, receiver) = (require_nonzero_amount(shares)?, require_nonzero_address(receiver)?);
     Ok(encode(&IVault::mintCall { shares, receiver }))
 }
 
@@ -65,7 +65,7 @@ pub fn mint(shares: U256, receiver: Address) -> Result<Bytes, CallFault> {
 /// # Errors
 /// The amount or the owner is zero.
 pub fn withdraw(assets: U256, owner: Address) -> Result<Bytes, CallFault> {
-    let (assets, owner) = (present(assets)?, known(owner)?);
+    let (assets, owner) = (require_nonzero_amount(assets)?, require_nonzero_address(owner)?);
     Ok(encode(&IVault::withdrawCall { assets, receiver: owner, owner }))
 }
 
@@ -76,7 +76,7 @@ pub fn withdraw(assets: U256, owner: Address) -> Result<Bytes, CallFault> {
 /// # Errors
 /// The amount or the owner is zero.
 pub fn redeem(shares: U256, owner: Address) -> Result<Bytes, CallFault> {
-    let (shares, owner) = (present(shares)?, known(owner)?);
+    let (shares, owner) = (require_nonzero_amount(shares)?, require_nonzero_address(owner)?);
     Ok(encode(&IVault::redeemCall { shares, receiver: owner, owner }))
 }
 
@@ -94,7 +94,7 @@ pub fn supply(
         params: market.to_abi(),
         assets,
         shares,
-        onBehalf: known(owner)?,
+        onBehalf: require_nonzero_address(owner)?,
         data: Bytes::new(),
     }))
 }
@@ -109,7 +109,7 @@ pub fn withdraw_from_market(
     owner: Address,
 ) -> Result<Bytes, CallFault> {
     let (assets, shares) = amount.to_arguments()?;
-    let owner = known(owner)?;
+    let owner = require_nonzero_address(owner)?;
     Ok(encode(&IMorphoBlue::withdrawCall {
         params: market.to_abi(),
         assets,
@@ -134,7 +134,7 @@ pub fn force_deallocate(
     owner: Address,
 ) -> Result<Bytes, CallFault> {
     let data = market.map_or_else(Bytes::new, liquidity_data);
-    let (assets, adapter, owner) = (present(assets)?, known(adapter)?, known(owner)?);
+    let (assets, adapter, owner) = (require_nonzero_amount(assets)?, require_nonzero_address(adapter)?, require_nonzero_address(owner)?);
     Ok(encode(&IVaultV2::forceDeallocateCall { adapter, data, assets, onBehalf: owner }))
 }
 
@@ -176,11 +176,11 @@ pub fn liquidity_data(market: &MarketParams) -> Bytes {
     alloy_sol_types::SolValue::abi_encode(&market.to_abi()).into()
 }
 
-fn present(amount: U256) -> Result<U256, CallFault> {
+fn require_nonzero_amount(amount: U256) -> Result<U256, CallFault> {
     if amount.is_zero() { Err(CallFault::NoAmount) } else { Ok(amount) }
 }
 
-fn known(address: Address) -> Result<Address, CallFault> {
+fn require_nonzero_address(address: Address) -> Result<Address, CallFault> {
     if address.is_zero() { Err(CallFault::NoAddress) } else { Ok(address) }
 }
 

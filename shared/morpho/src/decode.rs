@@ -73,9 +73,9 @@ pub fn decode_call(singleton: Address, to: Address, data: &[u8]) -> Decoded {
     let selector = data.first_chunk::<4>().copied();
     let known = selector.and_then(|selector| {
         if to == singleton {
-            of_singleton(selector, data)
+            decode_singleton_call(selector, data)
         } else {
-            of_token_or_vault(selector, to, data)
+            decode_token_or_vault_call(selector, to, data)
         }
     });
     known.unwrap_or(Decoded::Unknown { to, selector })
@@ -111,7 +111,7 @@ pub fn forced_exit_from(parts: &[Decoded]) -> Option<Address> {
     }
 }
 
-fn of_singleton(selector: [u8; 4], data: &[u8]) -> Option<Decoded> {
+fn decode_singleton_call(selector: [u8; 4], data: &[u8]) -> Option<Decoded> {
     match selector {
         IMorphoBlue::supplyCall::SELECTOR => market_supply(data),
         IMorphoBlue::withdrawCall::SELECTOR => market_withdrawal(data),
@@ -119,7 +119,7 @@ fn of_singleton(selector: [u8; 4], data: &[u8]) -> Option<Decoded> {
     }
 }
 
-fn of_token_or_vault(selector: [u8; 4], to: Address, data: &[u8]) -> Option<Decoded> {
+fn decode_token_or_vault_call(selector: [u8; 4], to: Address, data: &[u8]) -> Option<Decoded> {
     match selector {
         IErc20::approveCall::SELECTOR => approval(to, data),
         IVault::depositCall::SELECTOR => deposit(to, data),

@@ -14,7 +14,7 @@ const TEXT_CHARS_MAX: usize = 120;
 
 /// Why a deposit or a withdrawal reverts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reverted {
+pub enum RevertReason {
     /// The venue's money is lent out at the moment. A later or smaller withdrawal may succeed.
     NotLiquid,
     /// Another known reason.
@@ -29,7 +29,7 @@ pub enum Reverted {
     Unreadable,
 }
 
-impl Reverted {
+impl RevertReason {
     /// Returns whether the same call may succeed later, because the venue only lacks free money now.
     pub fn is_retryable(&self) -> bool {
         match self {
@@ -44,7 +44,7 @@ impl Reverted {
 }
 
 /// A sentence without a full stop.
-impl fmt::Display for Reverted {
+impl fmt::Display for RevertReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotLiquid => {
@@ -62,26 +62,26 @@ impl fmt::Display for Reverted {
 }
 
 /// Reads the data of a revert.
-pub fn reason(data: &[u8]) -> Reverted {
+pub fn reason(data: &[u8]) -> RevertReason {
     if let Ok(error) = VaultError::abi_decode_validate(data) {
-        return of_vault(&error);
+        return vault_reason(&error);
     }
     if let Ok(revert) = Revert::abi_decode_validate(data) {
-        return of_text(&revert.reason);
+        return text_reason(&revert.reason);
     }
     if let Ok(panic) = Panic::abi_decode_validate(data) {
-        return of_panic(&panic);
+        return panic_reason(&panic);
     }
     if data.iter().all(|byte| *byte == 0) {
-        return Reverted::Unreadable;
+        return RevertReason::Unreadable;
     }
-    data.first_chunk::<4>().map_or(Reverted::Unreadable, |selector| Reverted::Selector(*selector))
+    data.first_chunk::<4>().map_or(RevertReason::Unreadable, |selector| RevertReason::Selector(*selector))
 }
 
-fn of_vault(error: &VaultError) -> Reverted {
-    Reverted::Known(match error {
+fn vault_reason(error: &VaultError) -> RevertReason {
+    RevertReason::Known(match error {
         VaultError::TransferReverted(_) | VaultError::NotEnoughLiquidity(_) => {
-            return Reverted::NotLiquid;
+            return RevertReason::NotLiquid;
         }
         VaultError::TransferFromReverted(_) => {
             "the vault could not take the money: the allowance or the balance is too small"
@@ -106,33 +106,33 @@ fn of_vault(error: &VaultError) -> Reverted {
 }
 
 /// Explains a revert text of Morpho Blue, as listed in its `ErrorsLib.sol`.
-fn of_text(text: &str) -> Reverted {
+fn text_reason(text: &str) -> RevertReason {
     match text {
-        "insufficient liquidity" => Reverted::NotLiquid,
+        "insufficient liquidity" => RevertReason::NotLiquid,
         "inconsistent input" => Reverted::Known(
             "the market needs an amount of assets or of shares, and exactly one of the two",
         ),
-        "market not created" => Reverted::Known("the market does not exist"),
-        "zero assets" => Reverted::Known("the amount is zero"),
-        "zero address" => Reverted::Known("an address of the call is the zero address"),
-        "unauthorized" => Reverted::Known("the caller may not act for this position"),
-        "max uint128 exceeded" => Reverted::Known("the amount exceeds what the market can count"),
+        "market not created" => RevertReason::Known("the market does not exist"),
+        "zero assets" => RevertReason::Known("the amount is zero"),
+        "zero address" => RevertReason::Known("an address of the call is the zero address"),
+        "unauthorized" => RevertReason::Known("the caller may not act for this position"),
+        "max uint128 exceeded" => RevertReason::Known("the amount exceeds what the market can count"),
         "transfer reverted" | "transfer returned false" => {
-            Reverted::Known("the token refused the transfer out of the market")
+            RevertReason::Known("the token refused the transfer out of the market")
         }
-        "transferFrom reverted" | "transferFrom returned false" => Reverted::Known(
+        "transferFrom reverted" | "transferFrom returned false" => RevertReason::Known(
             "the market could not take the money: the allowance or the balance is too small",
         ),
-        foreign => Reverted::Text(quoted(foreign, TEXT_CHARS_MAX)),
+        foreign => RevertReason::Text(quoted(foreign, TEXT_CHARS_MAX)),
     }
 }
 
 /// Solidity's panic code 0x11 is an arithmetic overflow or underflow: here, a subtraction from too small a position.
-fn of_panic(panic: &Panic) -> Reverted {
+fn panic_reason(panic: &Panic) -> RevertReason {
     if panic.code == U256::from(0x11) {
-        return Reverted::Known("the amount exceeds the position");
+        return RevertReason::Known("the amount exceeds the position");
     }
-    Reverted::Panic(format!("0x{:x}", panic.code))
+    RevertReason::Panic(format!("0x{:x}", panic.code))
 }
 
 #[cfg(test)]

@@ -68,7 +68,7 @@ pub mod worth;
 
 pub use calls::{CallFault, ForcedPart, LoanAmount};
 pub use decode::Decoded;
-pub use errors::Reverted;
+pub use errors::RevertReason;
 pub use fill::{Log, Moved};
 pub use forced::{ForcedDeallocation, ForcedPlan, ForcedSource, NoForcedPlan, VaultMoney};
 pub use gates::{Gate, GateKind, Gates};

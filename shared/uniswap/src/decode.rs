@@ -191,7 +191,7 @@ fn v4_single(layout: RouterCalldata, data: &Bytes) -> Option<(U256, U256)> {
 mod tests {
     use super::*;
     use alloy_primitives::B256;
-    use bursar_core::networks::by_name;
+    use bursar_core::networks::by_id_name_or_title;
 
     use crate::currency::Currency;
     use crate::permit::{Permit, SignedPermit};
@@ -203,7 +203,7 @@ mod tests {
     const OTHER: Address = Address::repeat_byte(0x20);
 
     fn exchange() -> &'static Exchange {
-        by_name("base").unwrap().exchange.unwrap()
+        by_id_name_or_title("base").unwrap().exchange.unwrap()
     }
 
     fn terms() -> Terms {
@@ -222,7 +222,7 @@ mod tests {
     }
 
     fn v4(input: Currency, permit: Option<&SignedPermit>) -> Call {
-        let dollars = Currency::Token(by_name("base").unwrap().stablecoin.address);
+        let dollars = Currency::Token(by_id_name_or_title("base").unwrap().stablecoin.address);
         let pool = PoolKey::new(Currency::Native, dollars, 500, 10, Address::ZERO).unwrap();
         let path = V4Path::new(input, &[pool]).unwrap();
         let swap = V4Swap { path: &path, terms: terms(), hop_prices: &[], permit };
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn swaps_are_decoded_as_they_were_encoded() {
         let weth = exchange().wrapped_native;
-        let dollars = by_name("base").unwrap().stablecoin.address;
+        let dollars = by_id_name_or_title("base").unwrap().stablecoin.address;
         let pool = V3Pool::new(weth, dollars, 500).unwrap();
         let second = V3Pool::new(weth, OTHER, 3_000).unwrap();
         let router = exchange().v3.router;
@@ -291,7 +291,7 @@ mod tests {
     /// Call data is unknown if the decoder does not understand every part of it.
     #[test]
     fn changed_call_data_is_unknown() {
-        let dollars = by_name("base").unwrap().stablecoin.address;
+        let dollars = by_id_name_or_title("base").unwrap().stablecoin.address;
         let pool = V3Pool::new(exchange().wrapped_native, dollars, 500).unwrap();
         let native = v4(Currency::Native, None);
         let output = v3(NativeSide::Output, &[pool], dollars);

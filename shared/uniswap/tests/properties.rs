@@ -4,7 +4,7 @@
 use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_sol_types::{SolCall, SolValue};
 use bursar_core::money::Bps;
-use bursar_core::networks::{ChainId, Exchange, RouterCalldata, by_name};
+use bursar_core::networks::{ChainId, Exchange, RouterCalldata, by_id_name_or_title};
 use bursar_uniswap::abi::router::{IUniversalRouter, v2_0, v2_1_1};
 use bursar_uniswap::abi::v3::ISwapRouter02;
 use bursar_uniswap::price::{
@@ -37,7 +37,7 @@ fn any_address() -> impl Strategy<Value = Address> {
 }
 
 fn robinhood(calldata: RouterCalldata) -> Exchange {
-    let mut exchange = *by_name("robinhood").unwrap().exchange.unwrap();
+    let mut exchange = *by_id_name_or_title("robinhood").unwrap().exchange.unwrap();
     exchange.v4.calldata = calldata;
     exchange
 }

@@ -108,7 +108,7 @@ impl Offer {
         Ok(Self {
             scheme: text("scheme")?.unwrap_or_else(|| "exact".to_owned()),
             network_text: network_text.to_owned(),
-            network: networks::by_text(network_text),
+            network: networks::by_id_or_v1_name(network_text),
             amount: amount(&fields, version)?,
             asset: fields.required("asset", text("asset")?)?,
             pay_to: fields.required("payTo", text("payTo")?)?,

@@ -15,7 +15,7 @@ pub(super) fn set(
     command: &Command,
     setting: &Setting,
 ) -> Result<Decision, Refusal> {
-    if let Some(fault) = setting.fault() {
+    if let Some(fault) = setting.accepted_values_if_invalid() {
         return Err(Refusal::because(
             Code::BadInput,
             format!("The value is not valid: this setting takes {fault}."),
@@ -27,7 +27,7 @@ pub(super) fn set(
     let mut after = (*state.settings).clone();
     setting.apply(&mut after);
     let same = after == *state.settings;
-    let from = setting.standing(&state.settings);
+    let from = setting.current_value(&state.settings);
     let event = Event::SettingChanged { from, to: setting.clone() };
     Ok(Decision::done(if same { Vec::new() } else { vec![event] }))
 }

@@ -1,7 +1,7 @@
 //! Changes one key in the text of `settings.toml` and keeps everything else as the operator wrote it: order,
 //! blank lines, comments.
 
-use bursar_core::networks::by_text;
+use bursar_core::networks::by_id_or_v1_name;
 use bursar_core::settings::keys::Key;
 use toml_edit::{Array, DocumentMut, Item, Table, TableLike, TomlError};
 
@@ -58,11 +58,11 @@ pub(super) fn edited(text: &str, key: Key, value: Option<&Value>) -> Result<Stri
 
 /// Returns the file's spelling of this part of a key. The file may name a network by an alias.
 fn spelled(table: &dyn TableLike, part: &str) -> String {
-    let wanted = by_text(part);
+    let wanted = by_id_or_v1_name(part);
     let known = table
         .iter()
         .map(|(name, _item)| name)
-        .find(|name| *name == part || (wanted.is_some() && by_text(name) == wanted));
+        .find(|name| *name == part || (wanted.is_some() && by_id_or_v1_name(name) == wanted));
     known.unwrap_or(part).to_owned()
 }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use bursar_core::networks::{ChainId, by_text};
+use bursar_core::networks::{ChainId, by_id_or_v1_name};
 use bursar_core::settings::keys::Key;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -152,7 +152,7 @@ fn apply_networks(
     let mut met: BTreeMap<ChainId, &String> = BTreeMap::new();
     for (name, table) in networks {
         let row =
-            by_text(name).ok_or_else(|| format!("networks.{name} is not a supported network"))?;
+            by_id_or_v1_name(name).ok_or_else(|| format!("networks.{name} is not a supported network"))?;
         if let Some(other) = met.insert(row.chain, name) {
             return Err(format!(
                 "networks.{other} and networks.{name} are the same network: keep one"
@@ -182,7 +182,7 @@ fn apply_networks(
 
 fn refuse_what_loosens(file: &File) -> Result<(), String> {
     let networks = file.networks.iter().filter(|(_name, table)| table.enabled.is_some());
-    let enabled = networks.filter_map(|(name, _table)| by_text(name)).next();
+    let enabled = networks.filter_map(|(name, _table)| by_id_or_v1_name(name)).next();
     let found = [
         (file.server.allow_lan.is_some(), Some(Key::AllowLan)),
         (file.server.hosts.is_some(), Some(Key::Hosts)),

@@ -2,7 +2,7 @@
 
 use alloy_primitives::{Address, U256};
 use bursar_core::networks::ChainId;
-use bursar_ledger::typed_data::{DOMAIN, Field, Kind, StructType, TypedData, Value};
+use bursar_ledger::typed_data::{DOMAIN, Field, FieldType, StructType, TypedData, Value};
 use bursar_uniswap::Permit;
 
 /// The number of bytes of a `uint48`.
@@ -17,20 +17,20 @@ pub(super) fn typed_data(chain: ChainId, permit2: Address, permit: &Permit) -> T
     let [primary, details] = ["PermitSingle", "PermitDetails"];
     let number = |number: u64| Value::number(U256::from(number));
     let domain_type = vec![
-        Field::new("name", Kind::String),
-        Field::new("chainId", Kind::Uint(WORD)),
-        Field::new("verifyingContract", Kind::Address),
+        Field::new("name", FieldType::String),
+        Field::new("chainId", FieldType::Uint(WORD)),
+        Field::new("verifyingContract", FieldType::Address),
     ];
     let details_type = vec![
-        Field::new("token", Kind::Address),
-        Field::new("amount", Kind::Uint(AMOUNT)),
-        Field::new("expiration", Kind::Uint(UINT48_BYTES)),
-        Field::new("nonce", Kind::Uint(UINT48_BYTES)),
+        Field::new("token", FieldType::Address),
+        Field::new("amount", FieldType::Uint(AMOUNT)),
+        Field::new("expiration", FieldType::Uint(UINT48_BYTES)),
+        Field::new("nonce", FieldType::Uint(UINT48_BYTES)),
     ];
     let primary_type = vec![
-        Field::new("details", Kind::Struct(details.to_owned())),
-        Field::new("spender", Kind::Address),
-        Field::new("sigDeadline", Kind::Uint(WORD)),
+        Field::new("details", FieldType::Struct(details.to_owned())),
+        Field::new("spender", FieldType::Address),
+        Field::new("sigDeadline", FieldType::Uint(WORD)),
     ];
     let domain = vec![Value::string("Permit2"), number(chain.0), Value::address(permit2)];
     let details_value = vec![

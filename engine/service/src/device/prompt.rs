@@ -1,7 +1,7 @@
 //! One prompt: the device shows the terms to a person, who signs or refuses.
 
 use bursar_core::derivation::DerivationPath;
-use bursar_ledger::app::{Configuration, Form};
+use bursar_ledger::app::{Configuration, TypedDataForm};
 use bursar_ledger::command::{AnswerFault, Command, read_answer, read_empty};
 use bursar_ledger::payment;
 use bursar_ledger::signature::DeviceSignature;
@@ -81,11 +81,11 @@ impl Prompt {
             }
         };
         match check_typed_data(device, configuration)? {
-            Form::Full => {
+            TypedDataForm::Full => {
                 let commands = typed_data::ask_full(path, &data)?;
                 Ok(Self { commands, switch: Switch::BlindSigningOrRawMessages })
             }
-            Form::Hashes => {
+            TypedDataForm::Hashes => {
                 let [domain, message] = hashes;
                 let only = typed_data::ask_hashes(path, domain, message)?;
                 Ok(Self { commands: vec![only], switch: Switch::BlindSigning })
@@ -108,8 +108,8 @@ impl ReadyDevice {
         configuration: &Configuration,
     ) -> Result<ReceivedCommands, NotReady> {
         let commands = match check_typed_data(self, configuration)? {
-            Form::Full if configuration.begins_at_once() => payment::beginning(token)?,
-            Form::Full | Form::Hashes => Vec::new(),
+            TypedDataForm::Full if configuration.answers_before_showing() => payment::first_commands(token)?,
+            TypedDataForm::Full | TypedDataForm::Hashes => Vec::new(),
         };
         for command in &commands {
             let answer = self.exchange(command, ANSWER_MS).await?;
@@ -176,7 +176,7 @@ impl ReadyDevice {
         let (signer, digest) = (order.slip.signer(), order.slip.digest());
         let wrong = |text: String| PromptOutcome::Unknown(NotReady::Unexpected { text });
         match signature {
-            Ok(signature) => match signature.of(signer, digest) {
+            Ok(signature) => match signature.verify(signer, digest) {
                 Ok(signature) => PromptOutcome::Signed(signature),
                 Err(other) => wrong(format!("{other}.")),
             },

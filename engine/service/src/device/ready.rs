@@ -8,8 +8,8 @@ use bursar_core::codes::Code;
 use bursar_core::derivation::DerivationPath;
 use bursar_core::fault::Fault;
 use bursar_ledger::address::{self, Display};
-use bursar_ledger::app::{self, Configuration, Form};
-use bursar_ledger::command::{AnswerFault, Command, TooLong, read_answer};
+use bursar_ledger::app::{self, Configuration, TypedDataForm};
+use bursar_ledger::command::{AnswerFault, Command, RequestTooLong, read_answer};
 use bursar_ledger::port::{Device, Devices, ExchangeFault};
 use bursar_ledger::status::Meaning;
 use tokio::sync::{Mutex, OwnedMutexGuard};
@@ -234,10 +234,10 @@ impl ReadyDevice {
 pub(crate) fn check_typed_data(
     device: &ReadyDevice,
     configuration: &Configuration,
-) -> Result<Form, NotReady> {
+) -> Result<TypedDataForm, NotReady> {
     let name = device.name().to_owned();
     match configuration.typed_data() {
-        Some(Form::Hashes) if !configuration.blind_signing => {
+        Some(TypedDataForm::Hashes) if !configuration.blind_signing => {
             Err(NotReady::SwitchOff { name, switch: Switch::BlindSigning })
         }
         Some(form) => Ok(form),
@@ -245,8 +245,8 @@ pub(crate) fn check_typed_data(
     }
 }
 
-impl From<TooLong> for NotReady {
-    fn from(fault: TooLong) -> Self {
+impl From<RequestTooLong> for NotReady {
+    fn from(fault: RequestTooLong) -> Self {
         Self::PathRefused { text: format!("{fault}.") }
     }
 }

@@ -46,7 +46,7 @@ pub(super) async fn run(shared: Arc<EngineContext>) {
         if most_authorized.saturating_sub(authorized) >= LARGE_BURST {
             most_authorized = authorized;
             // The task may outlive this loop: no code waits for it.
-            drop(tokio::task::spawn_blocking(bursar_heap::release));
+            drop(tokio::task::spawn_blocking(bursar_heap::release_free_pages));
         }
         lock_if_unused(&shared, &mut watch).await;
     }

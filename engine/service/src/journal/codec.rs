@@ -1,5 +1,5 @@
 //! The bytes of an entry: form, sequence number, time, hash of the entry before, event. [`bursar_core::stored`]
-//! explains how the form changes; entries of all forms since [`stored::OLDEST`] are read.
+//! explains how the form changes; entries of all forms since [`stored::OLDEST_READABLE_FORM`] are read.
 
 use bursar_core::stored;
 use bursar_core::time::Utc;
@@ -16,7 +16,7 @@ pub(super) fn hash(bytes: &[u8]) -> Hash {
 }
 
 pub(super) fn encode(entry: &Entry, before: &Hash) -> Result<Vec<u8>, String> {
-    stored::write(|form| {
+    stored::write_in_oldest_form(|form| {
         let mut bytes = Vec::with_capacity(RECORD_BYTES);
         bytes.push(form);
         bytes.extend_from_slice(&entry.seq.to_be_bytes());
@@ -31,13 +31,13 @@ pub(super) fn encode(entry: &Entry, before: &Hash) -> Result<Vec<u8>, String> {
 /// # Errors
 /// The form is newer than this version reads.
 pub(super) fn check_form(form: u8) -> Result<u8, String> {
-    if form > stored::NEWEST {
+    if form > stored::NEWEST_FORM {
         return Err(format!(
             "a newer version of Bursar wrote it (form {form}, this version reads forms up to {}): install that version",
-            stored::NEWEST
+            stored::NEWEST_FORM
         ));
     }
-    if form < stored::OLDEST {
+    if form < stored::OLDEST_READABLE_FORM {
         return Err(format!(
             "its form, {form}, is unknown: no released version of Bursar wrote it"
         ));
@@ -103,7 +103,7 @@ impl<'a> EncodedEntry<'a> {
     }
 
     fn decode(self) -> Result<Entry, String> {
-        let read = stored::read(self.form, || postcard::take_from_bytes::<Event>(self.event));
+        let read = stored::read_in_form(self.form, || postcard::take_from_bytes::<Event>(self.event));
         let (event, left) = read.map_err(|error| error.to_string())?;
         if !left.is_empty() {
             return Err("bytes follow the event".to_owned());

@@ -226,10 +226,10 @@ pub(super) fn id_key(id: RequestId) -> Vec<u8> {
 /// # Errors
 /// The reason why it cannot be encoded.
 pub(super) fn encode_record<T: Serialize>(record: &T) -> Result<Vec<u8>, String> {
-    stored::write(|form| {
+    stored::write_in_oldest_form(|form| {
         let mut bytes = Vec::with_capacity(RECORD_BYTES);
         // A record of the oldest form has no mark: it begins with the length of its id.
-        if form > stored::OLDEST {
+        if form > stored::OLDEST_READABLE_FORM {
             bytes.extend([FORM_FOLLOWS, form]);
         }
         postcard::to_extend(record, bytes).map_err(|error| error.to_string())
@@ -242,9 +242,9 @@ const FORM_FOLLOWS: u8 = 0;
 fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, String> {
     let (form, record) = match bytes {
         [FORM_FOLLOWS, form, record @ ..] => (codec::check_form(*form)?, record),
-        record => (stored::OLDEST, record),
+        record => (stored::OLDEST_READABLE_FORM, record),
     };
-    stored::read(form, || postcard::from_bytes(record)).map_err(|error| error.to_string())
+    stored::read_in_form(form, || postcard::from_bytes(record)).map_err(|error| error.to_string())
 }
 
 /// Decodes a request's record.

@@ -37,7 +37,7 @@ pub(super) async fn run(
             // The settings of the accepted journal are in force now, so show the operator those that loosen a
             // protection.
             done.warnings.extend(apply_exposure(engine).await);
-            let loosened = engine.core.view().state.settings.loosened();
+            let loosened = engine.core.view().state.settings.describe_weakened();
             done.warnings.extend(loosened.into_iter().map(|what| Warning {
                 code: "LOOSENED".to_owned(),
                 message: format!("With this journal, {what}: see `config list`."),
@@ -70,7 +70,7 @@ async fn verify(engine: &Arc<EngineContext>, head: Option<&str>) -> Result<Done,
         }
         let known = payee_rows_match(count, &*reader, head.seq)?;
         if head.seq >= LARGE_AUDIT_ENTRIES {
-            bursar_heap::release();
+            bursar_heap::release_free_pages();
         }
         Ok::<_, JournalError>((head, known))
     };

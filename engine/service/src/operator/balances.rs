@@ -9,7 +9,7 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::ids::Name;
 use bursar_core::limits::{FUNDS_ADDRESSES_MAX, FUNDS_FOREIGN_TOKENS_MAX};
-use bursar_core::networks::{NETWORKS, Network, by_text};
+use bursar_core::networks::{NETWORKS, Network, by_id_or_v1_name};
 use bursar_core::text::snippet;
 use futures::StreamExt;
 use futures::stream;
@@ -55,7 +55,7 @@ fn networks(engine: &EngineContext, named: Option<&str>) -> Result<Vec<&'static 
             .filter(|row| view.state.is_network_enabled(row.chain))
             .collect());
     };
-    let row = by_text(name).ok_or_else(|| {
+    let row = by_id_or_v1_name(name).ok_or_else(|| {
         let name = snippet(name);
         let why = format!("{name} is not a network Bursar knows: see `network list`.");
         Fault::because(Code::NothingFound, why)

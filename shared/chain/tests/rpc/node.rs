@@ -8,7 +8,7 @@ use std::time::Duration;
 use alloy_primitives::Address;
 use bursar_chain::clock::manual::ManualClock;
 use bursar_chain::rpc::{RpcChain, RpcConfig, RpcLimits};
-use bursar_core::networks::{ChainId, by_text};
+use bursar_core::networks::{ChainId, by_id_or_v1_name};
 use bursar_core::time::Utc;
 use serde_json::{Value, json};
 use wiremock::matchers::any;
@@ -22,11 +22,11 @@ pub(crate) const RETRY_MS: u64 = 60_000;
 pub(crate) const ACCOUNT: Address = Address::repeat_byte(0x11);
 
 pub(crate) fn ours() -> ChainId {
-    by_text("base").unwrap().chain
+    by_id_or_v1_name("base").unwrap().chain
 }
 
 pub(crate) fn foreign() -> ChainId {
-    by_text("base-sepolia").unwrap().chain
+    by_id_or_v1_name("base-sepolia").unwrap().chain
 }
 
 #[derive(Clone)]

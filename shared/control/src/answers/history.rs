@@ -24,7 +24,7 @@ impl HistoryRow {
     /// Returns whether the token that moves is not in our table.
     pub fn is_foreign(&self) -> bool {
         // The native coin has the address zero.
-        !networks::by_text(&self.network).is_some_and(|network| {
+        !networks::by_id_or_v1_name(&self.network).is_some_and(|network| {
             let mut known = network.known_tokens().map(|known| known.address.unwrap_or_default());
             known.any(|known| known.to_checksum(None) == self.asset)
         })

@@ -103,7 +103,7 @@ impl FromStr for NetworkList {
         }
         let mut chains = BTreeSet::new();
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-            let row = networks::by_name(part).ok_or_else(|| {
+            let row = networks::by_id_name_or_title(part).ok_or_else(|| {
                 let part = snippet(part);
                 format!("{part} is not a network Bursar knows: see `network list`")
             })?;

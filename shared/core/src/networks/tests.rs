@@ -41,14 +41,14 @@ fn no_two_tokens_of_a_network_share_an_address_or_a_symbol() {
 #[test]
 fn networks_are_found_by_their_own_names_only() {
     for row in NETWORKS {
-        assert_eq!(by_text(&row.caip2()), Some(row));
-        assert_eq!(by_text(&row.chain.to_string()), Some(row));
+        assert_eq!(by_id_or_v1_name(&row.caip2()), Some(row));
+        assert_eq!(by_id_or_v1_name(&row.chain.to_string()), Some(row));
         for name in row.v1_names {
-            assert_eq!(by_text(&name.to_uppercase()), Some(row));
+            assert_eq!(by_id_or_v1_name(&name.to_uppercase()), Some(row));
         }
     }
     for unknown in ["", "eip155:", "eip155:08453", "mainnet", "eip155:99999", "solana:8453", "+1"] {
-        assert_eq!(by_text(unknown), None, "{unknown}");
+        assert_eq!(by_id_or_v1_name(unknown), None, "{unknown}");
     }
 }
 
@@ -98,7 +98,7 @@ fn exchanges_fit_their_networks() {
 
 #[test]
 fn known_tokens_are_found_by_symbol_and_by_address() {
-    let robinhood = by_name("robinhood").unwrap();
+    let robinhood = by_id_name_or_title("robinhood").unwrap();
     let found = |text: &str| robinhood.known_token(text).map(|known| known.symbol);
     assert_eq!(found("eth"), Some("ETH"));
     assert_eq!(found("usdg"), Some("USDG"));

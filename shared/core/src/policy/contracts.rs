@@ -32,7 +32,7 @@ impl Contracts {
         self.0.iter().map(|one| one.to_checksum(None)).collect()
     }
 
-    pub(super) fn exceeds(&self, old: &Self) -> bool {
+    pub(super) fn contains_more_than(&self, old: &Self) -> bool {
         !self.0.is_subset(&old.0)
     }
 }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::networks::{ChainId, NETWORKS, by_text};
+use crate::networks::{ChainId, NETWORKS, by_id_or_v1_name};
 use crate::text::snippet;
 
 /// The place in which a setting is stored.
@@ -222,7 +222,7 @@ impl FromStr for Key {
         if let Some((network, field)) =
             text.strip_prefix("networks.").and_then(|rest| rest.rsplit_once('.'))
         {
-            let known = by_text(network).ok_or_else(|| {
+            let known = by_id_or_v1_name(network).ok_or_else(|| {
                 let network = snippet(network);
                 format!("{network} is not a network Bursar knows: see `network list`")
             })?;
@@ -321,7 +321,7 @@ mod tests {
         }
         assert_eq!(
             "networks.base.rpc".parse(),
-            Ok(Key::NetworkRpc(by_text("base").unwrap().chain))
+            Ok(Key::NetworkRpc(by_id_or_v1_name("base").unwrap().chain))
         );
         assert_eq!("server.listen".parse::<Key>().unwrap().variable(), "BURSAR_SERVER_LISTEN");
     }

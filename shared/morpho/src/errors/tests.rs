@@ -10,7 +10,7 @@ fn a_lack_of_free_money_is_the_only_retryable_reason() {
         [hex!("ace2a47e").to_vec(), hex!("4323a555").to_vec(), text("insufficient liquidity")];
     for data in retryable {
         let read = reason(&data);
-        assert_eq!(read, Reverted::NotLiquid);
+        assert_eq!(read, RevertReason::NotLiquid);
         assert!(read.is_retryable());
     }
     let permanent = [

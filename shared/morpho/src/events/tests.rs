@@ -4,12 +4,12 @@ use alloy_sol_types::SolValue;
 const EMITTER: Address = Address::repeat_byte(0xee);
 const MARKET: B256 = B256::repeat_byte(0x1d);
 
-fn who(byte: u8) -> Address {
+fn account(byte: u8) -> Address {
     Address::repeat_byte(byte)
 }
 
 fn topic(byte: u8) -> B256 {
-    who(byte).into_word()
+    account(byte).into_word()
 }
 
 fn amounts() -> Vec<u8> {
@@ -22,9 +22,9 @@ fn a_created_vault_v2_is_the_fourth_topic() {
     let expected = VaultCreated {
         factory: EMITTER,
         kind: VaultKind::V2,
-        vault: who(3),
-        asset: who(2),
-        owner: who(1),
+        vault: account(3),
+        asset: account(2),
+        owner: account(1),
     };
     assert_eq!(vault_created(EMITTER, &topics, &[9; 32]), Some(expected));
 }
@@ -32,13 +32,13 @@ fn a_created_vault_v2_is_the_fourth_topic() {
 #[test]
 fn a_created_metamorpho_vault_is_the_second_topic() {
     let topics = [CREATE_METAMORPHO, topic(3), topic(9), topic(2)];
-    let data = (who(1), U256::from(86_400), "Steady USDC".to_owned(), "sUSDC".to_owned(), MARKET);
+    let data = (account(1), U256::from(86_400), "Steady USDC".to_owned(), "sUSDC".to_owned(), MARKET);
     let expected = VaultCreated {
         factory: EMITTER,
         kind: VaultKind::MetaMorpho,
-        vault: who(3),
-        asset: who(2),
-        owner: who(1),
+        vault: account(3),
+        asset: account(2),
+        owner: account(1),
     };
     assert_eq!(vault_created(EMITTER, &topics, &data.abi_encode_params()), Some(expected));
 }
@@ -48,8 +48,8 @@ fn events_of_vaults_name_sender_receiver_and_owner() {
     let deposited = Deposited {
         contract: EMITTER,
         market_id: None,
-        sender: who(1),
-        owner: who(2),
+        sender: account(1),
+        owner: account(2),
         assets: U256::from(7),
         shares: U256::from(8),
     };
@@ -59,9 +59,9 @@ fn events_of_vaults_name_sender_receiver_and_owner() {
     let withdrawn = Withdrawn {
         contract: EMITTER,
         market_id: None,
-        sender: who(1),
-        receiver: who(2),
-        owner: who(3),
+        sender: account(1),
+        receiver: account(2),
+        owner: account(3),
         assets: U256::from(7),
         shares: U256::from(8),
     };
@@ -74,8 +74,8 @@ fn events_of_the_singleton_name_market_and_owner() {
     let deposited = Deposited {
         contract: EMITTER,
         market_id: Some(MARKET),
-        sender: who(1),
-        owner: who(2),
+        sender: account(1),
+        owner: account(2),
         assets: U256::from(7),
         shares: U256::from(8),
     };
@@ -83,13 +83,13 @@ fn events_of_the_singleton_name_market_and_owner() {
     assert_eq!(market_supply(EMITTER, &topics, &amounts()), Some(deposited));
 
     // The caller is in the data, before the amounts.
-    let data = (who(1), U256::from(7), U256::from(8)).abi_encode();
+    let data = (account(1), U256::from(7), U256::from(8)).abi_encode();
     let withdrawn = Withdrawn {
         contract: EMITTER,
         market_id: Some(MARKET),
-        sender: who(1),
-        receiver: who(3),
-        owner: who(2),
+        sender: account(1),
+        receiver: account(3),
+        owner: account(2),
         assets: U256::from(7),
         shares: U256::from(8),
     };

@@ -50,7 +50,7 @@ async fn release_memory(shared: Arc<Shared>, stopping: CancellationToken) {
             shared.slots.memory_freed.notified().await;
             // Other connections of the flood end during the delay.
             shared.clock.sleep_until(shared.now().saturating_add(RELEASE_DELAY_MS)).await;
-            let _ended = tokio::task::spawn_blocking(bursar_heap::release).await;
+            let _ended = tokio::task::spawn_blocking(bursar_heap::release_free_pages).await;
         }
     };
     // cancel-safe: a release that has begun runs to its end on its blocking thread.

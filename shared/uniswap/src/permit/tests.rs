@@ -1,9 +1,9 @@
 use super::*;
 use alloy_primitives::{address, b256, hex, keccak256};
-use bursar_core::networks::by_name;
+use bursar_core::networks::by_id_name_or_title;
 
 fn permit() -> Permit {
-    let network = by_name("robinhood").unwrap();
+    let network = by_id_name_or_title("robinhood").unwrap();
     Permit {
         token: network.stablecoin.address,
         amount: U256::from(1_000_000_000),

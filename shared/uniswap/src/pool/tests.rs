@@ -1,13 +1,13 @@
 use super::*;
 use alloy_primitives::{U256, address, b256};
-use bursar_core::networks::{Exchange, by_name};
+use bursar_core::networks::{Exchange, by_id_name_or_title};
 
 fn robinhood() -> &'static Exchange {
-    by_name("robinhood").unwrap().exchange.unwrap()
+    by_id_name_or_title("robinhood").unwrap().exchange.unwrap()
 }
 
 fn dollars() -> Currency {
-    Currency::Token(by_name("robinhood").unwrap().stablecoin.address)
+    Currency::Token(by_id_name_or_title("robinhood").unwrap().stablecoin.address)
 }
 
 fn state(lp_fee: u32, protocol_fee: u32) -> PoolState {

@@ -2,13 +2,13 @@ use super::*;
 use crate::pool::V3Pool;
 use alloy_primitives::{Address, B256, address, b256, keccak256};
 use alloy_sol_types::{Revert, SolValue};
-use bursar_core::networks::by_name;
+use bursar_core::networks::by_id_name_or_title;
 
 const NVDA: Address = address!("0xd0601CE157Db5bdC3162BbaC2a2C8aF5320D9EEC");
 const E18: u64 = 1_000_000_000_000_000_000;
 
 fn v3_path() -> V3Path {
-    let wrapped = by_name("robinhood").unwrap().exchange.unwrap().wrapped_native;
+    let wrapped = by_id_name_or_title("robinhood").unwrap().exchange.unwrap().wrapped_native;
     V3Path::new(wrapped, &[V3Pool::new(wrapped, NVDA, 500).unwrap()]).unwrap()
 }
 
@@ -18,7 +18,7 @@ fn long_v3_path() -> V3Path {
 }
 
 fn dollars() -> Currency {
-    Currency::Token(by_name("robinhood").unwrap().stablecoin.address)
+    Currency::Token(by_id_name_or_title("robinhood").unwrap().stablecoin.address)
 }
 
 fn native_pool() -> PoolKey {

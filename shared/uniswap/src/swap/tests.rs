@@ -9,7 +9,7 @@ use crate::price::min_hop_price_x36;
 use crate::route::{V3Path, V4Path};
 use alloy_primitives::{Address, B256, Bytes, U256, address, b256, hex, keccak256};
 use alloy_sol_types::{SolCall, SolValue};
-use bursar_core::networks::{Exchange, RouterCalldata, by_name};
+use bursar_core::networks::{Exchange, RouterCalldata, by_id_name_or_title};
 
 const NVDA: Address = address!("0xd0601CE157Db5bdC3162BbaC2a2C8aF5320D9EEC");
 const OWNER: Address = address!("0x19e7e376e7c213b7e7e7e46cc70a5dd086daff2a");
@@ -21,7 +21,7 @@ const TERMS: Terms = Terms {
 };
 
 fn exchange(calldata: RouterCalldata) -> Exchange {
-    let mut exchange = *by_name("robinhood").unwrap().exchange.unwrap();
+    let mut exchange = *by_id_name_or_title("robinhood").unwrap().exchange.unwrap();
     exchange.v4.calldata = calldata;
     exchange
 }
@@ -31,7 +31,7 @@ fn robinhood() -> Exchange {
 }
 
 fn dollar_token() -> Address {
-    by_name("robinhood").unwrap().stablecoin.address
+    by_id_name_or_title("robinhood").unwrap().stablecoin.address
 }
 
 fn dollars() -> Currency {

@@ -195,7 +195,7 @@ impl StateWatch {
 
 /// Returns an offer of version 1 on Base for `amount` millionths of a dollar.
 pub(crate) fn offer(amount: u64, url: &str) -> Value {
-    let coin = bursar_core::networks::by_name("8453").expect("Base").stablecoin;
+    let coin = bursar_core::networks::by_id_name_or_title("8453").expect("Base").stablecoin;
     json!({
         "x402Version": 1,
         "error": "payment required",
@@ -211,7 +211,7 @@ pub(crate) fn offer(amount: u64, url: &str) -> Value {
 
 /// Returns an offer of version 2 on Base.
 pub(crate) fn offer_v2(amount: u64, url: &str) -> Value {
-    let coin = bursar_core::networks::by_name("8453").expect("Base").stablecoin;
+    let coin = bursar_core::networks::by_id_name_or_title("8453").expect("Base").stablecoin;
     json!({
         "x402Version": 2, "resource": { "url": url },
         "accepts": [{

@@ -92,7 +92,7 @@ async fn health_and_contracts_list_the_configured_networks() {
     let (status, answer) = stage.facilitator.get("/contracts").await;
     assert_eq!(status, 200);
     let prism = json!(bursar_tests::payer::PRISM);
-    let row = networks::by_text("base").expect("a row");
+    let row = networks::by_id_or_v1_name("base").expect("a row");
     for name in ["eip155:8453", row.v1_names[0]] {
         assert_eq!(answer[name]["prism"], prism, "{name}");
     }

@@ -110,7 +110,7 @@ async fn a_payment_is_signed_after_a_press() {
     let answer = answer.unwrap();
     let signature = DeviceSignature::read(read_answer(&answer).unwrap()).unwrap();
     let (token, terms) = terms(signer, 1_500_000);
-    assert!(signature.of(signer, token.digest(&terms)).is_ok());
+    assert!(signature.verify(signer, token.digest(&terms)).is_ok());
     for shown in ["chainId | 8453", "value | 1500000", "validBefore | 1900000000"] {
         assert!(pages.iter().any(|page| page == shown), "{shown} is not on {pages:?}");
     }

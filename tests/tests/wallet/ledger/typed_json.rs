@@ -1,7 +1,7 @@
 //! Reads typed data from its JSON, for the transcripts of Ledger's host library.
 
 use alloy_primitives::{I256, U256};
-use bursar_ledger::typed_data::{DOMAIN, Field, Kind, StructType, TypedData, Value};
+use bursar_ledger::typed_data::{DOMAIN, Field, FieldType, StructType, TypedData, Value};
 use serde_json::Value as Json;
 
 /// Reads a message as wallets receive it: types, primary type, domain and message.
@@ -32,23 +32,23 @@ fn field(json: &Json) -> Field {
     Field {
         name: json["name"].as_str().unwrap().to_owned(),
         kind: kind(base),
-        levels: levels.collect(),
+        array_levels: levels.collect(),
     }
 }
 
-fn kind(base: &str) -> Kind {
+fn kind(base: &str) -> FieldType {
     let number = |prefix: &str| base.strip_prefix(prefix)?.parse::<u16>().ok();
     let bytes = |bits: u16| u8::try_from(bits / 8).unwrap();
     match base {
-        "address" => Kind::Address,
-        "bool" => Kind::Bool,
-        "string" => Kind::String,
-        "bytes" => Kind::Bytes,
+        "address" => FieldType::Address,
+        "bool" => FieldType::Bool,
+        "string" => FieldType::String,
+        "bytes" => FieldType::Bytes,
         _other => match (number("uint"), number("int"), number("bytes")) {
-            (Some(bits), _, _) => Kind::Uint(bytes(bits)),
-            (_, Some(bits), _) => Kind::Int(bytes(bits)),
-            (_, _, Some(size)) => Kind::FixedBytes(u8::try_from(size).unwrap()),
-            _custom => Kind::Struct(base.to_owned()),
+            (Some(bits), _, _) => FieldType::Uint(bytes(bits)),
+            (_, Some(bits), _) => FieldType::Int(bytes(bits)),
+            (_, _, Some(size)) => FieldType::FixedBytes(u8::try_from(size).unwrap()),
+            _custom => FieldType::Struct(base.to_owned()),
         },
     }
 }
@@ -56,7 +56,7 @@ fn kind(base: &str) -> Kind {
 fn of_struct(types: &[StructType], name: &str, json: &Json) -> Value {
     let of = types.iter().find(|one| one.name == name).unwrap();
     let values =
-        of.fields.iter().map(|field| value(types, field, field.levels.len(), &json[&field.name]));
+        of.fields.iter().map(|field| value(types, field, field.array_levels.len(), &json[&field.name]));
     Value::Struct(values.collect())
 }
 
@@ -76,18 +76,18 @@ fn value(types: &[StructType], field: &Field, levels: usize, json: &Json) -> Val
         hex::decode(even).unwrap()
     };
     match &field.kind {
-        Kind::Struct(name) => of_struct(types, name, json),
-        Kind::Bool => Value::number(U256::from(u8::from(text == "true" || text == "1"))),
-        Kind::String => Value::string(&text),
+        FieldType::Struct(name) => of_struct(types, name, json),
+        FieldType::Bool => Value::number(U256::from(u8::from(text == "true" || text == "1"))),
+        FieldType::String => Value::string(&text),
         // Numbers in hex are sent as they are written.
-        Kind::Int(_) | Kind::Uint(_) if text.starts_with("0x") => Value::Atom(hex_bytes()),
-        Kind::Int(size) if text.starts_with('-') => {
+        FieldType::Int(_) | FieldType::Uint(_) if text.starts_with("0x") => Value::Atom(hex_bytes()),
+        FieldType::Int(size) if text.starts_with('-') => {
             let whole = I256::from_dec_str(&text).unwrap().to_be_bytes::<32>();
             Value::Atom(whole[32 - usize::from(*size)..].to_vec())
         }
-        Kind::Int(_) | Kind::Uint(_) => {
+        FieldType::Int(_) | FieldType::Uint(_) => {
             Value::number(if text.is_empty() { U256::ZERO } else { text.parse().unwrap() })
         }
-        Kind::Address | Kind::FixedBytes(_) | Kind::Bytes => Value::Atom(hex_bytes()),
+        FieldType::Address | FieldType::FixedBytes(_) | FieldType::Bytes => Value::Atom(hex_bytes()),
     }
 }

@@ -3,7 +3,7 @@
 use bursar_control::answers::StatusAnswer;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::text::about;
+use bursar_core::text::approximate_duration;
 use ratatui::layout::Rect;
 use unicode_width::UnicodeWidthStr;
 
@@ -31,7 +31,7 @@ pub(super) fn header(model: &Model, paint: &mut Paint<'_>, area: Rect) {
                 (true, false) => ("UNLOCKED".into(), Role::Good),
             });
             if let Some(seconds) = wallet.locks_in_s {
-                pieces.push((format!("locks in {}", about(seconds)), Role::Quiet));
+                pieces.push((format!("locks in {}", approximate_duration(seconds)), Role::Quiet));
             }
             if status.frozen {
                 pieces.push(("FROZEN".into(), Role::Alarm));

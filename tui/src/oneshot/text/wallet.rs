@@ -4,7 +4,7 @@ use bursar_control::answers::{
     AddressAnswer, BackupAnswer, LedgerAddressAnswer, LedgerAddressesAnswer, RestoreAnswer,
     SecretField, SeedAnswer, WalletAnswer,
 };
-use bursar_core::text::about;
+use bursar_core::text::approximate_duration;
 
 use super::context::Context;
 use crate::oneshot::sheet::{Sheet, word};
@@ -19,7 +19,7 @@ pub(super) fn wallet(to: &mut Sheet, wallet: &WalletAnswer, context: Context<'_>
         return to.next(&what, &command);
     }
     let locks = wallet.locks_in_s.filter(|_seconds| context.engine_running);
-    let locks = locks.map_or_else(String::new, |s| format!(", locks in {}", about(s)));
+    let locks = locks.map_or_else(String::new, |s| format!(", locks in {}", approximate_duration(s)));
     to.rows(&[
         ("wallet", wallet.name.clone().unwrap_or_default()),
         ("state", format!("{}{locks}", state_after(wallet, context))),

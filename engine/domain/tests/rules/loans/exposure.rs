@@ -195,6 +195,6 @@ fn a_rehearsed_supply_meets_the_rules_of_a_real_one() {
     bench.holds(0, supply(50_000_000));
     assert_eq!(bench.refuses(0, supply(101_000_000)), Code::PerDepositExceeded);
     // On a test network nothing can be lent.
-    let sepolia = networks::by_name("base-sepolia").expect("a network");
+    let sepolia = networks::by_id_name_or_title("base-sepolia").expect("a network");
     assert_eq!(rehearsal::plain_supply(sepolia, Usd::dollars(1)), None);
 }

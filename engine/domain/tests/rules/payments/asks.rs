@@ -359,7 +359,7 @@ mod offers {
     #[test]
     fn a_network_that_is_off_pays_nothing_until_it_is_on() {
         let mut world = ordinary();
-        let ethereum = networks::by_text("ethereum").expect("a row of the table");
+        let ethereum = networks::by_id_or_v1_name("ethereum").expect("a row of the table");
         let ask =
             PaymentAsk { chain: ethereum.chain, asset: ethereum.stablecoin.address, ..payment(1) };
         assert_eq!(world.refuses(ask.clone()).code, Code::NetworkDisabled);
@@ -372,7 +372,7 @@ mod offers {
 
     #[test]
     fn a_network_outside_the_policy_pays_nothing() {
-        let other = networks::by_text("robinhood").expect("a row of the table");
+        let other = networks::by_id_or_v1_name("robinhood").expect("a row of the table");
         let mut world =
             with(|policy| policy.networks = AllowedNetworks::Only([other.chain].into()));
         assert_eq!(world.refuses(payment(1)).code, Code::NetworkNotAllowed);

@@ -74,7 +74,7 @@ impl Rules {
     pub(crate) fn policy(&self) -> Policy {
         let mut policy = Policy::default();
         if self.other_network_only {
-            let other = networks::by_text("sepolia").expect("a row of the table").chain;
+            let other = networks::by_id_or_v1_name("sepolia").expect("a row of the table").chain;
             policy.networks = AllowedNetworks::Only([other].into());
         }
         let payments = &mut policy.payments;

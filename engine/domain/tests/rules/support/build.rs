@@ -54,7 +54,7 @@ pub(crate) fn hosts(allowed: &[&str], blocked: &[&str]) -> HostLists {
 
 /// The network whose stablecoin the tests pay with.
 pub(crate) fn base() -> &'static Network {
-    networks::by_text("base").expect("a row of the table")
+    networks::by_id_or_v1_name("base").expect("a row of the table")
 }
 
 pub(crate) fn payee() -> Address {

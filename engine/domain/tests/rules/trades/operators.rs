@@ -234,7 +234,7 @@ fn a_rehearsed_trade_meets_the_rules_of_a_real_one() {
     bench.starts(0, trade(49_000_000));
     bench.holds(0, trade(50_000_000));
     // On a network without an exchange there are no trades.
-    let ethereum = networks::by_name("base-sepolia").expect("a network");
+    let ethereum = networks::by_id_name_or_title("base-sepolia").expect("a network");
     assert_eq!(rehearsal::plain_trade(ethereum, Usd::dollars(1), slippage, impact), None);
     assert!(networks::by_chain(ROBINHOOD).is_some_and(|one| one.exchange.is_some()));
 }

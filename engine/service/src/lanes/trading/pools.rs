@@ -256,13 +256,13 @@ mod tests {
     use super::*;
     use alloy_primitives::{B256, Bytes};
     use bursar_core::money::Atoms;
-    use bursar_core::networks::by_name;
+    use bursar_core::networks::by_id_name_or_title;
     use bursar_domain::trades::TradeToken;
 
     /// Returns why a v4 pool whose slot0 has these words gives no quote. Its liquidity is zero, and all other reads
     /// revert.
     fn refusal(slot0: [U256; 4]) -> Code {
-        let network = by_name("base").unwrap();
+        let network = by_id_name_or_title("base").unwrap();
         let token = |byte: u8| TradeToken {
             address: Some(Address::repeat_byte(byte)),
             symbol: String::new(),

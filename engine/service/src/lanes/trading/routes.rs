@@ -173,7 +173,7 @@ pub(super) fn best_after_gas(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bursar_core::networks::by_name;
+    use bursar_core::networks::by_id_name_or_title;
 
     fn route(fee: u32, out: u64, gas: u64) -> Route {
         let venue = Venue::V3 { fee, pool: Address::ZERO };
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_pair_has_its_tiers_and_two_pools_through_each_other_token() {
-        let base = by_name("base").unwrap();
+        let base = by_id_name_or_title("base").unwrap();
         let (exchange, dollar) = (base.exchange.unwrap(), base.stablecoin.address);
         let token = Currency::Token(Address::repeat_byte(0x77));
         let count = |input, output| {

@@ -85,12 +85,12 @@ mod tests {
     use super::*;
     use alloy_primitives::Bytes;
     use bursar_chain::multicall::ReadFault;
-    use bursar_core::networks::by_name;
+    use bursar_core::networks::by_id_name_or_title;
 
     const NOW: u64 = 1_767_225_600;
 
     fn nvda() -> StockToken {
-        let exchange = by_name("robinhood").unwrap().exchange.unwrap();
+        let exchange = by_id_name_or_title("robinhood").unwrap().exchange.unwrap();
         *exchange.stock_tokens.iter().find(|stock| stock.token.symbol == "NVDA").unwrap()
     }
 

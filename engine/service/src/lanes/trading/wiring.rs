@@ -218,7 +218,7 @@ fn is_address(answer: &[u8], expected: Address) -> bool {
 mod tests {
     use super::*;
     use alloy_primitives::{B256, U256};
-    use bursar_core::networks::{NETWORKS, by_name};
+    use bursar_core::networks::{NETWORKS, by_id_name_or_title};
 
     /// The answers of the expected contracts, in the order of the questions.
     fn right(network: &Network, exchange: &Exchange) -> Vec<Bytes> {
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn a_feed_without_code_is_no_feed() {
-        let network = by_name("base").unwrap();
+        let network = by_id_name_or_title("base").unwrap();
         let exchange = network.exchange.unwrap();
         assert!(exchange.native_feed.is_some());
         let mut answers = right(network, exchange);

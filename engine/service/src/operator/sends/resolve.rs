@@ -124,11 +124,11 @@ pub(super) fn payee(wallet: &Wallet, text: &str) -> Result<Address, Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bursar_core::networks::by_name;
+    use bursar_core::networks::by_id_name_or_title;
 
     #[test]
     fn tokens_are_found_by_symbol_and_by_address_and_nothing_else_is() {
-        let base = by_name("base").unwrap();
+        let base = by_id_name_or_title("base").unwrap();
         let dollar = find_in_table(base, "usdc").unwrap();
         assert_eq!((dollar.token, dollar.decimals), (Some(base.stablecoin.address), 6));
         let same = find_in_table(base, &base.stablecoin.address.to_checksum(None)).unwrap();

@@ -6,7 +6,7 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::ids::Name;
 use bursar_core::limits::FUNDS_ADDRESSES_MAX;
-use bursar_core::networks::{NETWORKS, Network, by_name};
+use bursar_core::networks::{NETWORKS, Network, by_id_name_or_title};
 use bursar_core::text;
 use bursar_domain::wallets::{PayingAddress, Wallet};
 
@@ -31,7 +31,7 @@ pub(crate) fn labelled<'a>(
 /// # Errors
 /// `NOTHING_FOUND`.
 pub(crate) fn network(network: &str) -> Result<&'static Network, Fault> {
-    by_name(network).ok_or_else(|| {
+    by_id_name_or_title(network).ok_or_else(|| {
         Fault::because(
             Code::NothingFound,
             format!(

@@ -15,7 +15,7 @@ const HIGH: Address = Address::repeat_byte(0x99);
 const AMOUNT: u64 = 1_000_000;
 
 fn subject(token: Address) -> Subject {
-    let network = by_name("base").unwrap();
+    let network = by_id_name_or_title("base").unwrap();
     let exchange = network.exchange.unwrap();
     Subject { network, exchange, token, amount: U256::from(AMOUNT) }
 }
