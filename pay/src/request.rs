@@ -11,7 +11,7 @@ use bursar_core::json;
 use bursar_core::limits::{BODY_DEPTH_MAX, URL_BYTES_MAX};
 use bursar_core::text::quoted;
 use bursar_outbound::{
-    Bytes, Client, HeaderMap, HeaderName, HeaderValue, Method, NoReply, OutboundRequest,
+    Bytes, Client, HeaderMap, HeaderName, HeaderValue, Method, SendFailure, OutboundRequest,
     PlainHttpHosts, ReplyStream, Target, TargetFault,
 };
 
@@ -111,8 +111,8 @@ impl Request {
         let asked = OutboundRequest { method, target: &self.target, headers, body };
         match tokio::time::timeout(HEAD_WAIT, client.open(asked)).await {
             Ok(Ok(answered)) => Ok(answered),
-            Ok(Err(NoReply::NotSent(why))) => Err(NoResponse::Unreached(why)),
-            Ok(Err(NoReply::Lost(why))) => Err(NoResponse::Lost(why)),
+            Ok(Err(SendFailure::NotSent(why))) => Err(NoResponse::Unreached(why)),
+            Ok(Err(SendFailure::Lost(why))) => Err(NoResponse::Lost(why)),
             Err(_elapsed) => Err(NoResponse::Late),
         }
     }

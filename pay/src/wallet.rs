@@ -114,7 +114,7 @@ impl Wallet {
 
     /// Returns the status of a held request, or [`SignStatus::Unknown`] if the wallet does not answer.
     pub(crate) async fn poll(&self, id: RequestId) -> SignStatus {
-        let at = self.agent.wallet.below(&["sign", "status", &id.to_string()]);
+        let at = self.agent.wallet.with_segments(&["sign", "status", &id.to_string()]);
         match self.client.get(&at, AGENT_REPLY_BYTES_MAX).await {
             Ok(reply) => self.status(&reply),
             Err(_away) => SignStatus::Unknown(Duration::ZERO),
@@ -135,7 +135,7 @@ impl Wallet {
     }
 
     async fn post(&self, path: &str, body: &str) -> Result<Reply, String> {
-        let at = self.agent.wallet.below(&[path]);
+        let at = self.agent.wallet.with_segments(&[path]);
         self.client.post(&at, body.as_bytes().to_vec(), AGENT_REPLY_BYTES_MAX).await
     }
 

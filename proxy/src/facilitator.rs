@@ -11,7 +11,7 @@ use bursar_core::json::{self, Object, Value};
 use bursar_core::networks::{Network, by_id_or_v1_name};
 use bursar_core::time::Utc;
 use bursar_outbound::{
-    Bytes, Client, HeaderMap, HeaderValue, Method, NoReply, OutboundRequest, Target,
+    Bytes, Client, HeaderMap, HeaderValue, Method, SendFailure, OutboundRequest, Target,
 };
 use bursar_serve::wait::within;
 use bursar_x402::settlement::REPEATED_HEADER;
@@ -146,7 +146,7 @@ impl Facilitator {
     pub async fn verify(&self, facilitator_request: &str, context: SaleContext) -> Verdict {
         match self.send(VERIFY, facilitator_request, context.key).await {
             Ok(answer) => verdict(answer.status, &answer.body, context),
-            Err(NoReply::NotSent(why) | NoReply::Lost(why)) => Verdict::Unavailable(why),
+            Err(SendFailure::NotSent(why) | SendFailure::Lost(why)) => Verdict::Unavailable(why),
         }
     }
 
@@ -154,8 +154,8 @@ impl Facilitator {
     pub async fn settle(&self, facilitator_request: &str, context: SaleContext) -> SettleOutcome {
         match self.send(SETTLE, facilitator_request, context.key).await {
             Ok(answer) => outcome(&answer, context),
-            Err(NoReply::NotSent(why)) => SettleOutcome::NotProcessed(why),
-            Err(NoReply::Lost(why)) => SettleOutcome::Unknown(why),
+            Err(SendFailure::NotSent(why)) => SettleOutcome::NotProcessed(why),
+            Err(SendFailure::Lost(why)) => SettleOutcome::Unknown(why),
         }
     }
 
@@ -174,7 +174,7 @@ impl Facilitator {
     /// Returns by how many milliseconds our clock is ahead of the header `Date` of the facilitator's answer, or `None`
     /// if there is no answer or no such header.
     pub async fn clock_ahead_ms(&self) -> Option<i64> {
-        let target = self.base.below(&["supported"]);
+        let target = self.base.with_segments(&["supported"]);
         let (headers, body) = (self.headers.clone(), Bytes::new());
         let request = OutboundRequest { method: Method::GET, target: &target, headers, body };
         let answer =
@@ -195,9 +195,9 @@ impl Facilitator {
         route: Route,
         facilitator_request: &str,
         key: Option<SaleKey>,
-    ) -> Result<FacilitatorAnswer, NoReply> {
+    ) -> Result<FacilitatorAnswer, SendFailure> {
         let Route { method, path, wait_ms } = route;
-        let target = self.base.below(&[path]);
+        let target = self.base.with_segments(&[path]);
         let body = Bytes::copy_from_slice(facilitator_request.as_bytes());
         let mut headers = self.headers.clone();
         if let Some(key) = key.and_then(|key| HeaderValue::from_str(&key.text()).ok()) {
@@ -210,19 +210,19 @@ impl Facilitator {
             // Status 429 means that the request was not processed, whatever the body contains.
             if status == 429 {
                 let why = "it answers 429: too many requests";
-                return Err(NoReply::NotSent(why.to_owned()));
+                return Err(SendFailure::NotSent(why.to_owned()));
             }
             let repeated = response.headers.contains_key(REPEATED_HEADER);
-            let body = response.read_to_end(ANSWER_BYTES_MAX).await.map_err(NoReply::Lost)?;
+            let body = response.read_to_end(ANSWER_BYTES_MAX).await.map_err(SendFailure::Lost)?;
             let value = json::parse_few(&body, DEPTH_MAX, 4_096);
             let value = value.map_err(|fault| {
-                NoReply::Lost(format!("HTTP {status} with an invalid answer: {fault}"))
+                SendFailure::Lost(format!("HTTP {status} with an invalid answer: {fault}"))
             })?;
             Ok(FacilitatorAnswer { status, body: value, repeated })
         };
         match within(&*self.clock, wait_ms, exchange).await {
             Some(answer) => answer,
-            None => Err(NoReply::Lost("no answer in time".to_owned())),
+            None => Err(SendFailure::Lost("no answer in time".to_owned())),
         }
     }
 }

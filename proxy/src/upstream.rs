@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bursar_chain::ports::Clock;
 use bursar_outbound::{
-    Bytes, Client, HeaderMap, HeaderValue, Method, NoReply, OutboundRequest, ReplyStream, Target,
+    Bytes, Client, HeaderMap, HeaderValue, Method, SendFailure, OutboundRequest, ReplyStream, Target,
 };
 use bursar_serve::wait::within;
 use secrecy::SecretString;
@@ -142,7 +142,7 @@ impl Upstream {
         stream: bool,
         mut room: AnswerRoom,
     ) -> Result<UpstreamReply, NoAnswer> {
-        let target = self.base.below(&["chat", "completions"]);
+        let target = self.base.with_segments(&["chat", "completions"]);
         let accept = if stream { "text/event-stream" } else { "application/json" };
         let request = OutboundRequest {
             method: Method::POST,
@@ -271,7 +271,7 @@ impl Upstream {
     /// # Errors
     /// A [`Fault`]: there is no response, or the upstream refuses our key.
     pub async fn models(&self) -> Result<Passthrough, Fault> {
-        let target = self.base.below(&["models"]);
+        let target = self.base.with_segments(&["models"]);
         let headers = self.headers("application/json");
         let request =
             OutboundRequest { method: Method::GET, target: &target, headers, body: Bytes::new() };
@@ -362,10 +362,10 @@ fn is_event_stream(kind: &str) -> bool {
     kind.trim_start().to_ascii_lowercase().starts_with("text/event-stream")
 }
 
-fn no_answer(fault: NoReply) -> Fault {
+fn no_answer(fault: SendFailure) -> Fault {
     let code = match fault {
-        NoReply::NotSent(_) => Code::UpstreamUnavailable,
-        NoReply::Lost(_) => Code::UpstreamBroken,
+        SendFailure::NotSent(_) => Code::UpstreamUnavailable,
+        SendFailure::Lost(_) => Code::UpstreamBroken,
     };
     tracing::warn!(%fault, "the upstream gave no answer");
     Fault::of(code)

@@ -7,7 +7,7 @@ use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
 use bursar_outbox::redb_store::RedbStore;
 use bursar_outbox::store::{StoreFault, StoreReply};
-use bursar_rows::{Options, RowFile, StoreError, decode, encode, existing};
+use bursar_rows::{Options, RowFile, StoreError, decode, encode, table_if_written};
 use bursar_submit::SubmissionId;
 use redb::{ReadTransaction, ReadableTable, Table, TableDefinition, WriteTransaction};
 use tokio_util::sync::CancellationToken;
@@ -49,7 +49,7 @@ impl RedbPayments {
     /// The file cannot be used, or another process has locked it.
     pub fn open_file(path: &Path) -> Result<(Self, RedbStore), StoreFault> {
         let file = RowFile::open(path, OPTIONS)?;
-        let outboxes = RedbStore::over(file.clone());
+        let outboxes = RedbStore::in_file(file.clone());
         Ok((Self { file }, outboxes))
     }
 
@@ -74,7 +74,7 @@ impl Payments for RedbPayments {
     /// Runs on the caller's thread: each request looks up one payment.
     fn get(&self, key: JobKey) -> StoreReply<'_, Option<Record>> {
         Box::pin(async move {
-            let found = self.file.read_here(|read| match existing(read.open_table(PAYMENTS))? {
+            let found = self.file.read_here(|read| match table_if_written(read.open_table(PAYMENTS))? {
                 Some(table) => record(&table, key.0.as_slice()),
                 None => Ok(None),
             });
@@ -111,9 +111,9 @@ impl Payments for RedbPayments {
 
 fn open_work(read: &ReadTransaction) -> Result<OpenWork, StoreError> {
     let (Some(payments), Some(open), Some(batches)) = (
-        existing(read.open_table(PAYMENTS))?,
-        existing(read.open_table(OPEN))?,
-        existing(read.open_table(BATCHES))?,
+        table_if_written(read.open_table(PAYMENTS))?,
+        table_if_written(read.open_table(OPEN))?,
+        table_if_written(read.open_table(BATCHES))?,
     ) else {
         return Ok(OpenWork::default());
     };
@@ -130,7 +130,7 @@ fn open_work(read: &ReadTransaction) -> Result<OpenWork, StoreError> {
 }
 
 fn of_batch(read: &ReadTransaction, batch: &Batch) -> Result<Vec<Record>, StoreError> {
-    let Some(table) = existing(read.open_table(PAYMENTS))? else { return Ok(Vec::new()) };
+    let Some(table) = table_if_written(read.open_table(PAYMENTS))? else { return Ok(Vec::new()) };
     let mut records = Vec::with_capacity(batch.jobs.len());
     for key in &batch.jobs {
         records.extend(record(&table, key.0.as_slice())?);
@@ -139,7 +139,7 @@ fn of_batch(read: &ReadTransaction, batch: &Batch) -> Result<Vec<Record>, StoreE
 }
 
 fn spent_on(read: &ReadTransaction, day: i64) -> Result<Vec<GasSpent>, StoreError> {
-    let Some(table) = existing(read.open_table(GAS))? else { return Ok(Vec::new()) };
+    let Some(table) = table_if_written(read.open_table(GAS))? else { return Ok(Vec::new()) };
     let (from, to) = (ordered(day), ordered(day.saturating_add(1)));
     let mut all = Vec::new();
     for row in table.range::<&[u8]>(&from[..]..&to[..])? {
@@ -330,12 +330,12 @@ impl<'a> Tables<'a> {
 /// Whether [`prune_rows`] would delete anything.
 fn is_prunable(read: &ReadTransaction, before: Utc) -> Result<bool, StoreError> {
     let end = ended_row(before, JobKey(B256::ZERO));
-    if let Some(ended) = existing(read.open_table(ENDED))?
+    if let Some(ended) = table_if_written(read.open_table(ENDED))?
         && ended.range::<&[u8]>(..end.as_slice())?.next().is_some()
     {
         return Ok(true);
     }
-    let Some(gas) = existing(read.open_table(GAS))? else { return Ok(false) };
+    let Some(gas) = table_if_written(read.open_table(GAS))? else { return Ok(false) };
     Ok(gas.range::<&[u8]>(..&first_day_kept(before)[..])?.next().is_some())
 }
 

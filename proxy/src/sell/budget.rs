@@ -11,21 +11,21 @@ pub(crate) const READ_MS: u64 = 120_000;
 /// A stream that exceeds it is not stored.
 #[derive(Debug, Clone)]
 pub struct Budget {
-    left: Arc<AtomicUsize>,
+    bytes_left: Arc<AtomicUsize>,
 }
 
 impl Budget {
     /// Creates a budget of `bytes`.
     pub fn of(bytes: usize) -> Self {
-        Self { left: Arc::new(AtomicUsize::new(bytes)) }
+        Self { bytes_left: Arc::new(AtomicUsize::new(bytes)) }
     }
 
     pub(super) fn reserve(&self, bytes: usize) -> bool {
         let subtract = |left: usize| left.checked_sub(bytes);
-        self.left.fetch_update(Ordering::AcqRel, Ordering::Acquire, subtract).is_ok()
+        self.bytes_left.fetch_update(Ordering::AcqRel, Ordering::Acquire, subtract).is_ok()
     }
 
     pub(super) fn release(&self, bytes: usize) {
-        self.left.fetch_add(bytes, Ordering::AcqRel);
+        self.bytes_left.fetch_add(bytes, Ordering::AcqRel);
     }
 }

@@ -97,7 +97,7 @@ impl ExplorerHttp {
     async fn fetch(&self, owner: Address) -> Result<Vec<TokenBalance>, ExplorerFault> {
         let endpoint = self.base.label();
         let address = owner.to_checksum(None);
-        let url = self.base.below(&["addresses", &address, "token-balances"]);
+        let url = self.base.with_segments(&["addresses", &address, "token-balances"]);
         let reply = self.client.get(&url, self.limits.reply_bytes_max).await;
         let reply = reply
             .map_err(|reason| ExplorerFault::Unreachable { endpoint: endpoint.clone(), reason })?;

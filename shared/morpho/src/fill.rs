@@ -26,14 +26,14 @@ pub struct Log {
 
 /// The assets and shares that entered or left a venue for one owner.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Moved {
+pub struct MovedAmounts {
     /// Smallest units of the asset.
     pub assets: U256,
     pub shares: U256,
 }
 
-impl Moved {
-    fn plus(self, assets: U256, shares: U256) -> Option<Self> {
+impl MovedAmounts {
+    fn checked_add(self, assets: U256, shares: U256) -> Option<Self> {
         Some(Self {
             assets: self.assets.checked_add(assets)?,
             shares: self.shares.checked_add(shares)?,
@@ -44,22 +44,22 @@ impl Moved {
 /// Returns the assets that entered `venue`, and the shares that `owner` got for them.
 ///
 /// `None` if no assets entered, if an event of the venue cannot be read, or if a sum exceeds 256 bits.
-pub fn supplied(
+pub fn supplied_amounts(
     singleton: Address,
     venue: &VenueId,
     owner: Address,
     logs: &[Log],
-) -> Option<Moved> {
+) -> Option<MovedAmounts> {
     type Read = fn(Address, &[B256], &[u8]) -> Option<Deposited>;
     let (contract, market_id, topic, read): (_, _, _, Read) = match *venue {
         VenueId::Vault(vault) => (vault, None, VAULT_DEPOSIT, events::vault_deposit),
         VenueId::Market(id) => (singleton, Some(id), MARKET_SUPPLY, events::market_supply),
     };
-    let mut moved: Option<Moved> = None;
-    for log in named(logs, contract, topic) {
+    let mut moved: Option<MovedAmounts> = None;
+    for log in events_with_topic(logs, contract, topic) {
         let event = read(contract, &log.topics, &log.data)?;
         if event.owner == owner && event.market_id == market_id {
-            moved = Some(moved.unwrap_or_default().plus(event.assets, event.shares)?);
+            moved = Some(moved.unwrap_or_default().checked_add(event.assets, event.shares)?);
         }
     }
     moved
@@ -71,22 +71,22 @@ pub fn supplied(
 /// the vault withdraws the penalty to itself.
 ///
 /// `None` if `owner` received nothing, if an event of the venue cannot be read, or if a sum exceeds 256 bits.
-pub fn withdrawn(
+pub fn withdrawn_amounts(
     singleton: Address,
     venue: &VenueId,
     owner: Address,
     logs: &[Log],
-) -> Option<Moved> {
+) -> Option<MovedAmounts> {
     type Read = fn(Address, &[B256], &[u8]) -> Option<Withdrawn>;
     let (contract, market_id, topic, read): (_, _, _, Read) = match *venue {
         VenueId::Vault(vault) => (vault, None, VAULT_WITHDRAW, events::vault_withdrawal),
         VenueId::Market(id) => (singleton, Some(id), MARKET_WITHDRAW, events::market_withdrawal),
     };
-    let mut moved: Option<Moved> = None;
-    for log in named(logs, contract, topic) {
+    let mut moved: Option<MovedAmounts> = None;
+    for log in events_with_topic(logs, contract, topic) {
         let event = read(contract, &log.topics, &log.data)?;
         if event.owner == owner && event.receiver == owner && event.market_id == market_id {
-            moved = Some(moved.unwrap_or_default().plus(event.assets, event.shares)?);
+            moved = Some(moved.unwrap_or_default().checked_add(event.assets, event.shares)?);
         }
     }
     moved
@@ -97,12 +97,12 @@ pub fn withdrawn(
 /// These assets stay in the vault. Both amounts are zero without a forced deallocation.
 ///
 /// `None` if a withdrawal of the vault cannot be read, or if a sum exceeds 256 bits.
-pub fn penalty(vault: Address, owner: Address, logs: &[Log]) -> Option<Moved> {
-    let mut moved = Moved::default();
-    for log in named(logs, vault, VAULT_WITHDRAW) {
+pub fn penalty_amounts(vault: Address, owner: Address, logs: &[Log]) -> Option<MovedAmounts> {
+    let mut moved = MovedAmounts::default();
+    for log in events_with_topic(logs, vault, VAULT_WITHDRAW) {
         let event = events::vault_withdrawal(vault, &log.topics, &log.data)?;
         if event.owner == owner && event.receiver == vault {
-            moved = moved.plus(event.assets, event.shares)?;
+            moved = moved.checked_add(event.assets, event.shares)?;
         }
     }
     Some(moved)
@@ -112,9 +112,9 @@ pub fn penalty(vault: Address, owner: Address, logs: &[Log]) -> Option<Moved> {
 ///
 /// Both are zero without a transfer. A transfer from `owner` to itself counts in both. `None` if a transfer of the
 /// token cannot be read, or if a sum exceeds 256 bits.
-pub fn token_moved(token: Address, owner: Address, logs: &[Log]) -> Option<(U256, U256)> {
+pub fn token_received_and_sent(token: Address, owner: Address, logs: &[Log]) -> Option<(U256, U256)> {
     let (mut inward, mut outward) = (U256::ZERO, U256::ZERO);
-    for log in named(logs, token, IErc20::Transfer::SIGNATURE_HASH) {
+    for log in events_with_topic(logs, token, IErc20::Transfer::SIGNATURE_HASH) {
         let event = decode_event::<IErc20::Transfer>(&log.topics, &log.data)?;
         if event.to == owner {
             inward = inward.checked_add(event.value)?;
@@ -127,7 +127,7 @@ pub fn token_moved(token: Address, owner: Address, logs: &[Log]) -> Option<(U256
 }
 
 /// Returns the events of a contract whose first topic is `topic`.
-fn named(logs: &[Log], contract: Address, topic: B256) -> impl Iterator<Item = &Log> {
+fn events_with_topic(logs: &[Log], contract: Address, topic: B256) -> impl Iterator<Item = &Log> {
     logs.iter().filter(move |log| log.address == contract && log.topics.first() == Some(&topic))
 }
 

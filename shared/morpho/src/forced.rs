@@ -18,16 +18,16 @@ use crate::vault::{FORCE_DEALLOCATE_PENALTY_MAX, force_deallocate_cost};
 use crate::venue::VenueId;
 
 /// Maximum number of forced deallocations in one transaction, because of the gas limit of a transaction.
-pub const PARTS_MAX: usize = 16;
+pub const DEALLOCATIONS_MAX: usize = 16;
 
 /// Denominator: a full exit moves a hundred-thousandth more than the position's worth.
 ///
 /// The reserve is for interest that accrues until the transaction is in a block: 15 minutes at 30 % a year.
-const GROWTH_PARTS: U256 = uint!(100_000_U256);
+const FULL_EXIT_MARGIN_DIVISOR: U256 = uint!(100_000_U256);
 /// Denominator: the share price may fall by a millionth until the transaction is in a block.
-const PRICE_FALL_PARTS: U256 = uint!(1_000_000_U256);
+const PRICE_FALL_DIVISOR: U256 = uint!(1_000_000_U256);
 /// Maximum number of smallest units by which roundings raise the amount that a withdrawal needs.
-const ROUNDING_UNITS: U256 = uint!(2_U256);
+const ROUNDING_UNITS_MAX: U256 = uint!(2_U256);
 
 /// An adapter's assets at one payer, and the penalty of their forced deallocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,15 +47,15 @@ pub struct ForcedSource {
 
 /// The money of a Vault V2 at one block.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct VaultMoney {
+pub struct VaultFunds {
     /// The assets that a plain withdrawal can pay: the idle balance, and the assets from the liquidity adapter.
-    pub plain: U256,
+    pub plain_withdrawal_max: U256,
     /// The sources that only forced deallocations can reach.
     pub sources: Vec<ForcedSource>,
-    /// The free assets of each payer that are not part of `plain`.
+    /// The free assets of each payer that are not part of `plain_withdrawal_max`.
     ///
     /// A payer without an entry pays nothing.
-    pub free: BTreeMap<VenueId, U256>,
+    pub free_by_payer: BTreeMap<VenueId, U256>,
 }
 
 /// One forced deallocation.
@@ -70,7 +70,7 @@ pub struct ForcedDeallocation {
 /// The forced deallocations of one exit, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ForcedPlan {
-    pub taken: Vec<ForcedDeallocation>,
+    pub deallocations: Vec<ForcedDeallocation>,
     /// The total of the moved assets.
     pub assets: U256,
     /// The total of the penalties.
@@ -94,7 +94,7 @@ pub enum NoForcedPlan {
 
 /// The amount that a selection of sources must reach.
 #[derive(Clone, Copy)]
-enum Goal {
+enum SelectionGoal {
     /// The assets that move.
     Assets(U256),
     /// The assets that move, and their penalties.
@@ -108,7 +108,7 @@ impl ForcedPlan {
             let ForcedSource { adapter, market, .. } = taken.source;
             ForcedPart { adapter, market, assets: taken.assets }
         };
-        self.taken.iter().map(part).collect()
+        self.deallocations.iter().map(part).collect()
     }
 
     /// Returns the shares to redeem in a full exit, after the penalty's shares are deducted from all `shares`.
@@ -120,28 +120,28 @@ impl ForcedPlan {
             return Some(shares);
         }
         let penalty = mul_div_ceil(self.penalty, shares, worth)?;
-        let fall = mul_div_ceil(penalty, U256::ONE, PRICE_FALL_PARTS)?;
+        let fall = mul_div_ceil(penalty, U256::ONE, PRICE_FALL_DIVISOR)?;
         let unit = mul_div_ceil(U256::ONE, shares, worth)?;
         shares.checked_sub(penalty)?.checked_sub(fall)?.checked_sub(unit)
     }
 }
 
-impl VaultMoney {
+impl VaultFunds {
     /// Plans an exit of exactly `assets` from a position of this worth.
     ///
     /// # Errors
     /// Nothing is missing, adapters cannot give enough, or the position cannot pay the penalty.
     pub fn plan_assets(&self, assets: U256, worth: U256) -> Result<ForcedPlan, NoForcedPlan> {
-        let missing = self.missing(assets)?;
-        let plan = self.fill(Goal::Assets(missing))?;
+        let missing = self.amount_to_force(assets)?;
+        let plan = self.plan_for_goal(SelectionGoal::Assets(missing))?;
         if plan.assets < missing {
-            return Err(self.too_little(Goal::Assets(missing), worth));
+            return Err(self.too_little(SelectionGoal::Assets(missing), worth));
         }
         let both = assets.checked_add(plan.penalty).ok_or(NoForcedPlan::Overflow)?;
         // Each withdrawal rounds its shares up, so at least one unit of worth must remain.
         if !plan.penalty.is_zero() && both >= worth {
             let penalty = plan.penalty;
-            return Err(NoForcedPlan::PenaltyUnpaid { penalty, most: self.most(worth)? });
+            return Err(NoForcedPlan::PenaltyUnpaid { penalty, most: self.largest_exit(worth)? });
         }
         Ok(plan)
     }
@@ -151,54 +151,54 @@ impl VaultMoney {
     /// # Errors
     /// Nothing is missing, or adapters cannot give enough.
     pub fn plan_all(&self, worth: U256) -> Result<ForcedPlan, NoForcedPlan> {
-        let missing = self.missing(worth)?;
-        let growth = mul_div_ceil(worth, U256::ONE, GROWTH_PARTS);
+        let missing = self.amount_to_force(worth)?;
+        let growth = mul_div_ceil(worth, U256::ONE, FULL_EXIT_MARGIN_DIVISOR);
         let with_growth =
-            growth.and_then(|growth| missing.checked_add(growth)?.checked_add(ROUNDING_UNITS));
-        let plan = self.fill(Goal::AssetsAndPenalty(with_growth.ok_or(NoForcedPlan::Overflow)?))?;
+            growth.and_then(|growth| missing.checked_add(growth)?.checked_add(ROUNDING_UNITS_MAX));
+        let plan = self.plan_for_goal(SelectionGoal::AssetsAndPenalty(with_growth.ok_or(NoForcedPlan::Overflow)?))?;
         let both = plan.assets.checked_add(plan.penalty).ok_or(NoForcedPlan::Overflow)?;
         if both < missing {
-            return Err(self.too_little(Goal::AssetsAndPenalty(missing), worth));
+            return Err(self.too_little(SelectionGoal::AssetsAndPenalty(missing), worth));
         }
         Ok(plan)
     }
 
-    fn missing(&self, assets: U256) -> Result<U256, NoForcedPlan> {
-        let missing = assets.saturating_sub(self.plain);
+    fn amount_to_force(&self, assets: U256) -> Result<U256, NoForcedPlan> {
+        let missing = assets.saturating_sub(self.plain_withdrawal_max);
         if missing.is_zero() { Err(NoForcedPlan::NothingMissing) } else { Ok(missing) }
     }
 
-    fn too_little(&self, goal: Goal, worth: U256) -> NoForcedPlan {
-        let with_dear = self.choose(goal, U256::MAX);
+    fn too_little(&self, goal: SelectionGoal, worth: U256) -> NoForcedPlan {
+        let with_dear = self.choose_sources(goal, U256::MAX);
         let reaches = |plan: ForcedPlan| match goal {
-            Goal::Assets(goal) => plan.assets >= goal,
-            Goal::AssetsAndPenalty(goal) => plan.assets.saturating_add(plan.penalty) >= goal,
+            SelectionGoal::Assets(goal) => plan.assets >= goal,
+            SelectionGoal::AssetsAndPenalty(goal) => plan.assets.saturating_add(plan.penalty) >= goal,
         };
         if with_dear.is_some_and(reaches) {
             return NoForcedPlan::PenaltyTooHigh;
         }
-        self.most(worth).map_or_else(|fault| fault, |most| NoForcedPlan::TooLittle { most })
+        self.largest_exit(worth).map_or_else(|fault| fault, |most| NoForcedPlan::TooLittle { most })
     }
 
     /// Returns the largest amount that a position of this worth can pay out, after penalties.
-    fn most(&self, worth: U256) -> Result<U256, NoForcedPlan> {
-        let missing = worth.saturating_sub(self.plain);
-        let plan = self.fill(Goal::AssetsAndPenalty(missing))?;
+    fn largest_exit(&self, worth: U256) -> Result<U256, NoForcedPlan> {
+        let missing = worth.saturating_sub(self.plain_withdrawal_max);
+        let plan = self.plan_for_goal(SelectionGoal::AssetsAndPenalty(missing))?;
         let both = plan.assets.checked_add(plan.penalty).ok_or(NoForcedPlan::Overflow)?;
         if both >= missing {
             return Ok(worth.saturating_sub(plan.penalty));
         }
-        self.plain.checked_add(plan.assets).ok_or(NoForcedPlan::Overflow)
+        self.plain_withdrawal_max.checked_add(plan.assets).ok_or(NoForcedPlan::Overflow)
     }
 
-    fn fill(&self, goal: Goal) -> Result<ForcedPlan, NoForcedPlan> {
-        self.choose(goal, FORCE_DEALLOCATE_PENALTY_MAX).ok_or(NoForcedPlan::Overflow)
+    fn plan_for_goal(&self, goal: SelectionGoal) -> Result<ForcedPlan, NoForcedPlan> {
+        self.choose_sources(goal, FORCE_DEALLOCATE_PENALTY_MAX).ok_or(NoForcedPlan::Overflow)
     }
 
     /// Takes from the source with the lowest penalty first; at equal penalties, from the source that can give most.
     /// The plan may miss the goal. Returns `None` if a sum exceeds 256 bits.
-    fn choose(&self, goal: Goal, penalty_max_e18: U256) -> Option<ForcedPlan> {
-        let mut free = self.free.clone();
+    fn choose_sources(&self, goal: SelectionGoal, penalty_max_e18: U256) -> Option<ForcedPlan> {
+        let mut free = self.free_by_payer.clone();
         let allowed = self.sources.iter().filter(|one| one.penalty_e18 <= penalty_max_e18);
         let mut sources: Vec<&ForcedSource> = allowed.collect();
         sources.sort_by_key(|one| {
@@ -208,8 +208,8 @@ impl VaultMoney {
         let mut plan = ForcedPlan::default();
         for source in sources {
             let wanted = match goal {
-                Goal::Assets(goal) => goal.saturating_sub(plan.assets),
-                Goal::AssetsAndPenalty(goal) => {
+                SelectionGoal::Assets(goal) => goal.saturating_sub(plan.assets),
+                SelectionGoal::AssetsAndPenalty(goal) => {
                     let both = plan.assets.checked_add(plan.penalty)?;
                     let left = goal.saturating_sub(both);
                     mul_div_ceil(left, WAD, WAD.checked_add(source.penalty_e18)?)?
@@ -217,14 +217,14 @@ impl VaultMoney {
             };
             let payer = free.entry(source.payer).or_default();
             let assets = wanted.min(source.supplied).min(*payer);
-            if assets.is_zero() || plan.taken.len() >= PARTS_MAX {
+            if assets.is_zero() || plan.deallocations.len() >= DEALLOCATIONS_MAX {
                 continue;
             }
             *payer = payer.checked_sub(assets)?;
             let penalty = penalty_of(assets, source.penalty_e18)?;
             plan.assets = plan.assets.checked_add(assets)?;
             plan.penalty = plan.penalty.checked_add(penalty)?;
-            plan.taken.push(ForcedDeallocation { source: *source, assets, penalty });
+            plan.deallocations.push(ForcedDeallocation { source: *source, assets, penalty });
         }
         Some(plan)
     }

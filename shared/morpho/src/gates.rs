@@ -85,8 +85,8 @@ impl Gates {
     ///
     /// The withdrawal gates are checked first. A closed withdrawal gate also blocks deposits, because the money could
     /// not be withdrawn again.
-    pub fn refuses_deposit(&self) -> Option<GateKind> {
-        self.refuses_withdrawal().or_else(|| {
+    pub fn deposit_blocker(&self) -> Option<GateKind> {
+        self.withdrawal_blocker().or_else(|| {
             first_closed([
                 (GateKind::ReceiveShares, &self.receive_shares),
                 (GateKind::SendAssets, &self.send_assets),
@@ -95,7 +95,7 @@ impl Gates {
     }
 
     /// Returns the first gate that blocks a withdrawal to the account itself.
-    pub fn refuses_withdrawal(&self) -> Option<GateKind> {
+    pub fn withdrawal_blocker(&self) -> Option<GateKind> {
         first_closed([
             (GateKind::SendShares, &self.send_shares),
             (GateKind::ReceiveAssets, &self.receive_assets),
@@ -126,7 +126,7 @@ mod tests {
     fn each_of_the_four_gates_refuses_a_deposit_and_two_a_withdrawal() {
         let closed = Gate::Refuses(Address::repeat_byte(7));
         let open = Gates { send_assets: Gate::Passes(Address::repeat_byte(8)), ..Gates::ABSENT };
-        assert_eq!((open.refuses_deposit(), open.refuses_withdrawal()), (None, None));
+        assert_eq!((open.deposit_blocker(), open.withdrawal_blocker()), (None, None));
         let rows = [
             (Gates { receive_shares: closed, ..open }, GateKind::ReceiveShares, false),
             (Gates { send_assets: closed, ..open }, GateKind::SendAssets, false),
@@ -134,8 +134,8 @@ mod tests {
             (Gates { receive_assets: closed, ..open }, GateKind::ReceiveAssets, true),
         ];
         for (gates, kind, is_exit) in rows {
-            assert_eq!(gates.refuses_deposit(), Some(kind));
-            assert_eq!(gates.refuses_withdrawal(), is_exit.then_some(kind));
+            assert_eq!(gates.deposit_blocker(), Some(kind));
+            assert_eq!(gates.withdrawal_blocker(), is_exit.then_some(kind));
             assert!(kind.refusal().starts_with("the vault does not allow this address"));
         }
     }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// `==` compares the two amounts. Two readings of the same price may have different amounts, so compare prices with
 /// [`compare`](Self::compare).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Amounts", into = "Amounts")]
+#[serde(try_from = "StoredPrice", into = "StoredPrice")]
 pub struct SharePrice {
     assets: U256,
     shares: U256,
@@ -18,7 +18,7 @@ pub struct SharePrice {
 
 /// The stored form of a price.
 #[derive(Serialize, Deserialize)]
-struct Amounts {
+struct StoredPrice {
     assets: U256,
     shares: U256,
 }
@@ -55,15 +55,15 @@ impl SharePrice {
     }
 }
 
-impl TryFrom<Amounts> for SharePrice {
+impl TryFrom<StoredPrice> for SharePrice {
     type Error = ZeroShares;
 
-    fn try_from(amounts: Amounts) -> Result<Self, ZeroShares> {
+    fn try_from(amounts: StoredPrice) -> Result<Self, ZeroShares> {
         Self::new(amounts.assets, amounts.shares).ok_or(ZeroShares)
     }
 }
 
-impl From<SharePrice> for Amounts {
+impl From<SharePrice> for StoredPrice {
     fn from(price: SharePrice) -> Self {
         Self { assets: price.assets, shares: price.shares }
     }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// The accounts and contracts that are trusted on one network.
 #[derive(Debug, Clone, Copy)]
-pub struct TrustedParties<'a> {
+pub struct TrustList<'a> {
     /// The token that may be lent.
     pub stablecoin: Address,
     /// Accounts that may choose the markets of a vault.
@@ -85,15 +85,15 @@ pub enum Trust {
     /// The vault is pinned and its curator is trusted.
     Pinned,
     /// The vault names a trusted curator, but nothing proves that the curator agreed. The operator must confirm it.
-    NewNeedsConfirmation(Unproven),
+    NewNeedsConfirmation(NeedsConfirmation),
     /// The venue must not be used.
-    Refused(Untrusted),
+    Refused(UntrustedReason),
 }
 
 /// Why a new vault with a trusted curator needs the operator's confirmation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Unproven {
+pub enum NeedsConfirmation {
     #[error(
         "the vault names a trusted curator, but its owner {0} is not trusted and could name another"
     )]
@@ -105,7 +105,7 @@ pub enum Unproven {
 /// Why a venue is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Untrusted {
+pub enum UntrustedReason {
     #[error("the official factory did not create the vault")]
     Factory,
     #[error("the venue lends {0}, not the stablecoin of this network")]
@@ -130,7 +130,7 @@ pub enum Untrusted {
 ///
 /// The curator alone proves nothing: the owner of a vault can name any address. A pin replaces only the checks of the
 /// owner and of the registry.
-pub fn judge_vault(vault: &VaultReading, trusted: &TrustedParties<'_>) -> Trust {
+pub fn judge_vault(vault: &VaultReading, trusted: &TrustList<'_>) -> Trust {
     if let Some(reason) = fault_of_vault(vault, trusted) {
         return Trust::Refused(reason);
     }
@@ -138,11 +138,11 @@ pub fn judge_vault(vault: &VaultReading, trusted: &TrustedParties<'_>) -> Trust 
         return Trust::Pinned;
     }
     if !is_listed(trusted.owners, vault.owner) {
-        return Trust::NewNeedsConfirmation(Unproven::Owner(vault.owner));
+        return Trust::NewNeedsConfirmation(NeedsConfirmation::Owner(vault.owner));
     }
     match (vault.kind, vault.adapter_registry) {
         (VaultKind::V2, Some(registry)) if registry == trusted.adapter_registry => Trust::Curated,
-        (VaultKind::V2, _) => Trust::NewNeedsConfirmation(Unproven::Registry),
+        (VaultKind::V2, _) => Trust::NewNeedsConfirmation(NeedsConfirmation::Registry),
         (VaultKind::MetaMorpho, _) => Trust::Curated,
     }
 }
@@ -150,44 +150,44 @@ pub fn judge_vault(vault: &VaultReading, trusted: &TrustedParties<'_>) -> Trust 
 /// Judges whether a market is trusted.
 ///
 /// A market has no curator that limits its risk, so a trusted vault must have a cap for the market.
-pub fn judge_market(market: &MarketReading, trusted: &TrustedParties<'_>) -> Trust {
+pub fn judge_market(market: &MarketReading, trusted: &TrustList<'_>) -> Trust {
     let refused = if market.last_update == 0 {
-        Untrusted::NoMarket
+        UntrustedReason::NoMarket
     } else if market.loan_token != trusted.stablecoin {
-        Untrusted::Asset(market.loan_token)
+        UntrustedReason::Asset(market.loan_token)
     } else if market.interest_model != trusted.interest_model {
-        Untrusted::InterestModel(market.interest_model)
+        UntrustedReason::InterestModel(market.interest_model)
     } else if market.cap.is_zero() {
-        Untrusted::NotEndorsed
+        UntrustedReason::NotEndorsed
     } else {
         return Trust::Curated;
     };
     Trust::Refused(refused)
 }
 
-fn fault_of_vault(vault: &VaultReading, trusted: &TrustedParties<'_>) -> Option<Untrusted> {
+fn fault_of_vault(vault: &VaultReading, trusted: &TrustList<'_>) -> Option<UntrustedReason> {
     if !vault.is_from_official_factory {
-        return Some(Untrusted::Factory);
+        return Some(UntrustedReason::Factory);
     }
     if vault.asset != trusted.stablecoin {
-        return Some(Untrusted::Asset(vault.asset));
+        return Some(UntrustedReason::Asset(vault.asset));
     }
     if let Some(fault) = vault.adapters.iter().find_map(fault_of_adapter) {
         return Some(fault);
     }
     if !is_listed(trusted.curators, vault.curator) {
-        return Some(Untrusted::Curator(vault.curator));
+        return Some(UntrustedReason::Curator(vault.curator));
     }
     None
 }
 
-fn fault_of_adapter(adapter: &AdapterReading) -> Option<Untrusted> {
+fn fault_of_adapter(adapter: &AdapterReading) -> Option<UntrustedReason> {
     match adapter.origin {
         AdapterOrigin::Markets => None,
         AdapterOrigin::Vault { inner_vault, is_inner_official } => {
-            (!is_inner_official).then_some(Untrusted::InnerVault(inner_vault))
+            (!is_inner_official).then_some(UntrustedReason::InnerVault(inner_vault))
         }
-        AdapterOrigin::Unofficial => Some(Untrusted::Adapter(adapter.adapter)),
+        AdapterOrigin::Unofficial => Some(UntrustedReason::Adapter(adapter.adapter)),
     }
 }
 

@@ -6,7 +6,7 @@ use alloy_primitives::{U256, uint};
 pub const VIRTUAL_SHARES_MIN: U256 = uint!(1_000_000_U256);
 
 /// Denominator: a deposit may lose at most a thousandth.
-const LOSS_PARTS: U256 = uint!(1_000_U256);
+const LOSS_DIVISOR: U256 = uint!(1_000_U256);
 
 /// Returns whether a vault has enough virtual shares for a deposit.
 pub fn has_enough_virtual_shares(virtual_shares: U256) -> bool {
@@ -27,9 +27,9 @@ pub fn virtual_shares_for(asset_decimals: u8) -> U256 {
 /// `worth` is the amount for which the shares of the simulated deposit can be redeemed. A lower worth means a
 /// donation, an inflated share price or an entry fee. Also returns false if `assets` is zero or a product exceeds 256
 /// bits.
-pub fn is_worth_its_assets(assets: U256, worth: U256) -> bool {
-    let kept = worth.checked_mul(LOSS_PARTS);
-    let least = assets.checked_mul(LOSS_PARTS.saturating_sub(U256::ONE));
+pub fn keeps_deposit_value(assets: U256, worth: U256) -> bool {
+    let kept = worth.checked_mul(LOSS_DIVISOR);
+    let least = assets.checked_mul(LOSS_DIVISOR.saturating_sub(U256::ONE));
     match (kept, least) {
         (Some(kept), Some(least)) => !assets.is_zero() && kept >= least,
         (Some(_) | None, None) | (None, Some(_)) => false,
@@ -38,9 +38,9 @@ pub fn is_worth_its_assets(assets: U256, worth: U256) -> bool {
 
 /// Returns the largest acceptable loss of a deposit of `assets`, in the same unit, rounded down.
 ///
-/// See [`is_worth_its_assets`].
-pub fn most_lost(assets: U256) -> U256 {
-    assets.checked_div(LOSS_PARTS).unwrap_or_default()
+/// See [`keeps_deposit_value`].
+pub fn loss_max(assets: U256) -> U256 {
+    assets.checked_div(LOSS_DIVISOR).unwrap_or_default()
 }
 
 /// Returns the number of shares to buy with an allowance that would buy `shares` now.
@@ -48,7 +48,7 @@ pub fn most_lost(assets: U256) -> U256 {
 /// Interest raises the share price with every block, and a purchase that costs more than the allowance fails. So the
 /// result is smaller than `shares`, by half of the loss that a deposit may have.
 pub fn shares_to_buy(shares: U256) -> U256 {
-    shares.saturating_sub(most_lost(shares).wrapping_shr(1))
+    shares.saturating_sub(loss_max(shares).wrapping_shr(1))
 }
 
 #[cfg(test)]
@@ -78,9 +78,9 @@ mod tests {
             [(0, 0), (1, 1), (1_999, 1_999), (2_000, 1_999), (ETHER, ETHER - ETHER / 2_000)]
         {
             assert_eq!(shares_to_buy(n(shares)), n(bought), "{shares}");
-            assert!(shares == 0 || is_worth_its_assets(n(shares), n(bought)), "{shares}");
+            assert!(shares == 0 || keeps_deposit_value(n(shares), n(bought)), "{shares}");
         }
-        assert_eq!([most_lost(n(999)), most_lost(n(2_999))], [n(0), n(2)]);
+        assert_eq!([loss_max(n(999)), loss_max(n(2_999))], [n(0), n(2)]);
     }
 
     #[test]
@@ -102,9 +102,9 @@ mod tests {
             (0, 5, false),
         ];
         for (assets, worth, expected) in rows {
-            assert_eq!(is_worth_its_assets(n(assets), n(worth)), expected, "{assets} {worth}");
+            assert_eq!(keeps_deposit_value(n(assets), n(worth)), expected, "{assets} {worth}");
         }
-        assert!(!is_worth_its_assets(U256::MAX, U256::MAX));
-        assert!(!is_worth_its_assets(n(1), U256::MAX));
+        assert!(!keeps_deposit_value(U256::MAX, U256::MAX));
+        assert!(!keeps_deposit_value(n(1), U256::MAX));
     }
 }

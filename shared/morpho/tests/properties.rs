@@ -9,11 +9,11 @@ use bursar_morpho::abi::vault::{IVault, IVaultV2};
 use bursar_morpho::decode::{decode_call, decode_parts, forced_exit_from};
 use bursar_morpho::market::{FEE_MAX, VIRTUAL_ASSETS, VIRTUAL_SHARES};
 use bursar_morpho::vault::v2_withdrawable;
-use bursar_morpho::worth::is_worth_its_assets;
+use bursar_morpho::worth::keeps_deposit_value;
 use bursar_morpho::{
     AccruedMarket, BorrowRate, Decoded, ForcedDeallocation, ForcedPart, ForcedSource,
-    LiquiditySource, LoanAmount, Log, Market, MarketParams, Moved, NoForcedPlan, SharePrice,
-    VaultMoney, VenueId, calls, errors, events, fill, views,
+    LiquiditySource, LoanAmount, Log, Market, MarketParams, MovedAmounts, NoForcedPlan, SharePrice,
+    VaultFunds, VenueId, calls, errors, events, fill, views,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -25,7 +25,7 @@ fn any_u256() -> impl Strategy<Value = U256> {
     (any::<[u64; 4]>(), 0_usize..256).prop_map(|(limbs, shift)| U256::from_limbs(limbs) >> shift)
 }
 
-fn total() -> impl Strategy<Value = u128> {
+fn any_total() -> impl Strategy<Value = u128> {
     (any::<u128>(), 16_u32..128).prop_map(|(number, shift)| number >> shift)
 }
 
@@ -52,10 +52,10 @@ fn params() -> impl Strategy<Value = MarketParams> {
 prop_compose! {
     /// Totals that the contract can have: the debt does not exceed the assets.
     fn market()(
-        total_supply_assets in total(),
-        total_supply_shares in total(),
+        total_supply_assets in any_total(),
+        total_supply_shares in any_total(),
         borrowed in 0_u128..=1_000,
-        total_borrow_shares in total(),
+        total_borrow_shares in any_total(),
         fee_e18 in 0..=FEE_MAX.to::<u128>(),
         has_fee in any::<bool>(),
     ) -> Market {
@@ -71,13 +71,13 @@ prop_compose! {
 }
 
 /// A rate of up to about 3,000 % a year, for up to a year.
-fn accrual() -> impl Strategy<Value = (BorrowRate, u64)> {
+fn any_accrual() -> impl Strategy<Value = (BorrowRate, u64)> {
     let rate = (0_u64..1_000_000_000_000).prop_map(|rate| BorrowRate::PerSecond(U256::from(rate)));
     (rate, (0_u64..=365 * 86_400).prop_map(|elapsed| THEN_S + elapsed))
 }
 
-fn amount() -> impl Strategy<Value = U256> {
-    total().prop_map(U256::from)
+fn any_amount() -> impl Strategy<Value = U256> {
+    any_total().prop_map(U256::from)
 }
 
 /// Returns the numerator and the denominator of a share's price, virtual amounts included.
@@ -123,7 +123,7 @@ prop_compose! {
     /// One call of a plan: its receiver, its data and its decoded meaning.
     fn call()(
         market in params(),
-        amount in some_amount(),
+        any_amount in some_amount(),
         owner in some_address(),
         adapter in some_address(),
         by_shares in any::<bool>(),
@@ -131,31 +131,31 @@ prop_compose! {
     ) -> (Address, Bytes, Decoded) {
         let (id, vault) = (market.id(), CONTRACT);
         let (loan, assets, shares) = if by_shares {
-            (LoanAmount::Shares(amount), U256::ZERO, amount)
+            (LoanAmount::Shares(any_amount), U256::ZERO, any_amount)
         } else {
-            (LoanAmount::Assets(amount), amount, U256::ZERO)
+            (LoanAmount::Assets(any_amount), any_amount, U256::ZERO)
         };
         match choice {
             0 => {
-                let call = IErc20::approveCall { spender: owner, value: amount };
-                let decoded = Decoded::Approve { token: vault, spender: owner, amount };
+                let call = IErc20::approveCall { spender: owner, value: any_amount };
+                let decoded = Decoded::Approve { token: vault, spender: owner, any_amount };
                 (vault, call.abi_encode().into(), decoded)
             }
             1 => {
-                let decoded = Decoded::Deposit { vault, assets: amount, receiver: owner };
-                (vault, calls::deposit(amount, owner).unwrap(), decoded)
+                let decoded = Decoded::Deposit { vault, assets: any_amount, receiver: owner };
+                (vault, calls::deposit(any_amount, owner).unwrap(), decoded)
             }
             2 => {
-                let decoded = Decoded::Mint { vault, shares: amount, receiver: owner };
-                (vault, calls::mint(amount, owner).unwrap(), decoded)
+                let decoded = Decoded::Mint { vault, shares: any_amount, receiver: owner };
+                (vault, calls::mint(any_amount, owner).unwrap(), decoded)
             }
             3 => {
-                let decoded = Decoded::Withdraw { vault, assets: amount, receiver: owner, owner };
-                (vault, calls::withdraw(amount, owner).unwrap(), decoded)
+                let decoded = Decoded::Withdraw { vault, assets: any_amount, receiver: owner, owner };
+                (vault, calls::withdraw(any_amount, owner).unwrap(), decoded)
             }
             4 => {
-                let decoded = Decoded::Redeem { vault, shares: amount, receiver: owner, owner };
-                (vault, calls::redeem(amount, owner).unwrap(), decoded)
+                let decoded = Decoded::Redeem { vault, shares: any_amount, receiver: owner, owner };
+                (vault, calls::redeem(any_amount, owner).unwrap(), decoded)
             }
             5 => {
                 let has_callback_data = false;
@@ -175,21 +175,21 @@ prop_compose! {
                     vault,
                     adapter,
                     market: named.map(MarketParams::id),
-                    assets: amount,
+                    assets: any_amount,
                     owner,
                 };
-                (vault, calls::force_deallocate(adapter, named, amount, owner).unwrap(), decoded)
+                (vault, calls::force_deallocate(adapter, named, any_amount, owner).unwrap(), decoded)
             }
         }
     }
 }
 
-fn fresh(market: &Market) -> AccruedMarket {
+fn without_accrual(market: &Market) -> AccruedMarket {
     market.accrue(BorrowRate::NoModel, THEN_S).unwrap()
 }
 
 /// Returns the market after a supply or a withdrawal of these amounts.
-fn moved(market: &AccruedMarket, assets: U256, shares: U256, is_supply: bool) -> Option<Market> {
+fn market_after_move(market: &AccruedMarket, assets: U256, shares: U256, is_supply: bool) -> Option<Market> {
     let totals = market.totals();
     let (assets, shares) = (u128::try_from(assets).ok()?, u128::try_from(shares).ok()?);
     let change = |old: u128, by| if is_supply { old.checked_add(by) } else { old.checked_sub(by) };
@@ -202,16 +202,16 @@ fn moved(market: &AccruedMarket, assets: U256, shares: U256, is_supply: bool) ->
 
 proptest! {
     #[test]
-    fn every_conversion_rounds_in_favour_of_the_other_lenders(market in market(), amount in amount()) {
+    fn every_conversion_rounds_in_favour_of_the_other_lenders(market in market(), amount in any_amount()) {
         let before = price(&market);
-        let market = fresh(&market);
+        let market = without_accrual(&market);
         let moves = [
             (amount, market.shares_floor(amount), true),
             (amount, market.shares_ceil(amount), false),
         ];
         for (assets, shares, is_supply) in moves {
             let shares = shares.unwrap();
-            if let Some(after) = moved(&market, assets, shares, is_supply) {
+            if let Some(after) = market_after_move(&market, assets, shares, is_supply) {
                 prop_assert!(is_at_least(price(&after), before));
             }
         }
@@ -220,16 +220,16 @@ proptest! {
             (market.assets_floor(amount), amount, false),
         ];
         for (assets, shares, is_supply) in moves {
-            if let Some(after) = moved(&market, assets.unwrap(), shares, is_supply) {
+            if let Some(after) = market_after_move(&market, assets.unwrap(), shares, is_supply) {
                 prop_assert!(is_at_least(price(&after), before));
             }
         }
     }
 
     #[test]
-    fn floor_and_ceiling_enclose_the_exact_amount(market in market(), amount in amount()) {
+    fn floor_and_ceiling_enclose_the_exact_amount(market in market(), amount in any_amount()) {
         let (assets, shares) = price(&market);
-        let market = fresh(&market);
+        let market = without_accrual(&market);
         let rows = [
             (market.assets_floor(amount), market.assets_ceil(amount), assets, shares),
             (market.shares_floor(amount), market.shares_ceil(amount), shares, assets),
@@ -246,8 +246,8 @@ proptest! {
     }
 
     #[test]
-    fn a_round_trip_never_gains(market in market(), amount in amount()) {
-        let market = fresh(&market);
+    fn a_round_trip_never_gains(market in market(), amount in any_amount()) {
+        let market = without_accrual(&market);
         let shares = market.shares_floor(amount).unwrap();
         prop_assert!(market.assets_floor(shares).unwrap() <= amount);
         let assets = market.assets_floor(amount).unwrap();
@@ -255,8 +255,8 @@ proptest! {
     }
 
     #[test]
-    fn accrual_never_loses(market in market(), (rate, now_s) in accrual(), amount in amount()) {
-        let before = fresh(&market);
+    fn accrual_never_loses(market in market(), (rate, now_s) in any_accrual(), amount in any_amount()) {
+        let before = without_accrual(&market);
         let Ok(after) = market.accrue(rate, now_s) else { return Ok(()) };
         let totals = after.totals();
         prop_assert!(totals.total_supply_assets >= market.total_supply_assets);
@@ -270,7 +270,7 @@ proptest! {
     }
 
     #[test]
-    fn interest_is_at_least_simple_interest(market in market(), (rate, now_s) in accrual()) {
+    fn interest_is_at_least_simple_interest(market in market(), (rate, now_s) in any_accrual()) {
         let BorrowRate::PerSecond(per_second) = rate else { return Ok(()) };
         let Ok(after) = market.accrue(rate, now_s) else { return Ok(()) };
         let elapsed = U256::from(now_s - THEN_S);
@@ -312,12 +312,12 @@ proptest! {
     #[test]
     fn what_can_be_withdrawn_exceeds_neither_the_position_nor_what_is_free(
         market in market(),
-        shares in amount(),
-        worth in amount(),
-        idle in amount(),
-        supplied in amount(),
+        shares in any_amount(),
+        worth in any_amount(),
+        idle in any_amount(),
+        supplied in any_amount(),
     ) {
-        let market = fresh(&market);
+        let market = without_accrual(&market);
         let withdrawable = market.withdrawable(shares).unwrap();
         prop_assert!(withdrawable <= market.assets_floor(shares).unwrap());
         prop_assert!(withdrawable <= market.liquidity());
@@ -332,9 +332,9 @@ proptest! {
     }
 
     #[test]
-    fn more_worth_never_fails_the_price_check(assets in any_u256(), worth in amount(), more in amount()) {
-        if is_worth_its_assets(assets, worth) {
-            prop_assert!(is_worth_its_assets(assets, worth + more));
+    fn more_worth_never_fails_the_price_check(assets in any_u256(), worth in any_amount(), more in any_amount()) {
+        if keeps_deposit_value(assets, worth) {
+            prop_assert!(keeps_deposit_value(assets, worth + more));
             prop_assert!(worth >= assets - assets.div_ceil(U256::from(1_000)));
         }
     }
@@ -448,36 +448,36 @@ proptest! {
             .collect();
         let free: std::collections::BTreeMap<VenueId, U256> =
             (0_u8..).map(payer).zip(free.into_iter().map(U256::from)).collect();
-        let money = VaultMoney { plain: U256::from(plain), sources, free };
+        let money = VaultFunds { plain_withdrawal_max: U256::from(plain), sources, free_by_payer: free };
         let (worth, assets) = (U256::from(worth), U256::from(assets.min(worth)));
         for (plan, wanted) in [(money.plan_assets(assets, worth), Some(assets)), (money.plan_all(worth), None)] {
             let most = match plan {
                 Ok(ref plan) => {
-                    let sum = |of: fn(&ForcedDeallocation) -> U256| plan.taken.iter().map(of).sum::<U256>();
+                    let sum = |of: fn(&ForcedDeallocation) -> U256| plan.deallocations.iter().map(of).sum::<U256>();
                     prop_assert_eq!(sum(|one| one.assets), plan.assets);
                     prop_assert_eq!(sum(|one| one.penalty), plan.penalty);
-                    for one in &plan.taken {
+                    for one in &plan.deallocations {
                         prop_assert!(!one.assets.is_zero() && one.assets <= one.source.supplied);
                         // The penalty is at most 2 %, rounded up.
                         prop_assert!(one.penalty <= one.assets.div_ceil(U256::from(50)));
                     }
-                    for (payer, free) in &money.free {
-                        let of = plan.taken.iter().filter(|one| one.source.payer == *payer);
+                    for (payer, free) in &money.free_by_payer {
+                        let of = plan.deallocations.iter().filter(|one| one.source.payer == *payer);
                         prop_assert!(of.map(|one| one.assets).sum::<U256>() <= *free);
                     }
-                    let dearest = plan.taken.iter().map(|one| one.source.penalty_e18);
+                    let dearest = plan.deallocations.iter().map(|one| one.source.penalty_e18);
                     prop_assert!(dearest.is_sorted());
                     match wanted {
                         Some(wanted) => {
-                            prop_assert_eq!(plan.assets + money.plain, wanted);
+                            prop_assert_eq!(plan.assets + money.plain_withdrawal_max, wanted);
                             prop_assert!(plan.penalty.is_zero() || wanted + plan.penalty < worth);
                         }
-                        None => prop_assert!(plan.assets + plan.penalty + money.plain >= worth),
+                        None => prop_assert!(plan.assets + plan.penalty + money.plain_withdrawal_max >= worth),
                     }
                     continue;
                 }
                 Err(NoForcedPlan::NothingMissing) => {
-                    prop_assert!(wanted.unwrap_or(worth) <= money.plain);
+                    prop_assert!(wanted.unwrap_or(worth) <= money.plain_withdrawal_max);
                     continue;
                 }
                 Err(NoForcedPlan::TooLittle { most }) => most,
@@ -489,7 +489,7 @@ proptest! {
             };
             // `most` is not larger than the wanted amount, and an exit of `most` can be planned.
             prop_assert!(most <= wanted.unwrap_or(worth), "{most}");
-            if most > money.plain && most + U256::from(2_000) < worth * U256::from(49) / U256::from(50) {
+            if most > money.plain_withdrawal_max && most + U256::from(2_000) < worth * U256::from(49) / U256::from(50) {
                 prop_assert!(money.plan_assets(most, worth).is_ok(), "{most}");
             }
         }
@@ -525,7 +525,7 @@ proptest! {
 
     #[test]
     fn the_sum_of_deposits_does_not_depend_on_their_order(
-        amounts in vec((amount(), amount(), any::<bool>()), 0..6),
+        amounts in vec((any_amount(), any_amount(), any::<bool>()), 0..6),
         owner in some_address(),
     ) {
         let venue = VenueId::Vault(CONTRACT);
@@ -538,13 +538,13 @@ proptest! {
             let topics = event.topics().to_vec();
             logs.push(Log { address: CONTRACT, topics, data: event.data });
             if is_own {
-                let Moved { assets: a, shares: s } = expected.unwrap_or_default();
-                expected = Some(Moved { assets: a + assets, shares: s + shares });
+                let MovedAmounts { assets: a, shares: s } = expected.unwrap_or_default();
+                expected = Some(MovedAmounts { assets: a + assets, shares: s + shares });
             }
         }
-        prop_assert_eq!(fill::supplied(SINGLETON, &venue, owner, &logs), expected);
+        prop_assert_eq!(fill::supplied_amounts(SINGLETON, &venue, owner, &logs), expected);
         logs.reverse();
-        prop_assert_eq!(fill::supplied(SINGLETON, &venue, owner, &logs), expected);
+        prop_assert_eq!(fill::supplied_amounts(SINGLETON, &venue, owner, &logs), expected);
     }
 
     #[test]
@@ -625,11 +625,11 @@ proptest! {
         let _ = events::market_withdrawal(contract, &topics, &bytes);
         let log = Log { address: contract, topics, data: bytes.clone().into() };
         for venue in [VenueId::Vault(contract), VenueId::Market(B256::ZERO)] {
-            let _ = fill::supplied(contract, &venue, contract, std::slice::from_ref(&log));
-            let _ = fill::withdrawn(contract, &venue, contract, std::slice::from_ref(&log));
+            let _ = fill::supplied_amounts(contract, &venue, contract, std::slice::from_ref(&log));
+            let _ = fill::withdrawn_amounts(contract, &venue, contract, std::slice::from_ref(&log));
         }
-        let _ = fill::penalty(contract, contract, std::slice::from_ref(&log));
-        let _ = fill::token_moved(contract, contract, &[log]);
+        let _ = fill::penalty_amounts(contract, contract, std::slice::from_ref(&log));
+        let _ = fill::token_received_and_sent(contract, contract, &[log]);
         let to = if is_singleton { SINGLETON } else { CONTRACT };
         for selector in SELECTORS {
             let data = [&selector[..], &bytes].concat();

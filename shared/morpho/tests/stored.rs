@@ -6,8 +6,8 @@ use std::fmt::Debug;
 
 use alloy_primitives::{Address, B256, U256};
 use bursar_core::networks::{AdapterKind, VaultKind};
-use bursar_morpho::trust::Unproven;
-use bursar_morpho::{GateKind, MarketParams, SharePrice, Trust, Untrusted, VenueId};
+use bursar_morpho::trust::NeedsConfirmation;
+use bursar_morpho::{GateKind, MarketParams, SharePrice, Trust, UntrustedReason, VenueId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -52,19 +52,19 @@ fn judgements_keep_their_stored_form() {
     assert_stored(Trust::Pinned, &[1], &json!("pinned"));
     let new = |unproven| Trust::NewNeedsConfirmation(unproven);
     let owner = json!({ "new_needs_confirmation": { "owner": party } });
-    assert_stored(new(Unproven::Owner(PARTY)), &[2, 0], &owner);
+    assert_stored(new(NeedsConfirmation::Owner(PARTY)), &[2, 0], &owner);
     let registry = json!({ "new_needs_confirmation": "registry" });
-    assert_stored(new(Unproven::Registry), &[2, 1], &registry);
+    assert_stored(new(NeedsConfirmation::Registry), &[2, 1], &registry);
     let rows = [
-        (Untrusted::Factory, json!("factory")),
-        (Untrusted::Asset(PARTY), json!({ "asset": party })),
-        (Untrusted::Adapter(PARTY), json!({ "adapter": party })),
-        (Untrusted::InnerVault(PARTY), json!({ "inner_vault": party })),
-        (Untrusted::Curator(PARTY), json!({ "curator": party })),
-        (Untrusted::NoMarket, json!("no_market")),
-        (Untrusted::InterestModel(PARTY), json!({ "interest_model": party })),
-        (Untrusted::NotEndorsed, json!("not_endorsed")),
-        (Untrusted::Unreadable, json!("unreadable")),
+        (UntrustedReason::Factory, json!("factory")),
+        (UntrustedReason::Asset(PARTY), json!({ "asset": party })),
+        (UntrustedReason::Adapter(PARTY), json!({ "adapter": party })),
+        (UntrustedReason::InnerVault(PARTY), json!({ "inner_vault": party })),
+        (UntrustedReason::Curator(PARTY), json!({ "curator": party })),
+        (UntrustedReason::NoMarket, json!("no_market")),
+        (UntrustedReason::InterestModel(PARTY), json!({ "interest_model": party })),
+        (UntrustedReason::NotEndorsed, json!("not_endorsed")),
+        (UntrustedReason::Unreadable, json!("unreadable")),
     ];
     for (number, (reason, expected)) in (0_u8..).zip(rows) {
         assert_stored(Trust::Refused(reason), &[3, number], &json!({ "refused": expected }));

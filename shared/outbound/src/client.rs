@@ -12,7 +12,7 @@ use crate::target::Target;
 use crate::tls;
 
 /// Maximum number of idle connections per host.
-const IDLE_MAX: usize = 64;
+const IDLE_CONNECTIONS_MAX: usize = 64;
 
 /// An HTTP client that connects only to a [`Target`].
 ///
@@ -48,7 +48,7 @@ impl Client {
     /// Describes why this machine cannot make connections.
     pub fn new(timeout_ms: u64) -> Result<Self, String> {
         let timeout = Duration::from_millis(timeout_ms);
-        Self::with(Timeouts { connect: timeout, exchange: Some(timeout) })
+        Self::with_timeouts(Timeouts { connect: timeout, exchange: Some(timeout) })
     }
 
     /// Creates a client with a timeout in milliseconds for connecting only.
@@ -58,17 +58,17 @@ impl Client {
     /// # Errors
     /// Describes why this machine cannot make connections.
     pub fn for_streaming(connect_ms: u64) -> Result<Self, String> {
-        Self::with(Timeouts { connect: Duration::from_millis(connect_ms), exchange: None })
+        Self::with_timeouts(Timeouts { connect: Duration::from_millis(connect_ms), exchange: None })
     }
 
-    fn with(timeouts: Timeouts) -> Result<Self, String> {
+    fn with_timeouts(timeouts: Timeouts) -> Result<Self, String> {
         // Without this, reqwest would read the system's certificates here.
         let plain = build(timeouts, |builder| builder.tls_certs_only([]))?;
         Ok(Self { plain, secure: Arc::default(), timeouts })
     }
 
     /// Returns the client for the target's scheme.
-    fn of(&self, target: &Target) -> Result<&reqwest::Client, String> {
+    fn client_for_target(&self, target: &Target) -> Result<&reqwest::Client, String> {
         if !target.is_https() {
             return Ok(&self.plain);
         }
@@ -90,7 +90,7 @@ impl Client {
         method: Method,
         target: &Target,
     ) -> Result<RequestBuilder, String> {
-        Ok(self.of(target)?.request(method, target.url()))
+        Ok(self.client_for_target(target)?.request(method, target.url()))
     }
 }
 
@@ -104,7 +104,7 @@ fn build(
         .redirect(Policy::none())
         .no_proxy()
         // Idle connections cost memory on both sides, so only some outlive a burst.
-        .pool_max_idle_per_host(IDLE_MAX)
+        .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX)
         .resolve_to_addrs("localhost", &loopback)
         .user_agent(USER_AGENT)
         .connect_timeout(timeouts.connect);

@@ -20,14 +20,14 @@ pub struct OutboundRequest<'a> {
 
 /// Why there is no reply; the texts show no URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NoReply {
+pub enum SendFailure {
     /// The request was not sent.
     NotSent(String),
     /// The server may have received the request and acted on it.
     Lost(String),
 }
 
-impl fmt::Display for NoReply {
+impl fmt::Display for SendFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotSent(why) | Self::Lost(why) => f.write_str(why),
@@ -80,14 +80,14 @@ impl Client {
     /// Only the client's own timeouts apply.
     ///
     /// # Errors
-    /// [`NoReply`].
-    pub async fn open(&self, request: OutboundRequest<'_>) -> Result<ReplyStream, NoReply> {
+    /// [`SendFailure`].
+    pub async fn open(&self, request: OutboundRequest<'_>) -> Result<ReplyStream, SendFailure> {
         let OutboundRequest { method, target, headers, body } = request;
-        let request = self.request(method, target).map_err(NoReply::NotSent)?;
+        let request = self.request(method, target).map_err(SendFailure::NotSent)?;
         let request = request.headers(headers).body(body);
         let mut response = request.send().await.map_err(|error| {
             let why = describe_failure(target, &error);
-            if error.is_connect() { NoReply::NotSent(why) } else { NoReply::Lost(why) }
+            if error.is_connect() { SendFailure::NotSent(why) } else { SendFailure::Lost(why) }
         })?;
         let (status, headers) = (response.status(), std::mem::take(response.headers_mut()));
         Ok(ReplyStream { status, headers, response, target: target.clone() })

@@ -89,7 +89,7 @@ impl Target {
     /// Returns the URL with further path segments.
     ///
     /// The query stays, because it may hold the key.
-    pub fn below(&self, segments: &[&str]) -> Self {
+    pub fn with_segments(&self, segments: &[&str]) -> Self {
         let mut url = self.url.clone();
         // Only a URL without a host has no path segments, and such a URL is not permitted.
         if let Ok(mut path) = url.path_segments_mut() {
@@ -134,7 +134,7 @@ fn is_loopback(url: &Url) -> bool {
 /// The internet does not route these addresses, and public DNS does not serve these names. Local names are single
 /// labels, such as those of containers, and names below a top-level name reserved for local networks.
 fn is_private(url: &Url) -> bool {
-    const LOCAL_NAMES: [&str; 5] = ["local", "internal", "lan", "localdomain", "home.arpa"];
+    const LOCAL_DOMAIN_SUFFIXES: [&str; 5] = ["local", "internal", "lan", "localdomain", "home.arpa"];
     match url.host() {
         Some(Host::Ipv4(address)) => is_private_v4(address),
         Some(Host::Ipv6(address)) => match address.to_ipv4_mapped() {
@@ -144,7 +144,7 @@ fn is_private(url: &Url) -> bool {
         Some(Host::Domain(name)) => {
             let name = name.trim_end_matches('.');
             let below = |top: &str| name.strip_suffix(top).is_some_and(|rest| rest.ends_with('.'));
-            !name.contains('.') || LOCAL_NAMES.iter().any(|top| below(top))
+            !name.contains('.') || LOCAL_DOMAIN_SUFFIXES.iter().any(|top| below(top))
         }
         None => false,
     }
@@ -181,7 +181,7 @@ mod tests {
             ("https://a.test", "https://a.test/x/y%2F.."),
         ] {
             let made =
-                Target::parse(base, PlainHttpHosts::ThisMachine).unwrap().below(&["x", "y/.."]);
+                Target::parse(base, PlainHttpHosts::ThisMachine).unwrap().with_segments(&["x", "y/.."]);
             assert_eq!(made.url.as_str(), below);
             assert!(!format!("{made:?}").contains("api"), "{made:?}");
         }

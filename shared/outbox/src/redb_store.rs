@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use alloy_primitives::B256;
-use bursar_rows::{Options, RowFile, StoreError, decode, encode, existing};
+use bursar_rows::{Options, RowFile, StoreError, decode, encode, table_if_written};
 use bursar_submit::{Event, Outbox, OutboxKey, Outcome, SubmissionId};
 use redb::{ReadTransaction, ReadableTable, Table, TableDefinition, WriteTransaction};
 
@@ -36,29 +36,29 @@ impl RedbStore {
     /// # Errors
     /// The file cannot be used, or another process has it open.
     pub fn open(path: &Path) -> Result<Self, StoreFault> {
-        Ok(Self::over(RowFile::open(path, OPTIONS)?))
+        Ok(Self::in_file(RowFile::open(path, OPTIONS)?))
     }
 
     /// Creates a store in an open file.
-    pub fn over(file: RowFile) -> Self {
+    pub fn in_file(file: RowFile) -> Self {
         Self { file }
     }
 }
 
 impl Store for RedbStore {
     fn load(&self, key: OutboxKey) -> StoreReply<'_, StoredOutbox> {
-        self.file.read(move |read| match existing(read.open_table(OUTBOXES))? {
+        self.file.read(move |read| match table_if_written(read.open_table(OUTBOXES))? {
             Some(table) => Ok(outbox(&table, key)?),
-            None => Ok(fresh(key)),
+            None => Ok(empty_outbox(key)),
         })
     }
 
-    fn busy(&self) -> StoreReply<'_, Vec<OutboxKey>> {
-        self.file.read(|read| Ok(busy(read)?))
+    fn with_open_submissions(&self) -> StoreReply<'_, Vec<OutboxKey>> {
+        self.file.read(|read| Ok(outboxes_with_open_submissions(read)?))
     }
 
     fn commit(&self, key: OutboxKey, after: u64, events: Vec<Event>) -> StoreReply<'_, u64> {
-        self.file.write(move |write| written(write, key, after, &events))
+        self.file.write(move |write| commit_events(write, key, after, &events))
     }
 
     fn outcome(&self, key: OutboxKey, id: SubmissionId) -> StoreReply<'_, Option<Outcome>> {
@@ -74,8 +74,8 @@ impl Store for RedbStore {
     }
 }
 
-fn busy(read: &ReadTransaction) -> Result<Vec<OutboxKey>, StoreError> {
-    let Some(table) = existing(read.open_table(OUTBOXES))? else { return Ok(Vec::new()) };
+fn outboxes_with_open_submissions(read: &ReadTransaction) -> Result<Vec<OutboxKey>, StoreError> {
+    let Some(table) = table_if_written(read.open_table(OUTBOXES))? else { return Ok(Vec::new()) };
     let mut busy = Vec::new();
     for row in table.iter()? {
         let (_key, value) = row?;
@@ -92,19 +92,19 @@ fn outcome(
     key: OutboxKey,
     id: SubmissionId,
 ) -> Result<Option<Outcome>, StoreError> {
-    let Some(table) = existing(read.open_table(ENDED))? else { return Ok(None) };
-    let value = table.get(of_submission(key, id).as_slice())?;
+    let Some(table) = table_if_written(read.open_table(ENDED))? else { return Ok(None) };
+    let value = table.get(submission_row(key, id).as_slice())?;
     value.map(|value| decode(value.value())).transpose()
 }
 
 fn has_signed(read: &ReadTransaction, key: OutboxKey, hash: B256) -> Result<bool, StoreError> {
-    if let Some(table) = existing(read.open_table(SIGNED))?
-        && table.get(of_hash(key, hash).as_slice())?.is_some()
+    if let Some(table) = table_if_written(read.open_table(SIGNED))?
+        && table.get(hash_row(key, hash).as_slice())?.is_some()
     {
         return Ok(true);
     }
     // A version without the table may have signed the transaction; its submission may still be open.
-    let Some(table) = existing(read.open_table(OUTBOXES))? else { return Ok(false) };
+    let Some(table) = table_if_written(read.open_table(OUTBOXES))? else { return Ok(false) };
     Ok(is_open_attempt(&outbox(&table, key)?.outbox, hash))
 }
 
@@ -113,8 +113,8 @@ fn nonce_before(
     key: OutboxKey,
     nonce: u64,
 ) -> Result<Option<u64>, StoreError> {
-    let Some(table) = existing(read.open_table(NONCES))? else { return Ok(None) };
-    let (from, to) = (of_nonce(key, 0), of_nonce(key, nonce));
+    let Some(table) = table_if_written(read.open_table(NONCES))? else { return Ok(None) };
+    let (from, to) = (nonce_row(key, 0), nonce_row(key, nonce));
     let Some(row) = table.range::<&[u8]>(from.as_slice()..to.as_slice())?.next_back() else {
         return Ok(None);
     };
@@ -124,7 +124,7 @@ fn nonce_before(
     Ok(Some(u64::from_be_bytes(held)))
 }
 
-fn written(
+fn commit_events(
     write: &WriteTransaction,
     key: OutboxKey,
     after: u64,
@@ -138,7 +138,7 @@ fn written(
     let changes = apply_all(&mut state, events);
     let mut ended = write.open_table(ENDED).map_err(StoreError::from)?;
     for id in &changes.opened {
-        let over = ended.get(of_submission(key, *id).as_slice()).map_err(StoreError::from)?;
+        let over = ended.get(submission_row(key, *id).as_slice()).map_err(StoreError::from)?;
         if let Some(outcome) = over {
             return Err(StoreFault::Ended(decode(outcome.value())?));
         }
@@ -148,17 +148,17 @@ fn written(
         reserve(&mut nonces, key, *nonce, *id)?;
     }
     for nonce in &changes.released {
-        nonces.remove(of_nonce(key, *nonce).as_slice()).map_err(StoreError::from)?;
+        nonces.remove(nonce_row(key, *nonce).as_slice()).map_err(StoreError::from)?;
     }
     for (id, outcome) in &changes.ended {
         let value = encode(outcome)?;
         ended
-            .insert(of_submission(key, *id).as_slice(), value.as_slice())
+            .insert(submission_row(key, *id).as_slice(), value.as_slice())
             .map_err(StoreError::from)?;
     }
     let mut signed = write.open_table(SIGNED).map_err(StoreError::from)?;
     for hash in &changes.signed {
-        signed.insert(of_hash(key, *hash).as_slice(), ()).map_err(StoreError::from)?;
+        signed.insert(hash_row(key, *hash).as_slice(), ()).map_err(StoreError::from)?;
     }
     let version = version.saturating_add(1);
     let value = encode(&(version, &state))?;
@@ -172,7 +172,7 @@ fn reserve(
     nonce: u64,
     id: SubmissionId,
 ) -> Result<(), StoreFault> {
-    let row = of_nonce(key, nonce);
+    let row = nonce_row(key, nonce);
     let holder =
         nonces.get(row.as_slice()).map_err(StoreError::from)?.map(|value| value.value().to_vec());
     if holder.is_some_and(|holder| holder != id.0) {
@@ -187,7 +187,7 @@ fn outbox(
     key: OutboxKey,
 ) -> Result<StoredOutbox, StoreError> {
     match table.get(outbox_row(key).as_slice())? {
-        None => Ok(fresh(key)),
+        None => Ok(empty_outbox(key)),
         Some(value) => {
             let (version, outbox) = decode(value.value())?;
             Ok(StoredOutbox { outbox, version })
@@ -195,7 +195,7 @@ fn outbox(
     }
 }
 
-fn fresh(key: OutboxKey) -> StoredOutbox {
+fn empty_outbox(key: OutboxKey) -> StoredOutbox {
     StoredOutbox { outbox: Outbox::new(key), version: 0 }
 }
 
@@ -206,19 +206,19 @@ fn outbox_row(key: OutboxKey) -> Vec<u8> {
     row
 }
 
-fn of_nonce(key: OutboxKey, nonce: u64) -> Vec<u8> {
+fn nonce_row(key: OutboxKey, nonce: u64) -> Vec<u8> {
     let mut row = outbox_row(key);
     row.extend(nonce.to_be_bytes());
     row
 }
 
-fn of_hash(key: OutboxKey, hash: B256) -> Vec<u8> {
+fn hash_row(key: OutboxKey, hash: B256) -> Vec<u8> {
     let mut row = outbox_row(key);
     row.extend(hash);
     row
 }
 
-fn of_submission(key: OutboxKey, id: SubmissionId) -> Vec<u8> {
+fn submission_row(key: OutboxKey, id: SubmissionId) -> Vec<u8> {
     let mut row = outbox_row(key);
     row.extend(id.0);
     row

@@ -44,7 +44,7 @@ pub struct Broadcasts {
     /// The hash that is being broadcast.
     pub in_progress: Option<B256>,
     /// A broadcast ended without an answer, so a node may receive the bytes later.
-    pub unclear: bool,
+    pub ended_unclear: bool,
 }
 
 /// Dependencies of an outbox.
@@ -68,7 +68,7 @@ pub struct ServiceOutbox {
     host: Arc<ServiceHost>,
     context: DriverContext,
     /// Whether a task runs the outbox now.
-    running: Mutex<bool>,
+    is_running: Mutex<bool>,
 }
 
 impl ServiceOutbox {
@@ -104,7 +104,7 @@ impl ServiceOutbox {
             finality_unknown: AtomicBool::new(false),
             outbox: watch::Sender::new(Arc::new(stored.outbox)),
         };
-        Ok(Arc::new(Self { host: Arc::new(host), context, running: Mutex::new(false) }))
+        Ok(Arc::new(Self { host: Arc::new(host), context, is_running: Mutex::new(false) }))
     }
 
     /// Accepts a submission, and returns once it is on disk.
@@ -201,7 +201,7 @@ impl ServiceOutbox {
 
     /// Starts the task that runs the outbox, unless it already runs or no submission is open.
     pub fn ensure_running(self: &Arc<Self>) {
-        let mut running = self.running();
+        let mut running = self.lock_running();
         if *running || self.host.outbox().open.is_empty() {
             return;
         }
@@ -218,8 +218,8 @@ impl ServiceOutbox {
         tx_driver::serve(Arc::clone(&self.host), self.context.clone(), chain).await;
     }
 
-    fn running(&self) -> MutexGuard<'_, bool> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_running(&self) -> MutexGuard<'_, bool> {
+        self.is_running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -228,7 +228,7 @@ struct RunningGuard(Arc<ServiceOutbox>);
 
 impl Drop for RunningGuard {
     fn drop(&mut self) {
-        *self.0.running() = false;
+        *self.0.lock_running() = false;
         // A submission may have arrived while the task ended.
         let can_spawn = tokio::runtime::Handle::try_current().is_ok() && !std::thread::panicking();
         if can_spawn && !self.0.context.stopping.is_cancelled() {
@@ -337,7 +337,7 @@ impl Host for ServiceHost {
             all.retain(|known, _broadcasts| outbox.open.contains_key(known));
             let broadcasts = all.entry(id).or_default();
             // An earlier broadcast that was dropped before it ended may still arrive.
-            broadcasts.unclear |= broadcasts.in_progress.is_some();
+            broadcasts.ended_unclear |= broadcasts.in_progress.is_some();
             broadcasts.in_progress = Some(hash);
         });
     }
@@ -346,7 +346,7 @@ impl Host for ServiceHost {
         self.broadcasts.send_if_modified(|all| {
             let ended = |broadcasts: &&mut Broadcasts| broadcasts.in_progress == Some(hash);
             let Some(broadcasts) = all.get_mut(&id).filter(ended) else { return false };
-            *broadcasts = Broadcasts { in_progress: None, unclear: broadcasts.unclear || !clear };
+            *broadcasts = Broadcasts { in_progress: None, ended_unclear: broadcasts.ended_unclear || !clear };
             true
         });
     }

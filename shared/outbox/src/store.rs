@@ -53,7 +53,7 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     fn load(&self, key: OutboxKey) -> StoreReply<'_, StoredOutbox>;
 
     /// Returns every outbox with an open submission.
-    fn busy(&self) -> StoreReply<'_, Vec<OutboxKey>>;
+    fn with_open_submissions(&self) -> StoreReply<'_, Vec<OutboxKey>>;
 
     /// Stores the events that follow version `after`, and returns the new version.
     ///
@@ -77,7 +77,7 @@ pub trait Store: Send + Sync + std::fmt::Debug {
 
 /// The changes that a commit makes to a store's other tables. Every store derives them in the same way.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Changes {
+pub(crate) struct TableChanges {
     pub(crate) reserved: Vec<(u64, SubmissionId)>,
     pub(crate) released: Vec<u64>,
     pub(crate) ended: Vec<(SubmissionId, Outcome)>,
@@ -92,8 +92,8 @@ pub(crate) fn is_open_attempt(outbox: &Outbox, hash: B256) -> bool {
 }
 
 /// Applies events to an outbox, and returns the changes to the store's other tables.
-pub(crate) fn apply_all(outbox: &mut Outbox, events: &[Event]) -> Changes {
-    let mut changes = Changes::default();
+pub(crate) fn apply_all(outbox: &mut Outbox, events: &[Event]) -> TableChanges {
+    let mut changes = TableChanges::default();
     for event in events {
         match event {
             Event::Opened { id, .. } => changes.opened.push(*id),

@@ -53,26 +53,26 @@ fn finished(n: u8, outcome: Outcome) -> Event {
 }
 
 /// Returns the outbox after these events, as the state machine computes it.
-fn after(key: OutboxKey, events: &[Event]) -> Outbox {
+fn outbox_after(key: OutboxKey, events: &[Event]) -> Outbox {
     let mut outbox = Outbox::new(key);
     events.iter().for_each(|event| bursar_submit::apply(&mut outbox, event));
     outbox
 }
 
 /// Tests every guarantee. `again` reopens the same store, as a restart would; `None` for a store in memory.
-async fn keeps_its_promises(store: Arc<dyn Store>, again: impl Fn() -> Option<Arc<dyn Store>>) {
+async fn test_store_guarantees(store: Arc<dyn Store>, again: impl Fn() -> Option<Arc<dyn Store>>) {
     // An unused outbox is empty.
     let empty = StoredOutbox { outbox: Outbox::new(key(1)), version: 0 };
     assert_eq!(store.load(key(1)).await, Ok(empty));
-    assert_eq!(store.busy().await, Ok(vec![]));
+    assert_eq!(store.with_open_submissions().await, Ok(vec![]));
     assert_eq!(store.outcome(key(1), id(1)).await, Ok(None));
 
     // A commit is stored, and each commit follows one version.
     let first = vec![opened(1), reserved(1, 7), authorized(1), signed(1)];
     let one = store.commit(key(1), 0, first.clone()).await.unwrap();
-    let kept = StoredOutbox { outbox: after(key(1), &first), version: one };
+    let kept = StoredOutbox { outbox: outbox_after(key(1), &first), version: one };
     assert_eq!(store.load(key(1)).await, Ok(kept.clone()));
-    assert_eq!(store.busy().await, Ok(vec![key(1)]));
+    assert_eq!(store.with_open_submissions().await, Ok(vec![key(1)]));
 
     // A process that missed a commit is refused, and nothing of its change is stored.
     assert_eq!(store.commit(key(1), 0, vec![opened(2)]).await, Err(StoreFault::Conflict));
@@ -108,7 +108,7 @@ async fn keeps_its_promises(store: Arc<dyn Store>, again: impl Fn() -> Option<Ar
     assert_eq!(store.outcome(key(2), id(2)).await, Ok(None));
     let over = store.commit(key(1), four, vec![opened(2)]).await;
     assert_eq!(over, Err(StoreFault::Ended(done)));
-    assert_eq!(store.busy().await, Ok(vec![key(2)]));
+    assert_eq!(store.with_open_submissions().await, Ok(vec![key(2)]));
 
     // Of several simultaneous commits that follow the same version, exactly one succeeds.
     let mut version = four;
@@ -144,14 +144,14 @@ async fn keeps_its_promises(store: Arc<dyn Store>, again: impl Fn() -> Option<Ar
 }
 
 #[tokio::test]
-async fn memory() {
-    keeps_its_promises(Arc::new(MemoryStore::default()), || None).await;
+async fn memory_store_keeps_all_guarantees() {
+    test_store_guarantees(Arc::new(MemoryStore::default()), || None).await;
 }
 
 #[tokio::test]
-async fn redb() {
+async fn redb_store_keeps_all_guarantees() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("outboxes.redb");
     let open = || Some(Arc::new(RedbStore::open(&file).unwrap()) as Arc<dyn Store>);
-    keeps_its_promises(open().unwrap(), open).await;
+    test_store_guarantees(open().unwrap(), open).await;
 }

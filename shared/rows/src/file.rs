@@ -205,7 +205,7 @@ mod tests {
     use redb::TableDefinition;
 
     use super::*;
-    use crate::{decode, encode, existing};
+    use crate::{decode, encode, table_if_written};
 
     const ROWS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("rows");
     const OPTIONS: Options = Options { cache_bytes: 1 << 20, quick_repair: true };
@@ -215,8 +215,8 @@ mod tests {
         Ok(())
     }
 
-    fn one(read: &ReadTransaction) -> Result<Option<u32>, StoreError> {
-        let Some(table) = existing(read.open_table(ROWS))? else { return Ok(None) };
+    fn read_row(read: &ReadTransaction) -> Result<Option<u32>, StoreError> {
+        let Some(table) = table_if_written(read.open_table(ROWS))? else { return Ok(None) };
         table.get(&b"one"[..])?.map(|value| decode(value.value())).transpose()
     }
 
@@ -225,9 +225,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.redb");
         let file = RowFile::open(&path, OPTIONS).unwrap();
-        assert_eq!(file.read(one).await, Ok(None));
+        assert_eq!(file.read(read_row).await, Ok(None));
         file.write(|write| put(write, 7)).await.unwrap();
-        assert_eq!(file.read_here(one), Ok(Some(7)));
+        assert_eq!(file.read_here(read_row), Ok(Some(7)));
         assert!(matches!(RowFile::open(&path, OPTIONS), Err(StoreError::Io(_))), "one process");
         let failed = file.write(|write| {
             put(write, 8)?;
@@ -236,7 +236,7 @@ mod tests {
         assert_eq!(failed.await, Err(StoreError::Bug("later".to_owned())));
         assert!(file.broken().is_cancelled());
         assert_eq!(file.failure(), Some(&StoreError::Bug("later".to_owned())));
-        assert_eq!(file.read(one).await, Ok(Some(7)));
+        assert_eq!(file.read(read_row).await, Ok(Some(7)));
     }
 
     #[test]
@@ -252,7 +252,7 @@ mod tests {
             let file = RowFile::open(&path, OPTIONS).unwrap();
             file.write_here(|write| put(write, 7)).unwrap();
             drop(file);
-            assert_eq!(RowFile::open(&path, OPTIONS).unwrap().read_here(one), Ok(Some(7)));
+            assert_eq!(RowFile::open(&path, OPTIONS).unwrap().read_here(read_row), Ok(Some(7)));
             assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left");
         }
     }
@@ -274,23 +274,23 @@ mod tests {
             assert_eq!(opened.iter().filter(|one| one.is_ok()).count(), 1, "{opened:?}");
             file.write_here(|write| put(write, 7)).unwrap();
             drop(opened);
-            assert_eq!(RowFile::open(&path, OPTIONS).unwrap().read_here(one), Ok(Some(7)));
+            assert_eq!(RowFile::open(&path, OPTIONS).unwrap().read_here(read_row), Ok(Some(7)));
         }
     }
 
     #[tokio::test]
     async fn work_that_refuses_leaves_the_file_usable() {
         #[derive(Debug, PartialEq)]
-        enum Refusal {
+        enum WorkRefusal {
             Taken,
             Store(StoreError),
         }
-        impl From<StoreError> for Refusal {
+        impl From<StoreError> for WorkRefusal {
             fn from(error: StoreError) -> Self {
                 Self::Store(error)
             }
         }
-        impl WorkError for Refusal {
+        impl WorkError for WorkRefusal {
             fn of_file(&self) -> Option<&StoreError> {
                 match self {
                     Self::Taken => None,
@@ -302,10 +302,10 @@ mod tests {
         let file = RowFile::open(&folder.path().join("a.redb"), OPTIONS).unwrap();
         let refused = file.write(|write| {
             put(write, 8)?;
-            Err::<(), _>(Refusal::Taken)
+            Err::<(), _>(WorkRefusal::Taken)
         });
-        assert_eq!(refused.await, Err(Refusal::Taken));
+        assert_eq!(refused.await, Err(WorkRefusal::Taken));
         assert!(!file.broken().is_cancelled());
-        assert_eq!(file.read_here(one), Ok(None), "the refused work left nothing");
+        assert_eq!(file.read_here(read_row), Ok(None), "the refused work left nothing");
     }
 }

@@ -61,7 +61,7 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, StoreError> {
 ///
 /// # Errors
 /// The table cannot be opened.
-pub fn existing<T>(table: Result<T, TableError>) -> Result<Option<T>, StoreError> {
+pub fn table_if_written<T>(table: Result<T, TableError>) -> Result<Option<T>, StoreError> {
     match table {
         Ok(table) => Ok(Some(table)),
         Err(TableError::TableDoesNotExist(_)) => Ok(None),

@@ -165,8 +165,8 @@ impl Access {
 ///
 /// A reverse proxy on this machine forwards requests from other machines, and marks them with one of these headers.
 fn is_local(peer: IpAddr, headers: &HeaderMap) -> bool {
-    const FORWARDED: [&str; 4] = ["x-forwarded-for", "forwarded", "x-real-ip", "via"];
-    let forwarded = FORWARDED.iter().any(|name| headers.contains_key(*name));
+    const FORWARDING_HEADERS: [&str; 4] = ["x-forwarded-for", "forwarded", "x-real-ip", "via"];
+    let forwarded = FORWARDING_HEADERS.iter().any(|name| headers.contains_key(*name));
     peer.to_canonical().is_loopback() && !forwarded
 }
 

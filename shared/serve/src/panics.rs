@@ -19,7 +19,7 @@ pub fn name_store(store: &Path, library: &'static str) {
     let _named = STORE.set((store.to_owned(), library));
 }
 
-/// Replaces the message of panics. A panic in the store's library ends the process with [`exit::STORE`], because the
+/// Replaces the message of panics. A panic in the store's library ends the process with [`exit::STORE_UNUSABLE`], because the
 /// library panics on some kinds of damage instead of reporting them.
 pub(crate) fn install(name: &'static str) {
     std::panic::set_hook(Box::new(move |panic| {
@@ -32,7 +32,7 @@ pub(crate) fn install(name: &'static str) {
                 clippy::exit,
                 reason = "an abort would hide the cause from a service manager"
             )]
-            std::process::exit(i32::from(exit::STORE));
+            std::process::exit(i32::from(exit::STORE_UNUSABLE));
         }
     }));
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use alloy_primitives::U256;
 use bursar_core::ids::RequestId;
 use bursar_core::money::{Atoms, Round, Usd};
-use bursar_morpho::worth::most_lost;
+use bursar_morpho::worth::loss_max;
 
 use crate::loans::LoanPlace;
 use crate::plan::{ExecutionEnd, Quote};
@@ -41,7 +41,7 @@ pub(super) fn settle(state: &mut State, request: &Request, end: &ExecutionEnd) {
         back.unwrap_or(Usd(u64::MAX))
     } else if quote.buys_shares() {
         let taken = moved.to_usd(decimals, Round::Up).unwrap_or(Usd(u64::MAX));
-        let most = most_lost(U256::from(execution.counted.0));
+        let most = loss_max(U256::from(execution.counted.0));
         execution.counted.left_after(taken).min(Usd(most.saturating_to()))
     } else {
         return;

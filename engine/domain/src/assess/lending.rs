@@ -10,7 +10,7 @@ use bursar_core::limits::CLOCK_OFF_CHAIN_MS_MAX;
 use bursar_core::money::{Bps, Usd};
 use bursar_core::policy::{AllowedNetworks, LendingPolicy, Policy};
 use bursar_morpho::SharePrice;
-use bursar_morpho::worth::is_worth_its_assets;
+use bursar_morpho::worth::keeps_deposit_value;
 
 use super::trading::Commitments;
 use super::{Verdict, hold};
@@ -165,7 +165,7 @@ fn check_shares(context: &LoanContext<'_>, venue: &VenueFacts) -> Result<(), Ref
             "The venue has too few virtual shares, so a donation could take a part of the deposit.";
         return Err(Refusal::because(Code::VenueNotPermitted, message));
     }
-    if !is_worth_its_assets(ask.most(quote).0, quote.worth.0) {
+    if !keeps_deposit_value(ask.most(quote).0, quote.worth.0) {
         let message = "The shares of this deposit would be worth less than 99.9 % of it.";
         return Err(Refusal::because(Code::WouldFail, message));
     }

@@ -15,8 +15,8 @@ fn n(value: u64) -> U256 {
     U256::from(value)
 }
 
-fn both(assets: u64, shares: u64) -> Option<Moved> {
-    Some(Moved { assets: n(assets), shares: n(shares) })
+fn moved_amounts(assets: u64, shares: u64) -> Option<MovedAmounts> {
+    Some(MovedAmounts { assets: n(assets), shares: n(shares) })
 }
 
 fn log(address: Address, event: &impl SolEvent) -> Log {
@@ -64,14 +64,14 @@ fn deposits_for_the_owner_are_added() {
         let (small, large) = ((n(1), n(20)), (n(300), n(4_000)));
         let rows = [
             (vec![], None),
-            (vec![deposit(venue, OWNER, small)], both(1, 20)),
-            (vec![deposit(venue, OWNER, small), deposit(venue, OWNER, large)], both(301, 4_020)),
-            (vec![deposit(venue, OWNER, small), deposit(venue, OTHER, large)], both(1, 20)),
+            (vec![deposit(venue, OWNER, small)], moved_amounts(1, 20)),
+            (vec![deposit(venue, OWNER, small), deposit(venue, OWNER, large)], moved_amounts(301, 4_020)),
+            (vec![deposit(venue, OWNER, small), deposit(venue, OTHER, large)], moved_amounts(1, 20)),
             (vec![deposit(venue, OTHER, large)], None),
             (vec![withdrawal(venue, OWNER, OWNER, small)], None),
         ];
         for (logs, expected) in rows {
-            assert_eq!(supplied(SINGLETON, &venue, OWNER, &logs), expected, "{venue} {logs:?}");
+            assert_eq!(supplied_amounts(SINGLETON, &venue, OWNER, &logs), expected, "{venue} {logs:?}");
         }
     }
 }
@@ -83,16 +83,16 @@ fn withdrawals_of_the_owner_to_itself_are_added() {
         let own = withdrawal(venue, OWNER, OWNER, small);
         let rows = [
             (vec![], None),
-            (vec![own.clone()], both(1, 20)),
-            (vec![own.clone(), withdrawal(venue, OWNER, OWNER, large)], both(301, 4_020)),
-            (vec![own.clone(), withdrawal(venue, OWNER, OTHER, large)], both(1, 20)),
-            (vec![own, withdrawal(venue, OTHER, OWNER, large)], both(1, 20)),
+            (vec![own.clone()], moved_amounts(1, 20)),
+            (vec![own.clone(), withdrawal(venue, OWNER, OWNER, large)], moved_amounts(301, 4_020)),
+            (vec![own.clone(), withdrawal(venue, OWNER, OTHER, large)], moved_amounts(1, 20)),
+            (vec![own, withdrawal(venue, OTHER, OWNER, large)], moved_amounts(1, 20)),
             // The penalty of a forced exit goes to the vault.
             (vec![withdrawal(venue, OWNER, VAULT, large)], None),
             (vec![deposit(venue, OWNER, small)], None),
         ];
         for (logs, expected) in rows {
-            assert_eq!(withdrawn(SINGLETON, &venue, OWNER, &logs), expected, "{venue} {logs:?}");
+            assert_eq!(withdrawn_amounts(SINGLETON, &venue, OWNER, &logs), expected, "{venue} {logs:?}");
         }
     }
 }
@@ -102,18 +102,18 @@ fn withdrawals_of_the_owner_to_itself_are_added() {
 fn the_penalty_of_forced_deallocations_is_added_and_nothing_else_is() {
     let venue = VenueId::Vault(VAULT);
     let (small, large) = ((n(1), n(20)), (n(300), n(4_000)));
-    let none = Some(Moved::default());
+    let none = Some(MovedAmounts::default());
     let rows = [
         (vec![], none),
         (vec![withdrawal(venue, OWNER, OWNER, large)], none),
-        (vec![withdrawal(venue, OWNER, VAULT, small)], both(1, 20)),
+        (vec![withdrawal(venue, OWNER, VAULT, small)], moved_amounts(1, 20)),
         (
             vec![
                 withdrawal(venue, OWNER, VAULT, small),
                 withdrawal(venue, OWNER, VAULT, large),
                 withdrawal(venue, OWNER, OWNER, large),
             ],
-            both(301, 4_020),
+            moved_amounts(301, 4_020),
         ),
         (vec![withdrawal(venue, OTHER, VAULT, large)], none),
         (vec![withdrawal(venue, OWNER, OTHER, large)], none),
@@ -126,13 +126,13 @@ fn the_penalty_of_forced_deallocations_is_added_and_nothing_else_is() {
         ),
     ];
     for (logs, expected) in rows {
-        assert_eq!(penalty(VAULT, OWNER, &logs), expected, "{logs:?}");
+        assert_eq!(penalty_amounts(VAULT, OWNER, &logs), expected, "{logs:?}");
     }
     let mut cut = withdrawal(venue, OWNER, VAULT, small);
     cut.data = cut.data.slice(..63);
-    assert_eq!(penalty(VAULT, OWNER, std::slice::from_ref(&cut)), None);
+    assert_eq!(penalty_amounts(VAULT, OWNER, std::slice::from_ref(&cut)), None);
     cut.address = OTHER;
-    assert_eq!(penalty(VAULT, OWNER, &[cut]), none);
+    assert_eq!(penalty_amounts(VAULT, OWNER, &[cut]), none);
 }
 
 #[test]
@@ -145,16 +145,16 @@ fn events_of_another_contract_or_market_do_not_count() {
         left.address = OTHER;
         let bare = Log { address: VAULT, topics: vec![], data: Bytes::new() };
         let logs = [entered, left, bare];
-        assert_eq!(supplied(SINGLETON, &venue, OWNER, &logs), None);
-        assert_eq!(withdrawn(SINGLETON, &venue, OWNER, &logs), None);
+        assert_eq!(supplied_amounts(SINGLETON, &venue, OWNER, &logs), None);
+        assert_eq!(withdrawn_amounts(SINGLETON, &venue, OWNER, &logs), None);
     }
     let elsewhere = VenueId::Market(OTHER_ID);
     let logs = [deposit(elsewhere, OWNER, amounts), withdrawal(elsewhere, OWNER, OWNER, amounts)];
     let market = VenueId::Market(ID);
-    assert_eq!(supplied(SINGLETON, &market, OWNER, &logs), None);
-    assert_eq!(withdrawn(SINGLETON, &market, OWNER, &logs), None);
-    assert_eq!(supplied(SINGLETON, &elsewhere, OWNER, &logs), both(1, 20));
-    assert_eq!(withdrawn(SINGLETON, &elsewhere, OWNER, &logs), both(1, 20));
+    assert_eq!(supplied_amounts(SINGLETON, &market, OWNER, &logs), None);
+    assert_eq!(withdrawn_amounts(SINGLETON, &market, OWNER, &logs), None);
+    assert_eq!(supplied_amounts(SINGLETON, &elsewhere, OWNER, &logs), moved_amounts(1, 20));
+    assert_eq!(withdrawn_amounts(SINGLETON, &elsewhere, OWNER, &logs), moved_amounts(1, 20));
 }
 
 #[test]
@@ -164,19 +164,19 @@ fn one_unreadable_event_of_the_venue_makes_the_sum_unknown() {
         let good = deposit(venue, OWNER, amounts);
         let mut cut = good.clone();
         cut.data = cut.data.slice(..63);
-        assert_eq!(supplied(SINGLETON, &venue, OWNER, &[good.clone(), cut.clone()]), None);
+        assert_eq!(supplied_amounts(SINGLETON, &venue, OWNER, &[good.clone(), cut.clone()]), None);
         // A malformed event of another contract is ignored.
         cut.address = OTHER;
-        assert_eq!(supplied(SINGLETON, &venue, OWNER, &[good, cut]), both(1, 20));
+        assert_eq!(supplied_amounts(SINGLETON, &venue, OWNER, &[good, cut]), moved_amounts(1, 20));
 
         let good = withdrawal(venue, OWNER, OWNER, amounts);
         let mut short = good.clone();
         short.topics.pop();
-        assert_eq!(withdrawn(SINGLETON, &venue, OWNER, &[good, short]), None);
+        assert_eq!(withdrawn_amounts(SINGLETON, &venue, OWNER, &[good, short]), None);
     }
     let mut long = transfer(OTHER, OTHER, n(1));
     long.topics.push(B256::ZERO);
-    assert_eq!(token_moved(TOKEN, OWNER, &[transfer(OTHER, OWNER, n(1)), long]), None);
+    assert_eq!(token_received_and_sent(TOKEN, OWNER, &[transfer(OTHER, OWNER, n(1)), long]), None);
 }
 
 #[test]
@@ -186,14 +186,14 @@ fn a_sum_beyond_256_bits_is_unknown() {
             [((U256::MAX, n(1)), (n(1), n(1))), ((n(1), U256::MAX), (n(1), n(1)))]
         {
             let logs = [deposit(venue, OWNER, first), deposit(venue, OWNER, second)];
-            assert_eq!(supplied(SINGLETON, &venue, OWNER, &logs), None);
+            assert_eq!(supplied_amounts(SINGLETON, &venue, OWNER, &logs), None);
             let logs = [first, second].map(|amounts| withdrawal(venue, OWNER, OWNER, amounts));
-            assert_eq!(withdrawn(SINGLETON, &venue, OWNER, &logs), None);
+            assert_eq!(withdrawn_amounts(SINGLETON, &venue, OWNER, &logs), None);
         }
     }
     for (from, to) in [(OTHER, OWNER), (OWNER, OTHER)] {
         let logs = [transfer(from, to, U256::MAX), transfer(from, to, n(1))];
-        assert_eq!(token_moved(TOKEN, OWNER, &logs), None);
+        assert_eq!(token_received_and_sent(TOKEN, OWNER, &logs), None);
     }
 }
 
@@ -211,6 +211,6 @@ fn transfers_of_the_token_are_added_on_each_side() {
     ];
     for (logs, (inward, outward)) in rows {
         let expected = Some((n(inward), n(outward)));
-        assert_eq!(token_moved(TOKEN, OWNER, &logs), expected, "{logs:?}");
+        assert_eq!(token_received_and_sent(TOKEN, OWNER, &logs), expected, "{logs:?}");
     }
 }

@@ -3,7 +3,7 @@
 use alloy_primitives::{U256, uint};
 
 use super::conversion::Conversion;
-use super::fixed_point::{growth, wad_mul};
+use super::fixed_point::{compound_interest, wad_mul};
 use super::totals::Market;
 
 /// Largest fee of a market, with 18 decimals: 25 %, as `ConstantsLib.MAX_FEE`.
@@ -57,7 +57,7 @@ impl Market {
     }
 
     fn add_interest(&mut self, rate: U256, elapsed_s: U256) -> Option<()> {
-        let interest = wad_mul(U256::from(self.total_borrow_assets), growth(rate, elapsed_s)?)?;
+        let interest = wad_mul(U256::from(self.total_borrow_assets), compound_interest(rate, elapsed_s)?)?;
         let stored = u128::try_from(interest).ok()?;
         self.total_borrow_assets = self.total_borrow_assets.checked_add(stored)?;
         self.total_supply_assets = self.total_supply_assets.checked_add(stored)?;

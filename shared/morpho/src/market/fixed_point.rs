@@ -6,7 +6,7 @@ use alloy_primitives::{U256, uint};
 pub const WAD: U256 = uint!(1_000_000_000_000_000_000_U256);
 
 /// Returns the interest on one unit of debt, with 18 decimals, as `MathLib.wTaylorCompounded` does.
-pub(super) fn growth(rate: U256, elapsed_s: U256) -> Option<U256> {
+pub(super) fn compound_interest(rate: U256, elapsed_s: U256) -> Option<U256> {
     let first = rate.checked_mul(elapsed_s)?;
     let second = mul_div_floor(first, first, WAD.checked_mul(uint!(2_U256))?)?;
     let third = mul_div_floor(second, first, WAD.checked_mul(uint!(3_U256))?)?;

@@ -21,7 +21,7 @@ fn busy_market() -> Market {
     }
 }
 
-fn untouched(totals: Market) -> AccruedMarket {
+fn without_accrual(totals: Market) -> AccruedMarket {
     totals.accrue(BorrowRate::NoModel, THEN_S).unwrap()
 }
 
@@ -129,25 +129,25 @@ fn the_virtual_amounts_set_the_price_of_an_empty_and_of_a_tiny_market() {
         total_borrow_shares: 0,
         ..busy_market()
     };
-    let market = untouched(empty);
+    let market = without_accrual(empty);
     assert_eq!(market.shares_floor(n(7)), Some(n(7_000_000)));
     assert_eq!(market.assets_ceil(n(1)), Some(n(1)));
     assert_eq!(market.assets_floor(n(999_999)), Some(n(0)));
 
     // A market with three units of assets and no shares: one further unit buys a quarter of the virtual shares.
-    let donated = untouched(Market { total_supply_assets: 3, ..empty });
+    let donated = without_accrual(Market { total_supply_assets: 3, ..empty });
     assert_eq!(donated.shares_floor(n(1)), Some(n(250_000)));
     assert_eq!(donated.assets_floor(n(250_000)), Some(n(1)));
 }
 
 #[test]
 fn a_lender_can_withdraw_the_least_of_its_assets_and_the_liquidity() {
-    let market = untouched(busy_market());
+    let market = without_accrual(busy_market());
     let (small, all) = (n(99_000_000_000_000), n(990_000_000_000_000_000));
     assert_eq!(market.withdrawable(small), market.assets_floor(small));
     assert_eq!(market.withdrawable(all), Some(n(100_000_000_000)));
     assert_eq!(market.withdrawable(U256::MAX), None);
 
     let impossible = Market { total_borrow_assets: u128::MAX, ..busy_market() };
-    assert_eq!(untouched(impossible).liquidity(), U256::ZERO);
+    assert_eq!(without_accrual(impossible).liquidity(), U256::ZERO);
 }

@@ -8,8 +8,8 @@ const REGISTRY: Address = Address::repeat_byte(0x05);
 const MODEL: Address = Address::repeat_byte(0x06);
 const STRANGER: Address = Address::repeat_byte(0xff);
 
-fn trusted() -> TrustedParties<'static> {
-    TrustedParties {
+fn trusted() -> TrustList<'static> {
+    TrustList {
         stablecoin: STABLECOIN,
         curators: &[CURATOR],
         owners: &[OWNER],
@@ -23,7 +23,7 @@ fn adapter(origin: AdapterOrigin) -> AdapterReading {
     AdapterReading { adapter: Address::repeat_byte(0xad), origin }
 }
 
-fn honest() -> VaultReading {
+fn trusted_vault() -> VaultReading {
     let inner_vault = Address::repeat_byte(0x17);
     VaultReading {
         vault: Address::repeat_byte(0x99),
@@ -41,12 +41,12 @@ fn honest() -> VaultReading {
 }
 
 fn pinned() -> VaultReading {
-    VaultReading { vault: PINNED, owner: STRANGER, adapter_registry: None, ..honest() }
+    VaultReading { vault: PINNED, owner: STRANGER, adapter_registry: None, ..trusted_vault() }
 }
 
 fn metamorpho() -> VaultReading {
     let (adapters, adapter_registry) = (Vec::new(), None);
-    VaultReading { kind: VaultKind::MetaMorpho, adapters, adapter_registry, ..honest() }
+    VaultReading { kind: VaultKind::MetaMorpho, adapters, adapter_registry, ..trusted_vault() }
 }
 
 fn judge(vault: &VaultReading) -> Trust {
@@ -55,9 +55,9 @@ fn judge(vault: &VaultReading) -> Trust {
 
 #[test]
 fn a_vault_of_trusted_curator_and_owner_is_curated() {
-    assert_eq!(judge(&honest()), Trust::Curated);
+    assert_eq!(judge(&trusted_vault()), Trust::Curated);
     assert_eq!(judge(&metamorpho()), Trust::Curated);
-    let empty = VaultReading { adapters: Vec::new(), ..honest() };
+    let empty = VaultReading { adapters: Vec::new(), ..trusted_vault() };
     assert_eq!(judge(&empty), Trust::Curated);
 }
 
@@ -71,14 +71,14 @@ fn a_pin_stands_in_for_the_owner_and_the_registry() {
 
 #[test]
 fn a_curator_alone_proves_nothing() {
-    for vault in [honest(), metamorpho()] {
+    for vault in [trusted_vault(), metamorpho()] {
         let named_by_a_stranger = VaultReading { owner: STRANGER, ..vault };
-        let expected = Trust::NewNeedsConfirmation(Unproven::Owner(STRANGER));
+        let expected = Trust::NewNeedsConfirmation(NeedsConfirmation::Owner(STRANGER));
         assert_eq!(judge(&named_by_a_stranger), expected);
     }
     for registry in [None, Some(Address::ZERO), Some(STRANGER)] {
-        let unbound = VaultReading { adapter_registry: registry, ..honest() };
-        assert_eq!(judge(&unbound), Trust::NewNeedsConfirmation(Unproven::Registry));
+        let unbound = VaultReading { adapter_registry: registry, ..trusted_vault() };
+        assert_eq!(judge(&unbound), Trust::NewNeedsConfirmation(NeedsConfirmation::Registry));
     }
 }
 
@@ -87,17 +87,17 @@ fn a_curator_alone_proves_nothing() {
 fn factory_asset_adapters_and_curator_refuse_every_vault() {
     let hostile = adapter(AdapterOrigin::Unofficial);
     let inner = adapter(AdapterOrigin::Vault { inner_vault: STRANGER, is_inner_official: false });
-    for vault in [honest(), pinned(), VaultReading { owner: STRANGER, ..honest() }] {
+    for vault in [trusted_vault(), pinned(), VaultReading { owner: STRANGER, ..trusted_vault() }] {
         let with = |bad| {
             let adapters = [vault.adapters.clone(), vec![bad]].concat();
             VaultReading { adapters, ..vault.clone() }
         };
         let rows = [
-            (VaultReading { is_from_official_factory: false, ..vault.clone() }, Untrusted::Factory),
-            (VaultReading { asset: STRANGER, ..vault.clone() }, Untrusted::Asset(STRANGER)),
-            (VaultReading { curator: STRANGER, ..vault.clone() }, Untrusted::Curator(STRANGER)),
-            (with(hostile), Untrusted::Adapter(hostile.adapter)),
-            (with(inner), Untrusted::InnerVault(STRANGER)),
+            (VaultReading { is_from_official_factory: false, ..vault.clone() }, UntrustedReason::Factory),
+            (VaultReading { asset: STRANGER, ..vault.clone() }, UntrustedReason::Asset(STRANGER)),
+            (VaultReading { curator: STRANGER, ..vault.clone() }, UntrustedReason::Curator(STRANGER)),
+            (with(hostile), UntrustedReason::Adapter(hostile.adapter)),
+            (with(inner), UntrustedReason::InnerVault(STRANGER)),
         ];
         for (vault, reason) in rows {
             assert_eq!(judge(&vault), Trust::Refused(reason));
@@ -108,14 +108,14 @@ fn factory_asset_adapters_and_curator_refuse_every_vault() {
 #[test]
 fn a_role_that_is_not_filled_is_never_trusted() {
     let zero = &[Address::ZERO][..];
-    let careless = TrustedParties { curators: zero, owners: zero, ..trusted() };
-    let orphan = VaultReading { curator: Address::ZERO, owner: Address::ZERO, ..honest() };
-    let expected = Trust::Refused(Untrusted::Curator(Address::ZERO));
+    let careless = TrustList { curators: zero, owners: zero, ..trusted() };
+    let orphan = VaultReading { curator: Address::ZERO, owner: Address::ZERO, ..trusted_vault() };
+    let expected = Trust::Refused(UntrustedReason::Curator(Address::ZERO));
     assert_eq!(judge_vault(&orphan, &careless), expected);
 
-    let careless = TrustedParties { owners: zero, ..trusted() };
-    let ownerless = VaultReading { owner: Address::ZERO, ..honest() };
-    let expected = Trust::NewNeedsConfirmation(Unproven::Owner(Address::ZERO));
+    let careless = TrustList { owners: zero, ..trusted() };
+    let ownerless = VaultReading { owner: Address::ZERO, ..trusted_vault() };
+    let expected = Trust::NewNeedsConfirmation(NeedsConfirmation::Owner(Address::ZERO));
     assert_eq!(judge_vault(&ownerless, &careless), expected);
 }
 
@@ -129,16 +129,16 @@ fn a_market_needs_the_official_model_and_a_trusted_vault_that_lends_to_it() {
     };
     let rows = [
         (good, Trust::Curated),
-        (MarketReading { last_update: 0, ..good }, Trust::Refused(Untrusted::NoMarket)),
+        (MarketReading { last_update: 0, ..good }, Trust::Refused(UntrustedReason::NoMarket)),
         (
             MarketReading { loan_token: STRANGER, ..good },
-            Trust::Refused(Untrusted::Asset(STRANGER)),
+            Trust::Refused(UntrustedReason::Asset(STRANGER)),
         ),
         (
             MarketReading { interest_model: STRANGER, ..good },
-            Trust::Refused(Untrusted::InterestModel(STRANGER)),
+            Trust::Refused(UntrustedReason::InterestModel(STRANGER)),
         ),
-        (MarketReading { cap: U256::ZERO, ..good }, Trust::Refused(Untrusted::NotEndorsed)),
+        (MarketReading { cap: U256::ZERO, ..good }, Trust::Refused(UntrustedReason::NotEndorsed)),
     ];
     for (market, expected) in rows {
         assert_eq!(judge_market(&market, &trusted()), expected);
@@ -148,16 +148,16 @@ fn a_market_needs_the_official_model_and_a_trusted_vault_that_lends_to_it() {
 #[test]
 fn each_reason_is_one_plain_sentence() {
     let texts = [
-        Untrusted::Factory.to_string(),
-        Untrusted::Asset(STRANGER).to_string(),
-        Untrusted::Adapter(STRANGER).to_string(),
-        Untrusted::InnerVault(STRANGER).to_string(),
-        Untrusted::Curator(STRANGER).to_string(),
-        Untrusted::NoMarket.to_string(),
-        Untrusted::InterestModel(STRANGER).to_string(),
-        Untrusted::NotEndorsed.to_string(),
-        Unproven::Owner(STRANGER).to_string(),
-        Unproven::Registry.to_string(),
+        UntrustedReason::Factory.to_string(),
+        UntrustedReason::Asset(STRANGER).to_string(),
+        UntrustedReason::Adapter(STRANGER).to_string(),
+        UntrustedReason::InnerVault(STRANGER).to_string(),
+        UntrustedReason::Curator(STRANGER).to_string(),
+        UntrustedReason::NoMarket.to_string(),
+        UntrustedReason::InterestModel(STRANGER).to_string(),
+        UntrustedReason::NotEndorsed.to_string(),
+        NeedsConfirmation::Owner(STRANGER).to_string(),
+        NeedsConfirmation::Registry.to_string(),
     ];
     for text in texts {
         assert!(!text.ends_with('.') && text.len() < 140, "{text}");

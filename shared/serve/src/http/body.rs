@@ -18,12 +18,12 @@ pub(super) struct RequestBody {
     inner: Incoming,
     link: Arc<Link>,
     shared: Arc<Shared>,
-    is_wanted: bool,
+    was_polled: bool,
 }
 
 impl RequestBody {
     pub(super) fn new(inner: Incoming, link: Arc<Link>, shared: Arc<Shared>) -> Self {
-        Self { inner, link, shared, is_wanted: false }
+        Self { inner, link, shared, was_polled: false }
     }
 }
 
@@ -35,7 +35,7 @@ impl Body for RequestBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        if !std::mem::replace(&mut self.is_wanted, true) {
+        if !std::mem::replace(&mut self.was_polled, true) {
             let now = self.shared.now();
             let mut progress = self.link.progress();
             progress.want_body(now, self.shared.bounds.body.bytes);
@@ -69,7 +69,7 @@ pub(super) struct ResponseBody {
     inner: AxumBody,
     link: Arc<Link>,
     /// Remaining bytes of the body, if the length is known. At zero hyper stops polling.
-    left: Option<u64>,
+    bytes_left: Option<u64>,
 }
 
 impl ResponseBody {
@@ -88,7 +88,7 @@ impl ResponseBody {
             || status == StatusCode::NO_CONTENT
             || status == StatusCode::NOT_MODIFIED;
         let is_over = has_none || inner.is_end_stream() || left == Some(0);
-        let body = Self { inner, link, left };
+        let body = Self { inner, link, bytes_left: left };
         if is_over {
             body.end();
         }
@@ -113,8 +113,8 @@ impl Body for ResponseBody {
             Poll::Ready(Some(Ok(frame))) => {
                 let count = frame.data_ref().map_or(0, Bytes::len);
                 let count = u64::try_from(count).unwrap_or(u64::MAX);
-                self.left = self.left.map(|left| left.saturating_sub(count));
-                if self.left == Some(0) || self.inner.is_end_stream() {
+                self.bytes_left = self.bytes_left.map(|left| left.saturating_sub(count));
+                if self.bytes_left == Some(0) || self.inner.is_end_stream() {
                     self.end();
                 }
             }

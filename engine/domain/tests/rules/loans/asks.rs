@@ -10,7 +10,7 @@ use bursar_domain::loans::{
     Exposure, LendingKind, LoanAction, LoanAsk, LoanPlace, LoanQuote, LoanSize, VenueFacts,
 };
 use bursar_morpho::decode::Decoded;
-use bursar_morpho::trust::{Unproven, Untrusted};
+use bursar_morpho::trust::{NeedsConfirmation, UntrustedReason};
 use bursar_morpho::{SharePrice, Trust, VenueId};
 
 use crate::support::build;
@@ -76,11 +76,11 @@ pub(crate) fn facts() -> VenueFacts {
 
 /// The trust of a venue that names a trusted curator, but whose owner is not trusted.
 pub(crate) fn new_venue() -> Trust {
-    Trust::NewNeedsConfirmation(Unproven::Owner(OWNER))
+    Trust::NewNeedsConfirmation(NeedsConfirmation::Owner(OWNER))
 }
 
 pub(crate) fn refused_venue() -> Trust {
-    Trust::Refused(Untrusted::Curator(CURATOR))
+    Trust::Refused(UntrustedReason::Curator(CURATOR))
 }
 
 /// An exposure in which both networks were read and nothing is lent.

@@ -5,7 +5,7 @@ use redb::{Database, Durability, ReadTransaction, ReadableTable, TableDefinition
 use crate::journal::store::{Batch, StoreError};
 use crate::journal::tables::Tables;
 use bursar_chain::failpoints::Failpoints;
-use bursar_rows::existing;
+use bursar_rows::table_if_written;
 
 /// Commits by number.
 const BATCHES: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("batches");
@@ -24,7 +24,7 @@ pub(super) fn load(
     checkpointed: u64,
     tables: &mut Tables,
 ) -> Result<u64, StoreError> {
-    let Some(batches) = existing(read.open_table(BATCHES))? else {
+    let Some(batches) = table_if_written(read.open_table(BATCHES))? else {
         return match (checkpointed, read.list_tables()?.next()) {
             (0, None) => Ok(0),
             (0, Some(table)) => Err(StoreError::Corrupt(format!(

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use bursar_domain::payees::Tally;
 use bursar_domain::{Request, Settlement};
-use bursar_rows::existing;
+use bursar_rows::table_if_written;
 use redb::{Database, Durability, ReadTransaction, ReadableTable, TableDefinition};
 
 use super::payees::{self, PAYEES};
@@ -81,7 +81,7 @@ pub(super) fn snapshot(read: &ReadTransaction) -> Result<Option<Snapshot>, Store
 }
 
 fn meta(read: &ReadTransaction, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
-    let Some(table) = existing(read.open_table(META))? else { return Ok(None) };
+    let Some(table) = table_if_written(read.open_table(META))? else { return Ok(None) };
     let value = table.get(key)?;
     Ok(value.map(|value| value.value().to_vec()))
 }
@@ -156,7 +156,7 @@ fn put(write: &redb::WriteTransaction, load: &Load<'_>) -> Result<(), StoreError
 }
 
 pub(super) fn entry(read: &ReadTransaction, seq: u64) -> Result<Option<Vec<u8>>, StoreError> {
-    let Some(table) = existing(read.open_table(ENTRIES))? else { return Ok(None) };
+    let Some(table) = table_if_written(read.open_table(ENTRIES))? else { return Ok(None) };
     let value = table.get(seq)?;
     Ok(value.map(|value| value.value().to_vec()))
 }
@@ -167,7 +167,7 @@ pub(super) fn read_after(
     mut seq: u64,
     visit: &mut Visit<'_>,
 ) -> Result<Option<u64>, StoreError> {
-    let Some(table) = existing(read.open_table(ENTRIES))? else { return Ok(Some(seq)) };
+    let Some(table) = table_if_written(read.open_table(ENTRIES))? else { return Ok(Some(seq)) };
     for row in table.range(seq.saturating_add(1)..)? {
         let (at, bytes) = row?;
         seq = at.value();
@@ -179,7 +179,7 @@ pub(super) fn read_after(
 }
 
 pub(super) fn indexed(read: &ReadTransaction, key: &[u8]) -> Result<Option<u64>, StoreError> {
-    let Some(index) = existing(read.open_table(INDEX))? else { return Ok(None) };
+    let Some(index) = table_if_written(read.open_table(INDEX))? else { return Ok(None) };
     Ok(index.get(key)?.map(|seq| seq.value()))
 }
 
@@ -189,7 +189,7 @@ pub(super) fn indexed_from(
     start: &[u8],
     most: usize,
 ) -> Result<Vec<u64>, StoreError> {
-    let Some(index) = existing(read.open_table(INDEX))? else { return Ok(Vec::new()) };
+    let Some(index) = table_if_written(read.open_table(INDEX))? else { return Ok(Vec::new()) };
     let mut found = Vec::new();
     for row in index.range::<&[u8]>(start..)? {
         let (key, seq) = row?;
@@ -202,7 +202,7 @@ pub(super) fn indexed_from(
 }
 
 pub(super) fn record(read: &ReadTransaction, seq: u64) -> Result<Option<Request>, StoreError> {
-    let Some(records) = existing(read.open_table(RECORDS))? else { return Ok(None) };
+    let Some(records) = table_if_written(read.open_table(RECORDS))? else { return Ok(None) };
     let bytes = records.get(seq)?;
     bytes.map(|bytes| decode_record(bytes.value())).transpose()
 }
@@ -211,7 +211,7 @@ pub(super) fn settlement(
     read: &ReadTransaction,
     seq: u64,
 ) -> Result<Option<Settlement>, StoreError> {
-    let Some(settlements) = existing(read.open_table(SETTLEMENTS))? else { return Ok(None) };
+    let Some(settlements) = table_if_written(read.open_table(SETTLEMENTS))? else { return Ok(None) };
     let bytes = settlements.get(seq)?;
     bytes.map(|bytes| decode_settlement(bytes.value())).transpose()
 }

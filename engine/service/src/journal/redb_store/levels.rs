@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use bursar_core::ids::RequestId;
 use bursar_domain::payees::{Paid, Payee};
 use bursar_domain::{Request, Settlement};
-use bursar_rows::existing;
+use bursar_rows::table_if_written;
 use redb::{Database, ReadTransaction, ReadableDatabase};
 
 use super::{history, payees};
@@ -190,7 +190,7 @@ impl Reader for LayeredReader {
                 (layers.checkpoints_done, layers.begin_read()?)
             };
             let table = match &read {
-                Some(read) => existing(read.open_table(history::RECORDS))?,
+                Some(read) => table_if_written(read.open_table(history::RECORDS))?,
                 None => None,
             };
             let mut rows = match &table {

@@ -1,7 +1,7 @@
 //! The history's table of payees.
 
 use bursar_domain::payees::{Paid, Payee, Tally};
-use bursar_rows::existing;
+use bursar_rows::table_if_written;
 use redb::{ReadTransaction, ReadableTable, Table, TableDefinition};
 
 use crate::journal::payees::{decode_paid, decode_payee, encode_paid, encode_payee};
@@ -22,13 +22,13 @@ pub(super) fn insert(
 
 /// Returns a payee's row; `None` also if it is damaged.
 pub(super) fn one(read: &ReadTransaction, payee: &Payee) -> Result<Option<Paid>, StoreError> {
-    let Some(payees) = existing(read.open_table(PAYEES))? else { return Ok(None) };
+    let Some(payees) = table_if_written(read.open_table(PAYEES))? else { return Ok(None) };
     let bytes = payees.get(encode_payee(payee).as_slice())?;
     Ok(bytes.and_then(|bytes| decode_paid(bytes.value())))
 }
 
 pub(super) fn all(read: &ReadTransaction, visit: &mut VisitPaid<'_>) -> Result<(), StoreError> {
-    let Some(table) = existing(read.open_table(PAYEES))? else { return Ok(()) };
+    let Some(table) = table_if_written(read.open_table(PAYEES))? else { return Ok(()) };
     for row in table.iter()? {
         let (key, bytes) = row?;
         if let Some(payee) = decode_payee(key.value()) {

@@ -118,11 +118,11 @@ impl Expected {
             data: log.data.clone(),
         };
         let logs: Vec<fill::Log> = logs.iter().map(log).collect();
-        let penalty = fill::penalty(self.vault, self.owner, &logs);
+        let penalty = fill::penalty_amounts(self.vault, self.owner, &logs);
         let penalty = penalty.filter(|penalty| penalty.assets == self.penalty);
         let penalty = penalty.ok_or_else(|| wrong("the penalty differs from the expected one"))?;
         let venue = VenueId::Vault(self.vault);
-        let paid = fill::withdrawn(self.singleton, &venue, self.owner, &logs);
+        let paid = fill::withdrawn_amounts(self.singleton, &venue, self.owner, &logs);
         let paid = paid.filter(|paid| paid.assets == left.assets);
         let paid =
             paid.ok_or_else(|| wrong("the amount paid out is not the amount that arrives"))?;

@@ -82,7 +82,7 @@ impl Lending {
         let PlannedExit { position, plan, .. } = planned;
         Ok(OwnWithdrawal {
             texts: loan_text::calls(&ask, &quote),
-            forced: Some(ForcedCost { penalty: Atoms(plan.penalty), taken: plan.taken }),
+            forced: Some(ForcedCost { penalty: Atoms(plan.penalty), taken: plan.deallocations }),
             call,
             assets: Atoms(assets),
             position: Atoms(position.worth),

@@ -12,7 +12,7 @@ use bursar_core::codes::Code;
 use bursar_core::networks::{AdapterKind, Lending as Contracts, Network, VaultKind};
 use bursar_domain::Refusal;
 use bursar_morpho::views::{self, adapter, factory, market, vault};
-use bursar_morpho::{ForcedSource, MarketParams, VaultMoney, VenueId};
+use bursar_morpho::{ForcedSource, MarketParams, VaultFunds, VenueId};
 
 use crate::lanes::batch::{Answers, Batch};
 
@@ -66,18 +66,18 @@ impl ForcedReader<'_> {
     ///
     /// # Errors
     /// `CHAIN_UNAVAILABLE`, or the contract is not a Vault V2 of the official factory.
-    pub(super) async fn money(&self, plain: Option<U256>) -> Result<VaultMoney, Refusal> {
+    pub(super) async fn money(&self, plain: Option<U256>) -> Result<VaultFunds, Refusal> {
         let outline = self.outline().await?;
         let adapters = self.adapters(outline.adapters).await?;
         let officials = self.officials(&adapters).await?;
         let targets = self.targets(&officials).await?;
         let plain = plain.unwrap_or(outline.idle);
-        let mut money = VaultMoney { plain, ..VaultMoney::default() };
+        let mut money = VaultFunds { plain_withdrawal_max: plain, ..VaultFunds::default() };
         self.read_targets(&targets, &outline, &mut money).await?;
         // The plain withdrawal takes this amount from the liquidity adapter's market, so forced deallocations cannot.
         let taken = plain.saturating_sub(outline.idle);
         let payer = outline.liquidity_market.map(VenueId::Market);
-        if let Some(free) = payer.and_then(|payer| money.free.get_mut(&payer)) {
+        if let Some(free) = payer.and_then(|payer| money.free_by_payer.get_mut(&payer)) {
             *free = free.saturating_sub(taken);
         }
         Ok(money)
@@ -209,7 +209,7 @@ impl ForcedReader<'_> {
         &self,
         targets: &[AdapterTarget],
         outline: &VaultOutline,
-        money: &mut VaultMoney,
+        money: &mut VaultFunds,
     ) -> Result<(), Refusal> {
         let singleton = self.contracts.singleton;
         let mut batch = Batch::default();
@@ -240,7 +240,7 @@ impl ForcedReader<'_> {
                 }
                 VenueId::Vault(_) => (None, supplied),
             };
-            let known: &mut BTreeMap<VenueId, U256> = &mut money.free;
+            let known: &mut BTreeMap<VenueId, U256> = &mut money.free_by_payer;
             let most = known.entry(target.payer).or_default();
             *most = (*most).max(free);
             if !is_reached_anyway(target, outline) {

@@ -59,9 +59,9 @@ impl Lending {
         let (block, logs) = self.logs_of(network, hash).await?;
         let singleton = contracts.singleton;
         let moved = if loan.supplies() {
-            fill::supplied(singleton, &loan.venue, owner, &logs)
+            fill::supplied_amounts(singleton, &loan.venue, owner, &logs)
         } else {
-            fill::withdrawn(singleton, &loan.venue, owner, &logs)
+            fill::withdrawn_amounts(singleton, &loan.venue, owner, &logs)
         };
         let reader = self.reader(&*chain, network, contracts, owner);
         let position = reader.position_at(loan.venue, block).await;
@@ -83,7 +83,7 @@ impl Lending {
         let LoanNetwork { network, contracts } = LoanNetwork::of(send.chain)?;
         let Some(venue) = send.withdrawn_from() else { return Ok(None) };
         let logs = self.logs_of(network, hash).await?.1;
-        let moved = fill::withdrawn(contracts.singleton, &venue, send.from, &logs);
+        let moved = fill::withdrawn_amounts(contracts.singleton, &venue, send.from, &logs);
         Ok(moved.map(|moved| Atoms(moved.assets)))
     }
 

@@ -101,7 +101,7 @@ mod tests {
     use alloy_primitives::Bytes;
     use bursar_chain::ports::{BlockTag, ChainReply};
     use bursar_core::networks::{ChainId, MULTICALL3, by_chain};
-    use bursar_morpho::trust::Untrusted;
+    use bursar_morpho::trust::UntrustedReason;
 
     use super::*;
 
@@ -154,7 +154,7 @@ mod tests {
         let (list, calls) = read(&known, &[vault(3)]).await;
         let expected: Vec<_> = pinned.iter().copied().chain([3, 2, 4].map(vault)).collect();
         assert_eq!((list.vaults.as_slice(), calls), (expected.as_slice(), 3));
-        let refused = Trust::Refused(Untrusted::NotEndorsed);
+        let refused = Trust::Refused(UntrustedReason::NotEndorsed);
         assert!(list.lists(pinned[0], refused) && list.lists(vault(3), refused));
         assert!(!list.lists(vault(2), refused) && list.lists(vault(2), Trust::Curated));
     }

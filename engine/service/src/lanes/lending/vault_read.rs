@@ -11,7 +11,7 @@ use bursar_morpho::market::BorrowRate;
 use bursar_morpho::trust::{AdapterOrigin, AdapterReading, judge_vault};
 use bursar_morpho::vault::{LiquiditySource, v2_liquidity};
 use bursar_morpho::views::{self, adapter, factory, market, vault};
-use bursar_morpho::{Trust, TrustedParties, VaultReading};
+use bursar_morpho::{Trust, TrustList, VaultReading};
 
 use crate::lanes::batch::{Answers, Batch};
 
@@ -448,8 +448,8 @@ impl LiquidityReads {
 pub(super) fn trusted_parties<'a>(
     network: &Network,
     contracts: &'a Contracts,
-) -> TrustedParties<'a> {
-    TrustedParties {
+) -> TrustList<'a> {
+    TrustList {
         stablecoin: network.stablecoin.address,
         curators: contracts.curators,
         owners: contracts.owners,

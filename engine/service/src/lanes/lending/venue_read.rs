@@ -6,7 +6,7 @@ use bursar_core::money::Atoms;
 use bursar_core::networks::{Lending as Contracts, Network, VaultKind};
 use bursar_domain::loans::{LendingKind, VenueFacts};
 use bursar_morpho::caps::market_cap_id;
-use bursar_morpho::trust::{MarketReading, Untrusted, judge_market};
+use bursar_morpho::trust::{MarketReading, UntrustedReason, judge_market};
 use bursar_morpho::vault::metamorpho_withdrawable;
 use bursar_morpho::views::vault;
 use bursar_morpho::worth::{VIRTUAL_SHARES_MIN, has_enough_virtual_shares, virtual_shares_for};
@@ -277,7 +277,7 @@ impl VaultExtras {
             symbol: venue.map_or(String::new(), |venue| venue.symbol.clone()),
             curator: venue.map(|venue| venue.curator),
             owner: venue.map(|venue| venue.owner),
-            trust: venue.map_or(Trust::Refused(Untrusted::Unreadable), |venue| venue.trust),
+            trust: venue.map_or(Trust::Refused(UntrustedReason::Unreadable), |venue| venue.trust),
             lends_stablecoin: venue.is_none_or(|venue| venue.lends_stablecoin),
             share_decimals: decimals.unwrap_or(18),
             resists_donations: has_enough_virtual_shares(virtual_shares),
