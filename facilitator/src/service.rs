@@ -234,8 +234,8 @@ fn serve(listeners: Listeners, config: &Config, api: Arc<Api>, lifecycle: &Lifec
     let clock = Arc::clone(&api.clock);
     let edge = |bounds| Edge { bounds, refuse: api::refuse(), clock: Arc::clone(&clock) };
     let bounds = Bounds {
-        trusted: config.trusted_proxies.clone(),
-        ..Bounds::public(http::slots(file_limit(), OUTBOUND))
+        trusted_proxies: config.trusted_proxies.clone(),
+        ..Bounds::public(http::slots_for_files(file_limit(), OUTBOUND))
     };
     let metrics_router = api::metrics_router(Arc::clone(&api.metrics), Arc::clone(&api.health));
     http::serve([listeners.public], api::router(api), edge(bounds), servers, draining);

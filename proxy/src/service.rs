@@ -103,11 +103,11 @@ async fn open_ledger(
 
 /// Returns the bounds of the public listener. Reserves files for the upstream connections of answers in progress.
 fn bounds_of(config: &Config) -> Bounds {
-    let mut bounds = Bounds::public(http::slots(file_limit(), config.in_flight));
-    bounds.trusted = config.trusted_proxies.clone();
-    bounds.write_ms = READ_MS;
-    bounds.body.all_bytes = BODIES_BYTES.max(config.body_bytes.saturating_mul(4));
-    bounds.body.whole_bytes = OPEN_BODIES_BYTES.max(config.body_bytes.saturating_mul(16));
+    let mut bounds = Bounds::public(http::slots_for_files(file_limit(), config.in_flight));
+    bounds.trusted_proxies = config.trusted_proxies.clone();
+    bounds.write_ms_max = READ_MS;
+    bounds.body.incomplete_bytes_max = BODIES_BYTES.max(config.body_bytes.saturating_mul(4));
+    bounds.body.complete_bytes_max = OPEN_BODIES_BYTES.max(config.body_bytes.saturating_mul(16));
     bounds
 }
 

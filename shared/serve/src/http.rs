@@ -3,7 +3,7 @@
 //!
 //! hyper bounds one head and one connection. This module adds the bounds that hyper lacks:
 //!
-//! - **Connections** ([`Bounds::slots`]): a total limit, a limit for each peer, and eviction. If slots run out, the
+//! - **Connections** ([`Bounds::slots_max`]): a total limit, a limit for each peer, and eviction. If slots run out, the
 //!   peer with the most connections that wait for a request or a body loses one of them.
 //! - **Half-sent heads**: hyper gets only complete heads, so a slow first head costs no hyper buffer.
 //! - **Bodies**: a minimum rate and a total time for each body, and a memory limit over all requests.
@@ -30,7 +30,7 @@ mod slots;
 mod wire;
 
 pub use accept::serve;
-pub use bounds::{BodyBounds, Bounds, HeadBounds, Loopback, slots};
+pub use bounds::{BodyBounds, Bounds, HeadBounds, Loopback, slots_for_files};
 pub use deliver::{DeliveryReport, DeliverySender, delivery};
 pub use edge::Edge;
 pub use openmetrics::openmetrics;

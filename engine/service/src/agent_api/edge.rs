@@ -10,7 +10,7 @@ use bursar_core::limits::{
     REQUEST_LINE_BYTES_MAX, SMALL_BODY_BYTES_MAX, WRITE_TIMEOUT_MS,
 };
 use bursar_serve::access::IpRanges;
-use bursar_serve::http::{BodyBounds, Bounds, HeadBounds, Loopback, Refusal, RefusalWriter, slots};
+use bursar_serve::http::{BodyBounds, Bounds, HeadBounds, Loopback, Refusal, RefusalWriter, slots_for_files};
 use bursar_serve::program::file_limit;
 
 use super::calls;
@@ -20,40 +20,40 @@ use super::reply::Answer;
 /// them.
 pub(super) fn bounds() -> Bounds {
     let head = HeadBounds {
-        bytes: HEAD_BYTES_MAX,
-        line_bytes: REQUEST_LINE_BYTES_MAX,
-        lines: HEAD_LINES_MAX,
-        ms: HEAD_TIMEOUT_MS,
+        bytes_max: HEAD_BYTES_MAX,
+        line_bytes_max: REQUEST_LINE_BYTES_MAX,
+        lines_max: HEAD_LINES_MAX,
+        ms_max: HEAD_TIMEOUT_MS,
     };
     let body = BodyBounds {
-        bytes: u64::try_from(BODY_BYTES_MAX).unwrap_or(u64::MAX),
-        ms: BODY_TIMEOUT_MS,
+        bytes_max: u64::try_from(BODY_BYTES_MAX).unwrap_or(u64::MAX),
+        ms_max: BODY_TIMEOUT_MS,
         grace_ms: BODY_GRACE_MS,
-        bytes_per_s: BODY_BYTES_PER_S_MIN,
-        free_bytes: SMALL_BODY_BYTES_MAX,
-        all_bytes: LARGE_BODIES_MAX.saturating_mul(BODY_BYTES_MAX),
-        whole_bytes: LARGE_BODIES_MAX.saturating_mul(BODY_BYTES_MAX),
-        remote_bytes: LARGE_BODIES_REMOTE_MAX.saturating_mul(BODY_BYTES_MAX),
+        bytes_per_s_min: BODY_BYTES_PER_S_MIN,
+        uncounted_bytes: SMALL_BODY_BYTES_MAX,
+        incomplete_bytes_max: LARGE_BODIES_MAX.saturating_mul(BODY_BYTES_MAX),
+        complete_bytes_max: LARGE_BODIES_MAX.saturating_mul(BODY_BYTES_MAX),
+        remote_bytes_max: LARGE_BODIES_REMOTE_MAX.saturating_mul(BODY_BYTES_MAX),
         // `/status` accepts an agent's proof in the body of a GET.
-        on_get: &["/status"],
+        get_with_body_paths: &["/status"],
     };
     Bounds {
-        slots: slots(file_limit(), OUTBOUND_FILES_RESERVED).min(CONNECTIONS_MAX),
-        slots_per_peer: CONNECTIONS_PER_PEER_MAX,
-        trusted: IpRanges::default(),
+        slots_max: slots_for_files(file_limit(), OUTBOUND_FILES_RESERVED).min(CONNECTIONS_MAX),
+        slots_per_peer_max: CONNECTIONS_PER_PEER_MAX,
+        trusted_proxies: IpRanges::default(),
         loopback: Loopback::Exempt { reserved: LOOPBACK_CONNECTIONS_RESERVED },
         head,
         body,
-        idle_ms: IDLE_TIMEOUT_MS,
-        write_ms: WRITE_TIMEOUT_MS,
+        idle_ms_max: IDLE_TIMEOUT_MS,
+        write_ms_max: WRITE_TIMEOUT_MS,
         handler_ms: Some(HANDLER_TIMEOUT_MS),
-        linger_ms: LINGER_MS_MAX,
-        linger_bytes: LINGER_BYTES_MAX,
-        refused: REFUSED_CONNECTIONS_MAX,
+        linger_ms_max: LINGER_MS_MAX,
+        linger_bytes_max: LINGER_BYTES_MAX,
+        refused_connections_max: REFUSED_CONNECTIONS_MAX,
         // A caller that closes its side of the connection does not cancel its payment in flight.
-        half_close: true,
+        allow_half_close: true,
         refuse_upgrade: true,
-        date: false,
+        send_date: false,
     }
 }
 

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::connection;
-use super::edge::{Edge, Shared};
+use super::edge::{Edge, ServerState};
 use super::service::ConnectionAddresses;
 
 /// Pause after a failed accept. If files have run out, an immediate retry would only burn CPU.
@@ -31,7 +31,7 @@ pub fn serve(
     tracker: &TaskTracker,
     stopping: &CancellationToken,
 ) {
-    let shared = Arc::new(Shared::new(router, edge));
+    let shared = Arc::new(ServerState::new(router, edge));
     tracker.spawn(release_memory(Arc::clone(&shared), stopping.clone()));
     for listener in listeners {
         let acceptor = Acceptor {
@@ -44,7 +44,7 @@ pub fn serve(
 }
 
 /// Returns memory to the system after a flood of connections.
-async fn release_memory(shared: Arc<Shared>, stopping: CancellationToken) {
+async fn release_memory(shared: Arc<ServerState>, stopping: CancellationToken) {
     let release = async {
         loop {
             shared.slots.memory_freed.notified().await;
@@ -62,7 +62,7 @@ async fn release_memory(shared: Arc<Shared>, stopping: CancellationToken) {
 
 /// Accepts the connections of one listener.
 struct Acceptor {
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     tracker: TaskTracker,
     stopping: CancellationToken,
 }
@@ -88,7 +88,7 @@ impl Acceptor {
             }
         }
         self.shared.slots.stop();
-        self.shared.refused.stop();
+        self.shared.refused_slots.stop();
     }
 
     fn admit(&self, stream: TcpStream, peer: SocketAddr) {
@@ -105,8 +105,8 @@ impl Acceptor {
             return;
         }
         // More refusals at once would only help a flood, so further connections are closed without a response.
-        let Ok(permit) = Arc::clone(&shared.refused_now).try_acquire_owned() else { return };
-        let Some(guard) = shared.refused.admit(peer.ip(), shared.now()) else { return };
+        let Ok(permit) = Arc::clone(&shared.refusal_permits).try_acquire_owned() else { return };
+        let Some(guard) = shared.refused_slots.admit(peer.ip(), shared.now()) else { return };
         self.tracker.spawn(async move {
             connection::refuse_connection(stream, addresses, guard, shared).await;
             drop(permit);

@@ -9,20 +9,20 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode, header};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 
-use super::edge::Shared;
-use super::progress::{Link, ResponseState};
+use super::edge::ServerState;
+use super::progress::{ConnectionState, ResponseState};
 
 /// A request's body. Its rate is measured from the moment when the route first polls it.
 #[derive(Debug)]
 pub(super) struct RequestBody {
     inner: Incoming,
-    link: Arc<Link>,
-    shared: Arc<Shared>,
+    link: Arc<ConnectionState>,
+    shared: Arc<ServerState>,
     was_polled: bool,
 }
 
 impl RequestBody {
-    pub(super) fn new(inner: Incoming, link: Arc<Link>, shared: Arc<Shared>) -> Self {
+    pub(super) fn new(inner: Incoming, link: Arc<ConnectionState>, shared: Arc<ServerState>) -> Self {
         Self { inner, link, shared, was_polled: false }
     }
 }
@@ -38,7 +38,7 @@ impl Body for RequestBody {
         if !std::mem::replace(&mut self.was_polled, true) {
             let now = self.shared.now();
             let mut progress = self.link.progress();
-            progress.want_body(now, self.shared.bounds.body.bytes);
+            progress.want_body(now, self.shared.bounds.body.bytes_max);
             if progress.is_refused() {
                 // The connection's task responds instead of the route.
                 drop(progress);
@@ -67,7 +67,7 @@ impl Body for RequestBody {
 #[derive(Debug)]
 pub(super) struct ResponseBody {
     inner: AxumBody,
-    link: Arc<Link>,
+    link: Arc<ConnectionState>,
     /// Remaining bytes of the body, if the length is known. At zero hyper stops polling.
     bytes_left: Option<u64>,
 }
@@ -75,7 +75,7 @@ pub(super) struct ResponseBody {
 impl ResponseBody {
     pub(super) fn new(
         inner: AxumBody,
-        link: Arc<Link>,
+        link: Arc<ConnectionState>,
         method: &Method,
         status: StatusCode,
         headers: &HeaderMap,

@@ -6,7 +6,7 @@
 use super::refusal::Refusal;
 
 /// Maximum number of hex digits of a chunk's length: enough for any accepted body.
-const DIGITS_MAX: u8 = 8;
+const SIZE_DIGITS_MAX: u8 = 8;
 
 /// The part of a body that has not arrived yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,7 +81,7 @@ impl Chunks {
                         if left == 0 { ExpectedByte::DataCr } else { ExpectedByte::Data { left } };
                 }
                 _framing => {
-                    self.next = self.after(byte, bytes_max)?;
+                    self.next = self.state_after_byte(byte, bytes_max)?;
                     at += 1;
                 }
             }
@@ -90,10 +90,10 @@ impl Chunks {
     }
 
     /// Returns the state after a byte that is not chunk data.
-    fn after(&mut self, byte: u8, bytes_max: u64) -> Result<ExpectedByte, Refusal> {
+    fn state_after_byte(&mut self, byte: u8, bytes_max: u64) -> Result<ExpectedByte, Refusal> {
         match (self.next, byte) {
             (ExpectedByte::Size { digits: 1.., size }, b'\r') => Ok(ExpectedByte::SizeEnd { size }),
-            (ExpectedByte::Size { digits: ..DIGITS_MAX, .. }, _) if byte.is_ascii_hexdigit() => {
+            (ExpectedByte::Size { digits: ..SIZE_DIGITS_MAX, .. }, _) if byte.is_ascii_hexdigit() => {
                 let ExpectedByte::Size { digits, size } = self.next else {
                     return Err(Refusal::Malformed);
                 };

@@ -9,8 +9,8 @@ use bursar_chain::ports::BoxFuture;
 use hyper::service::service_fn;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::edge::Shared;
-use super::progress::{DeadlineAction, Link, Phase, Signal};
+use super::edge::ServerState;
+use super::progress::{DeadlineAction, ConnectionState, Phase, Signal};
 use super::refusal::{Refusal, encode};
 use super::service::{ConnectionAddresses, RefusedHead, refuse, respond};
 use super::slots::ConnectionGuard;
@@ -21,7 +21,7 @@ pub(super) async fn serve<S>(
     stream: S,
     addresses: ConnectionAddresses,
     guard: ConnectionGuard,
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -57,7 +57,7 @@ pub(super) async fn refuse_connection<S>(
     stream: S,
     addresses: ConnectionAddresses,
     guard: ConnectionGuard,
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -90,8 +90,8 @@ where
 
 /// Ends a connection at its deadline, on eviction, or when the server stops.
 struct Watch<'a> {
-    shared: &'a Shared,
-    link: &'a Arc<Link>,
+    shared: &'a ServerState,
+    link: &'a Arc<ConnectionState>,
     /// The timer, and the time at which it fires.
     timer: Option<(u64, BoxFuture<'a, ()>)>,
     stopping: bool,
@@ -106,7 +106,7 @@ enum NextStep {
 }
 
 impl<'a> Watch<'a> {
-    fn new(shared: &'a Shared, link: &'a Arc<Link>) -> Self {
+    fn new(shared: &'a ServerState, link: &'a Arc<ConnectionState>) -> Self {
         Self { shared, link, timer: None, stopping: false }
     }
 
@@ -153,7 +153,7 @@ impl<'a> Watch<'a> {
     }
 
     fn check_deadline(&mut self, cx: &mut Context<'_>) -> NextStep {
-        let Some((at, due)) = self.link.progress().due(&self.shared.bounds) else {
+        let Some((at, due)) = self.link.progress().next_deadline(&self.shared.bounds) else {
             return NextStep::Wait;
         };
         // Keep the old timer if the new deadline is later. The timer is set again when it fires, which is rare,

@@ -25,7 +25,7 @@ pub struct Edge {
 
 /// State that all connections of one server share.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct ServerState {
     router: Router,
     pub(super) bounds: Arc<Bounds>,
     pub(super) refuse: RefusalWriter,
@@ -33,27 +33,27 @@ pub(super) struct Shared {
     pub(super) http: http1::Builder,
     pub(super) slots: Arc<Slots>,
     /// Slots of connections that are being refused.
-    pub(super) refused: Arc<Slots>,
-    pub(super) refused_now: Arc<Semaphore>,
+    pub(super) refused_slots: Arc<Slots>,
+    pub(super) refusal_permits: Arc<Semaphore>,
 }
 
-impl Shared {
+impl ServerState {
     pub(super) fn new(router: Router, edge: Edge) -> Self {
         let Edge { bounds, refuse, clock } = edge;
         let bounds = Arc::new(bounds);
         let mut http = http1::Builder::new();
         // This module sets the deadlines of heads and of idle connections, so hyper needs no timer.
         http.header_read_timeout(None)
-            .half_close(bounds.half_close)
-            .auto_date_header(bounds.date)
-            .max_buf_size(bounds.head.bytes.saturating_add(BUFFER_SPARE_BYTES));
-        let refused = Bounds { slots_per_peer: usize::MAX, ..Bounds::clone(&bounds) };
-        let refused = Bounds { slots: bounds.refused, ..refused };
+            .half_close(bounds.allow_half_close)
+            .auto_date_header(bounds.send_date)
+            .max_buf_size(bounds.head.bytes_max.saturating_add(BUFFER_SPARE_BYTES));
+        let refused = Bounds { slots_per_peer_max: usize::MAX, ..Bounds::clone(&bounds) };
+        let refused = Bounds { slots_max: bounds.refused_connections_max, ..refused };
         Self {
             router,
             slots: Slots::new(Arc::clone(&bounds)),
-            refused: Slots::new(Arc::new(refused)),
-            refused_now: Arc::new(Semaphore::new(bounds.refused)),
+            refused_slots: Slots::new(Arc::new(refused)),
+            refusal_permits: Arc::new(Semaphore::new(bounds.refused_connections_max)),
             bounds,
             refuse,
             clock,

@@ -5,7 +5,7 @@
 //! - Lines end in CRLF. No line is folded, has spaces around a header's name, or contains control bytes except tabs.
 //! - There is at most one `Content-Length`, of plain digits.
 //! - `Transfer-Encoding` is absent, or is `chunked` in HTTP/1.1 without a `Content-Length`.
-//! - GET and HEAD have no body, except on the paths of [`BodyBounds::on_get`](super::bounds::BodyBounds::on_get).
+//! - GET and HEAD have no body, except on the paths of [`BodyBounds::on_get`](super::bounds::BodyBounds::get_with_body_paths).
 //! - `Expect` is absent or `100-continue`.
 //! - `Connection` is ASCII. Upgrades are refused under [`Bounds::refuse_upgrade`].
 //! - The target is a valid URI, in visible ASCII and without a fragment.
@@ -23,40 +23,40 @@ const LENGTH_DIGITS_MAX: usize = 16;
 
 /// Finds the end of a head. It reads each byte only once, even if the bytes arrive one by one.
 #[derive(Debug, Default)]
-pub(super) struct Scan {
-    seen: usize,
+pub(super) struct HeadScan {
+    scanned_bytes: usize,
     previous: u8,
     /// Complete lines, including the request line.
-    lines: usize,
+    complete_lines: usize,
     /// Bytes of the current line, without its end.
-    line: usize,
+    line_bytes: usize,
 }
 
-impl Scan {
+impl HeadScan {
     /// Returns the length of the head once it is complete.
     pub(super) fn advance(
         &mut self,
         buffer: &[u8],
         bounds: &HeadBounds,
     ) -> Result<Option<usize>, Refusal> {
-        for &byte in buffer.get(self.seen..).unwrap_or_default() {
-            if self.seen >= bounds.bytes {
+        for &byte in buffer.get(self.scanned_bytes..).unwrap_or_default() {
+            if self.scanned_bytes >= bounds.bytes_max {
                 return Err(Refusal::HeadTooLarge);
             }
-            self.seen += 1;
+            self.scanned_bytes += 1;
             let ends = byte == b'\n';
             if ends != (self.previous == b'\r') {
                 return Err(Refusal::Malformed);
             }
             self.previous = byte;
             if ends {
-                match (self.line, self.lines) {
+                match (self.line_bytes, self.complete_lines) {
                     (0, 0) => return Err(Refusal::Malformed),
-                    (0, _some) => return Ok(Some(self.seen)),
-                    (_text, _any) => (self.lines, self.line) = (self.lines + 1, 0),
+                    (0, _some) => return Ok(Some(self.scanned_bytes)),
+                    (_text, _any) => (self.complete_lines, self.line_bytes) = (self.complete_lines + 1, 0),
                 }
             } else if byte != b'\r' {
-                self.line += 1;
+                self.line_bytes += 1;
                 self.check_byte(byte, bounds)?;
             }
         }
@@ -67,8 +67,8 @@ impl Scan {
         if byte.is_ascii_control() && byte != b'\t' {
             return Err(Refusal::Malformed);
         }
-        let line_too_long = self.lines == 0 && self.line > bounds.line_bytes;
-        if line_too_long || self.lines > bounds.lines {
+        let line_too_long = self.complete_lines == 0 && self.line_bytes > bounds.line_bytes_max;
+        if line_too_long || self.complete_lines > bounds.lines_max {
             return Err(Refusal::HeadTooLarge);
         }
         Ok(())
@@ -104,7 +104,7 @@ pub(super) fn check(head: &[u8], bounds: &Bounds) -> Result<Head, Refusal> {
     if target.parse::<Uri>().is_err() {
         return Err(Refusal::Target);
     }
-    let fields = Fields::read(request.headers, minor == 1, bounds.refuse_upgrade)?;
+    let fields = BodyFields::read(request.headers, minor == 1, bounds.refuse_upgrade)?;
     let framing = match (fields.length, fields.chunked) {
         (Some(_), true) => return Err(Refusal::Length),
         (None, true) => Framing::Chunked(Chunks::START),
@@ -113,7 +113,7 @@ pub(super) fn check(head: &[u8], bounds: &Bounds) -> Result<Head, Refusal> {
     };
     // Many servers ignore a body of GET or HEAD, and would parse the body as the next request.
     let is_read = method == Method::GET.as_str() || method == Method::HEAD.as_str();
-    if is_read && framing != Framing::Complete && !may_have_body(target, bounds.body.on_get) {
+    if is_read && framing != Framing::Complete && !may_have_body(target, bounds.body.get_with_body_paths) {
         return Err(malformed);
     }
     Ok(Head { framing })
@@ -126,13 +126,13 @@ fn may_have_body(target: &str, paths: &[&str]) -> bool {
 
 /// The headers that decide where a request ends.
 #[derive(Debug, Default)]
-struct Fields {
+struct BodyFields {
     length: Option<u64>,
     chunked: bool,
-    expects: bool,
+    expects_continue: bool,
 }
 
-impl Fields {
+impl BodyFields {
     fn read(
         headers: &[httparse::Header<'_>],
         is_new: bool,
@@ -145,14 +145,14 @@ impl Fields {
             match header.name.len() {
                 6 if is("expect") => {
                     let known = header.value.eq_ignore_ascii_case(b"100-continue");
-                    if !known || std::mem::replace(&mut fields.expects, true) {
+                    if !known || std::mem::replace(&mut fields.expects_continue, true) {
                         return Err(Refusal::Malformed);
                     }
                 }
                 7 if refuse_upgrade && is("upgrade") => return Err(Refusal::Malformed),
-                10 if is("connection") => connection(header.value, refuse_upgrade)?,
+                10 if is("connection") => check_connection_header(header.value, refuse_upgrade)?,
                 14 if is("content-length") => {
-                    let known = fields.length.replace(length(header.value)?);
+                    let known = fields.length.replace(parse_content_length(header.value)?);
                     known.map_or(Ok(()), |_twice| Err(Refusal::Length))?;
                 }
                 17 if is("transfer-encoding") => {
@@ -168,13 +168,13 @@ impl Fields {
     }
 }
 
-fn length(digits: &[u8]) -> Result<u64, Refusal> {
+fn parse_content_length(digits: &[u8]) -> Result<u64, Refusal> {
     let plain = digits.len() <= LENGTH_DIGITS_MAX && digits.iter().all(u8::is_ascii_digit);
     let text = std::str::from_utf8(digits).ok().filter(|_text| plain);
     text.and_then(|text| text.parse().ok()).ok_or(Refusal::Length)
 }
 
-fn connection(value: &[u8], refuse_upgrade: bool) -> Result<(), Refusal> {
+fn check_connection_header(value: &[u8], refuse_upgrade: bool) -> Result<(), Refusal> {
     let mut options = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
     let upgrades = refuse_upgrade && options.any(|one| one.eq_ignore_ascii_case(b"upgrade"));
     if upgrades || !value.is_ascii() { Err(Refusal::Malformed) } else { Ok(()) }

@@ -15,11 +15,11 @@ const STOP_BODY_MS: u64 = 500;
 /// How long a stopping server discards arriving bytes after the last response of a connection.
 const STOP_LINGER_MS: u64 = 500;
 /// A route that has claimed its response may take this many times as long as other routes.
-const CLAIMED_HANDLERS: u64 = 2;
+const CLAIMED_HANDLER_FACTOR: u64 = 2;
 
 /// The shared state of one connection.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct ConnectionState {
     pub(super) waker: AtomicWaker,
     signal: AtomicU8,
     proven: AtomicBool,
@@ -38,7 +38,7 @@ pub(super) enum Signal {
     Evicted,
 }
 
-impl Link {
+impl ConnectionState {
     pub(super) fn new(now: u64) -> Self {
         Self {
             waker: AtomicWaker::new(),
@@ -120,66 +120,66 @@ pub(super) enum DeadlineAction {
 pub(super) struct Progress {
     pub(super) phase: Phase,
     /// Start of the phase. All times are milliseconds of the server's clock.
-    pub(super) since: u64,
+    pub(super) phase_start_ms: u64,
     /// Time of the request's first byte.
-    pub(super) began: u64,
+    pub(super) request_start_ms: u64,
     /// Bytes of the request that have arrived so far.
-    pub(super) received: usize,
+    pub(super) received_bytes: usize,
     /// Whether the head announced a body.
     pub(super) has_body: bool,
     /// Length announced by the head.
-    pub(super) announced: u64,
+    pub(super) announced_bytes: u64,
     /// Time of the route's first read of the body.
-    pub(super) wanted: Option<u64>,
+    pub(super) body_wanted_ms: Option<u64>,
     /// Bytes of the request that had arrived when the route first read the body.
-    wanted_at: usize,
+    bytes_at_body_wanted: usize,
     pub(super) response: ResponseState,
     /// Only the route may respond to this request.
     is_claimed: bool,
     pub(super) delivery: Option<DeliverySender>,
     /// Time at which the peer stopped reading; `None` while it reads.
-    pub(super) stalled: Option<u64>,
+    pub(super) stalled_since_ms: Option<u64>,
     refusal: Option<Refusal>,
-    refused: Option<u64>,
-    stopping: Option<u64>,
+    refused_ms: Option<u64>,
+    stopping_since_ms: Option<u64>,
 }
 
 impl Progress {
     pub(super) fn new(now: u64) -> Self {
         Self {
             phase: Phase::Idle,
-            since: now,
-            began: now,
-            received: 0,
+            phase_start_ms: now,
+            request_start_ms: now,
+            received_bytes: 0,
             has_body: false,
-            announced: 0,
-            wanted: None,
-            wanted_at: 0,
+            announced_bytes: 0,
+            body_wanted_ms: None,
+            bytes_at_body_wanted: 0,
             response: ResponseState::Open,
             is_claimed: false,
             delivery: None,
-            stalled: None,
+            stalled_since_ms: None,
             refusal: None,
-            refused: None,
-            stopping: None,
+            refused_ms: None,
+            stopping_since_ms: None,
         }
     }
 
     pub(super) fn enter(&mut self, phase: Phase, now: u64) {
-        (self.phase, self.since) = (phase, now);
+        (self.phase, self.phase_start_ms) = (phase, now);
         match phase {
             Phase::Idle => {
-                (self.received, self.announced, self.wanted) = (0, 0, None);
+                (self.received_bytes, self.announced_bytes, self.body_wanted_ms) = (0, 0, None);
                 (self.response, self.is_claimed) = (ResponseState::Open, false);
             }
-            Phase::Head => self.began = now,
+            Phase::Head => self.request_start_ms = now,
             Phase::Body | Phase::Received | Phase::Linger => {}
         }
     }
 
     /// Returns whether unread bytes of the request remain, which would be parsed as the next request.
     pub(super) fn is_unread(&self) -> bool {
-        self.has_body && (self.wanted.is_none() || self.phase == Phase::Body)
+        self.has_body && (self.body_wanted_ms.is_none() || self.phase == Phase::Body)
     }
 
     /// Returns whether a stopping server may close at once.
@@ -188,15 +188,15 @@ impl Progress {
     }
 
     pub(super) fn stop(&mut self, now: u64) {
-        self.stopping.get_or_insert(now);
+        self.stopping_since_ms.get_or_insert(now);
     }
 
     /// Records the time of the route's first read of the body, from which the body's rate is measured. Refuses a body
     /// whose announced length is too large.
     pub(super) fn want_body(&mut self, now: u64, bytes_max: u64) {
-        if self.wanted.is_none() {
-            (self.wanted, self.wanted_at) = (Some(now), self.received);
-            if self.announced > bytes_max {
+        if self.body_wanted_ms.is_none() {
+            (self.body_wanted_ms, self.bytes_at_body_wanted) = (Some(now), self.received_bytes);
+            if self.announced_bytes > bytes_max {
                 self.refuse(Refusal::BodyTooLarge, now);
             }
         }
@@ -204,20 +204,20 @@ impl Progress {
 
     /// Refuses the request. Later refusals of the same request have no effect.
     pub(super) fn refuse(&mut self, refusal: Refusal, now: u64) {
-        if self.refused.is_none() {
-            (self.refusal, self.refused) = (Some(refusal), Some(now));
+        if self.refused_ms.is_none() {
+            (self.refusal, self.refused_ms) = (Some(refusal), Some(now));
         }
     }
 
     /// Leaves the response to the route. Returns whether the route may still respond.
     pub(super) fn claim(&mut self) -> bool {
-        self.is_claimed = self.refused.is_none();
+        self.is_claimed = self.refused_ms.is_none();
         self.is_claimed
     }
 
     /// Returns whether this request was or will be refused.
     pub(super) fn is_refused(&self) -> bool {
-        self.refused.is_some()
+        self.refused_ms.is_some()
     }
 
     /// Takes a refusal that has no response yet. The caller must write the response.
@@ -226,55 +226,55 @@ impl Progress {
     }
 
     /// Returns the next deadline, and the action that is due then.
-    pub(super) fn due(&self, bounds: &Bounds) -> Option<(u64, DeadlineAction)> {
+    pub(super) fn next_deadline(&self, bounds: &Bounds) -> Option<(u64, DeadlineAction)> {
         let reading = match self.phase {
             Phase::Linger => {
-                let linger = self.since.saturating_add(bounds.linger_ms);
-                let stop = self.stopping.map(|at| at.max(self.since) + STOP_LINGER_MS);
+                let linger = self.phase_start_ms.saturating_add(bounds.linger_ms_max);
+                let stop = self.stopping_since_ms.map(|at| at.max(self.phase_start_ms) + STOP_LINGER_MS);
                 return Some((linger.min(stop.unwrap_or(linger)), DeadlineAction::Close));
             }
             // A refusal gets as much time as a stalled response.
-            _refused if self.refused.is_some() => {
-                let at = self.refused.unwrap_or(self.since).saturating_add(bounds.write_ms);
+            _refused if self.refused_ms.is_some() => {
+                let at = self.refused_ms.unwrap_or(self.phase_start_ms).saturating_add(bounds.write_ms_max);
                 Some((at, DeadlineAction::Close))
             }
-            Phase::Idle => Some((self.since.saturating_add(bounds.idle_ms), DeadlineAction::Close)),
+            Phase::Idle => Some((self.phase_start_ms.saturating_add(bounds.idle_ms_max), DeadlineAction::Close)),
             Phase::Head => {
-                let at = self.since.saturating_add(bounds.head.ms);
+                let at = self.phase_start_ms.saturating_add(bounds.head.ms_max);
                 Some((at, DeadlineAction::Refuse(Refusal::Timeout)))
             }
-            Phase::Body => self.body_due(bounds),
+            Phase::Body => self.body_deadline(bounds),
             Phase::Received => None,
         };
         let handler = match (bounds.handler_ms, self.response, self.phase) {
             (Some(ms), ResponseState::Open, Phase::Body | Phase::Received)
-                if self.refused.is_none() =>
+                if self.refused_ms.is_none() =>
             {
                 // A refusal could contradict an effect that the route has already caused, so the connection ends
                 // without a response.
                 let (ms, due) = match self.is_claimed {
-                    true => (ms.saturating_mul(CLAIMED_HANDLERS), DeadlineAction::Close),
+                    true => (ms.saturating_mul(CLAIMED_HANDLER_FACTOR), DeadlineAction::Close),
                     false => (ms, DeadlineAction::Refuse(Refusal::Busy)),
                 };
-                Some((self.began.saturating_add(ms), due))
+                Some((self.request_start_ms.saturating_add(ms), due))
             }
             _none => None,
         };
         let stalled =
-            self.stalled.map(|at| (at.saturating_add(bounds.write_ms), DeadlineAction::Close));
+            self.stalled_since_ms.map(|at| (at.saturating_add(bounds.write_ms_max), DeadlineAction::Close));
         [reading, handler, stalled].into_iter().flatten().min_by_key(|(at, _due)| *at)
     }
 
-    fn body_due(&self, bounds: &Bounds) -> Option<(u64, DeadlineAction)> {
-        let pace = self.wanted.map(|wanted| {
+    fn body_deadline(&self, bounds: &Bounds) -> Option<(u64, DeadlineAction)> {
+        let pace = self.body_wanted_ms.map(|wanted| {
             let body = &bounds.body;
-            let received = u64::try_from(self.received - self.wanted_at.min(self.received));
+            let received = u64::try_from(self.received_bytes - self.bytes_at_body_wanted.min(self.received_bytes));
             let received = received.unwrap_or(u64::MAX).saturating_mul(1_000);
-            let earned = received.checked_div(body.bytes_per_s).unwrap_or(u64::MAX);
-            let allowed = body.grace_ms.saturating_add(earned).min(body.ms);
+            let earned = received.checked_div(body.bytes_per_s_min).unwrap_or(u64::MAX);
+            let allowed = body.grace_ms.saturating_add(earned).min(body.ms_max);
             (wanted.saturating_add(allowed), DeadlineAction::Refuse(Refusal::Timeout))
         });
-        let stop = self.stopping.map(|at| (at.saturating_add(STOP_BODY_MS), DeadlineAction::Close));
+        let stop = self.stopping_since_ms.map(|at| (at.saturating_add(STOP_BODY_MS), DeadlineAction::Close));
         pace.into_iter().chain(stop).min_by_key(|(at, _due)| *at)
     }
 }

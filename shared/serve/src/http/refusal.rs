@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, Method, StatusCode, header};
 
 /// Maximum length of a refusal's body.
-const REFUSAL_BYTES: usize = 16 << 10;
+const REFUSAL_BYTES_MAX: usize = 16 << 10;
 
 /// The reason why the edge responds in place of a route.
 ///
@@ -114,7 +114,7 @@ pub fn plain_refusal() -> RefusalWriter {
 pub(super) async fn encode(response: Response) -> Vec<u8> {
     let (parts, body) = response.into_parts();
     // Our refusals are short texts. A body over the limit would be replaced by an empty one.
-    let body = to_bytes(body, REFUSAL_BYTES).await.unwrap_or_default();
+    let body = to_bytes(body, REFUSAL_BYTES_MAX).await.unwrap_or_default();
     let reason = parts.status.canonical_reason().unwrap_or_default();
     let mut out = format!("HTTP/1.1 {} {reason}\r\n", parts.status.as_u16()).into_bytes();
     for (name, value) in &parts.headers {

@@ -15,8 +15,8 @@ use tower::Service;
 
 use super::body::{RequestBody, ResponseBody};
 use super::deliver::DeliverySender;
-use super::edge::Shared;
-use super::progress::{Link, ResponseState};
+use super::edge::ServerState;
+use super::progress::{ConnectionState, ResponseState};
 use super::refusal::{Refusal, RefusedRequest};
 
 /// The server's address of a connection, as an extension of each request.
@@ -37,7 +37,7 @@ pub struct ProvenCaller;
 /// A route claims its response before it causes an effect that only its own response can report correctly.
 #[derive(Debug, Clone)]
 pub struct ResponseClaim {
-    link: Arc<Link>,
+    link: Arc<ConnectionState>,
     began_ms: u64,
 }
 
@@ -70,8 +70,8 @@ pub(super) struct ConnectionAddresses {
 pub(super) async fn respond(
     request: Request<Incoming>,
     addresses: ConnectionAddresses,
-    link: Arc<Link>,
-    shared: Arc<Shared>,
+    link: Arc<ConnectionState>,
+    shared: Arc<ServerState>,
 ) -> Result<Response<ResponseBody>, Infallible> {
     let method = request.method().clone();
     let origin = request.headers().get(header::ORIGIN).cloned();
@@ -79,7 +79,7 @@ pub(super) async fn respond(
     let mut request = request.map(body);
     request.extensions_mut().insert(ConnectInfo(addresses.peer));
     request.extensions_mut().insert(LocalAddress(addresses.local));
-    let began_ms = link.progress().began;
+    let began_ms = link.progress().request_start_ms;
     request.extensions_mut().insert(ResponseClaim { link: Arc::clone(&link), began_ms });
     let mut routed = pin!(None);
     let mut request = Some(request);
@@ -118,13 +118,13 @@ pub(super) struct RefusedHead<'a> {
 
 /// Builds the response of a refusal.
 pub(super) fn refuse(
-    shared: &Shared,
+    shared: &ServerState,
     why: Refusal,
     head: RefusedHead<'_>,
     addresses: ConnectionAddresses,
-    link: &Link,
+    link: &ConnectionState,
 ) -> Response {
-    let took_ms = shared.now().saturating_sub(link.progress().began);
+    let took_ms = shared.now().saturating_sub(link.progress().request_start_ms);
     let peer = addresses.peer.ip();
     let RefusedHead { method, origin } = head;
     shared.refuse.response(&RefusedRequest { why, method, origin, peer, took_ms })
@@ -134,7 +134,7 @@ pub(super) fn refuse(
 fn start_response(
     mut response: Response,
     method: &Method,
-    link: Arc<Link>,
+    link: Arc<ConnectionState>,
 ) -> Response<ResponseBody> {
     let delivery = response.extensions_mut().remove::<DeliverySender>();
     if response.extensions_mut().remove::<ProvenCaller>().is_some() {

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 use super::bounds::{Bounds, Loopback};
-use super::progress::{Link, Signal};
+use super::progress::{ConnectionState, Signal};
 use super::refusal::Refusal;
 use crate::access::client_address;
 
@@ -42,7 +42,7 @@ impl Slots {
 
     /// Returns a slot for a new connection; `None` if no slot is free and none can be freed.
     pub(super) fn admit(self: &Arc<Self>, peer: IpAddr, now: u64) -> Option<ConnectionGuard> {
-        let link = Arc::new(Link::new(now));
+        let link = Arc::new(ConnectionState::new(now));
         let id = self.table().admit(peer, Arc::clone(&link))?;
         Some(ConnectionGuard { slots: Arc::clone(self), id, link })
     }
@@ -58,14 +58,14 @@ impl Slots {
 pub(super) struct ConnectionGuard {
     slots: Arc<Slots>,
     id: u64,
-    pub(super) link: Arc<Link>,
+    pub(super) link: Arc<ConnectionState>,
 }
 
 impl ConnectionGuard {
     /// Records that a head is complete. Returns whether the connection still has its slot.
     pub(super) fn begin(&self, has_body: bool) -> bool {
-        let kind = if has_body { Kind::Receiving } else { Kind::Working };
-        self.slots.table().set(self.id, kind)
+        let kind = if has_body { Activity::Receiving } else { Activity::Working };
+        self.slots.table().set_activity(self.id, kind)
     }
 
     /// Records that the request is complete.
@@ -80,7 +80,7 @@ impl ConnectionGuard {
     pub(super) fn set_idle(&self) -> bool {
         let mut table = self.slots.table();
         table.free_memory(self.id);
-        table.set(self.id, Kind::Idle) && !table.stopping
+        table.set_activity(self.id, Activity::Idle) && !table.stopping
     }
 
     /// Counts the memory of a request that has `bytes` bytes so far.
@@ -111,7 +111,7 @@ const RELEASE_BYTES_MIN: usize = 4 << 20;
 
 /// The activity of a connection, which decides whether and when it can be evicted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum Activity {
     /// Waits for a request, or for the rest of a head.
     Idle,
     /// Waits for the rest of a body.
@@ -125,14 +125,14 @@ enum Kind {
 struct Slot {
     peer: IpAddr,
     is_remote: bool,
-    kind: Kind,
+    activity: Activity,
     /// Position in the peer's queue while the connection waits.
-    turn: Turn,
-    /// Bytes of the request beyond [`BodyBounds::free_bytes`](super::bounds::BodyBounds::free_bytes).
+    eviction_rank: EvictionRank,
+    /// Bytes of the request beyond [`BodyBounds::free_bytes`](super::bounds::BodyBounds::uncounted_bytes).
     memory: usize,
     /// Whether the memory counts towards complete requests.
     is_whole: bool,
-    link: Arc<Link>,
+    link: Arc<ConnectionState>,
 }
 
 /// The connections of one address.
@@ -141,17 +141,17 @@ struct Peer {
     slots: usize,
     memory: usize,
     /// Waiting connections, in the order of eviction.
-    waiting: BTreeMap<Turn, u64>,
+    waiting: BTreeMap<EvictionRank, u64>,
 }
 
 /// The order of eviction: unproven callers first, then the longest wait.
 ///
 /// The flag says whether the caller is proven. The number is assigned when the wait begins, so a smaller number means
 /// a longer wait.
-type Turn = (bool, u64);
+type EvictionRank = (bool, u64);
 
 impl Peer {
-    fn first(&self) -> Option<u64> {
+    fn next_to_evict(&self) -> Option<u64> {
         self.waiting.values().next().copied()
     }
 }
@@ -160,18 +160,18 @@ impl Peer {
 #[derive(Debug)]
 struct Table {
     bounds: Arc<Bounds>,
-    next: u64,
+    next_unused_number: u64,
     slots: HashMap<u64, Slot>,
     peers: HashMap<IpAddr, Peer>,
     /// Number of connections from other machines, and their memory. Under [`Loopback::LikeOthers`], all connections
     /// count.
-    remote: usize,
+    remote_slots: usize,
     remote_memory: usize,
     /// Memory of incomplete requests. `whole_memory` is that of complete requests.
     memory: usize,
     whole_memory: usize,
     /// The highest use of memory since the last release.
-    weight_max: usize,
+    memory_peak: usize,
     stopping: bool,
 }
 
@@ -179,19 +179,19 @@ impl Table {
     fn new(bounds: Arc<Bounds>) -> Self {
         Self {
             bounds,
-            next: 0,
+            next_unused_number: 0,
             slots: HashMap::new(),
             peers: HashMap::new(),
-            remote: 0,
+            remote_slots: 0,
             remote_memory: 0,
             memory: 0,
             whole_memory: 0,
-            weight_max: 0,
+            memory_peak: 0,
             stopping: false,
         }
     }
 
-    fn admit(&mut self, address: IpAddr, link: Arc<Link>) -> Option<u64> {
+    fn admit(&mut self, address: IpAddr, link: Arc<ConnectionState>) -> Option<u64> {
         if self.stopping {
             return None;
         }
@@ -202,69 +202,69 @@ impl Table {
             }
             Loopback::Exempt { reserved } => (client_address(address), true, true, reserved),
             Loopback::LikeOthers => {
-                (client_address(address), true, !self.bounds.trusted.contains(address), 0)
+                (client_address(address), true, !self.bounds.trusted_proxies.contains(address), 0)
             }
         };
         let held = self.peers.get(&peer).map_or(0, |peer| peer.slots);
-        if has_share && held >= self.bounds.slots_per_peer {
+        if has_share && held >= self.bounds.slots_per_peer_max {
             self.evict_from(peer)?;
         }
-        if is_remote && self.remote >= self.bounds.slots.saturating_sub(reserved) {
+        if is_remote && self.remote_slots >= self.bounds.slots_max.saturating_sub(reserved) {
             self.evict_for(peer, is_remote && reserved > 0)?;
         }
-        if self.slots.len() >= self.bounds.slots {
+        if self.slots.len() >= self.bounds.slots_max {
             self.evict_for(peer, false)?;
         }
         let id = self.next_number();
-        let kind = Kind::Idle;
+        let kind = Activity::Idle;
         let turn = (false, id);
-        let slot = Slot { peer, is_remote, kind, turn, memory: 0, is_whole: false, link };
+        let slot = Slot { peer, is_remote, activity: kind, eviction_rank: turn, memory: 0, is_whole: false, link };
         self.slots.insert(id, slot);
         let entry = self.peers.entry(peer).or_default();
         entry.slots += 1;
         entry.waiting.insert(turn, id);
-        self.remote += usize::from(is_remote);
-        self.weight_max = self.weight_max.max(self.weight());
+        self.remote_slots += usize::from(is_remote);
+        self.memory_peak = self.memory_peak.max(self.memory_estimate());
         Some(id)
     }
 
     /// Returns the approximate memory of all connections.
-    fn weight(&self) -> usize {
+    fn memory_estimate(&self) -> usize {
         let bodies = self.memory.saturating_add(self.whole_memory);
         self.slots.len().saturating_mul(CONNECTION_BYTES).saturating_add(bodies)
     }
 
     /// Returns whether memory use has fallen to a quarter of a large peak. If so, starts a new measurement of the peak.
     fn take_release_due(&mut self) -> bool {
-        let weight = self.weight();
-        let is_due = self.weight_max >= RELEASE_BYTES_MIN && weight <= self.weight_max / 4;
+        let weight = self.memory_estimate();
+        let is_due = self.memory_peak >= RELEASE_BYTES_MIN && weight <= self.memory_peak / 4;
         if is_due {
-            self.weight_max = weight;
+            self.memory_peak = weight;
         }
         is_due
     }
 
     /// Returns the next unused number.
     fn next_number(&mut self) -> u64 {
-        self.next += 1;
-        self.next
+        self.next_unused_number += 1;
+        self.next_unused_number
     }
 
     /// Sets the activity, and returns whether the connection still has its slot.
     ///
     /// If the activity does not change, the connection keeps its turn.
-    fn set(&mut self, id: u64, kind: Kind) -> bool {
+    fn set_activity(&mut self, id: u64, kind: Activity) -> bool {
         let turn = self.next_number();
         let Some(slot) = self.slots.get_mut(&id) else { return false };
-        if slot.kind == kind {
+        if slot.activity == kind {
             return true;
         }
-        let before = slot.turn;
-        (slot.kind, slot.turn) = (kind, (slot.link.is_proven(), turn));
+        let before = slot.eviction_rank;
+        (slot.activity, slot.eviction_rank) = (kind, (slot.link.is_proven(), turn));
         if let Some(peer) = self.peers.get_mut(&slot.peer) {
             peer.waiting.remove(&before);
-            if kind != Kind::Working {
-                peer.waiting.insert(slot.turn, id);
+            if kind != Activity::Working {
+                peer.waiting.insert(slot.eviction_rank, id);
             }
         }
         true
@@ -273,9 +273,9 @@ impl Table {
     fn remove(&mut self, id: u64) {
         self.free_memory(id);
         let Some(slot) = self.slots.remove(&id) else { return };
-        self.remote = self.remote.saturating_sub(usize::from(slot.is_remote));
+        self.remote_slots = self.remote_slots.saturating_sub(usize::from(slot.is_remote));
         let Some(peer) = self.peers.get_mut(&slot.peer) else { return };
-        peer.waiting.remove(&slot.turn);
+        peer.waiting.remove(&slot.eviction_rank);
         peer.slots = peer.slots.saturating_sub(1);
         if peer.slots == 0 {
             self.peers.remove(&slot.peer);
@@ -291,7 +291,7 @@ impl Table {
 
     /// Evicts a connection of this peer; `None` if all of them have a request in progress.
     fn evict_from(&mut self, peer: IpAddr) -> Option<()> {
-        let id = self.peers.get(&peer)?.first()?;
+        let id = self.peers.get(&peer)?.next_to_evict()?;
         self.evict(id);
         Some(())
     }
@@ -307,7 +307,7 @@ impl Table {
     }
 
     fn grow(&mut self, id: u64, bytes: usize) -> Result<(), Refusal> {
-        let memory = bytes.saturating_sub(self.bounds.body.free_bytes);
+        let memory = bytes.saturating_sub(self.bounds.body.uncounted_bytes);
         // This connection was evicted: its signal ends it without a response.
         let Some(slot) = self.slots.get(&id) else { return Ok(()) };
         let more = memory.saturating_sub(slot.memory);
@@ -315,7 +315,7 @@ impl Table {
             return Ok(());
         }
         let (owner, is_remote) = (slot.peer, slot.is_remote);
-        let (all, remote) = (self.bounds.body.all_bytes, self.bounds.body.remote_bytes);
+        let (all, remote) = (self.bounds.body.incomplete_bytes_max, self.bounds.body.remote_bytes_max);
         loop {
             let over_all = self.memory.saturating_add(more) > all;
             let over_remote = is_remote && self.remote_memory.saturating_add(more) > remote;
@@ -332,7 +332,7 @@ impl Table {
             peer.memory += more;
         }
         self.memory += more;
-        self.weight_max = self.weight_max.max(self.weight());
+        self.memory_peak = self.memory_peak.max(self.memory_estimate());
         self.remote_memory += if is_remote { more } else { 0 };
         Ok(())
     }
@@ -347,7 +347,7 @@ impl Table {
         remote_only: bool,
     ) -> Result<(), Refusal> {
         let unfinished = |slot: &Slot| {
-            slot.kind != Kind::Working && slot.memory > 0 && (slot.is_remote || !remote_only)
+            slot.activity != Activity::Working && slot.memory > 0 && (slot.is_remote || !remote_only)
         };
         let held = |address: &IpAddr| self.peers.get(address).map_or(0, |peer| peer.memory);
         let candidates = self.slots.iter().filter(|(id, slot)| **id != grower && unfinished(slot));
@@ -360,7 +360,7 @@ impl Table {
     }
 
     fn received(&mut self, id: u64) -> Result<(), Refusal> {
-        let bytes_max = self.bounds.body.whole_bytes;
+        let bytes_max = self.bounds.body.complete_bytes_max;
         // This connection was evicted: its signal ends it without a response.
         let Some(slot) = self.slots.get_mut(&id) else { return Ok(()) };
         let whole = self.whole_memory.saturating_add(slot.memory);
@@ -370,7 +370,7 @@ impl Table {
         slot.is_whole = true;
         self.memory = self.memory.saturating_sub(slot.memory);
         self.whole_memory = whole;
-        self.set(id, Kind::Working);
+        self.set_activity(id, Activity::Working);
         Ok(())
     }
 

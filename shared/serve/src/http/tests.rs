@@ -16,7 +16,7 @@ use bursar_core::time::Utc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::time::Instant;
 
-use super::edge::Shared;
+use super::edge::ServerState;
 use super::service::ConnectionAddresses;
 use super::*;
 
@@ -27,7 +27,7 @@ pub(super) const BODY_MAX: usize = 1 << 20;
 
 pub(super) fn bounds() -> Bounds {
     let mut bounds = Bounds::public(8);
-    bounds.body.bytes = u64::try_from(BODY_MAX).unwrap();
+    bounds.body.bytes_max = u64::try_from(BODY_MAX).unwrap();
     bounds
 }
 
@@ -54,7 +54,7 @@ async fn ends(request: Request) -> String {
 /// The peer of one connection, and the server's side of it.
 pub(super) struct Peer {
     pub(super) stream: DuplexStream,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<ServerState>,
     pub(super) serving: tokio::task::JoinHandle<()>,
     pub(super) began: Instant,
 }
@@ -66,10 +66,10 @@ impl Peer {
 
     /// Starts a connection to which the server can write `room` bytes before the peer must read.
     pub(super) fn with(router: Router, bounds: Bounds, room: usize) -> Self {
-        Self::at(Arc::new(Shared::new(router, edge(bounds))), room)
+        Self::at(Arc::new(ServerState::new(router, edge(bounds))), room)
     }
 
-    pub(super) fn at(shared: Arc<Shared>, room: usize) -> Self {
+    pub(super) fn at(shared: Arc<ServerState>, room: usize) -> Self {
         let (stream, server) = tokio::io::duplex(room);
         let addresses = ConnectionAddresses {
             peer: ([127, 0, 0, 1], 5).into(),

@@ -12,9 +12,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::io::poll_read_buf;
 
 use super::chunks::Framing;
-use super::edge::Shared;
-use super::head::{self, Head, Scan};
-use super::progress::{Link, Phase, ResponseState};
+use super::edge::ServerState;
+use super::head::{self, Head, HeadScan};
+use super::progress::{ConnectionState, Phase, ResponseState};
 use super::refusal::Refusal;
 use super::slots::ConnectionGuard;
 
@@ -34,11 +34,11 @@ const IDLE_BUFFER_BYTES: usize = 4 << 10;
 pub(super) struct Wire<S> {
     stream: S,
     guard: ConnectionGuard,
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     buffer: BytesMut,
     /// Checked bytes at the front of the buffer, which hyper may read.
     checked: usize,
-    scan: Scan,
+    scan: HeadScan,
     framing: Framing,
     /// Whether the peer has ended its side.
     ended: bool,
@@ -47,21 +47,21 @@ pub(super) struct Wire<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
-    pub(super) fn new(stream: S, guard: ConnectionGuard, shared: Arc<Shared>) -> Self {
+    pub(super) fn new(stream: S, guard: ConnectionGuard, shared: Arc<ServerState>) -> Self {
         Self {
             stream,
             guard,
             shared,
             buffer: BytesMut::new(),
             checked: 0,
-            scan: Scan::default(),
+            scan: HeadScan::default(),
             framing: Framing::Complete,
             ended: false,
             parked: false,
         }
     }
 
-    pub(super) fn link(&self) -> &Arc<Link> {
+    pub(super) fn link(&self) -> &Arc<ConnectionState> {
         &self.guard.link
     }
 
@@ -118,15 +118,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         let head = self.buffer.get(..end).unwrap_or_default();
         let Head { framing } = head::check(head, &self.shared.bounds)?;
         let has_body = framing != Framing::Complete;
-        (self.scan, self.framing, self.checked) = (Scan::default(), framing, end);
+        (self.scan, self.framing, self.checked) = (HeadScan::default(), framing, end);
         let announced = if let Framing::Length(length) = framing { length } else { 0 };
         // An invalid body refuses the request only after hyper has read the head, so that the method is known.
         let checked = self.check_body();
         let whole = self.framing == Framing::Complete;
         let has_slot = self.guard.begin(!whole);
         let mut progress = self.guard.link.progress();
-        (progress.has_body, progress.announced) = (has_body, announced);
-        progress.received = self.checked;
+        (progress.has_body, progress.announced_bytes) = (has_body, announced);
+        progress.received_bytes = self.checked;
         progress.enter(if whole { Phase::Received } else { Phase::Body }, now);
         if let Err(refusal) = checked {
             progress.refuse(refusal, now);
@@ -137,7 +137,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     /// Checks the part of the body that has arrived, and lets hyper read it.
     fn check_body(&mut self) -> Result<(), Refusal> {
         let arrived = self.buffer.get(self.checked..).unwrap_or_default();
-        let taken = self.framing.advance(arrived, self.shared.bounds.body.bytes)?;
+        let taken = self.framing.advance(arrived, self.shared.bounds.body.bytes_max)?;
         self.checked += taken;
         Ok(())
     }
@@ -172,8 +172,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         };
         let total = {
             let mut progress = self.guard.link.progress();
-            progress.received = progress.received.saturating_add(count);
-            progress.received
+            progress.received_bytes = progress.received_bytes.saturating_add(count);
+            progress.received_bytes
         };
         let is_whole = self.framing == Framing::Complete;
         let counted = checked.and_then(|()| self.guard.grow(total));
@@ -196,7 +196,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         if self.buffer.is_empty() {
             let read = ready!(self.poll_more(cx, HEAD_READ_BYTES));
             let is_gone = !matches!(read, Ok(1..));
-            if is_gone && !self.shared.bounds.half_close {
+            if is_gone && !self.shared.bounds.allow_half_close {
                 return Poll::Ready(read.map(|_end| ()));
             }
         }
@@ -243,7 +243,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             return;
         }
         let mut discarded = 0;
-        while discarded < self.shared.bounds.linger_bytes {
+        while discarded < self.shared.bounds.linger_bytes_max {
             self.buffer.clear();
             match std::future::poll_fn(|cx| self.poll_more(cx, BODY_READ_BYTES)).await {
                 Ok(count @ 1..) => discarded += count,
@@ -282,9 +282,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     fn record_stall<T>(&self, wrote: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         let mut progress = self.guard.link.progress();
         match &wrote {
-            Poll::Ready(_some) => progress.stalled = None,
-            Poll::Pending if progress.stalled.is_none() => {
-                progress.stalled = Some(self.shared.now())
+            Poll::Ready(_some) => progress.stalled_since_ms = None,
+            Poll::Pending if progress.stalled_since_ms.is_none() => {
+                progress.stalled_since_ms = Some(self.shared.now())
             }
             Poll::Pending => {}
         }

@@ -123,7 +123,7 @@ async fn a_response_that_was_written_reports_delivery() {
 
 #[tokio::test]
 async fn a_response_to_a_reset_peer_reports_no_delivery() {
-    let mut server = ReportingServer::new(Bounds { half_close: true, ..bounds() }).await;
+    let mut server = ReportingServer::new(Bounds { allow_half_close: true, ..bounds() }).await;
     let stream = server.ask("GET", "/late").await;
     // Sends a reset at once, as a killed process does: the socket is closed with unread data.
     stream.set_zero_linger().unwrap();
@@ -165,7 +165,7 @@ async fn a_request_that_was_cancelled_reports_no_delivery() {
 
 #[tokio::test]
 async fn a_large_response_to_a_stalled_peer_reports_no_delivery() {
-    let mut server = ReportingServer::new(Bounds { write_ms: 200, ..bounds() }).await;
+    let mut server = ReportingServer::new(Bounds { write_ms_max: 200, ..bounds() }).await;
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
     let mut stream = socket.connect(server.address).await.unwrap();

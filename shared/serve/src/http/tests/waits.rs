@@ -7,7 +7,7 @@ use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn t_40_a_connection_without_a_request_is_closed_without_a_response() {
-    let idle = bounds().idle_ms;
+    let idle = bounds().idle_ms_max;
     let mut peer = Peer::new();
     assert_eq!(peer.rest().await, (String::new(), idle));
     let mut peer = Peer::new();
@@ -19,7 +19,7 @@ async fn t_40_a_connection_without_a_request_is_closed_without_a_response() {
 
 #[tokio::test(start_paused = true)]
 async fn t_40_the_head_timeout_starts_at_its_first_byte() {
-    let head = bounds().head.ms;
+    let head = bounds().head.ms_max;
     let mut peer = Peer::new();
     sleep(Duration::from_millis(20_000)).await;
     peer.send("G").await;
@@ -47,13 +47,13 @@ async fn t_40_a_body_has_a_lowest_rate_and_a_total_timeout() {
     // Each byte that arrives extends the deadline by the time that it takes at the lowest rate.
     let mut peer = Peer::new();
     peer.send(&format!("{POST}Content-Length: 100000\r\n\r\n")).await;
-    let part = "x".repeat(usize::try_from(body.bytes_per_s * 2).unwrap());
+    let part = "x".repeat(usize::try_from(body.bytes_per_s_min * 2).unwrap());
     peer.send(&part).await;
     let after = peer.refused(Refusal::Timeout).await;
     assert!((body.grace_ms..=body.grace_ms + 2_000).contains(&after), "{after}");
     // A body at exactly the lowest rate is accepted.
     let mut peer = Peer::new();
-    let second = "x".repeat(usize::try_from(body.bytes_per_s).unwrap());
+    let second = "x".repeat(usize::try_from(body.bytes_per_s_min).unwrap());
     peer.send(&format!("{POST}Content-Length: {}\r\n\r\n", second.len() * 8)).await;
     for _part in 0..8 {
         sleep(Duration::from_millis(990)).await;
@@ -63,23 +63,23 @@ async fn t_40_a_body_has_a_lowest_rate_and_a_total_timeout() {
     // A body far above the lowest rate is refused once its total time is too long.
     let mut peer = Peer::new();
     peer.send(&format!("{POST}Content-Length: 1000000\r\n\r\n")).await;
-    for _part in 0..body.ms / 1_000 - 1 {
+    for _part in 0..body.ms_max / 1_000 - 1 {
         peer.send(&"x".repeat(0x3000)).await;
         sleep(Duration::from_millis(1_000)).await;
     }
-    assert_eq!(peer.refused(Refusal::Timeout).await, body.ms);
+    assert_eq!(peer.refused(Refusal::Timeout).await, body.ms_max);
 }
 
 #[tokio::test(start_paused = true)]
 async fn t_40_a_peer_that_does_not_read_is_disconnected() {
     let mut peer = Peer::with(router(), bounds(), 64);
     peer.send("GET /long HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
-    assert_eq!(peer.dropped().await, bounds().write_ms);
+    assert_eq!(peer.dropped().await, bounds().write_ms_max);
 }
 
 #[tokio::test(start_paused = true)]
 async fn t_40_what_arrives_after_the_last_response_is_discarded_within_a_bound() {
-    let bounds = || Bounds { linger_bytes: 200_000, ..bounds() };
+    let bounds = || Bounds { linger_bytes_max: 200_000, ..bounds() };
     let unread = |length: usize| format!("POST /deaf HTTP/1.1\r\nContent-Length: {length}\r\n\r\n");
     let mut peer = Peer::with(router(), bounds(), 1024);
     peer.send(&unread(100_000)).await;
@@ -92,7 +92,7 @@ async fn t_40_what_arrives_after_the_last_response_is_discarded_within_a_bound()
     assert!(peer.stream.write_all(&vec![b'x'; 1_000_000]).await.is_err());
     let mut peer = Peer::with(router(), bounds(), 1024);
     peer.send(&unread(9)).await;
-    assert_eq!(peer.dropped().await, bounds().linger_ms);
+    assert_eq!(peer.dropped().await, bounds().linger_ms_max);
 }
 
 #[tokio::test(start_paused = true)]
@@ -281,7 +281,7 @@ async fn a_stopping_server_finishes_requests_in_progress() {
 
 #[tokio::test(start_paused = true)]
 async fn an_evicted_connection_reads_no_further_request() {
-    let shared = Arc::new(Shared::new(router(), edge(Bounds { slots: 2, ..bounds() })));
+    let shared = Arc::new(ServerState::new(router(), edge(Bounds { slots_max: 2, ..bounds() })));
     let mut first = Peer::at(Arc::clone(&shared), 1024);
     first.send("GET /ends HT").await;
     sleep(Duration::from_millis(10)).await;
@@ -292,7 +292,7 @@ async fn an_evicted_connection_reads_no_further_request() {
         other.answered("127.0.0.1:5 127.0.0.1:9402").await;
     }
     // A slow body is evicted too.
-    let shared = Arc::new(Shared::new(router(), edge(Bounds { slots: 1, ..bounds() })));
+    let shared = Arc::new(ServerState::new(router(), edge(Bounds { slots_max: 1, ..bounds() })));
     let mut body = Peer::at(Arc::clone(&shared), 1024);
     body.send(&format!("{POST}Content-Length: 9\r\n\r\nx")).await;
     sleep(Duration::from_millis(10)).await;
@@ -303,8 +303,8 @@ async fn an_evicted_connection_reads_no_further_request() {
 #[tokio::test(start_paused = true)]
 async fn all_bodies_share_one_memory_limit() {
     let mut few = bounds();
-    (few.body.free_bytes, few.body.all_bytes) = (1_000, 10_000);
-    let shared = Arc::new(Shared::new(router(), edge(few)));
+    (few.body.uncounted_bytes, few.body.incomplete_bytes_max) = (1_000, 10_000);
+    let shared = Arc::new(ServerState::new(router(), edge(few)));
     let head = format!("{POST}Content-Length: 9000\r\n\r\n");
     // A slow body is evicted if another request needs memory, whether the other body arrives with its head or after
     // it.
@@ -346,7 +346,7 @@ async fn a_leaving_peer_cancels_its_request_unless_half_close_is_on() {
     peer.serving.await.unwrap();
     drop((hang, peer.shared));
     assert_eq!(dropped.recv().await, None);
-    let half = Bounds { half_close: true, ..bounds() };
+    let half = Bounds { allow_half_close: true, ..bounds() };
     let mut peer = Peer::with(super::router(), half, 1024);
     peer.send("GET /ends HTTP/1.1\r\n\r\n").await;
     peer.stream.shutdown().await.unwrap();
