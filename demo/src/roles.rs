@@ -45,7 +45,7 @@ pub(crate) async fn engine(folder: &Path, chain: Option<&str>) -> anyhow::Result
     engine.serve_control().await?;
     let address = engine.start_server().await?;
     let term = signal(SignalKind::terminate())?;
-    ready(&format!("http://{address}"))?;
+    print_ready(&format!("http://{address}"))?;
     stop_requested(term).await;
     engine.stop().await;
     Ok(())
@@ -71,7 +71,7 @@ pub(crate) async fn facilitator(settings: &Path) -> anyhow::Result<()> {
     let keys = load_keys(&config)?;
     let running = Running::start(config, keys, Arc::new(NoFailpoints)).await?;
     let term = signal(SignalKind::terminate())?;
-    ready(&format!("http://{}", running.address))?;
+    print_ready(&format!("http://{}", running.address))?;
     stop_requested(term).await;
     running.stop().await;
     Ok(())
@@ -81,7 +81,7 @@ pub(crate) async fn facilitator(settings: &Path) -> anyhow::Result<()> {
 pub(crate) async fn model(key: &Path) -> anyhow::Result<()> {
     let model = Model::serve(std::fs::read_to_string(key)?.trim()).await?;
     let term = signal(SignalKind::terminate())?;
-    ready(model.url())?;
+    print_ready(model.url())?;
     stop_requested(term).await;
     Ok(())
 }
@@ -91,7 +91,7 @@ pub(crate) async fn proxy(settings: &Path) -> anyhow::Result<()> {
     let config = bursar_proxy::config::Config::load(Some(settings), &|_variable| None)?;
     let running = bursar_proxy::service::Running::start(config, Arc::new(NoFailpoints)).await?;
     let term = signal(SignalKind::terminate())?;
-    ready(&format!("http://{}", running.address))?;
+    print_ready(&format!("http://{}", running.address))?;
     stop_requested(term).await;
     running.stop().await;
     Ok(())
@@ -102,7 +102,7 @@ pub(crate) async fn merchant(pay_to: Address) -> anyhow::Result<()> {
     let config = MerchantConfig::new(CHAIN, pay_to).sell("/small", SMALL).sell("/large", LARGE);
     let merchant = Merchant::serve(config).await?;
     let term = signal(SignalKind::terminate())?;
-    ready(merchant.url())?;
+    print_ready(merchant.url())?;
     stop_requested(term).await;
     merchant.stop().await;
     Ok(())
@@ -112,7 +112,7 @@ pub(crate) async fn merchant(pay_to: Address) -> anyhow::Result<()> {
 pub(crate) async fn shop(facilitator: &str, pay_to: Address) -> anyhow::Result<()> {
     let shop = MeteredShop::serve(facilitator, CHAIN, pay_to).await?;
     let term = signal(SignalKind::terminate())?;
-    ready(shop.url())?;
+    print_ready(shop.url())?;
     stop_requested(term).await;
     Ok(())
 }
@@ -146,7 +146,7 @@ pub(crate) async fn pay() -> anyhow::Result<()> {
 }
 
 /// Reports the URL of this process to the director.
-fn ready(url: &str) -> anyhow::Result<()> {
+fn print_ready(url: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout();
     writeln!(out, "READY {url}")?;
     Ok(out.flush()?)

@@ -157,7 +157,7 @@ async fn serve(config: Config, failpoints: Arc<dyn Failpoints>) -> anyhow::Resul
     let stop = signals::stop_requested();
     let keys = service::load_keys(&config)?;
     let running = Running::start(config, keys, failpoints).await?;
-    program::ready(running.address);
+    program::print_ready(running.address);
     if let Some(address) = running.metrics_address {
         tracing::info!(%address, "metrics");
     }

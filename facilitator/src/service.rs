@@ -21,7 +21,7 @@ use bursar_serve::http::{self, Bounds, Edge};
 use bursar_serve::listen::{ListenFault, Listeners};
 use bursar_serve::panics;
 use bursar_serve::program::file_limit;
-use bursar_serve::wait::within;
+use bursar_serve::wait::with_timeout;
 use bursar_submit::OutboxKey;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -344,7 +344,7 @@ impl Running {
             servers.wait().await;
             deliveries.wait().await;
         };
-        if within(&*self.clock, self.drain_ms, answered).await.is_none() {
+        if with_timeout(&*self.clock, self.drain_ms, answered).await.is_none() {
             tracing::warn!(
                 "some callers were not answered in time; their payments resume at the next start"
             );
@@ -366,7 +366,7 @@ const CONTRACTS_MS: u64 = 3_000;
 async fn look_for_contracts(settlers: &BTreeMap<ChainId, Arc<Settler>>, clock: &Arc<dyn Clock>) {
     let each = settlers.values().map(|settler| schemes::look_for_contracts(&settler.network));
     // A lookup that is dropped keeps the contracts that it has found.
-    let _looked = within(&**clock, CONTRACTS_MS, futures::future::join_all(each)).await;
+    let _looked = with_timeout(&**clock, CONTRACTS_MS, futures::future::join_all(each)).await;
 }
 
 fn settlement_service(

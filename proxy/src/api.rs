@@ -18,7 +18,7 @@ use axum::routing::{get, post};
 use bursar_chain::ports::Clock;
 use bursar_serve::access::{Access, AccessRefusal};
 use bursar_serve::http::{RefusalWriter, openmetrics};
-use bursar_serve::wait::within;
+use bursar_serve::wait::with_timeout;
 use bursar_x402::Version;
 use serde_json::json;
 use tokio::sync::Semaphore;
@@ -170,7 +170,7 @@ async fn guard(State(api): State<Arc<Api>>, request: Request, next: Next) -> Res
 
 async fn chat(State(api): State<Arc<Api>>, headers: HeaderMap, request: Request) -> Response {
     let body = Bytes::from_request(request, &());
-    let result = match within(&*api.clock, BODY_MS, body).await {
+    let result = match with_timeout(&*api.clock, BODY_MS, body).await {
         Some(body) => answer(&api, &headers, body).await,
         None => Err(Fault::of(Code::InvalidJson).with_detail("the body did not arrive in time")),
     };

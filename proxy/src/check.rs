@@ -187,7 +187,7 @@ fn prices(config: &Config, findings: &mut Findings) {
 }
 
 fn is_open_to_others(file: &Path) -> bool {
-    std::fs::metadata(file).is_ok_and(|file| secret_file::open_mode(&file).is_some())
+    std::fs::metadata(file).is_ok_and(|file| secret_file::mode_if_exposed(&file).is_some())
 }
 
 fn store(config: &Config, findings: &mut Findings) {

@@ -13,7 +13,7 @@ use bursar_core::time::Utc;
 use bursar_outbound::{
     Bytes, Client, HeaderMap, HeaderValue, Method, SendFailure, OutboundRequest, Target,
 };
-use bursar_serve::wait::within;
+use bursar_serve::wait::with_timeout;
 use bursar_x402::settlement::REPEATED_HEADER;
 
 use self::route::{Route, SETTLE, SUPPORTED, VERIFY};
@@ -178,7 +178,7 @@ impl Facilitator {
         let (headers, body) = (self.headers.clone(), Bytes::new());
         let request = OutboundRequest { method: Method::GET, target: &target, headers, body };
         let answer =
-            within(&*self.clock, SUPPORTED.wait_ms, self.client.open(request)).await?.ok()?;
+            with_timeout(&*self.clock, SUPPORTED.wait_ms, self.client.open(request)).await?.ok()?;
         let date = httpdate::parse_http_date(answer.headers.get("date")?.to_str().ok()?).ok()?;
         let since_epoch = date.duration_since(std::time::UNIX_EPOCH).ok()?;
         let date = Utc(i64::try_from(since_epoch.as_millis()).ok()?);
@@ -220,7 +220,7 @@ impl Facilitator {
             })?;
             Ok(FacilitatorAnswer { status, body: value, repeated })
         };
-        match within(&*self.clock, wait_ms, exchange).await {
+        match with_timeout(&*self.clock, wait_ms, exchange).await {
             Some(answer) => answer,
             None => Err(SendFailure::Lost("no answer in time".to_owned())),
         }

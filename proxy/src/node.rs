@@ -7,7 +7,7 @@ use std::sync::Arc;
 use alloy_primitives::B256;
 use bursar_chain::ports::{Chain, Clock};
 use bursar_core::networks::ChainId;
-use bursar_serve::wait::within;
+use bursar_serve::wait::with_timeout;
 
 /// Timeout of one lookup.
 const LOOKUP_MS: u64 = 5_000;
@@ -45,7 +45,7 @@ impl Nodes {
                 let wake = self.clock.mono_ms().saturating_add(PAUSE_MS);
                 self.clock.sleep_until(wake).await;
             }
-            match within(&*self.clock, LOOKUP_MS, chain.is_known_anywhere(hash)).await {
+            match with_timeout(&*self.clock, LOOKUP_MS, chain.is_known_anywhere(hash)).await {
                 Some(Ok(true)) => return true,
                 Some(Ok(false)) => {}
                 Some(Err(fault)) => {

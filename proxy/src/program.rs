@@ -81,7 +81,7 @@ fn run(failpoints: Arc<dyn Failpoints>) -> anyhow::Result<ExitCode> {
 async fn serve(config: Config, failpoints: Arc<dyn Failpoints>) -> anyhow::Result<()> {
     let stop = signals::stop_requested();
     let running = Running::start(config, failpoints).await?;
-    program::ready(running.address);
+    program::print_ready(running.address);
     if let Some(address) = running.metrics_address {
         tracing::info!(%address, "metrics");
     }

@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicBool;
 use bursar_chain::failpoints::Failpoints;
 use bursar_chain::ports::Clock;
 use bursar_outbound::Bytes;
-use bursar_serve::wait::within;
+use bursar_serve::wait::with_timeout;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::task::TaskTracker;
 
@@ -239,7 +239,7 @@ impl Seller {
                     let waited = self.0.clock.mono_ms().saturating_sub(started_ms);
                     let left = self.0.repeat_wait_ms.saturating_sub(waited);
                     // Nothing is sent on the channel; it only closes.
-                    if within(&*self.0.clock, left, done.changed()).await.is_none() {
+                    if with_timeout(&*self.0.clock, left, done.changed()).await.is_none() {
                         return PaymentRefusal {
                             fault: Fault::of(Code::PaymentInUse),
                             charged: ChargeStatus::Unknown,
@@ -372,7 +372,7 @@ impl Seller {
     /// Loads a stored answer once there is room for it.
     async fn stored_answer(&self, record: &Record) -> Step<StoredAnswer> {
         let answers = &self.0.answers;
-        let room = within(&*self.0.clock, self.0.repeat_wait_ms, answers.reserve_longest()).await;
+        let room = with_timeout(&*self.0.clock, self.0.repeat_wait_ms, answers.reserve_longest()).await;
         let Some(room) = room else {
             let paid = record.settlement.is_good();
             let code = if paid { Code::AnswerOwed } else { Code::Busy };
@@ -438,7 +438,7 @@ impl Seller {
             self.settle_stream(&mut record, unpaid).await?;
         }
         // The sale is paid from here on, so after a failure the record must remain for a retry.
-        let room = within(&*self.0.clock, self.0.repeat_wait_ms, self.0.answers.reserve()).await;
+        let room = with_timeout(&*self.0.clock, self.0.repeat_wait_ms, self.0.answers.reserve()).await;
         let Some(room) = room else { return end(PaymentRefusal::of(Code::AnswerOwed, &record)) };
         let response = match self.call_upstream(order, room).await {
             Ok(UpstreamReply::Success(response)) => response,

@@ -17,7 +17,7 @@ use bursar_serve::http::{self, Bounds, Edge};
 use bursar_serve::listen::{ListenFault, Listeners};
 use bursar_serve::panics;
 use bursar_serve::program::file_limit;
-use bursar_serve::wait::within;
+use bursar_serve::wait::with_timeout;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -256,7 +256,7 @@ impl Running {
             drop((seller, store));
             writer.wait().await;
         };
-        if within(&*clock, self.drain_ms, all).await.is_none() {
+        if with_timeout(&*clock, self.drain_ms, all).await.is_none() {
             tracing::warn!(
                 "some requests were unfinished after drain_ms; their payments can be used again, or their answers are owed"
             );

@@ -7,7 +7,7 @@ use bursar_chain::ports::Clock;
 use bursar_outbound::{
     Bytes, Client, HeaderMap, HeaderValue, Method, SendFailure, OutboundRequest, ReplyStream, Target,
 };
-use bursar_serve::wait::within;
+use bursar_serve::wait::with_timeout;
 use secrecy::SecretString;
 
 use crate::answer::{Event, StreamStart};
@@ -197,7 +197,7 @@ impl Upstream {
         step: impl Future<Output = Result<T, Fault>>,
     ) -> Result<T, NoAnswer> {
         let left = deadline_ms.saturating_sub(self.clock.mono_ms());
-        match within(&*self.clock, left, step).await {
+        match with_timeout(&*self.clock, left, step).await {
             Some(result) => Ok(result?),
             None => Err(NoAnswer { fault: Fault::of(Code::UpstreamTimeout), is_excessive: true }),
         }
@@ -218,7 +218,7 @@ impl Upstream {
     /// # Errors
     /// The stream broke, or no chunk came in time.
     pub async fn next_chunk(&self, rest: &mut ReplyStream) -> Result<Option<Bytes>, Fault> {
-        within(&*self.clock, self.timeouts.idle_ms, async { rest.chunk().await.map_err(broken) })
+        with_timeout(&*self.clock, self.timeouts.idle_ms, async { rest.chunk().await.map_err(broken) })
             .await
             .unwrap_or_else(|| Err(Fault::of(Code::UpstreamTimeout)))
     }
@@ -253,7 +253,7 @@ impl Upstream {
             }
             if length > room.bytes() {
                 let left = deadline_ms.saturating_sub(self.clock.mono_ms());
-                if within(&*self.clock, left, room.extend()).await.is_none() {
+                if with_timeout(&*self.clock, left, room.extend()).await.is_none() {
                     // The payer has not caused this, because other answers hold the memory.
                     return Err(Fault::of(Code::Busy).into());
                 }
@@ -285,7 +285,7 @@ impl Upstream {
             let body = response.read_to_end(PASSTHROUGH_BYTES_MAX).await.map_err(broken)?;
             Ok(Passthrough { body: self.redactor.redact(body).into(), ..head })
         };
-        within(&*self.clock, MODELS_MS, exchange)
+        with_timeout(&*self.clock, MODELS_MS, exchange)
             .await
             .unwrap_or_else(|| Err(Fault::of(Code::UpstreamTimeout)))
     }

@@ -585,7 +585,7 @@ fn without_echo(mut event: Event) -> (Event, Option<Echo>) {
         Event::PaymentAuthorized { asked, .. }
         | Event::DeviceAwaited { asked, .. }
         | Event::RequestHeld { asked, .. } => asked.ask.payment_mut().map(|payment| {
-            let stripped = payment.echo.stripped();
+            let stripped = payment.echo.without_parts();
             std::mem::replace(&mut payment.echo, stripped)
         }),
         _other => None,

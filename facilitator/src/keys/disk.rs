@@ -58,7 +58,7 @@ pub(super) fn read(file: &Path) -> Result<OpenedFile, KeyFault> {
     if bytes.len() > MAX_BYTES {
         return Err(unreadable(io::Error::other("it is too long")));
     }
-    Ok(OpenedFile { bytes, mode: mode_of(&metadata), open_mode: secret_file::open_mode(&metadata) })
+    Ok(OpenedFile { bytes, mode: mode_of(&metadata), open_mode: secret_file::mode_if_exposed(&metadata) })
 }
 
 #[cfg(unix)]

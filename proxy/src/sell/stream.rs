@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bursar_outbound::Bytes;
-use bursar_serve::wait::within;
+use bursar_serve::wait::with_timeout;
 use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
@@ -156,7 +156,7 @@ impl Seller {
             if let Some(sender) = &customer
                 && !next.is_empty()
                 && !matches!(
-                    within(&*self.0.clock, READ_MS, sender.chunks.send(next)).await,
+                    with_timeout(&*self.0.clock, READ_MS, sender.chunks.send(next)).await,
                     Some(Ok(()))
                 )
             {
@@ -212,7 +212,7 @@ impl Seller {
                 self.broken(record, fault.code.text());
                 if let Some(sender) = customer {
                     let send = sender.chunks.send(broken_frame());
-                    let _left = within(&*self.0.clock, READ_MS, send).await;
+                    let _left = with_timeout(&*self.0.clock, READ_MS, send).await;
                 }
                 None
             }

@@ -9,21 +9,21 @@ use std::sync::OnceLock;
 use crate::exit;
 
 /// The store of this process, once it is known, and the name of its library.
-static STORE: OnceLock<(PathBuf, &'static str)> = OnceLock::new();
+static STORE_AND_LIBRARY: OnceLock<(PathBuf, &'static str)> = OnceLock::new();
 
 /// Sets the store that the message of a panic names.
 ///
 /// A panic in a source file whose path contains `library` counts as a panic of the store.
 pub fn name_store(store: &Path, library: &'static str) {
     // The first call wins: a service has one store.
-    let _named = STORE.set((store.to_owned(), library));
+    let _named = STORE_AND_LIBRARY.set((store.to_owned(), library));
 }
 
 /// Replaces the message of panics. A panic in the store's library ends the process with [`exit::STORE_UNUSABLE`], because the
 /// library panics on some kinds of damage instead of reporting them.
 pub(crate) fn install(name: &'static str) {
     std::panic::set_hook(Box::new(move |panic| {
-        let store = STORE.get().filter(|(_path, library)| is_in(library, panic));
+        let store = STORE_AND_LIBRARY.get().filter(|(_path, library)| is_panic_in(library, panic));
         let store = store.map(|(path, _library)| path);
         // A stderr that cannot be written cannot be reported anywhere.
         let _dropped = writeln!(io::stderr(), "{}", message(name, panic, store));
@@ -49,7 +49,7 @@ pub fn location(panic: &PanicHookInfo<'_>) -> String {
     format!("{}:{}", of_library.unwrap_or(at.file()), at.line())
 }
 
-fn is_in(library: &str, panic: &PanicHookInfo<'_>) -> bool {
+fn is_panic_in(library: &str, panic: &PanicHookInfo<'_>) -> bool {
     panic.location().is_some_and(|location| location.file().contains(library))
 }
 

@@ -64,10 +64,10 @@ fn shorten(error: &mut clap::Error) {
 /// `blocking_threads` limits the threads for blocking work such as disk access.
 ///
 /// # Errors
-/// [`NoThreads`] if the process cannot start threads.
-pub fn runtime(blocking_threads: usize) -> Result<Runtime, NoThreads> {
+/// [`RuntimeBuildError`] if the process cannot start threads.
+pub fn runtime(blocking_threads: usize) -> Result<Runtime, RuntimeBuildError> {
     let mut builder = Builder::new_multi_thread();
-    builder.max_blocking_threads(blocking_threads).enable_all().build().map_err(NoThreads)
+    builder.max_blocking_threads(blocking_threads).enable_all().build().map_err(RuntimeBuildError)
 }
 
 /// The default limit of blocking threads.
@@ -76,7 +76,7 @@ pub const BLOCKING_THREADS: usize = 512;
 /// The runtime could not be built.
 #[derive(Debug, thiserror::Error)]
 #[error("the process cannot start threads: raise its limit (ulimit -u, TasksMax)")]
-pub struct NoThreads(#[source] io::Error);
+pub struct RuntimeBuildError(#[source] io::Error);
 
 /// Raises the soft limit of open files to the hard limit, because each connection is a file.
 ///
@@ -103,7 +103,7 @@ pub fn file_limit() -> u64 {
 /// Prints the line `READY http://<address>` for the parent process.
 ///
 /// It ignores write errors, because the parent process may have ended.
-pub fn ready(address: SocketAddr) {
+pub fn print_ready(address: SocketAddr) {
     let mut out = io::stdout();
     let _reader_gone = writeln!(out, "READY http://{address}").and_then(|()| out.flush());
 }

@@ -7,15 +7,15 @@ use std::fs::Metadata;
 /// A file that systemd or Kubernetes mounted counts as closed, although a group may read it. On platforms without file
 /// modes every file counts as closed.
 #[cfg(unix)]
-pub fn open_mode(metadata: &Metadata) -> Option<u32> {
+pub fn mode_if_exposed(metadata: &Metadata) -> Option<u32> {
     use std::os::unix::fs::MetadataExt;
     let mode = metadata.mode() & 0o777;
     let user = rustix::process::geteuid().as_raw();
-    (mode & 0o077 != 0 && !is_mounted(mode, metadata.uid(), user)).then_some(mode)
+    (mode & 0o077 != 0 && !is_mounted_secret(mode, metadata.uid(), user)).then_some(mode)
 }
 
 #[cfg(not(unix))]
-pub fn open_mode(_metadata: &Metadata) -> Option<u32> {
+pub fn mode_if_exposed(_metadata: &Metadata) -> Option<u32> {
     None
 }
 
@@ -26,7 +26,7 @@ pub fn open_mode(_metadata: &Metadata) -> Option<u32> {
 /// group. Either root owns the file and the service runs as another user, or no account may write the file and its
 /// owner is root or the service's user.
 #[cfg(unix)]
-fn is_mounted(mode: u32, owner: u32, user: u32) -> bool {
+fn is_mounted_secret(mode: u32, owner: u32, user: u32) -> bool {
     let managed = owner == 0 && user != 0;
     let is_read_only = mode & 0o222 == 0 && (owner == 0 || owner == user);
     mode & 0o037 == 0 && (managed || is_read_only)
@@ -59,7 +59,7 @@ mod tests {
             (0o444, ROOT, SERVICE, false),
             (0o644, ROOT, SERVICE, false),
         ] {
-            assert_eq!(is_mounted(mode, owner, user), mounted, "{mode:o} {owner} {user}");
+            assert_eq!(is_mounted_secret(mode, owner, user), mounted, "{mode:o} {owner} {user}");
         }
     }
 
@@ -77,7 +77,7 @@ mod tests {
             (0o444, Some(0o444)),
         ] {
             std::fs::set_permissions(&file, PermissionsExt::from_mode(mode)).unwrap();
-            assert_eq!(open_mode(&std::fs::metadata(&file).unwrap()), open, "{mode:o}");
+            assert_eq!(mode_if_exposed(&std::fs::metadata(&file).unwrap()), open, "{mode:o}");
         }
     }
 }

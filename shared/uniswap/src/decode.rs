@@ -52,23 +52,23 @@ pub fn decode_call(exchange: &Exchange, owner: Address, call: &Call) -> Decoded 
     } else if call.to == exchange.v4.router {
         v4_swap(exchange.v4.calldata, call)
     } else if call.to == exchange.permit2 {
-        permit2(call)
+        decode_permit2(call)
     } else if call.to == exchange.wrapped_native {
-        wrapping(call).or_else(|| approval(call))
+        decode_wrap(call).or_else(|| decode_approval(call))
     } else {
-        approval(call)
+        decode_approval(call)
     };
     known.unwrap_or(Decoded::Unknown { to: call.to })
 }
 
-fn approval(call: &Call) -> Option<Decoded> {
+fn decode_approval(call: &Call) -> Option<Decoded> {
     let approve = IErc20::approveCall::abi_decode_validate(&call.data).ok()?;
     let decoded =
         Decoded::Approve { token: call.to, spender: approve.spender, amount: approve.value };
     call.value.is_zero().then_some(decoded)
 }
 
-fn permit2(call: &Call) -> Option<Decoded> {
+fn decode_permit2(call: &Call) -> Option<Decoded> {
     let approve = IPermit2::approveCall::abi_decode_validate(&call.data).ok()?;
     let decoded = Decoded::Permit {
         token: approve.token,
@@ -79,7 +79,7 @@ fn permit2(call: &Call) -> Option<Decoded> {
     call.value.is_zero().then_some(decoded)
 }
 
-fn wrapping(call: &Call) -> Option<Decoded> {
+fn decode_wrap(call: &Call) -> Option<Decoded> {
     if IWrappedNative::depositCall::abi_decode_validate(&call.data).is_ok() {
         return Some(Decoded::Wrap { amount: call.value });
     }
@@ -91,7 +91,7 @@ fn wrapping(call: &Call) -> Option<Decoded> {
 fn v3_swap(owner: Address, call: &Call) -> Option<Decoded> {
     let outer = ISwapRouter02::multicallCall::abi_decode_validate(&call.data).ok()?;
     let (swap, rest) = outer.data.split_first()?;
-    let V3Inner { token_in, token_out, recipient, amount_in, min_out } = v3_inner(swap)?;
+    let V3InnerSwap { token_in, token_out, recipient, amount_in, min_out } = decode_v3_inner_swap(swap)?;
     let unwraps = match rest {
         [] => false,
         // The unused input of a partial fill returns to the caller.
@@ -115,7 +115,7 @@ fn v3_swap(owner: Address, call: &Call) -> Option<Decoded> {
 }
 
 /// The fields of one v3 swap within a `multicall`.
-struct V3Inner {
+struct V3InnerSwap {
     token_in: Address,
     token_out: Address,
     recipient: Address,
@@ -123,10 +123,10 @@ struct V3Inner {
     min_out: U256,
 }
 
-fn v3_inner(data: &Bytes) -> Option<V3Inner> {
+fn decode_v3_inner_swap(data: &Bytes) -> Option<V3InnerSwap> {
     if let Ok(single) = ISwapRouter02::exactInputSingleCall::abi_decode_validate(data) {
         let params = single.params;
-        return Some(V3Inner {
+        return Some(V3InnerSwap {
             token_in: params.tokenIn,
             token_out: params.tokenOut,
             recipient: params.recipient,
@@ -135,7 +135,7 @@ fn v3_inner(data: &Bytes) -> Option<V3Inner> {
         });
     }
     let params = ISwapRouter02::exactInputCall::abi_decode_validate(data).ok()?.params;
-    Some(V3Inner {
+    Some(V3InnerSwap {
         token_in: Address::from_slice(params.path.get(..20)?),
         token_out: Address::from_slice(params.path.last_chunk::<20>()?),
         recipient: params.recipient,
@@ -163,7 +163,7 @@ fn v4_swap(layout: RouterCalldata, call: &Call) -> Option<Decoded> {
     let ([0x06, 0x0c, 0x0f], [single, settle, take]) = (actions.as_ref(), params.as_slice()) else {
         return None;
     };
-    let (amount_in, min_out) = v4_single(layout, single)?;
+    let (amount_in, min_out) = decode_v4_single_swap(layout, single)?;
     let (token_in, most) = <(Address, U256)>::abi_decode_params_validate(settle).ok()?;
     let (token_out, least) = <(Address, U256)>::abi_decode_params_validate(take).ok()?;
     let sends_right_value = call.value.is_zero() || call.value == amount_in;
@@ -174,7 +174,7 @@ fn v4_swap(layout: RouterCalldata, call: &Call) -> Option<Decoded> {
 }
 
 /// Returns the input and the minimum output of a swap through one pool of v4.
-fn v4_single(layout: RouterCalldata, data: &Bytes) -> Option<(U256, U256)> {
+fn decode_v4_single_swap(layout: RouterCalldata, data: &Bytes) -> Option<(U256, U256)> {
     Some(match layout {
         RouterCalldata::V2_0 => {
             let params = v2_0::ExactInputSingleParams::abi_decode_validate(data).ok()?;

@@ -19,10 +19,10 @@ const NESTING_MAX: u8 = 4;
 /// A contract's own text is shown in quotes, with control characters made visible, and cut. An unknown error is shown
 /// as its selector.
 pub fn reason(data: &[u8]) -> String {
-    nested(data, NESTING_MAX)
+    nested_reason(data, NESTING_MAX)
 }
 
-fn nested(data: &[u8], depth: u8) -> String {
+fn nested_reason(data: &[u8], depth: u8) -> String {
     let Some(depth) = depth.checked_sub(1) else {
         return "errors within errors, too deep to read".to_owned();
     };
@@ -30,13 +30,13 @@ fn nested(data: &[u8], depth: u8) -> String {
         return "the contract gave no reason".to_owned();
     }
     if let Ok(error) = RouterError::abi_decode_validate(data) {
-        return router(&error, depth);
+        return router_reason(&error, depth);
     }
     if let Ok(error) = PoolError::abi_decode_validate(data) {
-        return pool(&error, depth);
+        return pool_reason(&error, depth);
     }
     if let Ok(error) = Permit2Error::abi_decode_validate(data) {
-        return permit2(&error);
+        return permit2_reason(&error);
     }
     if let Ok(revert) = Revert::abi_decode_validate(data) {
         return sentence_of_text(&revert.reason);
@@ -50,7 +50,7 @@ fn nested(data: &[u8], depth: u8) -> String {
     }
 }
 
-fn router(error: &RouterError, depth: u8) -> String {
+fn router_reason(error: &RouterError, depth: u8) -> String {
     match error {
         RouterError::V4TooLittleReceived(e) => format!(
             "the swap would pay {}, less than the minimum of {}",
@@ -73,7 +73,7 @@ fn router(error: &RouterError, depth: u8) -> String {
         }
         RouterError::TransactionDeadlinePassed(_) => "the swap's deadline has passed".to_owned(),
         RouterError::ExecutionFailed(e) => {
-            format!("router command {} failed: {}", e.commandIndex, nested(&e.message, depth))
+            format!("router command {} failed: {}", e.commandIndex, nested_reason(&e.message, depth))
         }
         RouterError::SliceOutOfBounds(_)
         | RouterError::LengthMismatch(_)
@@ -88,10 +88,10 @@ fn router(error: &RouterError, depth: u8) -> String {
     }
 }
 
-fn pool(error: &PoolError, depth: u8) -> String {
+fn pool_reason(error: &PoolError, depth: u8) -> String {
     match error {
         PoolError::NotEnoughLiquidity(_) => "the pool has too little liquidity".to_owned(),
-        PoolError::UnexpectedRevertBytes(e) => nested(&e.revertData, depth),
+        PoolError::UnexpectedRevertBytes(e) => nested_reason(&e.revertData, depth),
         PoolError::QuoteSwap(_) => "the quoter returned its result as an error".to_owned(),
         PoolError::PoolNotInitialized(_) => "the pool does not exist".to_owned(),
         PoolError::CurrencyNotSettled(_) => "the swap left a debt with the pools".to_owned(),
@@ -110,12 +110,12 @@ fn pool(error: &PoolError, depth: u8) -> String {
         PoolError::NativeTransferFailed(_) => "a transfer of native coin failed".to_owned(),
         PoolError::SafeCastOverflow(_) => "an amount exceeds what the pool can count".to_owned(),
         PoolError::WrappedError(e) => {
-            format!("a call of {} failed: {}", e.target, nested(&e.reason, depth))
+            format!("a call of {} failed: {}", e.target, nested_reason(&e.reason, depth))
         }
     }
 }
 
-fn permit2(error: &Permit2Error) -> String {
+fn permit2_reason(error: &Permit2Error) -> String {
     let text = match error {
         Permit2Error::AllowanceExpired(_) => "the Permit2 allowance has expired",
         Permit2Error::InsufficientAllowance(_) => "the Permit2 allowance is too small",

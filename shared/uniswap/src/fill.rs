@@ -39,17 +39,17 @@ pub enum Flow {
 /// Returns the net amount that the transaction brought, in smallest units: incoming less outgoing amounts.
 ///
 /// `None` if it is not positive, or if the events cannot be read.
-pub fn received(flow: &Flow, logs: &[Log]) -> Option<U256> {
-    let moved = moved(flow, logs)?;
-    positive(moved.inward.checked_sub(moved.outward)?)
+pub fn net_received(flow: &Flow, logs: &[Log]) -> Option<U256> {
+    let moved = side_totals(flow, logs)?;
+    to_signed_positive(moved.inward.checked_sub(moved.outward)?)
 }
 
 /// Returns the net amount that the transaction cost, in smallest units: outgoing less incoming amounts.
 ///
 /// `None` if it is not positive, or if the events cannot be read.
-pub fn spent(flow: &Flow, logs: &[Log]) -> Option<U256> {
-    let moved = moved(flow, logs)?;
-    positive(moved.outward.checked_sub(moved.inward)?)
+pub fn net_spent(flow: &Flow, logs: &[Log]) -> Option<U256> {
+    let moved = side_totals(flow, logs)?;
+    to_signed_positive(moved.outward.checked_sub(moved.inward)?)
 }
 
 /// The sums of one side of a swap, seen from the wallet.
@@ -71,18 +71,18 @@ impl SideTotals {
     }
 }
 
-fn moved(flow: &Flow, logs: &[Log]) -> Option<SideTotals> {
+fn side_totals(flow: &Flow, logs: &[Log]) -> Option<SideTotals> {
     match *flow {
-        Flow::Token { token, owner } => transfers(logs, token, owner),
-        Flow::Wrapped { wrapped_native, holder } => wraps(logs, wrapped_native, holder),
-        Flow::V3Pool { pool, is_token0 } => v3_swaps(logs, pool, is_token0),
+        Flow::Token { token, owner } => transfer_totals(logs, token, owner),
+        Flow::Wrapped { wrapped_native, holder } => wrap_totals(logs, wrapped_native, holder),
+        Flow::V3Pool { pool, is_token0 } => v3_swap_totals(logs, pool, is_token0),
         Flow::V4Pool { pool_manager, router, pool, currency } => {
-            v4_swaps(logs, pool_manager, router, &pool, currency)
+            v4_swap_totals(logs, pool_manager, router, &pool, currency)
         }
     }
 }
 
-fn transfers(logs: &[Log], token: Address, owner: Address) -> Option<SideTotals> {
+fn transfer_totals(logs: &[Log], token: Address, owner: Address) -> Option<SideTotals> {
     let mut moved = SideTotals::default();
     for event in events::<IErc20::Transfer>(logs, token) {
         let event = event?;
@@ -100,7 +100,7 @@ fn transfers(logs: &[Log], token: Address, owner: Address) -> Option<SideTotals>
 ///
 /// Canonical wrapped coins emit deposits and withdrawals. Arbitrum's contract emits transfers from and to the zero
 /// address instead. If a contract emits both, their amounts must be equal.
-fn wraps(logs: &[Log], wrapped_native: Address, holder: Address) -> Option<SideTotals> {
+fn wrap_totals(logs: &[Log], wrapped_native: Address, holder: Address) -> Option<SideTotals> {
     let mut wrapped = SideTotals::default();
     for event in events::<IWrappedNative::Withdrawal>(logs, wrapped_native) {
         let event = event?;
@@ -133,7 +133,7 @@ fn wraps(logs: &[Log], wrapped_native: Address, holder: Address) -> Option<SideT
 
 /// Sums the swaps of a v3 pool, seen from the swapper. The pool reports amounts from its own side: a negative amount
 /// goes to the swapper.
-fn v3_swaps(logs: &[Log], pool: Address, is_token0: bool) -> Option<SideTotals> {
+fn v3_swap_totals(logs: &[Log], pool: Address, is_token0: bool) -> Option<SideTotals> {
     let mut moved = SideTotals::default();
     for event in events::<IV3PoolEvents::Swap>(logs, pool) {
         let event = event?;
@@ -149,7 +149,7 @@ fn v3_swaps(logs: &[Log], pool: Address, is_token0: bool) -> Option<SideTotals> 
 
 /// Sums one currency of the router's swaps in a v4 pool. The pool reports amounts from the swapper's side: a positive
 /// amount goes to the swapper. The event does not include changes by a hook.
-fn v4_swaps(
+fn v4_swap_totals(
     logs: &[Log],
     pool_manager: Address,
     router: Address,
@@ -186,7 +186,7 @@ fn events<E: SolEvent>(logs: &[Log], contract: Address) -> impl Iterator<Item = 
         .map(|log| E::decode_raw_log_validate(log.topics.iter().copied(), &log.data).ok())
 }
 
-fn positive(amount: U256) -> Option<U256> {
+fn to_signed_positive(amount: U256) -> Option<U256> {
     (!amount.is_zero()).then_some(amount)
 }
 

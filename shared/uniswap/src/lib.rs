@@ -76,7 +76,7 @@ pub use hooks::HookPermissions;
 pub use permit::{Permit, SignedPermit};
 pub use pool::{PoolFault, PoolKey, V3Pool};
 pub use pool_state::PoolState;
-pub use price::{Impact, Measurement};
+pub use price::{Impact, TradeMeasurement};
 pub use quote::{Quote, QuoteFault};
 pub use read::ReadFault;
 pub use route::{RouteFault, V3Path, V4Path};

@@ -96,7 +96,7 @@ impl V3Pool {
 
     /// Returns whether a swap of `input` sells token 0; `None` if the pool does not trade `input`.
     pub fn zero_for_one(&self, input: Address) -> Option<bool> {
-        side(input, self.token0, self.token1)
+        is_zero_for_one(input, self.token0, self.token1)
     }
 
     /// Returns the address at which the factory creates the pool.
@@ -190,7 +190,7 @@ impl PoolKey {
 
     /// Returns whether a swap of `input` sells currency 0; `None` if the pool does not trade `input`.
     pub fn zero_for_one(&self, input: Currency) -> Option<bool> {
-        side(input, self.currency0, self.currency1)
+        is_zero_for_one(input, self.currency0, self.currency1)
     }
 
     /// Returns the share of the input that the pool takes, in hundredths of a basis point, rounded up.
@@ -231,7 +231,7 @@ impl PoolKey {
     }
 }
 
-fn side<T: PartialEq>(input: T, zero: T, one: T) -> Option<bool> {
+fn is_zero_for_one<T: PartialEq>(input: T, zero: T, one: T) -> Option<bool> {
     if input == zero {
         Some(true)
     } else if input == one {

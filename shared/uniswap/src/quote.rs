@@ -16,10 +16,10 @@ use crate::pool::PoolKey;
 use crate::route::{Hop, V3Path, V4Path};
 
 /// Square root price at which a v3 pool has run out of liquidity in a sale of token 0: one above the lowest price.
-const SQRT_PRICE_LAST_DOWN: U256 = uint!(4295128740_U256);
+const SQRT_PRICE_EXHAUSTED_DOWN: U256 = uint!(4295128740_U256);
 
 /// Square root price at which a v3 pool has run out of liquidity in a sale of token 1: one below the highest price.
-const SQRT_PRICE_LAST_UP: U256 = uint!(1461446703485210103287273052203988822378723970341_U256);
+const SQRT_PRICE_EXHAUSTED_UP: U256 = uint!(1461446703485210103287273052203988822378723970341_U256);
 
 /// The output of a path for an exact input, or its cost for an exact output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub enum QuoteFault {
     #[error("the quote failed: {0}")]
     Reverted(String),
     #[error("the quoter returned an invalid answer")]
-    Odd,
+    MalformedAnswer,
     #[error("the amount exceeds what a v4 pool can trade")]
     TooLarge,
 }
@@ -63,7 +63,7 @@ pub fn v3_exact_input_call(path: &V3Path, amount_in: U256) -> Bytes {
 /// # Errors
 /// The answer is invalid, or a pool ran out of liquidity: QuoterV2 then silently quotes only a part of the input.
 pub fn decode_v3_exact_input(path: &V3Path, answer: &[u8]) -> Result<Quote, QuoteFault> {
-    let odd = |_odd| QuoteFault::Odd;
+    let odd = |_odd| QuoteFault::MalformedAnswer;
     if let [_] = path.hops() {
         let quote = IQuoterV2::quoteExactInputSingleCall::abi_decode_returns_validate(answer)
             .map_err(odd)?;
@@ -95,7 +95,7 @@ pub fn v3_exact_output_call(path: &V3Path, amount_out: U256) -> Bytes {
 /// # Errors
 /// The answer is invalid, or a pool ran out of liquidity.
 pub fn decode_v3_exact_output(path: &V3Path, answer: &[u8]) -> Result<Quote, QuoteFault> {
-    let odd = |_odd| QuoteFault::Odd;
+    let odd = |_odd| QuoteFault::MalformedAnswer;
     if let [_] = path.hops() {
         let quote = IQuoterV2::quoteExactOutputSingleCall::abi_decode_returns_validate(answer)
             .map_err(odd)?;
@@ -145,10 +145,10 @@ pub fn v4_exact_output_call(
 pub fn decode_v4(answer: &[u8]) -> Result<Quote, QuoteFault> {
     // All functions of V4Quoter return the same two words.
     let quote = IV4Quoter::quoteExactInputSingleCall::abi_decode_returns_validate(answer)
-        .map_err(|_odd| QuoteFault::Odd)?;
+        .map_err(|_odd| QuoteFault::MalformedAnswer)?;
     match i128::try_from(quote.amountOut) {
         Ok(_amount) => Ok(Quote { amount: quote.amountOut, gas: quote.gasEstimate }),
-        Err(_wrapped) => Err(QuoteFault::Odd),
+        Err(_wrapped) => Err(QuoteFault::MalformedAnswer),
     }
 }
 
@@ -171,10 +171,10 @@ fn v3_quote(
     prices_after: &[U160],
 ) -> Result<Quote, QuoteFault> {
     if prices_after.len() != path.hops().len() {
-        return Err(QuoteFault::Odd);
+        return Err(QuoteFault::MalformedAnswer);
     }
     let mut ends = prices_after.iter().map(|price| U256::from(*price));
-    if ends.any(|price| price <= SQRT_PRICE_LAST_DOWN || price >= SQRT_PRICE_LAST_UP) {
+    if ends.any(|price| price <= SQRT_PRICE_EXHAUSTED_DOWN || price >= SQRT_PRICE_EXHAUSTED_UP) {
         return Err(QuoteFault::InsufficientLiquidity);
     }
     Ok(Quote { amount, gas })

@@ -26,7 +26,7 @@ pub const SQRT_PRICE_MAX: U256 = uint!(14614467034852101032872730522039888223787
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ReadFault {
     #[error("the {0} returned an invalid answer")]
-    Odd(&'static str),
+    MalformedAnswer(&'static str),
     #[error("the pool is not initialized")]
     NotInitialized,
 }
@@ -77,7 +77,7 @@ pub fn pool_call(pool: &V3Pool) -> Bytes {
 /// The answer is not one address.
 pub fn decode_pool(answer: &[u8]) -> Result<Option<Address>, ReadFault> {
     let pool = IV3Factory::getPoolCall::abi_decode_returns_validate(answer)
-        .map_err(|_odd| ReadFault::Odd("factory"))?;
+        .map_err(|_odd| ReadFault::MalformedAnswer("factory"))?;
     Ok(Some(pool).filter(|pool| !pool.is_zero()))
 }
 
@@ -96,7 +96,7 @@ pub fn v3_liquidity_call() -> Bytes {
 /// # Errors
 /// An answer is invalid, or the pool has no price yet.
 pub fn decode_v3_state(slot0: &[u8], liquidity: &[u8]) -> Result<PoolState, ReadFault> {
-    let odd = |_odd| ReadFault::Odd("pool");
+    let odd = |_odd| ReadFault::MalformedAnswer("pool");
     let slot0 = IV3Pool::slot0Call::abi_decode_returns_validate(slot0).map_err(odd)?;
     let liquidity = IV3Pool::liquidityCall::abi_decode_returns_validate(liquidity).map_err(odd)?;
     let sqrt_price_x96 = sqrt_price(slot0.sqrtPriceX96, "pool")?;
@@ -109,7 +109,7 @@ pub fn decode_v3_state(slot0: &[u8], liquidity: &[u8]) -> Result<PoolState, Read
 /// The answer is invalid, or the pool has no price yet.
 pub fn decode_v3_tick(slot0: &[u8]) -> Result<i32, ReadFault> {
     let slot0 = IV3Pool::slot0Call::abi_decode_returns_validate(slot0)
-        .map_err(|_odd| ReadFault::Odd("pool"))?;
+        .map_err(|_odd| ReadFault::MalformedAnswer("pool"))?;
     sqrt_price(slot0.sqrtPriceX96, "pool")?;
     Ok(slot0.tick.as_i32())
 }
@@ -126,7 +126,7 @@ pub fn observe_call(seconds_ago: u32) -> Bytes {
 /// # Errors
 /// The answer is invalid, or `seconds_ago` is zero.
 pub fn decode_mean_tick(answer: &[u8], seconds_ago: u32) -> Result<i32, ReadFault> {
-    let odd = ReadFault::Odd("pool");
+    let odd = ReadFault::MalformedAnswer("pool");
     let answer = IV3Pool::observeCall::abi_decode_returns_validate(answer).map_err(|_odd| odd)?;
     let [then, now] = answer.tickCumulatives[..] else { return Err(odd) };
     let moved = now.as_i64().checked_sub(then.as_i64()).ok_or(odd)?;
@@ -149,7 +149,7 @@ pub fn v4_liquidity_call(pool: B256) -> Bytes {
 /// # Errors
 /// An answer is invalid, or the pool does not exist.
 pub fn decode_v4_state(slot0: &[u8], liquidity: &[u8]) -> Result<PoolState, ReadFault> {
-    let odd = |_odd| ReadFault::Odd("StateView");
+    let odd = |_odd| ReadFault::MalformedAnswer("StateView");
     let slot0 = IStateView::getSlot0Call::abi_decode_returns_validate(slot0).map_err(odd)?;
     let liquidity =
         IStateView::getLiquidityCall::abi_decode_returns_validate(liquidity).map_err(odd)?;
@@ -182,7 +182,7 @@ pub fn pool_manager_call() -> Bytes {
 /// The answer is not one address, such as the empty answer of an account without code.
 pub fn decode_address(answer: &[u8]) -> Result<Address, ReadFault> {
     IStateView::poolManagerCall::abi_decode_returns_validate(answer)
-        .map_err(|_odd| ReadFault::Odd("contract"))
+        .map_err(|_odd| ReadFault::MalformedAnswer("contract"))
 }
 
 /// Encodes Permit2's `DOMAIN_SEPARATOR`.
@@ -201,7 +201,7 @@ pub fn permit2_allowance_call(owner: Address, token: Address, spender: Address) 
 /// The answer is invalid.
 pub fn decode_permit2_allowance(answer: &[u8]) -> Result<Permit2Allowance, ReadFault> {
     let answer = IPermit2::allowanceCall::abi_decode_returns_validate(answer)
-        .map_err(|_odd| ReadFault::Odd("Permit2 contract"))?;
+        .map_err(|_odd| ReadFault::MalformedAnswer("Permit2 contract"))?;
     Ok(Permit2Allowance {
         amount: U256::from(answer.amount),
         expiration: answer.expiration.to(),
@@ -219,7 +219,7 @@ pub fn feed_call() -> Bytes {
 /// # Errors
 /// The answer is invalid, the price is not positive, or the round is not complete.
 pub fn decode_feed(answer: &[u8]) -> Result<FeedAnswer, ReadFault> {
-    let odd = ReadFault::Odd("price feed");
+    let odd = ReadFault::MalformedAnswer("price feed");
     let round =
         IFeed::latestRoundDataCall::abi_decode_returns_validate(answer).map_err(|_odd| odd)?;
     let updated_at = u64::try_from(round.updatedAt).map_err(|_odd| odd)?;
@@ -240,7 +240,7 @@ pub fn oracle_paused_call() -> Bytes {
 /// The answer is not one boolean, such as the answer of a token without this function.
 pub fn decode_oracle_paused(answer: &[u8]) -> Result<bool, ReadFault> {
     IStockToken::oraclePausedCall::abi_decode_returns_validate(answer)
-        .map_err(|_odd| ReadFault::Odd("stock token"))
+        .map_err(|_odd| ReadFault::MalformedAnswer("stock token"))
 }
 
 /// Encodes a feed's `decimals`.
@@ -254,7 +254,7 @@ pub fn feed_decimals_call() -> Bytes {
 /// The answer is invalid.
 pub fn decode_feed_decimals(answer: &[u8]) -> Result<u8, ReadFault> {
     IFeed::decimalsCall::abi_decode_returns_validate(answer)
-        .map_err(|_odd| ReadFault::Odd("price feed"))
+        .map_err(|_odd| ReadFault::MalformedAnswer("price feed"))
 }
 
 fn sqrt_price(raw: U160, source: &'static str) -> Result<U256, ReadFault> {
@@ -263,7 +263,7 @@ fn sqrt_price(raw: U160, source: &'static str) -> Result<U256, ReadFault> {
         return Err(ReadFault::NotInitialized);
     }
     if price < SQRT_PRICE_MIN || price >= SQRT_PRICE_MAX {
-        return Err(ReadFault::Odd(source));
+        return Err(ReadFault::MalformedAnswer(source));
     }
     Ok(price)
 }

@@ -52,7 +52,7 @@ impl V3Path {
     /// The pools do not connect, a token occurs twice, or there are no pools or too many.
     pub fn new(input: Address, pools: &[V3Pool]) -> Result<Self, RouteFault> {
         let ends = |pool: &V3Pool| (pool.token0(), pool.token1());
-        Ok(Self { input, hops: walk(input, pools, ends)? })
+        Ok(Self { input, hops: connect_hops(input, pools, ends)? })
     }
 
     /// Returns the token that the path sells.
@@ -100,7 +100,7 @@ impl V4Path {
     /// The pools do not connect, a currency occurs twice, or there are no pools or too many.
     pub fn new(input: Currency, pools: &[PoolKey]) -> Result<Self, RouteFault> {
         let ends = |pool: &PoolKey| (pool.currency0(), pool.currency1());
-        Ok(Self { input, hops: walk(input, pools, ends)? })
+        Ok(Self { input, hops: connect_hops(input, pools, ends)? })
     }
 
     /// Returns the currency that the path sells.
@@ -130,7 +130,7 @@ impl V4Path {
     }
 }
 
-fn walk<Pool: Copy, Asset: Copy + PartialEq>(
+fn connect_hops<Pool: Copy, Asset: Copy + PartialEq>(
     input: Asset,
     pools: &[Pool],
     ends: impl Fn(&Pool) -> (Asset, Asset),

@@ -7,7 +7,7 @@ use bursar_core::money::Bps;
 pub const TICK_MAX: i32 = 887_272;
 
 /// For each bit of a tick, `2^128 / sqrt(1.0001)^(2^bit)`. Source: `TickMath` of v3-core.
-const FACTORS: [U256; 20] = uint!([
+const SQRT_PRICE_FACTORS: [U256; 20] = uint!([
     0xfffcb933bd6fad37aa2d162d1a594001_U256,
     0xfff97272373d413259a46990580e213a_U256,
     0xfff2e50f5f656932ef12357cf3c7fdcc_U256,
@@ -40,7 +40,7 @@ pub fn sqrt_price_at(tick: i32) -> Option<U256> {
     }
     // `ratio` becomes the root for the tick minus `size`, times 2^128.
     let mut ratio = U256::ONE.checked_shl(128)?;
-    for (bit, factor) in FACTORS.iter().enumerate() {
+    for (bit, factor) in SQRT_PRICE_FACTORS.iter().enumerate() {
         if size & 1_u32.checked_shl(u32::try_from(bit).ok()?)? != 0 {
             ratio = ratio.checked_mul(*factor)?.wrapping_shr(128);
         }
@@ -55,12 +55,12 @@ pub fn sqrt_price_at(tick: i32) -> Option<U256> {
 ///
 /// The result is relative to the price that is `ticks` lower. It is at most [`u16::MAX`] basis points, which is also
 /// the result for prices that no pool reaches.
-pub fn price_off(ticks: i32) -> Bps {
-    sqrt_price_at(ticks).and_then(off_one).unwrap_or(Bps(u16::MAX))
+pub fn price_deviation(ticks: i32) -> Bps {
+    sqrt_price_at(ticks).and_then(deviation_from_one).unwrap_or(Bps(u16::MAX))
 }
 
 /// Returns the difference between one and the price with this square root, rounded up.
-fn off_one(sqrt_x96: U256) -> Option<Bps> {
+fn deviation_from_one(sqrt_x96: U256) -> Option<Bps> {
     let sqrt = Uint::<384, 6>::from(sqrt_x96);
     let one = Uint::<384, 6>::ONE.checked_shl(192)?;
     let price = sqrt.checked_mul(sqrt)?;
@@ -111,7 +111,7 @@ mod tests {
             (i32::MAX, u16::MAX),
             (i32::MIN, u16::MAX),
         ] {
-            assert_eq!(price_off(ticks), Bps(bps), "{ticks}");
+            assert_eq!(price_deviation(ticks), Bps(bps), "{ticks}");
         }
     }
 

@@ -8,10 +8,10 @@ use bursar_core::networks::{ChainId, Exchange, RouterCalldata, by_id_name_or_tit
 use bursar_uniswap::abi::router::{IUniversalRouter, v2_0, v2_1_1};
 use bursar_uniswap::abi::v3::ISwapRouter02;
 use bursar_uniswap::price::{
-    cost_bps, dust_amount, floor_out, ideal_out, impact, min_hop_price_x36,
+    cost_bps, probe_amount, floor_out, ideal_out, impact, min_hop_price_x36,
 };
 use bursar_uniswap::{
-    Currency, Flow, HookPermissions, Impact, Log, Measurement, NativeSide, Permit, PoolKey, Terms,
+    Currency, Flow, HookPermissions, Impact, Log, TradeMeasurement, NativeSide, Permit, PoolKey, Terms,
     V3Path, V3Pool, V3Swap, V4Path, V4Swap, errors, fill, price, quote, read, swap,
 };
 use proptest::collection::vec;
@@ -125,7 +125,7 @@ proptest! {
     ) {
         let least = U256::from(10_000);
         let fits = |dust: U256| dust >= least && out * dust / amount_in >= least;
-        match dust_amount(amount_in, out) {
+        match probe_amount(amount_in, out) {
             Some(dust) => {
                 prop_assert!(fits(dust));
                 prop_assert!(dust * U256::from(100) <= amount_in);
@@ -143,8 +143,8 @@ proptest! {
         dust in proptest::option::of((any_u256(), any_u256())),
         fee in proptest::option::of(any::<u32>()),
     ) {
-        let dust = dust.map(|(amount_in, amount_out)| price::Dust { amount_in, amount_out });
-        let trade = Measurement { amount_in, amount_out, ideal: Some(ideal), dust, fee };
+        let dust = dust.map(|(amount_in, amount_out)| price::PriceProbe { amount_in, amount_out });
+        let trade = TradeMeasurement { amount_in, amount_out, ideal: Some(ideal), probe: dust, fee };
         match (impact(&trade), cost_bps(ideal, amount_out)) {
             (Impact::Known { cost, .. }, Some(least)) => {
                 prop_assert!(cost >= least && cost.0 <= 10_000);
@@ -152,7 +152,7 @@ proptest! {
             (Impact::Unknown, None) => {}
             other => prop_assert!(false, "{other:?}"),
         }
-        let _no_panic = impact(&Measurement { ideal: None, ..trade });
+        let _no_panic = impact(&TradeMeasurement { ideal: None, ..trade });
     }
 
     #[test]
@@ -220,8 +220,8 @@ proptest! {
                 currency: Currency::Native,
             },
         ] {
-            let _ = fill::received(&flow, std::slice::from_ref(&log));
-            let _ = fill::spent(&flow, std::slice::from_ref(&log));
+            let _ = fill::net_received(&flow, std::slice::from_ref(&log));
+            let _ = fill::net_spent(&flow, std::slice::from_ref(&log));
         }
     }
 

@@ -9,16 +9,16 @@ use crate::error::X402Error;
 /// Maximum number of offers in one challenge.
 ///
 /// Honest servers list one offer for each network and token that they accept.
-pub const MAX_OFFERS: usize = 32;
+pub const OFFERS_MAX: usize = 32;
 /// Maximum length of a string or key in a challenge, in bytes: the length of the longest accepted URL.
-pub const MAX_STRING_BYTES: usize = 4 << 10;
+pub const STRING_BYTES_MAX: usize = 4 << 10;
 
 /// Checks the size, the depth and the strings of a challenge.
 ///
 /// A challenge from a header has passed [`crate::header::decode`], which checks size and depth, but not strings. A
 /// challenge in `x402_data` of a request body has passed no check yet.
 pub(crate) fn check(challenge: &Value) -> Result<(), X402Error> {
-    walk(challenge, PAYMENT_HEADER_DEPTH_MAX)?;
+    check_value(challenge, PAYMENT_HEADER_DEPTH_MAX)?;
     if challenge.to_compact().len() > PAYMENT_HEADER_BYTES_MAX {
         return Err(X402Error::format("it is longer than 64 KiB"));
     }
@@ -26,31 +26,31 @@ pub(crate) fn check(challenge: &Value) -> Result<(), X402Error> {
 }
 
 /// Checks the depth and the strings of a value. It recurses at most `levels` deep.
-fn walk(value: &Value, levels: usize) -> Result<(), X402Error> {
+fn check_value(value: &Value, levels: usize) -> Result<(), X402Error> {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
-        Value::String(text) => string(text),
+        Value::String(text) => check_string(text),
         Value::Array(items) => {
-            let levels = one_deeper(levels)?;
-            items.iter().try_for_each(|item| walk(item, levels))
+            let levels = descend(levels)?;
+            items.iter().try_for_each(|item| check_value(item, levels))
         }
-        Value::Object(members) => walk_members(members, one_deeper(levels)?),
+        Value::Object(members) => check_members(members, descend(levels)?),
     }
 }
 
-fn walk_members(members: &Object, levels: usize) -> Result<(), X402Error> {
+fn check_members(members: &Object, levels: usize) -> Result<(), X402Error> {
     members.iter().try_for_each(|(key, value)| {
-        string(key)?;
-        walk(value, levels)
+        check_string(key)?;
+        check_value(value, levels)
     })
 }
 
-fn one_deeper(levels: usize) -> Result<usize, X402Error> {
+fn descend(levels: usize) -> Result<usize, X402Error> {
     levels.checked_sub(1).ok_or_else(|| X402Error::format("it is nested deeper than 32 levels"))
 }
 
-fn string(text: &str) -> Result<(), X402Error> {
-    if text.len() > MAX_STRING_BYTES {
+fn check_string(text: &str) -> Result<(), X402Error> {
+    if text.len() > STRING_BYTES_MAX {
         return Err(X402Error::format("a string in it is longer than 4 KiB"));
     }
     Ok(())

@@ -9,7 +9,7 @@ use bursar_core::limits::{BODY_VALUES_MAX, PAYMENT_HEADER_BYTES_MAX, PAYMENT_HEA
 use crate::error::X402Error;
 
 /// Length of the base64 text of [`PAYMENT_HEADER_BYTES_MAX`] bytes, with padding.
-pub const TEXT_BYTES: usize = PAYMENT_HEADER_BYTES_MAX.div_ceil(3) * 4;
+pub const BASE64_BYTES_MAX: usize = PAYMENT_HEADER_BYTES_MAX.div_ceil(3) * 4;
 
 /// Base64 with the standard alphabet (RFC 4648 section 4), which every x402 SDK writes.
 ///
@@ -26,7 +26,7 @@ const CODEC: GeneralPurpose = GeneralPurpose::new(
 /// `InvalidHeader` if the text is not base64 of JSON or exceeds a bound. The length is checked before decoding.
 pub fn decode(text: &str) -> Result<Value, X402Error> {
     const TOO_LONG: &str = "it is longer than 64 KiB";
-    if text.len() > TEXT_BYTES {
+    if text.len() > BASE64_BYTES_MAX {
         return Err(X402Error::header(TOO_LONG));
     }
     let bytes = CODEC.decode(text).map_err(|_base64| X402Error::header("it is not base64"))?;
@@ -89,14 +89,14 @@ mod tests {
     fn sixty_four_kibibytes_are_read_and_one_byte_more_is_not() {
         let filled = |bytes: usize| format!("{{}}{}", " ".repeat(bytes - 2));
         assert!(decode(&encode(&filled(PAYMENT_HEADER_BYTES_MAX))).is_ok());
-        assert_eq!(encode(&filled(PAYMENT_HEADER_BYTES_MAX)).len(), TEXT_BYTES);
+        assert_eq!(encode(&filled(PAYMENT_HEADER_BYTES_MAX)).len(), BASE64_BYTES_MAX);
         // Both texts have the maximum length, but the bytes of the second exceed their limit.
         let above = encode(&filled(PAYMENT_HEADER_BYTES_MAX + 1));
         assert_eq!(
             (above.len(), refusal_reason(&above).as_str()),
-            (TEXT_BYTES, "it is longer than 64 KiB")
+            (BASE64_BYTES_MAX, "it is longer than 64 KiB")
         );
-        assert_eq!(refusal_reason(&"A".repeat(TEXT_BYTES + 1)), "it is longer than 64 KiB");
+        assert_eq!(refusal_reason(&"A".repeat(BASE64_BYTES_MAX + 1)), "it is longer than 64 KiB");
     }
 
     #[test]

@@ -60,7 +60,7 @@ impl Echo {
                 extensions: compact(&challenge.extensions),
             }),
         };
-        if echo.bytes() > ECHO_BYTES_MAX {
+        if echo.byte_count() > ECHO_BYTES_MAX {
             return Err(X402Error::format("offer, resource and extensions are longer than 16 KiB"));
         }
         Ok(echo)
@@ -70,7 +70,7 @@ impl Echo {
     ///
     /// The request's record has the parts, so other records can leave them out.
     #[must_use]
-    pub fn stripped(&self) -> Self {
+    pub fn without_parts(&self) -> Self {
         match self.0 {
             EchoParts::V1 { .. } => Self(EchoParts::V1 { network: String::new() }),
             EchoParts::Nothing | EchoParts::V2 { .. } => Self::none(),
@@ -79,7 +79,7 @@ impl Echo {
 
     /// Returns whether the echo has no parts to send back.
     pub fn is_stripped(&self) -> bool {
-        *self == self.stripped()
+        *self == self.without_parts()
     }
 
     /// Returns the x402 version of the payment.
@@ -98,7 +98,7 @@ impl Echo {
         }
     }
 
-    fn bytes(&self) -> usize {
+    fn byte_count(&self) -> usize {
         let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         match &self.0 {
             EchoParts::Nothing => 0,
@@ -262,7 +262,7 @@ mod tests {
             json(bytes - json(0).len() - 6)
         };
         let whole = |bytes| echo(&format!(",\"extensions\":{{\"x\":{}}}", of(bytes)));
-        assert_eq!(whole(room).unwrap().bytes(), ECHO_BYTES_MAX);
+        assert_eq!(whole(room).unwrap().byte_count(), ECHO_BYTES_MAX);
         assert!(matches!(whole(room + 1), Err(X402Error::InvalidFormat(_))));
     }
 }

@@ -62,7 +62,7 @@ impl PaymentRequired {
     /// Returns the distinct resource URLs of the challenge apart from the URL that `offer` sells.
     ///
     /// # Errors
-    /// `InvalidFormat` if there are more than [`MAX_OTHER_URLS`].
+    /// `InvalidFormat` if there are more than [`OTHER_URLS_MAX`].
     pub fn other_urls(&self, offer: &Offer) -> Result<Vec<String>, X402Error> {
         let mut urls: Vec<&str> = self.resource_url(offer).into_iter().collect();
         let first = urls.len();
@@ -73,7 +73,7 @@ impl PaymentRequired {
             }
         }
         let others = urls.get(first..).unwrap_or_default();
-        if others.len() > MAX_OTHER_URLS {
+        if others.len() > OTHER_URLS_MAX {
             return Err(X402Error::format("it names more than 7 further resource URLs"));
         }
         Ok(others.iter().map(|url| (*url).to_owned()).collect())
@@ -83,14 +83,14 @@ impl PaymentRequired {
 /// Maximum number of resource URLs in a challenge apart from the chosen offer's URL.
 ///
 /// The wallet checks and shows all of them.
-pub const MAX_OTHER_URLS: usize = 7;
+pub const OTHER_URLS_MAX: usize = 7;
 
 fn accepts<'a>(fields: &Fields<'a>) -> Result<&'a [Value], X402Error> {
     let listed = fields.required("accepts", fields.value("accepts"))?;
     let listed = listed.as_array().ok_or_else(|| fields.error("accepts", "is not a list"))?;
     match listed.len() {
         0 => Err(fields.error("accepts", "is empty")),
-        1..=bounds::MAX_OFFERS => Ok(listed),
+        1..=bounds::OFFERS_MAX => Ok(listed),
         _more => Err(fields.error("accepts", "has more than 32 offers")),
     }
 }
@@ -104,13 +104,13 @@ fn version(fields: &Fields<'_>, accepts: &[Value]) -> Result<Version, X402Error>
             Ok(Some(2)) => Ok(Version::V2),
             Ok(_) | Err(_) => Err(fields.error("x402Version", "must be 1 or 2")),
         },
-        None => inferred(accepts).ok_or_else(|| {
+        None => inferred_version(accepts).ok_or_else(|| {
             fields.error("x402Version", "is missing, and the offers do not imply it")
         }),
     }
 }
 
-fn inferred(accepts: &[Value]) -> Option<Version> {
+fn inferred_version(accepts: &[Value]) -> Option<Version> {
     let has = |key| {
         let given = |offer: &Object| offer.get(key).is_some_and(|value| *value != Value::Null);
         accepts.iter().filter_map(Value::as_object).any(given)

@@ -41,11 +41,11 @@ pub(super) fn router() -> Router {
         .route("/echo", post(echo))
         .route("/deaf", post(|| async { "unread" }))
         .route("/stuck", get(std::future::pending::<()>))
-        .route("/ends", get(ends))
+        .route("/ends", get(respond_when_body_ends))
         .route("/long", get(|| async { "x".repeat(10_000) }))
 }
 
-async fn ends(request: Request) -> String {
+async fn respond_when_body_ends(request: Request) -> String {
     let ConnectInfo(peer) = request.extensions().get::<ConnectInfo<SocketAddr>>().unwrap();
     let LocalAddress(local) = request.extensions().get().unwrap();
     format!("{peer} {local}")
@@ -56,20 +56,20 @@ pub(super) struct Peer {
     pub(super) stream: DuplexStream,
     pub(super) shared: Arc<ServerState>,
     pub(super) serving: tokio::task::JoinHandle<()>,
-    pub(super) began: Instant,
+    pub(super) started: Instant,
 }
 
 impl Peer {
     pub(super) fn new() -> Self {
-        Self::with(router(), bounds(), 1 << 20)
+        Self::for_router(router(), bounds(), 1 << 20)
     }
 
     /// Starts a connection to which the server can write `room` bytes before the peer must read.
-    pub(super) fn with(router: Router, bounds: Bounds, room: usize) -> Self {
-        Self::at(Arc::new(ServerState::new(router, edge(bounds))), room)
+    pub(super) fn for_router(router: Router, bounds: Bounds, room: usize) -> Self {
+        Self::for_server(Arc::new(ServerState::new(router, edge(bounds))), room)
     }
 
-    pub(super) fn at(shared: Arc<ServerState>, room: usize) -> Self {
+    pub(super) fn for_server(shared: Arc<ServerState>, room: usize) -> Self {
         let (stream, server) = tokio::io::duplex(room);
         let addresses = ConnectionAddresses {
             peer: ([127, 0, 0, 1], 5).into(),
@@ -78,7 +78,7 @@ impl Peer {
         let guard = shared.slots.admit(addresses.peer.ip(), shared.now()).unwrap();
         let serving =
             tokio::spawn(super::connection::serve(server, addresses, guard, Arc::clone(&shared)));
-        Self { stream, shared, serving, began: Instant::now() }
+        Self { stream, shared, serving, started: Instant::now() }
     }
 
     pub(super) async fn send(&mut self, text: &str) {
@@ -86,22 +86,22 @@ impl Peer {
     }
 
     /// Reads until the server ends its side; returns the text, and the time of the end in milliseconds.
-    pub(super) async fn rest(&mut self) -> (String, u64) {
+    pub(super) async fn read_to_end(&mut self) -> (String, u64) {
         let mut read = String::new();
         let ended = tokio::time::timeout(PATIENCE, self.stream.read_to_string(&mut read)).await;
         let _reset = ended.expect("the server never ends the connection");
-        (read, u64::try_from(self.began.elapsed().as_millis()).unwrap())
+        (read, u64::try_from(self.started.elapsed().as_millis()).unwrap())
     }
 
     /// Waits until the server drops the connection, without reading; returns the time in milliseconds.
-    pub(super) async fn dropped(&mut self) -> u64 {
+    pub(super) async fn wait_until_dropped(&mut self) -> u64 {
         let ended = tokio::time::timeout(PATIENCE, &mut self.serving).await;
         ended.expect("the server never drops the connection").unwrap();
-        u64::try_from(self.began.elapsed().as_millis()).unwrap()
+        u64::try_from(self.started.elapsed().as_millis()).unwrap()
     }
 
-    pub(super) async fn refused(&mut self, refusal: Refusal) -> u64 {
-        let (read, after) = self.rest().await;
+    pub(super) async fn assert_refused(&mut self, refusal: Refusal) -> u64 {
+        let (read, after) = self.read_to_end().await;
         let last = read.rsplit("HTTP/1.1 ").next().unwrap();
         assert!(last.starts_with(refusal.status().as_str()), "{read}");
         assert!(last.contains("\r\nconnection: close\r\n"), "{read}");
@@ -110,7 +110,7 @@ impl Peer {
     }
 
     /// Reads the next response, which must have this body.
-    pub(super) async fn answered(&mut self, body: &str) {
+    pub(super) async fn assert_answered(&mut self, body: &str) {
         let mut read = Vec::new();
         while !read.ends_with(format!("\r\n\r\n{body}").as_bytes()) {
             assert_ne!(self.stream.read_buf(&mut read).await.unwrap(), 0, "the server closed");

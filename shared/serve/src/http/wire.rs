@@ -37,13 +37,13 @@ pub(super) struct Wire<S> {
     shared: Arc<ServerState>,
     buffer: BytesMut,
     /// Checked bytes at the front of the buffer, which hyper may read.
-    checked: usize,
+    checked_bytes: usize,
     scan: HeadScan,
     framing: Framing,
     /// Whether the peer has ended its side.
-    ended: bool,
+    peer_ended: bool,
     /// Whether hyper waits for input that was already read from the socket: [`Wire::await_request`] must wake hyper.
-    parked: bool,
+    awaits_request: bool,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
@@ -53,11 +53,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             guard,
             shared,
             buffer: BytesMut::new(),
-            checked: 0,
+            checked_bytes: 0,
             scan: HeadScan::default(),
             framing: Framing::Complete,
-            ended: false,
-            parked: false,
+            peer_ended: false,
+            awaits_request: false,
         }
     }
 
@@ -67,7 +67,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
 
     /// Returns whether the peer has ended its side, so that it needs no orderly close.
     pub(super) fn has_ended(&self) -> bool {
-        self.ended
+        self.peer_ended
     }
 
     /// Waits for the next head. Returns `false` if no request can be served; the progress then has the refusal, if any.
@@ -90,7 +90,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
                 Ok(0) => self.refuse(Refusal::Malformed),
                 Ok(_some) => {}
                 Err(_reset) => {
-                    self.ended = true;
+                    self.peer_ended = true;
                     return Poll::Ready(false);
                 }
             }
@@ -118,7 +118,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         let head = self.buffer.get(..end).unwrap_or_default();
         let Head { framing } = head::check(head, &self.shared.bounds)?;
         let has_body = framing != Framing::Complete;
-        (self.scan, self.framing, self.checked) = (HeadScan::default(), framing, end);
+        (self.scan, self.framing, self.checked_bytes) = (HeadScan::default(), framing, end);
         let announced = if let Framing::Length(length) = framing { length } else { 0 };
         // An invalid body refuses the request only after hyper has read the head, so that the method is known.
         let checked = self.check_body();
@@ -126,7 +126,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         let has_slot = self.guard.begin(!whole);
         let mut progress = self.guard.link.progress();
         (progress.has_body, progress.announced_bytes) = (has_body, announced);
-        progress.received_bytes = self.checked;
+        progress.received_bytes = self.checked_bytes;
         progress.enter(if whole { Phase::Received } else { Phase::Body }, now);
         if let Err(refusal) = checked {
             progress.refuse(refusal, now);
@@ -136,9 +136,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
 
     /// Checks the part of the body that has arrived, and lets hyper read it.
     fn check_body(&mut self) -> Result<(), Refusal> {
-        let arrived = self.buffer.get(self.checked..).unwrap_or_default();
+        let arrived = self.buffer.get(self.checked_bytes..).unwrap_or_default();
         let taken = self.framing.advance(arrived, self.shared.bounds.body.bytes_max)?;
-        self.checked += taken;
+        self.checked_bytes += taken;
         Ok(())
     }
 
@@ -155,7 +155,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             self.trim();
         }
         let read = ready!(read);
-        self.ended |= matches!(read, Ok(0));
+        self.peer_ended |= matches!(read, Ok(0));
         Poll::Ready(read)
     }
 
@@ -192,7 +192,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     /// Watches for a peer that leaves during its request.
     ///
     /// With `half_close`, a peer that ends its side does not cancel the request.
-    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_peer_gone(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.buffer.is_empty() {
             let read = ready!(self.poll_more(cx, HEAD_READ_BYTES));
             let is_gone = !matches!(read, Ok(1..));
@@ -201,7 +201,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             }
         }
         // The next request or the end of the stream was already read, so the socket will not wake hyper.
-        self.parked = true;
+        self.awaits_request = true;
         Poll::Pending
     }
 
@@ -214,10 +214,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
 
     /// Copies checked bytes to hyper.
     fn copy_to_hyper(&mut self, out: &mut ReadBufCursor<'_>) {
-        let count = self.checked.min(out.remaining()).min(HYPER_READ_BYTES);
+        let count = self.checked_bytes.min(out.remaining()).min(HYPER_READ_BYTES);
         out.put_slice(self.buffer.get(..count).unwrap_or_default());
         self.buffer.advance(count);
-        self.checked -= count;
+        self.checked_bytes -= count;
     }
 
     /// Prepares the connection for its next request, after the response was sent.
@@ -227,7 +227,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             // In the phase `Linger`, hyper reads the end of the stream instead of another head, and closes.
             self.guard.link.progress().enter(Phase::Linger, self.shared.now());
         }
-        if std::mem::take(&mut self.parked) {
+        if std::mem::take(&mut self.awaits_request) {
             cx.waker().wake_by_ref();
         }
     }
@@ -239,7 +239,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         if !bytes.is_empty() && self.stream.write_all(bytes).await.is_err() {
             return;
         }
-        if self.ended || self.stream.shutdown().await.is_err() {
+        if self.peer_ended || self.stream.shutdown().await.is_err() {
             return;
         }
         let mut discarded = 0;
@@ -259,7 +259,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> hyper::rt::Read for Wire<S> {
         cx: &mut Context<'_>,
         mut out: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        while self.checked == 0 {
+        while self.checked_bytes == 0 {
             let phase = self.link().progress().phase;
             match phase {
                 Phase::Idle | Phase::Head => {
@@ -268,7 +268,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> hyper::rt::Read for Wire<S> {
                     }
                 }
                 Phase::Body => ready!(self.poll_body(cx))?,
-                Phase::Received => return self.poll_gone(cx),
+                Phase::Received => return self.poll_peer_gone(cx),
                 Phase::Linger => return Poll::Ready(Ok(())),
             }
         }

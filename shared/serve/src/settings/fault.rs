@@ -10,27 +10,27 @@ use bursar_core::text::snippet;
 /// Values that may be secret are not repeated.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigFault {
-    #[error("{} cannot be read ({source}): correct its name or its mode.", shown(file))]
+    #[error("{} cannot be read ({source}): correct its name or its mode.", display_path(file))]
     Unreadable { file: PathBuf, source: io::Error },
     #[error(
         "{} is a secret, and this platform cannot show who may read a file: set the secret in the \
          environment instead.",
-        shown(file)
+        display_path(file)
     )]
-    Unguarded { file: PathBuf },
-    #[error("{} is longer than {max} bytes: use another file.", shown(file))]
+    ReadableByOthers { file: PathBuf },
+    #[error("{} is longer than {max} bytes: use another file.", display_path(file))]
     TooLong { file: PathBuf, max: u64 },
     #[error(
         "{}, line {line}, is not valid TOML ({}): correct the line.",
-        shown(file),
+        display_path(file),
         snippet(why)
     )]
     NotToml { file: PathBuf, line: usize, why: String },
-    #[error("{} in {}: {why}.", snippet(key), shown(file))]
+    #[error("{} in {}: {why}.", snippet(key), display_path(file))]
     Key { file: PathBuf, key: String, why: String },
     #[error("{variable} in the environment: {why}.")]
     Variable { variable: String, why: String },
-    #[error("{} is not a valid file of API keys: {why}.", shown(file))]
+    #[error("{} is not a valid file of API keys: {why}.", display_path(file))]
     ApiKeys { file: PathBuf, why: String },
 }
 
@@ -52,6 +52,6 @@ impl InvalidKey {
 }
 
 /// Returns a path in the form for messages: cut, and without control characters.
-fn shown(file: &Path) -> String {
+fn display_path(file: &Path) -> String {
     snippet(&file.to_string_lossy())
 }

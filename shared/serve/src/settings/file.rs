@@ -10,7 +10,7 @@ use super::key::Key;
 use super::raw_setting::RawSetting;
 
 /// Maximum size of a file: enough for ten thousand payees and keys. A longer file is most likely the wrong file.
-const MAX_BYTES: u64 = 1024 * 1024;
+const SETTINGS_BYTES_MAX: u64 = 1024 * 1024;
 
 /// Reads a settings file as TOML.
 ///
@@ -68,7 +68,7 @@ fn secret_text_on(shows_modes: bool, file: &Path) -> Result<String, ConfigFault>
     if shows_modes {
         read_text(file)
     } else {
-        Err(ConfigFault::Unguarded { file: file.to_owned() })
+        Err(ConfigFault::ReadableByOthers { file: file.to_owned() })
     }
 }
 
@@ -79,8 +79,8 @@ fn secret_text_on(shows_modes: bool, file: &Path) -> Result<String, ConfigFault>
 /// # Errors
 /// The file cannot be read, or is longer than 1 MiB.
 pub fn read_text(file: &Path) -> Result<String, ConfigFault> {
-    bursar_files::read_text_or_pipe(file, MAX_BYTES).map_err(|source| match source.kind() {
-        ErrorKind::FileTooLarge => ConfigFault::TooLong { file: file.to_owned(), max: MAX_BYTES },
+    bursar_files::read_text_or_pipe(file, SETTINGS_BYTES_MAX).map_err(|source| match source.kind() {
+        ErrorKind::FileTooLarge => ConfigFault::TooLong { file: file.to_owned(), max: SETTINGS_BYTES_MAX },
         _other => ConfigFault::Unreadable { file: file.to_owned(), source },
     })
 }
@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(secret_text_on(true, &file).unwrap(), "sk-1");
         assert_eq!(read_secret_text(&file).is_ok(), cfg!(unix));
         let refused = secret_text_on(false, &file).unwrap_err();
-        assert!(matches!(refused, ConfigFault::Unguarded { .. }));
+        assert!(matches!(refused, ConfigFault::ReadableByOthers { .. }));
         let text = refused.to_string();
         assert!(
             text.contains("key") && text.contains("environment") && !text.contains("sk-1"),

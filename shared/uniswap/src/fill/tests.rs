@@ -60,8 +60,8 @@ fn a_tokens_transfers_to_the_owner_count_less_those_from_it() {
         (vec![transfer(OTHER, ROUTER, 3)], None, None),
     ];
     for (logs, inward, outward) in rows {
-        assert_eq!(received(&flow, &logs), inward.map(n), "{logs:?}");
-        assert_eq!(spent(&flow, &logs), outward.map(n), "{logs:?}");
+        assert_eq!(net_received(&flow, &logs), inward.map(n), "{logs:?}");
+        assert_eq!(net_spent(&flow, &logs), outward.map(n), "{logs:?}");
     }
 }
 
@@ -73,7 +73,7 @@ fn events_of_other_contracts_and_kinds_do_not_count() {
     let mut approval = transfer(OTHER, OWNER, 10);
     approval.topics[0] = B256::repeat_byte(1);
     let bare = Log { address: TOKEN, topics: vec![], data: Bytes::new() };
-    assert_eq!(received(&flow, &[foreign, approval, bare]), None);
+    assert_eq!(net_received(&flow, &[foreign, approval, bare]), None);
 }
 
 #[test]
@@ -87,24 +87,24 @@ fn one_unreadable_event_makes_the_fill_unknown() {
     let mut wide = good.clone();
     wide.topics[2] = B256::repeat_byte(0xff);
     for odd in [short, indexed, wide] {
-        assert_eq!(received(&flow, &[good.clone(), odd]), None);
+        assert_eq!(net_received(&flow, &[good.clone(), odd]), None);
     }
     let most = log(TOKEN, &IErc20::Transfer { from: OTHER, to: OWNER, value: U256::MAX });
-    assert_eq!(received(&flow, std::slice::from_ref(&most)), Some(U256::MAX));
-    assert_eq!(received(&flow, &[most, good]), None);
+    assert_eq!(net_received(&flow, std::slice::from_ref(&most)), Some(U256::MAX));
+    assert_eq!(net_received(&flow, &[most, good]), None);
 }
 
 #[test]
 fn wrapped_coin_shows_the_native_side_of_v3() {
     let flow = Flow::Wrapped { wrapped_native: WRAPPED, holder: ROUTER };
     let logs = [withdrawal(ROUTER, 30), withdrawal(OTHER, 100)];
-    assert_eq!((received(&flow, &logs), spent(&flow, &logs)), (Some(n(30)), None));
+    assert_eq!((net_received(&flow, &logs), net_spent(&flow, &logs)), (Some(n(30)), None));
     let logs = [deposit(ROUTER, 40), deposit(OTHER, 100)];
-    assert_eq!((received(&flow, &logs), spent(&flow, &logs)), (None, Some(n(40))));
-    assert_eq!(received(&flow, &[]), None);
+    assert_eq!((net_received(&flow, &logs), net_spent(&flow, &logs)), (None, Some(n(40))));
+    assert_eq!(net_received(&flow, &[]), None);
     let mut odd = withdrawal(ROUTER, 30);
     odd.data = Bytes::from(vec![0; 31]);
-    assert_eq!(received(&flow, &[withdrawal(ROUTER, 30), odd]), None);
+    assert_eq!(net_received(&flow, &[withdrawal(ROUTER, 30), odd]), None);
 }
 
 #[test]
@@ -116,12 +116,12 @@ fn wrapped_coin_without_events_of_its_own_shows_mints_and_burns() {
     let foreign =
         [moved(OTHER, Address::ZERO, 1), moved(OTHER, ROUTER, 30), moved(ROUTER, OTHER, 9)];
     let with = |log: &Log| [&foreign[..], std::slice::from_ref(log)].concat();
-    assert_eq!(received(&flow, &with(&burnt)), Some(n(30)));
-    assert_eq!(spent(&flow, &with(&minted)), Some(n(40)));
-    assert_eq!(received(&flow, &foreign), None);
+    assert_eq!(net_received(&flow, &with(&burnt)), Some(n(30)));
+    assert_eq!(net_spent(&flow, &with(&minted)), Some(n(40)));
+    assert_eq!(net_received(&flow, &foreign), None);
     // If both kinds of events are present and agree, the amount counts once. If they differ, the amount is unknown.
-    assert_eq!(received(&flow, &[burnt.clone(), withdrawal(ROUTER, 30)]), Some(n(30)));
-    assert_eq!(received(&flow, &[burnt, withdrawal(ROUTER, 31)]), None);
+    assert_eq!(net_received(&flow, &[burnt.clone(), withdrawal(ROUTER, 30)]), Some(n(30)));
+    assert_eq!(net_received(&flow, &[burnt, withdrawal(ROUTER, 31)]), None);
 }
 
 #[test]
@@ -131,16 +131,16 @@ fn the_pool_manager_shows_the_native_side_of_v4() {
         Flow::V4Pool { pool_manager: MANAGER, router: ROUTER, pool, currency: Currency::Native };
     // A positive amount is paid to the swapper.
     let out = [swap(pool.id(), ROUTER, 9)];
-    assert_eq!((received(&flow, &out), spent(&flow, &out)), (Some(n(9)), None));
+    assert_eq!((net_received(&flow, &out), net_spent(&flow, &out)), (Some(n(9)), None));
     let paid = [swap(pool.id(), ROUTER, -9)];
-    assert_eq!((received(&flow, &paid), spent(&flow, &paid)), (None, Some(n(9))));
+    assert_eq!((net_received(&flow, &paid), net_spent(&flow, &paid)), (None, Some(n(9))));
     let least = [swap(pool.id(), ROUTER, i128::MIN)];
-    assert_eq!(spent(&flow, &least), Some(n(1) << 127));
+    assert_eq!(net_spent(&flow, &least), Some(n(1) << 127));
     // Events of another pool, of another swapper and of another contract do not count.
     let mut elsewhere = swap(pool.id(), ROUTER, 9);
     elsewhere.address = OTHER;
     let foreign = [swap(B256::ZERO, ROUTER, 9), swap(pool.id(), OTHER, 9), elsewhere];
-    assert_eq!(received(&flow, &foreign), None);
+    assert_eq!(net_received(&flow, &foreign), None);
 }
 
 #[test]
@@ -155,11 +155,11 @@ fn a_pool_whose_event_proves_nothing_is_unknown() {
     for (hooks, expected) in [(0x40, Some(n(9))), (0x44, None), (0x88, None)] {
         let pool = pool(Address::with_last_byte(hooks));
         let logs = [swap(pool.id(), ROUTER, 9)];
-        assert_eq!(received(&flow(pool), &logs), expected);
+        assert_eq!(net_received(&flow(pool), &logs), expected);
     }
     let (a, b) = (Currency::Token(TOKEN), Currency::Token(OTHER));
     let tokens = PoolKey::new(a, b, 500, 10, Address::ZERO).unwrap();
-    assert_eq!(received(&flow(tokens), &[swap(tokens.id(), ROUTER, 9)]), None);
+    assert_eq!(net_received(&flow(tokens), &[swap(tokens.id(), ROUTER, 9)]), None);
 }
 
 #[test]
@@ -189,10 +189,10 @@ fn a_v3_pool_reports_what_each_side_moves() {
     };
     let flow = |is_token0| Flow::V3Pool { pool: OTHER, is_token0 };
     let logs = [event(-70, 50)];
-    assert_eq!((received(&flow(true), &logs), spent(&flow(true), &logs)), (Some(n(70)), None));
-    assert_eq!((received(&flow(false), &logs), spent(&flow(false), &logs)), (None, Some(n(50))));
-    assert_eq!(received(&Flow::V3Pool { pool: TOKEN, is_token0: true }, &logs), None);
-    assert_eq!(received(&flow(true), &[event(-70, 50), event(-5, 1)]), Some(n(75)));
+    assert_eq!((net_received(&flow(true), &logs), net_spent(&flow(true), &logs)), (Some(n(70)), None));
+    assert_eq!((net_received(&flow(false), &logs), net_spent(&flow(false), &logs)), (None, Some(n(50))));
+    assert_eq!(net_received(&Flow::V3Pool { pool: TOKEN, is_token0: true }, &logs), None);
+    assert_eq!(net_received(&flow(true), &[event(-70, 50), event(-5, 1)]), Some(n(75)));
 }
 
 /// The two sides of a v4 pool are read independently.
@@ -201,7 +201,7 @@ fn the_token_side_of_a_v4_pool_is_read() {
     let pool = pool(Address::ZERO);
     let side = |currency| Flow::V4Pool { pool_manager: MANAGER, router: ROUTER, pool, currency };
     let logs = [swap(pool.id(), ROUTER, 9)];
-    assert_eq!(received(&side(Currency::Native), &logs), Some(n(9)));
-    assert_eq!(spent(&side(Currency::Token(TOKEN)), &logs), Some(n(5)));
-    assert_eq!(spent(&side(Currency::Token(OTHER)), &logs), None);
+    assert_eq!(net_received(&side(Currency::Native), &logs), Some(n(9)));
+    assert_eq!(net_spent(&side(Currency::Token(TOKEN)), &logs), Some(n(5)));
+    assert_eq!(net_spent(&side(Currency::Token(OTHER)), &logs), None);
 }

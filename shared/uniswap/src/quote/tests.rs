@@ -98,7 +98,7 @@ fn a_v3_pool_that_ran_dry_is_found_by_its_price() {
         assert_eq!(quote(price), (dry.clone(), dry.clone()));
     }
     // A word of more than 160 bits cannot be a price.
-    assert_eq!(quote(one << 160), (Err(QuoteFault::Odd), Err(QuoteFault::Odd)));
+    assert_eq!(quote(one << 160), (Err(QuoteFault::MalformedAnswer), Err(QuoteFault::MalformedAnswer)));
 
     let several = |prices: Vec<U256>| {
         let ticks = vec![one; prices.len()];
@@ -111,8 +111,8 @@ fn a_v3_pool_that_ran_dry_is_found_by_its_price() {
     assert_eq!(several(vec![middle, middle]), (good.clone(), good));
     assert_eq!(several(vec![middle, low]), (dry.clone(), dry.clone()));
     assert_eq!(several(vec![high, middle]), (dry.clone(), dry));
-    assert_eq!(several(vec![middle]).0, Err(QuoteFault::Odd));
-    assert_eq!(several(vec![]).1, Err(QuoteFault::Odd));
+    assert_eq!(several(vec![middle]).0, Err(QuoteFault::MalformedAnswer));
+    assert_eq!(several(vec![]).1, Err(QuoteFault::MalformedAnswer));
 }
 
 #[test]
@@ -121,9 +121,9 @@ fn a_v4_quote_that_wrapped_is_refused() {
     let most = U256::from(i128::MAX);
     assert_eq!(decode(most), Ok(Quote { amount: most, gas: U256::from(9) }));
     for wrapped in [most + U256::from(1), U256::from(u128::MAX), U256::MAX] {
-        assert_eq!(decode(wrapped), Err(QuoteFault::Odd));
+        assert_eq!(decode(wrapped), Err(QuoteFault::MalformedAnswer));
     }
-    assert_eq!(decode_v4(&[]), Err(QuoteFault::Odd));
+    assert_eq!(decode_v4(&[]), Err(QuoteFault::MalformedAnswer));
 }
 
 #[test]

@@ -28,7 +28,7 @@ fn a_missing_pool_is_no_pool() {
     let found = Address::repeat_byte(9).into_word();
     assert_eq!(decode_pool(found.as_slice()), Ok(Some(Address::repeat_byte(9))));
     for odd in [vec![], vec![0; 31], words(&[U256::MAX])] {
-        assert_eq!(decode_pool(&odd), Err(ReadFault::Odd("factory")));
+        assert_eq!(decode_pool(&odd), Err(ReadFault::MalformedAnswer("factory")));
     }
 }
 
@@ -40,7 +40,7 @@ fn a_v3_state_is_read_and_its_price_is_in_range() {
     assert_eq!((state.sqrt_price_x96, state.liquidity), (price, 5));
     assert_eq!((state.lp_fee, state.protocol_fee), (None, None));
 
-    let odd = Err(ReadFault::Odd("pool"));
+    let odd = Err(ReadFault::MalformedAnswer("pool"));
     assert_eq!(decode_v3_state(&slot0(U256::ZERO), &liquidity), Err(ReadFault::NotInitialized));
     assert_eq!(decode_v3_state(&slot0(SQRT_PRICE_MIN - U256::from(1)), &liquidity), odd);
     assert!(decode_v3_state(&slot0(SQRT_PRICE_MIN), &liquidity).is_ok());
@@ -61,7 +61,7 @@ fn a_v4_state_has_its_fees() {
     let missing = words(&[U256::ZERO; 4]);
     assert_eq!(decode_v4_state(&missing, &liquidity), Err(ReadFault::NotInitialized));
     let wide = words(&[price, U256::ZERO, U256::from(1) << 24, U256::ZERO]);
-    assert_eq!(decode_v4_state(&wide, &liquidity), Err(ReadFault::Odd("StateView")));
+    assert_eq!(decode_v4_state(&wide, &liquidity), Err(ReadFault::MalformedAnswer("StateView")));
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn the_mean_tick_is_rounded_down() {
     for (then, now, mean) in [(0, 6_000, 10), (0, -6_001, -11), (100, 699, 0), (0, -1, -1)] {
         assert_eq!(decode_mean_tick(&answer(vec![then, now]), 600), Ok(mean));
     }
-    let odd = Err(ReadFault::Odd("pool"));
+    let odd = Err(ReadFault::MalformedAnswer("pool"));
     assert_eq!(decode_mean_tick(&answer(vec![0, 6_000]), 0), odd);
     assert_eq!(decode_mean_tick(&answer(vec![0]), 600), odd);
     assert_eq!(decode_mean_tick(&answer(vec![0, 1, 2]), 600), odd);
@@ -117,7 +117,7 @@ fn a_feed_without_a_positive_price_is_refused() {
         words(&[U256::from(9), price, U256::ZERO, U256::MAX, U256::from(9)]),
         vec![],
     ] {
-        assert_eq!(decode_feed(&odd), Err(ReadFault::Odd("price feed")));
+        assert_eq!(decode_feed(&odd), Err(ReadFault::MalformedAnswer("price feed")));
     }
     assert_eq!(decode_feed_decimals(&words(&[U256::from(8)])), Ok(8));
     assert!(decode_feed_decimals(&words(&[U256::from(256)])).is_err());
@@ -125,7 +125,7 @@ fn a_feed_without_a_positive_price_is_refused() {
 
 #[test]
 fn an_account_without_code_has_no_address_to_return() {
-    assert_eq!(decode_address(&[]), Err(ReadFault::Odd("contract")));
+    assert_eq!(decode_address(&[]), Err(ReadFault::MalformedAnswer("contract")));
     let manager = Address::repeat_byte(4);
     assert_eq!(decode_address(manager.into_word().as_slice()), Ok(manager));
     assert_eq!(pool_manager_call()[..], hex!("dc4c90d3"));

@@ -69,7 +69,7 @@ fn signed() -> SignedPermit {
 }
 
 /// Returns the commands and inputs of the call, and the actions and parameters in the swap's input.
-fn parts(call: &Call) -> (Bytes, Vec<Bytes>, Bytes, Vec<Bytes>) {
+fn split_router_call(call: &Call) -> (Bytes, Vec<Bytes>, Bytes, Vec<Bytes>) {
     let execute = IUniversalRouter::executeCall::abi_decode_validate(&call.data).unwrap();
     assert_eq!(execute.deadline, U256::from(TERMS.deadline));
     let swap = execute.commands.iter().position(|command| *command == 0x10).unwrap();
@@ -83,7 +83,7 @@ fn parts(call: &Call) -> (Bytes, Vec<Bytes>, Bytes, Vec<Bytes>) {
 fn a_single_swap_has_the_words_of_its_routers_version() {
     let path = native_to_dollars();
     let single =
-        |layout| parts(&v4_exact_input(&exchange(layout), &v4(&path)).unwrap()).3[0].clone();
+        |layout| split_router_call(&v4_exact_input(&exchange(layout), &v4(&path)).unwrap()).3[0].clone();
     let old = single(RouterCalldata::V2_0);
     assert_eq!(old.len(), 0x160);
     assert_eq!(
@@ -204,7 +204,7 @@ fn a_path_of_two_pools_has_the_words_of_its_routers_version() {
     for (layout, hop_prices, length, expected) in rows {
         let swap = V4Swap { terms, hop_prices, ..v4(&path) };
         let (commands, _, actions, params) =
-            parts(&v4_exact_input(&exchange(layout), &swap).unwrap());
+            split_router_call(&v4_exact_input(&exchange(layout), &swap).unwrap());
         assert_eq!((&commands[..], &actions[..]), (&hex!("10")[..], &hex!("070c0f")[..]));
         assert_eq!((params[0].len(), keccak256(&params[0])), (length, expected));
         assert_eq!(params[1][..], (dollar_token(), terms.amount_in).abi_encode()[..]);
@@ -232,7 +232,7 @@ fn minimum_prices_must_fit_path_and_router() {
 #[test]
 fn native_coin_in_sweeps_the_rest_back_to_the_caller() {
     let (commands, inputs, actions, params) =
-        parts(&v4_exact_input(&robinhood(), &v4(&native_to_dollars())).unwrap());
+        split_router_call(&v4_exact_input(&robinhood(), &v4(&native_to_dollars())).unwrap());
     assert_eq!((&commands[..], &actions[..]), (&hex!("1004")[..], &hex!("060c0f")[..]));
     let sweep = (Address::ZERO, Address::with_last_byte(1), U256::ZERO).abi_encode();
     assert_eq!(inputs[1][..], sweep[..]);
@@ -249,7 +249,7 @@ fn a_permit_goes_first_and_may_fail_alone() {
     let permit = signed();
     let swap = V4Swap { permit: Some(&permit), ..v4(&path) };
     let call = v4_exact_input(&robinhood(), &swap).unwrap();
-    let (commands, inputs, _, params) = parts(&call);
+    let (commands, inputs, _, params) = split_router_call(&call);
     assert_eq!(commands[..], hex!("8a10"));
     assert_eq!(call.value, U256::ZERO);
     assert_eq!(inputs[0], permit.router_input().unwrap());
@@ -349,7 +349,7 @@ fn native_coin_out_is_unwrapped_to_the_owner_with_the_same_floor() {
 fn the_layouts_cannot_be_confused_when_a_minimum_price_is_set() {
     let path = native_to_dollars();
     let call = v4_exact_input(&exchange(RouterCalldata::V2_1_1), &v4(&path)).unwrap();
-    let new = parts(&call).3[0].clone();
+    let new = split_router_call(&call).3[0].clone();
     assert!(v2_0::ExactInputSingleParams::abi_decode_validate(&new).is_err());
 }
 

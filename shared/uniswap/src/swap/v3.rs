@@ -11,10 +11,10 @@ use crate::route::V3Path;
 
 /// The recipient that SwapRouter02 replaces by the caller. `unwrapWETH9` does not replace it: it would burn the coins
 /// by sending them to this address.
-const CALLER: Address = Address::with_last_byte(1);
+const CALLER_RECIPIENT: Address = Address::with_last_byte(1);
 
 /// The recipient that SwapRouter02 replaces by its own address.
-const ROUTER: Address = Address::with_last_byte(2);
+const ROUTER_RECIPIENT: Address = Address::with_last_byte(2);
 
 /// Which side of a v3 swap is the native coin instead of its wrapped token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub fn v3_exact_input(exchange: &Exchange, swap: &V3Swap<'_>) -> Result<Call, Sw
             amount_in
         }
         NativeSide::Output => {
-            calls.push(exact_input(swap, ROUTER));
+            calls.push(exact_input(swap, ROUTER_RECIPIENT));
             let unwrap =
                 ISwapRouter02::unwrapWETH9Call { amountMinimum: min_out, recipient: swap.owner };
             calls.push(unwrap.abi_encode().into());
@@ -74,7 +74,7 @@ pub fn v3_exact_input(exchange: &Exchange, swap: &V3Swap<'_>) -> Result<Call, Sw
 fn check(exchange: &Exchange, swap: &V3Swap<'_>) -> Result<(), SwapFault> {
     swap.terms.check()?;
     let router = exchange.v3.router;
-    if [Address::ZERO, CALLER, ROUTER, router].contains(&swap.owner) {
+    if [Address::ZERO, CALLER_RECIPIENT, ROUTER_RECIPIENT, router].contains(&swap.owner) {
         return Err(SwapFault::Recipient);
     }
     let native = exchange.wrapped_native;

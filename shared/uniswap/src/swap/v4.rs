@@ -23,7 +23,7 @@ const SETTLE_ALL: u8 = 0x0c;
 const TAKE_ALL: u8 = 0x0f;
 
 /// The recipient that the Universal Router replaces by the caller.
-const CALLER: Address = Address::with_last_byte(1);
+const CALLER_RECIPIENT: Address = Address::with_last_byte(1);
 
 /// A v4 swap of an exact input.
 ///
@@ -59,11 +59,11 @@ pub fn v4_exact_input(exchange: &Exchange, swap: &V4Swap<'_>) -> Result<Call, Sw
         inputs.push(permit.router_input()?);
     }
     commands.push(V4_SWAP);
-    inputs.push(plan(exchange.v4.calldata, swap)?);
+    inputs.push(v4_swap_input(exchange.v4.calldata, swap)?);
     if native {
         // The unused input of a partial fill would remain in the router, where any caller can take it.
         commands.push(SWEEP);
-        inputs.push((Address::ZERO, CALLER, U256::ZERO).abi_encode_params().into());
+        inputs.push((Address::ZERO, CALLER_RECIPIENT, U256::ZERO).abi_encode_params().into());
     }
     let call = IUniversalRouter::executeCall {
         commands: commands.into(),
@@ -91,11 +91,11 @@ fn check_permit(
 }
 
 /// Returns the input of `V4_SWAP` with three actions: swap, pay the input, take the output.
-fn plan(layout: RouterCalldata, swap: &V4Swap<'_>) -> Result<Bytes, SwapFault> {
+fn v4_swap_input(layout: RouterCalldata, swap: &V4Swap<'_>) -> Result<Bytes, SwapFault> {
     let Terms { amount_in, min_out, deadline: _ } = swap.terms;
     let (action, params) = match swap.path.hops() {
-        [_] => (SWAP_EXACT_IN_SINGLE, single(layout, swap)?),
-        _ => (SWAP_EXACT_IN, several(layout, swap)?),
+        [_] => (SWAP_EXACT_IN_SINGLE, single_hop_params(layout, swap)?),
+        _ => (SWAP_EXACT_IN, multi_hop_params(layout, swap)?),
     };
     let actions = Bytes::from(vec![action, SETTLE_ALL, TAKE_ALL]);
     let settle = (swap.path.input().address(), amount_in).abi_encode_params();
@@ -104,14 +104,14 @@ fn plan(layout: RouterCalldata, swap: &V4Swap<'_>) -> Result<Bytes, SwapFault> {
     Ok((actions, params).abi_encode_params().into())
 }
 
-fn single(layout: RouterCalldata, swap: &V4Swap<'_>) -> Result<Vec<u8>, SwapFault> {
+fn single_hop_params(layout: RouterCalldata, swap: &V4Swap<'_>) -> Result<Vec<u8>, SwapFault> {
     let [hop] = swap.path.hops() else { return Err(SwapFault::HopPrices) };
     if !swap.hop_prices.is_empty() {
         return Err(SwapFault::HopPrices);
     }
     let Terms { amount_in, min_out, deadline: _ } = swap.terms;
     let (pool_key, zero_for_one) = (hop.pool.to_abi(), hop.zero_for_one);
-    let (in_128, out_128) = (amount(amount_in)?, amount(min_out)?);
+    let (in_128, out_128) = (signed_amount(amount_in)?, signed_amount(min_out)?);
     Ok(match layout {
         RouterCalldata::V2_0 => v2_0::ExactInputSingleParams {
             poolKey: pool_key,
@@ -133,13 +133,13 @@ fn single(layout: RouterCalldata, swap: &V4Swap<'_>) -> Result<Vec<u8>, SwapFaul
     })
 }
 
-fn several(layout: RouterCalldata, swap: &V4Swap<'_>) -> Result<Vec<u8>, SwapFault> {
+fn multi_hop_params(layout: RouterCalldata, swap: &V4Swap<'_>) -> Result<Vec<u8>, SwapFault> {
     let prices = swap.hop_prices;
     if !prices.is_empty() && prices.len() != swap.path.hops().len() {
         return Err(SwapFault::HopPrices);
     }
     let currency_in = swap.path.input().address();
-    let (in_128, out_128) = (amount(swap.terms.amount_in)?, amount(swap.terms.min_out)?);
+    let (in_128, out_128) = (signed_amount(swap.terms.amount_in)?, signed_amount(swap.terms.min_out)?);
     Ok(match layout {
         RouterCalldata::V2_0 if !prices.is_empty() => return Err(SwapFault::HopPrices),
         RouterCalldata::V2_0 => v2_0::ExactInputParams {
@@ -161,6 +161,6 @@ fn several(layout: RouterCalldata, swap: &V4Swap<'_>) -> Result<Vec<u8>, SwapFau
 }
 
 /// Checks that an amount fits into 127 bits, because pools count amounts as signed numbers of 128 bits.
-fn amount(amount: U256) -> Result<u128, SwapFault> {
+fn signed_amount(amount: U256) -> Result<u128, SwapFault> {
     i128::try_from(amount).map(i128::unsigned_abs).map_err(|_large| SwapFault::TooLarge)
 }

@@ -16,7 +16,7 @@ use crate::fields::Fields;
 
 /// The members that a server adds to a payer's refund. If any of them is present, all required members must be
 /// present.
-const COMPLETED_REFUND: [&str; 4] =
+const COMPLETED_REFUND_MEMBERS: [&str; 4] =
     ["refundNonce", "claims", "refundAuthorizerSignature", "claimAuthorizerSignature"];
 
 impl ChannelPayload {
@@ -53,7 +53,7 @@ impl ChannelPayload {
 }
 
 fn is_completed(fields: &Fields<'_>) -> bool {
-    COMPLETED_REFUND.iter().any(|key| fields.value(key).is_some())
+    COMPLETED_REFUND_MEMBERS.iter().any(|key| fields.value(key).is_some())
 }
 
 fn deposit(fields: &Fields<'_>) -> Result<Deposit, PayloadError> {

@@ -52,7 +52,7 @@ fn deposit(authorization: &str) -> String {
     )
 }
 
-fn row() -> String {
+fn claim_row() -> String {
     format!(
         "{{\"voucher\":{{\"channel\":{CONFIG},\"maxClaimableAmount\":\"20\"}},\
          \"signature\":\"{SIGNATURE}\",\"totalClaimed\":\"19\"}}"
@@ -63,7 +63,7 @@ fn payload(kind: &str, rest: &str) -> String {
     format!("{{\"type\":\"{kind}\",{rest}}}")
 }
 
-fn completed(more: &str) -> String {
+fn completed_refund(more: &str) -> String {
     payload("refund", &format!("{},{},\"amount\":\"5\",{more}", config(), voucher()))
 }
 
@@ -94,7 +94,7 @@ fn every_type_of_payload_is_read() {
     let Ok(ChannelPayload::Settle(settle)) = read(&text) else { panic!() };
     assert_eq!((settle.receiver, settle.token), (ESCROW, ESCROW));
 
-    let text = payload("claim", &format!("\"claims\":[{0},{0}]", row()));
+    let text = payload("claim", &format!("\"claims\":[{0},{0}]", claim_row()));
     let Ok(ChannelPayload::Claim(claim)) = read(&text) else { panic!() };
     assert_eq!((claim.claims.len(), claim.claim_signature), (2, None));
     let row = claim.claims.first().unwrap();
@@ -113,16 +113,16 @@ fn both_forms_of_a_refund_are_read() {
         let Ok(ChannelPayload::Refund(refund)) = read(&text) else { panic!("{amount}") };
         assert_eq!(refund.amount, expected);
     }
-    let whole = completed(&format!(
+    let whole = completed_refund(&format!(
         "\"refundNonce\":\"7\",\"claims\":[{}],\"refundAuthorizerSignature\":\"0x01\",\
          \"claimAuthorizerSignature\":\"0x02\"",
-        row()
+        claim_row()
     ));
     let Ok(ChannelPayload::CompletedRefund(refund)) = read(&whole) else { panic!() };
     assert_eq!((refund.amount, refund.nonce, refund.claims.len()), (5, U256::from(7), 1));
     assert_eq!(refund.refund_signature, Some([1].into()));
     assert_eq!(refund.claim_signature, Some([2].into()));
-    let bare = read(&completed("\"refundNonce\":7,\"claims\":[]"));
+    let bare = read(&completed_refund("\"refundNonce\":7,\"claims\":[]"));
     let Ok(ChannelPayload::CompletedRefund(refund)) = bare else { panic!() };
     assert_eq!(
         (refund.claims.len(), refund.refund_signature, refund.claim_signature),
@@ -135,7 +135,7 @@ fn a_malformed_payload_is_refused_naming_the_member() {
     let max128 = u128::MAX.to_string();
     let over128 = (U256::from(u128::MAX) + U256::ONE).to_string();
     let whole = deposit(&eip3009());
-    let claim = payload("claim", &format!("\"claims\":[{0},{0}]", row()));
+    let claim = payload("claim", &format!("\"claims\":[{0},{0}]", claim_row()));
     let in_second_row = |from: &str, to: &str| {
         let (head, tail) = claim.rsplit_once(from).unwrap();
         format!("{head}{to}{tail}")
@@ -214,15 +214,15 @@ fn a_malformed_payload_is_refused_naming_the_member() {
         (payload("claim", "\"claims\":{}"), "payload.claims is not an array"),
         (payload("claim", "\"a\":1"), "payload.claims is missing"),
         (payload("settle", "\"receiver\":\"me\""), "payload.receiver is not 0x and 40 hex digits"),
-        (completed("\"refundNonce\":\"7\""), "payload.claims is missing"),
-        (completed("\"claims\":[]"), "payload.refundNonce is missing"),
-        (completed("\"refundAuthorizerSignature\":\"0x01\""), "payload.claims is missing"),
+        (completed_refund("\"refundNonce\":\"7\""), "payload.claims is missing"),
+        (completed_refund("\"claims\":[]"), "payload.refundNonce is missing"),
+        (completed_refund("\"refundAuthorizerSignature\":\"0x01\""), "payload.claims is missing"),
         (
-            completed("\"refundNonce\":\"7\",\"claims\":[]").replace("\"amount\":\"5\",", ""),
+            completed_refund("\"refundNonce\":\"7\",\"claims\":[]").replace("\"amount\":\"5\",", ""),
             "payload.amount is missing",
         ),
         (
-            completed("\"refundNonce\":\"7\",\"claims\":[],\"claimAuthorizerSignature\":\"\""),
+            completed_refund("\"refundNonce\":\"7\",\"claims\":[],\"claimAuthorizerSignature\":\"\""),
             "payload.claimAuthorizerSignature is not 0x",
         ),
         ("{\"type\":7}".to_owned(), "payload.type is not a string"),
@@ -265,7 +265,7 @@ fn a_channel_id_is_read_in_any_case_of_letters() {
 
 #[test]
 fn four_hundred_claims_are_read_and_one_more_is_refused_without_reading_any() {
-    let rows = |number: usize| vec![row(); number].join(",");
+    let rows = |number: usize| vec![claim_row(); number].join(",");
     let claim = |rows: &str| payload("claim", &format!("\"claims\":[{rows}]"));
     let Ok(ChannelPayload::Claim(read_rows)) = read(&claim(&rows(CLAIM_ROWS_MAX))) else {
         panic!()
@@ -275,14 +275,14 @@ fn four_hundred_claims_are_read_and_one_more_is_refused_without_reading_any() {
     // The rows are not even objects, which shows that no row is read.
     let junk = vec!["0"; 10_000].join(",");
     assert_eq!(read(&claim(&junk)), Err(PayloadError::TooManyClaims(10_000)));
-    let refund = completed(&format!("\"refundNonce\":\"7\",\"claims\":[{junk}]"));
+    let refund = completed_refund(&format!("\"refundNonce\":\"7\",\"claims\":[{junk}]"));
     assert_eq!(read(&refund), Err(PayloadError::TooManyClaims(10_000)));
 }
 
 #[test]
 fn as_many_claims_fit_a_transaction_of_128_kib_as_the_limit_says() {
     let Ok(ChannelPayload::Claim(claim)) =
-        read(&payload("claim", &format!("\"claims\":[{}]", row())))
+        read(&payload("claim", &format!("\"claims\":[{}]", claim_row())))
     else {
         panic!()
     };
@@ -301,7 +301,7 @@ fn as_many_claims_fit_a_transaction_of_128_kib_as_the_limit_says() {
 fn the_withdraw_delay_has_the_bounds_of_the_escrow() {
     let with = |seconds: u64| {
         let delay = WithdrawDelay::try_from(seconds).unwrap();
-        ChannelConfig { withdraw_delay: delay, ..a_config() }.check_withdraw_delay()
+        ChannelConfig { withdraw_delay: delay, ..parsed_config() }.check_withdraw_delay()
     };
     for seconds in [900, 901, 86_400, 2_592_000] {
         assert_eq!(with(seconds), Ok(()), "{seconds}");
@@ -316,9 +316,9 @@ fn the_withdraw_delay_has_the_bounds_of_the_escrow() {
 
 #[test]
 fn vouchers_are_signed_by_the_authorizer_if_there_is_one() {
-    let signer = a_config().voucher_signer();
+    let signer = parsed_config().voucher_signer();
     assert_eq!((signer.address(), signer.may_be_contract()), (Address::repeat_byte(2), false));
-    let signer = ChannelConfig { payer_authorizer: Address::ZERO, ..a_config() }.voucher_signer();
+    let signer = ChannelConfig { payer_authorizer: Address::ZERO, ..parsed_config() }.voucher_signer();
     assert_eq!((signer.address(), signer.may_be_contract()), (Address::repeat_byte(1), true));
 }
 
@@ -327,7 +327,7 @@ fn a_payload_survives_the_store() {
     for text in [
         deposit(&eip3009()),
         deposit(&permit2()),
-        completed(&format!("\"refundNonce\":\"7\",\"claims\":[{}]", row())),
+        completed_refund(&format!("\"refundNonce\":\"7\",\"claims\":[{}]", claim_row())),
     ] {
         let whole = read(&text).unwrap();
         let stored = postcard::to_allocvec(&whole).unwrap();
@@ -335,7 +335,7 @@ fn a_payload_survives_the_store() {
     }
 }
 
-fn a_config() -> ChannelConfig {
+fn parsed_config() -> ChannelConfig {
     ChannelConfig {
         payer: Address::repeat_byte(1),
         payer_authorizer: Address::repeat_byte(2),

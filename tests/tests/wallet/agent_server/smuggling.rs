@@ -5,7 +5,7 @@ use bursar_tests::framings::{CHUNKS, FRAMINGS};
 use bursar_tests::raw::RawClient;
 
 /// Asserts a refusal with `code`, and that the server ignores the bytes after it.
-async fn refused(stage: &Stage, raw: &[u8], code: &str) {
+async fn assert_refused(stage: &Stage, raw: &[u8], code: &str) {
     let shown = String::from_utf8_lossy(raw);
     let mut caller = RawClient::to(stage.address).await;
     let smuggled = post("/sign", "", &stage.payable(99));
@@ -22,17 +22,17 @@ async fn t_40_every_ambiguous_framing_is_refused() {
     let before = stage.head().await;
     for (lines, body, code) in FRAMINGS {
         let raw = format!("POST /sign HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n\r\n{body}");
-        refused(&stage, raw.as_bytes(), code).await;
+        assert_refused(&stage, raw.as_bytes(), code).await;
         assert_eq!(stage.head().await, before, "{lines:?}");
     }
     for (chunks, code) in CHUNKS {
         let head = "POST /sign HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
-        refused(&stage, format!("{head}{chunks}").as_bytes(), code).await;
+        assert_refused(&stage, format!("{head}{chunks}").as_bytes(), code).await;
         assert_eq!(stage.head().await, before, "{chunks:?}");
     }
     let old =
         "POST /sign HTTP/1.0\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
-    refused(&stage, old.as_bytes(), "BAD_REQUEST").await;
+    assert_refused(&stage, old.as_bytes(), "BAD_REQUEST").await;
     assert_eq!(stage.head().await, before);
 }
 

@@ -87,7 +87,7 @@ async fn t_40_public_services_answer_each_raw_request_once_however_it_is_split()
 }
 
 /// Asserts that the request is refused, and that the request after it is not read.
-async fn refused(service: &Service, raw: &str) {
+async fn assert_refused(service: &Service, raw: &str) {
     let shown = format!("{}: {raw:?}", service.name);
     let mut caller = RawClient::to(service.address).await;
     let smuggled = health("");
@@ -102,7 +102,7 @@ async fn t_40_public_services_read_no_ambiguous_framing() {
     for service in Service::both().await {
         let first = format!("POST {} HTTP/1.1\r\nHost: localhost", service.body_route);
         for (lines, body, _code) in FRAMINGS {
-            refused(&service, &format!("{first}\r\n{lines}\r\n\r\n{body}")).await;
+            assert_refused(&service, &format!("{first}\r\n{lines}\r\n\r\n{body}")).await;
         }
         for (chunks, code) in CHUNKS {
             // Only the wallet refuses these chunk lengths as too large; these services would wait for the data.
@@ -110,9 +110,9 @@ async fn t_40_public_services_read_no_ambiguous_framing() {
                 continue;
             }
             let head = format!("{first}\r\nTransfer-Encoding: chunked\r\n\r\n");
-            refused(&service, &format!("{head}{chunks}")).await;
+            assert_refused(&service, &format!("{head}{chunks}")).await;
         }
         let old = first.replace("HTTP/1.1", "HTTP/1.0");
-        refused(&service, &format!("{old}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")).await;
+        assert_refused(&service, &format!("{old}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")).await;
     }
 }

@@ -69,7 +69,7 @@ impl Service {
     }
 
     /// Starts the service, which must end with an exit code and one sentence about its store.
-    fn refused(&self, exit: i32, words: &str, what: &str) {
+    fn assert_refused(&self, exit: i32, words: &str, what: &str) {
         let Output { status, stderr, .. } = self.command().output().unwrap();
         let said = String::from_utf8(stderr).unwrap();
         let case = format!("{}, {what}: {status} {said}", self.program);
@@ -94,12 +94,12 @@ fn a_damaged_or_empty_store_ends_a_service_with_13_and_one_sentence() {
             ("half of it", &whole[..whole.len() / 2]),
         ] {
             std::fs::write(&service.store, bytes).unwrap();
-            service.refused(13, "is damaged", what);
+            service.assert_refused(13, "is damaged", what);
             assert!(what != "nothing" || std::fs::read(&service.store).unwrap().is_empty());
         }
         std::fs::remove_file(&service.store).unwrap();
         std::fs::create_dir(&service.store).unwrap();
-        service.refused(13, "is damaged", "a folder");
+        service.assert_refused(13, "is damaged", "a folder");
         std::fs::remove_dir(&service.store).unwrap();
         std::fs::write(&service.store, &whole).unwrap();
         service.run_once();
@@ -121,7 +121,7 @@ fn damage_that_makes_the_store_panic_ends_a_service_with_13_and_one_sentence() {
             continue;
         }
         std::fs::write(&facilitator.store, &bytes).unwrap();
-        facilitator.refused(13, "is damaged", &format!("byte {at}"));
+        facilitator.assert_refused(13, "is damaged", &format!("byte {at}"));
         return;
     }
     println!("no byte makes the store panic");
@@ -133,7 +133,7 @@ fn a_pipe_in_the_place_of_settings_or_store_is_refused_at_once() {
         service.run_once();
         std::fs::remove_file(&service.store).unwrap();
         make_pipe(&service.store);
-        service.refused(13, "it is not a regular file", "a pipe");
+        service.assert_refused(13, "it is not a regular file", "a pipe");
         std::fs::remove_file(&service.settings).unwrap();
         make_pipe(&service.settings);
         let mut child = service.command().stderr(Stdio::piped()).spawn().unwrap();
@@ -188,7 +188,7 @@ async fn a_full_disk_ends_a_service_with_15_and_a_restart_resumes() {
     for service in services(Some(home.path())) {
         // On a full disk, the first start fails and leaves no store.
         fill(&mut File::create(&filler).unwrap(), || false);
-        service.refused(15, "is full", "a first start");
+        service.assert_refused(15, "is full", "a first start");
         assert!(!service.store.exists(), "{}", service.program);
         std::fs::remove_file(&filler).unwrap();
         service.run_once();

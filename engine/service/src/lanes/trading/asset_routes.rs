@@ -171,7 +171,7 @@ impl Routes {
             let moved = if hop.zero_for_one { moved.checked_neg()? } else { moved };
             apart = Some(apart.unwrap_or(0_i32).checked_add(moved)?);
         }
-        Some(Checks { tenfold, sold, average_off: apart.map(tick::price_off) })
+        Some(Checks { tenfold, sold, average_off: apart.map(tick::price_deviation) })
     }
 }
 
@@ -265,7 +265,7 @@ fn delivered(
         Ok(answer) => match decode(&answer) {
             Ok(quote) => Some(RouteOutput::Amount(quote.amount)),
             Err(QuoteFault::InsufficientLiquidity) => Some(RouteOutput::TooMuch),
-            Err(QuoteFault::Reverted(_) | QuoteFault::Odd | QuoteFault::TooLarge) => None,
+            Err(QuoteFault::Reverted(_) | QuoteFault::MalformedAnswer | QuoteFault::TooLarge) => None,
         },
         Err(ChainFault::Reverted { .. }) => Some(RouteOutput::TooMuch),
         Err(_failed) => None,

@@ -148,7 +148,7 @@ fn number(reads: &[SimulatedCall], at: usize) -> Option<U256> {
 fn paid_by_pool(spec: &Spec<'_>, calls: &[&SimulatedCall]) -> Option<U256> {
     let logs = calls.iter().flat_map(|call| &call.logs);
     let logs: Vec<fill::Log> = logs.cloned().map(fill_log).collect();
-    fill::received(&spec.pool_output()?, &logs)
+    fill::net_received(&spec.pool_output()?, &logs)
 }
 
 /// Converts an event for `bursar_uniswap`.

@@ -8,7 +8,7 @@ use bursar_core::money::Bps;
 use bursar_domain::Refusal;
 use bursar_domain::trades::Venue;
 use bursar_submit::Call;
-use bursar_uniswap::price::{Dust, HopPrice, Measurement};
+use bursar_uniswap::price::{PriceProbe, HopPrice, TradeMeasurement};
 use bursar_uniswap::route::Hop;
 use bursar_uniswap::{Impact, Quote, QuoteFault, V3Pool, price, quote, read};
 
@@ -96,18 +96,18 @@ impl PoolReads {
         };
         let full = full.map_err(|fault| refused(&fault))?;
         let (ideal, fee) = self.by_price(spec, answers);
-        let wanted = price::dust_amount(spec.amount_in.0, full.amount);
+        let wanted = price::probe_amount(spec.amount_in.0, full.amount);
         // Take the smallest quote that rounding does not distort.
         let dust = self.dust.iter().rev().find(|(part, _at)| wanted.is_some_and(|w| *part >= w));
         let dust = dust.and_then(|(part, at)| {
             let quote = decode_quote(spec, answers, *at).ok()?;
-            Some(Dust { amount_in: *part, amount_out: quote.amount })
+            Some(PriceProbe { amount_in: *part, amount_out: quote.amount })
         });
-        let impact = price::impact(&Measurement {
+        let impact = price::impact(&TradeMeasurement {
             amount_in: spec.amount_in.0,
             amount_out: full.amount,
             ideal,
-            dust,
+            probe: dust,
             fee,
         });
         let impact = match impact {
@@ -133,7 +133,7 @@ impl PoolReads {
                     match read::decode_v4_state(slot0, liquidity) {
                         Ok(_state) => true,
                         Err(read::ReadFault::NotInitialized) => false,
-                        Err(read::ReadFault::Odd(_)) => return Err(unavailable()),
+                        Err(read::ReadFault::MalformedAnswer(_)) => return Err(unavailable()),
                     }
                 }
             };
@@ -245,7 +245,7 @@ fn refused(fault: &QuoteFault) -> Refusal {
             Code::QuoteFailed,
             format!("The pool gives no quote for this trade: {reason}."),
         ),
-        QuoteFault::Odd | QuoteFault::TooLarge => {
+        QuoteFault::MalformedAnswer | QuoteFault::TooLarge => {
             Refusal::because(Code::QuoteFailed, format!("The pool gives no quote: {fault}."))
         }
     }

@@ -123,12 +123,12 @@ fn fill_of(spec: &Spec<'_>, logs: &[fill::Log]) -> Option<U256> {
     let wrapped = |holder| Flow::Wrapped { wrapped_native: spec.exchange.wrapped_native, holder };
     match (spec.venue, spec.token_out.address) {
         // Wrapping is one to one: the amount that was spent has arrived.
-        (Venue::Wrap, _) => fill::spent(&wrapped(owner), logs),
-        (Venue::Unwrap, _) => fill::received(&wrapped(owner), logs),
-        (_pool, Some(token)) => fill::received(&Flow::Token { token, owner }, logs),
+        (Venue::Wrap, _) => fill::net_spent(&wrapped(owner), logs),
+        (Venue::Unwrap, _) => fill::net_received(&wrapped(owner), logs),
+        (_pool, Some(token)) => fill::net_received(&Flow::Token { token, owner }, logs),
         (Venue::V3 { .. } | Venue::V3Path { .. }, None) => {
-            fill::received(&wrapped(spec.exchange.v3.router), logs)
+            fill::net_received(&wrapped(spec.exchange.v3.router), logs)
         }
-        (Venue::V4 { .. }, None) => fill::received(&spec.pool_output()?, logs),
+        (Venue::V4 { .. }, None) => fill::net_received(&spec.pool_output()?, logs),
     }
 }

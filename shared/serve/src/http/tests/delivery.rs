@@ -9,13 +9,13 @@ use tokio_util::task::TaskTracker;
 use super::*;
 
 /// More bytes than all socket buffers between two ends can hold.
-const LARGE: usize = 64 << 20;
+const LARGE_BODY_BYTES: usize = 64 << 20;
 
 /// A server whose routes report the delivery of their responses.
 struct ReportingServer {
     address: SocketAddr,
     reports: tokio::sync::mpsc::UnboundedReceiver<DeliveryReport>,
-    go: Option<oneshot::Sender<()>>,
+    start_response: Option<oneshot::Sender<()>>,
     tracker: TaskTracker,
     stopping: CancellationToken,
 }
@@ -23,7 +23,7 @@ struct ReportingServer {
 /// Timeout of a missing report.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-async fn reported(delivered: DeliveryReport) -> bool {
+async fn wait_for_report(delivered: DeliveryReport) -> bool {
     tokio::time::timeout(PATIENCE, delivered).await.expect("a report")
 }
 
@@ -60,14 +60,14 @@ impl ReportingServer {
             .route("/small", get(move || async move { small("small".into_response()) }))
             .route("/empty", get(move || async move { empty(().into_response()) }))
             .route("/streamed", get(move || async move { streamed(chunks()) }))
-            .route("/large", get(move || async move { large(vec![b'x'; LARGE].into_response()) }))
+            .route("/large", get(move || async move { large(vec![b'x'; LARGE_BODY_BYTES].into_response()) }))
             .route("/endless", get(move || async move { endless(begun()) }))
             .route("/late", get(late));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (tracker, stopping) = (TaskTracker::new(), CancellationToken::new());
         serve([listener], router, edge(bounds), &tracker, &stopping);
-        Self { address, reports, go: Some(go), tracker, stopping }
+        Self { address, reports, start_response: Some(go), tracker, stopping }
     }
 
     async fn ask(&self, method: &str, path: &str) -> TcpStream {
@@ -77,13 +77,13 @@ impl ReportingServer {
         stream
     }
 
-    async fn next(&mut self) -> DeliveryReport {
+    async fn next_report(&mut self) -> DeliveryReport {
         self.reports.recv().await.unwrap()
     }
 
     /// Returns the value of the next report.
-    async fn report(&mut self) -> bool {
-        reported(self.next().await).await
+    async fn next_report_value(&mut self) -> bool {
+        wait_for_report(self.next_report().await).await
     }
 
     async fn stop(self) {
@@ -100,19 +100,19 @@ async fn a_response_that_was_written_reports_delivery() {
         [("GET", "/small"), ("GET", "/empty"), ("GET", "/streamed"), ("HEAD", "/small")]
     {
         let mut stream = server.ask(method, path).await;
-        assert!(server.report().await, "{method} {path}");
+        assert!(server.next_report_value().await, "{method} {path}");
         let mut read = [0; 4096];
         assert_ne!(stream.read(&mut read).await.unwrap(), 0);
         // The connection stays open, and reports the next response too.
         let again = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
         stream.write_all(again.as_bytes()).await.unwrap();
-        assert!(server.report().await, "{method} {path}, the second time");
+        assert!(server.next_report_value().await, "{method} {path}, the second time");
     }
     let mut stream = server.ask("GET", "/large").await;
-    let report = tokio::spawn(reported(server.next().await));
+    let report = tokio::spawn(wait_for_report(server.next_report().await));
     let mut read = vec![0; 1 << 20];
     let mut total = 0;
-    while total < LARGE {
+    while total < LARGE_BODY_BYTES {
         let count = stream.read(&mut read).await.unwrap();
         assert_ne!(count, 0);
         total += count;
@@ -131,9 +131,9 @@ async fn a_response_to_a_reset_peer_reports_no_delivery() {
     // The loopback queue keeps the order, so the reset reaches the server before this exchange begins.
     let mut other = server.ask("GET", "/small").await;
     assert_ne!(other.read(&mut [0; 4096]).await.unwrap(), 0);
-    assert!(server.report().await);
-    server.go.take().unwrap().send(()).unwrap();
-    assert!(!server.report().await);
+    assert!(server.next_report_value().await);
+    server.start_response.take().unwrap().send(()).unwrap();
+    assert!(!server.next_report_value().await);
     server.stop().await;
 }
 
@@ -146,7 +146,7 @@ async fn an_unfinished_response_reports_no_delivery() {
         assert_ne!(stream.read_buf(&mut read).await.unwrap(), 0);
     }
     drop(stream);
-    assert!(!server.report().await);
+    assert!(!server.next_report_value().await);
     server.stop().await;
 }
 
@@ -158,7 +158,7 @@ async fn a_request_that_was_cancelled_reports_no_delivery() {
     if let Ok(Some(report)) =
         tokio::time::timeout(Duration::from_secs(5), server.reports.recv()).await
     {
-        assert!(!reported(report).await);
+        assert!(!wait_for_report(report).await);
     }
     server.stop().await;
 }
@@ -170,7 +170,7 @@ async fn a_large_response_to_a_stalled_peer_reports_no_delivery() {
     socket.set_recv_buffer_size(4096).unwrap();
     let mut stream = socket.connect(server.address).await.unwrap();
     stream.write_all(b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
-    assert!(!server.report().await);
+    assert!(!server.next_report_value().await);
     // The connection is gone although the peer is still there.
     server.stop().await;
     drop(stream);
