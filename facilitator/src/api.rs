@@ -41,10 +41,10 @@ pub fn router(api: Arc<Api>) -> Router {
     let guarded = Router::new()
         .route("/verify", post(verify))
         .route("/settle", post(settle))
-        .route("/batch/deposit", settling_of(channels::DEPOSIT))
-        .route("/batch/claim", settling_of(channels::CLAIM))
-        .route("/batch/settle", settling_of(channels::SETTLE))
-        .route("/batch/refund", settling_of(channels::REFUND))
+        .route("/batch/deposit", channel_settle_route(channels::DEPOSIT))
+        .route("/batch/claim", channel_settle_route(channels::CLAIM))
+        .route("/batch/settle", channel_settle_route(channels::SETTLE))
+        .route("/batch/refund", channel_settle_route(channels::REFUND))
         .route("/batch/channel/{id}", get(channels::channel))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(middleware::from_fn_with_state(Arc::clone(&api), access::guard));
@@ -63,12 +63,12 @@ pub fn router(api: Arc<Api>) -> Router {
 }
 
 /// The endpoint that settles one type of channel payload.
-fn settling_of(kind: PayloadType) -> MethodRouter<Arc<Api>> {
+fn channel_settle_route(kind: PayloadType) -> MethodRouter<Arc<Api>> {
     post(channels::settle).layer(Extension(kind))
 }
 
 /// Returns the writer of responses to requests that match no route.
-pub fn refuse() -> RefusalWriter {
+pub fn refusal_writer() -> RefusalWriter {
     RefusalWriter::new(|refused| {
         let response = responses::error_because(refused.why.into(), refused.why.text());
         if refused.why == Refusal::Busy { responses::with_retry_after(response) } else { response }
@@ -99,9 +99,9 @@ async fn verify(
     let (result, response) = match parse(body, &caller, &headers) {
         Err(error) => error.response(Route::verify),
         Ok((request, requester)) => match api.settlement.verify(&request, &requester).await {
-            Ok(valid) => ("good", responses::valid(&valid)),
+            Ok(valid) => ("good", responses::valid_response(&valid)),
             Err(VerifyError::Rejected(rejection)) => {
-                (rejection.reason.text(), responses::invalid(&rejection))
+                (rejection.reason.text(), responses::invalid_response(&rejection))
             }
             Err(VerifyError::Malformed(fault)) => {
                 RequestError::Malformed(fault).response(Route::verify)
@@ -134,13 +134,13 @@ async fn settle(
 }
 
 #[derive(Debug, Deserialize)]
-struct View {
+struct SupportedQuery {
     view: Option<String>,
 }
 
 async fn supported(
     State(api): State<Arc<Api>>,
-    query: Result<Query<View>, QueryRejection>,
+    query: Result<Query<SupportedQuery>, QueryRejection>,
 ) -> Response {
     let Ok(Query(query)) = query else {
         let text = "The query cannot be read: leave it out, or send view=summary once.";

@@ -41,9 +41,9 @@ use crate::verify::VerifyError;
 
 /// The scheme `batch-settlement`.
 #[derive(Debug)]
-pub struct Batch;
+pub struct BatchSettlement;
 
-impl Scheme for Batch {
+impl Scheme for BatchSettlement {
     fn name(&self) -> &'static str {
         SCHEME
     }

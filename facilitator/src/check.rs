@@ -277,7 +277,7 @@ impl Check {
         };
         let text = format!("{path} can be read, and {} payments are in flight", open.records.len());
         self.findings.add(Severity::Good, title, text);
-        let own_batches = open.batches.iter().filter(|batch| batch.found.is_none());
+        let own_batches = open.batches.iter().filter(|batch| batch.found_transaction.is_none());
         let removed: BTreeSet<(ChainId, Address)> = own_batches
             .map(|batch| (batch.chain, batch.signer))
             .filter(|(chain, signer)| {

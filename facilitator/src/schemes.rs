@@ -3,7 +3,7 @@
 use bursar_core::networks::{self, ChainId};
 use bursar_x402::settlement::SettlementRequest;
 
-use crate::batch::{Batch, claim_proposal, deposit_proposal, refund_proposal, sweep_proposal};
+use crate::batch::{BatchSettlement, claim_proposal, deposit_proposal, refund_proposal, sweep_proposal};
 use crate::exact::Exact;
 use crate::job::Job;
 use crate::network::NetworkContext;
@@ -15,7 +15,7 @@ use crate::upto::Upto;
 use crate::verify::VerifyError;
 
 /// All schemes, in the order in which `/supported` lists them.
-pub static SCHEMES: [&dyn Scheme; 3] = [&Exact, &Upto, &Batch];
+pub static SCHEMES: [&dyn Scheme; 3] = [&Exact, &Upto, &BatchSettlement];
 
 /// The scheme and the network that a request is for.
 ///

@@ -232,7 +232,7 @@ impl Stores {
 fn serve(listeners: Listeners, config: &Config, api: Arc<Api>, lifecycle: &Lifecycle) {
     let Lifecycle { servers, draining, .. } = lifecycle;
     let clock = Arc::clone(&api.clock);
-    let edge = |bounds| Edge { bounds, refuse: api::refuse(), clock: Arc::clone(&clock) };
+    let edge = |bounds| Edge { bounds, refuse: api::refusal_writer(), clock: Arc::clone(&clock) };
     let bounds = Bounds {
         trusted_proxies: config.trusted_proxies.clone(),
         ..Bounds::public(http::slots_for_files(file_limit(), OUTBOUND))

@@ -89,7 +89,7 @@ pub fn gas_share(job: &Job) -> u64 {
 pub const KILOBYTE: usize = 1_000;
 
 /// Bytes of data that a job adds to a transaction, in [`KILOBYTE`]s, rounded up.
-pub fn kilobytes(job: &Job) -> u64 {
+pub fn data_kilobytes(job: &Job) -> u64 {
     let work = job.work();
     let deployment = work.deployment().map_or(0, |deployment| deployment.data.len());
     // `SHARED_BYTES` has room for the signature of a private key.
@@ -195,13 +195,13 @@ mod tests {
 
     #[test]
     fn data_is_counted_in_kilobytes_rounded_up() {
-        let of = |signature| kilobytes(&job(MethodId::Eip3009, signature));
+        let of = |signature| data_kilobytes(&job(MethodId::Eip3009, signature));
         assert_eq!((of(65), of(265), of(266)), (1, 1, 2));
         assert_eq!(of(8_192), 9);
         let deployment = Deployment { factory: Address::ZERO, data: vec![0xff; 2_000].into() };
         let deployment = Some(deployment);
         let deployed = Job::from(Payment { deployment, ..payment(MethodId::Permit2, 65) });
-        assert_eq!(kilobytes(&deployed), 3);
+        assert_eq!(data_kilobytes(&deployed), 3);
         // The estimate is at least the size of the transaction's data without the envelope.
         for (method, signature) in [
             (MethodId::Eip3009, 65),
@@ -214,7 +214,7 @@ mod tests {
             let one = job(method, signature);
             let shared = call(&contracts(), &[&one, &one], 0).data.len();
             let alone = call(&contracts(), &[&one], 0).data.len();
-            let most = KILOBYTE * usize::try_from(kilobytes(&one)).unwrap();
+            let most = KILOBYTE * usize::try_from(data_kilobytes(&one)).unwrap();
             assert!(alone <= most && shared <= 2 * most, "{method:?}: {alone}, {shared}, {most}");
         }
     }

@@ -134,7 +134,7 @@ pub fn router(api: Arc<Api>) -> Router {
 }
 
 /// Returns the writer of responses to requests that reach no route.
-pub fn refuse(origins: CorsOrigins) -> RefusalWriter {
+pub fn refusal_writer(origins: CorsOrigins) -> RefusalWriter {
     RefusalWriter::new(move |refused| {
         let mut response = responses::edge(refused.why);
         cors::mark(&origins, refused.origin, response.headers_mut());

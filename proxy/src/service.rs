@@ -189,7 +189,7 @@ impl Running {
         let bounds = bounds_of(&config);
         let edge = |bounds, origins| Edge {
             bounds,
-            refuse: api::refuse(origins),
+            refuse: api::refusal_writer(origins),
             clock: Arc::clone(&clock),
         };
         let metrics_edge = edge(Bounds::metrics(), CorsOrigins::None);

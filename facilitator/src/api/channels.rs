@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 use crate::api::access::Caller;
 use crate::api::error_code::ErrorCode;
-use crate::api::request::{BodyResult, ParsedRequest, RequestError, body_of, parse_whole};
+use crate::api::request::{BodyResult, ParsedRequest, RequestError, body_of, parse_settlement_request};
 use crate::api::responses;
 use crate::api::settling::settle_parsed;
 use crate::api::state::Api;
@@ -51,7 +51,7 @@ fn parse(
     let requester = caller.requester(headers).map_err(RequestError::Invalid)?;
     let body = body_of(body)?;
     let request = if body.get("paymentPayload").is_some() {
-        parse_whole(&body)?
+        parse_settlement_request(&body)?
     } else {
         read_bare(&body, kind)?
     };

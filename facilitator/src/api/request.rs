@@ -67,7 +67,7 @@ impl RequestError {
             Self::Version { network, short } => {
                 let rejection = Rejection::from(Reason::Version);
                 let answer = match route {
-                    Route::verify => responses::invalid(&rejection),
+                    Route::verify => responses::invalid_response(&rejection),
                     Route::settle => {
                         let body =
                             responses::settle_failure_body_of(network.as_deref(), &rejection);
@@ -78,7 +78,7 @@ impl RequestError {
             }
             Self::Rejected { rejection, request } => {
                 let body = responses::settle_failure_body(&request, &rejection);
-                let response = responses::settle_failure(request.without_extra, body);
+                let response = responses::settle_failure(request.lacks_extra, body);
                 return (rejection.reason.text(), response);
             }
             Self::Bare { network, rejection } => {
@@ -91,14 +91,14 @@ impl RequestError {
                 format!("The body is not a valid request: {}.", fault.reason())
             }
         };
-        ("malformed", responses::malformed(code, route, &why))
+        ("malformed", responses::malformed_response(code, route, &why))
     }
 }
 
 /// Reads a request of `/verify` and `/settle`.
 pub(super) fn parse(body: BodyResult, caller: &Caller, headers: &HeaderMap) -> ParsedRequest {
     let requester = caller.requester(headers).map_err(RequestError::Invalid)?;
-    Ok((parse_whole(&body_of(body)?)?, requester))
+    Ok((parse_settlement_request(&body_of(body)?)?, requester))
 }
 
 /// Reads the JSON of a body.
@@ -108,7 +108,7 @@ pub(super) fn body_of(body: BodyResult) -> Result<json::Value, RequestError> {
 }
 
 /// Reads the body of `/verify` and `/settle`.
-pub(super) fn parse_whole(body: &json::Value) -> Result<SettlementRequest, RequestError> {
+pub(super) fn parse_settlement_request(body: &json::Value) -> Result<SettlementRequest, RequestError> {
     SettlementRequest::parse(body).map_err(|fault| match fault {
         SettlementFault::Malformed(fault) => RequestError::Malformed(fault),
         SettlementFault::Version => {

@@ -29,7 +29,7 @@ pub(super) fn error_because(code: ErrorCode, text: &str) -> Response {
 }
 
 /// The response for a valid payment.
-pub(super) fn valid(valid: &Valid) -> Response {
+pub(super) fn valid_response(valid: &Valid) -> Response {
     let mut body = json!({ "isValid": true });
     if let Some(payer) = valid.payer {
         body["payer"] = json!(payer);
@@ -41,7 +41,7 @@ pub(super) fn valid(valid: &Valid) -> Response {
 }
 
 /// The response for a rejected payment.
-pub(super) fn invalid(rejection: &Rejection) -> Response {
+pub(super) fn invalid_response(rejection: &Rejection) -> Response {
     with_status(StatusCode::OK, invalid_body(rejection))
 }
 
@@ -65,7 +65,7 @@ fn insert_transaction(body: &mut Map<String, Value>, rejection: &Rejection) {
 }
 
 /// Returns the label of a settlement's result for the metrics, and the response.
-pub(super) fn settled(
+pub(super) fn settle_response(
     request: &SettlementRequest,
     outcome: &SettleOutcome,
 ) -> (&'static str, Response) {
@@ -95,11 +95,11 @@ pub(super) fn settled(
             let rejection = Rejection::from(Reason::Pending).for_payer(*payer);
             let mut body = settle_failure_body(request, &rejection);
             body["transaction"] = json!(hash);
-            (Reason::Pending.text(), settle_failure(request.without_extra, body))
+            (Reason::Pending.text(), settle_failure(request.lacks_extra, body))
         }
         SettleOutcome::Rejected(rejection) => (
             rejection.reason.text(),
-            settle_failure(request.without_extra, settle_failure_body(request, rejection)),
+            settle_failure(request.lacks_extra, settle_failure_body(request, rejection)),
         ),
     }
 }
@@ -135,7 +135,7 @@ pub(super) fn settle_failure_body_of(network: Option<&str>, rejection: &Rejectio
 
 /// The response for an invalid request. It has the form of a verdict, because official clients read the reason of a
 /// verdict at any status.
-pub(super) fn malformed(code: ErrorCode, route: Route, why: &str) -> Response {
+pub(super) fn malformed_response(code: ErrorCode, route: Route, why: &str) -> Response {
     // Official libraries use this name for every invalid request.
     let reason = ErrorCode::InvalidPayload.text();
     let body = match route {

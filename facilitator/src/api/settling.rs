@@ -47,7 +47,7 @@ pub(super) async fn settle_parsed(
         Err(error) => error.response(Route::settle),
         Ok((request, requester)) => match api.settlement.settle(&request, &requester).await {
             Ok(mut outcome) => {
-                let mut answer = responses::settled(&request, &outcome);
+                let mut answer = responses::settle_response(&request, &outcome);
                 if let SettleOutcome::Settled { right, .. } = &mut outcome
                     && let Some(right) = right.take()
                 {

@@ -21,9 +21,9 @@ pub(super) const BASE_GAS: u64 = 60_000;
 pub(super) const ROW_GAS: u64 = 80_000;
 /// Upper bound of a row's call data in bytes, with the longest padding and without the signature. With the 65-byte
 /// signature of a key, the bound is 480.
-const ROW_BYTES: usize = 415;
+const ROW_BYTES_MAX: usize = 415;
 /// Bytes of rows and signatures for which every job already reserves data. A batch with one plain claim has fewer.
-const ROOM_BYTES: usize = 700;
+const RESERVED_ROW_BYTES: usize = 700;
 
 /// A batch of claims whose receivers have one authorizer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,7 +34,7 @@ pub struct ChannelClaim {
     pub digest: B256,
     pub signature: Bytes,
     /// Whether a payer or the authorizer has code, which runs in the transaction.
-    pub foreign_code: bool,
+    pub runs_foreign_code: bool,
 }
 
 /// A claim of a batch.
@@ -43,18 +43,18 @@ pub struct Row {
     pub channel: B256,
     pub claim: ClaimRow,
     /// The amount that was claimed from the channel when the batch was checked.
-    pub before: u128,
+    pub claimed_before: u128,
 }
 
 impl Row {
     /// Whether the row raises the claimed amount. The escrow skips all other rows.
-    pub(super) fn adds(&self) -> bool {
-        self.claim.total_claimed > self.before
+    pub(super) fn raises_claimed(&self) -> bool {
+        self.claim.total_claimed > self.claimed_before
     }
 }
 
 /// The call of a batch of claims.
-pub(super) fn call_of<'a>(
+pub(super) fn claims_call<'a>(
     contracts: &Contracts,
     rows: impl Iterator<Item = &'a ClaimRow>,
     signature: &Bytes,
@@ -67,8 +67,8 @@ pub(super) fn call_of<'a>(
 }
 
 /// Upper bound of the call data that rows take, in bytes.
-pub(super) fn bytes_of<'a>(rows: impl Iterator<Item = &'a ClaimRow>) -> usize {
-    let each = rows.map(|row| row.signature.len().saturating_add(ROW_BYTES));
+pub(super) fn rows_bytes_max<'a>(rows: impl Iterator<Item = &'a ClaimRow>) -> usize {
+    let each = rows.map(|row| row.signature.len().saturating_add(ROW_BYTES_MAX));
     each.fold(0, usize::saturating_add)
 }
 
@@ -87,7 +87,7 @@ pub(super) fn is_claimed(contracts: &Contracts, row: &Row, mined: &MinedTransact
 
 impl ChannelClaim {
     fn first(&self) -> Option<&Row> {
-        self.rows.iter().find(|row| row.adds()).or(self.rows.first())
+        self.rows.iter().find(|row| row.raises_claimed()).or(self.rows.first())
     }
 }
 
@@ -121,7 +121,7 @@ impl Work for ChannelClaim {
     fn value(&self) -> TokenAmount {
         let token = self.first().map(|row| row.claim.channel.token).unwrap_or_default();
         let of_token = self.rows.iter().filter(|row| row.claim.channel.token == token);
-        let added = of_token.map(|row| row.claim.total_claimed.saturating_sub(row.before));
+        let added = of_token.map(|row| row.claim.total_claimed.saturating_sub(row.claimed_before));
         let amount = added.fold(U256::ZERO, |sum, one| sum.saturating_add(U256::from(one)));
         TokenAmount { token, amount }
     }
@@ -135,7 +135,7 @@ impl Work for ChannelClaim {
     }
 
     fn runs_foreign_code(&self) -> bool {
-        self.foreign_code
+        self.runs_foreign_code
     }
 
     fn deployment(&self) -> Option<&Deployment> {
@@ -143,7 +143,7 @@ impl Work for ChannelClaim {
     }
 
     fn call(&self, contracts: &Contracts) -> ContractCall {
-        call_of(contracts, self.rows.iter().map(|row| &row.claim), &self.signature)
+        claims_call(contracts, self.rows.iter().map(|row| &row.claim), &self.signature)
     }
 
     fn gas(&self) -> u64 {
@@ -152,8 +152,8 @@ impl Work for ChannelClaim {
     }
 
     fn extra_bytes(&self) -> usize {
-        let rows = bytes_of(self.rows.iter().map(|row| &row.claim));
-        rows.saturating_add(self.signature.len()).saturating_sub(ROOM_BYTES)
+        let rows = rows_bytes_max(self.rows.iter().map(|row| &row.claim));
+        rows.saturating_add(self.signature.len()).saturating_sub(RESERVED_ROW_BYTES)
     }
 
     fn expires(&self) -> Option<U256> {
@@ -167,7 +167,7 @@ impl Work for ChannelClaim {
     /// A claim's transaction can succeed without claiming anything, so each row that raises the claimed amount must
     /// have its event.
     fn effect(&self, contracts: &Contracts, mined: &MinedTransaction<'_>) -> Option<Effect> {
-        let mut adding = self.rows.iter().filter(|row| row.adds()).peekable();
+        let mut adding = self.rows.iter().filter(|row| row.raises_claimed()).peekable();
         adding.peek()?;
         adding.all(|row| is_claimed(contracts, row, mined)).then(Effect::default)
     }

@@ -48,11 +48,11 @@ pub(super) struct CheckedClaims {
     signature: Bytes,
     is_by_key: bool,
     /// Whether each row must raise the claimed amount: see [`ClaimSignature`].
-    must_add: bool,
+    must_raise_claimed: bool,
 }
 
 /// The use for claims that are already signed.
-pub(super) const NO_SIGNATURE: ClaimUse<'static> = ClaimUse::BeforeRefund(Permission::NONE);
+pub(super) const USE_OF_SIGNED_CLAIMS: ClaimUse<'static> = ClaimUse::BeforeRefund(Permission::NONE);
 
 /// The purpose of claims, which decides when the authorizer signs them, and its permission.
 #[derive(Debug, Clone, Copy)]
@@ -74,7 +74,7 @@ impl CheckedClaims {
         signature: Option<Bytes>,
         claim_use: ClaimUse<'_>,
     ) -> Result<Self, Rejection> {
-        let domain = terms::domain(network);
+        let domain = terms::escrow_domain(network);
         let invalid = || Rejection::from(Reason::ClaimPayload);
         let authorizer = claims.first().ok_or_else(invalid)?.channel.receiver_authorizer;
         if claims.len() > ROWS_MAX {
@@ -83,7 +83,7 @@ impl CheckedClaims {
         // Most nodes limit a transaction to 128 KiB.
         let lengths = claims.iter().map(|row| row.signature.len());
         let longest = lengths.chain(signature.iter().map(|signed| signed.len())).max();
-        if claim::bytes_of(claims.iter()) > CALL_BYTES_MAX
+        if claim::rows_bytes_max(claims.iter()) > CALL_BYTES_MAX
             || longest.is_some_and(|longest| longest > BYTES_MAX)
         {
             return Err(invalid());
@@ -112,23 +112,23 @@ impl CheckedClaims {
             rows.push((channel, row, proof));
         }
         let receivers = rows.iter().map(|(_channel, row, _proof)| row.channel.receiver);
-        let ClaimSignature { signature, must_add } = match (signature, claim_use) {
-            (Some(signature), _any) => ClaimSignature { signature, must_add: false },
+        let ClaimSignature { signature, must_raise_claimed: must_add } = match (signature, claim_use) {
+            (Some(signature), _any) => ClaimSignature { signature, must_raise_claimed: false },
             (None, ClaimUse::Alone(permission)) => {
                 permission.sign_claims(digest, authorizer, receivers)?
             }
             (None, ClaimUse::BeforeRefund(permission)) => {
                 let signature = permission.sign(digest, authorizer, receivers)?;
-                ClaimSignature { signature, must_add: false }
+                ClaimSignature { signature, must_raise_claimed: false }
             }
         };
         let is_by_key = signature::signer(&digest, &signature) == Some(authorizer);
         let signature = if is_by_key { signature::normalized(&signature) } else { signature };
-        Ok(Self { rows, authorizer, digest, signature, is_by_key, must_add })
+        Ok(Self { rows, authorizer, digest, signature, is_by_key, must_raise_claimed: must_add })
     }
 
     /// Whether these claims are the claims of `rows`.
-    pub(super) fn are(&self, rows: &[Row]) -> bool {
+    pub(super) fn have_same_claims(&self, rows: &[Row]) -> bool {
         let own = self.rows.iter().map(|(_channel, row, _proof)| row);
         rows.iter().map(|row| &row.claim).eq(own)
     }
@@ -143,13 +143,13 @@ impl CheckedClaims {
         network: &NetworkContext,
         priority: Priority,
     ) -> Result<ChannelClaim, VerifyError> {
-        if self.must_add {
+        if self.must_raise_claimed {
             self.check_additions(network, priority).await?;
         }
         let contracts = &network.contracts;
-        let domain = terms::domain(network);
+        let domain = terms::escrow_domain(network);
         let claims = || self.rows.iter().map(|(_channel, row, _proof)| row);
-        let claim_call = claim::call_of(contracts, claims(), &self.signature);
+        let claim_call = claim::claims_call(contracts, claims(), &self.signature);
         // The accounts whose code may run: the authorizer, and payers that sign their vouchers themselves.
         let payers = claims().filter(|row| row.channel.voucher_signer().may_be_contract());
         let payers: BTreeSet<Address> = payers.map(|row| row.channel.payer).collect();
@@ -197,7 +197,7 @@ impl CheckedClaims {
                 return Err(reject(Reason::VoucherExceedsBalance));
             }
             let before = state.totalClaimed;
-            checked.push(Row { channel: *channel, claim: row.clone(), before });
+            checked.push(Row { channel: *channel, claim: row.clone(), claimed_before: before });
         }
         for n in &asks_contracts {
             let accepted = reads::is_accepted(next().returned_data());
@@ -224,7 +224,7 @@ impl CheckedClaims {
             rows: checked,
             digest: self.digest,
             signature: self.signature.clone(),
-            foreign_code: authorizer_code || payer_code,
+            runs_foreign_code: authorizer_code || payer_code,
         })
     }
 }
@@ -292,9 +292,9 @@ pub(crate) async fn check_again(
     job: &ChannelClaim,
 ) -> Result<(), VerifyError> {
     let claims = job.rows.iter().map(|row| row.claim.clone()).collect();
-    let batch = CheckedClaims::read(network, claims, Some(job.signature.clone()), NO_SIGNATURE)?;
+    let batch = CheckedClaims::read(network, claims, Some(job.signature.clone()), USE_OF_SIGNED_CLAIMS)?;
     let now = batch.check(network, Priority::Batched).await?;
-    if now.rows.iter().any(Row::adds) { Ok(()) } else { Err(Reason::VoucherBelowClaimed.into()) }
+    if now.rows.iter().any(Row::raises_claimed) { Ok(()) } else { Err(Reason::VoucherBelowClaimed.into()) }
 }
 
 impl Proposal for ClaimProposal {
@@ -316,7 +316,7 @@ impl Proposal for ClaimProposal {
 
     fn is_same(&self, job: &Job) -> bool {
         let Job::Claim(known) = job else { return false };
-        known.signature == self.batch.signature && self.batch.are(&known.rows)
+        known.signature == self.batch.signature && self.batch.have_same_claims(&known.rows)
     }
 
     fn check<'a>(
@@ -326,7 +326,7 @@ impl Proposal for ClaimProposal {
     ) -> BoxFuture<'a, Result<VerifiedJob, VerifyError>> {
         Box::pin(async move {
             let claim = self.batch.check(network, priority).await?;
-            let is_done = !claim.rows.iter().any(Row::adds);
+            let is_done = !claim.rows.iter().any(Row::raises_claimed);
             let job = Job::Claim(Box::new(claim));
             let gas = sent_transaction::check(network, &job, Reason::ClaimSimulation).await?;
             Ok(VerifiedJob { job, is_done, extra: None, balance: U256::ZERO, gas })

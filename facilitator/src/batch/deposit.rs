@@ -43,7 +43,7 @@ pub struct ChannelDeposit {
     /// Whether the payer has code, or will have code after its deployment.
     pub contract_payer: bool,
     /// The state of the channel when the deposit was checked.
-    pub before: ChannelState,
+    pub state_before: ChannelState,
     /// Present only in deposits by Permit2.
     pub sponsoring: Option<Sponsoring>,
 }
@@ -270,8 +270,8 @@ impl Work for ChannelDeposit {
     }
 
     fn content(&self, effect: &Effect) -> Content {
-        let balance = effect.balance.unwrap_or(self.before.balance);
-        let state = ChannelState { balance, ..self.before };
+        let balance = effect.balance.unwrap_or(self.state_before.balance);
+        let state = ChannelState { balance, ..self.state_before };
         Content {
             amount: Some(U256::from(self.amount)),
             extra: Some(json!({ "channelState": state.to_json(self.channel) })),

@@ -21,7 +21,7 @@ use crate::transfer::permit2;
 use crate::work::Work;
 
 /// The facts that a node returned about a deposit.
-pub(super) struct Facts {
+pub(super) struct DepositFacts {
     pub(super) has_code: bool,
     pub(super) state: Option<ChannelState>,
     pub(super) payer_balance: Option<U256>,
@@ -34,7 +34,7 @@ pub(super) struct Facts {
     pub(super) failure: Option<Bytes>,
 }
 
-impl Facts {
+impl DepositFacts {
     /// Asks a node for all facts that the check of a deposit needs.
     ///
     /// # Errors
@@ -66,7 +66,7 @@ impl Facts {
         );
         if job.contract_payer {
             let ceiling = job.voucher.max_claimable;
-            let voucher = terms::domain(network).voucher_digest(job.channel, ceiling);
+            let voucher = terms::escrow_domain(network).voucher_digest(job.channel, ceiling);
             let signature = job.voucher.signature.clone();
             calls.push(reads::signature_call(payer, voucher, signature));
             calls.push(reads::signature_call(payer, job.digest, job.signature.clone()));
@@ -85,7 +85,7 @@ impl Facts {
             reads::read(network, wanted, priority).await?;
         let has_code = codes.first().copied().unwrap_or_default();
         let mut outcomes = outcomes.unwrap_or_default().into_iter();
-        let state = state_reads::read(outcomes.by_ref().take(state_reads::CALLS));
+        let state = state_reads::read(outcomes.by_ref().take(state_reads::CALL_COUNT));
         let mut next = || outcomes.next().unwrap_or(CallOutcome::Reverted(Bytes::new()));
         let mut number = || next().returned_data().as_ref().and_then(reads::number);
         let (payer_balance, nonce, allowance) = (number(), number(), number());

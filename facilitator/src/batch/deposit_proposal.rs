@@ -8,7 +8,7 @@ use bursar_x402::channel::{ChannelConfig, DepositTerms};
 use bursar_x402::settlement::SettlementRequest;
 
 use crate::batch::deposit::{self, ChannelDeposit};
-use crate::batch::deposit_facts::Facts;
+use crate::batch::deposit_facts::DepositFacts;
 use crate::batch::state::ChannelState;
 use crate::batch::state_reads;
 use crate::batch::terms::{self, VoucherProof};
@@ -28,7 +28,7 @@ use crate::transfer::sponsoring::{self, AllowanceNeed, Codes};
 use crate::verify::{VerifiedJob, VerifyError};
 
 /// Gas limit of the cheapest deposit.
-const LEAST_GAS: u64 = 150_000;
+const DEPOSIT_GAS_MIN: u64 = 150_000;
 
 /// A deposit that was read from a request and matches its requirements.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl DepositProposal {
         let Deposit { config, voucher, amount, authorization } = payload;
         let reject = |reason: Reason| Rejection::from(reason).for_payer(config.payer);
         let channel = terms::check_channel(network, &config, &voucher, requirements)?;
-        let signed = terms::domain(network).voucher_digest(channel, voucher.max_claimable);
+        let signed = terms::escrow_domain(network).voucher_digest(channel, voucher.max_claimable);
         let voucher_proof =
             terms::check_voucher(&config, signed, &voucher.signature).map_err(reject)?;
         let hinted = requirements.extra.transfer_method.as_deref();
@@ -174,18 +174,18 @@ impl DepositProposal {
             // A payer that signed with its key needs no deployment.
             deployment: self.signature.deployment.clone().filter(|_planned| !is_by_key),
             contract_payer: !is_by_key || known_code == Some(true),
-            before: ChannelState::default(),
+            state_before: ChannelState::default(),
             sponsoring: self.sponsoring.clone(),
         };
         if !job.contract_payer {
             job.signature = signature::normalized(&job.signature);
         }
-        let mut facts = Facts::ask(network, &job, priority).await?;
+        let mut facts = DepositFacts::ask(network, &job, priority).await?;
         if facts.has_code && (job.deployment.is_some() || !job.contract_payer) {
             // A deployed wallet is not deployed again, and a payer with code is simulated as a contract.
             (job.deployment, job.contract_payer) = (None, true);
             job.signature = self.signature.inner.clone();
-            facts = Facts::ask(network, &job, priority).await?;
+            facts = DepositFacts::ask(network, &job, priority).await?;
         }
         if job.deployment.is_none() {
             network.codes.insert(payer, facts.has_code, network.clock.mono_ms());
@@ -195,7 +195,7 @@ impl DepositProposal {
             return Err(self.reject(Reason::InvalidSignature).into());
         }
         let rule = AllowanceRule::MayFollow;
-        job.before = self.check_facts(&job, &facts, is_by_key, rule)?;
+        job.state_before = self.check_facts(&job, &facts, is_by_key, rule)?;
         if facts.allowance.is_some_and(|allowance| allowance >= U256::from(self.amount)) {
             // The allowance suffices, and a permit would overwrite it.
             job.sponsoring = None;
@@ -206,7 +206,7 @@ impl DepositProposal {
             // Only the allowance is missing, and the approval grants it.
             approval.check(network).await?;
         }
-        let extra = Some(job.before.to_json(self.channel));
+        let extra = Some(job.state_before.to_json(self.channel));
         let job = Job::Deposit(Box::new(job));
         let cap = network.config.gas_cap_contract;
         let gas = transaction::gas(&network.contracts, &[&job], cap)
@@ -219,7 +219,7 @@ impl DepositProposal {
     fn check_facts(
         &self,
         job: &ChannelDeposit,
-        facts: &Facts,
+        facts: &DepositFacts,
         is_by_key: bool,
         rule: AllowanceRule,
     ) -> Result<ChannelState, VerifyError> {
@@ -267,7 +267,7 @@ impl DepositProposal {
     }
 
     /// Returns the reason why a deposit would fail.
-    fn failure_reason(&self, facts: &Facts) -> Reason {
+    fn failure_reason(&self, facts: &DepositFacts) -> Reason {
         let amount = U256::from(self.amount);
         let is_underfunded = facts.payer_balance.is_some_and(|balance| balance < amount);
         match &self.authorization {
@@ -329,7 +329,7 @@ pub(crate) async fn check_on_chain(
         sponsoring: job.sponsoring.clone(),
         claimed: None,
     };
-    let facts = Facts::ask(network, job, Priority::Batched).await?;
+    let facts = DepositFacts::ask(network, job, Priority::Batched).await?;
     if facts.has_code && !job.contract_payer {
         return Err(proposal.reject(Reason::DepositTransactionFailed).into());
     }
@@ -353,7 +353,7 @@ impl Proposal for DepositProposal {
     }
 
     fn least_gas(&self) -> u64 {
-        transaction::least_gas(LEAST_GAS)
+        transaction::least_gas(DEPOSIT_GAS_MIN)
     }
 
     fn admit(&self, network: &NetworkContext) -> Result<(), Rejection> {
@@ -426,7 +426,7 @@ impl Proposal for DepositProposal {
                 signature,
                 deployment: None,
                 contract_payer: false,
-                before: before.unwrap_or_default(),
+                state_before: before.unwrap_or_default(),
                 sponsoring: self.sponsoring.clone(),
             }))))
         })

@@ -22,7 +22,7 @@ pub(super) struct ClaimSignature {
     pub(super) signature: Bytes,
     /// Whether each row must raise the claimed amount, because the caller's API key does not list every receiver. A
     /// claim pays only its receiver, but costs a signer gas.
-    pub(super) must_add: bool,
+    pub(super) must_raise_claimed: bool,
 }
 
 impl<'a> Permission<'a> {
@@ -48,7 +48,7 @@ impl<'a> Permission<'a> {
         receivers: impl IntoIterator<Item = Address>,
     ) -> Result<Bytes, Rejection> {
         let authorizer = self.authorizer_named(named)?;
-        if !self.owns(receivers) {
+        if !self.lists_receivers(receivers) {
             let why = "The API key of this request does not list the receiver, so this facilitator does not \
                        sign for it.";
             return Err(Rejection::with_message(Reason::AuthorizerMissing, why));
@@ -68,7 +68,7 @@ impl<'a> Permission<'a> {
     ) -> Result<ClaimSignature, Rejection> {
         let authorizer = self.authorizer_named(named)?;
         let signature = authorizer.sign(digest).ok_or(Reason::AuthorizerMissing)?;
-        Ok(ClaimSignature { signature, must_add: !self.owns(receivers) })
+        Ok(ClaimSignature { signature, must_raise_claimed: !self.lists_receivers(receivers) })
     }
 
     /// Returns the authorizer if its address is `named`.
@@ -81,7 +81,7 @@ impl<'a> Permission<'a> {
     }
 
     /// Whether the caller's API key lists all these receivers.
-    fn owns(&self, receivers: impl IntoIterator<Item = Address>) -> bool {
+    fn lists_receivers(&self, receivers: impl IntoIterator<Item = Address>) -> bool {
         receivers.into_iter().all(|receiver| self.receivers.contains(&receiver))
     }
 }

@@ -38,18 +38,18 @@ pub struct ChannelRefund {
     /// The digest of the refund (EIP-712).
     pub digest: B256,
     /// Whether a payer or the authorizer has code, which runs in the transaction.
-    pub foreign_code: bool,
+    pub runs_foreign_code: bool,
     /// The state of the channel when the refund was checked.
     ///
     /// Its pending withdrawal is removed if the refund is at least as large, because such a refund cancels it.
-    pub before: ChannelState,
+    pub state_before: ChannelState,
 }
 
 impl ChannelRefund {
     /// The claimed amount of the channel once the refund's own claims are recorded.
     pub(super) fn total_claimed(&self) -> u128 {
         let own = self.rows.iter().filter(|row| row.channel == self.channel);
-        own.map(|row| row.claim.total_claimed).fold(self.before.total_claimed, u128::max)
+        own.map(|row| row.claim.total_claimed).fold(self.state_before.total_claimed, u128::max)
     }
 
     fn refund_call(&self) -> IBatchSettlement::refundWithSignatureCall {
@@ -93,7 +93,7 @@ impl Work for ChannelRefund {
     }
 
     fn value(&self) -> TokenAmount {
-        let left = self.before.balance.saturating_sub(self.total_claimed());
+        let left = self.state_before.balance.saturating_sub(self.total_claimed());
         TokenAmount { token: self.config.token, amount: U256::from(self.amount.min(left)) }
     }
 
@@ -106,7 +106,7 @@ impl Work for ChannelRefund {
     }
 
     fn runs_foreign_code(&self) -> bool {
-        self.foreign_code
+        self.runs_foreign_code
     }
 
     fn deployment(&self) -> Option<&Deployment> {
@@ -119,7 +119,7 @@ impl Work for ChannelRefund {
             return ContractCall { to: contracts.escrow, data: refund.into() };
         }
         let claims = self.rows.iter().map(|row| &row.claim);
-        let claims = claim::call_of(contracts, claims, &self.claim_signature);
+        let claims = claim::claims_call(contracts, claims, &self.claim_signature);
         let both = IBatchSettlement::multicallCall { data: vec![claims.data, refund.into()] };
         ContractCall { to: contracts.escrow, data: both.abi_encode().into() }
     }
@@ -131,7 +131,7 @@ impl Work for ChannelRefund {
     }
 
     fn extra_bytes(&self) -> usize {
-        claim::bytes_of(self.rows.iter().map(|row| &row.claim))
+        claim::rows_bytes_max(self.rows.iter().map(|row| &row.claim))
             .saturating_add(self.claim_signature.len())
             .saturating_add(self.signature.len().saturating_sub(65))
     }
@@ -157,7 +157,7 @@ impl Work for ChannelRefund {
             return None;
         }
         // Another sender can send a refund without the claims that belong to it.
-        let mut adding = self.rows.iter().filter(|row| row.adds());
+        let mut adding = self.rows.iter().filter(|row| row.raises_claimed());
         if !mined.sent_by_us && !adding.all(|row| claim::is_claimed(contracts, row, mined)) {
             return None;
         }
@@ -171,7 +171,7 @@ impl Work for ChannelRefund {
             });
             Some(event??.amount)
         })?;
-        let balance = self.before.balance.saturating_sub(amount);
+        let balance = self.state_before.balance.saturating_sub(amount);
         Some(Effect { amount: Some(amount), balance: Some(balance) })
     }
 
@@ -194,10 +194,10 @@ impl Work for ChannelRefund {
     fn content(&self, effect: &Effect) -> Content {
         let total_claimed = self.total_claimed();
         let state = ChannelState {
-            balance: effect.balance.unwrap_or(self.before.balance).max(total_claimed),
+            balance: effect.balance.unwrap_or(self.state_before.balance).max(total_claimed),
             total_claimed,
             refund_nonce: self.nonce.saturating_add(U256::from(1)),
-            ..self.before
+            ..self.state_before
         };
         Content {
             amount: effect.amount.map(U256::from),
@@ -231,11 +231,11 @@ mod tests {
             rows: Vec::new(),
             claim_signature: Bytes::new(),
             digest: B256::ZERO,
-            foreign_code: false,
-            before: ChannelState { balance: 47, total_claimed: 5, ..ChannelState::default() },
+            runs_foreign_code: false,
+            state_before: ChannelState { balance: 47, total_claimed: 5, ..ChannelState::default() },
         };
         let shown = |refunded: u128| {
-            let balance = Some(refund.before.balance.saturating_sub(refunded));
+            let balance = Some(refund.state_before.balance.saturating_sub(refunded));
             let content = refund.content(&Effect { amount: Some(refunded), balance });
             content.extra.unwrap()["channelState"]["balance"].clone()
         };

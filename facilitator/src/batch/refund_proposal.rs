@@ -7,7 +7,7 @@ use bursar_x402::channel::ChannelConfig;
 use bursar_x402::channel::payload::CompletedRefund;
 
 use crate::batch::claim::ROW_GAS;
-use crate::batch::claim_proposal::{CheckedClaims, ClaimUse, NO_SIGNATURE};
+use crate::batch::claim_proposal::{CheckedClaims, ClaimUse, USE_OF_SIGNED_CLAIMS};
 use crate::batch::permission::Permission;
 use crate::batch::refund::{ChannelRefund, GAS};
 use crate::batch::state::ChannelState;
@@ -61,7 +61,7 @@ impl RefundProposal {
             claim_signature,
         } = refund;
         let reject = |reason: Reason| Rejection::from(reason).for_payer(config.payer);
-        let domain = terms::domain(network);
+        let domain = terms::escrow_domain(network);
         let permission = Permission::of(network, requester);
         let channel = domain.channel_id(&config);
         if channel != voucher.channel_id {
@@ -123,7 +123,7 @@ impl RefundProposal {
         };
         let (rows, claim_signature, claims_run_code) = claims.map_or_else(
             || (Vec::new(), Bytes::new(), false),
-            |claims| (claims.rows, claims.signature, claims.foreign_code),
+            |claims| (claims.rows, claims.signature, claims.runs_foreign_code),
         );
         let mut job = ChannelRefund {
             chain: self.chain,
@@ -135,8 +135,8 @@ impl RefundProposal {
             rows,
             claim_signature,
             digest: self.digest,
-            foreign_code: false,
-            before: ChannelState::default(),
+            runs_foreign_code: false,
+            state_before: ChannelState::default(),
         };
         let mut calls = state_reads::calls(&network.contracts, self.channel).to_vec();
         calls.push(job.call(&network.contracts));
@@ -154,8 +154,8 @@ impl RefundProposal {
         let answers = reads::read(network, wanted, priority).await?;
         let has_code = answers.codes.first().copied().unwrap_or_default();
         let mut outcomes = answers.outcomes.unwrap_or_default().into_iter();
-        let pending = outcomes.as_slice().get(1).and_then(state_reads::pending);
-        let state = state_reads::read(outcomes.by_ref().take(state_reads::CALLS));
+        let pending = outcomes.as_slice().get(1).and_then(state_reads::pending_withdrawal);
+        let state = state_reads::read(outcomes.by_ref().take(state_reads::CALL_COUNT));
         let state = state.ok_or_else(|| self.reject(Reason::RefundSimulation))?;
         let revert = outcomes.next().unwrap_or(CallOutcome::Reverted(Bytes::new())).revert_data();
         if state.balance == 0 {
@@ -172,7 +172,7 @@ impl RefundProposal {
             let rejection = Rejection::with_message(Reason::RefundSimulation, why);
             return Err(rejection.for_payer(self.config.payer).into());
         }
-        job.before = state;
+        job.state_before = state;
         if state.balance <= job.total_claimed() {
             return Err(self.reject(Reason::RefundNoBalance).into());
         }
@@ -180,9 +180,9 @@ impl RefundProposal {
             return Err(self.reject(Reason::RefundSimulation).with_revert(&revert).into());
         }
         if pending.is_some_and(|pending| job.value().amount >= U256::from(pending)) {
-            job.before.withdraw_requested_at = 0;
+            job.state_before.withdraw_requested_at = 0;
         }
-        job.foreign_code = has_code || claims_run_code;
+        job.runs_foreign_code = has_code || claims_run_code;
         Ok(job)
     }
 }
@@ -200,7 +200,7 @@ pub(crate) async fn check_again(
         None
     } else {
         let signature = Some(job.claim_signature.clone());
-        Some(CheckedClaims::read(network, claims, signature, NO_SIGNATURE)?)
+        Some(CheckedClaims::read(network, claims, signature, USE_OF_SIGNED_CLAIMS)?)
     };
     let proposal = RefundProposal {
         chain: job.chain,
@@ -241,7 +241,7 @@ impl Proposal for RefundProposal {
             && known.signature == self.signature
             && match &self.claims {
                 None => known.rows.is_empty(),
-                Some(claims) => claims.are(&known.rows),
+                Some(claims) => claims.have_same_claims(&known.rows),
             }
     }
 

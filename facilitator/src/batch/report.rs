@@ -16,7 +16,7 @@ use crate::node::Priority;
 /// No node answers.
 pub async fn channel(network: &NetworkContext, id: B256) -> Result<Option<Value>, ChainFault> {
     let outcomes = state_reads::ask(network, id, Priority::Batched).await?;
-    let pending = outcomes.get(1).and_then(state_reads::pending);
+    let pending = outcomes.get(1).and_then(state_reads::pending_withdrawal);
     let Some(state) = state_reads::read(outcomes) else { return Ok(None) };
     if state.balance == 0 && state.total_claimed == 0 && state.refund_nonce.is_zero() {
         return Ok(None);
@@ -41,7 +41,7 @@ pub async fn channel(network: &NetworkContext, id: B256) -> Result<Option<Value>
         "refundNonce": state.refund_nonce.to_string(),
         "withdrawal": withdrawal,
         "config": config.as_ref().map(config_json),
-        "calls": config.as_ref().map(|config| calls(network, config, available)),
+        "calls": config.as_ref().map(|config| withdrawal_calls(network, config, available)),
     })))
 }
 
@@ -55,7 +55,7 @@ fn config_json(config: &ChannelConfig) -> Value {
 }
 
 /// The calls of a timed withdrawal, which only the payer or its authorizer may send.
-fn calls(network: &NetworkContext, config: &ChannelConfig, available: u128) -> Value {
+fn withdrawal_calls(network: &NetworkContext, config: &ChannelConfig, available: u128) -> Value {
     let begin = IBatchSettlement::initiateWithdrawCall { config: config.into(), amount: available };
     let end = IBatchSettlement::finalizeWithdrawCall { config: config.into() };
     let call = |data: Vec<u8>| {

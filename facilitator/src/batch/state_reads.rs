@@ -13,10 +13,10 @@ use crate::node::Priority;
 use crate::reads::{self, CallOutcome, Reads, TRUSTED_CALL_GAS};
 
 /// Number of calls of [`calls`].
-pub(super) const CALLS: usize = 3;
+pub(super) const CALL_COUNT: usize = 3;
 
 /// The calls that read the state of a channel.
-pub(super) fn calls(contracts: &Contracts, channel: B256) -> [ContractCall; CALLS] {
+pub(super) fn calls(contracts: &Contracts, channel: B256) -> [ContractCall; CALL_COUNT] {
     let of_escrow = |data: Vec<u8>| ContractCall { to: contracts.escrow, data: data.into() };
     [
         of_escrow(IBatchSettlement::channelsCall { channelId: channel }.abi_encode()),
@@ -62,7 +62,7 @@ pub(super) fn read(outcomes: impl IntoIterator<Item = CallOutcome>) -> Option<Ch
 }
 
 /// Returns the amount of the pending withdrawal, from the second outcome of [`calls`].
-pub(super) fn pending(outcome: &CallOutcome) -> Option<u128> {
+pub(super) fn pending_withdrawal(outcome: &CallOutcome) -> Option<u128> {
     let CallOutcome::Returned(data) = outcome else { return None };
     let pending = IBatchSettlement::pendingWithdrawalsCall::abi_decode_returns_validate(data);
     Some(pending.ok()?.amount)

@@ -26,7 +26,7 @@ pub struct ChannelSweep {
     /// The total amount that the receiver had claimed when the payout was checked.
     pub claimed: u128,
     /// The part of `claimed` that had already been paid out when the payout was checked.
-    pub settled: u128,
+    pub paid_out: u128,
 }
 
 impl Work for ChannelSweep {
@@ -55,7 +55,7 @@ impl Work for ChannelSweep {
     }
 
     fn value(&self) -> TokenAmount {
-        let amount = U256::from(self.claimed.saturating_sub(self.settled));
+        let amount = U256::from(self.claimed.saturating_sub(self.paid_out));
         TokenAmount { token: self.token, amount }
     }
 

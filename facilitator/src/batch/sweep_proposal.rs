@@ -53,7 +53,7 @@ async fn look_up(
 ) -> Result<(ChannelSweep, bool), VerifyError> {
     let totals = IBatchSettlement::receiversCall { receiver, token }.abi_encode();
     let sweep =
-        ChannelSweep { chain: network.contracts.chain, receiver, token, claimed: 0, settled: 0 };
+        ChannelSweep { chain: network.contracts.chain, receiver, token, claimed: 0, paid_out: 0 };
     let wanted = Reads {
         calls: vec![
             ContractCall { to: network.contracts.escrow, data: totals.into() },
@@ -70,7 +70,7 @@ async fn look_up(
         .map_err(|_missing| VerifyError::from(Reason::SweepSimulation))?;
     let would_fail = outcomes.next().is_some_and(|outcome| outcome.revert_data().is_some());
     let (claimed, settled) = (totals.totalClaimed, totals.totalSettled);
-    Ok((ChannelSweep { claimed, settled, ..sweep }, would_fail))
+    Ok((ChannelSweep { claimed, paid_out: settled, ..sweep }, would_fail))
 }
 
 /// Checks again whether a verified payout can be carried out. If there is nothing left to pay out, another
@@ -83,7 +83,7 @@ pub(crate) async fn check_again(
     sweep: &ChannelSweep,
 ) -> Result<(), VerifyError> {
     let (now, would_fail) = look_up(network, sweep.receiver, sweep.token).await?;
-    if now.settled >= sweep.claimed {
+    if now.paid_out >= sweep.claimed {
         return Err(Reason::NothingToSettle.into());
     }
     if would_fail { Err(Reason::SweepSimulation.into()) } else { Ok(()) }
@@ -107,7 +107,7 @@ impl Proposal for SweepProposal {
     }
 
     fn admit(&self, _network: &NetworkContext) -> Result<(), Rejection> {
-        if self.sweep.claimed <= self.sweep.settled {
+        if self.sweep.claimed <= self.sweep.paid_out {
             return Err(Reason::NothingToSettle.into());
         }
         Ok(())

@@ -35,7 +35,7 @@ fn reason_of(fault: ChannelFault) -> Reason {
 }
 
 /// The escrow's EIP-712 domain on a network.
-pub(super) fn domain(network: &NetworkContext) -> EscrowDomain {
+pub(super) fn escrow_domain(network: &NetworkContext) -> EscrowDomain {
     EscrowDomain::new(network.contracts.chain, network.contracts.escrow)
 }
 
@@ -58,7 +58,7 @@ pub(super) fn check_channel(
     requirements: &Requirements,
 ) -> Result<B256, Rejection> {
     let reject = |reason: Reason| Rejection::from(reason).for_payer(config.payer);
-    let id = domain(network).channel_id(config);
+    let id = escrow_domain(network).channel_id(config);
     if id != voucher.channel_id {
         return Err(reject(Reason::ChannelIdMismatch));
     }

@@ -41,7 +41,7 @@ impl VoucherStatement {
     ) -> Result<Self, Rejection> {
         let ChannelVoucher { config, voucher } = signed;
         let channel = terms::check_channel(network, &config, &voucher, requirements)?;
-        let signed = terms::domain(network).voucher_digest(channel, voucher.max_claimable);
+        let signed = terms::escrow_domain(network).voucher_digest(channel, voucher.max_claimable);
         let proof = terms::check_voucher(&config, signed, &voucher.signature)
             .map_err(|reason| Rejection::from(reason).for_payer(config.payer))?;
         Ok(Self { config, channel, voucher, proof, is_refund })
@@ -86,7 +86,7 @@ impl VoucherStatement {
     async fn ask_contract(&self, network: &NetworkContext) -> Result<ChannelState, VerifyError> {
         let payer = self.config.payer;
         let digest =
-            terms::domain(network).voucher_digest(self.channel, self.voucher.max_claimable);
+            terms::escrow_domain(network).voucher_digest(self.channel, self.voucher.max_claimable);
         let mut calls = state_reads::calls(&network.contracts, self.channel).to_vec();
         calls.push(reads::signature_call(payer, digest, self.voucher.signature.clone()));
         let wanted =

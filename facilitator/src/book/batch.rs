@@ -21,16 +21,16 @@ pub struct Batch {
     pub jobs: Vec<JobKey>,
     pub gas_limit: u64,
     /// Data of the payments, counted as in [`GasReservation`].
-    pub kilobytes: u64,
+    pub data_kilobytes: u64,
     /// The hash of a transaction that was found on the chain and settled the payment; usually another sender's.
     ///
     /// Such a batch is only watched until its transaction is final.
-    pub found: Option<B256>,
+    pub found_transaction: Option<B256>,
 }
 
 impl Batch {
     /// Creates the batch of a transaction that was found on the chain and settled a payment.
-    pub fn foreign(id: SubmissionId, job: &Job, hash: B256) -> Self {
+    pub fn of_found_transaction(id: SubmissionId, job: &Job, hash: B256) -> Self {
         let work = job.work();
         Self {
             id,
@@ -38,13 +38,13 @@ impl Batch {
             signer: Address::ZERO,
             jobs: vec![work.key()],
             gas_limit: 0,
-            kilobytes: 0,
-            found: Some(hash),
+            data_kilobytes: 0,
+            found_transaction: Some(hash),
         }
     }
 
     /// Gas and data reserved for the transaction.
     pub fn reservation(&self) -> GasReservation {
-        GasReservation { gas: self.gas_limit, kilobytes: self.kilobytes }
+        GasReservation { gas: self.gas_limit, data_kilobytes: self.data_kilobytes }
     }
 }

@@ -17,11 +17,11 @@ const ALL_CALLERS: B256 = B256::ZERO;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GasUsage {
     /// The gas reserved for payments of the network that may still cost a signer coin.
-    pub open: GasReservation,
+    pub network_reserved: GasReservation,
     /// The gas reserved for the caller, including transactions that are mined but not closed.
-    pub caller: GasReservation,
+    pub caller_reserved: GasReservation,
     /// The gas reserved for all callers, including transactions that are mined but not closed.
-    pub total: GasReservation,
+    pub total_reserved: GasReservation,
     /// Wei paid today for the caller.
     pub spent_caller: U256,
     /// Wei paid today for all callers.
@@ -29,12 +29,12 @@ pub struct GasUsage {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Hold {
+struct GasHold {
     chain: ChainId,
     caller: B256,
     reservation: GasReservation,
     /// Whether the money moved. If it did, the hold no longer counts as open.
-    paid: bool,
+    is_settled: bool,
     batch: Option<SubmissionId>,
 }
 
@@ -42,38 +42,38 @@ struct Hold {
 #[derive(Debug, Default)]
 pub(super) struct GasBook {
     /// Holds of payments that have not ended.
-    held: HashMap<JobKey, Hold>,
+    holds: HashMap<JobKey, GasHold>,
     /// Holds of ended payments, by their transaction, as long as that transaction is not closed.
-    ended: HashMap<SubmissionId, Vec<Hold>>,
-    open: HashMap<ChainId, GasReservation>,
-    accounts: HashMap<(ChainId, B256), GasReservation>,
+    ended_holds: HashMap<SubmissionId, Vec<GasHold>>,
+    reserved_by_network: HashMap<ChainId, GasReservation>,
+    reserved_by_account: HashMap<(ChainId, B256), GasReservation>,
     day: i64,
     spent: HashMap<(ChainId, B256), U256>,
 }
 
 impl GasBook {
     /// Reserves gas for a payment. Does nothing if the payment already has a hold.
-    pub(super) fn hold(
+    pub(super) fn reserve(
         &mut self,
         key: JobKey,
         chain: ChainId,
         caller: B256,
         reservation: GasReservation,
     ) {
-        if self.held.contains_key(&key) {
+        if self.holds.contains_key(&key) {
             return;
         }
-        let hold = Hold { chain, caller, reservation, paid: false, batch: None };
-        self.held.insert(key, hold);
-        self.open.entry(chain).or_default().add(hold.reservation);
+        let hold = GasHold { chain, caller, reservation, is_settled: false, batch: None };
+        self.holds.insert(key, hold);
+        self.reserved_by_network.entry(chain).or_default().add(hold.reservation);
         for account in [caller, ALL_CALLERS] {
-            self.accounts.entry((chain, account)).or_default().add(hold.reservation);
+            self.reserved_by_account.entry((chain, account)).or_default().add(hold.reservation);
         }
     }
 
     /// Records that a payment is part of a transaction; `None` means that it is queued again.
     pub(super) fn assign(&mut self, key: JobKey, batch: Option<SubmissionId>) {
-        if let Some(hold) = self.held.get_mut(&key) {
+        if let Some(hold) = self.holds.get_mut(&key) {
             hold.batch = batch;
         }
     }
@@ -81,18 +81,18 @@ impl GasBook {
     /// Records that a payment has ended. The cost of its transaction is known only when the transaction is closed.
     /// Until then a withdrawn payment counts as open, because the no-op transaction that uses its nonce costs gas.
     pub(super) fn end(&mut self, key: &JobKey, settled: bool) {
-        let Some(mut hold) = self.held.remove(key) else { return };
+        let Some(mut hold) = self.holds.remove(key) else { return };
         let Some(batch) = hold.batch else { return self.release_hold(&hold) };
         if settled {
-            hold.paid = true;
-            subtract(&mut self.open, hold.chain, hold.reservation);
+            hold.is_settled = true;
+            subtract(&mut self.reserved_by_network, hold.chain, hold.reservation);
         }
-        self.ended.entry(batch).or_default().push(hold);
+        self.ended_holds.entry(batch).or_default().push(hold);
     }
 
     /// Closes a transaction: releases its holds and counts its cost.
     pub(super) fn close(&mut self, batch: SubmissionId, spent: &[GasSpent]) {
-        for hold in self.ended.remove(&batch).unwrap_or_default() {
+        for hold in self.ended_holds.remove(&batch).unwrap_or_default() {
             self.release_hold(&hold);
         }
         for one in spent {
@@ -114,12 +114,12 @@ impl GasBook {
     /// The gas and the spending that count against a new payment of a caller.
     pub(super) fn usage(&mut self, chain: ChainId, caller: B256, day: i64) -> GasUsage {
         self.roll_day(day);
-        let held = |account| self.accounts.get(&(chain, account)).copied().unwrap_or_default();
+        let held = |account| self.reserved_by_account.get(&(chain, account)).copied().unwrap_or_default();
         let spent = |account| self.spent.get(&(chain, account)).copied().unwrap_or_default();
         GasUsage {
-            open: self.open.get(&chain).copied().unwrap_or_default(),
-            caller: held(caller),
-            total: held(ALL_CALLERS),
+            network_reserved: self.reserved_by_network.get(&chain).copied().unwrap_or_default(),
+            caller_reserved: held(caller),
+            total_reserved: held(ALL_CALLERS),
             spent_caller: spent(caller),
             spent_total: spent(ALL_CALLERS),
         }
@@ -134,11 +134,11 @@ impl GasBook {
         day: i64,
     ) -> GasUsage {
         let mut usage = self.usage(chain, caller, day);
-        if let Some(hold) = self.held.get(key) {
-            usage.open.sub(hold.reservation);
-            usage.total.sub(hold.reservation);
+        if let Some(hold) = self.holds.get(key) {
+            usage.network_reserved.sub(hold.reservation);
+            usage.total_reserved.sub(hold.reservation);
             if hold.caller == caller {
-                usage.caller.sub(hold.reservation);
+                usage.caller_reserved.sub(hold.reservation);
             }
         }
         usage
@@ -146,17 +146,17 @@ impl GasBook {
 
     /// Releases the hold of a payment that was not accepted.
     pub(super) fn release(&mut self, key: &JobKey) {
-        if let Some(hold) = self.held.remove(key) {
+        if let Some(hold) = self.holds.remove(key) {
             self.release_hold(&hold);
         }
     }
 
-    fn release_hold(&mut self, hold: &Hold) {
-        if !hold.paid {
-            subtract(&mut self.open, hold.chain, hold.reservation);
+    fn release_hold(&mut self, hold: &GasHold) {
+        if !hold.is_settled {
+            subtract(&mut self.reserved_by_network, hold.chain, hold.reservation);
         }
         for account in [hold.caller, ALL_CALLERS] {
-            subtract(&mut self.accounts, (hold.chain, account), hold.reservation);
+            subtract(&mut self.reserved_by_account, (hold.chain, account), hold.reservation);
         }
     }
 
@@ -197,11 +197,11 @@ mod tests {
         B256::repeat_byte(n)
     }
 
-    fn of(gas: u64) -> GasReservation {
-        GasReservation { gas, kilobytes: 1 }
+    fn reservation(gas: u64) -> GasReservation {
+        GasReservation { gas, data_kilobytes: 1 }
     }
 
-    fn spent(day: i64, of: u8, wei: u64) -> GasSpent {
+    fn gas_spent(day: i64, of: u8, wei: u64) -> GasSpent {
         GasSpent { chain: CHAIN, day, caller: caller(of), wei: U256::from(wei) }
     }
 
@@ -209,40 +209,40 @@ mod tests {
     fn gas_is_held_until_the_payment_ends_and_its_transaction_is_accounted_for() {
         let mut book = GasBook::default();
         let batch = SubmissionId([1; 16]);
-        book.hold(key(1), CHAIN, caller(7), of(100));
-        book.hold(key(1), CHAIN, caller(7), of(100));
-        book.hold(key(2), CHAIN, caller(8), of(50));
+        book.reserve(key(1), CHAIN, caller(7), reservation(100));
+        book.reserve(key(1), CHAIN, caller(7), reservation(100));
+        book.reserve(key(2), CHAIN, caller(8), reservation(50));
         let reservation = |book: &mut GasBook| {
             let usage = book.usage(CHAIN, caller(7), 5);
-            assert_eq!(usage.open.kilobytes, usage.open.gas.div_ceil(100));
-            (usage.open.gas, usage.caller.gas, usage.total.gas)
+            assert_eq!(usage.network_reserved.data_kilobytes, usage.network_reserved.gas.div_ceil(100));
+            (usage.network_reserved.gas, usage.caller_reserved.gas, usage.total_reserved.gas)
         };
         let both = book.usage(CHAIN, caller(7), 5);
-        assert_eq!((both.open.kilobytes, both.caller.kilobytes, both.total.kilobytes), (2, 1, 2));
-        assert_eq!((both.open.gas, both.caller.gas, both.total.gas), (150, 100, 150));
+        assert_eq!((both.network_reserved.data_kilobytes, both.caller_reserved.data_kilobytes, both.total_reserved.data_kilobytes), (2, 1, 2));
+        assert_eq!((both.network_reserved.gas, both.caller_reserved.gas, both.total_reserved.gas), (150, 100, 150));
         book.assign(key(1), Some(batch));
         book.end(&key(1), true);
         book.end(&key(1), true);
         assert_eq!(reservation(&mut book), (50, 100, 150), "not accounted for yet");
-        book.close(batch, &[spent(5, 7, 9)]);
+        book.close(batch, &[gas_spent(5, 7, 9)]);
         assert_eq!(reservation(&mut book), (50, 0, 50));
         let usage = book.usage(CHAIN, caller(7), 5);
         assert_eq!((usage.spent_caller, usage.spent_total), (U256::from(9), U256::from(9)));
         // A payment that was never in a transaction releases its gas at once.
         book.end(&key(2), false);
-        assert_eq!(book.usage(CHAIN, caller(8), 5).total, GasReservation::default());
-        assert!(book.held.is_empty() && book.open.is_empty() && book.accounts.is_empty());
+        assert_eq!(book.usage(CHAIN, caller(8), 5).total_reserved, GasReservation::default());
+        assert!(book.holds.is_empty() && book.reserved_by_network.is_empty() && book.reserved_by_account.is_empty());
     }
 
     #[test]
     fn gas_of_a_withdrawn_payment_stays_reserved_until_its_nonce_is_used() {
         let mut book = GasBook::default();
         let batch = SubmissionId([1; 16]);
-        book.hold(key(1), CHAIN, caller(7), of(100));
+        book.reserve(key(1), CHAIN, caller(7), reservation(100));
         book.assign(key(1), Some(batch));
         book.end(&key(1), false);
         let usage = book.usage(CHAIN, caller(7), 5);
-        assert_eq!((usage.open.gas, usage.total.gas), (100, 100));
+        assert_eq!((usage.network_reserved.gas, usage.total_reserved.gas), (100, 100));
         book.close(batch, &[]);
         assert_eq!(book.usage(CHAIN, caller(7), 5), GasUsage::default());
     }
@@ -251,22 +251,22 @@ mod tests {
     fn reaccepted_payment_reserves_gas_once_in_addition_to_its_old_transaction() {
         let mut book = GasBook::default();
         let (old, new) = (SubmissionId([1; 16]), SubmissionId([2; 16]));
-        book.hold(key(1), CHAIN, caller(7), of(100));
+        book.reserve(key(1), CHAIN, caller(7), reservation(100));
         book.assign(key(1), Some(old));
         // A second hold changes nothing, in particular not the transaction.
-        book.hold(key(1), CHAIN, caller(8), of(50));
+        book.reserve(key(1), CHAIN, caller(8), reservation(50));
         book.end(&key(1), false);
-        assert_eq!(book.usage(CHAIN, caller(7), 5).caller.gas, 100);
-        book.hold(key(1), CHAIN, caller(8), of(50));
+        assert_eq!(book.usage(CHAIN, caller(7), 5).caller_reserved.gas, 100);
+        book.reserve(key(1), CHAIN, caller(8), reservation(50));
         let usage = book.usage(CHAIN, caller(8), 5);
-        assert_eq!((usage.caller.gas, usage.total.gas), (50, 150), "both may cost gas");
+        assert_eq!((usage.caller_reserved.gas, usage.total_reserved.gas), (50, 150), "both may cost gas");
         // The payment is not accepted after all: its earlier transaction still counts.
         book.release(&key(1));
-        assert_eq!(book.usage(CHAIN, caller(7), 5).total.gas, 100);
-        book.hold(key(1), CHAIN, caller(8), of(50));
+        assert_eq!(book.usage(CHAIN, caller(7), 5).total_reserved.gas, 100);
+        book.reserve(key(1), CHAIN, caller(8), reservation(50));
         book.close(old, &[]);
         assert_eq!(
-            book.usage(CHAIN, caller(8), 5).open.gas,
+            book.usage(CHAIN, caller(8), 5).network_reserved.gas,
             50,
             "closing the old transaction does not release it"
         );
@@ -279,34 +279,34 @@ mod tests {
     #[test]
     fn own_gas_reservation_does_not_count_against_a_payment() {
         let mut book = GasBook::default();
-        book.hold(key(1), CHAIN, caller(7), of(100));
-        book.hold(key(2), CHAIN, caller(8), of(50));
+        book.reserve(key(1), CHAIN, caller(7), reservation(100));
+        book.reserve(key(2), CHAIN, caller(8), reservation(50));
         let own = book.usage_except(&key(1), CHAIN, caller(7), 5);
-        assert_eq!((own.open.gas, own.caller.gas, own.total.gas), (50, 0, 50));
+        assert_eq!((own.network_reserved.gas, own.caller_reserved.gas, own.total_reserved.gas), (50, 0, 50));
         let others = book.usage_except(&key(1), CHAIN, caller(8), 5);
-        assert_eq!((others.open.gas, others.caller.gas, others.total.gas), (50, 50, 50));
+        assert_eq!((others.network_reserved.gas, others.caller_reserved.gas, others.total_reserved.gas), (50, 50, 50));
         let all = book.usage_except(&key(3), CHAIN, caller(8), 5);
-        assert_eq!((all.open.gas, all.caller.gas, all.total.gas), (150, 50, 150));
+        assert_eq!((all.network_reserved.gas, all.caller_reserved.gas, all.total_reserved.gas), (150, 50, 150));
         book.assign(key(1), Some(SubmissionId([1; 16])));
         book.end(&key(1), true);
         let again = book.usage_except(&key(1), CHAIN, caller(7), 5);
-        assert_eq!(again.caller.gas, 100, "what was spent for it counts until it is accounted for");
+        assert_eq!(again.caller_reserved.gas, 100, "what was spent for it counts until it is accounted for");
     }
 
     #[test]
     fn requeued_payment_keeps_its_gas_when_its_old_transaction_is_closed() {
         let mut book = GasBook::default();
         let (old, new) = (SubmissionId([1; 16]), SubmissionId([2; 16]));
-        book.hold(key(1), CHAIN, caller(7), of(100));
+        book.reserve(key(1), CHAIN, caller(7), reservation(100));
         book.assign(key(1), Some(old));
         book.assign(key(1), None);
         book.close(old, &[]);
-        assert_eq!(book.usage(CHAIN, caller(7), 5).open.gas, 100);
+        assert_eq!(book.usage(CHAIN, caller(7), 5).network_reserved.gas, 100);
         book.assign(key(1), Some(new));
         book.end(&key(1), false);
         book.close(old, &[]);
         assert_eq!(
-            book.usage(CHAIN, caller(7), 5).open.gas,
+            book.usage(CHAIN, caller(7), 5).network_reserved.gas,
             100,
             "closing the old transaction does not release it"
         );
@@ -317,8 +317,8 @@ mod tests {
     #[test]
     fn each_day_starts_with_no_gas_spent_and_starts_only_once() {
         let mut book = GasBook::default();
-        book.add_spent(&spent(5, 7, 9));
-        book.add_spent(&spent(4, 7, 100));
+        book.add_spent(&gas_spent(5, 7, 9));
+        book.add_spent(&gas_spent(4, 7, 100));
         assert_eq!(book.usage(CHAIN, caller(7), 5).spent_total, U256::from(9));
         assert_eq!(book.usage(CHAIN, caller(7), 4).spent_total, U256::from(9), "set back");
         assert_eq!(book.usage(CHAIN, caller(7), 6).spent_total, U256::ZERO);

@@ -140,7 +140,7 @@ impl PaymentAmounts {
 
 #[derive(Clone, Copy)]
 struct OpenClaim {
-    counted: PaymentAmounts,
+    amounts: PaymentAmounts,
     /// Number of requests that hold a claim for this payment.
     holders: usize,
 }
@@ -149,13 +149,13 @@ struct OpenClaim {
 ///
 /// Dropping the claim releases the room, and also the gas if the payment was not accepted.
 #[derive(Debug)]
-pub struct Claim {
+pub struct RoomClaim {
     shared: Arc<Shared>,
     payer: Address,
     key: JobKey,
 }
 
-impl Drop for Claim {
+impl Drop for RoomClaim {
     fn drop(&mut self) {
         let mut open = self.shared.open();
         let Some(claimed) = open.claimed.get_mut(&self.payer) else { return };
@@ -183,7 +183,7 @@ impl OpenPayments {
             }
         }
         for (key, claimed) in self.claimed.get(&payer).into_iter().flatten() {
-            all.insert(*key, claimed.counted);
+            all.insert(*key, claimed.amounts);
         }
         all.remove(except);
         let of_token = || all.values().filter(|one| one.token == token);
@@ -198,7 +198,7 @@ impl OpenPayments {
 
     fn insert(&mut self, record: &Record) {
         let key = record.key();
-        self.gas.hold(key, record.job.work().chain(), record.gas_of, record.reservation());
+        self.gas.reserve(key, record.job.work().chain(), record.gas_of, record.reservation());
         if let State::Sent { batch } = record.state {
             self.gas.assign(key, Some(batch));
         }
@@ -208,7 +208,7 @@ impl OpenPayments {
 
     fn insert_ended(&mut self, record: &Record, batch: SubmissionId) {
         let key = record.key();
-        self.gas.hold(key, record.job.work().chain(), record.gas_of, record.reservation());
+        self.gas.reserve(key, record.job.work().chain(), record.gas_of, record.reservation());
         self.gas.assign(key, Some(batch));
         self.gas.end(&key, record.state.is_success());
     }
@@ -276,8 +276,8 @@ impl Ledger {
         }
         all.records.iter().for_each(|record| open.insert(record));
         // The gas of an ended payment stays reserved until its transaction is closed.
-        for batch in all.batches.iter().filter(|batch| batch.found.is_none()) {
-            let ended = store.of_batch(batch.clone()).await?;
+        for batch in all.batches.iter().filter(|batch| batch.found_transaction.is_none()) {
+            let ended = store.records_of_batch(batch.clone()).await?;
             for record in ended.iter().filter(|record| !record.state.is_open()) {
                 open.insert_ended(record, batch.id);
             }
@@ -311,13 +311,13 @@ impl Ledger {
     pub async fn accept(&self, record: Record) -> Result<Acceptance, StoreFault> {
         let key = record.key();
         let answers = self.commit(vec![Change::Accepted(Box::new(record))]).await?;
-        match answers.into_iter().next().ok_or_else(stopped)? {
+        match answers.into_iter().next().ok_or_else(ledger_stopped_fault)? {
             ChangeResult::Kept | ChangeResult::Merged(_) => {
                 let known = self.shared.find_open(&key);
                 let known = match known {
                     Some(known) => known,
                     // The payment has ended since it was accepted.
-                    None => self.find(key).await?.ok_or_else(stopped)?,
+                    None => self.find(key).await?.ok_or_else(ledger_stopped_fault)?,
                 };
                 Ok(Acceptance { lookup: known, new: true })
             }
@@ -326,7 +326,7 @@ impl Ledger {
                     Some(open) => open,
                     // The payment was open when the store found it, and has ended since.
                     None if existing.state.is_open() => {
-                        self.find(key).await?.ok_or_else(stopped)?
+                        self.find(key).await?.ok_or_else(ledger_stopped_fault)?
                     }
                     None => Lookup::Ended(existing),
                 };
@@ -350,13 +350,13 @@ impl Ledger {
     ///
     /// # Errors
     /// A failure of the store; whether anything was stored is unknown.
-    pub async fn record_foreign(
+    pub async fn record_found(
         &self,
         record: Record,
         batch: Batch,
     ) -> Result<Option<Record>, StoreFault> {
         let change = Change::Found { record: Box::new(record), batch };
-        match self.commit(vec![change]).await?.into_iter().next().ok_or_else(stopped)? {
+        match self.commit(vec![change]).await?.into_iter().next().ok_or_else(ledger_stopped_fault)? {
             ChangeResult::Conflict(existing) => Ok(Some(*existing)),
             ChangeResult::Kept | ChangeResult::Merged(_) => Ok(None),
         }
@@ -391,7 +391,7 @@ impl Ledger {
     ///
     /// # Errors
     /// A failure of the store.
-    pub async fn promise(&self, key: JobKey, origin: RequestOrigin) -> Result<(), StoreFault> {
+    pub async fn record_pending_returned(&self, key: JobKey, origin: RequestOrigin) -> Result<(), StoreFault> {
         self.commit(vec![Change::Promised { key, origin }]).await.map(|_none| ())
     }
 
@@ -444,8 +444,8 @@ impl Ledger {
     ///
     /// # Errors
     /// A failure of the store.
-    pub async fn of_batch(&self, batch: &Batch) -> Result<Vec<Record>, StoreFault> {
-        self.shared.store.of_batch(batch.clone()).await
+    pub async fn records_of_batch(&self, batch: &Batch) -> Result<Vec<Record>, StoreFault> {
+        self.shared.store.records_of_batch(batch.clone()).await
     }
 
     /// Number of payments that have not ended.
@@ -470,18 +470,18 @@ impl Ledger {
         (caller, reservation): (B256, GasReservation),
         now: Utc,
         fits: impl FnOnce(&Usage) -> Result<(), E>,
-    ) -> Result<Claim, E> {
+    ) -> Result<RoomClaim, E> {
         let work = job.work();
         let (key, payer, moves) = (work.key(), work.account(), work.moves());
         let mut open = self.shared.open();
         let usage = open.usage_of_payer(&key, payer, moves.token);
         let gas = open.gas.usage_except(&key, work.chain(), caller, day_of(now));
         fits(&Usage { gas, ..usage })?;
-        open.gas.hold(key, work.chain(), caller, reservation);
+        open.gas.reserve(key, work.chain(), caller, reservation);
         let claimed = open.claimed.entry(payer).or_default().entry(key);
-        let claimed = claimed.or_insert(OpenClaim { counted: PaymentAmounts::of(job), holders: 0 });
+        let claimed = claimed.or_insert(OpenClaim { amounts: PaymentAmounts::of(job), holders: 0 });
         claimed.holders = claimed.holders.saturating_add(1);
-        Ok(Claim { shared: Arc::clone(&self.shared), payer, key })
+        Ok(RoomClaim { shared: Arc::clone(&self.shared), payer, key })
     }
 
     /// The gas that counts against a caller's next payment, for the caller and for all callers.
@@ -498,8 +498,8 @@ impl Ledger {
 
     async fn commit(&self, changes: Vec<Change>) -> Result<Vec<ChangeResult>, StoreFault> {
         let (done, answer) = oneshot::channel();
-        self.commands.send(Command { changes, done }).await.map_err(|_gone| stopped())?;
-        answer.await.map_err(|_gone| stopped())?
+        self.commands.send(Command { changes, done }).await.map_err(|_gone| ledger_stopped_fault())?;
+        answer.await.map_err(|_gone| ledger_stopped_fault())?
     }
 }
 
@@ -508,7 +508,7 @@ pub fn day_of(now: Utc) -> i64 {
     now.seconds().div_euclid(86_400)
 }
 
-fn stopped() -> StoreFault {
+fn ledger_stopped_fault() -> StoreFault {
     StoreError::Bug("the ledger has stopped".to_owned()).into()
 }
 

@@ -60,7 +60,7 @@ impl Record {
 
     /// Gas and data reserved for the job.
     pub fn reservation(&self) -> GasReservation {
-        GasReservation { gas: self.gas, kilobytes: transaction::kilobytes(&self.job) }
+        GasReservation { gas: self.gas, data_kilobytes: transaction::data_kilobytes(&self.job) }
     }
 
     /// Returns this record, with `asked`, `promised` and `answered` of an earlier record of the same job.

@@ -86,8 +86,8 @@ impl Payments for RedbPayments {
         self.file.read(|read| Ok(open_work(read)?))
     }
 
-    fn of_batch(&self, batch: Batch) -> StoreReply<'_, Vec<Record>> {
-        self.file.read(move |read| Ok(of_batch(read, &batch)?))
+    fn records_of_batch(&self, batch: Batch) -> StoreReply<'_, Vec<Record>> {
+        self.file.read(move |read| Ok(records_of_batch(read, &batch)?))
     }
 
     fn spent_on(&self, day: i64) -> StoreReply<'_, Vec<GasSpent>> {
@@ -129,7 +129,7 @@ fn open_work(read: &ReadTransaction) -> Result<OpenWork, StoreError> {
     Ok(all)
 }
 
-fn of_batch(read: &ReadTransaction, batch: &Batch) -> Result<Vec<Record>, StoreError> {
+fn records_of_batch(read: &ReadTransaction, batch: &Batch) -> Result<Vec<Record>, StoreError> {
     let Some(table) = table_if_written(read.open_table(PAYMENTS))? else { return Ok(Vec::new()) };
     let mut records = Vec::with_capacity(batch.jobs.len());
     for key in &batch.jobs {

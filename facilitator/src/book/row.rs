@@ -179,7 +179,7 @@ impl From<SecondDeposit> for ChannelDeposit {
             signature: second.signature,
             deployment: second.deployment,
             contract_payer: second.contract_payer,
-            before: second.before,
+            state_before: second.before,
             sponsoring: None,
         }
     }
@@ -302,7 +302,7 @@ mod tests {
             receiver: Address::repeat_byte(1),
             token: Address::repeat_byte(2),
             claimed: 3,
-            settled: 2,
+            paid_out: 2,
         };
         for job in [SecondJob::Payment(Box::new(payment)), SecondJob::Sweep(sweep)] {
             let old = second(job);

@@ -110,7 +110,7 @@ pub trait Payments: Send + Sync + std::fmt::Debug {
     fn open(&self) -> StoreReply<'_, OpenWork>;
 
     /// The payments of a batch, including ended ones.
-    fn of_batch(&self, batch: Batch) -> StoreReply<'_, Vec<Record>>;
+    fn records_of_batch(&self, batch: Batch) -> StoreReply<'_, Vec<Record>>;
 
     /// The gas that was paid on a day, one row per network and caller.
     fn spent_on(&self, day: i64) -> StoreReply<'_, Vec<GasSpent>>;

@@ -24,7 +24,7 @@ pub(super) fn check_affordable(
     usage: &GasUsage,
 ) -> Result<(), Rejection> {
     let reject = |reason: Reason| Rejection::from(reason).for_payer(job.work().payer());
-    if !price.can_pay(need, usage.open) {
+    if !price.can_pay(need, usage.network_reserved) {
         return Err(reject(Reason::OutOfGas));
     }
     if !is_worth_its_gas(config, price, job, need.reservation) {
@@ -53,8 +53,8 @@ pub(super) fn is_within_budgets(
         let cost = held_cost.and_then(|held| held.checked_add(price.cost(reservation)?));
         cost.is_some_and(|cost| cost.is_zero() || spent.saturating_add(cost) <= budget)
     };
-    is_within(config.gas_budget_caller_percent, usage.caller, usage.spent_caller)
-        && is_within(config.gas_budget_percent, usage.total, usage.spent_total)
+    is_within(config.gas_budget_caller_percent, usage.caller_reserved, usage.spent_caller)
+        && is_within(config.gas_budget_percent, usage.total_reserved, usage.spent_total)
 }
 
 /// Whether a payment's gas costs no more than the permitted share of its value. Only the network's dollar token has a
@@ -137,12 +137,12 @@ mod tests {
         })
     }
 
-    fn of(gas: u64) -> GasReservation {
-        GasReservation { gas, kilobytes: 1 }
+    fn reservation(gas: u64) -> GasReservation {
+        GasReservation { gas, data_kilobytes: 1 }
     }
 
     fn hundred() -> Need {
-        Need { reservation: of(100), senders: None }
+        Need { reservation: reservation(100), senders: None }
     }
 
     fn reason(
@@ -177,15 +177,15 @@ mod tests {
     #[test]
     fn spent_and_reserved_gas_count_against_both_budgets() {
         let price = Price::of_test(10, &[1_000_000]);
-        let caller = GasUsage { caller: of(9_900), total: of(9_900), ..GasUsage::default() };
+        let caller = GasUsage { caller_reserved: reservation(9_900), total_reserved: reservation(9_900), ..GasUsage::default() };
         assert_eq!(reason(&config(), &price, &caller, 1), None, "ten percent are 100,000 wei");
-        let more = GasUsage { caller: of(9_901), ..caller };
+        let more = GasUsage { caller_reserved: reservation(9_901), ..caller };
         assert_eq!(reason(&config(), &price, &more, 1), Some(Reason::GasBudget));
-        let spent = GasUsage { caller: of(9_800), spent_caller: U256::from(1_001), ..caller };
+        let spent = GasUsage { caller_reserved: reservation(9_800), spent_caller: U256::from(1_001), ..caller };
         assert_eq!(reason(&config(), &price, &spent, 1), Some(Reason::GasBudget));
-        let total = GasUsage { total: of(49_901), ..GasUsage::default() };
+        let total = GasUsage { total_reserved: reservation(49_901), ..GasUsage::default() };
         assert_eq!(reason(&config(), &price, &total, 1), Some(Reason::GasBudget));
-        let total = GasUsage { total: of(49_900), ..GasUsage::default() };
+        let total = GasUsage { total_reserved: reservation(49_900), ..GasUsage::default() };
         assert_eq!(reason(&config(), &price, &total, 1), None);
     }
 
@@ -212,12 +212,12 @@ mod tests {
             let price = Price::of_test(most, &[coin]);
             let mut usage = GasUsage::default();
             for one in gas {
-                if is_within_budgets(&config(), &price, of(one), &usage) {
-                    usage.caller.add(of(one));
-                    usage.total.add(of(one));
+                if is_within_budgets(&config(), &price, reservation(one), &usage) {
+                    usage.caller_reserved.add(reservation(one));
+                    usage.total_reserved.add(reservation(one));
                 }
             }
-            prop_assert!(U256::from(usage.caller.gas) * U256::from(most) <= U256::from(coin / 10));
+            prop_assert!(U256::from(usage.caller_reserved.gas) * U256::from(most) <= U256::from(coin / 10));
         }
     }
 }

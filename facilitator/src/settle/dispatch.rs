@@ -49,7 +49,7 @@ impl Settler {
         let (records, batches) = open;
         let mut loads = Loads::new();
         for batch in batches {
-            if batch.found.is_some() {
+            if batch.found_transaction.is_some() {
                 settler.watch_settlement(batch);
                 continue;
             }
@@ -84,8 +84,8 @@ impl Settler {
             signer,
             jobs: jobs.iter().map(|job| job.work().key()).collect(),
             gas_limit: gas.saturating_add(data_gas),
-            kilobytes: jobs.iter().map(|job| transaction::kilobytes(job)).sum(),
-            found: None,
+            data_kilobytes: jobs.iter().map(|job| transaction::data_kilobytes(job)).sum(),
+            found_transaction: None,
         };
         // Register the lock before the batch is stored, because a stored batch's payments can be withdrawn.
         self.submission_locks.register(batch.id, signer);

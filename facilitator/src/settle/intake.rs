@@ -12,7 +12,7 @@ use bursar_x402::settlement::SettlementRequest;
 use tokio::sync::watch;
 
 use crate::book::batch::Batch;
-use crate::book::ledger::{Acceptance, Claim, Ledger, Lookup, Progress, Usage};
+use crate::book::ledger::{Acceptance, RoomClaim, Ledger, Lookup, Progress, Usage};
 use crate::book::record::{ATTEMPTS_MAX, Record, RequestOrigin, State};
 use crate::book::redb_store::fresh_id;
 use crate::job::Job;
@@ -194,7 +194,7 @@ impl SettlementService {
                 Rejection::with_message(Reason::OutOfGas, PAUSED).for_payer(proposal.payer())
             );
         }
-        if !price.can_pay(&need, usage.open) {
+        if !price.can_pay(&need, usage.network_reserved) {
             return Err(reject(Reason::OutOfGas));
         }
         if budget::is_within_budgets(&network.config, price, reservation, &usage) {
@@ -544,7 +544,7 @@ impl SettlementService {
         balance: U256,
         (caller, need): (B256, &Need),
         price: &Price,
-    ) -> Result<Claim, EarlyExit> {
+    ) -> Result<RoomClaim, EarlyExit> {
         let is_approval = matches!(job.work().sponsoring(), Some(Sponsoring::Approval(_)));
         if self.ledger.open_count() >= OPEN_MAX
             || is_approval && self.ledger.approval_count() >= APPROVALS_MAX
@@ -581,7 +581,7 @@ impl SettlementService {
         &self,
         settler: &Arc<Settler>,
         record: Record,
-        claim: Option<Claim>,
+        claim: Option<RoomClaim>,
     ) -> Result<(Acceptance, Option<SuccessRight>), EarlyExit> {
         let (ledger, settler) = (self.ledger.clone(), Arc::clone(settler));
         let (success_rights, origin, key) =
@@ -679,7 +679,7 @@ impl SettlementService {
                     }
                     // The promise is stored before the answer is sent, because the requester may deliver on the answer.
                     if !self.success_rights.repeats_for_all() {
-                        self.ledger.promise(key, origin).await.map_err(SettleError::from)?;
+                        self.ledger.record_pending_returned(key, origin).await.map_err(SettleError::from)?;
                     }
                     return Ok(Some(SettleOutcome::Pending { hash, payer }));
                 }
@@ -923,7 +923,7 @@ impl SettlementService {
     ) -> Result<Option<SettleOutcome>, EarlyExit> {
         let at = settler.network.clock.utc();
         let key = job.work().key();
-        let batch = Batch::foreign(fresh_id().map_err(SettleError::from)?, &job, found.hash);
+        let batch = Batch::of_found_transaction(fresh_id().map_err(SettleError::from)?, &job, found.hash);
         let record = Record {
             job,
             accepted_at: at,
@@ -936,7 +936,7 @@ impl SettlementService {
             promised: false,
             answered: None,
         };
-        let kept = self.ledger.record_foreign(record.clone(), batch.clone()).await;
+        let kept = self.ledger.record_found(record.clone(), batch.clone()).await;
         let existing = kept.map_err(SettleError::from)?;
         if existing.is_none() {
             settler.watch_settlement(batch);

@@ -22,7 +22,7 @@ pub struct Need {
 impl Need {
     /// The minimum that any payment needs.
     pub const LEAST: Self =
-        Self { reservation: GasReservation { gas: LEAST_GAS, kilobytes: 1 }, senders: None };
+        Self { reservation: GasReservation { gas: LEAST_GAS, data_kilobytes: 1 }, senders: None };
 }
 
 /// The price of gas on a network and the balances of its signers. All sums are in wei.
@@ -74,13 +74,13 @@ impl Price {
     /// The highest cost of reserved gas and data, in wei. `None` on overflow.
     pub fn cost(&self, reservation: GasReservation) -> Option<U256> {
         let gas = U256::from(reservation.gas).checked_mul(U256::from(self.offered_max))?;
-        gas.checked_add(self.data_cost(reservation.kilobytes)?)
+        gas.checked_add(self.data_cost(reservation.data_kilobytes)?)
     }
 
     /// The cost of reserved gas and data at the prices of the next block, in wei; `None` on overflow.
     pub fn next_block_cost(&self, reservation: GasReservation) -> Option<U256> {
         let gas = U256::from(reservation.gas).checked_mul(U256::from(self.next_block_price))?;
-        gas.checked_add(self.data_cost(reservation.kilobytes)?)
+        gas.checked_add(self.data_cost(reservation.data_kilobytes)?)
     }
 
     fn data_cost(&self, kilobytes: u64) -> Option<U256> {
@@ -90,7 +90,7 @@ impl Price {
     /// Returns a reservation of `gas` and data, including the gas that is charged for the data.
     pub fn with_data(&self, gas: u64, kilobytes: u64) -> GasReservation {
         let data_gas = self.data_gas.saturating_mul(kilobytes);
-        GasReservation { gas: gas.saturating_add(data_gas), kilobytes }
+        GasReservation { gas: gas.saturating_add(data_gas), data_kilobytes: kilobytes }
     }
 
     fn debit(&mut self, signer: Address, wei: U256) {
@@ -187,7 +187,7 @@ mod tests {
     }
 
     fn reservation(gas: u64) -> GasReservation {
-        GasReservation { gas, kilobytes: 0 }
+        GasReservation { gas, data_kilobytes: 0 }
     }
 
     fn can_pay(price: &Price, gas: u64, reserved: GasReservation) -> bool {
@@ -201,7 +201,7 @@ mod tests {
         sender: Option<Address>,
     ) -> bool {
         let senders = sender.map(|only| vec![only]);
-        let reservation = GasReservation { gas, kilobytes: 1 };
+        let reservation = GasReservation { gas, data_kilobytes: 1 };
         price.can_pay(&Need { reservation, senders }, reserved)
     }
 
@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn a_payment_with_more_data_costs_more() {
         let both = Price { data_fee: U256::from(5), data_gas: 20, ..price(10, &[1_050]) };
-        assert_eq!(both.with_data(100, 3), GasReservation { gas: 160, kilobytes: 3 });
+        assert_eq!(both.with_data(100, 3), GasReservation { gas: 160, data_kilobytes: 3 });
         let need = |kilobytes| Need { reservation: both.with_data(80, kilobytes), senders: None };
         assert!(both.can_pay(&need(1), reservation(0)));
         assert!(!both.can_pay(&need(2), reservation(0)));
@@ -283,7 +283,7 @@ mod tests {
         assert!(can_pay(&fee, 99, reservation(0)));
         assert!(!can_pay(&fee, 100, reservation(0)));
         // The other payments pay for their data too: 50 gas and 3 fees of 5 cost 515; 48 gas and one fee cost 485.
-        let three = GasReservation { gas: 50, kilobytes: 3 };
+        let three = GasReservation { gas: 50, data_kilobytes: 3 };
         assert!(can_pay(&fee, 48, three));
         assert!(!can_pay(&fee, 49, three));
         assert!(can_pay(&price(0, &[0]), 1_000_000, reservation(u64::MAX)));

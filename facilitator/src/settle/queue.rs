@@ -206,9 +206,9 @@ impl Lane {
     ) -> Vec<Arc<Record>> {
         let Some(first) = self.payments.pop_front() else { return Vec::new() };
         let reservation_of = |job: &Job| {
-            let kilobytes = transaction::kilobytes(job);
+            let kilobytes = transaction::data_kilobytes(job);
             let data_gas = limits.data_gas.saturating_mul(kilobytes);
-            GasReservation { gas: transaction::gas_share(job).saturating_add(data_gas), kilobytes }
+            GasReservation { gas: transaction::gas_share(job).saturating_add(data_gas), data_kilobytes: kilobytes }
         };
         let mut total = reservation_of(&first.record.job);
         let mut taken = vec![first.record];
@@ -492,14 +492,14 @@ mod tests {
         let mut send = |most: GasReservation| {
             let can_pay = |signer: &u8, all: GasReservation| {
                 assert_eq!(*signer, 7);
-                all.gas <= most.gas && all.kilobytes <= most.kilobytes
+                all.gas <= most.gas && all.data_kilobytes <= most.data_kilobytes
             };
             let sent = all.next(&LIMITS, true, 100, |_record| Some(7), can_pay);
             numbers(sent.map(|(_signer, records)| records))
         };
-        assert_eq!(send(GasReservation { gas: 2 * share, kilobytes: 9 }), [1, 2]);
-        assert_eq!(send(GasReservation { gas: 2 * share - 1, kilobytes: 9 }), [3]);
-        assert_eq!(send(GasReservation { gas: u64::MAX, kilobytes: 2 }), [4, 5]);
+        assert_eq!(send(GasReservation { gas: 2 * share, data_kilobytes: 9 }), [1, 2]);
+        assert_eq!(send(GasReservation { gas: 2 * share - 1, data_kilobytes: 9 }), [3]);
+        assert_eq!(send(GasReservation { gas: u64::MAX, data_kilobytes: 2 }), [4, 5]);
         assert_eq!(send(GasReservation::default()), [6]);
     }
 }

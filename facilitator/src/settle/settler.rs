@@ -167,9 +167,9 @@ impl Settler {
     }
 
     fn with_data(&self, gas: u64, jobs: &[&Job]) -> GasReservation {
-        let kilobytes = jobs.iter().map(|job| transaction::kilobytes(job)).sum();
+        let kilobytes = jobs.iter().map(|job| transaction::data_kilobytes(job)).sum();
         let last = self.prices.last();
-        last.map_or(GasReservation { gas, kilobytes }, |price| price.with_data(gas, kilobytes))
+        last.map_or(GasReservation { gas, data_kilobytes: kilobytes }, |price| price.with_data(gas, kilobytes))
     }
 
     /// Sleeps on the network's clock. Cancel-safe.

@@ -81,7 +81,7 @@ pub(super) async fn follow_with_reservation(
     reservation: GasReservation,
 ) {
     let stopping = settler.stopping.clone();
-    let is_held = batch.found.is_none();
+    let is_held = batch.found_transaction.is_none();
     let mut guard =
         InFlightGuard { settler: Arc::clone(&settler), batch: &batch, reservation, is_held };
     // cancel-safe: the progress is on disk, and the next start resumes from there.
@@ -129,7 +129,7 @@ impl From<Outcome> for TransactionEnd {
 }
 
 async fn follow_to_end(settler: &Arc<Settler>, batch: &Batch, guard: &mut InFlightGuard<'_>) {
-    let spent = match (batch.found, settler.signer_slots.get(&batch.signer)) {
+    let spent = match (batch.found_transaction, settler.signer_slots.get(&batch.signer)) {
         (Some(_hash), _any_signer) => {
             watch_until_final(settler, batch).await;
             Vec::new()
@@ -185,7 +185,7 @@ async fn submit(
         if let Some(outcome) = persist(settler, || outbox.outcome(batch.id)).await {
             return Some(outcome);
         }
-        let records = persist(settler, || settler.ledger.of_batch(batch)).await;
+        let records = persist(settler, || settler.ledger.records_of_batch(batch)).await;
         let is_in_batch = |record: &Record| record.state == State::Sent { batch: batch.id };
         if records.len() != batch.jobs.len() || !records.iter().all(is_in_batch) {
             // A payment was withdrawn before submission. The remaining payments join another transaction.
@@ -356,7 +356,7 @@ async fn store_proven(settler: &Settler, batch: &Batch, hash: B256) -> Result<Ef
 /// Stores payments that moved money according to this receipt of our own transaction as settled.
 async fn store_effects(settler: &Settler, batch: &Batch, receipt: &Receipt) -> Effects {
     let hash = receipt.tx_hash;
-    let records = persist(settler, || settler.ledger.of_batch(batch)).await;
+    let records = persist(settler, || settler.ledger.records_of_batch(batch)).await;
     let jobs: Vec<_> = records.iter().map(|record| &record.job).collect();
     let call = transaction::call(&settler.network.contracts, &jobs, batch.gas_limit);
     let mined = MinedTransaction {
@@ -441,7 +441,7 @@ async fn finish(settler: &Arc<Settler>, batch: &Batch, end: TransactionEnd) -> V
             return Vec::new();
         }
     };
-    let records = persist(settler, || settler.ledger.of_batch(batch)).await;
+    let records = persist(settler, || settler.ledger.records_of_batch(batch)).await;
     mark_withdrawn(settler, &records, failure).await;
     // Runs concurrently, so that one undecided payment does not delay the others.
     let each = records.iter().map(|record| async {
@@ -606,7 +606,7 @@ async fn is_still_settled(settler: &Settler, job: &Job, hash: B256) -> bool {
 async fn watch_until_final(settler: &Arc<Settler>, batch: &Batch) {
     let confirmations = settler.network.config.confirmations.max(1);
     loop {
-        let records = persist(settler, || settler.ledger.of_batch(batch)).await;
+        let records = persist(settler, || settler.ledger.records_of_batch(batch)).await;
         let Some(record) = records.first() else { return };
         let Some((hash, block)) = record.state.settlement() else { return };
         let last = block.saturating_add(confirmations.saturating_sub(1));
@@ -629,7 +629,7 @@ async fn watch_until_final(settler: &Arc<Settler>, batch: &Batch) {
 async fn resolve_undone(settler: &Arc<Settler>, batch: &Batch) {
     const UNDONE: &str = "Another sender's transaction made this payment, but a reorganisation removed it, so the \
                           payment is not made: send the request again.";
-    let records = persist(settler, || settler.ledger.of_batch(batch)).await;
+    let records = persist(settler, || settler.ledger.records_of_batch(batch)).await;
     let Some(record) = records.first() else { return };
     let is_elsewhere = matches!(record.state, State::SettledElsewhere { .. });
     if is_elsewhere && !record.promised && record.answered.is_none() {
@@ -643,7 +643,7 @@ async fn resolve_undone(settler: &Arc<Settler>, batch: &Batch) {
 
 /// Waits until all payments of a transaction that we cannot control are decided, by the chain or by their expiry.
 async fn wait_for_chain_or_expiry(settler: &Arc<Settler>, batch: &Batch) {
-    let records = persist(settler, || settler.ledger.of_batch(batch)).await;
+    let records = persist(settler, || settler.ledger.records_of_batch(batch)).await;
     let none_proven = BTreeSet::new();
     let each = records.iter().map(|record| async {
         if !is_resolved(settler, batch, record, &none_proven).await {
@@ -943,7 +943,7 @@ async fn store_state(settler: &Arc<Settler>, record: &Record, state: State, atte
 /// Watches a settlement that was found on the chain until it is final, even after a restart.
 async fn watch_foreign(settler: &Arc<Settler>, record: &Record, hash: B256) {
     let Ok(id) = fresh_id() else { return };
-    let batch = Batch::foreign(id, &record.job, hash);
+    let batch = Batch::of_found_transaction(id, &record.job, hash);
     persist(settler, || settler.ledger.watch(batch.clone())).await;
     settler.watch_settlement(batch);
 }

@@ -39,8 +39,8 @@ fn batch(id: u8, payments: &[u8]) -> Batch {
         signer: Address::repeat_byte(5),
         jobs: payments.iter().map(|n| key(*n)).collect(),
         gas_limit: 1,
-        kilobytes: 1,
-        found: None,
+        data_kilobytes: 1,
+        found_transaction: None,
     }
 }
 
@@ -142,7 +142,7 @@ async fn conforms_too(store: &dyn Payments) {
     // A settlement that was found is watched once, for the first request.
     let found = |id| Change::Found {
         record: Box::new(Record { state: settled(13), ..record(9) }),
-        batch: Batch { found: Some(B256::repeat_byte(1)), ..batch(id, &[9]) },
+        batch: Batch { found_transaction: Some(B256::repeat_byte(1)), ..batch(id, &[9]) },
     };
     let answers = store.commit(vec![found(20), found(21)]).await.unwrap();
     assert_eq!((answers[0].is_kept(), answers[1].is_kept()), (true, false));
@@ -155,7 +155,7 @@ async fn conforms_too(store: &dyn Payments) {
     // A transaction's cost counts once, even if the transaction is closed twice. Each day is counted separately.
     store.commit(vec![closed(one.id, 5)]).await.unwrap();
     store.commit(vec![closed(one.id, 5)]).await.unwrap();
-    let watched = Batch { found: Some(B256::repeat_byte(1)), ..batch(10, &[3]) };
+    let watched = Batch { found_transaction: Some(B256::repeat_byte(1)), ..batch(10, &[3]) };
     store.commit(vec![Change::Watched(watched.clone())]).await.unwrap();
     assert_eq!(store.open().await.unwrap().batches, std::slice::from_ref(&watched));
     store.commit(vec![closed(watched.id, 4)]).await.unwrap();
@@ -188,7 +188,7 @@ async fn conforms(open: impl Fn() -> Box<dyn Payments>) {
     let kept = store.commit(vec![batched(&first, &[2, 1])]).await.unwrap();
     assert_eq!(kept, [ChangeResult::Kept]);
     let sent = State::Sent { batch: first.id };
-    let of_batch = store.of_batch(first.clone()).await.unwrap();
+    let of_batch = store.records_of_batch(first.clone()).await.unwrap();
     let digests: Vec<_> = of_batch.iter().map(|record| record.digest()).collect();
     assert_eq!(digests, [B256::repeat_byte(2), B256::repeat_byte(1)]);
     assert!(of_batch.iter().all(|record| record.state == sent));

@@ -25,7 +25,7 @@ fn batch(id: u8, nonces: &[u8]) -> (Batch, Vec<B256>) {
     let jobs = nonces.iter().map(|n| record(*n).key()).collect();
     let id = SubmissionId([id; 16]);
     let signer = Address::repeat_byte(7);
-    let batch = Batch { id, chain: CHAIN, signer, jobs, gas_limit: 150, kilobytes: 2, found: None };
+    let batch = Batch { id, chain: CHAIN, signer, jobs, gas_limit: 150, data_kilobytes: 2, found_transaction: None };
     (batch, nonces.iter().map(|n| B256::repeat_byte(*n)).collect())
 }
 
@@ -48,8 +48,8 @@ fn withdrawn() -> State {
     State::Failed { reason: Reason::Withdrawn, message: String::new(), at: NOW }
 }
 
-fn of(gas: u64, kilobytes: u64) -> GasReservation {
-    GasReservation { gas, kilobytes }
+fn reservation(gas: u64, kilobytes: u64) -> GasReservation {
+    GasReservation { gas, data_kilobytes: kilobytes }
 }
 
 /// Of one transaction's payments, one is settled and one is withdrawn. A third payment is queued.
@@ -61,7 +61,7 @@ async fn gas_of_ended_payments_counts_until_their_transaction_is_accounted_for()
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("facilitator.redb");
     let expected =
-        GasUsage { open: of(200, 2), caller: of(300, 3), total: of(300, 3), ..GasUsage::default() };
+        GasUsage { network_reserved: reservation(200, 2), caller_reserved: reservation(300, 3), total_reserved: reservation(300, 3), ..GasUsage::default() };
     let (sent, digests) = batch(1, &[1, 2]);
     let book = ledger(&file).await;
     for n in [1, 2, 3] {
@@ -79,20 +79,20 @@ async fn gas_of_ended_payments_counts_until_their_transaction_is_accounted_for()
     // The success was returned to another caller. The gas still counts against the caller whose request was accepted.
     let by = RequestOrigin { caller: OTHER, idempotency: None };
     book.mark_answered(record(1).key(), by, NOW).await.unwrap();
-    let records = book.of_batch(&sent).await.unwrap();
+    let records = book.records_of_batch(&sent).await.unwrap();
     assert_eq!((records[0].gas_of, records[0].asked), (CALLER, by));
     drop(book);
     let book = ledger(&file).await;
     assert_eq!(book.gas_usage(CHAIN, CALLER, NOW), expected);
-    assert_eq!(book.gas_usage(CHAIN, OTHER, NOW).caller, GasReservation::default());
+    assert_eq!(book.gas_usage(CHAIN, OTHER, NOW).caller_reserved, GasReservation::default());
     let spent = GasSpent { chain: CHAIN, day: 3, caller: CALLER, wei: U256::from(77) };
     book.close(&sent, vec![spent]).await.unwrap();
     let usage = book.gas_usage(CHAIN, CALLER, NOW);
-    assert_eq!((usage.open, usage.total), (of(100, 1), of(100, 1)));
+    assert_eq!((usage.network_reserved, usage.total_reserved), (reservation(100, 1), reservation(100, 1)));
     assert_eq!((usage.spent_caller, usage.spent_total), (U256::from(77), U256::from(77)));
     drop(book);
     let usage = ledger(&file).await.gas_usage(CHAIN, CALLER, NOW);
-    assert_eq!((usage.open, usage.spent_total), (of(100, 1), U256::from(77)));
+    assert_eq!((usage.network_reserved, usage.spent_total), (reservation(100, 1), U256::from(77)));
 }
 
 #[tokio::test]
@@ -124,7 +124,7 @@ async fn claimed_room_counts_until_the_last_request_releases_it() {
     let book = ledger(&folder.path().join("facilitator.redb")).await;
     let claim_of = |payment: &Job| {
         let mut seen = None;
-        let claim = book.claim(payment, (CALLER, of(100, 1)), NOW, |usage: &Usage| {
+        let claim = book.claim(payment, (CALLER, reservation(100, 1)), NOW, |usage: &Usage| {
             seen = Some(*usage);
             Ok::<_, ()>(())
         });
@@ -132,20 +132,20 @@ async fn claimed_room_counts_until_the_last_request_releases_it() {
     };
     let (one, other) = (payment(1, 1), payment(2, 2));
     let (seen, first) = claim_of(&one);
-    assert_eq!((seen.count, seen.amount, seen.gas.open), (0, U256::ZERO, of(0, 0)));
+    assert_eq!((seen.count, seen.amount, seen.gas.network_reserved), (0, U256::ZERO, reservation(0, 0)));
     let (seen, again) = claim_of(&one);
-    assert_eq!((seen.count, seen.gas.open), (0, of(0, 0)), "the same payment");
+    assert_eq!((seen.count, seen.gas.network_reserved), (0, reservation(0, 0)), "the same payment");
     drop(first);
     let (seen, third) = claim_of(&other);
     assert_eq!((seen.count, seen.amount), (1, U256::from(10)));
-    assert_eq!((seen.gas.open, seen.gas.caller), (of(100, 1), of(100, 1)));
+    assert_eq!((seen.gas.network_reserved, seen.gas.caller_reserved), (reservation(100, 1), reservation(100, 1)));
     drop(third);
     drop(again);
     let (seen, _claim) = claim_of(&other);
-    assert_eq!((seen.count, seen.gas.open), (0, of(0, 0)), "all was let go");
-    let refused = book.claim(&one, (CALLER, of(100, 1)), NOW, |_owed: &Usage| Err::<(), _>("no"));
+    assert_eq!((seen.count, seen.gas.network_reserved), (0, reservation(0, 0)), "all was let go");
+    let refused = book.claim(&one, (CALLER, reservation(100, 1)), NOW, |_owed: &Usage| Err::<(), _>("no"));
     assert_eq!(refused.err(), Some("no"));
-    assert_eq!(book.gas_usage(CHAIN, CALLER, NOW).open, of(100, 1), "a refusal claims nothing");
+    assert_eq!(book.gas_usage(CHAIN, CALLER, NOW).network_reserved, reservation(100, 1), "a refusal claims nothing");
 }
 
 /// A waiting request receives the outcome once it is on disk. A claim whose payment was accepted remains in effect
@@ -156,10 +156,10 @@ async fn a_waiter_receives_the_end_of_its_payment() {
     let book = ledger(&folder.path().join("facilitator.redb")).await;
     let one = record(1);
     let claim =
-        book.claim(&one.job, (CALLER, of(100, 1)), NOW, |_owed: &Usage| Ok::<_, ()>(())).unwrap();
+        book.claim(&one.job, (CALLER, reservation(100, 1)), NOW, |_owed: &Usage| Ok::<_, ()>(())).unwrap();
     let accepted = book.accept(one.clone()).await.unwrap();
     drop(claim);
-    assert_eq!(book.gas_usage(CHAIN, CALLER, NOW).open, of(100, 1));
+    assert_eq!(book.gas_usage(CHAIN, CALLER, NOW).network_reserved, reservation(100, 1));
     let Lookup::Open(_record, mut progress) = accepted.lookup else { panic!("it is open") };
     assert_eq!(*progress.borrow(), Progress::Open);
     assert_eq!(book.backlog(), (1, Some(Utc(1))));
@@ -183,7 +183,7 @@ async fn a_waiter_receives_the_end_of_its_payment() {
     assert_eq!(known, Some((by, Some(Utc(5)))), "that its success was returned is not forgotten");
     assert!(!book.reopen(again).await.unwrap());
     assert_eq!(book.backlog(), (1, Some(Utc(1))));
-    assert_eq!(book.gas_usage(CHAIN, CALLER, NOW).open, of(100, 1));
+    assert_eq!(book.gas_usage(CHAIN, CALLER, NOW).network_reserved, reservation(100, 1));
 }
 
 /// A long signature counts with all its data, even after a restart.
@@ -196,8 +196,8 @@ async fn reserved_gas_includes_the_data_of_a_payment() {
     payment.signature = vec![1; 3_000].into();
     let book = ledger(&file).await;
     assert!(book.accept(long).await.unwrap().new);
-    assert_eq!(book.gas_usage(CHAIN, CALLER, NOW).open, of(100, 4));
+    assert_eq!(book.gas_usage(CHAIN, CALLER, NOW).network_reserved, reservation(100, 4));
     drop(book);
     let book = ledger(&file).await;
-    assert_eq!(book.gas_usage(CHAIN, CALLER, NOW).open, of(100, 4));
+    assert_eq!(book.gas_usage(CHAIN, CALLER, NOW).network_reserved, reservation(100, 4));
 }

@@ -53,7 +53,7 @@ async fn an_approval_is_given_up_after_three_refusals_in_a_row() {
                 "{state:?}"
             );
             assert_eq!(stage.world.state().sent.len(), 3, "{case}");
-            assert_eq!(stage.usage(1).open.gas, 0, "its gas is no longer reserved");
+            assert_eq!(stage.usage(1).network_reserved.gas, 0, "its gas is no longer reserved");
         }
         assert_eq!(stage.paid(), if is_settled { 700 } else { 0 }, "{case}");
     }
@@ -79,7 +79,7 @@ async fn an_approval_that_is_never_mined_ends_its_payment_after_a_minute() {
     assert!(sent.iter().all(|tx| tx.from == payer(1)), "no signer has sent anything");
     let times = sent.len();
     assert!((25..=35).contains(&times), "every two seconds, not at each look: {times}");
-    assert_eq!(stage.usage(1).open.gas, 0);
+    assert_eq!(stage.usage(1).network_reserved.gas, 0);
     // Another request may use the same approval.
     stage.world.state().sends.clear();
     let end = stage.settle(&pay).await;

@@ -341,7 +341,7 @@ async fn a_receipt_that_is_hidden_for_long_ends_no_payment() {
     let usage = stage.usage(1);
     let cost = crate::stage::COIN - stage.world.state().coin[&signer(1)];
     assert!(usage.spent_caller > cost, "{} of {cost}", usage.spent_caller);
-    assert_eq!((stage.settlement.ledger.open_count(), usage.total.gas), (0, 0));
+    assert_eq!((stage.settlement.ledger.open_count(), usage.total_reserved.gas), (0, 0));
 }
 
 /// Another transaction of the same key used the nonce. Only the chain or the expiry then ends the payment, and nothing

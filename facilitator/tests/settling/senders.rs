@@ -66,7 +66,7 @@ async fn a_signer_has_no_more_in_flight_than_it_can_pay_for() {
         let plan = Plan { signers: 2, limits, wait_ms: 3_000, ..Plan::default() };
         let stage = Stage::with(plan).await;
         let price = stage.settler.price().await.unwrap();
-        let one = price.cost(GasReservation { gas: 240_000, kilobytes: 1 }).unwrap();
+        let one = price.cost(GasReservation { gas: 240_000, data_kilobytes: 1 }).unwrap();
         stage.world.fund(signer(poor), one + one / U256::from(2));
         let _price = stage.settler.look_up_price().await.unwrap();
         let settling: Vec<_> =
@@ -95,12 +95,12 @@ async fn a_queued_payment_that_no_signer_sends_ends_when_it_expires() {
     queued.abort();
     stage.pass(1_000).await;
     assert_eq!(stage.record(&pay).await.unwrap().state, State::Queued);
-    assert!(stage.usage(1).open.gas > 0);
-    let before = stage.usage(1).open.gas;
+    assert!(stage.usage(1).network_reserved.gas > 0);
+    let before = stage.usage(1).network_reserved.gas;
     stage.pass(60_000).await;
     let state = stage.record(&pay).await.unwrap().state;
     assert!(matches!(state, State::Failed { reason: Reason::Expired, .. }), "{state:?}");
-    assert!(stage.usage(1).open.gas < before, "its gas is no longer reserved");
+    assert!(stage.usage(1).network_reserved.gas < before, "its gas is no longer reserved");
     sent.abort();
 }
 
@@ -112,7 +112,7 @@ async fn gas_in_flight_counts_against_the_signers_coin() {
     (plan.config.gas_budget_caller_percent, plan.config.gas_budget_percent) = (100, 100);
     let stage = Stage::with(plan).await;
     let price = stage.settler.price().await.unwrap();
-    let one = price.cost(GasReservation { gas: 240_000, kilobytes: 1 }).unwrap();
+    let one = price.cost(GasReservation { gas: 240_000, data_kilobytes: 1 }).unwrap();
     // The signer has enough coin for one and a half transactions.
     stage.world.fund(signer(1), one + one / U256::from(2));
     stage.pass(2_100).await;
@@ -133,7 +133,7 @@ async fn a_transactions_cost_is_subtracted_from_the_cached_balance() {
     plan.config.confirmations = 2;
     let stage = Stage::with(plan).await;
     let price = stage.settler.price().await.unwrap();
-    stage.world.fund(signer(1), price.cost(GasReservation { gas: 240_000, kilobytes: 1 }).unwrap());
+    stage.world.fund(signer(1), price.cost(GasReservation { gas: 240_000, data_kilobytes: 1 }).unwrap());
     stage.pass(2_100).await;
     let before = stage.settler.look_up_price().await.unwrap().balances[&signer(1)];
     let first = stage.settling(&stage.pays(1, 10, 1));
@@ -183,7 +183,7 @@ async fn a_transaction_is_as_large_as_its_signer_can_pay_for() {
     stage.pass(300).await;
     let price = stage.settler.price().await.unwrap();
     // From now on the signer has enough coin for about three payments.
-    stage.world.fund(signer(1), price.cost(GasReservation { gas: 600_000, kilobytes: 1 }).unwrap());
+    stage.world.fund(signer(1), price.cost(GasReservation { gas: 600_000, data_kilobytes: 1 }).unwrap());
     let _price = stage.settler.look_up_price().await.unwrap();
     stage.keep_mining();
     assert!(settled(&first.await.unwrap()));
@@ -206,7 +206,7 @@ async fn gas_counts_for_the_caller_that_had_the_payment_accepted() {
     let first = tokio::spawn(async move { settlement.settle(&request, &by(7).into()).await });
     stage.pass(100).await;
     first.abort();
-    assert!(stage.usage(7).caller.gas > 0);
+    assert!(stage.usage(7).caller_reserved.gas > 0);
     stage.keep_mining();
     // Another caller receives the success.
     let end = stage.settle_by(&pay, by(8)).await;

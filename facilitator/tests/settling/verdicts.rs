@@ -305,7 +305,7 @@ async fn a_long_signature_costs_its_signer_more() {
     let long = |bytes: usize| move |signature: Vec<u8>| signature.repeat(bytes.div_ceil(65));
     let price = stage.settler.look_up_price().await.unwrap();
     assert_eq!(price.data_fee, fee * U256::from(2), "with room");
-    let gas = price.cost(GasReservation { gas: 1_200_000, kilobytes: 0 }).unwrap();
+    let gas = price.cost(GasReservation { gas: 1_200_000, data_kilobytes: 0 }).unwrap();
     // The signer has enough coin for three kilobytes, but not for four.
     stage.world.fund(signer(1), gas + fee * U256::from(6));
     stage.pass(2_100).await;
@@ -317,7 +317,7 @@ async fn a_long_signature_costs_its_signer_more() {
     // The amount reserved for the long signature counts against other payments.
     let settling = stage.settling(&changed(&stage, 1, long(2_200)));
     stage.pass(100).await;
-    let open = stage.usage(1).open;
-    assert_eq!(open.kilobytes, 3, "{open:?}");
+    let open = stage.usage(1).network_reserved;
+    assert_eq!(open.data_kilobytes, 3, "{open:?}");
     assert!(settled(&settling.await.unwrap()));
 }

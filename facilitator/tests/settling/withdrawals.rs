@@ -59,7 +59,7 @@ async fn a_payment_is_settled_and_its_gas_is_accounted_for() {
     assert_eq!(stage.paid(), 700);
     stage.pass(10_000).await;
     let usage = stage.usage(1);
-    assert_eq!(usage.total.gas, 0);
+    assert_eq!(usage.total_reserved.gas, 0);
     let spent = COIN - stage.world.state().coin[&signer(1)];
     assert_eq!((usage.spent_caller, usage.spent_total), (spent, spent));
     assert!(!spent.is_zero());
@@ -233,7 +233,7 @@ async fn a_cost_that_no_node_returns_is_estimated() {
     let usage = stage.usage(1);
     let cost = COIN - stage.world.state().coin[&signer(1)];
     assert!(usage.spent_caller > cost, "{} of {cost}", usage.spent_caller);
-    assert_eq!(usage.total.gas, 0, "it is accounted for");
+    assert_eq!(usage.total_reserved.gas, 0, "it is accounted for");
 }
 
 /// A node denied having the transaction, and mined it later. This is counted, and the payment is settled.

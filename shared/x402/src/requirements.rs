@@ -20,7 +20,7 @@ pub struct Choice<'a> {
     /// Whether the asset is the network's reference stablecoin.
     ///
     /// Only then are name, version and decimals known without the chain, and the amount is in dollars.
-    pub reference: bool,
+    pub is_reference_stablecoin: bool,
 }
 
 /// Chooses the first offer that EIP-3009 can pay in the reference stablecoin of a `usable` network.
@@ -68,7 +68,7 @@ impl<'a> Choice<'a> {
                  transfers of the asset itself",
             ));
         }
-        Ok(Self { offer, network, asset, payee, reference: asset == network.stablecoin.address })
+        Ok(Self { offer, network, asset, payee, is_reference_stablecoin: asset == network.stablecoin.address })
     }
 }
 
@@ -161,12 +161,12 @@ mod tests {
     }
 
     /// Returns the index of the chosen offer, and whether its asset is a reference stablecoin.
-    fn taken(offers: &[Offer], usable: &[u64]) -> (u64, bool) {
+    fn chosen_index_and_reference(offers: &[Offer], usable: &[u64]) -> (u64, bool) {
         let choice = choose(offers, |chain| usable.contains(&chain.0)).unwrap();
         assert_eq!(choice.offer.network, Some(choice.network));
         assert_eq!(Ok(choice.asset), choice.offer.asset_address());
         assert_eq!(choice.payee.to_string(), PAY_TO);
-        (choice.offer.amount.to(), choice.reference)
+        (choice.offer.amount.to(), choice.is_reference_stablecoin)
     }
 
     #[test]
@@ -179,19 +179,19 @@ mod tests {
             ("exact", "rhc", USDG, PAY_TO, "eip3009"),
             ("exact", "eip155:8453", USDC_BASE, PAY_TO, ""),
         ]);
-        assert_eq!(taken(&list, &[8453, 4663]), (4, true));
-        assert_eq!(taken(&list, &[8453]), (5, true));
-        assert_eq!(taken(&list, &[4663]), (4, true));
+        assert_eq!(chosen_index_and_reference(&list, &[8453, 4663]), (4, true));
+        assert_eq!(chosen_index_and_reference(&list, &[8453]), (5, true));
+        assert_eq!(chosen_index_and_reference(&list, &[4663]), (4, true));
         // Without a usable network, the first offer on a known network is chosen, for the refusal.
-        assert_eq!(taken(&list, &[]), (2, false));
-        assert_eq!(taken(&list[4..], &[]), (4, true));
-        assert_eq!(taken(&list[3..4], &[8453]), (3, true));
+        assert_eq!(chosen_index_and_reference(&list, &[]), (2, false));
+        assert_eq!(chosen_index_and_reference(&list[4..], &[]), (4, true));
+        assert_eq!(chosen_index_and_reference(&list[3..4], &[8453]), (3, true));
     }
 
     #[test]
     fn a_stablecoin_counts_on_its_own_network_only() {
         let list = offers(&[("exact", "eip155:84532", USDC_BASE, PAY_TO, "")]);
-        assert_eq!(taken(&list, &[84532]), (0, false));
+        assert_eq!(chosen_index_and_reference(&list, &[84532]), (0, false));
     }
 
     #[test]
@@ -269,7 +269,7 @@ mod tests {
         ] {
             for version in [1, 2] {
                 let payable =
-                    |list: &[(&str, &str)]| taken(&offers_with_extra(version, list), &[8453]);
+                    |list: &[(&str, &str)]| chosen_index_and_reference(&offers_with_extra(version, list), &[8453]);
                 assert_eq!(payable(&[(USDC_BASE, other), (USDC_BASE, &own)]), (1, true), "{other}");
                 assert_eq!(payable(&[(USDC_BASE, ""), (USDC_BASE, other)]), (0, true), "{other}");
                 // A payable offer in another token is preferred to an offer that cannot be paid.
@@ -283,7 +283,7 @@ mod tests {
         }
         for same in [own.as_str(), "\"chainId\":8453", "\"chainId\":\"8453\"", "\"salt\":null"] {
             let list = offers_with_extra(2, &[(USDC_BASE, same), (USDC_BASE, "")]);
-            assert_eq!(taken(&list, &[8453]), (0, true), "{same}");
+            assert_eq!(chosen_index_and_reference(&list, &[8453]), (0, true), "{same}");
         }
     }
 
@@ -294,7 +294,7 @@ mod tests {
         let upper = checksummed.to_uppercase().replace('X', "x");
         for right in [checksummed, USDC_BASE, &upper] {
             let list = offers_with_extra(2, &[(&wrong, ""), (right, "")]);
-            assert_eq!(taken(&list, &[8453]), (1, true), "{right}");
+            assert_eq!(chosen_index_and_reference(&list, &[8453]), (1, true), "{right}");
         }
         let payee = PAY_TO.replace("Bc6", "bc6");
         for (asset, pay_to, key) in [(&*wrong, PAY_TO, "asset"), (USDC_BASE, &*payee, "payTo")] {

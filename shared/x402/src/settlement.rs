@@ -31,7 +31,7 @@ pub struct SettlementRequest {
     /// Whether the requirements have no `extra`.
     ///
     /// Older clients send no `extra`, and check only the HTTP status of a response.
-    pub without_extra: bool,
+    pub lacks_extra: bool,
 }
 
 /// The payment that a resource server requires.
@@ -104,14 +104,14 @@ impl SettlementRequest {
             paid_network: named.digits("network")?.map(str::to_owned),
             payload: paid.required("payload", paid.object("payload")?)?.clone(),
             extensions: paid.object("extensions").ok().flatten().cloned().unwrap_or_default(),
-            without_extra: wanted.value("extra").is_none(),
+            lacks_extra: wanted.value("extra").is_none(),
         })
     }
 }
 
 impl SettlementRequest {
     /// Builds a request of version 2 without `extra`, whose payment names no scheme and no network.
-    pub fn bare(requirements: Requirements, payload: Object) -> Self {
+    pub fn from_bare_payload(requirements: Requirements, payload: Object) -> Self {
         Self {
             version: Version::V2,
             requirements,
@@ -119,7 +119,7 @@ impl SettlementRequest {
             paid_network: None,
             payload,
             extensions: Object::default(),
-            without_extra: true,
+            lacks_extra: true,
         }
     }
 }
@@ -191,7 +191,7 @@ mod tests {
             "\"network\":\"eip155:8453\",\"amount\":\"7\",\"extra\":{\"name\":\"USD Coin\"}",
         );
         let whole = read(&v2).unwrap();
-        assert_eq!((whole.version, whole.without_extra), (Version::V2, false));
+        assert_eq!((whole.version, whole.lacks_extra), (Version::V2, false));
         assert_eq!(whole.requirements.amount, U256::from(7));
         assert_eq!(whole.requirements.extra.name.as_deref(), Some("USD Coin"));
         assert_eq!(whole.paid_network.as_deref(), Some("eip155:8453"));
@@ -201,7 +201,7 @@ mod tests {
             "\"network\":\"base\",\"maxAmountRequired\":\"7\"",
         );
         let whole = read(&v1).unwrap();
-        assert_eq!((whole.version, whole.without_extra), (Version::V1, true));
+        assert_eq!((whole.version, whole.lacks_extra), (Version::V1, true));
         assert_eq!(whole.paid_scheme.as_deref(), Some("exact"));
         let short = body(
             "\"x402Version\":2,",
@@ -209,7 +209,7 @@ mod tests {
             "\"network\":8453,\"maxAmountRequired\":7,\"extra\":null",
         );
         let whole = read(&short).unwrap();
-        assert_eq!((whole.version, whole.without_extra), (Version::V2, true));
+        assert_eq!((whole.version, whole.lacks_extra), (Version::V2, true));
         assert_eq!(whole.requirements.network, "8453");
     }
 

@@ -9,9 +9,9 @@ use crate::fields::Fields;
 use crate::signature;
 
 /// The key of the extension with an EIP-2612 permit.
-pub const EIP2612: &str = "eip2612GasSponsoring";
+pub const EIP2612_KEY: &str = "eip2612GasSponsoring";
 /// The key of the extension with a signed approval transaction.
-pub const ERC20_APPROVAL: &str = "erc20ApprovalGasSponsoring";
+pub const ERC20_APPROVAL_KEY: &str = "erc20ApprovalGasSponsoring";
 
 /// A signed EIP-2612 permit of the payer for Permit2.
 ///
@@ -62,8 +62,8 @@ pub struct InvalidInfo;
 pub fn eip2612(extensions: &Object) -> Result<Option<Eip2612Info>, InvalidInfo> {
     let members =
         ["from", "asset", "spender", "amount", "nonce", "deadline", "signature", "version"];
-    let Some(info) = info(extensions, EIP2612, &members) else { return Ok(None) };
-    let info = Info::new(info)?;
+    let Some(info) = info(extensions, EIP2612_KEY, &members) else { return Ok(None) };
+    let info = CommonInfo::new(info)?;
     let _nonce = info.number("nonce")?;
     let (v, r, s) = signature::split(&info.bytes("signature")?).ok_or(InvalidInfo)?;
     let permit = Eip2612Permit {
@@ -73,7 +73,7 @@ pub fn eip2612(extensions: &Object) -> Result<Option<Eip2612Info>, InvalidInfo> 
         r,
         s,
     };
-    let Info { from, asset, spender, .. } = info;
+    let CommonInfo { from, asset, spender, .. } = info;
     Ok(Some(Eip2612Info { from, asset, spender, permit }))
 }
 
@@ -85,11 +85,11 @@ pub fn eip2612(extensions: &Object) -> Result<Option<Eip2612Info>, InvalidInfo> 
 /// [`InvalidInfo`].
 pub fn erc20_approval(extensions: &Object) -> Result<Option<ApprovalInfo>, InvalidInfo> {
     let members = ["from", "asset", "spender", "amount", "signedTransaction", "version"];
-    let Some(info) = info(extensions, ERC20_APPROVAL, &members) else { return Ok(None) };
-    let info = Info::new(info)?;
+    let Some(info) = info(extensions, ERC20_APPROVAL_KEY, &members) else { return Ok(None) };
+    let info = CommonInfo::new(info)?;
     let _amount = info.number("amount")?;
     let signed_transaction = info.bytes("signedTransaction")?;
-    let Info { from, asset, spender, .. } = info;
+    let CommonInfo { from, asset, spender, .. } = info;
     Ok(Some(ApprovalInfo { from, asset, spender, signed_transaction }))
 }
 
@@ -103,14 +103,14 @@ fn info<'a>(extensions: &'a Object, key: &str, members: &[&str]) -> Option<&'a O
 }
 
 /// The members that both extensions have.
-struct Info<'a> {
+struct CommonInfo<'a> {
     fields: Fields<'a>,
     from: Address,
     asset: Address,
     spender: Address,
 }
 
-impl<'a> Info<'a> {
+impl<'a> CommonInfo<'a> {
     fn new(info: &'a Object) -> Result<Self, InvalidInfo> {
         let fields = Fields::new(info, "");
         let address = |key| fields.address(key).map_err(|_error| InvalidInfo);
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn an_eip2612_permit_is_read_with_v_as_tokens_expect_it() {
         for (v, read) in [("1b", 27), ("1c", 28), ("00", 27), ("01", 28)] {
-            let info = eip2612(&extensions(EIP2612, &permit(v))).unwrap().unwrap();
+            let info = eip2612(&extensions(EIP2612_KEY, &permit(v))).unwrap().unwrap();
             let permit = Eip2612Permit {
                 value: U256::from(7),
                 deadline: U256::from(1_900_000_000),
@@ -174,11 +174,11 @@ mod tests {
     #[test]
     fn an_offer_that_comes_back_unused_is_no_permit() {
         let offer = "{\"description\":\"gas is paid\",\"version\":\"1\"}";
-        assert_eq!(eip2612(&extensions(EIP2612, offer)), Ok(None));
-        assert_eq!(erc20_approval(&extensions(ERC20_APPROVAL, offer)), Ok(None));
+        assert_eq!(eip2612(&extensions(EIP2612_KEY, offer)), Ok(None));
+        assert_eq!(erc20_approval(&extensions(ERC20_APPROVAL_KEY, offer)), Ok(None));
         assert_eq!(eip2612(&extensions("another", &permit("1b"))), Ok(None));
         let empty = permit("1b").replace("\"nonce\":\"0\"", "\"nonce\":\"\"");
-        assert_eq!(eip2612(&extensions(EIP2612, &empty)), Ok(None));
+        assert_eq!(eip2612(&extensions(EIP2612_KEY, &empty)), Ok(None));
     }
 
     #[test]
@@ -198,7 +198,7 @@ mod tests {
         ] {
             let text = permit("1b").replace(from, to);
             let is_changed = text != permit("1b");
-            let read = eip2612(&extensions(EIP2612, &text));
+            let read = eip2612(&extensions(EIP2612_KEY, &text));
             assert_eq!(read.is_err(), is_changed, "{from}: {read:?}");
         }
     }
@@ -209,7 +209,7 @@ mod tests {
             "{{\"from\":\"{PAYER}\",\"asset\":\"{TOKEN}\",\"spender\":\"{PERMIT2}\",\"amount\":\"7\",\
              \"signedTransaction\":\"0x02f8ab\",\"version\":\"1\"}}"
         );
-        let read = |text: &str| erc20_approval(&extensions(ERC20_APPROVAL, text));
+        let read = |text: &str| erc20_approval(&extensions(ERC20_APPROVAL_KEY, text));
         let info = read(&text).unwrap().unwrap();
         assert_eq!(info.signed_transaction.as_ref(), [0x02, 0xf8, 0xab]);
         for (from, to) in [("0x02f8ab", "0x02f8a"), ("0x02f8ab", "02f8ab"), (PERMIT2, "permit2")] {

@@ -114,7 +114,7 @@ fn nearly_a_claim() -> impl Strategy<Value = Value> {
 }
 
 /// Runs all functions that read a challenge before a payment for it is signed.
-fn exercise(challenge: &Value) {
+fn run_challenge_readers(challenge: &Value) {
     let Ok(read) = PaymentRequired::parse(challenge) else { return };
     assert!((1..=32).contains(&read.offers.len()));
     for offer in &read.offers {
@@ -137,18 +137,18 @@ proptest! {
         // The bytes are encoded as base64, so that they reach the JSON reader.
         let text = String::from_utf8_lossy(&bytes);
         if let Ok(challenge) = header::decode(&header::encode(&text)) {
-            exercise(&challenge);
+            run_challenge_readers(&challenge);
         }
     }
 
     #[test]
     fn no_json_makes_the_reader_panic(challenge in any_json()) {
-        exercise(&challenge);
+        run_challenge_readers(&challenge);
     }
 
     #[test]
     fn no_malformed_challenge_makes_the_reader_panic(challenge in nearly_a_challenge()) {
-        exercise(&challenge);
+        run_challenge_readers(&challenge);
     }
 
     #[test]

@@ -24,7 +24,7 @@ fn parse(text: &str) -> Result<PaymentRequired, X402Error> {
     PaymentRequired::parse(&value)
 }
 
-fn refused(text: &str) -> String {
+fn refusal_text(text: &str) -> String {
     match parse(text) {
         Err(X402Error::InvalidFormat(reason)) => reason.into_owned(),
         other => panic!("{text:.200}: {other:?}"),
@@ -177,14 +177,14 @@ fn amounts_are_plain_digits_below_two_to_the_256th() {
     ];
     assert!(texts.len() >= 60);
     for json in texts.map(quoted).iter().chain(&too_long).chain([&above]) {
-        let reason = refused(&challenge(&[offer(json, "")], ""));
+        let reason = refusal_text(&challenge(&[offer(json, "")], ""));
         assert_eq!(reason, "accepts[0].amount is not a whole number below 2^256", "{json}");
     }
     for json in ["-1", "-0", "1e3", "1E3", "1.0", "0.5", "true", "[]", "{}", "[1]"] {
-        let reason = refused(&challenge(&[offer(json, "")], ""));
+        let reason = refusal_text(&challenge(&[offer(json, "")], ""));
         assert!(reason.starts_with("accepts[0].amount "), "{json}: {reason}");
     }
-    assert_eq!(refused(&challenge(&[offer("null", "")], "")), "accepts[0].amount is missing");
+    assert_eq!(refusal_text(&challenge(&[offer("null", "")], "")), "accepts[0].amount is missing");
 }
 
 #[test]
@@ -205,11 +205,11 @@ fn the_version_is_declared_or_implied_by_the_amount_member() {
         (of("", &[&v1, &v2]), untold),
         (of("", &["{}"]), untold),
     ] {
-        assert_eq!(refused(&text), reason, "{text}");
+        assert_eq!(refusal_text(&text), reason, "{text}");
     }
     for odd in ["0", "3", "-2", "2.0", "20", "\"2\"", "true", "[2]", "{}", "99999999999999999999"] {
         let text = of(&format!("\"x402Version\":{odd},"), &[&v2]);
-        assert_eq!(refused(&text), "x402Version must be 1 or 2", "{odd}");
+        assert_eq!(refusal_text(&text), "x402Version must be 1 or 2", "{odd}");
     }
     for text in [of("", &[&v2]), of("\"x402Version\":2,", &[&v2, &both("1")])] {
         assert_eq!(parse(&text).unwrap().version, Version::V2, "{text}");
@@ -258,10 +258,10 @@ fn a_member_of_an_odd_type_is_refused_by_its_name() {
         ("resource", "{}", "is not a string"),
         ("extra", "[]", "is not an object"),
     ] {
-        assert_eq!(refused(&offer_with(key, json)), format!("accepts[1].{key} {fault}"));
+        assert_eq!(refusal_text(&offer_with(key, json)), format!("accepts[1].{key} {fault}"));
     }
     for key in ["name", "version", "assetTransferMethod"] {
-        let reason = refused(&offer_with("extra", &format!("{{\"{key}\":2}}")));
+        let reason = refusal_text(&offer_with("extra", &format!("{{\"{key}\":2}}")));
         assert_eq!(reason, format!("accepts[1].extra.{key} is not a string"));
     }
     let one = [offer("\"1\"", "")];
@@ -270,7 +270,7 @@ fn a_member_of_an_odd_type_is_refused_by_its_name() {
         (",\"resource\":{\"url\":7}", "resource.url is not a string"),
         (",\"extensions\":[]", "extensions is not an object"),
     ] {
-        assert_eq!(refused(&challenge(&one, top)), reason);
+        assert_eq!(refusal_text(&challenge(&one, top)), reason);
     }
     for (text, reason) in [
         ("[]", "it is not an object"),
@@ -279,7 +279,7 @@ fn a_member_of_an_odd_type_is_refused_by_its_name() {
         ("{\"x402Version\":2,\"accepts\":[]}", "accepts is empty"),
         ("{\"x402Version\":2,\"accepts\":[7]}", "accepts[0] is not an object"),
     ] {
-        assert_eq!(refused(text), reason);
+        assert_eq!(refusal_text(text), reason);
     }
 }
 
@@ -303,7 +303,7 @@ fn the_top_level_names_the_resource_and_the_offer_stands_in_for_it() {
 fn thirty_two_offers_are_read_and_one_more_is_not() {
     let of = |count| challenge(&vec![offer("\"1\"", ""); count], "");
     assert_eq!(parse(&of(32)).unwrap().offers.len(), 32);
-    assert_eq!(refused(&of(33)), "accepts has more than 32 offers");
+    assert_eq!(refusal_text(&of(33)), "accepts has more than 32 offers");
 }
 
 #[test]
@@ -317,7 +317,7 @@ fn strings_and_keys_of_four_kibibytes_are_read_and_one_byte_more_is_not() {
     let long_key = format!(",\"extra\":{{\"{key}\":1}}");
     let long_value = format!(",\"extra\":{{\"k\":\"{value}\"}}");
     for more in [long_key, long_value] {
-        let reason = refused(&challenge(&[offer("\"1\"", &more)], ""));
+        let reason = refusal_text(&challenge(&[offer("\"1\"", &more)], ""));
         assert_eq!(reason, "a string in it is longer than 4 KiB");
     }
 }
@@ -330,7 +330,7 @@ fn a_challenge_without_base64_has_the_same_bounds() {
         challenge(&[offer("\"1\"", &format!(",\"extra\":{{\"deep\":{json}}}"))], "")
     };
     assert!(parse(&nested(32)).is_ok());
-    assert_eq!(refused(&nested(33)), "it is nested deeper than 32 levels");
+    assert_eq!(refusal_text(&nested(33)), "it is nested deeper than 32 levels");
 
     let sized = |bytes: usize| {
         let whole = |fill: &str| {
@@ -344,5 +344,5 @@ fn a_challenge_without_base64_has_the_same_bounds() {
     };
     assert_eq!(sized(65_536).len(), 65_536);
     assert!(parse(&sized(65_536)).is_ok());
-    assert_eq!(refused(&sized(65_537)), "it is longer than 64 KiB");
+    assert_eq!(refusal_text(&sized(65_537)), "it is longer than 64 KiB");
 }

@@ -185,7 +185,7 @@ fn collector_data_is_encoded_as_the_package_does() {
 }
 
 /// Decodes call data and encodes it again; empty if it cannot be decoded.
-fn again<T: SolCall>(data: &[u8]) -> Vec<u8> {
+fn reencode_call<T: SolCall>(data: &[u8]) -> Vec<u8> {
     T::abi_decode_validate(data).map(|call| call.abi_encode()).unwrap_or_default()
 }
 
@@ -194,24 +194,24 @@ fn calls_are_encoded_as_the_package_does() {
     check("calls", 18, |_contracts, case| {
         let data = bytes(case, "data");
         let encode = match text(case, "function") {
-            "deposit" => again::<I::depositCall>,
-            "claim" => again::<I::claimCall>,
-            "claimWithSignature" => again::<I::claimWithSignatureCall>,
-            "settle" => again::<I::settleCall>,
-            "initiateWithdraw" => again::<I::initiateWithdrawCall>,
-            "finalizeWithdraw" => again::<I::finalizeWithdrawCall>,
-            "refund" => again::<I::refundCall>,
-            "refundWithSignature" => again::<I::refundWithSignatureCall>,
-            "multicall" => again::<I::multicallCall>,
-            "getChannelId" => again::<I::getChannelIdCall>,
-            "CHANNEL_CONFIG_TYPEHASH" => again::<I::CHANNEL_CONFIG_TYPEHASHCall>,
-            "channels" => again::<I::channelsCall>,
-            "pendingWithdrawals" => again::<I::pendingWithdrawalsCall>,
-            "receivers" => again::<I::receiversCall>,
-            "refundNonce" => again::<I::refundNonceCall>,
-            "getVoucherDigest" => again::<I::getVoucherDigestCall>,
-            "getRefundDigest" => again::<I::getRefundDigestCall>,
-            "getClaimBatchDigest" => again::<I::getClaimBatchDigestCall>,
+            "deposit" => reencode_call::<I::depositCall>,
+            "claim" => reencode_call::<I::claimCall>,
+            "claimWithSignature" => reencode_call::<I::claimWithSignatureCall>,
+            "settle" => reencode_call::<I::settleCall>,
+            "initiateWithdraw" => reencode_call::<I::initiateWithdrawCall>,
+            "finalizeWithdraw" => reencode_call::<I::finalizeWithdrawCall>,
+            "refund" => reencode_call::<I::refundCall>,
+            "refundWithSignature" => reencode_call::<I::refundWithSignatureCall>,
+            "multicall" => reencode_call::<I::multicallCall>,
+            "getChannelId" => reencode_call::<I::getChannelIdCall>,
+            "CHANNEL_CONFIG_TYPEHASH" => reencode_call::<I::CHANNEL_CONFIG_TYPEHASHCall>,
+            "channels" => reencode_call::<I::channelsCall>,
+            "pendingWithdrawals" => reencode_call::<I::pendingWithdrawalsCall>,
+            "receivers" => reencode_call::<I::receiversCall>,
+            "refundNonce" => reencode_call::<I::refundNonceCall>,
+            "getVoucherDigest" => reencode_call::<I::getVoucherDigestCall>,
+            "getRefundDigest" => reencode_call::<I::getRefundDigestCall>,
+            "getClaimBatchDigest" => reencode_call::<I::getClaimBatchDigestCall>,
             other => panic!("no function {other}"),
         };
         encode(&data) == data
@@ -235,7 +235,7 @@ fn read(payload: &Value) -> Result<ChannelPayload, bursar_x402::channel::Payload
     ChannelPayload::parse(value.as_object().unwrap(), "")
 }
 
-fn signs(config: &ChannelConfig, voucher: &SignedVoucher, domain: EscrowDomain) -> bool {
+fn is_voucher_signed(config: &ChannelConfig, voucher: &SignedVoucher, domain: EscrowDomain) -> bool {
     let digest = domain.voucher_digest(voucher.channel_id, voucher.max_claimable);
     domain.check_channel_id(config, voucher.channel_id).is_ok()
         && config.check_withdraw_delay().is_ok()
@@ -252,7 +252,7 @@ fn payloads_of_the_official_client_are_read_and_their_signatures_hold() {
     check("payloads", 9, |contracts, case| {
         let domain = domain(contracts, case);
         match read(&case["payload"]).unwrap() {
-            ChannelPayload::Voucher(paid) => signs(&paid.config, &paid.voucher, domain),
+            ChannelPayload::Voucher(paid) => is_voucher_signed(&paid.config, &paid.voucher, domain),
             ChannelPayload::Deposit(paid) => {
                 let terms = DepositTerms {
                     payer: paid.config.payer,
@@ -269,7 +269,7 @@ fn payloads_of_the_official_client_are_read_and_their_signatures_hold() {
                         (signed.digest(permit2_separator(contracts, case)), &signed.signature)
                     }
                 };
-                signs(&paid.config, &paid.voucher, domain)
+                is_voucher_signed(&paid.config, &paid.voucher, domain)
                     && is_by(digest, signature, paid.config.payer)
             }
             other => panic!("{other:?}"),

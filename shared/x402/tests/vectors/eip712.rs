@@ -32,7 +32,7 @@ fn signed(file: &Value, case: &Value, digest: B256) -> Signature65 {
 }
 
 /// Returns the names of the values that differ from the file.
-fn faults(file: &Value, case: &Value) -> Vec<&'static str> {
+fn differing_values(file: &Value, case: &Value) -> Vec<&'static str> {
     let hashes = hashes_of(case);
     let signature = signature_of(case);
     let parts = (word(case, "r"), word(case, "s"), case["v"].as_u64().unwrap());
@@ -53,7 +53,7 @@ fn faults(file: &Value, case: &Value) -> Vec<&'static str> {
 #[test]
 fn every_case_has_its_hashes_and_its_signer() {
     let (file, cases) = cases();
-    let faults = cases.iter().map(|case| (text(case, "id"), faults(&file, case)));
+    let faults = cases.iter().map(|case| (text(case, "id"), differing_values(&file, case)));
     let failed: Vec<_> = faults
         .filter(|(_, faults)| !faults.is_empty())
         .map(|(id, faults)| format!("{id}: {}", faults.join(", ")))
@@ -62,7 +62,7 @@ fn every_case_has_its_hashes_and_its_signer() {
 }
 
 /// Converts a case to the types of production, if its times fit into 64 bits. Other signers may use 256-bit times.
-fn in_production(case: &Value) -> Option<(TokenDomain, Authorization)> {
+fn to_production_types(case: &Value) -> Option<(TokenDomain, Authorization)> {
     let TransferWithAuthorization { from, to, value, validAfter, validBefore, nonce } =
         transfer(&case["message"]);
     let (valid_after, valid_before) = (validAfter.try_into().ok()?, validBefore.try_into().ok()?);
@@ -83,7 +83,7 @@ fn production_hashes_transfers_as_the_vectors_do() {
     let transfers = |case: &&Value| text(case, "primary_type") == "TransferWithAuthorization";
     for case in cases.iter().filter(transfers) {
         let id = text(case, "id");
-        let Some((domain, terms)) = in_production(case) else { continue };
+        let Some((domain, terms)) = to_production_types(case) else { continue };
         let hashes = [domain.separator(), struct_hash(&terms), domain.digest(&terms)];
         if hashes != ["domain_separator", "struct_hash", "digest"].map(|key| word(case, key)) {
             failed.push(id.to_owned());

@@ -60,16 +60,16 @@ pub(crate) fn domain_of(case: &Value) -> Eip712Domain {
 pub(crate) fn hashes_of(case: &Value) -> Hashes {
     let (message, domain) = (&case["message"], domain_of(case));
     match (text(case, "primary_type"), message["witness"].get("facilitator").is_some()) {
-        ("TransferWithAuthorization", _) => hashed(&transfer(message), &domain),
-        ("ReceiveWithAuthorization", _) => hashed(&receive(message), &domain),
-        ("CancelAuthorization", _) => hashed(&cancel(message), &domain),
-        ("PermitWitnessTransferFrom", false) => hashed(&exact_permit(message), &domain),
-        ("PermitWitnessTransferFrom", true) => hashed(&upto_permit(message), &domain),
+        ("TransferWithAuthorization", _) => compute_hashes(&transfer(message), &domain),
+        ("ReceiveWithAuthorization", _) => compute_hashes(&receive(message), &domain),
+        ("CancelAuthorization", _) => compute_hashes(&cancel(message), &domain),
+        ("PermitWitnessTransferFrom", false) => compute_hashes(&exact_permit(message), &domain),
+        ("PermitWitnessTransferFrom", true) => compute_hashes(&upto_permit(message), &domain),
         (other, _) => panic!("no type {other}"),
     }
 }
 
-fn hashed<T: SolStruct>(message: &T, domain: &Eip712Domain) -> Hashes {
+fn compute_hashes<T: SolStruct>(message: &T, domain: &Eip712Domain) -> Hashes {
     Hashes {
         type_text: T::eip712_encode_type().into_owned(),
         type_hash: message.eip712_type_hash(),

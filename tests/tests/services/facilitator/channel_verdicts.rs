@@ -118,7 +118,7 @@ impl Model {
         ensure(!batch.is_forged, "claim_simulation_failed")
     }
 
-    fn adds(&self, row: &Row) -> bool {
+    fn raises_claimed(&self, row: &Row) -> bool {
         row.total > self.view.channels[row.channel].claimed
     }
 
@@ -130,7 +130,7 @@ impl Model {
                     .unwrap_or_else(Verdict::Refuse);
             }
             Request::Claim(batch) => {
-                let is_done = !batch.rows.iter().any(|row| self.adds(row));
+                let is_done = !batch.rows.iter().any(|row| self.raises_claimed(row));
                 match self.judge_claims(batch) {
                     Ok(()) if is_done => return Verdict::Close,
                     other => other,
@@ -205,7 +205,7 @@ impl Model {
     fn execute(&mut self, request: &Request, judged: &Self) -> Option<Effect> {
         let proves = |batch: &Batch, added: &[bool]| {
             let mut rows = batch.rows.iter().zip(added);
-            rows.all(|(row, added)| *added || !judged.adds(row))
+            rows.all(|(row, added)| *added || !judged.raises_claimed(row))
         };
         match request {
             Request::Deposit { number, .. } => {

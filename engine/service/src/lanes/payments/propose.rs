@@ -57,7 +57,7 @@ fn read(
         PaymentInput::Data(value) => PaymentRequired::parse(value),
     }
     .map_err(fault)?;
-    let Choice { offer, network, asset, payee, reference } =
+    let Choice { offer, network, asset, payee, is_reference_stablecoin: reference } =
         choose(&required.offers, usable).map_err(fault)?;
     if !offer.is_eip3009() {
         return Err(Fault::because(
