@@ -120,7 +120,7 @@ async fn verify(
             }
         },
     };
-    api.metrics.answered(Route::verify, result, api.clock.mono_ms().saturating_sub(started_ms));
+    api.metrics.count_answer(Route::verify, result, api.clock.mono_ms().saturating_sub(started_ms));
     response
 }
 

@@ -19,7 +19,7 @@ use bursar_serve::panics;
 
 use crate::book::record::Record;
 use crate::book::redb_store::RedbPayments;
-use crate::book::store::Payments;
+use crate::book::store::PaymentStore;
 use crate::config::{Config, Endpoint, NetworkConfig};
 use crate::exact::prism;
 use crate::keys::{KeyFault, KeyLocks, KeyRing};
@@ -230,7 +230,7 @@ impl Check {
     fn key_files(&mut self, config: &Config) {
         let files: BTreeSet<_> = sender_files(config).collect();
         for file in files {
-            let (severity, text) = match KeyLocks::take([file]) {
+            let (severity, text) = match KeyLocks::lock_files([file]) {
                 Ok(_free) => (Severity::Good, format!("{} is used by no program", file.display())),
                 Err(KeyFault::InUse { .. }) => {
                     let text = format!(

@@ -13,7 +13,7 @@ use crate::health::ServiceHealth;
 use crate::network::NetworkContext;
 
 /// Interval of comparisons while a clock is wrong. It is short, so that a correction is noticed soon.
-const WRONG_EVERY_MS: u64 = 30_000;
+const WRONG_CLOCK_INTERVAL_MS: u64 = 30_000;
 
 #[derive(Debug)]
 pub(crate) struct ClockWatch {
@@ -30,7 +30,7 @@ impl ClockWatch {
                 () = stopping.cancelled() => return,
                 any_wrong = self.compare() => any_wrong,
             };
-            let pause_ms = if any_wrong { WRONG_EVERY_MS } else { CHAIN_TIME_INTERVAL_MS };
+            let pause_ms = if any_wrong { WRONG_CLOCK_INTERVAL_MS } else { CHAIN_TIME_INTERVAL_MS };
             if !pause(&*self.clock, pause_ms, &stopping).await {
                 return;
             }
@@ -53,11 +53,11 @@ impl ClockWatch {
         let seconds_ahead = ahead_ms.unwrap_or_default() / 1_000;
         if wrong && !was_wrong {
             tracing::error!(
-                network = %network.spec().caip2(), seconds_ahead,
+                network = %network.table_row().caip2(), seconds_ahead,
                 "this machine's clock differs from the newest block: set it, because payments are judged by it"
             );
         } else if was_wrong && !wrong {
-            tracing::info!(network = %network.spec().caip2(), "this machine's clock is right again");
+            tracing::info!(network = %network.table_row().caip2(), "this machine's clock is right again");
         }
         wrong
     }

@@ -12,7 +12,7 @@ mod settings;
 mod table;
 
 pub use endpoint::Endpoint;
-pub use network::{DEFAULT_FACTORIES, NetworkConfig, SERVED};
+pub use network::{DEFAULT_FACTORIES, NetworkConfig, SERVABLE_NETWORKS};
 pub use settings::Config;
 pub use table::reference;
 

@@ -6,18 +6,18 @@ use std::sync::{Mutex, PoisonError};
 use bursar_chain::ports::{Chain, ChainFault, Clock};
 
 /// How long a block counts as the newest, in milliseconds. Shorter than the block time of any network.
-const FRESH_MS: u64 = 100;
+const FRESH_MS_MAX: u64 = 100;
 
 /// The newest known block of a network.
 #[derive(Debug, Default)]
 pub struct Head {
     /// The number of the block, and the monotonic time in milliseconds at which it was requested.
     // The lock is held for a single lookup.
-    last: Mutex<Option<(u64, u64)>>,
+    last_block: Mutex<Option<(u64, u64)>>,
     /// Number of calls of `forget`. If it changes while a node is asked, the node's answer is not stored.
-    forgotten: AtomicU64,
+    forget_count: AtomicU64,
     /// Allows one question at a time.
-    asking: tokio::sync::Mutex<()>,
+    query_lock: tokio::sync::Mutex<()>,
 }
 
 impl Head {
@@ -26,33 +26,33 @@ impl Head {
     /// # Errors
     /// No node answers.
     pub async fn block(&self, chain: &dyn Chain, clock: &dyn Clock) -> Result<u64, ChainFault> {
-        if let Some(block) = self.fresh(clock.mono_ms()) {
+        if let Some(block) = self.cached_block(clock.mono_ms()) {
             return Ok(block);
         }
-        let _one = self.asking.lock().await;
+        let _one = self.query_lock.lock().await;
         // Another request may have asked the node while this one waited.
         let asked_ms = clock.mono_ms();
-        if let Some(block) = self.fresh(asked_ms) {
+        if let Some(block) = self.cached_block(asked_ms) {
             return Ok(block);
         }
-        let forgotten = self.forgotten.load(Ordering::Acquire);
+        let forgotten = self.forget_count.load(Ordering::Acquire);
         let block = chain.block_number().await?;
-        if forgotten != self.forgotten.load(Ordering::Acquire) {
+        if forgotten != self.forget_count.load(Ordering::Acquire) {
             return Ok(block);
         }
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((block, asked_ms));
+        *self.last_block.lock().unwrap_or_else(PoisonError::into_inner) = Some((block, asked_ms));
         Ok(block)
     }
 
     /// Forgets the block, because there is a newer one.
     pub fn forget(&self) {
-        self.forgotten.fetch_add(1, Ordering::AcqRel);
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.forget_count.fetch_add(1, Ordering::AcqRel);
+        *self.last_block.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    fn fresh(&self, now_ms: u64) -> Option<u64> {
-        let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
+    fn cached_block(&self, now_ms: u64) -> Option<u64> {
+        let last = *self.last_block.lock().unwrap_or_else(PoisonError::into_inner);
         let (block, at_ms) = last?;
-        (now_ms.saturating_sub(at_ms) < FRESH_MS).then_some(block)
+        (now_ms.saturating_sub(at_ms) < FRESH_MS_MAX).then_some(block)
     }
 }

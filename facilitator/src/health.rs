@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NetworkHealth {
     /// Whether a node answers.
-    pub node: bool,
+    pub node_answers: bool,
     /// The newest block.
     pub block: u64,
     /// Whether new blocks arrive.
@@ -21,16 +21,16 @@ pub struct NetworkHealth {
     /// While no payment is open, it is true on every reachable network.
     pub blocks_advance: bool,
     /// Whether a signer has enough coin for a payment.
-    pub coin: bool,
+    pub has_coin: bool,
     /// Whether a signer accepts payments.
     ///
     /// It is false if all signers are paused. A signer is paused if another program uses its key, or if 256 of its
     /// transactions are open because no node reports which ones are final.
-    pub free_signer: bool,
+    pub has_free_signer: bool,
     /// Whether nodes report which transactions are final.
     ///
     /// If they do not, payments are settled, but their records stay open.
-    pub finality: bool,
+    pub is_finality_known: bool,
     /// The balance of each signer, in wei.
     pub signers: BTreeMap<Address, U256>,
     /// Gas paid today (UTC), in wei.
@@ -39,7 +39,7 @@ pub struct NetworkHealth {
 
 impl NetworkHealth {
     fn serves(&self) -> bool {
-        self.node && self.coin && self.blocks_advance && self.free_signer
+        self.node_answers && self.has_coin && self.blocks_advance && self.has_free_signer
     }
 }
 
@@ -49,10 +49,10 @@ struct Snapshot {
     /// Whether a probe has completed.
     is_known: bool,
     /// Whether the store accepted the last write.
-    store: bool,
+    store_accepts_writes: bool,
     /// Whether there is room for more payments.
     has_room: bool,
-    open: usize,
+    open_payments: usize,
     networks: BTreeMap<ChainId, NetworkHealth>,
     /// By how many milliseconds this machine's clock is ahead of the newest block of a network.
     clocks: BTreeMap<ChainId, i64>,
@@ -73,9 +73,9 @@ impl Default for ServiceHealth {
         Self(Mutex::new(Snapshot {
             is_known: false,
             // The store was opened for writing, so it counts as writable.
-            store: true,
+            store_accepts_writes: true,
             has_room: false,
-            open: 0,
+            open_payments: 0,
             networks: BTreeMap::new(),
             clocks: BTreeMap::new(),
         }))
@@ -88,13 +88,13 @@ impl ServiceHealth {
     /// `open` is the number of open payments, and `has_room` whether more are accepted.
     pub fn update(&self, open: usize, has_room: bool, networks: BTreeMap<ChainId, NetworkHealth>) {
         let mut snapshot = self.snapshot();
-        (snapshot.is_known, snapshot.open, snapshot.has_room) = (true, open, has_room);
+        (snapshot.is_known, snapshot.open_payments, snapshot.has_room) = (true, open, has_room);
         snapshot.networks = networks;
     }
 
     /// Stores whether the store accepted the last write, for the next report.
     pub fn set_store(&self, accepts_writes: bool) {
-        self.snapshot().store = accepts_writes;
+        self.snapshot().store_accepts_writes = accepts_writes;
     }
 
     /// Stores by how many milliseconds this machine's clock is ahead of a network's newest block.
@@ -117,14 +117,14 @@ impl ServiceHealth {
     pub fn is_degraded(&self) -> bool {
         let snapshot = self.snapshot();
         let all = snapshot.networks.iter().all(|(chain, health)| snapshot.serves(*chain, health));
-        snapshot.is_known && !(snapshot.store && snapshot.has_room && all)
+        snapshot.is_known && !(snapshot.store_accepts_writes && snapshot.has_room && all)
     }
 
     /// Whether payments can be settled on at least one network.
     pub fn is_ready(&self) -> bool {
         let snapshot = self.snapshot();
         let any = snapshot.networks.iter().any(|(chain, health)| snapshot.serves(*chain, health));
-        snapshot.is_known && snapshot.store && snapshot.has_room && any
+        snapshot.is_known && snapshot.store_accepts_writes && snapshot.has_room && any
     }
 
     /// The checks behind [`ServiceHealth::is_ready`], as JSON.
@@ -133,23 +133,23 @@ impl ServiceHealth {
         let network = |(chain, health): (&ChainId, &NetworkHealth)| {
             let ahead_ms = snapshot.clocks.get(chain).copied();
             let checks = json!({
-                "node": health.node, "newestBlock": health.block,
-                "blocksCome": health.blocks_advance, "nativeCoin": health.coin,
+                "node": health.node_answers, "newestBlock": health.block,
+                "blocksCome": health.blocks_advance, "nativeCoin": health.has_coin,
                 "clock": !ahead_ms.is_some_and(is_wrong),
                 "clockAheadSeconds": ahead_ms.map(|ms| ms / 1_000),
-                "freeSigner": health.free_signer, "finality": health.finality,
+                "freeSigner": health.has_free_signer, "finality": health.is_finality_known,
             });
             (format!("eip155:{chain}"), checks)
         };
         let networks: Map<String, Value> = snapshot.networks.iter().map(network).collect();
-        json!({ "store": snapshot.store, "queue": snapshot.has_room, "networks": networks })
+        json!({ "store": snapshot.store_accepts_writes, "queue": snapshot.has_room, "networks": networks })
     }
 
     /// The checks, with values for the operator alone: open payments, balances and the gas spent today.
     pub fn report(&self) -> Value {
         let mut report = self.checks();
         let snapshot = self.snapshot();
-        report["openPayments"] = json!(snapshot.open);
+        report["openPayments"] = json!(snapshot.open_payments);
         for (chain, health) in &snapshot.networks {
             let signers: Map<String, Value> = health
                 .signers
@@ -174,10 +174,10 @@ mod tests {
 
     fn healthy() -> NetworkHealth {
         NetworkHealth {
-            node: true,
+            node_answers: true,
             blocks_advance: true,
-            coin: true,
-            free_signer: true,
+            has_coin: true,
+            has_free_signer: true,
             ..NetworkHealth::default()
         }
     }
@@ -196,10 +196,10 @@ mod tests {
         assert_eq!(checks(&ServiceHealth::default()), (false, false), "before the first probe");
         assert_eq!(checks(&health(true, true, &[healthy(), healthy()])), (true, false));
         let flaws = [
-            NetworkHealth { node: false, ..healthy() },
-            NetworkHealth { coin: false, ..healthy() },
+            NetworkHealth { node_answers: false, ..healthy() },
+            NetworkHealth { has_coin: false, ..healthy() },
             NetworkHealth { blocks_advance: false, ..healthy() },
-            NetworkHealth { free_signer: false, ..healthy() },
+            NetworkHealth { has_free_signer: false, ..healthy() },
         ];
         for flaw in flaws {
             assert_eq!(checks(&health(true, true, &[healthy(), flaw.clone()])), (true, true));

@@ -75,7 +75,7 @@ mod tests {
             token: Address::repeat_byte(1),
             payer: Address::repeat_byte(2),
             payee: Address::repeat_byte(3),
-            authorized: U256::from(7),
+            authorized_amount: U256::from(7),
             nonce: B256::repeat_byte(4),
             valid_after: U256::ZERO,
             valid_before: U256::MAX,
@@ -118,7 +118,7 @@ mod tests {
             let key = JobKey::of(CHAIN, method, &terms());
             let other_token = Terms { token: Address::repeat_byte(9), ..terms() };
             assert_ne!(JobKey::of(CHAIN, method, &other_token), key);
-            let other_amount = Terms { authorized: U256::from(8), ..terms() };
+            let other_amount = Terms { authorized_amount: U256::from(8), ..terms() };
             assert_eq!(JobKey::of(CHAIN, method, &other_amount), key);
         }
     }

@@ -14,7 +14,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 /// Upper bounds of the duration buckets, in seconds: from answers that need no node to answers that wait for a block.
-const BUCKETS: [f64; 12] = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+const DURATION_BUCKETS_S: [f64; 12] = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
 /// The route of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
@@ -57,7 +57,7 @@ pub struct NetworkLabel {
 pub struct Metrics {
     registry: Registry,
     answers: Family<AnswerLabels, Counter>,
-    seconds: Family<RouteLabel, Histogram>,
+    answer_seconds: Family<RouteLabel, Histogram>,
     /// Payments that have not ended.
     pub open: Gauge<i64, AtomicI64>,
     /// How long the oldest queued payment has waited for a transaction.
@@ -86,7 +86,7 @@ impl Default for Metrics {
         let answers = Family::<AnswerLabels, Counter>::default();
         registry.register("answers", "Responses by route and result", answers.clone());
         let seconds =
-            Family::<RouteLabel, Histogram>::new_with_constructor(|| Histogram::new(BUCKETS));
+            Family::<RouteLabel, Histogram>::new_with_constructor(|| Histogram::new(DURATION_BUCKETS_S));
         registry.register("answer_seconds", "Duration of responses", seconds.clone());
         let open = Gauge::default();
         registry.register("open_payments", "Open payments", open.clone());
@@ -147,7 +147,7 @@ impl Default for Metrics {
         Self {
             registry,
             answers,
-            seconds,
+            answer_seconds: seconds,
             open,
             oldest_queued,
             balance,
@@ -156,9 +156,9 @@ impl Default for Metrics {
             unfinished,
             finality_unknown,
             node_up,
-            gas_spent,
-            reorganised,
-            charged_after_refusal,
+            count_gas_spent: gas_spent,
+            count_reorganised: reorganised,
+            count_charged_after_refusal: charged_after_refusal,
             foreign_nonces,
         }
     }
@@ -167,19 +167,19 @@ impl Default for Metrics {
 impl Metrics {
     /// Counts an answer and its duration in milliseconds.
     #[expect(clippy::float_arithmetic, reason = "seconds for display, not money")]
-    pub fn answered(&self, route: Route, result: &'static str, took_ms: u64) {
+    pub fn count_answer(&self, route: Route, result: &'static str, took_ms: u64) {
         self.answers.get_or_create(&AnswerLabels { route, result }).inc();
         let seconds = u32::try_from(took_ms).map_or(f64::MAX, f64::from) / 1_000.0;
-        self.seconds.get_or_create(&RouteLabel { route }).observe(seconds);
+        self.answer_seconds.get_or_create(&RouteLabel { route }).observe(seconds);
     }
 
     /// Counts gas that was paid, in wei.
-    pub fn gas_spent(&self, network: &Network, wei: U256) {
+    pub fn count_gas_spent(&self, network: &Network, wei: U256) {
         self.gas_spent.get_or_create(&network_label(network)).inc_by(coins(wei));
     }
 
     /// Counts a settled payment that a reorganisation undid.
-    pub fn reorganised(&self, network: &Network) {
+    pub fn count_reorganised(&self, network: &Network) {
         self.reorganised.get_or_create(&network_label(network)).inc();
     }
 
@@ -189,12 +189,12 @@ impl Metrics {
     }
 
     /// Counts a payment that was settled although it had been withdrawn.
-    pub fn charged_after_refusal(&self, network: &Network) {
+    pub fn count_charged_after_refusal(&self, network: &Network) {
         self.charged_after_refusal.get_or_create(&network_label(network)).inc();
     }
 
     /// Counts a nonce of a signer that a transaction of another program used.
-    pub fn foreign_nonce(&self, network: &Network, signer: Address) {
+    pub fn count_foreign_nonce(&self, network: &Network, signer: Address) {
         let labels = SignerLabels { network: network.caip2(), signer: signer.to_string() };
         self.foreign_nonces.get_or_create(&labels).inc();
     }

@@ -31,7 +31,7 @@ const DOMAIN_TTL_MS: u64 = 15 * 60_000;
 const CHANNEL_TTL_MS: u64 = 31 * 24 * 60 * 60_000;
 
 /// How long the state of a channel is kept. It is used only within the block in which it was read.
-const SNAPSHOT_TTL_MS: u64 = 60_000;
+const CHANNEL_STATE_TTL_MS: u64 = 60_000;
 
 /// Our accounts on a network.
 #[derive(Debug, Default)]
@@ -64,15 +64,15 @@ pub struct NetworkContext {
     /// Signs claims and refunds of payment channels for their receivers.
     pub authorizer: Option<Authorizer>,
     /// Whether an account has code.
-    pub codes: TtlMap<Address, bool>,
+    pub code_cache: TtlMap<Address, bool>,
     /// EIP-712 domain separators that tokens returned.
-    pub domains: TtlMap<Address, B256>,
+    pub domain_cache: TtlMap<Address, B256>,
     /// The configs of channels that requests named.
-    pub channels: TtlMap<B256, ChannelConfig>,
+    pub channel_config_cache: TtlMap<B256, ChannelConfig>,
     /// The newest block.
     pub head: Head,
     /// The states of channels, each with the block that was the newest before the read.
-    pub snapshots: TtlMap<B256, (u64, ChannelState)>,
+    pub channel_state_cache: TtlMap<B256, (u64, ChannelState)>,
     /// Simulates transfers that cannot be batched, because only our signers may send them or because Multicall3 is
     /// missing.
     pub simulator: Simulator,
@@ -118,11 +118,11 @@ impl NetworkContext {
             retired_signers,
             upto_contracts: upto_contracts(&config),
             authorizer,
-            codes: TtlMap::new(CODE_TTL_MS),
-            domains: TtlMap::new(DOMAIN_TTL_MS),
-            channels: TtlMap::new(CHANNEL_TTL_MS),
+            code_cache: TtlMap::new(CODE_TTL_MS),
+            domain_cache: TtlMap::new(DOMAIN_TTL_MS),
+            channel_config_cache: TtlMap::new(CHANNEL_TTL_MS),
             head: Head::default(),
-            snapshots: TtlMap::new(SNAPSHOT_TTL_MS),
+            channel_state_cache: TtlMap::new(CHANNEL_STATE_TTL_MS),
             simulator: Simulator::default(),
             multicall: AtomicBool::new(false),
             found_contracts: Mutex::default(),
@@ -184,7 +184,7 @@ impl NetworkContext {
     }
 
     /// The network's row in the table of networks.
-    pub fn spec(&self) -> &'static Network {
+    pub fn table_row(&self) -> &'static Network {
         self.config.network
     }
 
@@ -253,7 +253,7 @@ impl NetworkContext {
     /// Whether a token is trusted to run no code but its own: the network's dollar token, and the tokens of the
     /// settings.
     pub fn trusts_token(&self, token: Address) -> bool {
-        token == self.spec().stablecoin.address || self.config.tokens.contains(&token)
+        token == self.table_row().stablecoin.address || self.config.tokens.contains(&token)
     }
 
     /// The current time in Unix seconds.

@@ -10,12 +10,12 @@ use bursar_chain::rpc::BATCH_MAX;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 /// Permits for exchanges in flight. An exchange with a distant node takes one permit, so that many run in parallel.
-const EXCHANGES: u32 = 32;
+const EXCHANGE_PERMITS: u32 = 32;
 /// Permits that an exchange with a near node takes. Only four such exchanges run at a time. Questions that arrive
 /// meanwhile are batched, which costs us and the node less.
-const NEAR_PERMITS: u32 = 8;
+const NEAR_EXCHANGE_PERMITS: u32 = 8;
 /// A node is distant once an exchange takes at least this many milliseconds.
-const DISTANT_MS: u64 = 5;
+const DISTANT_NODE_MS_MIN: u64 = 5;
 
 /// How long a batched question waits for others, in milliseconds. It may wait, because a settlement waits for a block
 /// anyway.
@@ -77,11 +77,11 @@ async fn run(
     clock: Arc<dyn Clock>,
     mut incoming: mpsc::Receiver<PendingQuestions>,
 ) {
-    let exchanges = Arc::new(Semaphore::new(usize::try_from(EXCHANGES).unwrap_or(1)));
+    let exchanges = Arc::new(Semaphore::new(usize::try_from(EXCHANGE_PERMITS).unwrap_or(1)));
     let is_distant = Arc::new(AtomicBool::new(false));
     let mut queue = QuestionQueue::default();
     while queue.fill(&mut incoming, &*clock).await {
-        let permits = if is_distant.load(Ordering::Relaxed) { 1 } else { NEAR_PERMITS };
+        let permits = if is_distant.load(Ordering::Relaxed) { 1 } else { NEAR_EXCHANGE_PERMITS };
         let Ok(permit) = Arc::clone(&exchanges).acquire_many_owned(permits).await else { return };
         // Questions that arrived while waiting for the permit join this exchange.
         queue.add(&mut incoming);
@@ -92,7 +92,7 @@ async fn run(
             let started_ms = clock.mono_ms();
             exchange(&*chain, batch).await;
             let took_ms = clock.mono_ms().saturating_sub(started_ms);
-            is_distant.store(took_ms >= DISTANT_MS, Ordering::Relaxed);
+            is_distant.store(took_ms >= DISTANT_NODE_MS_MIN, Ordering::Relaxed);
             drop(permit);
         });
     }

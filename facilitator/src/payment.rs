@@ -41,7 +41,7 @@ pub struct Terms {
     /// The signed amount, in the smallest unit of the token.
     ///
     /// The scheme `exact` moves all of it, `upto` at most this.
-    pub authorized: U256,
+    pub authorized_amount: U256,
     /// The nonce, which can be used once per payer and token, or with Permit2 once per payer.
     pub nonce: B256,
     /// Unix seconds.
@@ -112,7 +112,7 @@ pub struct Payment {
     pub chain: ChainId,
     pub method: MethodId,
     pub terms: Terms,
-    /// The amount that moves, in the smallest unit of the token; at most [`Terms::authorized`].
+    /// The amount that moves, in the smallest unit of the token; at most [`Terms::authorized_amount`].
     pub amount: U256,
     /// The digest that was signed (EIP-712).
     pub digest: B256,
@@ -122,7 +122,7 @@ pub struct Payment {
     /// Whether the payer has code, or will have after its deployment.
     ///
     /// That code decides which signatures are valid and how much gas a transfer uses.
-    pub contract_payer: bool,
+    pub is_contract_payer: bool,
     /// Present only with methods that use Permit2.
     pub sponsoring: Option<Sponsoring>,
 }

@@ -19,7 +19,7 @@ use bursar_serve::{exit, logs, signals};
 use clap::{Parser, Subcommand};
 
 /// Timeout of a status request in milliseconds, and maximum length of its answer.
-const STATUS_MS: u64 = 5_000;
+const STATUS_TIMEOUT_MS: u64 = 5_000;
 const STATUS_BYTES_MAX: usize = 1 << 20;
 
 /// Verifies signed x402 payments and settles them on-chain, each once, paying gas.
@@ -142,7 +142,7 @@ async fn status(config: &Config) -> anyhow::Result<serde_json::Value> {
     let Some(address) = config.metrics_listen else {
         anyhow::bail!("metrics_listen is off: set it, because the status is read there");
     };
-    let client = Client::new(STATUS_MS).map_err(anyhow::Error::msg)?;
+    let client = Client::new(STATUS_TIMEOUT_MS).map_err(anyhow::Error::msg)?;
     let target = Target::parse(&format!("http://{address}/status"), PlainHttpHosts::Any)
         .map_err(|fault| anyhow::anyhow!("cannot send a request to {address}: {fault:?}"))?;
     let reply = client.get(&target, STATUS_BYTES_MAX).await.map_err(|fault| {

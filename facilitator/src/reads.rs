@@ -161,13 +161,13 @@ pub(crate) fn batch_outcomes(
 #[derive(Debug, Default)]
 pub(crate) struct Reads {
     /// The accounts whose code is looked up.
-    pub(crate) codes: Vec<Address>,
+    pub(crate) code_accounts: Vec<Address>,
     /// Calls that run one after the other, if the network has Multicall3.
     pub(crate) calls: Vec<ContractCall>,
     /// Gas limit of the calls together.
     pub(crate) gas: u64,
     /// A further call, with its own sender and gas limit.
-    pub(crate) exact: Option<Question>,
+    pub(crate) exact_question: Option<Question>,
     /// Whether the answers may share an exchange with other requests.
     pub(crate) is_trusted: bool,
 }
@@ -175,7 +175,7 @@ pub(crate) struct Reads {
 /// The answers to [`Reads`].
 #[derive(Debug)]
 pub(crate) struct ReadAnswers {
-    pub(crate) codes: Vec<bool>,
+    pub(crate) have_code: Vec<bool>,
     /// One outcome per call; `None` if the calls used up all gas.
     pub(crate) outcomes: Option<Vec<CallOutcome>>,
     /// The revert data of the further call.
@@ -191,7 +191,7 @@ pub(crate) async fn read(
     reads: Reads,
     priority: Priority,
 ) -> Result<ReadAnswers, ChainFault> {
-    let Reads { codes, calls, gas, exact, is_trusted } = reads;
+    let Reads { code_accounts: codes, calls, gas, exact_question: exact, is_trusted } = reads;
     let (code_count, call_count) = (codes.len(), calls.len());
     let is_batched = !calls.is_empty() && network.has_multicall().await?;
     let mut questions: Vec<Question> = codes.into_iter().map(Question::Code).collect();
@@ -222,5 +222,5 @@ pub(crate) async fn read(
         let each = (0..call_count).map(|_call| CallOutcome::of(next()));
         Some(each.collect::<Result<_, ChainFault>>()?)
     };
-    Ok(ReadAnswers { codes, outcomes, exact_revert })
+    Ok(ReadAnswers { have_code: codes, outcomes, exact_revert })
 }

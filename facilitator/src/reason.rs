@@ -155,7 +155,7 @@ pub struct Rejection {
 impl Rejection {
     /// Creates a rejection with its own message.
     pub fn with_message(reason: Reason, message: impl Into<String>) -> Self {
-        Self { reason, message: message.into(), payer: None, settled_in: None }
+        Self { reason, message: message.into(), payer: None, with_settlement: None }
     }
 
     /// Adds the payer, if it is known.
@@ -175,7 +175,7 @@ impl Rejection {
 
     /// Adds the transaction that settled the payment earlier, and names it in the message.
     #[must_use]
-    pub fn settled_in(mut self, hash: B256) -> Self {
+    pub fn with_settlement(mut self, hash: B256) -> Self {
         self.message = format!("{} Its transaction is {hash}.", self.message);
         self.settled_in = Some(hash);
         self

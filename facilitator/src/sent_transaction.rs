@@ -36,7 +36,7 @@ pub(crate) async fn check(
     if !job.work().runs_foreign_code() && network.trusts_token(job.work().moves().token) {
         return Ok(gas);
     }
-    let wanted = Reads { exact: Some(question), ..Reads::default() };
+    let wanted = Reads { exact_question: Some(question), ..Reads::default() };
     match reads::read(network, wanted, Priority::Batched).await?.exact_revert {
         Some(_revert) => Err(failed.into()),
         None => Ok(gas),

@@ -32,7 +32,7 @@ use crate::book::batch::Batch;
 use crate::book::ledger::Ledger;
 use crate::book::record::Record;
 use crate::book::redb_store::RedbPayments;
-use crate::book::store::{OpenWork, Payments};
+use crate::book::store::{OpenWork, PaymentStore};
 use crate::clock_watch::ClockWatch;
 use crate::config::{Config, NetworkConfig};
 use crate::health::ServiceHealth;
@@ -209,7 +209,7 @@ pub fn chain_of(network: &NetworkConfig, clock: &Arc<dyn Clock>) -> Result<RpcCh
 
 /// The opened store, with the work that the last run left unfinished.
 struct Stores {
-    payments: Arc<dyn Payments>,
+    payments: Arc<dyn PaymentStore>,
     outboxes: RedbStore,
     file: RedbPayments,
     ledger: Ledger,
@@ -221,7 +221,7 @@ impl Stores {
         let unusable = |fault: StoreFault| StartFault::store(config, &fault);
         panics::name_store(&config.store, bursar_rows::LIBRARY);
         let (file, outboxes) = RedbPayments::open_file(&config.store).map_err(unusable)?;
-        let payments: Arc<dyn Payments> = Arc::new(file.clone());
+        let payments: Arc<dyn PaymentStore> = Arc::new(file.clone());
         let (ledger, open) =
             Ledger::load(Arc::clone(&payments), clock.utc()).await.map_err(unusable)?;
         Ok(Self { payments, outboxes, file, ledger, open })
@@ -256,7 +256,7 @@ impl Running {
             return Err(StartFault::NoNetwork);
         }
         check_facilitators(&config, &keys)?;
-        let key_locks = KeyLocks::take(sender_files(&config))?;
+        let key_locks = KeyLocks::lock_files(sender_files(&config))?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new()?);
         let stores = Stores::open(&config, &clock).await?;
         let listeners = Listeners::bind(config.listen, config.metrics_listen).await?;
@@ -327,7 +327,7 @@ impl Running {
 
     /// Completes with the reason when the store cannot be written. No payment can then be settled until the next start.
     pub async fn broken(&self) -> StoreUnusable {
-        self.store.broken().cancelled().await;
+        self.store.write_failed().cancelled().await;
         // The failure is set before the token is cancelled.
         let failure = self.store.failure().unwrap_or(StoreError::Bug("unknown".to_owned()));
         StoreUnusable::at_write(&self.store_path, failure)

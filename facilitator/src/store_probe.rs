@@ -7,7 +7,7 @@ use bursar_chain::ports::Clock;
 use tokio::sync::Mutex;
 
 use crate::book::ledger::Ledger;
-use crate::book::store::Payments;
+use crate::book::store::PaymentStore;
 
 /// How long a commit proves that the store accepts writes, in milliseconds.
 const PROOF_MS: u64 = 10_000;
@@ -25,7 +25,7 @@ struct Proof {
 /// Probes the store if necessary.
 #[derive(Debug)]
 pub struct StoreProbe {
-    payments: Arc<dyn Payments>,
+    payments: Arc<dyn PaymentStore>,
     ledger: Ledger,
     clock: Arc<dyn Clock>,
     /// The lock is held during a probe, so that simultaneous questions cause one probe.
@@ -33,7 +33,7 @@ pub struct StoreProbe {
 }
 
 impl StoreProbe {
-    pub fn new(payments: Arc<dyn Payments>, ledger: Ledger, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(payments: Arc<dyn PaymentStore>, ledger: Ledger, clock: Arc<dyn Clock>) -> Self {
         Self { payments, ledger, clock, last: Mutex::default() }
     }
 
@@ -100,7 +100,7 @@ mod tests {
     async fn only_a_question_without_a_recent_commit_writes_to_the_store() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.redb");
-        let payments: Arc<dyn Payments> = Arc::new(RedbPayments::open_file(&path).unwrap().0);
+        let payments: Arc<dyn PaymentStore> = Arc::new(RedbPayments::open_file(&path).unwrap().0);
         let (ledger, _open) = Ledger::load(Arc::clone(&payments), NOW).await.unwrap();
         let clock = Arc::new(ManualClock::new(NOW));
         let probe = StoreProbe::new(Arc::clone(&payments), ledger.clone(), Arc::clone(&clock) as _);

@@ -174,7 +174,7 @@ mod tests {
             token: Address::repeat_byte(1),
             payer: Address::repeat_byte(2),
             payee: Address::repeat_byte(3),
-            authorized: U256::from(1),
+            authorized_amount: U256::from(1),
             nonce: B256::ZERO,
             valid_after: U256::ZERO,
             valid_before: U256::MAX,
@@ -188,7 +188,7 @@ mod tests {
             digest: B256::ZERO,
             signature: vec![0xff; signature].into(),
             deployment: None,
-            contract_payer: signature != 65,
+            is_contract_payer: signature != 65,
             sponsoring: None,
         }
     }

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::book::ledger::Ledger;
 use crate::book::reservation::GasReservation;
-use crate::book::store::Payments;
+use crate::book::store::PaymentStore;
 use crate::health::{NetworkHealth, ServiceHealth};
 use crate::metrics::{Metrics, NetworkLabel, SignerLabels, coins};
 use crate::schemes;
@@ -46,7 +46,7 @@ pub(crate) struct Upkeep {
     pub(crate) store: Arc<StoreProbe>,
     pub(crate) settlers: Vec<Arc<Settler>>,
     pub(crate) ledger: Ledger,
-    pub(crate) payments: Arc<dyn Payments>,
+    pub(crate) payments: Arc<dyn PaymentStore>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) health: Arc<ServiceHealth>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -131,7 +131,7 @@ impl Upkeep {
         is_waiting: bool,
     ) -> NetworkHealth {
         let result = settler.look_up_price().await;
-        let network = settler.network.spec().caip2();
+        let network = settler.network.table_row().caip2();
         self.metrics
             .node_up
             .get_or_create(&NetworkLabel { network })
@@ -141,7 +141,7 @@ impl Upkeep {
         let mut slots = settler.signer_slots.values();
         let mut health = NetworkHealth {
             spent_today: usage.spent_total,
-            finality: !slots.any(|slot| slot.outbox.is_finality_unknown()),
+            is_finality_known: !slots.any(|slot| slot.outbox.is_finality_unknown()),
             ..NetworkHealth::default()
         };
         let price = match result {
@@ -154,7 +154,7 @@ impl Upkeep {
             }
         };
         if seen.changes(Trouble::NoNode(chain), false) {
-            let network = settler.network.spec().caip2();
+            let network = settler.network.table_row().caip2();
             tracing::info!(%network, "the gas price and the signers' balances can be read again");
         }
         for (signer, wei) in &price.balances {
@@ -175,11 +175,11 @@ impl Upkeep {
             (*block, *since_ms) = (price.block, mono_ms);
         }
         schemes::look_for_contracts(&settler.network).await;
-        health.node = true;
+        health.node_answers = true;
         health.block = price.block;
         health.blocks_advance = mono_ms.saturating_sub(*since_ms) < NO_BLOCK_MS;
-        health.free_signer = settler.has_free_signer();
-        health.coin = price.can_pay(&Need::LEAST, GasReservation::default());
+        health.has_free_signer = settler.has_free_signer();
+        health.has_coin = price.can_pay(&Need::LEAST, GasReservation::default());
         health.signers = price.balances.clone();
         health
     }
@@ -204,7 +204,7 @@ impl Upkeep {
 }
 
 fn signer_labels(settler: &Settler, signer: Address) -> SignerLabels {
-    SignerLabels { network: settler.network.spec().caip2(), signer: signer.to_string() }
+    SignerLabels { network: settler.network.table_row().caip2(), signer: signer.to_string() }
 }
 
 #[expect(clippy::float_arithmetic, reason = "seconds for display, not money")]

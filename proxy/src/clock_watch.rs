@@ -17,7 +17,7 @@ use crate::node::Nodes;
 use crate::sell::{Seller, SellerDeps};
 
 /// Interval of comparisons while the clock is wrong. It is short, so that a correction is noticed soon.
-const WRONG_EVERY_MS: u64 = 30_000;
+const WRONG_CLOCK_INTERVAL_MS: u64 = 30_000;
 
 /// By how many milliseconds our clock is ahead of each of the other clocks.
 ///
@@ -108,7 +108,7 @@ impl ClockWatch {
                 tracing::info!("this machine's clock is right again");
             }
             was_wrong = wrong;
-            let pause_ms = if wrong { WRONG_EVERY_MS } else { CHAIN_TIME_INTERVAL_MS };
+            let pause_ms = if wrong { WRONG_CLOCK_INTERVAL_MS } else { CHAIN_TIME_INTERVAL_MS };
             if !pause(&**clock, pause_ms, &stopping).await {
                 return;
             }

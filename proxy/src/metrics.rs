@@ -14,7 +14,7 @@ use prometheus_client::registry::Registry;
 use crate::book::Usage;
 
 /// Histogram bounds in seconds, from short answers to long ones.
-const BUCKETS: [f64; 12] = [0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
+const DURATION_BUCKETS_S: [f64; 12] = [0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ResultLabel {
@@ -65,7 +65,7 @@ impl Default for Metrics {
         let this = Self {
             chats: Family::default(),
             upstream_calls: Family::default(),
-            upstream_seconds: Histogram::new(BUCKETS),
+            upstream_seconds: Histogram::new(DURATION_BUCKETS_S),
             settlements: Family::default(),
             revenue: Family::default(),
             tokens: Family::default(),

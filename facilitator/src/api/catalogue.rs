@@ -47,8 +47,8 @@ impl Catalogue {
                 "permit2Collector": used.permit2_collector, "multicall3": MULTICALL3,
             });
             // Older clients look up a network by its CAIP-2 id or by its v1 name.
-            contracts.insert(network.spec().caip2(), addresses.clone());
-            if let Some(name) = network.spec().v1_names.first() {
+            contracts.insert(network.table_row().caip2(), addresses.clone());
+            if let Some(name) = network.table_row().v1_names.first() {
                 contracts.insert((*name).to_owned(), addresses);
             }
         }
@@ -92,9 +92,9 @@ impl Catalogue {
             for scheme in SCHEMES.iter().filter(|scheme| is_offered(**scheme, network)) {
                 for version in scheme.versions() {
                     let (number, name) = match version {
-                        Version::V2 => (2, Some(network.spec().caip2())),
+                        Version::V2 => (2, Some(network.table_row().caip2())),
                         Version::V1 => {
-                            (1, network.spec().v1_names.first().map(|name| (*name).to_owned()))
+                            (1, network.table_row().v1_names.first().map(|name| (*name).to_owned()))
                         }
                     };
                     let Some(name) = name else { continue };
@@ -157,7 +157,7 @@ impl Catalogue {
                 "batchSettlement": used.escrow, "erc3009Collector": used.erc3009_collector,
                 "permit2Collector": used.permit2_collector, "permit2": used.permit2,
             });
-            (network.spec().caip2(), addresses)
+            (network.table_row().caip2(), addresses)
         });
         Value::Object(each.collect())
     }

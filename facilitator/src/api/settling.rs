@@ -74,6 +74,6 @@ pub(super) async fn settle_parsed(
             }
         },
     };
-    api.metrics.answered(Route::settle, result, api.clock.mono_ms().saturating_sub(started_ms));
+    api.metrics.count_answer(Route::settle, result, api.clock.mono_ms().saturating_sub(started_ms));
     response
 }

@@ -96,7 +96,7 @@ impl CheckedClaims {
             if row.channel.receiver_authorizer != authorizer || !channels.insert(channel) {
                 return Err(invalid());
             }
-            if !network.config.takes_token(row.channel.token) {
+            if !network.config.accepts_token(row.channel.token) {
                 return Err(Reason::AssetNotServed.into());
             }
             if row.total_claimed > row.max_claimable {
@@ -108,7 +108,7 @@ impl CheckedClaims {
             if proof == VoucherProof::Key {
                 row.signature = signature::normalized(&row.signature);
             }
-            network.channels.insert(channel, row.channel.clone(), network.clock.mono_ms());
+            network.channel_config_cache.insert(channel, row.channel.clone(), network.clock.mono_ms());
             rows.push((channel, row, proof));
         }
         let receivers = rows.iter().map(|(_channel, row, _proof)| row.channel.receiver);
@@ -178,11 +178,11 @@ impl CheckedClaims {
         let rows = u64::try_from(self.rows.len()).unwrap_or(u64::MAX);
         let gas = if is_plain { TRUSTED_CALL_GAS } else { UNTRUSTED_CALL_GAS };
         let gas = gas.max(BASE_GAS.saturating_add(ROW_GAS.saturating_mul(rows)).saturating_mul(2));
-        let wanted = Reads { codes: codes.clone(), calls, gas, exact: None, is_trusted: is_plain };
+        let wanted = Reads { code_accounts: codes.clone(), calls, gas, exact_question: None, is_trusted: is_plain };
         let answers = reads::read(network, wanted, priority).await?;
         let reject = |reason: Reason| VerifyError::from(reason);
         let has_code = |account: Address| {
-            let found = codes.iter().zip(&answers.codes).find(|(known, _code)| **known == account);
+            let found = codes.iter().zip(&answers.have_code).find(|(known, _code)| **known == account);
             found.is_some_and(|(_account, code)| *code)
         };
         let outcomes = answers.outcomes.ok_or_else(|| reject(Reason::ClaimSimulation))?;
@@ -243,10 +243,10 @@ impl CheckedClaims {
         };
         let calls = self.rows.iter().map(|(channel, _row, _proof)| state(channel)).collect();
         let wanted = Reads {
-            codes: Vec::new(),
+            code_accounts: Vec::new(),
             calls,
             gas: TRUSTED_CALL_GAS,
-            exact: None,
+            exact_question: None,
             is_trusted: true,
         };
         let outcomes = reads::read(network, wanted, priority).await?.outcomes.unwrap_or_default();

@@ -157,7 +157,7 @@ impl DepositProposal {
         let digest = self.digest(network).await?;
         let payer = self.config.payer;
         let is_by_key = signature::signer(&digest, &self.signature.inner) == Some(payer);
-        let known_code = network.codes.get(&payer, network.clock.mono_ms());
+        let known_code = network.code_cache.get(&payer, network.clock.mono_ms());
         let may_be_contract = self.signature.deployment.is_some() || known_code != Some(false);
         if !is_by_key && !may_be_contract {
             return Err(self.reject(Reason::InvalidSignature).into());
@@ -188,7 +188,7 @@ impl DepositProposal {
             facts = DepositFacts::ask(network, &job, priority).await?;
         }
         if job.deployment.is_none() {
-            network.codes.insert(payer, facts.has_code, network.clock.mono_ms());
+            network.code_cache.insert(payer, facts.has_code, network.clock.mono_ms());
         }
         job.contract_payer = facts.has_code || job.deployment.is_some();
         if !facts.has_code && job.deployment.is_none() && !is_by_key {

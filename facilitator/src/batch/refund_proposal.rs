@@ -67,7 +67,7 @@ impl RefundProposal {
         if channel != voucher.channel_id {
             return Err(reject(Reason::ChannelIdMismatch));
         }
-        if !network.config.takes_token(config.token) {
+        if !network.config.accepts_token(config.token) {
             return Err(reject(Reason::AssetNotServed));
         }
         if amount == 0 {
@@ -92,7 +92,7 @@ impl RefundProposal {
         }
         let is_by_key = signature::signer(&digest, &signature) == Some(config.receiver_authorizer);
         let signature = if is_by_key { signature::normalized(&signature) } else { signature };
-        network.channels.insert(channel, config.clone(), network.clock.mono_ms());
+        network.channel_config_cache.insert(channel, config.clone(), network.clock.mono_ms());
         let chain = network.contracts.chain;
         Ok(Self { chain, config, channel, amount, nonce, digest, signature, is_by_key, claims })
     }
@@ -145,14 +145,14 @@ impl RefundProposal {
         let rows = u64::try_from(job.rows.len()).unwrap_or(u64::MAX);
         let gas = UNTRUSTED_CALL_GAS.saturating_add(ROW_GAS.saturating_mul(rows).saturating_mul(2));
         let wanted = Reads {
-            codes: vec![self.config.receiver_authorizer],
+            code_accounts: vec![self.config.receiver_authorizer],
             calls,
             gas,
-            exact: None,
+            exact_question: None,
             is_trusted,
         };
         let answers = reads::read(network, wanted, priority).await?;
-        let has_code = answers.codes.first().copied().unwrap_or_default();
+        let has_code = answers.have_code.first().copied().unwrap_or_default();
         let mut outcomes = answers.outcomes.unwrap_or_default().into_iter();
         let pending = outcomes.as_slice().get(1).and_then(state_reads::pending_withdrawal);
         let state = state_reads::read(outcomes.by_ref().take(state_reads::CALL_COUNT));

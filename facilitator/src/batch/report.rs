@@ -21,7 +21,7 @@ pub async fn channel(network: &NetworkContext, id: B256) -> Result<Option<Value>
     if state.balance == 0 && state.total_claimed == 0 && state.refund_nonce.is_zero() {
         return Ok(None);
     }
-    let config = network.channels.get(&id, network.clock.mono_ms());
+    let config = network.channel_config_cache.get(&id, network.clock.mono_ms());
     let delay = config.as_ref().map(|config| config.withdraw_delay.seconds());
     let withdrawal = pending.filter(|_amount| state.withdraw_requested_at != 0).map(|amount| {
         let finalizable_at = delay.map(|delay| state.withdraw_requested_at.saturating_add(delay));
@@ -33,7 +33,7 @@ pub async fn channel(network: &NetworkContext, id: B256) -> Result<Option<Value>
     let available = state.balance.saturating_sub(state.total_claimed);
     Ok(Some(json!({
         "channelId": id,
-        "network": network.spec().caip2(),
+        "network": network.table_row().caip2(),
         "balance": state.balance.to_string(),
         "totalClaimed": state.total_claimed.to_string(),
         "available": available.to_string(),

@@ -37,7 +37,7 @@ impl SweepProposal {
         network: &NetworkContext,
         request: SettleRequest,
     ) -> Result<Self, VerifyError> {
-        if !network.config.takes_token(request.token) {
+        if !network.config.accepts_token(request.token) {
             return Err(Reason::AssetNotServed.into());
         }
         let (sweep, would_fail) = look_up(network, request.receiver, request.token).await?;

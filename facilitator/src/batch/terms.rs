@@ -77,10 +77,10 @@ pub(super) fn check_channel(
         return Err(reject(Reason::ChannelDelay));
     }
     config.check_withdraw_delay().map_err(|_fault| reject(Reason::ChannelDelayRange))?;
-    if !network.config.takes_token(config.token) {
+    if !network.config.accepts_token(config.token) {
         return Err(reject(Reason::AssetNotServed));
     }
-    network.channels.insert(id, config.clone(), network.clock.mono_ms());
+    network.channel_config_cache.insert(id, config.clone(), network.clock.mono_ms());
     Ok(id)
 }
 

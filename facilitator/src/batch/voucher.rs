@@ -70,14 +70,14 @@ impl VoucherStatement {
     ) -> Result<ChannelState, VerifyError> {
         let head = network.head.block(&*network.chain, &*network.clock).await?;
         let now_ms = network.clock.mono_ms();
-        let known = network.snapshots.get(&self.channel, now_ms);
+        let known = network.channel_state_cache.get(&self.channel, now_ms);
         if let Some((_block, state)) = known.filter(|(block, _state)| *block == head) {
             return Ok(state);
         }
         let outcomes = state_reads::ask(network, self.channel, Priority::Now).await?;
         let state = state_reads::read(outcomes);
         let state = state.ok_or_else(|| self.reject(Reason::ChannelNotFound))?;
-        network.snapshots.insert(self.channel, (head, state), now_ms);
+        network.channel_state_cache.insert(self.channel, (head, state), now_ms);
         Ok(state)
     }
 
@@ -90,13 +90,13 @@ impl VoucherStatement {
         let mut calls = state_reads::calls(&network.contracts, self.channel).to_vec();
         calls.push(reads::signature_call(payer, digest, self.voucher.signature.clone()));
         let wanted =
-            Reads { codes: vec![payer], calls, gas: UNTRUSTED_CALL_GAS, ..Reads::default() };
+            Reads { code_accounts: vec![payer], calls, gas: UNTRUSTED_CALL_GAS, ..Reads::default() };
         let answers = reads::read(network, wanted, Priority::Now).await?;
         let Some(mut outcomes) = answers.outcomes else {
             return Err(self.reject(Reason::VoucherSignature));
         };
         let accepted = reads::is_accepted(outcomes.pop().and_then(|last| last.returned_data()));
-        let has_code = answers.codes.first().copied().unwrap_or_default();
+        let has_code = answers.have_code.first().copied().unwrap_or_default();
         if !(if has_code { accepted } else { self.proof == VoucherProof::Key }) {
             return Err(self.reject(Reason::VoucherSignature));
         }

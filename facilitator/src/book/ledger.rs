@@ -17,7 +17,7 @@ use crate::book::batch::Batch;
 use crate::book::gas::{GasBook, GasUsage};
 use crate::book::record::{Record, RequestOrigin, State};
 use crate::book::reservation::GasReservation;
-use crate::book::store::{Change, ChangeResult, GasSpent, OpenWork, Payments};
+use crate::book::store::{Change, ChangeResult, GasSpent, OpenWork, PaymentStore};
 use crate::job::Job;
 use crate::job_key::JobKey;
 use crate::payment::Sponsoring;
@@ -87,7 +87,7 @@ pub struct Ledger {
 }
 
 struct Shared {
-    store: Arc<dyn Payments>,
+    store: Arc<dyn PaymentStore>,
     commits: AtomicU64,
     // The lock is held for a single lookup.
     open: Mutex<OpenPayments>,
@@ -198,7 +198,7 @@ impl OpenPayments {
 
     fn insert(&mut self, record: &Record) {
         let key = record.key();
-        self.gas.reserve(key, record.job.work().chain(), record.gas_of, record.reservation());
+        self.gas.reserve(key, record.job.work().chain(), record.gas_caller, record.reservation());
         if let State::Sent { batch } = record.state {
             self.gas.assign(key, Some(batch));
         }
@@ -208,7 +208,7 @@ impl OpenPayments {
 
     fn insert_ended(&mut self, record: &Record, batch: SubmissionId) {
         let key = record.key();
-        self.gas.reserve(key, record.job.work().chain(), record.gas_of, record.reservation());
+        self.gas.reserve(key, record.job.work().chain(), record.gas_caller, record.reservation());
         self.gas.assign(key, Some(batch));
         self.gas.end(&key, record.state.is_success());
     }
@@ -268,10 +268,10 @@ impl Ledger {
     ///
     /// # Errors
     /// A failure of the store.
-    pub async fn load(store: Arc<dyn Payments>, now: Utc) -> Result<(Self, OpenWork), StoreFault> {
+    pub async fn load(store: Arc<dyn PaymentStore>, now: Utc) -> Result<(Self, OpenWork), StoreFault> {
         let all = store.open().await?;
         let mut open = OpenPayments::default();
-        for one in store.spent_on(day_of(now)).await? {
+        for one in store.gas_spent_on(day_of(now)).await? {
             open.gas.add_spent(&one);
         }
         all.records.iter().for_each(|record| open.insert(record));
@@ -312,7 +312,7 @@ impl Ledger {
         let key = record.key();
         let answers = self.commit(vec![Change::Accepted(Box::new(record))]).await?;
         match answers.into_iter().next().ok_or_else(ledger_stopped_fault)? {
-            ChangeResult::Kept | ChangeResult::Merged(_) => {
+            ChangeResult::Stored | ChangeResult::Merged(_) => {
                 let known = self.shared.find_open(&key);
                 let known = match known {
                     Some(known) => known,
@@ -342,7 +342,7 @@ impl Ledger {
     /// A failure of the store.
     pub async fn assign(&self, batch: Batch, digests: Vec<B256>) -> Result<bool, StoreFault> {
         let answers = self.commit(vec![Change::Batched { batch, digests }]).await?;
-        Ok(answers.iter().all(ChangeResult::is_kept))
+        Ok(answers.iter().all(ChangeResult::is_stored))
     }
 
     /// Stores a payment that another sender's transaction settled, and watches that transaction; if another record
@@ -355,10 +355,10 @@ impl Ledger {
         record: Record,
         batch: Batch,
     ) -> Result<Option<Record>, StoreFault> {
-        let change = Change::Found { record: Box::new(record), batch };
+        let change = Change::FoundOnChain { record: Box::new(record), batch };
         match self.commit(vec![change]).await?.into_iter().next().ok_or_else(ledger_stopped_fault)? {
             ChangeResult::Conflict(existing) => Ok(Some(*existing)),
-            ChangeResult::Kept | ChangeResult::Merged(_) => Ok(None),
+            ChangeResult::Stored | ChangeResult::Merged(_) => Ok(None),
         }
     }
 
@@ -374,9 +374,9 @@ impl Ledger {
         attempts: u8,
     ) -> Result<bool, StoreFault> {
         let (key, digest) = (job.work().key(), job.work().digest());
-        let moved = Change::Moved { key, digest, from, state, attempts };
+        let moved = Change::StateChanged { key, digest, from, state, attempts };
         let answers = self.commit(vec![moved]).await?;
-        Ok(answers.iter().all(ChangeResult::is_kept))
+        Ok(answers.iter().all(ChangeResult::is_stored))
     }
 
     /// Stores that a transaction found on the chain is watched.
@@ -392,7 +392,7 @@ impl Ledger {
     /// # Errors
     /// A failure of the store.
     pub async fn record_pending_returned(&self, key: JobKey, origin: RequestOrigin) -> Result<(), StoreFault> {
-        self.commit(vec![Change::Promised { key, origin }]).await.map(|_none| ())
+        self.commit(vec![Change::PendingReturned { key, origin }]).await.map(|_none| ())
     }
 
     /// Stores that the success of a payment was written to the connection of a request.
@@ -405,7 +405,7 @@ impl Ledger {
         origin: RequestOrigin,
         at: Utc,
     ) -> Result<(), StoreFault> {
-        self.commit(vec![Change::Answered { key, origin, at }]).await.map(|_none| ())
+        self.commit(vec![Change::SuccessReturned { key, origin, at }]).await.map(|_none| ())
     }
 
     /// Stores the outcome of payments, each with its number of attempts.
@@ -423,7 +423,7 @@ impl Ledger {
     /// A failure of the store.
     pub async fn reopen(&self, record: Record) -> Result<bool, StoreFault> {
         let answers = self.commit(vec![Change::Reopened(Box::new(record))]).await?;
-        Ok(answers.iter().all(ChangeResult::is_kept))
+        Ok(answers.iter().all(ChangeResult::is_stored))
     }
 
     /// Whether exactly this payment, by its digest, is queued.
@@ -554,7 +554,7 @@ impl Shared {
             match change {
                 Change::Accepted(record) | Change::Reopened(record) => {
                     let kept = match outcomes.next() {
-                        Some(ChangeResult::Kept) => record,
+                        Some(ChangeResult::Stored) => record,
                         Some(ChangeResult::Merged(kept)) => kept,
                         Some(ChangeResult::Conflict(_)) | None => continue,
                     };
@@ -563,25 +563,25 @@ impl Shared {
                     }
                 }
                 // The payment is already settled, so memory has no entry for it.
-                Change::Found { .. } => {
+                Change::FoundOnChain { .. } => {
                     let _outcome = outcomes.next();
                 }
-                Change::Promised { key, origin } => {
+                Change::PendingReturned { key, origin } => {
                     if let Some(entry) = open.by_key.get_mut(key)
-                        && entry.record.is_open_to(origin)
+                        && entry.record.may_return_success_to(origin)
                     {
                         let record = Arc::make_mut(&mut entry.record);
-                        (record.asked, record.promised) = (*origin, true);
+                        (record.origin, record.pending_returned) = (*origin, true);
                     }
                 }
-                Change::Answered { key, origin, at } => {
+                Change::SuccessReturned { key, origin, at } => {
                     if let Some(entry) = open.by_key.get_mut(key) {
                         let record = Arc::make_mut(&mut entry.record);
-                        (record.asked, record.answered) = (*origin, Some(*at));
+                        (record.origin, record.success_returned_at) = (*origin, Some(*at));
                     }
                 }
                 Change::Batched { batch, .. } => {
-                    if !outcomes.next().is_some_and(ChangeResult::is_kept) {
+                    if !outcomes.next().is_some_and(ChangeResult::is_stored) {
                         continue;
                     }
                     for key in &batch.jobs {
@@ -592,8 +592,8 @@ impl Shared {
                         }
                     }
                 }
-                Change::Moved { key, state, attempts, .. } => {
-                    if outcomes.next().is_some_and(ChangeResult::is_kept) {
+                Change::StateChanged { key, state, attempts, .. } => {
+                    if outcomes.next().is_some_and(ChangeResult::is_stored) {
                         open.apply_state(key, state, *attempts);
                     }
                 }

@@ -34,17 +34,17 @@ pub struct Record {
     /// A digest of the caller whose request was accepted.
     ///
     /// The gas counts against that caller's budget.
-    pub gas_of: B256,
+    pub gas_caller: B256,
     /// The request from which the payment was accepted.
     ///
     /// Once `settlement_pending` or the success was returned, it is the request that received it.
-    pub asked: RequestOrigin,
-    /// Whether `settlement_pending` was returned to `asked`.
+    pub origin: RequestOrigin,
+    /// Whether `settlement_pending` was returned to `origin`.
     ///
     /// The requester may have delivered, so no other requester receives the success.
-    pub promised: bool,
+    pub pending_returned: bool,
     /// When the success was written to a caller's connection.
-    pub answered: Option<Utc>,
+    pub success_returned_at: Option<Utc>,
 }
 
 impl Record {
@@ -66,15 +66,15 @@ impl Record {
     /// Returns this record, with `asked`, `promised` and `answered` of an earlier record of the same job.
     #[must_use]
     pub fn with_answers_of(&self, earlier: &Self) -> Self {
-        let Self { asked, promised, answered, .. } = *earlier;
-        Self { asked, promised, answered, ..self.clone() }
+        let Self { origin: asked, pending_returned: promised, success_returned_at: answered, .. } = *earlier;
+        Self { origin: asked, pending_returned: promised, success_returned_at: answered, ..self.clone() }
     }
 
     /// Whether the success may still be returned for this request, as far as the record shows.
-    pub fn is_open_to(&self, origin: &RequestOrigin) -> bool {
-        match self.answered {
-            Some(_at) => origin.repeats(&self.asked),
-            None => !self.promised || origin.continues(&self.asked),
+    pub fn may_return_success_to(&self, origin: &RequestOrigin) -> bool {
+        match self.success_returned_at {
+            Some(_at) => origin.repeats(&self.origin),
+            None => !self.pending_returned || origin.may_receive_success_of(&self.origin),
         }
     }
 
@@ -108,7 +108,7 @@ impl RequestOrigin {
     /// Whether this request may receive the success that `settlement_pending` promised to `other`.
     ///
     /// It may if it repeats `other`, or if both are requests of one caller without an `Idempotency-Key`.
-    pub fn continues(&self, other: &Self) -> bool {
+    pub fn may_receive_success_of(&self, other: &Self) -> bool {
         let is_keyless = self.idempotency.is_none() && other.idempotency.is_none();
         self.repeats(other) || is_keyless && self.caller == other.caller
     }

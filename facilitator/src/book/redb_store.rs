@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::book::batch::Batch;
 use crate::book::record::{Record, State};
 use crate::book::row;
-use crate::book::store::{Change, ChangeResult, GasSpent, OpenWork, Payments};
+use crate::book::store::{Change, ChangeResult, GasSpent, OpenWork, PaymentStore};
 use crate::job_key::JobKey;
 
 /// Records by key.
@@ -56,8 +56,8 @@ impl RedbPayments {
     /// Returns a token that is cancelled after a failed write.
     ///
     /// The file then accepts no writes until it is reopened.
-    pub fn broken(&self) -> CancellationToken {
-        self.file.broken()
+    pub fn write_failed(&self) -> CancellationToken {
+        self.file.write_failed()
     }
 
     /// The first failed write, if there was one.
@@ -66,7 +66,7 @@ impl RedbPayments {
     }
 }
 
-impl Payments for RedbPayments {
+impl PaymentStore for RedbPayments {
     fn commit(&self, changes: Vec<Change>) -> StoreReply<'_, Vec<ChangeResult>> {
         self.file.write(move |write| Ok(apply_changes(write, &changes)?))
     }
@@ -90,8 +90,8 @@ impl Payments for RedbPayments {
         self.file.read(move |read| Ok(records_of_batch(read, &batch)?))
     }
 
-    fn spent_on(&self, day: i64) -> StoreReply<'_, Vec<GasSpent>> {
-        self.file.read(move |read| Ok(spent_on(read, day)?))
+    fn gas_spent_on(&self, day: i64) -> StoreReply<'_, Vec<GasSpent>> {
+        self.file.read(move |read| Ok(gas_spent_on(read, day)?))
     }
 
     fn probe(&self) -> StoreReply<'_, ()> {
@@ -138,9 +138,9 @@ fn records_of_batch(read: &ReadTransaction, batch: &Batch) -> Result<Vec<Record>
     Ok(records)
 }
 
-fn spent_on(read: &ReadTransaction, day: i64) -> Result<Vec<GasSpent>, StoreError> {
+fn gas_spent_on(read: &ReadTransaction, day: i64) -> Result<Vec<GasSpent>, StoreError> {
     let Some(table) = table_if_written(read.open_table(GAS))? else { return Ok(Vec::new()) };
-    let (from, to) = (ordered(day), ordered(day.saturating_add(1)));
+    let (from, to) = (sortable_bytes(day), sortable_bytes(day.saturating_add(1)));
     let mut all = Vec::new();
     for row in table.range::<&[u8]>(&from[..]..&to[..])? {
         let (row, wei) = row?;
@@ -157,13 +157,13 @@ fn probe(write: &WriteTransaction) -> Result<(), StoreError> {
     Ok(())
 }
 
-type Keys<'a> = Table<'a, &'static [u8], ()>;
+type KeyTable<'a> = Table<'a, &'static [u8], ()>;
 
 /// The tables of payments, which change together.
 struct Tables<'a> {
     payments: Table<'a, &'static [u8], &'static [u8]>,
-    open: Keys<'a>,
-    ended: Keys<'a>,
+    open: KeyTable<'a>,
+    ended: KeyTable<'a>,
 }
 
 /// The only row of the table that probes write.
@@ -180,9 +180,9 @@ fn apply_changes(
     for change in changes {
         match change {
             Change::Accepted(new) => results.push(tables.insert_new(new)?),
-            Change::Found { record, batch } => {
+            Change::FoundOnChain { record, batch } => {
                 let result = tables.insert_new(record)?;
-                if result.is_kept() {
+                if result.is_stored() {
                     put_batch(&mut batches, batch)?;
                 }
                 results.push(result);
@@ -199,7 +199,7 @@ fn apply_changes(
                 });
             }
             Change::Batched { batch, digests } => {
-                let records = tables.all(&batch.jobs)?;
+                let records = tables.records(&batch.jobs)?;
                 let mut each = records.iter().zip(digests);
                 let is_other = |(known, digest): &(&Record, &B256)| {
                     known.state != State::Queued || known.digest() != **digest
@@ -214,7 +214,7 @@ fn apply_changes(
                 results.push(result_of(other));
             }
             Change::Watched(batch) => put_batch(&mut batches, batch)?,
-            Change::Moved { key, digest, from, state, attempts } => {
+            Change::StateChanged { key, digest, from, state, attempts } => {
                 let known = tables.record(*key)?;
                 let is_other = |known: &Record| known.state != *from || known.digest() != *digest;
                 let other = known.clone().filter(is_other);
@@ -224,14 +224,14 @@ fn apply_changes(
                 }
                 results.push(result_of(other));
             }
-            Change::Promised { key, origin } => {
-                if let Some(known) = tables.record(*key)?.filter(|known| known.is_open_to(origin)) {
-                    tables.put(&Record { asked: *origin, promised: true, ..known })?;
+            Change::PendingReturned { key, origin } => {
+                if let Some(known) = tables.record(*key)?.filter(|known| known.may_return_success_to(origin)) {
+                    tables.put(&Record { origin: *origin, pending_returned: true, ..known })?;
                 }
             }
-            Change::Answered { key, origin, at } => {
+            Change::SuccessReturned { key, origin, at } => {
                 if let Some(known) = tables.record(*key)? {
-                    tables.put(&Record { asked: *origin, answered: Some(*at), ..known })?;
+                    tables.put(&Record { origin: *origin, success_returned_at: Some(*at), ..known })?;
                 }
             }
             Change::OutcomeSet { key, state, attempts } => {
@@ -254,7 +254,7 @@ fn apply_changes(
 }
 
 fn result_of(conflict: Option<Record>) -> ChangeResult {
-    conflict.map_or(ChangeResult::Kept, |record| ChangeResult::Conflict(Box::new(record)))
+    conflict.map_or(ChangeResult::Stored, |record| ChangeResult::Conflict(Box::new(record)))
 }
 
 impl<'a> Tables<'a> {
@@ -278,13 +278,13 @@ impl<'a> Tables<'a> {
             Some(known)
                 if matches!(known.state, State::Failed { .. })
                     && known.digest() == new.digest()
-                    && (known.promised || known.answered.is_some()) =>
+                    && (known.pending_returned || known.success_returned_at.is_some()) =>
             {
                 self.put_merged(new.with_answers_of(&known))
             }
             None | Some(Record { state: State::Failed { .. }, .. }) => {
                 self.put(new)?;
-                Ok(ChangeResult::Kept)
+                Ok(ChangeResult::Stored)
             }
             Some(existing) => Ok(ChangeResult::Conflict(Box::new(existing))),
         }
@@ -295,7 +295,7 @@ impl<'a> Tables<'a> {
         Ok(ChangeResult::Merged(Box::new(new)))
     }
 
-    fn all(&self, keys: &[JobKey]) -> Result<Vec<Record>, StoreError> {
+    fn records(&self, keys: &[JobKey]) -> Result<Vec<Record>, StoreError> {
         let mut all = Vec::with_capacity(keys.len());
         for key in keys {
             all.extend(self.record(*key)?);
@@ -341,7 +341,7 @@ fn is_prunable(read: &ReadTransaction, before: Utc) -> Result<bool, StoreError> 
 
 /// The first row of the gas table that is kept.
 fn first_day_kept(before: Utc) -> [u8; 8] {
-    ordered(before.seconds().div_euclid(86_400))
+    sortable_bytes(before.seconds().div_euclid(86_400))
 }
 
 fn prune_rows(write: &WriteTransaction, before: Utc, most: usize) -> Result<usize, StoreError> {
@@ -376,7 +376,7 @@ fn add_gas(
     one: &GasSpent,
 ) -> Result<(), StoreError> {
     let chain = one.chain.0.to_be_bytes();
-    let row = [&ordered(one.day)[..], &chain[..], one.caller.as_slice()].concat();
+    let row = [&sortable_bytes(one.day)[..], &chain[..], one.caller.as_slice()].concat();
     let before = gas.get(row.as_slice())?;
     let before = before.map(|wei| U256::try_from_be_slice(wei.value()).unwrap_or_default());
     let sum = before.unwrap_or_default().saturating_add(one.wei);
@@ -397,7 +397,7 @@ fn spent_row(day: i64, row: &[u8], wei: &[u8]) -> Result<GasSpent, StoreError> {
 }
 
 /// Encodes a number so that bytes sort like numbers, negative ones first.
-fn ordered(number: i64) -> [u8; 8] {
+fn sortable_bytes(number: i64) -> [u8; 8] {
     (number.cast_unsigned() ^ (1 << 63)).to_be_bytes()
 }
 
@@ -416,7 +416,7 @@ fn pruned_after(record: &Record) -> Utc {
 
 /// The key of an ended payment's row. Times before 1970 sort first.
 fn ended_row(at: Utc, key: JobKey) -> Vec<u8> {
-    [&ordered(at.0)[..], key.0.as_slice()].concat()
+    [&sortable_bytes(at.0)[..], key.0.as_slice()].concat()
 }
 
 fn record(

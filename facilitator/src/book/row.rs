@@ -68,9 +68,9 @@ struct EarlierRecord<J, S> {
     attempts: u8,
     state: S,
     gas: u64,
-    gas_of: B256,
-    asked: RequestOrigin,
-    answered: Option<Utc>,
+    gas_caller: B256,
+    origin: RequestOrigin,
+    success_returned_at: Option<Utc>,
 }
 
 impl<J: Into<Job>, S: Into<State>> From<EarlierRecord<J, S>> for Record {
@@ -82,12 +82,12 @@ impl<J: Into<Job>, S: Into<State>> From<EarlierRecord<J, S>> for Record {
             attempts: earlier.attempts,
             state: earlier.state.into(),
             gas: earlier.gas,
-            gas_of: earlier.gas_of,
-            asked: earlier.asked,
+            gas_caller: earlier.gas_caller,
+            origin: earlier.origin,
             // Earlier versions did not store this. A pending answer may have been returned, so only the accepted
             // request may receive the success.
-            promised: true,
-            answered: earlier.answered,
+            pending_returned: true,
+            success_returned_at: earlier.success_returned_at,
         }
     }
 }
@@ -160,7 +160,7 @@ impl From<SecondPayment> for Payment {
             digest: second.digest,
             signature: second.signature,
             deployment: second.deployment,
-            contract_payer: second.contract_payer,
+            is_contract_payer: second.contract_payer,
             sponsoring: None,
         }
     }
@@ -237,7 +237,7 @@ impl From<FirstPayment> for Job {
             token,
             payer,
             payee,
-            authorized: amount,
+            authorized_amount: amount,
             nonce,
             valid_after,
             valid_before,
@@ -269,9 +269,9 @@ mod tests {
             attempts: 1,
             state: State::Queued,
             gas: 9,
-            gas_of: B256::repeat_byte(1),
-            asked: RequestOrigin::default(),
-            answered: Some(Utc(10)),
+            gas_caller: B256::repeat_byte(1),
+            origin: RequestOrigin::default(),
+            success_returned_at: Some(Utc(10)),
         }
     }
 
@@ -281,7 +281,7 @@ mod tests {
             token: Address::repeat_byte(1),
             payer: Address::repeat_byte(2),
             payee: Address::repeat_byte(3),
-            authorized: U256::from(4),
+            authorized_amount: U256::from(4),
             nonce: B256::repeat_byte(5),
             valid_after: U256::ZERO,
             valid_before: U256::MAX,
@@ -311,17 +311,17 @@ mod tests {
             let record = decode(&row).unwrap();
             if let Job::Payment(payment) = &record.job {
                 assert_eq!((&payment.terms, payment.amount), (&terms, U256::from(3)));
-                assert_eq!((payment.contract_payer, &payment.sponsoring), (true, &None));
+                assert_eq!((payment.is_contract_payer, &payment.sponsoring), (true, &None));
             }
-            assert_eq!((record.gas, record.promised), (9, true));
-            assert_eq!(record.answered, Some(Utc(10)));
+            assert_eq!((record.gas, record.pending_returned), (9, true));
+            assert_eq!(record.success_returned_at, Some(Utc(10)));
             // The record is written in the newest version, and read again.
             let row = encode(&record).unwrap();
             assert!(row.starts_with(&VERSION));
             assert_eq!(decode(&row).unwrap(), record);
             // A row of the third version is read too. That version does not show whether a pending answer was returned.
             let Record { job, accepted_at, since_block, attempts, state, .. } = record.clone();
-            let Record { gas, gas_of, asked, answered, .. } = record.clone();
+            let Record { gas, gas_caller: gas_of, origin: asked, success_returned_at: answered, .. } = record.clone();
             let third = ThirdRecord {
                 job,
                 accepted_at,
@@ -329,9 +329,9 @@ mod tests {
                 attempts,
                 state,
                 gas,
-                gas_of,
-                asked,
-                answered,
+                gas_caller: gas_of,
+                origin: asked,
+                success_returned_at: answered,
             };
             let mut row = THIRD_VERSION.to_vec();
             row.extend(bursar_rows::encode(&third).unwrap());

@@ -20,17 +20,17 @@ pub enum Change {
     Batched { batch: Batch, digests: Vec<B256> },
     /// Stores a payment that a transaction found on the chain settled, and watches that transaction. Rejected like
     /// `Accepted`.
-    Found { record: Box<Record>, batch: Batch },
+    FoundOnChain { record: Box<Record>, batch: Batch },
     /// Watches a transaction that was found on the chain. Its payments are already settled.
     Watched(Batch),
     /// Moves a payment to another state. Rejected if it is not in the state `from`, or if its row now holds another
     /// payment with the same nonce and another digest.
-    Moved { key: JobKey, digest: B256, from: State, state: State, attempts: u8 },
+    StateChanged { key: JobKey, digest: B256, from: State, state: State, attempts: u8 },
     /// `settlement_pending` is returned to this request. Ignored if the success was promised or returned to another
     /// request.
-    Promised { key: JobKey, origin: RequestOrigin },
+    PendingReturned { key: JobKey, origin: RequestOrigin },
     /// The success of a payment was written to the connection of this request.
-    Answered { key: JobKey, origin: RequestOrigin, at: Utc },
+    SuccessReturned { key: JobKey, origin: RequestOrigin, at: Utc },
     /// Sets the state and the attempts of a payment, regardless of its current state.
     OutcomeSet { key: JobKey, state: State, attempts: u8 },
     /// Queues a settled payment again after a reorganisation removed its block. Rejected if it is no longer settled.
@@ -44,7 +44,7 @@ pub enum Change {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChangeResult {
     /// The change was not rejected. A change of an unknown payment stores nothing.
-    Kept,
+    Stored,
     /// The payment is stored as this record, which keeps some fields of the previous record if there was one.
     Merged(Box<Record>),
     /// The change was rejected because of this record.
@@ -53,7 +53,7 @@ pub enum ChangeResult {
 
 impl ChangeResult {
     /// Whether the change was stored.
-    pub fn is_kept(&self) -> bool {
+    pub fn is_stored(&self) -> bool {
         !matches!(self, Self::Conflict(_))
     }
 }
@@ -65,13 +65,13 @@ impl Change {
     pub fn is_conditional(&self) -> bool {
         match self {
             Self::Accepted(_)
-            | Self::Found { .. }
+            | Self::FoundOnChain { .. }
             | Self::Batched { .. }
-            | Self::Moved { .. }
+            | Self::StateChanged { .. }
             | Self::Reopened(_) => true,
             Self::Watched(_)
-            | Self::Promised { .. }
-            | Self::Answered { .. }
+            | Self::PendingReturned { .. }
+            | Self::SuccessReturned { .. }
             | Self::OutcomeSet { .. }
             | Self::Closed { .. } => false,
         }
@@ -98,12 +98,12 @@ pub struct OpenWork {
 /// Durable storage of payments.
 ///
 /// A reply means that the change is on disk.
-pub trait Payments: Send + Sync + std::fmt::Debug {
+pub trait PaymentStore: Send + Sync + std::fmt::Debug {
     /// Stores all changes in one transaction, except conditional ones that are rejected. Returns the outcome of each
     /// conditional change, in order.
     fn commit(&self, changes: Vec<Change>) -> StoreReply<'_, Vec<ChangeResult>>;
 
-    /// Returns a payment, open or ended; `None` if it is unknown or [`Payments::prune`] deleted it.
+    /// Returns a payment, open or ended; `None` if it is unknown or [`PaymentStore::prune`] deleted it.
     fn get(&self, key: JobKey) -> StoreReply<'_, Option<Record>>;
 
     /// The open payments and transactions.
@@ -113,7 +113,7 @@ pub trait Payments: Send + Sync + std::fmt::Debug {
     fn records_of_batch(&self, batch: Batch) -> StoreReply<'_, Vec<Record>>;
 
     /// The gas that was paid on a day, one row per network and caller.
-    fn spent_on(&self, day: i64) -> StoreReply<'_, Vec<GasSpent>>;
+    fn gas_spent_on(&self, day: i64) -> StoreReply<'_, Vec<GasSpent>>;
 
     /// Writes a row without meaning, to check that the disk accepts writes.
     fn probe(&self) -> StoreReply<'_, ()>;

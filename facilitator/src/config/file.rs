@@ -8,7 +8,7 @@ use bursar_core::text::snippet;
 use bursar_serve::settings::{ConfigFault, InvalidKey, read_file, set_from_table};
 use toml::{Table, Value};
 
-use crate::config::network::SERVED;
+use crate::config::network::SERVABLE_NETWORKS;
 use crate::config::settings::Config;
 use crate::config::table::network::NETWORK;
 use crate::config::table::service::SERVICE;
@@ -57,6 +57,6 @@ fn apply_networks(config: &mut Config, networks: &Table) -> Result<(), InvalidKe
 }
 
 fn served() -> String {
-    let names: Vec<_> = SERVED.iter().map(ChainId::to_string).collect();
+    let names: Vec<_> = SERVABLE_NETWORKS.iter().map(ChainId::to_string).collect();
     names.join(", ")
 }

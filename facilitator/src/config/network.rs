@@ -11,7 +11,7 @@ use crate::config::endpoint::Endpoint;
 /// The networks that a facilitator can serve.
 ///
 /// The wallet supports further networks, which the facilitator does not serve.
-pub const SERVED: [ChainId; 6] = [
+pub const SERVABLE_NETWORKS: [ChainId; 6] = [
     ChainId(8453),
     ChainId(84532),
     ChainId(1_187_947_933),
@@ -184,7 +184,7 @@ impl NetworkConfig {
     }
 
     /// Whether payments in this token are accepted.
-    pub fn takes_token(&self, token: Address) -> bool {
+    pub fn accepts_token(&self, token: Address) -> bool {
         self.tokens.is_empty()
             || self.tokens.contains(&token)
             || token == self.network.stablecoin.address

@@ -9,7 +9,7 @@ use bursar_core::networks::{ChainId, by_chain};
 use bursar_serve::access::{ApiKey, IpRanges};
 use bursar_serve::logs::LogFormat;
 
-use crate::config::network::{NetworkConfig, SERVED};
+use crate::config::network::{NetworkConfig, SERVABLE_NETWORKS};
 use crate::settle::success_rights::{ForeignSettlements, Repeats};
 
 /// All settings.
@@ -52,14 +52,14 @@ pub struct Config {
     pub foreign_settlements: ForeignSettlements,
     /// Proxies whose `X-Forwarded-For` is trusted.
     pub trusted_proxies: IpRanges,
-    /// Every network of [`SERVED`], configured or not.
+    /// Every network of [`SERVABLE_NETWORKS`], configured or not.
     pub networks: BTreeMap<ChainId, NetworkConfig>,
 }
 
 impl Default for Config {
     fn default() -> Self {
         let localhost = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let rows = SERVED.iter().filter_map(|chain| by_chain(*chain));
+        let rows = SERVABLE_NETWORKS.iter().filter_map(|chain| by_chain(*chain));
         Self {
             listen: localhost(4402),
             metrics_listen: Some(localhost(4403)),

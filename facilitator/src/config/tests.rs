@@ -171,7 +171,7 @@ fn settings_reference_has_a_row_for_every_key() {
 #[test]
 fn default_settings_contain_all_served_networks() {
     let config = Config::default();
-    assert_eq!(config.networks.len(), SERVED.len());
+    assert_eq!(config.networks.len(), SERVABLE_NETWORKS.len());
     for (chain, network) in &config.networks {
         assert_eq!(*chain, network.chain());
         assert!(!network.is_configured());

@@ -83,7 +83,7 @@ impl Method for Eip3009 {
         required: U256,
         _purpose: Purpose,
     ) -> Result<U256, Reason> {
-        compare(terms.authorized, required, Reason::TooMuch)
+        compare(terms.authorized_amount, required, Reason::TooMuch)
     }
 
     fn domain(&self, _contracts: &Contracts) -> Domain {
@@ -94,7 +94,7 @@ impl Method for Eip3009 {
         TransferWithAuthorization {
             from: terms.payer,
             to: terms.payee,
-            value: terms.authorized,
+            value: terms.authorized_amount,
             validAfter: terms.valid_after,
             validBefore: terms.valid_before,
             nonce: terms.nonce,
@@ -165,7 +165,7 @@ impl Method for Eip3009 {
         let signed = [
             terms.payer.into_word(),
             terms.payee.into_word(),
-            B256::from(terms.authorized),
+            B256::from(terms.authorized_amount),
             B256::from(terms.valid_after),
             B256::from(terms.valid_before),
             terms.nonce,

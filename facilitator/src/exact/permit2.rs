@@ -71,7 +71,7 @@ impl Method for Permit2 {
         required: U256,
         _purpose: Purpose,
     ) -> Result<U256, Reason> {
-        compare(terms.authorized, required, Reason::Permit2Amount)
+        compare(terms.authorized_amount, required, Reason::Permit2Amount)
     }
 
     fn domain(&self, contracts: &Contracts) -> Domain {
@@ -145,7 +145,7 @@ impl Method for Permit2 {
                         (call.permit, call.owner, call.witness)
                     };
                 let terms = permit2::terms_of(permit, owner, payee, valid_after);
-                Some(ProxyCall { amount: terms.authorized, terms })
+                Some(ProxyCall { amount: terms.authorized_amount, terms })
             },
         )
     }

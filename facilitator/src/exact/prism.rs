@@ -99,7 +99,7 @@ impl Method for Prism {
         required: U256,
         _purpose: Purpose,
     ) -> Result<U256, Reason> {
-        compare(terms.authorized, required, Reason::TooMuch)
+        compare(terms.authorized_amount, required, Reason::TooMuch)
     }
 
     fn domain(&self, contracts: &Contracts) -> Domain {
@@ -118,7 +118,7 @@ impl Method for Prism {
             token: terms.token,
             from: terms.payer,
             to: terms.payee,
-            value: terms.authorized,
+            value: terms.authorized_amount,
             nonce: U256::from_be_bytes(terms.nonce.0),
             validAfter: terms.valid_after,
             validBefore: terms.valid_before,
@@ -199,7 +199,7 @@ impl Method for Prism {
             terms.token.into_word(),
             terms.payer.into_word(),
             terms.payee.into_word(),
-            B256::from(terms.authorized),
+            B256::from(terms.authorized_amount),
             terms.nonce,
             B256::from(terms.valid_after),
             B256::from(terms.valid_before),

@@ -27,7 +27,7 @@ fn terms() -> Terms {
         token: TOKEN,
         payer: PAYER,
         payee: PAYEE,
-        authorized: U256::from(700),
+        authorized_amount: U256::from(700),
         nonce: B256::from(U256::from(0x1_02)),
         valid_after: U256::from(5),
         valid_before: U256::from(6),
@@ -41,11 +41,11 @@ fn payment(id: MethodId) -> Payment {
         chain: ChainId(8453),
         method: id,
         terms: terms(),
-        amount: terms().authorized,
+        amount: terms().authorized_amount,
         digest: B256::ZERO,
         signature: Bytes::new(),
         deployment: None,
-        contract_payer: false,
+        is_contract_payer: false,
         sponsoring: None,
     }
 }
@@ -102,7 +102,7 @@ fn read(id: MethodId, payload: &Value) -> Result<Terms, Reason> {
 }
 
 /// A payload with one value replaced.
-fn with(id: MethodId, at: &str, value: Value) -> Value {
+fn payload_with(id: MethodId, at: &str, value: Value) -> Value {
     let mut payload = payload(id);
     *payload.pointer_mut(at).unwrap() = value;
     payload
@@ -115,13 +115,13 @@ fn signed_terms_are_read_and_compared_with_the_requirements() {
     }
     let other = || json!(Address::repeat_byte(9));
     for id in [MethodId::Eip3009, MethodId::Prism] {
-        let at = |at: &str, value| read(id, &with(id, &format!("/authorization/{at}"), value));
+        let at = |at: &str, value| read(id, &payload_with(id, &format!("/authorization/{at}"), value));
         assert_eq!(at("to", other()), Err(Reason::Recipient));
         assert_eq!(at("value", json!("699")), Err(Reason::TooLittle));
         assert_eq!(at("value", json!("701")), Err(Reason::TooMuch));
     }
     let id = MethodId::Permit2;
-    let at = |at: &str, value| read(id, &with(id, &format!("/permit2Authorization/{at}"), value));
+    let at = |at: &str, value| read(id, &payload_with(id, &format!("/permit2Authorization/{at}"), value));
     assert_eq!(at("spender", other()), Err(Reason::Permit2Spender));
     assert_eq!(at("witness/to", other()), Err(Reason::Permit2Recipient));
     assert_eq!(at("permitted/token", other()), Err(Reason::Permit2Token));
@@ -152,7 +152,7 @@ fn struct_hashes_and_domains_match_the_standards() {
     let times = [number(terms.valid_after), number(terms.valid_before)];
     let kind = "TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter,\
                 uint256 validBefore,bytes32 nonce)";
-    let parties = [PAYER.into_word(), PAYEE.into_word(), number(terms.authorized)];
+    let parties = [PAYER.into_word(), PAYEE.into_word(), number(terms.authorized_amount)];
     let words = [keccak256(kind), parties[0], parties[1], parties[2], times[0], times[1]];
     assert_eq!(of(MethodId::Eip3009), hash(&[&words[..], &[terms.nonce]].concat()));
     assert_eq!(method(MethodId::Eip3009).domain(&contracts()), Domain::Token);
@@ -173,7 +173,7 @@ fn struct_hashes_and_domains_match_the_standards() {
         "PermitWitnessTransferFrom(TokenPermissions permitted,address spender,uint256 nonce,\
          uint256 deadline,Witness witness){permitted}{witness}"
     );
-    let permitted = hash(&[keccak256(permitted), TOKEN.into_word(), number(terms.authorized)]);
+    let permitted = hash(&[keccak256(permitted), TOKEN.into_word(), number(terms.authorized_amount)]);
     let witness = hash(&[keccak256(witness), PAYEE.into_word(), times[0]]);
     let spender = contracts().exact_permit2_proxy.into_word();
     let expected = hash(&[keccak256(kind), permitted, spender, terms.nonce, times[1], witness]);
@@ -184,7 +184,7 @@ fn struct_hashes_and_domains_match_the_standards() {
 }
 
 /// The reason of a failed transfer, by the payer's balance and the method's facts.
-fn diagnosed(id: MethodId, balance: Option<u64>, facts: &[Option<u64>]) -> Reason {
+fn diagnosed_reason(id: MethodId, balance: Option<u64>, facts: &[Option<u64>]) -> Reason {
     let revert = Bytes::new();
     let word = |fact: &Option<u64>| fact.map(|fact| Bytes::from(B256::from(U256::from(fact))));
     let facts: Vec<_> = facts.iter().map(word).collect();
@@ -194,7 +194,7 @@ fn diagnosed(id: MethodId, balance: Option<u64>, facts: &[Option<u64>]) -> Reaso
 
 #[test]
 fn failure_reason_follows_from_the_facts_read() {
-    let of = |balance, used| diagnosed(MethodId::Eip3009, balance, &[used]);
+    let of = |balance, used| diagnosed_reason(MethodId::Eip3009, balance, &[used]);
     assert_eq!(of(Some(700), None), Reason::NotEip3009);
     assert_eq!(of(Some(700), Some(1)), Reason::NonceUsed);
     assert_eq!(of(Some(699), Some(0)), Reason::InsufficientBalance);
@@ -204,7 +204,7 @@ fn failure_reason_follows_from_the_facts_read() {
 
     // The nonce is bit 2 of its word.
     let of = |balance, bitmap, allowed| {
-        diagnosed(MethodId::Permit2, balance, &[bitmap, allowed, Some(1)])
+        diagnosed_reason(MethodId::Permit2, balance, &[bitmap, allowed, Some(1)])
     };
     let rich = Some(u64::MAX);
     assert_eq!(of(Some(700), Some(0b100), rich), Reason::Permit2Nonce);
@@ -219,7 +219,7 @@ fn failure_reason_follows_from_the_facts_read() {
 
     // The nonce is 258.
     let of =
-        |balance, next, allowed| diagnosed(MethodId::Prism, balance, &[next, allowed, Some(30)]);
+        |balance, next, allowed| diagnosed_reason(MethodId::Prism, balance, &[next, allowed, Some(30)]);
     assert_eq!(of(Some(700), Some(259), rich), Reason::NonceUsed);
     assert_eq!(of(Some(700), Some(257), rich), Reason::PrismNonce);
     assert_eq!(of(Some(699), Some(258), rich), Reason::InsufficientBalance);

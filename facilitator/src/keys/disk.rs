@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 use crate::keys::fault::KeyFault;
 
 /// Maximum length of a file in bytes. A keystore has about five hundred.
-const MAX_BYTES: usize = 16 * 1024;
+const KEY_FILE_BYTES_MAX: usize = 16 * 1024;
 
 /// The contents and the mode of an opened file.
 pub(super) struct OpenedFile {
@@ -18,7 +18,7 @@ pub(super) struct OpenedFile {
     /// `None` on platforms without file modes.
     mode: Option<u32>,
     /// The mode, if it lets other accounts access the file and no service manager mounts secrets with it.
-    open_mode: Option<u32>,
+    exposed_mode: Option<u32>,
 }
 
 impl OpenedFile {
@@ -37,7 +37,7 @@ impl OpenedFile {
     /// Checks that only the owner may read or change the file. Also accepts a secret that systemd or Kubernetes has
     /// mounted, which a group may read.
     pub(super) fn check_private_or_mounted(&self, file: &Path) -> Result<(), KeyFault> {
-        match (self.mode, self.open_mode) {
+        match (self.mode, self.exposed_mode) {
             (Some(_mode), None) => Ok(()),
             (Some(_), Some(mode)) => Err(KeyFault::TooOpen { file: file.to_owned(), mode }),
             (None, _) => Err(KeyFault::NoFileModes { file: file.to_owned() }),
@@ -45,20 +45,20 @@ impl OpenedFile {
     }
 }
 
-/// Reads a whole file of at most [`MAX_BYTES`].
+/// Reads a whole file of at most [`KEY_FILE_BYTES_MAX`].
 pub(super) fn read(file: &Path) -> Result<OpenedFile, KeyFault> {
     let unreadable = |source| KeyFault::Unreadable { file: file.to_owned(), source };
     let open = bursar_files::open_or_pipe(file).map_err(unreadable)?;
     // Reads the metadata from the open file, not from the path, so that the checked file is the one that is read.
     let metadata = open.metadata().map_err(unreadable)?;
     // Allocates the full capacity at once, because a growing buffer leaves copies of its contents behind.
-    let mut bytes = Zeroizing::new(Vec::with_capacity(MAX_BYTES + 1));
-    let room = u64::try_from(MAX_BYTES + 1).unwrap_or(u64::MAX);
+    let mut bytes = Zeroizing::new(Vec::with_capacity(KEY_FILE_BYTES_MAX + 1));
+    let room = u64::try_from(KEY_FILE_BYTES_MAX + 1).unwrap_or(u64::MAX);
     open.take(room).read_to_end(&mut bytes).map_err(unreadable)?;
-    if bytes.len() > MAX_BYTES {
+    if bytes.len() > KEY_FILE_BYTES_MAX {
         return Err(unreadable(io::Error::other("it is too long")));
     }
-    Ok(OpenedFile { bytes, mode: mode_of(&metadata), open_mode: secret_file::mode_if_exposed(&metadata) })
+    Ok(OpenedFile { bytes, mode: mode_of(&metadata), exposed_mode: secret_file::mode_if_exposed(&metadata) })
 }
 
 #[cfg(unix)]

@@ -14,11 +14,11 @@ const KEY_BYTES: usize = 32;
 const SALT_BYTES_MAX: usize = 64;
 
 /// Maximum memory of scrypt in bytes: twice the need of the strongest common setting (n 262144, r 8).
-const MEMORY_MAX: u64 = 512 * 1024 * 1024;
+const SCRYPT_MEMORY_BYTES_MAX: u64 = 512 * 1024 * 1024;
 /// Maximum of n * r * p: eight times the strongest common setting. A derivation at this maximum takes some seconds.
-const WORK_MAX: u64 = 8 * 262_144 * 8;
+const SCRYPT_WORK_MAX: u64 = 8 * 262_144 * 8;
 /// Maximum number of PBKDF2 rounds: about forty times the usual number. A derivation with this many takes some seconds.
-const ROUNDS_MAX: u32 = 10_000_000;
+const PBKDF2_ROUNDS_MAX: u32 = 10_000_000;
 
 /// `kdf` and `kdfparams` of a keystore.
 #[derive(Serialize, Deserialize)]
@@ -63,7 +63,7 @@ impl Kdf {
                 if prf != "hmac-sha256" {
                     return Err(KeystoreError::Format("its prf is not hmac-sha256"));
                 }
-                if !(1..=ROUNDS_MAX).contains(c) {
+                if !(1..=PBKDF2_ROUNDS_MAX).contains(c) {
                     return Err(KeystoreError::KDF_OUT_OF_BOUNDS);
                 }
                 pbkdf2::pbkdf2_hmac::<Sha256>(password, &salt, *c, key.as_mut_slice());
@@ -82,8 +82,8 @@ fn checked_params(n: u64, r: u32, p: u32) -> Result<Params, KeystoreError> {
     // scrypt needs a table of n blocks of 128 * r bytes, and p initial blocks.
     let memory_bytes = n.checked_add(wide_p).and_then(|blocks| product(&[128, wide_r, blocks]));
     let work = product(&[n, wide_r, wide_p]);
-    let fits = memory_bytes.is_some_and(|bytes| bytes <= MEMORY_MAX)
-        && work.is_some_and(|work| work <= WORK_MAX);
+    let fits = memory_bytes.is_some_and(|bytes| bytes <= SCRYPT_MEMORY_BYTES_MAX)
+        && work.is_some_and(|work| work <= SCRYPT_WORK_MAX);
     if !fits || n < 2 || !n.is_power_of_two() {
         return Err(KeystoreError::KDF_OUT_OF_BOUNDS);
     }
@@ -129,7 +129,7 @@ mod tests {
         assert!(make(32, 1, "hmac-sha256", "00").derive(b"password").is_ok());
         for refused in [
             make(32, 0, "hmac-sha256", "00"),
-            make(32, ROUNDS_MAX + 1, "hmac-sha256", "00"),
+            make(32, PBKDF2_ROUNDS_MAX + 1, "hmac-sha256", "00"),
             make(32, u32::MAX, "hmac-sha256", "00"),
             make(16, 1, "hmac-sha256", "00"),
             make(usize::MAX, 1, "hmac-sha256", "00"),

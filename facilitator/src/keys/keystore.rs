@@ -78,7 +78,7 @@ impl Keystore {
         id: [u8; 16],
     ) -> Result<Self, KeystoreError> {
         let key = kdf.derive(password)?;
-        let (cipher_key, mac_key) = halves(&key)?;
+        let (cipher_key, mac_key) = split_key(&key)?;
         let mut text = Zeroizing::new(*secret);
         Ctr128BE::<Aes128>::new(cipher_key.into(), iv.into()).apply_keystream(text.as_mut_slice());
         let mac = mac(mac_key, &text);
@@ -102,7 +102,7 @@ impl Keystore {
         let wanted: [u8; 32] = bytes(&self.crypto.mac)?;
         let mut text = Zeroizing::new(bytes::<32>(&self.crypto.ciphertext)?);
         let key = self.crypto.kdf.derive(password)?;
-        let (cipher_key, mac_key) = halves(&key)?;
+        let (cipher_key, mac_key) = split_key(&key)?;
         if !bool::from(mac(mac_key, &text).ct_eq(&wanted)) {
             return Err(KeystoreError::WrongPassword);
         }
@@ -113,7 +113,7 @@ impl Keystore {
 }
 
 /// Splits the derived key: one half encrypts, the other authenticates.
-fn halves(key: &[u8; 32]) -> Result<(&[u8; 16], &[u8; 16]), KeystoreError> {
+fn split_key(key: &[u8; 32]) -> Result<(&[u8; 16], &[u8; 16]), KeystoreError> {
     let (cipher, rest) = key.split_first_chunk().ok_or(KeystoreError::KDF_OUT_OF_BOUNDS)?;
     let mac = rest.try_into().map_err(|_length| KeystoreError::KDF_OUT_OF_BOUNDS)?;
     Ok((cipher, mac))

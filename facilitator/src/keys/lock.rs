@@ -24,7 +24,7 @@ impl KeyLocks {
     ///
     /// # Errors
     /// [`KeyFault::InUse`], [`KeyFault::Unreadable`].
-    pub fn take<'a>(files: impl IntoIterator<Item = &'a Path>) -> Result<Self, KeyFault> {
+    pub fn lock_files<'a>(files: impl IntoIterator<Item = &'a Path>) -> Result<Self, KeyFault> {
         let mut locks = Self::default();
         let mut seen = Vec::new();
         for file in files {
@@ -75,17 +75,17 @@ mod tests {
         std::fs::write(&file, "1").unwrap();
         std::fs::write(&other, "2").unwrap();
         let names = [file.as_path(), &folder.path().join("./key"), &other];
-        let locks = KeyLocks::take(names).unwrap();
-        let again = KeyLocks::take([file.as_path()]).unwrap_err();
+        let locks = KeyLocks::lock_files(names).unwrap();
+        let again = KeyLocks::lock_files([file.as_path()]).unwrap_err();
         assert!(matches!(&again, KeyFault::InUse { file: used } if *used == file), "{again}");
         // A failed attempt keeps no lock on the files that it locked before the file in use.
         let free = folder.path().join("free");
         std::fs::write(&free, "3").unwrap();
-        assert!(KeyLocks::take([free.as_path(), &file]).is_err());
-        assert!(KeyLocks::take([free.as_path()]).is_ok());
+        assert!(KeyLocks::lock_files([free.as_path(), &file]).is_err());
+        assert!(KeyLocks::lock_files([free.as_path()]).is_ok());
         drop(locks);
-        assert!(KeyLocks::take(names).is_ok());
+        assert!(KeyLocks::lock_files(names).is_ok());
         let missing = folder.path().join("missing");
-        assert!(matches!(KeyLocks::take([&*missing]), Err(KeyFault::Unreadable { .. })));
+        assert!(matches!(KeyLocks::lock_files([&*missing]), Err(KeyFault::Unreadable { .. })));
     }
 }

@@ -17,7 +17,7 @@ use crate::keys::keystore::Keystore;
 
 /// Size of the stack that is wiped. Scalars, hash states and round keys are on the stack while a key is read or used.
 /// This covers a debug build too.
-const STACK_BYTES: usize = 64 * 1024;
+const WIPED_STACK_BYTES: usize = 64 * 1024;
 
 /// Blinds the multiplication with a random number against side channels, as libsecp256k1 recommends. The crate's global
 /// context does that only with its feature `rand`.
@@ -115,14 +115,14 @@ impl SigningKey {
     /// # Errors
     /// None in practice: the key is valid, and an r beyond the order is as unlikely as guessing the key.
     pub fn sign(&self, digest: B256) -> Result<Signature65, SignatureError> {
-        let signature = self.sign_below(digest);
+        let signature = self.sign_on_wiped_stack(digest);
         zeroize_stack::<STACK_BYTES>();
         signature
     }
 
     /// Not inlined, so that its stack frame lies below that of the caller, which wipes this area afterwards.
     #[inline(never)]
-    fn sign_below(&self, digest: B256) -> Result<Signature65, SignatureError> {
+    fn sign_on_wiped_stack(&self, digest: B256) -> Result<Signature65, SignatureError> {
         let mut secret = SecretKey::from_byte_array(*self.secret.expose_secret())
             .map_err(|_checked| SignatureError::Scalar)?;
         let signed = CONTEXT.sign_ecdsa_recoverable(Message::from_digest(digest.0), &secret);

@@ -89,7 +89,7 @@ async fn approve(settler: &Arc<Settler>, record: Arc<Record>) {
         }
         // A reorganisation may have removed the block of a job whose success was returned. Such a job is given up only
         // when it expires.
-        if network.clock.mono_ms() >= until_ms && record.answered.is_none() {
+        if network.clock.mono_ms() >= until_ms && record.success_returned_at.is_none() {
             return watch::end_refused(settler, &record, Reason::Withdrawn.into()).await;
         }
         let head = network.head.block(&*network.chain, &*network.clock).await.ok();

@@ -122,7 +122,7 @@ mod tests {
                 token,
                 payer: Address::repeat_byte(2),
                 payee: Address::repeat_byte(3),
-                authorized: U256::from(amount),
+                authorized_amount: U256::from(amount),
                 nonce: B256::ZERO,
                 valid_after: U256::ZERO,
                 valid_before: U256::MAX,
@@ -132,7 +132,7 @@ mod tests {
             digest: B256::ZERO,
             signature: Bytes::new(),
             deployment: None,
-            contract_payer: false,
+            is_contract_payer: false,
             sponsoring: None,
         })
     }

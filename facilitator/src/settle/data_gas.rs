@@ -23,7 +23,7 @@ impl Settler {
     /// # Errors
     /// No node answers, or an Arbitrum chain does not return an estimate.
     pub(super) async fn data_gas(&self, to: Address, data: Bytes) -> Result<u64, ChainFault> {
-        if self.network.spec().gas.model != FeeModel::Arbitrum {
+        if self.network.table_row().gas.model != FeeModel::Arbitrum {
             return Ok(0);
         }
         let call = INodeInterface::gasEstimateL1ComponentCall { to, contractCreation: false, data };

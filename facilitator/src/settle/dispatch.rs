@@ -220,7 +220,7 @@ async fn dispatch(
     mut loads: Loads,
 ) {
     let clock = Arc::clone(&settler.network.clock);
-    let dollar_token = settler.network.spec().stablecoin.address;
+    let dollar_token = settler.network.table_row().stablecoin.address;
     let known_tokens = settler.network.config.tokens.iter().copied().chain([dollar_token]);
     let mut queue = Queue::new(known_tokens.collect());
     loop {

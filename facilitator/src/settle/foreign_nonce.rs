@@ -98,8 +98,8 @@ fn report(settler: &Settler, own: OwnTransaction, nonce: u64, foreign: Option<B2
     if !settler.paused_signers.record(signer, nonce, settler.network.clock.mono_ms()) {
         return;
     }
-    let network = settler.network.spec();
-    settler.metrics.foreign_nonce(network, signer);
+    let network = settler.network.table_row();
+    settler.metrics.count_foreign_nonce(network, signer);
     let foreign = foreign.map_or_else(|| "unknown".to_owned(), |hash| hash.to_string());
     tracing::error!(
         network = %network.caip2(), %signer, nonce, ours = %hash, %foreign,

@@ -493,10 +493,10 @@ impl SettlementService {
             attempts,
             state: State::Queued,
             gas: need.reservation.gas,
-            gas_of: origin.caller,
-            asked: origin,
-            promised: false,
-            answered: None,
+            gas_caller: origin.caller,
+            origin: origin,
+            pending_returned: false,
+            success_returned_at: None,
         };
         let (accepted, right) = self.accept_and_enqueue(settler, record, Some(claim)).await?;
         let context = RequestContext { proposal, origin, right, may_try_again: false };
@@ -522,10 +522,10 @@ impl SettlementService {
             attempts: 0,
             state: State::Closed { at },
             gas: 0,
-            gas_of: origin.caller,
-            asked: origin,
-            promised: false,
-            answered: None,
+            gas_caller: origin.caller,
+            origin: origin,
+            pending_returned: false,
+            success_returned_at: None,
         };
         let (accepted, right) = self.accept_and_enqueue(settler, record, None).await?;
         let context = RequestContext { proposal, origin, right, may_try_again: false };
@@ -585,7 +585,7 @@ impl SettlementService {
     ) -> Result<(Acceptance, Option<SuccessRight>), EarlyExit> {
         let (ledger, settler) = (self.ledger.clone(), Arc::clone(settler));
         let (success_rights, origin, key) =
-            (self.success_rights.clone(), record.asked, record.key());
+            (self.success_rights.clone(), record.origin, record.key());
         let tasks = settler.tasks.clone();
         let accepting = tasks.spawn(async move {
             settler.failpoints.pass("settle.before accept");
@@ -625,10 +625,10 @@ impl SettlementService {
             let failed = matches!(record.state, State::Failed { .. }) && !is_uncertain(record);
             return Ok((!failed).then(|| duplicate(context.proposal, record).into()));
         }
-        if record.state.is_open() && record.answered.is_some() {
+        if record.state.is_open() && record.success_returned_at.is_some() {
             // A reorganisation undid the settlement after its success was returned. The payment is settled again, and
             // never withdrawn.
-            return match origin.repeats(&record.asked) {
+            return match origin.repeats(&record.origin) {
                 true => Err(SettleError::Unavailable(REORGANISED.to_owned()).into()),
                 false => Ok(Some(duplicate(context.proposal, record).into())),
             };
@@ -725,7 +725,7 @@ impl SettlementService {
             Share::Own(right) => PendingClaim::Owned(right),
             Share::WithHolder(_) | Share::Again => PendingClaim::Shared,
             // This request and the one that got the pending answer have the same caller and no idempotency key.
-            Share::None if record.promised => PendingClaim::Shared,
+            Share::None if record.pending_returned => PendingClaim::Shared,
             Share::None => PendingClaim::OfAnother(Box::new(record.clone())),
         })
     }
@@ -747,7 +747,7 @@ impl SettlementService {
 
     /// Whether another requester received the pending answer of a payment, and no requester received its success.
     fn is_promised_to_another(&self, record: &Record, origin: RequestOrigin) -> bool {
-        record.answered.is_none() && !self.success_rights.is_open_to(record, origin)
+        record.success_returned_at.is_none() && !self.success_rights.is_open_to(record, origin)
     }
 
     /// Whether requests for a job receive no success, because this book did not settle it.
@@ -826,7 +826,7 @@ impl SettlementService {
         origin: RequestOrigin,
     ) -> Result<bool, StoreFault> {
         let known = self.ledger.find(record.key()).await?;
-        Ok(known.is_some_and(|known| !known.record().is_open_to(&origin)))
+        Ok(known.is_some_and(|known| !known.record().may_return_success_to(&origin)))
     }
 
     /// Checks a payment. If its nonce is rejected while the preceding payment is in flight, waits for that payment
@@ -931,10 +931,10 @@ impl SettlementService {
             attempts: 0,
             state: found.state(at),
             gas: 0,
-            gas_of: origin.caller,
-            asked: origin,
-            promised: false,
-            answered: None,
+            gas_caller: origin.caller,
+            origin: origin,
+            pending_returned: false,
+            success_returned_at: None,
         };
         let kept = self.ledger.record_found(record.clone(), batch.clone()).await;
         let existing = kept.map_err(SettleError::from)?;
@@ -1000,7 +1000,7 @@ fn duplicate_of(proposal: &dyn Proposal, hash: Option<B256>) -> Rejection {
     };
     let rejection = rejection.for_payer(proposal.payer());
     match hash {
-        Some(hash) => rejection.settled_in(hash),
+        Some(hash) => rejection.with_settlement(hash),
         None => rejection,
     }
 }

@@ -261,7 +261,7 @@ mod tests {
             token: Address::repeat_byte(1),
             payer: Address::repeat_byte(2),
             payee: Address::repeat_byte(3),
-            authorized: U256::from(n),
+            authorized_amount: U256::from(n),
             nonce: B256::repeat_byte(n),
             valid_after: U256::ZERO,
             valid_before: U256::MAX,
@@ -275,7 +275,7 @@ mod tests {
             digest: B256::repeat_byte(n),
             signature: Bytes::new(),
             deployment: None,
-            contract_payer: false,
+            is_contract_payer: false,
             sponsoring: None,
         };
         Arc::new(Record {
@@ -285,10 +285,10 @@ mod tests {
             attempts: 0,
             state: State::Queued,
             gas: 0,
-            gas_of: B256::ZERO,
-            asked: RequestOrigin::default(),
-            promised: false,
-            answered: None,
+            gas_caller: B256::ZERO,
+            origin: RequestOrigin::default(),
+            pending_returned: false,
+            success_returned_at: None,
         })
     }
 
@@ -349,7 +349,7 @@ mod tests {
     #[test]
     fn unshareable_payments_are_sent_alone_in_order() {
         let mut contract = (*record(2, MethodId::Eip3009)).clone();
-        payment_of(&mut contract).contract_payer = true;
+        payment_of(&mut contract).is_contract_payer = true;
         let mut again = (*record(4, MethodId::Eip3009)).clone();
         again.attempts = 1;
         let mut mixed = queue([
@@ -426,7 +426,7 @@ mod tests {
         let twin = |n| {
             let mut twin = (*record(n, MethodId::Permit2)).clone();
             let payment = payment_of(&mut twin);
-            (payment.terms.authorized, payment.amount) = (U256::from(7), U256::from(7));
+            (payment.terms.authorized_amount, payment.amount) = (U256::from(7), U256::from(7));
             Arc::new(twin)
         };
         let mut twins = queue([twin(1), twin(2), record(3, MethodId::Permit2)]);
@@ -437,7 +437,7 @@ mod tests {
     #[test]
     fn withdrawn_payments_do_not_block_the_queue() {
         let mut contract = (*record(9, MethodId::Eip3009)).clone();
-        payment_of(&mut contract).contract_payer = true;
+        payment_of(&mut contract).is_contract_payer = true;
         let mut all = queue((1..=3).map(|n| record(n, MethodId::Eip3009)));
         all.push(Arc::new(contract), 100);
         all.drop_withdrawn(|record| ![1, 9].contains(&record.digest().0[0]));
@@ -449,7 +449,7 @@ mod tests {
     fn payment_without_a_free_signer_blocks_no_other_and_keeps_its_place() {
         let alone = (1..=2).map(|n| record(n, MethodId::Prism));
         let mut contract = (*record(3, MethodId::Eip3009)).clone();
-        payment_of(&mut contract).contract_payer = true;
+        payment_of(&mut contract).is_contract_payer = true;
         let shared = (4..=5).map(|n| record(n, MethodId::Eip3009));
         let mut all = queue(alone.chain([Arc::new(contract)]).chain(shared));
         let mut send = |free: &dyn Fn(&Record) -> bool| {

@@ -79,7 +79,7 @@ impl SuccessRights {
 
     /// Whether the success may still be returned for a request, as far as the record shows.
     pub fn is_open_to(&self, record: &Record, origin: RequestOrigin) -> bool {
-        self.repeats_for_all() || record.is_open_to(&origin)
+        self.repeats_for_all() || record.may_return_success_to(&origin)
     }
 
     /// Takes the right for the request whose payment was accepted. `None` if another request holds it.
@@ -95,10 +95,10 @@ impl SuccessRights {
         if self.repeats_for_all() {
             return Share::Again;
         }
-        if !record.is_open_to(&origin) {
+        if !record.may_return_success_to(&origin) {
             return Share::None;
         }
-        match record.answered {
+        match record.success_returned_at {
             Some(_at) => Share::Again,
             None => self.share_of(record.key(), origin),
         }
@@ -111,8 +111,8 @@ impl SuccessRights {
         if self.repeats_for_all() {
             return true;
         }
-        if record.answered.is_some() || !record.is_open_to(&origin) {
-            return record.is_open_to(&origin);
+        if record.success_returned_at.is_some() || !record.may_return_success_to(&origin) {
+            return record.may_return_success_to(&origin);
         }
         let held = self.held();
         held.get(&record.key()).is_none_or(|holder| origin.repeats(holder))
@@ -152,7 +152,7 @@ mod tests {
             token: Address::repeat_byte(1),
             payer: Address::repeat_byte(2),
             payee: Address::repeat_byte(3),
-            authorized: U256::from(1),
+            authorized_amount: U256::from(1),
             nonce: B256::repeat_byte(4),
             valid_after: U256::ZERO,
             valid_before: U256::MAX,
@@ -166,7 +166,7 @@ mod tests {
             digest: B256::ZERO,
             signature: Bytes::new(),
             deployment: None,
-            contract_payer: false,
+            is_contract_payer: false,
             sponsoring: None,
         };
         Record {
@@ -181,10 +181,10 @@ mod tests {
                 effect: Effect::default(),
             },
             gas: 0,
-            gas_of: B256::ZERO,
-            asked,
-            promised: false,
-            answered: answered.then_some(Utc(1)),
+            gas_caller: B256::ZERO,
+            origin: asked,
+            pending_returned: false,
+            success_returned_at: answered.then_some(Utc(1)),
         }
     }
 
@@ -229,14 +229,14 @@ mod tests {
     fn promised_success_belongs_to_its_requester_alone() {
         let all = SuccessRights::default();
         let stranger = RequestOrigin { caller: B256::repeat_byte(8), idempotency: None };
-        let keyed = Record { promised: true, ..record(by(1), false) };
+        let keyed = Record { pending_returned: true, ..record(by(1), false) };
         for other in [by(0), by(2), stranger] {
             assert!(matches!(all.share(&keyed, other), Share::None));
             assert!(!all.would_share(&keyed, other));
         }
         assert!(matches!(all.share(&keyed, by(1)), Share::Own(_)));
         // A promise to a request without a key belongs to all requests of that caller without a key, one at a time.
-        let keyless = Record { promised: true, ..record(by(0), false) };
+        let keyless = Record { pending_returned: true, ..record(by(0), false) };
         for other in [by(1), stranger] {
             assert!(matches!(all.share(&keyless, other), Share::None));
         }

@@ -318,9 +318,9 @@ impl NonceWatch {
 
 /// Reports settled payments whose block a reorganisation removed, and which another block contains again.
 fn report_moved(settler: &Settler, hash: B256, payments: usize) {
-    let network = settler.network.spec();
+    let network = settler.network.table_row();
     for _payment in 0..payments {
-        settler.metrics.reorganised(network);
+        settler.metrics.count_reorganised(network);
     }
     tracing::warn!(
         network = %network.caip2(), %hash, payments,
@@ -373,11 +373,11 @@ async fn store_effects(settler: &Settler, batch: &Batch, receipt: &Receipt) -> E
         let Some(effect) = work.effect(&settler.network.contracts, &mined) else { continue };
         effects.proven.insert(work.key());
         if work.deployment().is_some() {
-            settler.network.codes.remove(&work.account());
+            settler.network.code_cache.remove(&work.account());
         }
         if matches!(record.state, State::Failed { .. }) {
             // No node reported the transaction when the answer was due, but a node had it.
-            settler.metrics.charged_after_refusal(settler.network.spec());
+            settler.metrics.count_charged_after_refusal(settler.network.table_row());
             tracing::error!(%hash, account = %work.account(), "a withdrawn payment was settled after all");
         }
         let settled = State::Settled { hash, block: receipt.block_number, at, effect };
@@ -543,12 +543,12 @@ async fn fee_of(settler: &Settler, hash: B256) -> Option<U256> {
 /// Splits the fee of a transaction equally among its payments, rounded up, and returns each caller's sum.
 fn spent_by_caller(settler: &Settler, records: &[Record], fee: Option<U256>) -> Vec<GasSpent> {
     let Some(fee) = fee.filter(|fee| !fee.is_zero()) else { return Vec::new() };
-    settler.metrics.gas_spent(settler.network.spec(), fee);
+    settler.metrics.count_gas_spent(settler.network.table_row(), fee);
     let count = U256::from(records.len().max(1));
     let each = fee.div_ceil(count);
     let mut callers: BTreeMap<B256, U256> = BTreeMap::new();
     for record in records {
-        let sum = callers.entry(record.gas_of).or_default();
+        let sum = callers.entry(record.gas_caller).or_default();
         *sum = sum.saturating_add(each);
     }
     let chain = settler.network.contracts.chain;
@@ -586,7 +586,7 @@ async fn is_still_settled(settler: &Settler, job: &Job, hash: B256) -> bool {
                 settler.pause(PAUSE_MS).await;
             }
             Ok(None) => {
-                settler.metrics.reorganised(settler.network.spec());
+                settler.metrics.count_reorganised(settler.network.table_row());
                 let (account, moves) = (job.work().account(), job.work().value());
                 tracing::error!(
                     %hash, %account, token = %moves.token, amount = %moves.amount,
@@ -632,7 +632,7 @@ async fn resolve_undone(settler: &Arc<Settler>, batch: &Batch) {
     let records = persist(settler, || settler.ledger.records_of_batch(batch)).await;
     let Some(record) = records.first() else { return };
     let is_elsewhere = matches!(record.state, State::SettledElsewhere { .. });
-    if is_elsewhere && !record.promised && record.answered.is_none() {
+    if is_elsewhere && !record.pending_returned && record.success_returned_at.is_none() {
         let at = settler.network.clock.utc();
         let state = State::Failed { reason: Reason::Withdrawn, message: UNDONE.to_owned(), at };
         store_state(settler, record, state, record.attempts).await;

@@ -58,7 +58,7 @@ fn admit(network: &NetworkContext, parsed: &TransferProposal) -> Result<(), Reje
     if parsed.terms.facilitator.is_some_and(|named| !network.is_upto_facilitator(named)) {
         return Err(reject(Reason::FacilitatorMismatch));
     }
-    if !network.config.takes_token(parsed.terms.token) {
+    if !network.config.accepts_token(parsed.terms.token) {
         return Err(reject(Reason::AssetNotServed));
     }
     // If the scheme allows less than the authorized amount, a settlement of zero needs no gas.
@@ -125,7 +125,7 @@ pub fn parse(
     }
     let claimed = claimed_separator(chain, requirements);
     let sponsoring = if method.takes_sponsoring() {
-        let Terms { payer, token, authorized: amount, valid_before: deadline, .. } = terms;
+        let Terms { payer, token, authorized_amount: amount, valid_before: deadline, .. } = terms;
         let needed = NeededAllowance { payer, token, amount };
         let authorized = AllowanceNeed { needed, deadline };
         let codes = Codes { permit_amount: Reason::Permit2612Amount, no_approvals: None };
@@ -139,7 +139,7 @@ pub fn parse(
 impl TransferProposal {
     /// Whether the settlement moves nothing although the authorized amount is positive.
     fn moves_nothing(&self) -> bool {
-        self.amount.is_zero() && !self.terms.authorized.is_zero()
+        self.amount.is_zero() && !self.terms.authorized_amount.is_zero()
     }
 }
 
@@ -245,14 +245,14 @@ async fn check(
     if payment.deployment.is_some() && !answer.has_code {
         // This payment may deploy the wallet. Later signatures then have no deployment data, and a cached "no code"
         // would reject them.
-        network.codes.remove(&payment.terms.payer);
+        network.code_cache.remove(&payment.terms.payer);
     } else {
-        network.codes.insert(payment.terms.payer, answer.has_code, network.clock.mono_ms());
+        network.code_cache.insert(payment.terms.payer, answer.has_code, network.clock.mono_ms());
     }
-    if answer.has_code && (payment.deployment.is_some() || !payment.contract_payer) {
+    if answer.has_code && (payment.deployment.is_some() || !payment.is_contract_payer) {
         // The payer has code, so the payment is simulated as a contract's. A deployed wallet is not deployed again,
         // because some factories would then use up all their gas.
-        payment.contract_payer = true;
+        payment.is_contract_payer = true;
         payment.deployment = None;
         answer = question::ask(network, &payment, priority).await?;
     }
@@ -291,7 +291,7 @@ async fn check_undeployed(
     if code.is_empty() {
         return Err(Rejection::from(Reason::DeploymentFailed).for_payer(payer).into());
     }
-    network.codes.insert(payer, true, network.clock.mono_ms());
+    network.code_cache.insert(payer, true, network.clock.mono_ms());
     let signature = UnwrappedSignature { inner: parsed.signature.inner.clone(), deployment: None };
     let deployed = TransferProposal {
         signature,
@@ -312,14 +312,14 @@ async fn check_authorization(
     let payer = payment.terms.payer;
     // In a transfer of any amount the chain checks the same signature, so the transfer of the full amount is simulated.
     let whole = Payment {
-        amount: payment.terms.authorized,
-        contract_payer: payment.contract_payer || !signed_by_key,
+        amount: payment.terms.authorized_amount,
+        is_contract_payer: payment.is_contract_payer || !signed_by_key,
         ..payment.clone()
     };
     let mut answer = question::ask(network, &whole, priority).await?;
-    if answer.has_code && !whole.contract_payer {
+    if answer.has_code && !whole.is_contract_payer {
         answer =
-            question::ask(network, &Payment { contract_payer: true, ..whole }, priority).await?;
+            question::ask(network, &Payment { is_contract_payer: true, ..whole }, priority).await?;
     }
     let is_signed =
         if answer.has_code { answer.signature_confirmed == Some(true) } else { signed_by_key };
@@ -354,7 +354,7 @@ pub(crate) async fn check_on_chain(
 ) -> Result<(), VerifyError> {
     let answer = question::ask(network, payment, Priority::Batched).await?;
     let method = registry::method(payment.method);
-    if answer.has_code && !payment.contract_payer {
+    if answer.has_code && !payment.is_contract_payer {
         // The account has received code since its check. A new request is verified as a contract's payment.
         let reason = method.failed_reason();
         return Err(Rejection::from(reason).for_payer(payment.terms.payer).into());
@@ -383,7 +383,7 @@ fn compose_payment(
     let TransferProposal { method, terms, signature, .. } = parsed;
     let digest = domain::digest(separator, method.struct_hash(&network.contracts, terms));
     let signed_by_key = signature::signer(&digest, &signature.inner) == Some(terms.payer);
-    let has_code = network.codes.get(&terms.payer, network.clock.mono_ms());
+    let has_code = network.code_cache.get(&terms.payer, network.clock.mono_ms());
     let may_be_a_contract = method.allows_contract_payers()
         && (signature.deployment.is_some() || has_code != Some(false));
     if !signed_by_key && !may_be_a_contract {
@@ -398,7 +398,7 @@ fn compose_payment(
         signature: signature.inner.clone(),
         // A wallet that is known to be deployed is not deployed again.
         deployment: signature.deployment.clone().filter(|_planned| has_code != Some(true)),
-        contract_payer: !signed_by_key || has_code == Some(true),
+        is_contract_payer: !signed_by_key || has_code == Some(true),
         sponsoring: parsed.sponsoring.clone(),
     };
     Ok((payment, signed_by_key))
@@ -428,14 +428,14 @@ fn check_answer(
     answer: &question::Answer,
 ) -> Result<Payment, VerifyError> {
     let payer = payment.terms.payer;
-    payment.contract_payer = answer.has_code || payment.deployment.is_some() && !signed_by_key;
-    let has_code = payment.contract_payer;
+    payment.is_contract_payer = answer.has_code || payment.deployment.is_some() && !signed_by_key;
+    let has_code = payment.is_contract_payer;
     if let Some(reported) = answer.separator
         && parsed.method.domain(&network.contracts) == Domain::Token
         && reported != separator
     {
         // The token changed its domain, or our table is wrong. The token's own answer counts.
-        network.domains.insert(payment.terms.token, reported, network.clock.mono_ms());
+        network.domain_cache.insert(payment.terms.token, reported, network.clock.mono_ms());
         return Err(Rejection::from(Reason::NameMismatch).for_payer(payer).into());
     }
     if !signed_by_key && !has_code {
@@ -528,16 +528,16 @@ pub(crate) async fn token_separator(
     token: Address,
     claimed: Option<B256>,
 ) -> Result<Option<B256>, ChainFault> {
-    let coin = &network.spec().stablecoin;
+    let coin = &network.table_row().stablecoin;
     let now = network.clock.mono_ms();
-    if let Some(known) = network.domains.get(&token, now) {
+    if let Some(known) = network.domain_cache.get(&token, now) {
         return Ok(Some(known));
     }
     if token == coin.address {
         return Ok(Some(coin.domain_separator));
     }
     if let Some(reported) = question::separator(network, token).await? {
-        network.domains.insert(token, reported, now);
+        network.domain_cache.insert(token, reported, now);
         return Ok(Some(reported));
     }
     // The claim of a request is not cached, because any caller could then affect later requests.

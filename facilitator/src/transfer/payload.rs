@@ -43,7 +43,7 @@ pub(crate) fn read_authorization(
         token: requirements.asset,
         payer: signed.address("from")?,
         payee: signed.address("to")?,
-        authorized: number("value")?,
+        authorized_amount: number("value")?,
         nonce: nonce(&signed)?,
         valid_after: number("validAfter")?,
         valid_before: number("validBefore")?,

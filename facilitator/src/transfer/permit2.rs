@@ -64,7 +64,7 @@ pub(crate) fn read<'a>(
         token: permitted.address("token")?,
         payer: signed.address("from")?,
         payee: witness.address("to")?,
-        authorized: permitted.required("amount", permitted.amount("amount")?)?,
+        authorized_amount: permitted.required("amount", permitted.amount("amount")?)?,
         nonce: B256::new(nonce.to_be_bytes()),
         valid_after: witness.required("validAfter", witness.amount("validAfter")?)?,
         valid_before: signed.required("deadline", signed.amount("deadline")?)?,
@@ -93,7 +93,7 @@ pub(crate) fn separator(contracts: &Contracts) -> B256 {
 /// The EIP-712 hash of a permit. `kind` is the type hash of `PermitWitnessTransferFrom(…)` with the type of the
 /// witness, and `witness` the hash of the witness.
 pub(crate) fn struct_hash(kind: B256, terms: &Terms, spender: Address, witness: B256) -> B256 {
-    let permitted = keccak256((PERMITTED_TYPE, terms.token, terms.authorized).abi_encode());
+    let permitted = keccak256((PERMITTED_TYPE, terms.token, terms.authorized_amount).abi_encode());
     let words = (kind, permitted, spender, terms.nonce, terms.valid_before, witness);
     keccak256(words.abi_encode())
 }
@@ -113,7 +113,7 @@ pub(crate) fn token_permit(payment: &Payment) -> Option<TokenPermit> {
 /// Returns the permit in the form of the proxies.
 pub(crate) fn permit(terms: &Terms) -> Permit {
     let nonce = U256::from_be_bytes(terms.nonce.0);
-    ((terms.token, terms.authorized), nonce, terms.valid_before)
+    ((terms.token, terms.authorized_amount), nonce, terms.valid_before)
 }
 
 /// Returns the call that reads one word of the payer's nonce bitmap. Permit2 marks used nonces in it.
@@ -177,7 +177,7 @@ pub(crate) fn terms_of(
     valid_after: U256,
 ) -> Terms {
     let nonce = B256::from(nonce);
-    Terms { token, payer, payee, authorized, nonce, valid_after, valid_before, facilitator: None }
+    Terms { token, payer, payee, authorized_amount: authorized, nonce, valid_after, valid_before, facilitator: None }
 }
 
 /// Whether a mined transaction carried out a payment through `proxy`. `calls` are the transaction's calls, and `read`
@@ -232,7 +232,7 @@ pub(crate) fn settlement_event(terms: &Terms) -> SettlementEvent {
 /// Returns the signature as Permit2 requires it: in the 65 bytes of a key's signature, the last byte is 27 or 28. A
 /// contract wallet's signature is unchanged.
 pub(crate) fn signature(payment: &Payment) -> Bytes {
-    if payment.contract_payer {
+    if payment.is_contract_payer {
         return payment.signature.clone();
     }
     signature::normalized(&payment.signature)

@@ -67,18 +67,18 @@ pub(super) async fn ask(
 ) -> Result<Answer, ChainFault> {
     let is_batched = payment.sender() == SenderRule::Any && network.has_multicall().await?;
     let is_trusted = network.trusts_token(payment.terms.token);
-    let runs_untrusted_code = payment.contract_payer || !is_trusted;
+    let runs_untrusted_code = payment.is_contract_payer || !is_trusted;
     let gas = if runs_untrusted_code { UNTRUSTED_CALL_GAS } else { TRUSTED_CALL_GAS };
     let calls = Calls::of(network, payment);
     // A settlement asks for the code each time, which costs no further exchange. An account may get code at any moment
     // (EIP-7702), and that code must not use up the gas of payments in the same transaction.
-    let known_code = network.codes.get(&payment.terms.payer, network.clock.mono_ms());
+    let known_code = network.code_cache.get(&payment.terms.payer, network.clock.mono_ms());
     let known_code = known_code.filter(|_known| priority == Priority::Now);
     let mut questions = Vec::new();
     if known_code.is_none() {
         questions.push(Question::Code(payment.terms.payer));
     }
-    let sent = if payment.contract_payer {
+    let sent = if payment.is_contract_payer {
         sent_transaction::question(network, &payment.clone().into())
     } else {
         None
@@ -118,7 +118,7 @@ pub(super) async fn ask(
     // The network's dollar token is trusted to move the amount. For any other token the balances are checked.
     if !is_batched
         && answer.failure.is_none()
-        && payment.terms.token != network.spec().stablecoin.address
+        && payment.terms.token != network.table_row().stablecoin.address
     {
         calls.read_balances_around_transfer(network, &mut answer).await?;
     }
@@ -145,7 +145,7 @@ impl Calls {
         let token = |data: Vec<u8>| ContractCall { to: terms.token, data: data.into() };
         let balance = |owner| token(IErc20::balanceOfCall { owner }.abi_encode());
         let signature_check = payment
-            .contract_payer
+            .is_contract_payer
             .then(|| signature_call(terms.payer, payment.digest, payment.signature.clone()));
         let deployment = payment.deployment.as_ref().map(|deployment| ContractCall {
             to: deployment.factory,

@@ -68,7 +68,7 @@ mod tests {
             token: Address::repeat_byte(1),
             payer: Address::repeat_byte(2),
             payee: Address::repeat_byte(3),
-            authorized: U256::from(1),
+            authorized_amount: U256::from(1),
             nonce: B256::ZERO,
             valid_after: U256::from(after),
             valid_before: U256::from(before),

@@ -24,7 +24,7 @@ fn terms(nonce: u8) -> Terms {
         token: TOKEN,
         payer: PAYER,
         payee: PAYEE,
-        authorized: U256::from(700),
+        authorized_amount: U256::from(700),
         nonce: B256::repeat_byte(nonce),
         valid_after: U256::from(1),
         valid_before: U256::from(2_000_000_000),
@@ -37,11 +37,11 @@ fn payment_of(id: MethodId, terms: &Terms) -> Payment {
         chain: ChainId(8453),
         method: id,
         terms: terms.clone(),
-        amount: terms.authorized,
+        amount: terms.authorized_amount,
         digest: B256::ZERO,
         signature: vec![0x1b; 65].into(),
         deployment: None,
-        contract_payer: false,
+        is_contract_payer: false,
         sponsoring: None,
     }
 }
@@ -49,7 +49,7 @@ fn payment_of(id: MethodId, terms: &Terms) -> Payment {
 /// The payment's call with an EIP-2612 permit of the token.
 fn call_with_permit(terms: &Terms) -> ContractCall {
     let permit = Eip2612Permit {
-        value: terms.authorized,
+        value: terms.authorized_amount,
         deadline: terms.valid_before,
         v: 27,
         r: B256::repeat_byte(1),
@@ -163,7 +163,7 @@ fn authorization_is_proven_by_its_nonce_in_events_and_call_data() {
         let mut changed = terms(1);
         match term {
             0 => changed.payee = STRANGER,
-            1 => changed.authorized += U256::from(1),
+            1 => changed.authorized_amount += U256::from(1),
             2 => changed.valid_after += U256::from(1),
             3 => changed.valid_before += U256::from(1),
             _payer => changed.payer = STRANGER,
@@ -225,7 +225,7 @@ fn foreign_permit_is_proven_only_if_every_proxy_call_succeeded() {
         let mut changed = terms(1);
         match term {
             0 => changed.payee = STRANGER,
-            1 => changed.authorized += U256::from(1),
+            1 => changed.authorized_amount += U256::from(1),
             2 => changed.valid_after += U256::from(1),
             3 => changed.valid_before += U256::from(1),
             4 => changed.token = STRANGER,
@@ -253,7 +253,7 @@ fn payment_with_a_token_permit_is_proven_like_one_without() {
 #[test]
 fn permit_in_our_batch_is_proven_by_a_transfer_before_the_proxy_event() {
     let id = MethodId::Permit2;
-    let more = Terms { authorized: U256::from(900), ..terms(2) };
+    let more = Terms { authorized_amount: U256::from(900), ..terms(2) };
     let batch = together(&[call_of(id, &terms(1)), call_of(id, &more)]);
     let one = [moved(TOKEN, PAYEE, 900), settled()];
     assert!(!proves(id, &terms(1), &batch, &one, true));
@@ -268,7 +268,7 @@ fn permit_in_our_batch_is_proven_by_a_transfer_before_the_proxy_event() {
 
 /// Returns a payment of at most 900 that moves 700. Its payer named this contract.
 fn through_contract(nonce: u8, contract: Address) -> Payment {
-    let terms = Terms { facilitator: Some(contract), authorized: U256::from(900), ..terms(nonce) };
+    let terms = Terms { facilitator: Some(contract), authorized_amount: U256::from(900), ..terms(nonce) };
     Payment { amount: U256::from(700), ..payment_of(MethodId::UptoPermit2ByContract, &terms) }
 }
 

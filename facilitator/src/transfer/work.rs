@@ -42,7 +42,7 @@ impl Work for Payment {
     }
 
     fn digest(&self) -> B256 {
-        if self.amount == self.terms.authorized {
+        if self.amount == self.terms.authorized_amount {
             return self.digest;
         }
         // The signed digest does not cover a smaller amount.
@@ -66,7 +66,7 @@ impl Work for Payment {
     }
 
     fn runs_foreign_code(&self) -> bool {
-        self.contract_payer
+        self.is_contract_payer
     }
 
     fn deployment(&self) -> Option<&Deployment> {

@@ -89,8 +89,8 @@ impl Method for UptoPermit2 {
         purpose: Purpose,
     ) -> Result<U256, Reason> {
         match purpose {
-            Purpose::Verify => compare(terms.authorized, required, Reason::Permit2Amount),
-            Purpose::Settle if required > terms.authorized => Err(Reason::UptoExceeds),
+            Purpose::Verify => compare(terms.authorized_amount, required, Reason::Permit2Amount),
+            Purpose::Settle if required > terms.authorized_amount => Err(Reason::UptoExceeds),
             Purpose::Settle => Ok(required),
         }
     }

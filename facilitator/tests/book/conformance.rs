@@ -3,7 +3,7 @@
 use alloy_primitives::{Address, B256, U256};
 use bursar_core::time::Utc;
 use bursar_facilitator::book::redb_store::RedbPayments;
-use bursar_facilitator::book::store::{Change, ChangeResult, GasSpent, Payments};
+use bursar_facilitator::book::store::{Change, ChangeResult, GasSpent, PaymentStore};
 use bursar_facilitator::book::{Batch, Record, RequestOrigin, State};
 use bursar_facilitator::job_key::JobKey;
 use bursar_facilitator::reason::Reason;
@@ -65,10 +65,10 @@ fn conflicting_state(outcome: &ChangeResult) -> Option<&State> {
 }
 
 /// Checks changes that depend on the state of a payment, and the data that is stored with a payment.
-async fn conforms_too(store: &dyn Payments) {
+async fn conforms_too(store: &dyn PaymentStore) {
     store.commit(vec![accepted(1), accepted(2), accepted(3)]).await.unwrap();
     let queued = State::Queued;
-    let moved = |n, from: &State, state| Change::Moved {
+    let moved = |n, from: &State, state| Change::StateChanged {
         key: key(n),
         digest: B256::repeat_byte(n),
         from: from.clone(),
@@ -77,7 +77,7 @@ async fn conforms_too(store: &dyn Payments) {
     };
     // A withdrawn payment joins no transaction, and the store keeps nothing of that transaction.
     let answers = store.commit(vec![moved(1, &queued, failed(5))]).await.unwrap();
-    assert_eq!(answers, [ChangeResult::Kept]);
+    assert_eq!(answers, [ChangeResult::Stored]);
     let withdrawn = store.get(key(1)).await.unwrap().unwrap();
     assert_eq!((withdrawn.state.clone(), withdrawn.attempts), (failed(5), 2));
     let both = batch(7, &[2, 1]);
@@ -91,14 +91,14 @@ async fn conforms_too(store: &dyn Payments) {
     let answers = store.commit(changes).await.unwrap();
     let sent = State::Sent { batch: one.id };
     assert_eq!(answers.len(), 2);
-    assert_eq!(answers[0], ChangeResult::Kept);
+    assert_eq!(answers[0], ChangeResult::Stored);
     assert_eq!(conflicting_state(&answers[1]), Some(&sent));
     // A payment that is no longer in the expected state is unchanged.
     let answers = store.commit(vec![moved(2, &queued, failed(6))]).await.unwrap();
     assert_eq!(conflicting_state(&answers[0]), Some(&sent));
     assert_eq!(store.get(key(2)).await.unwrap().unwrap().state, sent);
     // Another payment with the same nonce is a separate one: a change meant for the first does not touch it.
-    let stale = Change::Moved {
+    let stale = Change::StateChanged {
         key: key(3),
         digest: B256::repeat_byte(99),
         from: queued.clone(),
@@ -112,40 +112,40 @@ async fn conforms_too(store: &dyn Payments) {
     let by =
         RequestOrigin { caller: B256::repeat_byte(5), idempotency: Some(B256::repeat_byte(6)) };
     store.commit(vec![outcome_set(2, settled(10))]).await.unwrap();
-    store.commit(vec![Change::Answered { key: key(2), origin: by, at: Utc(11) }]).await.unwrap();
+    store.commit(vec![Change::SuccessReturned { key: key(2), origin: by, at: Utc(11) }]).await.unwrap();
     let answered = store.get(key(2)).await.unwrap().unwrap();
-    assert_eq!((answered.asked, answered.answered), (by, Some(Utc(11))));
+    assert_eq!((answered.origin, answered.success_returned_at), (by, Some(Utc(11))));
     assert_eq!(answered.state, settled(10));
     // A reorganisation reopens the payment, and it may fail and be accepted again: the answer stays recorded.
-    let again = Record { answered: None, ..record(2) };
+    let again = Record { success_returned_at: None, ..record(2) };
     let reopened = Change::Reopened(Box::new(again.clone()));
     let answers = store.commit(vec![reopened.clone()]).await.unwrap();
     let waits = store.get(key(2)).await.unwrap().unwrap();
-    assert_eq!((&waits.state, waits.asked, waits.answered), (&queued, by, Some(Utc(11))));
+    assert_eq!((&waits.state, waits.origin, waits.success_returned_at), (&queued, by, Some(Utc(11))));
     assert_eq!(answers, [ChangeResult::Merged(Box::new(waits.clone()))], "as it is on disk");
     assert_eq!(store.commit(vec![reopened]).await.unwrap(), [conflict(waits)], "not settled");
     store.commit(vec![outcome_set(2, failed(12))]).await.unwrap();
     let answers = store.commit(vec![Change::Accepted(Box::new(again))]).await.unwrap();
     let taken = store.get(key(2)).await.unwrap().unwrap();
-    assert_eq!((&taken.state, taken.asked, taken.answered), (&queued, by, Some(Utc(11))));
+    assert_eq!((&taken.state, taken.origin, taken.success_returned_at), (&queued, by, Some(Utc(11))));
     assert_eq!(answers, [ChangeResult::Merged(Box::new(taken))]);
     // A pending answer belongs to one requester, and the record still names that requester after a failure.
     store.commit(vec![accepted(4)]).await.unwrap();
-    let promised = |origin| Change::Promised { key: key(4), origin };
-    store.commit(vec![promised(by), promised(record(4).asked)]).await.unwrap();
+    let promised = |origin| Change::PendingReturned { key: key(4), origin };
+    store.commit(vec![promised(by), promised(record(4).origin)]).await.unwrap();
     let known = store.get(key(4)).await.unwrap().unwrap();
-    assert_eq!((known.asked, known.promised, known.answered), (by, true, None));
+    assert_eq!((known.origin, known.pending_returned, known.success_returned_at), (by, true, None));
     store.commit(vec![outcome_set(4, failed(12)), accepted(4)]).await.unwrap();
     let known = store.get(key(4)).await.unwrap().unwrap();
-    assert_eq!((known.asked, known.promised), (by, true));
+    assert_eq!((known.origin, known.pending_returned), (by, true));
     store.commit(vec![outcome_set(4, failed(12))]).await.unwrap();
     // A settlement that was found is watched once, for the first request.
-    let found = |id| Change::Found {
+    let found = |id| Change::FoundOnChain {
         record: Box::new(Record { state: settled(13), ..record(9) }),
         batch: Batch { found_transaction: Some(B256::repeat_byte(1)), ..batch(id, &[9]) },
     };
     let answers = store.commit(vec![found(20), found(21)]).await.unwrap();
-    assert_eq!((answers[0].is_kept(), answers[1].is_kept()), (true, false));
+    assert_eq!((answers[0].is_stored(), answers[1].is_stored()), (true, false));
     let ids: Vec<_> = store.open().await.unwrap().batches.iter().map(|one| one.id).collect();
     assert_eq!(ids, [one.id, SubmissionId([20; 16])]);
     store
@@ -159,34 +159,34 @@ async fn conforms_too(store: &dyn Payments) {
     store.commit(vec![Change::Watched(watched.clone())]).await.unwrap();
     assert_eq!(store.open().await.unwrap().batches, std::slice::from_ref(&watched));
     store.commit(vec![closed(watched.id, 4)]).await.unwrap();
-    let spent: Vec<_> = store.spent_on(3).await.unwrap();
+    let spent: Vec<_> = store.gas_spent_on(3).await.unwrap();
     let wei: Vec<_> = spent.iter().map(|one| (one.caller, one.wei)).collect();
     assert_eq!(wei, [(CALLER, U256::from(9))]);
-    assert!(store.spent_on(2).await.unwrap().is_empty());
-    assert!(store.spent_on(4).await.unwrap().is_empty());
+    assert!(store.gas_spent_on(2).await.unwrap().is_empty());
+    assert!(store.gas_spent_on(4).await.unwrap().is_empty());
     store.probe().await.unwrap();
     store.probe().await.unwrap();
     let four_days = 4 * 24 * 60 * 60 * 1_000;
     store.prune(Utc(four_days - 1), 0).await.unwrap();
-    assert_eq!(store.spent_on(3).await.unwrap().len(), 1, "its day is not over");
+    assert_eq!(store.gas_spent_on(3).await.unwrap().len(), 1, "its day is not over");
     store.prune(Utc(four_days), 0).await.unwrap();
-    assert!(store.spent_on(3).await.unwrap().is_empty());
+    assert!(store.gas_spent_on(3).await.unwrap().is_empty());
 }
 
-async fn conforms(open: impl Fn() -> Box<dyn Payments>) {
+async fn conforms(open: impl Fn() -> Box<dyn PaymentStore>) {
     let store = open();
     assert_eq!(store.open().await.unwrap(), Default::default());
     assert_eq!(store.get(key(1)).await.unwrap(), None);
 
     // Each key is accepted once, even within one commit.
     let taken = store.commit(vec![accepted(1), accepted(2), accepted(1)]).await.unwrap();
-    assert_eq!(taken, [ChangeResult::Kept, ChangeResult::Kept, conflict(record(1))]);
+    assert_eq!(taken, [ChangeResult::Stored, ChangeResult::Stored, conflict(record(1))]);
     assert_eq!(store.commit(vec![accepted(1)]).await.unwrap(), [conflict(record(1))]);
 
     // The payments of a transaction are read back together, in their order.
     let first = batch(1, &[2, 1]);
     let kept = store.commit(vec![batched(&first, &[2, 1])]).await.unwrap();
-    assert_eq!(kept, [ChangeResult::Kept]);
+    assert_eq!(kept, [ChangeResult::Stored]);
     let sent = State::Sent { batch: first.id };
     let of_batch = store.records_of_batch(first.clone()).await.unwrap();
     let digests: Vec<_> = of_batch.iter().map(|record| record.digest()).collect();
@@ -198,7 +198,7 @@ async fn conforms(open: impl Fn() -> Box<dyn Payments>) {
     let known = store.get(key(1)).await.unwrap().unwrap();
     assert_eq!(known.state, settled(10));
     let answers = store.commit(vec![accepted(1), accepted(2)]).await.unwrap();
-    assert_eq!(answers, [conflict(known), ChangeResult::Kept]);
+    assert_eq!(answers, [conflict(known), ChangeResult::Stored]);
     drop(store);
 
     // After a restart all data is still there, and `open` returns only open work.

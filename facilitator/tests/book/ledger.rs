@@ -80,7 +80,7 @@ async fn gas_of_ended_payments_counts_until_their_transaction_is_accounted_for()
     let by = RequestOrigin { caller: OTHER, idempotency: None };
     book.mark_answered(record(1).key(), by, NOW).await.unwrap();
     let records = book.records_of_batch(&sent).await.unwrap();
-    assert_eq!((records[0].gas_of, records[0].asked), (CALLER, by));
+    assert_eq!((records[0].gas_caller, records[0].origin), (CALLER, by));
     drop(book);
     let book = ledger(&file).await;
     assert_eq!(book.gas_usage(CHAIN, CALLER, NOW), expected);
@@ -179,7 +179,7 @@ async fn a_waiter_receives_the_end_of_its_payment() {
     let again = Record { attempts: 1, ..one.clone() };
     assert!(book.reopen(again.clone()).await.unwrap());
     let known = book.find(one.key()).await.unwrap();
-    let known = known.as_ref().map(|known| (known.record().asked, known.record().answered));
+    let known = known.as_ref().map(|known| (known.record().origin, known.record().success_returned_at));
     assert_eq!(known, Some((by, Some(Utc(5)))), "that its success was returned is not forgotten");
     assert!(!book.reopen(again).await.unwrap());
     assert_eq!(book.backlog(), (1, Some(Utc(1))));

@@ -16,7 +16,7 @@ pub(crate) fn payment(nonce: u8, digest: u8) -> Job {
         token: Address::repeat_byte(1),
         payer: Address::repeat_byte(2),
         payee: Address::repeat_byte(3),
-        authorized: U256::from(10),
+        authorized_amount: U256::from(10),
         nonce: B256::repeat_byte(nonce),
         valid_after: U256::ZERO,
         valid_before: U256::MAX,
@@ -30,7 +30,7 @@ pub(crate) fn payment(nonce: u8, digest: u8) -> Job {
         digest: B256::repeat_byte(digest),
         signature: Bytes::from(vec![digest; 65]),
         deployment: None,
-        contract_payer: false,
+        is_contract_payer: false,
         sponsoring: None,
     })
 }
@@ -44,9 +44,9 @@ pub(crate) fn record(n: u8) -> Record {
         attempts: 0,
         state: State::Queued,
         gas: 100,
-        gas_of: CALLER,
-        asked: RequestOrigin { caller: CALLER, idempotency: None },
-        promised: false,
-        answered: None,
+        gas_caller: CALLER,
+        origin: RequestOrigin { caller: CALLER, idempotency: None },
+        pending_returned: false,
+        success_returned_at: None,
     }
 }

@@ -104,7 +104,7 @@ async fn another_payment_of_the_same_nonce_learns_nothing() {
     let pay = stage.pays(1, 700, 1);
     assert!(settled(&stage.settle(&pay).await));
     let mut terms = pay.terms.clone();
-    terms.authorized = U256::from(701);
+    terms.authorized_amount = U256::from(701);
     let other = Pay::signed(1, terms);
     let end = stage.settle(&other).await;
     let Ok(SettleOutcome::Rejected(rejection)) = end else { panic!("{end:?}") };
@@ -310,7 +310,7 @@ async fn a_used_nonce_without_a_proof_is_refused() {
     let mut stage = Stage::set().await;
     let pay = stage.pays(1, 700, 1);
     let mut terms = pay.terms.clone();
-    terms.authorized = U256::from(5);
+    terms.authorized_amount = U256::from(5);
     // Another sender settles a different payment with the same nonce.
     stage.world.bring(network().stablecoin.address, Pay::signed(1, terms).call());
     stage.keep_mining();

@@ -16,7 +16,7 @@ use bursar_core::json::Value;
 use bursar_facilitator::book::gas::GasUsage;
 use bursar_facilitator::book::ledger::Ledger;
 use bursar_facilitator::book::redb_store::RedbPayments;
-use bursar_facilitator::book::store::Payments;
+use bursar_facilitator::book::store::PaymentStore;
 use bursar_facilitator::book::{Record, RequestOrigin};
 use bursar_facilitator::config::NetworkConfig;
 use bursar_facilitator::contracts::Contracts;
@@ -165,7 +165,7 @@ impl Stage {
                 Err(_held) => tokio::task::yield_now().await,
             }
         };
-        let payments: Arc<dyn Payments> = Arc::new(payments);
+        let payments: Arc<dyn PaymentStore> = Arc::new(payments);
         let now = clock.now().utc;
         let (ledger, open) = Ledger::load(payments, now).await.unwrap();
         let (stopping, outboxes) = (CancellationToken::new(), TaskTracker::new());
@@ -298,7 +298,7 @@ impl Stage {
             token: network().stablecoin.address,
             payer: self::payer(payer),
             payee: SHOP,
-            authorized: U256::from(amount),
+            authorized_amount: U256::from(amount),
             nonce: keccak256(nonce.to_be_bytes()),
             valid_after: U256::ZERO,
             valid_before: U256::from(before),
@@ -470,7 +470,7 @@ impl Pay {
         let payload = serde_json::json!({
             "signature": hex(&change(whole(&signature))),
             "authorization": {
-                "from": terms.payer, "to": terms.payee, "value": terms.authorized.to_string(),
+                "from": terms.payer, "to": terms.payee, "value": terms.authorized_amount.to_string(),
                 "validAfter": "0", "validBefore": terms.valid_before.to_string(),
                 "nonce": terms.nonce,
             },
@@ -488,7 +488,7 @@ impl Pay {
         let payload = serde_json::json!({
             "signature": hex(&whole(&signature)),
             "permit2Authorization": {
-                "permitted": {"token": terms.token, "amount": terms.authorized.to_string()},
+                "permitted": {"token": terms.token, "amount": terms.authorized_amount.to_string()},
                 "from": terms.payer, "spender": PROXY,
                 "nonce": U256::from_be_bytes(terms.nonce.0).to_string(),
                 "deadline": terms.valid_before.to_string(),
@@ -521,7 +521,7 @@ impl Pay {
             },
             "paymentRequirements": {
                 "scheme": "exact", "network": "eip155:8453", "asset": terms.token,
-                "payTo": terms.payee, "amount": terms.authorized.to_string(), "maxTimeoutSeconds": 60,
+                "payTo": terms.payee, "amount": terms.authorized_amount.to_string(), "maxTimeoutSeconds": 60,
                 "extra": extra,
             },
         });
@@ -536,7 +536,7 @@ impl Pay {
 
     /// Returns the call that settles the payment, for any sender.
     pub(crate) fn call(&self) -> alloy_primitives::Bytes {
-        let Terms { payer, payee, authorized, nonce, valid_after, valid_before, .. } = self.terms;
+        let Terms { payer, payee, authorized_amount: authorized, nonce, valid_after, valid_before, .. } = self.terms;
         IToken::transferWithAuthorizationCall {
             from: payer,
             to: payee,

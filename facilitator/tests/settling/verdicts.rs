@@ -167,7 +167,7 @@ async fn a_contract_wallet_pays_if_it_confirms_the_signature() {
         let terms = stage.pays(1, 700, 2).terms;
         let unsigned = Pay::signed_with(1, terms, wrong, "USD Coin");
         assert_eq!(verdict(&stage, &unsigned).await, Some(Reason::InvalidSignature));
-        let rich = Terms { authorized: U256::from(u64::MAX), ..unsigned.terms.clone() };
+        let rich = Terms { authorized_amount: U256::from(u64::MAX), ..unsigned.terms.clone() };
         let poor = Pay::signed_with(1, rich, wrong, "USD Coin");
         assert_eq!(verdict(&stage, &poor).await, Some(Reason::InvalidSignature));
     }

@@ -9,16 +9,16 @@ use super::store::{Change, Store, StoreReply};
 use super::{PaymentId, Record, Settlement, Stage, StoredAnswer};
 
 type Rows = TableDefinition<'static, &'static [u8], &'static [u8]>;
-type Keys = TableDefinition<'static, &'static [u8], ()>;
+type KeyTable = TableDefinition<'static, &'static [u8], ()>;
 
 /// Records by payment id.
 const PAYMENTS: Rows = TableDefinition::new("payments");
 /// Answers by payment id.
 const ANSWERS: Rows = TableDefinition::new("answers");
 /// Ids of payments that need work after a restart.
-const OPEN: Keys = TableDefinition::new("open");
+const OPEN: KeyTable = TableDefinition::new("open");
 /// Index of payments by the time at which they were taken, then id.
-const TAKEN: Keys = TableDefinition::new("taken");
+const TAKEN: KeyTable = TableDefinition::new("taken");
 
 const OPTIONS: Options = Options { cache_bytes: 4 << 20, quick_repair: false };
 
@@ -46,7 +46,7 @@ impl RedbStore {
     ///
     /// The store then accepts no writes until it is reopened.
     pub async fn broken(&self) -> StoreError {
-        self.file.broken().cancelled().await;
+        self.file.write_failed().cancelled().await;
         // The failure is set before the token is cancelled.
         self.file.failure().cloned().unwrap_or(StoreError::Bug("unknown".to_owned()))
     }

@@ -61,7 +61,7 @@ impl RowFile {
         }
         let db = open_existing(path, options)?;
         let (broken, failure) = (CancellationToken::new(), Arc::default());
-        Ok(Self { db: Arc::new(db), options, broken, failure })
+        Ok(Self { db: Arc::new(db), options, write_failed: broken, failure })
     }
 
     /// Returns the first failure of a write, if there was one.
@@ -72,7 +72,7 @@ impl RowFile {
     /// Returns a token that is cancelled once a write has failed.
     ///
     /// The owner should then reopen the file, because redb refuses all writes after an I/O error.
-    pub fn broken(&self) -> CancellationToken {
+    pub fn write_failed(&self) -> CancellationToken {
         self.broken.clone()
     }
 
@@ -234,7 +234,7 @@ mod tests {
             Err::<(), _>(StoreError::Bug("later".to_owned()))
         });
         assert_eq!(failed.await, Err(StoreError::Bug("later".to_owned())));
-        assert!(file.broken().is_cancelled());
+        assert!(file.write_failed().is_cancelled());
         assert_eq!(file.failure(), Some(&StoreError::Bug("later".to_owned())));
         assert_eq!(file.read(read_row).await, Ok(Some(7)));
     }
@@ -305,7 +305,7 @@ mod tests {
             Err::<(), _>(WorkRefusal::Taken)
         });
         assert_eq!(refused.await, Err(WorkRefusal::Taken));
-        assert!(!file.broken().is_cancelled());
+        assert!(!file.write_failed().is_cancelled());
         assert_eq!(file.read_here(read_row), Ok(None), "the refused work left nothing");
     }
 }

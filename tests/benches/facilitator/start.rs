@@ -6,7 +6,7 @@ use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
 use bursar_facilitator::book::redb_store::RedbPayments;
-use bursar_facilitator::book::store::{Change, Payments};
+use bursar_facilitator::book::store::{Change, PaymentStore};
 use bursar_facilitator::book::{Record, RequestOrigin, State};
 use bursar_facilitator::payment::{MethodId, Payment, Terms};
 use bursar_facilitator::work::Effect;
@@ -45,7 +45,7 @@ fn record(n: u64) -> Record {
                 token: Address::repeat_byte(1),
                 payer: Address::from_word(word),
                 payee: Address::repeat_byte(3),
-                authorized: U256::from(n),
+                authorized_amount: U256::from(n),
                 nonce: word,
                 valid_after: U256::ZERO,
                 valid_before: U256::from(u64::MAX),
@@ -55,7 +55,7 @@ fn record(n: u64) -> Record {
             digest: word,
             signature: Bytes::copy_from_slice(&[7; 65]),
             deployment: None,
-            contract_payer: false,
+            is_contract_payer: false,
             sponsoring: None,
         }
         .into(),
@@ -69,9 +69,9 @@ fn record(n: u64) -> Record {
             effect: Effect::default(),
         },
         gas: 250_000,
-        gas_of: B256::ZERO,
-        asked: RequestOrigin::default(),
-        promised: false,
-        answered: None,
+        gas_caller: B256::ZERO,
+        origin: RequestOrigin::default(),
+        pending_returned: false,
+        success_returned_at: None,
     }
 }

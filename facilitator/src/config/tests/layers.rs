@@ -97,7 +97,7 @@ fn environment_wins_over_file_over_default_for_every_key_of_a_network() {
     let tested: Vec<_> = NETWORK.iter().map(|row| row.0).collect();
     assert_eq!(tested, table::network::NETWORK.iter().map(|key| key.name).collect::<Vec<_>>());
     for ((key, file, same, another), row) in NETWORK.iter().zip(table::network::NETWORK) {
-        for chain in SERVED {
+        for chain in SERVABLE_NETWORKS {
             let header = format!("[networks.{chain}]\n");
             let variable = format!("{}{}", row.variable, table::suffix(chain));
             each_source(key, &variable, &header, (file, same, another));

@@ -217,11 +217,11 @@ fn network_gas_is_the_table_row_with_the_settings_applied() {
 fn an_empty_list_of_tokens_takes_any_and_a_list_takes_the_dollar_token_too() {
     let other = Address::repeat_byte(0xaa);
     let any = base("").unwrap();
-    assert!(any.takes_token(other));
+    assert!(any.accepts_token(other));
     let some = base("tokens = [\"0x00000000000000000000000000000000000000bb\"]").unwrap();
-    assert!(some.takes_token(Address::with_last_byte(0xbb)));
-    assert!(some.takes_token(some.network.stablecoin.address));
-    assert!(!some.takes_token(other));
+    assert!(some.accepts_token(Address::with_last_byte(0xbb)));
+    assert!(some.accepts_token(some.network.stablecoin.address));
+    assert!(!some.accepts_token(other));
 }
 
 #[test]

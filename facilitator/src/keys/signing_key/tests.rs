@@ -78,7 +78,7 @@ impl Folder {
     }
 
     /// Creates a keystore that opens quickly.
-    fn quick(&self, name: &str) -> (PathBuf, SigningKey) {
+    fn quick_keystore(&self, name: &str) -> (PathBuf, SigningKey) {
         let path = self.0.path().join(name);
         (path.clone(), create(&path).unwrap())
     }
@@ -142,7 +142,7 @@ fn accessible_bare_key_is_rejected_with_a_chmod_hint() {
 #[test]
 fn a_password_that_others_may_read_is_refused_and_a_keystore_may_be_read() {
     let folder = Folder::new();
-    let (keystore, _key) = folder.quick("key.json");
+    let (keystore, _key) = folder.quick_keystore("key.json");
     set_mode(&keystore, 0o644);
     let password = folder.password(PASSWORD);
     assert!(SigningKey::load(&keystore, Some(&password)).is_ok());
@@ -180,7 +180,7 @@ fn invalid_key_file_is_rejected_without_quoting_it() {
 #[test]
 fn a_new_keystore_opens_with_its_password_and_shows_no_key() {
     let folder = Folder::new();
-    let (file, made) = folder.quick("new.json");
+    let (file, made) = folder.quick_keystore("new.json");
     for written in [PASSWORD.to_owned(), format!("{PASSWORD}\n"), format!("{PASSWORD}\r\n")] {
         let read = SigningKey::load(&file, Some(&folder.password(&written))).unwrap();
         assert_eq!(read.address(), made.address());
@@ -193,7 +193,7 @@ fn a_new_keystore_opens_with_its_password_and_shows_no_key() {
     assert_eq!(content["address"], hex::encode(made.address()));
     assert_eq!(content["crypto"]["kdf"], "scrypt");
     assert_eq!(content["id"].as_str().unwrap().as_bytes()[14], b'4');
-    let (_, another) = folder.quick("another.json");
+    let (_, another) = folder.quick_keystore("another.json");
     assert_ne!(another.address(), made.address());
 }
 
@@ -214,7 +214,7 @@ fn new_keystore_is_as_strong_as_the_published_example() {
 fn new_keystore_is_private_and_never_replaces_a_file() {
     use std::os::unix::fs::PermissionsExt;
     let folder = Folder::new();
-    let (file, _key) = folder.quick("new.json");
+    let (file, _key) = folder.quick_keystore("new.json");
     let before = std::fs::read(&file).unwrap();
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     assert!(matches!(create(&file), Err(KeyFault::Exists { .. })));
@@ -234,7 +234,7 @@ fn new_keystore_is_private_and_never_replaces_a_file() {
 #[test]
 fn an_encrypted_key_asks_for_its_password() {
     let folder = Folder::new();
-    let (file, _key) = folder.quick("key.json");
+    let (file, _key) = folder.quick_keystore("key.json");
     assert!(refusal(&file, None).contains("password_file"));
     assert!(refusal(&file, Some(&folder.password("\n"))).contains("not empty"));
     assert!(refusal(&file, Some(&folder.0.path().join("no password"))).contains("cannot be read"));
@@ -243,7 +243,7 @@ fn an_encrypted_key_asks_for_its_password() {
 #[test]
 fn wrong_password_and_damaged_keystore_give_the_same_error() {
     let folder = Folder::new();
-    let (file, _key) = folder.quick("key.json");
+    let (file, _key) = folder.quick_keystore("key.json");
     let right = folder.password(PASSWORD);
     let content: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
     let wrong = folder.write("wrong", b"testpassworD", 0o600);
@@ -271,7 +271,7 @@ fn wrong_password_and_damaged_keystore_give_the_same_error() {
 fn a_keystore_of_another_kind_is_refused_before_any_work() {
     let folder = Folder::new();
     let password = folder.password(PASSWORD);
-    let (file, _key) = folder.quick("quick.json");
+    let (file, _key) = folder.quick_keystore("quick.json");
     let content: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
     for (place, value) in [
         ("/version", json!(1)),
@@ -306,7 +306,7 @@ fn a_keystore_of_another_kind_is_refused_before_any_work() {
 fn keystores_of_other_programs_open() {
     let folder = Folder::new();
     let password = folder.password(PASSWORD);
-    let (file, key) = folder.quick("key.json");
+    let (file, key) = folder.quick_keystore("key.json");
     let content: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
     let old = json!({ "Crypto": content["crypto"], "version": 3, "name": "till", "x-ethers": {} });
     let mut prefixed = content.clone();
@@ -358,7 +358,7 @@ fn outbox(signer: Address) -> OutboxKey {
 #[tokio::test]
 async fn key_ring_signs_for_its_own_addresses_only() {
     let folder = Folder::new();
-    let (first, one) = folder.quick("one.json");
+    let (first, one) = folder.quick_keystore("one.json");
     let second = folder.write("two", SECRET.as_bytes(), 0o600);
     let files = [first, second];
     let ring = KeyRing::load(&files, &[], Some(&folder.password(PASSWORD))).unwrap();
@@ -389,7 +389,7 @@ async fn key_ring_signs_for_its_own_addresses_only() {
 #[tokio::test]
 async fn authorizer_is_no_signer_and_signs_no_transactions() {
     let folder = Folder::new();
-    let (first, one) = folder.quick("one.json");
+    let (first, one) = folder.quick_keystore("one.json");
     let second = folder.write("two", SECRET.as_bytes(), 0o600);
     let password = folder.password(PASSWORD);
     let load = |retired: &[PathBuf]| {
