@@ -164,7 +164,7 @@ async fn serve(config: Config, failpoints: Arc<dyn Failpoints>) -> anyhow::Resul
     // cancel-safe: both branches only wait.
     tokio::select! {
         () = stop => {}
-        fault = running.broken() => return Err(fault.into()),
+        fault = running.wait_until_store_broken() => return Err(fault.into()),
     }
     tracing::info!("stopping");
     running.stop().await;

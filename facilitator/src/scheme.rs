@@ -107,7 +107,7 @@ pub trait Proposal: Send + Sync + Debug {
     }
 
     /// Lower bound of the gas limit of the job's transaction, without gas for data.
-    fn least_gas(&self) -> u64;
+    fn gas_min(&self) -> u64;
 
     /// Checks whether the job is accepted now. Asks no node.
     ///
@@ -123,7 +123,7 @@ pub trait Proposal: Send + Sync + Debug {
     }
 
     /// Whether a known job is exactly this one, signed by the same account. Asks no node.
-    fn is_same(&self, job: &Job) -> bool;
+    fn is_same_job(&self, job: &Job) -> bool;
 
     /// Checks whether the job can be carried out now.
     fn check<'a>(

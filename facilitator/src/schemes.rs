@@ -22,7 +22,7 @@ pub static SCHEMES: [&dyn Scheme; 3] = [&Exact, &Upto, &BatchSettlement];
 /// # Errors
 /// [`Rejection`]: the scheme or the network is unknown, or the payment names another scheme or network than the
 /// requirements.
-pub fn of(request: &SettlementRequest) -> Result<(&'static dyn Scheme, ChainId), Rejection> {
+pub fn scheme_and_network(request: &SettlementRequest) -> Result<(&'static dyn Scheme, ChainId), Rejection> {
     let requirements = &request.requirements;
     let is_named = |scheme: &&&dyn Scheme| {
         scheme.name() == requirements.scheme && scheme.versions().contains(&request.version)

@@ -41,21 +41,21 @@ use crate::metrics::Metrics;
 use crate::network::{Accounts, NetworkContext};
 use crate::schemes;
 use crate::settle::intake::SettlementService;
-use crate::settle::queue::Limits;
+use crate::settle::queue::DispatchLimits;
 use crate::settle::settler::{Settler, SettlerDeps, SignerSlot};
 use crate::settle::success_rights::SuccessRights;
 use crate::store_probe::StoreProbe;
 use crate::upkeep::Upkeep;
 
 /// Maximum number of nonces in use per outbox, including transactions that are mined but not final.
-const WINDOW: usize = 256;
+const OUTBOX_NONCES_MAX: usize = 256;
 
 /// Maximum gas price of a no-op transaction, as a multiple of `max_gas_price_gwei`. A no-op uses up the nonce of a
 /// withdrawn transaction.
 const NOOP_CEILING_FACTOR: u128 = 4;
 
 /// Number of connections reserved for nodes. Few are needed, because `node` batches questions.
-const OUTBOUND: usize = 64;
+const OUTBOUND_CONNECTIONS_RESERVED: usize = 64;
 
 /// Why the facilitator does not start.
 #[derive(Debug, thiserror::Error)]
@@ -235,7 +235,7 @@ fn serve(listeners: Listeners, config: &Config, api: Arc<Api>, lifecycle: &Lifec
     let edge = |bounds| Edge { bounds, refuse: api::refusal_writer(), clock: Arc::clone(&clock) };
     let bounds = Bounds {
         trusted_proxies: config.trusted_proxies.clone(),
-        ..Bounds::public(http::slots_for_files(file_limit(), OUTBOUND))
+        ..Bounds::public(http::slots_for_files(file_limit(), OUTBOUND_CONNECTIONS_RESERVED))
     };
     let metrics_router = api::metrics_router(Arc::clone(&api.metrics), Arc::clone(&api.health));
     http::serve([listeners.public], api::router(api), edge(bounds), servers, draining);
@@ -326,7 +326,7 @@ impl Running {
     }
 
     /// Completes with the reason when the store cannot be written. No payment can then be settled until the next start.
-    pub async fn broken(&self) -> StoreUnusable {
+    pub async fn wait_until_store_broken(&self) -> StoreUnusable {
         self.store.write_failed().cancelled().await;
         // The failure is set before the token is cancelled.
         let failure = self.store.failure().unwrap_or(StoreError::Bug("unknown".to_owned()));
@@ -360,13 +360,13 @@ impl Running {
 }
 
 /// How long the start waits for nodes to report the contracts of the schemes, in milliseconds. Upkeep looks again.
-const CONTRACTS_MS: u64 = 3_000;
+const CONTRACT_LOOKUP_TIMEOUT_MS: u64 = 3_000;
 
 /// Looks for the contracts of all schemes on all networks.
 async fn look_for_contracts(settlers: &BTreeMap<ChainId, Arc<Settler>>, clock: &Arc<dyn Clock>) {
     let each = settlers.values().map(|settler| schemes::look_for_contracts(&settler.network));
     // A lookup that is dropped keeps the contracts that it has found.
-    let _looked = with_timeout(&**clock, CONTRACTS_MS, futures::future::join_all(each)).await;
+    let _looked = with_timeout(&**clock, CONTRACT_LOOKUP_TIMEOUT_MS, futures::future::join_all(each)).await;
 }
 
 fn settlement_service(
@@ -446,12 +446,12 @@ impl SettlerBuilder<'_> {
             },
         );
 
-        let limits = Limits {
+        let limits = DispatchLimits {
             batch_max: self.config.batch_calls,
             has_multicall: false,
             window_ms: self.config.batch_window_ms,
-            in_flight: self.config.in_flight,
-            gas: u64::MAX,
+            in_flight_max: self.config.in_flight,
+            transaction_gas_max: u64::MAX,
             data_gas: 0,
         };
         let deps = SettlerDeps {
@@ -489,7 +489,7 @@ impl SettlerBuilder<'_> {
                     ceiling: network.max_gas_price.saturating_mul(NOOP_CEILING_FACTOR),
                     ..network.gas()
                 },
-                window: WINDOW,
+                window: OUTBOX_NONCES_MAX,
                 follower: Arc::clone(&follower),
                 failpoints: Arc::clone(self.failpoints),
             };

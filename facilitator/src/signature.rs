@@ -10,7 +10,7 @@ use crate::payment::Deployment;
 pub use bursar_x402::signature::split;
 
 /// The suffix of a wrapped signature (EIP-6492).
-const MAGIC: [u8; 32] = [
+const EIP6492_SUFFIX: [u8; 32] = [
     0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92,
     0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92,
 ];
@@ -18,7 +18,7 @@ const MAGIC: [u8; 32] = [
 /// Maximum length of a signature in bytes, including its wrapper.
 ///
 /// A signature of a wallet with many owners takes some kilobytes, and each byte costs the signer gas.
-pub const BYTES_MAX: usize = 8 << 10;
+pub const SIGNATURE_BYTES_MAX: usize = 8 << 10;
 
 /// A signature without its EIP-6492 wrapper.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,12 +29,12 @@ pub struct UnwrappedSignature {
 
 /// Removes an EIP-6492 wrapper, if there is one.
 ///
-/// Returns `None` if the wrapper is malformed, or if the signature is longer than [`BYTES_MAX`].
+/// Returns `None` if the wrapper is malformed, or if the signature is longer than [`SIGNATURE_BYTES_MAX`].
 pub fn unwrap(signature: &Bytes) -> Option<UnwrappedSignature> {
-    if signature.len() > BYTES_MAX {
+    if signature.len() > SIGNATURE_BYTES_MAX {
         return None;
     }
-    let Some(wrapped) = signature.strip_suffix(&MAGIC) else {
+    let Some(wrapped) = signature.strip_suffix(&EIP6492_SUFFIX) else {
         return Some(UnwrappedSignature { inner: signature.clone(), deployment: None });
     };
     let (factory, data, inner) =
@@ -45,7 +45,7 @@ pub fn unwrap(signature: &Bytes) -> Option<UnwrappedSignature> {
 /// Returns a signature of 65 bytes with `v` as contracts expect it, 27 or 28.
 ///
 /// Any other signature is returned unchanged.
-pub fn normalized(signature: &Bytes) -> Bytes {
+pub fn with_contract_v(signature: &Bytes) -> Bytes {
     match split(signature) {
         Some((v, r, s)) => [r.as_slice(), s.as_slice(), &[v]].concat().into(),
         None => signature.clone(),
@@ -128,11 +128,11 @@ mod tests {
         let deployment = Deployment { factory: PAYER, data: Bytes::from_static(&[1, 2, 3]) };
         let parts = (deployment.factory, deployment.data.clone(), plain.clone());
         let mut wrapped = parts.abi_encode_params();
-        wrapped.extend(MAGIC);
+        wrapped.extend(EIP6492_SUFFIX);
         let whole = UnwrappedSignature { inner: plain, deployment: Some(deployment) };
         assert_eq!(unwrap(&wrapped.clone().into()), Some(whole));
         assert_eq!(unwrap(&wrapped[20..].to_vec().into()), None);
-        assert_eq!(unwrap(&MAGIC.to_vec().into()), None);
-        assert_eq!(unwrap(&vec![0; BYTES_MAX + 1].into()), None);
+        assert_eq!(unwrap(&EIP6492_SUFFIX.to_vec().into()), None);
+        assert_eq!(unwrap(&vec![0; SIGNATURE_BYTES_MAX + 1].into()), None);
     }
 }

@@ -10,16 +10,16 @@ use crate::book::ledger::Ledger;
 use crate::book::store::PaymentStore;
 
 /// How long a commit proves that the store accepts writes, in milliseconds.
-const PROOF_MS: u64 = 10_000;
+const COMMIT_PROOF_MS: u64 = 10_000;
 
 /// The last proof.
 #[derive(Debug, Clone, Copy)]
-struct Proof {
+struct WriteProof {
     /// Number of commits at the time of the proof.
     commits: u64,
     /// The monotonic time of the proof, in milliseconds.
     at_ms: u64,
-    accepts: bool,
+    accepts_writes: bool,
 }
 
 /// Probes the store if necessary.
@@ -29,7 +29,7 @@ pub struct StoreProbe {
     ledger: Ledger,
     clock: Arc<dyn Clock>,
     /// The lock is held during a probe, so that simultaneous questions cause one probe.
-    last: Mutex<Option<Proof>>,
+    last: Mutex<Option<WriteProof>>,
 }
 
 impl StoreProbe {
@@ -40,16 +40,16 @@ impl StoreProbe {
     /// Treats any commit since the last call as a proof that the store accepts writes.
     ///
     /// It must be called every few seconds, because the call determines the age of the proof.
-    pub async fn look(&self) {
+    pub async fn note_commits(&self) {
         let mut last = self.last.lock().await;
         self.renew(&mut last);
     }
 
-    fn renew(&self, last: &mut Option<Proof>) {
+    fn renew(&self, last: &mut Option<WriteProof>) {
         let commits = self.ledger.commits();
         let known = last.map_or(0, |proof| proof.commits);
         if commits != known {
-            *last = Some(Proof { commits, at_ms: self.clock.mono_ms(), accepts: true });
+            *last = Some(WriteProof { commits, at_ms: self.clock.mono_ms(), accepts_writes: true });
         }
     }
 
@@ -60,12 +60,12 @@ impl StoreProbe {
         let mut last = self.last.lock().await;
         self.renew(&mut last);
         let now_ms = self.clock.mono_ms();
-        if let Some(proof) = last.filter(|proof| now_ms.saturating_sub(proof.at_ms) < PROOF_MS) {
-            return proof.accepts;
+        if let Some(proof) = last.filter(|proof| now_ms.saturating_sub(proof.at_ms) < COMMIT_PROOF_MS) {
+            return proof.accepts_writes;
         }
         let accepts = self.payments.probe().await.is_ok();
         let (commits, at_ms) = (self.ledger.commits(), self.clock.mono_ms());
-        *last = Some(Proof { commits, at_ms, accepts });
+        *last = Some(WriteProof { commits, at_ms, accepts_writes: accepts });
         accepts
     }
 }
@@ -90,7 +90,7 @@ mod tests {
     }
 
     impl WatchedFile {
-        fn changed(&mut self) -> bool {
+        fn has_changed(&mut self) -> bool {
             let before = std::mem::replace(&mut self.bytes, std::fs::read(&self.path).unwrap());
             before != self.bytes
         }
@@ -105,24 +105,24 @@ mod tests {
         let clock = Arc::new(ManualClock::new(NOW));
         let probe = StoreProbe::new(Arc::clone(&payments), ledger.clone(), Arc::clone(&clock) as _);
         let mut file = WatchedFile { path, bytes: Vec::new() };
-        file.changed();
+        file.has_changed();
         // The upkeep of an idle service writes nothing.
         for _hour in 0..3 {
             clock.advance(3_600_000);
-            probe.look().await;
+            probe.note_commits().await;
             assert_eq!(payments.prune(clock.utc(), 1_000).await, Ok(0));
-            assert!(!file.changed(), "an idle service writes");
+            assert!(!file.has_changed(), "an idle service writes");
         }
         for (pause_ms, writes) in [(0, true), (0, false), (9_999, false), (1, true)] {
             clock.advance(pause_ms);
             assert!(probe.accepts_writes().await);
-            assert_eq!(file.changed(), writes, "after {pause_ms} ms");
+            assert_eq!(file.has_changed(), writes, "after {pause_ms} ms");
         }
         clock.advance(20_000);
         let origin = RequestOrigin { caller: B256::ZERO, idempotency: None };
         ledger.mark_answered(JobKey(B256::ZERO), origin, NOW).await.unwrap();
-        file.changed();
+        file.has_changed();
         assert!(probe.accepts_writes().await);
-        assert!(!file.changed(), "a commit proves it");
+        assert!(!file.has_changed(), "a commit proves it");
     }
 }

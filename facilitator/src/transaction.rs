@@ -17,14 +17,14 @@ use crate::work::{SenderRule, Work};
 /// Gas that a transaction uses before its call begins, with a reserve. The gas for data is added separately.
 const BASE_GAS: u64 = 60_000;
 /// Bytes of data per job in a shared transaction, rounded up.
-const SHARED_BYTES: usize = 800;
-/// Upper bound of the gas for `SHARED_BYTES` bytes of data.
-const SHARED_GAS: u64 = 800 * BYTE_GAS;
+const SHARED_JOB_BYTES_MAX: usize = 800;
+/// Upper bound of the gas for `SHARED_JOB_BYTES_MAX` bytes of data.
+const SHARED_JOB_DATA_GAS_MAX: u64 = 800 * GAS_PER_BYTE_MAX;
 /// Gas for the deployment of a wallet by a factory. The largest known wallets use half of it.
 const DEPLOYMENT_GAS: u64 = 800_000;
 
 /// Upper bound of the gas per byte of data (EIP-7623). Transactions with much execution pay less per byte.
-const BYTE_GAS: u64 = 40;
+const GAS_PER_BYTE_MAX: u64 = 40;
 /// The highest gas limit of a transaction (EIP-7825).
 pub const GAS_MAX: u64 = 1 << 24;
 
@@ -65,36 +65,36 @@ pub fn gas(contracts: &Contracts, jobs: &[&Job], cap_contract: u64) -> Option<u6
         }
     };
     let bytes = u64::try_from(call(contracts, jobs, 0).data.len()).ok()?;
-    let all = work.checked_add(bytes.checked_mul(BYTE_GAS)?)?;
+    let all = work.checked_add(bytes.checked_mul(GAS_PER_BYTE_MAX)?)?;
     (all <= GAS_MAX).then_some(all)
 }
 
 /// Lower bound of the gas limit of any transaction, without gas for data.
-pub const LEAST_GAS: u64 = 190_000;
+pub const GAS_MIN: u64 = 190_000;
 
 /// Returns a lower bound of the gas limit of a transaction whose call needs this gas, without gas for data.
 ///
 /// If no signer can pay for this, the job is rejected without a check.
-pub fn least_gas(call: u64) -> u64 {
+pub fn gas_min(call: u64) -> u64 {
     BASE_GAS.saturating_add(call)
 }
 
 /// The gas that a job adds to a shared transaction.
 pub fn gas_share(job: &Job) -> u64 {
     let most = job.work().gas();
-    most.saturating_add(most / 63).saturating_add(SHARED_GAS)
+    most.saturating_add(most / 63).saturating_add(SHARED_JOB_DATA_GAS_MAX)
 }
 
 /// Number of bytes in one priced unit of data.
-pub const KILOBYTE: usize = 1_000;
+pub const KILOBYTE_BYTES: usize = 1_000;
 
-/// Bytes of data that a job adds to a transaction, in [`KILOBYTE`]s, rounded up.
+/// Bytes of data that a job adds to a transaction, in [`KILOBYTE_BYTES`]s, rounded up.
 pub fn data_kilobytes(job: &Job) -> u64 {
     let work = job.work();
     let deployment = work.deployment().map_or(0, |deployment| deployment.data.len());
-    // `SHARED_BYTES` has room for the signature of a private key.
+    // `SHARED_JOB_BYTES_MAX` has room for the signature of a private key.
     let longer = work.extra_bytes().saturating_add(deployment);
-    let units = SHARED_BYTES.saturating_add(longer).div_ceil(KILOBYTE);
+    let units = SHARED_JOB_BYTES_MAX.saturating_add(longer).div_ceil(KILOBYTE_BYTES);
     u64::try_from(units).unwrap_or(u64::MAX)
 }
 
@@ -214,7 +214,7 @@ mod tests {
             let one = job(method, signature);
             let shared = call(&contracts(), &[&one, &one], 0).data.len();
             let alone = call(&contracts(), &[&one], 0).data.len();
-            let most = KILOBYTE * usize::try_from(data_kilobytes(&one)).unwrap();
+            let most = KILOBYTE_BYTES * usize::try_from(data_kilobytes(&one)).unwrap();
             assert!(alone <= most && shared <= 2 * most, "{method:?}: {alone}, {shared}, {most}");
         }
     }

@@ -17,8 +17,8 @@ use crate::book::store::PaymentStore;
 use crate::health::{NetworkHealth, ServiceHealth};
 use crate::metrics::{Metrics, NetworkLabel, SignerLabels, coins};
 use crate::schemes;
-use crate::settle::intake::OPEN_MAX;
-use crate::settle::price::Need;
+use crate::settle::intake::OPEN_PAYMENTS_MAX;
+use crate::settle::price::SignerNeed;
 use crate::settle::settler::Settler;
 use crate::store_probe::StoreProbe;
 
@@ -103,8 +103,8 @@ impl Upkeep {
             let chain = settler.network.contracts.chain;
             networks.insert(chain, self.probe_network(settler, seen, open > 0).await);
         }
-        self.store.look().await;
-        self.health.update(open, open < OPEN_MAX, networks);
+        self.store.note_commits().await;
+        self.health.update(open, open < OPEN_PAYMENTS_MAX, networks);
     }
 
     fn probe_outboxes(&self, settler: &Settler, now: Utc) {
@@ -179,7 +179,7 @@ impl Upkeep {
         health.block = price.block;
         health.blocks_advance = mono_ms.saturating_sub(*since_ms) < NO_BLOCK_MS;
         health.has_free_signer = settler.has_free_signer();
-        health.has_coin = price.can_pay(&Need::LEAST, GasReservation::default());
+        health.has_coin = price.can_pay(&SignerNeed::MIN, GasReservation::default());
         health.signers = price.balances.clone();
         health
     }

@@ -88,7 +88,7 @@ async fn serve(config: Config, failpoints: Arc<dyn Failpoints>) -> anyhow::Resul
     // cancel-safe: both branches only wait.
     let broken = tokio::select! {
         () = stop => None,
-        fault = running.broken() => Some(fault),
+        fault = running.wait_until_store_broken() => Some(fault),
     };
     tracing::info!("stopping");
     // Answers in progress are still completed, even without a store. The log and the exit code show the reason for the

@@ -235,7 +235,7 @@ impl Running {
     /// Completes with the reason when the store cannot be written.
     ///
     /// Nothing can then be sold until the next start.
-    pub async fn broken(&self) -> StoreUnusable {
+    pub async fn wait_until_store_broken(&self) -> StoreUnusable {
         StoreUnusable::at_write(&self.store_path, self.store.broken().await)
     }
 

@@ -22,7 +22,7 @@ use crate::reason::{Reason, Rejection};
 use crate::requester::Requester;
 use crate::scheme::Proposal;
 use crate::sent_transaction;
-use crate::signature::{self, BYTES_MAX};
+use crate::signature::{self, SIGNATURE_BYTES_MAX};
 use crate::transaction;
 use crate::verify::{VerifiedJob, VerifyError};
 
@@ -84,7 +84,7 @@ impl CheckedClaims {
         let lengths = claims.iter().map(|row| row.signature.len());
         let longest = lengths.chain(signature.iter().map(|signed| signed.len())).max();
         if claim::rows_bytes_max(claims.iter()) > CALL_BYTES_MAX
-            || longest.is_some_and(|longest| longest > BYTES_MAX)
+            || longest.is_some_and(|longest| longest > SIGNATURE_BYTES_MAX)
         {
             return Err(invalid());
         }
@@ -106,7 +106,7 @@ impl CheckedClaims {
             let signed = domain.voucher_digest(channel, row.max_claimable);
             let proof = terms::check_voucher(&row.channel, signed, &row.signature)?;
             if proof == VoucherProof::Key {
-                row.signature = signature::normalized(&row.signature);
+                row.signature = signature::with_contract_v(&row.signature);
             }
             network.channel_config_cache.insert(channel, row.channel.clone(), network.clock.mono_ms());
             rows.push((channel, row, proof));
@@ -123,7 +123,7 @@ impl CheckedClaims {
             }
         };
         let is_by_key = signature::signer(&digest, &signature) == Some(authorizer);
-        let signature = if is_by_key { signature::normalized(&signature) } else { signature };
+        let signature = if is_by_key { signature::with_contract_v(&signature) } else { signature };
         Ok(Self { rows, authorizer, digest, signature, is_by_key, must_raise_claimed: must_add })
     }
 
@@ -310,11 +310,11 @@ impl Proposal for ClaimProposal {
         self.batch.receivers()
     }
 
-    fn least_gas(&self) -> u64 {
-        transaction::least_gas(BASE_GAS.saturating_add(ROW_GAS))
+    fn gas_min(&self) -> u64 {
+        transaction::gas_min(BASE_GAS.saturating_add(ROW_GAS))
     }
 
-    fn is_same(&self, job: &Job) -> bool {
+    fn is_same_job(&self, job: &Job) -> bool {
         let Job::Claim(known) = job else { return false };
         known.signature == self.batch.signature && self.batch.have_same_claims(&known.rows)
     }

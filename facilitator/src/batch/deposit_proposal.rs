@@ -178,7 +178,7 @@ impl DepositProposal {
             sponsoring: self.sponsoring.clone(),
         };
         if !job.contract_payer {
-            job.signature = signature::normalized(&job.signature);
+            job.signature = signature::with_contract_v(&job.signature);
         }
         let mut facts = DepositFacts::ask(network, &job, priority).await?;
         if facts.has_code && (job.deployment.is_some() || !job.contract_payer) {
@@ -278,7 +278,7 @@ impl DepositProposal {
                 Some(_free) => Reason::DepositSimulation,
             },
             DepositAuthorization::Permit2(signed) => match (facts.nonce, facts.allowance) {
-                (Some(bitmap), _any) if permit2::is_used(bitmap, signed.nonce) => {
+                (Some(bitmap), _any) if permit2::is_nonce_used(bitmap, signed.nonce) => {
                     Reason::Permit2Nonce
                 }
                 _any if is_underfunded => Reason::InsufficientBalance,
@@ -352,8 +352,8 @@ impl Proposal for DepositProposal {
         vec![self.config.receiver]
     }
 
-    fn least_gas(&self) -> u64 {
-        transaction::least_gas(DEPOSIT_GAS_MIN)
+    fn gas_min(&self) -> u64 {
+        transaction::gas_min(DEPOSIT_GAS_MIN)
     }
 
     fn admit(&self, network: &NetworkContext) -> Result<(), Rejection> {
@@ -372,11 +372,11 @@ impl Proposal for DepositProposal {
         Ok(())
     }
 
-    fn is_same(&self, job: &Job) -> bool {
+    fn is_same_job(&self, job: &Job) -> bool {
         let Job::Deposit(known) = job else { return false };
         let inner = &self.signature.inner;
         let is_signed = *inner == known.signature
-            || signature::normalized(inner) == known.signature
+            || signature::with_contract_v(inner) == known.signature
             || signature::signer(&known.digest, inner) == Some(known.config.payer);
         is_signed
             && self.voucher == known.voucher
@@ -399,7 +399,7 @@ impl Proposal for DepositProposal {
     ) -> BoxFuture<'a, Result<Option<Job>, VerifyError>> {
         Box::pin(async move {
             let digest = self.digest(network).await?;
-            let signature = signature::normalized(&self.signature.inner);
+            let signature = signature::with_contract_v(&self.signature.inner);
             if signature::signer(&digest, &signature) != Some(self.config.payer) {
                 return Ok(None);
             }

@@ -87,11 +87,11 @@ impl RefundProposal {
                 .sign(digest, config.receiver_authorizer, [config.receiver])
                 .map_err(|rejection| rejection.for_payer(config.payer))?,
         };
-        if signature.len() > signature::BYTES_MAX {
+        if signature.len() > signature::SIGNATURE_BYTES_MAX {
             return Err(reject(Reason::RefundSimulation));
         }
         let is_by_key = signature::signer(&digest, &signature) == Some(config.receiver_authorizer);
-        let signature = if is_by_key { signature::normalized(&signature) } else { signature };
+        let signature = if is_by_key { signature::with_contract_v(&signature) } else { signature };
         network.channel_config_cache.insert(channel, config.clone(), network.clock.mono_ms());
         let chain = network.contracts.chain;
         Ok(Self { chain, config, channel, amount, nonce, digest, signature, is_by_key, claims })
@@ -231,11 +231,11 @@ impl Proposal for RefundProposal {
         claimed.chain([self.config.receiver]).collect()
     }
 
-    fn least_gas(&self) -> u64 {
-        transaction::least_gas(GAS)
+    fn gas_min(&self) -> u64 {
+        transaction::gas_min(GAS)
     }
 
-    fn is_same(&self, job: &Job) -> bool {
+    fn is_same_job(&self, job: &Job) -> bool {
         let Job::Refund(known) = job else { return false };
         known.digest == self.digest
             && known.signature == self.signature

@@ -102,8 +102,8 @@ impl Proposal for SweepProposal {
         vec![self.sweep.receiver]
     }
 
-    fn least_gas(&self) -> u64 {
-        transaction::least_gas(GAS)
+    fn gas_min(&self) -> u64 {
+        transaction::gas_min(GAS)
     }
 
     fn admit(&self, _network: &NetworkContext) -> Result<(), Rejection> {
@@ -120,7 +120,7 @@ impl Proposal for SweepProposal {
         )
     }
 
-    fn is_same(&self, job: &Job) -> bool {
+    fn is_same_job(&self, job: &Job) -> bool {
         matches!(job, Job::Sweep(known) if known.key() == self.key())
     }
 

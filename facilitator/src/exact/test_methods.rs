@@ -10,7 +10,7 @@ use super::METHODS;
 use crate::contracts::contracts;
 use crate::payment::{MethodId, Payment, Terms};
 use crate::reason::Reason;
-use crate::signature::BYTES_MAX;
+use crate::signature::SIGNATURE_BYTES_MAX;
 use crate::transfer::domain::Domain;
 use crate::transfer::evidence::Evidence;
 use crate::transfer::payload::ReadError;
@@ -281,5 +281,5 @@ fn each_method_states_its_payers_senders_and_settlement_event() {
         !contract_payers && !any_sender && event.is_rare && event.contract == contracts().prism
     );
     assert_eq!(event.indexed, [TOKEN, PAYER, PAYEE].map(|party| party.into_word()));
-    assert_eq!(BYTES_MAX, 8_192);
+    assert_eq!(SIGNATURE_BYTES_MAX, 8_192);
 }

@@ -22,30 +22,30 @@ use crate::transfer::erc20::IErc20;
 use crate::verify::VerifyError;
 
 /// How long a job waits for its approval, in milliseconds. Its caller waits less.
-const WAIT_MS: u64 = 60_000;
+const APPROVAL_WAIT_MS_MAX: u64 = 60_000;
 
 /// How often an approval that is in no block is broadcast again, in milliseconds.
-const AGAIN_MS: u64 = 2_000;
+const REBROADCAST_INTERVAL_MS: u64 = 2_000;
 
 /// How long a broadcast may take, in milliseconds. Nodes that do not answer in time receive the approval again.
-const BROADCAST_MS: u64 = 1_000;
+const BROADCAST_TIMEOUT_MS: u64 = 1_000;
 
 /// Number of refused broadcasts in a row after which an approval is given up.
 const REFUSALS_MAX: u8 = 3;
 
 /// Number of consecutive reads that must find an approval's nonce used without the allowance. A single read may come
 /// from a node that does not know the newest block.
-const SPENT_READS: u8 = 3;
+const NONCE_USED_READS_MIN: u8 = 3;
 
 /// The state of an approval on the chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ApprovalState {
     /// Permit2 has the allowance.
-    Given,
+    AllowanceReady,
     /// A transaction of the payer has used the approval's nonce, and the allowance is missing.
-    Spent,
+    NonceUsed,
     /// The approval is in no block yet.
-    Waiting,
+    NotMined,
 }
 
 impl Settler {
@@ -79,7 +79,7 @@ async fn approve(settler: &Arc<Settler>, record: Arc<Record>) {
         let rejection = Rejection::with_message(Reason::ApprovalFailed, why);
         return watch::end_refused(settler, &record, rejection).await;
     };
-    let until_ms = network.clock.mono_ms().saturating_add(WAIT_MS);
+    let until_ms = network.clock.mono_ms().saturating_add(APPROVAL_WAIT_MS_MAX);
     let (mut seen, mut sent_ms) = (None::<u64>, None::<u64>);
     let (mut refusals, mut spent) = (0_u8, 0_u8);
     // A withdrawn job is no longer queued.
@@ -96,15 +96,15 @@ async fn approve(settler: &Arc<Settler>, record: Arc<Record>) {
         // Without a new block the state is the same. But if the nonce was used, the state is read again, because
         // another node may answer.
         let state = if head.is_some() && head == seen && spent == 0 {
-            Ok(ApprovalState::Waiting)
+            Ok(ApprovalState::NotMined)
         } else {
             read_state(settler, &record, &approval).await
         };
         match state {
             Ok(found) => {
                 seen = head;
-                spent = if found == ApprovalState::Spent { spent.saturating_add(1) } else { 0 };
-                if found == ApprovalState::Given || spent >= SPENT_READS {
+                spent = if found == ApprovalState::NonceUsed { spent.saturating_add(1) } else { 0 };
+                if found == ApprovalState::AllowanceReady || spent >= NONCE_USED_READS_MIN {
                     if try_to_queue(settler, &record, found).await {
                         return;
                     }
@@ -115,7 +115,7 @@ async fn approve(settler: &Arc<Settler>, record: Arc<Record>) {
             Err(fault) => tracing::debug!(%fault, "an approval could not be read"),
         }
         let now_ms = network.clock.mono_ms();
-        if sent_ms.is_none_or(|sent| now_ms.saturating_sub(sent) >= AGAIN_MS) {
+        if sent_ms.is_none_or(|sent| now_ms.saturating_sub(sent) >= REBROADCAST_INTERVAL_MS) {
             let is_refused = broadcast(settler, &approval, sent_ms.is_some()).await;
             sent_ms = Some(now_ms);
             refusals = if is_refused { refusals.saturating_add(1) } else { 0 };
@@ -134,8 +134,8 @@ async fn try_to_queue(settler: &Arc<Settler>, record: &Arc<Record>, found: Appro
     let rule = AllowanceRule::Required;
     match schemes::check_again(&settler.network, &record.job, rule).await {
         Ok(()) => settler.queue(Arc::clone(record)),
-        Err(VerifyError::Rejected(rejection)) if watch::is_allowance(rejection.reason) => {
-            if found != ApprovalState::Spent {
+        Err(VerifyError::Rejected(rejection)) if watch::is_missing_allowance(rejection.reason) => {
+            if found != ApprovalState::NonceUsed {
                 return false;
             }
             watch::end_refused(settler, record, Reason::ApprovalFailed.into()).await;
@@ -172,11 +172,11 @@ async fn read_state(
     let returned = outcome.and_then(CallOutcome::returned_data);
     let allowance = returned.as_ref().and_then(reads::number).unwrap_or(U256::ZERO);
     Ok(if allowance >= moves.amount {
-        ApprovalState::Given
+        ApprovalState::AllowanceReady
     } else if nonce > approval.nonce {
-        ApprovalState::Spent
+        ApprovalState::NonceUsed
     } else {
-        ApprovalState::Waiting
+        ApprovalState::NotMined
     })
 }
 
@@ -187,7 +187,7 @@ async fn broadcast(settler: &Settler, approval: &Approval, again: bool) -> bool 
     // cancel-safe: a broadcast without an answer is repeated.
     let answer = tokio::select! {
         answer = chain_tasks::send(&*settler.network.chain, &approval.raw, again) => answer,
-        () = settler.pause(BROADCAST_MS) => SendAnswer::Unclear,
+        () = settler.pause(BROADCAST_TIMEOUT_MS) => SendAnswer::Unclear,
     };
     settler.failpoints.pass("settle.after approval");
     match answer {

@@ -8,7 +8,7 @@ use crate::book::reservation::GasReservation;
 use crate::config::NetworkConfig;
 use crate::job::Job;
 use crate::reason::{Reason, Rejection};
-use crate::settle::price::{Need, Price};
+use crate::settle::price::{SignerNeed, Price};
 
 const WEI_PER_COIN: U256 = U256::from_limbs([1_000_000_000_000_000_000, 0, 0, 0]);
 
@@ -20,7 +20,7 @@ pub(super) fn check_affordable(
     config: &NetworkConfig,
     price: &Price,
     job: &Job,
-    need: &Need,
+    need: &SignerNeed,
     usage: &GasUsage,
 ) -> Result<(), Rejection> {
     let reject = |reason: Reason| Rejection::from(reason).for_payer(job.work().payer());
@@ -141,8 +141,8 @@ mod tests {
         GasReservation { gas, data_kilobytes: 1 }
     }
 
-    fn hundred() -> Need {
-        Need { reservation: reservation(100), senders: None }
+    fn need_of_100_gas() -> SignerNeed {
+        SignerNeed { reservation: reservation(100), senders: None }
     }
 
     fn reason(
@@ -152,14 +152,14 @@ mod tests {
         amount: u64,
     ) -> Option<Reason> {
         let dollar = config.network.stablecoin.address;
-        let result = check_affordable(config, price, &payment(dollar, amount), &hundred(), usage);
+        let result = check_affordable(config, price, &payment(dollar, amount), &need_of_100_gas(), usage);
         result.err().map(|rejection| rejection.reason)
     }
 
     #[test]
     fn gas_share_of_the_value_is_enforced_to_the_wei() {
         // 100 gas at 10^12 wei cost 10^14 wei, which is one cent at 100 dollars per coin.
-        let price = Price::of_test(1_000_000_000_000, &[u64::MAX]);
+        let price = Price::for_test(1_000_000_000_000, &[u64::MAX]);
         let set = NetworkConfig {
             max_gas_share_percent: Some(20),
             native_micro_usd: Some(100_000_000),
@@ -169,14 +169,14 @@ mod tests {
         assert_eq!(reason(&set, &price, &none, 50_000), None, "a fifth of five cents");
         assert_eq!(reason(&set, &price, &none, 49_999), Some(Reason::GasTooHigh));
         let other = payment(Address::repeat_byte(9), u64::MAX);
-        let result = check_affordable(&set, &price, &other, &hundred(), &none).unwrap_err();
+        let result = check_affordable(&set, &price, &other, &need_of_100_gas(), &none).unwrap_err();
         assert_eq!(result.reason, Reason::GasTooHigh, "its value is not known");
         assert_eq!(reason(&config(), &price, &none, 1), None, "off by default");
     }
 
     #[test]
     fn spent_and_reserved_gas_count_against_both_budgets() {
-        let price = Price::of_test(10, &[1_000_000]);
+        let price = Price::for_test(10, &[1_000_000]);
         let caller = GasUsage { caller_reserved: reservation(9_900), total_reserved: reservation(9_900), ..GasUsage::default() };
         assert_eq!(reason(&config(), &price, &caller, 1), None, "ten percent are 100,000 wei");
         let more = GasUsage { caller_reserved: reservation(9_901), ..caller };
@@ -191,12 +191,12 @@ mod tests {
 
     #[test]
     fn free_gas_uses_no_budget() {
-        let free = Price::of_test(0, &[0]);
+        let free = Price::for_test(0, &[0]);
         let zero =
             NetworkConfig { gas_budget_caller_percent: 0, gas_budget_percent: 0, ..config() };
         assert_eq!(reason(&zero, &free, &GasUsage::default(), 1), None);
         assert_eq!(
-            reason(&zero, &Price::of_test(1, &[u64::MAX]), &GasUsage::default(), 1),
+            reason(&zero, &Price::for_test(1, &[u64::MAX]), &GasUsage::default(), 1),
             Some(Reason::GasBudget)
         );
     }
@@ -209,7 +209,7 @@ mod tests {
             coin in 1_u64..50_000_000,
             most in 0_u128..2_000,
         ) {
-            let price = Price::of_test(most, &[coin]);
+            let price = Price::for_test(most, &[coin]);
             let mut usage = GasUsage::default();
             for one in gas {
                 if is_within_budgets(&config(), &price, reservation(one), &usage) {

@@ -6,7 +6,7 @@ use bursar_chain::ports::{BlockTag, ChainFault};
 use bursar_core::networks::FeeModel;
 
 use crate::settle::settler::Settler;
-use crate::transaction::KILOBYTE;
+use crate::transaction::KILOBYTE_BYTES;
 
 sol! {
     #[derive(Debug)]
@@ -38,7 +38,7 @@ impl Settler {
             Err(fault) => return Err(fault),
         };
         match estimate {
-            Some(estimate) => Ok(with_reserve(estimate.gasEstimateForL1)),
+            Some(estimate) => Ok(with_half_extra(estimate.gasEstimateForL1)),
             None if self.has_arbitrum_system().await? => Err(ChainFault::Rejected {
                 code: 0,
                 message: "the node returned no estimate of the gas for transaction data".to_owned(),
@@ -48,9 +48,9 @@ impl Settler {
         }
     }
 
-    /// Gas for a [`KILOBYTE`] of incompressible data. Returns the same errors as [`Settler::data_gas`].
-    pub(super) async fn data_gas_of_kilobyte(&self) -> Result<u64, ChainFault> {
-        self.data_gas(self.network.contracts.multicall3, incompressible_bytes(KILOBYTE)).await
+    /// Gas for a [`KILOBYTE_BYTES`] of incompressible data. Returns the same errors as [`Settler::data_gas`].
+    pub(super) async fn data_gas_per_kilobyte(&self) -> Result<u64, ChainFault> {
+        self.data_gas(self.network.contracts.multicall3, incompressible_bytes(KILOBYTE_BYTES)).await
     }
 
     /// Whether the chain has ArbSys, a precompile of every Arbitrum chain.
@@ -61,7 +61,7 @@ impl Settler {
 }
 
 /// Adds half of the estimate, because the price of data moves.
-fn with_reserve(gas: u64) -> u64 {
+fn with_half_extra(gas: u64) -> u64 {
     gas.saturating_add(gas / 2)
 }
 
@@ -77,9 +77,9 @@ mod tests {
 
     #[test]
     fn data_gas_has_a_reserve_of_half_and_saturates() {
-        assert_eq!(with_reserve(1_000), 1_500);
-        assert_eq!(with_reserve(1), 1);
-        assert_eq!(with_reserve(u64::MAX), u64::MAX);
+        assert_eq!(with_half_extra(1_000), 1_500);
+        assert_eq!(with_half_extra(1), 1);
+        assert_eq!(with_half_extra(u64::MAX), u64::MAX);
     }
 
     #[test]

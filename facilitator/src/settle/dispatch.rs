@@ -13,21 +13,21 @@ use crate::book::record::{Record, State};
 use crate::book::redb_store::fresh_id;
 use crate::book::reservation::GasReservation;
 use crate::settle::price::Price;
-use crate::settle::queue::{Limits, Queue};
+use crate::settle::queue::{DispatchLimits, Queue};
 use crate::settle::settler::{DispatchEvent, Settler, SettlerDeps};
 use crate::settle::watch;
 use crate::transaction;
 
 /// The transactions that a signer has in flight.
 #[derive(Debug, Clone, Copy, Default)]
-struct Load {
+struct SignerLoad {
     /// Transactions that are in no block.
     unmined: usize,
     /// Gas and data that are reserved for them.
     reservation: GasReservation,
 }
 
-impl Load {
+impl SignerLoad {
     fn add(&mut self, reservation: GasReservation) {
         self.unmined = self.unmined.saturating_add(1);
         self.reservation.add(reservation);
@@ -39,7 +39,7 @@ impl Load {
     }
 }
 
-type Loads = BTreeMap<Address, Load>;
+type Loads = BTreeMap<Address, SignerLoad>;
 
 impl Settler {
     /// Resumes the open payments and transactions, and starts the dispatcher.
@@ -142,14 +142,14 @@ impl Settler {
     }
 
     /// The limits of transactions, by the newest known block gas limit and data price.
-    fn current_limits(&self) -> Limits {
+    fn current_limits(&self) -> DispatchLimits {
         let share = u64::from(self.network.config.block_gas_share_percent);
         let last = self.prices.last();
         let block = last.as_ref().and_then(|price| price.block_gas);
         let data_gas = last.map_or(0, |price| price.data_gas);
         let gas = block.map_or(u64::MAX, |block| (block / 100).saturating_mul(share));
         let has_multicall = self.network.is_multicall_known();
-        Limits { gas: gas.min(transaction::GAS_MAX / 2), data_gas, has_multicall, ..self.limits }
+        DispatchLimits { transaction_gas_max: gas.min(transaction::GAS_MAX / 2), data_gas, has_multicall, ..self.limits }
     }
 }
 
@@ -158,7 +158,7 @@ struct SignerPicker<'a> {
     settler: &'a Settler,
     loads: &'a Loads,
     price: Option<Arc<Price>>,
-    limits: Limits,
+    limits: DispatchLimits,
 }
 
 impl<'a> SignerPicker<'a> {
@@ -166,7 +166,7 @@ impl<'a> SignerPicker<'a> {
         Self { settler, loads, price: settler.prices.last(), limits: settler.current_limits() }
     }
 
-    fn load(&self, signer: Address) -> Load {
+    fn load(&self, signer: Address) -> SignerLoad {
         self.loads.get(&signer).copied().unwrap_or_default()
     }
 
@@ -182,7 +182,7 @@ impl<'a> SignerPicker<'a> {
         // A retired signer sends only the jobs that are bound to it.
         let allowed = bound.as_ref().unwrap_or(&network.signers).iter().copied();
         let free = allowed.filter(|signer| network.is_signer(*signer)).filter(|signer| {
-            self.load(*signer).unmined < self.settler.limits.in_flight
+            self.load(*signer).unmined < self.settler.limits.in_flight_max
                 && self.can_pay(*signer, reservation)
         });
         free.min_by_key(|signer| self.load(*signer).unmined)
@@ -211,7 +211,7 @@ enum ComposeError {
 }
 
 /// Delay before a failed attempt is repeated, in milliseconds.
-const PAUSE_MS: u64 = 500;
+const RETRY_PAUSE_MS: u64 = 500;
 
 /// Assigns queued payments to signers until the facilitator stops.
 async fn dispatch(
@@ -254,7 +254,7 @@ async fn dispatch(
         }
         let now_ms = clock.mono_ms();
         // No event reports that a signer was funded or that gas became cheaper, so the queue is checked regularly.
-        let wake = queue.wake_ms(&settler.limits, now_ms, PAUSE_MS).unwrap_or(u64::MAX);
+        let wake = queue.wake_ms(&settler.limits, now_ms, RETRY_PAUSE_MS).unwrap_or(u64::MAX);
         // cancel-safe: events stay in their channel, and the other branches only wait.
         tokio::select! {
             () = settler.stopping.cancelled() => return,
@@ -314,7 +314,7 @@ async fn compose_and_follow(
         %chain, fault = %error,
         "could not compose a transaction; its payments are queued again"
     );
-    settler.pause(PAUSE_MS).await;
+    settler.pause(RETRY_PAUSE_MS).await;
     settler.release(signer, reservation);
     for record in records {
         settler.enqueue(record);

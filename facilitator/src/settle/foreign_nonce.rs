@@ -13,7 +13,7 @@ use crate::settle::settler::Settler;
 use crate::work::SenderRule;
 
 /// How many blocks are searched for a foreign transaction. Most nodes keep the state of this many.
-const BLOCKS_MAX: u64 = 128;
+const SEARCHED_BLOCKS_MAX: u64 = 128;
 
 /// One of our transactions. A foreign transaction was noticed near it.
 #[derive(Debug, Clone, Copy)]
@@ -51,7 +51,7 @@ impl Settler {
 
 /// Reports nonces that we did not use between one of our transactions and our previous one. Nonces before our first
 /// transaction are older than the store, so they are not reported.
-pub(super) async fn report_gap(settler: Arc<Settler>, own: OwnTransaction) {
+pub(super) async fn report_nonce_gap(settler: Arc<Settler>, own: OwnTransaction) {
     let key = OutboxKey { chain: settler.network.contracts.chain, signer: own.signer };
     let before = match settler.outboxes.nonce_before(key, own.nonce).await {
         Ok(Some(before)) => before,
@@ -133,7 +133,7 @@ async fn find_in_blocks(
     if !is_used(used).await? {
         return Ok(None);
     }
-    let mut unused = used.saturating_sub(BLOCKS_MAX);
+    let mut unused = used.saturating_sub(SEARCHED_BLOCKS_MAX);
     if is_used(unused).await? {
         return Ok(None);
     }

@@ -24,10 +24,10 @@ use crate::reason::{Reason, Rejection};
 use crate::requester::Requester;
 use crate::scheme::{Proposal, Proposed, Scheme};
 use crate::schemes;
-use crate::settle::price::{Need, Price};
-use crate::settle::settlement_search::Found;
+use crate::settle::price::{SignerNeed, Price};
+use crate::settle::settlement_search::FoundSettlement;
 use crate::settle::settler::Settler;
-use crate::settle::success_rights::{ForeignSettlements, Share, SuccessRight, SuccessRights};
+use crate::settle::success_rights::{ForeignSettlements, SuccessShare, SuccessRight, SuccessRights};
 use crate::settle::withdraw::DueAnswer;
 use crate::settle::{budget, settlement_search};
 use crate::transfer::terms_check::Purpose;
@@ -35,7 +35,7 @@ use crate::verify::{Valid, VerifiedJob, VerifyError};
 use crate::work::{Content, Effect};
 
 /// Maximum number of payments in flight; one more would wait too long.
-pub const OPEN_MAX: usize = 20_000;
+pub const OPEN_PAYMENTS_MAX: usize = 20_000;
 /// Maximum number of payments in flight per payer.
 const OPEN_PER_PAYER_MAX: usize = 256;
 
@@ -51,11 +51,11 @@ const APPROVALS_MAX: usize = 256;
 const COOLDOWN_MS: i64 = 10 * 60_000;
 
 /// How long an answer waits after its deadline until nodes report whether they have the transaction, in milliseconds.
-const DUE_MS: u64 = 1_500;
+const NODE_REPORT_WAIT_MS: u64 = 1_500;
 
 /// Maximum time until an answer, in milliseconds. Includes the time to withdraw the payment.
-const ANSWER_MS: u64 = 10_000;
-const WAIT_MAX_MS: u64 = ANSWER_MS - DUE_MS;
+const ANSWER_MS_MAX: u64 = 10_000;
+const WAIT_MAX_MS: u64 = ANSWER_MS_MAX - NODE_REPORT_WAIT_MS;
 
 /// The outcome of a request to settle.
 #[derive(Debug)]
@@ -129,20 +129,20 @@ enum PendingClaim {
     /// The request gets the pending answer along with other requests, or the payment has ended.
     Shared,
     /// Another requester has the pending answer, or the right to it. Contains the record of the payment.
-    OfAnother(Box<Record>),
+    OwnedByAnother(Box<Record>),
 }
 
 /// Why the outcome of a payment is not known after a reorganisation.
-const REORGANISED: &str = "a reorganisation removed the block of the payment";
+const REORGANISED_MESSAGE: &str = "a reorganisation removed the block of the payment";
 
 /// A request to settle a payment, and whether it may receive the success and retry a failed payment.
 struct RequestContext<'a> {
     proposal: &'a dyn Proposal,
     origin: RequestOrigin,
     /// Present if the payment was accepted because of this request.
-    right: Option<SuccessRight>,
+    success_right: Option<SuccessRight>,
     /// Whether a payment that failed before may be settled again for this request.
-    may_try_again: bool,
+    may_retry_failed: bool,
 }
 
 impl SettlementService {
@@ -151,7 +151,7 @@ impl SettlementService {
         &self,
         request: &SettlementRequest,
     ) -> Result<(&'static dyn Scheme, &Arc<Settler>), Rejection> {
-        let (scheme, chain) = schemes::of(request)?;
+        let (scheme, chain) = schemes::scheme_and_network(request)?;
         let settler = self.settlers.get(&chain).ok_or(Reason::UnsupportedNetwork)?;
         Ok((scheme, settler))
     }
@@ -179,19 +179,19 @@ impl SettlementService {
         price: &Price,
     ) -> Result<(), Rejection> {
         let reject = |reason: Reason| Rejection::from(reason).for_payer(proposal.payer());
-        if !price.affordable {
+        if !price.is_within_gas_price_max {
             return Err(reject(Reason::GasTooHigh));
         }
         let network = &settler.network;
         let now = network.clock.utc();
         let usage = self.ledger.gas_usage(network.contracts.chain, origin.caller, now);
-        let reservation = price.with_data(proposal.least_gas(), 1);
-        let need = Need { reservation, senders: settler.free_senders(proposal.sender()) };
+        let reservation = price.with_data(proposal.gas_min(), 1);
+        let need = SignerNeed { reservation, senders: settler.free_senders(proposal.sender()) };
         if need.senders.as_ref().is_some_and(Vec::is_empty) {
-            const PAUSED: &str = "Another program uses the keys of this facilitator's signers, so they take no payments \
+            const PAUSED_MESSAGE: &str = "Another program uses the keys of this facilitator's signers, so they take no payments \
                                   now and the payment was not made: try again in ten minutes or elsewhere.";
             return Err(
-                Rejection::with_message(Reason::OutOfGas, PAUSED).for_payer(proposal.payer())
+                Rejection::with_message(Reason::OutOfGas, PAUSED_MESSAGE).for_payer(proposal.payer())
             );
         }
         if !price.can_pay(&need, usage.network_reserved) {
@@ -215,15 +215,15 @@ impl SettlementService {
     ) -> Result<Valid, VerifyError> {
         let (scheme, settler) = self.choose(request)?;
         let clock = &settler.network.clock;
-        let deadline = clock.mono_ms().saturating_add(ANSWER_MS);
+        let deadline = clock.mono_ms().saturating_add(ANSWER_MS_MAX);
         // cancel-safe: the verification changes nothing.
         tokio::select! {
-            verified = self.verify_by(scheme, settler, request, requester) => verified,
-            () = clock.sleep_until(deadline) => Err(VerifyError::Chain(timed_out())),
+            verified = self.verify_with_scheme(scheme, settler, request, requester) => verified,
+            () = clock.sleep_until(deadline) => Err(VerifyError::Chain(timeout_fault())),
         }
     }
 
-    async fn verify_by(
+    async fn verify_with_scheme(
         &self,
         scheme: &dyn Scheme,
         settler: &Arc<Settler>,
@@ -254,7 +254,7 @@ impl SettlementService {
             Err(VerifyError::Rejected(rejection))
                 if is_known_uncertain && rejection.reason != Reason::Duplicate =>
             {
-                Err(VerifyError::Chain(timed_out()))
+                Err(VerifyError::Chain(timeout_fault()))
             }
             verified => verified,
         }
@@ -277,14 +277,14 @@ impl SettlementService {
         let verified = match proposal.check(network, Priority::Now).await {
             Ok(verified) => verified,
             // A copy may have been accepted and settled since the look-up.
-            Err(VerifyError::Rejected(rejection)) if is_used(&rejection) => {
+            Err(VerifyError::Rejected(rejection)) if is_nonce_used(&rejection) => {
                 if self.verify_known(network, proposal, origin).await? {
                     return Ok(valid(None));
                 }
                 // Nothing is recorded: only `/settle` follows the other sender's transaction.
                 return match self.find_settlement(settler, proposal, &rejection).await? {
                     Some((job, found)) if self.is_foreign(&job, found.is_ours) => {
-                        Err(duplicate_of(proposal, Some(found.hash)).into())
+                        Err(duplicate_rejection_with_hash(proposal, Some(found.hash)).into())
                     }
                     Some(_ours) => Ok(valid(None)),
                     None => Err(rejection.into()),
@@ -316,14 +316,14 @@ impl SettlementService {
         let record = known.record();
         if matches!(record.state, State::Failed { .. }) {
             let is_promised =
-                proposal.is_same(&record.job) && self.is_promised_to_another(record, origin);
-            return if is_promised { Err(duplicate(proposal, record).into()) } else { Ok(false) };
+                proposal.is_same_job(&record.job) && self.is_pending_answer_of_another(record, origin);
+            return if is_promised { Err(duplicate_rejection(proposal, record).into()) } else { Ok(false) };
         }
-        let shares = proposal.is_same(&record.job)
+        let shares = proposal.is_same_job(&record.job)
             && !self.is_settled_elsewhere(record)
             && self.success_rights.would_share(record, origin);
         if !shares {
-            return Err(duplicate(proposal, record).into());
+            return Err(duplicate_rejection(proposal, record).into());
         }
         if record.state.is_open() {
             check_still_valid(network, proposal).await?;
@@ -351,7 +351,7 @@ impl SettlementService {
         // cancel-safe: reading a request changes nothing.
         let proposed = tokio::select! {
             proposed = scheme.propose(&settler.network, request, Purpose::Settle, requester) => proposed,
-            () = clock.sleep_until(deadline) => Err(VerifyError::Chain(timed_out())),
+            () = clock.sleep_until(deadline) => Err(VerifyError::Chain(timeout_fault())),
         };
         let outcome = match proposed {
             Ok(Proposed::Job(proposal)) => {
@@ -387,7 +387,7 @@ impl SettlementService {
         deadline: u64,
     ) -> Result<SettleOutcome, EarlyExit> {
         let key = proposal.key();
-        let repeat = || RequestContext { proposal, origin, right: None, may_try_again: true };
+        let repeat = || RequestContext { proposal, origin, success_right: None, may_retry_failed: true };
         let (mut attempts, mut uncertain) = (0, false);
         if let Some(known) = self.ledger.find(key).await.map_err(SettleError::from)? {
             if let Some(outcome) = self.known_outcome(settler, repeat(), &known, deadline).await? {
@@ -395,7 +395,7 @@ impl SettlementService {
             }
             attempts = known.record().attempts;
             uncertain = is_uncertain(known.record());
-            if uncertain && proposal.is_same(&known.record().job) {
+            if uncertain && proposal.is_same_job(&known.record().job) {
                 let found = self
                     .find_uncertain(settler, proposal, origin, known.record(), deadline)
                     .await?;
@@ -444,21 +444,21 @@ impl SettlementService {
             // cancel-safe: nothing is accepted before it is verified.
             let verified = tokio::select! {
                 verified = proposal.check(network, Priority::Batched) => verified?,
-                () = network.clock.sleep_until(deadline) => return Err(VerifyError::Chain(timed_out()).into()),
+                () = network.clock.sleep_until(deadline) => return Err(VerifyError::Chain(timeout_fault()).into()),
             };
             return self.close(settler, proposal, (verified.job, origin), deadline).await;
         }
         // cancel-safe: a completed lookup stays cached for the next request, and an incomplete one is dropped.
         let price = tokio::select! {
             price = settler.price() => price.map_err(VerifyError::Chain)?,
-            () = network.clock.sleep_until(deadline) => return Err(VerifyError::Chain(timed_out()).into()),
+            () = network.clock.sleep_until(deadline) => return Err(VerifyError::Chain(timeout_fault()).into()),
         };
         self.check_cheapest_affordable(settler, proposal, origin, &price)
             .map_err(VerifyError::from)?;
         // cancel-safe: nothing is accepted before it is verified.
         let verified = tokio::select! {
             verified = self.check_in_nonce_order(settler, proposal, deadline) => verified,
-            () = network.clock.sleep_until(deadline) => return Err(VerifyError::Chain(timed_out()).into()),
+            () = network.clock.sleep_until(deadline) => return Err(VerifyError::Chain(timeout_fault()).into()),
         };
         let VerifiedJob { job, balance, gas, is_done, extra: _ } = match verified {
             Ok(verified) => verified,
@@ -467,7 +467,7 @@ impl SettlementService {
                 let failed = |known: Lookup| matches!(known.record().state, State::Failed { .. });
                 if known.is_none_or(failed) {
                     return self
-                        .settled_by_another(settler, proposal, origin, (rejection, deadline))
+                        .record_settlement_by_another(settler, proposal, origin, (rejection, deadline))
                         .await;
                 }
                 // A concurrent request with the same nonce was faster. `settle_until` looks at its payment.
@@ -499,7 +499,7 @@ impl SettlementService {
             success_returned_at: None,
         };
         let (accepted, right) = self.accept_and_enqueue(settler, record, Some(claim)).await?;
-        let context = RequestContext { proposal, origin, right, may_try_again: false };
+        let context = RequestContext { proposal, origin, success_right: right, may_retry_failed: false };
         let outcome = self.known_outcome(settler, context, &accepted.lookup, deadline).await?;
         let requeued =
             || SettleError::Unavailable("the payment was queued again by another task".to_owned());
@@ -528,7 +528,7 @@ impl SettlementService {
             success_returned_at: None,
         };
         let (accepted, right) = self.accept_and_enqueue(settler, record, None).await?;
-        let context = RequestContext { proposal, origin, right, may_try_again: false };
+        let context = RequestContext { proposal, origin, success_right: right, may_retry_failed: false };
         let outcome = self.known_outcome(settler, context, &accepted.lookup, deadline).await?;
         let other =
             || SettleError::Unavailable("another settlement of this payment failed".to_owned());
@@ -542,11 +542,11 @@ impl SettlementService {
         settler: &Settler,
         job: &Job,
         balance: U256,
-        (caller, need): (B256, &Need),
+        (caller, need): (B256, &SignerNeed),
         price: &Price,
     ) -> Result<RoomClaim, EarlyExit> {
         let is_approval = matches!(job.work().sponsoring(), Some(Sponsoring::Approval(_)));
-        if self.ledger.open_count() >= OPEN_MAX
+        if self.ledger.open_count() >= OPEN_PAYMENTS_MAX
             || is_approval && self.ledger.approval_count() >= APPROVALS_MAX
         {
             return Err(SettleError::Busy.into());
@@ -593,7 +593,7 @@ impl SettlementService {
             // The ledger now counts the payment as open, so the claim is no longer needed.
             drop(claim);
             settler.failpoints.pass("settle.after accept");
-            let right = if accepted.new { success_rights.take(key, origin) } else { None };
+            let right = if accepted.new { success_rights.try_take(key, origin) } else { None };
             if accepted.new
                 && let Lookup::Open(record, _progress) = &accepted.lookup
             {
@@ -620,22 +620,22 @@ impl SettlementService {
         let origin = context.origin;
         let (key, payer) = (record.key(), record.job.work().payer());
         // Only a request with the identical job receives the outcome.
-        if !context.proposal.is_same(&record.job) {
+        if !context.proposal.is_same_job(&record.job) {
             // If the outcome of a failed job is unknown, its transaction may still be mined.
             let failed = matches!(record.state, State::Failed { .. }) && !is_uncertain(record);
-            return Ok((!failed).then(|| duplicate(context.proposal, record).into()));
+            return Ok((!failed).then(|| duplicate_rejection(context.proposal, record).into()));
         }
         if record.state.is_open() && record.success_returned_at.is_some() {
             // A reorganisation undid the settlement after its success was returned. The payment is settled again, and
             // never withdrawn.
             return match origin.repeats(&record.origin) {
-                true => Err(SettleError::Unavailable(REORGANISED.to_owned()).into()),
-                false => Ok(Some(duplicate(context.proposal, record).into())),
+                true => Err(SettleError::Unavailable(REORGANISED_MESSAGE.to_owned()).into()),
+                false => Ok(Some(duplicate_rejection(context.proposal, record).into())),
             };
         }
-        if !record.state.is_success() && self.is_promised_to_another(record, origin) {
+        if !record.state.is_success() && self.is_pending_answer_of_another(record, origin) {
             // The other requester may have delivered. If the payment failed, that requester will settle it again.
-            return Ok(Some(duplicate(context.proposal, record).into()));
+            return Ok(Some(duplicate_rejection(context.proposal, record).into()));
         }
         let Lookup::Open(_record, progress) = known else {
             return Ok(self.final_outcome(settler, context, record).await?);
@@ -645,19 +645,19 @@ impl SettlementService {
         let waited = tokio::select! {
             waited = wait(settler, progress.clone(), deadline) => waited,
             // No signer can pay, so waiting until the deadline would not change the answer.
-            () = settler.until_unfunded(record) => WaitEnd::TimedOut,
+            () = settler.wait_until_unfunded(record) => WaitEnd::TimedOut,
         };
         if waited == WaitEnd::TimedOut {
-            if context.right.is_none() {
+            if context.success_right.is_none() {
                 match self.claim_pending(key, origin).await? {
-                    PendingClaim::Owned(right) => context.right = Some(right),
+                    PendingClaim::Owned(right) => context.success_right = Some(right),
                     PendingClaim::Shared => {}
-                    PendingClaim::OfAnother(record) => {
-                        return Ok(Some(duplicate(context.proposal, &record).into()));
+                    PendingClaim::OwnedByAnother(record) => {
+                        return Ok(Some(duplicate_rejection(context.proposal, &record).into()));
                     }
                 }
             }
-            let due_by = deadline.saturating_add(DUE_MS);
+            let due_by = deadline.saturating_add(NODE_REPORT_WAIT_MS);
             let deciding = Arc::clone(settler);
             // A separate task completes a withdrawal even if the caller disconnects.
             let deciding =
@@ -674,8 +674,8 @@ impl SettlementService {
                 DueAnswer::Known(hash) => {
                     // Our transaction may be in a block without effect, if another sender made the payment. On a
                     // pending answer, this merchant could deliver in addition to the one that got the success.
-                    if let Some(other) = self.made_elsewhere(settler, record, due_by).await {
-                        return Ok(Some(duplicate_of(context.proposal, Some(other)).into()));
+                    if let Some(other) = self.find_foreign_settlement(settler, record, due_by).await {
+                        return Ok(Some(duplicate_rejection_with_hash(context.proposal, Some(other)).into()));
                     }
                     // The promise is stored before the answer is sent, because the requester may deliver on the answer.
                     if !self.success_rights.repeats_for_all() {
@@ -695,11 +695,11 @@ impl SettlementService {
         }
         match self.ledger.find(key).await.map_err(SettleError::from)? {
             Some(Lookup::Ended(record)) => {
-                let context = RequestContext { may_try_again: false, ..context };
+                let context = RequestContext { may_retry_failed: false, ..context };
                 Ok(self.final_outcome(settler, context, &record).await?)
             }
             Some(Lookup::Open(..)) | None => {
-                Err(SettleError::Unavailable(REORGANISED.to_owned()).into())
+                Err(SettleError::Unavailable(REORGANISED_MESSAGE.to_owned()).into())
             }
         }
     }
@@ -719,20 +719,20 @@ impl SettlementService {
         let record = known.record();
         Ok(match share {
             _any if record.state.ended_at().is_some() => PendingClaim::Shared,
-            _any if !self.success_rights.is_open_to(record, origin) => {
-                PendingClaim::OfAnother(Box::new(record.clone()))
+            _any if !self.success_rights.may_return_to(record, origin) => {
+                PendingClaim::OwnedByAnother(Box::new(record.clone()))
             }
-            Share::Own(right) => PendingClaim::Owned(right),
-            Share::WithHolder(_) | Share::Again => PendingClaim::Shared,
+            SuccessShare::Own(right) => PendingClaim::Owned(right),
+            SuccessShare::WithHolder(_) | SuccessShare::Again => PendingClaim::Shared,
             // This request and the one that got the pending answer have the same caller and no idempotency key.
-            Share::None if record.pending_returned => PendingClaim::Shared,
-            Share::None => PendingClaim::OfAnother(Box::new(record.clone())),
+            SuccessShare::None if record.pending_returned => PendingClaim::Shared,
+            SuccessShare::None => PendingClaim::OwnedByAnother(Box::new(record.clone())),
         })
     }
 
     /// Returns the transaction of another sender that has made a payment in flight. Returns `None` also if no node
     /// answers in time; the payment's own transaction then decides.
-    async fn made_elsewhere(
+    async fn find_foreign_settlement(
         &self,
         settler: &Settler,
         record: &Record,
@@ -746,8 +746,8 @@ impl SettlementService {
     }
 
     /// Whether another requester received the pending answer of a payment, and no requester received its success.
-    fn is_promised_to_another(&self, record: &Record, origin: RequestOrigin) -> bool {
-        record.success_returned_at.is_none() && !self.success_rights.is_open_to(record, origin)
+    fn is_pending_answer_of_another(&self, record: &Record, origin: RequestOrigin) -> bool {
+        record.success_returned_at.is_none() && !self.success_rights.may_return_to(record, origin)
     }
 
     /// Whether requests for a job receive no success, because this book did not settle it.
@@ -774,7 +774,7 @@ impl SettlementService {
     ) -> Result<Option<SettleOutcome>, SettleError> {
         let payer = record.job.work().payer();
         if self.is_settled_elsewhere(record) {
-            return Ok(Some(duplicate(context.proposal, record).into()));
+            return Ok(Some(duplicate_rejection(context.proposal, record).into()));
         }
         Ok(match &record.state {
             State::Settled { .. } | State::SettledElsewhere { .. } | State::Closed { .. } => {
@@ -786,18 +786,18 @@ impl SettlementService {
                     repeated,
                     right,
                 };
-                let share = match context.right {
-                    Some(right) => Share::Own(right),
+                let share = match context.success_right {
+                    Some(right) => SuccessShare::Own(right),
                     None => self.success_rights.share(record, context.origin),
                 };
                 // Reads the record again: the previous holder of the right may have received the success since.
                 let another_has_it = self.was_returned_to_another(record, context.origin).await?;
                 Some(match share {
-                    Share::Own(right) if !another_has_it => settled(false, Some(right)),
-                    Share::WithHolder(right) if !another_has_it => settled(true, Some(right)),
-                    Share::Again => settled(true, None),
-                    Share::Own(_) | Share::WithHolder(_) | Share::None => {
-                        duplicate(context.proposal, record).into()
+                    SuccessShare::Own(right) if !another_has_it => settled(false, Some(right)),
+                    SuccessShare::WithHolder(right) if !another_has_it => settled(true, Some(right)),
+                    SuccessShare::Again => settled(true, None),
+                    SuccessShare::Own(_) | SuccessShare::WithHolder(_) | SuccessShare::None => {
+                        duplicate_rejection(context.proposal, record).into()
                     }
                 })
             }
@@ -806,7 +806,7 @@ impl SettlementService {
                 let now = settler.network.clock.utc();
                 let is_cooling_down =
                     record.attempts >= ATTEMPTS_MAX && now.since_ms(*at) < COOLDOWN_MS;
-                let is_final = !context.may_try_again || is_cooling_down;
+                let is_final = !context.may_retry_failed || is_cooling_down;
                 // A node may still have the transaction, so the answer must not look like a refusal.
                 if is_final && *reason == Reason::UnexpectedSettle {
                     let why = "no node reports what became of the payment's transaction";
@@ -862,7 +862,7 @@ impl SettlementService {
         settler: &Settler,
         proposal: &dyn Proposal,
         rejection: &Rejection,
-    ) -> Result<Option<(Job, Found)>, VerifyError> {
+    ) -> Result<Option<(Job, FoundSettlement)>, VerifyError> {
         let used = [Reason::NonceUsed, Reason::Permit2Nonce];
         if !used.contains(&rejection.reason) {
             return Ok(None);
@@ -876,7 +876,7 @@ impl SettlementService {
 
     /// Records a payment as settled if its nonce is used and a transaction on the chain settled it. Otherwise returns
     /// the rejection.
-    async fn settled_by_another(
+    async fn record_settlement_by_another(
         &self,
         settler: &Arc<Settler>,
         proposal: &dyn Proposal,
@@ -887,7 +887,7 @@ impl SettlementService {
         // cancel-safe: the search only reads.
         let found = tokio::select! {
             found = self.find_settlement(settler, proposal, &rejection) => found?,
-            () = network.clock.sleep_until(deadline) => return Err(VerifyError::Chain(timed_out()).into()),
+            () = network.clock.sleep_until(deadline) => return Err(VerifyError::Chain(timeout_fault()).into()),
         };
         let Some(found) = found else { return Ok(SettleOutcome::Rejected(rejection)) };
         // `None`: the payment is in flight for another request. `settle_until` waits for its outcome.
@@ -919,7 +919,7 @@ impl SettlementService {
         settler: &Arc<Settler>,
         proposal: &dyn Proposal,
         origin: RequestOrigin,
-        (job, found): (Job, Found),
+        (job, found): (Job, FoundSettlement),
     ) -> Result<Option<SettleOutcome>, EarlyExit> {
         let at = settler.network.clock.utc();
         let key = job.work().key();
@@ -941,8 +941,8 @@ impl SettlementService {
         if existing.is_none() {
             settler.watch_settlement(batch);
         }
-        let right = if existing.is_none() { self.success_rights.take(key, origin) } else { None };
-        let context = RequestContext { proposal, origin, right, may_try_again: false };
+        let right = if existing.is_none() { self.success_rights.try_take(key, origin) } else { None };
+        let context = RequestContext { proposal, origin, success_right: right, may_retry_failed: false };
         Ok(self.final_outcome(settler, context, existing.as_ref().unwrap_or(&record)).await?)
     }
 }
@@ -954,12 +954,12 @@ async fn check_still_valid(
     proposal: &dyn Proposal,
 ) -> Result<(), VerifyError> {
     match proposal.check(network, Priority::Now).await {
-        Err(VerifyError::Rejected(rejection)) if is_used(&rejection) => Ok(()),
+        Err(VerifyError::Rejected(rejection)) if is_nonce_used(&rejection) => Ok(()),
         other => other.map(|_verified| ()),
     }
 }
 
-fn is_used(rejection: &Rejection) -> bool {
+fn is_nonce_used(rejection: &Rejection) -> bool {
     [Reason::NonceUsed, Reason::Permit2Nonce, Reason::PrismNonce].contains(&rejection.reason)
 }
 
@@ -984,13 +984,13 @@ fn effect_of(state: &State) -> Effect {
 }
 
 /// The refusal of a duplicate. If the job is settled, a caller with the identical job also receives the hash.
-fn duplicate(proposal: &dyn Proposal, record: &Record) -> Rejection {
-    let hash = settled_in(&record.state).filter(|_hash| proposal.is_same(&record.job));
-    duplicate_of(proposal, hash).for_payer(record.job.work().payer())
+fn duplicate_rejection(proposal: &dyn Proposal, record: &Record) -> Rejection {
+    let hash = settled_in(&record.state).filter(|_hash| proposal.is_same_job(&record.job));
+    duplicate_rejection_with_hash(proposal, hash).for_payer(record.job.work().payer())
 }
 
 /// The refusal of a duplicate, with the transaction if the caller may know it.
-fn duplicate_of(proposal: &dyn Proposal, hash: Option<B256>) -> Rejection {
+fn duplicate_rejection_with_hash(proposal: &dyn Proposal, hash: Option<B256>) -> Rejection {
     const NO_HASH: &str =
         "This payment, or another with its nonce, is settled or being settled: do not pay again.";
     let message = proposal.duplicate_message().or(hash.is_none().then_some(NO_HASH));
@@ -1006,7 +1006,7 @@ fn duplicate_of(proposal: &dyn Proposal, hash: Option<B256>) -> Rejection {
 }
 
 /// The fault for nodes that do not answer in time.
-fn timed_out() -> ChainFault {
+fn timeout_fault() -> ChainFault {
     ChainFault::Unavailable { tried: Vec::new() }
 }
 
@@ -1015,11 +1015,11 @@ async fn find_until(
     settler: &Settler,
     record: &Record,
     deadline: u64,
-) -> Result<Option<Found>, ChainFault> {
+) -> Result<Option<FoundSettlement>, ChainFault> {
     // cancel-safe: the search only reads.
     tokio::select! {
         found = settlement_search::find(settler, &record.job, record.since_block) => found,
-        () = settler.network.clock.sleep_until(deadline) => Err(timed_out()),
+        () = settler.network.clock.sleep_until(deadline) => Err(timeout_fault()),
     }
 }
 

@@ -6,13 +6,13 @@ use std::sync::{Mutex, PoisonError};
 use alloy_primitives::Address;
 
 /// How long a signer takes no new payments after its last foreign nonce, in milliseconds.
-const PAUSE_MS: u64 = 10 * 60_000;
+const SIGNER_PAUSE_MS: u64 = 10 * 60_000;
 
 /// The last foreign nonce of each signer.
 #[derive(Debug, Default)]
 pub(super) struct PausedSigners {
     // The lock is held for a single lookup.
-    last: Mutex<BTreeMap<Address, LastNonce>>,
+    last_nonces: Mutex<BTreeMap<Address, LastNonce>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -25,7 +25,7 @@ struct LastNonce {
 impl PausedSigners {
     /// Records a foreign nonce. Returns `false` if it, or a higher one, was recorded before.
     pub(super) fn record(&self, signer: Address, nonce: u64, at_ms: u64) -> bool {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last_nonces.lock().unwrap_or_else(PoisonError::into_inner);
         if last.get(&signer).is_some_and(|last| last.nonce >= nonce) {
             return false;
         }
@@ -34,8 +34,8 @@ impl PausedSigners {
     }
 
     pub(super) fn is_paused(&self, signer: Address, now_ms: u64) -> bool {
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        last.get(&signer).is_some_and(|last| now_ms.saturating_sub(last.at_ms) < PAUSE_MS)
+        let last = self.last_nonces.lock().unwrap_or_else(PoisonError::into_inner);
+        last.get(&signer).is_some_and(|last| now_ms.saturating_sub(last.at_ms) < SIGNER_PAUSE_MS)
     }
 }
 
@@ -50,10 +50,10 @@ mod tests {
         assert!(all.record(signer, 7, 1_000));
         assert!(!all.record(signer, 7, 2_000), "it is reported once");
         assert!(!all.record(signer, 6, 2_000), "it is older");
-        assert!(all.is_paused(signer, 1_000 + PAUSE_MS - 1));
+        assert!(all.is_paused(signer, 1_000 + SIGNER_PAUSE_MS - 1));
         assert!(!all.is_paused(Address::repeat_byte(2), 1_000));
-        assert!(!all.is_paused(signer, 1_000 + PAUSE_MS), "the pause ends");
+        assert!(!all.is_paused(signer, 1_000 + SIGNER_PAUSE_MS), "the pause ends");
         assert!(all.record(signer, 8, 5_000));
-        assert!(all.is_paused(signer, 1_000 + PAUSE_MS));
+        assert!(all.is_paused(signer, 1_000 + SIGNER_PAUSE_MS));
     }
 }

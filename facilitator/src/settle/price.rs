@@ -8,28 +8,28 @@ use alloy_primitives::{Address, U256};
 use bursar_chain::ports::ChainFault;
 
 use crate::book::reservation::GasReservation;
-use crate::transaction::LEAST_GAS;
+use crate::transaction::GAS_MIN;
 
 /// The resources that a payment needs from the signer that sends it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Need {
+pub struct SignerNeed {
     /// Gas and data that are reserved for the payment.
     pub reservation: GasReservation,
     /// The only signers that may send the payment; `None` if every signer may.
     pub senders: Option<Vec<Address>>,
 }
 
-impl Need {
+impl SignerNeed {
     /// The minimum that any payment needs.
-    pub const LEAST: Self =
-        Self { reservation: GasReservation { gas: LEAST_GAS, data_kilobytes: 1 }, senders: None };
+    pub const MIN: Self =
+        Self { reservation: GasReservation { gas: GAS_MIN, data_kilobytes: 1 }, senders: None };
 }
 
 /// The price of gas on a network and the balances of its signers. All sums are in wei.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Price {
     /// Whether the price is within `max_gas_price_gwei`.
-    pub affordable: bool,
+    pub is_within_gas_price_max: bool,
     /// The price of a unit of gas that the next block requires.
     pub next_block_price: u128,
     /// The highest price per unit of gas that a transaction offers now.
@@ -47,17 +47,17 @@ pub struct Price {
     /// The balance of each signer.
     pub balances: BTreeMap<Address, U256>,
     /// The signers that send only jobs that are bound to them.
-    pub retired: BTreeSet<Address>,
-    pub(super) at_ms: u64,
-    pub(super) data_at_ms: u64,
+    pub retired_signers: BTreeSet<Address>,
+    pub(super) looked_up_ms: u64,
+    pub(super) data_looked_up_ms: u64,
 }
 
 impl Price {
     #[cfg(test)]
-    pub(super) fn of_test(offered_max: u128, balances: &[u64]) -> Self {
+    pub(super) fn for_test(offered_max: u128, balances: &[u64]) -> Self {
         let signer = |(n, wei): (u8, &u64)| (Address::repeat_byte(n), U256::from(*wei));
         Self {
-            affordable: true,
+            is_within_gas_price_max: true,
             next_block_price: offered_max,
             offered_max,
             data_fee: U256::ZERO,
@@ -65,9 +65,9 @@ impl Price {
             block_gas: None,
             block: 1,
             balances: (1..).zip(balances).map(signer).collect(),
-            retired: BTreeSet::new(),
-            at_ms: 0,
-            data_at_ms: 0,
+            retired_signers: BTreeSet::new(),
+            looked_up_ms: 0,
+            data_looked_up_ms: 0,
         }
     }
 
@@ -107,7 +107,7 @@ impl Price {
     /// Whether a signer can pay for a payment in addition to `reserved`, in whatever way the signers share `reserved`.
     ///
     /// It is always true if gas is free.
-    pub fn can_pay(&self, need: &Need, reserved: GasReservation) -> bool {
+    pub fn can_pay(&self, need: &SignerNeed, reserved: GasReservation) -> bool {
         let Some(cost) = self.cost(need.reservation) else { return false };
         if cost.is_zero() {
             return true;
@@ -116,7 +116,7 @@ impl Price {
         // sum of `room`.
         let is_allowed = |signer: &Address| match &need.senders {
             Some(bound) => bound.contains(signer),
-            None => !self.retired.contains(signer),
+            None => !self.retired_signers.contains(signer),
         };
         let allowed = self.balances.iter().filter(|(signer, _wei)| is_allowed(signer));
         let room: Vec<U256> = allowed.filter_map(|(_signer, wei)| wei.checked_sub(cost)).collect();
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     fn price(offered_max: u128, balances: &[u64]) -> Price {
-        Price::of_test(offered_max, balances)
+        Price::for_test(offered_max, balances)
     }
 
     fn reservation(gas: u64) -> GasReservation {
@@ -202,7 +202,7 @@ mod tests {
     ) -> bool {
         let senders = sender.map(|only| vec![only]);
         let reservation = GasReservation { gas, data_kilobytes: 1 };
-        price.can_pay(&Need { reservation, senders }, reserved)
+        price.can_pay(&SignerNeed { reservation, senders }, reserved)
     }
 
     #[test]
@@ -270,7 +270,7 @@ mod tests {
     fn a_payment_with_more_data_costs_more() {
         let both = Price { data_fee: U256::from(5), data_gas: 20, ..price(10, &[1_050]) };
         assert_eq!(both.with_data(100, 3), GasReservation { gas: 160, data_kilobytes: 3 });
-        let need = |kilobytes| Need { reservation: both.with_data(80, kilobytes), senders: None };
+        let need = |kilobytes| SignerNeed { reservation: both.with_data(80, kilobytes), senders: None };
         assert!(both.can_pay(&need(1), reservation(0)));
         assert!(!both.can_pay(&need(2), reservation(0)));
         let half = Price { next_block_price: 5, ..both };

@@ -10,17 +10,17 @@ use bursar_chain::ports::{BlockTag, ChainFault};
 use bursar_submit::fees;
 
 use crate::book::reservation::GasReservation;
-use crate::settle::price::{Need, Price};
+use crate::settle::price::{SignerNeed, Price};
 use crate::settle::settler::Settler;
-use crate::transaction::KILOBYTE;
+use crate::transaction::KILOBYTE_BYTES;
 
 /// Age in milliseconds at which a price is refreshed.
-const REFRESH_MS: u64 = 2_000;
+const PRICE_REFRESH_AGE_MS: u64 = 2_000;
 /// Age in milliseconds at which a price is no longer used.
-const STALE_MS: u64 = 10_000;
+const PRICE_AGE_MS_MAX: u64 = 10_000;
 /// How long the data fee is cached, in milliseconds. The cached bound is high enough for the fee to double in that
 /// time.
-const DATA_FEE_MS: u64 = 60_000;
+const DATA_FEE_CACHE_MS: u64 = 60_000;
 
 impl Settler {
     /// The price of gas and the balances of the signers, at most ten seconds old.
@@ -29,15 +29,15 @@ impl Settler {
     /// No node answers, or an answer is not usable.
     pub async fn price(self: &Arc<Self>) -> Result<Arc<Price>, ChainFault> {
         let now = self.network.clock.mono_ms();
-        let age = |price: &Price| now.saturating_sub(price.at_ms);
-        let Some(price) = self.prices.last().filter(|price| age(price) < STALE_MS) else {
+        let age = |price: &Price| now.saturating_sub(price.looked_up_ms);
+        let Some(price) = self.prices.last().filter(|price| age(price) < PRICE_AGE_MS_MAX) else {
             return self.look_up_price().await;
         };
-        if age(&price) < REFRESH_MS {
+        if age(&price) < PRICE_REFRESH_AGE_MS {
             return Ok(price);
         }
         // The first request after a top-up must see the new balance, not a cached one that is too low.
-        if !price.can_pay(&Need::LEAST, GasReservation::default()) {
+        if !price.can_pay(&SignerNeed::MIN, GasReservation::default()) {
             return self.look_up_price().await;
         }
         if !self.prices.refreshing.swap(true, Ordering::AcqRel) {
@@ -86,13 +86,13 @@ impl Settler {
         let balances = futures::future::try_join_all(self.network.all_signers().map(balance));
         let known = self.prices.last();
         let known = known.map(|last| (last.data_fee, last.data_gas, last.data_at_ms));
-        let known = known.filter(|(_fee, _gas, at)| at_ms.saturating_sub(*at) < DATA_FEE_MS);
+        let known = known.filter(|(_fee, _gas, at)| at_ms.saturating_sub(*at) < DATA_FEE_CACHE_MS);
         let data = async {
             if let Some(known) = known {
                 return Ok(known);
             }
-            let fee = data_fee::upper_bound(&**chain, &gas, KILOBYTE).await?;
-            Ok((fee, self.data_gas_of_kilobyte().await?, at_ms))
+            let fee = data_fee::upper_bound(&**chain, &gas, KILOBYTE_BYTES).await?;
+            Ok((fee, self.data_gas_per_kilobyte().await?, at_ms))
         };
         let all = futures::future::try_join3(chain.fee_facts(), balances, data);
         let (facts, balances, (data_fee, data_gas, data_at_ms)) = all.await?;
@@ -103,7 +103,7 @@ impl Settler {
         let no_block = || unusable("the node did not return the newest block number".to_owned());
         let within = fees::offer_within(&quote, gas.ceiling);
         let price = Price {
-            affordable: within.is_some(),
+            is_within_gas_price_max: within.is_some(),
             next_block_price: quote.needed,
             offered_max: within.map_or(gas.ceiling, |fees| fees.max_price()),
             data_fee,
@@ -111,9 +111,9 @@ impl Settler {
             block_gas: facts.block_gas,
             block: facts.block.ok_or_else(no_block)?,
             balances: balances.into_iter().collect(),
-            retired: self.network.retired_signers.iter().copied().collect(),
-            at_ms,
-            data_at_ms,
+            retired_signers: self.network.retired_signers.iter().copied().collect(),
+            looked_up_ms: at_ms,
+            data_looked_up_ms: data_at_ms,
         };
         Ok(self.prices.store(price))
     }

@@ -12,11 +12,11 @@ use crate::transaction;
 use crate::work::SenderRule;
 
 /// Maximum number of payments that are sent alone to examine for one that a signer can send now.
-const LOOK_AHEAD: usize = 256;
+const LOOK_AHEAD_PAYMENTS_MAX: usize = 256;
 
 /// When payments are sent, and how many together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct DispatchLimits {
     /// Maximum number of payments per transaction.
     pub batch_max: usize,
     /// Whether the network is known to have Multicall3.
@@ -26,9 +26,9 @@ pub struct Limits {
     /// How long a payment waits for others while transactions are in flight, in milliseconds.
     pub window_ms: u64,
     /// Maximum number of unmined transactions per signer.
-    pub in_flight: usize,
+    pub in_flight_max: usize,
     /// Maximum gas of a transaction.
-    pub gas: u64,
+    pub transaction_gas_max: u64,
     /// Gas for 1,000 bytes of data.
     pub data_gas: u64,
 }
@@ -64,7 +64,7 @@ pub struct Queue {
     /// The lanes, in the order of their first payments. Empty lanes are kept, because sender rules bound their number.
     lanes: Vec<Lane>,
     /// The index of the lane that goes first, if several are ready.
-    turn: usize,
+    next_lane: usize,
 }
 
 impl Queue {
@@ -107,7 +107,7 @@ impl Queue {
 
     /// The time of the next attempt, in milliseconds; `None` if nothing is queued. The attempt waits until a payment
     /// becomes due, or for `pause_ms` if a payment is due but no signer can send it.
-    pub fn wake_ms(&self, limits: &Limits, now_ms: u64, pause_ms: u64) -> Option<u64> {
+    pub fn wake_ms(&self, limits: &DispatchLimits, now_ms: u64, pause_ms: u64) -> Option<u64> {
         let due = |lane: &Lane| Some(lane.kind.due_ms(lane.payments.front()?, limits));
         let wake = |due: u64| if due > now_ms { due } else { now_ms.saturating_add(pause_ms) };
         self.lanes.iter().filter_map(due).map(wake).min()
@@ -119,14 +119,14 @@ impl Queue {
     /// up to `window_ms` so that they can share a transaction.
     pub fn next<S>(
         &mut self,
-        limits: &Limits,
+        limits: &DispatchLimits,
         idle: bool,
         now_ms: u64,
         sender: impl Fn(&Record) -> Option<S>,
         can_pay: impl Fn(&S, GasReservation) -> bool,
     ) -> Option<(S, Vec<Arc<Record>>)> {
         let count = self.lanes.len();
-        for index in (self.turn..count).chain(0..self.turn.min(count)) {
+        for index in (self.next_lane..count).chain(0..self.next_lane.min(count)) {
             let Some(lane) = self.lanes.get_mut(index) else { continue };
             if !idle && !lane.is_due(limits, now_ms) {
                 continue;
@@ -136,7 +136,7 @@ impl Queue {
                 LaneKind::Alone => lane.next_alone(&sender),
             };
             if next.is_some() {
-                self.turn = index.saturating_add(1);
+                self.next_lane = index.saturating_add(1);
                 return next;
             }
         }
@@ -146,7 +146,7 @@ impl Queue {
 
 impl LaneKind {
     /// Maximum number of payments of the lane per transaction.
-    fn batch_max(self, limits: &Limits) -> usize {
+    fn batch_max(self, limits: &DispatchLimits) -> usize {
         match self {
             Self::Shared(SenderRule::Through(_contract)) => limits.batch_max,
             Self::Shared(_multicall) if limits.has_multicall => limits.batch_max,
@@ -155,7 +155,7 @@ impl LaneKind {
     }
 
     /// When the first payment of the lane is sent at the latest, if a signer can send it.
-    fn due_ms(self, first: &QueuedPayment, limits: &Limits) -> u64 {
+    fn due_ms(self, first: &QueuedPayment, limits: &DispatchLimits) -> u64 {
         match self {
             Self::Shared(_rule) => first.since_ms.saturating_add(limits.window_ms),
             Self::Alone => first.since_ms,
@@ -165,7 +165,7 @@ impl LaneKind {
 
 impl Lane {
     /// Whether the first payment has waited long enough for others, or the lane fills a transaction.
-    fn is_due(&self, limits: &Limits, now_ms: u64) -> bool {
+    fn is_due(&self, limits: &DispatchLimits, now_ms: u64) -> bool {
         let is_full = self.payments.len() >= self.kind.batch_max(limits);
         let first = self.payments.front();
         first.is_some_and(|first| is_full || self.kind.due_ms(first, limits) <= now_ms)
@@ -177,7 +177,7 @@ impl Lane {
         sender: impl Fn(&Record) -> Option<S>,
     ) -> Option<(S, Vec<Arc<Record>>)> {
         // A payment that waits for its signer does not block the ones behind it.
-        let mut candidates = self.payments.iter().enumerate().take(LOOK_AHEAD);
+        let mut candidates = self.payments.iter().enumerate().take(LOOK_AHEAD_PAYMENTS_MAX);
         let (index, sender) =
             candidates.find_map(|(index, queued)| Some((index, sender(&queued.record)?)))?;
         let alone = self.payments.remove(index)?;
@@ -187,13 +187,13 @@ impl Lane {
     /// Takes the payments of the next shared transaction.
     fn next_shared<S>(
         &mut self,
-        limits: &Limits,
+        limits: &DispatchLimits,
         sender: impl Fn(&Record) -> Option<S>,
         can_pay: impl Fn(&S, GasReservation) -> bool,
     ) -> Option<(S, Vec<Arc<Record>>)> {
         let sender = sender(&self.payments.front()?.record)?;
         let records = self.take_shared(limits, |reservation| {
-            reservation.gas <= limits.gas && can_pay(&sender, reservation)
+            reservation.gas <= limits.transaction_gas_max && can_pay(&sender, reservation)
         });
         Some((sender, records))
     }
@@ -201,7 +201,7 @@ impl Lane {
     /// Takes the first payment, and the following payments that fit into its transaction.
     fn take_shared(
         &mut self,
-        limits: &Limits,
+        limits: &DispatchLimits,
         fits: impl Fn(GasReservation) -> bool,
     ) -> Vec<Arc<Record>> {
         let Some(first) = self.payments.pop_front() else { return Vec::new() };
@@ -247,12 +247,12 @@ mod tests {
     use bursar_core::networks::ChainId;
     use bursar_core::time::Utc;
 
-    const LIMITS: Limits = Limits {
+    const LIMITS: DispatchLimits = DispatchLimits {
         batch_max: 3,
         has_multicall: true,
         window_ms: 50,
-        in_flight: 1,
-        gas: u64::MAX,
+        in_flight_max: 1,
+        transaction_gas_max: u64::MAX,
         data_gas: 0,
     };
 
@@ -305,7 +305,7 @@ mod tests {
 
     fn next(
         queue: &mut Queue,
-        limits: &Limits,
+        limits: &DispatchLimits,
         idle: bool,
         now_ms: u64,
     ) -> Option<Vec<Arc<Record>>> {
@@ -359,7 +359,7 @@ mod tests {
             Arc::new(again),
             record(5, MethodId::Eip3009),
         ]);
-        let five = Limits { batch_max: 5, ..LIMITS };
+        let five = DispatchLimits { batch_max: 5, ..LIMITS };
         assert_eq!(numbers(next(&mut mixed, &five, true, 100)), [1, 5]);
         for n in [2, 3, 4] {
             assert_eq!(numbers(next(&mut mixed, &LIMITS, false, 100)), [n]);
@@ -371,7 +371,7 @@ mod tests {
     fn lone_and_shared_payments_take_turns() {
         let alone = (1..=3).map(|n| record(n, MethodId::Prism));
         let mut both = queue(alone.chain((4..=7).map(|n| record(n, MethodId::Eip3009))));
-        let two = Limits { batch_max: 2, ..LIMITS };
+        let two = DispatchLimits { batch_max: 2, ..LIMITS };
         let order: Vec<_> =
             (0..5).map(|_turn| numbers(next(&mut both, &two, false, 100))).collect();
         assert_eq!(order, [vec![1], vec![4, 5], vec![2], vec![6, 7], vec![3]]);
@@ -405,7 +405,7 @@ mod tests {
         assert_eq!(taken(), [0_u8; 0]);
         assert_eq!(numbers(next(&mut blocked, &LIMITS, true, 100)), [1, 4]);
         // Payments through a contract share a transaction without Multicall3; other payments need it.
-        let without = Limits { has_multicall: false, ..LIMITS };
+        let without = DispatchLimits { has_multicall: false, ..LIMITS };
         let mut all = mixed();
         for together in [vec![1, 4], vec![2], vec![3], vec![5]] {
             assert_eq!(numbers(next(&mut all, &without, true, 100)), together);
@@ -472,15 +472,15 @@ mod tests {
     #[test]
     fn shared_transaction_respects_the_gas_limit() {
         let small =
-            Limits { gas: 2 * transaction::gas_share(&record(1, MethodId::Eip3009).job), ..LIMITS };
+            DispatchLimits { transaction_gas_max: 2 * transaction::gas_share(&record(1, MethodId::Eip3009).job), ..LIMITS };
         let mut all = queue((1..=3).map(|n| record(n, MethodId::Eip3009)));
         assert_eq!(numbers(next(&mut all, &small, true, 100)), [1, 2]);
         // One payment is always taken, however much gas it needs. Otherwise it would wait forever.
-        let none = Limits { gas: 0, ..LIMITS };
+        let none = DispatchLimits { transaction_gas_max: 0, ..LIMITS };
         assert_eq!(numbers(next(&mut all, &none, true, 100)), [3]);
         // The gas for data counts, too. With data gas of half the limit per payment, only one payment fits.
         let mut all = queue((1..=3).map(|n| record(n, MethodId::Eip3009)));
-        let data = Limits { data_gas: small.gas / 2, ..small };
+        let data = DispatchLimits { data_gas: small.transaction_gas_max / 2, ..small };
         assert_eq!(numbers(next(&mut all, &data, true, 100)), [1]);
         assert_eq!(numbers(next(&mut all, &small, true, 100)), [2, 3]);
     }

@@ -13,16 +13,16 @@ use crate::work::Effect;
 
 /// Number of blocks before the acceptance that the search includes. The nonce was unused at acceptance, but the node
 /// that reported this may have been at an earlier block than other nodes.
-const BLOCKS_BEFORE: u64 = 50;
+const BLOCKS_BEFORE_ACCEPTANCE: u64 = 50;
 /// Number of recent blocks to search for the settlement of a payment that was never accepted.
-const BLOCKS_RECENT: u64 = 600;
+const RECENT_BLOCKS: u64 = 600;
 
 /// Maximum number of blocks per log query; public nodes accept this many.
-const BLOCKS_PER_QUERY: u64 = 1_000;
+const BLOCKS_PER_QUERY_MAX: u64 = 1_000;
 
 /// A transaction that carried out a job.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Found {
+pub(super) struct FoundSettlement {
     pub(super) hash: B256,
     pub(super) block: u64,
     pub(super) effect: Effect,
@@ -30,7 +30,7 @@ pub(super) struct Found {
     pub(super) is_ours: bool,
 }
 
-impl Found {
+impl FoundSettlement {
     /// The state of a job that this transaction carried out.
     pub(super) fn state(self, at: Utc) -> State {
         let Self { hash, block, effect, is_ours } = self;
@@ -47,7 +47,7 @@ impl Found {
 ///
 /// # Errors
 /// No node answers.
-pub(super) async fn prove(
+pub(super) async fn block_of_proof(
     settler: &Settler,
     job: &Job,
     hash: B256,
@@ -65,7 +65,7 @@ enum ProofStatus {
     /// The transaction did not carry out the payment.
     Other,
     /// The transaction carried out the payment.
-    Proven(Found),
+    Proven(FoundSettlement),
 }
 
 async fn check_transaction(
@@ -85,7 +85,7 @@ async fn check_transaction(
         return Ok(ProofStatus::Other);
     };
     let is_ours = sent_by_us && settler.has_signed(sent.from, hash).await?;
-    Ok(ProofStatus::Proven(Found { hash, block: receipt.block_number, effect, is_ours }))
+    Ok(ProofStatus::Proven(FoundSettlement { hash, block: receipt.block_number, effect, is_ours }))
 }
 
 /// The transaction in which the money moved. Searches from shortly before `since` to the newest
@@ -97,15 +97,15 @@ pub(super) async fn find(
     settler: &Settler,
     job: &Job,
     since: u64,
-) -> Result<Option<Found>, ChainFault> {
+) -> Result<Option<FoundSettlement>, ChainFault> {
     let network = &settler.network;
     let event = job.work().settlement_event(&network.contracts);
     let head = network.chain.block_number().await?;
-    let begin = since.saturating_sub(BLOCKS_BEFORE);
+    let begin = since.saturating_sub(BLOCKS_BEFORE_ACCEPTANCE);
     // Searches backwards from the newest block, because the transaction is probably recent.
     let mut to_block = head;
     loop {
-        let from_block = begin.max(to_block.saturating_sub(BLOCKS_PER_QUERY - 1));
+        let from_block = begin.max(to_block.saturating_sub(BLOCKS_PER_QUERY_MAX - 1));
         let filter = LogFilter {
             from_block,
             to_block,
@@ -134,7 +134,7 @@ pub(super) async fn find(
 ///
 /// # Errors
 /// No node answers.
-pub(super) async fn find_recent(settler: &Settler, job: &Job) -> Result<Option<Found>, ChainFault> {
+pub(super) async fn find_recent(settler: &Settler, job: &Job) -> Result<Option<FoundSettlement>, ChainFault> {
     let head = settler.network.chain.block_number().await?;
-    find(settler, job, head.saturating_sub(BLOCKS_RECENT)).await
+    find(settler, job, head.saturating_sub(RECENT_BLOCKS)).await
 }

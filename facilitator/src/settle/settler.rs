@@ -21,8 +21,8 @@ use crate::job::Job;
 use crate::metrics::Metrics;
 use crate::network::NetworkContext;
 use crate::settle::paused_signers::PausedSigners;
-use crate::settle::price::{Need, PriceCache};
-use crate::settle::queue::Limits;
+use crate::settle::price::{SignerNeed, PriceCache};
+use crate::settle::queue::DispatchLimits;
 use crate::settle::submission_lock::SubmissionLocks;
 use crate::transaction;
 use crate::ttl_map::TtlMap;
@@ -41,7 +41,7 @@ pub struct SettlerDeps {
     pub signer_slots: BTreeMap<Address, SignerSlot>,
     /// The store of all outboxes, including those of removed signers.
     pub outboxes: Arc<dyn Store>,
-    pub limits: Limits,
+    pub limits: DispatchLimits,
     pub metrics: Arc<Metrics>,
     /// The failpoints of tests.
     pub failpoints: Arc<dyn Failpoints>,
@@ -55,7 +55,7 @@ pub struct Settler {
     pub ledger: Ledger,
     pub signer_slots: BTreeMap<Address, SignerSlot>,
     pub(super) outboxes: Arc<dyn Store>,
-    pub limits: Limits,
+    pub limits: DispatchLimits,
     pub metrics: Arc<Metrics>,
     /// The failpoints of tests.
     pub failpoints: Arc<dyn Failpoints>,
@@ -73,7 +73,7 @@ pub struct Settler {
 }
 
 /// How long a payer's new payments are rejected after a payment that wasted gas, in milliseconds.
-const WASTEFUL_MS: u64 = 60_000;
+const WASTEFUL_PAYER_PENALTY_MS: u64 = 60_000;
 
 /// Messages to the dispatcher.
 #[derive(Debug)]
@@ -109,7 +109,7 @@ impl Settler {
             stopping,
             tasks: TaskTracker::new(),
             prices: PriceCache::default(),
-            wasteful_payers: TtlMap::new(WASTEFUL_MS),
+            wasteful_payers: TtlMap::new(WASTEFUL_PAYER_PENALTY_MS),
             submission_locks: SubmissionLocks::default(),
             paused_signers: PausedSigners::default(),
             former_signers: Mutex::default(),
@@ -154,9 +154,9 @@ impl Settler {
     }
 
     /// The gas and signers that a job needs. `gas` is the [`transaction::gas`] of the job alone.
-    pub(super) fn need_of(&self, job: &Job, gas: u64) -> Need {
+    pub(super) fn need_of(&self, job: &Job, gas: u64) -> SignerNeed {
         let reservation = self.with_data(gas, &[job]);
-        Need { reservation, senders: self.free_senders(job.work().sender()) }
+        SignerNeed { reservation, senders: self.free_senders(job.work().sender()) }
     }
 
     /// Upper bound of the gas and data of a transaction. `None` if it exceeds the gas limit of a transaction.

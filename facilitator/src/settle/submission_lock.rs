@@ -19,14 +19,14 @@ pub(super) struct NodeAnswers {
     /// The last answer and its time.
     pub(super) last: Option<(NodeKnowledge, u64)>,
     /// Whether the transaction cannot be mined: it is cancelled, every broadcast was answered, and no node knows it.
-    pub(super) gone: bool,
+    pub(super) cannot_be_mined: bool,
 }
 
 /// The nodes' report about a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NodeKnowledge {
-    Have(B256),
-    HaveNot,
+    HasTransaction(B256),
+    LacksTransaction,
     /// Some nodes did not answer.
     Unknown,
 }

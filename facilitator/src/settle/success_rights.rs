@@ -32,7 +32,7 @@ pub enum ForeignSettlements {
 #[derive(Debug, Clone, Default)]
 pub struct SuccessRights {
     // The lock is held for a single lookup.
-    held: Arc<Mutex<HashMap<JobKey, RequestOrigin>>>,
+    right_holders: Arc<Mutex<HashMap<JobKey, RequestOrigin>>>,
     repeats: Repeats,
 }
 
@@ -40,22 +40,22 @@ pub struct SuccessRights {
 #[derive(Debug)]
 pub struct SuccessRight {
     /// `None` for a request with the holder's `Idempotency-Key`, which receives the success along with the holder.
-    holds: Option<SuccessRights>,
+    released_to: Option<SuccessRights>,
     pub key: JobKey,
     pub origin: RequestOrigin,
 }
 
 impl Drop for SuccessRight {
     fn drop(&mut self) {
-        if let Some(success_rights) = &self.holds {
-            success_rights.held().remove(&self.key);
+        if let Some(success_rights) = &self.released_to {
+            success_rights.lock_right_holders().remove(&self.key);
         }
     }
 }
 
 /// The answer that a request may receive for a payment that is settled or in flight.
 #[derive(Debug)]
-pub enum Share {
+pub enum SuccessShare {
     /// The success. It counts as returned once it is written to the connection.
     Own(SuccessRight),
     /// The success, along with the request that holds the right and has the same `Idempotency-Key`.
@@ -69,7 +69,7 @@ pub enum Share {
 impl SuccessRights {
     /// Creates an empty table of rights.
     pub fn new(repeats: Repeats) -> Self {
-        Self { held: Arc::default(), repeats }
+        Self { right_holders: Arc::default(), repeats }
     }
 
     /// Whether every request receives the success.
@@ -78,28 +78,28 @@ impl SuccessRights {
     }
 
     /// Whether the success may still be returned for a request, as far as the record shows.
-    pub fn is_open_to(&self, record: &Record, origin: RequestOrigin) -> bool {
+    pub fn may_return_to(&self, record: &Record, origin: RequestOrigin) -> bool {
         self.repeats_for_all() || record.may_return_success_to(&origin)
     }
 
     /// Takes the right for the request whose payment was accepted. `None` if another request holds it.
-    pub fn take(&self, key: JobKey, origin: RequestOrigin) -> Option<SuccessRight> {
+    pub fn try_take(&self, key: JobKey, origin: RequestOrigin) -> Option<SuccessRight> {
         match self.share_of(key, origin) {
-            Share::Own(right) => Some(right),
-            Share::WithHolder(_) | Share::Again | Share::None => None,
+            SuccessShare::Own(right) => Some(right),
+            SuccessShare::WithHolder(_) | SuccessShare::Again | SuccessShare::None => None,
         }
     }
 
     /// Returns the answer that a request may receive for a payment that an earlier request started.
-    pub fn share(&self, record: &Record, origin: RequestOrigin) -> Share {
+    pub fn share(&self, record: &Record, origin: RequestOrigin) -> SuccessShare {
         if self.repeats_for_all() {
-            return Share::Again;
+            return SuccessShare::Again;
         }
         if !record.may_return_success_to(&origin) {
-            return Share::None;
+            return SuccessShare::None;
         }
         match record.success_returned_at {
-            Some(_at) => Share::Again,
+            Some(_at) => SuccessShare::Again,
             None => self.share_of(record.key(), origin),
         }
     }
@@ -114,26 +114,26 @@ impl SuccessRights {
         if record.success_returned_at.is_some() || !record.may_return_success_to(&origin) {
             return record.may_return_success_to(&origin);
         }
-        let held = self.held();
+        let held = self.lock_right_holders();
         held.get(&record.key()).is_none_or(|holder| origin.repeats(holder))
     }
 
-    fn share_of(&self, key: JobKey, origin: RequestOrigin) -> Share {
-        let mut held = self.held();
+    fn share_of(&self, key: JobKey, origin: RequestOrigin) -> SuccessShare {
+        let mut held = self.lock_right_holders();
         match held.get(&key) {
             None => {
                 held.insert(key, origin);
-                Share::Own(SuccessRight { holds: Some(self.clone()), key, origin })
+                SuccessShare::Own(SuccessRight { released_to: Some(self.clone()), key, origin })
             }
             Some(holder) if origin.repeats(holder) => {
-                Share::WithHolder(SuccessRight { holds: None, key, origin })
+                SuccessShare::WithHolder(SuccessRight { released_to: None, key, origin })
             }
-            Some(_another) => Share::None,
+            Some(_another) => SuccessShare::None,
         }
     }
 
-    fn held(&self) -> MutexGuard<'_, HashMap<JobKey, RequestOrigin>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_right_holders(&self) -> MutexGuard<'_, HashMap<JobKey, RequestOrigin>> {
+        self.right_holders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -188,7 +188,7 @@ mod tests {
         }
     }
 
-    fn by(key: u8) -> RequestOrigin {
+    fn origin_with_key(key: u8) -> RequestOrigin {
         let idempotency = (key > 0).then(|| B256::repeat_byte(key));
         RequestOrigin { caller: B256::repeat_byte(7), idempotency }
     }
@@ -196,67 +196,67 @@ mod tests {
     #[test]
     fn one_request_holds_the_success_until_its_response_ends() {
         let all = SuccessRights::default();
-        let open = record(by(1), false);
-        let first = all.share(&open, by(0));
-        assert!(matches!(first, Share::Own(_)));
+        let open = record(origin_with_key(1), false);
+        let first = all.share(&open, origin_with_key(0));
+        assert!(matches!(first, SuccessShare::Own(_)));
         assert!(
-            matches!(all.share(&open, by(0)), Share::None),
+            matches!(all.share(&open, origin_with_key(0)), SuccessShare::None),
             "without a key nothing is repeated"
         );
-        assert!(matches!(all.share(&open, by(1)), Share::None), "another request holds the right");
-        assert!(!all.would_share(&open, by(0)) && !all.would_share(&open, by(1)));
+        assert!(matches!(all.share(&open, origin_with_key(1)), SuccessShare::None), "another request holds the right");
+        assert!(!all.would_share(&open, origin_with_key(0)) && !all.would_share(&open, origin_with_key(1)));
         drop(first);
-        assert!(all.would_share(&open, by(0)));
-        assert!(matches!(all.share(&open, by(0)), Share::Own(_)));
-        assert!(all.take(open.key(), by(0)).is_some(), "it was let go");
+        assert!(all.would_share(&open, origin_with_key(0)));
+        assert!(matches!(all.share(&open, origin_with_key(0)), SuccessShare::Own(_)));
+        assert!(all.try_take(open.key(), origin_with_key(0)).is_some(), "it was let go");
     }
 
     #[test]
     fn repeat_of_the_holders_key_shares_the_success_and_keeps_the_holders_right() {
         let all = SuccessRights::default();
-        let open = record(by(0), false);
-        let first = all.take(open.key(), by(1));
-        let along = all.share(&open, by(1));
-        assert!(matches!(along, Share::WithHolder(_)));
-        assert!(all.would_share(&open, by(1)) && !all.would_share(&open, by(2)));
+        let open = record(origin_with_key(0), false);
+        let first = all.try_take(open.key(), origin_with_key(1));
+        let along = all.share(&open, origin_with_key(1));
+        assert!(matches!(along, SuccessShare::WithHolder(_)));
+        assert!(all.would_share(&open, origin_with_key(1)) && !all.would_share(&open, origin_with_key(2)));
         drop(along);
-        assert!(matches!(all.share(&open, by(2)), Share::None), "the first still holds it");
+        assert!(matches!(all.share(&open, origin_with_key(2)), SuccessShare::None), "the first still holds it");
         drop(first);
-        assert!(matches!(all.share(&open, by(2)), Share::Own(_)));
+        assert!(matches!(all.share(&open, origin_with_key(2)), SuccessShare::Own(_)));
     }
 
     #[test]
     fn promised_success_belongs_to_its_requester_alone() {
         let all = SuccessRights::default();
         let stranger = RequestOrigin { caller: B256::repeat_byte(8), idempotency: None };
-        let keyed = Record { pending_returned: true, ..record(by(1), false) };
-        for other in [by(0), by(2), stranger] {
-            assert!(matches!(all.share(&keyed, other), Share::None));
+        let keyed = Record { pending_returned: true, ..record(origin_with_key(1), false) };
+        for other in [origin_with_key(0), origin_with_key(2), stranger] {
+            assert!(matches!(all.share(&keyed, other), SuccessShare::None));
             assert!(!all.would_share(&keyed, other));
         }
-        assert!(matches!(all.share(&keyed, by(1)), Share::Own(_)));
+        assert!(matches!(all.share(&keyed, origin_with_key(1)), SuccessShare::Own(_)));
         // A promise to a request without a key belongs to all requests of that caller without a key, one at a time.
-        let keyless = Record { pending_returned: true, ..record(by(0), false) };
-        for other in [by(1), stranger] {
-            assert!(matches!(all.share(&keyless, other), Share::None));
+        let keyless = Record { pending_returned: true, ..record(origin_with_key(0), false) };
+        for other in [origin_with_key(1), stranger] {
+            assert!(matches!(all.share(&keyless, other), SuccessShare::None));
         }
-        let first = all.share(&keyless, by(0));
-        assert!(matches!(first, Share::Own(_)));
-        assert!(matches!(all.share(&keyless, by(0)), Share::None), "another one has it");
+        let first = all.share(&keyless, origin_with_key(0));
+        assert!(matches!(first, SuccessShare::Own(_)));
+        assert!(matches!(all.share(&keyless, origin_with_key(0)), SuccessShare::None), "another one has it");
     }
 
     #[test]
     fn written_success_is_returned_again_to_the_same_idempotency_key_only() {
         let all = SuccessRights::default();
-        let answered = record(by(1), true);
-        assert!(matches!(all.share(&answered, by(1)), Share::Again));
-        assert!(matches!(all.share(&answered, by(2)), Share::None));
-        assert!(matches!(all.share(&answered, by(0)), Share::None));
-        let keyless = record(by(0), true);
-        assert!(matches!(all.share(&keyless, by(0)), Share::None));
-        assert!(all.would_share(&answered, by(1)) && !all.would_share(&answered, by(0)));
+        let answered = record(origin_with_key(1), true);
+        assert!(matches!(all.share(&answered, origin_with_key(1)), SuccessShare::Again));
+        assert!(matches!(all.share(&answered, origin_with_key(2)), SuccessShare::None));
+        assert!(matches!(all.share(&answered, origin_with_key(0)), SuccessShare::None));
+        let keyless = record(origin_with_key(0), true);
+        assert!(matches!(all.share(&keyless, origin_with_key(0)), SuccessShare::None));
+        assert!(all.would_share(&answered, origin_with_key(1)) && !all.would_share(&answered, origin_with_key(0)));
         let every = SuccessRights::new(Repeats::Success);
-        assert!(matches!(every.share(&keyless, by(0)), Share::Again));
-        assert!(every.would_share(&keyless, by(0)));
+        assert!(matches!(every.share(&keyless, origin_with_key(0)), SuccessShare::Again));
+        assert!(every.would_share(&keyless, origin_with_key(0)));
     }
 }

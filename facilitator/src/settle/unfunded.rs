@@ -9,15 +9,15 @@ use crate::settle::settler::Settler;
 
 /// Interval between checks of a payment in flight, in milliseconds. A signer that is funded between two checks sends
 /// the payment.
-const LOOK_MS: u64 = 1_000;
+const FUNDING_CHECK_INTERVAL_MS: u64 = 1_000;
 
 impl Settler {
     /// Completes once no signer can pay for an open payment. The newest balances show this, or nodes refuse its
     /// transaction for lack of funds. Cancel-safe.
-    pub(super) async fn until_unfunded(&self, record: &Record) {
+    pub(super) async fn wait_until_unfunded(&self, record: &Record) {
         let mut lacked = false;
         loop {
-            self.pause(LOOK_MS).await;
+            self.pause(FUNDING_CHECK_INTERVAL_MS).await;
             // Read the book only if the signers may lack coin for the payment.
             let may_lack = self.queued_reason(record) == Reason::OutOfGas || self.any_refused();
             let lacks = may_lack && self.is_unfunded(record).await;

@@ -23,8 +23,8 @@ use crate::mined_transaction::MinedTransaction;
 use crate::reason::{Reason, Rejection};
 use crate::schemes;
 use crate::settle::foreign_nonce::{self, OwnTransaction};
-use crate::settle::price::Need;
-use crate::settle::settlement_search::{self, Found};
+use crate::settle::price::SignerNeed;
+use crate::settle::settlement_search::{self, FoundSettlement};
 use crate::settle::settler::Settler;
 use crate::settle::submission_lock::SubmissionLock;
 use crate::transaction;
@@ -32,16 +32,16 @@ use crate::transfer::approval::AllowanceRule;
 use crate::verify::VerifyError;
 
 /// Delay before a failed request to a node or the disk is repeated, in milliseconds.
-const PAUSE_MS: u64 = 1_000;
+const RETRY_PAUSE_MS: u64 = 1_000;
 
 /// Interval for checking an idle outbox, or a payment that only the chain can decide, in milliseconds.
-const CHECK_MS: u64 = 5_000;
+const IDLE_CHECK_INTERVAL_MS: u64 = 5_000;
 
 /// How long a transaction that nodes reject is retried before it is given up, in milliseconds.
-const REJECTED_RETRY_MS: u64 = 20_000;
+const REJECTED_RETRY_MS_MAX: u64 = 20_000;
 
-/// Maximum number of requests for the receipt of a mined transaction, one per [`PAUSE_MS`].
-const RECEIPT_TRIES: usize = 60;
+/// Maximum number of requests for the receipt of a mined transaction, one per [`RETRY_PAUSE_MS`].
+const RECEIPT_TRIES_MAX: usize = 60;
 
 /// Maximum number of retries after a node denies a settlement. The next denial counts as a reorganisation.
 const DENIALS_MAX: u8 = 3;
@@ -50,10 +50,10 @@ const DENIALS_MAX: u8 = 3;
 const BROADCAST_MARGIN_SECONDS: u64 = 2;
 
 /// Age in milliseconds at which an undecided payment is resolved even if it has not expired.
-const CHAIN_DECIDES_MS: i64 = 24 * 60 * 60 * 1_000;
+const UNDECIDED_MS_MAX: i64 = 24 * 60 * 60 * 1_000;
 
 /// Age in milliseconds after which a job that never expires is not retried.
-const UNEXPIRING_MS: i64 = 10 * 60 * 1_000;
+const UNEXPIRING_RETRY_MS_MAX: i64 = 10 * 60 * 1_000;
 
 impl Settler {
     /// Watches a settlement that was found on the chain.
@@ -207,7 +207,7 @@ async fn submit(
             Err(fault) => {
                 tracing::warn!(%fault, "the outbox did not accept a transaction; retrying");
                 drop(locked);
-                settler.pause(PAUSE_MS).await;
+                settler.pause(RETRY_PAUSE_MS).await;
             }
         }
     }
@@ -238,10 +238,10 @@ async fn wait_for_end(
         let Some(submission) = now.open.get(&batch.id) else {
             let outcome = persist(settler, || outbox.outcome(batch.id)).await;
             let outcome = outcome.unwrap_or(Outcome::Dropped);
-            nonce_watch.ended(settler, outcome);
+            nonce_watch.finish(settler, outcome);
             return TransactionEnd { outcome, too_expensive };
         };
-        nonce_watch.seen(settler, batch, submission);
+        nonce_watch.observe(settler, batch, submission);
         let is_too_expensive = submission.trouble == Some(Trouble::TooExpensive);
         if submission.nonce.is_none() && is_too_expensive && !submission.cancel {
             // Nothing was signed, so the payments will not be made. The callers receive this reason.
@@ -254,7 +254,7 @@ async fn wait_for_end(
         if is_rejected {
             let since = *rejected_since.get_or_insert(clock.mono_ms());
             let rejected_ms = clock.mono_ms().saturating_sub(since);
-            if rejected_ms >= REJECTED_RETRY_MS && !submission.cancel {
+            if rejected_ms >= REJECTED_RETRY_MS_MAX && !submission.cancel {
                 tracing::warn!(chain = %batch.chain, "giving up a transaction that no node accepts");
                 let _late_or_over = outbox.cancel(batch.id).await;
             }
@@ -273,12 +273,12 @@ async fn wait_for_end(
                 }
                 Err(fault) => {
                     tracing::debug!(%fault, "a receipt could not be read");
-                    settler.pause(PAUSE_MS).await;
+                    settler.pause(RETRY_PAUSE_MS).await;
                     continue;
                 }
             }
         }
-        let wake = clock.mono_ms().saturating_add(CHECK_MS);
+        let wake = clock.mono_ms().saturating_add(IDLE_CHECK_INTERVAL_MS);
         // cancel-safe: both branches only wait.
         tokio::select! {
             () = outbox.changed_since(&now) => {}
@@ -296,12 +296,12 @@ struct NonceWatch {
 }
 
 impl NonceWatch {
-    fn seen(&mut self, settler: &Arc<Settler>, batch: &Batch, submission: &Submission) {
+    fn observe(&mut self, settler: &Arc<Settler>, batch: &Batch, submission: &Submission) {
         let newest = submission.newest().map(|(_index, _attempt, raw)| raw.hash);
         let (Some(nonce), Some(hash)) = (submission.nonce, newest) else { return };
         let own = OwnTransaction { signer: batch.signer, nonce, hash };
         if self.own.replace(own).is_none() {
-            settler.tasks.spawn(foreign_nonce::report_gap(Arc::clone(settler), own));
+            settler.tasks.spawn(foreign_nonce::report_nonce_gap(Arc::clone(settler), own));
         }
         let is_missed = matches!(submission.chain_state, ChainState::Missed { .. });
         if is_missed && !std::mem::replace(&mut self.is_missed, is_missed) {
@@ -309,7 +309,7 @@ impl NonceWatch {
         }
     }
 
-    fn ended(&self, settler: &Arc<Settler>, outcome: Outcome) {
+    fn finish(&self, settler: &Arc<Settler>, outcome: Outcome) {
         if let (Some(own), Outcome::NonceTaken) = (self.own, outcome) {
             settler.tasks.spawn(foreign_nonce::report_displaced(Arc::clone(settler), own));
         }
@@ -484,14 +484,14 @@ async fn mark_withdrawn(settler: &Settler, records: &[Record], failure: NotCarri
 async fn may_have_moved(settler: &Settler, job: &Job) -> bool {
     match schemes::check_on_chain(&settler.network, job, AllowanceRule::MayFollow).await {
         Ok(()) => false,
-        Err(VerifyError::Rejected(rejection)) => is_used(rejection.reason),
+        Err(VerifyError::Rejected(rejection)) => suggests_foreign_settlement(rejection.reason),
         Err(VerifyError::Chain(_) | VerifyError::Store(_) | VerifyError::Malformed(_)) => true,
     }
 }
 
 /// Reads which payments a final transaction settled, and its fee.
 async fn final_effects(settler: &Settler, batch: &Batch, hash: B256) -> Effects {
-    for _try in 0..RECEIPT_TRIES {
+    for _try in 0..RECEIPT_TRIES_MAX {
         match store_proven(settler, batch, hash).await {
             Ok(effects) if effects.proven.len() < batch.jobs.len() => {
                 return proven_by_any_node(settler, batch, hash, effects).await;
@@ -499,7 +499,7 @@ async fn final_effects(settler: &Settler, batch: &Batch, hash: B256) -> Effects 
             Ok(effects) => return effects,
             Err(fault) => {
                 tracing::debug!(%fault, "a receipt could not be read");
-                settler.pause(PAUSE_MS).await;
+                settler.pause(RETRY_PAUSE_MS).await;
             }
         }
     }
@@ -528,16 +528,16 @@ async fn proven_by_any_node(
 
 /// The fee of a transaction that moved nothing, in wei.
 async fn fee_of(settler: &Settler, hash: B256) -> Option<U256> {
-    for _try in 0..RECEIPT_TRIES {
+    for _try in 0..RECEIPT_TRIES_MAX {
         match receipt(settler, hash).await {
             Ok(receipt) => return receipt.fee(),
             Err(fault) => {
                 tracing::debug!(%fault, "a receipt could not be read");
-                settler.pause(PAUSE_MS).await;
+                settler.pause(RETRY_PAUSE_MS).await;
             }
         }
     }
-    settler.max_cost(Need::LEAST.reservation)
+    settler.max_cost(SignerNeed::MIN.reservation)
 }
 
 /// Splits the fee of a transaction equally among its payments, rounded up, and returns each caller's sum.
@@ -578,12 +578,12 @@ async fn is_resolved(
 async fn is_still_settled(settler: &Settler, job: &Job, hash: B256) -> bool {
     let mut denials = 0_u8;
     loop {
-        match settlement_search::prove(settler, job, hash).await {
+        match settlement_search::block_of_proof(settler, job, hash).await {
             Ok(Some(_block)) => return true,
             // The node that denied the settlement may lag behind the others.
             Ok(None) if denials < DENIALS_MAX => {
                 denials = denials.saturating_add(1);
-                settler.pause(PAUSE_MS).await;
+                settler.pause(RETRY_PAUSE_MS).await;
             }
             Ok(None) => {
                 settler.metrics.count_reorganised(settler.network.table_row());
@@ -596,7 +596,7 @@ async fn is_still_settled(settler: &Settler, job: &Job, hash: B256) -> bool {
             }
             Err(fault) => {
                 tracing::debug!(%fault, "a receipt could not be read");
-                settler.pause(PAUSE_MS).await;
+                settler.pause(RETRY_PAUSE_MS).await;
             }
         }
     }
@@ -620,21 +620,21 @@ async fn watch_until_final(settler: &Arc<Settler>, batch: &Batch) {
             Ok(_head) => {}
             Err(fault) => tracing::debug!(%fault, "could not read the newest block"),
         }
-        settler.pause(PAUSE_MS).await;
+        settler.pause(RETRY_PAUSE_MS).await;
     }
 }
 
 /// Resolves a payment whose settlement was undone. The payment is sent again only if a merchant may have delivered.
 /// Otherwise the payment ends as not made, and only a new request makes it.
 async fn resolve_undone(settler: &Arc<Settler>, batch: &Batch) {
-    const UNDONE: &str = "Another sender's transaction made this payment, but a reorganisation removed it, so the \
+    const REORGANISED_MESSAGE: &str = "Another sender's transaction made this payment, but a reorganisation removed it, so the \
                           payment is not made: send the request again.";
     let records = persist(settler, || settler.ledger.records_of_batch(batch)).await;
     let Some(record) = records.first() else { return };
     let is_elsewhere = matches!(record.state, State::SettledElsewhere { .. });
     if is_elsewhere && !record.pending_returned && record.success_returned_at.is_none() {
         let at = settler.network.clock.utc();
-        let state = State::Failed { reason: Reason::Withdrawn, message: UNDONE.to_owned(), at };
+        let state = State::Failed { reason: Reason::Withdrawn, message: REORGANISED_MESSAGE.to_owned(), at };
         store_state(settler, record, state, record.attempts).await;
     } else {
         resolve(settler, record, NotCarriedOut::NeverMined).await;
@@ -648,14 +648,14 @@ async fn wait_for_chain_or_expiry(settler: &Arc<Settler>, batch: &Batch) {
     let each = records.iter().map(|record| async {
         if !is_resolved(settler, batch, record, &none_proven).await {
             while !end_if_decided(settler, record).await {
-                settler.pause(CHECK_MS).await;
+                settler.pause(IDLE_CHECK_INTERVAL_MS).await;
             }
         }
     });
     futures::future::join_all(each).await;
 }
 
-/// Ends a payment that the chain or its expiry has decided. At the age of [`CHAIN_DECIDES_MS`], resolves the payment in
+/// Ends a payment that the chain or its expiry has decided. At the age of [`UNDECIDED_MS_MAX`], resolves the payment in
 /// any case. Returns whether the payment was ended or resolved.
 async fn end_if_decided(settler: &Arc<Settler>, record: &Record) -> bool {
     match decided_state(settler, record).await {
@@ -665,7 +665,7 @@ async fn end_if_decided(settler: &Arc<Settler>, record: &Record) -> bool {
         }
         Ok(None) => {
             let now = settler.network.clock.utc();
-            let is_overdue = now.since_ms(record.accepted_at) >= CHAIN_DECIDES_MS;
+            let is_overdue = now.since_ms(record.accepted_at) >= UNDECIDED_MS_MAX;
             if is_overdue {
                 resolve(settler, record, NotCarriedOut::NeverMined).await;
             }
@@ -697,7 +697,7 @@ async fn decided_state(settler: &Settler, record: &Record) -> Result<Option<Stat
     let seconds = U256::from(u64::try_from(chain_time.seconds()).unwrap_or(0));
     let is_expired = job.work().expires().is_some_and(|expires| seconds >= expires);
     match schemes::check_on_chain(&settler.network, job, AllowanceRule::MayFollow).await {
-        Err(VerifyError::Rejected(rejection)) if is_used(rejection.reason) => {
+        Err(VerifyError::Rejected(rejection)) if suggests_foreign_settlement(rejection.reason) => {
             // The nonce may have been used since the search above.
             match settlement_search::find(settler, job, record.since_block).await? {
                 Some(found) => Ok(Some(found.state(at))),
@@ -706,7 +706,7 @@ async fn decided_state(settler: &Settler, record: &Record) -> Result<Option<Stat
                 }
                 None if !job.work().is_purchase() => Ok(failed(rejection.reason)),
                 // The payment's own transaction may have used the nonce, and the nodes may hide that transaction.
-                None => Ok(Some(unknown(at))),
+                None => Ok(Some(unknown_outcome(at))),
             }
         }
         Err(VerifyError::Chain(fault)) => Err(fault),
@@ -717,18 +717,18 @@ async fn decided_state(settler: &Settler, record: &Record) -> Result<Option<Stat
 
 /// Returns the state of a payment whose outcome is unknown: its nonce is used, and no node shows by which transaction.
 /// Requests for the payment get status 503, and each of them searches for the transaction again.
-fn unknown(at: Utc) -> State {
+fn unknown_outcome(at: Utc) -> State {
     let reason = Reason::UnexpectedSettle;
     State::Failed { reason, message: reason.sentence().to_owned(), at }
 }
 
 /// Whether a job that never expires has waited too long for a transaction.
 fn is_stale(record: &Record, now: Utc) -> bool {
-    record.job.work().expires().is_none() && now.since_ms(record.accepted_at) >= UNEXPIRING_MS
+    record.job.work().expires().is_none() && now.since_ms(record.accepted_at) >= UNEXPIRING_RETRY_MS_MAX
 }
 
 /// Whether the reason indicates that another transaction has probably carried out the job.
-fn is_used(reason: Reason) -> bool {
+fn suggests_foreign_settlement(reason: Reason) -> bool {
     let used = [
         Reason::NonceUsed,
         Reason::Permit2Nonce,
@@ -740,7 +740,7 @@ fn is_used(reason: Reason) -> bool {
 }
 
 /// Whether the reason is a missing allowance for Permit2.
-pub(super) fn is_allowance(reason: Reason) -> bool {
+pub(super) fn is_missing_allowance(reason: Reason) -> bool {
     [Reason::Permit2Allowance, Reason::DepositAllowance].contains(&reason)
 }
 
@@ -770,7 +770,7 @@ async fn refused_state(
     inclusion: Inclusion,
 ) -> Result<State, ChainFault> {
     let at = settler.network.clock.utc();
-    if is_used(rejection.reason)
+    if suggests_foreign_settlement(rejection.reason)
         && let Some(found) =
             settlement_search::find(settler, &record.job, record.since_block).await?
     {
@@ -781,9 +781,9 @@ async fn refused_state(
         return Ok(State::Closed { at });
     }
     let is_purchase = record.job.work().is_purchase();
-    if is_used(rejection.reason) && inclusion == Inclusion::Included && is_purchase {
+    if suggests_foreign_settlement(rejection.reason) && inclusion == Inclusion::Included && is_purchase {
         // Our own transaction probably used the nonce, but a node returned a receipt that does not prove the payment.
-        return Ok(unknown(at));
+        return Ok(unknown_outcome(at));
     }
     Ok(State::Failed { reason: rejection.reason, message: rejection.message.clone(), at })
 }
@@ -795,7 +795,7 @@ pub(super) async fn end_refused(settler: &Arc<Settler>, record: &Record, rejecti
             Ok(state) => break state,
             Err(fault) => {
                 tracing::debug!(%fault, "the outcome of a payment is not known yet");
-                settler.pause(PAUSE_MS).await;
+                settler.pause(RETRY_PAUSE_MS).await;
             }
         }
     };
@@ -803,7 +803,7 @@ pub(super) async fn end_refused(settler: &Arc<Settler>, record: &Record, rejecti
 }
 
 /// Rejects further jobs of an account for a while, because one of its jobs cost gas without effect.
-fn penalize(settler: &Settler, job: &Job) {
+fn reject_account_for_a_while(settler: &Settler, job: &Job) {
     let now_ms = settler.network.clock.mono_ms();
     settler.wasteful_payers.insert(job.work().account(), (), now_ms);
 }
@@ -818,7 +818,7 @@ async fn resolve(settler: &Arc<Settler>, record: &Record, failure: NotCarriedOut
             }
             Err(fault) => {
                 tracing::debug!(%fault, "the outcome of a payment is not known yet");
-                settler.pause(PAUSE_MS).await;
+                settler.pause(RETRY_PAUSE_MS).await;
             }
         }
     }
@@ -836,7 +836,7 @@ async fn next_state(
         NotCarriedOut::FailedInBlock => record.attempts.saturating_add(1),
         NotCarriedOut::TooExpensive | NotCarriedOut::NeverMined => record.attempts,
     };
-    let settled = |found: Found| (found.state(at), record.attempts);
+    let settled = |found: FoundSettlement| (found.state(at), record.attempts);
     let failed =
         |reason: Reason, message: String| (State::Failed { reason, message, at }, attempts);
     let fail_with = |reason: Reason| failed(reason, reason.sentence().to_owned());
@@ -862,7 +862,7 @@ async fn next_state(
             Ok((State::Queued, attempts))
         }
         Ok(()) => {
-            penalize(settler, job);
+            reject_account_for_a_while(settler, job);
             Ok(fail_with(job.work().failed_reason()))
         }
         Err(VerifyError::Rejected(rejection)) => {
@@ -870,11 +870,11 @@ async fn next_state(
             let state = refused_state(settler, record, &rejection, inclusion).await?;
             // Such failures waste gas: the payer may have sent several payments with one allowance, or a merchant
             // several claims of one channel. Or the payer received code meanwhile, which may use much gas.
-            let is_wasteful = is_allowance(rejection.reason)
+            let is_wasteful = is_missing_allowance(rejection.reason)
                 || rejection.reason == job.work().failed_reason()
                 || matches!(state, State::Closed { .. });
             if failure == NotCarriedOut::FailedInBlock && is_wasteful {
-                penalize(settler, job);
+                reject_account_for_a_while(settler, job);
             }
             let is_failed = matches!(state, State::Failed { .. });
             Ok((state, if is_failed { attempts } else { record.attempts }))
@@ -897,7 +897,7 @@ async fn check_sent(settler: &Settler, job: &Job, inclusion: Inclusion) -> Resul
     }
     let checked = schemes::check_on_chain(network, job, rule).await;
     match &checked {
-        Err(VerifyError::Rejected(rejection)) if is_used(rejection.reason) => checked,
+        Err(VerifyError::Rejected(rejection)) if suggests_foreign_settlement(rejection.reason) => checked,
         Err(VerifyError::Chain(_)) => checked,
         _valid_or_refused => {
             job.work().check_time(network.now_seconds())?;
@@ -959,7 +959,7 @@ where
             Ok(done) => return done,
             Err(fault) => {
                 tracing::error!(%fault, "the store failed during a settlement; retrying");
-                settler.pause(PAUSE_MS).await;
+                settler.pause(RETRY_PAUSE_MS).await;
             }
         }
     }

@@ -18,15 +18,15 @@ use crate::book::record::{Record, State};
 use crate::book::reservation::GasReservation;
 use crate::job_key::JobKey;
 use crate::reason::Reason;
-use crate::settle::price::Need;
+use crate::settle::price::SignerNeed;
 use crate::settle::settler::Settler;
 use crate::settle::submission_lock::{NodeAnswers, NodeKnowledge};
 
 /// Maximum number of attempts to decide a payment whose state changes during each attempt.
-const TRIES: usize = 4;
+const DECISION_TRIES_MAX: usize = 4;
 
 /// How long nodes have to report whether they have a transaction, in milliseconds.
-const NODES_MS: u64 = 1_000;
+const NODE_REPORT_TIMEOUT_MS: u64 = 1_000;
 /// How long the nodes' answer is cached, in milliseconds.
 const ANSWER_CACHE_MS: u64 = 500;
 
@@ -49,7 +49,7 @@ impl Settler {
     /// # Errors
     /// A failure of the store. The state of the payment is then unknown.
     pub(super) async fn decide_due_answer(&self, key: JobKey) -> Result<DueAnswer, StoreFault> {
-        for _again in 0..TRIES {
+        for _again in 0..DECISION_TRIES_MAX {
             let Some(Lookup::Open(record, _progress)) = self.ledger.find(key).await? else {
                 return Ok(DueAnswer::Ended);
             };
@@ -92,7 +92,7 @@ impl Settler {
         let outbox = &slot.outbox;
         let submission = outbox.outbox().open.get(&batch).cloned();
         let mut uncertain = false;
-        if answers.gone {
+        if answers.cannot_be_mined {
             // The decision about another payment of this transaction has shown that it cannot be mined.
         } else if let Some(submission) = &submission {
             match self.cancel_open(outbox, batch, submission, &mut answers).await? {
@@ -150,8 +150,8 @@ impl Settler {
         };
         let known = |hash| Ok(ControlFlow::Break(Some(DueAnswer::Known(hash))));
         let mut uncertain = match nodes {
-            NodeKnowledge::Have(hash) => return known(hash),
-            NodeKnowledge::HaveNot => false,
+            NodeKnowledge::HasTransaction(hash) => return known(hash),
+            NodeKnowledge::LacksTransaction => false,
             NodeKnowledge::Unknown => submission.is_signed(),
         };
         self.failpoints.pass("settle.before withdraw");
@@ -159,7 +159,7 @@ impl Settler {
             return Ok(ControlFlow::Break(None));
         }
         // After the cancel no new broadcast starts, but one may be in progress.
-        let until = now.saturating_add(NODES_MS);
+        let until = now.saturating_add(NODE_REPORT_TIMEOUT_MS);
         // cancel-safe: both branches only wait.
         tokio::select! {
             () = outbox.broadcasts_ended(batch) => {}
@@ -171,23 +171,23 @@ impl Settler {
         let submission = outbox_now.open.get(&batch);
         if let Some(signed) = submission.filter(|submission| submission.is_signed()) {
             match self.ask_nodes(signed).await {
-                NodeKnowledge::Have(hash) => return known(hash),
-                NodeKnowledge::HaveNot => answers.gone = !uncertain,
+                NodeKnowledge::HasTransaction(hash) => return known(hash),
+                NodeKnowledge::LacksTransaction => answers.cannot_be_mined = !uncertain,
                 NodeKnowledge::Unknown => uncertain = true,
             }
         }
         Ok(ControlFlow::Continue(uncertain))
     }
 
-    /// Asks whether a node has the transaction of a submission, for at most [`NODES_MS`].
+    /// Asks whether a node has the transaction of a submission, for at most [`NODE_REPORT_TIMEOUT_MS`].
     async fn ask_nodes(&self, submission: &Submission) -> NodeKnowledge {
         let clock = &self.network.clock;
-        let until = clock.mono_ms().saturating_add(NODES_MS);
+        let until = clock.mono_ms().saturating_add(NODE_REPORT_TIMEOUT_MS);
         // cancel-safe: a question changes nothing.
         tokio::select! {
             known = self.known_hash(submission) => match known {
-                Ok(Some(hash)) => NodeKnowledge::Have(hash),
-                Ok(None) => NodeKnowledge::HaveNot,
+                Ok(Some(hash)) => NodeKnowledge::HasTransaction(hash),
+                Ok(None) => NodeKnowledge::LacksTransaction,
                 Err(fault) => {
                     tracing::warn!(%fault, "could not ask the nodes whether they have a transaction");
                     NodeKnowledge::Unknown
@@ -246,7 +246,7 @@ impl Settler {
     pub(super) fn queued_reason(&self, record: &Record) -> Reason {
         let Some(price) = self.prices.last() else { return Reason::Withdrawn };
         let senders = self.free_senders(record.job.work().sender());
-        let need = Need { reservation: record.reservation(), senders };
+        let need = SignerNeed { reservation: record.reservation(), senders };
         if !price.affordable {
             Reason::GasTooHigh
         } else if !price.can_pay(&need, GasReservation::default()) {

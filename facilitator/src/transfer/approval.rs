@@ -20,10 +20,10 @@ use crate::verify::VerifyError;
 use crate::work::{TokenAmount, Work};
 
 /// Maximum length of a signed approval in bytes. A usual one has 180.
-pub(crate) const BYTES_MAX: usize = 1 << 10;
+pub(crate) const APPROVAL_BYTES_MAX: usize = 1 << 10;
 
 /// Length of the call data of `approve(address,uint256)` in bytes.
-const CALL_BYTES: usize = 68;
+const APPROVE_CALL_BYTES: usize = 68;
 
 /// Whether a job may be checked while its own approval is not mined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,7 +90,7 @@ impl Approval {
             return Err(Reason::ApprovalSelector.into());
         }
         let call = IErc20::approveCall::abi_decode_validate(data);
-        let call = call.ok().filter(|_call| data.len() == CALL_BYTES);
+        let call = call.ok().filter(|_call| data.len() == APPROVE_CALL_BYTES);
         let IErc20::approveCall { spender, amount } = call.ok_or(Reason::ApprovalCalldata)?;
         if spender != contracts.permit2 {
             return Err(Reason::ApprovalTxSpender.into());

@@ -170,15 +170,15 @@ impl Proposal for TransferProposal {
         self.method.sender(&self.terms)
     }
 
-    fn least_gas(&self) -> u64 {
-        transaction::least_gas(self.method.gas())
+    fn gas_min(&self) -> u64 {
+        transaction::gas_min(self.method.gas())
     }
 
     fn admit(&self, network: &NetworkContext) -> Result<(), Rejection> {
         admit(network, self)
     }
 
-    fn is_same(&self, job: &Job) -> bool {
+    fn is_same_job(&self, job: &Job) -> bool {
         let Job::Payment(known) = job else { return false };
         // A request to verify is for the authorized amount. If another amount is settled or in flight, this amount can
         // no longer be settled, not even by the caller that received the success.

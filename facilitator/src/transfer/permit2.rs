@@ -123,7 +123,7 @@ pub(crate) fn nonce_call(contracts: &Contracts, payer: Address, nonce: U256) -> 
 }
 
 /// Whether a nonce is marked as used in the answer to a [`nonce_call`].
-pub(crate) fn is_used(bitmap: U256, nonce: U256) -> bool {
+pub(crate) fn is_nonce_used(bitmap: U256, nonce: U256) -> bool {
     bitmap.bit(usize::from(nonce.byte(0)))
 }
 
@@ -153,7 +153,7 @@ pub(crate) fn missing_contract(evidence: &Evidence<'_>) -> Option<Reason> {
 pub(crate) fn diagnose(payment: &Payment, evidence: &Evidence<'_>) -> Reason {
     let nonce = U256::from_be_bytes(payment.terms.nonce.0);
     match (evidence.number(0), evidence.number(1)) {
-        (Some(bitmap), _any) if is_used(bitmap, nonce) => Reason::Permit2Nonce,
+        (Some(bitmap), _any) if is_nonce_used(bitmap, nonce) => Reason::Permit2Nonce,
         _any if evidence.is_underfunded(payment) => Reason::InsufficientBalance,
         (_any, Some(allowance)) if allowance < payment.amount => Reason::Permit2Allowance,
         // Permit2 is missing: a call of an address without code returns no number.
@@ -235,7 +235,7 @@ pub(crate) fn signature(payment: &Payment) -> Bytes {
     if payment.is_contract_payer {
         return payment.signature.clone();
     }
-    signature::normalized(&payment.signature)
+    signature::with_contract_v(&payment.signature)
 }
 
 /// Whether an event is the proxy's report that it has settled a permit.

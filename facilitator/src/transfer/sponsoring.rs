@@ -83,7 +83,7 @@ fn read_approval(
     if let Some(reason) = codes.no_approvals.filter(|_reason| !is_on) {
         return Err(reason.into());
     }
-    if info.signed_transaction.len() > approval::BYTES_MAX {
+    if info.signed_transaction.len() > approval::APPROVAL_BYTES_MAX {
         return Err(Reason::ApprovalFormat.into());
     }
     let reasons = [Reason::ApprovalFrom, Reason::ApprovalAsset, Reason::ApprovalSpender];

@@ -4,7 +4,7 @@ use alloy_primitives::{B256, U256};
 use bursar_facilitator::book::reservation::GasReservation;
 use bursar_facilitator::reason::Reason;
 use bursar_facilitator::settle::intake::{SettleError, SettleOutcome};
-use bursar_facilitator::settle::price::Need;
+use bursar_facilitator::settle::price::SignerNeed;
 use bursar_facilitator::verify::{Valid, VerifyError};
 
 use crate::contracts::network;
@@ -214,12 +214,12 @@ async fn prices_are_refreshed_within_their_age_limits() {
     stage.world.fund(signer(1), U256::ZERO);
     assert!(read_price(&stage).await.is_ok());
     let none = stage.settler.price().await.unwrap();
-    assert!(!none.can_pay(&Need::LEAST, GasReservation::default()));
+    assert!(!none.can_pay(&SignerNeed::MIN, GasReservation::default()));
     stage.world.fund(signer(1), COIN);
     stage.pass(2_100).await;
     let some = stage.settler.price().await.unwrap();
     assert!(
-        some.can_pay(&Need::LEAST, GasReservation::default()),
+        some.can_pay(&SignerNeed::MIN, GasReservation::default()),
         "a top-up is seen by the first request"
     );
 }

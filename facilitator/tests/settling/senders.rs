@@ -4,7 +4,7 @@ use alloy_primitives::U256;
 use bursar_facilitator::book::record::State;
 use bursar_facilitator::book::reservation::GasReservation;
 use bursar_facilitator::reason::Reason;
-use bursar_facilitator::settle::queue::Limits;
+use bursar_facilitator::settle::queue::DispatchLimits;
 use bursar_facilitator::work::SenderRule;
 
 use crate::stage::{COIN, Plan, Stage, by, signer};
@@ -12,7 +12,7 @@ use crate::withdrawals::{reason, settled};
 
 #[tokio::test(start_paused = true)]
 async fn the_least_busy_signer_is_next_and_none_has_more_in_flight_than_it_may() {
-    let limits = Limits { in_flight: 2, batch_max: 1, ..Plan::default().limits };
+    let limits = DispatchLimits { in_flight_max: 2, batch_max: 1, ..Plan::default().limits };
     let plan = Plan { signers: 3, limits, wait_ms: 5_000, ..Plan::default() };
     let stage = Stage::with(plan).await;
     let settling: Vec<_> =
@@ -62,7 +62,7 @@ async fn only_the_first_signer_sends_prism_payments() {
 #[tokio::test(start_paused = true)]
 async fn a_signer_has_no_more_in_flight_than_it_can_pay_for() {
     for poor in [1, 2] {
-        let limits = Limits { batch_max: 1, ..Plan::default().limits };
+        let limits = DispatchLimits { batch_max: 1, ..Plan::default().limits };
         let plan = Plan { signers: 2, limits, wait_ms: 3_000, ..Plan::default() };
         let stage = Stage::with(plan).await;
         let price = stage.settler.price().await.unwrap();
@@ -85,7 +85,7 @@ async fn a_signer_has_no_more_in_flight_than_it_can_pay_for() {
 /// The payment's caller has left, so only the queue can end the payment.
 #[tokio::test(start_paused = true)]
 async fn a_queued_payment_that_no_signer_sends_ends_when_it_expires() {
-    let limits = Limits { in_flight: 1, batch_max: 1, ..Plan::default().limits };
+    let limits = DispatchLimits { in_flight_max: 1, batch_max: 1, ..Plan::default().limits };
     let stage = Stage::with(Plan { limits, ..Plan::default() }).await;
     let sent = stage.settling(&stage.pays(1, 10, 1));
     stage.pass(100).await;
@@ -174,7 +174,7 @@ async fn a_payment_waits_briefly_to_share_a_transaction() {
 /// A transaction contains no more payments than its signer can pay for.
 #[tokio::test(start_paused = true)]
 async fn a_transaction_is_as_large_as_its_signer_can_pay_for() {
-    let limits = Limits { in_flight: 1, ..Plan::default().limits };
+    let limits = DispatchLimits { in_flight_max: 1, ..Plan::default().limits };
     let plan = Plan { wait_ms: 8_000, limits, ..Plan::default() };
     let mut stage = Stage::with(plan).await;
     let first = stage.settling(&stage.pays(1, 10, 1));

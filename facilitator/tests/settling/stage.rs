@@ -25,7 +25,7 @@ use bursar_facilitator::metrics::Metrics;
 use bursar_facilitator::network::{Accounts, NetworkContext};
 use bursar_facilitator::payment::{MethodId, Terms};
 use bursar_facilitator::settle::intake::{SettleError, SettleOutcome, SettlementService};
-use bursar_facilitator::settle::queue::Limits;
+use bursar_facilitator::settle::queue::DispatchLimits;
 use bursar_facilitator::settle::settler::{Settler, SettlerDeps, SignerSlot};
 use bursar_facilitator::settle::success_rights::{ForeignSettlements, Repeats, SuccessRights};
 use bursar_facilitator::transfer::domain::Domain;
@@ -87,7 +87,7 @@ pub(crate) fn payer(n: u8) -> Address {
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) config: NetworkConfig,
-    pub(crate) limits: Limits,
+    pub(crate) limits: DispatchLimits,
     pub(crate) signers: u8,
     pub(crate) wait_ms: u64,
     pub(crate) foreign_settlements: ForeignSettlements,
@@ -96,12 +96,12 @@ pub(crate) struct Plan {
 impl Default for Plan {
     fn default() -> Self {
         let config = NetworkConfig { confirmations: 3, ..NetworkConfig::of(network()) };
-        let limits = Limits {
+        let limits = DispatchLimits {
             batch_max: 50,
             has_multicall: false,
             window_ms: 50,
-            in_flight: 16,
-            gas: u64::MAX,
+            in_flight_max: 16,
+            transaction_gas_max: u64::MAX,
             data_gas: 0,
         };
         let foreign_settlements = ForeignSettlements::Duplicate;

@@ -6,7 +6,7 @@ use bursar_facilitator::book::reservation::GasReservation;
 use bursar_facilitator::payment::Terms;
 use bursar_facilitator::reason::Reason;
 use bursar_facilitator::settle::intake::{SettleError, SettleOutcome};
-use bursar_facilitator::settle::queue::Limits;
+use bursar_facilitator::settle::queue::DispatchLimits;
 use bursar_facilitator::verify::VerifyError;
 use serde_json::json;
 
@@ -242,7 +242,7 @@ async fn a_node_error_is_not_a_verdict() {
 /// Without Multicall3, calls are simulated one by one, and payments are sent one by one.
 #[tokio::test(start_paused = true)]
 async fn without_multicall_payments_are_checked_and_sent_one_by_one() {
-    let limits = Limits { in_flight: 1, ..Plan::default().limits };
+    let limits = DispatchLimits { in_flight_max: 1, ..Plan::default().limits };
     let plan = Plan { limits, wait_ms: 8_000, ..Plan::default() };
     let mut stage = Stage::with(plan).await;
     stage.world.state().has_multicall = false;
@@ -275,7 +275,7 @@ async fn an_unlisted_token_is_judged_by_its_own_domain() {
 
 #[tokio::test(start_paused = true)]
 async fn a_transaction_takes_no_more_than_its_share_of_a_block() {
-    let limits = Limits { in_flight: 1, ..Plan::default().limits };
+    let limits = DispatchLimits { in_flight_max: 1, ..Plan::default().limits };
     let plan = Plan { limits, wait_ms: 8_000, ..Plan::default() };
     let mut stage = Stage::with(plan).await;
     stage.world.state().block_gas = 3_200_000;

@@ -4,7 +4,7 @@ use alloy_primitives::U256;
 use bursar_facilitator::book::State;
 use bursar_facilitator::reason::Reason;
 use bursar_facilitator::settle::intake::{SettleError, SettleOutcome};
-use bursar_facilitator::settle::queue::Limits;
+use bursar_facilitator::settle::queue::DispatchLimits;
 
 use crate::stage::{COIN, Pay, Plan, Stage, signer};
 use crate::world::{GWEI, Node, Send};
@@ -260,7 +260,7 @@ async fn a_charge_after_a_refusal_is_counted_and_kept() {
 
 #[tokio::test(start_paused = true)]
 async fn a_payment_queued_behind_a_full_signer_is_withdrawn_unsigned() {
-    let limits = Limits { in_flight: 1, batch_max: 1, ..Plan::default().limits };
+    let limits = DispatchLimits { in_flight_max: 1, batch_max: 1, ..Plan::default().limits };
     let mut stage = Stage::with(Plan { wait_ms: 1_000, limits, ..Plan::default() }).await;
     let (one, other) = (stage.pays(1, 700, 1), stage.pays(2, 300, 2));
     let (first, second) = (stage.settling(&one), stage.settling(&other));
@@ -277,7 +277,7 @@ async fn a_payment_queued_behind_a_full_signer_is_withdrawn_unsigned() {
 /// Between the acceptance and the first attempt, the signer loses its coin or the gas price rises.
 #[tokio::test(start_paused = true)]
 async fn a_payment_queued_for_coin_or_cheaper_gas_is_withdrawn_for_that_reason() {
-    let limits = Limits { in_flight: 1, batch_max: 1, ..Plan::default().limits };
+    let limits = DispatchLimits { in_flight_max: 1, batch_max: 1, ..Plan::default().limits };
     for dear in [false, true] {
         let plan = Plan { wait_ms: 6_000, limits, ..Plan::default() };
         let mut stage = Stage::with(plan).await;
@@ -294,7 +294,7 @@ async fn a_payment_queued_for_coin_or_cheaper_gas_is_withdrawn_for_that_reason()
         // Another request refreshes the price.
         stage.pass(2_500).await;
         let price = stage.settler.look_up_price().await.unwrap();
-        assert_eq!(price.affordable, !dear);
+        assert_eq!(price.is_within_gas_price_max, !dear);
         let end = second.await.unwrap();
         let expected = if dear { Reason::GasTooHigh } else { Reason::OutOfGas };
         assert_eq!(reason(&end), Some(expected), "{end:?}");
