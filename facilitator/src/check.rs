@@ -81,11 +81,11 @@ fn unknown_facilitator(
     let work = record.job.work();
     let chain = work.chain();
     let (named, is_known) = match work.sender() {
-        SenderRule::Any | SenderRule::First => return None,
+        SenderRule::Any | SenderRule::FirstSigner => return None,
         SenderRule::Only(account) => {
             (account, keys.get(&chain).is_some_and(|ring| ring.get(account).is_some()))
         }
-        SenderRule::Through(contract) => {
+        SenderRule::ThroughContract(contract) => {
             let known = config.networks.get(&chain).map(upto_contracts).unwrap_or_default();
             (contract, known.iter().any(|known| known.address == contract))
         }

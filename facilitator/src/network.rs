@@ -134,9 +134,9 @@ impl NetworkContext {
     pub fn bound_senders(&self, rule: SenderRule) -> Option<Vec<Address>> {
         match rule {
             SenderRule::Any => None,
-            SenderRule::First => Some(self.signers.first().copied().into_iter().collect()),
+            SenderRule::FirstSigner => Some(self.signers.first().copied().into_iter().collect()),
             SenderRule::Only(account) => Some(vec![account]),
-            SenderRule::Through(contract) => Some(self.senders_through(contract)),
+            SenderRule::ThroughContract(contract) => Some(self.senders_through(contract)),
         }
     }
 

@@ -14,7 +14,7 @@ use crate::node::Priority;
 use crate::reason::{Reason, Rejection};
 use crate::requester::Requester;
 use crate::transfer::terms_check::Purpose;
-use crate::verify::{Valid, VerifiedJob, VerifyError};
+use crate::verify::{ValidAnswer, VerifiedJob, VerifyError};
 use crate::work::SenderRule;
 
 /// A scheme of x402.
@@ -77,7 +77,7 @@ pub trait Statement: Send + Sync + Debug {
     fn check<'a>(
         &'a self,
         network: &'a NetworkContext,
-    ) -> BoxFuture<'a, Result<Valid, VerifyError>>;
+    ) -> BoxFuture<'a, Result<ValidAnswer, VerifyError>>;
 }
 
 /// A job that a request proposes: read, compared with its requirements, and not checked yet.

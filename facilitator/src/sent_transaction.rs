@@ -33,7 +33,7 @@ pub(crate) async fn check(
     failed: Reason,
 ) -> Result<u64, VerifyError> {
     let (question, gas) = question(network, job).ok_or_else(|| VerifyError::from(failed))?;
-    if !job.work().runs_foreign_code() && network.trusts_token(job.work().moves().token) {
+    if !job.work().runs_foreign_code() && network.trusts_token(job.work().moved_amount().token) {
         return Ok(gas);
     }
     let wanted = Reads { exact_question: Some(question), ..Reads::default() };

@@ -34,10 +34,10 @@ pub const GAS_MAX: u64 = 1 << 24;
 /// share.
 pub fn can_share(job: &Job, is_known: impl Fn(Address) -> bool) -> bool {
     let work = job.work();
-    matches!(work.sender(), SenderRule::Any | SenderRule::Through(_))
+    matches!(work.sender(), SenderRule::Any | SenderRule::ThroughContract(_))
         && !work.runs_foreign_code()
         && work.deployment().is_none()
-        && is_known(work.moves().token)
+        && is_known(work.moved_amount().token)
 }
 
 /// Returns the gas limit of a transaction with these jobs, or `None` if it exceeds [`GAS_MAX`].
@@ -104,8 +104,8 @@ pub fn data_kilobytes(job: &Job) -> u64 {
 pub fn sent_call(contracts: &Contracts, work: &dyn Work) -> ContractCall {
     let own = work.call(contracts);
     match work.sender() {
-        SenderRule::Through(through) => contract::settle_one(through, own),
-        SenderRule::Any | SenderRule::First | SenderRule::Only(_) => own,
+        SenderRule::ThroughContract(through) => contract::settle_one(through, own),
+        SenderRule::Any | SenderRule::FirstSigner | SenderRule::Only(_) => own,
     }
 }
 
@@ -127,7 +127,7 @@ pub fn call(contracts: &Contracts, jobs: &[&Job], gas_limit: u64) -> Call {
             }
         },
         several => match several.first().map(|first| first.work().sender()) {
-            Some(SenderRule::Through(through)) => {
+            Some(SenderRule::ThroughContract(through)) => {
                 let each = several.iter().map(|job| (job.work().gas(), own(job)));
                 contract::settle_many(through, each)
             }
@@ -139,7 +139,7 @@ pub fn call(contracts: &Contracts, jobs: &[&Job], gas_limit: u64) -> Call {
 
 /// Whether a contract makes the calls of these jobs. All of them have the same sender rule.
 fn is_through_a_contract(jobs: &[&Job]) -> bool {
-    jobs.first().is_some_and(|first| matches!(first.work().sender(), SenderRule::Through(_)))
+    jobs.first().is_some_and(|first| matches!(first.work().sender(), SenderRule::ThroughContract(_)))
 }
 
 fn multicall(

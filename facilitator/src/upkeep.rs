@@ -23,15 +23,15 @@ use crate::settle::settler::Settler;
 use crate::store_probe::StoreProbe;
 
 /// Time between probes, in milliseconds.
-const PROBE_MS: u64 = 5_000;
+const PROBE_INTERVAL_MS: u64 = 5_000;
 /// Old records are deleted once per this many probes.
-const PRUNE_EVERY: u64 = 6;
+const PROBES_PER_PRUNE: u64 = 6;
 /// A network counts as stalled if it has no new block for this many milliseconds while any payment is open.
-const NO_BLOCK_MS: u64 = 120_000;
+const STALLED_NETWORK_MS: u64 = 120_000;
 /// Maximum number of records per deletion, so that the writer is not blocked for long.
-const PRUNE_MAX: usize = 1_000;
+const PRUNED_RECORDS_MAX: usize = 1_000;
 /// Maximum number of deletions in a row.
-const PRUNE_TIMES: usize = 20;
+const PRUNES_IN_A_ROW_MAX: usize = 20;
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 
 /// A problem that can last. It is logged when it begins and when it ends, not at each probe.
@@ -60,14 +60,14 @@ type Blocks = BTreeMap<ChainId, (u64, u64)>;
 
 /// The state that one probe keeps for the next one.
 #[derive(Debug, Default)]
-struct Seen {
+struct ProbeState {
     blocks: Blocks,
     troubles: BTreeSet<Trouble>,
 }
 
-impl Seen {
+impl ProbeState {
     /// Records whether a problem exists. Returns whether that has changed.
-    fn changes(&mut self, trouble: Trouble, exists: bool) -> bool {
+    fn set_trouble(&mut self, trouble: Trouble, exists: bool) -> bool {
         if exists { self.troubles.insert(trouble) } else { self.troubles.remove(&trouble) }
     }
 }
@@ -75,24 +75,24 @@ impl Seen {
 impl Upkeep {
     pub(crate) async fn run(self, stopping: CancellationToken) {
         let mut probes: u64 = 0;
-        let mut seen = Seen::default();
+        let mut seen = ProbeState::default();
         loop {
             // cancel-safe: after an interrupted probe, the report of the previous one remains.
             tokio::select! {
                 () = stopping.cancelled() => return,
                 () = self.probe(&mut seen) => {}
             }
-            if probes.is_multiple_of(PRUNE_EVERY) {
+            if probes.is_multiple_of(PROBES_PER_PRUNE) {
                 self.prune().await;
             }
             probes = probes.wrapping_add(1);
-            if !pause(&*self.clock, PROBE_MS, &stopping).await {
+            if !pause(&*self.clock, PROBE_INTERVAL_MS, &stopping).await {
                 return;
             }
         }
     }
 
-    async fn probe(&self, seen: &mut Seen) {
+    async fn probe(&self, seen: &mut ProbeState) {
         let now = self.clock.utc();
         let (open, oldest) = self.ledger.backlog();
         self.metrics.open.set(i64::try_from(open).unwrap_or(i64::MAX));
@@ -127,7 +127,7 @@ impl Upkeep {
     async fn probe_network(
         &self,
         settler: &Settler,
-        seen: &mut Seen,
+        seen: &mut ProbeState,
         is_waiting: bool,
     ) -> NetworkHealth {
         let result = settler.look_up_price().await;
@@ -147,13 +147,13 @@ impl Upkeep {
         let price = match result {
             Ok(price) => price,
             Err(fault) => {
-                if seen.changes(Trouble::NoNode(chain), true) {
+                if seen.set_trouble(Trouble::NoNode(chain), true) {
                     tracing::warn!(%fault, "could not read the gas price or the signers' balances");
                 }
                 return health;
             }
         };
-        if seen.changes(Trouble::NoNode(chain), false) {
+        if seen.set_trouble(Trouble::NoNode(chain), false) {
             let network = settler.network.table_row().caip2();
             tracing::info!(%network, "the gas price and the signers' balances can be read again");
         }
@@ -162,7 +162,7 @@ impl Upkeep {
             let low = *wei < settler.network.config.min_signer_balance;
             self.metrics.balance.get_or_create(&label).set(coins(*wei));
             self.metrics.balance_low.get_or_create(&label).set(i64::from(low));
-            if seen.changes(Trouble::LowBalance(chain, *signer), low) && low {
+            if seen.set_trouble(Trouble::LowBalance(chain, *signer), low) && low {
                 tracing::warn!(
                     %signer, network = %label.network,
                     "a signer's balance is below min_signer_balance: fund it"
@@ -177,7 +177,7 @@ impl Upkeep {
         schemes::look_for_contracts(&settler.network).await;
         health.node_answers = true;
         health.block = price.block;
-        health.blocks_advance = mono_ms.saturating_sub(*since_ms) < NO_BLOCK_MS;
+        health.blocks_advance = mono_ms.saturating_sub(*since_ms) < STALLED_NETWORK_MS;
         health.has_free_signer = settler.has_free_signer();
         health.has_coin = price.can_pay(&SignerNeed::MIN, GasReservation::default());
         health.signers = price.balances.clone();
@@ -190,8 +190,8 @@ impl Upkeep {
         }
         let kept_ms = i64::from(self.retention_days).saturating_mul(DAY_MS);
         let before = self.clock.utc().plus_ms(kept_ms.saturating_neg());
-        for _some in 0..PRUNE_TIMES {
-            match self.payments.prune(before, PRUNE_MAX).await {
+        for _some in 0..PRUNES_IN_A_ROW_MAX {
+            match self.payments.prune(before, PRUNED_RECORDS_MAX).await {
                 Ok(0) => return,
                 Ok(count) => tracing::info!(count, "deleted old payments"),
                 Err(fault) => {

@@ -42,7 +42,7 @@ impl From<Reason> for VerifyError {
 
 /// The answer to a valid request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Valid {
+pub struct ValidAnswer {
     pub payer: Option<Address>,
     /// The member `extra`.
     pub extra: Option<serde_json::Value>,

@@ -17,11 +17,11 @@ pub enum SenderRule {
     /// Any account, even one that is not ours.
     Any,
     /// The first signer of the settings.
-    First,
+    FirstSigner,
     /// Only this account.
     Only(Address),
     /// The accounts that can call this contract, which makes the job's call.
-    Through(Address),
+    ThroughContract(Address),
 }
 
 /// An amount of a token, in its smallest unit.
@@ -54,7 +54,7 @@ pub struct Effect {
 
 /// The content of the answer to a settled job, in addition to its transaction.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Content {
+pub struct AnswerContent {
     /// The member `amount`: the amount that moved, in the smallest unit of the token.
     pub amount: Option<U256>,
     /// The member `extra`.
@@ -83,11 +83,11 @@ pub trait Work {
     fn payer(&self) -> Option<Address>;
 
     /// The amount that the job takes from the account's balance.
-    fn moves(&self) -> TokenAmount;
+    fn moved_amount(&self) -> TokenAmount;
 
     /// The worth of the job to its parties, which limits the cost of its gas.
     fn value(&self) -> TokenAmount {
-        self.moves()
+        self.moved_amount()
     }
 
     /// The accounts that may send the job.
@@ -141,5 +141,5 @@ pub trait Work {
     fn failed_reason(&self) -> Reason;
 
     /// The content of the answer once the job is settled with this effect.
-    fn content(&self, effect: &Effect) -> Content;
+    fn content(&self, effect: &Effect) -> AnswerContent;
 }

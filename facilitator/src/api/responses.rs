@@ -9,7 +9,7 @@ use crate::api::error_code::ErrorCode;
 use crate::metrics::Route;
 use crate::reason::{Reason, Rejection};
 use crate::settle::intake::SettleOutcome;
-use crate::verify::Valid;
+use crate::verify::ValidAnswer;
 
 /// A JSON body to send.
 pub(super) type Body = Value;
@@ -29,7 +29,7 @@ pub(super) fn error_because(code: ErrorCode, text: &str) -> Response {
 }
 
 /// The response for a valid payment.
-pub(super) fn valid_response(valid: &Valid) -> Response {
+pub(super) fn valid_response(valid: &ValidAnswer) -> Response {
     let mut body = json!({ "isValid": true });
     if let Some(payer) = valid.payer {
         body["payer"] = json!(payer);

@@ -13,7 +13,7 @@ use crate::job_key::JobKey;
 use crate::mined_transaction::MinedTransaction;
 use crate::payment::Deployment;
 use crate::reason::Reason;
-use crate::work::{Content, Effect, SenderRule, SettlementEvent, TokenAmount, Work};
+use crate::work::{AnswerContent, Effect, SenderRule, SettlementEvent, TokenAmount, Work};
 
 /// Gas limit of a batch without its rows.
 pub(super) const BASE_GAS: u64 = 60_000;
@@ -113,7 +113,7 @@ impl Work for ChannelClaim {
     }
 
     /// The amount is zero: a claim moves nothing out of its account, the authorizer.
-    fn moves(&self) -> TokenAmount {
+    fn moved_amount(&self) -> TokenAmount {
         TokenAmount { amount: U256::ZERO, ..self.value() }
     }
 
@@ -185,7 +185,7 @@ impl Work for ChannelClaim {
         Reason::ClaimTransactionFailed
     }
 
-    fn content(&self, _effect: &Effect) -> Content {
-        Content::default()
+    fn content(&self, _effect: &Effect) -> AnswerContent {
+        AnswerContent::default()
     }
 }

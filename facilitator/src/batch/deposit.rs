@@ -19,7 +19,7 @@ use crate::reason::Reason;
 use crate::transfer::eip3009::IEip3009;
 use crate::transfer::erc20::IErc20;
 use crate::transfer::terms_check::TimeWindow;
-use crate::work::{Content, Effect, SenderRule, SettlementEvent, TokenAmount, Work};
+use crate::work::{AnswerContent, Effect, SenderRule, SettlementEvent, TokenAmount, Work};
 
 /// Gas limit of a deposit, for any token.
 const GAS: u64 = 350_000;
@@ -192,7 +192,7 @@ impl Work for ChannelDeposit {
         Some(self.config.payer)
     }
 
-    fn moves(&self) -> TokenAmount {
+    fn moved_amount(&self) -> TokenAmount {
         TokenAmount { token: self.config.token, amount: U256::from(self.amount) }
     }
 
@@ -269,10 +269,10 @@ impl Work for ChannelDeposit {
         Reason::DepositTransactionFailed
     }
 
-    fn content(&self, effect: &Effect) -> Content {
+    fn content(&self, effect: &Effect) -> AnswerContent {
         let balance = effect.balance.unwrap_or(self.state_before.balance);
         let state = ChannelState { balance, ..self.state_before };
-        Content {
+        AnswerContent {
             amount: Some(U256::from(self.amount)),
             extra: Some(json!({ "channelState": state.to_json(self.channel) })),
         }

@@ -24,7 +24,7 @@ use crate::transaction;
 use crate::transfer::approval::{AllowanceRule, Approval, NeededAllowance};
 use crate::transfer::check::{claimed_separator, names_other_domain, token_separator};
 use crate::transfer::permit2;
-use crate::transfer::sponsoring::{self, AllowanceNeed, Codes};
+use crate::transfer::sponsoring::{self, AllowanceNeed, SponsoringReasons};
 use crate::verify::{VerifiedJob, VerifyError};
 
 /// Gas limit of the cheapest deposit.
@@ -97,7 +97,7 @@ impl DepositProposal {
                 let (payer, token) = (config.payer, config.token);
                 let needed = NeededAllowance { payer, token, amount: signed.amount };
                 let authorized = AllowanceNeed { needed, deadline: signed.deadline };
-                let codes = Codes {
+                let codes = SponsoringReasons {
                     permit_amount: Reason::DepositPermitAmount,
                     no_approvals: Some(Reason::DepositApprovalOff),
                 };

@@ -15,7 +15,7 @@ use crate::job_key::JobKey;
 use crate::mined_transaction::MinedTransaction;
 use crate::payment::Deployment;
 use crate::reason::Reason;
-use crate::work::{Content, Effect, SenderRule, SettlementEvent, TokenAmount, Work};
+use crate::work::{AnswerContent, Effect, SenderRule, SettlementEvent, TokenAmount, Work};
 
 /// Gas limit of a refund without claims, for any token.
 pub(super) const GAS: u64 = 200_000;
@@ -88,7 +88,7 @@ impl Work for ChannelRefund {
         Some(self.config.payer)
     }
 
-    fn moves(&self) -> TokenAmount {
+    fn moved_amount(&self) -> TokenAmount {
         TokenAmount { token: self.config.token, amount: U256::ZERO }
     }
 
@@ -191,7 +191,7 @@ impl Work for ChannelRefund {
     /// Returns the state before the refund, less the refunded amount. A simultaneous deposit, claim or withdrawal
     /// appears only in the next verdict. If a deposit came first, the computed balance can be below the claimed amount,
     /// which is impossible on the chain; so it is raised to that amount.
-    fn content(&self, effect: &Effect) -> Content {
+    fn content(&self, effect: &Effect) -> AnswerContent {
         let total_claimed = self.total_claimed();
         let state = ChannelState {
             balance: effect.balance.unwrap_or(self.state_before.balance).max(total_claimed),
@@ -199,7 +199,7 @@ impl Work for ChannelRefund {
             refund_nonce: self.nonce.saturating_add(U256::from(1)),
             ..self.state_before
         };
-        Content {
+        AnswerContent {
             amount: effect.amount.map(U256::from),
             extra: Some(json!({ "channelState": state.to_json(self.channel) })),
         }

@@ -12,7 +12,7 @@ use crate::job_key::JobKey;
 use crate::mined_transaction::MinedTransaction;
 use crate::payment::Deployment;
 use crate::reason::Reason;
-use crate::work::{Content, Effect, SenderRule, SettlementEvent, TokenAmount, Work};
+use crate::work::{AnswerContent, Effect, SenderRule, SettlementEvent, TokenAmount, Work};
 
 /// Gas limit of a payout, for any token.
 pub(super) const GAS: u64 = 180_000;
@@ -50,7 +50,7 @@ impl Work for ChannelSweep {
         None
     }
 
-    fn moves(&self) -> TokenAmount {
+    fn moved_amount(&self) -> TokenAmount {
         TokenAmount { token: self.token, amount: U256::ZERO }
     }
 
@@ -125,7 +125,7 @@ impl Work for ChannelSweep {
         Reason::SweepSimulation
     }
 
-    fn content(&self, effect: &Effect) -> Content {
-        Content { amount: effect.amount.map(U256::from), extra: None }
+    fn content(&self, effect: &Effect) -> AnswerContent {
+        AnswerContent { amount: effect.amount.map(U256::from), extra: None }
     }
 }

@@ -14,7 +14,7 @@ use crate::node::Priority;
 use crate::reads::{self, Reads, UNTRUSTED_CALL_GAS};
 use crate::reason::{Reason, Rejection};
 use crate::scheme::Statement;
-use crate::verify::{Valid, VerifyError};
+use crate::verify::{ValidAnswer, VerifyError};
 
 /// A payer's voucher, alone or as part of its request for a refund.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl VoucherStatement {
         Ok(Self { config, channel, voucher, proof, is_refund })
     }
 
-    async fn check_at(&self, network: &NetworkContext) -> Result<Valid, VerifyError> {
+    async fn check_at(&self, network: &NetworkContext) -> Result<ValidAnswer, VerifyError> {
         let state = if self.config.voucher_signer().may_be_contract() {
             self.ask_contract(network).await?
         } else {
@@ -55,7 +55,7 @@ impl VoucherStatement {
         };
         check_ceiling(&state, self.voucher.max_claimable, self.is_refund)
             .map_err(|reason| self.reject(reason))?;
-        Ok(Valid { payer: Some(self.config.payer), extra: Some(state.to_json(self.channel)) })
+        Ok(ValidAnswer { payer: Some(self.config.payer), extra: Some(state.to_json(self.channel)) })
     }
 
     fn reject(&self, reason: Reason) -> VerifyError {
@@ -134,7 +134,7 @@ impl Statement for VoucherStatement {
     fn check<'a>(
         &'a self,
         network: &'a NetworkContext,
-    ) -> BoxFuture<'a, Result<Valid, VerifyError>> {
+    ) -> BoxFuture<'a, Result<ValidAnswer, VerifyError>> {
         Box::pin(self.check_at(network))
     }
 }

@@ -128,7 +128,7 @@ struct PaymentAmounts {
 
 impl PaymentAmounts {
     fn of(job: &Job) -> Self {
-        let (moves, sponsoring) = (job.work().moves(), job.work().sponsoring());
+        let (moves, sponsoring) = (job.work().moved_amount(), job.work().sponsoring());
         Self {
             token: moves.token,
             amount: moves.amount,
@@ -472,7 +472,7 @@ impl Ledger {
         fits: impl FnOnce(&Usage) -> Result<(), E>,
     ) -> Result<RoomClaim, E> {
         let work = job.work();
-        let (key, payer, moves) = (work.key(), work.account(), work.moves());
+        let (key, payer, moves) = (work.key(), work.account(), work.moved_amount());
         let mut open = self.shared.open();
         let usage = open.usage_of_payer(&key, payer, moves.token);
         let gas = open.gas.usage_except(&key, work.chain(), caller, day_of(now));

@@ -14,10 +14,10 @@ use crate::mined_transaction::MinedTransaction;
 use crate::payment::{MethodId, Payment, Terms};
 use crate::reason::Reason;
 use crate::signature;
-use crate::transfer::domain::Domain;
+use crate::transfer::domain::SigningDomain;
 use crate::transfer::eip3009::{self, IEip3009};
 use crate::transfer::erc20::{IErc20, is_transfer_of};
-use crate::transfer::evidence::Evidence;
+use crate::transfer::evidence::NodeEvidence;
 use crate::transfer::method::Method;
 use crate::transfer::payload::{ReadError, read_authorization};
 use crate::transfer::terms_check::{Purpose, compare};
@@ -86,8 +86,8 @@ impl Method for Eip3009 {
         compare(terms.authorized_amount, required, Reason::TooMuch)
     }
 
-    fn domain(&self, _contracts: &Contracts) -> Domain {
-        Domain::Token
+    fn domain(&self, _contracts: &Contracts) -> SigningDomain {
+        SigningDomain::Token
     }
 
     fn struct_hash(&self, _contracts: &Contracts, terms: &Terms) -> B256 {
@@ -137,16 +137,16 @@ impl Method for Eip3009 {
         ContractCall { to: *token, data: data.into() }
     }
 
-    fn facts(&self, _contracts: &Contracts, terms: &Terms) -> Vec<ContractCall> {
+    fn diagnostic_calls(&self, _contracts: &Contracts, terms: &Terms) -> Vec<ContractCall> {
         vec![eip3009::nonce_call(terms.token, terms.payer, terms.nonce)]
     }
 
-    fn missing_contract(&self, _evidence: &Evidence<'_>) -> Option<Reason> {
+    fn missing_contract(&self, _evidence: &NodeEvidence<'_>) -> Option<Reason> {
         // The method needs only the token, and its balances are read in any case.
         None
     }
 
-    fn diagnose(&self, payment: &Payment, evidence: &Evidence<'_>) -> Reason {
+    fn diagnose(&self, payment: &Payment, evidence: &NodeEvidence<'_>) -> Reason {
         match evidence.number(0) {
             None => Reason::NotEip3009,
             Some(used) if used != U256::ZERO => Reason::NonceUsed,

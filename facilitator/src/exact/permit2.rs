@@ -11,8 +11,8 @@ use crate::contracts::Contracts;
 use crate::mined_transaction::MinedTransaction;
 use crate::payment::{MethodId, Payment, Terms};
 use crate::reason::Reason;
-use crate::transfer::domain::Domain;
-use crate::transfer::evidence::Evidence;
+use crate::transfer::domain::SigningDomain;
+use crate::transfer::evidence::NodeEvidence;
 use crate::transfer::method::Method;
 use crate::transfer::payload::ReadError;
 use crate::transfer::permit2::{self, ProxyCall};
@@ -74,8 +74,8 @@ impl Method for Permit2 {
         compare(terms.authorized_amount, required, Reason::Permit2Amount)
     }
 
-    fn domain(&self, contracts: &Contracts) -> Domain {
-        Domain::Known(permit2::separator(contracts))
+    fn domain(&self, contracts: &Contracts) -> SigningDomain {
+        SigningDomain::Known(permit2::separator(contracts))
     }
 
     fn struct_hash(&self, contracts: &Contracts, terms: &Terms) -> B256 {
@@ -87,16 +87,16 @@ impl Method for Permit2 {
         true
     }
 
-    fn takes_sponsoring(&self) -> bool {
+    fn accepts_sponsoring(&self) -> bool {
         true
     }
 
     fn transfer(&self, contracts: &Contracts, payment: &Payment) -> ContractCall {
         let terms = &payment.terms;
-        let (permit, owner) = (permit2::permit(terms), terms.payer);
+        let (permit, owner) = (permit2::permit_arguments(terms), terms.payer);
         let witness = (terms.payee, terms.valid_after);
         let signature = permit2::signature(payment);
-        let data = match permit2::token_permit(payment) {
+        let data = match permit2::token_permit_arguments(payment) {
             None => IExactProxy::settleCall { permit, owner, witness, signature }.abi_encode(),
             Some(permit2612) => {
                 let call = IExactProxy::settleWithPermitCall {
@@ -112,15 +112,15 @@ impl Method for Permit2 {
         ContractCall { to: contracts.exact_permit2_proxy, data: data.into() }
     }
 
-    fn facts(&self, contracts: &Contracts, terms: &Terms) -> Vec<ContractCall> {
-        permit2::facts(contracts, terms, contracts.exact_permit2_proxy)
+    fn diagnostic_calls(&self, contracts: &Contracts, terms: &Terms) -> Vec<ContractCall> {
+        permit2::diagnostic_calls(contracts, terms, contracts.exact_permit2_proxy)
     }
 
-    fn missing_contract(&self, evidence: &Evidence<'_>) -> Option<Reason> {
+    fn missing_contract(&self, evidence: &NodeEvidence<'_>) -> Option<Reason> {
         permit2::missing_contract(evidence)
     }
 
-    fn diagnose(&self, payment: &Payment, evidence: &Evidence<'_>) -> Reason {
+    fn diagnose(&self, payment: &Payment, evidence: &NodeEvidence<'_>) -> Reason {
         permit2::diagnose(payment, evidence)
     }
 

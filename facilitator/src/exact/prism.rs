@@ -13,9 +13,9 @@ use crate::mined_transaction::MinedTransaction;
 use crate::payment::{MethodId, Payment, Terms};
 use crate::reason::Reason;
 use crate::signature;
-use crate::transfer::domain::Domain;
+use crate::transfer::domain::SigningDomain;
 use crate::transfer::erc20::{IErc20, is_transfer_of_amount};
-use crate::transfer::evidence::Evidence;
+use crate::transfer::evidence::NodeEvidence;
 use crate::transfer::method::Method;
 use crate::transfer::payload::{ReadError, read_authorization};
 use crate::transfer::terms_check::{Purpose, compare};
@@ -102,7 +102,7 @@ impl Method for Prism {
         compare(terms.authorized_amount, required, Reason::TooMuch)
     }
 
-    fn domain(&self, contracts: &Contracts) -> Domain {
+    fn domain(&self, contracts: &Contracts) -> SigningDomain {
         let domain = Eip712Domain {
             name: Some("Primer".into()),
             version: Some("1".into()),
@@ -110,7 +110,7 @@ impl Method for Prism {
             verifying_contract: Some(contracts.prism),
             salt: None,
         };
-        Domain::Known(domain.separator())
+        SigningDomain::Known(domain.separator())
     }
 
     fn struct_hash(&self, _contracts: &Contracts, terms: &Terms) -> B256 {
@@ -131,7 +131,7 @@ impl Method for Prism {
     }
 
     fn sender(&self, _terms: &Terms) -> SenderRule {
-        SenderRule::First
+        SenderRule::FirstSigner
     }
 
     fn transfer(&self, contracts: &Contracts, payment: &Payment) -> ContractCall {
@@ -152,7 +152,7 @@ impl Method for Prism {
         ContractCall { to: contracts.prism, data: data.abi_encode().into() }
     }
 
-    fn facts(&self, contracts: &Contracts, terms: &Terms) -> Vec<ContractCall> {
+    fn diagnostic_calls(&self, contracts: &Contracts, terms: &Terms) -> Vec<ContractCall> {
         let next = IPrism::getNonceCall { user: terms.payer, token: terms.token };
         let allowance = IErc20::allowanceCall { owner: terms.payer, spender: contracts.prism };
         vec![
@@ -165,18 +165,18 @@ impl Method for Prism {
         ]
     }
 
-    fn missing_contract(&self, evidence: &Evidence<'_>) -> Option<Reason> {
+    fn missing_contract(&self, evidence: &NodeEvidence<'_>) -> Option<Reason> {
         evidence.number(0).is_none().then_some(Reason::PrismUnavailable)
     }
 
     /// Deducts Prism's fee, which is in hundredths of a percent.
-    fn amount_received(&self, payment: &Payment, evidence: &Evidence<'_>) -> U256 {
+    fn amount_received(&self, payment: &Payment, evidence: &NodeEvidence<'_>) -> U256 {
         let fee = evidence.number(2).and_then(|bps| payment.amount.checked_mul(bps));
         let fee = fee.unwrap_or_default() / U256::from(10_000);
         payment.amount.saturating_sub(fee)
     }
 
-    fn diagnose(&self, payment: &Payment, evidence: &Evidence<'_>) -> Reason {
+    fn diagnose(&self, payment: &Payment, evidence: &NodeEvidence<'_>) -> Reason {
         let nonce = U256::from_be_bytes(payment.terms.nonce.0);
         match (evidence.number(0), evidence.number(1)) {
             (Some(next), _any) if next > nonce => Reason::NonceUsed,

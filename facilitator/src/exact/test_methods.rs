@@ -11,8 +11,8 @@ use crate::contracts::contracts;
 use crate::payment::{MethodId, Payment, Terms};
 use crate::reason::Reason;
 use crate::signature::SIGNATURE_BYTES_MAX;
-use crate::transfer::domain::Domain;
-use crate::transfer::evidence::Evidence;
+use crate::transfer::domain::SigningDomain;
+use crate::transfer::evidence::NodeEvidence;
 use crate::transfer::payload::ReadError;
 use crate::transfer::registry::method;
 use crate::transfer::terms_check::Purpose;
@@ -155,7 +155,7 @@ fn struct_hashes_and_domains_match_the_standards() {
     let parties = [PAYER.into_word(), PAYEE.into_word(), number(terms.authorized_amount)];
     let words = [keccak256(kind), parties[0], parties[1], parties[2], times[0], times[1]];
     assert_eq!(of(MethodId::Eip3009), hash(&[&words[..], &[terms.nonce]].concat()));
-    assert_eq!(method(MethodId::Eip3009).domain(&contracts()), Domain::Token);
+    assert_eq!(method(MethodId::Eip3009).domain(&contracts()), SigningDomain::Token);
 
     let kind = "ERC20Payment(address token,address from,address to,uint256 value,uint256 nonce,\
                 uint256 validAfter,uint256 validBefore)";
@@ -165,7 +165,7 @@ fn struct_hashes_and_domains_match_the_standards() {
     let kind = "EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)";
     let domain = [keccak256(kind), keccak256("Primer"), keccak256("1"), chain];
     let domain = hash(&[&domain[..], &[contracts().prism.into_word()]].concat());
-    assert_eq!(method(MethodId::Prism).domain(&contracts()), Domain::Known(domain));
+    assert_eq!(method(MethodId::Prism).domain(&contracts()), SigningDomain::Known(domain));
 
     let permitted = "TokenPermissions(address token,uint256 amount)";
     let witness = "Witness(address to,uint256 validAfter)";
@@ -180,7 +180,7 @@ fn struct_hashes_and_domains_match_the_standards() {
     assert_eq!(of(MethodId::Permit2), expected);
     let kind = "EIP712Domain(string name,uint256 chainId,address verifyingContract)";
     let domain = [keccak256(kind), keccak256("Permit2"), chain, contracts().permit2.into_word()];
-    assert_eq!(method(MethodId::Permit2).domain(&contracts()), Domain::Known(hash(&domain)));
+    assert_eq!(method(MethodId::Permit2).domain(&contracts()), SigningDomain::Known(hash(&domain)));
 }
 
 /// The reason of a failed transfer, by the payer's balance and the method's facts.
@@ -188,7 +188,7 @@ fn diagnosed_reason(id: MethodId, balance: Option<u64>, facts: &[Option<u64>]) -
     let revert = Bytes::new();
     let word = |fact: &Option<u64>| fact.map(|fact| Bytes::from(B256::from(U256::from(fact))));
     let facts: Vec<_> = facts.iter().map(word).collect();
-    let evidence = Evidence { balance: balance.map(U256::from), facts: &facts, revert: &revert };
+    let evidence = NodeEvidence { balance: balance.map(U256::from), facts: &facts, revert: &revert };
     method(id).diagnose(&payment(id), &evidence)
 }
 
@@ -234,7 +234,7 @@ fn missing_contracts_are_reported_and_fees_are_deducted() {
     let revert = Bytes::new();
     let number = |n: u64| Some(Bytes::from(B256::from(U256::from(n))));
     let missing_contract = |id: MethodId, facts: &[Option<Bytes>]| {
-        method(id).missing_contract(&Evidence { balance: None, facts, revert: &revert })
+        method(id).missing_contract(&NodeEvidence { balance: None, facts, revert: &revert })
     };
     let all = [number(0), number(0), number(30)];
     for id in [MethodId::Eip3009, MethodId::Permit2, MethodId::Prism] {
@@ -251,7 +251,7 @@ fn missing_contracts_are_reported_and_fees_are_deducted() {
 
     let amount_received = |id: MethodId, facts: &[Option<Bytes>]| {
         method(id)
-            .amount_received(&payment(id), &Evidence { balance: None, facts, revert: &revert })
+            .amount_received(&payment(id), &NodeEvidence { balance: None, facts, revert: &revert })
     };
     assert_eq!(amount_received(MethodId::Eip3009, &all), U256::from(700));
     assert_eq!(amount_received(MethodId::Permit2, &all), U256::from(700));

@@ -158,7 +158,7 @@ async fn read_state(
     approval: &Approval,
 ) -> Result<ApprovalState, ChainFault> {
     let chain = &settler.network.chain;
-    let (owner, moves) = (record.job.work().account(), record.job.work().moves());
+    let (owner, moves) = (record.job.work().account(), record.job.work().moved_amount());
     // Read the nonce first: if it is used, the allowance that is read afterwards includes the approval.
     let nonce = chain.transaction_count(owner, BlockTag::Latest).await?;
     let spender = settler.network.contracts.permit2;

@@ -31,8 +31,8 @@ use crate::settle::success_rights::{ForeignSettlements, SuccessShare, SuccessRig
 use crate::settle::withdraw::DueAnswer;
 use crate::settle::{budget, settlement_search};
 use crate::transfer::terms_check::Purpose;
-use crate::verify::{Valid, VerifiedJob, VerifyError};
-use crate::work::{Content, Effect};
+use crate::verify::{ValidAnswer, VerifiedJob, VerifyError};
+use crate::work::{AnswerContent, Effect};
 
 /// Maximum number of payments in flight; one more would wait too long.
 pub const OPEN_PAYMENTS_MAX: usize = 20_000;
@@ -66,7 +66,7 @@ pub enum SettleOutcome {
         hash: Option<B256>,
         payer: Option<Address>,
         /// The further content of the answer. Boxed, because the other outcomes are small.
-        content: Box<Content>,
+        content: Box<AnswerContent>,
         /// Whether another request receives this success too, or received it before.
         repeated: bool,
         /// Held until the response is written or its connection fails.
@@ -212,7 +212,7 @@ impl SettlementService {
         &self,
         request: &SettlementRequest,
         requester: &Requester,
-    ) -> Result<Valid, VerifyError> {
+    ) -> Result<ValidAnswer, VerifyError> {
         let (scheme, settler) = self.choose(request)?;
         let clock = &settler.network.clock;
         let deadline = clock.mono_ms().saturating_add(ANSWER_MS_MAX);
@@ -229,7 +229,7 @@ impl SettlementService {
         settler: &Arc<Settler>,
         request: &SettlementRequest,
         requester: &Requester,
-    ) -> Result<Valid, VerifyError> {
+    ) -> Result<ValidAnswer, VerifyError> {
         let network = &settler.network;
         match scheme.propose(network, request, Purpose::Verify, requester).await? {
             Proposed::Job(proposal) => self.verify_job(settler, &*proposal, requester.origin).await,
@@ -245,7 +245,7 @@ impl SettlementService {
         settler: &Arc<Settler>,
         proposal: &dyn Proposal,
         origin: RequestOrigin,
-    ) -> Result<Valid, VerifyError> {
+    ) -> Result<ValidAnswer, VerifyError> {
         let known = self.ledger.find(proposal.key()).await;
         let known = known.map_err(|fault| VerifyError::Store(fault.to_string()))?;
         let is_known_uncertain = known.is_some_and(|known| is_uncertain(known.record()));
@@ -265,9 +265,9 @@ impl SettlementService {
         settler: &Arc<Settler>,
         proposal: &dyn Proposal,
         origin: RequestOrigin,
-    ) -> Result<Valid, VerifyError> {
+    ) -> Result<ValidAnswer, VerifyError> {
         let network = &settler.network;
-        let valid = |extra| Valid { payer: proposal.payer(), extra };
+        let valid = |extra| ValidAnswer { payer: proposal.payer(), extra };
         if self.verify_known(network, proposal, origin).await? {
             return Ok(valid(None));
         }
@@ -551,7 +551,7 @@ impl SettlementService {
         {
             return Err(SettleError::Busy.into());
         }
-        let (payer, moves) = (job.work().payer(), job.work().moves());
+        let (payer, moves) = (job.work().payer(), job.work().moved_amount());
         let now = settler.network.clock.utc();
         // Payments that ended during the check have reduced the signers' balances.
         let newest = settler.prices.last();

@@ -148,7 +148,7 @@ impl LaneKind {
     /// Maximum number of payments of the lane per transaction.
     fn batch_max(self, limits: &DispatchLimits) -> usize {
         match self {
-            Self::Shared(SenderRule::Through(_contract)) => limits.batch_max,
+            Self::Shared(SenderRule::ThroughContract(_contract)) => limits.batch_max,
             Self::Shared(_multicall) if limits.has_multicall => limits.batch_max,
             Self::Shared(_) | Self::Alone => 1,
         }
@@ -391,7 +391,7 @@ mod tests {
             assert_eq!(numbers(next(&mut all, &LIMITS, true, 100)), together);
         }
         let mut blocked = mixed();
-        let busy = SenderRule::Through(Address::repeat_byte(7));
+        let busy = SenderRule::ThroughContract(Address::repeat_byte(7));
         let sender = |record: &Record| (record.job.work().sender() != busy).then_some(());
         let mut taken = || {
             numbers(

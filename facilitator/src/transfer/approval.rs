@@ -59,7 +59,7 @@ pub(crate) struct NeededAllowance {
 impl Approval {
     /// Decodes the approval of a job. `None` if the job includes no approval that is valid for it.
     pub(crate) fn of(contracts: &Contracts, work: &dyn Work) -> Option<Self> {
-        let TokenAmount { token, amount } = work.moves();
+        let TokenAmount { token, amount } = work.moved_amount();
         let needed = NeededAllowance { payer: work.account(), token, amount };
         Self::read(work.sponsoring()?.approval()?, contracts, needed).ok()
     }

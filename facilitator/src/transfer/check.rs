@@ -19,14 +19,14 @@ use crate::scheme::Proposal;
 use crate::signature::{self, UnwrappedSignature};
 use crate::transaction;
 use crate::transfer::approval::{AllowanceRule, Approval, NeededAllowance};
-use crate::transfer::domain::{self, Domain};
-use crate::transfer::evidence::Evidence;
+use crate::transfer::domain::{self, SigningDomain};
+use crate::transfer::evidence::NodeEvidence;
 use crate::transfer::method::Method;
 use crate::transfer::payload;
 use crate::transfer::permit2;
 use crate::transfer::question;
 use crate::transfer::registry;
-use crate::transfer::sponsoring::{self, AllowanceNeed, Codes};
+use crate::transfer::sponsoring::{self, AllowanceNeed, SponsoringReasons};
 use crate::transfer::terms_check::{Purpose, check_time};
 use crate::verify::{VerifiedJob, VerifyError};
 use crate::work::{SenderRule, Work};
@@ -45,14 +45,14 @@ pub struct TransferProposal {
     pub(crate) signature: UnwrappedSignature,
     pub(crate) sponsoring: Option<Sponsoring>,
     /// The domain separator computed from the token name and version in `extra`; `None` if one of them is missing.
-    claimed: Option<B256>,
+    claimed_separator: Option<B256>,
 }
 
 /// Checks whether a payment is accepted now: facilitator, token, amount, time and deployment. Asks no node.
 ///
 /// # Errors
 /// [`Rejection`].
-fn admit(network: &NetworkContext, parsed: &TransferProposal) -> Result<(), Rejection> {
+fn check_admission(network: &NetworkContext, parsed: &TransferProposal) -> Result<(), Rejection> {
     let reject = |reason: Reason| Rejection::from(reason).for_payer(parsed.terms.payer);
     // The proxy lets only the named account or contract make the transfer.
     if parsed.terms.facilitator.is_some_and(|named| !network.is_upto_facilitator(named)) {
@@ -119,21 +119,21 @@ pub fn parse(
     let amount = method.moved_amount(&terms, requirements.amount, purpose).map_err(reject)?;
     let signature = signature::unwrap(&signed).ok_or_else(|| reject(Reason::InvalidSignature))?;
     let chain = network.contracts.chain;
-    if method.domain(&network.contracts) == Domain::Token && names_other_domain(chain, requirements)
+    if method.domain(&network.contracts) == SigningDomain::Token && names_other_domain(chain, requirements)
     {
         return Err(reject(Reason::NameMismatch));
     }
     let claimed = claimed_separator(chain, requirements);
-    let sponsoring = if method.takes_sponsoring() {
+    let sponsoring = if method.accepts_sponsoring() {
         let Terms { payer, token, authorized_amount: amount, valid_before: deadline, .. } = terms;
         let needed = NeededAllowance { payer, token, amount };
         let authorized = AllowanceNeed { needed, deadline };
-        let codes = Codes { permit_amount: Reason::Permit2612Amount, no_approvals: None };
+        let codes = SponsoringReasons { permit_amount: Reason::Permit2612Amount, no_approvals: None };
         sponsoring::read(network, &request.extensions, &authorized, codes)?
     } else {
         None
     };
-    Ok(TransferProposal { chain, method, terms, amount, signature, sponsoring, claimed })
+    Ok(TransferProposal { chain, method, terms, amount, signature, sponsoring, claimed_separator: claimed })
 }
 
 impl TransferProposal {
@@ -175,7 +175,7 @@ impl Proposal for TransferProposal {
     }
 
     fn admit(&self, network: &NetworkContext) -> Result<(), Rejection> {
-        admit(network, self)
+        check_admission(network, self)
     }
 
     fn is_same_job(&self, job: &Job) -> bool {
@@ -228,9 +228,9 @@ async fn check(
     let separator = domain_separator(network, parsed).await?;
     let (mut payment, signed_by_key) = compose_payment(network, parsed, separator)?;
     if payment.deployment.is_some() && payment.sender() != SenderRule::Any {
-        return check_undeployed(network, parsed, priority).await;
+        return check_with_deployment(network, parsed, priority).await;
     }
-    if let SenderRule::Through(contract) = payment.sender()
+    if let SenderRule::ThroughContract(contract) = payment.sender()
         && !network.has_contract(contract).await?
     {
         let why =
@@ -257,7 +257,7 @@ async fn check(
         answer = question::ask(network, &payment, priority).await?;
     }
     let mut payment = check_answer(network, parsed, payment, (separator, signed_by_key), &answer)?;
-    if parsed.method.takes_sponsoring()
+    if parsed.method.accepts_sponsoring()
         && permit2::allowance(&answer.facts).is_some_and(|allowance| allowance >= payment.amount)
     {
         // The allowance suffices, and a permit would overwrite it.
@@ -281,7 +281,7 @@ async fn check(
 
 /// Checks a payment that has deployment data and that only certain accounts may send. Wallets are deployed through
 /// Multicall3, through which such a payment cannot be sent. So the wallet must already be deployed.
-async fn check_undeployed(
+async fn check_with_deployment(
     network: &NetworkContext,
     parsed: &TransferProposal,
     priority: Priority,
@@ -361,7 +361,7 @@ pub(crate) async fn check_on_chain(
     }
     match check_transfer(method, payment, &answer) {
         Err(rejection)
-            if rule == AllowanceRule::MayFollow && is_approved_first(payment, &rejection) =>
+            if rule == AllowanceRule::MayFollow && is_fixed_by_approval(payment, &rejection) =>
         {
             Ok(())
         }
@@ -370,7 +370,7 @@ pub(crate) async fn check_on_chain(
 }
 
 /// Whether only the allowance is missing, and the payment's own approval grants it.
-fn is_approved_first(payment: &Payment, rejection: &Rejection) -> bool {
+fn is_fixed_by_approval(payment: &Payment, rejection: &Rejection) -> bool {
     rejection.reason == Reason::Permit2Allowance && payment.approval().is_some()
 }
 
@@ -408,7 +408,7 @@ fn compose_payment(
 /// from a wallet that is not deployed. A shorter signature may use the domain that `extra` claims.
 fn signature_rejection(parsed: &TransferProposal, separator: B256) -> Rejection {
     let is_other_domain = parsed.method.id() == MethodId::Eip3009
-        && parsed.claimed.is_some_and(|claimed| claimed != separator);
+        && parsed.claimed_separator.is_some_and(|claimed| claimed != separator);
     let is_wallet_signature =
         parsed.method.allows_contract_payers() && parsed.signature.inner.len() > 65;
     let reason = match (is_wallet_signature, is_other_domain) {
@@ -425,13 +425,13 @@ fn check_answer(
     parsed: &TransferProposal,
     mut payment: Payment,
     (separator, signed_by_key): (B256, bool),
-    answer: &question::Answer,
+    answer: &question::PaymentFacts,
 ) -> Result<Payment, VerifyError> {
     let payer = payment.terms.payer;
     payment.is_contract_payer = answer.has_code || payment.deployment.is_some() && !signed_by_key;
     let has_code = payment.is_contract_payer;
     if let Some(reported) = answer.separator
-        && parsed.method.domain(&network.contracts) == Domain::Token
+        && parsed.method.domain(&network.contracts) == SigningDomain::Token
         && reported != separator
     {
         // The token changed its domain, or our table is wrong. The token's own answer counts.
@@ -459,7 +459,7 @@ fn check_answer(
                 return Err(Rejection::from(Reason::InvalidSignature).for_payer(payer).into());
             }
             // For an account with code, Permit2 calls that code even if the account's key signed.
-            if is_approved_first(&payment, &rejection) && (!has_code || is_confirmed) {
+            if is_fixed_by_approval(&payment, &rejection) && (!has_code || is_confirmed) {
                 return Ok(payment);
             }
             Err(rejection.into())
@@ -471,19 +471,19 @@ fn check_answer(
 fn check_transfer(
     method: &dyn Method,
     payment: &Payment,
-    answer: &question::Answer,
+    answer: &question::PaymentFacts,
 ) -> Result<(), Rejection> {
     let terms = &payment.terms;
     let reject = |reason: Reason| Rejection::from(reason).for_payer(terms.payer);
-    if answer.exhausted {
+    if answer.calls_used_all_gas {
         return Err(reject(Reason::Simulation));
     }
-    if answer.payer_balance.is_none() && answer.payee_before.is_none() {
+    if answer.payer_balance.is_none() && answer.payee_balance_before.is_none() {
         return Err(reject(Reason::NotDeployed));
     }
     let no_revert = Bytes::new();
     let revert = answer.failure.as_ref().unwrap_or(&no_revert);
-    let evidence = Evidence { balance: answer.payer_balance, facts: &answer.facts, revert };
+    let evidence = NodeEvidence { balance: answer.payer_balance, facts: &answer.facts, revert };
     if let Some(reason) = method.missing_contract(&evidence) {
         return Err(reject(reason));
     }
@@ -496,7 +496,7 @@ fn check_transfer(
     // transfer can succeed although the token moves nothing or keeps a part.
     let received = method.amount_received(payment, &evidence);
     let expected = if terms.payer == terms.payee { U256::ZERO } else { received };
-    if let (Some(before), Some(after)) = (answer.payee_before, answer.payee_after)
+    if let (Some(before), Some(after)) = (answer.payee_balance_before, answer.payee_balance_after)
         && after.checked_sub(before) != Some(expected)
     {
         return Err(reject(Reason::NotMoved));
@@ -510,9 +510,9 @@ async fn domain_separator(
     parsed: &TransferProposal,
 ) -> Result<B256, VerifyError> {
     match parsed.method.domain(&network.contracts) {
-        Domain::Known(separator) => Ok(separator),
-        Domain::Token => {
-            let separator = token_separator(network, parsed.terms.token, parsed.claimed).await?;
+        SigningDomain::Known(separator) => Ok(separator),
+        SigningDomain::Token => {
+            let separator = token_separator(network, parsed.terms.token, parsed.claimed_separator).await?;
             let missing = Rejection::from(Reason::MissingDomain);
             Ok(separator.ok_or_else(|| missing.for_payer(parsed.terms.payer))?)
         }

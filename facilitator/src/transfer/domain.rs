@@ -4,7 +4,7 @@ use alloy_primitives::{B256, keccak256};
 
 /// The EIP-712 domain under which a payment is signed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Domain {
+pub enum SigningDomain {
     /// The token's own domain.
     Token,
     /// A domain with this separator.

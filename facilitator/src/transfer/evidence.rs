@@ -8,7 +8,7 @@ use crate::payment::Payment;
 ///
 /// A fact is `None` if its call failed.
 #[derive(Debug)]
-pub struct Evidence<'a> {
+pub struct NodeEvidence<'a> {
     /// The payer's balance of the token.
     pub balance: Option<U256>,
     /// The answers to `Method::facts`.
@@ -17,7 +17,7 @@ pub struct Evidence<'a> {
     pub revert: &'a Bytes,
 }
 
-impl Evidence<'_> {
+impl NodeEvidence<'_> {
     /// A fact that is a number; `None` if it is missing or does not have 32 bytes.
     pub fn number(&self, index: usize) -> Option<U256> {
         let word = self.facts.get(index)?.as_ref()?;

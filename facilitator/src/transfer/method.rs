@@ -11,15 +11,15 @@ use crate::contracts::Contracts;
 use crate::mined_transaction::MinedTransaction;
 use crate::payment::{MethodId, Payment, Terms};
 use crate::reason::Reason;
-use crate::transfer::domain::Domain;
-use crate::transfer::evidence::Evidence;
+use crate::transfer::domain::SigningDomain;
+use crate::transfer::evidence::NodeEvidence;
 use crate::transfer::payload::ReadError;
 use crate::transfer::terms_check::Purpose;
-use crate::work::{Content, SenderRule, SettlementEvent};
+use crate::work::{AnswerContent, SenderRule, SettlementEvent};
 
 /// A way to move a token by a signature.
 ///
-/// Its methods are pure: facts from the chain arrive as [`Evidence`].
+/// Its methods are pure: facts from the chain arrive as [`NodeEvidence`].
 pub trait Method: Send + Sync + Debug {
     /// The id of the method.
     fn id(&self) -> MethodId;
@@ -46,7 +46,7 @@ pub trait Method: Send + Sync + Debug {
     -> Result<U256, Reason>;
 
     /// The EIP-712 domain of the method's signatures.
-    fn domain(&self, contracts: &Contracts) -> Domain;
+    fn domain(&self, contracts: &Contracts) -> SigningDomain;
 
     /// The EIP-712 hash of the terms, without their domain.
     fn struct_hash(&self, contracts: &Contracts, terms: &Terms) -> B256;
@@ -55,7 +55,7 @@ pub trait Method: Send + Sync + Debug {
     fn allows_contract_payers(&self) -> bool;
 
     /// Whether a payment can bring the allowance that it needs: an EIP-2612 permit or a signed approval.
-    fn takes_sponsoring(&self) -> bool {
+    fn accepts_sponsoring(&self) -> bool {
         false
     }
 
@@ -70,20 +70,20 @@ pub trait Method: Send + Sync + Debug {
     fn transfer(&self, contracts: &Contracts, payment: &Payment) -> ContractCall;
 
     /// Further calls, whose answers explain why a transfer would fail.
-    fn facts(&self, contracts: &Contracts, terms: &Terms) -> Vec<ContractCall>;
+    fn diagnostic_calls(&self, contracts: &Contracts, terms: &Terms) -> Vec<ContractCall>;
 
     /// Returns the reason if a contract that the method needs is missing on the network.
     ///
     /// It is also checked after a successful transfer, because a call of an address without code always succeeds.
-    fn missing_contract(&self, evidence: &Evidence<'_>) -> Option<Reason>;
+    fn missing_contract(&self, evidence: &NodeEvidence<'_>) -> Option<Reason>;
 
     /// The amount that the payee receives.
-    fn amount_received(&self, payment: &Payment, _evidence: &Evidence<'_>) -> U256 {
+    fn amount_received(&self, payment: &Payment, _evidence: &NodeEvidence<'_>) -> U256 {
         payment.amount
     }
 
     /// Returns the reason why the transfer would fail.
-    fn diagnose(&self, payment: &Payment, evidence: &Evidence<'_>) -> Reason;
+    fn diagnose(&self, payment: &Payment, evidence: &NodeEvidence<'_>) -> Reason;
 
     /// Whether a mined transaction proves that this payment moved the money.
     ///
@@ -110,7 +110,7 @@ pub trait Method: Send + Sync + Debug {
     }
 
     /// The content of the answer once the payment is settled.
-    fn content(&self, _payment: &Payment) -> Content {
-        Content::default()
+    fn content(&self, _payment: &Payment) -> AnswerContent {
+        AnswerContent::default()
     }
 }

@@ -16,7 +16,7 @@ use crate::payment::{Payment, Terms};
 use crate::reason::{Reason, Rejection};
 use crate::signature;
 use crate::transfer::erc20::{IErc20, is_transfer_of};
-use crate::transfer::evidence::Evidence;
+use crate::transfer::evidence::NodeEvidence;
 use crate::transfer::payload::ReadError;
 use crate::work::SettlementEvent;
 
@@ -99,19 +99,19 @@ pub(crate) fn struct_hash(kind: B256, terms: &Terms, spender: Address, witness: 
 }
 
 /// A permit in the form of the proxies: token and amount, nonce, deadline.
-pub(crate) type Permit = ((Address, U256), U256, U256);
+pub(crate) type PermitArguments = ((Address, U256), U256, U256);
 
 /// An EIP-2612 permit in the form of the proxies: value, deadline, r, s, v.
-pub(crate) type TokenPermit = (U256, U256, B256, B256, u8);
+pub(crate) type TokenPermitArguments = (U256, U256, B256, B256, u8);
 
 /// Returns the EIP-2612 permit of a payment in the form of the proxies.
-pub(crate) fn token_permit(payment: &Payment) -> Option<TokenPermit> {
+pub(crate) fn token_permit_arguments(payment: &Payment) -> Option<TokenPermitArguments> {
     let Eip2612Permit { value, deadline, v, r, s } = *payment.permit()?;
     Some((value, deadline, r, s, v))
 }
 
 /// Returns the permit in the form of the proxies.
-pub(crate) fn permit(terms: &Terms) -> Permit {
+pub(crate) fn permit_arguments(terms: &Terms) -> PermitArguments {
     let nonce = U256::from_be_bytes(terms.nonce.0);
     ((terms.token, terms.authorized_amount), nonce, terms.valid_before)
 }
@@ -128,7 +128,7 @@ pub(crate) fn is_nonce_used(bitmap: U256, nonce: U256) -> bool {
 }
 
 /// The calls whose answers explain why a transfer would fail, in the order that [`diagnose`] expects.
-pub(crate) fn facts(contracts: &Contracts, terms: &Terms, proxy: Address) -> Vec<ContractCall> {
+pub(crate) fn diagnostic_calls(contracts: &Contracts, terms: &Terms, proxy: Address) -> Vec<ContractCall> {
     let nonce = U256::from_be_bytes(terms.nonce.0);
     let allowance = IErc20::allowanceCall { owner: terms.payer, spender: contracts.permit2 };
     vec![
@@ -145,12 +145,12 @@ pub(crate) fn allowance(facts: &[Option<Bytes>]) -> Option<U256> {
 }
 
 /// The reason if the proxy is missing on the network.
-pub(crate) fn missing_contract(evidence: &Evidence<'_>) -> Option<Reason> {
+pub(crate) fn missing_contract(evidence: &NodeEvidence<'_>) -> Option<Reason> {
     evidence.number(2).is_none().then_some(Reason::Permit2Proxy)
 }
 
 /// Returns the reason why the transfer would fail.
-pub(crate) fn diagnose(payment: &Payment, evidence: &Evidence<'_>) -> Reason {
+pub(crate) fn diagnose(payment: &Payment, evidence: &NodeEvidence<'_>) -> Reason {
     let nonce = U256::from_be_bytes(payment.terms.nonce.0);
     match (evidence.number(0), evidence.number(1)) {
         (Some(bitmap), _any) if is_nonce_used(bitmap, nonce) => Reason::Permit2Nonce,
@@ -171,7 +171,7 @@ pub(crate) struct ProxyCall {
 
 /// The terms of a call of a proxy, from its arguments.
 pub(crate) fn terms_of(
-    ((token, authorized), nonce, valid_before): Permit,
+    ((token, authorized), nonce, valid_before): PermitArguments,
     payer: Address,
     payee: Address,
     valid_after: U256,

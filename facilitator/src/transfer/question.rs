@@ -23,17 +23,17 @@ use crate::work::{SenderRule, Work};
 
 /// The facts that a node returned.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Answer {
+pub(super) struct PaymentFacts {
     /// Whether the payer has code.
     pub(super) has_code: bool,
     /// Whether the batched calls used up all gas. Then nothing is known about any of them.
-    pub(super) exhausted: bool,
+    pub(super) calls_used_all_gas: bool,
     /// `DOMAIN_SEPARATOR()` of the token, if it has one.
     pub(super) separator: Option<B256>,
     pub(super) payer_balance: Option<U256>,
-    pub(super) payee_before: Option<U256>,
+    pub(super) payee_balance_before: Option<U256>,
     /// The balance after the transfer; `None` if it could not be read in the same batch or simulation.
-    pub(super) payee_after: Option<U256>,
+    pub(super) payee_balance_after: Option<U256>,
     /// The method's own facts, in order.
     pub(super) facts: Vec<Option<Bytes>>,
     /// Whether the payer's contract confirms the signature.
@@ -64,12 +64,12 @@ pub(super) async fn ask(
     network: &NetworkContext,
     payment: &Payment,
     priority: Priority,
-) -> Result<Answer, ChainFault> {
+) -> Result<PaymentFacts, ChainFault> {
     let is_batched = payment.sender() == SenderRule::Any && network.has_multicall().await?;
     let is_trusted = network.trusts_token(payment.terms.token);
     let runs_untrusted_code = payment.is_contract_payer || !is_trusted;
     let gas = if runs_untrusted_code { UNTRUSTED_CALL_GAS } else { TRUSTED_CALL_GAS };
-    let calls = Calls::of(network, payment);
+    let calls = PaymentCalls::of(network, payment);
     // A settlement asks for the code each time, which costs no further exchange. An account may get code at any moment
     // (EIP-7702), and that code must not use up the gas of payments in the same transaction.
     let known_code = network.code_cache.get(&payment.terms.payer, network.clock.mono_ms());
@@ -106,7 +106,7 @@ pub(super) async fn ask(
     let mut answer = if is_batched {
         match CallOutcome::of(next())? {
             CallOutcome::Returned(data) => calls.decode_batch(&data)?,
-            CallOutcome::Reverted(_data) => Answer { exhausted: true, ..Answer::default() },
+            CallOutcome::Reverted(_data) => PaymentFacts { calls_used_all_gas: true, ..PaymentFacts::default() },
         }
     } else {
         let outcomes =
@@ -126,7 +126,7 @@ pub(super) async fn ask(
 }
 
 /// The calls of a question, in the order in which they run.
-struct Calls {
+struct PaymentCalls {
     /// The sender of calls that are not batched.
     from: Address,
     separator: ContractCall,
@@ -138,7 +138,7 @@ struct Calls {
     transfer: ContractCall,
 }
 
-impl Calls {
+impl PaymentCalls {
     fn of(network: &NetworkContext, payment: &Payment) -> Self {
         let method = registry::method(payment.method);
         let terms = &payment.terms;
@@ -156,7 +156,7 @@ impl Calls {
             separator: token(IErc20::DOMAIN_SEPARATORCall {}.abi_encode()),
             payer_balance: balance(terms.payer),
             payee_balance: balance(terms.payee),
-            facts: method.facts(&network.contracts, terms),
+            facts: method.diagnostic_calls(&network.contracts, terms),
             signature_check,
             deployment,
             transfer: transaction::sent_call(&network.contracts, payment),
@@ -193,7 +193,7 @@ impl Calls {
     async fn read_balances_around_transfer(
         &self,
         network: &NetworkContext,
-        answer: &mut Answer,
+        answer: &mut PaymentFacts,
     ) -> Result<(), ChainFault> {
         let call_of = |call: &ContractCall| Call {
             to: call.to,
@@ -208,21 +208,21 @@ impl Calls {
             return Ok(());
         }
         let mut balances = result.calls.into_iter().flatten().map(|call| number(&call.data));
-        answer.payee_before = balances.next().flatten();
-        answer.payee_after = balances.nth(1).flatten();
+        answer.payee_balance_before = balances.next().flatten();
+        answer.payee_balance_after = balances.nth(1).flatten();
         Ok(())
     }
 
-    fn decode_batch(&self, data: &Bytes) -> Result<Answer, ChainFault> {
+    fn decode_batch(&self, data: &Bytes) -> Result<PaymentFacts, ChainFault> {
         let mut outcomes = batch_outcomes(data, self.count().saturating_add(1))?;
         let payee_after = outcomes.pop().and_then(CallOutcome::returned_data);
         let mut answer = self.decode(outcomes);
-        answer.payee_after = payee_after.as_ref().and_then(number);
+        answer.payee_balance_after = payee_after.as_ref().and_then(number);
         Ok(answer)
     }
 
-    /// Reads the outcomes of [`Calls::in_order`]. A missing outcome counts as a revert without data.
-    fn decode(&self, outcomes: Vec<CallOutcome>) -> Answer {
+    /// Reads the outcomes of [`PaymentCalls::in_order`]. A missing outcome counts as a revert without data.
+    fn decode(&self, outcomes: Vec<CallOutcome>) -> PaymentFacts {
         let mut outcomes = outcomes.into_iter();
         let mut next = || outcomes.next().unwrap_or(CallOutcome::Reverted(Bytes::new()));
         let separator = next().returned_data().as_ref().and_then(word);
@@ -236,13 +236,13 @@ impl Calls {
         let signature_confirmed =
             self.signature_check.as_ref().map(|_call| is_accepted(next().returned_data()));
         let failure = next().revert_data();
-        Answer {
+        PaymentFacts {
             has_code: false,
-            exhausted: false,
+            calls_used_all_gas: false,
             separator,
             payer_balance,
-            payee_before,
-            payee_after: None,
+            payee_balance_before: payee_before,
+            payee_balance_after: None,
             facts,
             signature_confirmed,
             failure,

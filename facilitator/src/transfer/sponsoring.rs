@@ -20,7 +20,7 @@ pub(crate) struct AllowanceNeed {
 
 /// The codes that differ between payments and deposits.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Codes {
+pub(crate) struct SponsoringReasons {
     /// The code for a permit whose amount differs from that of the authorization.
     pub(crate) permit_amount: Reason,
     /// The code if this facilitator broadcasts no approvals; `None` if it then ignores the approval.
@@ -36,7 +36,7 @@ pub(crate) fn read(
     network: &NetworkContext,
     extensions: &Object,
     authorized: &AllowanceNeed,
-    codes: Codes,
+    codes: SponsoringReasons,
 ) -> Result<Option<Sponsoring>, Rejection> {
     let reject = |rejection: Rejection| rejection.for_payer(authorized.needed.payer);
     let read = read_permit(network, extensions, authorized, codes)
@@ -49,7 +49,7 @@ fn read_permit(
     network: &NetworkContext,
     extensions: &Object,
     authorized: &AllowanceNeed,
-    codes: Codes,
+    codes: SponsoringReasons,
 ) -> Result<Option<Sponsoring>, Rejection> {
     if !network.config.eip2612_gas_sponsoring {
         return Ok(None);
@@ -72,7 +72,7 @@ fn read_approval(
     network: &NetworkContext,
     extensions: &Object,
     authorized: &AllowanceNeed,
-    codes: Codes,
+    codes: SponsoringReasons,
 ) -> Result<Option<Sponsoring>, Rejection> {
     let is_on = network.config.erc20_approval_gas_sponsoring;
     if !is_on && codes.no_approvals.is_none() {

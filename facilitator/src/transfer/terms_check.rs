@@ -8,7 +8,7 @@ use crate::reason::Reason;
 /// How long a payment must stay valid, in seconds, because settling takes a block or two.
 ///
 /// Official servers use the same value.
-pub const MARGIN_SECONDS: u64 = 6;
+pub const SETTLING_MARGIN_SECONDS: u64 = 6;
 
 /// The purpose for which a request checks a payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(crate) fn compare(signed: U256, required: U256, too_much: Reason) -> Result<
     }
 }
 
-/// Checks that a payment is valid now and for [`MARGIN_SECONDS`] more.
+/// Checks that a payment is valid now and for [`SETTLING_MARGIN_SECONDS`] more.
 ///
 /// # Errors
 /// [`Reason::Expired`], [`Reason::NotYetValid`].
@@ -43,12 +43,12 @@ pub(crate) struct TimeWindow {
 }
 
 impl TimeWindow {
-    /// Checks that the window includes now and [`MARGIN_SECONDS`] more.
+    /// Checks that the window includes now and [`SETTLING_MARGIN_SECONDS`] more.
     ///
     /// # Errors
     /// [`Reason::Expired`], [`Reason::NotYetValid`].
     pub(crate) fn check(self, now_seconds: u64) -> Result<(), Reason> {
-        if self.valid_before < U256::from(now_seconds.saturating_add(MARGIN_SECONDS)) {
+        if self.valid_before < U256::from(now_seconds.saturating_add(SETTLING_MARGIN_SECONDS)) {
             return Err(Reason::Expired);
         }
         if self.valid_after > U256::from(now_seconds) {

@@ -64,7 +64,7 @@ fn call_of(id: MethodId, terms: &Terms) -> ContractCall {
     method(id).transfer(&contracts(), &payment_of(id, terms))
 }
 
-fn together(calls: &[ContractCall]) -> ContractCall {
+fn multicall_of(calls: &[ContractCall]) -> ContractCall {
     let calls = calls.iter().map(|call| IMulticall3::Call3 {
         target: call.to,
         allowFailure: true,
@@ -78,7 +78,7 @@ fn topic(signature: &str) -> B256 {
     keccak256(signature)
 }
 
-fn moved(token: Address, to: Address, amount: u64) -> Log {
+fn transfer_log(token: Address, to: Address, amount: u64) -> Log {
     Log {
         address: token,
         topics: vec![topic("Transfer(address,address,uint256)"), PAYER.into_word(), to.into_word()],
@@ -86,7 +86,7 @@ fn moved(token: Address, to: Address, amount: u64) -> Log {
     }
 }
 
-fn used(nonce: u8) -> Log {
+fn nonce_used_log(nonce: u8) -> Log {
     let topics = vec![
         topic("AuthorizationUsed(address,bytes32)"),
         PAYER.into_word(),
@@ -95,7 +95,7 @@ fn used(nonce: u8) -> Log {
     Log { address: TOKEN, topics, data: Bytes::new() }
 }
 
-fn settled() -> Log {
+fn settled_log() -> Log {
     Log {
         address: contracts().exact_permit2_proxy,
         topics: vec![topic("Settled()")],
@@ -103,7 +103,7 @@ fn settled() -> Log {
     }
 }
 
-fn prism(nonce: u8, fee: u64) -> Log {
+fn prism_log(nonce: u8, fee: u64) -> Log {
     let words = [
         U256::from(700).to_be_bytes::<32>(),
         B256::repeat_byte(nonce).0,
@@ -135,24 +135,24 @@ fn proves(
 fn authorization_is_proven_by_its_nonce_in_events_and_call_data() {
     let id = MethodId::Eip3009;
     let (own, other) = (call_of(id, &terms(1)), call_of(id, &terms(2)));
-    let logs = [used(1), moved(TOKEN, PAYEE, 700)];
+    let logs = [nonce_used_log(1), transfer_log(TOKEN, PAYEE, 700)];
     assert!(proves(id, &terms(1), &own, &logs, false));
-    assert!(!proves(id, &terms(1), &own, &[used(2), moved(TOKEN, PAYEE, 700)], false), "event");
+    assert!(!proves(id, &terms(1), &own, &[nonce_used_log(2), transfer_log(TOKEN, PAYEE, 700)], false), "event");
     assert!(!proves(id, &terms(1), &other, &logs, false), "call data");
-    assert!(!proves(id, &terms(1), &own, &[moved(TOKEN, PAYEE, 700)], false), "no use");
-    assert!(!proves(id, &terms(1), &own, &[used(1), moved(TOKEN, PAYEE, 699)], false));
+    assert!(!proves(id, &terms(1), &own, &[transfer_log(TOKEN, PAYEE, 700)], false), "no use");
+    assert!(!proves(id, &terms(1), &own, &[nonce_used_log(1), transfer_log(TOKEN, PAYEE, 699)], false));
     // An `AuthorizationUsed` event of another contract does not count.
-    let foreign = Log { address: STRANGER, ..used(1) };
-    assert!(!proves(id, &terms(1), &own, &[foreign, moved(TOKEN, PAYEE, 700)], false));
+    let foreign = Log { address: STRANGER, ..nonce_used_log(1) };
+    assert!(!proves(id, &terms(1), &own, &[foreign, transfer_log(TOKEN, PAYEE, 700)], false));
     // The transfer may come first only if the transaction uses a single authorization.
-    let both = [moved(TOKEN, PAYEE, 700), used(1)];
+    let both = [transfer_log(TOKEN, PAYEE, 700), nonce_used_log(1)];
     assert!(proves(id, &terms(1), &own, &both, false));
-    let two = [used(2), moved(TOKEN, PAYEE, 700), used(1)];
+    let two = [nonce_used_log(2), transfer_log(TOKEN, PAYEE, 700), nonce_used_log(1)];
     assert!(!proves(id, &terms(1), &own, &two, false), "it is the movement of the use before");
-    let two = [moved(TOKEN, PAYEE, 700), used(1), used(2)];
+    let two = [transfer_log(TOKEN, PAYEE, 700), nonce_used_log(1), nonce_used_log(2)];
     assert!(!proves(id, &terms(1), &own, &two, false), "the transfer may belong to either use");
     // The nonce was used for another payee, and this payee got the amount for another reason.
-    let two = [used(1), moved(TOKEN, STRANGER, 500), moved(TOKEN, PAYEE, 700)];
+    let two = [nonce_used_log(1), transfer_log(TOKEN, STRANGER, 500), transfer_log(TOKEN, PAYEE, 700)];
     assert!(!proves(id, &terms(1), &own, &two, false), "the first transfer is that of the nonce");
     // Any relay contract may have submitted the payment.
     let mut relayed = own.clone();
@@ -175,8 +175,8 @@ fn authorization_is_proven_by_its_nonce_in_events_and_call_data() {
 #[test]
 fn only_the_used_one_of_two_equal_authorizations_in_a_batch_is_proven() {
     let id = MethodId::Eip3009;
-    let both = together(&[call_of(id, &terms(1)), call_of(id, &terms(2))]);
-    let logs = [used(2), moved(TOKEN, PAYEE, 700)];
+    let both = multicall_of(&[call_of(id, &terms(1)), call_of(id, &terms(2))]);
+    let logs = [nonce_used_log(2), transfer_log(TOKEN, PAYEE, 700)];
     assert!(!proves(id, &terms(1), &both, &logs, true));
     assert!(proves(id, &terms(2), &both, &logs, true));
 }
@@ -185,38 +185,38 @@ fn only_the_used_one_of_two_equal_authorizations_in_a_batch_is_proven() {
 fn prism_settlement_is_proven_by_its_nonce_and_the_amount_received() {
     let id = MethodId::Prism;
     let (own, other) = (call_of(id, &terms(1)), call_of(id, &terms(2)));
-    let logs = [moved(TOKEN, PAYEE, 690), prism(1, 10)];
+    let logs = [transfer_log(TOKEN, PAYEE, 690), prism_log(1, 10)];
     assert!(proves(id, &terms(1), &own, &logs, false));
-    assert!(!proves(id, &terms(1), &own, &[moved(TOKEN, PAYEE, 690), prism(2, 10)], false));
+    assert!(!proves(id, &terms(1), &own, &[transfer_log(TOKEN, PAYEE, 690), prism_log(2, 10)], false));
     assert!(!proves(id, &terms(1), &other, &logs, false));
-    assert!(!proves(id, &terms(1), &own, &[prism(1, 10)], false), "nothing arrived");
-    assert!(!proves(id, &terms(1), &own, &[moved(TOKEN, PAYEE, 700), prism(1, 10)], false));
-    let elsewhere = Log { address: STRANGER, ..prism(1, 10) };
-    assert!(!proves(id, &terms(1), &own, &[moved(TOKEN, PAYEE, 690), elsewhere], false));
+    assert!(!proves(id, &terms(1), &own, &[prism_log(1, 10)], false), "nothing arrived");
+    assert!(!proves(id, &terms(1), &own, &[transfer_log(TOKEN, PAYEE, 700), prism_log(1, 10)], false));
+    let elsewhere = Log { address: STRANGER, ..prism_log(1, 10) };
+    assert!(!proves(id, &terms(1), &own, &[transfer_log(TOKEN, PAYEE, 690), elsewhere], false));
 }
 
 #[test]
 fn foreign_permit_is_proven_only_if_every_proxy_call_succeeded() {
     let id = MethodId::Permit2;
     let (own, other) = (call_of(id, &terms(1)), call_of(id, &terms(2)));
-    let logs = [moved(TOKEN, PAYEE, 700), settled()];
+    let logs = [transfer_log(TOKEN, PAYEE, 700), settled_log()];
     assert!(proves(id, &terms(1), &own, &logs, false));
     // A transfer of the same amount between the same accounts proves nothing if another permit made it, or no permit.
     assert!(!proves(id, &terms(1), &other, &logs, false));
     let transfer = ContractCall { to: TOKEN, data: Bytes::from_static(&[0xa9, 5, 0x9c, 0xbb]) };
-    assert!(!proves(id, &terms(1), &transfer, &[moved(TOKEN, PAYEE, 700)], false));
-    assert!(!proves(id, &terms(1), &own, &[moved(TOKEN, PAYEE, 700)], false), "no event");
-    assert!(!proves(id, &terms(1), &own, &[settled()], false), "no movement");
-    let elsewhere = Log { address: STRANGER, ..settled() };
-    assert!(!proves(id, &terms(1), &own, &[moved(TOKEN, PAYEE, 700), elsewhere], false));
+    assert!(!proves(id, &terms(1), &transfer, &[transfer_log(TOKEN, PAYEE, 700)], false));
+    assert!(!proves(id, &terms(1), &own, &[transfer_log(TOKEN, PAYEE, 700)], false), "no event");
+    assert!(!proves(id, &terms(1), &own, &[settled_log()], false), "no movement");
+    let elsewhere = Log { address: STRANGER, ..settled_log() };
+    assert!(!proves(id, &terms(1), &own, &[transfer_log(TOKEN, PAYEE, 700), elsewhere], false));
     // If one of two equal permits failed, the events do not show which one.
-    let both = together(&[own.clone(), other.clone()]);
+    let both = multicall_of(&[own.clone(), other.clone()]);
     assert!(!proves(id, &terms(1), &both, &logs, false));
     let twice = [&logs[..], &logs[..]].concat();
     assert!(proves(id, &terms(1), &both, &twice, false));
     // The permit fails in a transaction that also transfers its amount and runs foreign code, which calls the proxy.
     let mixed =
-        together(&[own.clone(), transfer, ContractCall { to: STRANGER, data: Bytes::new() }]);
+        multicall_of(&[own.clone(), transfer, ContractCall { to: STRANGER, data: Bytes::new() }]);
     assert!(!proves(id, &terms(1), &mixed, &logs, false));
     // The permit is in data that is never executed.
     let junk = ContractCall { to: STRANGER, data: own.data.clone() };
@@ -239,8 +239,8 @@ fn foreign_permit_is_proven_only_if_every_proxy_call_succeeded() {
 fn payment_with_a_token_permit_is_proven_like_one_without() {
     let call = call_with_permit(&terms(1));
     assert_eq!(call.data.get(..4), Some(&[0xfa, 0x34, 0x03, 0x78][..]));
-    let reported = Log { topics: vec![topic("SettledWithPermit()")], ..settled() };
-    let logs = [moved(TOKEN, PAYEE, 700), reported];
+    let reported = Log { topics: vec![topic("SettledWithPermit()")], ..settled_log() };
+    let logs = [transfer_log(TOKEN, PAYEE, 700), reported];
     for sent_by_us in [true, false] {
         // The proof does not depend on whether the mined call, or our payment, includes an EIP-2612 permit.
         for mined in [&call, &call_of(MethodId::Permit2, &terms(1))] {
@@ -254,15 +254,15 @@ fn payment_with_a_token_permit_is_proven_like_one_without() {
 fn permit_in_our_batch_is_proven_by_a_transfer_before_the_proxy_event() {
     let id = MethodId::Permit2;
     let more = Terms { authorized_amount: U256::from(900), ..terms(2) };
-    let batch = together(&[call_of(id, &terms(1)), call_of(id, &more)]);
-    let one = [moved(TOKEN, PAYEE, 900), settled()];
+    let batch = multicall_of(&[call_of(id, &terms(1)), call_of(id, &more)]);
+    let one = [transfer_log(TOKEN, PAYEE, 900), settled_log()];
     assert!(!proves(id, &terms(1), &batch, &one, true));
     assert!(proves(id, &more, &batch, &one, true));
     // The transfer of an authorization with the same amount proves no permit.
-    let mixed = [used(5), moved(TOKEN, PAYEE, 700), moved(TOKEN, PAYEE, 900), settled()];
+    let mixed = [nonce_used_log(5), transfer_log(TOKEN, PAYEE, 700), transfer_log(TOKEN, PAYEE, 900), settled_log()];
     assert!(!proves(id, &terms(1), &batch, &mixed, true));
     assert!(proves(id, &more, &batch, &mixed, true));
-    let both = [moved(TOKEN, PAYEE, 700), settled(), moved(TOKEN, PAYEE, 900), settled()];
+    let both = [transfer_log(TOKEN, PAYEE, 700), settled_log(), transfer_log(TOKEN, PAYEE, 900), settled_log()];
     assert!(proves(id, &terms(1), &batch, &both, true) && proves(id, &more, &batch, &both, true));
 }
 
@@ -280,8 +280,8 @@ fn proves_upto(payment: &Payment, call: &ContractCall, logs: &[Log]) -> bool {
 #[test]
 fn payment_through_a_contract_is_proven_by_its_own_transfer_in_a_call_of_that_contract() {
     let ours = Address::repeat_byte(0x55);
-    let proxy_settled = Log { address: contracts().upto_permit2_proxy, ..settled() };
-    let logs = [moved(TOKEN, PAYEE, 700), proxy_settled.clone()];
+    let proxy_settled = Log { address: contracts().upto_permit2_proxy, ..settled_log() };
+    let logs = [transfer_log(TOKEN, PAYEE, 700), proxy_settled.clone()];
     let one = through_contract(1, ours);
     let call = |payment: &Payment| method(payment.method).transfer(&contracts(), payment);
     let alone = contract::settle_one(ours, call(&one));
@@ -293,7 +293,7 @@ fn payment_through_a_contract_is_proven_by_its_own_transfer_in_a_call_of_that_co
     let less = Payment { amount: U256::from(300), ..through_contract(2, ours) };
     let both = contract::settle_many(ours, [&one, &less].map(|payment| (1, call(payment))));
     assert!(proves_upto(&one, &both, &logs) && !proves_upto(&less, &both, &logs));
-    let other = [moved(TOKEN, PAYEE, 300), proxy_settled];
+    let other = [transfer_log(TOKEN, PAYEE, 300), proxy_settled];
     assert!(!proves_upto(&one, &both, &other) && proves_upto(&less, &both, &other));
     let all = [&logs[..], &other[..]].concat();
     assert!(proves_upto(&one, &both, &all) && proves_upto(&less, &both, &all));
@@ -307,5 +307,5 @@ fn payment_through_a_contract_is_proven_by_its_own_transfer_in_a_call_of_that_co
     }
     assert!(!proves_upto(&one, &ContractCall { to: STRANGER, ..alone.clone() }, &logs));
     assert!(!proves_upto(&one, &call(&one), &logs), "the proxy refuses this sender");
-    assert!(!proves_upto(&one, &together(&[alone]), &logs), "the contract refuses Multicall3");
+    assert!(!proves_upto(&one, &multicall_of(&[alone]), &logs), "the contract refuses Multicall3");
 }

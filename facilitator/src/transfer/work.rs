@@ -12,7 +12,7 @@ use crate::payment::{Deployment, Payment, Sponsoring};
 use crate::reason::Reason;
 use crate::transfer::registry;
 use crate::transfer::terms_check;
-use crate::work::{Content, Effect, SenderRule, SettlementEvent, TokenAmount, Work};
+use crate::work::{AnswerContent, Effect, SenderRule, SettlementEvent, TokenAmount, Work};
 
 impl Payment {
     /// The approval that is broadcast before the payment.
@@ -57,7 +57,7 @@ impl Work for Payment {
         Some(self.terms.payer)
     }
 
-    fn moves(&self) -> TokenAmount {
+    fn moved_amount(&self) -> TokenAmount {
         TokenAmount { token: self.terms.token, amount: self.amount }
     }
 
@@ -112,7 +112,7 @@ impl Work for Payment {
         registry::method(self.method).failed_reason()
     }
 
-    fn content(&self, _effect: &Effect) -> Content {
+    fn content(&self, _effect: &Effect) -> AnswerContent {
         registry::method(self.method).content(self)
     }
 }

@@ -12,14 +12,14 @@ use crate::contracts::Contracts;
 use crate::mined_transaction::MinedTransaction;
 use crate::payment::{MethodId, Payment, Terms};
 use crate::reason::Reason;
-use crate::transfer::domain::Domain;
-use crate::transfer::evidence::Evidence;
+use crate::transfer::domain::SigningDomain;
+use crate::transfer::evidence::NodeEvidence;
 use crate::transfer::method::Method;
 use crate::transfer::payload::ReadError;
 use crate::transfer::permit2::{self, ProxyCall};
 use crate::transfer::terms_check::{Purpose, compare};
 use crate::upto::contract;
-use crate::work::{Content, SenderRule, SettlementEvent};
+use crate::work::{AnswerContent, SenderRule, SettlementEvent};
 
 alloy_sol_types::sol! {
     #[derive(Debug)]
@@ -95,8 +95,8 @@ impl Method for UptoPermit2 {
         }
     }
 
-    fn domain(&self, contracts: &Contracts) -> Domain {
-        Domain::Known(permit2::separator(contracts))
+    fn domain(&self, contracts: &Contracts) -> SigningDomain {
+        SigningDomain::Known(permit2::separator(contracts))
     }
 
     fn struct_hash(&self, contracts: &Contracts, terms: &Terms) -> B256 {
@@ -110,7 +110,7 @@ impl Method for UptoPermit2 {
         true
     }
 
-    fn takes_sponsoring(&self) -> bool {
+    fn accepts_sponsoring(&self) -> bool {
         true
     }
 
@@ -119,16 +119,16 @@ impl Method for UptoPermit2 {
         let facilitator = terms.facilitator.unwrap_or_default();
         match self.0 {
             Facilitator::Account => SenderRule::Only(facilitator),
-            Facilitator::Contract => SenderRule::Through(facilitator),
+            Facilitator::Contract => SenderRule::ThroughContract(facilitator),
         }
     }
 
     fn transfer(&self, contracts: &Contracts, payment: &Payment) -> ContractCall {
         let terms = &payment.terms;
-        let (permit, amount, owner) = (permit2::permit(terms), payment.amount, terms.payer);
+        let (permit, amount, owner) = (permit2::permit_arguments(terms), payment.amount, terms.payer);
         let witness = (terms.payee, terms.facilitator.unwrap_or_default(), terms.valid_after);
         let signature = permit2::signature(payment);
-        let data = match permit2::token_permit(payment) {
+        let data = match permit2::token_permit_arguments(payment) {
             None => {
                 IUptoProxy::settleCall { permit, amount, owner, witness, signature }.abi_encode()
             }
@@ -147,15 +147,15 @@ impl Method for UptoPermit2 {
         ContractCall { to: contracts.upto_permit2_proxy, data: data.into() }
     }
 
-    fn facts(&self, contracts: &Contracts, terms: &Terms) -> Vec<ContractCall> {
-        permit2::facts(contracts, terms, contracts.upto_permit2_proxy)
+    fn diagnostic_calls(&self, contracts: &Contracts, terms: &Terms) -> Vec<ContractCall> {
+        permit2::diagnostic_calls(contracts, terms, contracts.upto_permit2_proxy)
     }
 
-    fn missing_contract(&self, evidence: &Evidence<'_>) -> Option<Reason> {
+    fn missing_contract(&self, evidence: &NodeEvidence<'_>) -> Option<Reason> {
         permit2::missing_contract(evidence)
     }
 
-    fn diagnose(&self, payment: &Payment, evidence: &Evidence<'_>) -> Reason {
+    fn diagnose(&self, payment: &Payment, evidence: &NodeEvidence<'_>) -> Reason {
         permit2::diagnose(payment, evidence)
     }
 
@@ -207,7 +207,7 @@ impl Method for UptoPermit2 {
         Reason::UptoTransactionFailed
     }
 
-    fn content(&self, payment: &Payment) -> Content {
-        Content { amount: Some(payment.amount), extra: None }
+    fn content(&self, payment: &Payment) -> AnswerContent {
+        AnswerContent { amount: Some(payment.amount), extra: None }
     }
 }

@@ -16,7 +16,7 @@ fn key(n: u8) -> JobKey {
     record(n).key()
 }
 
-fn accepted(n: u8) -> Change {
+fn accepted_change(n: u8) -> Change {
     Change::Accepted(Box::new(record(n)))
 }
 
@@ -45,12 +45,12 @@ fn batch(id: u8, payments: &[u8]) -> Batch {
 }
 
 /// Returns the change that puts the payments with these numbers into a transaction.
-fn batched(batch: &Batch, digests: &[u8]) -> Change {
+fn batched_change(batch: &Batch, digests: &[u8]) -> Change {
     let digests = digests.iter().map(|n| B256::repeat_byte(*n)).collect();
     Change::Batched { batch: batch.clone(), digests }
 }
 
-fn closed(batch: SubmissionId, wei: u64) -> Change {
+fn closed_change(batch: SubmissionId, wei: u64) -> Change {
     let spent = GasSpent { chain: CHAIN, day: 3, caller: CALLER, wei: U256::from(wei) };
     Change::Closed { batch, spent: vec![spent] }
 }
@@ -65,8 +65,8 @@ fn conflicting_state(outcome: &ChangeResult) -> Option<&State> {
 }
 
 /// Checks changes that depend on the state of a payment, and the data that is stored with a payment.
-async fn conforms_too(store: &dyn PaymentStore) {
-    store.commit(vec![accepted(1), accepted(2), accepted(3)]).await.unwrap();
+async fn test_dependent_changes(store: &dyn PaymentStore) {
+    store.commit(vec![accepted_change(1), accepted_change(2), accepted_change(3)]).await.unwrap();
     let queued = State::Queued;
     let moved = |n, from: &State, state| Change::StateChanged {
         key: key(n),
@@ -81,13 +81,13 @@ async fn conforms_too(store: &dyn PaymentStore) {
     let withdrawn = store.get(key(1)).await.unwrap().unwrap();
     assert_eq!((withdrawn.state.clone(), withdrawn.attempts), (failed(5), 2));
     let both = batch(7, &[2, 1]);
-    let answers = store.commit(vec![batched(&both, &[2, 1])]).await.unwrap();
+    let answers = store.commit(vec![batched_change(&both, &[2, 1])]).await.unwrap();
     assert_eq!(answers, [conflict(withdrawn)]);
     assert_eq!(store.get(key(2)).await.unwrap().unwrap().state, State::Queued);
     assert!(store.open().await.unwrap().batches.is_empty());
     // A payment joins only one transaction, even if one commit contains two transactions with it.
     let (one, other) = (batch(8, &[2]), batch(9, &[2, 3]));
-    let changes = vec![batched(&one, &[2]), batched(&other, &[2, 3])];
+    let changes = vec![batched_change(&one, &[2]), batched_change(&other, &[2, 3])];
     let answers = store.commit(changes).await.unwrap();
     let sent = State::Sent { batch: one.id };
     assert_eq!(answers.len(), 2);
@@ -105,7 +105,7 @@ async fn conforms_too(store: &dyn PaymentStore) {
         state: failed(6),
         attempts: 0,
     };
-    let answers = store.commit(vec![stale, batched(&batch(30, &[3]), &[99])]).await.unwrap();
+    let answers = store.commit(vec![stale, batched_change(&batch(30, &[3]), &[99])]).await.unwrap();
     assert_eq!(answers, [conflict(record(3)), conflict(record(3))]);
     assert_eq!(store.get(key(3)).await.unwrap(), Some(record(3)));
     // The store records that a success was returned, and to which request. The state is unchanged.
@@ -130,12 +130,12 @@ async fn conforms_too(store: &dyn PaymentStore) {
     assert_eq!((&taken.state, taken.origin, taken.success_returned_at), (&queued, by, Some(Utc(11))));
     assert_eq!(answers, [ChangeResult::Merged(Box::new(taken))]);
     // A pending answer belongs to one requester, and the record still names that requester after a failure.
-    store.commit(vec![accepted(4)]).await.unwrap();
+    store.commit(vec![accepted_change(4)]).await.unwrap();
     let promised = |origin| Change::PendingReturned { key: key(4), origin };
     store.commit(vec![promised(by), promised(record(4).origin)]).await.unwrap();
     let known = store.get(key(4)).await.unwrap().unwrap();
     assert_eq!((known.origin, known.pending_returned, known.success_returned_at), (by, true, None));
-    store.commit(vec![outcome_set(4, failed(12)), accepted(4)]).await.unwrap();
+    store.commit(vec![outcome_set(4, failed(12)), accepted_change(4)]).await.unwrap();
     let known = store.get(key(4)).await.unwrap().unwrap();
     assert_eq!((known.origin, known.pending_returned), (by, true));
     store.commit(vec![outcome_set(4, failed(12))]).await.unwrap();
@@ -153,12 +153,12 @@ async fn conforms_too(store: &dyn PaymentStore) {
         .await
         .unwrap();
     // A transaction's cost counts once, even if the transaction is closed twice. Each day is counted separately.
-    store.commit(vec![closed(one.id, 5)]).await.unwrap();
-    store.commit(vec![closed(one.id, 5)]).await.unwrap();
+    store.commit(vec![closed_change(one.id, 5)]).await.unwrap();
+    store.commit(vec![closed_change(one.id, 5)]).await.unwrap();
     let watched = Batch { found_transaction: Some(B256::repeat_byte(1)), ..batch(10, &[3]) };
     store.commit(vec![Change::Watched(watched.clone())]).await.unwrap();
     assert_eq!(store.open().await.unwrap().batches, std::slice::from_ref(&watched));
-    store.commit(vec![closed(watched.id, 4)]).await.unwrap();
+    store.commit(vec![closed_change(watched.id, 4)]).await.unwrap();
     let spent: Vec<_> = store.gas_spent_on(3).await.unwrap();
     let wei: Vec<_> = spent.iter().map(|one| (one.caller, one.wei)).collect();
     assert_eq!(wei, [(CALLER, U256::from(9))]);
@@ -173,19 +173,19 @@ async fn conforms_too(store: &dyn PaymentStore) {
     assert!(store.gas_spent_on(3).await.unwrap().is_empty());
 }
 
-async fn conforms(open: impl Fn() -> Box<dyn PaymentStore>) {
+async fn test_payment_store(open: impl Fn() -> Box<dyn PaymentStore>) {
     let store = open();
     assert_eq!(store.open().await.unwrap(), Default::default());
     assert_eq!(store.get(key(1)).await.unwrap(), None);
 
     // Each key is accepted once, even within one commit.
-    let taken = store.commit(vec![accepted(1), accepted(2), accepted(1)]).await.unwrap();
+    let taken = store.commit(vec![accepted_change(1), accepted_change(2), accepted_change(1)]).await.unwrap();
     assert_eq!(taken, [ChangeResult::Stored, ChangeResult::Stored, conflict(record(1))]);
-    assert_eq!(store.commit(vec![accepted(1)]).await.unwrap(), [conflict(record(1))]);
+    assert_eq!(store.commit(vec![accepted_change(1)]).await.unwrap(), [conflict(record(1))]);
 
     // The payments of a transaction are read back together, in their order.
     let first = batch(1, &[2, 1]);
-    let kept = store.commit(vec![batched(&first, &[2, 1])]).await.unwrap();
+    let kept = store.commit(vec![batched_change(&first, &[2, 1])]).await.unwrap();
     assert_eq!(kept, [ChangeResult::Stored]);
     let sent = State::Sent { batch: first.id };
     let of_batch = store.records_of_batch(first.clone()).await.unwrap();
@@ -197,7 +197,7 @@ async fn conforms(open: impl Fn() -> Box<dyn PaymentStore>) {
     store.commit(vec![outcome_set(1, settled(10)), outcome_set(2, failed(20))]).await.unwrap();
     let known = store.get(key(1)).await.unwrap().unwrap();
     assert_eq!(known.state, settled(10));
-    let answers = store.commit(vec![accepted(1), accepted(2)]).await.unwrap();
+    let answers = store.commit(vec![accepted_change(1), accepted_change(2)]).await.unwrap();
     assert_eq!(answers, [conflict(known), ChangeResult::Stored]);
     drop(store);
 
@@ -206,7 +206,7 @@ async fn conforms(open: impl Fn() -> Box<dyn PaymentStore>) {
     let all = store.open().await.unwrap();
     assert_eq!(all.batches, std::slice::from_ref(&first));
     assert_eq!(all.records, [record(2)]);
-    store.commit(vec![closed(first.id, 5)]).await.unwrap();
+    store.commit(vec![closed_change(first.id, 5)]).await.unwrap();
     assert!(store.open().await.unwrap().batches.is_empty());
 
     // A payment whose block was reorganised away is open again.
@@ -217,7 +217,7 @@ async fn conforms(open: impl Fn() -> Box<dyn PaymentStore>) {
 
     // The oldest ended payments are pruned first, up to the given number. Open payments are never pruned.
     store
-        .commit(vec![outcome_set(1, settled(30)), outcome_set(2, failed(-5)), accepted(3)])
+        .commit(vec![outcome_set(1, settled(30)), outcome_set(2, failed(-5)), accepted_change(3)])
         .await
         .unwrap();
     assert_eq!(store.prune(Utc(-5), 10).await.unwrap(), 0);
@@ -232,7 +232,7 @@ async fn conforms(open: impl Fn() -> Box<dyn PaymentStore>) {
 async fn the_redb_file_keeps_payments_as_it_must() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("facilitator.redb");
-    conforms(|| Box::new(RedbPayments::open_file(&file).unwrap().0)).await;
+    test_payment_store(|| Box::new(RedbPayments::open_file(&file).unwrap().0)).await;
     let file = folder.path().join("other.redb");
-    conforms_too(&RedbPayments::open_file(&file).unwrap().0).await;
+    test_dependent_changes(&RedbPayments::open_file(&file).unwrap().0).await;
 }

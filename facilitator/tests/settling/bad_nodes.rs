@@ -20,7 +20,7 @@ async fn stage_with(flaw: Flaw) -> Stage {
 }
 
 /// Repeats the settlement until its answer is final.
-async fn until_decided(stage: &Stage, pay: &Pay) -> Result<SettleOutcome, SettleError> {
+async fn settle_until_final(stage: &Stage, pay: &Pay) -> Result<SettleOutcome, SettleError> {
     loop {
         match stage.settle_by(pay, with_key(7)).await {
             Ok(SettleOutcome::Pending { .. }) => {}
@@ -36,7 +36,7 @@ async fn a_payment_that_a_bad_node_hides_is_unknown_until_a_node_shows_it() {
         let stage = stage_with(flaw).await;
         let pay = stage.pays_for(1, 700, 1, seconds);
         for _repeat in 0..3 {
-            let end = until_decided(&stage, &pay).await;
+            let end = settle_until_final(&stage, &pay).await;
             assert!(matches!(end, Err(SettleError::Unavailable(_))), "{flaw:?}: {end:?}");
             stage.pass(5_000).await;
         }
@@ -65,7 +65,7 @@ async fn a_second_node_proves_what_the_first_one_hides() {
         let stage = stage_with(flaw).await;
         stage.world.state().has_honest_node = true;
         let pay = stage.pays(1, 700, 1);
-        let end = until_decided(&stage, &pay).await;
+        let end = settle_until_final(&stage, &pay).await;
         assert!(settled(&end), "{flaw:?}: {end:?}");
         assert_eq!(stage.world.state().sent.len(), 1, "{flaw:?}: broadcast once");
     }
@@ -113,7 +113,7 @@ async fn an_uncertain_withdrawal_of_a_hidden_payment_is_not_final() {
 }
 
 /// Waits until a payment gets `settlement_pending`, then uses the nonce of its transaction.
-async fn displaced(stage: &Stage, pay: &Pay) -> Tx {
+async fn use_nonce_of_pending(stage: &Stage, pay: &Pay) -> Tx {
     let end = stage.settle_by(pay, with_key(7)).await;
     assert!(matches!(end, Ok(SettleOutcome::Pending { .. })), "{end:?}");
     stage.world.use_nonce(signer(1));
@@ -127,14 +127,14 @@ async fn a_payment_that_a_stranger_made_is_unknown_while_a_bad_node_hides_it() {
     for (flaw, seconds) in FLAWS.into_iter().flat_map(|flaw| [(flaw, 300), (flaw, 20)]) {
         let mut stage = Stage::with(Plan { wait_ms: 500, ..Plan::default() }).await;
         let pay = stage.pays_for(1, 700, 1, seconds);
-        let sent = displaced(&stage, &pay).await;
+        let sent = use_nonce_of_pending(&stage, &pay).await;
         stage.world.bring(sent.to, sent.input);
         stage.world.state().flaw = Some(flaw);
         stage.keep_mining();
         stage.pass(150_000).await;
         let record = stage.record(&pay).await.unwrap();
         assert_eq!(reason_of(&record), Some(Reason::UnexpectedSettle), "{flaw:?}, {seconds} s");
-        let end = until_decided(&stage, &pay).await;
+        let end = settle_until_final(&stage, &pay).await;
         assert!(is_uncertain(&end), "{flaw:?}, {seconds} s: {end:?}");
         stage.world.state().flaw = None;
         let end = stage.settle_by(&pay, with_key(7)).await;
@@ -149,7 +149,7 @@ async fn a_settlement_that_a_bad_node_hides_later_is_unknown() {
     for flaw in FLAWS {
         let mut stage = Stage::with(Plan { wait_ms: 500, ..Plan::default() }).await;
         let pay = stage.pays(1, 700, 1);
-        let sent = displaced(&stage, &pay).await;
+        let sent = use_nonce_of_pending(&stage, &pay).await;
         stage.keep_mining();
         stage.pass(120_000).await;
         stage.stop_mining();
@@ -160,7 +160,7 @@ async fn a_settlement_that_a_bad_node_hides_later_is_unknown() {
         stage.world.state().flaw = Some(flaw);
         stage.keep_mining();
         stage.pass(60_000).await;
-        let end = until_decided(&stage, &pay).await;
+        let end = settle_until_final(&stage, &pay).await;
         assert!(is_uncertain(&end), "{flaw:?}: {end:?}");
     }
 }

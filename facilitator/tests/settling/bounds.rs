@@ -5,14 +5,14 @@ use bursar_facilitator::book::reservation::GasReservation;
 use bursar_facilitator::reason::Reason;
 use bursar_facilitator::settle::intake::{SettleError, SettleOutcome};
 use bursar_facilitator::settle::price::SignerNeed;
-use bursar_facilitator::verify::{Valid, VerifyError};
+use bursar_facilitator::verify::{ValidAnswer, VerifyError};
 
 use crate::contracts::network;
 use crate::stage::{COIN, Pay, Plan, Stage, by, signer, with_key};
 use crate::withdrawals::{reason, settled};
 use crate::world::{GWEI, Node};
 
-fn verdict(verified: &Result<Valid, VerifyError>) -> Option<Reason> {
+fn verdict(verified: &Result<ValidAnswer, VerifyError>) -> Option<Reason> {
     match verified {
         Err(VerifyError::Rejected(rejection)) => Some(rejection.reason),
         _other => None,

@@ -69,14 +69,14 @@ sol! {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Token {
     pub(crate) balances: BTreeMap<Address, U256>,
-    pub(crate) used: BTreeMap<(Address, B256), u64>,
+    pub(crate) used_nonces: BTreeMap<(Address, B256), u64>,
     /// The allowance of Permit2 for each account's tokens.
     pub(crate) allowances: BTreeMap<Address, U256>,
     pub(crate) smart_wallets: BTreeMap<Address, B256>,
-    pub(crate) keeps: u64,
-    pub(crate) blind: Option<Address>,
+    pub(crate) fee_units: u64,
+    pub(crate) hidden_balance_of: Option<Address>,
     pub(crate) separator: Option<B256>,
-    pub(crate) exhausts: bool,
+    pub(crate) uses_all_gas: bool,
 }
 
 impl Token {
@@ -91,7 +91,7 @@ impl Token {
         data: &Bytes,
         now_s: u64,
     ) -> Result<(Vec<Log>, Bytes), Bytes> {
-        if to == MULTICALL3 && self.exhausts {
+        if to == MULTICALL3 && self.uses_all_gas {
             return Err(Bytes::new());
         }
         if to == MULTICALL3 {
@@ -119,7 +119,7 @@ impl Token {
         if to == PERMIT2 {
             let call =
                 IPermit2::nonceBitmapCall::abi_decode(data).map_err(|_other| Bytes::new())?;
-            let of_word = self.used.keys().filter_map(|(owner, nonce)| {
+            let of_word = self.used_nonces.keys().filter_map(|(owner, nonce)| {
                 let nonce = U256::from_be_bytes(nonce.0);
                 (*owner == call.owner && nonce >> 8 == call.word).then_some(nonce)
             });
@@ -137,13 +137,13 @@ impl Token {
             return Ok((Vec::new(), Bytes::new()));
         }
         if let Ok(call) = IToken::balanceOfCall::abi_decode(data) {
-            if self.blind == Some(call.owner) {
+            if self.hidden_balance_of == Some(call.owner) {
                 return Err(Bytes::new());
             }
             return Ok((Vec::new(), self.balance(call.owner).abi_encode().into()));
         }
         if let Ok(call) = IToken::authorizationStateCall::abi_decode(data) {
-            let used = self.used.contains_key(&(call.authorizer, call.nonce));
+            let used = self.used_nonces.contains_key(&(call.authorizer, call.nonce));
             return Ok((Vec::new(), used.abi_encode().into()));
         }
         if let Ok(call) = IToken::allowanceCall::abi_decode(data) {
@@ -174,16 +174,16 @@ impl Token {
                 .map_err(|_unknown| Bytes::new())?,
         };
         let has = self.balance(pay.from);
-        let received = pay.value.saturating_sub(U256::from(self.keeps));
+        let received = pay.value.saturating_sub(U256::from(self.fee_units));
         let late = U256::from(now_s) >= pay.validBefore;
         // A payer with code itself decides whether it has signed. Signatures by keys were checked before.
         if self.smart_wallets.get(&pay.from).is_some_and(|one| !one.starts_with(&EIP1271_MAGIC)) {
             return Err(Bytes::new());
         }
-        if self.used.contains_key(&(pay.from, pay.nonce)) || has < pay.value || late {
+        if self.used_nonces.contains_key(&(pay.from, pay.nonce)) || has < pay.value || late {
             return Err(Bytes::new());
         }
-        self.used.insert((pay.from, pay.nonce), now_s);
+        self.used_nonces.insert((pay.from, pay.nonce), now_s);
         self.balances.insert(pay.from, has - pay.value);
         let payee = self.balance(pay.to) + received;
         self.balances.insert(pay.to, payee);
@@ -205,10 +205,10 @@ impl Token {
         let allowance = self.allowances.get(&owner).copied().unwrap_or_default();
         let has = self.balance(owner);
         let late = U256::from(now_s) > deadline;
-        if self.used.contains_key(&key) || allowance < amount || has < amount || late {
+        if self.used_nonces.contains_key(&key) || allowance < amount || has < amount || late {
             return Err(Bytes::new());
         }
-        self.used.insert(key, now_s);
+        self.used_nonces.insert(key, now_s);
         self.balances.insert(owner, has - amount);
         let received = self.balance(payee) + amount;
         self.balances.insert(payee, received);

@@ -9,7 +9,7 @@ use crate::stage::{Plan, Stage, by, signer, with_key};
 use crate::withdrawals::{reason, settled};
 use crate::world::World;
 
-fn counted(stage: &Stage, n: u8) -> u64 {
+fn foreign_nonce_count(stage: &Stage, n: u8) -> u64 {
     let labels = format!("{{network=\"eip155:8453\",signer=\"{}\"}}", signer(n));
     let text = stage.metrics.text();
     let line = text.lines().find_map(|line| {
@@ -31,7 +31,7 @@ async fn a_signer_whose_nonce_was_taken_rests_and_the_others_go_on() {
         stage.world.use_nonce(signer(1));
         stage.keep_mining();
         stage.pass(10_000).await;
-        assert_eq!(counted(&stage, 1), 1);
+        assert_eq!(foreign_nonce_count(&stage, 1), 1);
         let logged_ms = stage.clock_ms();
         let next = stage.pays_for(2, 300, 2, 3_600);
         let end = stage.settle_by(&next, with_key(7)).await;
@@ -46,7 +46,7 @@ async fn a_signer_whose_nonce_was_taken_rests_and_the_others_go_on() {
         assert_eq!(others, usize::from(signers == 2));
         // The displacement becomes final later, and is not reported a second time.
         stage.pass(120_000).await;
-        assert_eq!(counted(&stage, 1), 1);
+        assert_eq!(foreign_nonce_count(&stage, 1), 1);
         stage.pass(logged_ms + 10 * 60_000 - stage.clock_ms()).await;
         let again = stage.pays(3, 100, 3);
         let mut end = stage.settle(&again).await;
@@ -84,7 +84,7 @@ async fn a_taken_nonce_is_reported_also_if_its_transaction_is_not_shown() {
     stage.world.use_nonce(signer(1));
     stage.keep_mining();
     stage.pass(120_000).await;
-    assert_eq!(counted(&stage, 1), 1);
+    assert_eq!(foreign_nonce_count(&stage, 1), 1);
     assert_eq!(log.lines(&["ERROR", "foreign=unknown"]).len(), 1, "{log:?}");
 }
 
@@ -96,7 +96,7 @@ async fn a_transaction_of_ours_whose_receipt_is_late_is_not_reported() {
     let _pending = stage.settle(&stage.pays(1, 700, 1)).await;
     stage.keep_mining();
     stage.pass(120_000).await;
-    assert_eq!((counted(&stage, 1), stage.paid()), (0, 700));
+    assert_eq!((foreign_nonce_count(&stage, 1), stage.paid()), (0, 700));
 }
 
 /// The other program's transaction displaces none of ours, but its nonce is between the nonces of two of ours. Before
@@ -109,19 +109,19 @@ async fn a_foreign_transaction_between_two_of_ours_is_reported() {
         stage.keep_mining();
         assert!(settled(&stage.settle(&stage.pays(1, 700, 1)).await));
         stage.pass(20_000).await;
-        assert_eq!(counted(&stage, 1), 0);
+        assert_eq!(foreign_nonce_count(&stage, 1), 0);
         if foreign {
             stage.world.use_nonce(signer(1));
         }
         let end = stage.settle(&stage.pays(2, 700, 2)).await;
         assert!(settled(&end), "{end:?}");
         stage.pass(5_000).await;
-        assert_eq!(counted(&stage, 1), u64::from(foreign));
+        assert_eq!(foreign_nonce_count(&stage, 1), u64::from(foreign));
         let end = stage.settle(&stage.pays(3, 700, 3)).await;
         assert_eq!(reason(&end), foreign.then_some(Reason::OutOfGas), "{end:?}");
         // Each foreign transaction is counted once, however much time passes.
         stage.pass(60_000).await;
-        assert_eq!(counted(&stage, 1), u64::from(foreign));
+        assert_eq!(foreign_nonce_count(&stage, 1), u64::from(foreign));
     }
 }
 
@@ -140,5 +140,5 @@ async fn transactions_of_our_own_are_never_reported() {
         let _end = stage.settle(&stage.pays(n, 700, u64::from(n))).await;
         stage.pass(10_000).await;
     }
-    assert_eq!((counted(&stage, 1), stage.paid()), (0, 4 * 700));
+    assert_eq!((foreign_nonce_count(&stage, 1), stage.paid()), (0, 4 * 700));
 }

@@ -9,13 +9,13 @@ use crate::stage::{Pay, Plan, Stage, by, with_key};
 use crate::withdrawals::{reason, settled};
 use crate::world::Send;
 
-type End = Result<SettleOutcome, SettleError>;
+type SettleResult = Result<SettleOutcome, SettleError>;
 
-fn is_pending(end: &End) -> bool {
+fn is_pending(end: &SettleResult) -> bool {
     matches!(end, Ok(SettleOutcome::Pending { .. }))
 }
 
-fn is_duplicate(end: &End) -> bool {
+fn is_duplicate(end: &SettleResult) -> bool {
     reason(end) == Some(Reason::Duplicate)
 }
 
@@ -29,7 +29,7 @@ async fn pending_stage() -> Stage {
 }
 
 /// Requesters that are not the first one, whose key is 7.
-fn others() -> [RequestOrigin; 4] {
+fn other_requesters() -> [RequestOrigin; 4] {
     let elsewhere = RequestOrigin { caller: by(2).caller, ..with_key(9) };
     [with_key(8), by(1), by(2), elsewhere]
 }
@@ -44,7 +44,7 @@ async fn a_pending_answer_belongs_to_its_first_requester() {
         if restart {
             stage = stage.restart(|_plan| {}).await;
         }
-        for other in others() {
+        for other in other_requesters() {
             let begun = stage.clock_ms();
             assert!(is_duplicate(&stage.settle_by(&pay, other).await), "{other:?}");
             assert!(stage.clock_ms() - begun < 500, "nothing to wait for");
@@ -54,7 +54,7 @@ async fn a_pending_answer_belongs_to_its_first_requester() {
         assert!(is_pending(&stage.settle_by(&pay, with_key(7)).await), "it may ask again");
         stage.keep_mining();
         stage.pass(10_000).await;
-        for other in others() {
+        for other in other_requesters() {
             assert!(is_duplicate(&stage.settle_by(&pay, other).await), "{other:?}");
             assert!(is_refused(&stage, &pay, other).await, "{other:?}");
         }
@@ -149,7 +149,7 @@ async fn a_pending_payment_that_failed_still_belongs_to_its_requester() {
     stage.world.state().sends = vec![Send::Refuse("busy"); 100].into();
     let end = stage.settle_by(&pay, with_key(7)).await;
     assert_eq!(reason(&end), Some(Reason::Withdrawn), "{end:?}");
-    for other in others() {
+    for other in other_requesters() {
         assert!(is_duplicate(&stage.settle_by(&pay, other).await), "{other:?}");
         assert!(is_refused(&stage, &pay, other).await, "{other:?}");
     }

@@ -52,7 +52,7 @@ async fn a_signer_without_coin_sends_nothing_and_the_others_do() {
 async fn only_the_first_signer_sends_prism_payments() {
     let stage = Stage::with(Plan { signers: 2, ..Plan::default() }).await;
     let network = &stage.settler.network;
-    assert_eq!(network.bound_senders(SenderRule::First), Some(vec![signer(1)]));
+    assert_eq!(network.bound_senders(SenderRule::FirstSigner), Some(vec![signer(1)]));
     assert_eq!(network.bound_senders(SenderRule::Any), None);
     assert_eq!(network.bound_senders(SenderRule::Only(signer(2))), Some(vec![signer(2)]));
     assert_eq!(network.simulated_sender(SenderRule::Any), signer(1));

@@ -28,7 +28,7 @@ use bursar_facilitator::settle::intake::{SettleError, SettleOutcome, SettlementS
 use bursar_facilitator::settle::queue::DispatchLimits;
 use bursar_facilitator::settle::settler::{Settler, SettlerDeps, SignerSlot};
 use bursar_facilitator::settle::success_rights::{ForeignSettlements, Repeats, SuccessRights};
-use bursar_facilitator::transfer::domain::Domain;
+use bursar_facilitator::transfer::domain::SigningDomain;
 use bursar_outbox::service::{OutboxDeps, ServiceOutbox, Signer};
 use bursar_outbox::store::Store;
 use bursar_submit::OutboxKey;
@@ -482,7 +482,7 @@ impl Pay {
     pub(crate) fn with_approval(payer: u8, terms: Terms, nonce: u64) -> Self {
         let method = bursar_facilitator::transfer::registry::method(MethodId::Permit2);
         let contracts = Contracts { permit2: PERMIT2, exact_permit2_proxy: PROXY, ..contracts() };
-        let Domain::Known(separator) = method.domain(&contracts) else { panic!("of Permit2") };
+        let SigningDomain::Known(separator) = method.domain(&contracts) else { panic!("of Permit2") };
         let signature = signature_of(payer, MethodId::Permit2, &contracts, (separator, &terms));
         let raw = approval(&self::key(100 + payer), terms.token, nonce);
         let payload = serde_json::json!({

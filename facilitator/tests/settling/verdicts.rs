@@ -213,9 +213,9 @@ async fn the_simulation_result_decides_the_refusal_reason() {
     assert_eq!(verdict(&stage, &pay).await, Some(Reason::NotMoved));
     stage.world.state().keeps = 0;
     // The payee's balance is hidden, so the received amount is unknown; the token itself is in our table.
-    stage.world.state().blind = Some(SHOP);
+    stage.world.state().hidden_balance_of = Some(SHOP);
     assert_eq!(verdict(&stage, &pay).await, None);
-    stage.world.state().blind = None;
+    stage.world.state().hidden_balance_of = None;
     let rich = stage.pays(1, 1_000_001, 1);
     assert_eq!(verdict(&stage, &rich).await, Some(Reason::InsufficientBalance));
     let own = Terms { payee: payer(1), ..pay.terms.clone() };

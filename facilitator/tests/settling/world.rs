@@ -136,7 +136,7 @@ pub(crate) struct State {
     /// Units that the token keeps of each transfer.
     pub(crate) keeps: u64,
     /// The account whose balance the token hides.
-    pub(crate) blind: Option<Address>,
+    pub(crate) hidden_balance_of: Option<Address>,
     /// The domain that the token reports, instead of its own.
     pub(crate) separator: Option<B256>,
     /// The node's error for each call, instead of running it.
@@ -185,7 +185,7 @@ impl World {
             smart_wallets: BTreeMap::new(),
             data_fee: None,
             keeps: 0,
-            blind: None,
+            hidden_balance_of: None,
             separator: None,
             call_trouble: None,
             exhausts: false,
@@ -349,10 +349,10 @@ impl State {
     fn simulated(&self) -> Token {
         Token {
             smart_wallets: self.smart_wallets.clone(),
-            keeps: self.keeps,
-            blind: self.blind,
+            fee_units: self.keeps,
+            hidden_balance_of: self.hidden_balance_of,
             separator: self.separator,
-            exhausts: self.exhausts,
+            uses_all_gas: self.exhausts,
             ..self.token.clone()
         }
     }
