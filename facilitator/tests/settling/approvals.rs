@@ -3,7 +3,7 @@
 use bursar_facilitator::book::record::State;
 use bursar_facilitator::reason::Reason;
 
-use crate::stage::{Plan, Stage, payer, signer};
+use crate::stage::{StageConfig, Stage, payer, signer};
 use crate::withdrawals::{reason, settled};
 use crate::world::Send;
 
@@ -12,11 +12,11 @@ const MINUTE_MS: u64 = 60_000;
 
 #[tokio::test(start_paused = true)]
 async fn a_payment_is_sent_once_its_approval_is_mined() {
-    let mut stage = Stage::with(Plan { wait_ms: 8_000, ..Plan::default() }).await;
+    let mut stage = Stage::with(StageConfig { wait_ms: 8_000, ..StageConfig::default() }).await;
     stage.keep_mining();
-    let end = stage.settle(&stage.pays_with_approval(1, 700, 1)).await;
+    let end = stage.settle(&stage.sign_payment_with_approval(1, 700, 1)).await;
     assert!(settled(&end), "{end:?}");
-    assert_eq!(stage.paid(), 700);
+    assert_eq!(stage.shop_balance(), 700);
     let senders: Vec<_> = stage.world.state().sent.iter().map(|tx| tx.from).collect();
     assert_eq!(senders, [payer(1), signer(1)], "each once, the approval first");
 }
@@ -32,17 +32,17 @@ async fn an_approval_is_given_up_after_three_refusals_in_a_row() {
         (vec![refuse(), refuse(), Send::ConfirmWithoutTaking, refuse(), refuse()], true),
     ];
     for (sends, is_settled) in cases {
-        let mut stage = Stage::set().await;
+        let mut stage = Stage::with_defaults().await;
         let case = format!("{sends:?}");
         stage.world.state().sends.extend(sends);
         stage.keep_mining();
-        let pay = stage.pays_with_approval(1, 700, 1);
-        let caller = stage.settling(&pay);
+        let pay = stage.sign_payment_with_approval(1, 700, 1);
+        let caller = stage.spawn_settle(&pay);
         // Aborts the request, because otherwise the payment would be withdrawn after ten seconds, when its answer is
         // due.
-        stage.pass(500).await;
+        stage.advance_clock(500).await;
         caller.abort();
-        stage.pass(20_000).await;
+        stage.advance_clock(20_000).await;
         let state = stage.record(&pay).await.unwrap().state;
         if is_settled {
             assert!(matches!(state, State::Settled { .. }), "{case}: {state:?}");
@@ -55,7 +55,7 @@ async fn an_approval_is_given_up_after_three_refusals_in_a_row() {
             assert_eq!(stage.world.state().sent.len(), 3, "{case}");
             assert_eq!(stage.usage(1).network_reserved.gas, 0, "its gas is no longer reserved");
         }
-        assert_eq!(stage.paid(), if is_settled { 700 } else { 0 }, "{case}");
+        assert_eq!(stage.shop_balance(), if is_settled { 700 } else { 0 }, "{case}");
     }
 }
 
@@ -63,16 +63,16 @@ async fn an_approval_is_given_up_after_three_refusals_in_a_row() {
 /// payment.
 #[tokio::test(start_paused = true)]
 async fn an_approval_that_is_never_mined_ends_its_payment_after_a_minute() {
-    let mut stage = Stage::set().await;
+    let mut stage = Stage::with_defaults().await;
     stage.world.state().sends.extend(std::iter::repeat_n(Send::ConfirmWithoutTaking, 100));
     stage.keep_mining();
-    let pay = stage.pays_with_approval(1, 700, 1);
-    let caller = stage.settling(&pay);
-    stage.pass(500).await;
+    let pay = stage.sign_payment_with_approval(1, 700, 1);
+    let caller = stage.spawn_settle(&pay);
+    stage.advance_clock(500).await;
     caller.abort();
-    stage.pass(MINUTE_MS - 2_000).await;
+    stage.advance_clock(MINUTE_MS - 2_000).await;
     assert_eq!(stage.record(&pay).await.unwrap().state, State::Queued);
-    stage.pass(4_000).await;
+    stage.advance_clock(4_000).await;
     let state = stage.record(&pay).await.unwrap().state;
     assert!(matches!(state, State::Failed { reason: Reason::Withdrawn, .. }), "{state:?}");
     let sent = stage.world.state().sent.clone();
@@ -84,20 +84,20 @@ async fn an_approval_that_is_never_mined_ends_its_payment_after_a_minute() {
     stage.world.state().sends.clear();
     let end = stage.settle(&pay).await;
     assert!(settled(&end), "{end:?}");
-    assert_eq!(stage.paid(), 700);
+    assert_eq!(stage.shop_balance(), 700);
 }
 
 /// The payer uses the approval's nonce for another transaction.
 #[tokio::test(start_paused = true)]
 async fn an_approval_whose_nonce_is_used_otherwise_ends_its_payment() {
-    let mut stage = Stage::with(Plan { wait_ms: 20_000, ..Plan::default() }).await;
+    let mut stage = Stage::with(StageConfig { wait_ms: 20_000, ..StageConfig::default() }).await;
     stage.world.state().sends.extend(std::iter::repeat_n(Send::ConfirmWithoutTaking, 100));
     stage.keep_mining();
-    let pay = stage.pays_with_approval(1, 700, 1);
-    let caller = stage.settling(&pay);
-    stage.pass(500).await;
+    let pay = stage.sign_payment_with_approval(1, 700, 1);
+    let caller = stage.spawn_settle(&pay);
+    stage.advance_clock(500).await;
     stage.world.use_nonce(payer(1));
     let end = caller.await.unwrap();
     assert_eq!(reason(&end), Some(Reason::ApprovalFailed), "{end:?}");
-    assert_eq!(stage.paid(), 0);
+    assert_eq!(stage.shop_balance(), 0);
 }

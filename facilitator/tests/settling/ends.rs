@@ -9,7 +9,7 @@ use bursar_facilitator::verify::VerifyError;
 
 use crate::contracts::network;
 use crate::log::Log;
-use crate::stage::{Plan, Stage, by, signer};
+use crate::stage::{StageConfig, Stage, caller_origin, signer};
 use crate::withdrawals::{reason, reason_of, settled};
 use crate::world::{GWEI, Node, Send};
 
@@ -29,33 +29,33 @@ fn hash_of(end: &Result<SettleOutcome, SettleError>) -> Option<B256> {
 /// The payer has no money left when the block is mined, and the payment ends with that reason.
 #[tokio::test(start_paused = true)]
 async fn a_payment_that_fails_in_its_block_ends_with_its_reason() {
-    let mut stage = Stage::with(Plan { wait_ms: 8_000, ..Plan::default() }).await;
+    let mut stage = Stage::with(StageConfig { wait_ms: 8_000, ..StageConfig::default() }).await;
     let pay = stage.pays(1, 700, 1);
-    let settling = stage.settling(&pay);
-    stage.pass(200).await;
+    let settling = stage.spawn_settle(&pay);
+    stage.advance_clock(200).await;
     stage.world.give(pay.terms.payer, 5);
     stage.world.mine_many(1);
-    stage.pass(500).await;
+    stage.advance_clock(500).await;
     stage.world.mine_many(5);
     let end = settling.await.unwrap();
     assert_eq!(reason(&end), Some(Reason::InsufficientBalance), "{end:?}");
-    assert_eq!(stage.paid(), 0);
+    assert_eq!(stage.shop_balance(), 0);
     // After the payer is funded again, the same payment may be tried again.
     stage.world.give(pay.terms.payer, 700);
     stage.keep_mining();
     assert!(settled(&stage.settle(&pay).await));
-    assert_eq!(stage.paid(), 700);
+    assert_eq!(stage.shop_balance(), 700);
 }
 
 /// The transaction fails in its block, although each simulation succeeds.
 #[tokio::test(start_paused = true)]
 async fn a_payment_that_keeps_failing_in_blocks_is_sent_at_most_three_times() {
-    let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
+    let mut stage = Stage::with(StageConfig { wait_ms: 8_400, ..StageConfig::default() }).await;
     let pay = stage.pays(1, 700, 1);
     stage.world.state().fails_in_blocks = true;
     stage.keep_mining();
     let _first = stage.settle(&pay).await;
-    stage.pass(60_000).await;
+    stage.advance_clock(60_000).await;
     let record = stage.record(&pay).await.unwrap();
     assert_eq!((reason_of(&record), record.attempts), (Some(Reason::TransactionFailed), 3));
     let calls = |stage: &Stage| {
@@ -72,22 +72,22 @@ async fn a_payment_that_keeps_failing_in_blocks_is_sent_at_most_three_times() {
     let again = stage.settle(&pay).await;
     assert_eq!(reason(&again), Some(Reason::TransactionFailed), "{again:?}");
     assert_eq!(calls(&stage), 3, "nothing was sent for it");
-    stage.pass(10 * 60_000).await;
+    stage.advance_clock(10 * 60_000).await;
     let pay = stage.pays(1, 700, 2);
     assert!(settled(&stage.settle(&pay).await));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_payer_that_wasted_gas_is_locked_out_for_a_minute() {
-    let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
+    let mut stage = Stage::with(StageConfig { wait_ms: 8_400, ..StageConfig::default() }).await;
     stage.world.state().fails_in_blocks = true;
     stage.keep_mining();
-    let wasted = stage.settling(&stage.pays(1, 700, 1));
+    let wasted = stage.spawn_settle(&stage.pays(1, 700, 1));
     while !matches!(
         stage.record(&stage.pays(1, 700, 1)).await.map(|record| reason_of(&record)),
         Some(Some(Reason::TransactionFailed))
     ) {
-        stage.pass(200).await;
+        stage.advance_clock(200).await;
     }
     let _end = wasted.await.unwrap();
     stage.world.state().fails_in_blocks = false;
@@ -96,18 +96,18 @@ async fn a_payer_that_wasted_gas_is_locked_out_for_a_minute() {
         Some(Reason::TransactionFailed)
     );
     assert!(settled(&stage.settle(&stage.pays(2, 700, 3)).await), "others are served");
-    stage.pass(60_000).await;
+    stage.advance_clock(60_000).await;
     assert!(settled(&stage.settle(&stage.pays(1, 700, 4)).await));
 }
 
 /// Payments that failed in a batch are tried alone.
 #[tokio::test(start_paused = true)]
 async fn payments_that_failed_together_are_tried_alone() {
-    let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
+    let mut stage = Stage::with(StageConfig { wait_ms: 8_400, ..StageConfig::default() }).await;
     stage.world.state().fails_in_blocks = true;
     let settling: Vec<_> =
-        (1..=6).map(|n| stage.settling(&stage.pays(n, 100, u64::from(n)))).collect();
-    stage.pass(500).await;
+        (1..=6).map(|n| stage.spawn_settle(&stage.pays(n, 100, u64::from(n)))).collect();
+    stage.advance_clock(500).await;
     stage.world.mine();
     stage.world.state().fails_in_blocks = false;
     let sent_count = |stage: &Stage| {
@@ -116,8 +116,8 @@ async fn payments_that_failed_together_are_tried_alone() {
     };
     assert_eq!(sent_count(&stage), 1);
     stage.keep_mining();
-    stage.pass(40_000).await;
-    assert_eq!((stage.paid(), sent_count(&stage)), (600, 1));
+    stage.advance_clock(40_000).await;
+    assert_eq!((stage.shop_balance(), sent_count(&stage)), (600, 1));
     for settling in settling {
         let _end = settling.await.unwrap();
     }
@@ -128,24 +128,24 @@ async fn payments_that_failed_together_are_tried_alone() {
 #[tokio::test(start_paused = true)]
 async fn a_payment_settled_by_another_sender_names_that_transaction() {
     for foreign_settlements in [ForeignSettlements::Duplicate, ForeignSettlements::Success] {
-        let plan = Plan { wait_ms: 8_400, foreign_settlements, ..Plan::default() };
+        let plan = StageConfig { wait_ms: 8_400, foreign_settlements, ..StageConfig::default() };
         let mut stage = Stage::with(plan).await;
         let pay = stage.pays(1, 700, 1);
-        let settling = stage.settling(&pay);
-        stage.pass(200).await;
+        let settling = stage.spawn_settle(&pay);
+        stage.advance_clock(200).await;
         let hash = stage.world.bring(network().stablecoin.address, pay.call());
         stage.keep_mining();
         let end = settling.await.unwrap();
         let named = (hash_of(&end), settled(&end));
         assert_eq!(named, (Some(hash), foreign_settlements == ForeignSettlements::Success));
-        assert_eq!(stage.paid(), 700);
+        assert_eq!(stage.shop_balance(), 700);
         drop(end);
         // The facilitator watches the stranger's block until it is final, also after a restart.
         let mut stage = stage.restart(|_plan| {}).await;
         stage.keep_mining();
-        stage.pass(20_000).await;
+        stage.advance_clock(20_000).await;
         assert!(is_settled_elsewhere(&stage.record(&pay).await.unwrap().state, hash));
-        let again = stage.settle_by(&pay, by(2)).await;
+        let again = stage.settle_by(&pay, caller_origin(2)).await;
         assert_eq!((hash_of(&again), settled(&again)), named, "{again:?}");
     }
 }
@@ -155,26 +155,26 @@ async fn a_payment_settled_by_another_sender_names_that_transaction() {
 #[tokio::test(start_paused = true)]
 async fn a_payment_that_this_book_did_not_settle_is_a_duplicate() {
     for is_lost in [false, true] {
-        let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
+        let mut stage = Stage::with(StageConfig { wait_ms: 8_400, ..StageConfig::default() }).await;
         let pay = stage.pays(1, 700, 1);
         let hash = if is_lost {
             stage.keep_mining();
             let hash = hash_of(&stage.settle(&pay).await).unwrap();
-            stage.pass(20_000).await;
+            stage.advance_clock(20_000).await;
             stage = stage.restart_without_store().await;
             hash
         } else {
             stage.world.bring(network().stablecoin.address, pay.call())
         };
-        let verified = stage.settlement.verify(&pay.request, &by(1).into()).await;
+        let verified = stage.settlement.verify(&pay.request, &caller_origin(1).into()).await;
         let Err(VerifyError::Rejected(rejection)) = verified else { panic!("{verified:?}") };
         assert_eq!((rejection.reason, rejection.settled_in), (Reason::Duplicate, Some(hash)));
         assert!(rejection.message.contains("do not pay again"), "{}", rejection.message);
         for request in 1..=2 {
-            let end = stage.settle_by(&pay, by(request)).await;
+            let end = stage.settle_by(&pay, caller_origin(request)).await;
             assert_eq!((reason(&end), hash_of(&end)), (Some(Reason::Duplicate), Some(hash)));
         }
-        assert_eq!(stage.paid(), 700);
+        assert_eq!(stage.shop_balance(), 700);
     }
 }
 
@@ -182,39 +182,39 @@ async fn a_payment_that_this_book_did_not_settle_is_a_duplicate() {
 /// request makes the payment.
 #[tokio::test(start_paused = true)]
 async fn a_reorganised_settlement_of_another_sender_is_not_made_unasked() {
-    let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
+    let mut stage = Stage::with(StageConfig { wait_ms: 8_400, ..StageConfig::default() }).await;
     let pay = stage.pays(1, 700, 1);
-    let settling = stage.settling(&pay);
-    stage.pass(200).await;
+    let settling = stage.spawn_settle(&pay);
+    stage.advance_clock(200).await;
     stage.world.bring(network().stablecoin.address, pay.call());
     // Our transaction fails in the next block, and is final two blocks later.
     stage.world.mine();
-    stage.pass(3_000).await;
+    stage.advance_clock(3_000).await;
     stage.world.mine_many(2);
     let end = settling.await.unwrap();
     assert_eq!(reason(&end), Some(Reason::Duplicate), "{end:?}");
     stage.world.remove_foreign();
     stage.keep_mining();
-    stage.pass(40_000).await;
+    stage.advance_clock(40_000).await;
     assert_eq!(stage.metrics.reorganised_count(network()), 1);
-    assert_eq!((stage.paid(), stage.settlement.ledger.open_count()), (0, 0));
+    assert_eq!((stage.shop_balance(), stage.settlement.ledger.open_count()), (0, 0));
     assert!(settled(&stage.settle(&pay).await));
-    assert_eq!(stage.paid(), 700);
+    assert_eq!(stage.shop_balance(), 700);
 }
 
 /// A waiting copy receives the refusal of the request that it waited for, and causes no second transaction.
 #[tokio::test(start_paused = true)]
 async fn a_waiting_copy_receives_the_refusal_of_a_failed_payment() {
-    let mut stage = Stage::with(Plan { wait_ms: 8_000, ..Plan::default() }).await;
+    let mut stage = Stage::with(StageConfig { wait_ms: 8_000, ..StageConfig::default() }).await;
     let pay = stage.pays(1, 700, 1);
-    let first = stage.settling(&pay);
-    stage.pass(100).await;
-    let copy = stage.settling(&pay);
-    stage.pass(100).await;
+    let first = stage.spawn_settle(&pay);
+    stage.advance_clock(100).await;
+    let copy = stage.spawn_settle(&pay);
+    stage.advance_clock(100).await;
     stage.world.give(pay.terms.payer, 5);
     stage.world.mine();
     stage.world.give(pay.terms.payer, 5);
-    stage.pass(100).await;
+    stage.advance_clock(100).await;
     stage.keep_mining();
     let ends = [first.await.unwrap(), copy.await.unwrap()];
     let reasons = ends.each_ref().map(reason);
@@ -227,7 +227,7 @@ async fn a_waiting_copy_receives_the_refusal_of_a_failed_payment() {
 async fn a_found_settlement_that_is_undone_is_counted_and_settled_again() {
     for restart in [false, true] {
         let foreign_settlements = ForeignSettlements::Success;
-        let plan = Plan { wait_ms: 8_400, foreign_settlements, ..Plan::default() };
+        let plan = StageConfig { wait_ms: 8_400, foreign_settlements, ..StageConfig::default() };
         let mut stage = Stage::with(plan).await;
         let pay = stage.pays(1, 700, 1);
         let hash = stage.world.bring(network().stablecoin.address, pay.call());
@@ -237,17 +237,17 @@ async fn a_found_settlement_that_is_undone_is_counted_and_settled_again() {
         };
         assert_eq!(settled_hash, Some(hash));
         assert_eq!(stage.record(&pay).await.unwrap().gas, 0, "we pay nothing for it");
-        stage.ledger.mark_answered(pay.key, by(1), bursar_core::time::Utc(1)).await.unwrap();
+        stage.ledger.mark_answered(pay.key, caller_origin(1), bursar_core::time::Utc(1)).await.unwrap();
         drop(right);
         if restart {
             stage = stage.restart(|_plan| {}).await;
         }
         stage.world.reorganise(1, false);
-        assert_eq!(stage.paid(), 0);
+        assert_eq!(stage.shop_balance(), 0);
         stage.keep_mining();
-        stage.pass(40_000).await;
+        stage.advance_clock(40_000).await;
         assert_eq!(stage.metrics.reorganised_count(network()), 1, "restart: {restart}");
-        assert_eq!(stage.paid(), 700);
+        assert_eq!(stage.shop_balance(), 700);
         let record = stage.record(&pay).await.unwrap();
         assert!(matches!(record.state, State::Settled { hash: ours, .. } if ours != hash));
         assert!(record.gas > 0, "now its gas counts");
@@ -260,24 +260,24 @@ async fn a_found_settlement_that_is_undone_is_counted_and_settled_again() {
 #[tokio::test(start_paused = true)]
 async fn a_reorganisation_after_the_answer_is_counted_and_settled_again() {
     let (log, _guard) = Log::record();
-    let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
+    let mut stage = Stage::with(StageConfig { wait_ms: 8_400, ..StageConfig::default() }).await;
     let pay = stage.pays(1, 700, 1);
-    let settling = stage.settling(&pay);
-    stage.pass(200).await;
+    let settling = stage.spawn_settle(&pay);
+    stage.advance_clock(200).await;
     stage.world.mine();
     let end = settling.await.unwrap();
     let Ok(SettleOutcome::Settled { right: Some(right), .. }) = end else { panic!("{end:?}") };
-    stage.ledger.mark_answered(pay.key, by(1), bursar_core::time::Utc(1)).await.unwrap();
+    stage.ledger.mark_answered(pay.key, caller_origin(1), bursar_core::time::Utc(1)).await.unwrap();
     drop(right);
     // The settling transaction is gone, and another transaction with the same key has used its nonce.
     stage.world.reorganise(1, false);
     stage.world.use_nonce(signer(1));
     stage.world.state().sends = vec![Send::Refuse("nonce too low"); 3].into();
     stage.keep_mining();
-    stage.pass(70_000).await;
-    let copy = stage.settle_by(&pay, by(2)).await;
+    stage.advance_clock(70_000).await;
+    let copy = stage.settle_by(&pay, caller_origin(2)).await;
     assert_eq!(reason(&copy), Some(Reason::Duplicate), "{copy:?}");
-    stage.pass(100_000).await;
+    stage.advance_clock(100_000).await;
     assert_eq!(stage.metrics.reorganised_count(network()), 1);
     let undone = log.lines(&["ERROR", "a reorganisation undid a settled payment"]);
     assert_eq!(undone.len(), 1, "{log:?}");
@@ -288,16 +288,16 @@ async fn a_reorganisation_after_the_answer_is_counted_and_settled_again() {
 #[tokio::test(start_paused = true)]
 async fn a_block_that_comes_back_is_counted_and_changes_nothing() {
     let (log, _guard) = Log::record();
-    let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
+    let mut stage = Stage::with(StageConfig { wait_ms: 8_400, ..StageConfig::default() }).await;
     let pay = stage.pays(1, 700, 1);
-    let settling = stage.settling(&pay);
-    stage.pass(200).await;
+    let settling = stage.spawn_settle(&pay);
+    stage.advance_clock(200).await;
     stage.world.mine();
     assert!(settled(&settling.await.unwrap()));
     stage.world.reorganise(1, true);
     stage.keep_mining();
-    stage.pass(30_000).await;
-    assert_eq!(stage.paid(), 700);
+    stage.advance_clock(30_000).await;
+    assert_eq!(stage.shop_balance(), 700);
     assert_eq!(stage.metrics.reorganised_count(network()), 1);
     let moved = log.lines(&["WARN", "a reorganisation removed the block of settled payments"]);
     assert_eq!(moved.len(), 1, "{log:?}");
@@ -307,16 +307,16 @@ async fn a_block_that_comes_back_is_counted_and_changes_nothing() {
 /// The receipt of a final transaction cannot be read for a while.
 #[tokio::test(start_paused = true)]
 async fn a_receipt_that_cannot_be_read_is_asked_for_again() {
-    let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
+    let mut stage = Stage::with(StageConfig { wait_ms: 8_400, ..StageConfig::default() }).await;
     let pay = stage.pays(1, 700, 1);
-    let settling = stage.settling(&pay);
-    stage.pass(200).await;
+    let settling = stage.spawn_settle(&pay);
+    stage.advance_clock(200).await;
     stage.world.mine();
     stage.world.state().hidden_receipts = 3;
     let end = settling.await.unwrap();
     assert!(settled(&end), "{end:?}");
     stage.keep_mining();
-    stage.pass(20_000).await;
+    stage.advance_clock(20_000).await;
     assert_eq!(stage.metrics.reorganised_count(network()), 0);
     assert_eq!(stage.settlement.ledger.open_count(), 0);
 }
@@ -325,18 +325,18 @@ async fn a_receipt_that_cannot_be_read_is_asked_for_again() {
 /// receipt is read, and its gas counts with the highest possible cost.
 #[tokio::test(start_paused = true)]
 async fn a_receipt_that_is_hidden_for_long_ends_no_payment() {
-    let mut stage = Stage::with(Plan { wait_ms: 3_000, ..Plan::default() }).await;
+    let mut stage = Stage::with(StageConfig { wait_ms: 3_000, ..StageConfig::default() }).await;
     let pay = stage.pays(1, 700, 1);
     stage.world.state().hides_receipts = true;
     stage.keep_mining();
     let end = stage.settle(&pay).await;
     assert!(matches!(end, Ok(SettleOutcome::Pending { .. })), "{end:?}");
-    stage.pass(120_000).await;
-    assert_eq!(stage.paid(), 700);
+    stage.advance_clock(120_000).await;
+    assert_eq!(stage.shop_balance(), 700);
     let record = stage.record(&pay).await.unwrap();
     assert!(reason_of(&record).is_none(), "{:?}", record.state);
     stage.world.state().hides_receipts = false;
-    stage.pass(20_000).await;
+    stage.advance_clock(20_000).await;
     assert!(settled(&stage.settle(&pay).await));
     let usage = stage.usage(1);
     let cost = crate::stage::COIN - stage.world.state().coin[&signer(1)];
@@ -349,23 +349,23 @@ async fn a_receipt_that_is_hidden_for_long_ends_no_payment() {
 #[tokio::test(start_paused = true)]
 async fn a_displaced_transaction_is_pending_until_its_payment_expires() {
     for brought in [false, true] {
-        let mut stage = Stage::with(Plan { wait_ms: 500, ..Plan::default() }).await;
-        let pay = stage.pays_for(1, 700, 1, 240);
+        let mut stage = Stage::with(StageConfig { wait_ms: 500, ..StageConfig::default() }).await;
+        let pay = stage.sign_payment_valid_for(1, 700, 1, 240);
         let end = stage.settle(&pay).await;
         assert!(matches!(end, Ok(SettleOutcome::Pending { .. })), "{end:?}");
         stage.world.use_nonce(signer(1));
         stage.keep_mining();
-        stage.pass(120_000).await;
+        stage.advance_clock(120_000).await;
         let record = stage.record(&pay).await.unwrap();
         assert!(record.state.is_open(), "{:?}", record.state);
         if brought {
             let hash = stage.world.bring(network().stablecoin.address, pay.call());
-            stage.pass(20_000).await;
+            stage.advance_clock(20_000).await;
             assert!(is_settled_elsewhere(&stage.record(&pay).await.unwrap().state, hash));
         } else {
-            stage.pass(100_000).await;
+            stage.advance_clock(100_000).await;
             assert!(stage.record(&pay).await.unwrap().state.is_open());
-            stage.pass(40_000).await;
+            stage.advance_clock(40_000).await;
             let record = stage.record(&pay).await.unwrap();
             assert_eq!(reason_of(&record), Some(Reason::Expired));
         }
@@ -378,23 +378,23 @@ async fn a_displaced_transaction_is_pending_until_its_payment_expires() {
 /// A payment with a distant expiry, whose transaction was displaced, returns to the queue after a day.
 #[tokio::test(start_paused = true)]
 async fn a_displaced_payment_that_never_expires_is_sent_again_after_a_day() {
-    let stage = Stage::with(Plan { wait_ms: 500, ..Plan::default() }).await;
-    let pay = stage.pays_for(1, 700, 1, 4_000_000_000);
+    let stage = Stage::with(StageConfig { wait_ms: 500, ..StageConfig::default() }).await;
+    let pay = stage.sign_payment_valid_for(1, 700, 1, 4_000_000_000);
     let end = stage.settle(&pay).await;
     assert!(matches!(end, Ok(SettleOutcome::Pending { .. })), "{end:?}");
     stage.world.use_nonce(signer(1));
     stage.world.mine_many(5);
     let mine = async |stage: &Stage, minutes: u64| {
         for _minute in 0..minutes {
-            stage.pass(60_000).await;
+            stage.advance_clock(60_000).await;
             stage.world.mine();
         }
     };
     mine(&stage, 23 * 60).await;
     assert!(stage.record(&pay).await.unwrap().state.is_open());
-    assert_eq!(stage.paid(), 0);
+    assert_eq!(stage.shop_balance(), 0);
     mine(&stage, 70).await;
-    assert_eq!(stage.paid(), 700);
+    assert_eq!(stage.shop_balance(), 700);
     assert_eq!(stage.settlement.ledger.open_count(), 0);
 }
 
@@ -402,20 +402,20 @@ async fn a_displaced_payment_that_never_expires_is_sent_again_after_a_day() {
 /// nonce.
 #[tokio::test(start_paused = true)]
 async fn a_transaction_that_every_node_refuses_is_abandoned() {
-    let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
+    let mut stage = Stage::with(StageConfig { wait_ms: 8_400, ..StageConfig::default() }).await;
     let pay = stage.pays(1, 700, 1);
     stage.world.state().sends = vec![Send::Refuse("intrinsic gas too low"); 100].into();
-    let settling = stage.settling(&pay);
-    stage.pass(300).await;
+    let settling = stage.spawn_settle(&pay);
+    stage.advance_clock(300).await;
     settling.abort();
     stage.keep_mining();
-    stage.pass(15_000).await;
+    stage.advance_clock(15_000).await;
     let nothing = |stage: &Stage| stage.world.state().sent.iter().any(|tx| tx.is_nothing());
     assert!(!nothing(&stage), "it has some time");
-    stage.pass(15_000).await;
+    stage.advance_clock(15_000).await;
     assert!(nothing(&stage), "it was given up");
     stage.world.state().sends.clear();
-    stage.pass(60_000).await;
+    stage.advance_clock(60_000).await;
     assert_eq!(stage.settlement.ledger.open_count(), 0);
     assert!(settled(&stage.settle(&stage.pays(2, 300, 2)).await));
 }
@@ -423,11 +423,11 @@ async fn a_transaction_that_every_node_refuses_is_abandoned() {
 /// Gas rises over the ceiling between the acceptance and the first attempt.
 #[tokio::test(start_paused = true)]
 async fn a_payment_whose_gas_exceeds_the_ceiling_ends_unsigned() {
-    let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
+    let mut stage = Stage::with(StageConfig { wait_ms: 8_400, ..StageConfig::default() }).await;
     // The payment is affordable at the cached gas price.
     stage.keep_mining();
     assert!(settled(&stage.settle(&stage.pays(2, 100, 9)).await));
-    stage.pass(20_000).await;
+    stage.advance_clock(20_000).await;
     let _fresh = stage.settler.look_up_price().await.unwrap();
     let sent = stage.world.state().sent.len();
     stage.world.state().base_fee = 100 * GWEI;
@@ -442,26 +442,26 @@ async fn a_payment_whose_gas_exceeds_the_ceiling_ends_unsigned() {
 #[tokio::test(start_paused = true)]
 async fn a_transaction_is_not_broadcast_when_its_first_payment_is_about_to_expire() {
     for (honest_ms, moves) in [(4_900, true), (8_050, false)] {
-        let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
+        let mut stage = Stage::with(StageConfig { wait_ms: 8_400, ..StageConfig::default() }).await;
         // No node accepts it, and its caller has disconnected.
         stage.world.state().sends = vec![Send::Refuse("busy"); 1_000].into();
-        let pay = stage.pays_for(1, 700, 1, 10);
-        let settling = stage.settling(&pay);
-        stage.pass(200).await;
+        let pay = stage.sign_payment_valid_for(1, 700, 1, 10);
+        let settling = stage.spawn_settle(&pay);
+        stage.advance_clock(200).await;
         settling.abort();
-        stage.pass(honest_ms - 200).await;
+        stage.advance_clock(honest_ms - 200).await;
         let before = stage.world.state().sent.len();
         assert!(before > 0);
         stage.world.state().sends.clear();
-        stage.pass(1_500).await;
+        stage.advance_clock(1_500).await;
         stage.world.mine();
         stage.keep_mining();
-        stage.pass(60_000).await;
+        stage.advance_clock(60_000).await;
         let calls = {
             let state = stage.world.state();
             state.sent[before..].iter().filter(|tx| !tx.is_nothing()).count()
         };
-        assert_eq!((stage.paid(), calls > 0), if moves { (700, true) } else { (0, false) });
+        assert_eq!((stage.shop_balance(), calls > 0), if moves { (700, true) } else { (0, false) });
         let record = stage.record(&pay).await.unwrap();
         assert_eq!(reason_of(&record), (!moves).then_some(Reason::Expired));
         assert_eq!(stage.settlement.ledger.open_count(), 0);
@@ -471,13 +471,13 @@ async fn a_transaction_is_not_broadcast_when_its_first_payment_is_about_to_expir
 /// One of several nodes lags behind, which is not a reorganisation.
 #[tokio::test(start_paused = true)]
 async fn a_settlement_denied_by_a_lagging_node_is_not_a_reorganisation() {
-    let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
+    let mut stage = Stage::with(StageConfig { wait_ms: 8_400, ..StageConfig::default() }).await;
     let pay = stage.pays(1, 700, 1);
     let hash = stage.world.bring(network().stablecoin.address, pay.call());
     assert_eq!(hash_of(&stage.settle(&pay).await), Some(hash));
     stage.world.state().hidden_receipts = 3;
     stage.keep_mining();
-    stage.pass(20_000).await;
+    stage.advance_clock(20_000).await;
     assert_eq!(stage.world.state().hidden_receipts, 0, "it was asked for");
     assert_eq!(stage.metrics.reorganised_count(network()), 0);
     assert!(is_settled_elsewhere(&stage.record(&pay).await.unwrap().state, hash));
@@ -488,7 +488,7 @@ async fn a_settlement_denied_by_a_lagging_node_is_not_a_reorganisation() {
     assert_eq!(hash_of(&stage.settle(&pay).await), Some(hash));
     stage.world.state().hidden_receipts = 4;
     stage.keep_mining();
-    stage.pass(20_000).await;
+    stage.advance_clock(20_000).await;
     assert_eq!(stage.metrics.reorganised_count(network()), 1);
 }
 
@@ -496,7 +496,7 @@ async fn a_settlement_denied_by_a_lagging_node_is_not_a_reorganisation() {
 #[tokio::test(start_paused = true)]
 async fn payments_of_a_removed_signer_end_by_the_chain_or_by_their_expiry() {
     for mined in [false, true] {
-        let plan = Plan { wait_ms: 500, signers: 2, ..Plan::default() };
+        let plan = StageConfig { wait_ms: 500, signers: 2, ..StageConfig::default() };
         let stage = Stage::with(plan).await;
         let pays = [stage.pays(1, 700, 1), stage.pays(2, 700, 2)];
         for pay in &pays {
@@ -511,10 +511,10 @@ async fn payments_of_a_removed_signer_end_by_the_chain_or_by_their_expiry() {
             stage.world.drop_from_pool(signer(2));
         }
         stage.keep_mining();
-        stage.pass(60_000).await;
-        assert_eq!(stage.paid(), if mined { 1_400 } else { 700 });
+        stage.advance_clock(60_000).await;
+        assert_eq!(stage.shop_balance(), if mined { 1_400 } else { 700 });
         assert_eq!(stage.settlement.ledger.open_count(), usize::from(!mined));
-        stage.pass(300_000).await;
+        stage.advance_clock(300_000).await;
         assert_eq!(stage.settlement.ledger.open_count(), 0, "it never waits for ever");
     }
 }
@@ -523,20 +523,20 @@ async fn payments_of_a_removed_signer_end_by_the_chain_or_by_their_expiry() {
 #[tokio::test(start_paused = true)]
 async fn a_restart_resumes_payments_in_flight() {
     for node in [Node::Answers, Node::Down] {
-        let stage = Stage::with(Plan { wait_ms: 8_000, ..Plan::default() }).await;
+        let stage = Stage::with(StageConfig { wait_ms: 8_000, ..StageConfig::default() }).await;
         let pays = [stage.pays(1, 700, 1), stage.pays(2, 300, 2)];
         for pay in &pays {
-            let settling = stage.settling(pay);
-            stage.pass(60).await;
+            let settling = stage.spawn_settle(pay);
+            stage.advance_clock(60).await;
             settling.abort();
         }
         stage.world.state().node = node;
         let mut stage = stage.restart(|_plan| {}).await;
-        stage.pass(3_000).await;
+        stage.advance_clock(3_000).await;
         stage.world.state().node = Node::Answers;
         stage.keep_mining();
-        stage.pass(60_000).await;
-        assert_eq!(stage.paid(), 1_000, "{node:?}");
+        stage.advance_clock(60_000).await;
+        assert_eq!(stage.shop_balance(), 1_000, "{node:?}");
         assert_eq!(stage.settlement.ledger.open_count(), 0);
         for pay in &pays {
             assert!(settled(&stage.settle(pay).await), "its caller has not been answered yet");

@@ -5,7 +5,7 @@ use bursar_facilitator::reason::Reason;
 use bursar_facilitator::settle::intake::{SettleError, SettleOutcome};
 use bursar_facilitator::verify::VerifyError;
 
-use crate::stage::{Pay, Plan, Stage, by, with_key};
+use crate::stage::{SignedPayment, StageConfig, Stage, caller_origin, keyed_origin};
 use crate::withdrawals::{reason, settled};
 use crate::world::Send;
 
@@ -19,19 +19,19 @@ fn is_duplicate(end: &SettleResult) -> bool {
     reason(end) == Some(Reason::Duplicate)
 }
 
-async fn is_refused(stage: &Stage, pay: &Pay, origin: RequestOrigin) -> bool {
+async fn is_refused(stage: &Stage, pay: &SignedPayment, origin: RequestOrigin) -> bool {
     let verified = stage.settlement.verify(&pay.request, &origin.into()).await;
     matches!(verified, Err(VerifyError::Rejected(rejection)) if rejection.reason == Reason::Duplicate)
 }
 
 async fn pending_stage() -> Stage {
-    Stage::with(Plan { wait_ms: 500, ..Plan::default() }).await
+    Stage::with(StageConfig { wait_ms: 500, ..StageConfig::default() }).await
 }
 
 /// Requesters that are not the first one, whose key is 7.
 fn other_requesters() -> [RequestOrigin; 4] {
-    let elsewhere = RequestOrigin { caller: by(2).caller, ..with_key(9) };
-    [with_key(8), by(1), by(2), elsewhere]
+    let elsewhere = RequestOrigin { caller: caller_origin(2).caller, ..keyed_origin(9) };
+    [keyed_origin(8), caller_origin(1), caller_origin(2), elsewhere]
 }
 
 /// Two proxies of one payee: both may deliver on a pending answer, so only the first one gets it.
@@ -40,7 +40,7 @@ async fn a_pending_answer_belongs_to_its_first_requester() {
     for restart in [false, true] {
         let mut stage = pending_stage().await;
         let pay = stage.pays(1, 700, 1);
-        assert!(is_pending(&stage.settle_by(&pay, with_key(7)).await));
+        assert!(is_pending(&stage.settle_by(&pay, keyed_origin(7)).await));
         if restart {
             stage = stage.restart(|_plan| {}).await;
         }
@@ -50,16 +50,16 @@ async fn a_pending_answer_belongs_to_its_first_requester() {
             assert!(stage.clock_ms() - begun < 500, "nothing to wait for");
             assert!(is_refused(&stage, &pay, other).await, "{other:?}");
         }
-        assert!(!is_refused(&stage, &pay, with_key(7)).await);
-        assert!(is_pending(&stage.settle_by(&pay, with_key(7)).await), "it may ask again");
+        assert!(!is_refused(&stage, &pay, keyed_origin(7)).await);
+        assert!(is_pending(&stage.settle_by(&pay, keyed_origin(7)).await), "it may ask again");
         stage.keep_mining();
-        stage.pass(10_000).await;
+        stage.advance_clock(10_000).await;
         for other in other_requesters() {
             assert!(is_duplicate(&stage.settle_by(&pay, other).await), "{other:?}");
             assert!(is_refused(&stage, &pay, other).await, "{other:?}");
         }
-        assert!(settled(&stage.settle_by(&pay, with_key(7)).await));
-        assert_eq!(stage.paid(), 700);
+        assert!(settled(&stage.settle_by(&pay, keyed_origin(7)).await));
+        assert_eq!(stage.shop_balance(), 700);
     }
 }
 
@@ -68,7 +68,7 @@ async fn a_pending_answer_belongs_to_its_first_requester() {
 async fn of_simultaneous_requesters_one_gets_the_pending_answer() {
     let mut stage = pending_stage().await;
     let pay = stage.pays(1, 700, 1);
-    let all: Vec<_> = (1..=16).map(|key| stage.settling_by(&pay, with_key(key))).collect();
+    let all: Vec<_> = (1..=16).map(|key| stage.settling_by(&pay, keyed_origin(key))).collect();
     let (mut pending, mut keys) = (0, Vec::new());
     for (key, one) in (1..=16).zip(all) {
         let end = one.await.unwrap();
@@ -80,9 +80,9 @@ async fn of_simultaneous_requesters_one_gets_the_pending_answer() {
     }
     assert_eq!(pending, 1);
     stage.keep_mining();
-    stage.pass(10_000).await;
+    stage.advance_clock(10_000).await;
     for key in 1..=16 {
-        let end = stage.settle_by(&pay, with_key(key)).await;
+        let end = stage.settle_by(&pay, keyed_origin(key)).await;
         assert_eq!(settled(&end), keys == [key], "{key}: {end:?}");
     }
 }
@@ -92,15 +92,15 @@ async fn of_simultaneous_requesters_one_gets_the_pending_answer() {
 async fn a_request_that_was_cut_off_keeps_no_pending_answer() {
     let mut stage = pending_stage().await;
     let pay = stage.pays(1, 700, 1);
-    let gone = stage.settling_by(&pay, with_key(7));
-    stage.pass(100).await;
+    let gone = stage.settling_by(&pay, keyed_origin(7));
+    stage.advance_clock(100).await;
     gone.abort();
-    assert!(is_pending(&stage.settle_by(&pay, with_key(8)).await));
-    assert!(is_duplicate(&stage.settle_by(&pay, with_key(7)).await));
+    assert!(is_pending(&stage.settle_by(&pay, keyed_origin(8)).await));
+    assert!(is_duplicate(&stage.settle_by(&pay, keyed_origin(7)).await));
     stage.keep_mining();
-    stage.pass(10_000).await;
-    assert!(is_duplicate(&stage.settle_by(&pay, with_key(7)).await));
-    assert!(settled(&stage.settle_by(&pay, with_key(8)).await));
+    stage.advance_clock(10_000).await;
+    assert!(is_duplicate(&stage.settle_by(&pay, keyed_origin(7)).await));
+    assert!(settled(&stage.settle_by(&pay, keyed_origin(8)).await));
 }
 
 /// All copies without a key from one address may learn that the payment is pending, and one of them gets the success.
@@ -108,7 +108,7 @@ async fn a_request_that_was_cut_off_keeps_no_pending_answer() {
 async fn of_sixteen_keyless_copies_of_one_caller_one_gets_the_success() {
     let mut stage = pending_stage().await;
     let pay = stage.pays(1, 700, 1);
-    let sixteen = |stage: &Stage| -> Vec<_> { (0..16).map(|_n| stage.settling(&pay)).collect() };
+    let sixteen = |stage: &Stage| -> Vec<_> { (0..16).map(|_n| stage.spawn_settle(&pay)).collect() };
     let mut pending = 0;
     for one in sixteen(&stage) {
         let end = one.await.unwrap();
@@ -116,11 +116,11 @@ async fn of_sixteen_keyless_copies_of_one_caller_one_gets_the_success() {
         pending += usize::from(is_pending(&end));
     }
     assert!(pending > 0);
-    for other in [by(2), with_key(7)] {
+    for other in [caller_origin(2), keyed_origin(7)] {
         assert!(is_duplicate(&stage.settle_by(&pay, other).await), "{other:?}");
     }
     let waiting = sixteen(&stage);
-    stage.pass(100).await;
+    stage.advance_clock(100).await;
     stage.world.mine();
     let mut successes = Vec::new();
     for one in waiting {
@@ -130,13 +130,13 @@ async fn of_sixteen_keyless_copies_of_one_caller_one_gets_the_success() {
         }
     }
     assert_eq!(successes.len(), 1);
-    stage.ledger.mark_answered(pay.key, by(1), bursar_core::time::Utc(1)).await.unwrap();
+    stage.ledger.mark_answered(pay.key, caller_origin(1), bursar_core::time::Utc(1)).await.unwrap();
     drop(successes);
     stage.keep_mining();
     for _copy in 0..16 {
         assert!(is_duplicate(&stage.settle(&pay).await));
     }
-    assert_eq!(stage.paid(), 700);
+    assert_eq!(stage.shop_balance(), 700);
 }
 
 /// A pending payment fails after all. Only its requester may settle it again.
@@ -144,10 +144,10 @@ async fn of_sixteen_keyless_copies_of_one_caller_one_gets_the_success() {
 async fn a_pending_payment_that_failed_still_belongs_to_its_requester() {
     let mut stage = pending_stage().await;
     let pay = stage.pays(1, 700, 1);
-    assert!(is_pending(&stage.settle_by(&pay, with_key(7)).await));
+    assert!(is_pending(&stage.settle_by(&pay, keyed_origin(7)).await));
     stage.world.drop_from_pool(crate::stage::signer(1));
     stage.world.state().sends = vec![Send::Refuse("busy"); 100].into();
-    let end = stage.settle_by(&pay, with_key(7)).await;
+    let end = stage.settle_by(&pay, keyed_origin(7)).await;
     assert_eq!(reason(&end), Some(Reason::Withdrawn), "{end:?}");
     for other in other_requesters() {
         assert!(is_duplicate(&stage.settle_by(&pay, other).await), "{other:?}");
@@ -155,12 +155,12 @@ async fn a_pending_payment_that_failed_still_belongs_to_its_requester() {
     }
     stage.world.state().sends.clear();
     stage.keep_mining();
-    stage.pass(30_000).await;
-    assert_eq!(stage.paid(), 0);
-    let mut end = stage.settle_by(&pay, with_key(7)).await;
+    stage.advance_clock(30_000).await;
+    assert_eq!(stage.shop_balance(), 0);
+    let mut end = stage.settle_by(&pay, keyed_origin(7)).await;
     while is_pending(&end) {
-        end = stage.settle_by(&pay, with_key(7)).await;
+        end = stage.settle_by(&pay, keyed_origin(7)).await;
     }
     assert!(settled(&end), "{end:?}");
-    assert_eq!(stage.paid(), 700);
+    assert_eq!(stage.shop_balance(), 700);
 }

@@ -85,7 +85,7 @@ pub(crate) fn payer(n: u8) -> Address {
 
 /// The settings of a stage.
 #[derive(Debug, Clone)]
-pub(crate) struct Plan {
+pub(crate) struct StageConfig {
     pub(crate) config: NetworkConfig,
     pub(crate) limits: DispatchLimits,
     pub(crate) signers: u8,
@@ -93,7 +93,7 @@ pub(crate) struct Plan {
     pub(crate) foreign_settlements: ForeignSettlements,
 }
 
-impl Default for Plan {
+impl Default for StageConfig {
     fn default() -> Self {
         let config = NetworkConfig { confirmations: 3, ..NetworkConfig::of(network()) };
         let limits = DispatchLimits {
@@ -111,7 +111,7 @@ impl Default for Plan {
 
 #[derive(Debug)]
 pub(crate) struct Stage {
-    pub(crate) plan: Plan,
+    pub(crate) plan: StageConfig,
     pub(crate) clock: Arc<PausedClock>,
     pub(crate) world: Arc<World>,
     pub(crate) settlement: Arc<SettlementService>,
@@ -137,12 +137,12 @@ impl Drop for Stage {
 }
 
 impl Stage {
-    pub(crate) async fn set() -> Self {
-        Self::with(Plan::default()).await
+    pub(crate) async fn with_defaults() -> Self {
+        Self::with(StageConfig::default()).await
     }
 
     /// Sets up a stage. Each signer has one coin, and each payer a million units.
-    pub(crate) async fn with(plan: Plan) -> Self {
+    pub(crate) async fn with(plan: StageConfig) -> Self {
         let clock = Arc::new(PausedClock::new(BEGINNING));
         let world = World::new(Arc::clone(&clock));
         (1..=plan.signers).for_each(|n| world.fund(signer(n), COIN));
@@ -152,7 +152,7 @@ impl Stage {
     }
 
     async fn open(
-        plan: Plan,
+        plan: StageConfig,
         clock: Arc<PausedClock>,
         world: Arc<World>,
         folder: tempfile::TempDir,
@@ -237,7 +237,7 @@ impl Stage {
     }
 
     /// Stops, and starts again on the same files, possibly with other settings.
-    pub(crate) async fn restart(mut self, change: impl FnOnce(&mut Plan)) -> Self {
+    pub(crate) async fn restart(mut self, change: impl FnOnce(&mut StageConfig)) -> Self {
         if let Some(miner) = self.miner.take() {
             miner.abort();
         }
@@ -287,12 +287,12 @@ impl Stage {
         self.clock.mono_ms()
     }
 
-    pub(crate) async fn pass(&self, ms: u64) {
+    pub(crate) async fn advance_clock(&self, ms: u64) {
         tokio::time::sleep(Duration::from_millis(ms)).await;
     }
 
     /// Signs a payment from a payer to the shop, with this nonce, valid for `seconds`.
-    pub(crate) fn pays_for(&self, payer: u8, amount: u64, nonce: u64, seconds: i64) -> Pay {
+    pub(crate) fn sign_payment_valid_for(&self, payer: u8, amount: u64, nonce: u64, seconds: i64) -> SignedPayment {
         let before = self.clock.now().utc.seconds() + seconds;
         let terms = Terms {
             token: network().stablecoin.address,
@@ -304,73 +304,73 @@ impl Stage {
             valid_before: U256::from(before),
             facilitator: None,
         };
-        Pay::signed(payer, terms)
+        SignedPayment::signed(payer, terms)
     }
 
     /// Signs a payment by Permit2 with an approval. The payer has coin for the approval's gas.
-    pub(crate) fn pays_with_approval(&self, payer: u8, amount: u64, nonce: u64) -> Pay {
-        let plain = self.pays_for(payer, amount, nonce, 300);
+    pub(crate) fn sign_payment_with_approval(&self, payer: u8, amount: u64, nonce: u64) -> SignedPayment {
+        let plain = self.sign_payment_valid_for(payer, amount, nonce, 300);
         self.world.fund(self::payer(payer), COIN);
-        Pay::with_approval(payer, plain.terms, 0)
+        SignedPayment::with_approval(payer, plain.terms, 0)
     }
 
-    pub(crate) fn pays(&self, payer: u8, amount: u64, nonce: u64) -> Pay {
-        self.pays_for(payer, amount, nonce, 300)
+    pub(crate) fn pays(&self, payer: u8, amount: u64, nonce: u64) -> SignedPayment {
+        self.sign_payment_valid_for(payer, amount, nonce, 300)
     }
 
-    pub(crate) async fn settle(&self, pay: &Pay) -> Result<SettleOutcome, SettleError> {
-        self.settle_by(pay, by(1)).await
+    pub(crate) async fn settle(&self, pay: &SignedPayment) -> Result<SettleOutcome, SettleError> {
+        self.settle_by(pay, caller_origin(1)).await
     }
 
     pub(crate) async fn settle_by(
         &self,
-        pay: &Pay,
+        pay: &SignedPayment,
         by: RequestOrigin,
     ) -> Result<SettleOutcome, SettleError> {
         self.settlement.settle(&pay.request, &by.into()).await
     }
 
     /// Settles in a separate task.
-    pub(crate) fn settling(
+    pub(crate) fn spawn_settle(
         &self,
-        pay: &Pay,
+        pay: &SignedPayment,
     ) -> tokio::task::JoinHandle<Result<SettleOutcome, SettleError>> {
-        self.settling_by(pay, by(1))
+        self.settling_by(pay, caller_origin(1))
     }
 
     /// Settles for a requester in a separate task.
     pub(crate) fn settling_by(
         &self,
-        pay: &Pay,
+        pay: &SignedPayment,
         by: RequestOrigin,
     ) -> tokio::task::JoinHandle<Result<SettleOutcome, SettleError>> {
         let (settlement, request) = (Arc::clone(&self.settlement), pay.request.clone());
         tokio::spawn(async move { settlement.settle(&request, &by.into()).await })
     }
 
-    pub(crate) async fn record(&self, pay: &Pay) -> Option<Record> {
+    pub(crate) async fn record(&self, pay: &SignedPayment) -> Option<Record> {
         let known = self.ledger.find(pay.key).await.unwrap();
         known.map(|known| known.record().clone())
     }
 
     /// Returns the gas that counts against a caller now.
     pub(crate) fn usage(&self, caller: u8) -> GasUsage {
-        self.ledger.gas_usage(CHAIN, by(caller).caller, self.clock.now().utc)
+        self.ledger.gas_usage(CHAIN, caller_origin(caller).caller, self.clock.now().utc)
     }
 
     /// Returns the shop's balance, in smallest units.
-    pub(crate) fn paid(&self) -> u64 {
+    pub(crate) fn shop_balance(&self) -> u64 {
         self.world.balance_of(SHOP)
     }
 }
 
 /// Returns a caller without an idempotency key.
-pub(crate) fn by(caller: u8) -> RequestOrigin {
+pub(crate) fn caller_origin(caller: u8) -> RequestOrigin {
     RequestOrigin { caller: B256::repeat_byte(caller), idempotency: None }
 }
 
 /// Returns a request of caller 1 with this idempotency key.
-pub(crate) fn with_key(key: u8) -> RequestOrigin {
+pub(crate) fn keyed_origin(key: u8) -> RequestOrigin {
     RequestOrigin { caller: B256::repeat_byte(1), idempotency: Some(B256::repeat_byte(key)) }
 }
 
@@ -435,14 +435,14 @@ fn approval(key: &SigningKey, token: Address, nonce: u64) -> Vec<u8> {
 
 /// A signed payment.
 #[derive(Debug, Clone)]
-pub(crate) struct Pay {
+pub(crate) struct SignedPayment {
     pub(crate) terms: Terms,
     pub(crate) request: SettlementRequest,
     pub(crate) key: JobKey,
     pub(crate) signature: Signature65,
 }
 
-impl Pay {
+impl SignedPayment {
     pub(crate) fn signed(payer: u8, terms: Terms) -> Self {
         Self::signed_with(payer, terms, |signature| signature, "USD Coin")
     }

@@ -11,7 +11,7 @@ use bursar_facilitator::verify::VerifyError;
 use serde_json::json;
 
 use crate::contracts::{EIP1271_MAGIC, OTHER_TOKEN, network};
-use crate::stage::{COIN, Pay, Plan, SHOP, Stage, by, payer, signer};
+use crate::stage::{COIN, SignedPayment, StageConfig, SHOP, Stage, caller_origin, payer, signer};
 use crate::withdrawals::{reason, settled};
 
 /// Suffix of a signature by a wallet that is not deployed yet (EIP-6492).
@@ -20,8 +20,8 @@ const UNDEPLOYED: [u8; 32] = [
     0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92,
 ];
 
-async fn verdict(stage: &Stage, pay: &Pay) -> Option<Reason> {
-    match stage.settlement.verify(&pay.request, &by(1).into()).await {
+async fn verdict(stage: &Stage, pay: &SignedPayment) -> Option<Reason> {
+    match stage.settlement.verify(&pay.request, &caller_origin(1).into()).await {
         Ok(_payer) => None,
         Err(VerifyError::Rejected(rejection)) => Some(rejection.reason),
         Err(fault) => panic!("{fault:?}"),
@@ -40,13 +40,13 @@ fn wrong(mut signature: Vec<u8>) -> Vec<u8> {
 }
 
 /// Returns a payment with its signature changed.
-fn changed(stage: &Stage, n: u8, change: impl FnOnce(Vec<u8>) -> Vec<u8>) -> Pay {
-    Pay::signed_with(n, stage.pays(n, 700, 1).terms, change, "USD Coin")
+fn changed(stage: &Stage, n: u8, change: impl FnOnce(Vec<u8>) -> Vec<u8>) -> SignedPayment {
+    SignedPayment::signed_with(n, stage.pays(n, 700, 1).terms, change, "USD Coin")
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_minimum_amount_of_a_token_is_accepted_and_less_is_not() {
-    let mut plan = Plan::default();
+    let mut plan = StageConfig::default();
     plan.config.min_amount.insert(network().stablecoin.address, U256::from(700));
     let stage = Stage::with(plan).await;
     assert_eq!(verdict(&stage, &stage.pays(1, 699, 1)).await, Some(Reason::BelowMinimum));
@@ -63,7 +63,7 @@ async fn with_a_payee_list_only_listed_payees_are_served() {
         (vec![SHOP], None),
         (vec![Address::repeat_byte(1)], Some(Reason::PayeeNotServed)),
     ] {
-        let mut stage = Stage::set().await;
+        let mut stage = Stage::with_defaults().await;
         stage.only_pay(payees);
         let pay = stage.pays(1, 700, 1);
         assert_eq!(verdict(&stage, &pay).await, expected);
@@ -75,7 +75,7 @@ async fn with_a_payee_list_only_listed_payees_are_served() {
 /// A plain payment takes one exchange. `/verify` asks for the payer's code once a minute, `/settle` each time.
 #[tokio::test(start_paused = true)]
 async fn a_payment_costs_one_exchange() {
-    let mut stage = Stage::set().await;
+    let mut stage = Stage::with_defaults().await;
     let pay = stage.pays(1, 700, 1);
     assert_eq!(verdict(&stage, &pay).await, None);
     let requests = |stage: &Stage| {
@@ -96,23 +96,23 @@ async fn a_payment_costs_one_exchange() {
 
 #[tokio::test(start_paused = true)]
 async fn a_wrong_signature_is_refused_for_its_likely_reason() {
-    let stage = Stage::set().await;
+    let stage = Stage::with_defaults().await;
     let longer = |signature: Vec<u8>| [signature, vec![0]].concat();
     assert_eq!(verdict(&stage, &changed(&stage, 1, wrong)).await, Some(Reason::InvalidSignature));
     assert_eq!(verdict(&stage, &changed(&stage, 2, longer)).await, Some(Reason::Undeployed));
     let terms = stage.pays(3, 700, 1).terms;
-    let named = Pay::signed_with(3, terms, wrong, "Another Coin");
+    let named = SignedPayment::signed_with(3, terms, wrong, "Another Coin");
     assert_eq!(verdict(&stage, &named).await, Some(Reason::NameMismatch));
     // If the signature is valid, a wrong token name does not matter.
     let terms = stage.pays(3, 700, 1).terms;
-    let named = Pay::signed_with(3, terms, |signature| signature, "Another Coin");
+    let named = SignedPayment::signed_with(3, terms, |signature| signature, "Another Coin");
     assert_eq!(verdict(&stage, &named).await, None);
 }
 
 /// A server that requires an authorization for another contract could mistake a token transfer for one.
 #[tokio::test(start_paused = true)]
 async fn requirements_for_another_domain_are_refused() {
-    let mut stage = Stage::set().await;
+    let mut stage = Stage::with_defaults().await;
     let token = network().stablecoin.address;
     let other = Address::repeat_byte(0x77);
     for (member, expected) in [
@@ -125,7 +125,7 @@ async fn requirements_for_another_domain_are_refused() {
     ] {
         let mut extra = json!({"name": "USD Coin", "version": "2"});
         extra.as_object_mut().unwrap().extend(member.as_object().unwrap().clone());
-        let pay = Pay::signed_for(1, stage.pays(1, 700, 1).terms, |signature| signature, extra);
+        let pay = SignedPayment::signed_for(1, stage.pays(1, 700, 1).terms, |signature| signature, extra);
         assert_eq!(verdict(&stage, &pay).await, expected, "{member}");
         if expected.is_some() {
             assert_eq!(reason(&stage.settle(&pay).await), expected, "{member}");
@@ -139,7 +139,7 @@ async fn requirements_for_another_domain_are_refused() {
 /// transaction that would be sent.
 #[tokio::test(start_paused = true)]
 async fn a_key_with_code_is_tried_as_a_contract() {
-    let mut stage = Stage::set().await;
+    let mut stage = Stage::with_defaults().await;
     stage.world.state().smart_wallets.insert(payer(1), yes());
     let pay = stage.pays(1, 700, 1);
     assert_eq!(verdict(&stage, &pay).await, None);
@@ -155,7 +155,7 @@ async fn a_key_with_code_is_tried_as_a_contract() {
 
 #[tokio::test(start_paused = true)]
 async fn a_contract_wallet_pays_if_it_confirms_the_signature() {
-    let mut stage = Stage::set().await;
+    let mut stage = Stage::with_defaults().await;
     stage.keep_mining();
     stage.world.state().smart_wallets.insert(payer(1), yes());
     let pay = changed(&stage, 1, wrong);
@@ -165,15 +165,15 @@ async fn a_contract_wallet_pays_if_it_confirms_the_signature() {
     for answer in [B256::ZERO, B256::repeat_byte(1)] {
         stage.world.state().smart_wallets.insert(payer(1), answer);
         let terms = stage.pays(1, 700, 2).terms;
-        let unsigned = Pay::signed_with(1, terms, wrong, "USD Coin");
+        let unsigned = SignedPayment::signed_with(1, terms, wrong, "USD Coin");
         assert_eq!(verdict(&stage, &unsigned).await, Some(Reason::InvalidSignature));
         let rich = Terms { authorized_amount: U256::from(u64::MAX), ..unsigned.terms.clone() };
-        let poor = Pay::signed_with(1, rich, wrong, "USD Coin");
+        let poor = SignedPayment::signed_with(1, rich, wrong, "USD Coin");
         assert_eq!(verdict(&stage, &poor).await, Some(Reason::InvalidSignature));
     }
     // The missing token is public information, so this reason may be returned.
     let terms = Terms { token: Address::repeat_byte(0x44), ..stage.pays(1, 700, 3).terms };
-    let unsigned = Pay::signed_with(1, terms, wrong, "USD Coin");
+    let unsigned = SignedPayment::signed_with(1, terms, wrong, "USD Coin");
     assert_eq!(verdict(&stage, &unsigned).await, Some(Reason::NotDeployed));
 }
 
@@ -185,7 +185,7 @@ async fn a_wallet_is_deployed_only_by_a_factory_that_is_allowed() {
         [&parts.abi_encode_params()[..], &UNDEPLOYED].concat()
     };
     for allowed in [false, true] {
-        let mut plan = Plan::default();
+        let mut plan = StageConfig::default();
         plan.config.eip6492_factories.clear();
         if allowed {
             plan.config.eip6492_factories.insert(factory);
@@ -204,7 +204,7 @@ async fn a_wallet_is_deployed_only_by_a_factory_that_is_allowed() {
 
 #[tokio::test(start_paused = true)]
 async fn the_simulation_result_decides_the_refusal_reason() {
-    let stage = Stage::set().await;
+    let stage = Stage::with_defaults().await;
     let pay = stage.pays(1, 700, 1);
     stage.world.state().exhausts = true;
     assert_eq!(verdict(&stage, &pay).await, Some(Reason::Simulation));
@@ -219,7 +219,7 @@ async fn the_simulation_result_decides_the_refusal_reason() {
     let rich = stage.pays(1, 1_000_001, 1);
     assert_eq!(verdict(&stage, &rich).await, Some(Reason::InsufficientBalance));
     let own = Terms { payee: payer(1), ..pay.terms.clone() };
-    assert_eq!(verdict(&stage, &Pay::signed(1, own)).await, None, "it pays itself");
+    assert_eq!(verdict(&stage, &SignedPayment::signed(1, own)).await, None, "it pays itself");
     // The token has changed its domain. From then on, the domain that it reports counts.
     stage.world.state().separator = Some(B256::repeat_byte(3));
     assert_eq!(verdict(&stage, &pay).await, Some(Reason::NameMismatch));
@@ -228,10 +228,10 @@ async fn the_simulation_result_decides_the_refusal_reason() {
 /// A node's own error is not a verdict; an error of the call itself is.
 #[tokio::test(start_paused = true)]
 async fn a_node_error_is_not_a_verdict() {
-    let stage = Stage::set().await;
+    let stage = Stage::with_defaults().await;
     let pay = stage.pays(1, 700, 1);
     stage.world.state().call_trouble = Some("header not found");
-    let result = stage.settlement.verify(&pay.request, &by(1).into()).await;
+    let result = stage.settlement.verify(&pay.request, &caller_origin(1).into()).await;
     assert!(matches!(result, Err(VerifyError::Chain(_))), "{result:?}");
     let result = stage.settle(&pay).await;
     assert!(matches!(result, Err(SettleError::Unavailable(_))), "{result:?}");
@@ -242,13 +242,13 @@ async fn a_node_error_is_not_a_verdict() {
 /// Without Multicall3, calls are simulated one by one, and payments are sent one by one.
 #[tokio::test(start_paused = true)]
 async fn without_multicall_payments_are_checked_and_sent_one_by_one() {
-    let limits = DispatchLimits { in_flight_max: 1, ..Plan::default().limits };
-    let plan = Plan { limits, wait_ms: 8_000, ..Plan::default() };
+    let limits = DispatchLimits { in_flight_max: 1, ..StageConfig::default().limits };
+    let plan = StageConfig { limits, wait_ms: 8_000, ..StageConfig::default() };
     let mut stage = Stage::with(plan).await;
     stage.world.state().has_multicall = false;
-    let pays: Vec<Pay> = (1..=4).map(|n| stage.pays(n, 100, u64::from(n))).collect();
+    let pays: Vec<SignedPayment> = (1..=4).map(|n| stage.pays(n, 100, u64::from(n))).collect();
     assert_eq!(verdict(&stage, &pays[0]).await, None);
-    let settling: Vec<_> = pays.iter().map(|pay| stage.settling(pay)).collect();
+    let settling: Vec<_> = pays.iter().map(|pay| stage.spawn_settle(pay)).collect();
     stage.keep_mining();
     for settling in settling {
         assert!(settled(&settling.await.unwrap()));
@@ -261,9 +261,9 @@ async fn without_multicall_payments_are_checked_and_sent_one_by_one() {
 /// A token in no table is asked for its domain, and its payments are sent alone.
 #[tokio::test(start_paused = true)]
 async fn an_unlisted_token_is_judged_by_its_own_domain() {
-    let mut stage = Stage::set().await;
+    let mut stage = Stage::with_defaults().await;
     let terms = Terms { token: OTHER_TOKEN, ..stage.pays(1, 700, 1).terms };
-    let pay = Pay::signed(1, terms);
+    let pay = SignedPayment::signed(1, terms);
     assert_eq!(verdict(&stage, &pay).await, None);
     stage.world.state().keeps = 1;
     assert_eq!(verdict(&stage, &pay).await, Some(Reason::NotMoved));
@@ -275,13 +275,13 @@ async fn an_unlisted_token_is_judged_by_its_own_domain() {
 
 #[tokio::test(start_paused = true)]
 async fn a_transaction_takes_no_more_than_its_share_of_a_block() {
-    let limits = DispatchLimits { in_flight_max: 1, ..Plan::default().limits };
-    let plan = Plan { limits, wait_ms: 8_000, ..Plan::default() };
+    let limits = DispatchLimits { in_flight_max: 1, ..StageConfig::default().limits };
+    let plan = StageConfig { limits, wait_ms: 8_000, ..StageConfig::default() };
     let mut stage = Stage::with(plan).await;
     stage.world.state().block_gas = 3_200_000;
     let settling: Vec<_> =
-        (1..=9).map(|n| stage.settling(&stage.pays(n, 100, u64::from(n)))).collect();
-    stage.pass(300).await;
+        (1..=9).map(|n| stage.spawn_settle(&stage.pays(n, 100, u64::from(n)))).collect();
+    stage.advance_clock(300).await;
     stage.keep_mining();
     for settling in settling {
         assert!(settled(&settling.await.unwrap()));
@@ -295,7 +295,7 @@ async fn a_transaction_takes_no_more_than_its_share_of_a_block() {
 /// This network charges a data fee, and a signature of several kilobytes pays it for each kilobyte.
 #[tokio::test(start_paused = true)]
 async fn a_long_signature_costs_its_signer_more() {
-    let mut plan = Plan::default();
+    let mut plan = StageConfig::default();
     (plan.config.gas_budget_caller_percent, plan.config.gas_budget_percent) = (100, 100);
     let mut stage = Stage::with(plan).await;
     stage.keep_mining();
@@ -308,15 +308,15 @@ async fn a_long_signature_costs_its_signer_more() {
     let gas = price.cost(GasReservation { gas: 1_200_000, data_kilobytes: 0 }).unwrap();
     // The signer has enough coin for three kilobytes, but not for four.
     stage.world.fund(signer(1), gas + fee * U256::from(6));
-    stage.pass(2_100).await;
+    stage.advance_clock(2_100).await;
     let _price = stage.settler.look_up_price().await.unwrap();
     assert_eq!(verdict(&stage, &changed(&stage, 1, long(3_300))).await, Some(Reason::OutOfGas));
     let end = stage.settle(&changed(&stage, 1, long(3_300))).await;
     assert_eq!(reason(&end), Some(Reason::OutOfGas), "{end:?}");
     assert_eq!(verdict(&stage, &changed(&stage, 1, long(2_200))).await, None);
     // The amount reserved for the long signature counts against other payments.
-    let settling = stage.settling(&changed(&stage, 1, long(2_200)));
-    stage.pass(100).await;
+    let settling = stage.spawn_settle(&changed(&stage, 1, long(2_200)));
+    stage.advance_clock(100).await;
     let open = stage.usage(1).network_reserved;
     assert_eq!(open.data_kilobytes, 3, "{open:?}");
     assert!(settled(&settling.await.unwrap()));

@@ -6,7 +6,7 @@ use bursar_facilitator::reason::Reason;
 use bursar_facilitator::settle::intake::{SettleError, SettleOutcome};
 use bursar_facilitator::settle::queue::DispatchLimits;
 
-use crate::stage::{COIN, Pay, Plan, Stage, signer};
+use crate::stage::{COIN, SignedPayment, StageConfig, Stage, signer};
 use crate::world::{GWEI, Node, Send};
 
 pub(crate) fn reason(end: &Result<SettleOutcome, SettleError>) -> Option<Reason> {
@@ -34,14 +34,14 @@ pub(crate) fn reason_of(record: &bursar_facilitator::book::Record) -> Option<Rea
 /// Mines for 30 seconds, until nothing has been pending for a while.
 async fn settle_down(stage: &mut Stage) {
     stage.keep_mining();
-    stage.pass(30_000).await;
+    stage.advance_clock(30_000).await;
     stage.stop_mining();
 }
 
-async fn charged_nothing(stage: &mut Stage, pay: &Pay) {
-    let before = stage.paid();
+async fn charged_nothing(stage: &mut Stage, pay: &SignedPayment) {
+    let before = stage.shop_balance();
     settle_down(stage).await;
-    assert_eq!(stage.paid(), before, "a refused payment has moved");
+    assert_eq!(stage.shop_balance(), before, "a refused payment has moved");
     assert!(stage.world.pool().is_empty());
     assert_eq!(stage.settlement.ledger.open_count(), 0);
     assert!(reason_of(&stage.record(pay).await.unwrap()).is_some());
@@ -49,15 +49,15 @@ async fn charged_nothing(stage: &mut Stage, pay: &Pay) {
 
 #[tokio::test(start_paused = true)]
 async fn a_payment_is_settled_and_its_gas_is_accounted_for() {
-    let mut stage = Stage::set().await;
+    let mut stage = Stage::with_defaults().await;
     stage.keep_mining();
     let pay = stage.pays(1, 700, 1);
     let end = stage.settle(&pay).await;
     let Ok(SettleOutcome::Settled { hash, repeated, right, .. }) = &end else { panic!("{end:?}") };
     assert!(!repeated && right.is_some());
     assert!(stage.world.is_known(hash.unwrap()));
-    assert_eq!(stage.paid(), 700);
-    stage.pass(10_000).await;
+    assert_eq!(stage.shop_balance(), 700);
+    stage.advance_clock(10_000).await;
     let usage = stage.usage(1);
     assert_eq!(usage.total_reserved.gas, 0);
     let spent = COIN - stage.world.state().coin[&signer(1)];
@@ -77,7 +77,7 @@ async fn a_payment_that_no_node_accepts_is_withdrawn_and_never_charged() {
         (Send::Refuse("nonce too low"), withdrawn),
     ];
     for (lie, expected) in lies {
-        let mut stage = Stage::with(Plan { wait_ms: 400, ..Plan::default() }).await;
+        let mut stage = Stage::with(StageConfig { wait_ms: 400, ..StageConfig::default() }).await;
         // The node gives the same answer to each broadcast, until the answer to the caller is due.
         stage.world.state().sends = vec![lie.clone(); 3].into();
         let pay = stage.pays(1, 700, 1);
@@ -98,10 +98,10 @@ async fn a_payment_that_no_node_accepts_is_withdrawn_and_never_charged() {
         for pay in [&next, &pay] {
             let end = stage.settle(pay).await;
             assert!(matches!(end, Ok(SettleOutcome::Pending { .. })), "{lie:?}: {end:?}");
-            stage.pass(3_000).await;
+            stage.advance_clock(3_000).await;
             assert!(settled(&stage.settle(pay).await), "{lie:?}");
         }
-        assert_eq!(stage.paid(), 1_000);
+        assert_eq!(stage.shop_balance(), 1_000);
     }
 }
 
@@ -114,7 +114,7 @@ async fn a_payment_known_to_a_node_is_pending_whatever_the_node_answered() {
         Some(Send::TakeAndBreak),
     ];
     for lie in lies {
-        let mut stage = Stage::with(Plan { wait_ms: 400, ..Plan::default() }).await;
+        let mut stage = Stage::with(StageConfig { wait_ms: 400, ..StageConfig::default() }).await;
         stage.world.state().sends.extend(lie.clone());
         let pay = stage.pays(1, 700, 1);
         let end = stage.settle(&pay).await;
@@ -122,7 +122,7 @@ async fn a_payment_known_to_a_node_is_pending_whatever_the_node_answered() {
         assert!(stage.world.is_known(hash), "{lie:?}");
         assert_eq!(payer, Some(pay.terms.payer));
         settle_down(&mut stage).await;
-        assert_eq!(stage.paid(), 700, "{lie:?}");
+        assert_eq!(stage.shop_balance(), 700, "{lie:?}");
         let again = stage.settle(&pay).await;
         assert!(
             matches!(again, Ok(SettleOutcome::Settled { hash: settled_hash, .. }) if settled_hash == Some(hash)),
@@ -136,7 +136,7 @@ async fn a_payment_known_to_a_node_is_pending_whatever_the_node_answered() {
 #[tokio::test(start_paused = true)]
 async fn a_silent_node_next_to_a_refusing_one_makes_the_outcome_unknown() {
     for silent in [false, true] {
-        let mut stage = Stage::with(Plan { wait_ms: 400, ..Plan::default() }).await;
+        let mut stage = Stage::with(StageConfig { wait_ms: 400, ..StageConfig::default() }).await;
         stage.world.state().sends = vec![Send::Refuse("busy"); 3].into();
         stage.world.state().other_node_silent = silent;
         let pay = stage.pays(1, 700, 1);
@@ -145,7 +145,7 @@ async fn a_silent_node_next_to_a_refusing_one_makes_the_outcome_unknown() {
         stage.world.state().sends.clear();
         stage.world.state().other_node_silent = false;
         settle_down(&mut stage).await;
-        assert_eq!(stage.paid(), 0);
+        assert_eq!(stage.shop_balance(), 0);
         let record = stage.record(&pay).await.unwrap();
         assert_eq!(reason_of(&record), Some(Reason::Withdrawn), "now it is known");
     }
@@ -156,7 +156,7 @@ async fn a_silent_node_next_to_a_refusing_one_makes_the_outcome_unknown() {
 #[tokio::test(start_paused = true)]
 async fn an_unanswered_broadcast_is_not_refused_until_its_nonce_is_used() {
     for lie in [Send::Break, Send::Late(5_000), Send::Late(700)] {
-        let mut stage = Stage::with(Plan { wait_ms: 400, ..Plan::default() }).await;
+        let mut stage = Stage::with(StageConfig { wait_ms: 400, ..StageConfig::default() }).await;
         stage.world.state().sends.push_back(lie.clone());
         let pay = stage.pays(1, 700, 1);
         let begun = stage.clock_ms();
@@ -173,7 +173,7 @@ async fn an_unanswered_broadcast_is_not_refused_until_its_nonce_is_used() {
         assert_eq!(reason_of(&record), Some(Reason::UnexpectedSettle), "{lie:?}");
         settle_down(&mut stage).await;
         let record = stage.record(&pay).await.unwrap();
-        if stage.paid() == 0 {
+        if stage.shop_balance() == 0 {
             assert_eq!(reason_of(&record), Some(Reason::Withdrawn), "{lie:?}: now it is known");
         } else {
             assert!(matches!(record.state, State::Settled { .. }), "{lie:?}");
@@ -184,11 +184,11 @@ async fn an_unanswered_broadcast_is_not_refused_until_its_nonce_is_used() {
 #[tokio::test(start_paused = true)]
 async fn a_node_silent_at_the_deadline_makes_the_outcome_unknown_in_time() {
     for node in [Node::Down, Node::Mute] {
-        let mut stage = Stage::with(Plan { wait_ms: 9_900, ..Plan::default() }).await;
+        let mut stage = Stage::with(StageConfig { wait_ms: 9_900, ..StageConfig::default() }).await;
         let pay = stage.pays(1, 700, 1);
         let begun = stage.clock_ms();
-        let settling = stage.settling(&pay);
-        stage.pass(3_000).await;
+        let settling = stage.spawn_settle(&pay);
+        stage.advance_clock(3_000).await;
         stage.world.state().node = node;
         let end = settling.await.unwrap();
         assert!(is_uncertain(&end), "{node:?}: {end:?}");
@@ -198,38 +198,38 @@ async fn a_node_silent_at_the_deadline_makes_the_outcome_unknown_in_time() {
         settle_down(&mut stage).await;
         let record = stage.record(&pay).await.unwrap();
         let moved = matches!(record.state, State::Settled { .. });
-        assert_eq!(moved, stage.paid() == 700, "{node:?}");
+        assert_eq!(moved, stage.shop_balance() == 700, "{node:?}");
     }
 }
 
 /// A copy waits for a payment that is withdrawn meanwhile: it gets the refusal, and causes no new transaction.
 #[tokio::test(start_paused = true)]
 async fn a_waiting_copy_receives_the_withdrawal() {
-    let mut stage = Stage::with(Plan { wait_ms: 4_000, ..Plan::default() }).await;
+    let mut stage = Stage::with(StageConfig { wait_ms: 4_000, ..StageConfig::default() }).await;
     stage.world.state().sends = vec![Send::Refuse("busy"); 1_000].into();
     let pay = stage.pays(1, 700, 1);
-    let first = stage.settling(&pay);
-    stage.pass(2_000).await;
-    let copy = stage.settling(&pay);
+    let first = stage.spawn_settle(&pay);
+    stage.advance_clock(2_000).await;
+    let copy = stage.spawn_settle(&pay);
     assert_eq!(reason(&first.await.unwrap()), Some(Reason::Withdrawn));
     stage.world.state().sends.clear();
     stage.keep_mining();
     assert_eq!(reason(&copy.await.unwrap()), Some(Reason::Withdrawn));
-    stage.pass(30_000).await;
-    assert_eq!(stage.paid(), 0, "it was refused to both");
+    stage.advance_clock(30_000).await;
+    assert_eq!(stage.shop_balance(), 0, "it was refused to both");
 }
 
 /// No node returns the cost of the no-op, so its upper bound counts.
 #[tokio::test(start_paused = true)]
 async fn a_cost_that_no_node_returns_is_estimated() {
-    let mut stage = Stage::with(Plan { wait_ms: 400, ..Plan::default() }).await;
+    let mut stage = Stage::with(StageConfig { wait_ms: 400, ..StageConfig::default() }).await;
     stage.world.state().sends = vec![Send::ConfirmWithoutTaking; 3].into();
     let pay = stage.pays(1, 700, 1);
     assert_eq!(reason(&stage.settle(&pay).await), Some(Reason::Withdrawn));
     stage.world.state().sends.clear();
     stage.world.state().hides_receipts = true;
     stage.keep_mining();
-    stage.pass(120_000).await;
+    stage.advance_clock(120_000).await;
     let usage = stage.usage(1);
     let cost = COIN - stage.world.state().coin[&signer(1)];
     assert!(usage.spent_caller > cost, "{} of {cost}", usage.spent_caller);
@@ -239,7 +239,7 @@ async fn a_cost_that_no_node_returns_is_estimated() {
 /// A node denied having the transaction, and mined it later. This is counted, and the payment is settled.
 #[tokio::test(start_paused = true)]
 async fn a_charge_after_a_refusal_is_counted_and_kept() {
-    let mut stage = Stage::with(Plan { wait_ms: 400, ..Plan::default() }).await;
+    let mut stage = Stage::with(StageConfig { wait_ms: 400, ..StageConfig::default() }).await;
     stage.world.state().sends = vec![Send::ConfirmWithoutTaking; 3].into();
     let pay = stage.pays(1, 700, 1);
     assert_eq!(reason(&stage.settle(&pay).await), Some(Reason::Withdrawn));
@@ -251,7 +251,7 @@ async fn a_charge_after_a_refusal_is_counted_and_kept() {
     stage.world.remember(first.hash);
     stage.world.mine();
     settle_down(&mut stage).await;
-    assert_eq!(stage.paid(), 700);
+    assert_eq!(stage.shop_balance(), 700);
     let record = stage.record(&pay).await.unwrap();
     assert!(matches!(record.state, State::Settled { hash, .. } if hash == first.hash));
     let text = stage.metrics.text();
@@ -260,10 +260,10 @@ async fn a_charge_after_a_refusal_is_counted_and_kept() {
 
 #[tokio::test(start_paused = true)]
 async fn a_payment_queued_behind_a_full_signer_is_withdrawn_unsigned() {
-    let limits = DispatchLimits { in_flight_max: 1, batch_max: 1, ..Plan::default().limits };
-    let mut stage = Stage::with(Plan { wait_ms: 1_000, limits, ..Plan::default() }).await;
+    let limits = DispatchLimits { in_flight_max: 1, batch_max: 1, ..StageConfig::default().limits };
+    let mut stage = Stage::with(StageConfig { wait_ms: 1_000, limits, ..StageConfig::default() }).await;
     let (one, other) = (stage.pays(1, 700, 1), stage.pays(2, 300, 2));
-    let (first, second) = (stage.settling(&one), stage.settling(&other));
+    let (first, second) = (stage.spawn_settle(&one), stage.spawn_settle(&other));
     let ends = [first.await.unwrap(), second.await.unwrap()];
     let pending =
         ends.iter().filter(|end| matches!(end, Ok(SettleOutcome::Pending { .. }))).count();
@@ -271,28 +271,28 @@ async fn a_payment_queued_behind_a_full_signer_is_withdrawn_unsigned() {
     assert_eq!((pending, rejection), (1, 1), "{ends:?}");
     settle_down(&mut stage).await;
     assert_eq!(stage.world.state().sent.len(), 1, "the other one was never signed");
-    assert!([700, 300].contains(&stage.paid()));
+    assert!([700, 300].contains(&stage.shop_balance()));
 }
 
 /// Between the acceptance and the first attempt, the signer loses its coin or the gas price rises.
 #[tokio::test(start_paused = true)]
 async fn a_payment_queued_for_coin_or_cheaper_gas_is_withdrawn_for_that_reason() {
-    let limits = DispatchLimits { in_flight_max: 1, batch_max: 1, ..Plan::default().limits };
+    let limits = DispatchLimits { in_flight_max: 1, batch_max: 1, ..StageConfig::default().limits };
     for dear in [false, true] {
-        let plan = Plan { wait_ms: 6_000, limits, ..Plan::default() };
+        let plan = StageConfig { wait_ms: 6_000, limits, ..StageConfig::default() };
         let mut stage = Stage::with(plan).await;
         let (one, other) = (stage.pays(1, 700, 1), stage.pays(2, 300, 2));
-        let first = stage.settling(&one);
-        stage.pass(100).await;
-        let second = stage.settling(&other);
-        stage.pass(100).await;
+        let first = stage.spawn_settle(&one);
+        stage.advance_clock(100).await;
+        let second = stage.spawn_settle(&other);
+        stage.advance_clock(100).await;
         if dear {
             stage.world.state().base_fee = 100 * GWEI;
         } else {
             stage.world.fund(signer(1), U256::from(1));
         }
         // Another request refreshes the price.
-        stage.pass(2_500).await;
+        stage.advance_clock(2_500).await;
         let price = stage.settler.look_up_price().await.unwrap();
         assert_eq!(price.is_within_gas_price_max, !dear);
         let end = second.await.unwrap();
@@ -302,7 +302,7 @@ async fn a_payment_queued_for_coin_or_cheaper_gas_is_withdrawn_for_that_reason()
         stage.world.state().base_fee = GWEI;
         stage.world.fund(signer(1), COIN);
         settle_down(&mut stage).await;
-        assert_eq!(stage.paid(), 700);
+        assert_eq!(stage.shop_balance(), 700);
     }
 }
 
@@ -310,7 +310,7 @@ async fn a_payment_queued_for_coin_or_cheaper_gas_is_withdrawn_for_that_reason()
 #[tokio::test(start_paused = true)]
 async fn a_payment_that_no_signer_can_pay_for_is_answered_before_the_deadline() {
     let funds = Send::Refuse("insufficient funds for gas * price + value");
-    let mut stage = Stage::with(Plan { wait_ms: 8_000, ..Plan::default() }).await;
+    let mut stage = Stage::with(StageConfig { wait_ms: 8_000, ..StageConfig::default() }).await;
     stage.world.state().sends = vec![funds; 100].into();
     let pay = stage.pays(1, 700, 1);
     let began = tokio::time::Instant::now();
@@ -329,11 +329,11 @@ async fn a_payment_that_no_signer_can_pay_for_is_answered_before_the_deadline() 
 /// All payments of a transaction get the same refusal, and none is charged.
 #[tokio::test(start_paused = true)]
 async fn all_payments_of_a_transaction_are_withdrawn_together() {
-    let mut stage = Stage::with(Plan { wait_ms: 600, ..Plan::default() }).await;
+    let mut stage = Stage::with(StageConfig { wait_ms: 600, ..StageConfig::default() }).await;
     stage.world.state().sends = vec![Send::ConfirmWithoutTaking; 6].into();
     // The first payment is sent alone, and the other payments wait to share a transaction.
-    let pays: Vec<Pay> = (1..=6).map(|n| stage.pays(n, 100, u64::from(n))).collect();
-    let settling: Vec<_> = pays.iter().map(|pay| stage.settling(pay)).collect();
+    let pays: Vec<SignedPayment> = (1..=6).map(|n| stage.pays(n, 100, u64::from(n))).collect();
+    let settling: Vec<_> = pays.iter().map(|pay| stage.spawn_settle(pay)).collect();
     for settling in settling {
         let end = settling.await.unwrap();
         assert_eq!(reason(&end), Some(Reason::Withdrawn), "{end:?}");
@@ -342,17 +342,17 @@ async fn all_payments_of_a_transaction_are_withdrawn_together() {
     assert!(calls < 6, "some went together");
     stage.world.state().sends.clear();
     charged_nothing(&mut stage, &pays[5]).await;
-    assert_eq!(stage.paid(), 0);
+    assert_eq!(stage.shop_balance(), 0);
 }
 
 /// The node may have the transaction or receive it later, so none of its payments is refused.
 #[tokio::test(start_paused = true)]
 async fn no_payment_of_a_transaction_is_refused_while_its_broadcast_is_unanswered() {
     for lie in [Send::Break, Send::Late(5_000)] {
-        let mut stage = Stage::with(Plan { wait_ms: 600, ..Plan::default() }).await;
+        let mut stage = Stage::with(StageConfig { wait_ms: 600, ..StageConfig::default() }).await;
         stage.world.state().sends = vec![lie.clone(); 6].into();
-        let pays: Vec<Pay> = (1..=6).map(|n| stage.pays(n, 100, u64::from(n))).collect();
-        let settling: Vec<_> = pays.iter().map(|pay| stage.settling(pay)).collect();
+        let pays: Vec<SignedPayment> = (1..=6).map(|n| stage.pays(n, 100, u64::from(n))).collect();
+        let settling: Vec<_> = pays.iter().map(|pay| stage.spawn_settle(pay)).collect();
         for settling in settling {
             let end = settling.await.unwrap();
             assert!(is_uncertain(&end), "{lie:?}: {end:?}");
@@ -367,6 +367,6 @@ async fn no_payment_of_a_transaction_is_refused_while_its_broadcast_is_unanswere
                 _ended => assert_eq!(reason_of(&record), Some(Reason::Withdrawn), "{lie:?}"),
             }
         }
-        assert_eq!(stage.paid(), settled, "{lie:?}");
+        assert_eq!(stage.shop_balance(), settled, "{lie:?}");
     }
 }

@@ -103,7 +103,7 @@ async fn a_withdrawal_takes_its_time() {
 
     // The receiver claims in time, so the withdrawal pays less.
     channel.trader.must(&channel.claim(3 * DOLLAR)).await;
-    channel.pass(900).await;
+    channel.advance_clock(900).await;
     for from in [STRANGER, RECEIVER] {
         let refusal = trader.refusal(&finalize(&channel, from)).await;
         assert_eq!(refusal, named("NotAuthorizedToFinalizeWithdraw()"));
@@ -125,7 +125,7 @@ async fn a_late_claim_fails_after_the_withdrawal() {
     let Some(channel) = Channel::with_deposit(5 * DOLLAR).await else { return };
     let trader = &channel.trader;
     trader.must(&initiate(&channel, trader.me, 5 * DOLLAR)).await;
-    channel.pass(900).await;
+    channel.advance_clock(900).await;
     let reports = channel.reports(&finalize(&channel, trader.me)).await;
     let finalized = keccak256("WithdrawFinalized(bytes32,address,uint128)");
     assert_eq!(reports, [finalized, keccak256(CLOSED)]);

@@ -301,7 +301,7 @@ impl Channel {
     }
 
     /// Advances the chain's clock.
-    pub(crate) async fn pass(&self, seconds: u64) {
+    pub(crate) async fn advance_clock(&self, seconds: u64) {
         self.trader.devnet.request("evm_increaseTime", json!([seconds])).await.unwrap();
         self.trader.devnet.request("evm_mine", json!([])).await.unwrap();
     }
