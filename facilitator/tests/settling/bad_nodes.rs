@@ -64,7 +64,7 @@ async fn a_second_node_proves_what_the_first_one_hides() {
     for flaw in FLAWS {
         let stage = stage_with(flaw).await;
         stage.world.state().has_honest_node = true;
-        let pay = stage.pays(1, 700, 1);
+        let pay = stage.sign_payment(1, 700, 1);
         let end = settle_until_final(&stage, &pay).await;
         assert!(settled(&end), "{flaw:?}: {end:?}");
         assert_eq!(stage.world.state().sent.len(), 1, "{flaw:?}: broadcast once");
@@ -78,7 +78,7 @@ async fn a_request_that_waits_for_a_hidden_payment_gets_no_refusal() {
         let mut stage = Stage::with(StageConfig { wait_ms: 60_000, ..StageConfig::default() }).await;
         stage.world.state().flaw = Some(flaw);
         stage.keep_mining();
-        let end = stage.settle(&stage.pays(1, 700, 1)).await;
+        let end = stage.settle(&stage.sign_payment(1, 700, 1)).await;
         assert!(is_uncertain(&end), "{flaw:?}: {end:?}");
         assert_eq!(stage.shop_balance(), 700, "{flaw:?}");
     }
@@ -92,7 +92,7 @@ async fn an_uncertain_withdrawal_of_a_hidden_payment_is_not_final() {
         let mut stage = Stage::with(StageConfig { wait_ms: 400, ..StageConfig::default() }).await;
         stage.world.state().sends = vec![Send::Refuse("busy"); 3].into();
         stage.world.state().other_node_silent = true;
-        let pay = stage.pays(1, 700, 1);
+        let pay = stage.sign_payment(1, 700, 1);
         let end = stage.settle_by(&pay, keyed_origin(7)).await;
         assert!(is_uncertain(&end), "{flaw:?}: {end:?}");
         stage.world.drop_from_pool(signer(1));
@@ -148,7 +148,7 @@ async fn a_payment_that_a_stranger_made_is_unknown_while_a_bad_node_hides_it() {
 async fn a_settlement_that_a_bad_node_hides_later_is_unknown() {
     for flaw in FLAWS {
         let mut stage = Stage::with(StageConfig { wait_ms: 500, ..StageConfig::default() }).await;
-        let pay = stage.pays(1, 700, 1);
+        let pay = stage.sign_payment(1, 700, 1);
         let sent = use_nonce_of_pending(&stage, &pay).await;
         stage.keep_mining();
         stage.advance_clock(120_000).await;
@@ -171,7 +171,7 @@ async fn transactions_end_with_a_node_that_keeps_no_past_state() {
     let mut stage = Stage::with_defaults().await;
     stage.world.state().past = Past::NewestOnly;
     stage.keep_mining();
-    assert!(settled(&stage.settle(&stage.pays(1, 700, 1)).await));
+    assert!(settled(&stage.settle(&stage.sign_payment(1, 700, 1)).await));
     stage.advance_clock(10_000).await;
     assert!(stage.outbox.outbox().open.is_empty(), "{:?}", stage.outbox.outbox());
     assert!(!stage.outbox.is_finality_unknown());
@@ -185,13 +185,13 @@ async fn transactions_whose_finality_no_node_reports_are_shown_and_rarely_looked
     stage.world.state().past = Past::Refused;
     stage.keep_mining();
     for nonce in 1..=16 {
-        let end = stage.settle(&stage.pays(1, 700, nonce)).await;
+        let end = stage.settle(&stage.sign_payment(1, 700, nonce)).await;
         assert!(settled(&end), "{nonce}: {end:?}");
     }
     stage.advance_clock(30_000).await;
     assert_eq!(stage.outbox.outbox().open.len(), 16);
     assert!(stage.outbox.is_finality_unknown() && stage.outbox.is_stuck());
-    let end = stage.settle(&stage.pays(1, 700, 17)).await;
+    let end = stage.settle(&stage.sign_payment(1, 700, 17)).await;
     assert!(!settled(&end), "{end:?}");
     let before = stage.world.state().receipt_requests;
     stage.advance_clock(300_000).await;
@@ -201,7 +201,7 @@ async fn transactions_whose_finality_no_node_reports_are_shown_and_rarely_looked
     stage.advance_clock(60_000).await;
     assert!(stage.outbox.outbox().open.is_empty(), "{:?}", stage.outbox.outbox());
     assert!(!stage.outbox.is_finality_unknown() && !stage.outbox.is_stuck());
-    assert!(settled(&stage.settle(&stage.pays(1, 700, 18)).await));
+    assert!(settled(&stage.settle(&stage.sign_payment(1, 700, 18)).await));
 }
 
 /// Only lookups of deep transactions pause, so a reorganisation of a recent one is still noticed.
@@ -210,10 +210,10 @@ async fn a_reorganization_is_noticed_while_no_node_reports_what_is_final() {
     let mut stage = Stage::with(StageConfig { wait_ms: 8_400, ..StageConfig::default() }).await;
     stage.world.state().past = Past::Refused;
     stage.keep_mining();
-    assert!(settled(&stage.settle(&stage.pays(1, 700, 1)).await));
+    assert!(settled(&stage.settle(&stage.sign_payment(1, 700, 1)).await));
     stage.advance_clock(40_000).await;
     stage.stop_mining();
-    let settling = stage.spawn_settle(&stage.pays(1, 300, 2));
+    let settling = stage.spawn_settle(&stage.sign_payment(1, 300, 2));
     stage.advance_clock(200).await;
     stage.world.mine();
     assert!(settled(&settling.await.unwrap()));

@@ -22,7 +22,7 @@ fn verdict(verified: &Result<ValidAnswer, VerifyError>) -> Option<Reason> {
 #[tokio::test(start_paused = true)]
 async fn of_sixteen_copies_one_has_the_success_and_the_others_learn_the_transaction() {
     let mut stage = Stage::with_defaults().await;
-    let pay = stage.pays(1, 700, 1);
+    let pay = stage.sign_payment(1, 700, 1);
     let copies: Vec<_> = (0..16).map(|_copy| stage.spawn_settle(&pay)).collect();
     stage.advance_clock(500).await;
     let open = stage.settlement.verify(&pay.request, &caller_origin(1).into()).await;
@@ -66,7 +66,7 @@ async fn of_sixteen_copies_one_has_the_success_and_the_others_learn_the_transact
 #[tokio::test(start_paused = true)]
 async fn a_repeat_with_the_same_key_receives_the_same_end() {
     let mut stage = Stage::with_defaults().await;
-    let pay = stage.pays(1, 700, 1);
+    let pay = stage.sign_payment(1, 700, 1);
     let (settlement, request) = (std::sync::Arc::clone(&stage.settlement), pay.request.clone());
     let first = tokio::spawn(async move { settlement.settle(&request, &keyed_origin(7).into()).await });
     stage.advance_clock(300).await;
@@ -101,7 +101,7 @@ async fn a_repeat_with_the_same_key_receives_the_same_end() {
 async fn another_payment_of_the_same_nonce_learns_nothing() {
     let mut stage = Stage::with_defaults().await;
     stage.keep_mining();
-    let pay = stage.pays(1, 700, 1);
+    let pay = stage.sign_payment(1, 700, 1);
     assert!(settled(&stage.settle(&pay).await));
     let mut terms = pay.terms.clone();
     terms.authorized_amount = U256::from(701);
@@ -116,7 +116,7 @@ async fn a_payer_has_so_many_open_payments_and_no_more_than_the_purse_holds() {
     let plan = StageConfig { wait_ms: 5_000, ..StageConfig::default() };
     let stage = Stage::with(plan).await;
     stage.world.fund(signer(1), COIN * U256::from(100));
-    let pays: Vec<SignedPayment> = (0..=256).map(|n| stage.pays(1, 1, n)).collect();
+    let pays: Vec<SignedPayment> = (0..=256).map(|n| stage.sign_payment(1, 1, n)).collect();
     let settling: Vec<_> = pays.iter().map(|pay| stage.spawn_settle(pay)).collect();
     let mut busy = 0;
     for settling in settling {
@@ -126,12 +126,12 @@ async fn a_payer_has_so_many_open_payments_and_no_more_than_the_purse_holds() {
     stage.world.give(pays[0].terms.payer, 1_000);
     let stage = Stage::with(StageConfig { wait_ms: 2_000, ..StageConfig::default() }).await;
     stage.world.give(pays[0].terms.payer, 1_000);
-    let (one, other) = (stage.pays(1, 600, 1), stage.pays(1, 401, 2));
+    let (one, other) = (stage.sign_payment(1, 600, 1), stage.sign_payment(1, 401, 2));
     let first = stage.spawn_settle(&one);
     stage.advance_clock(100).await;
     let end = stage.settle(&other).await;
     assert_eq!(reason(&end), Some(Reason::InsufficientBalance), "{end:?}");
-    let fits = stage.spawn_settle(&stage.pays(1, 400, 3));
+    let fits = stage.spawn_settle(&stage.sign_payment(1, 400, 3));
     stage.advance_clock(100).await;
     stage.world.mine();
     assert!(settled(&first.await.unwrap()));
@@ -145,7 +145,7 @@ async fn a_payer_has_so_many_open_payments_and_no_more_than_the_purse_holds() {
 async fn a_silent_node_holds_no_request_longer_than_ten_seconds() {
     let plan = StageConfig { wait_ms: 10_000, ..StageConfig::default() };
     let stage = Stage::with(plan).await;
-    let pay = stage.pays(1, 700, 1);
+    let pay = stage.sign_payment(1, 700, 1);
     assert!(stage.settlement.verify(&pay.request, &caller_origin(1).into()).await.is_ok());
     stage.world.state().node = Node::Mute;
     for age in [100, 20_000] {
@@ -155,7 +155,7 @@ async fn a_silent_node_holds_no_request_longer_than_ten_seconds() {
         assert!(matches!(verified, Err(VerifyError::Chain(_))), "{verified:?}");
         assert!(stage.clock_ms() - begun <= 10_000);
         let begun = stage.clock_ms();
-        let settling: Vec<_> = (1..9).map(|n| stage.spawn_settle(&stage.pays(n, 1, 1))).collect();
+        let settling: Vec<_> = (1..9).map(|n| stage.spawn_settle(&stage.sign_payment(n, 1, 1))).collect();
         for settling in settling {
             let end = settling.await.unwrap();
             assert!(matches!(end, Err(SettleError::Unavailable(_))), "{end:?}");
@@ -229,7 +229,7 @@ async fn prices_are_refreshed_within_their_age_limits() {
 async fn without_coin_no_payment_is_accepted() {
     let mut stage = Stage::with_defaults().await;
     stage.world.fund(signer(1), U256::from(1));
-    let pay = stage.pays(1, 700, 1);
+    let pay = stage.sign_payment(1, 700, 1);
     assert_eq!(
         verdict(&stage.settlement.verify(&pay.request, &caller_origin(1).into()).await),
         Some(Reason::OutOfGas)
@@ -246,7 +246,7 @@ async fn without_coin_no_payment_is_accepted() {
 #[tokio::test(start_paused = true)]
 async fn a_success_that_was_returned_meanwhile_is_not_returned_again() {
     let stage = Stage::with_defaults().await;
-    let pay = stage.pays(1, 700, 1);
+    let pay = stage.sign_payment(1, 700, 1);
     let first = stage.spawn_settle(&pay);
     stage.advance_clock(300).await;
     stage.world.mine();
@@ -255,7 +255,7 @@ async fn a_success_that_was_returned_meanwhile_is_not_returned_again() {
     let end = first.await.unwrap();
     assert_eq!(reason(&end), Some(Reason::Duplicate), "{end:?}");
     // A request that repeats the waiting request's key does not receive the success either.
-    let pay = stage.pays(2, 700, 2);
+    let pay = stage.sign_payment(2, 700, 2);
     let settle = || {
         let (settlement, request) = (std::sync::Arc::clone(&stage.settlement), pay.request.clone());
         tokio::spawn(async move { settlement.settle(&request, &keyed_origin(7).into()).await })
@@ -275,7 +275,7 @@ async fn a_success_that_was_returned_meanwhile_is_not_returned_again() {
 #[tokio::test(start_paused = true)]
 async fn a_payment_whose_nonce_was_just_used_is_still_good_for_its_own_request() {
     let stage = Stage::with_defaults().await;
-    let pay = stage.pays(1, 700, 1);
+    let pay = stage.sign_payment(1, 700, 1);
     let (settlement, request) = (std::sync::Arc::clone(&stage.settlement), pay.request.clone());
     let first = tokio::spawn(async move { settlement.settle(&request, &keyed_origin(7).into()).await });
     stage.advance_clock(300).await;
@@ -291,7 +291,7 @@ async fn a_payment_whose_nonce_was_just_used_is_still_good_for_its_own_request()
 async fn a_refusal_waits_for_no_payment_with_the_nonce_before() {
     let stage = Stage::with_defaults().await;
     let of = |n: u64, amount: u64| {
-        let mut terms = stage.pays(1, amount, 1).terms;
+        let mut terms = stage.sign_payment(1, amount, 1).terms;
         terms.nonce = B256::from(U256::from(n));
         SignedPayment::signed(1, terms)
     };
@@ -308,7 +308,7 @@ async fn a_refusal_waits_for_no_payment_with_the_nonce_before() {
 #[tokio::test(start_paused = true)]
 async fn a_used_nonce_without_a_proof_is_refused() {
     let mut stage = Stage::with_defaults().await;
-    let pay = stage.pays(1, 700, 1);
+    let pay = stage.sign_payment(1, 700, 1);
     let mut terms = pay.terms.clone();
     terms.authorized_amount = U256::from(5);
     // Another sender settles a different payment with the same nonce.

@@ -30,7 +30,7 @@ fn hash_of(end: &Result<SettleOutcome, SettleError>) -> Option<B256> {
 #[tokio::test(start_paused = true)]
 async fn a_payment_that_fails_in_its_block_ends_with_its_reason() {
     let mut stage = Stage::with(StageConfig { wait_ms: 8_000, ..StageConfig::default() }).await;
-    let pay = stage.pays(1, 700, 1);
+    let pay = stage.sign_payment(1, 700, 1);
     let settling = stage.spawn_settle(&pay);
     stage.advance_clock(200).await;
     stage.world.give(pay.terms.payer, 5);
@@ -51,7 +51,7 @@ async fn a_payment_that_fails_in_its_block_ends_with_its_reason() {
 #[tokio::test(start_paused = true)]
 async fn a_payment_that_keeps_failing_in_blocks_is_sent_at_most_three_times() {
     let mut stage = Stage::with(StageConfig { wait_ms: 8_400, ..StageConfig::default() }).await;
-    let pay = stage.pays(1, 700, 1);
+    let pay = stage.sign_payment(1, 700, 1);
     stage.world.state().fails_in_blocks = true;
     stage.keep_mining();
     let _first = stage.settle(&pay).await;
@@ -73,7 +73,7 @@ async fn a_payment_that_keeps_failing_in_blocks_is_sent_at_most_three_times() {
     assert_eq!(reason(&again), Some(Reason::TransactionFailed), "{again:?}");
     assert_eq!(calls(&stage), 3, "nothing was sent for it");
     stage.advance_clock(10 * 60_000).await;
-    let pay = stage.pays(1, 700, 2);
+    let pay = stage.sign_payment(1, 700, 2);
     assert!(settled(&stage.settle(&pay).await));
 }
 
@@ -82,9 +82,9 @@ async fn a_payer_that_wasted_gas_is_locked_out_for_a_minute() {
     let mut stage = Stage::with(StageConfig { wait_ms: 8_400, ..StageConfig::default() }).await;
     stage.world.state().fails_in_blocks = true;
     stage.keep_mining();
-    let wasted = stage.spawn_settle(&stage.pays(1, 700, 1));
+    let wasted = stage.spawn_settle(&stage.sign_payment(1, 700, 1));
     while !matches!(
-        stage.record(&stage.pays(1, 700, 1)).await.map(|record| reason_of(&record)),
+        stage.record(&stage.sign_payment(1, 700, 1)).await.map(|record| reason_of(&record)),
         Some(Some(Reason::TransactionFailed))
     ) {
         stage.advance_clock(200).await;
@@ -92,12 +92,12 @@ async fn a_payer_that_wasted_gas_is_locked_out_for_a_minute() {
     let _end = wasted.await.unwrap();
     stage.world.state().fails_in_blocks = false;
     assert_eq!(
-        reason(&stage.settle(&stage.pays(1, 700, 2)).await),
+        reason(&stage.settle(&stage.sign_payment(1, 700, 2)).await),
         Some(Reason::TransactionFailed)
     );
-    assert!(settled(&stage.settle(&stage.pays(2, 700, 3)).await), "others are served");
+    assert!(settled(&stage.settle(&stage.sign_payment(2, 700, 3)).await), "others are served");
     stage.advance_clock(60_000).await;
-    assert!(settled(&stage.settle(&stage.pays(1, 700, 4)).await));
+    assert!(settled(&stage.settle(&stage.sign_payment(1, 700, 4)).await));
 }
 
 /// Payments that failed in a batch are tried alone.
@@ -106,7 +106,7 @@ async fn payments_that_failed_together_are_tried_alone() {
     let mut stage = Stage::with(StageConfig { wait_ms: 8_400, ..StageConfig::default() }).await;
     stage.world.state().fails_in_blocks = true;
     let settling: Vec<_> =
-        (1..=6).map(|n| stage.spawn_settle(&stage.pays(n, 100, u64::from(n)))).collect();
+        (1..=6).map(|n| stage.spawn_settle(&stage.sign_payment(n, 100, u64::from(n)))).collect();
     stage.advance_clock(500).await;
     stage.world.mine();
     stage.world.state().fails_in_blocks = false;
@@ -130,7 +130,7 @@ async fn a_payment_settled_by_another_sender_names_that_transaction() {
     for foreign_settlements in [ForeignSettlements::Duplicate, ForeignSettlements::Success] {
         let plan = StageConfig { wait_ms: 8_400, foreign_settlements, ..StageConfig::default() };
         let mut stage = Stage::with(plan).await;
-        let pay = stage.pays(1, 700, 1);
+        let pay = stage.sign_payment(1, 700, 1);
         let settling = stage.spawn_settle(&pay);
         stage.advance_clock(200).await;
         let hash = stage.world.bring(network().stablecoin.address, pay.call());
@@ -156,7 +156,7 @@ async fn a_payment_settled_by_another_sender_names_that_transaction() {
 async fn a_payment_that_this_book_did_not_settle_is_a_duplicate() {
     for is_lost in [false, true] {
         let mut stage = Stage::with(StageConfig { wait_ms: 8_400, ..StageConfig::default() }).await;
-        let pay = stage.pays(1, 700, 1);
+        let pay = stage.sign_payment(1, 700, 1);
         let hash = if is_lost {
             stage.keep_mining();
             let hash = hash_of(&stage.settle(&pay).await).unwrap();
@@ -183,7 +183,7 @@ async fn a_payment_that_this_book_did_not_settle_is_a_duplicate() {
 #[tokio::test(start_paused = true)]
 async fn a_reorganised_settlement_of_another_sender_is_not_made_unasked() {
     let mut stage = Stage::with(StageConfig { wait_ms: 8_400, ..StageConfig::default() }).await;
-    let pay = stage.pays(1, 700, 1);
+    let pay = stage.sign_payment(1, 700, 1);
     let settling = stage.spawn_settle(&pay);
     stage.advance_clock(200).await;
     stage.world.bring(network().stablecoin.address, pay.call());
@@ -206,7 +206,7 @@ async fn a_reorganised_settlement_of_another_sender_is_not_made_unasked() {
 #[tokio::test(start_paused = true)]
 async fn a_waiting_copy_receives_the_refusal_of_a_failed_payment() {
     let mut stage = Stage::with(StageConfig { wait_ms: 8_000, ..StageConfig::default() }).await;
-    let pay = stage.pays(1, 700, 1);
+    let pay = stage.sign_payment(1, 700, 1);
     let first = stage.spawn_settle(&pay);
     stage.advance_clock(100).await;
     let copy = stage.spawn_settle(&pay);
@@ -229,7 +229,7 @@ async fn a_found_settlement_that_is_undone_is_counted_and_settled_again() {
         let foreign_settlements = ForeignSettlements::Success;
         let plan = StageConfig { wait_ms: 8_400, foreign_settlements, ..StageConfig::default() };
         let mut stage = Stage::with(plan).await;
-        let pay = stage.pays(1, 700, 1);
+        let pay = stage.sign_payment(1, 700, 1);
         let hash = stage.world.bring(network().stablecoin.address, pay.call());
         let end = stage.settle(&pay).await;
         let Ok(SettleOutcome::Settled { hash: settled_hash, right, .. }) = end else {
@@ -261,7 +261,7 @@ async fn a_found_settlement_that_is_undone_is_counted_and_settled_again() {
 async fn a_reorganisation_after_the_answer_is_counted_and_settled_again() {
     let (log, _guard) = Log::record();
     let mut stage = Stage::with(StageConfig { wait_ms: 8_400, ..StageConfig::default() }).await;
-    let pay = stage.pays(1, 700, 1);
+    let pay = stage.sign_payment(1, 700, 1);
     let settling = stage.spawn_settle(&pay);
     stage.advance_clock(200).await;
     stage.world.mine();
@@ -289,7 +289,7 @@ async fn a_reorganisation_after_the_answer_is_counted_and_settled_again() {
 async fn a_block_that_comes_back_is_counted_and_changes_nothing() {
     let (log, _guard) = Log::record();
     let mut stage = Stage::with(StageConfig { wait_ms: 8_400, ..StageConfig::default() }).await;
-    let pay = stage.pays(1, 700, 1);
+    let pay = stage.sign_payment(1, 700, 1);
     let settling = stage.spawn_settle(&pay);
     stage.advance_clock(200).await;
     stage.world.mine();
@@ -308,7 +308,7 @@ async fn a_block_that_comes_back_is_counted_and_changes_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_receipt_that_cannot_be_read_is_asked_for_again() {
     let mut stage = Stage::with(StageConfig { wait_ms: 8_400, ..StageConfig::default() }).await;
-    let pay = stage.pays(1, 700, 1);
+    let pay = stage.sign_payment(1, 700, 1);
     let settling = stage.spawn_settle(&pay);
     stage.advance_clock(200).await;
     stage.world.mine();
@@ -326,7 +326,7 @@ async fn a_receipt_that_cannot_be_read_is_asked_for_again() {
 #[tokio::test(start_paused = true)]
 async fn a_receipt_that_is_hidden_for_long_ends_no_payment() {
     let mut stage = Stage::with(StageConfig { wait_ms: 3_000, ..StageConfig::default() }).await;
-    let pay = stage.pays(1, 700, 1);
+    let pay = stage.sign_payment(1, 700, 1);
     stage.world.state().hides_receipts = true;
     stage.keep_mining();
     let end = stage.settle(&pay).await;
@@ -403,7 +403,7 @@ async fn a_displaced_payment_that_never_expires_is_sent_again_after_a_day() {
 #[tokio::test(start_paused = true)]
 async fn a_transaction_that_every_node_refuses_is_abandoned() {
     let mut stage = Stage::with(StageConfig { wait_ms: 8_400, ..StageConfig::default() }).await;
-    let pay = stage.pays(1, 700, 1);
+    let pay = stage.sign_payment(1, 700, 1);
     stage.world.state().sends = vec![Send::Refuse("intrinsic gas too low"); 100].into();
     let settling = stage.spawn_settle(&pay);
     stage.advance_clock(300).await;
@@ -417,7 +417,7 @@ async fn a_transaction_that_every_node_refuses_is_abandoned() {
     stage.world.state().sends.clear();
     stage.advance_clock(60_000).await;
     assert_eq!(stage.settlement.ledger.open_count(), 0);
-    assert!(settled(&stage.settle(&stage.pays(2, 300, 2)).await));
+    assert!(settled(&stage.settle(&stage.sign_payment(2, 300, 2)).await));
 }
 
 /// Gas rises over the ceiling between the acceptance and the first attempt.
@@ -426,12 +426,12 @@ async fn a_payment_whose_gas_exceeds_the_ceiling_ends_unsigned() {
     let mut stage = Stage::with(StageConfig { wait_ms: 8_400, ..StageConfig::default() }).await;
     // The payment is affordable at the cached gas price.
     stage.keep_mining();
-    assert!(settled(&stage.settle(&stage.pays(2, 100, 9)).await));
+    assert!(settled(&stage.settle(&stage.sign_payment(2, 100, 9)).await));
     stage.advance_clock(20_000).await;
     let _fresh = stage.settler.look_up_price().await.unwrap();
     let sent = stage.world.state().sent.len();
     stage.world.state().base_fee = 100 * GWEI;
-    let pay = stage.pays(1, 700, 1);
+    let pay = stage.sign_payment(1, 700, 1);
     let end = stage.settle(&pay).await;
     assert_eq!(reason(&end), Some(Reason::GasTooHigh), "{end:?}");
     assert_eq!(stage.world.state().sent.len(), sent);
@@ -472,7 +472,7 @@ async fn a_transaction_is_not_broadcast_when_its_first_payment_is_about_to_expir
 #[tokio::test(start_paused = true)]
 async fn a_settlement_denied_by_a_lagging_node_is_not_a_reorganisation() {
     let mut stage = Stage::with(StageConfig { wait_ms: 8_400, ..StageConfig::default() }).await;
-    let pay = stage.pays(1, 700, 1);
+    let pay = stage.sign_payment(1, 700, 1);
     let hash = stage.world.bring(network().stablecoin.address, pay.call());
     assert_eq!(hash_of(&stage.settle(&pay).await), Some(hash));
     stage.world.state().hidden_receipts = 3;
@@ -483,7 +483,7 @@ async fn a_settlement_denied_by_a_lagging_node_is_not_a_reorganisation() {
     assert!(is_settled_elsewhere(&stage.record(&pay).await.unwrap().state, hash));
     // After four denials in a row, the facilitator assumes a reorganisation.
     stage.stop_mining();
-    let pay = stage.pays(2, 300, 2);
+    let pay = stage.sign_payment(2, 300, 2);
     let hash = stage.world.bring(network().stablecoin.address, pay.call());
     assert_eq!(hash_of(&stage.settle(&pay).await), Some(hash));
     stage.world.state().hidden_receipts = 4;
@@ -498,7 +498,7 @@ async fn payments_of_a_removed_signer_end_by_the_chain_or_by_their_expiry() {
     for mined in [false, true] {
         let plan = StageConfig { wait_ms: 500, signers: 2, ..StageConfig::default() };
         let stage = Stage::with(plan).await;
-        let pays = [stage.pays(1, 700, 1), stage.pays(2, 700, 2)];
+        let pays = [stage.sign_payment(1, 700, 1), stage.sign_payment(2, 700, 2)];
         for pay in &pays {
             let end = stage.settle(pay).await;
             assert!(matches!(end, Ok(SettleOutcome::Pending { .. })), "{end:?}");
@@ -524,7 +524,7 @@ async fn payments_of_a_removed_signer_end_by_the_chain_or_by_their_expiry() {
 async fn a_restart_resumes_payments_in_flight() {
     for node in [Node::Answers, Node::Down] {
         let stage = Stage::with(StageConfig { wait_ms: 8_000, ..StageConfig::default() }).await;
-        let pays = [stage.pays(1, 700, 1), stage.pays(2, 300, 2)];
+        let pays = [stage.sign_payment(1, 700, 1), stage.sign_payment(2, 300, 2)];
         for pay in &pays {
             let settling = stage.spawn_settle(pay);
             stage.advance_clock(60).await;

@@ -48,7 +48,7 @@ async fn a_signer_whose_nonce_was_taken_rests_and_the_others_go_on() {
         stage.advance_clock(120_000).await;
         assert_eq!(foreign_nonce_count(&stage, 1), 1);
         stage.advance_clock(logged_ms + 10 * 60_000 - stage.clock_ms()).await;
-        let again = stage.pays(3, 100, 3);
+        let again = stage.sign_payment(3, 100, 3);
         let mut end = stage.settle(&again).await;
         while matches!(end, Ok(SettleOutcome::Pending { .. })) {
             end = stage.settle(&again).await;
@@ -93,7 +93,7 @@ async fn a_taken_nonce_is_reported_also_if_its_transaction_is_not_shown() {
 async fn a_transaction_of_ours_whose_receipt_is_late_is_not_reported() {
     let mut stage = Stage::with(StageConfig { wait_ms: 500, ..StageConfig::default() }).await;
     stage.world.state().hidden_receipts = 40;
-    let _pending = stage.settle(&stage.pays(1, 700, 1)).await;
+    let _pending = stage.settle(&stage.sign_payment(1, 700, 1)).await;
     stage.keep_mining();
     stage.advance_clock(120_000).await;
     assert_eq!((foreign_nonce_count(&stage, 1), stage.shop_balance()), (0, 700));
@@ -107,17 +107,17 @@ async fn a_foreign_transaction_between_two_of_ours_is_reported() {
         let mut stage = Stage::with(StageConfig { wait_ms: 8_400, ..StageConfig::default() }).await;
         stage.world.use_nonce(signer(1));
         stage.keep_mining();
-        assert!(settled(&stage.settle(&stage.pays(1, 700, 1)).await));
+        assert!(settled(&stage.settle(&stage.sign_payment(1, 700, 1)).await));
         stage.advance_clock(20_000).await;
         assert_eq!(foreign_nonce_count(&stage, 1), 0);
         if foreign {
             stage.world.use_nonce(signer(1));
         }
-        let end = stage.settle(&stage.pays(2, 700, 2)).await;
+        let end = stage.settle(&stage.sign_payment(2, 700, 2)).await;
         assert!(settled(&end), "{end:?}");
         stage.advance_clock(5_000).await;
         assert_eq!(foreign_nonce_count(&stage, 1), u64::from(foreign));
-        let end = stage.settle(&stage.pays(3, 700, 3)).await;
+        let end = stage.settle(&stage.sign_payment(3, 700, 3)).await;
         assert_eq!(reason(&end), foreign.then_some(Reason::OutOfGas), "{end:?}");
         // Each foreign transaction is counted once, however much time passes.
         stage.advance_clock(60_000).await;
@@ -130,14 +130,14 @@ async fn a_foreign_transaction_between_two_of_ours_is_reported() {
 async fn transactions_of_our_own_are_never_reported() {
     let stage = Stage::with(StageConfig { wait_ms: 500, ..StageConfig::default() }).await;
     stage.world.state().sends = vec![crate::world::Send::Refuse("intrinsic gas too low"); 8].into();
-    assert_eq!(reason(&stage.settle(&stage.pays(1, 700, 1)).await), Some(Reason::Withdrawn));
+    assert_eq!(reason(&stage.settle(&stage.sign_payment(1, 700, 1)).await), Some(Reason::Withdrawn));
     stage.world.state().sends.clear();
-    let _pending = stage.settle(&stage.pays(2, 700, 2)).await;
+    let _pending = stage.settle(&stage.sign_payment(2, 700, 2)).await;
     let mut stage = stage.restart(|_plan| {}).await;
     stage.keep_mining();
     stage.advance_clock(30_000).await;
     for n in 3..6 {
-        let _end = stage.settle(&stage.pays(n, 700, u64::from(n))).await;
+        let _end = stage.settle(&stage.sign_payment(n, 700, u64::from(n))).await;
         stage.advance_clock(10_000).await;
     }
     assert_eq!((foreign_nonce_count(&stage, 1), stage.shop_balance()), (0, 4 * 700));

@@ -39,7 +39,7 @@ fn other_requesters() -> [RequestOrigin; 4] {
 async fn a_pending_answer_belongs_to_its_first_requester() {
     for restart in [false, true] {
         let mut stage = pending_stage().await;
-        let pay = stage.pays(1, 700, 1);
+        let pay = stage.sign_payment(1, 700, 1);
         assert!(is_pending(&stage.settle_by(&pay, keyed_origin(7)).await));
         if restart {
             stage = stage.restart(|_plan| {}).await;
@@ -67,8 +67,8 @@ async fn a_pending_answer_belongs_to_its_first_requester() {
 #[tokio::test(start_paused = true)]
 async fn of_simultaneous_requesters_one_gets_the_pending_answer() {
     let mut stage = pending_stage().await;
-    let pay = stage.pays(1, 700, 1);
-    let all: Vec<_> = (1..=16).map(|key| stage.settling_by(&pay, keyed_origin(key))).collect();
+    let pay = stage.sign_payment(1, 700, 1);
+    let all: Vec<_> = (1..=16).map(|key| stage.spawn_settle_by(&pay, keyed_origin(key))).collect();
     let (mut pending, mut keys) = (0, Vec::new());
     for (key, one) in (1..=16).zip(all) {
         let end = one.await.unwrap();
@@ -91,8 +91,8 @@ async fn of_simultaneous_requesters_one_gets_the_pending_answer() {
 #[tokio::test(start_paused = true)]
 async fn a_request_that_was_cut_off_keeps_no_pending_answer() {
     let mut stage = pending_stage().await;
-    let pay = stage.pays(1, 700, 1);
-    let gone = stage.settling_by(&pay, keyed_origin(7));
+    let pay = stage.sign_payment(1, 700, 1);
+    let gone = stage.spawn_settle_by(&pay, keyed_origin(7));
     stage.advance_clock(100).await;
     gone.abort();
     assert!(is_pending(&stage.settle_by(&pay, keyed_origin(8)).await));
@@ -107,7 +107,7 @@ async fn a_request_that_was_cut_off_keeps_no_pending_answer() {
 #[tokio::test(start_paused = true)]
 async fn of_sixteen_keyless_copies_of_one_caller_one_gets_the_success() {
     let mut stage = pending_stage().await;
-    let pay = stage.pays(1, 700, 1);
+    let pay = stage.sign_payment(1, 700, 1);
     let sixteen = |stage: &Stage| -> Vec<_> { (0..16).map(|_n| stage.spawn_settle(&pay)).collect() };
     let mut pending = 0;
     for one in sixteen(&stage) {
@@ -143,7 +143,7 @@ async fn of_sixteen_keyless_copies_of_one_caller_one_gets_the_success() {
 #[tokio::test(start_paused = true)]
 async fn a_pending_payment_that_failed_still_belongs_to_its_requester() {
     let mut stage = pending_stage().await;
-    let pay = stage.pays(1, 700, 1);
+    let pay = stage.sign_payment(1, 700, 1);
     assert!(is_pending(&stage.settle_by(&pay, keyed_origin(7)).await));
     stage.world.drop_from_pool(crate::stage::signer(1));
     stage.world.state().sends = vec![Send::Refuse("busy"); 100].into();

@@ -16,7 +16,7 @@ async fn the_least_busy_signer_is_next_and_none_has_more_in_flight_than_it_may()
     let plan = StageConfig { signers: 3, limits, wait_ms: 5_000, ..StageConfig::default() };
     let stage = Stage::with(plan).await;
     let settling: Vec<_> =
-        (1..=8).map(|n| stage.spawn_settle(&stage.pays(n, 10, u64::from(n)))).collect();
+        (1..=8).map(|n| stage.spawn_settle(&stage.sign_payment(n, 10, u64::from(n)))).collect();
     stage.advance_clock(1_000).await;
     let mut senders: Vec<_> = stage.world.pool().iter().map(|tx| tx.from).collect();
     senders.sort_unstable();
@@ -41,7 +41,7 @@ async fn a_signer_without_coin_sends_nothing_and_the_others_do() {
     stage.world.fund(signer(3), U256::from(1_000));
     stage.keep_mining();
     for n in 1..=4 {
-        assert!(settled(&stage.settle(&stage.pays(n, 10, u64::from(n))).await));
+        assert!(settled(&stage.settle(&stage.sign_payment(n, 10, u64::from(n))).await));
     }
     assert!(stage.world.state().sent.iter().all(|tx| tx.from == signer(2)));
 }
@@ -70,7 +70,7 @@ async fn a_signer_has_no_more_in_flight_than_it_can_pay_for() {
         stage.world.fund(signer(poor), one + one / U256::from(2));
         let _price = stage.settler.look_up_price().await.unwrap();
         let settling: Vec<_> =
-            (1..=5).map(|n| stage.spawn_settle(&stage.pays(n, 10, u64::from(n)))).collect();
+            (1..=5).map(|n| stage.spawn_settle(&stage.sign_payment(n, 10, u64::from(n)))).collect();
         stage.advance_clock(500).await;
         let pool = stage.world.pool();
         let of = |n: u8| pool.iter().filter(|tx| tx.from == signer(n)).count();
@@ -87,7 +87,7 @@ async fn a_signer_has_no_more_in_flight_than_it_can_pay_for() {
 async fn a_queued_payment_that_no_signer_sends_ends_when_it_expires() {
     let limits = DispatchLimits { in_flight_max: 1, batch_max: 1, ..StageConfig::default().limits };
     let stage = Stage::with(StageConfig { limits, ..StageConfig::default() }).await;
-    let sent = stage.spawn_settle(&stage.pays(1, 10, 1));
+    let sent = stage.spawn_settle(&stage.sign_payment(1, 10, 1));
     stage.advance_clock(100).await;
     let pay = stage.sign_payment_valid_for(2, 10, 2, 60);
     let queued = stage.spawn_settle(&pay);
@@ -117,9 +117,9 @@ async fn gas_in_flight_counts_against_the_signers_coin() {
     stage.world.fund(signer(1), one + one / U256::from(2));
     stage.advance_clock(2_100).await;
     let _price = stage.settler.look_up_price().await.unwrap();
-    let first = stage.spawn_settle(&stage.pays(1, 10, 1));
+    let first = stage.spawn_settle(&stage.sign_payment(1, 10, 1));
     stage.advance_clock(100).await;
-    let second = stage.settle(&stage.pays(2, 10, 2)).await;
+    let second = stage.settle(&stage.sign_payment(2, 10, 2)).await;
     assert_eq!(reason(&second), Some(Reason::OutOfGas), "{second:?}");
     stage.world.mine();
     assert!(settled(&first.await.unwrap()));
@@ -136,7 +136,7 @@ async fn a_transactions_cost_is_subtracted_from_the_cached_balance() {
     stage.world.fund(signer(1), price.cost(GasReservation { gas: 240_000, data_kilobytes: 1 }).unwrap());
     stage.advance_clock(2_100).await;
     let before = stage.settler.look_up_price().await.unwrap().balances[&signer(1)];
-    let first = stage.spawn_settle(&stage.pays(1, 10, 1));
+    let first = stage.spawn_settle(&stage.sign_payment(1, 10, 1));
     stage.advance_clock(100).await;
     stage.world.mine();
     assert!(settled(&first.await.unwrap()));
@@ -144,7 +144,7 @@ async fn a_transactions_cost_is_subtracted_from_the_cached_balance() {
     assert!(left < before);
     let known = stage.settler.price().await.unwrap();
     assert_eq!(known.balances[&signer(1)], left, "without a lookup");
-    let second = stage.settle(&stage.pays(2, 10, 2)).await;
+    let second = stage.settle(&stage.sign_payment(2, 10, 2)).await;
     assert_eq!(reason(&second), Some(Reason::OutOfGas), "{second:?}");
     assert_eq!(stage.world.state().sent.len(), 1);
     // The finality of its block costs nothing more.
@@ -159,10 +159,10 @@ async fn a_transactions_cost_is_subtracted_from_the_cached_balance() {
 #[tokio::test(start_paused = true)]
 async fn a_payment_waits_briefly_to_share_a_transaction() {
     let stage = Stage::with_defaults().await;
-    let first = stage.spawn_settle(&stage.pays(1, 10, 1));
+    let first = stage.spawn_settle(&stage.sign_payment(1, 10, 1));
     stage.advance_clock(200).await;
     assert_eq!(stage.world.pool().len(), 1);
-    let rest = [stage.spawn_settle(&stage.pays(2, 10, 2)), stage.spawn_settle(&stage.pays(3, 10, 3))];
+    let rest = [stage.spawn_settle(&stage.sign_payment(2, 10, 2)), stage.spawn_settle(&stage.sign_payment(3, 10, 3))];
     stage.advance_clock(300).await;
     assert_eq!(stage.world.pool().len(), 2, "together, and soon");
     stage.world.mine();
@@ -177,9 +177,9 @@ async fn a_transaction_is_as_large_as_its_signer_can_pay_for() {
     let limits = DispatchLimits { in_flight_max: 1, ..StageConfig::default().limits };
     let plan = StageConfig { wait_ms: 8_000, limits, ..StageConfig::default() };
     let mut stage = Stage::with(plan).await;
-    let first = stage.spawn_settle(&stage.pays(1, 10, 1));
+    let first = stage.spawn_settle(&stage.sign_payment(1, 10, 1));
     stage.advance_clock(100).await;
-    let rest: Vec<_> = (2..=9).map(|n| stage.spawn_settle(&stage.pays(n, 10, u64::from(n)))).collect();
+    let rest: Vec<_> = (2..=9).map(|n| stage.spawn_settle(&stage.sign_payment(n, 10, u64::from(n)))).collect();
     stage.advance_clock(300).await;
     let price = stage.settler.price().await.unwrap();
     // From now on the signer has enough coin for about three payments.
@@ -200,7 +200,7 @@ async fn a_transaction_is_as_large_as_its_signer_can_pay_for() {
 #[tokio::test(start_paused = true)]
 async fn gas_counts_for_the_caller_that_had_the_payment_accepted() {
     let mut stage = Stage::with_defaults().await;
-    let pay = stage.pays(1, 700, 1);
+    let pay = stage.sign_payment(1, 700, 1);
     let settlement = std::sync::Arc::clone(&stage.settlement);
     let request = pay.request.clone();
     let first = tokio::spawn(async move { settlement.settle(&request, &caller_origin(7).into()).await });

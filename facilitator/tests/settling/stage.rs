@@ -111,7 +111,7 @@ impl Default for StageConfig {
 
 #[derive(Debug)]
 pub(crate) struct Stage {
-    pub(crate) plan: StageConfig,
+    pub(crate) config: StageConfig,
     pub(crate) clock: Arc<PausedClock>,
     pub(crate) world: Arc<World>,
     pub(crate) settlement: Arc<SettlementService>,
@@ -221,7 +221,7 @@ impl Stage {
             failpoints: Arc::new(NoFailpoints),
         });
         Self {
-            plan,
+            config: plan,
             clock,
             world,
             settlement,
@@ -246,7 +246,7 @@ impl Stage {
         self.settler.tasks.wait().await;
         self.outboxes.close();
         self.outboxes.wait().await;
-        let mut plan = self.plan.clone();
+        let mut plan = self.config.clone();
         change(&mut plan);
         let (clock, world) = (Arc::clone(&self.clock), Arc::clone(&self.world));
         let folder = std::mem::replace(&mut self.folder, tempfile::tempdir().unwrap());
@@ -261,7 +261,7 @@ impl Stage {
     }
 
     /// Restricts the payees that are accepted to `payees`.
-    pub(crate) fn only_pay(&mut self, payees: Vec<Address>) {
+    pub(crate) fn restrict_payees(&mut self, payees: Vec<Address>) {
         let settlement = Arc::get_mut(&mut self.settlement).unwrap();
         settlement.payees = payees.into_iter().collect();
     }
@@ -314,7 +314,7 @@ impl Stage {
         SignedPayment::with_approval(payer, plain.terms, 0)
     }
 
-    pub(crate) fn pays(&self, payer: u8, amount: u64, nonce: u64) -> SignedPayment {
+    pub(crate) fn sign_payment(&self, payer: u8, amount: u64, nonce: u64) -> SignedPayment {
         self.sign_payment_valid_for(payer, amount, nonce, 300)
     }
 
@@ -335,11 +335,11 @@ impl Stage {
         &self,
         pay: &SignedPayment,
     ) -> tokio::task::JoinHandle<Result<SettleOutcome, SettleError>> {
-        self.settling_by(pay, caller_origin(1))
+        self.spawn_settle_by(pay, caller_origin(1))
     }
 
     /// Settles for a requester in a separate task.
-    pub(crate) fn settling_by(
+    pub(crate) fn spawn_settle_by(
         &self,
         pay: &SignedPayment,
         by: RequestOrigin,
@@ -403,7 +403,7 @@ fn signature_of(
     sign(&key(100 + payer), digest)
 }
 
-fn whole(signature: &Signature65) -> Vec<u8> {
+fn signature_bytes(signature: &Signature65) -> Vec<u8> {
     [signature.r().as_slice(), signature.s().as_slice(), &[signature.v()]].concat()
 }
 
@@ -468,14 +468,14 @@ impl SignedPayment {
         let separator = network().stablecoin.domain_separator;
         let signature = signature_of(payer, MethodId::Eip3009, &contracts(), (separator, &terms));
         let payload = serde_json::json!({
-            "signature": hex(&change(whole(&signature))),
+            "signature": hex(&change(signature_bytes(&signature))),
             "authorization": {
                 "from": terms.payer, "to": terms.payee, "value": terms.authorized_amount.to_string(),
                 "validAfter": "0", "validBefore": terms.valid_before.to_string(),
                 "nonce": terms.nonce,
             },
         });
-        Self::sent(MethodId::Eip3009, terms, signature, (payload, None, extra))
+        Self::from_parts(MethodId::Eip3009, terms, signature, (payload, None, extra))
     }
 
     /// Signs a payment by Permit2 whose payer has not approved Permit2, with an approval that has this nonce.
@@ -486,7 +486,7 @@ impl SignedPayment {
         let signature = signature_of(payer, MethodId::Permit2, &contracts, (separator, &terms));
         let raw = approval(&self::key(100 + payer), terms.token, nonce);
         let payload = serde_json::json!({
-            "signature": hex(&whole(&signature)),
+            "signature": hex(&signature_bytes(&signature)),
             "permit2Authorization": {
                 "permitted": {"token": terms.token, "amount": terms.authorized_amount.to_string()},
                 "from": terms.payer, "spender": PROXY,
@@ -502,11 +502,11 @@ impl SignedPayment {
         let extra = serde_json::json!({
             "name": "USD Coin", "version": "2", "assetTransferMethod": "permit2",
         });
-        Self::sent(MethodId::Permit2, terms, signature, (payload, Some(extensions), extra))
+        Self::from_parts(MethodId::Permit2, terms, signature, (payload, Some(extensions), extra))
     }
 
     /// The payment as a request with this payload, these extensions and this `extra` of the requirements.
-    fn sent(
+    fn from_parts(
         method: MethodId,
         terms: Terms,
         signature: Signature65,

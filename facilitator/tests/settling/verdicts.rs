@@ -41,7 +41,7 @@ fn wrong(mut signature: Vec<u8>) -> Vec<u8> {
 
 /// Returns a payment with its signature changed.
 fn changed(stage: &Stage, n: u8, change: impl FnOnce(Vec<u8>) -> Vec<u8>) -> SignedPayment {
-    SignedPayment::signed_with(n, stage.pays(n, 700, 1).terms, change, "USD Coin")
+    SignedPayment::signed_with(n, stage.sign_payment(n, 700, 1).terms, change, "USD Coin")
 }
 
 #[tokio::test(start_paused = true)]
@@ -49,11 +49,11 @@ async fn the_minimum_amount_of_a_token_is_accepted_and_less_is_not() {
     let mut plan = StageConfig::default();
     plan.config.min_amount.insert(network().stablecoin.address, U256::from(700));
     let stage = Stage::with(plan).await;
-    assert_eq!(verdict(&stage, &stage.pays(1, 699, 1)).await, Some(Reason::BelowMinimum));
-    assert_eq!(verdict(&stage, &stage.pays(1, 1, 1)).await, Some(Reason::BelowMinimum));
-    assert_eq!(verdict(&stage, &stage.pays(1, 700, 1)).await, None);
-    assert_eq!(verdict(&stage, &stage.pays(1, 701, 1)).await, None);
-    assert_eq!(verdict(&stage, &stage.pays(1, 0, 1)).await, Some(Reason::TooLittle));
+    assert_eq!(verdict(&stage, &stage.sign_payment(1, 699, 1)).await, Some(Reason::BelowMinimum));
+    assert_eq!(verdict(&stage, &stage.sign_payment(1, 1, 1)).await, Some(Reason::BelowMinimum));
+    assert_eq!(verdict(&stage, &stage.sign_payment(1, 700, 1)).await, None);
+    assert_eq!(verdict(&stage, &stage.sign_payment(1, 701, 1)).await, None);
+    assert_eq!(verdict(&stage, &stage.sign_payment(1, 0, 1)).await, Some(Reason::TooLittle));
 }
 
 #[tokio::test(start_paused = true)]
@@ -64,8 +64,8 @@ async fn with_a_payee_list_only_listed_payees_are_served() {
         (vec![Address::repeat_byte(1)], Some(Reason::PayeeNotServed)),
     ] {
         let mut stage = Stage::with_defaults().await;
-        stage.only_pay(payees);
-        let pay = stage.pays(1, 700, 1);
+        stage.restrict_payees(payees);
+        let pay = stage.sign_payment(1, 700, 1);
         assert_eq!(verdict(&stage, &pay).await, expected);
         stage.keep_mining();
         assert_eq!(reason(&stage.settle(&pay).await), expected);
@@ -76,7 +76,7 @@ async fn with_a_payee_list_only_listed_payees_are_served() {
 #[tokio::test(start_paused = true)]
 async fn a_payment_costs_one_exchange() {
     let mut stage = Stage::with_defaults().await;
-    let pay = stage.pays(1, 700, 1);
+    let pay = stage.sign_payment(1, 700, 1);
     assert_eq!(verdict(&stage, &pay).await, None);
     let requests = |stage: &Stage| {
         let state = stage.world.state();
@@ -100,11 +100,11 @@ async fn a_wrong_signature_is_refused_for_its_likely_reason() {
     let longer = |signature: Vec<u8>| [signature, vec![0]].concat();
     assert_eq!(verdict(&stage, &changed(&stage, 1, wrong)).await, Some(Reason::InvalidSignature));
     assert_eq!(verdict(&stage, &changed(&stage, 2, longer)).await, Some(Reason::Undeployed));
-    let terms = stage.pays(3, 700, 1).terms;
+    let terms = stage.sign_payment(3, 700, 1).terms;
     let named = SignedPayment::signed_with(3, terms, wrong, "Another Coin");
     assert_eq!(verdict(&stage, &named).await, Some(Reason::NameMismatch));
     // If the signature is valid, a wrong token name does not matter.
-    let terms = stage.pays(3, 700, 1).terms;
+    let terms = stage.sign_payment(3, 700, 1).terms;
     let named = SignedPayment::signed_with(3, terms, |signature| signature, "Another Coin");
     assert_eq!(verdict(&stage, &named).await, None);
 }
@@ -125,14 +125,14 @@ async fn requirements_for_another_domain_are_refused() {
     ] {
         let mut extra = json!({"name": "USD Coin", "version": "2"});
         extra.as_object_mut().unwrap().extend(member.as_object().unwrap().clone());
-        let pay = SignedPayment::signed_for(1, stage.pays(1, 700, 1).terms, |signature| signature, extra);
+        let pay = SignedPayment::signed_for(1, stage.sign_payment(1, 700, 1).terms, |signature| signature, extra);
         assert_eq!(verdict(&stage, &pay).await, expected, "{member}");
         if expected.is_some() {
             assert_eq!(reason(&stage.settle(&pay).await), expected, "{member}");
         }
     }
     stage.keep_mining();
-    assert!(settled(&stage.settle(&stage.pays(1, 700, 1)).await));
+    assert!(settled(&stage.settle(&stage.sign_payment(1, 700, 1)).await));
 }
 
 /// An account may receive code (EIP-7702) and keep its key. Its payment is then simulated as a contract's, by the exact
@@ -141,7 +141,7 @@ async fn requirements_for_another_domain_are_refused() {
 async fn a_key_with_code_is_tried_as_a_contract() {
     let mut stage = Stage::with_defaults().await;
     stage.world.state().smart_wallets.insert(payer(1), yes());
-    let pay = stage.pays(1, 700, 1);
+    let pay = stage.sign_payment(1, 700, 1);
     assert_eq!(verdict(&stage, &pay).await, None);
     let sent = (signer(1), network().stablecoin.address);
     assert!(stage.world.state().tried_as.contains(&sent), "as it would be sent");
@@ -149,7 +149,7 @@ async fn a_key_with_code_is_tried_as_a_contract() {
     assert!(settled(&stage.settle(&pay).await));
     // A payment of an account without code is not simulated by the exact transaction.
     stage.world.state().tried_as.clear();
-    assert_eq!(verdict(&stage, &stage.pays(2, 700, 1)).await, None);
+    assert_eq!(verdict(&stage, &stage.sign_payment(2, 700, 1)).await, None);
     assert!(!stage.world.state().tried_as.contains(&sent));
 }
 
@@ -164,7 +164,7 @@ async fn a_contract_wallet_pays_if_it_confirms_the_signature() {
     // Any other answer of the wallet means "not signed". The verdict then reveals nothing about the payment.
     for answer in [B256::ZERO, B256::repeat_byte(1)] {
         stage.world.state().smart_wallets.insert(payer(1), answer);
-        let terms = stage.pays(1, 700, 2).terms;
+        let terms = stage.sign_payment(1, 700, 2).terms;
         let unsigned = SignedPayment::signed_with(1, terms, wrong, "USD Coin");
         assert_eq!(verdict(&stage, &unsigned).await, Some(Reason::InvalidSignature));
         let rich = Terms { authorized_amount: U256::from(u64::MAX), ..unsigned.terms.clone() };
@@ -172,7 +172,7 @@ async fn a_contract_wallet_pays_if_it_confirms_the_signature() {
         assert_eq!(verdict(&stage, &poor).await, Some(Reason::InvalidSignature));
     }
     // The missing token is public information, so this reason may be returned.
-    let terms = Terms { token: Address::repeat_byte(0x44), ..stage.pays(1, 700, 3).terms };
+    let terms = Terms { token: Address::repeat_byte(0x44), ..stage.sign_payment(1, 700, 3).terms };
     let unsigned = SignedPayment::signed_with(1, terms, wrong, "USD Coin");
     assert_eq!(verdict(&stage, &unsigned).await, Some(Reason::NotDeployed));
 }
@@ -205,7 +205,7 @@ async fn a_wallet_is_deployed_only_by_a_factory_that_is_allowed() {
 #[tokio::test(start_paused = true)]
 async fn the_simulation_result_decides_the_refusal_reason() {
     let stage = Stage::with_defaults().await;
-    let pay = stage.pays(1, 700, 1);
+    let pay = stage.sign_payment(1, 700, 1);
     stage.world.state().exhausts = true;
     assert_eq!(verdict(&stage, &pay).await, Some(Reason::Simulation));
     stage.world.state().exhausts = false;
@@ -216,7 +216,7 @@ async fn the_simulation_result_decides_the_refusal_reason() {
     stage.world.state().hidden_balance_of = Some(SHOP);
     assert_eq!(verdict(&stage, &pay).await, None);
     stage.world.state().hidden_balance_of = None;
-    let rich = stage.pays(1, 1_000_001, 1);
+    let rich = stage.sign_payment(1, 1_000_001, 1);
     assert_eq!(verdict(&stage, &rich).await, Some(Reason::InsufficientBalance));
     let own = Terms { payee: payer(1), ..pay.terms.clone() };
     assert_eq!(verdict(&stage, &SignedPayment::signed(1, own)).await, None, "it pays itself");
@@ -229,7 +229,7 @@ async fn the_simulation_result_decides_the_refusal_reason() {
 #[tokio::test(start_paused = true)]
 async fn a_node_error_is_not_a_verdict() {
     let stage = Stage::with_defaults().await;
-    let pay = stage.pays(1, 700, 1);
+    let pay = stage.sign_payment(1, 700, 1);
     stage.world.state().call_trouble = Some("header not found");
     let result = stage.settlement.verify(&pay.request, &caller_origin(1).into()).await;
     assert!(matches!(result, Err(VerifyError::Chain(_))), "{result:?}");
@@ -246,7 +246,7 @@ async fn without_multicall_payments_are_checked_and_sent_one_by_one() {
     let plan = StageConfig { limits, wait_ms: 8_000, ..StageConfig::default() };
     let mut stage = Stage::with(plan).await;
     stage.world.state().has_multicall = false;
-    let pays: Vec<SignedPayment> = (1..=4).map(|n| stage.pays(n, 100, u64::from(n))).collect();
+    let pays: Vec<SignedPayment> = (1..=4).map(|n| stage.sign_payment(n, 100, u64::from(n))).collect();
     assert_eq!(verdict(&stage, &pays[0]).await, None);
     let settling: Vec<_> = pays.iter().map(|pay| stage.spawn_settle(pay)).collect();
     stage.keep_mining();
@@ -262,7 +262,7 @@ async fn without_multicall_payments_are_checked_and_sent_one_by_one() {
 #[tokio::test(start_paused = true)]
 async fn an_unlisted_token_is_judged_by_its_own_domain() {
     let mut stage = Stage::with_defaults().await;
-    let terms = Terms { token: OTHER_TOKEN, ..stage.pays(1, 700, 1).terms };
+    let terms = Terms { token: OTHER_TOKEN, ..stage.sign_payment(1, 700, 1).terms };
     let pay = SignedPayment::signed(1, terms);
     assert_eq!(verdict(&stage, &pay).await, None);
     stage.world.state().keeps = 1;
@@ -280,7 +280,7 @@ async fn a_transaction_takes_no_more_than_its_share_of_a_block() {
     let mut stage = Stage::with(plan).await;
     stage.world.state().block_gas = 3_200_000;
     let settling: Vec<_> =
-        (1..=9).map(|n| stage.spawn_settle(&stage.pays(n, 100, u64::from(n)))).collect();
+        (1..=9).map(|n| stage.spawn_settle(&stage.sign_payment(n, 100, u64::from(n)))).collect();
     stage.advance_clock(300).await;
     stage.keep_mining();
     for settling in settling {

@@ -51,7 +51,7 @@ async fn charged_nothing(stage: &mut Stage, pay: &SignedPayment) {
 async fn a_payment_is_settled_and_its_gas_is_accounted_for() {
     let mut stage = Stage::with_defaults().await;
     stage.keep_mining();
-    let pay = stage.pays(1, 700, 1);
+    let pay = stage.sign_payment(1, 700, 1);
     let end = stage.settle(&pay).await;
     let Ok(SettleOutcome::Settled { hash, repeated, right, .. }) = &end else { panic!("{end:?}") };
     assert!(!repeated && right.is_some());
@@ -80,7 +80,7 @@ async fn a_payment_that_no_node_accepts_is_withdrawn_and_never_charged() {
         let mut stage = Stage::with(StageConfig { wait_ms: 400, ..StageConfig::default() }).await;
         // The node gives the same answer to each broadcast, until the answer to the caller is due.
         stage.world.state().sends = vec![lie.clone(); 3].into();
-        let pay = stage.pays(1, 700, 1);
+        let pay = stage.sign_payment(1, 700, 1);
         let end = stage.settle(&pay).await;
         assert_eq!(reason(&end), Some(expected), "{lie:?}: {end:?}");
         assert_eq!(reason_of(&stage.record(&pay).await.unwrap()), Some(expected));
@@ -94,7 +94,7 @@ async fn a_payment_that_no_node_accepts_is_withdrawn_and_never_charged() {
         assert!(!cost.is_zero());
         // The next payment uses the next nonce, and the withdrawn payment can be settled afterwards.
         stage.keep_mining();
-        let next = stage.pays(2, 300, 2);
+        let next = stage.sign_payment(2, 300, 2);
         for pay in [&next, &pay] {
             let end = stage.settle(pay).await;
             assert!(matches!(end, Ok(SettleOutcome::Pending { .. })), "{lie:?}: {end:?}");
@@ -116,7 +116,7 @@ async fn a_payment_known_to_a_node_is_pending_whatever_the_node_answered() {
     for lie in lies {
         let mut stage = Stage::with(StageConfig { wait_ms: 400, ..StageConfig::default() }).await;
         stage.world.state().sends.extend(lie.clone());
-        let pay = stage.pays(1, 700, 1);
+        let pay = stage.sign_payment(1, 700, 1);
         let end = stage.settle(&pay).await;
         let Ok(SettleOutcome::Pending { hash, payer }) = end else { panic!("{lie:?}: {end:?}") };
         assert!(stage.world.is_known(hash), "{lie:?}");
@@ -139,7 +139,7 @@ async fn a_silent_node_next_to_a_refusing_one_makes_the_outcome_unknown() {
         let mut stage = Stage::with(StageConfig { wait_ms: 400, ..StageConfig::default() }).await;
         stage.world.state().sends = vec![Send::Refuse("busy"); 3].into();
         stage.world.state().other_node_silent = silent;
-        let pay = stage.pays(1, 700, 1);
+        let pay = stage.sign_payment(1, 700, 1);
         let end = stage.settle(&pay).await;
         assert_eq!(is_uncertain(&end), silent, "{end:?}");
         stage.world.state().sends.clear();
@@ -158,7 +158,7 @@ async fn an_unanswered_broadcast_is_not_refused_until_its_nonce_is_used() {
     for lie in [Send::Break, Send::Late(5_000), Send::Late(700)] {
         let mut stage = Stage::with(StageConfig { wait_ms: 400, ..StageConfig::default() }).await;
         stage.world.state().sends.push_back(lie.clone());
-        let pay = stage.pays(1, 700, 1);
+        let pay = stage.sign_payment(1, 700, 1);
         let begun = stage.clock_ms();
         let end = stage.settle(&pay).await;
         let took = stage.clock_ms() - begun;
@@ -185,7 +185,7 @@ async fn an_unanswered_broadcast_is_not_refused_until_its_nonce_is_used() {
 async fn a_node_silent_at_the_deadline_makes_the_outcome_unknown_in_time() {
     for node in [Node::Down, Node::Mute] {
         let mut stage = Stage::with(StageConfig { wait_ms: 9_900, ..StageConfig::default() }).await;
-        let pay = stage.pays(1, 700, 1);
+        let pay = stage.sign_payment(1, 700, 1);
         let begun = stage.clock_ms();
         let settling = stage.spawn_settle(&pay);
         stage.advance_clock(3_000).await;
@@ -207,7 +207,7 @@ async fn a_node_silent_at_the_deadline_makes_the_outcome_unknown_in_time() {
 async fn a_waiting_copy_receives_the_withdrawal() {
     let mut stage = Stage::with(StageConfig { wait_ms: 4_000, ..StageConfig::default() }).await;
     stage.world.state().sends = vec![Send::Refuse("busy"); 1_000].into();
-    let pay = stage.pays(1, 700, 1);
+    let pay = stage.sign_payment(1, 700, 1);
     let first = stage.spawn_settle(&pay);
     stage.advance_clock(2_000).await;
     let copy = stage.spawn_settle(&pay);
@@ -224,7 +224,7 @@ async fn a_waiting_copy_receives_the_withdrawal() {
 async fn a_cost_that_no_node_returns_is_estimated() {
     let mut stage = Stage::with(StageConfig { wait_ms: 400, ..StageConfig::default() }).await;
     stage.world.state().sends = vec![Send::ConfirmWithoutTaking; 3].into();
-    let pay = stage.pays(1, 700, 1);
+    let pay = stage.sign_payment(1, 700, 1);
     assert_eq!(reason(&stage.settle(&pay).await), Some(Reason::Withdrawn));
     stage.world.state().sends.clear();
     stage.world.state().hides_receipts = true;
@@ -241,7 +241,7 @@ async fn a_cost_that_no_node_returns_is_estimated() {
 async fn a_charge_after_a_refusal_is_counted_and_kept() {
     let mut stage = Stage::with(StageConfig { wait_ms: 400, ..StageConfig::default() }).await;
     stage.world.state().sends = vec![Send::ConfirmWithoutTaking; 3].into();
-    let pay = stage.pays(1, 700, 1);
+    let pay = stage.sign_payment(1, 700, 1);
     assert_eq!(reason(&stage.settle(&pay).await), Some(Reason::Withdrawn));
     stage.world.state().sends.clear();
     let first = stage.world.state().sent[0].clone();
@@ -262,7 +262,7 @@ async fn a_charge_after_a_refusal_is_counted_and_kept() {
 async fn a_payment_queued_behind_a_full_signer_is_withdrawn_unsigned() {
     let limits = DispatchLimits { in_flight_max: 1, batch_max: 1, ..StageConfig::default().limits };
     let mut stage = Stage::with(StageConfig { wait_ms: 1_000, limits, ..StageConfig::default() }).await;
-    let (one, other) = (stage.pays(1, 700, 1), stage.pays(2, 300, 2));
+    let (one, other) = (stage.sign_payment(1, 700, 1), stage.sign_payment(2, 300, 2));
     let (first, second) = (stage.spawn_settle(&one), stage.spawn_settle(&other));
     let ends = [first.await.unwrap(), second.await.unwrap()];
     let pending =
@@ -281,7 +281,7 @@ async fn a_payment_queued_for_coin_or_cheaper_gas_is_withdrawn_for_that_reason()
     for dear in [false, true] {
         let plan = StageConfig { wait_ms: 6_000, limits, ..StageConfig::default() };
         let mut stage = Stage::with(plan).await;
-        let (one, other) = (stage.pays(1, 700, 1), stage.pays(2, 300, 2));
+        let (one, other) = (stage.sign_payment(1, 700, 1), stage.sign_payment(2, 300, 2));
         let first = stage.spawn_settle(&one);
         stage.advance_clock(100).await;
         let second = stage.spawn_settle(&other);
@@ -312,7 +312,7 @@ async fn a_payment_that_no_signer_can_pay_for_is_answered_before_the_deadline() 
     let funds = Send::Refuse("insufficient funds for gas * price + value");
     let mut stage = Stage::with(StageConfig { wait_ms: 8_000, ..StageConfig::default() }).await;
     stage.world.state().sends = vec![funds; 100].into();
-    let pay = stage.pays(1, 700, 1);
+    let pay = stage.sign_payment(1, 700, 1);
     let began = tokio::time::Instant::now();
     let end = stage.settle(&pay).await;
     assert_eq!(reason(&end), Some(Reason::OutOfGas), "{end:?}");
@@ -322,7 +322,7 @@ async fn a_payment_that_no_signer_can_pay_for_is_answered_before_the_deadline() 
     charged_nothing(&mut stage, &pay).await;
     // A signer that is funded while the payment waits sends it.
     stage.keep_mining();
-    let next = stage.pays(2, 300, 2);
+    let next = stage.sign_payment(2, 300, 2);
     assert!(settled(&stage.settle(&next).await));
 }
 
@@ -332,7 +332,7 @@ async fn all_payments_of_a_transaction_are_withdrawn_together() {
     let mut stage = Stage::with(StageConfig { wait_ms: 600, ..StageConfig::default() }).await;
     stage.world.state().sends = vec![Send::ConfirmWithoutTaking; 6].into();
     // The first payment is sent alone, and the other payments wait to share a transaction.
-    let pays: Vec<SignedPayment> = (1..=6).map(|n| stage.pays(n, 100, u64::from(n))).collect();
+    let pays: Vec<SignedPayment> = (1..=6).map(|n| stage.sign_payment(n, 100, u64::from(n))).collect();
     let settling: Vec<_> = pays.iter().map(|pay| stage.spawn_settle(pay)).collect();
     for settling in settling {
         let end = settling.await.unwrap();
@@ -351,7 +351,7 @@ async fn no_payment_of_a_transaction_is_refused_while_its_broadcast_is_unanswere
     for lie in [Send::Break, Send::Late(5_000)] {
         let mut stage = Stage::with(StageConfig { wait_ms: 600, ..StageConfig::default() }).await;
         stage.world.state().sends = vec![lie.clone(); 6].into();
-        let pays: Vec<SignedPayment> = (1..=6).map(|n| stage.pays(n, 100, u64::from(n))).collect();
+        let pays: Vec<SignedPayment> = (1..=6).map(|n| stage.sign_payment(n, 100, u64::from(n))).collect();
         let settling: Vec<_> = pays.iter().map(|pay| stage.spawn_settle(pay)).collect();
         for settling in settling {
             let end = settling.await.unwrap();
