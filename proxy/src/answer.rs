@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 /// Members of a message that count as content, whatever their value is.
-const CONTENT: [&str; 8] = [
+const CONTENT_MEMBERS: [&str; 8] = [
     "content",
     "refusal",
     "tool_calls",
@@ -17,7 +17,7 @@ const CONTENT: [&str; 8] = [
 
 /// The kind of an answer that is not a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Whole {
+pub enum WholeAnswerKind {
     /// The answer has a choice, whose text may be empty, or reports completion tokens.
     Sold,
     Empty,
@@ -27,7 +27,7 @@ pub enum Whole {
 
 /// The kind of a stream's event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Event {
+pub enum EventKind {
     /// The event has content or a reason to finish, or reports completion tokens.
     Content,
     /// The event has none of these, or is not JSON.
@@ -40,53 +40,53 @@ pub enum Event {
 /// The beginning of a stream, which is held back until an event decides whether the stream is sold.
 #[derive(Debug, Default)]
 pub struct StreamStart {
-    held: Vec<u8>,
+    held_back_bytes: Vec<u8>,
     /// Everything before this index was read, so that many small chunks are not read again and again.
-    read: usize,
+    read_bytes: usize,
 }
 
 impl StreamStart {
     /// Adds a chunk, and returns the first event once it is complete.
     ///
-    /// [`Event::Empty`] does not count as an event.
-    pub fn add(&mut self, chunk: &[u8]) -> Option<Event> {
-        let before = self.held.len();
-        self.held.extend_from_slice(chunk);
+    /// [`EventKind::Empty`] does not count as an event.
+    pub fn add(&mut self, chunk: &[u8]) -> Option<EventKind> {
+        let before = self.held_back_bytes.len();
+        self.held_back_bytes.extend_from_slice(chunk);
         let newline = chunk.iter().rposition(|byte| *byte == b'\n')?;
         let end = before.saturating_add(newline);
-        let lines = self.held.get(self.read..end).unwrap_or_default();
-        let first = events(lines).map(event).find(|event| *event != Event::Empty);
-        self.read = end;
+        let lines = self.held_back_bytes.get(self.read_bytes..end).unwrap_or_default();
+        let first = events(lines).map(classify_event).find(|event| *event != EventKind::Empty);
+        self.read_bytes = end;
         first
     }
 
     /// Returns the number of bytes that are held back.
     pub fn len(&self) -> usize {
-        self.held.len()
+        self.held_back_bytes.len()
     }
 
     /// Returns whether nothing is held back.
     pub fn is_empty(&self) -> bool {
-        self.held.is_empty()
+        self.held_back_bytes.is_empty()
     }
 
     /// Returns the bytes that are held back.
     pub fn into_bytes(self) -> Vec<u8> {
-        self.held
+        self.held_back_bytes
     }
 }
 
 /// Returns the kind of a whole answer.
-pub fn whole(body: &[u8]) -> Whole {
+pub fn classify_whole(body: &[u8]) -> WholeAnswerKind {
     match read(body) {
         Some(answer) if answer.is_object() && !is_error(&answer) => {
             let is_choice = |choice: &Value| {
                 choice.get("message").is_some_and(Value::is_object) || is_finished(choice)
             };
             let sold = choices(&answer).iter().any(is_choice) || reports_tokens(&answer);
-            if sold { Whole::Sold } else { Whole::Empty }
+            if sold { WholeAnswerKind::Sold } else { WholeAnswerKind::Empty }
         }
-        Some(_) | None => Whole::Invalid,
+        Some(_) | None => WholeAnswerKind::Invalid,
     }
 }
 
@@ -102,23 +102,23 @@ pub fn events(frames: &[u8]) -> impl Iterator<Item = &[u8]> {
 pub fn has_error(frames: &[u8]) -> bool {
     // Most frames are not errors and need not be parsed.
     let may_be = |data: &&[u8]| data.windows(7).any(|window| window == b"\"error\"");
-    events(frames).filter(may_be).any(|data| event(data) == Event::Error)
+    events(frames).filter(may_be).any(|data| classify_event(data) == EventKind::Error)
 }
 
-fn event(data: &[u8]) -> Event {
+fn classify_event(data: &[u8]) -> EventKind {
     if data.trim_ascii() == b"[DONE]" {
-        return Event::Done;
+        return EventKind::Done;
     }
     match read(data) {
-        Some(frame) if is_error(&frame) => Event::Error,
-        Some(frame) if choices(&frame).iter().any(has_content) => Event::Content,
-        Some(frame) if reports_tokens(&frame) => Event::Content,
-        Some(_) | None => Event::Empty,
+        Some(frame) if is_error(&frame) => EventKind::Error,
+        Some(frame) if choices(&frame).iter().any(has_content) => EventKind::Content,
+        Some(frame) if reports_tokens(&frame) => EventKind::Content,
+        Some(_) | None => EventKind::Empty,
     }
 }
 
 fn has_content(choice: &Value) -> bool {
-    let filled = |message: &Value| CONTENT.iter().any(|key| is_filled(message.get(key)));
+    let filled = |message: &Value| CONTENT_MEMBERS.iter().any(|key| is_filled(message.get(key)));
     is_finished(choice)
         || choice.get("delta").is_some_and(filled)
         || choice.get("message").is_some_and(filled)
@@ -183,7 +183,7 @@ mod tests {
             "{\"choices\":[{\"message\":{\"content\":\"\"},\"error\":{\"code\":502}}]}",
             "{\"choices\":[{\"message\":{\"content\":\"\"},\"finish_reason\":\"error\"}]}",
         ] {
-            assert_eq!(whole(body.as_bytes()), Whole::Invalid, "{body}");
+            assert_eq!(classify_whole(body.as_bytes()), WholeAnswerKind::Invalid, "{body}");
         }
         for body in [
             "{}",
@@ -197,7 +197,7 @@ mod tests {
             "{\"choices\":[],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":0}}",
             "{\"choices\":[],\"usage\":{\"completion_tokens\":\"9\"}}",
         ] {
-            assert_eq!(whole(body.as_bytes()), Whole::Empty, "{body}");
+            assert_eq!(classify_whole(body.as_bytes()), WholeAnswerKind::Empty, "{body}");
         }
         for body in [
             // The model stops at once at a stop word. The prompt was read, so the model has answered.
@@ -207,39 +207,39 @@ mod tests {
             "{\"choices\":[],\"usage\":{\"completion_tokens\":3}}",
             "{\"choices\":[{\"message\":{\"content\":\"half a pair: \\ud83d\"}}]}",
         ] {
-            assert_eq!(whole(body.as_bytes()), Whole::Sold, "{body}");
+            assert_eq!(classify_whole(body.as_bytes()), WholeAnswerKind::Sold, "{body}");
         }
-        assert_eq!(whole(b"{\"choices\":[{\"message\":{\"content\":\"\xff\"}}]}"), Whole::Sold);
+        assert_eq!(classify_whole(b"{\"choices\":[{\"message\":{\"content\":\"\xff\"}}]}"), WholeAnswerKind::Sold);
     }
 
     #[test]
     fn a_stream_is_sold_from_its_first_event_with_content() {
         let delta = |delta: &str| format!("{{\"choices\":[{{\"delta\":{delta}}}]}}");
         for (data, expected) in [
-            ("[DONE]".to_owned(), Event::Done),
-            ("{}".to_owned(), Event::Empty),
-            ("nonsense".to_owned(), Event::Empty),
-            ("{\"choices\":[]}".to_owned(), Event::Empty),
-            (delta("{\"role\":\"assistant\",\"content\":\"\"}"), Event::Empty),
-            (delta("{\"content\":null,\"tool_calls\":[],\"annotations\":[]}"), Event::Empty),
-            (delta("{},\"finish_reason\":\"\""), Event::Empty),
-            ("{\"usage\":{\"completion_tokens\":0}}".to_owned(), Event::Empty),
-            ("{\"error\":null,\"choices\":[]}".to_owned(), Event::Empty),
-            ("{\"error\":{\"message\":\"no\"}}".to_owned(), Event::Error),
-            (delta("{\"content\":\"\"},\"finish_reason\":\"error\""), Event::Error),
-            (delta("{\"content\":\"a\"}"), Event::Content),
-            (delta("{\"content\":\"\\\"error\\\"\"}"), Event::Content),
-            (delta("{\"content\":\"\\ud83d\"}"), Event::Content),
-            (delta("{\"refusal\":\"no\"}"), Event::Content),
-            (delta("{\"reasoning_content\":\"hm\"}"), Event::Content),
-            (delta("{\"reasoning\":\"hm\"}"), Event::Content),
-            (delta("{\"tool_calls\":[{\"index\":0}]}"), Event::Content),
-            (delta("{\"function_call\":{\"name\":\"f\"}}"), Event::Content),
-            (delta("{},\"finish_reason\":\"stop\""), Event::Content),
-            ("{\"choices\":[{\"message\":{\"content\":\"a\"}}]}".to_owned(), Event::Content),
-            ("{\"choices\":[],\"usage\":{\"completion_tokens\":2}}".to_owned(), Event::Content),
+            ("[DONE]".to_owned(), EventKind::Done),
+            ("{}".to_owned(), EventKind::Empty),
+            ("nonsense".to_owned(), EventKind::Empty),
+            ("{\"choices\":[]}".to_owned(), EventKind::Empty),
+            (delta("{\"role\":\"assistant\",\"content\":\"\"}"), EventKind::Empty),
+            (delta("{\"content\":null,\"tool_calls\":[],\"annotations\":[]}"), EventKind::Empty),
+            (delta("{},\"finish_reason\":\"\""), EventKind::Empty),
+            ("{\"usage\":{\"completion_tokens\":0}}".to_owned(), EventKind::Empty),
+            ("{\"error\":null,\"choices\":[]}".to_owned(), EventKind::Empty),
+            ("{\"error\":{\"message\":\"no\"}}".to_owned(), EventKind::Error),
+            (delta("{\"content\":\"\"},\"finish_reason\":\"error\""), EventKind::Error),
+            (delta("{\"content\":\"a\"}"), EventKind::Content),
+            (delta("{\"content\":\"\\\"error\\\"\"}"), EventKind::Content),
+            (delta("{\"content\":\"\\ud83d\"}"), EventKind::Content),
+            (delta("{\"refusal\":\"no\"}"), EventKind::Content),
+            (delta("{\"reasoning_content\":\"hm\"}"), EventKind::Content),
+            (delta("{\"reasoning\":\"hm\"}"), EventKind::Content),
+            (delta("{\"tool_calls\":[{\"index\":0}]}"), EventKind::Content),
+            (delta("{\"function_call\":{\"name\":\"f\"}}"), EventKind::Content),
+            (delta("{},\"finish_reason\":\"stop\""), EventKind::Content),
+            ("{\"choices\":[{\"message\":{\"content\":\"a\"}}]}".to_owned(), EventKind::Content),
+            ("{\"choices\":[],\"usage\":{\"completion_tokens\":2}}".to_owned(), EventKind::Content),
         ] {
-            assert_eq!(event(data.as_bytes()), expected, "{data}");
+            assert_eq!(classify_event(data.as_bytes()), expected, "{data}");
         }
         assert!(has_error(b"data: {}\n\ndata: {\"error\":{}}\n\n") && !has_error(b"data: {}\n\n"));
     }
@@ -253,10 +253,10 @@ mod tests {
             (String::new(), None),
             (": still here\n\n".to_owned(), None),
             (format!("{role}: a\n\ndata: {{\"cho"), None),
-            (format!("{role}{text}"), Some(Event::Content)),
-            (format!("{role}data: [DONE]\n\n"), Some(Event::Done)),
-            (format!("{role}data: {{\"error\":{{}}}}\n\n{text}"), Some(Event::Error)),
-            (format!("event: x\n{text}data: {{\"error\":{{}}}}\n\n"), Some(Event::Content)),
+            (format!("{role}{text}"), Some(EventKind::Content)),
+            (format!("{role}data: [DONE]\n\n"), Some(EventKind::Done)),
+            (format!("{role}data: {{\"error\":{{}}}}\n\n{text}"), Some(EventKind::Error)),
+            (format!("event: x\n{text}data: {{\"error\":{{}}}}\n\n"), Some(EventKind::Content)),
         ] {
             let mut whole = StreamStart::default();
             assert_eq!(whole.add(frames.as_bytes()), decided, "{frames}");

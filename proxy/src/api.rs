@@ -36,20 +36,20 @@ use crate::pricing::{Pricing, Quote};
 use crate::sell::{Order, SaleOutcome, Seller};
 
 /// Seconds for which a payment must remain valid after the longest answer: for settlement and clock differences.
-const SPARE_SECONDS: u64 = 30;
+const PAYMENT_MARGIN_SECONDS: u64 = 30;
 /// How long a body may take to arrive.
-const BODY_MS: u64 = 60_000;
+const BODY_ARRIVAL_MS_MAX: u64 = 60_000;
 /// Maximum time until a payment's expiry.
 const EXPIRY_AHEAD_SECONDS_MAX: u64 = 24 * 60 * 60;
 /// Number of permits for requests with a payment, per sale permit. Some of these requests wait for verification or for
 /// an identical request.
-const WAITING_PER_SALE: usize = 4;
+const PAYMENT_PERMITS_PER_SALE: usize = 4;
 /// Number of long bodies per core that may be in memory for pricing.
-const QUEUED_PER_CORE: usize = 32;
+const LONG_BODIES_PER_CORE: usize = 32;
 /// Maximum length of a body that is priced without queueing.
-const SHORT_BYTES: usize = 16 << 10;
+const SHORT_BODY_BYTES_MAX: usize = 16 << 10;
 /// Number of callers that may wait for the list of models.
-const MODELS_WAITING: usize = 256;
+const MODELS_CALLERS_MAX: usize = 256;
 
 /// State shared by all requests.
 #[derive(Debug)]
@@ -90,7 +90,7 @@ impl Api {
         let deps = seller.deps();
         let (metrics, clock) = (Arc::clone(&deps.metrics), Arc::clone(&deps.clock));
         let models = ModelsList::new(Arc::clone(&clock), deps.tasks.clone());
-        let payment_permits = pricing.config().in_flight.saturating_mul(WAITING_PER_SALE);
+        let payment_permits = pricing.config().in_flight.saturating_mul(PAYMENT_PERMITS_PER_SALE);
         let payment_permits = Arc::new(Semaphore::new(payment_permits));
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         Self {
@@ -101,9 +101,9 @@ impl Api {
             clock,
             payment_permits,
             pricing_permits: Semaphore::new(cores),
-            long_body_permits: Semaphore::new(cores.saturating_mul(QUEUED_PER_CORE)),
+            long_body_permits: Semaphore::new(cores.saturating_mul(LONG_BODIES_PER_CORE)),
             models,
-            models_permits: Semaphore::new(MODELS_WAITING),
+            models_permits: Semaphore::new(MODELS_CALLERS_MAX),
             clocks,
             stopping,
         }
@@ -136,8 +136,8 @@ pub fn router(api: Arc<Api>) -> Router {
 /// Returns the writer of responses to requests that reach no route.
 pub fn refusal_writer(origins: CorsOrigins) -> RefusalWriter {
     RefusalWriter::new(move |refused| {
-        let mut response = responses::edge(refused.why);
-        cors::mark(&origins, refused.origin, response.headers_mut());
+        let mut response = responses::edge_refusal(refused.why);
+        cors::add_allow_headers(&origins, refused.origin, response.headers_mut());
         response
     })
 }
@@ -170,7 +170,7 @@ async fn guard(State(api): State<Arc<Api>>, request: Request, next: Next) -> Res
 
 async fn chat(State(api): State<Arc<Api>>, headers: HeaderMap, request: Request) -> Response {
     let body = Bytes::from_request(request, &());
-    let result = match with_timeout(&*api.clock, BODY_MS, body).await {
+    let result = match with_timeout(&*api.clock, BODY_ARRIVAL_MS_MAX, body).await {
         Some(body) => answer(&api, &headers, body).await,
         None => Err(Fault::of(Code::InvalidJson).with_detail("the body did not arrive in time")),
     };
@@ -196,13 +196,13 @@ async fn answer(
         return Ok(challenge(&quote, None));
     };
     // This step precedes pricing: a paid answer is returned even if its price or its model is no longer offered.
-    if let Some(order) = repeated_order(api, text, version, &body).await? {
+    if let Some(order) = order_of_repeat(api, text, version, &body).await? {
         return serve(api, order, version).await;
     }
     let quote = price(api, body, resource).await?;
     let now = u64::try_from(api.clock.utc().0).unwrap_or(0) / 1_000;
     let longest_seconds = api.pricing.config().upstream_ms.div_ceil(1_000);
-    let earliest_expiry = now.saturating_add(longest_seconds).saturating_add(SPARE_SECONDS);
+    let earliest_expiry = now.saturating_add(longest_seconds).saturating_add(PAYMENT_MARGIN_SECONDS);
     // No payment needs to last longer, and the proxy must store a payment's record until the payment expires.
     let span = earliest_expiry..=now.saturating_add(EXPIRY_AHEAD_SECONDS_MAX);
     let payment = match Payment::read(text, version, &quote.offers, &span) {
@@ -217,7 +217,7 @@ async fn answer(
 }
 
 /// Returns the order if the payment was already used with this body and may have been charged.
-async fn repeated_order(
+async fn order_of_repeat(
     api: &Arc<Api>,
     text: &str,
     version: Version,
@@ -236,7 +236,7 @@ async fn repeated_order(
     let Some(record) = known else { return Ok(None) };
     let quote = match record.stage {
         // The answer is not stored, so the upstream is called again.
-        Stage::Owed | Stage::Streaming => owed_quote(api, body.clone(), record).await?,
+        Stage::Owed | Stage::Streaming => quote_for_owed_stream(api, body.clone(), record).await?,
         Stage::Taken | Stage::Answered | Stage::Paid | Stage::Broken => quote,
     };
     Ok(Some(Order { quote, identity, payment: None }))
@@ -244,7 +244,7 @@ async fn repeated_order(
 
 /// Returns a quote without a price. Hashing a long body takes milliseconds, so it runs on a blocking thread.
 async fn unpriced_quote(body: &Bytes) -> Result<Quote, Fault> {
-    if body.len() <= SHORT_BYTES {
+    if body.len() <= SHORT_BODY_BYTES_MAX {
         return Ok(Quote::unpriced(body));
     }
     let body = body.clone();
@@ -275,9 +275,9 @@ async fn serve(api: &Arc<Api>, order: Order, version: Version) -> Result<Respons
                 let seller = api.seller.clone();
                 async move { seller.delete_sent_answer(id).await }
             });
-            responses::whole(head, version, body, before_end)
+            responses::whole_answer(head, version, body, before_end)
         }
-        SaleOutcome::Stream(stream) => responses::stream(stream, version),
+        SaleOutcome::Stream(stream) => responses::stream_answer(stream, version),
         SaleOutcome::UpstreamRefusal(response) => responses::passthrough(response),
         SaleOutcome::PaymentRejected(rejection) => reject_payment(api, &quote, &rejection),
         SaleOutcome::Refused(refusal) => {
@@ -288,7 +288,7 @@ async fn serve(api: &Arc<Api>, order: Order, version: Version) -> Result<Respons
 }
 
 async fn price(api: &Arc<Api>, body: Bytes, resource: Arc<str>) -> Result<Quote, Fault> {
-    if body.len() > SHORT_BYTES {
+    if body.len() > SHORT_BODY_BYTES_MAX {
         return price_long_body(api, move |pricing| pricing.quote(&body, &resource)).await;
     }
     let request = api.pricing.parse(&body)?;
@@ -297,8 +297,8 @@ async fn price(api: &Arc<Api>, body: Bytes, resource: Arc<str>) -> Result<Quote,
 }
 
 /// Returns the quote of an owed stream at the terms that were paid.
-async fn owed_quote(api: &Arc<Api>, body: Bytes, record: Record) -> Result<Quote, Fault> {
-    if body.len() > SHORT_BYTES {
+async fn quote_for_owed_stream(api: &Arc<Api>, body: Bytes, record: Record) -> Result<Quote, Fault> {
+    if body.len() > SHORT_BODY_BYTES_MAX {
         return price_long_body(api, move |pricing| pricing.quote_owed(&body, &record)).await;
     }
     api.pricing.vocabulary_of(&record).load().await;

@@ -16,8 +16,8 @@ use bursar_serve::wait::with_timeout;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::task::TaskTracker;
 
-use crate::answer::{self, Whole};
-use crate::answer_memory::{AnswerMemory, AnswerRoom};
+use crate::answer::{self, WholeAnswerKind};
+use crate::answer_memory::{AnswerMemory, AnswerReservation};
 use crate::book::ledger::{Claim, Ledger, PaymentGuard};
 use crate::book::store::StoreError;
 use crate::book::{Digest, NextStep, PaymentId, Record, SaleKey, Settlement, Stage, StoredAnswer};
@@ -478,7 +478,7 @@ impl Seller {
     async fn call_upstream(
         &self,
         order: &Order,
-        room: AnswerRoom,
+        room: AnswerReservation,
     ) -> Result<UpstreamReply, NoAnswer> {
         let started_ms = self.0.clock.mono_ms();
         let (body, stream) = (order.quote.forward.clone(), order.quote.stream);
@@ -496,13 +496,13 @@ impl Seller {
     async fn read_whole(&self, response: UpstreamResponse) -> Result<StoredAnswer, NoAnswer> {
         let (status, content_type) = (response.status, response.content_type.clone());
         let body = self.0.upstream.read_body(response).await?;
-        let why = match answer::whole(&body) {
-            Whole::Sold => {
+        let why = match answer::classify_whole(&body) {
+            WholeAnswerKind::Sold => {
                 self.0.upstream.set_answered();
                 return Ok(StoredAnswer { status, content_type, body });
             }
-            Whole::Empty => "it has no choices",
-            Whole::Invalid => "it is an error or not a JSON object",
+            WholeAnswerKind::Empty => "it has no choices",
+            WholeAnswerKind::Invalid => "it is an error or not a JSON object",
         };
         tracing::warn!(status, why, "the upstream's answer is not sold");
         Err(Fault::of(Code::UpstreamBroken).into())

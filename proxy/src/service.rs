@@ -178,7 +178,7 @@ impl Running {
             failpoints,
             repeat_wait_ms: config.upstream_ms.saturating_add(REPEAT_WAIT_MS),
             budget: Budget::of(STREAM_COPIES_BYTES),
-            answers: AnswerMemory::of(config.answers_bytes),
+            answers: AnswerMemory::with_bytes(config.answers_bytes),
             sale_permits: Arc::new(Semaphore::new(config.in_flight)),
             penalties: PayerPenalties::default(),
             tasks: sales.clone(),

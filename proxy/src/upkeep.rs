@@ -64,7 +64,7 @@ pub(crate) async fn release_memory(seller: Seller, stopping: CancellationToken) 
         // cancel-safe: it only waits.
         tokio::select! {
             () = stopping.cancelled() => return,
-            () = seller.deps().answers.freed() => {}
+            () = seller.deps().answers.wait_for_freed_memory() => {}
         }
         // Waits, so that further answers of a burst can end first.
         if !pause(&*seller.deps().clock, RELEASE_DELAY_MS, &stopping).await {

@@ -10,8 +10,8 @@ use bursar_outbound::{
 use bursar_serve::wait::with_timeout;
 use secrecy::SecretString;
 
-use crate::answer::{Event, StreamStart};
-use crate::answer_memory::{ANSWER_BYTES_MAX, AnswerRoom};
+use crate::answer::{EventKind, StreamStart};
+use crate::answer_memory::{ANSWER_BYTES_MAX, AnswerReservation};
 use crate::fault::{Code, Fault};
 use crate::redact::{Redactor, StreamFilter};
 use crate::user_agent::USER_AGENT;
@@ -73,7 +73,7 @@ pub struct UpstreamResponse {
     pub first: Bytes,
     pub rest: ReplyStream,
     /// Memory for a whole answer. It is already freed if the answer is a stream.
-    room: AnswerRoom,
+    room: AnswerReservation,
     /// Deadline of an answer that is not a stream, on the monotonic clock.
     deadline_ms: u64,
 }
@@ -140,7 +140,7 @@ impl Upstream {
         &self,
         body: Bytes,
         stream: bool,
-        mut room: AnswerRoom,
+        mut room: AnswerReservation,
     ) -> Result<UpstreamReply, NoAnswer> {
         let target = self.base.with_segments(&["chat", "completions"]);
         let accept = if stream { "text/event-stream" } else { "application/json" };
@@ -239,7 +239,7 @@ impl Upstream {
     /// Reads a body, and reserves more memory if it is long. Does not read on until there is room.
     async fn read_into(
         &self,
-        room: &mut AnswerRoom,
+        room: &mut AnswerReservation,
         mut rest: ReplyStream,
         bytes_max: usize,
         deadline_ms: u64,
@@ -345,15 +345,15 @@ async fn until_content(rest: &mut ReplyStream) -> Result<Bytes, Fault> {
         }
         let is_first = start.is_empty();
         match start.add(&chunk) {
-            Some(Event::Content) if is_first => return Ok(chunk),
-            Some(Event::Content) => return Ok(start.into_bytes().into()),
-            Some(Event::Error) => {
+            Some(EventKind::Content) if is_first => return Ok(chunk),
+            Some(EventKind::Content) => return Ok(start.into_bytes().into()),
+            Some(EventKind::Error) => {
                 return Err(broken("the stream begins with an error".to_owned()));
             }
-            Some(Event::Done) => {
+            Some(EventKind::Done) => {
                 return Err(broken("the stream ended without content".to_owned()));
             }
-            Some(Event::Empty) | None => {}
+            Some(EventKind::Empty) | None => {}
         }
     }
 }

@@ -4,8 +4,8 @@ use bursar_facilitator::book::record::State;
 use bursar_facilitator::reason::Reason;
 
 use crate::stage::{StageConfig, Stage, payer, signer};
-use crate::withdrawals::{reason, settled};
-use crate::world::Send;
+use crate::withdrawals::{reason, is_settled};
+use crate::world::BroadcastReaction;
 
 /// The time that a job waits for its approval, in milliseconds.
 const MINUTE_MS: u64 = 60_000;
@@ -15,7 +15,7 @@ async fn a_payment_is_sent_once_its_approval_is_mined() {
     let mut stage = Stage::with(StageConfig { wait_ms: 8_000, ..StageConfig::default() }).await;
     stage.keep_mining();
     let end = stage.settle(&stage.sign_payment_with_approval(1, 700, 1)).await;
-    assert!(settled(&end), "{end:?}");
+    assert!(is_settled(&end), "{end:?}");
     assert_eq!(stage.shop_balance(), 700);
     let senders: Vec<_> = stage.world.state().sent.iter().map(|tx| tx.from).collect();
     assert_eq!(senders, [payer(1), signer(1)], "each once, the approval first");
@@ -25,16 +25,16 @@ async fn a_payment_is_sent_once_its_approval_is_mined() {
 /// again.
 #[tokio::test(start_paused = true)]
 async fn an_approval_is_given_up_after_three_refusals_in_a_row() {
-    let refuse = || Send::Refuse("max priority fee per gas higher than max fee per gas");
+    let refuse = || BroadcastReaction::Refuse("max priority fee per gas higher than max fee per gas");
     let cases = [
         (vec![refuse(), refuse(), refuse()], false),
         (vec![refuse(), refuse()], true),
-        (vec![refuse(), refuse(), Send::ConfirmWithoutTaking, refuse(), refuse()], true),
+        (vec![refuse(), refuse(), BroadcastReaction::ConfirmWithoutTaking, refuse(), refuse()], true),
     ];
     for (sends, is_settled) in cases {
         let mut stage = Stage::with_defaults().await;
         let case = format!("{sends:?}");
-        stage.world.state().sends.extend(sends);
+        stage.world.state().broadcast_reactions.extend(sends);
         stage.keep_mining();
         let pay = stage.sign_payment_with_approval(1, 700, 1);
         let caller = stage.spawn_settle(&pay);
@@ -64,7 +64,7 @@ async fn an_approval_is_given_up_after_three_refusals_in_a_row() {
 #[tokio::test(start_paused = true)]
 async fn an_approval_that_is_never_mined_ends_its_payment_after_a_minute() {
     let mut stage = Stage::with_defaults().await;
-    stage.world.state().sends.extend(std::iter::repeat_n(Send::ConfirmWithoutTaking, 100));
+    stage.world.state().broadcast_reactions.extend(std::iter::repeat_n(BroadcastReaction::ConfirmWithoutTaking, 100));
     stage.keep_mining();
     let pay = stage.sign_payment_with_approval(1, 700, 1);
     let caller = stage.spawn_settle(&pay);
@@ -81,9 +81,9 @@ async fn an_approval_that_is_never_mined_ends_its_payment_after_a_minute() {
     assert!((25..=35).contains(&times), "every two seconds, not at each look: {times}");
     assert_eq!(stage.usage(1).network_reserved.gas, 0);
     // Another request may use the same approval.
-    stage.world.state().sends.clear();
+    stage.world.state().broadcast_reactions.clear();
     let end = stage.settle(&pay).await;
-    assert!(settled(&end), "{end:?}");
+    assert!(is_settled(&end), "{end:?}");
     assert_eq!(stage.shop_balance(), 700);
 }
 
@@ -91,7 +91,7 @@ async fn an_approval_that_is_never_mined_ends_its_payment_after_a_minute() {
 #[tokio::test(start_paused = true)]
 async fn an_approval_whose_nonce_is_used_otherwise_ends_its_payment() {
     let mut stage = Stage::with(StageConfig { wait_ms: 20_000, ..StageConfig::default() }).await;
-    stage.world.state().sends.extend(std::iter::repeat_n(Send::ConfirmWithoutTaking, 100));
+    stage.world.state().broadcast_reactions.extend(std::iter::repeat_n(BroadcastReaction::ConfirmWithoutTaking, 100));
     stage.keep_mining();
     let pay = stage.sign_payment_with_approval(1, 700, 1);
     let caller = stage.spawn_settle(&pay);

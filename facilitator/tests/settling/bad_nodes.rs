@@ -7,8 +7,8 @@ use bursar_facilitator::settle::intake::{SettleError, SettleOutcome};
 use bursar_facilitator::verify::VerifyError;
 
 use crate::stage::{SignedPayment, StageConfig, Stage, caller_origin, signer, keyed_origin};
-use crate::withdrawals::{is_uncertain, reason, reason_of, settled};
-use crate::world::{Flaw, Past, Send, Tx};
+use crate::withdrawals::{is_uncertain, reason, reason_of, is_settled};
+use crate::world::{Flaw, PastBlocks, BroadcastReaction, Tx};
 
 const FLAWS: [Flaw; 2] = [Flaw::NoEvents, Flaw::Reverted];
 
@@ -42,7 +42,7 @@ async fn a_payment_that_a_bad_node_hides_is_unknown_until_a_node_shows_it() {
         }
         for other in [caller_origin(1), caller_origin(2)] {
             let end = stage.settle_by(&pay, other).await;
-            assert!(!settled(&end), "{flaw:?}: {end:?}");
+            assert!(!is_settled(&end), "{flaw:?}: {end:?}");
         }
         if seconds > 60 {
             let verified = stage.settlement.verify(&pay.request, &keyed_origin(7).into()).await;
@@ -51,7 +51,7 @@ async fn a_payment_that_a_bad_node_hides_is_unknown_until_a_node_shows_it() {
         assert_eq!(stage.shop_balance(), 700, "{flaw:?}");
         stage.world.state().flaw = None;
         let end = stage.settle_by(&pay, keyed_origin(7)).await;
-        assert!(settled(&end), "{flaw:?}, {seconds} s: {end:?}");
+        assert!(is_settled(&end), "{flaw:?}, {seconds} s: {end:?}");
         let record = stage.record(&pay).await.unwrap();
         assert!(matches!(record.state, State::Settled { .. }), "{:?}", record.state);
         assert_eq!((stage.shop_balance(), stage.settlement.ledger.open_count()), (700, 0));
@@ -66,7 +66,7 @@ async fn a_second_node_proves_what_the_first_one_hides() {
         stage.world.state().has_honest_node = true;
         let pay = stage.sign_payment(1, 700, 1);
         let end = settle_until_final(&stage, &pay).await;
-        assert!(settled(&end), "{flaw:?}: {end:?}");
+        assert!(is_settled(&end), "{flaw:?}: {end:?}");
         assert_eq!(stage.world.state().sent.len(), 1, "{flaw:?}: broadcast once");
     }
 }
@@ -90,14 +90,14 @@ async fn a_request_that_waits_for_a_hidden_payment_gets_no_refusal() {
 async fn an_uncertain_withdrawal_of_a_hidden_payment_is_not_final() {
     for flaw in FLAWS {
         let mut stage = Stage::with(StageConfig { wait_ms: 400, ..StageConfig::default() }).await;
-        stage.world.state().sends = vec![Send::Refuse("busy"); 3].into();
+        stage.world.state().broadcast_reactions = vec![BroadcastReaction::Refuse("busy"); 3].into();
         stage.world.state().other_node_silent = true;
         let pay = stage.sign_payment(1, 700, 1);
         let end = stage.settle_by(&pay, keyed_origin(7)).await;
         assert!(is_uncertain(&end), "{flaw:?}: {end:?}");
         stage.world.drop_from_pool(signer(1));
         let hash = stage.world.state().sent[0].hash;
-        stage.world.remember(hash);
+        stage.world.put_in_pool(hash);
         stage.world.state().flaw = Some(flaw);
         stage.world.mine();
         assert_eq!(stage.shop_balance(), 700, "{flaw:?}");
@@ -107,7 +107,7 @@ async fn an_uncertain_withdrawal_of_a_hidden_payment_is_not_final() {
         assert_eq!(reason_of(&record), Some(Reason::UnexpectedSettle), "{flaw:?}");
         stage.world.state().flaw = None;
         let end = stage.settle_by(&pay, keyed_origin(7)).await;
-        assert!(settled(&end), "{flaw:?}: {end:?}");
+        assert!(is_settled(&end), "{flaw:?}: {end:?}");
         assert_eq!(stage.shop_balance(), 700, "{flaw:?}");
     }
 }
@@ -128,7 +128,7 @@ async fn a_payment_that_a_stranger_made_is_unknown_while_a_bad_node_hides_it() {
         let mut stage = Stage::with(StageConfig { wait_ms: 500, ..StageConfig::default() }).await;
         let pay = stage.sign_payment_valid_for(1, 700, 1, seconds);
         let sent = use_nonce_of_pending(&stage, &pay).await;
-        stage.world.bring(sent.to, sent.input);
+        stage.world.mine_foreign_settlement(sent.to, sent.input);
         stage.world.state().flaw = Some(flaw);
         stage.keep_mining();
         stage.advance_clock(150_000).await;
@@ -153,7 +153,7 @@ async fn a_settlement_that_a_bad_node_hides_later_is_unknown() {
         stage.keep_mining();
         stage.advance_clock(120_000).await;
         stage.stop_mining();
-        stage.world.bring(sent.to, sent.input);
+        stage.world.mine_foreign_settlement(sent.to, sent.input);
         stage.advance_clock(10_000).await;
         let record = stage.record(&pay).await.unwrap();
         assert!(matches!(record.state, State::SettledElsewhere { .. }), "{:?}", record.state);
@@ -169,9 +169,9 @@ async fn a_settlement_that_a_bad_node_hides_later_is_unknown() {
 #[tokio::test(start_paused = true)]
 async fn transactions_end_with_a_node_that_keeps_no_past_state() {
     let mut stage = Stage::with_defaults().await;
-    stage.world.state().past = Past::NewestOnly;
+    stage.world.state().past = PastBlocks::NewestOnly;
     stage.keep_mining();
-    assert!(settled(&stage.settle(&stage.sign_payment(1, 700, 1)).await));
+    assert!(is_settled(&stage.settle(&stage.sign_payment(1, 700, 1)).await));
     stage.advance_clock(10_000).await;
     assert!(stage.outbox.outbox().open.is_empty(), "{:?}", stage.outbox.outbox());
     assert!(!stage.outbox.is_finality_unknown());
@@ -182,41 +182,41 @@ async fn transactions_end_with_a_node_that_keeps_no_past_state() {
 #[tokio::test(start_paused = true)]
 async fn transactions_whose_finality_no_node_reports_are_shown_and_rarely_looked_up() {
     let mut stage = Stage::with_defaults().await;
-    stage.world.state().past = Past::Refused;
+    stage.world.state().past = PastBlocks::Refused;
     stage.keep_mining();
     for nonce in 1..=16 {
         let end = stage.settle(&stage.sign_payment(1, 700, nonce)).await;
-        assert!(settled(&end), "{nonce}: {end:?}");
+        assert!(is_settled(&end), "{nonce}: {end:?}");
     }
     stage.advance_clock(30_000).await;
     assert_eq!(stage.outbox.outbox().open.len(), 16);
     assert!(stage.outbox.is_finality_unknown() && stage.outbox.is_stuck());
     let end = stage.settle(&stage.sign_payment(1, 700, 17)).await;
-    assert!(!settled(&end), "{end:?}");
+    assert!(!is_settled(&end), "{end:?}");
     let before = stage.world.state().receipt_requests;
     stage.advance_clock(300_000).await;
     let asked = stage.world.state().receipt_requests - before;
     assert!(asked <= 16 * 11, "{asked} receipts in five minutes");
-    stage.world.state().past = Past::NewestOnly;
+    stage.world.state().past = PastBlocks::NewestOnly;
     stage.advance_clock(60_000).await;
     assert!(stage.outbox.outbox().open.is_empty(), "{:?}", stage.outbox.outbox());
     assert!(!stage.outbox.is_finality_unknown() && !stage.outbox.is_stuck());
-    assert!(settled(&stage.settle(&stage.sign_payment(1, 700, 18)).await));
+    assert!(is_settled(&stage.settle(&stage.sign_payment(1, 700, 18)).await));
 }
 
 /// Only lookups of deep transactions pause, so a reorganisation of a recent one is still noticed.
 #[tokio::test(start_paused = true)]
 async fn a_reorganization_is_noticed_while_no_node_reports_what_is_final() {
     let mut stage = Stage::with(StageConfig { wait_ms: 8_400, ..StageConfig::default() }).await;
-    stage.world.state().past = Past::Refused;
+    stage.world.state().past = PastBlocks::Refused;
     stage.keep_mining();
-    assert!(settled(&stage.settle(&stage.sign_payment(1, 700, 1)).await));
+    assert!(is_settled(&stage.settle(&stage.sign_payment(1, 700, 1)).await));
     stage.advance_clock(40_000).await;
     stage.stop_mining();
     let settling = stage.spawn_settle(&stage.sign_payment(1, 300, 2));
     stage.advance_clock(200).await;
     stage.world.mine();
-    assert!(settled(&settling.await.unwrap()));
+    assert!(is_settled(&settling.await.unwrap()));
     stage.world.reorganise(1, false);
     assert_eq!(stage.shop_balance(), 700);
     stage.keep_mining();

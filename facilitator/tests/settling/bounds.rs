@@ -9,7 +9,7 @@ use bursar_facilitator::verify::{ValidAnswer, VerifyError};
 
 use crate::contracts::network;
 use crate::stage::{COIN, SignedPayment, StageConfig, Stage, caller_origin, signer, keyed_origin};
-use crate::withdrawals::{reason, settled};
+use crate::withdrawals::{reason, is_settled};
 use crate::world::{GWEI, Node};
 
 fn verdict(verified: &Result<ValidAnswer, VerifyError>) -> Option<Reason> {
@@ -102,7 +102,7 @@ async fn another_payment_of_the_same_nonce_learns_nothing() {
     let mut stage = Stage::with_defaults().await;
     stage.keep_mining();
     let pay = stage.sign_payment(1, 700, 1);
-    assert!(settled(&stage.settle(&pay).await));
+    assert!(is_settled(&stage.settle(&pay).await));
     let mut terms = pay.terms.clone();
     terms.authorized_amount = U256::from(701);
     let other = SignedPayment::signed(1, terms);
@@ -134,10 +134,10 @@ async fn a_payer_has_so_many_open_payments_and_no_more_than_the_purse_holds() {
     let fits = stage.spawn_settle(&stage.sign_payment(1, 400, 3));
     stage.advance_clock(100).await;
     stage.world.mine();
-    assert!(settled(&first.await.unwrap()));
+    assert!(is_settled(&first.await.unwrap()));
     stage.advance_clock(200).await;
     stage.world.mine();
-    assert!(settled(&fits.await.unwrap()));
+    assert!(is_settled(&fits.await.unwrap()));
 }
 
 /// No answer takes longer than ten seconds, and requests that need the same silent node wait for it concurrently.
@@ -178,10 +178,10 @@ async fn waiters_of_a_failed_price_lookup_do_not_wait_for_a_retry() {
     for lookup in lookups {
         assert!(lookup.await.unwrap().is_err());
     }
-    assert_eq!(stage.world.state().prices, 0);
+    assert_eq!(stage.world.state().price_requests, 0);
     stage.world.state().node = Node::Answers;
     assert!(stage.settler.look_up_price().await.is_ok(), "the next one asks again");
-    assert_eq!(stage.world.state().prices, 1);
+    assert_eq!(stage.world.state().price_requests, 1);
 }
 
 /// Prices are refreshed in the background of requests, at most every two seconds, and a price that is too old is not
@@ -189,7 +189,7 @@ async fn waiters_of_a_failed_price_lookup_do_not_wait_for_a_retry() {
 #[tokio::test(start_paused = true)]
 async fn prices_are_refreshed_within_their_age_limits() {
     let stage = Stage::with_defaults().await;
-    let price_requests = |stage: &Stage| stage.world.state().prices;
+    let price_requests = |stage: &Stage| stage.world.state().price_requests;
     let read_price =
         async |stage: &Stage| stage.settler.price().await.map(|price| price.next_block_price);
     assert!(read_price(&stage).await.is_ok());
@@ -239,7 +239,7 @@ async fn without_coin_no_payment_is_accepted() {
     stage.world.fund(signer(1), COIN);
     stage.advance_clock(2_100).await;
     stage.keep_mining();
-    assert!(settled(&stage.settle(&pay).await));
+    assert!(is_settled(&stage.settle(&pay).await));
 }
 
 /// While a request waits, another one receives the success. The waiting request does not receive it.
@@ -279,7 +279,7 @@ async fn a_payment_whose_nonce_was_just_used_is_still_good_for_its_own_request()
     let (settlement, request) = (std::sync::Arc::clone(&stage.settlement), pay.request.clone());
     let first = tokio::spawn(async move { settlement.settle(&request, &keyed_origin(7).into()).await });
     stage.advance_clock(300).await;
-    stage.world.bring(network().stablecoin.address, pay.call());
+    stage.world.mine_foreign_settlement(network().stablecoin.address, pay.call());
     assert!(stage.record(&pay).await.unwrap().state.is_open());
     let verified = stage.settlement.verify(&pay.request, &keyed_origin(7).into()).await;
     assert!(verified.is_ok(), "{verified:?}");
@@ -312,7 +312,7 @@ async fn a_used_nonce_without_a_proof_is_refused() {
     let mut terms = pay.terms.clone();
     terms.authorized_amount = U256::from(5);
     // Another sender settles a different payment with the same nonce.
-    stage.world.bring(network().stablecoin.address, SignedPayment::signed(1, terms).call());
+    stage.world.mine_foreign_settlement(network().stablecoin.address, SignedPayment::signed(1, terms).call());
     stage.keep_mining();
     let end = stage.settle(&pay).await;
     assert_eq!(reason(&end), Some(Reason::NonceUsed), "{end:?}");

@@ -10,8 +10,8 @@ use bursar_facilitator::verify::VerifyError;
 use crate::contracts::network;
 use crate::log::Log;
 use crate::stage::{StageConfig, Stage, caller_origin, signer};
-use crate::withdrawals::{reason, reason_of, settled};
-use crate::world::{GWEI, Node, Send};
+use crate::withdrawals::{reason, reason_of, is_settled};
+use crate::world::{GWEI, Node, BroadcastReaction};
 
 fn is_settled_elsewhere(state: &State, expected: B256) -> bool {
     matches!(state, State::SettledElsewhere { hash, .. } if *hash == expected)
@@ -43,7 +43,7 @@ async fn a_payment_that_fails_in_its_block_ends_with_its_reason() {
     // After the payer is funded again, the same payment may be tried again.
     stage.world.give(pay.terms.payer, 700);
     stage.keep_mining();
-    assert!(settled(&stage.settle(&pay).await));
+    assert!(is_settled(&stage.settle(&pay).await));
     assert_eq!(stage.shop_balance(), 700);
 }
 
@@ -61,7 +61,7 @@ async fn a_payment_that_keeps_failing_in_blocks_is_sent_at_most_three_times() {
     let calls = |stage: &Stage| {
         let state = stage.world.state();
         let mut hashes: Vec<_> =
-            state.sent.iter().filter(|tx| !tx.is_nothing()).map(|tx| tx.hash).collect();
+            state.sent.iter().filter(|tx| !tx.is_noop()).map(|tx| tx.hash).collect();
         hashes.sort_unstable();
         hashes.dedup();
         hashes.len()
@@ -74,7 +74,7 @@ async fn a_payment_that_keeps_failing_in_blocks_is_sent_at_most_three_times() {
     assert_eq!(calls(&stage), 3, "nothing was sent for it");
     stage.advance_clock(10 * 60_000).await;
     let pay = stage.sign_payment(1, 700, 2);
-    assert!(settled(&stage.settle(&pay).await));
+    assert!(is_settled(&stage.settle(&pay).await));
 }
 
 #[tokio::test(start_paused = true)]
@@ -95,9 +95,9 @@ async fn a_payer_that_wasted_gas_is_locked_out_for_a_minute() {
         reason(&stage.settle(&stage.sign_payment(1, 700, 2)).await),
         Some(Reason::TransactionFailed)
     );
-    assert!(settled(&stage.settle(&stage.sign_payment(2, 700, 3)).await), "others are served");
+    assert!(is_settled(&stage.settle(&stage.sign_payment(2, 700, 3)).await), "others are served");
     stage.advance_clock(60_000).await;
-    assert!(settled(&stage.settle(&stage.sign_payment(1, 700, 4)).await));
+    assert!(is_settled(&stage.settle(&stage.sign_payment(1, 700, 4)).await));
 }
 
 /// Payments that failed in a batch are tried alone.
@@ -133,10 +133,10 @@ async fn a_payment_settled_by_another_sender_names_that_transaction() {
         let pay = stage.sign_payment(1, 700, 1);
         let settling = stage.spawn_settle(&pay);
         stage.advance_clock(200).await;
-        let hash = stage.world.bring(network().stablecoin.address, pay.call());
+        let hash = stage.world.mine_foreign_settlement(network().stablecoin.address, pay.call());
         stage.keep_mining();
         let end = settling.await.unwrap();
-        let named = (hash_of(&end), settled(&end));
+        let named = (hash_of(&end), is_settled(&end));
         assert_eq!(named, (Some(hash), foreign_settlements == ForeignSettlements::Success));
         assert_eq!(stage.shop_balance(), 700);
         drop(end);
@@ -146,7 +146,7 @@ async fn a_payment_settled_by_another_sender_names_that_transaction() {
         stage.advance_clock(20_000).await;
         assert!(is_settled_elsewhere(&stage.record(&pay).await.unwrap().state, hash));
         let again = stage.settle_by(&pay, caller_origin(2)).await;
-        assert_eq!((hash_of(&again), settled(&again)), named, "{again:?}");
+        assert_eq!((hash_of(&again), is_settled(&again)), named, "{again:?}");
     }
 }
 
@@ -164,7 +164,7 @@ async fn a_payment_that_this_book_did_not_settle_is_a_duplicate() {
             stage = stage.restart_without_store().await;
             hash
         } else {
-            stage.world.bring(network().stablecoin.address, pay.call())
+            stage.world.mine_foreign_settlement(network().stablecoin.address, pay.call())
         };
         let verified = stage.settlement.verify(&pay.request, &caller_origin(1).into()).await;
         let Err(VerifyError::Rejected(rejection)) = verified else { panic!("{verified:?}") };
@@ -186,7 +186,7 @@ async fn a_reorganised_settlement_of_another_sender_is_not_made_unasked() {
     let pay = stage.sign_payment(1, 700, 1);
     let settling = stage.spawn_settle(&pay);
     stage.advance_clock(200).await;
-    stage.world.bring(network().stablecoin.address, pay.call());
+    stage.world.mine_foreign_settlement(network().stablecoin.address, pay.call());
     // Our transaction fails in the next block, and is final two blocks later.
     stage.world.mine();
     stage.advance_clock(3_000).await;
@@ -198,7 +198,7 @@ async fn a_reorganised_settlement_of_another_sender_is_not_made_unasked() {
     stage.advance_clock(40_000).await;
     assert_eq!(stage.metrics.reorganised_count(network()), 1);
     assert_eq!((stage.shop_balance(), stage.settlement.ledger.open_count()), (0, 0));
-    assert!(settled(&stage.settle(&pay).await));
+    assert!(is_settled(&stage.settle(&pay).await));
     assert_eq!(stage.shop_balance(), 700);
 }
 
@@ -230,7 +230,7 @@ async fn a_found_settlement_that_is_undone_is_counted_and_settled_again() {
         let plan = StageConfig { wait_ms: 8_400, foreign_settlements, ..StageConfig::default() };
         let mut stage = Stage::with(plan).await;
         let pay = stage.sign_payment(1, 700, 1);
-        let hash = stage.world.bring(network().stablecoin.address, pay.call());
+        let hash = stage.world.mine_foreign_settlement(network().stablecoin.address, pay.call());
         let end = stage.settle(&pay).await;
         let Ok(SettleOutcome::Settled { hash: settled_hash, right, .. }) = end else {
             panic!("{end:?}")
@@ -272,7 +272,7 @@ async fn a_reorganisation_after_the_answer_is_counted_and_settled_again() {
     // The settling transaction is gone, and another transaction with the same key has used its nonce.
     stage.world.reorganise(1, false);
     stage.world.use_nonce(signer(1));
-    stage.world.state().sends = vec![Send::Refuse("nonce too low"); 3].into();
+    stage.world.state().broadcast_reactions = vec![BroadcastReaction::Refuse("nonce too low"); 3].into();
     stage.keep_mining();
     stage.advance_clock(70_000).await;
     let copy = stage.settle_by(&pay, caller_origin(2)).await;
@@ -293,7 +293,7 @@ async fn a_block_that_comes_back_is_counted_and_changes_nothing() {
     let settling = stage.spawn_settle(&pay);
     stage.advance_clock(200).await;
     stage.world.mine();
-    assert!(settled(&settling.await.unwrap()));
+    assert!(is_settled(&settling.await.unwrap()));
     stage.world.reorganise(1, true);
     stage.keep_mining();
     stage.advance_clock(30_000).await;
@@ -301,7 +301,7 @@ async fn a_block_that_comes_back_is_counted_and_changes_nothing() {
     assert_eq!(stage.metrics.reorganised_count(network()), 1);
     let moved = log.lines(&["WARN", "a reorganisation removed the block of settled payments"]);
     assert_eq!(moved.len(), 1, "{log:?}");
-    assert_eq!(stage.world.state().sent.iter().filter(|tx| tx.is_nothing()).count(), 0);
+    assert_eq!(stage.world.state().sent.iter().filter(|tx| tx.is_noop()).count(), 0);
 }
 
 /// The receipt of a final transaction cannot be read for a while.
@@ -314,7 +314,7 @@ async fn a_receipt_that_cannot_be_read_is_asked_for_again() {
     stage.world.mine();
     stage.world.state().hidden_receipts = 3;
     let end = settling.await.unwrap();
-    assert!(settled(&end), "{end:?}");
+    assert!(is_settled(&end), "{end:?}");
     stage.keep_mining();
     stage.advance_clock(20_000).await;
     assert_eq!(stage.metrics.reorganised_count(network()), 0);
@@ -337,9 +337,9 @@ async fn a_receipt_that_is_hidden_for_long_ends_no_payment() {
     assert!(reason_of(&record).is_none(), "{:?}", record.state);
     stage.world.state().hides_receipts = false;
     stage.advance_clock(20_000).await;
-    assert!(settled(&stage.settle(&pay).await));
+    assert!(is_settled(&stage.settle(&pay).await));
     let usage = stage.usage(1);
-    let cost = crate::stage::COIN - stage.world.state().coin[&signer(1)];
+    let cost = crate::stage::COIN - stage.world.state().coin_balances[&signer(1)];
     assert!(usage.spent_caller > cost, "{} of {cost}", usage.spent_caller);
     assert_eq!((stage.settlement.ledger.open_count(), usage.total_reserved.gas), (0, 0));
 }
@@ -359,7 +359,7 @@ async fn a_displaced_transaction_is_pending_until_its_payment_expires() {
         let record = stage.record(&pay).await.unwrap();
         assert!(record.state.is_open(), "{:?}", record.state);
         if brought {
-            let hash = stage.world.bring(network().stablecoin.address, pay.call());
+            let hash = stage.world.mine_foreign_settlement(network().stablecoin.address, pay.call());
             stage.advance_clock(20_000).await;
             assert!(is_settled_elsewhere(&stage.record(&pay).await.unwrap().state, hash));
         } else {
@@ -404,20 +404,20 @@ async fn a_displaced_payment_that_never_expires_is_sent_again_after_a_day() {
 async fn a_transaction_that_every_node_refuses_is_abandoned() {
     let mut stage = Stage::with(StageConfig { wait_ms: 8_400, ..StageConfig::default() }).await;
     let pay = stage.sign_payment(1, 700, 1);
-    stage.world.state().sends = vec![Send::Refuse("intrinsic gas too low"); 100].into();
+    stage.world.state().broadcast_reactions = vec![BroadcastReaction::Refuse("intrinsic gas too low"); 100].into();
     let settling = stage.spawn_settle(&pay);
     stage.advance_clock(300).await;
     settling.abort();
     stage.keep_mining();
     stage.advance_clock(15_000).await;
-    let nothing = |stage: &Stage| stage.world.state().sent.iter().any(|tx| tx.is_nothing());
+    let nothing = |stage: &Stage| stage.world.state().sent.iter().any(|tx| tx.is_noop());
     assert!(!nothing(&stage), "it has some time");
     stage.advance_clock(15_000).await;
     assert!(nothing(&stage), "it was given up");
-    stage.world.state().sends.clear();
+    stage.world.state().broadcast_reactions.clear();
     stage.advance_clock(60_000).await;
     assert_eq!(stage.settlement.ledger.open_count(), 0);
-    assert!(settled(&stage.settle(&stage.sign_payment(2, 300, 2)).await));
+    assert!(is_settled(&stage.settle(&stage.sign_payment(2, 300, 2)).await));
 }
 
 /// Gas rises over the ceiling between the acceptance and the first attempt.
@@ -426,7 +426,7 @@ async fn a_payment_whose_gas_exceeds_the_ceiling_ends_unsigned() {
     let mut stage = Stage::with(StageConfig { wait_ms: 8_400, ..StageConfig::default() }).await;
     // The payment is affordable at the cached gas price.
     stage.keep_mining();
-    assert!(settled(&stage.settle(&stage.sign_payment(2, 100, 9)).await));
+    assert!(is_settled(&stage.settle(&stage.sign_payment(2, 100, 9)).await));
     stage.advance_clock(20_000).await;
     let _fresh = stage.settler.look_up_price().await.unwrap();
     let sent = stage.world.state().sent.len();
@@ -444,7 +444,7 @@ async fn a_transaction_is_not_broadcast_when_its_first_payment_is_about_to_expir
     for (honest_ms, moves) in [(4_900, true), (8_050, false)] {
         let mut stage = Stage::with(StageConfig { wait_ms: 8_400, ..StageConfig::default() }).await;
         // No node accepts it, and its caller has disconnected.
-        stage.world.state().sends = vec![Send::Refuse("busy"); 1_000].into();
+        stage.world.state().broadcast_reactions = vec![BroadcastReaction::Refuse("busy"); 1_000].into();
         let pay = stage.sign_payment_valid_for(1, 700, 1, 10);
         let settling = stage.spawn_settle(&pay);
         stage.advance_clock(200).await;
@@ -452,14 +452,14 @@ async fn a_transaction_is_not_broadcast_when_its_first_payment_is_about_to_expir
         stage.advance_clock(honest_ms - 200).await;
         let before = stage.world.state().sent.len();
         assert!(before > 0);
-        stage.world.state().sends.clear();
+        stage.world.state().broadcast_reactions.clear();
         stage.advance_clock(1_500).await;
         stage.world.mine();
         stage.keep_mining();
         stage.advance_clock(60_000).await;
         let calls = {
             let state = stage.world.state();
-            state.sent[before..].iter().filter(|tx| !tx.is_nothing()).count()
+            state.sent[before..].iter().filter(|tx| !tx.is_noop()).count()
         };
         assert_eq!((stage.shop_balance(), calls > 0), if moves { (700, true) } else { (0, false) });
         let record = stage.record(&pay).await.unwrap();
@@ -473,7 +473,7 @@ async fn a_transaction_is_not_broadcast_when_its_first_payment_is_about_to_expir
 async fn a_settlement_denied_by_a_lagging_node_is_not_a_reorganisation() {
     let mut stage = Stage::with(StageConfig { wait_ms: 8_400, ..StageConfig::default() }).await;
     let pay = stage.sign_payment(1, 700, 1);
-    let hash = stage.world.bring(network().stablecoin.address, pay.call());
+    let hash = stage.world.mine_foreign_settlement(network().stablecoin.address, pay.call());
     assert_eq!(hash_of(&stage.settle(&pay).await), Some(hash));
     stage.world.state().hidden_receipts = 3;
     stage.keep_mining();
@@ -484,7 +484,7 @@ async fn a_settlement_denied_by_a_lagging_node_is_not_a_reorganisation() {
     // After four denials in a row, the facilitator assumes a reorganisation.
     stage.stop_mining();
     let pay = stage.sign_payment(2, 300, 2);
-    let hash = stage.world.bring(network().stablecoin.address, pay.call());
+    let hash = stage.world.mine_foreign_settlement(network().stablecoin.address, pay.call());
     assert_eq!(hash_of(&stage.settle(&pay).await), Some(hash));
     stage.world.state().hidden_receipts = 4;
     stage.keep_mining();
@@ -539,7 +539,7 @@ async fn a_restart_resumes_payments_in_flight() {
         assert_eq!(stage.shop_balance(), 1_000, "{node:?}");
         assert_eq!(stage.settlement.ledger.open_count(), 0);
         for pay in &pays {
-            assert!(settled(&stage.settle(pay).await), "its caller has not been answered yet");
+            assert!(is_settled(&stage.settle(pay).await), "its caller has not been answered yet");
         }
     }
 }

@@ -6,7 +6,7 @@ use bursar_facilitator::settle::intake::SettleOutcome;
 
 use crate::log::Log;
 use crate::stage::{StageConfig, Stage, caller_origin, signer, keyed_origin};
-use crate::withdrawals::{reason, settled};
+use crate::withdrawals::{reason, is_settled};
 use crate::world::World;
 
 fn foreign_nonce_count(stage: &Stage, n: u8) -> u64 {
@@ -53,7 +53,7 @@ async fn a_signer_whose_nonce_was_taken_rests_and_the_others_go_on() {
         while matches!(end, Ok(SettleOutcome::Pending { .. })) {
             end = stage.settle(&again).await;
         }
-        assert!(settled(&end), "one foreign transaction does not stop it for ever: {end:?}");
+        assert!(is_settled(&end), "one foreign transaction does not stop it for ever: {end:?}");
     }
 }
 
@@ -107,14 +107,14 @@ async fn a_foreign_transaction_between_two_of_ours_is_reported() {
         let mut stage = Stage::with(StageConfig { wait_ms: 8_400, ..StageConfig::default() }).await;
         stage.world.use_nonce(signer(1));
         stage.keep_mining();
-        assert!(settled(&stage.settle(&stage.sign_payment(1, 700, 1)).await));
+        assert!(is_settled(&stage.settle(&stage.sign_payment(1, 700, 1)).await));
         stage.advance_clock(20_000).await;
         assert_eq!(foreign_nonce_count(&stage, 1), 0);
         if foreign {
             stage.world.use_nonce(signer(1));
         }
         let end = stage.settle(&stage.sign_payment(2, 700, 2)).await;
-        assert!(settled(&end), "{end:?}");
+        assert!(is_settled(&end), "{end:?}");
         stage.advance_clock(5_000).await;
         assert_eq!(foreign_nonce_count(&stage, 1), u64::from(foreign));
         let end = stage.settle(&stage.sign_payment(3, 700, 3)).await;
@@ -129,9 +129,9 @@ async fn a_foreign_transaction_between_two_of_ours_is_reported() {
 #[tokio::test(start_paused = true)]
 async fn transactions_of_our_own_are_never_reported() {
     let stage = Stage::with(StageConfig { wait_ms: 500, ..StageConfig::default() }).await;
-    stage.world.state().sends = vec![crate::world::Send::Refuse("intrinsic gas too low"); 8].into();
+    stage.world.state().broadcast_reactions = vec![crate::world::BroadcastReaction::Refuse("intrinsic gas too low"); 8].into();
     assert_eq!(reason(&stage.settle(&stage.sign_payment(1, 700, 1)).await), Some(Reason::Withdrawn));
-    stage.world.state().sends.clear();
+    stage.world.state().broadcast_reactions.clear();
     let _pending = stage.settle(&stage.sign_payment(2, 700, 2)).await;
     let mut stage = stage.restart(|_plan| {}).await;
     stage.keep_mining();

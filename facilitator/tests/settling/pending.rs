@@ -6,8 +6,8 @@ use bursar_facilitator::settle::intake::{SettleError, SettleOutcome};
 use bursar_facilitator::verify::VerifyError;
 
 use crate::stage::{SignedPayment, StageConfig, Stage, caller_origin, keyed_origin};
-use crate::withdrawals::{reason, settled};
-use crate::world::Send;
+use crate::withdrawals::{reason, is_settled};
+use crate::world::BroadcastReaction;
 
 type SettleResult = Result<SettleOutcome, SettleError>;
 
@@ -58,7 +58,7 @@ async fn a_pending_answer_belongs_to_its_first_requester() {
             assert!(is_duplicate(&stage.settle_by(&pay, other).await), "{other:?}");
             assert!(is_refused(&stage, &pay, other).await, "{other:?}");
         }
-        assert!(settled(&stage.settle_by(&pay, keyed_origin(7)).await));
+        assert!(is_settled(&stage.settle_by(&pay, keyed_origin(7)).await));
         assert_eq!(stage.shop_balance(), 700);
     }
 }
@@ -83,7 +83,7 @@ async fn of_simultaneous_requesters_one_gets_the_pending_answer() {
     stage.advance_clock(10_000).await;
     for key in 1..=16 {
         let end = stage.settle_by(&pay, keyed_origin(key)).await;
-        assert_eq!(settled(&end), keys == [key], "{key}: {end:?}");
+        assert_eq!(is_settled(&end), keys == [key], "{key}: {end:?}");
     }
 }
 
@@ -100,7 +100,7 @@ async fn a_request_that_was_cut_off_keeps_no_pending_answer() {
     stage.keep_mining();
     stage.advance_clock(10_000).await;
     assert!(is_duplicate(&stage.settle_by(&pay, keyed_origin(7)).await));
-    assert!(settled(&stage.settle_by(&pay, keyed_origin(8)).await));
+    assert!(is_settled(&stage.settle_by(&pay, keyed_origin(8)).await));
 }
 
 /// All copies without a key from one address may learn that the payment is pending, and one of them gets the success.
@@ -146,14 +146,14 @@ async fn a_pending_payment_that_failed_still_belongs_to_its_requester() {
     let pay = stage.sign_payment(1, 700, 1);
     assert!(is_pending(&stage.settle_by(&pay, keyed_origin(7)).await));
     stage.world.drop_from_pool(crate::stage::signer(1));
-    stage.world.state().sends = vec![Send::Refuse("busy"); 100].into();
+    stage.world.state().broadcast_reactions = vec![BroadcastReaction::Refuse("busy"); 100].into();
     let end = stage.settle_by(&pay, keyed_origin(7)).await;
     assert_eq!(reason(&end), Some(Reason::Withdrawn), "{end:?}");
     for other in other_requesters() {
         assert!(is_duplicate(&stage.settle_by(&pay, other).await), "{other:?}");
         assert!(is_refused(&stage, &pay, other).await, "{other:?}");
     }
-    stage.world.state().sends.clear();
+    stage.world.state().broadcast_reactions.clear();
     stage.keep_mining();
     stage.advance_clock(30_000).await;
     assert_eq!(stage.shop_balance(), 0);
@@ -161,6 +161,6 @@ async fn a_pending_payment_that_failed_still_belongs_to_its_requester() {
     while is_pending(&end) {
         end = stage.settle_by(&pay, keyed_origin(7)).await;
     }
-    assert!(settled(&end), "{end:?}");
+    assert!(is_settled(&end), "{end:?}");
     assert_eq!(stage.shop_balance(), 700);
 }

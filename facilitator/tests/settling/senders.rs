@@ -8,7 +8,7 @@ use bursar_facilitator::settle::queue::DispatchLimits;
 use bursar_facilitator::work::SenderRule;
 
 use crate::stage::{COIN, StageConfig, Stage, caller_origin, signer};
-use crate::withdrawals::{reason, settled};
+use crate::withdrawals::{reason, is_settled};
 
 #[tokio::test(start_paused = true)]
 async fn the_least_busy_signer_is_next_and_none_has_more_in_flight_than_it_may() {
@@ -29,7 +29,7 @@ async fn the_least_busy_signer_is_next_and_none_has_more_in_flight_than_it_may()
     assert_eq!(stage.world.pool().len(), 2);
     stage.world.mine();
     for settling in settling {
-        assert!(settled(&settling.await.unwrap()));
+        assert!(is_settled(&settling.await.unwrap()));
     }
 }
 
@@ -41,7 +41,7 @@ async fn a_signer_without_coin_sends_nothing_and_the_others_do() {
     stage.world.fund(signer(3), U256::from(1_000));
     stage.keep_mining();
     for n in 1..=4 {
-        assert!(settled(&stage.settle(&stage.sign_payment(n, 10, u64::from(n))).await));
+        assert!(is_settled(&stage.settle(&stage.sign_payment(n, 10, u64::from(n))).await));
     }
     assert!(stage.world.state().sent.iter().all(|tx| tx.from == signer(2)));
 }
@@ -77,7 +77,7 @@ async fn a_signer_has_no_more_in_flight_than_it_can_pay_for() {
         assert_eq!((of(poor), of(3 - poor)), (1, 4));
         stage.world.mine();
         for settling in settling {
-            assert!(settled(&settling.await.unwrap()));
+            assert!(is_settled(&settling.await.unwrap()));
         }
     }
 }
@@ -122,7 +122,7 @@ async fn gas_in_flight_counts_against_the_signers_coin() {
     let second = stage.settle(&stage.sign_payment(2, 10, 2)).await;
     assert_eq!(reason(&second), Some(Reason::OutOfGas), "{second:?}");
     stage.world.mine();
-    assert!(settled(&first.await.unwrap()));
+    assert!(is_settled(&first.await.unwrap()));
 }
 
 /// The cost of a transaction is subtracted from its signer's cached balance, before the next refresh.
@@ -139,8 +139,8 @@ async fn a_transactions_cost_is_subtracted_from_the_cached_balance() {
     let first = stage.spawn_settle(&stage.sign_payment(1, 10, 1));
     stage.advance_clock(100).await;
     stage.world.mine();
-    assert!(settled(&first.await.unwrap()));
-    let left = stage.world.state().coin[&signer(1)];
+    assert!(is_settled(&first.await.unwrap()));
+    let left = stage.world.state().coin_balances[&signer(1)];
     assert!(left < before);
     let known = stage.settler.price().await.unwrap();
     assert_eq!(known.balances[&signer(1)], left, "without a lookup");
@@ -167,7 +167,7 @@ async fn a_payment_waits_briefly_to_share_a_transaction() {
     assert_eq!(stage.world.pool().len(), 2, "together, and soon");
     stage.world.mine();
     for settling in rest.into_iter().chain([first]) {
-        assert!(settled(&settling.await.unwrap()));
+        assert!(is_settled(&settling.await.unwrap()));
     }
 }
 
@@ -186,10 +186,10 @@ async fn a_transaction_is_as_large_as_its_signer_can_pay_for() {
     stage.world.fund(signer(1), price.cost(GasReservation { gas: 600_000, data_kilobytes: 1 }).unwrap());
     let _price = stage.settler.look_up_price().await.unwrap();
     stage.keep_mining();
-    assert!(settled(&first.await.unwrap()));
+    assert!(is_settled(&first.await.unwrap()));
     let mut paid = 0;
     for rest in rest {
-        paid += usize::from(settled(&rest.await.unwrap()));
+        paid += usize::from(is_settled(&rest.await.unwrap()));
     }
     assert!(paid > 1, "{paid} were paid for");
     let state = stage.world.state();
@@ -210,10 +210,10 @@ async fn gas_counts_for_the_caller_that_had_the_payment_accepted() {
     stage.keep_mining();
     // Another caller receives the success.
     let end = stage.settle_by(&pay, caller_origin(8)).await;
-    assert!(settled(&end), "{end:?}");
+    assert!(is_settled(&end), "{end:?}");
     stage.ledger.mark_answered(pay.key, caller_origin(8), bursar_core::time::Utc(1)).await.unwrap();
     stage.advance_clock(10_000).await;
     assert!(!stage.usage(7).spent_caller.is_zero());
     assert!(stage.usage(8).spent_caller.is_zero());
-    assert_eq!(COIN - stage.world.state().coin[&signer(1)], stage.usage(7).spent_total);
+    assert_eq!(COIN - stage.world.state().coin_balances[&signer(1)], stage.usage(7).spent_total);
 }

@@ -41,7 +41,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::contracts::{CHAIN, IToken, PERMIT2, PROXY, network};
-use crate::world::{BEGINNING, GWEI, World};
+use crate::world::{START_TIME, GWEI, World};
 
 pub(crate) const SHOP: Address = Address::repeat_byte(0x55);
 /// One coin, in wei.
@@ -143,7 +143,7 @@ impl Stage {
 
     /// Sets up a stage. Each signer has one coin, and each payer a million units.
     pub(crate) async fn with(plan: StageConfig) -> Self {
-        let clock = Arc::new(PausedClock::new(BEGINNING));
+        let clock = Arc::new(PausedClock::new(START_TIME));
         let world = World::new(Arc::clone(&clock));
         (1..=plan.signers).for_each(|n| world.fund(signer(n), COIN));
         (1..=9).for_each(|n| world.give(payer(n), 1_000_000));

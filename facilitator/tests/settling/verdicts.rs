@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::contracts::{EIP1271_MAGIC, OTHER_TOKEN, network};
 use crate::stage::{COIN, SignedPayment, StageConfig, SHOP, Stage, caller_origin, payer, signer};
-use crate::withdrawals::{reason, settled};
+use crate::withdrawals::{reason, is_settled};
 
 /// Suffix of a signature by a wallet that is not deployed yet (EIP-6492).
 const UNDEPLOYED: [u8; 32] = [
@@ -28,19 +28,19 @@ async fn verdict(stage: &Stage, pay: &SignedPayment) -> Option<Reason> {
     }
 }
 
-fn yes() -> B256 {
+fn accepting_answer() -> B256 {
     let mut word = [0; 32];
     word[..4].copy_from_slice(&EIP1271_MAGIC);
     B256::new(word)
 }
 
-fn wrong(mut signature: Vec<u8>) -> Vec<u8> {
+fn corrupt_signature(mut signature: Vec<u8>) -> Vec<u8> {
     signature[40] ^= 1;
     signature
 }
 
 /// Returns a payment with its signature changed.
-fn changed(stage: &Stage, n: u8, change: impl FnOnce(Vec<u8>) -> Vec<u8>) -> SignedPayment {
+fn payment_with_changed_signature(stage: &Stage, n: u8, change: impl FnOnce(Vec<u8>) -> Vec<u8>) -> SignedPayment {
     SignedPayment::signed_with(n, stage.sign_payment(n, 700, 1).terms, change, "USD Coin")
 }
 
@@ -86,11 +86,11 @@ async fn a_payment_costs_one_exchange() {
     assert_eq!(verdict(&stage, &pay).await, None);
     assert_eq!(requests(&stage), (2, 1), "known");
     // A wrong signature of a payer without code costs no exchange.
-    let wrong = changed(&stage, 1, wrong);
+    let wrong = payment_with_changed_signature(&stage, 1, corrupt_signature);
     assert_eq!(verdict(&stage, &wrong).await, Some(Reason::InvalidSignature));
     assert_eq!(requests(&stage), (2, 1));
     stage.keep_mining();
-    assert!(settled(&stage.settle(&pay).await));
+    assert!(is_settled(&stage.settle(&pay).await));
     assert_eq!(requests(&stage), (3, 2), "a settlement asks each time");
 }
 
@@ -98,10 +98,10 @@ async fn a_payment_costs_one_exchange() {
 async fn a_wrong_signature_is_refused_for_its_likely_reason() {
     let stage = Stage::with_defaults().await;
     let longer = |signature: Vec<u8>| [signature, vec![0]].concat();
-    assert_eq!(verdict(&stage, &changed(&stage, 1, wrong)).await, Some(Reason::InvalidSignature));
-    assert_eq!(verdict(&stage, &changed(&stage, 2, longer)).await, Some(Reason::Undeployed));
+    assert_eq!(verdict(&stage, &payment_with_changed_signature(&stage, 1, corrupt_signature)).await, Some(Reason::InvalidSignature));
+    assert_eq!(verdict(&stage, &payment_with_changed_signature(&stage, 2, longer)).await, Some(Reason::Undeployed));
     let terms = stage.sign_payment(3, 700, 1).terms;
-    let named = SignedPayment::signed_with(3, terms, wrong, "Another Coin");
+    let named = SignedPayment::signed_with(3, terms, corrupt_signature, "Another Coin");
     assert_eq!(verdict(&stage, &named).await, Some(Reason::NameMismatch));
     // If the signature is valid, a wrong token name does not matter.
     let terms = stage.sign_payment(3, 700, 1).terms;
@@ -132,7 +132,7 @@ async fn requirements_for_another_domain_are_refused() {
         }
     }
     stage.keep_mining();
-    assert!(settled(&stage.settle(&stage.sign_payment(1, 700, 1)).await));
+    assert!(is_settled(&stage.settle(&stage.sign_payment(1, 700, 1)).await));
 }
 
 /// An account may receive code (EIP-7702) and keep its key. Its payment is then simulated as a contract's, by the exact
@@ -140,40 +140,40 @@ async fn requirements_for_another_domain_are_refused() {
 #[tokio::test(start_paused = true)]
 async fn a_key_with_code_is_tried_as_a_contract() {
     let mut stage = Stage::with_defaults().await;
-    stage.world.state().smart_wallets.insert(payer(1), yes());
+    stage.world.state().smart_wallets.insert(payer(1), accepting_answer());
     let pay = stage.sign_payment(1, 700, 1);
     assert_eq!(verdict(&stage, &pay).await, None);
     let sent = (signer(1), network().stablecoin.address);
-    assert!(stage.world.state().tried_as.contains(&sent), "as it would be sent");
+    assert!(stage.world.state().simulated_calls.contains(&sent), "as it would be sent");
     stage.keep_mining();
-    assert!(settled(&stage.settle(&pay).await));
+    assert!(is_settled(&stage.settle(&pay).await));
     // A payment of an account without code is not simulated by the exact transaction.
-    stage.world.state().tried_as.clear();
+    stage.world.state().simulated_calls.clear();
     assert_eq!(verdict(&stage, &stage.sign_payment(2, 700, 1)).await, None);
-    assert!(!stage.world.state().tried_as.contains(&sent));
+    assert!(!stage.world.state().simulated_calls.contains(&sent));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_contract_wallet_pays_if_it_confirms_the_signature() {
     let mut stage = Stage::with_defaults().await;
     stage.keep_mining();
-    stage.world.state().smart_wallets.insert(payer(1), yes());
-    let pay = changed(&stage, 1, wrong);
+    stage.world.state().smart_wallets.insert(payer(1), accepting_answer());
+    let pay = payment_with_changed_signature(&stage, 1, corrupt_signature);
     assert_eq!(verdict(&stage, &pay).await, None, "its code has signed");
-    assert!(settled(&stage.settle(&pay).await));
+    assert!(is_settled(&stage.settle(&pay).await));
     // Any other answer of the wallet means "not signed". The verdict then reveals nothing about the payment.
     for answer in [B256::ZERO, B256::repeat_byte(1)] {
         stage.world.state().smart_wallets.insert(payer(1), answer);
         let terms = stage.sign_payment(1, 700, 2).terms;
-        let unsigned = SignedPayment::signed_with(1, terms, wrong, "USD Coin");
+        let unsigned = SignedPayment::signed_with(1, terms, corrupt_signature, "USD Coin");
         assert_eq!(verdict(&stage, &unsigned).await, Some(Reason::InvalidSignature));
         let rich = Terms { authorized_amount: U256::from(u64::MAX), ..unsigned.terms.clone() };
-        let poor = SignedPayment::signed_with(1, rich, wrong, "USD Coin");
+        let poor = SignedPayment::signed_with(1, rich, corrupt_signature, "USD Coin");
         assert_eq!(verdict(&stage, &poor).await, Some(Reason::InvalidSignature));
     }
     // The missing token is public information, so this reason may be returned.
     let terms = Terms { token: Address::repeat_byte(0x44), ..stage.sign_payment(1, 700, 3).terms };
-    let unsigned = SignedPayment::signed_with(1, terms, wrong, "USD Coin");
+    let unsigned = SignedPayment::signed_with(1, terms, corrupt_signature, "USD Coin");
     assert_eq!(verdict(&stage, &unsigned).await, Some(Reason::NotDeployed));
 }
 
@@ -191,13 +191,13 @@ async fn a_wallet_is_deployed_only_by_a_factory_that_is_allowed() {
             plan.config.eip6492_factories.insert(factory);
         }
         let stage = Stage::with(plan).await;
-        let pay = changed(&stage, 1, wrapped);
+        let pay = payment_with_changed_signature(&stage, 1, wrapped);
         let expected = (!allowed).then_some(Reason::FactoryNotAllowed);
         assert_eq!(verdict(&stage, &pay).await, expected);
         if allowed {
             // A moment later the wallet is deployed, and signs without deployment data.
-            stage.world.state().smart_wallets.insert(payer(1), yes());
-            assert_eq!(verdict(&stage, &changed(&stage, 1, wrong)).await, None);
+            stage.world.state().smart_wallets.insert(payer(1), accepting_answer());
+            assert_eq!(verdict(&stage, &payment_with_changed_signature(&stage, 1, corrupt_signature)).await, None);
         }
     }
 }
@@ -206,12 +206,12 @@ async fn a_wallet_is_deployed_only_by_a_factory_that_is_allowed() {
 async fn the_simulation_result_decides_the_refusal_reason() {
     let stage = Stage::with_defaults().await;
     let pay = stage.sign_payment(1, 700, 1);
-    stage.world.state().exhausts = true;
+    stage.world.state().multicall_uses_all_gas = true;
     assert_eq!(verdict(&stage, &pay).await, Some(Reason::Simulation));
-    stage.world.state().exhausts = false;
-    stage.world.state().keeps = 1;
+    stage.world.state().multicall_uses_all_gas = false;
+    stage.world.state().token_fee_units = 1;
     assert_eq!(verdict(&stage, &pay).await, Some(Reason::NotMoved));
-    stage.world.state().keeps = 0;
+    stage.world.state().token_fee_units = 0;
     // The payee's balance is hidden, so the received amount is unknown; the token itself is in our table.
     stage.world.state().hidden_balance_of = Some(SHOP);
     assert_eq!(verdict(&stage, &pay).await, None);
@@ -230,12 +230,12 @@ async fn the_simulation_result_decides_the_refusal_reason() {
 async fn a_node_error_is_not_a_verdict() {
     let stage = Stage::with_defaults().await;
     let pay = stage.sign_payment(1, 700, 1);
-    stage.world.state().call_trouble = Some("header not found");
+    stage.world.state().call_error = Some("header not found");
     let result = stage.settlement.verify(&pay.request, &caller_origin(1).into()).await;
     assert!(matches!(result, Err(VerifyError::Chain(_))), "{result:?}");
     let result = stage.settle(&pay).await;
     assert!(matches!(result, Err(SettleError::Unavailable(_))), "{result:?}");
-    stage.world.state().call_trouble = Some("gas required exceeds allowance");
+    stage.world.state().call_error = Some("gas required exceeds allowance");
     assert_eq!(verdict(&stage, &pay).await, Some(Reason::Simulation));
 }
 
@@ -251,7 +251,7 @@ async fn without_multicall_payments_are_checked_and_sent_one_by_one() {
     let settling: Vec<_> = pays.iter().map(|pay| stage.spawn_settle(pay)).collect();
     stage.keep_mining();
     for settling in settling {
-        assert!(settled(&settling.await.unwrap()));
+        assert!(is_settled(&settling.await.unwrap()));
     }
     let state = stage.world.state();
     assert_eq!(state.sent.len(), 4);
@@ -265,9 +265,9 @@ async fn an_unlisted_token_is_judged_by_its_own_domain() {
     let terms = Terms { token: OTHER_TOKEN, ..stage.sign_payment(1, 700, 1).terms };
     let pay = SignedPayment::signed(1, terms);
     assert_eq!(verdict(&stage, &pay).await, None);
-    stage.world.state().keeps = 1;
+    stage.world.state().token_fee_units = 1;
     assert_eq!(verdict(&stage, &pay).await, Some(Reason::NotMoved));
-    stage.world.state().keeps = 0;
+    stage.world.state().token_fee_units = 0;
     stage.keep_mining();
     let end = stage.settle(&pay).await;
     assert!(matches!(end, Ok(SettleOutcome::Settled { .. })), "{end:?}");
@@ -284,7 +284,7 @@ async fn a_transaction_takes_no_more_than_its_share_of_a_block() {
     stage.advance_clock(300).await;
     stage.keep_mining();
     for settling in settling {
-        assert!(settled(&settling.await.unwrap()));
+        assert!(is_settled(&settling.await.unwrap()));
     }
     let state = stage.world.state();
     let most = state.sent.iter().map(|tx| tx.gas_limit).max().unwrap();
@@ -301,7 +301,7 @@ async fn a_long_signature_costs_its_signer_more() {
     stage.keep_mining();
     let fee = COIN / U256::from(20);
     stage.world.state().data_fee = Some(fee);
-    stage.world.state().smart_wallets.insert(payer(1), yes());
+    stage.world.state().smart_wallets.insert(payer(1), accepting_answer());
     let long = |bytes: usize| move |signature: Vec<u8>| signature.repeat(bytes.div_ceil(65));
     let price = stage.settler.look_up_price().await.unwrap();
     assert_eq!(price.data_fee, fee * U256::from(2), "with room");
@@ -310,14 +310,14 @@ async fn a_long_signature_costs_its_signer_more() {
     stage.world.fund(signer(1), gas + fee * U256::from(6));
     stage.advance_clock(2_100).await;
     let _price = stage.settler.look_up_price().await.unwrap();
-    assert_eq!(verdict(&stage, &changed(&stage, 1, long(3_300))).await, Some(Reason::OutOfGas));
-    let end = stage.settle(&changed(&stage, 1, long(3_300))).await;
+    assert_eq!(verdict(&stage, &payment_with_changed_signature(&stage, 1, long(3_300))).await, Some(Reason::OutOfGas));
+    let end = stage.settle(&payment_with_changed_signature(&stage, 1, long(3_300))).await;
     assert_eq!(reason(&end), Some(Reason::OutOfGas), "{end:?}");
-    assert_eq!(verdict(&stage, &changed(&stage, 1, long(2_200))).await, None);
+    assert_eq!(verdict(&stage, &payment_with_changed_signature(&stage, 1, long(2_200))).await, None);
     // The amount reserved for the long signature counts against other payments.
-    let settling = stage.spawn_settle(&changed(&stage, 1, long(2_200)));
+    let settling = stage.spawn_settle(&payment_with_changed_signature(&stage, 1, long(2_200)));
     stage.advance_clock(100).await;
     let open = stage.usage(1).network_reserved;
     assert_eq!(open.data_kilobytes, 3, "{open:?}");
-    assert!(settled(&settling.await.unwrap()));
+    assert!(is_settled(&settling.await.unwrap()));
 }

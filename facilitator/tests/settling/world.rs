@@ -25,12 +25,12 @@ use crate::contracts::{CHAIN, IToken, PERMIT2, Token, network};
 
 pub(crate) const GWEI: u128 = 1_000_000_000;
 /// 2026-11-01T12:00:00Z.
-pub(crate) const BEGINNING: Utc = Utc(1_793_534_400_000);
+pub(crate) const START_TIME: Utc = Utc(1_793_534_400_000);
 const DATA_ORACLE: Address = address!("0x420000000000000000000000000000000000000F");
 
 /// The node's reaction to a broadcast.
 #[derive(Debug, Clone)]
-pub(crate) enum Send {
+pub(crate) enum BroadcastReaction {
     /// Confirms the transaction without keeping it.
     ConfirmWithoutTaking,
     /// Refuses the transaction with this message and does not keep it.
@@ -86,7 +86,7 @@ pub(crate) enum Flaw {
 
 /// The node's data about blocks before the newest one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Past {
+pub(crate) enum PastBlocks {
     /// Everything.
     Kept,
     /// The headers and receipts of past blocks, but not their state.
@@ -98,11 +98,11 @@ pub(crate) enum Past {
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) node: Node,
-    pub(crate) past: Past,
+    pub(crate) past: PastBlocks,
     /// Number of requests for receipts.
     pub(crate) receipt_requests: usize,
     /// Reactions to the next broadcasts. Further transactions are kept.
-    pub(crate) sends: VecDeque<Send>,
+    pub(crate) broadcast_reactions: VecDeque<BroadcastReaction>,
     /// Every transaction that was broadcast, in order.
     pub(crate) sent: Vec<Tx>,
     pub(crate) base_fee: u128,
@@ -115,14 +115,14 @@ pub(crate) struct State {
     /// Whether every mined transaction fails, although each simulation succeeds.
     pub(crate) fails_in_blocks: bool,
     /// Each account's coin for gas, in wei.
-    pub(crate) coin: BTreeMap<Address, U256>,
+    pub(crate) coin_balances: BTreeMap<Address, U256>,
     /// Number of requests for prices.
-    pub(crate) prices: usize,
+    pub(crate) price_requests: usize,
     /// Number of exchanges about payments, and of requests for code.
     pub(crate) exchanges: usize,
     pub(crate) code_requests: usize,
     /// Calls that were simulated from a given sender: the sender and the target.
-    pub(crate) tried_as: Vec<(Address, Address)>,
+    pub(crate) simulated_calls: Vec<(Address, Address)>,
     /// Whether a second node does not answer.
     pub(crate) other_node_silent: bool,
     /// Whether blocks hide the senders of their transactions.
@@ -134,15 +134,15 @@ pub(crate) struct State {
     /// Accounts with wallet code, each with its answer to the question whether it has signed.
     pub(crate) smart_wallets: BTreeMap<Address, B256>,
     /// Units that the token keeps of each transfer.
-    pub(crate) keeps: u64,
+    pub(crate) token_fee_units: u64,
     /// The account whose balance the token hides.
     pub(crate) hidden_balance_of: Option<Address>,
     /// The domain that the token reports, instead of its own.
     pub(crate) separator: Option<B256>,
     /// The node's error for each call, instead of running it.
-    pub(crate) call_trouble: Option<&'static str>,
+    pub(crate) call_error: Option<&'static str>,
     /// Calls of Multicall3 use up all gas.
-    pub(crate) exhausts: bool,
+    pub(crate) multicall_uses_all_gas: bool,
     pub(crate) has_multicall: bool,
     pub(crate) block_gas: u64,
     head: u64,
@@ -150,9 +150,9 @@ pub(crate) struct State {
     pool: BTreeMap<B256, Tx>,
     token: Token,
     /// The token's state before each block.
-    before: BTreeMap<u64, Token>,
+    token_before_block: BTreeMap<u64, Token>,
     /// Blocks in which unknown transactions used nonces of an account.
-    foreign: BTreeMap<Address, Vec<u64>>,
+    foreign_nonce_blocks: BTreeMap<Address, Vec<u64>>,
 }
 
 #[derive(Debug)]
@@ -165,38 +165,38 @@ impl World {
     pub(crate) fn new(clock: Arc<PausedClock>) -> Arc<Self> {
         let state = State {
             node: Node::Answers,
-            sends: VecDeque::new(),
+            broadcast_reactions: VecDeque::new(),
             sent: Vec::new(),
             base_fee: GWEI,
-            past: Past::Kept,
+            past: PastBlocks::Kept,
             receipt_requests: 0,
             hidden_receipts: 0,
             flaw: None,
             has_honest_node: false,
             fails_in_blocks: false,
-            coin: BTreeMap::new(),
-            prices: 0,
+            coin_balances: BTreeMap::new(),
+            price_requests: 0,
             exchanges: 0,
             code_requests: 0,
-            tried_as: Vec::new(),
+            simulated_calls: Vec::new(),
             other_node_silent: false,
             hides_senders: false,
             hides_receipts: false,
             smart_wallets: BTreeMap::new(),
             data_fee: None,
-            keeps: 0,
+            token_fee_units: 0,
             hidden_balance_of: None,
             separator: None,
-            call_trouble: None,
-            exhausts: false,
+            call_error: None,
+            multicall_uses_all_gas: false,
             has_multicall: true,
             block_gas: 120_000_000,
             head: 100,
             mined: BTreeMap::new(),
             pool: BTreeMap::new(),
             token: Token::default(),
-            before: BTreeMap::new(),
-            foreign: BTreeMap::new(),
+            token_before_block: BTreeMap::new(),
+            foreign_nonce_blocks: BTreeMap::new(),
         };
         Arc::new(Self { clock, state: Mutex::new(state) })
     }
@@ -210,7 +210,7 @@ impl World {
     }
 
     pub(crate) fn fund(&self, signer: Address, wei: U256) {
-        self.state().coin.insert(signer, wei);
+        self.state().coin_balances.insert(signer, wei);
     }
 
     pub(crate) fn balance_of(&self, owner: Address) -> u64 {
@@ -231,15 +231,15 @@ impl World {
     pub(crate) fn reorganise(&self, blocks: u64, keep: bool) {
         let mut state = self.state();
         let from = state.head.saturating_sub(blocks) + 1;
-        if let Some((_block, token)) = state.before.range(from..).next() {
+        if let Some((_block, token)) = state.token_before_block.range(from..).next() {
             state.token = token.clone();
         }
-        state.before.retain(|block, _token| *block < from);
+        state.token_before_block.retain(|block, _token| *block < from);
         let undone: Vec<B256> =
             state.mined.values().filter(|one| one.block >= from).map(|one| one.tx.hash).collect();
         for hash in undone {
             let one = state.mined.remove(&hash).unwrap();
-            *state.coin.entry(one.tx.from).or_default() += one.fee;
+            *state.coin_balances.entry(one.tx.from).or_default() += one.fee;
             if keep {
                 state.pool.insert(hash, one.tx);
             }
@@ -249,14 +249,14 @@ impl World {
     }
 
     /// Mines a block in which another sender settles a payment. Returns the transaction's hash.
-    pub(crate) fn bring(&self, to: Address, input: Bytes) -> B256 {
+    pub(crate) fn mine_foreign_settlement(&self, to: Address, input: Bytes) -> B256 {
         let mut state = self.state();
         let from = Address::repeat_byte(0x77);
         let hash = keccak256([&input[..], &state.head.to_be_bytes()].concat());
         let tx = Tx { hash, from, nonce: 0, to, input, gas_limit: 0, max_fee: 0 };
         let block = state.head + 1;
         let token = state.token.clone();
-        state.before.insert(block, token);
+        state.token_before_block.insert(block, token);
         let logs = state.token.run(to, &tx.input, self.now_s()).expect("it runs").0;
         state.mined.insert(hash, Mined { tx, block, ok: true, logs, fee: U256::ZERO });
         state.head = block;
@@ -269,14 +269,14 @@ impl World {
         let from = Address::repeat_byte(0x77);
         let undone = state.mined.values().find(|one| one.tx.from == from).cloned().unwrap();
         state.mined.remove(&undone.tx.hash);
-        state.token = state.before[&undone.block].clone();
+        state.token = state.token_before_block[&undone.block].clone();
     }
 
     /// Uses the next nonce of an account by a transaction that this chain does not know.
     pub(crate) fn use_nonce(&self, account: Address) {
         let mut state = self.state();
         let block = state.head + 1;
-        state.foreign.entry(account).or_default().push(block);
+        state.foreign_nonce_blocks.entry(account).or_default().push(block);
         state.head = block;
         let count = state.count(account, u64::MAX);
         state.pool.retain(|_hash, tx| tx.from != account || tx.nonce >= count);
@@ -288,7 +288,7 @@ impl World {
     }
 
     /// Puts an earlier broadcast into the pool, regardless of how the node answered it.
-    pub(crate) fn remember(&self, hash: B256) {
+    pub(crate) fn put_in_pool(&self, hash: B256) {
         let mut state = self.state();
         let tx = state.sent.iter().find(|tx| tx.hash == hash).unwrap().clone();
         state.pool.insert(hash, tx);
@@ -346,13 +346,13 @@ fn rejection(message: &str) -> ChainFault {
 
 impl State {
     /// Returns the token in the state that a simulated call sees.
-    fn simulated(&self) -> Token {
+    fn simulated_token(&self) -> Token {
         Token {
             smart_wallets: self.smart_wallets.clone(),
-            fee_units: self.keeps,
+            fee_units: self.token_fee_units,
             hidden_balance_of: self.hidden_balance_of,
             separator: self.separator,
-            uses_all_gas: self.exhausts,
+            uses_all_gas: self.multicall_uses_all_gas,
             ..self.token.clone()
         }
     }
@@ -360,7 +360,7 @@ impl State {
     /// Returns the number of an account's transactions up to a block.
     fn count(&self, account: Address, block: u64) -> u64 {
         let ours = self.mined.values().filter(|one| one.tx.from == account && one.block <= block);
-        let foreign = self.foreign.get(&account).into_iter().flatten();
+        let foreign = self.foreign_nonce_blocks.get(&account).into_iter().flatten();
         let count = ours.count() + foreign.filter(|at| **at <= block).count();
         u64::try_from(count).unwrap()
     }
@@ -368,12 +368,12 @@ impl State {
     fn mine(&mut self, now_s: u64) {
         let block = self.head + 1;
         let token = self.token.clone();
-        self.before.insert(block, token);
+        self.token_before_block.insert(block, token);
         loop {
             let ready = self.pool.values().find(|tx| {
                 tx.nonce == self.count(tx.from, u64::MAX)
                     && tx.max_fee >= self.base_fee
-                    && self.coin.get(&tx.from).copied().unwrap_or_default() >= tx.cost()
+                    && self.coin_balances.get(&tx.from).copied().unwrap_or_default() >= tx.cost()
             });
             let Some(tx) = ready.cloned() else { break };
             self.pool.retain(|_hash, other| other.from != tx.from || other.nonce != tx.nonce);
@@ -390,7 +390,7 @@ impl State {
                 Err(_why) => (false, Vec::new()),
             };
             let fee = U256::from(tx.gas_limit / 2) * U256::from(self.base_fee);
-            *self.coin.get_mut(&tx.from).unwrap() -= fee;
+            *self.coin_balances.get_mut(&tx.from).unwrap() -= fee;
             self.mined.insert(tx.hash, Mined { tx, block, ok, logs, fee });
         }
         self.head = block;
@@ -402,7 +402,7 @@ impl Tx {
         U256::from(self.gas_limit) * U256::from(self.max_fee)
     }
 
-    fn of(raw: &Bytes) -> Self {
+    fn decode(raw: &Bytes) -> Self {
         assert_eq!(raw[0], 2, "EIP-1559");
         let (tx, signature) =
             TxEip1559::rlp_decode_with_signature(&mut &raw[1..]).expect("a transaction");
@@ -422,21 +422,21 @@ impl Tx {
     }
 
     /// Whether the transaction is a no-op that only uses its nonce.
-    pub(crate) fn is_nothing(&self) -> bool {
+    pub(crate) fn is_noop(&self) -> bool {
         self.to == self.from && self.input.is_empty()
     }
 }
 
 impl State {
     /// Adds a transaction to the pool, or refuses it as a node's pool would.
-    fn take(&mut self, tx: Tx) -> Result<B256, ChainFault> {
+    fn accept_transaction(&mut self, tx: Tx) -> Result<B256, ChainFault> {
         if self.pool.contains_key(&tx.hash) || self.mined.contains_key(&tx.hash) {
             return Err(rejection("already known"));
         }
         if tx.nonce < self.count(tx.from, u64::MAX) {
             return Err(rejection("nonce too low"));
         }
-        if self.coin.get(&tx.from).copied().unwrap_or_default() < tx.cost() {
+        if self.coin_balances.get(&tx.from).copied().unwrap_or_default() < tx.cost() {
             return Err(rejection("insufficient funds for gas * price + value"));
         }
         let rival =
@@ -503,7 +503,7 @@ impl Chain for World {
     }
 
     fn call_as(&self, from: Address, call: Call, _code: Option<Bytes>) -> ChainReply<'_, Bytes> {
-        self.state().tried_as.push((from, call.to));
+        self.state().simulated_calls.push((from, call.to));
         self.call(call.to, call.data, BlockTag::Latest)
     }
 
@@ -607,7 +607,7 @@ impl Chain for World {
 
     fn transaction_count_in(&self, address: Address, block: B256) -> ChainReply<'_, u64> {
         self.reply(move |state| {
-            if state.past == Past::Refused || block_hash(state.head) != block {
+            if state.past == PastBlocks::Refused || block_hash(state.head) != block {
                 return Err(rejection("missing trie node"));
             }
             Ok(state.count(address, u64::MAX))
@@ -617,7 +617,7 @@ impl Chain for World {
     fn transaction_count(&self, address: Address, block: BlockTag) -> ChainReply<'_, u64> {
         self.reply(move |state| {
             let mined = state.count(address, u64::MAX);
-            if matches!(block, BlockTag::Number(_)) && state.past != Past::Kept {
+            if matches!(block, BlockTag::Number(_)) && state.past != PastBlocks::Kept {
                 return Err(rejection("missing trie node"));
             }
             Ok(match block {
@@ -678,31 +678,31 @@ impl Chain for World {
     }
 
     fn send_raw(&self, raw: Bytes) -> ChainReply<'_, B256> {
-        let tx = Tx::of(&raw);
+        let tx = Tx::decode(&raw);
         let mut state = self.state();
         if state.node != Node::Answers {
             drop(state);
             return self.reply(|_state| Ok(B256::ZERO));
         }
         state.sent.push(tx.clone());
-        let treatment = state.sends.pop_front();
+        let treatment = state.broadcast_reactions.pop_front();
         drop(state);
         match treatment {
             None => self.reply(|state| state.take(tx)),
-            Some(Send::ConfirmWithoutTaking) => self.reply(move |_state| Ok(tx.hash)),
-            Some(Send::Refuse(words)) => self.reply(move |_state| Err(rejection(words))),
-            Some(Send::TakeAndRefuse(words)) => self.reply(move |state| {
+            Some(BroadcastReaction::ConfirmWithoutTaking) => self.reply(move |_state| Ok(tx.hash)),
+            Some(BroadcastReaction::Refuse(words)) => self.reply(move |_state| Err(rejection(words))),
+            Some(BroadcastReaction::TakeAndRefuse(words)) => self.reply(move |state| {
                 state.take(tx)?;
                 Err(rejection(words))
             }),
-            Some(Send::TakeAndBreak) => self.reply(move |state| {
+            Some(BroadcastReaction::TakeAndBreak) => self.reply(move |state| {
                 state.take(tx)?;
                 Err(down())
             }),
-            Some(Send::Break) => self.reply(|_state| Err(down())),
-            Some(Send::Late(ms)) => Box::pin(async move {
+            Some(BroadcastReaction::Break) => self.reply(|_state| Err(down())),
+            Some(BroadcastReaction::Late(ms)) => Box::pin(async move {
                 tokio::time::sleep(Duration::from_millis(ms)).await;
-                self.state().take(tx)
+                self.state().accept_transaction(tx)
             }),
         }
     }

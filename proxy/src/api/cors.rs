@@ -17,7 +17,7 @@ use crate::config::CorsOrigins;
 
 const METHODS: HeaderValue = HeaderValue::from_static("GET, POST");
 /// The headers that clients of x402 and of OpenAI read. Browsers hide all others.
-const EXPOSED: HeaderValue = HeaderValue::from_static(
+const EXPOSED_HEADERS: HeaderValue = HeaderValue::from_static(
     "PAYMENT-REQUIRED, PAYMENT-RESPONSE, X-PAYMENT-RESPONSE, X-Price-Usd, X-Request-Id, X-Should-Retry, \
      Retry-After",
 );
@@ -33,10 +33,10 @@ pub(super) async fn allow(
     let origin = request.headers().get(ORIGIN).cloned();
     let is_preflight = request.method() == Method::OPTIONS
         && request.headers().contains_key(ACCESS_CONTROL_REQUEST_METHOD)
-        && allowed(&origins, origin.as_ref()).is_some();
+        && allow_origin_value(&origins, origin.as_ref()).is_some();
     let mut response =
         if is_preflight { preflight(request.headers()) } else { next.run(request).await };
-    mark(&origins, origin.as_ref(), response.headers_mut());
+    add_allow_headers(&origins, origin.as_ref(), response.headers_mut());
     response
 }
 
@@ -54,19 +54,19 @@ fn preflight(request: &HeaderMap) -> Response {
 }
 
 /// Lets pages of an allowed origin read a response.
-pub(super) fn mark(origins: &CorsOrigins, origin: Option<&HeaderValue>, headers: &mut HeaderMap) {
+pub(super) fn add_allow_headers(origins: &CorsOrigins, origin: Option<&HeaderValue>, headers: &mut HeaderMap) {
     if let CorsOrigins::Listed(_) = origins {
         // A cache must not return the response for one origin to another.
         headers.append(VARY, HeaderValue::from_static("Origin"));
     }
-    if let Some(allowed) = allowed(origins, origin) {
+    if let Some(allowed) = allow_origin_value(origins, origin) {
         headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, allowed);
-        headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
+        headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED_HEADERS);
     }
 }
 
 /// Returns the value that allows this origin, or `None` if it is not allowed.
-fn allowed(origins: &CorsOrigins, origin: Option<&HeaderValue>) -> Option<HeaderValue> {
+fn allow_origin_value(origins: &CorsOrigins, origin: Option<&HeaderValue>) -> Option<HeaderValue> {
     match origins {
         CorsOrigins::None => None,
         CorsOrigins::Any => Some(HeaderValue::from_static("*")),

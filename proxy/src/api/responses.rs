@@ -17,14 +17,14 @@ use crate::offer::Challenge;
 use crate::sell::{AnswerHead, PaidStream, PaymentRefusal};
 use crate::upstream::Passthrough;
 
-const REQUIRED: HeaderName = HeaderName::from_static("payment-required");
-const RECEIPT: HeaderName = HeaderName::from_static("payment-response");
+const PAYMENT_REQUIRED_HEADER: HeaderName = HeaderName::from_static("payment-required");
+const RECEIPT_HEADER: HeaderName = HeaderName::from_static("payment-response");
 /// Version 1 clients read the receipt from this header.
-const OLD_RECEIPT: HeaderName = HeaderName::from_static("x-payment-response");
-const PRICE: HeaderName = HeaderName::from_static("x-price-usd");
+const RECEIPT_HEADER_V1: HeaderName = HeaderName::from_static("x-payment-response");
+const PRICE_HEADER: HeaderName = HeaderName::from_static("x-price-usd");
 /// OpenAI clients obey this header.
-const RETRY: HeaderName = HeaderName::from_static("x-should-retry");
-const REQUEST: HeaderName = HeaderName::from_static("x-request-id");
+const SHOULD_RETRY_HEADER: HeaderName = HeaderName::from_static("x-should-retry");
+const REQUEST_ID_HEADER: HeaderName = HeaderName::from_static("x-request-id");
 
 pub(super) fn json(status: StatusCode, body: String) -> Response {
     (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
@@ -33,8 +33,8 @@ pub(super) fn json(status: StatusCode, body: String) -> Response {
 pub(super) fn challenge(status: StatusCode, challenge: Challenge, usd: &str) -> Response {
     let mut response = json(status, challenge.body);
     let headers = response.headers_mut();
-    put(headers, REQUIRED, &challenge.header);
-    put(headers, PRICE, usd);
+    put(headers, PAYMENT_REQUIRED_HEADER, &challenge.header);
+    put(headers, PRICE_HEADER, usd);
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
@@ -45,7 +45,7 @@ pub(super) fn error(fault: &Fault) -> Response {
 }
 
 /// A refusal by the HTTP edge. It has our code for the refusal's kind, with the status and text of the edge.
-pub(super) fn edge(why: Refusal) -> Response {
+pub(super) fn edge_refusal(why: Refusal) -> Response {
     let code = match why {
         Refusal::Busy => return error(&Fault::of(Code::Busy)),
         Refusal::BodyTooLarge => Code::TooLarge,
@@ -94,7 +94,7 @@ fn envelope(fault: &Fault, x402: Option<Value>) -> Response {
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     if let Some(retry) = code.retry() {
         let text = if retry { "true" } else { "false" };
-        headers.insert(RETRY, HeaderValue::from_static(text));
+        headers.insert(SHOULD_RETRY_HEADER, HeaderValue::from_static(text));
     }
     if let Some(seconds) = fault.retry_after() {
         headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
@@ -103,25 +103,25 @@ fn envelope(fault: &Fault, x402: Option<Value>) -> Response {
 }
 
 /// A paid whole answer. `before_end` runs before the last byte is sent.
-pub(super) fn whole(
+pub(super) fn whole_answer(
     head: AnswerHead,
     version: Version,
     body: Bytes,
     before_end: Option<impl Future<Output = ()> + Send + 'static>,
 ) -> Response {
-    let Some(before_end) = before_end else { return paid(head, version, Body::from(body)) };
+    let Some(before_end) = before_end else { return paid_answer(head, version, Body::from(body)) };
     let mut first = body;
     let last = first.split_off(first.len().saturating_sub(1));
     let pieces = stream::iter([first]).chain(stream::once(async move {
         before_end.await;
         last
     }));
-    paid(head, version, Body::from_stream(pieces.map(Ok::<_, Infallible>)))
+    paid_answer(head, version, Body::from_stream(pieces.map(Ok::<_, Infallible>)))
 }
 
 /// A paid stream. If the chunks end before the answer does, the connection is cut, because a normal end would look
 /// like the end of the answer.
-pub(super) fn stream(paid_stream: PaidStream, version: Version) -> Response {
+pub(super) fn stream_answer(paid_stream: PaidStream, version: Version) -> Response {
     let PaidStream { head, mut chunks, complete } = paid_stream;
     let pieces = stream::poll_fn(move |context| {
         chunks.poll_recv(context).map(|piece| match piece {
@@ -130,18 +130,18 @@ pub(super) fn stream(paid_stream: PaidStream, version: Version) -> Response {
             None => Some(Err(io::Error::other("the stream was cut"))),
         })
     });
-    let mut response = paid(head, version, Body::from_stream(pieces));
+    let mut response = paid_answer(head, version, Body::from_stream(pieces));
     // Stops reverse proxies from buffering the stream.
     response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
     response
 }
 
-fn paid(head: AnswerHead, version: Version, body: Body) -> Response {
+fn paid_answer(head: AnswerHead, version: Version, body: Body) -> Response {
     let mut response = Response::new(body);
     *response.status_mut() = status(head.status);
     let headers = response.headers_mut();
     put_receipt(headers, version, &head.receipt);
-    put(headers, PRICE, &head.usd);
+    put(headers, PRICE_HEADER, &head.usd);
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private"));
     put_upstream_headers(headers, head.content_type, head.request_id);
     response
@@ -161,9 +161,9 @@ pub(super) fn passthrough(upstream: Passthrough) -> Response {
 
 fn put_receipt(headers: &mut HeaderMap, version: Version, receipt: &str) {
     let text = x402::encode(receipt);
-    put(headers, RECEIPT, &text);
+    put(headers, RECEIPT_HEADER, &text);
     if version == Version::V1 {
-        put(headers, OLD_RECEIPT, &text);
+        put(headers, RECEIPT_HEADER_V1, &text);
     }
 }
 
@@ -174,7 +174,7 @@ fn put_upstream_headers(
 ) {
     put(headers, header::CONTENT_TYPE, content_type.as_deref().unwrap_or("application/json"));
     if let Some(id) = request_id {
-        put(headers, REQUEST, &id);
+        put(headers, REQUEST_ID_HEADER, &id);
     }
 }
 

@@ -60,7 +60,7 @@ async fn api(folder: &TempDir) -> Arc<Api> {
         failpoints: Arc::new(NoFailpoints),
         repeat_wait_ms: 0,
         budget: Budget::of(1 << 20),
-        answers: AnswerMemory::of(0),
+        answers: AnswerMemory::with_bytes(0),
         sale_permits: Arc::new(Semaphore::new(4)),
         penalties: PayerPenalties::default(),
         tasks: TaskTracker::new(),
@@ -111,10 +111,10 @@ fn owed_stream(api: &Api, body: &Bytes) -> (String, Record) {
 async fn an_owed_stream_stays_owed_while_long_bodies_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let api = api(&folder).await;
-    let text = "hello ".repeat(SHORT_BYTES / 6);
+    let text = "hello ".repeat(SHORT_BODY_BYTES_MAX / 6);
     let body = json!({ "stream": true, "messages": [{ "role": "user", "content": text }] });
     let body = Bytes::from(body.to_string());
-    assert!(body.len() > SHORT_BYTES);
+    assert!(body.len() > SHORT_BODY_BYTES_MAX);
     let (header, record) = owed_stream(&api, &body);
     api.seller.deps().ledger.put(&record, None).await.unwrap();
     let send = async || {

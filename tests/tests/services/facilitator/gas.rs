@@ -36,7 +36,7 @@ async fn until_paid(stage: &Stage, amount: u64) -> Value {
 }
 
 /// Mines 20 blocks, more than all pending transactions of a signer need.
-async fn settle_down(stage: &Stage) {
+async fn mine_until_quiet(stage: &Stage) {
     for _block in 0..20 {
         stage.chain.mine(1).await.expect("mined");
         sleep(Duration::from_millis(60)).await;
@@ -71,7 +71,7 @@ async fn without_coin_nothing_is_accepted_and_a_top_up_is_seen_at_once() {
     }
     stage.fund_signers(rich()).await;
     until_paid(&stage, 900).await;
-    settle_down(&stage).await;
+    mine_until_quiet(&stage).await;
     assert_eq!(stage.balance(SHOP).await, U256::from(900), "nothing that was refused has moved");
     assert!(!is_used(&stage, &refused[0]).await);
     // The same payment may be sent again: it was never accepted.
@@ -102,7 +102,7 @@ async fn a_signer_that_is_drained_after_the_acceptance_moves_nothing_when_it_is_
     }
     stage.fund_signers(rich()).await;
     until_paid(&stage, 900).await;
-    settle_down(&stage).await;
+    mine_until_quiet(&stage).await;
     assert_eq!(stage.balance(SHOP).await - before, U256::from(1_000), "only the two successes");
     for paid in refused.iter().filter(|paid| paid.method == TransferMethod::Eip3009) {
         assert!(!is_used(&stage, paid).await);
@@ -136,7 +136,7 @@ async fn a_hash_is_returned_only_where_the_node_has_the_transaction() {
             assert_eq!(answer["success"], false, "{lie:?}: {answer}");
             assert_eq!(answer["transaction"], "", "{lie:?}: {answer}");
         }
-        settle_down(&stage).await;
+        mine_until_quiet(&stage).await;
         let moved = stage.balance(SHOP).await == U256::from(700);
         let pending = answer["errorReason"] == "settlement_pending";
         assert_eq!(moved, pending, "{lie:?}: {answer}");
@@ -163,7 +163,7 @@ async fn a_broadcast_in_flight_when_the_answer_is_due_is_not_reported_as_refused
     assert_eq!(node.lies_told(), 1, "{answer}");
     assert_eq!(status, 503, "{answer}");
     sleep(LATE).await;
-    settle_down(&stage).await;
+    mine_until_quiet(&stage).await;
     // Whether or not the transaction was mined, a repeat now reports the true outcome.
     stage.chain.set_automine(true).await.expect("set");
     let moved = stage.balance(SHOP).await == U256::from(700);
@@ -196,7 +196,7 @@ async fn a_payment_that_expires_while_no_node_answers_is_not_sent_afterwards() {
     while now_s() <= terms.valid_before_s {
         sleep(Duration::from_millis(50)).await;
     }
-    settle_down(&stage).await;
+    mine_until_quiet(&stage).await;
     let later: Vec<_> = node.broadcast().into_iter().skip(sent.len()).collect();
     assert!(
         !later.contains(&sent[0]),
@@ -378,7 +378,7 @@ async fn t_58_the_default_ceiling_rejects_a_cent_at_80_gwei() {
         (&answer["errorReason"], &answer["transaction"]),
         (&json!("gas_too_high"), &json!(""))
     );
-    settle_down(&stage).await;
+    mine_until_quiet(&stage).await;
     assert_eq!(stage.balance(SHOP).await, U256::ZERO);
     stage.facilitator.stop().await;
 }
@@ -405,7 +405,7 @@ async fn ten_thousand_payments_of_one_unit_cost_no_more_than_the_budget() {
         .filter(|answer| reasons.contains(&answer["errorReason"].as_str().unwrap_or_default()));
     assert_eq!(paid + refused.count(), 10_000);
     assert!((1..5_000).contains(&paid), "{paid} were paid for");
-    settle_down(&stage).await;
+    mine_until_quiet(&stage).await;
     let left =
         stage.chain.request("eth_getBalance", json!([stage.home.signers[0], "latest"])).await;
     let left: U256 = left.expect("answered").as_str().expect("text").parse().expect("a number");

@@ -16,7 +16,7 @@ async fn assert_recovers(market: Market, mut refused: Vec<SignedPayment>, mut de
         refused.extend(market.buy_until_delivered(merchant).await);
         deliveries += 1;
     }
-    market.settle_down().await;
+    market.mine_until_quiet().await;
     market.assert_none_charged(&refused).await;
     assert_eq!(market.charges().await, deliveries);
     market.recorder.assert_truthful();
@@ -100,7 +100,7 @@ async fn drained_after_the_broadcast(blocks: u64) {
         } else {
             refused.push(paid);
         }
-        market.settle_down().await;
+        market.mine_until_quiet().await;
         assert_eq!(market.charges().await, deliveries, "{:?}", merchant.framework);
         refused.extend(market.buy_until_delivered(merchant).await);
         deliveries += 1;

@@ -55,7 +55,7 @@ async fn refused_for(cause: Cause) {
     within("use of the nonce", used).await;
     let gossiped = market.chain.request("eth_sendRawTransaction", json!([kept])).await;
     assert!(gossiped.is_err(), "{cause:?}: the chain takes {gossiped:?}");
-    market.settle_down().await;
+    market.mine_until_quiet().await;
     assert_eq!(market.charges().await, 0, "{cause:?}: {answer:?}");
     market.recorder.assert_truthful();
     market.close().await;

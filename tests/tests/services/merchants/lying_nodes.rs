@@ -40,7 +40,7 @@ impl Outcome {
             self.refused.extend(market.buy_until_delivered(merchant).await);
             self.deliveries += 1;
         }
-        market.settle_down().await;
+        market.mine_until_quiet().await;
         market.assert_none_charged(&self.refused).await;
         assert_eq!(market.charges().await, self.deliveries);
         market.recorder.assert_truthful();

@@ -180,7 +180,7 @@ impl Market {
 
     /// Mines until the facilitator has no open payment, and then a few more blocks, so that
     /// no later charge is possible.
-    pub(crate) async fn settle_down(&self) {
+    pub(crate) async fn mine_until_quiet(&self) {
         let settled = async {
             while self.open_payments().await > 0 {
                 self.chain.mine(1).await.expect("mined");

@@ -47,7 +47,7 @@ async fn a_payer_that_empties_its_balance_before_the_block_receives_nothing() {
         assert!(!answer.delivered, "{:?}", merchant.framework);
         assert_eq!(market.charges().await, 0, "{:?}", merchant.framework);
     }
-    market.settle_down().await;
+    market.mine_until_quiet().await;
     assert_eq!(market.charges().await, 0);
     market.recorder.assert_truthful();
     market.close().await;

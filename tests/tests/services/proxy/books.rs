@@ -132,7 +132,7 @@ impl TestSeller {
             failpoints: Arc::new(NoFailpoints),
             repeat_wait_ms,
             budget: Budget::of(1 << 20),
-            answers: AnswerMemory::of(0),
+            answers: AnswerMemory::with_bytes(0),
             sale_permits: Arc::new(Semaphore::new(4)),
             penalties: PayerPenalties::default(),
             tasks: TaskTracker::new(),

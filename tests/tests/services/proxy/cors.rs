@@ -12,7 +12,7 @@ const APP: &str = "https://app.example";
 const ASKED: &str =
     "access-control-expose-headers,authorization,content-type,payment-signature,x-stainless-os";
 
-fn whole() -> Behavior {
+fn whole_answer() -> Behavior {
     Behavior::Whole(answer("hello world"))
 }
 
@@ -48,7 +48,7 @@ async fn pages_can_read_nothing_by_default() {
 #[tokio::test]
 async fn a_page_of_a_listed_origin_pays_and_reads_price_answer_and_receipt() {
     let more = format!("cors_origins = [\"{APP}\", \"http://localhost:3000\"]");
-    let stage = Stage::with(whole(), &more).await;
+    let stage = Stage::with(whole_answer(), &more).await;
     for origin in [APP, "http://localhost:3000"] {
         let response = preflight(&stage, "/v1/chat/completions", origin).await;
         assert_eq!(response.status(), 204);
@@ -56,7 +56,7 @@ async fn a_page_of_a_listed_origin_pays_and_reads_price_answer_and_receipt() {
         assert_eq!(response.headers()["access-control-allow-methods"], "GET, POST");
         assert_eq!(reader(&response).as_deref(), Some(origin));
         for (body, behavior) in [
-            (chat("hello"), whole()),
+            (chat("hello"), whole_answer()),
             (streaming("hello"), Behavior::Stream(frames(&["hello", " world"]))),
         ] {
             stage.upstream.set_behavior(behavior);
@@ -80,7 +80,7 @@ async fn a_page_reads_refusals_of_every_layer_and_no_other_page_does() {
     let more = format!(
         "cors_origins = [\"{APP}\"]\nrate_per_minute = 3\ntrusted_proxies = [\"127.0.0.0/8\"]"
     );
-    let stage = Stage::with(whole(), &more).await;
+    let stage = Stage::with(whole_answer(), &more).await;
     let get = async |path: &str, origin: &str| {
         let request = stage.customer.client.get(stage.proxy.url.clone() + path);
         let request = request.header("origin", origin).header("x-forwarded-for", "1.2.3.4");
@@ -124,7 +124,7 @@ async fn a_page_reads_refusals_of_every_layer_and_no_other_page_does() {
 
 #[tokio::test]
 async fn all_origins_may_be_allowed() {
-    let stage = Stage::with(whole(), "cors_origins = [\"*\"]").await;
+    let stage = Stage::with(whole_answer(), "cors_origins = [\"*\"]").await;
     for origin in [APP, "null"] {
         let response = preflight(&stage, "/v1/chat/completions", origin).await;
         assert_eq!((response.status().as_u16(), reader(&response).as_deref()), (204, Some("*")));
