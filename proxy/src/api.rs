@@ -177,7 +177,7 @@ async fn chat(State(api): State<Arc<Api>>, headers: HeaderMap, request: Request)
     match result {
         Ok(response) => response,
         Err(fault) => {
-            api.metrics.chat(fault.code.text());
+            api.metrics.count_chat(fault.code.text());
             responses::error(&fault)
         }
     }
@@ -192,7 +192,7 @@ async fn answer(
     let resource = resource(api, headers);
     let Some((text, version)) = payment_header(headers)? else {
         let quote = price(api, body, resource).await?;
-        api.metrics.chat("quoted");
+        api.metrics.count_chat("quoted");
         return Ok(challenge(&quote, None));
     };
     // This step precedes pricing: a paid answer is returned even if its price or its model is no longer offered.
@@ -281,7 +281,7 @@ async fn serve(api: &Arc<Api>, order: Order, version: Version) -> Result<Respons
         SaleOutcome::UpstreamRefusal(response) => responses::passthrough(response),
         SaleOutcome::PaymentRejected(rejection) => reject_payment(api, &quote, &rejection),
         SaleOutcome::Refused(refusal) => {
-            api.metrics.chat(refusal.fault.code.text());
+            api.metrics.count_chat(refusal.fault.code.text());
             responses::refusal(&refusal, version)
         }
     })
@@ -343,7 +343,7 @@ fn challenge(quote: &Quote, rejection: Option<&Rejection>) -> Response {
 }
 
 fn reject_payment(api: &Api, quote: &Quote, rejection: &Rejection) -> Response {
-    api.metrics.chat("payment_refused");
+    api.metrics.count_chat("payment_refused");
     challenge(quote, Some(rejection))
 }
 

@@ -93,18 +93,18 @@ impl Settlement {
     }
 
     /// Whether an answer may be delivered for this settlement.
-    pub fn is_good(&self) -> bool {
+    pub fn allows_delivery(&self) -> bool {
         matches!(self, Self::Settled { .. } | Self::Pending { .. })
     }
 
     /// Whether the settlement failed for a reason that the payer can cause, such as an empty account or a used payment,
     /// and not because the facilitator's transaction was not mined.
     pub fn is_payers_failure(&self) -> bool {
-        const FACILITATORS: [&str; 2] = ["settlement_withdrawn", "settlement_pending"];
+        const FACILITATOR_FAILURES: [&str; 2] = ["settlement_withdrawn", "settlement_pending"];
         let Self::Failed { receipt } = self else { return false };
         let receipt: serde_json::Value = serde_json::from_str(receipt).unwrap_or_default();
         let reason = receipt.get("errorReason").and_then(serde_json::Value::as_str);
-        reason.is_none_or(|reason| !FACILITATORS.contains(&reason))
+        reason.is_none_or(|reason| !FACILITATOR_FAILURES.contains(&reason))
     }
 
     /// Returns the state after an answer of the facilitator.
@@ -114,7 +114,7 @@ impl Settlement {
     /// prove a failure: that earlier request may have used the payment. [`SettleOutcome::SettledForOther`] proves a
     /// failure, because the facilitator compared our key.
     #[must_use]
-    pub fn after(self, outcome: &SettleOutcome) -> Self {
+    pub fn after_outcome(self, outcome: &SettleOutcome) -> Self {
         match (self, outcome) {
             // Settled is final.
             (this @ Self::Settled { .. }, _) => this,
@@ -125,7 +125,7 @@ impl Settlement {
             (
                 Self::Open | Self::Failed { .. },
                 SettleOutcome::Settled { receipt, repeated: true },
-            ) => Self::Failed { receipt: as_duplicate(receipt) },
+            ) => Self::Failed { receipt: failure_from_duplicate(receipt) },
             (_, SettleOutcome::Settled { receipt, .. }) => {
                 Self::Settled { receipt: receipt.clone() }
             }
@@ -136,7 +136,7 @@ impl Settlement {
                 this @ (Self::Pending { .. } | Self::Requested),
                 SettleOutcome::Failed { receipt, reason },
             ) => {
-                if is_used(reason) {
+                if is_payment_used(reason) {
                     this
                 } else {
                     Self::Failed { receipt: receipt.clone() }
@@ -156,7 +156,7 @@ impl Settlement {
 }
 
 /// Turns the receipt of another request's settlement into a failure.
-fn as_duplicate(receipt: &str) -> String {
+fn failure_from_duplicate(receipt: &str) -> String {
     const TEXT: &str = "The payment was settled for another request: do not pay again.";
     let mut receipt: serde_json::Value = serde_json::from_str(receipt).unwrap_or_default();
     receipt["success"] = false.into();
@@ -166,15 +166,15 @@ fn as_duplicate(receipt: &str) -> String {
 }
 
 /// Whether the payment was already used, possibly by an earlier request of ours.
-fn is_used(reason: &str) -> bool {
-    const USED: [&str; 5] = [
+fn is_payment_used(reason: &str) -> bool {
+    const USED_PAYMENT_REASONS: [&str; 5] = [
         "invalid_exact_evm_nonce_already_used",
         "invalid_permit2_nonce",
         "duplicate_settlement",
         "invalid_transaction_state",
         "invalid_exact_evm_transaction_simulation_failed",
     ];
-    USED.contains(&reason)
+    USED_PAYMENT_REASONS.contains(&reason)
 }
 
 /// Token counts of an answer: reported by the upstream, or counted by the proxy if the upstream reports none.
@@ -195,7 +195,7 @@ pub struct Record {
     /// Digest of the signed payload; the same nonce with another payload is refused.
     pub payment: Digest,
     /// When the payment was taken, in milliseconds of Unix time.
-    pub taken_at: i64,
+    pub taken_at_ms: i64,
     /// When the payment expires and can no longer be settled, in Unix seconds.
     pub expires_at: u64,
     pub stage: Stage,
@@ -217,7 +217,7 @@ pub struct Record {
     /// The key of the sale in every facilitator request; rows that predate the key end before this member.
     pub key: Option<SaleKey>,
     /// The paid bound on one answer, in tokens; the last member, because rows that predate it end before it.
-    pub bound: Option<u64>,
+    pub answer_tokens_max: Option<u64>,
 }
 
 /// An answer in the form in which it is sent, without the receipt.
@@ -286,7 +286,7 @@ impl Record {
         let expires_at_ms =
             i64::try_from(self.expires_at).unwrap_or(i64::MAX).saturating_mul(1_000);
         let is_pending = matches!(self.settlement, Settlement::Pending { .. });
-        !is_pending && now_ms >= self.taken_at.saturating_add(retention_ms).max(expires_at_ms)
+        !is_pending && now_ms >= self.taken_at_ms.saturating_add(retention_ms).max(expires_at_ms)
     }
 }
 
@@ -304,7 +304,7 @@ mod tests {
             id: PaymentId([1; 32]),
             body: [2; 32],
             payment: [3; 32],
-            taken_at: 1_000,
+            taken_at_ms: 1_000,
             expires_at: 5,
             stage,
             settlement: Settlement::Open,
@@ -318,7 +318,7 @@ mod tests {
             usage: None,
             answer_stored,
             key: None,
-            bound: None,
+            answer_tokens_max: None,
         }
     }
 
@@ -354,7 +354,7 @@ mod tests {
         let failed = |receipt: &str| Settlement::Failed { receipt: receipt.to_owned() };
         for (settlement, payers) in [
             (failed("{\"errorReason\":\"insufficient_balance\"}"), true),
-            (failed(&as_duplicate("{}")), true),
+            (failed(&failure_from_duplicate("{}")), true),
             (failed("{\"errorReason\":\"settlement_withdrawn\"}"), false),
             (failed("{\"errorReason\":\"settlement_pending\"}"), false),
             (Settlement::Requested, false),
@@ -433,13 +433,13 @@ mod tests {
             (&s, &unknown, &s),
             (&s, &pending(false), &s),
         ] {
-            assert_eq!(before.clone().after(outcome), *after, "{before:?} {outcome:?}");
+            assert_eq!(before.clone().after_outcome(outcome), *after, "{before:?} {outcome:?}");
         }
         // The payment counts as settled for another seller with the same address, unless an answer to us was lost.
         for before in [open, f] {
             let receipt = "{\"success\":true,\"transaction\":\"0x1\"}".to_owned();
             let repeated = SettleOutcome::Settled { receipt, repeated: true };
-            let Settlement::Failed { receipt } = before.after(&repeated) else { panic!() };
+            let Settlement::Failed { receipt } = before.after_outcome(&repeated) else { panic!() };
             assert!(receipt.contains("duplicate_settlement"));
             assert!(receipt.contains("\"success\":false"));
         }
@@ -454,10 +454,10 @@ mod tests {
             "invalid_transaction_state",
             "invalid_exact_evm_transaction_simulation_failed",
         ] {
-            assert!(is_used(reason), "{reason}");
+            assert!(is_payment_used(reason), "{reason}");
         }
         for reason in ["", "insufficient_balance", "invalid_exact_evm_transaction_failed", "used"] {
-            assert!(!is_used(reason), "{reason}");
+            assert!(!is_payment_used(reason), "{reason}");
         }
     }
 
@@ -472,7 +472,7 @@ mod tests {
             (Settlement::Failed { receipt: receipt() }, false, Some("r")),
         ] {
             assert_eq!(
-                (settlement.is_good(), settlement.receipt()),
+                (settlement.allows_delivery(), settlement.receipt()),
                 (permits, expected),
                 "{settlement:?}"
             );

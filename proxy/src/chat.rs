@@ -19,7 +19,7 @@ const MESSAGES_MAX: usize = 8_192;
 const CHOICES_MAX: u64 = 16;
 
 /// Members that limit the length of the answer. An upstream obeys only one of them.
-const BOUNDS: [&str; 2] = ["max_completion_tokens", "max_tokens"];
+const BOUND_MEMBERS: [&str; 2] = ["max_completion_tokens", "max_tokens"];
 
 /// Members that are forwarded. Each of them costs nothing or is counted.
 const KNOWN_MEMBERS: [&str; 33] = [
@@ -67,7 +67,7 @@ pub struct Chat {
     /// Number of answers that the request asks for.
     pub choices: u64,
     /// Maximum number of tokens of one answer, if the body sets it.
-    pub bound: Option<u64>,
+    pub answer_tokens_max: Option<u64>,
 }
 
 impl Chat {
@@ -86,8 +86,8 @@ impl Chat {
                 reject_priced_extras(key, value)?;
             }
         }
-        if let Some((key, why)) = free::too_long(&object, &KNOWN_MEMBERS) {
-            return Err(wrong(key, why));
+        if let Some((key, why)) = free::first_too_long(&object, &KNOWN_MEMBERS) {
+            return Err(invalid_member(key, why));
         }
         Self::of(object)
     }
@@ -104,19 +104,19 @@ impl Chat {
 
     fn of(object: Object) -> Result<Self, Fault> {
         let messages = member(&object, "messages");
-        let messages = messages.ok_or_else(|| wrong("messages", "is missing"))?;
-        let messages = messages.as_array().ok_or_else(|| wrong("messages", "is not an array"))?;
+        let messages = messages.ok_or_else(|| invalid_member("messages", "is missing"))?;
+        let messages = messages.as_array().ok_or_else(|| invalid_member("messages", "is not an array"))?;
         if messages.is_empty() {
-            return Err(wrong("messages", "is empty"));
+            return Err(invalid_member("messages", "is empty"));
         }
         if messages.len() > MESSAGES_MAX {
-            return Err(wrong("messages", "has more than 8192 entries"));
+            return Err(invalid_member("messages", "has more than 8192 entries"));
         }
         Ok(Self {
             model: text(&object, "model")?,
             stream: flag(&object, "stream")?,
             choices: choices(&object)?,
-            bound: bound(&object)?,
+            answer_tokens_max: answer_tokens_max(&object)?,
             object,
         })
     }
@@ -130,12 +130,12 @@ impl Chat {
         let missing_model = model.filter(|_none| self.model.is_none());
         let set = |key: &str| member(&self.object, key);
         let sent_bound = set(name).and_then(Value::as_number).and_then(Number::as_u64);
-        let others = BOUNDS.iter().any(|key| *key != name && set(key).is_some());
+        let others = BOUND_MEMBERS.iter().any(|key| *key != name && set(key).is_some());
         if sent_bound == Some(most) && !others && missing_model.is_none() {
             return None;
         }
         let mut object = Object::new();
-        for (key, value) in self.object.iter().filter(|(key, _value)| !BOUNDS.contains(key)) {
+        for (key, value) in self.object.iter().filter(|(key, _value)| !BOUND_MEMBERS.contains(key)) {
             object.insert(key, value.clone());
         }
         object.insert(name, most);
@@ -160,7 +160,7 @@ fn member<'a>(object: &'a Object, key: &str) -> Option<&'a Value> {
     object.get(key).filter(|value| **value != Value::Null)
 }
 
-fn wrong(key: &str, why: &str) -> Fault {
+fn invalid_member(key: &str, why: &str) -> Fault {
     Fault::of(Code::InvalidRequest).with_detail(format!("{key} {why}")).with_param(key)
 }
 
@@ -205,13 +205,13 @@ fn text(object: &Object, key: &str) -> Result<Option<String>, Fault> {
     let Some(value) = member(object, key) else { return Ok(None) };
     let text = value.as_str().filter(|text| !text.is_empty() && text.len() <= 256);
     text.map(|text| Some(text.to_owned()))
-        .ok_or_else(|| wrong(key, "is not a string of 1 to 256 bytes"))
+        .ok_or_else(|| invalid_member(key, "is not a string of 1 to 256 bytes"))
 }
 
 fn flag(object: &Object, key: &str) -> Result<bool, Fault> {
     match member(object, key) {
         None => Ok(false),
-        Some(value) => value.as_bool().ok_or_else(|| wrong(key, "must be true or false")),
+        Some(value) => value.as_bool().ok_or_else(|| invalid_member(key, "must be true or false")),
     }
 }
 
@@ -220,21 +220,21 @@ fn flag(object: &Object, key: &str) -> Result<bool, Fault> {
 fn count(object: &Object, key: &str) -> Result<Option<u64>, Fault> {
     let Some(value) = member(object, key) else { return Ok(None) };
     let number = value.as_number().and_then(Number::as_u64).filter(|number| *number > 0);
-    number.map(Some).ok_or_else(|| wrong(key, "is not a whole number of 1 or more"))
+    number.map(Some).ok_or_else(|| invalid_member(key, "is not a whole number of 1 or more"))
 }
 
 fn choices(object: &Object) -> Result<u64, Fault> {
     let choices = count(object, "n")?.unwrap_or(1);
     if choices > CHOICES_MAX {
-        return Err(wrong("n", "is more than 16"));
+        return Err(invalid_member("n", "is more than 16"));
     }
     Ok(choices)
 }
 
 /// Returns the larger bound if both are set. Only this bound is sent to the upstream.
-fn bound(object: &Object) -> Result<Option<u64>, Fault> {
+fn answer_tokens_max(object: &Object) -> Result<Option<u64>, Fault> {
     let mut largest = None;
-    for key in BOUNDS {
+    for key in BOUND_MEMBERS {
         largest = largest.max(count(object, key)?);
     }
     Ok(largest)

@@ -15,10 +15,10 @@ use bursar_serve::panics;
 use bursar_serve::secret_file;
 
 use crate::book::redb_store::RedbStore;
-use crate::clock_watch::{self, Comparison};
+use crate::clock_watch::{self, ClockComparison};
 use crate::config::Config;
 use crate::fault::Code;
-use crate::price::{Rate, Tokens};
+use crate::price::{Rate, SaleTokens};
 use crate::service::{StartFault, clock, facilitator_of, nodes_of, upstream_of};
 use crate::unpaid;
 
@@ -103,7 +103,7 @@ async fn nodes(
 }
 
 /// Reports the difference between this machine's clock and each of the other clocks.
-fn clocks(comparison: Comparison, findings: &mut Findings) {
+fn clocks(comparison: ClockComparison, findings: &mut Findings) {
     for (name, ahead_ms) in comparison {
         let Some(ms) = ahead_ms else {
             let text =
@@ -132,7 +132,7 @@ fn unpaid_limits(config: &Config, findings: &mut Findings) {
     let listed = config.models.iter().map(|(name, model)| (name.as_str(), model.clone()));
     for (name, model) in listed.chain(other) {
         let completion = model.max_completion_tokens.unwrap_or(config.max_completion_tokens);
-        let tokens = Tokens { prompt: config.max_prompt_tokens, completion };
+        let tokens = SaleTokens { prompt: config.max_prompt_tokens, completion };
         let highest_price = model.rates.amount(tokens, unpaid::SCALE);
         if highest_price.is_none_or(|price| price > most) {
             let text = format!(
@@ -286,7 +286,7 @@ mod tests {
     fn check_reports_a_wrong_clock() {
         let text = |ahead_ms| {
             let mut findings = Findings::default();
-            clocks(Comparison::from([("eip155:8453".to_owned(), ahead_ms)]), &mut findings);
+            clocks(ClockComparison::from([("eip155:8453".to_owned(), ahead_ms)]), &mut findings);
             let mut text = Vec::new();
             findings.write_to(&mut text).unwrap();
             (findings.has_bad(), String::from_utf8(text).unwrap())

@@ -23,7 +23,7 @@ const WRONG_CLOCK_INTERVAL_MS: u64 = 30_000;
 ///
 /// The key is the CAIP-2 id of a network, or `facilitator`. The value is `None` if it is unknown: there was no answer,
 /// or the chain is idle.
-pub type Comparison = BTreeMap<String, Option<i64>>;
+pub type ClockComparison = BTreeMap<String, Option<i64>>;
 
 /// Compares our clock with those of the networks, or of the facilitator if no node is set.
 ///
@@ -33,12 +33,12 @@ pub async fn compare(
     facilitator: &Facilitator,
     networks: &[&'static Network],
     clock: &dyn Clock,
-) -> Comparison {
+) -> ClockComparison {
     let with_nodes = networks.iter().filter_map(|row| Some((row.caip2(), nodes.of(row.chain)?)));
     let each = with_nodes.map(|(name, chain)| async move {
         (name, chain_clock::clock_lead_ms(chain, clock).await.unwrap_or_default())
     });
-    let comparison: Comparison = futures::future::join_all(each).await.into_iter().collect();
+    let comparison: ClockComparison = futures::future::join_all(each).await.into_iter().collect();
     if comparison.is_empty() {
         return BTreeMap::from([("facilitator".to_owned(), facilitator.clock_ahead_ms().await)]);
     }
@@ -47,11 +47,11 @@ pub async fn compare(
 
 /// The last comparison.
 #[derive(Debug, Default)]
-pub struct ClockReport(Mutex<Comparison>);
+pub struct ClockReport(Mutex<ClockComparison>);
 
 impl ClockReport {
     /// Stores a comparison.
-    pub fn set(&self, comparison: Comparison) {
+    pub fn set(&self, comparison: ClockComparison) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = comparison;
     }
 
@@ -72,7 +72,7 @@ impl ClockReport {
         Value::Object(self.last().into_iter().map(check).collect::<Map<_, _>>())
     }
 
-    fn last(&self) -> Comparison {
+    fn last(&self) -> ClockComparison {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_clock_is_wrong_if_no_other_one_agrees() {
-        const WRONG: i64 = CLOCK_OFF_CHAIN_MS_MAX + 1;
+        const WRONG_CLOCK_LEAD_MS: i64 = CLOCK_OFF_CHAIN_MS_MAX + 1;
         let report = |all: &[Option<i64>]| {
             let report = ClockReport::default();
             report.set(all.iter().enumerate().map(|(n, ms)| (n.to_string(), *ms)).collect());
@@ -134,15 +134,15 @@ mod tests {
             (&[][..], true),
             (&[None], true),
             (&[Some(CLOCK_OFF_CHAIN_MS_MAX)], true),
-            (&[Some(WRONG)], false),
-            (&[Some(-WRONG)], false),
-            (&[Some(WRONG), None], false),
+            (&[Some(WRONG_CLOCK_LEAD_MS)], false),
+            (&[Some(-WRONG_CLOCK_LEAD_MS)], false),
+            (&[Some(WRONG_CLOCK_LEAD_MS), None], false),
             // A single node may be behind or return a wrong time.
-            (&[Some(WRONG), Some(0)], true),
+            (&[Some(WRONG_CLOCK_LEAD_MS), Some(0)], true),
         ] {
             assert_eq!(report(all).is_ready(), ready, "{all:?}");
         }
-        let checks = report(&[Some(-WRONG), None]).checks();
+        let checks = report(&[Some(-WRONG_CLOCK_LEAD_MS), None]).checks();
         assert_eq!(checks["0"], json!({ "clock": false, "clockAheadSeconds": -600 }));
         assert_eq!(checks["1"], json!({ "clock": true, "clockAheadSeconds": null }));
     }

@@ -105,7 +105,7 @@ impl Config {
                 );
             }
         }
-        let seconds = self.upstream_ms.div_ceil(1_000).saturating_add(SETTLING_SECONDS);
+        let seconds = self.upstream_ms.div_ceil(1_000).saturating_add(SETTLING_SECONDS_MIN);
         if self.max_timeout_seconds < seconds {
             let why = format!(
                 "payments would expire before their answers: set it to {seconds} or more, or lower upstream_ms"
@@ -128,7 +128,7 @@ impl Config {
     /// # Errors
     /// The URL is invalid or not allowed.
     pub fn upstream(&self) -> Result<Target, SettingsFault> {
-        target("UPSTREAM_URL", &self.upstream_url.0, self.plain())
+        target("UPSTREAM_URL", &self.upstream_url.0, self.plain_http_hosts())
     }
 
     /// Returns the facilitator's URL.
@@ -136,7 +136,7 @@ impl Config {
     /// # Errors
     /// The URL is invalid or not allowed.
     pub fn facilitator(&self) -> Result<Target, SettingsFault> {
-        target("FACILITATOR_URL", &self.facilitator_url.0, self.plain())
+        target("FACILITATOR_URL", &self.facilitator_url.0, self.plain_http_hosts())
     }
 
     /// Returns the nodes of each network that has any.
@@ -163,7 +163,7 @@ impl Config {
                 }
                 None | Some(_) => {}
             }
-            target("RPC_URL", &url.0, self.plain())?;
+            target("RPC_URL", &url.0, self.plain_http_hosts())?;
         }
         let mut all = Vec::with_capacity(self.networks.len());
         for network in &self.networks {
@@ -181,13 +181,13 @@ impl Config {
                 return wrong("a network has too many nodes: list at most 8");
             }
             if !urls.is_empty() {
-                all.push(RpcConfig::new(network.chain, urls).with_plain_http(self.plain()));
+                all.push(RpcConfig::new(network.chain, urls).with_plain_http(self.plain_http_hosts()));
             }
         }
         Ok(all)
     }
 
-    fn plain(&self) -> PlainHttpHosts {
+    fn plain_http_hosts(&self) -> PlainHttpHosts {
         PlainHttpHosts::from_setting(self.allow_plain_http)
     }
 
@@ -265,7 +265,7 @@ impl Config {
 
 /// Minimum by which `max_timeout_seconds` must exceed the time of the longest answer, for signing, settlement and clock
 /// differences.
-pub const SETTLING_SECONDS: u64 = 90;
+pub const SETTLING_SECONDS_MIN: u64 = 90;
 
 /// Formats a key as a bearer header.
 fn bearer(

@@ -24,7 +24,7 @@ use crate::user_agent::USER_AGENT;
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 const DEPTH_MAX: usize = 32;
 /// Maximum length of a text that is passed on from the facilitator, in characters.
-const TEXT_CHARS: usize = 300;
+const TEXT_CHARS_MAX: usize = 300;
 
 /// Header with the sale's key. It distinguishes our retry from another caller's copy of the payment.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
@@ -120,9 +120,9 @@ pub struct SaleContext {
 }
 
 /// Rejections that concern the facilitator and not the payment.
-const DECLINED: [&str; 3] = ["facilitator_out_of_gas", "gas_budget_spent", "gas_too_high"];
+const DECLINED_REASONS: [&str; 3] = ["facilitator_out_of_gas", "gas_budget_spent", "gas_too_high"];
 
-const CONTRADICTS: &str = "its answer contradicts the request";
+const CONTRADICTION_MESSAGE: &str = "its answer contradicts the request";
 
 impl Facilitator {
     /// Creates a client; `key` is the authorization header, if the facilitator needs one.
@@ -230,7 +230,7 @@ impl Facilitator {
 fn verdict(status: u16, answer: &Value, context: SaleContext) -> Verdict {
     match answer.get("isValid").and_then(Value::as_bool) {
         Some(true) if status == 200 && payer_matches(answer, context) => Verdict::Valid,
-        Some(true) => Verdict::Unavailable(CONTRADICTS.to_owned()),
+        Some(true) => Verdict::Unavailable(CONTRADICTION_MESSAGE.to_owned()),
         Some(false) if is_declined(answer, "invalidReason") => {
             let reason = text_member(answer, "invalidReason").unwrap_or_default();
             Verdict::Unavailable(format!("it cannot settle now: {reason}"))
@@ -266,13 +266,13 @@ fn outcome(response: &FacilitatorAnswer, context: SaleContext) -> SettleOutcome 
         {
             SettleOutcome::Settled { receipt: receipt(), repeated }
         }
-        Some(true) => SettleOutcome::Unknown(CONTRADICTS.to_owned()),
+        Some(true) => SettleOutcome::Unknown(CONTRADICTION_MESSAGE.to_owned()),
         Some(false) => {
             let reason = text_member(answer, "errorReason").unwrap_or_default();
             let fits =
                 || payer_matches(answer, context) && network_matches_or_absent(answer, context);
             if reason == "settlement_pending" && !fits() {
-                SettleOutcome::Unknown(CONTRADICTS.to_owned())
+                SettleOutcome::Unknown(CONTRADICTION_MESSAGE.to_owned())
             } else if reason == "settlement_pending" {
                 SettleOutcome::Pending { receipt: receipt(), hash }
             } else if hash.is_none() && is_declined(answer, "errorReason") {
@@ -328,7 +328,7 @@ fn hash_in(answer: &Value) -> Option<B256> {
 }
 
 fn is_declined(answer: &Value, key: &str) -> bool {
-    answer.get(key).and_then(Value::as_str).is_some_and(|reason| DECLINED.contains(&reason))
+    answer.get(key).and_then(Value::as_str).is_some_and(|reason| DECLINED_REASONS.contains(&reason))
 }
 
 /// Returns a receipt with the protocol's members only, each of bounded length.
@@ -349,7 +349,7 @@ fn text_member(answer: &Value, key: &str) -> Option<String> {
     let text = answer.get(key)?.as_str()?;
     // Customers and terminals display this text, so control characters are replaced.
     let plain = |letter: char| if letter.is_control() { '\u{fffd}' } else { letter };
-    Some(text.chars().map(plain).take(TEXT_CHARS).collect())
+    Some(text.chars().map(plain).take(TEXT_CHARS_MAX).collect())
 }
 
 #[cfg(test)]
@@ -449,7 +449,7 @@ mod tests {
         ] {
             assert!(matches!(judge(200, &with(members)), SettleOutcome::Unknown(_)), "{members}");
         }
-        for reason in DECLINED {
+        for reason in DECLINED_REASONS {
             for status in [200, 402, 429, 503] {
                 let text = format!(
                     "{{\"success\":false,\"errorReason\":\"{reason}\",\"transaction\":\"\"}}"

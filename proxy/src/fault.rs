@@ -6,9 +6,9 @@ use std::fmt;
 use axum::http::StatusCode;
 
 /// Error types as OpenAI clients name them.
-const CALLER: &str = "invalid_request_error";
-const PAYMENT: &str = "payment_error";
-const SERVER: &str = "api_error";
+const INVALID_REQUEST_TYPE: &str = "invalid_request_error";
+const PAYMENT_TYPE: &str = "payment_error";
+const SERVER_TYPE: &str = "api_error";
 
 /// Properties of a code.
 struct Columns {
@@ -26,35 +26,35 @@ const fn at(status: u16, kind: &'static str, retry: Option<bool>) -> Columns {
 bursar_core::code_table! {
     /// Every error code, in the order of the manual.
     pub enum Code of Columns;
-    InvalidJson "invalid_json" "The body is not valid JSON: correct it and send it again." = at(400, CALLER, None);
-    InvalidRequest "invalid_request" "The request is invalid: correct it and send it again." = at(400, CALLER, None);
-    UnsupportedParameter "unsupported_parameter" "This parameter has no price: leave it out." = at(400, CALLER, None);
-    UnsupportedContent "unsupported_content" "This content has no price: send text." = at(400, CALLER, None);
-    ModelNotFound "model_not_found" "This model is not sold here: choose another one, for example from GET /v1/models." = at(404, CALLER, None);
-    TooManyTokens "context_length_exceeded" "The request is too large: send a shorter prompt, or a lower bound on the answer." = at(400, CALLER, None);
-    TooLarge "body_too_large" "The body is too long: send a shorter one." = at(413, CALLER, None);
-    HeadTooLarge "head_too_large" "The request line or the headers are too large: send shorter ones." = at(431, CALLER, None);
-    RequestTimeout "request_timeout" "The request did not arrive in time: send it again in one piece." = at(408, CALLER, None);
-    InvalidPaymentHeader "invalid_payment_header" "The payment cannot be read: send one payment header, base64 of the JSON that x402 describes." = at(400, PAYMENT, Some(false));
-    PaymentInUse "payment_in_use" "This payment is in use by a request without an answer yet: send the same request again later." = at(409, PAYMENT, Some(false));
-    PaymentSpent "payment_spent" "This payment belongs to another request: sign a new one for this." = at(409, PAYMENT, Some(false));
-    AnswerNotKept "answer_not_kept" "This payment was used, and its answer was too long to keep or is too old: sign a new payment to ask again." = at(409, PAYMENT, Some(false));
-    StreamBroken "stream_broken" "This payment bought a stream that broke after its first chunk, and is not refunded: sign a new payment to ask again." = at(409, PAYMENT, Some(false));
-    SettlementFailed "settlement_failed" "The payment was not settled for this request: see the receipt for the reason, then send the same request again or sign a new payment." = at(402, PAYMENT, Some(false));
-    SettlementUnknown "settlement_unknown" "It is not known yet whether the payment was settled: send the same request with the same payment again. It is charged only once." = at(503, PAYMENT, Some(false));
-    AnswerOwed "answer_owed" "The payment is charged, but its answer could not be delivered yet: send the same request with the same payment again. It is not charged twice." = at(503, PAYMENT, Some(false));
-    FacilitatorUnavailable "facilitator_unavailable" "Payments cannot be verified or settled now, and nothing was charged: send the same request again." = at(503, SERVER, None);
-    UpstreamUnavailable "upstream_unavailable" "The model's server cannot be reached, and nothing was charged: send the same request again." = at(502, SERVER, None);
-    UpstreamBroken "upstream_broken" "The model's server gave no complete answer, and nothing was charged: send the same request again." = at(502, SERVER, None);
-    UpstreamTimeout "upstream_timeout" "The model's server took too long, and nothing was charged: send the same request again, or a smaller one." = at(504, SERVER, None);
-    UpstreamKey "upstream_key_refused" "The model's server refuses this service, and nothing was charged: tell its operator." = at(502, SERVER, Some(false));
-    TooManyRequests "too_many_requests" "Too many requests: wait for Retry-After seconds." = at(429, SERVER, None);
-    UnpaidLimit "unpaid_limit" "Too many answers are not paid yet: send the same request, with the same payment, after Retry-After seconds. It is charged at most once." = at(429, PAYMENT, Some(false));
-    Busy "busy" "Too many requests are in flight: send the same request, with the same payment, after Retry-After seconds." = at(503, SERVER, Some(false));
-    Stopping "stopping" "This service is stopping: send the same request, with the same payment, after Retry-After seconds." = at(503, SERVER, Some(false));
-    StoreFailed "store_failed" "The payment could not be recorded: send the same request with the same payment again." = at(503, SERVER, Some(false));
-    NotFound "not_found" "There is nothing at this path: see /openapi.json." = at(404, CALLER, None);
-    MethodNotAllowed "method_not_allowed" "This path does not support this method: see /openapi.json." = at(405, CALLER, None);
+    InvalidJson "invalid_json" "The body is not valid JSON: correct it and send it again." = at(400, INVALID_REQUEST_TYPE, None);
+    InvalidRequest "invalid_request" "The request is invalid: correct it and send it again." = at(400, INVALID_REQUEST_TYPE, None);
+    UnsupportedParameter "unsupported_parameter" "This parameter has no price: leave it out." = at(400, INVALID_REQUEST_TYPE, None);
+    UnsupportedContent "unsupported_content" "This content has no price: send text." = at(400, INVALID_REQUEST_TYPE, None);
+    ModelNotFound "model_not_found" "This model is not sold here: choose another one, for example from GET /v1/models." = at(404, INVALID_REQUEST_TYPE, None);
+    TooManyTokens "context_length_exceeded" "The request is too large: send a shorter prompt, or a lower bound on the answer." = at(400, INVALID_REQUEST_TYPE, None);
+    TooLarge "body_too_large" "The body is too long: send a shorter one." = at(413, INVALID_REQUEST_TYPE, None);
+    HeadTooLarge "head_too_large" "The request line or the headers are too large: send shorter ones." = at(431, INVALID_REQUEST_TYPE, None);
+    RequestTimeout "request_timeout" "The request did not arrive in time: send it again in one piece." = at(408, INVALID_REQUEST_TYPE, None);
+    InvalidPaymentHeader "invalid_payment_header" "The payment cannot be read: send one payment header, base64 of the JSON that x402 describes." = at(400, PAYMENT_TYPE, Some(false));
+    PaymentInUse "payment_in_use" "This payment is in use by a request without an answer yet: send the same request again later." = at(409, PAYMENT_TYPE, Some(false));
+    PaymentSpent "payment_spent" "This payment belongs to another request: sign a new one for this." = at(409, PAYMENT_TYPE, Some(false));
+    AnswerNotKept "answer_not_kept" "This payment was used, and its answer was too long to keep or is too old: sign a new payment to ask again." = at(409, PAYMENT_TYPE, Some(false));
+    StreamBroken "stream_broken" "This payment bought a stream that broke after its first chunk, and is not refunded: sign a new payment to ask again." = at(409, PAYMENT_TYPE, Some(false));
+    SettlementFailed "settlement_failed" "The payment was not settled for this request: see the receipt for the reason, then send the same request again or sign a new payment." = at(402, PAYMENT_TYPE, Some(false));
+    SettlementUnknown "settlement_unknown" "It is not known yet whether the payment was settled: send the same request with the same payment again. It is charged only once." = at(503, PAYMENT_TYPE, Some(false));
+    AnswerOwed "answer_owed" "The payment is charged, but its answer could not be delivered yet: send the same request with the same payment again. It is not charged twice." = at(503, PAYMENT_TYPE, Some(false));
+    FacilitatorUnavailable "facilitator_unavailable" "Payments cannot be verified or settled now, and nothing was charged: send the same request again." = at(503, SERVER_TYPE, None);
+    UpstreamUnavailable "upstream_unavailable" "The model's server cannot be reached, and nothing was charged: send the same request again." = at(502, SERVER_TYPE, None);
+    UpstreamBroken "upstream_broken" "The model's server gave no complete answer, and nothing was charged: send the same request again." = at(502, SERVER_TYPE, None);
+    UpstreamTimeout "upstream_timeout" "The model's server took too long, and nothing was charged: send the same request again, or a smaller one." = at(504, SERVER_TYPE, None);
+    UpstreamKey "upstream_key_refused" "The model's server refuses this service, and nothing was charged: tell its operator." = at(502, SERVER_TYPE, Some(false));
+    TooManyRequests "too_many_requests" "Too many requests: wait for Retry-After seconds." = at(429, SERVER_TYPE, None);
+    UnpaidLimit "unpaid_limit" "Too many answers are not paid yet: send the same request, with the same payment, after Retry-After seconds. It is charged at most once." = at(429, PAYMENT_TYPE, Some(false));
+    Busy "busy" "Too many requests are in flight: send the same request, with the same payment, after Retry-After seconds." = at(503, SERVER_TYPE, Some(false));
+    Stopping "stopping" "This service is stopping: send the same request, with the same payment, after Retry-After seconds." = at(503, SERVER_TYPE, Some(false));
+    StoreFailed "store_failed" "The payment could not be recorded: send the same request with the same payment again." = at(503, SERVER_TYPE, Some(false));
+    NotFound "not_found" "There is nothing at this path: see /openapi.json." = at(404, INVALID_REQUEST_TYPE, None);
+    MethodNotAllowed "method_not_allowed" "This path does not support this method: see /openapi.json." = at(405, INVALID_REQUEST_TYPE, None);
 }
 
 impl Code {
@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn clients_must_not_retry_possibly_charged_requests() {
         for code in Code::ALL {
-            let harmless = code.sentence().contains("nothing was charged") || code.kind() == CALLER;
+            let harmless = code.sentence().contains("nothing was charged") || code.kind() == INVALID_REQUEST_TYPE;
             let limits = matches!(code, Code::TooManyRequests);
             assert!(harmless || limits || code.retry() == Some(false), "{code}");
         }

@@ -50,7 +50,7 @@ pub struct Metrics {
     /// Streams that broke after their first chunk and are not refunded.
     pub streams_broken: Counter,
     /// Streams whose customer left before the end.
-    pub streams_left: Counter,
+    pub streams_abandoned: Counter,
     /// Delivered answers whose pending settlement failed or expired.
     pub unpaid_answers: Counter,
     /// Payments in progress.
@@ -70,7 +70,7 @@ impl Default for Metrics {
             revenue: Family::default(),
             tokens: Family::default(),
             streams_broken: Counter::default(),
-            streams_left: Counter::default(),
+            streams_abandoned: Counter::default(),
             unpaid_answers: Counter::default(),
             busy: Gauge::default(),
             pending: Gauge::default(),
@@ -91,7 +91,7 @@ impl Default for Metrics {
         let help = "Streams that broke after their first chunk and are not refunded";
         registry.register("streams_broken", help, this.streams_broken.clone());
         let help = "Streams whose customer left before the end";
-        registry.register("streams_left", help, this.streams_left.clone());
+        registry.register("streams_left", help, this.streams_abandoned.clone());
         let help = "Answers delivered before their pending settlement failed";
         registry.register("unpaid_answers", help, this.unpaid_answers.clone());
         registry.register("busy_payments", "Payments in progress", this.busy.clone());
@@ -103,18 +103,18 @@ impl Default for Metrics {
 
 impl Metrics {
     /// Counts a chat completion by result.
-    pub fn chat(&self, result: &'static str) {
+    pub fn count_chat(&self, result: &'static str) {
         self.chats.get_or_create(&ResultLabel { result }).inc();
     }
 
     /// Counts a request to the upstream, and the milliseconds until its response began or failed.
-    pub fn upstream(&self, result: &'static str, took_ms: u64) {
+    pub fn count_upstream_call(&self, result: &'static str, took_ms: u64) {
         self.upstream_calls.get_or_create(&ResultLabel { result }).inc();
         self.upstream_seconds.observe(seconds(took_ms));
     }
 
     /// Counts a settle request by outcome.
-    pub fn settlement(&self, result: &'static str) {
+    pub fn count_settlement(&self, result: &'static str) {
         self.settlements.get_or_create(&ResultLabel { result }).inc();
     }
 

@@ -11,11 +11,11 @@ use crate::fault::{Code, Fault};
 use crate::upstream::Passthrough;
 
 /// How long a list is served before it is fetched again.
-const FRESH_MS: u64 = 60_000;
+const LIST_FRESH_MS: u64 = 60_000;
 /// How long a failure is served before the list is fetched again.
-const FAILED_MS: u64 = 5_000;
+const FAILURE_CACHE_MS: u64 = 5_000;
 /// Maximum age of a list that is served because the upstream fails.
-const STALE_MS: u64 = 600_000;
+const STALE_LIST_MS_MAX: u64 = 600_000;
 
 /// The list, or the reason why the upstream returned none.
 pub type ModelsResult = Result<Passthrough, Fault>;
@@ -45,18 +45,18 @@ impl Cache {
     fn fresh(&self, now_ms: u64) -> Option<ModelsResult> {
         let is_younger = |at: u64, ms: u64| now_ms.saturating_sub(at) < ms;
         if let Some((at, list)) = &self.list
-            && is_younger(*at, FRESH_MS)
+            && is_younger(*at, LIST_FRESH_MS)
         {
             return Some(Ok(list.clone()));
         }
         let (at, failure) = self.failure.as_ref()?;
-        is_younger(*at, FAILED_MS).then(|| self.stale_list_or(failure, now_ms))
+        is_younger(*at, FAILURE_CACHE_MS).then(|| self.stale_list_or(failure, now_ms))
     }
 
     /// Returns the last list if it is recent enough, or else the failure.
     fn stale_list_or(&self, failure: &ModelsResult, now_ms: u64) -> ModelsResult {
         match &self.list {
-            Some((at, list)) if now_ms.saturating_sub(*at) < STALE_MS => Ok(list.clone()),
+            Some((at, list)) if now_ms.saturating_sub(*at) < STALE_LIST_MS_MAX => Ok(list.clone()),
             _too_old => failure.clone(),
         }
     }
@@ -162,7 +162,7 @@ mod tests {
             assert_eq!(list.unwrap(), response(200, "one"));
         }
         assert_eq!(stage.requests(), 1);
-        stage.clock.advance(FRESH_MS - 1);
+        stage.clock.advance(LIST_FRESH_MS - 1);
         assert_eq!(stage.get(Ok(response(200, "two"))).await.unwrap(), response(200, "one"));
         stage.clock.advance(1);
         assert_eq!(stage.get(Ok(response(200, "two"))).await.unwrap(), response(200, "two"));
@@ -174,22 +174,22 @@ mod tests {
         let stage = Stage::new();
         stage.get(Ok(response(200, "one"))).await.unwrap();
         let fault = || Err(Fault::of(Code::UpstreamUnavailable));
-        stage.clock.advance(FRESH_MS);
+        stage.clock.advance(LIST_FRESH_MS);
         assert_eq!(stage.get(fault()).await.unwrap(), response(200, "one"));
         assert_eq!(stage.get(fault()).await.unwrap(), response(200, "one"));
         assert_eq!(stage.requests(), 2, "a failure is shared, too");
-        stage.clock.advance(FAILED_MS);
+        stage.clock.advance(FAILURE_CACHE_MS);
         assert_eq!(stage.get(Ok(response(503, "no"))).await.unwrap(), response(200, "one"));
         assert_eq!(stage.requests(), 3);
-        stage.clock.advance(STALE_MS - FRESH_MS - FAILED_MS);
+        stage.clock.advance(STALE_LIST_MS_MAX - LIST_FRESH_MS - FAILURE_CACHE_MS);
         assert_eq!(stage.get(Ok(response(503, "no"))).await.unwrap(), response(503, "no"));
         assert_eq!(stage.get(fault()).await.unwrap(), response(503, "no"));
-        stage.clock.advance(FAILED_MS);
+        stage.clock.advance(FAILURE_CACHE_MS);
         assert_eq!(stage.get(fault()).await, fault());
         assert_eq!(stage.get(Ok(response(200, "two"))).await, fault(), "it waits");
-        stage.clock.advance(FAILED_MS);
+        stage.clock.advance(FAILURE_CACHE_MS);
         assert_eq!(stage.get(Ok(response(200, "two"))).await.unwrap(), response(200, "two"));
-        stage.clock.advance(FRESH_MS);
+        stage.clock.advance(LIST_FRESH_MS);
         assert_eq!(stage.get(fault()).await.unwrap(), response(200, "two"));
         assert_eq!(stage.requests(), 7);
     }

@@ -10,12 +10,12 @@ use bursar_core::networks::ChainId;
 use bursar_serve::wait::with_timeout;
 
 /// Timeout of one lookup.
-const LOOKUP_MS: u64 = 5_000;
+const LOOKUP_TIMEOUT_MS: u64 = 5_000;
 /// Number of lookups before a transaction counts as unknown. A transaction that was just broadcast through another
 /// node takes a moment to arrive.
-const TRIES: u32 = 3;
+const LOOKUP_TRIES: u32 = 3;
 /// Pause between two lookups.
-const PAUSE_MS: u64 = 400;
+const LOOKUP_PAUSE_MS: u64 = 400;
 
 /// The nodes of each network.
 #[derive(Debug, Clone)]
@@ -40,12 +40,12 @@ impl Nodes {
     /// If no node answers, the transaction counts as unknown.
     pub async fn knows_transaction(&self, network: ChainId, hash: B256) -> bool {
         let Some(chain) = self.chains.get(&network) else { return false };
-        for again in 0..TRIES {
+        for again in 0..LOOKUP_TRIES {
             if again > 0 {
-                let wake = self.clock.mono_ms().saturating_add(PAUSE_MS);
+                let wake = self.clock.mono_ms().saturating_add(LOOKUP_PAUSE_MS);
                 self.clock.sleep_until(wake).await;
             }
-            match with_timeout(&*self.clock, LOOKUP_MS, chain.is_known_anywhere(hash)).await {
+            match with_timeout(&*self.clock, LOOKUP_TIMEOUT_MS, chain.is_known_anywhere(hash)).await {
                 Some(Ok(true)) => return true,
                 Some(Ok(false)) => {}
                 Some(Err(fault)) => {

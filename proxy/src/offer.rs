@@ -50,7 +50,7 @@ pub struct Estimate {
 }
 
 const DESCRIPTION: &str = "One chat completion, priced by its tokens";
-const MIME: &str = "application/json";
+const OFFER_MIME_TYPE: &str = "application/json";
 
 impl Offer {
     /// Returns the `PaymentRequirements` of a version.
@@ -85,7 +85,7 @@ impl Offer {
             Version::V1 => object
                 .with("resource", &*self.resource)
                 .with("description", DESCRIPTION)
-                .with("mimeType", MIME),
+                .with("mimeType", OFFER_MIME_TYPE),
             Version::V2 => object,
         };
         object.with("extra", extra)
@@ -138,7 +138,7 @@ impl Challenge {
                 Object::new()
                     .with("url", resource)
                     .with("description", DESCRIPTION)
-                    .with("mimeType", MIME),
+                    .with("mimeType", OFFER_MIME_TYPE),
             )
             .with("accepts", accepts(Version::V2));
         let model = match &estimate.model {

@@ -209,14 +209,14 @@ fn wrong_amount() -> Rejection {
     Rejection::new("invalid_exact_evm_payload_authorization_value", message)
 }
 
-const EIP3009: [&str; 6] = ["from", "to", "value", "validAfter", "validBefore", "nonce"];
-const PERMIT2: [&str; 6] = ["from", "permitted", "spender", "nonce", "deadline", "witness"];
-const PERMITTED: [&str; 2] = ["token", "amount"];
-const WITNESS: [&str; 2] = ["to", "validAfter"];
+const EIP3009_MEMBERS: [&str; 6] = ["from", "to", "value", "validAfter", "validBefore", "nonce"];
+const PERMIT2_MEMBERS: [&str; 6] = ["from", "permitted", "spender", "nonce", "deadline", "witness"];
+const PERMITTED_MEMBERS: [&str; 2] = ["token", "amount"];
+const WITNESS_MEMBERS: [&str; 2] = ["to", "validAfter"];
 
 /// Refuses members that are not signed. Otherwise a facilitator might use such a member as the payment, and one
 /// payment could have any number of digests.
-fn only_known_members(object: &Object, prefix: &str, known: &[&str]) -> Result<(), X402Error> {
+fn reject_unsigned_members(object: &Object, prefix: &str, known: &[&str]) -> Result<(), X402Error> {
     match object.iter().find(|(key, _value)| !known.contains(key)) {
         None => Ok(()),
         Some(_other) => {
@@ -241,12 +241,12 @@ impl UnverifiedPayment {
             Method::Eip3009 => "authorization",
             Method::Permit2 => "permit2Authorization",
         };
-        only_known_members(payload, "payload.", &["signature", key])?;
+        reject_unsigned_members(payload, "payload.", &["signature", key])?;
         let payload = Fields::new(payload, "payload.");
         let object = payload.required(key, payload.object(key)?)?;
         Ok(match method {
             Method::Eip3009 => {
-                only_known_members(object, "payload.authorization.", &EIP3009)?;
+                reject_unsigned_members(object, "payload.authorization.", &EIP3009_MEMBERS)?;
                 let signed = Fields::new(object, "payload.authorization.");
                 let nonce = signed.required("nonce", signed.word("nonce")?)?;
                 Self {
@@ -259,16 +259,16 @@ impl UnverifiedPayment {
                 }
             }
             Method::Permit2 => {
-                only_known_members(object, "payload.permit2Authorization.", &PERMIT2)?;
+                reject_unsigned_members(object, "payload.permit2Authorization.", &PERMIT2_MEMBERS)?;
                 let signed = Fields::new(object, "payload.permit2Authorization.");
                 let part = |name: &str, prefix: &'static str, known: &[&str]| {
                     let object = signed.required(name, signed.object(name)?)?;
-                    only_known_members(object, prefix, known)?;
+                    reject_unsigned_members(object, prefix, known)?;
                     Ok::<_, X402Error>(Fields::new(object, prefix))
                 };
                 let permitted =
-                    part("permitted", "payload.permit2Authorization.permitted.", &PERMITTED)?;
-                let witness = part("witness", "payload.permit2Authorization.witness.", &WITNESS)?;
+                    part("permitted", "payload.permit2Authorization.permitted.", &PERMITTED_MEMBERS)?;
+                let witness = part("witness", "payload.permit2Authorization.witness.", &WITNESS_MEMBERS)?;
                 Self {
                     from: signed.address("from")?,
                     to: witness.address("to")?,

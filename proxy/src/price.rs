@@ -3,9 +3,9 @@
 use alloy_primitives::U256;
 
 /// Decimal places of a price.
-pub const SCALE: u8 = 18;
+pub const PRICE_DECIMALS: u8 = 18;
 /// Number of tokens that a price is for.
-const TOKENS: u64 = 1_000;
+const TOKENS_PER_PRICE: u64 = 1_000;
 
 /// Dollars per thousand tokens, in units of 10^-18.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,7 +22,7 @@ pub struct Rates {
 
 /// Token counts of a sale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Tokens {
+pub struct SaleTokens {
     pub prompt: u64,
     /// The maximum number of tokens of all choices together, with their predictions.
     pub completion: u64,
@@ -37,12 +37,12 @@ impl Rates {
     /// Returns the amount in the smallest unit of a dollar token with `decimals`.
     ///
     /// The amount is rounded up, and at least one unit. `None` means that it exceeds 256 bits.
-    pub fn amount(&self, tokens: Tokens, decimals: u8) -> Option<U256> {
+    pub fn amount(&self, tokens: SaleTokens, decimals: u8) -> Option<U256> {
         let part = |rate: Rate, count: u64| U256::from(rate.0).checked_mul(U256::from(count));
         let sum =
             part(self.input, tokens.prompt)?.checked_add(part(self.output, tokens.completion)?)?;
         let scaled = sum.checked_mul(power_of_ten(decimals)?)?;
-        let unit = power_of_ten(SCALE)?.checked_mul(U256::from(TOKENS))?;
+        let unit = power_of_ten(PRICE_DECIMALS)?.checked_mul(U256::from(TOKENS_PER_PRICE))?;
         Some(scaled.div_ceil(unit).max(U256::ONE))
     }
 }
@@ -57,12 +57,12 @@ mod tests {
     use proptest::prelude::*;
 
     fn rate(text: &str) -> Rate {
-        let units = bursar_core::money::parse_decimal(text, SCALE).unwrap();
+        let units = bursar_core::money::parse_decimal(text, PRICE_DECIMALS).unwrap();
         Rate(units.to::<u128>())
     }
 
     fn flat(text: &str, prompt: u64, completion: u64) -> u64 {
-        let amount = Rates::flat(rate(text)).amount(Tokens { prompt, completion }, 6);
+        let amount = Rates::flat(rate(text)).amount(SaleTokens { prompt, completion }, 6);
         amount.unwrap().to::<u64>()
     }
 
@@ -78,7 +78,7 @@ mod tests {
         // Two halves of a unit cost one, not two: only the sum is rounded.
         assert_eq!(flat("0.0005", 1, 1), 1);
         let apart = Rates { input: rate("0.00015"), output: rate("0.0006") };
-        let tokens = Tokens { prompt: 1_000, completion: 1_000 };
+        let tokens = SaleTokens { prompt: 1_000, completion: 1_000 };
         assert_eq!(apart.amount(tokens, 6), Some(U256::from(750)));
         assert_eq!(apart.amount(tokens, 18), Some(U256::from(750_000_000_000_000u64)));
     }
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn an_amount_over_256_bits_is_none() {
         let rates = Rates::flat(Rate(u128::MAX));
-        let tokens = Tokens { prompt: u64::MAX, completion: u64::MAX };
+        let tokens = SaleTokens { prompt: u64::MAX, completion: u64::MAX };
         assert!(rates.amount(tokens, 6).is_some());
         assert_eq!(rates.amount(tokens, 77), None);
         assert_eq!(rates.amount(tokens, 78), None);
@@ -100,7 +100,7 @@ mod tests {
             prompt in 0u64..1_000_000, completion in 0u64..1_000_000, decimals in 0u8..19,
         ) {
             let rates = Rates { input: Rate(input), output: Rate(output) };
-            let at = |prompt, completion| rates.amount(Tokens { prompt, completion }, decimals).unwrap();
+            let at = |prompt, completion| rates.amount(SaleTokens { prompt, completion }, decimals).unwrap();
             let amount = at(prompt, completion);
             let exact = U256::from(input) * U256::from(prompt) + U256::from(output) * U256::from(completion);
             let exact = exact * U256::from(10).pow(U256::from(decimals));

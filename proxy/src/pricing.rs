@@ -10,7 +10,7 @@ use crate::chat::Chat;
 use crate::config::{Config, Model};
 use crate::fault::{Code, Fault};
 use crate::offer::{Estimate, Offer, Terms};
-use crate::price::Tokens;
+use crate::price::SaleTokens;
 use crate::tokens::Vocabulary;
 
 /// The settings and terms that determine prices.
@@ -29,18 +29,18 @@ pub struct Quote {
     /// Bound on one answer, in tokens.
     ///
     /// `None` if no request is sent upstream.
-    pub bound: Option<u64>,
+    pub answer_tokens_max: Option<u64>,
     /// The body for the upstream.
     ///
     /// In a priced quote it always contains a bound.
-    pub forward: Bytes,
+    pub upstream_body: Bytes,
     /// Digest of the original body.
     pub digest: Digest,
     pub vocabulary: Vocabulary,
     /// Whether the model is in the table.
     ///
     /// Other names are chosen by customers, so metrics do not use them as labels.
-    pub in_table: bool,
+    pub is_model_in_table: bool,
 }
 
 impl Pricing {
@@ -96,8 +96,8 @@ impl Pricing {
         let config = &self.config;
         let ParsedRequest { chat, model } = request;
         let name = chat.model.as_deref().or(config.default_model.as_deref());
-        let max_bound = self.max_bound(Some(&model));
-        let bound = chat.bound.unwrap_or_else(|| self.default_bound(Some(&model)));
+        let max_bound = self.answer_tokens_limit(Some(&model));
+        let bound = chat.answer_tokens_max.unwrap_or_else(|| self.default_answer_tokens_max(Some(&model)));
         if bound > max_bound {
             let why = format!("an answer can have at most {max_bound} tokens");
             return Err(Fault::of(Code::TooManyTokens)
@@ -110,7 +110,7 @@ impl Pricing {
             return Err(Fault::of(Code::TooManyTokens).with_detail(why).with_param("messages"));
         }
         let completion = bound.saturating_add(counted.predicted).saturating_mul(chat.choices);
-        let tokens = Tokens { prompt: counted.prompt, completion };
+        let tokens = SaleTokens { prompt: counted.prompt, completion };
         let too_much = || Fault::of(Code::TooManyTokens).with_detail("the amount is too large");
         let mut offers = Vec::with_capacity(self.terms.len());
         for terms in &self.terms {
@@ -127,11 +127,11 @@ impl Pricing {
             },
             offers,
             stream: chat.stream,
-            bound: Some(bound),
-            forward: forward.map_or_else(|| body.clone(), Bytes::from),
+            answer_tokens_max: Some(bound),
+            upstream_body: forward.map_or_else(|| body.clone(), Bytes::from),
             digest: Sha256::digest(body).into(),
             vocabulary: model.vocabulary,
-            in_table: name.is_some_and(|name| config.models.contains_key(name)),
+            is_model_in_table: name.is_some_and(|name| config.models.contains_key(name)),
         })
     }
 
@@ -148,8 +148,8 @@ impl Pricing {
         let vocabulary = self.vocabulary_of(record);
         let model = config.model(name);
         // Old rows have no bound. If the body sets none either, the customer paid for the default bound.
-        let default = || self.default_bound(model.as_ref());
-        let bound = record.bound.or(chat.bound).unwrap_or_else(default);
+        let default = || self.default_answer_tokens_max(model.as_ref());
+        let bound = record.answer_tokens_max.or(chat.answer_tokens_max).unwrap_or_else(default);
         // The count is needed only if the upstream reports no usage. Images may no longer have a price.
         let image = model.as_ref().and_then(|model| model.image_tokens).unwrap_or(0);
         let counted = chat.count(vocabulary, Some(image));
@@ -163,23 +163,23 @@ impl Pricing {
             },
             offers: Vec::new(),
             stream: chat.stream,
-            bound: Some(bound),
-            forward: forward.map_or_else(|| body.clone(), Bytes::from),
+            answer_tokens_max: Some(bound),
+            upstream_body: forward.map_or_else(|| body.clone(), Bytes::from),
             digest: record.body,
             vocabulary,
-            in_table: name.is_some_and(|name| config.models.contains_key(name)),
+            is_model_in_table: name.is_some_and(|name| config.models.contains_key(name)),
         })
     }
 
-    fn max_bound(&self, model: Option<&Model>) -> u64 {
+    fn answer_tokens_limit(&self, model: Option<&Model>) -> u64 {
         let own = model.and_then(|model| model.max_completion_tokens);
         own.unwrap_or(self.config.max_completion_tokens)
     }
 
     /// Returns the bound for a body that sets none.
-    fn default_bound(&self, model: Option<&Model>) -> u64 {
+    fn default_answer_tokens_max(&self, model: Option<&Model>) -> u64 {
         let own = model.and_then(|model| model.completion_tokens);
-        own.unwrap_or(self.config.completion_tokens).min(self.max_bound(model))
+        own.unwrap_or(self.config.completion_tokens).min(self.answer_tokens_limit(model))
     }
 
     /// Returns the vocabulary of a sale's model, or the default if the model is no longer sold.
@@ -215,11 +215,11 @@ impl Quote {
                 usd: String::new(),
             },
             stream: false,
-            bound: None,
-            forward: body.clone(),
+            answer_tokens_max: None,
+            upstream_body: body.clone(),
             digest: Sha256::digest(body).into(),
             vocabulary: Vocabulary::default(),
-            in_table: false,
+            is_model_in_table: false,
         }
     }
 }

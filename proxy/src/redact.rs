@@ -11,7 +11,7 @@ use bursar_outbound::Bytes;
 use secrecy::{ExposeSecret, SecretString};
 
 /// Replacement for the secret.
-const MARK: &[u8] = b"[key]";
+const REPLACEMENT: &[u8] = b"[key]";
 
 /// Removes one secret.
 #[derive(Clone)]
@@ -44,8 +44,8 @@ impl Redactor {
         if self.bytes().is_empty() {
             return text;
         }
-        let mut filter = self.stream();
-        let passed = filter.pass(&Bytes::from(text));
+        let mut filter = self.stream_filter();
+        let passed = filter.filter_chunk(&Bytes::from(text));
         // If nothing was replaced, the bytes are taken back without a copy.
         let mut clean = Vec::from(passed);
         clean.extend_from_slice(&filter.end());
@@ -54,19 +54,19 @@ impl Redactor {
 
     /// Whether the text contains the secret.
     pub fn occurs_in(&self, text: &[u8]) -> bool {
-        let mut filter = self.stream();
+        let mut filter = self.stream_filter();
         filter.scan(text);
         filter.found
     }
 
     /// Returns a filter for one stream.
-    pub fn stream(&self) -> StreamFilter {
+    pub fn stream_filter(&self) -> StreamFilter {
         StreamFilter {
             redactor: self.clone(),
-            held: Vec::new(),
+            held_bytes: Vec::new(),
             matches: Vec::new(),
-            spare: Vec::new(),
-            clean: Vec::new(),
+            next_matches: Vec::new(),
+            clean_bytes: Vec::new(),
             found: false,
         }
     }
@@ -77,12 +77,12 @@ impl Redactor {
 pub struct StreamFilter {
     redactor: Redactor,
     /// Bytes that may be the start of the secret. They begin with the oldest partial match.
-    held: Vec<u8>,
+    held_bytes: Vec<u8>,
     /// Partial matches of spellings, in the order of their starts.
     matches: Vec<PartialMatch>,
     /// Buffer for the next generation of matches.
-    spare: Vec<PartialMatch>,
-    clean: Vec<u8>,
+    next_matches: Vec<PartialMatch>,
+    clean_bytes: Vec<u8>,
     found: bool,
 }
 
@@ -109,21 +109,21 @@ enum SpellingState {
 
 impl StreamFilter {
     /// Returns the bytes that may be passed on after a chunk has arrived.
-    pub fn pass(&mut self, piece: &Bytes) -> Bytes {
+    pub fn filter_chunk(&mut self, piece: &Bytes) -> Bytes {
         if self.redactor.bytes().is_empty() {
             return piece.clone();
         }
-        let before = (self.held.is_empty(), self.found);
+        let before = (self.held_bytes.is_empty(), self.found);
         self.found = false;
         self.scan(piece);
         // The usual case: the chunk is passed on without a copy.
-        if before.0 && !self.found && self.held.is_empty() {
-            self.clean.clear();
+        if before.0 && !self.found && self.held_bytes.is_empty() {
+            self.clean_bytes.clear();
             self.found = before.1;
             return piece.clone();
         }
         self.found |= before.1;
-        Bytes::from(std::mem::take(&mut self.clean))
+        Bytes::from(std::mem::take(&mut self.clean_bytes))
     }
 
     /// Returns the held bytes at the end of the stream.
@@ -134,8 +134,8 @@ impl StreamFilter {
         let most = self.matches.iter().map(|partial| partial.matched).max().unwrap_or(0);
         let reveals_secret = most > 0 && most >= self.redactor.bytes().len().div_ceil(2);
         self.matches.clear();
-        let held = std::mem::take(&mut self.held);
-        if reveals_secret { Bytes::from_static(MARK) } else { Bytes::from(held) }
+        let held = std::mem::take(&mut self.held_bytes);
+        if reveals_secret { Bytes::from_static(REPLACEMENT) } else { Bytes::from(held) }
     }
 
     fn scan(&mut self, piece: &[u8]) {
@@ -151,7 +151,7 @@ impl StreamFilter {
             if self.matches.is_empty() {
                 let plain = rest.iter().position(begins).unwrap_or(rest.len());
                 let (passed, after) = rest.split_at(plain);
-                self.clean.extend_from_slice(passed);
+                self.clean_bytes.extend_from_slice(passed);
                 rest = after;
             }
             let Some((byte, after)) = rest.split_first() else { return };
@@ -162,30 +162,30 @@ impl StreamFilter {
 
     fn step(&mut self, byte: u8, secret: &[u8]) {
         let fresh =
-            PartialMatch { start: self.held.len(), matched: 0, state: SpellingState::Begin };
-        self.held.push(byte);
-        let mut next = std::mem::take(&mut self.spare);
+            PartialMatch { start: self.held_bytes.len(), matched: 0, state: SpellingState::Begin };
+        self.held_bytes.push(byte);
+        let mut next = std::mem::take(&mut self.next_matches);
         for partial in self.matches.drain(..).chain([fresh]) {
             partial.step(byte, secret, &mut next);
         }
         let complete = next.iter().filter(|partial| partial.matched == secret.len());
         if let Some(start) = complete.map(|partial| partial.start).min() {
-            self.clean.extend(self.held.drain(..start.min(self.held.len())));
-            self.clean.extend_from_slice(MARK);
-            self.held.clear();
+            self.clean_bytes.extend(self.held_bytes.drain(..start.min(self.held_bytes.len())));
+            self.clean_bytes.extend_from_slice(REPLACEMENT);
+            self.held_bytes.clear();
             self.found = true;
             next.clear();
         }
-        self.spare = std::mem::replace(&mut self.matches, next);
+        self.next_matches = std::mem::replace(&mut self.matches, next);
         self.release();
     }
 
     /// Passes on the bytes before the oldest partial match: they cannot be part of the secret.
     fn release(&mut self) {
         let oldest = self.matches.iter().map(|partial| partial.start).min();
-        let free = oldest.unwrap_or(self.held.len());
+        let free = oldest.unwrap_or(self.held_bytes.len());
         if free > 0 {
-            self.clean.extend(self.held.drain(..free.min(self.held.len())));
+            self.clean_bytes.extend(self.held_bytes.drain(..free.min(self.held_bytes.len())));
             for partial in &mut self.matches {
                 partial.start = partial.start.saturating_sub(free);
             }

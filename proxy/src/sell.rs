@@ -18,7 +18,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::answer::{self, WholeAnswerKind};
 use crate::answer_memory::{AnswerMemory, AnswerReservation};
-use crate::book::ledger::{Claim, Ledger, PaymentGuard};
+use crate::book::ledger::{ClaimResult, Ledger, PaymentGuard};
 use crate::book::store::StoreError;
 use crate::book::{Digest, NextStep, PaymentId, Record, SaleKey, Settlement, Stage, StoredAnswer};
 use crate::facilitator::{Facilitator, SaleContext, Verdict};
@@ -226,16 +226,16 @@ impl Seller {
         let started_ms = self.0.clock.mono_ms();
         loop {
             match self.0.ledger.claim(id, &order.quote.digest) {
-                Claim::Held(guard) => {
+                ClaimResult::Held(guard) => {
                     return self
                         .continue_sale(&order, guard)
                         .await
                         .unwrap_or_else(|outcome| *outcome);
                 }
-                Claim::OtherBody => {
+                ClaimResult::OtherBody => {
                     return PaymentRefusal::uncharged(Fault::of(Code::PaymentSpent)).into();
                 }
-                Claim::SameBody(mut done) => {
+                ClaimResult::SameBody(mut done) => {
                     let waited = self.0.clock.mono_ms().saturating_sub(started_ms);
                     let left = self.0.repeat_wait_ms.saturating_sub(waited);
                     // Nothing is sent on the channel; it only closes.
@@ -257,7 +257,7 @@ impl Seller {
         let ledger = &self.0.ledger;
         let Ok(Some(record)) = ledger.find(id).await else { return };
         // If another task holds the payment, it may need the answer. The sweep then deletes the answer later.
-        let Claim::Held(_held) = ledger.claim(id, &record.body) else { return };
+        let ClaimResult::Held(_held) = ledger.claim(id, &record.body) else { return };
         let Ok(Some(mut record)) = ledger.find(id).await else { return };
         record.answer_stored = false;
         if let Err(fault) = ledger.put(&record, None).await {
@@ -281,7 +281,7 @@ impl Seller {
             NextStep::Stream => self.resume_stream(order, record, guard).await,
             NextStep::Replay => {
                 let answer = self.stored_answer(&record).await?;
-                self.0.metrics.chat("replayed");
+                self.0.metrics.count_chat("replayed");
                 Ok(SaleOutcome::whole(&record, answer, None))
             }
             // A refusal for another request must not reveal the payment's state.
@@ -335,7 +335,7 @@ impl Seller {
         match reply {
             UpstreamReply::Refusal(response) => {
                 self.release(&record).await;
-                self.0.metrics.chat("refused_upstream");
+                self.0.metrics.count_chat("refused_upstream");
                 Ok(SaleOutcome::UpstreamRefusal(response))
             }
             UpstreamReply::Success(response) if response.is_stream => {
@@ -374,7 +374,7 @@ impl Seller {
         let answers = &self.0.answers;
         let room = with_timeout(&*self.0.clock, self.0.repeat_wait_ms, answers.reserve_longest()).await;
         let Some(room) = room else {
-            let paid = record.settlement.is_good();
+            let paid = record.settlement.allows_delivery();
             let code = if paid { Code::AnswerOwed } else { Code::Busy };
             return end(PaymentRefusal::of(code, record));
         };
@@ -427,13 +427,13 @@ impl Seller {
         guard: PaymentGuard,
     ) -> Step<SaleOutcome> {
         let Some(permit) = self.try_permit() else {
-            let paid = record.settlement.is_good();
+            let paid = record.settlement.allows_delivery();
             return end(PaymentRefusal::of(
                 if paid { Code::AnswerOwed } else { Code::Busy },
                 &record,
             ));
         };
-        if !record.settlement.is_good() {
+        if !record.settlement.allows_delivery() {
             let unpaid = self.reserve_unpaid(&record).ok();
             self.settle_stream(&mut record, unpaid).await?;
         }
@@ -481,7 +481,7 @@ impl Seller {
         room: AnswerReservation,
     ) -> Result<UpstreamReply, NoAnswer> {
         let started_ms = self.0.clock.mono_ms();
-        let (body, stream) = (order.quote.forward.clone(), order.quote.stream);
+        let (body, stream) = (order.quote.upstream_body.clone(), order.quote.stream);
         let reply = self.0.upstream.chat(body, stream, room).await;
         let took_ms = self.0.clock.mono_ms().saturating_sub(started_ms);
         let result = match &reply {
@@ -489,7 +489,7 @@ impl Seller {
             Ok(UpstreamReply::Refusal(_)) => "refused",
             Err(none) => none.fault.code.text(),
         };
-        self.0.metrics.upstream(result, took_ms);
+        self.0.metrics.count_upstream_call(result, took_ms);
         reply
     }
 
@@ -518,7 +518,7 @@ impl Seller {
 
     fn count_usage(&self, order: &Order, record: &Record) {
         if let Some(usage) = record.usage {
-            let model = order.quote.estimate.model.as_deref().filter(|_name| order.quote.in_table);
+            let model = order.quote.estimate.model.as_deref().filter(|_name| order.quote.is_model_in_table);
             self.0.metrics.add_tokens(model, usage);
         }
     }
@@ -528,7 +528,7 @@ impl Seller {
             id: payment.id,
             body: quote.digest,
             payment: payment.digest,
-            taken_at: self.0.clock.utc().0,
+            taken_at_ms: self.0.clock.utc().0,
             expires_at: payment.expires_at,
             stage: Stage::Taken,
             settlement: Settlement::Open,
@@ -542,7 +542,7 @@ impl Seller {
             usage: None,
             answer_stored: false,
             key: Some(key),
-            bound: quote.bound,
+            answer_tokens_max: quote.answer_tokens_max,
         }
     }
 

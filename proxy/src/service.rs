@@ -236,7 +236,7 @@ impl Running {
     ///
     /// Nothing can then be sold until the next start.
     pub async fn wait_until_store_broken(&self) -> StoreUnusable {
-        StoreUnusable::at_write(&self.store_path, self.store.broken().await)
+        StoreUnusable::at_write(&self.store_path, self.store.wait_until_unwritable().await)
     }
 
     /// Stops accepting payments, and waits for answers in progress.

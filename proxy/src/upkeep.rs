@@ -5,7 +5,7 @@ use futures::stream::{self, StreamExt};
 use tokio_util::sync::CancellationToken;
 
 use crate::book::PaymentId;
-use crate::book::ledger::Claim;
+use crate::book::ledger::ClaimResult;
 use crate::sell::Seller;
 
 /// Interval between lookups of pending settlements.
@@ -35,7 +35,7 @@ pub(crate) async fn reconcile_pending(seller: Seller, stopping: CancellationToke
             () = stopping.cancelled() => return,
             () = lookups => {}
         }
-        deps.metrics.busy.set(i64::try_from(deps.ledger.busy()).unwrap_or(i64::MAX));
+        deps.metrics.busy.set(i64::try_from(deps.ledger.held_count()).unwrap_or(i64::MAX));
         let pending = deps.ledger.pending().len();
         deps.metrics.pending.set(i64::try_from(pending).unwrap_or(i64::MAX));
         if !pause(&*seller.deps().clock, RECONCILE_MS, &stopping).await {
@@ -78,7 +78,7 @@ async fn reconcile(seller: &Seller, id: PaymentId) {
     let deps = seller.deps();
     let Ok(Some(record)) = deps.ledger.find(id).await else { return };
     // If another task holds the payment, the next interval retries.
-    let Claim::Held(_held) = deps.ledger.claim(id, &record.body) else { return };
+    let ClaimResult::Held(_held) = deps.ledger.claim(id, &record.body) else { return };
     let Ok(Some(record)) = deps.ledger.find(id).await else { return };
     let now = u64::try_from(deps.clock.utc().0).unwrap_or(0) / 1_000;
     let expired = now > record.expires_at.saturating_add(LATE_SECONDS);

@@ -120,7 +120,7 @@ impl Upstream {
 
     /// Returns a filter that removes the key from one stream.
     pub fn filter(&self) -> StreamFilter {
-        self.redactor.stream()
+        self.redactor.stream_filter()
     }
 
     /// Returns the name of the upstream for logs: scheme, host and port.

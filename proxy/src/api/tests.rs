@@ -87,7 +87,7 @@ fn owed_stream(api: &Api, body: &Bytes) -> (String, Record) {
         id: named.id,
         body: Quote::unpriced(body).digest,
         payment: named.digest,
-        taken_at: 0,
+        taken_at_ms: 0,
         expires_at: 1_500,
         stage: Stage::Owed,
         settlement: Settlement::Settled { receipt: "{}".to_owned() },
@@ -101,7 +101,7 @@ fn owed_stream(api: &Api, body: &Bytes) -> (String, Record) {
         usage: None,
         answer_stored: false,
         key: Some(SaleKey([1; 16])),
-        bound: Some(9),
+        answer_tokens_max: Some(9),
     };
     (header, record)
 }

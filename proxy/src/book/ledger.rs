@@ -12,9 +12,9 @@ use super::store::{Change, Store, StoreError};
 use super::{Digest, PaymentId, Record, Settlement, Stage, StoredAnswer};
 
 /// Maximum number of pending commits that the store applies as one.
-const BATCH_MAX: usize = 256;
+const COMMITS_PER_BATCH_MAX: usize = 256;
 /// Maximum number of queued commits.
-const QUEUE_MAX: usize = 8_192;
+const QUEUED_COMMITS_MAX: usize = 8_192;
 
 /// Access to all payments.
 ///
@@ -43,7 +43,7 @@ struct PendingCommit {
 
 /// Result of a claim.
 #[derive(Debug)]
-pub enum Claim {
+pub enum ClaimResult {
     /// The caller holds the payment until it drops the guard.
     Held(PaymentGuard),
     /// Another request with the same body holds the payment. Wait, then claim again.
@@ -90,21 +90,21 @@ impl Ledger {
             let deletions = taken.iter().map(|record| Change::Delete(record.id)).collect();
             store.commit(deletions).await?;
         }
-        let (commits, queue) = mpsc::channel(QUEUE_MAX);
+        let (commits, queue) = mpsc::channel(QUEUED_COMMITS_MAX);
         writer.spawn(write(Arc::clone(&store), queue));
         let pending = pending.into_iter().map(|record| (record.id, record)).collect();
         Ok(Self { store, commits, holders: Arc::default(), pending: Arc::new(Mutex::new(pending)) })
     }
 
     /// Claims the right to work on a payment.
-    pub fn claim(&self, id: PaymentId, body: &Digest) -> Claim {
+    pub fn claim(&self, id: PaymentId, body: &Digest) -> ClaimResult {
         let mut holders = lock(&self.holders);
         match holders.get(&id) {
-            Some(holder) if holder.body == *body => Claim::SameBody(holder.done.subscribe()),
-            Some(_other) => Claim::OtherBody,
+            Some(holder) if holder.body == *body => ClaimResult::SameBody(holder.done.subscribe()),
+            Some(_other) => ClaimResult::OtherBody,
             None => {
                 holders.insert(id, Holder { body: *body, done: watch::Sender::new(()) });
-                Claim::Held(PaymentGuard { id, holders: Arc::clone(&self.holders) })
+                ClaimResult::Held(PaymentGuard { id, holders: Arc::clone(&self.holders) })
             }
         }
     }
@@ -163,7 +163,7 @@ impl Ledger {
     }
 
     /// Number of payments that tasks work on now.
-    pub fn busy(&self) -> usize {
+    pub fn held_count(&self) -> usize {
         lock(&self.holders).len()
     }
 
@@ -197,7 +197,7 @@ impl Ledger {
 async fn write(store: Arc<dyn Store>, mut queue: mpsc::Receiver<PendingCommit>) {
     while let Some(first) = queue.recv().await {
         let mut batch = vec![first];
-        while batch.len() < BATCH_MAX
+        while batch.len() < COMMITS_PER_BATCH_MAX
             && let Ok(next) = queue.try_recv()
         {
             batch.push(next);

@@ -8,13 +8,13 @@ use redb::{ReadableTable, TableDefinition, WriteTransaction};
 use super::store::{Change, Store, StoreReply};
 use super::{PaymentId, Record, Settlement, Stage, StoredAnswer};
 
-type Rows = TableDefinition<'static, &'static [u8], &'static [u8]>;
+type RowTable = TableDefinition<'static, &'static [u8], &'static [u8]>;
 type KeyTable = TableDefinition<'static, &'static [u8], ()>;
 
 /// Records by payment id.
-const PAYMENTS: Rows = TableDefinition::new("payments");
+const PAYMENTS: RowTable = TableDefinition::new("payments");
 /// Answers by payment id.
-const ANSWERS: Rows = TableDefinition::new("answers");
+const ANSWERS: RowTable = TableDefinition::new("answers");
 /// Ids of payments that need work after a restart.
 const OPEN: KeyTable = TableDefinition::new("open");
 /// Index of payments by the time at which they were taken, then id.
@@ -45,7 +45,7 @@ impl RedbStore {
     /// Completes when the file can no longer be written, with the reason.
     ///
     /// The store then accepts no writes until it is reopened.
-    pub async fn broken(&self) -> StoreError {
+    pub async fn wait_until_unwritable(&self) -> StoreError {
         self.file.write_failed().cancelled().await;
         // The failure is set before the token is cancelled.
         self.file.failure().cloned().unwrap_or(StoreError::Bug("unknown".to_owned()))
@@ -126,7 +126,7 @@ fn apply_changes(write: &WriteTransaction, changes: &[Change]) -> Result<(), Sto
             Change::Put(record, answer) => {
                 let id = &record.id.0[..];
                 payments.insert(id, &encode(record.as_ref())?[..])?;
-                taken.insert(&time_key(record.taken_at, &record.id)[..], ())?;
+                taken.insert(&time_key(record.taken_at_ms, &record.id)[..], ())?;
                 if is_open(record) {
                     open.insert(id, ())?;
                 } else {
@@ -142,7 +142,7 @@ fn apply_changes(write: &WriteTransaction, changes: &[Change]) -> Result<(), Sto
             Change::Delete(id) => {
                 let row = &id.0[..];
                 if let Some(record) = read_record(&payments, row)? {
-                    taken.remove(&time_key(record.taken_at, id)[..])?;
+                    taken.remove(&time_key(record.taken_at_ms, id)[..])?;
                 }
                 payments.remove(row)?;
                 answers.remove(row)?;
@@ -172,11 +172,11 @@ fn read_record(
 ) -> Result<Option<Record>, StoreError> {
     /// Two `None` values, for the key and the bound. If a row lacks only the bound, the first byte completes it, and
     /// postcard ignores the second.
-    const NONE: [u8; 2] = [0, 0];
+    const TWO_ENCODED_NONES: [u8; 2] = [0, 0];
     let Some(row) = table.get(id)? else { return Ok(None) };
     let read = match postcard::from_bytes(row.value()) {
         Err(postcard::Error::DeserializeUnexpectedEnd) => {
-            postcard::from_bytes(&[row.value(), &NONE].concat())
+            postcard::from_bytes(&[row.value(), &TWO_ENCODED_NONES].concat())
         }
         read => read,
     };

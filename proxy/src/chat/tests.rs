@@ -7,7 +7,7 @@ fn parse(body: &str) -> Result<Chat, Fault> {
     Chat::parse(body.as_bytes(), &["mirostat".to_owned()])
 }
 
-fn with(members: &str) -> String {
+fn body_with(members: &str) -> String {
     format!("{{\"messages\":[{{\"role\":\"user\",\"content\":\"hello world\"}}]{members}}}")
 }
 
@@ -21,40 +21,40 @@ fn code(result: Result<impl std::fmt::Debug, Fault>) -> Code {
 
 #[test]
 fn a_body_with_only_messages_is_accepted() {
-    let chat = parse(&with("")).unwrap();
+    let chat = parse(&body_with("")).unwrap();
     assert_eq!(
-        (chat.model.as_deref(), chat.stream, chat.choices, chat.bound),
+        (chat.model.as_deref(), chat.stream, chat.choices, chat.answer_tokens_max),
         (None, false, 1, None)
     );
-    let whole = with(
+    let whole = body_with(
         ",\"model\":\"m\",\"stream\":true,\"n\":3,\"max_tokens\":5,\"max_completion_tokens\":9,\
          \"temperature\":0.2,\"mirostat\":1,\"stop\":null,\"service_tier\":null",
     );
     let chat = parse(&whole).unwrap();
     // The larger of two bounds is priced.
-    assert_eq!((chat.choices, chat.bound, chat.stream), (3, Some(9), true));
+    assert_eq!((chat.choices, chat.answer_tokens_max, chat.stream), (3, Some(9), true));
 }
 
 #[test]
 fn an_answer_without_a_bound_is_bounded_before_it_goes_upstream() {
-    let chat = parse(&with(",\"max_tokens\":null,\"seed\":1e2")).unwrap();
+    let chat = parse(&body_with(",\"max_tokens\":null,\"seed\":1e2")).unwrap();
     let body = chat.forward_body(("max_tokens", 77), Some("m")).unwrap();
-    assert_eq!(body, with(",\"seed\":1e2,\"max_tokens\":77,\"model\":\"m\""));
+    assert_eq!(body, body_with(",\"seed\":1e2,\"max_tokens\":77,\"model\":\"m\""));
     let body = chat.forward_body(("max_completion_tokens", 77), None).unwrap();
-    assert_eq!(body, with(",\"seed\":1e2,\"max_completion_tokens\":77"));
+    assert_eq!(body, body_with(",\"seed\":1e2,\"max_completion_tokens\":77"));
 }
 
 /// A server that obeys only the other name would answer without a bound.
 #[test]
 fn the_bound_is_sent_only_under_the_configured_name() {
-    let chat = parse(&with(",\"max_completion_tokens\":1,\"model\":\"m\"")).unwrap();
+    let chat = parse(&body_with(",\"max_completion_tokens\":1,\"model\":\"m\"")).unwrap();
     let body = chat.forward_body(("max_tokens", 1), None).unwrap();
-    assert_eq!(body, with(",\"model\":\"m\",\"max_tokens\":1"));
+    assert_eq!(body, body_with(",\"model\":\"m\",\"max_tokens\":1"));
     assert_eq!(chat.forward_body(("max_completion_tokens", 1), Some("other")), None, "as it came");
-    let both = parse(&with(",\"max_completion_tokens\":1,\"max_tokens\":9")).unwrap();
-    for name in BOUNDS {
+    let both = parse(&body_with(",\"max_completion_tokens\":1,\"max_tokens\":9")).unwrap();
+    for name in BOUND_MEMBERS {
         let body = both.forward_body((name, 9), None).unwrap();
-        assert_eq!(body, with(&format!(",\"{name}\":9")));
+        assert_eq!(body, body_with(&format!(",\"{name}\":9")));
     }
 }
 
@@ -92,7 +92,7 @@ fn members_without_a_known_price_are_refused() {
         (",\"model\":\"\"", InvalidRequest),
         (",\"model\":7", InvalidRequest),
     ] {
-        assert_eq!(code(parse(&with(members))), expected, "{members}");
+        assert_eq!(code(parse(&body_with(members))), expected, "{members}");
     }
     for body in ["", "[]", "null", "{", "{\"messages\":[{}]", "\u{feff}{}"] {
         assert_eq!(code(parse(body)), InvalidJson, "{body}");
@@ -117,7 +117,7 @@ fn members_without_a_known_price_are_refused() {
 #[test]
 fn message_tokens_follow_openais_rule() {
     // The message counts 3 tokens, the role 1, the text 2, and the start of the answer 3.
-    assert_eq!(count(&with(""), None).unwrap(), TokenCounts { prompt: 9, predicted: 0 });
+    assert_eq!(count(&body_with(""), None).unwrap(), TokenCounts { prompt: 9, predicted: 0 });
     let parts = "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"hello\"},\
                  {\"type\":\"text\",\"text\":\" world\"}]}]}";
     assert_eq!(count(parts, None).unwrap().prompt, 9);
@@ -130,14 +130,14 @@ fn message_tokens_follow_openais_rule() {
 
 #[test]
 fn everything_that_may_reach_the_prompt_counts() {
-    let least = count(&with(""), None).unwrap();
+    let least = count(&body_with(""), None).unwrap();
     for members in [
         ",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{\"type\":\"object\"}}}]",
         ",\"functions\":[{\"name\":\"f\"}]",
         ",\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"s\"}}",
         ",\"stop\":[\"a long sequence of words\"]",
     ] {
-        assert!(count(&with(members), None).unwrap().prompt > least.prompt + 5, "{members}");
+        assert!(count(&body_with(members), None).unwrap().prompt > least.prompt + 5, "{members}");
     }
     for message in [
         "\"tool_calls\":[{\"id\":\"c\",\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}]",
@@ -149,7 +149,7 @@ fn everything_that_may_reach_the_prompt_counts() {
         assert!(count(&body, None).unwrap().prompt > least.prompt + 2, "{message}");
     }
     let predicted =
-        count(&with(",\"prediction\":{\"type\":\"content\",\"content\":\"a b c\"}"), None);
+        count(&body_with(",\"prediction\":{\"type\":\"content\",\"content\":\"a b c\"}"), None);
     assert!(predicted.unwrap().predicted > 3);
 }
 
@@ -186,14 +186,14 @@ fn free_members_have_openais_bounds() {
         // The operator's settings allow this member, so it has the limit of unknown members.
         ("mirostat", text(400), text(600)),
     ] {
-        assert!(parse(&with(&format!(",\"{member}\":{good}"))).is_ok(), "{member}: {good}");
-        let fault = parse(&with(&format!(",\"{member}\":{bad}"))).unwrap_err();
+        assert!(parse(&body_with(&format!(",\"{member}\":{good}"))).is_ok(), "{member}: {good}");
+        let fault = parse(&body_with(&format!(",\"{member}\":{bad}"))).unwrap_err();
         assert_eq!(fault.code, Code::InvalidRequest, "{member}: {bad}");
         assert_eq!(fault.param.as_deref(), Some(member));
         assert!(fault.to_string().len() < 300, "{fault}");
     }
     let extra = ["a".to_owned(), "b".to_owned()];
-    let both = with(&format!(",\"a\":{0},\"b\":{0}", text(300)));
+    let both = body_with(&format!(",\"a\":{0},\"b\":{0}", text(300)));
     let fault = Chat::parse(both.as_bytes(), &extra).unwrap_err();
     assert_eq!(fault.param.as_deref(), Some("b"), "1 KiB in all");
     assert!(Chat::parse_sold(both.as_bytes()).is_ok(), "it was accepted before");
@@ -203,7 +203,7 @@ fn free_members_have_openais_bounds() {
         let counts = ["tools", "tool_choice", "functions", "function_call", "response_format"];
         let counts = counts.contains(&member) || ["prediction", "stop"].contains(&member);
         let body =
-            if member == "messages" { "{\"messages\":1}".to_owned() } else { with(&members) };
+            if member == "messages" { "{\"messages\":1}".to_owned() } else { body_with(&members) };
         let free = count(&body, None).is_ok_and(|all| all.prompt + all.predicted < 36_000);
         assert!(!free, "{member}");
         assert_eq!(count(&body, None).is_ok(), counts && member != "tools", "{member}");

@@ -6,7 +6,7 @@ use bursar_core::text::quoted;
 use bursar_serve::settings::{InvalidKey, Key, RawSetting, put, set_from_table};
 use toml::{Table, Value};
 
-use crate::price::{Rate, Rates, SCALE};
+use crate::price::{Rate, Rates, PRICE_DECIMALS};
 use crate::tokens::Vocabulary;
 
 /// Settings of a model.
@@ -39,7 +39,7 @@ impl Model {
 
 /// A model whose table is being read. Both of its prices are required.
 #[derive(Debug)]
-pub(super) struct Draft {
+pub(super) struct ModelDraft {
     input: Option<Rate>,
     output: Option<Rate>,
     model: Model,
@@ -47,13 +47,13 @@ pub(super) struct Draft {
 
 /// Reads a price in dollars per thousand tokens.
 pub(super) fn rate(given: RawSetting<'_>) -> Result<Rate, String> {
-    let units = given.decimal(SCALE)?;
+    let units = given.decimal(PRICE_DECIMALS)?;
     let rate = u128::try_from(units).ok().filter(|units| *units <= 1_000_000 * 10u128.pow(18));
     rate.map(Rate).ok_or_else(|| "it is more than a million dollars".to_owned())
 }
 
 /// Keys of a model's table.
-pub(super) const MODEL: &[Key<Draft>] = &[
+pub(super) const MODEL: &[Key<ModelDraft>] = &[
     Key {
         name: "input_per_1k",
         variable: "",
@@ -120,7 +120,7 @@ pub(super) fn read(models: &Table) -> Result<BTreeMap<String, Model>, InvalidKey
         let Value::Table(keys) = value else {
             return Err(wrong("it must be a table of keys, like [models.\"gpt-4o-mini\"]"));
         };
-        let mut draft = Draft { input: None, output: None, model: Model::of(Rates::flat(Rate(0))) };
+        let mut draft = ModelDraft { input: None, output: None, model: Model::of(Rates::flat(Rate(0))) };
         set_from_table(MODEL, &mut draft, &format!("{key}."), keys)?;
         let (Some(input), Some(output)) = (draft.input, draft.output) else {
             return Err(wrong("set input_per_1k and output_per_1k"));

@@ -19,7 +19,7 @@ pub fn reference() -> String {
 }
 
 /// Reads a limit on unpaid sales. Zero is refused: no answer could be sold.
-fn bound(given: RawSetting<'_>) -> Result<Dollars, String> {
+fn unpaid_limit(given: RawSetting<'_>) -> Result<Dollars, String> {
     let amount = given.decimal(SCALE)?;
     let some = Some(amount).filter(|amount| !amount.is_zero());
     some.ok_or_else(|| {
@@ -76,7 +76,7 @@ fn origins(given: RawSetting<'_>) -> Result<CorsOrigins, String> {
     listed.map(CorsOrigins::Listed).ok_or_else(|| wanted.to_owned())
 }
 
-fn owned(given: RawSetting<'_>) -> Result<String, String> {
+fn owned_text(given: RawSetting<'_>) -> Result<String, String> {
     given.text().map(str::to_owned)
 }
 
@@ -101,7 +101,7 @@ pub(super) const SERVICE: &[Key<Config>] = &[
         variable: "FACILITATOR_URL",
         default: "http://127.0.0.1:4402",
         meaning: "The facilitator that verifies and settles payments.",
-        set: |config, given| put(&mut config.facilitator_url, owned(given).map(SecretUrl)),
+        set: |config, given| put(&mut config.facilitator_url, owned_text(given).map(SecretUrl)),
     },
     Key {
         name: "facilitator_api_key_file",
@@ -116,7 +116,7 @@ pub(super) const SERVICE: &[Key<Config>] = &[
         variable: "UPSTREAM_URL",
         default: "https://api.openai.com/v1",
         meaning: "The OpenAI-compatible API that is sold, including `/v1`.",
-        set: |config, given| put(&mut config.upstream_url, owned(given).map(SecretUrl)),
+        set: |config, given| put(&mut config.upstream_url, owned_text(given).map(SecretUrl)),
     },
     Key {
         name: "upstream_api_key_file",
@@ -162,7 +162,7 @@ pub(super) const SERVICE: &[Key<Config>] = &[
         default: "that of the request, with http",
         meaning: "The URL of the service for customers, without a path: set it behind an https proxy.",
         set: |config, given| {
-            let text = owned(given)?;
+            let text = owned_text(given)?;
             let is_origin = |url: &url::Url| {
                 matches!(url.scheme(), "http" | "https")
                     && (url.path(), url.query(), url.fragment()) == ("/", None, None)
@@ -220,14 +220,14 @@ pub(super) const SERVICE: &[Key<Config>] = &[
         variable: "ASSET_NAME",
         default: "the dollar token's",
         meaning: "EIP-712 name of `asset`, if it is not the dollar token.",
-        set: |config, given| put(&mut config.asset_name, owned(given).map(Some)),
+        set: |config, given| put(&mut config.asset_name, owned_text(given).map(Some)),
     },
     Key {
         name: "asset_version",
         variable: "ASSET_VERSION",
         default: "the dollar token's",
         meaning: "EIP-712 version of `asset`, if it is not the dollar token.",
-        set: |config, given| put(&mut config.asset_version, owned(given).map(Some)),
+        set: |config, given| put(&mut config.asset_version, owned_text(given).map(Some)),
     },
     Key {
         name: "asset_transfer",
@@ -256,7 +256,7 @@ pub(super) const SERVICE: &[Key<Config>] = &[
         default: "none",
         meaning: "The model of requests that name none. Without it the upstream chooses, or such requests \
              are refused if other models are not sold.",
-        set: |config, given| put(&mut config.default_model, owned(given).map(Some)),
+        set: |config, given| put(&mut config.default_model, owned_text(given).map(Some)),
     },
     Key {
         name: "completion_tokens",
@@ -361,14 +361,14 @@ pub(super) const SERVICE: &[Key<Config>] = &[
         default: "10",
         meaning: "The most that one payer may owe at any time, in dollars: the prices of unsettled \
              answers in progress, and of delivered answers whose settlement is pending.",
-        set: |config, given| put(&mut config.unpaid.per_payer, bound(given)),
+        set: |config, given| put(&mut config.unpaid.per_payer, unpaid_limit(given)),
     },
     Key {
         name: "max_unpaid_usd",
         variable: "PROXY_MAX_UNPAID_USD",
         default: "100",
         meaning: "The same for all payers together.",
-        set: |config, given| put(&mut config.unpaid.total, bound(given)),
+        set: |config, given| put(&mut config.unpaid.total, unpaid_limit(given)),
     },
     Key {
         name: "rate_per_minute",

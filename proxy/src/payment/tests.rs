@@ -2,7 +2,7 @@ use super::*;
 use bursar_core::networks::{ChainId, by_chain};
 use serde_json::{Value, json};
 
-const SPAN: RangeInclusive<u64> = 1_000..=2_000;
+const EXPIRY_SPAN: RangeInclusive<u64> = 1_000..=2_000;
 const PAYER: &str = "0x1111111111111111111111111111111111111111";
 const PAYEE: &str = "0x2222222222222222222222222222222222222222";
 const OTHER: &str = "0x3333333333333333333333333333333333333333";
@@ -53,7 +53,7 @@ fn payment(version: Version, method: Method) -> Value {
 }
 
 fn read(payment: &Value, version: Version, offers: &[Offer]) -> Result<Payment, PaymentError> {
-    Payment::read(&header::encode(&payment.to_string()), version, offers, &SPAN)
+    Payment::read(&header::encode(&payment.to_string()), version, offers, &EXPIRY_SPAN)
 }
 
 /// Returns why a payment buys nothing, or `None` if it is accepted.
@@ -66,7 +66,7 @@ fn rejection_of(payment: &Value, version: Version, method: Method) -> Option<Str
     }
 }
 
-fn with(mut payment: Value, pointer: &str, value: impl Into<Value>) -> Value {
+fn payment_with(mut payment: Value, pointer: &str, value: impl Into<Value>) -> Value {
     *payment.pointer_mut(pointer).unwrap_or_else(|| panic!("{pointer}")) = value.into();
     payment
 }
@@ -102,7 +102,7 @@ fn a_payment_is_accepted_only_if_it_expires_within_the_span() {
             // A time beyond 64 bits counts as never.
             ("18446744073709551616", late.clone()),
         ] {
-            let payment = with(payment(version, method), ends, at);
+            let payment = payment_with(payment(version, method), ends, at);
             assert_eq!(rejection_of(&payment, version, method), reason, "{at}");
         }
         let good = read(&payment(version, method), version, &[offer(8453, method)]).unwrap();
@@ -131,7 +131,7 @@ fn a_payment_for_other_terms_is_rejected() {
             (to, json!(OTHER), payee),
             ("/x402Version", json!(3 - version.number()), "invalid_x402_version"),
         ] {
-            let payment = with(good.clone(), pointer, other);
+            let payment = payment_with(good.clone(), pointer, other);
             assert_eq!(
                 rejection_of(&payment, version, method).as_deref(),
                 Some(reason),
@@ -139,7 +139,7 @@ fn a_payment_for_other_terms_is_rejected() {
             );
         }
     }
-    let permit = with(
+    let permit = payment_with(
         payment(Version::V1, Method::Permit2),
         "/payload/permit2Authorization/permitted/token",
         OTHER,
@@ -156,10 +156,10 @@ fn a_payment_for_other_terms_is_rejected() {
         ("/accepted/network", json!("eip155:4663"), "unsupported_network"),
         ("/accepted/network", json!("nowhere"), "unsupported_network"),
     ] {
-        let payment = with(good.clone(), pointer, other);
+        let payment = payment_with(good.clone(), pointer, other);
         assert_eq!(rejection_of(&payment, Version::V2, Method::Eip3009).as_deref(), Some(reason));
     }
-    let extra = with(good, "/accepted", {
+    let extra = payment_with(good, "/accepted", {
         let mut accepted = payment(Version::V2, Method::Eip3009)["accepted"].clone();
         accepted["extra"] = json!({ "name": "USD Coin", "more": 1 });
         accepted
@@ -187,8 +187,8 @@ fn a_payload_with_unsigned_or_missing_members_is_rejected() {
             assert_eq!(reason.as_deref(), Some("invalid_payment_header"), "{pointer}");
         }
         let known = match method {
-            Method::Eip3009 => &EIP3009[..],
-            Method::Permit2 => &PERMIT2[..],
+            Method::Eip3009 => &EIP3009_MEMBERS[..],
+            Method::Permit2 => &PERMIT2_MEMBERS[..],
         };
         for member in known {
             // Only the facilitator checks the spender and the start of the validity.
@@ -202,7 +202,7 @@ fn a_payload_with_unsigned_or_missing_members_is_rejected() {
         }
         // The payload of the other method.
         let other = if method == Method::Eip3009 { Method::Permit2 } else { Method::Eip3009 };
-        let swapped = with(payment(version, method), "/payload", payload(other));
+        let swapped = payment_with(payment(version, method), "/payload", payload(other));
         let reason = rejection_of(&swapped, version, method);
         assert_eq!(reason.as_deref(), Some("invalid_payment_header"));
     }
@@ -232,13 +232,13 @@ fn a_payment_id_depends_on_network_token_payer_and_nonce_only() {
             Method::Permit2 => json!("8"),
         };
         for (pointer, other) in [(at("from"), json!(OTHER)), (at("nonce"), nonce)] {
-            let (id, digest) = id(&with(first.clone(), &pointer, other), Version::V1);
+            let (id, digest) = id(&payment_with(first.clone(), &pointer, other), Version::V1);
             assert!(id != known && digest != signed, "{pointer}");
         }
-        let elsewhere = with(first.clone(), "/network", "robinhood");
+        let elsewhere = payment_with(first.clone(), "/network", "robinhood");
         assert_ne!(id(&elsewhere, Version::V1).0, known, "another network");
         // Another signature over the same nonce is the same payment with another digest.
-        let (same, digest) = id(&with(first, "/payload/signature", "0x01"), Version::V1);
+        let (same, digest) = id(&payment_with(first, "/payload/signature", "0x01"), Version::V1);
         assert!(same == known && digest != signed);
     }
     // Each EIP-3009 token has its own nonces; Permit2 has one set per payer.
@@ -278,7 +278,7 @@ fn a_version_2_payment_id_uses_its_accepted_asset() {
         let terms = [Arc::clone(&offer(8453, Method::Eip3009).terms)];
         PaymentIdentity::read(&text, Version::V2, &terms).unwrap().id
     };
-    let old = with(payment(Version::V2, Method::Eip3009), "/accepted/asset", OTHER);
+    let old = payment_with(payment(Version::V2, Method::Eip3009), "/accepted/asset", OTHER);
     let terms =
         Terms { asset: OTHER.parse().unwrap(), ..(*offer(8453, Method::Eip3009).terms).clone() };
     let then = Offer { terms: Arc::new(terms), ..offer(8453, Method::Eip3009) };

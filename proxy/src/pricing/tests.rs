@@ -32,12 +32,12 @@ fn the_price_covers_the_prompt_and_the_bound() {
     assert_eq!(amount(&pricing, ",\"max_tokens\":100,\"n\":3"), 309);
     let quoted = quote(&pricing, "").unwrap();
     assert_eq!(quoted.estimate.usd, "0.001033");
-    assert!(quoted.forward.ends_with(b",\"max_completion_tokens\":1024}"));
+    assert!(quoted.upstream_body.ends_with(b",\"max_completion_tokens\":1024}"));
     // The same body has the same price, and a body with a bound is forwarded unchanged.
     let rest = ",\"max_completion_tokens\":5";
     let bounded = quote(&pricing, rest).unwrap();
     assert_eq!(bounded, quote(&pricing, rest).unwrap());
-    assert_eq!(bounded.forward, format!("{BODY}{rest}}}"));
+    assert_eq!(bounded.upstream_body, format!("{BODY}{rest}}}"));
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn a_request_without_a_model_uses_the_default_model() {
     let unnamed = Bytes::from(BODY.replace("\"model\":\"m\",", "") + "}");
     let quoted = pricing.quote(&unnamed, &"r".into()).unwrap();
     assert_eq!(quoted.offers[0].amount.to::<u64>(), 10_000);
-    assert!(quoted.forward.ends_with(b",\"max_completion_tokens\":1,\"model\":\"m\"}"));
+    assert!(quoted.upstream_body.ends_with(b",\"max_completion_tokens\":1,\"model\":\"m\"}"));
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn owed_record(body: &Bytes, model: Option<&str>, bound: Option<u64>) -> Record 
         id: crate::book::PaymentId([1; 32]),
         body: Sha256::digest(body).into(),
         payment: [2; 32],
-        taken_at: 0,
+        taken_at_ms: 0,
         expires_at: 0,
         stage: crate::book::Stage::Owed,
         settlement: crate::book::Settlement::Requested,
@@ -98,7 +98,7 @@ fn owed_record(body: &Bytes, model: Option<&str>, bound: Option<u64>) -> Record 
         usage: None,
         answer_stored: false,
         key: None,
-        bound,
+        answer_tokens_max: bound,
     }
 }
 
@@ -113,13 +113,13 @@ fn an_owed_stream_uses_the_model_and_bound_that_were_paid() {
         Bytes::from(BODY.replace("\"model\":\"m\",", "") + ",\"stream\":true,\"mirostat\":1}");
     assert_eq!(pricing.quote(&open, &"r".into()).unwrap_err().code, Code::UnsupportedParameter);
     let quoted = pricing.quote_owed(&open, &owed_record(&open, Some("m"), Some(77))).unwrap();
-    let sent: serde_json::Value = serde_json::from_slice(&quoted.forward).unwrap();
+    let sent: serde_json::Value = serde_json::from_slice(&quoted.upstream_body).unwrap();
     assert_eq!((&sent["model"], &sent["max_completion_tokens"]), (&"m".into(), &77.into()));
-    assert_eq!((&sent["mirostat"], quoted.stream, quoted.in_table), (&1.into(), true, false));
-    assert_eq!((quoted.bound, quoted.estimate.prompt_tokens), (Some(77), 9));
+    assert_eq!((&sent["mirostat"], quoted.stream, quoted.is_model_in_table), (&1.into(), true, false));
+    assert_eq!((quoted.answer_tokens_max, quoted.estimate.prompt_tokens), (Some(77), 9));
     let digest: Digest = Sha256::digest(&open).into();
     assert_eq!((quoted.digest, quoted.estimate.model.as_deref()), (digest, Some("m")));
-    let unnamed = pricing.quote_owed(&open, &owed_record(&open, None, Some(77))).unwrap().forward;
+    let unnamed = pricing.quote_owed(&open, &owed_record(&open, None, Some(77))).unwrap().upstream_body;
     assert!(!unnamed.windows(7).any(|window| window == b"\"model\""), "none was paid for");
     // If the record has no bound, the body's bound counts, or else the default bound, limited to the model's maximum.
     let named = Bytes::from(format!("{BODY},\"max_tokens\":33,\"n\":2}}"));
@@ -127,8 +127,8 @@ fn an_owed_stream_uses_the_model_and_bound_that_were_paid() {
         [(&named, Some("m"), 33), (&open, Some("m"), 5_000), (&open, Some("other"), 10)]
     {
         let quoted = pricing.quote_owed(body, &owed_record(body, model, None)).unwrap();
-        assert_eq!(quoted.bound, Some(bound));
-        let sent: serde_json::Value = serde_json::from_slice(&quoted.forward).unwrap();
+        assert_eq!(quoted.answer_tokens_max, Some(bound));
+        let sent: serde_json::Value = serde_json::from_slice(&quoted.upstream_body).unwrap();
         assert_eq!(sent["max_completion_tokens"], bound);
         assert!(sent.get("max_tokens").is_none());
     }

@@ -8,11 +8,11 @@ fn redactor(key: &str) -> Redactor {
 }
 
 /// Returns what a customer receives if a stream arrives in these chunks.
-fn passed(key: &str, pieces: &[&[u8]]) -> Vec<u8> {
-    let mut filter = redactor(key).stream();
+fn filtered_stream(key: &str, pieces: &[&[u8]]) -> Vec<u8> {
+    let mut filter = redactor(key).stream_filter();
     let mut out = Vec::new();
     for piece in pieces {
-        out.extend_from_slice(&filter.pass(&Bytes::copy_from_slice(piece)));
+        out.extend_from_slice(&filter.filter_chunk(&Bytes::copy_from_slice(piece)));
     }
     out.extend_from_slice(&filter.end());
     out
@@ -54,11 +54,11 @@ fn the_key_is_redacted_at_every_chunk_boundary() {
         let bytes = frame.as_bytes();
         for first in 0..=bytes.len() {
             let (one, rest) = bytes.split_at(first);
-            assert_eq!(passed(KEY, &[one, rest]), clean.as_bytes(), "{first} of {frame}");
+            assert_eq!(filtered_stream(KEY, &[one, rest]), clean.as_bytes(), "{first} of {frame}");
         }
         // Chunks of one byte test every cut at once.
         let single: Vec<&[u8]> = bytes.chunks(1).collect();
-        assert_eq!(passed(KEY, &single), clean.as_bytes());
+        assert_eq!(filtered_stream(KEY, &single), clean.as_bytes());
     }
 }
 
@@ -69,7 +69,7 @@ fn the_key_is_redacted_across_three_chunks() {
     for first in 0..=bytes.len() {
         for second in first..=bytes.len() {
             let pieces = [&bytes[..first], &bytes[first..second], &bytes[second..]];
-            assert_eq!(passed(KEY, &pieces), b"data: a [key]\n\n", "{first} {second}");
+            assert_eq!(filtered_stream(KEY, &pieces), b"data: a [key]\n\n", "{first} {second}");
         }
     }
 }
@@ -80,29 +80,29 @@ fn a_whole_or_half_key_at_the_end_of_a_stream_is_redacted() {
         let text = format!("x{spelling}");
         for cut in 0..=text.len() {
             let (one, rest) = text.as_bytes().split_at(cut);
-            assert_eq!(passed(KEY, &[one, rest]), b"x[key]", "{cut} of {spelling}");
+            assert_eq!(filtered_stream(KEY, &[one, rest]), b"x[key]", "{cut} of {spelling}");
         }
     }
     let half = KEY.len() / 2;
-    assert_eq!(passed(KEY, &[&KEY.as_bytes()[..half - 1]]), &KEY.as_bytes()[..half - 1]);
+    assert_eq!(filtered_stream(KEY, &[&KEY.as_bytes()[..half - 1]]), &KEY.as_bytes()[..half - 1]);
     for most in half..KEY.len() {
-        assert_eq!(passed(KEY, &[&KEY.as_bytes()[..most]]), b"[key]", "{most}");
+        assert_eq!(filtered_stream(KEY, &[&KEY.as_bytes()[..most]]), b"[key]", "{most}");
     }
 }
 
 #[test]
 fn a_stream_without_the_key_passes_at_once_and_unchanged() {
-    let mut filter = redactor(KEY).stream();
+    let mut filter = redactor(KEY).stream_filter();
     for frame in ["data: {\"a\":\"\\n 100% sure\"}\n\n", "data: [DONE]\n\n", ": still here\n\n"] {
-        assert_eq!(filter.pass(&Bytes::from(frame)), frame.as_bytes());
+        assert_eq!(filter.filter_chunk(&Bytes::from(frame)), frame.as_bytes());
     }
     // Only bytes that may be the start of the key are held back.
-    assert_eq!(filter.pass(&Bytes::from("data: a sk-up")), &b"data: a "[..]);
-    assert_eq!(filter.pass(&Bytes::from("date\n\n")), &b"sk-update\n\n"[..]);
+    assert_eq!(filter.filter_chunk(&Bytes::from("data: a sk-up")), &b"data: a "[..]);
+    assert_eq!(filter.filter_chunk(&Bytes::from("date\n\n")), &b"sk-update\n\n"[..]);
     for n in 0..KEY.len() {
-        let mut filter = redactor(KEY).stream();
+        let mut filter = redactor(KEY).stream_filter();
         let text = format!("text {}", KEY.get(..n).unwrap());
-        let out = filter.pass(&Bytes::from(text.clone()));
+        let out = filter.filter_chunk(&Bytes::from(text.clone()));
         assert!(text.len() - out.len() < KEY.len(), "{n}");
     }
     assert_eq!(Redactor::new(None).redact(b"sk-anything".to_vec()), b"sk-anything");
@@ -114,15 +114,15 @@ fn a_stream_without_the_key_passes_at_once_and_unchanged() {
 
 #[test]
 fn self_overlapping_keys_are_redacted_everywhere() {
-    assert_eq!(passed("aab", &[b"aaaab"]), b"aa[key]");
-    assert_eq!(passed("aa", &[b"aaa"]), b"[key][key]");
-    assert_eq!(passed("abab", &[b"ab", b"abab"]), b"[key][key]");
-    assert_eq!(passed("a", &[b"banana"]), b"b[key]n[key]n[key]");
-    assert_eq!(passed("a\\u0", &[b"a\\u0"]), b"[key]");
-    assert_eq!(passed("a\"b", &[b"a\\\"b"]), b"[key]");
-    assert_eq!(passed("a\\b", &[b"a\\\\b"]), b"[key]");
-    assert_eq!(passed("a%41", &[b"a%2541"]), b"[key]");
-    assert_eq!(passed("\u{e9}", &["\u{e9}".as_bytes()]), b"[key]");
+    assert_eq!(filtered_stream("aab", &[b"aaaab"]), b"aa[key]");
+    assert_eq!(filtered_stream("aa", &[b"aaa"]), b"[key][key]");
+    assert_eq!(filtered_stream("abab", &[b"ab", b"abab"]), b"[key][key]");
+    assert_eq!(filtered_stream("a", &[b"banana"]), b"b[key]n[key]n[key]");
+    assert_eq!(filtered_stream("a\\u0", &[b"a\\u0"]), b"[key]");
+    assert_eq!(filtered_stream("a\"b", &[b"a\\\"b"]), b"[key]");
+    assert_eq!(filtered_stream("a\\b", &[b"a\\\\b"]), b"[key]");
+    assert_eq!(filtered_stream("a%41", &[b"a%2541"]), b"[key]");
+    assert_eq!(filtered_stream("\u{e9}", &["\u{e9}".as_bytes()]), b"[key]");
 }
 
 proptest! {
@@ -138,7 +138,7 @@ proptest! {
         cuts.extend([0, text.len()]);
         cuts.sort_unstable();
         let pieces: Vec<&[u8]> = cuts.windows(2).map(|pair| &text[pair[0]..pair[1]]).collect();
-        let cut = passed("ab-9", &pieces);
+        let cut = filtered_stream("ab-9", &pieces);
         prop_assert_eq!(&cut, &whole);
         prop_assert!(!redactor("ab-9").occurs_in(&cut));
     }

@@ -22,7 +22,7 @@ impl Seller {
         request_id: Option<String>,
         unpaid: Option<UnpaidGuard>,
     ) -> Step<SaleOutcome> {
-        let earned = !record.settlement.is_good();
+        let earned = !record.settlement.allows_delivery();
         // A stored answer is not written again.
         let mut new = (!record.answer_stored).then(|| answer.clone());
         record.answer_stored = true;
@@ -125,7 +125,7 @@ impl Seller {
             self.0.clock.sleep_until(wake).await;
             outcome = self.settle_once(record).await;
         }
-        record.settlement = before.after(&outcome);
+        record.settlement = before.after_outcome(&outcome);
         if matches!(outcome, SettleOutcome::Pending { .. }) {
             self.request_again(record).await;
         }
@@ -145,7 +145,7 @@ impl Seller {
             SettleOutcome::Pending { .. } => Settlement::Requested,
             _other => record.settlement.clone(),
         };
-        record.settlement = before.after(&outcome);
+        record.settlement = before.after_outcome(&outcome);
     }
 
     /// Whether the settlement in the record may count. A pending settlement does not count if its payment fails
@@ -178,7 +178,7 @@ impl Seller {
         {
             *hash = None;
         }
-        self.0.metrics.settlement(outcome.name());
+        self.0.metrics.count_settlement(outcome.name());
         outcome
     }
 
@@ -188,7 +188,7 @@ impl Seller {
     pub async fn reconcile(&self, mut record: Record, expired: bool) {
         let outcome = self.settle_once(&record).await;
         let before = record.settlement.clone();
-        record.settlement = before.clone().after(&outcome);
+        record.settlement = before.clone().after_outcome(&outcome);
         if expired && let Settlement::Pending { receipt } = &record.settlement {
             record.settlement = if record.stage.is_delivered() {
                 Settlement::Failed { receipt: receipt.clone() }
@@ -234,7 +234,7 @@ impl Seller {
 
     /// Counts and logs a sale. `earned` is true if the settlement was requested now, and not by an earlier request.
     fn count_sale(&self, record: &Record, result: &'static str, earned: bool) {
-        self.0.metrics.chat(result);
+        self.0.metrics.count_chat(result);
         if earned && matches!(record.settlement, Settlement::Settled { .. }) {
             self.0.metrics.add_revenue(record.network, record.asset, &record.amount);
         }

@@ -147,7 +147,7 @@ impl Seller {
         customer: &mut Option<ChunkSender>,
     ) -> StreamEnd {
         let mut filter = self.0.upstream.filter();
-        let mut next = filter.pass(&std::mem::take(&mut response.first));
+        let mut next = filter.filter_chunk(&std::mem::take(&mut response.first));
         let mut ended = None;
         loop {
             copy.add(&next);
@@ -160,7 +160,7 @@ impl Seller {
                     Some(Ok(()))
                 )
             {
-                self.0.metrics.streams_left.inc();
+                self.0.metrics.streams_abandoned.inc();
                 *customer = None;
             }
             if customer.is_none() && !copy.whole {
@@ -170,7 +170,7 @@ impl Seller {
                 return end;
             }
             next = match self.0.upstream.next_chunk(&mut response.rest).await {
-                Ok(Some(chunk)) => filter.pass(&chunk),
+                Ok(Some(chunk)) => filter.filter_chunk(&chunk),
                 Ok(None) => {
                     ended = Some(StreamEnd::Complete);
                     filter.end()

@@ -9,7 +9,7 @@ fn record(n: u8, stage: Stage, settlement: Settlement) -> Record {
         id: PaymentId([n; 32]),
         body: [1; 32],
         payment: [2; 32],
-        taken_at: i64::from(n),
+        taken_at_ms: i64::from(n),
         expires_at: 0,
         stage,
         settlement,
@@ -23,7 +23,7 @@ fn record(n: u8, stage: Stage, settlement: Settlement) -> Record {
         usage: None,
         answer_stored: false,
         key: None,
-        bound: None,
+        answer_tokens_max: None,
     }
 }
 
@@ -49,20 +49,20 @@ async fn a_payment_has_one_holder_and_other_claims_wait_or_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let (ledger, _writer) = ledger(&folder).await;
     let id = PaymentId([1; 32]);
-    let Claim::Held(guard) = ledger.claim(id, &[1; 32]) else { panic!() };
-    assert_eq!(ledger.busy(), 1);
-    let Claim::SameBody(mut done) = ledger.claim(id, &[1; 32]) else {
+    let ClaimResult::Held(guard) = ledger.claim(id, &[1; 32]) else { panic!() };
+    assert_eq!(ledger.held_count(), 1);
+    let ClaimResult::SameBody(mut done) = ledger.claim(id, &[1; 32]) else {
         panic!("the same body waits")
     };
-    assert!(matches!(ledger.claim(id, &[2; 32]), Claim::OtherBody), "another body does not");
+    assert!(matches!(ledger.claim(id, &[2; 32]), ClaimResult::OtherBody), "another body does not");
     let other = ledger.claim(PaymentId([2; 32]), &[1; 32]);
-    assert!(matches!(other, Claim::Held(_)) && ledger.busy() == 2);
+    assert!(matches!(other, ClaimResult::Held(_)) && ledger.held_count() == 2);
     assert!(futures::poll!(std::pin::pin!(done.changed())).is_pending());
     drop(guard);
     assert!(done.changed().await.is_err(), "the wait ends with the work");
-    assert!(matches!(ledger.claim(id, &[2; 32]), Claim::Held(_)));
+    assert!(matches!(ledger.claim(id, &[2; 32]), ClaimResult::Held(_)));
     drop(other);
-    assert_eq!(ledger.busy(), 0);
+    assert_eq!(ledger.held_count(), 0);
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ fn record(n: u8, taken_at: i64, settlement: Settlement) -> Record {
         id: PaymentId([n; 32]),
         body: [0; 32],
         payment: [0; 32],
-        taken_at,
+        taken_at_ms: taken_at,
         expires_at: 0,
         stage: Stage::Paid,
         settlement,
@@ -21,7 +21,7 @@ fn record(n: u8, taken_at: i64, settlement: Settlement) -> Record {
         usage: None,
         answer_stored: true,
         key: Some(SaleKey([9; 16])),
-        bound: Some(300),
+        answer_tokens_max: Some(300),
     }
 }
 
@@ -79,13 +79,13 @@ async fn pending_payments_do_not_hide_expired_ones_from_a_sweep() {
 #[tokio::test]
 async fn rows_without_key_or_bound_are_read_as_none() {
     // A `Some` has one byte before its value: sixteen bytes for a key, two for this bound.
-    read_without(17 + 3, |new| Record { key: None, bound: None, ..new }).await;
-    read_without(3, |new| Record { bound: None, ..new }).await;
-    read_without(0, |new| new).await;
+    check_shortened_row(17 + 3, |new| Record { key: None, answer_tokens_max: None, ..new }).await;
+    check_shortened_row(3, |new| Record { answer_tokens_max: None, ..new }).await;
+    check_shortened_row(0, |new| new).await;
 }
 
 /// Writes a row without its last bytes, and checks the record that is read.
-async fn read_without(bytes: usize, read: impl FnOnce(Record) -> Record) {
+async fn check_shortened_row(bytes: usize, read: impl FnOnce(Record) -> Record) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.redb");
     let new = record(1, 5, Settlement::Pending { receipt: "{}".to_owned() });

@@ -185,7 +185,7 @@ fn pending(order: Order, stage: Progress) -> Record {
         id: payment.id,
         body: order.quote.digest,
         payment: payment.digest,
-        taken_at: 0,
+        taken_at_ms: 0,
         expires_at: payment.expires_at,
         stage,
         settlement: Settlement::Pending { receipt: "{}".to_owned() },
@@ -199,7 +199,7 @@ fn pending(order: Order, stage: Progress) -> Record {
         usage: None,
         answer_stored: false,
         key: Some(SaleKey([1; 16])),
-        bound: order.quote.bound,
+        answer_tokens_max: order.quote.answer_tokens_max,
     }
 }
 
@@ -294,18 +294,18 @@ async fn a_sale_is_kept_as_it_was_paid() {
     let before = seller.seller.deps().clock.now().utc.0;
     assert!(matches!(seller.seller.sell(order.clone()).await, SaleOutcome::Whole { .. }));
     let stored = store.get(order.identity.id).await.unwrap().unwrap();
-    assert!((before..before + 60_000).contains(&stored.taken_at), "{}", stored.taken_at);
+    assert!((before..before + 60_000).contains(&stored.taken_at_ms), "{}", stored.taken_at_ms);
     let model = pending(order.clone(), Progress::Paid);
-    assert!(stored.key.is_some() && stored.usage.is_some() && stored.settlement.is_good());
+    assert!(stored.key.is_some() && stored.usage.is_some() && stored.settlement.allows_delivery());
     let rest = Record {
-        taken_at: 0,
+        taken_at_ms: 0,
         settlement: model.settlement.clone(),
         usage: None,
         key: model.key,
         ..stored.clone()
     };
     let paid = Record { model: Some("toy".to_owned()), answer_stored: true, ..model };
-    assert_eq!((rest, stored.bound), (paid, Some(100)));
+    assert_eq!((rest, stored.answer_tokens_max), (paid, Some(100)));
     // A sale is found by its body together with its payment, and by no other pair.
     let (identity, body) = (order.identity, order.quote.digest);
     assert_eq!(seller.seller.known(identity, &body).await.unwrap(), Some(stored.clone()));

@@ -176,7 +176,7 @@ async fn at_most_eight_pending_sales_are_reconciled_at_a_time() {
     let before = facilitator.settle_calls();
     let proxy = home.start().await;
     wait_until(|| facilitator.settle_calls() == before + 8).await;
-    assert_eq!(proxy.running.seller.deps().ledger.busy(), 8);
+    assert_eq!(proxy.running.seller.deps().ledger.held_count(), 8);
     // Each sale that ends makes room for another one.
     facilitator.open_gate(1);
     wait_until(|| facilitator.settle_calls() == before + 9).await;
