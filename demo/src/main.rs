@@ -78,7 +78,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,
-        Err(error) => return failed(&anyhow::Error::from(error)),
+        Err(error) => return print_failure(&anyhow::Error::from(error)),
     };
     let done = runtime.block_on(async {
         let done = match cli.role {
@@ -98,10 +98,10 @@ fn main() -> ExitCode {
         };
         done.map(|()| ExitCode::SUCCESS)
     });
-    done.unwrap_or_else(|error| failed(&error))
+    done.unwrap_or_else(|error| print_failure(&error))
 }
 
-fn failed(error: &anyhow::Error) -> ExitCode {
+fn print_failure(error: &anyhow::Error) -> ExitCode {
     let _closed = writeln!(std::io::stderr(), "bursar-demo: {error:#}");
     ExitCode::FAILURE
 }

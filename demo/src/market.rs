@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::metered::CHARACTER_USD;
 use crate::roles::CHAIN;
-use crate::stage::{Actor, password, say};
+use crate::stage::{Actor, password, print_line};
 
 /// The address that receives the sellers' payments.
 pub(crate) const SELLER: Address = address!("0x209693Bc6afc0C5328bA36FaF03C514EF312287C");
@@ -37,18 +37,18 @@ pub(crate) struct Product {
 pub(crate) struct Market {
     /// The processes, in the order in which they are stopped.
     actors: Vec<Actor>,
-    pub(crate) small: Product,
-    pub(crate) large: Product,
+    pub(crate) small_product: Product,
+    pub(crate) large_product: Product,
     /// The URL of a text that is billed by the character; `None` without a chain, because nothing can be settled
     /// then.
-    pub(crate) metered: Option<String>,
+    pub(crate) metered_url: Option<String>,
 }
 
 impl Market {
     /// Starts the sellers on this chain.
     pub(crate) async fn open(chain: &Devnet, folder: &Path) -> anyhow::Result<Self> {
         let facilitator = start_facilitator(chain, folder).await?;
-        say(&format!(
+        print_line(&format!(
             "  bursar-facilitator   {:<28}  verifies, settles, pays gas",
             facilitator.url
         ))?;
@@ -57,7 +57,7 @@ impl Market {
         let key = home.join("key");
         write_private(&key, &password()?)?;
         let model = Actor::start(&["model", path_text(&key)?]).await?;
-        say(&format!("  the model's own API  {:<28}  needs an API key", model.url))?;
+        print_line(&format!("  the model's own API  {:<28}  needs an API key", model.url))?;
         let settings = home.join("proxy.toml");
         fs::write(
             &settings,
@@ -71,7 +71,7 @@ impl Market {
             ),
         )?;
         let proxy = Actor::start(&["proxy", path_text(&settings)?]).await?;
-        say(&format!(
+        print_line(&format!(
             "  bursar-proxy         {:<28}  sells it for {PRICE} USD per 1000 tokens",
             proxy.url
         ))?;
@@ -85,25 +85,25 @@ impl Market {
         let large = chat("Explain the history of payments, in all detail.", 30_000);
         let seller = SELLER.to_string();
         let shop = Actor::start(&["shop", &facilitator.url, &seller]).await?;
-        say(&format!(
+        print_line(&format!(
             "  a shop               {:<28}  sells a text for {CHARACTER_USD} USD per character",
             shop.url
         ))?;
         let metered = Some(shop.url.clone());
-        Ok(Self { actors: vec![shop, proxy, model, facilitator], small, large, metered })
+        Ok(Self { actors: vec![shop, proxy, model, facilitator], small_product: small, large_product: large, metered_url: metered })
     }
 
     /// Starts the merchant that needs no chain: no money moves.
     pub(crate) async fn without_chain() -> anyhow::Result<Self> {
         let merchant = Actor::start(&["merchant", &SELLER.to_string()]).await?;
-        say(&format!("  {}/small costs 0.012, {}/large costs 1.50", merchant.url, merchant.url))?;
+        print_line(&format!("  {}/small costs 0.012, {}/large costs 1.50", merchant.url, merchant.url))?;
         let product = |path: &str| Product {
             url: format!("{}{path}", merchant.url),
             body: None,
             title: format!("what is at {path}"),
         };
         let (small, large) = (product("/small"), product("/large"));
-        Ok(Self { actors: vec![merchant], small, large, metered: None })
+        Ok(Self { actors: vec![merchant], small_product: small, large_product: large, metered_url: None })
     }
 
     pub(crate) async fn close(self) -> anyhow::Result<()> {
@@ -152,7 +152,7 @@ fn path_text(path: &Path) -> anyhow::Result<&str> {
 }
 
 /// Writes the private key of an account to a new file. Returns its address.
-pub(crate) fn account_in(file: &Path, key: &str) -> anyhow::Result<Address> {
+pub(crate) fn create_account_file(file: &Path, key: &str) -> anyhow::Result<Address> {
     write_private(file, key)?;
     Ok(SigningKey::load(file, None)?.address())
 }

@@ -21,7 +21,7 @@ use tokio::task::JoinHandle;
 /// The price of a character in dollars.
 pub(crate) const CHARACTER_USD: &str = "0.0001";
 /// The price of a character, and the maximum price of a text, in smallest units of the dollar token.
-const CHARACTER: u64 = 100;
+const CHARACTER_PRICE: u64 = 100;
 const TEXT_PRICE_MAX: u64 = 50_000;
 
 const TEXT: &str = "A meter runs while the work is done: the buyer signs the most it may cost, and pays for what it was.";
@@ -113,7 +113,7 @@ async fn sell(State(shop): State<Arc<Shop>>, headers: HeaderMap) -> Response {
 impl Shop {
     /// Verifies the payment for the maximum price, and settles the actual price. Returns the receipt.
     async fn charge(&self, payment: &Value) -> anyhow::Result<Value> {
-        let verdict = self.ask("verify", payment, &self.offer).await?;
+        let verdict = self.ask_facilitator("verify", payment, &self.offer).await?;
         if verdict["isValid"] != true {
             return Err(anyhow!("{}", verdict["invalidReason"]));
         }
@@ -121,8 +121,8 @@ impl Shop {
         let characters = u64::try_from(TEXT.chars().count())?;
         let mut used = self.offer.clone();
         used["amount"] =
-            json!(characters.saturating_mul(CHARACTER).min(TEXT_PRICE_MAX).to_string());
-        let receipt = self.ask("settle", payment, &used).await?;
+            json!(characters.saturating_mul(CHARACTER_PRICE).min(TEXT_PRICE_MAX).to_string());
+        let receipt = self.ask_facilitator("settle", payment, &used).await?;
         if receipt["success"] == true {
             Ok(receipt)
         } else {
@@ -130,7 +130,7 @@ impl Shop {
         }
     }
 
-    async fn ask(&self, what: &str, payment: &Value, required: &Value) -> anyhow::Result<Value> {
+    async fn ask_facilitator(&self, what: &str, payment: &Value, required: &Value) -> anyhow::Result<Value> {
         let body = json!({
             "x402Version": 2, "paymentPayload": payment, "paymentRequirements": required,
         });

@@ -29,7 +29,7 @@ pub struct Outcome {
 #[derive(Debug)]
 pub struct Operator {
     link: Link,
-    next: u64,
+    next_command_id: u64,
     /// The password for prompts while `passwords` is empty.
     pub password: String,
     /// The passwords for the next prompts.
@@ -44,7 +44,7 @@ impl Operator {
     pub fn new(link: Link, password: &str) -> Self {
         Self {
             link,
-            next: 1,
+            next_command_id: 1,
             password: password.to_owned(),
             passwords: VecDeque::new(),
             phrase: String::new(),
@@ -64,8 +64,8 @@ impl Operator {
 
     /// Runs a parsed command to its end; see [`Operator::run`].
     pub async fn run_order(&mut self, order: Order) -> Result<Outcome, Fault> {
-        let id = self.next;
-        self.next = self.next.saturating_add(1);
+        let id = self.next_command_id;
+        self.next_command_id = self.next_command_id.saturating_add(1);
         let asking = self.asking;
         self.link.send(&ToEngine::Run { id, order: Box::new(order), asking }).await?;
         let (mut secret, mut prompts, mut file) = (None, Vec::new(), String::new());

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::buyer;
 use crate::metered::MeteredShop;
-use crate::stage::say;
+use crate::stage::print_line;
 use alloy_primitives::{Address, address};
 use anyhow::bail;
 use bursar_chain::failpoints::NoFailpoints;
@@ -27,8 +27,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 /// The network of the demonstration.
 pub(crate) const CHAIN: ChainId = ChainId(8453);
 /// Prices of the merchant, in smallest units of a six-decimal stablecoin.
-pub(crate) const SMALL: u128 = 12_000;
-pub(crate) const LARGE: u128 = 1_500_000;
+pub(crate) const SMALL_PRICE: u128 = 12_000;
+pub(crate) const LARGE_PRICE: u128 = 1_500_000;
 /// The payee of `pay`: no known key controls this address.
 const UNOWNED_ADDRESS: Address = address!("0x000000000000000000000000000000000000dEaD");
 
@@ -99,7 +99,7 @@ pub(crate) async fn proxy(settings: &Path) -> anyhow::Result<()> {
 
 /// Runs a merchant with two priced resources that only checks signatures.
 pub(crate) async fn merchant(pay_to: Address) -> anyhow::Result<()> {
-    let config = MerchantConfig::new(CHAIN, pay_to).sell("/small", SMALL).sell("/large", LARGE);
+    let config = MerchantConfig::new(CHAIN, pay_to).sell("/small", SMALL_PRICE).sell("/large", LARGE_PRICE);
     let merchant = Merchant::serve(config).await?;
     let term = signal(SignalKind::terminate())?;
     print_ready(merchant.url())?;
@@ -119,7 +119,7 @@ pub(crate) async fn shop(facilitator: &str, pay_to: Address) -> anyhow::Result<(
 
 /// Buys from the metered shop with the key in a file, and prints the purchase as JSON.
 pub(crate) async fn buyer(url: &str, key: &Path) -> anyhow::Result<()> {
-    say(&buyer::buy(url, key, CHAIN).await?.to_string())
+    print_line(&buyer::buy(url, key, CHAIN).await?.to_string())
 }
 
 /// Buys one resource as `bursar pay --json` does, with the credentials in the environment. Returns the exit code.
@@ -131,18 +131,18 @@ pub(crate) async fn agent(url: String, body: Option<String>) -> u8 {
 /// Pays a merchant in this process from the user's own wallet. The merchant settles nothing.
 pub(crate) async fn pay() -> anyhow::Result<()> {
     let config =
-        MerchantConfig::new(CHAIN, UNOWNED_ADDRESS).sell("/small", SMALL).sell("/large", LARGE);
+        MerchantConfig::new(CHAIN, UNOWNED_ADDRESS).sell("/small", SMALL_PRICE).sell("/large", LARGE_PRICE);
     let merchant = Merchant::serve(config).await?;
     for (path, price) in [("/small", "0.012"), ("/large", "1.50")] {
-        say(&format!("A paywall asks for {price} USDC on Base:"))?;
+        print_line(&format!("A paywall asks for {price} USDC on Base:"))?;
         let args = PayArgs { url: format!("{}{path}", merchant.url()), ..PayArgs::default() };
         if bursar_pay::run(&args, &oneshot::Options::default()).await != 0 {
             bail!("this payment failed");
         }
-        say("")?;
+        print_line("")?;
     }
     merchant.stop().await;
-    say("Both are paid as far as your wallet knows. No money moved: this merchant settles nothing.")
+    print_line("Both are paid as far as your wallet knows. No money moved: this merchant settles nothing.")
 }
 
 /// Reports the URL of this process to the director.

@@ -22,7 +22,7 @@ pub(crate) struct Actor {
 }
 
 /// Returns the command that starts this program in another role.
-pub(crate) fn role(arguments: &[&str]) -> anyhow::Result<Command> {
+pub(crate) fn role_command(arguments: &[&str]) -> anyhow::Result<Command> {
     let mut command =
         Command::new(std::env::current_exe().context("the path of this program is unknown")?);
     // Remove the user's own settings, which may name other endpoints.
@@ -36,7 +36,7 @@ pub(crate) fn role(arguments: &[&str]) -> anyhow::Result<Command> {
 impl Actor {
     /// Starts a role and waits until it is ready.
     pub(crate) async fn start(arguments: &[&str]) -> anyhow::Result<Self> {
-        let mut child = role(arguments)?.spawn()?;
+        let mut child = role_command(arguments)?.spawn()?;
         let stdout = child.stdout.take().context("the program has no standard output")?;
         let mut lines = BufReader::new(stdout).lines();
         let line = timeout(TIMEOUT, lines.next_line())
@@ -57,15 +57,15 @@ impl Actor {
 }
 
 /// Prints a line to stdout.
-pub(crate) fn say(text: &str) -> anyhow::Result<()> {
+pub(crate) fn print_line(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout();
     writeln!(out, "{text}")?;
     Ok(out.flush()?)
 }
 
 /// Prints the title of a numbered step.
-pub(crate) fn step(number: u32, text: &str) -> anyhow::Result<()> {
-    say(&format!("\n{number}. {text}"))
+pub(crate) fn print_step(number: u32, text: &str) -> anyhow::Result<()> {
+    print_line(&format!("\n{number}. {text}"))
 }
 
 /// Waits for Enter. Without a terminal it fails and suggests `--yes`.

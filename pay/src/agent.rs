@@ -15,10 +15,10 @@ use secrecy::{ExposeSecret, SecretString};
 use sha2::Sha256;
 use zeroize::Zeroizing;
 
-const ID: &str = "WALLET_AGENT_ID";
-const TOKEN: &str = "WALLET_AGENT_TOKEN";
-const MODE: &str = "WALLET_AUTH_MODE";
-const URL: &str = "WALLET_URL";
+const ID_VARIABLE: &str = "WALLET_AGENT_ID";
+const TOKEN_VARIABLE: &str = "WALLET_AGENT_TOKEN";
+const MODE_VARIABLE: &str = "WALLET_AUTH_MODE";
+const URL_VARIABLE: &str = "WALLET_URL";
 
 const INSTRUCTIONS: &str = "eval \"$(bursar agent instructions <agent>)\"";
 
@@ -26,7 +26,7 @@ const INSTRUCTIONS: &str = "eval \"$(bursar agent instructions <agent>)\"";
 pub(crate) struct Agent {
     id: AgentId,
     token: SecretString,
-    bearer: bool,
+    uses_bearer: bool,
     /// The base URL of the wallet's agent server.
     pub(crate) wallet: Target,
 }
@@ -42,62 +42,62 @@ impl Agent {
             })?;
             value.into_string().map_err(|_not_utf8| misconfigured(format!("{name} is not text.")))
         };
-        let id = found(ID)?.parse().map_err(|error| misconfigured(format!("{ID}: {error}.")))?;
-        let token = SecretString::from(found(TOKEN)?);
-        let bearer = match found(MODE)?.as_str() {
+        let id = found(ID_VARIABLE)?.parse().map_err(|error| misconfigured(format!("{ID_VARIABLE}: {error}.")))?;
+        let token = SecretString::from(found(TOKEN_VARIABLE)?);
+        let bearer = match found(MODE_VARIABLE)?.as_str() {
             "hmac" => false,
             "bearer" => true,
-            _other => return Err(misconfigured(format!("{MODE} must be hmac or bearer."))),
+            _other => return Err(misconfigured(format!("{MODE_VARIABLE} must be hmac or bearer."))),
         };
-        if key(&token).is_none() {
-            return Err(misconfigured(format!("{TOKEN} must be AT_ and 64 hex digits.")));
+        if decode_token(&token).is_none() {
+            return Err(misconfigured(format!("{TOKEN_VARIABLE} must be AT_ and 64 hex digits.")));
         }
         // Plain http is allowed because the operator chose this URL and its network, as in the wallet's LAN mode.
-        let wallet = Target::parse(&found(URL)?, PlainHttpHosts::Any)
-            .map_err(|_fault| misconfigured(format!("{URL} is not a valid wallet URL.")))?;
-        Ok(Self { id, token, bearer, wallet })
+        let wallet = Target::parse(&found(URL_VARIABLE)?, PlainHttpHosts::Any)
+            .map_err(|_fault| misconfigured(format!("{URL_VARIABLE} is not a valid wallet URL.")))?;
+        Ok(Self { id, token, uses_bearer: bearer, wallet })
     }
 
     pub(crate) fn is_bearer(&self) -> bool {
-        self.bearer
+        self.uses_bearer
     }
 
     /// Returns the body of `/sign` for an offer made at `url`.
     ///
     /// Every call is a separate purchase, even within the same second, so a retry must send the same body again.
-    pub(crate) fn purchase(&self, content: Object, url: &str) -> Result<Zeroizing<String>, Fault> {
+    pub(crate) fn sign_body(&self, content: Object, url: &str) -> Result<Zeroizing<String>, Fault> {
         let mut entropy = [0u8; 16];
         getrandom::fill(&mut entropy)
             .map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
         let unique = hex::encode(entropy);
-        if self.bearer {
+        if self.uses_bearer {
             let content = content.with("request_url", url);
-            let body = self.proven(content.clone(), content)?;
-            return Ok(written(body.with("idempotency_key", unique)));
+            let body = self.with_proof(content.clone(), content)?;
+            return Ok(to_json_text(body.with("idempotency_key", unique)));
         }
         // In hmac mode the signature identifies the purchase. It covers the URL and the time in whole seconds, but
         // no idempotency key. A random fragment makes the URL unique: servers never receive a fragment, and
         // policies ignore it.
         let content = content.with("request_url", format!("{url}#{unique}"));
-        Ok(written(self.proven(content.clone(), content)?))
+        Ok(to_json_text(self.with_proof(content.clone(), content)?))
     }
 
     /// Returns the body of `/callback`. The body is flat, but the signed message nests it under `callback`.
-    pub(crate) fn report(&self, told: Object) -> Result<Zeroizing<String>, Fault> {
+    pub(crate) fn callback_body(&self, told: Object) -> Result<Zeroizing<String>, Fault> {
         let signed = Object::new().with("callback", told.clone());
-        Ok(written(self.proven(signed, told)?))
+        Ok(to_json_text(self.with_proof(signed, told)?))
     }
 
-    fn proven(&self, signed: Object, sent: Object) -> Result<Object, Fault> {
+    fn with_proof(&self, signed: Object, sent: Object) -> Result<Object, Fault> {
         let sent = sent.with("agent_id", self.id.as_str());
-        if self.bearer {
+        if self.uses_bearer {
             return Ok(sent.with("signature", self.token.expose_secret()));
         }
         let now = now_s();
         let message = signed.with("agent_id", self.id.as_str()).with("timestamp", now);
         let text = canonical::to_python(&Value::Object(message));
         let broken = || Fault::new(Code::InternalError);
-        let key = key(&self.token).ok_or_else(broken)?;
+        let key = decode_token(&self.token).ok_or_else(broken)?;
         let mac = Hmac::<Sha256>::new_from_slice(&*key).map_err(|_length| broken())?;
         let digest = hex::encode(mac.chain_update(text).finalize().into_bytes());
         Ok(sent.with("signature", format!("SIG:{now}:{digest}")))
@@ -109,14 +109,14 @@ pub(crate) fn now_s() -> i64 {
     jiff::Timestamp::now().as_second()
 }
 
-fn written(body: Object) -> Zeroizing<String> {
+fn to_json_text(body: Object) -> Zeroizing<String> {
     Zeroizing::new(body.to_compact())
 }
 
 /// Decodes the 32 bytes after `AT_`.
 ///
 /// A bearer token has the same form, but its text itself is the secret.
-fn key(token: &SecretString) -> Option<Zeroizing<[u8; 32]>> {
+fn decode_token(token: &SecretString) -> Option<Zeroizing<[u8; 32]>> {
     let digits = token.expose_secret().strip_prefix("AT_")?;
     let mut key = Zeroizing::new([0; 32]);
     hex::decode_to_slice(digits, &mut *key).ok()?;
@@ -140,7 +140,7 @@ mod tests {
 
     fn agent(change: (&str, &str)) -> Result<Agent, Failure> {
         let usual =
-            [(ID, "ABC123"), (TOKEN, SECRET), (MODE, "hmac"), (URL, "http://127.0.0.1:9402")];
+            [(ID_VARIABLE, "ABC123"), (TOKEN_VARIABLE, SECRET), (MODE_VARIABLE, "hmac"), (URL_VARIABLE, "http://127.0.0.1:9402")];
         Agent::from_environment(|name| {
             let (_, value) = usual.iter().find(|(known, _)| *known == name)?;
             let value = if change.0 == name { change.1 } else { value };
@@ -151,10 +151,10 @@ mod tests {
     #[test]
     fn invalid_agent_variables_are_named_without_showing_the_token() {
         for (name, values) in [
-            (ID, &["", "abc123", "ABC1234"][..]),
-            (TOKEN, &["", "AT_", "AT_00", SECRET.trim_start_matches("AT"), "Bearer x"]),
-            (MODE, &["", "HMAC", "basic"]),
-            (URL, &["", "wallet", "ftp://127.0.0.1", "http://a@127.0.0.1"]),
+            (ID_VARIABLE, &["", "abc123", "ABC1234"][..]),
+            (TOKEN_VARIABLE, &["", "AT_", "AT_00", SECRET.trim_start_matches("AT"), "Bearer x"]),
+            (MODE_VARIABLE, &["", "HMAC", "basic"]),
+            (URL_VARIABLE, &["", "wallet", "ftp://127.0.0.1", "http://a@127.0.0.1"]),
         ] {
             for value in values {
                 let failure = agent((name, value)).err().unwrap();
@@ -174,10 +174,10 @@ mod tests {
         let content = || Object::new().with("payment_required", "e30=");
         let url = "http://a/ü";
         let read = |agent: &Agent| {
-            let body = agent.purchase(content(), url).unwrap();
+            let body = agent.sign_body(content(), url).unwrap();
             bursar_core::json::parse(body.as_bytes(), 9).unwrap()
         };
-        let bearer = agent((MODE, "bearer")).unwrap();
+        let bearer = agent((MODE_VARIABLE, "bearer")).unwrap();
         let key_of = || {
             let read = read(&bearer);
             let text = |key: &str| read.get(key).and_then(Value::as_str).unwrap().to_owned();

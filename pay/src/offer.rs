@@ -16,9 +16,9 @@ use bursar_x402::fields::Fields;
 use bursar_x402::{Offer, PaymentRequired, Version, X402Error, header};
 
 /// Number of decimals of [`PriceLimit`], more than any known token has.
-const SCALE: u8 = 30;
+const LIMIT_DECIMALS: u8 = 30;
 /// Maximum number of characters of a server's text on one line.
-const WIDTH: usize = 80;
+const LINE_CHARS_MAX: usize = 80;
 
 /// The value of `--max`: whole units of the offered token, stored in units of 10^-30.
 #[derive(Debug, Clone)]
@@ -29,11 +29,11 @@ pub(crate) struct PriceLimit {
 
 impl PriceLimit {
     pub(crate) fn parse(text: &str) -> Result<Self, MoneyError> {
-        Ok(Self { units: parse_decimal(text, SCALE)?, text: text.to_owned() })
+        Ok(Self { units: parse_decimal(text, LIMIT_DECIMALS)?, text: text.to_owned() })
     }
 
     fn covers(&self, amount: TokenAmount) -> bool {
-        let scale = SCALE.checked_sub(amount.decimals).map(U256::from);
+        let scale = LIMIT_DECIMALS.checked_sub(amount.decimals).map(U256::from);
         let scale = scale.and_then(|digits| U256::from(10).checked_pow(digits));
         let units = scale.and_then(|scale| amount.atoms.0.checked_mul(scale));
         units.is_some_and(|units| units <= self.units)
@@ -78,14 +78,14 @@ impl Challenge {
     }
 
     /// Returns the offers that the wallet may choose from.
-    fn payable(&self) -> impl Iterator<Item = (&Offer, &'static Network)> {
+    fn payable_offers(&self) -> impl Iterator<Item = (&Offer, &'static Network)> {
         let exact = self.required.offers.iter().filter(|offer| offer.scheme == "exact");
         exact.filter_map(|offer| offer.network.map(|network| (offer, network)))
     }
 
     /// Rejects the challenge if a payable offer is above `limit` or cannot be compared with it.
-    pub(crate) fn within(&self, limit: &PriceLimit) -> Result<(), Fault> {
-        for (offer, network) in self.payable() {
+    pub(crate) fn check_limit(&self, limit: &PriceLimit) -> Result<(), Fault> {
+        for (offer, network) in self.payable_offers() {
             let price = Price::of(offer, network);
             let refused = match price.amount() {
                 Some(amount) if limit.covers(amount) => continue,
@@ -106,7 +106,7 @@ impl Challenge {
 
     pub(crate) fn describe(&self) -> String {
         let mut offers =
-            self.payable().map(|(offer, network)| Price::of(offer, network).describe());
+            self.payable_offers().map(|(offer, network)| Price::of(offer, network).describe());
         match (offers.next(), offers.count()) {
             (None, _) => "nothing that this wallet can pay".to_owned(),
             (Some(only), 0) => only,
@@ -124,7 +124,7 @@ impl Challenge {
             Version::V1 => value.get("network") == offer.raw.get("network"),
             Version::V2 => value.get("accepted") == Some(&offer.raw),
         };
-        let mut paid = self.payable().filter(|(offer, _)| {
+        let mut paid = self.payable_offers().filter(|(offer, _)| {
             is_meant(offer) && offer.payee_address() == Ok(payee) && offer.amount == amount
         });
         paid.next().map(|(offer, network)| Price::of(offer, network))
@@ -158,7 +158,7 @@ impl Price {
             .next();
         let address = |found: Option<Address>, written: &str| match found {
             Some(address) => address.to_checksum(None),
-            None => quoted(written, WIDTH),
+            None => quoted(written, LINE_CHARS_MAX),
         };
         Self {
             atoms: Atoms(offer.amount),
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn max_price_is_exact_and_applies_to_every_payable_offer() {
         let within = |offers: &[_], limit: &str| {
-            challenge(offers).within(&PriceLimit::parse(limit).unwrap()).map_err(|fault| fault.code)
+            challenge(offers).check_limit(&PriceLimit::parse(limit).unwrap()).map_err(|fault| fault.code)
         };
         let above = Err(Code::OfferAboveMax);
         assert_eq!(within(&[("base", "10000", None)], "0.01"), Ok(()));

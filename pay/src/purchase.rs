@@ -95,7 +95,7 @@ impl Purchase {
         let challenge = self.challenge(first).await?;
         self.progress(&format!("402: the server asks for {}", challenge.describe()));
         if let Some(limit) = &self.limit {
-            challenge.within(limit)?;
+            challenge.check_limit(limit)?;
         }
         let payment = self.signed(&challenge).await?;
         // The wallet is trusted with the money, but it does not see this connection. The signed payment must

@@ -87,7 +87,7 @@ impl Wallet {
             RawOffer::Header(text) => Object::new().with("payment_required", text.as_str()),
             RawOffer::Body(json) => Object::new().with("x402_data", json.clone()),
         };
-        let body = self.agent.purchase(content, url)?;
+        let body = self.agent.sign_body(content, url)?;
         let mut pauses = PAUSES_MS.iter();
         loop {
             let reply = self.post("sign", &body).await;
@@ -129,7 +129,7 @@ impl Wallet {
             .with("transaction_id", id.to_string())
             .with("event", "settled")
             .with("tx_hash", transaction);
-        let body = self.agent.report(told).map_err(|fault| fault.message)?;
+        let body = self.agent.callback_body(told).map_err(|fault| fault.message)?;
         let reply = self.post("callback", &body).await?;
         if reply.status.is_success() { Ok(()) } else { Err(self.refusal(Some(&reply)).message) }
     }

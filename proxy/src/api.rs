@@ -228,7 +228,7 @@ async fn order_of_repeat(
         return Ok(None);
     };
     let quote = unpriced_quote(body).await?;
-    let known = api.seller.known(identity, &quote.digest).await;
+    let known = api.seller.find_charged_repeat(identity, &quote.digest).await;
     let known = known.map_err(|fault| {
         tracing::error!(%fault, "the store failed");
         Fault::of(Code::StoreFailed)

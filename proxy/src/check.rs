@@ -127,13 +127,13 @@ fn clocks(comparison: ClockComparison, findings: &mut Findings) {
 /// Checks that one answer of maximum length to the longest prompt is within the unpaid limits, for each model.
 /// Further choices (`n`) and predictions can cost more.
 fn unpaid_limits(config: &Config, findings: &mut Findings) {
-    let most = config.unpaid.per_payer.min(config.unpaid.total);
+    let most = config.unpaid.per_payer_max.min(config.unpaid.total_max);
     let other = config.model(None).map(|model| ("a model that is not in the table", model));
     let listed = config.models.iter().map(|(name, model)| (name.as_str(), model.clone()));
     for (name, model) in listed.chain(other) {
         let completion = model.max_completion_tokens.unwrap_or(config.max_completion_tokens);
         let tokens = SaleTokens { prompt: config.max_prompt_tokens, completion };
-        let highest_price = model.rates.amount(tokens, unpaid::SCALE);
+        let highest_price = model.rates.amount(tokens, unpaid::DOLLAR_DECIMALS);
         if highest_price.is_none_or(|price| price > most) {
             let text = format!(
                 "the longest answer of {name} costs more than the limits of unpaid answers and is \

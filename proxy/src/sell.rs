@@ -31,11 +31,11 @@ use crate::pricing::Quote;
 use crate::unpaid::{self, Dollars, UnpaidGuard, UnpaidSales};
 use crate::upstream::{NoAnswer, Passthrough, Upstream, UpstreamReply, UpstreamResponse};
 use crate::usage;
-pub use budget::Budget;
-pub(crate) use budget::READ_MS;
+pub use budget::StreamBudget;
+pub(crate) use budget::CUSTOMER_READ_MS_MAX;
 
 /// Maximum size of an answer that is stored after delivery.
-pub const KEPT_BYTES_MAX: usize = 1 << 20;
+pub const STORED_ANSWER_BYTES_MAX: usize = 1 << 20;
 
 /// Sells answers; clones share the state.
 #[derive(Debug, Clone)]
@@ -56,7 +56,7 @@ pub struct SellerDeps {
     pub failpoints: Arc<dyn Failpoints>,
     /// How long an identical request waits for the one in progress, in milliseconds.
     pub repeat_wait_ms: u64,
-    pub budget: Budget,
+    pub budget: StreamBudget,
     /// Memory for answers that are not streams.
     pub answers: AnswerMemory,
     /// Permits for sales in progress, each held from the verified payment to the end of the answer.
@@ -120,7 +120,7 @@ impl AnswerHead {
 impl SaleOutcome {
     fn whole(record: &Record, answer: StoredAnswer, request_id: Option<String>) -> Self {
         let StoredAnswer { status, content_type, body } = answer;
-        let delete_when_sent = (body.len() > KEPT_BYTES_MAX).then_some(record.id);
+        let delete_when_sent = (body.len() > STORED_ANSWER_BYTES_MAX).then_some(record.id);
         let head = AnswerHead::of(record, status, content_type, request_id);
         Self::Whole { head, body, delete_when_sent }
     }
@@ -187,9 +187,9 @@ impl From<PaymentRefusal> for SaleOutcome {
 }
 
 /// The result of a step. An error ends the sale early and contains the outcome for the customer.
-type Step<T> = Result<T, Box<SaleOutcome>>;
+type SaleStep<T> = Result<T, Box<SaleOutcome>>;
 
-fn end<T>(outcome: impl Into<SaleOutcome>) -> Step<T> {
+fn end_sale<T>(outcome: impl Into<SaleOutcome>) -> SaleStep<T> {
     Err(Box::new(outcome.into()))
 }
 
@@ -208,7 +208,7 @@ impl Seller {
     ///
     /// # Errors
     /// The store failed.
-    pub async fn known(
+    pub async fn find_charged_repeat(
         &self,
         identity: PaymentIdentity,
         body: &Digest,
@@ -266,9 +266,9 @@ impl Seller {
     }
 
     /// Continues a sale whose payment this task holds.
-    async fn continue_sale(&self, order: &Order, guard: PaymentGuard) -> Step<SaleOutcome> {
+    async fn continue_sale(&self, order: &Order, guard: PaymentGuard) -> SaleStep<SaleOutcome> {
         let id = order.identity.id;
-        let known = self.stored(self.0.ledger.find(id).await)?;
+        let known = self.or_store_fault(self.0.ledger.find(id).await)?;
         let Some(record) = known else { return self.sell_new(order, None, guard).await };
         match record.next_step(&order.quote.digest, &order.identity.digest) {
             NextStep::Serve => self.sell_new(order, record.key, guard).await,
@@ -285,9 +285,9 @@ impl Seller {
                 Ok(SaleOutcome::whole(&record, answer, None))
             }
             // A refusal for another request must not reveal the payment's state.
-            NextStep::Spent => end(PaymentRefusal::uncharged(Fault::of(Code::PaymentSpent))),
-            NextStep::AnswerDeleted => end(PaymentRefusal::of(Code::AnswerNotKept, &record)),
-            NextStep::Broken => end(PaymentRefusal::of(Code::StreamBroken, &record)),
+            NextStep::Spent => end_sale(PaymentRefusal::uncharged(Fault::of(Code::PaymentSpent))),
+            NextStep::AnswerDeleted => end_sale(PaymentRefusal::of(Code::AnswerNotKept, &record)),
+            NextStep::Broken => end_sale(PaymentRefusal::of(Code::StreamBroken, &record)),
         }
     }
 
@@ -297,33 +297,33 @@ impl Seller {
         order: &Order,
         key: Option<SaleKey>,
         guard: PaymentGuard,
-    ) -> Step<SaleOutcome> {
+    ) -> SaleStep<SaleOutcome> {
         let Some(payment) = &order.payment else {
-            return end(PaymentRefusal::uncharged(Fault::of(Code::AnswerNotKept)));
+            return end_sale(PaymentRefusal::uncharged(Fault::of(Code::AnswerNotKept)));
         };
         if let Some(rejection) = &payment.rejection {
-            return end(SaleOutcome::PaymentRejected(rejection.clone()));
+            return end_sale(SaleOutcome::PaymentRejected(rejection.clone()));
         }
         if let Some(ms) = self.0.penalties.lockout_ms(payment.payer, self.0.clock.mono_ms()) {
             let fault = Fault::of(Code::TooManyRequests)
                 .with_detail("too many requests of this payer failed")
                 .with_retry_after(ms.div_ceil(1_000));
-            return end(PaymentRefusal::uncharged(fault));
+            return end_sale(PaymentRefusal::uncharged(fault));
         }
         if self.0.sale_permits.available_permits() == 0 {
-            return end(PaymentRefusal::uncharged(Fault::of(Code::Busy)));
+            return end_sale(PaymentRefusal::uncharged(Fault::of(Code::Busy)));
         }
         let Some(room) = self.0.answers.try_reserve() else {
-            return end(PaymentRefusal::uncharged(Fault::of(Code::Busy)));
+            return end_sale(PaymentRefusal::uncharged(Fault::of(Code::Busy)));
         };
         let mut record = self.record_of(&order.quote, payment, self.key_or_new(key)?);
         // The key is on disk before it is sent in a request.
-        self.stored(self.0.ledger.put(&record, None).await)?;
+        self.or_store_fault(self.0.ledger.put(&record, None).await)?;
         self.0.failpoints.pass("taken");
         let (permit, unpaid) = match self.admit(&record, payment).await {
             Ok(admitted) => admitted,
             Err(refused) => {
-                self.release(&record).await;
+                self.delete_uncharged(&record).await;
                 return Err(refused);
             }
         };
@@ -334,7 +334,7 @@ impl Seller {
         };
         match reply {
             UpstreamReply::Refusal(response) => {
-                self.release(&record).await;
+                self.delete_uncharged(&record).await;
                 self.0.metrics.count_chat("refused_upstream");
                 Ok(SaleOutcome::UpstreamRefusal(response))
             }
@@ -361,43 +361,43 @@ impl Seller {
         &self,
         record: &Record,
         payment: &Payment,
-    ) -> Step<(OwnedSemaphorePermit, UnpaidGuard)> {
+    ) -> SaleStep<(OwnedSemaphorePermit, UnpaidGuard)> {
         self.verify(record, payment).await?;
         let Some(permit) = self.try_permit() else {
-            return end(PaymentRefusal::uncharged(Fault::of(Code::Busy)));
+            return end_sale(PaymentRefusal::uncharged(Fault::of(Code::Busy)));
         };
         Ok((permit, self.reserve_unpaid(record)?))
     }
 
     /// Loads a stored answer once there is room for it.
-    async fn stored_answer(&self, record: &Record) -> Step<StoredAnswer> {
+    async fn stored_answer(&self, record: &Record) -> SaleStep<StoredAnswer> {
         let answers = &self.0.answers;
         let room = with_timeout(&*self.0.clock, self.0.repeat_wait_ms, answers.reserve_longest()).await;
         let Some(room) = room else {
             let paid = record.settlement.allows_delivery();
             let code = if paid { Code::AnswerOwed } else { Code::Busy };
-            return end(PaymentRefusal::of(code, record));
+            return end_sale(PaymentRefusal::of(code, record));
         };
-        match self.stored(self.0.ledger.answer(record.id).await)? {
+        match self.or_store_fault(self.0.ledger.answer(record.id).await)? {
             Some(answer) => Ok(StoredAnswer { body: room.hold(answer.body), ..answer }),
-            None => end(PaymentRefusal::of(Code::AnswerNotKept, record)),
+            None => end_sale(PaymentRefusal::of(Code::AnswerNotKept, record)),
         }
     }
 
     /// Counts a sale as unpaid.
-    fn reserve_unpaid(&self, record: &Record) -> Step<UnpaidGuard> {
+    fn reserve_unpaid(&self, record: &Record) -> SaleStep<UnpaidGuard> {
         let amount = unpaid::price_of(record).unwrap_or(Dollars::MAX);
         self.0.unpaid.reserve(record.id, record.payer, amount).or_else(|over| {
             tracing::warn!(payer = %record.payer, limit = over.setting(), "a sale is refused: too much is unpaid");
-            end(PaymentRefusal::of(Code::UnpaidLimit, record))
+            end_sale(PaymentRefusal::of(Code::UnpaidLimit, record))
         })
     }
 
     /// Returns the sale's known key, or a new one. A key never changes.
-    fn key_or_new(&self, known: Option<SaleKey>) -> Step<SaleKey> {
+    fn key_or_new(&self, known: Option<SaleKey>) -> SaleStep<SaleKey> {
         known.map_or_else(SaleKey::random, Ok).or_else(|fault| {
             tracing::error!(%fault, "this machine provides no random bytes");
-            end(PaymentRefusal::uncharged(Fault::of(Code::StoreFailed)))
+            end_sale(PaymentRefusal::uncharged(Fault::of(Code::StoreFailed)))
         })
     }
 
@@ -405,12 +405,12 @@ impl Seller {
     ///
     /// Adds a penalty if the request is the cause: it asked for too much, and the upstream answered other requests
     /// meanwhile.
-    async fn end_unanswered<T>(&self, record: &Record, none: NoAnswer, started_ms: u64) -> Step<T> {
-        if none.is_excessive && self.0.upstream.has_answered_since(started_ms) {
+    async fn end_unanswered<T>(&self, record: &Record, none: NoAnswer, started_ms: u64) -> SaleStep<T> {
+        if none.may_be_caused_by_request && self.0.upstream.has_answered_since(started_ms) {
             self.0.penalties.add(record.payer, self.0.clock.mono_ms());
         }
-        self.release(record).await;
-        end(PaymentRefusal::uncharged(none.fault))
+        self.delete_uncharged(record).await;
+        end_sale(PaymentRefusal::uncharged(none.fault))
     }
 
     fn try_permit(&self) -> Option<OwnedSemaphorePermit> {
@@ -425,10 +425,10 @@ impl Seller {
         order: &Order,
         mut record: Record,
         guard: PaymentGuard,
-    ) -> Step<SaleOutcome> {
+    ) -> SaleStep<SaleOutcome> {
         let Some(permit) = self.try_permit() else {
             let paid = record.settlement.allows_delivery();
-            return end(PaymentRefusal::of(
+            return end_sale(PaymentRefusal::of(
                 if paid { Code::AnswerOwed } else { Code::Busy },
                 &record,
             ));
@@ -439,11 +439,11 @@ impl Seller {
         }
         // The sale is paid from here on, so after a failure the record must remain for a retry.
         let room = with_timeout(&*self.0.clock, self.0.repeat_wait_ms, self.0.answers.reserve()).await;
-        let Some(room) = room else { return end(PaymentRefusal::of(Code::AnswerOwed, &record)) };
+        let Some(room) = room else { return end_sale(PaymentRefusal::of(Code::AnswerOwed, &record)) };
         let response = match self.call_upstream(order, room).await {
             Ok(UpstreamReply::Success(response)) => response,
             Ok(UpstreamReply::Refusal(_)) | Err(_) => {
-                return end(PaymentRefusal::of(Code::AnswerOwed, &record));
+                return end_sale(PaymentRefusal::of(Code::AnswerOwed, &record));
             }
         };
         if response.is_stream {
@@ -451,13 +451,13 @@ impl Seller {
         }
         let request_id = response.request_id.clone();
         let Ok(answer) = self.read_whole(*response).await else {
-            return end(PaymentRefusal::of(Code::AnswerOwed, &record));
+            return end_sale(PaymentRefusal::of(Code::AnswerOwed, &record));
         };
         self.set_answered(order, &mut record, &answer);
         self.settle_whole(record, answer, request_id, None).await
     }
 
-    async fn verify(&self, record: &Record, payment: &Payment) -> Step<()> {
+    async fn verify(&self, record: &Record, payment: &Payment) -> SaleStep<()> {
         let context = SaleContext {
             network: payment.offer.terms.network,
             payer: payment.payer,
@@ -466,11 +466,11 @@ impl Seller {
         match self.0.facilitator.verify(&payment.facilitator_request, context).await {
             Verdict::Valid => Ok(()),
             Verdict::Invalid { reason, message } => {
-                end(SaleOutcome::PaymentRejected(Rejection { reason, message }))
+                end_sale(SaleOutcome::PaymentRejected(Rejection { reason, message }))
             }
             Verdict::Unavailable(why) => {
                 tracing::warn!(facilitator = self.0.facilitator.label(), %why, "the facilitator gave no verdict");
-                end(PaymentRefusal::uncharged(Fault::of(Code::FacilitatorUnavailable)))
+                end_sale(PaymentRefusal::uncharged(Fault::of(Code::FacilitatorUnavailable)))
             }
         }
     }
@@ -512,7 +512,7 @@ impl Seller {
         let quote = &order.quote;
         record.stage = Stage::Answered;
         record.usage =
-            usage::of_whole(&answer.body, quote.estimate.prompt_tokens, quote.vocabulary);
+            usage::usage_of_whole_answer(&answer.body, quote.estimate.prompt_tokens, quote.vocabulary);
         self.count_usage(order, record);
     }
 
@@ -547,17 +547,17 @@ impl Seller {
     }
 
     /// Deletes an uncharged payment, so that it can be used again. If the record remains, the next start deletes it.
-    async fn release(&self, record: &Record) {
+    async fn delete_uncharged(&self, record: &Record) {
         if let Err(fault) = self.0.ledger.delete(record.id).await {
             tracing::error!(%fault, "a payment that bought nothing could not be released");
         }
     }
 
-    fn stored<T>(&self, outcome: Result<T, StoreError>) -> Step<T> {
+    fn or_store_fault<T>(&self, outcome: Result<T, StoreError>) -> SaleStep<T> {
         outcome.or_else(|fault| {
             tracing::error!(%fault, "the store failed");
             let fault = Fault::of(Code::StoreFailed);
-            end(PaymentRefusal { fault, charged: ChargeStatus::Unknown, receipt: None })
+            end_sale(PaymentRefusal { fault, charged: ChargeStatus::Unknown, receipt: None })
         })
     }
 }

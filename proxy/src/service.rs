@@ -33,18 +33,18 @@ use crate::metrics::Metrics;
 use crate::node::Nodes;
 use crate::penalties::PayerPenalties;
 use crate::pricing::Pricing;
-use crate::sell::{Budget, READ_MS, Seller, SellerDeps};
+use crate::sell::{StreamBudget, CUSTOMER_READ_MS_MAX, Seller, SellerDeps};
 use crate::unpaid::UnpaidSales;
 use crate::upkeep;
 use crate::upstream::{Upstream, UpstreamKey, UpstreamTimeouts};
 
-const CONNECT_MS: u64 = 10_000;
+const CONNECT_TIMEOUT_MS: u64 = 10_000;
 /// Memory for the copies of open streams.
-const STREAM_COPIES_BYTES: usize = 32 << 20;
+const STREAM_COPIES_BYTES_MAX: usize = 32 << 20;
 /// Memory for bodies that are arriving, in bytes. It has room for at least four of the longest bodies.
-const BODIES_BYTES: usize = 16 << 20;
+const ARRIVING_BODIES_BYTES_MAX: usize = 16 << 20;
 /// Memory for bodies of requests in progress, in bytes. It has room for at least sixteen of the longest bodies.
-const OPEN_BODIES_BYTES: usize = 256 << 20;
+const OPEN_BODIES_BYTES_MAX: usize = 256 << 20;
 /// How long an identical request waits in addition to the time of the longest answer, in milliseconds.
 const REPEAT_WAIT_MS: u64 = 120_000;
 
@@ -105,9 +105,9 @@ async fn open_ledger(
 fn bounds_of(config: &Config) -> Bounds {
     let mut bounds = Bounds::public(http::slots_for_files(file_limit(), config.in_flight));
     bounds.trusted_proxies = config.trusted_proxies.clone();
-    bounds.write_ms_max = READ_MS;
-    bounds.body.incomplete_bytes_max = BODIES_BYTES.max(config.body_bytes.saturating_mul(4));
-    bounds.body.complete_bytes_max = OPEN_BODIES_BYTES.max(config.body_bytes.saturating_mul(16));
+    bounds.write_ms_max = CUSTOMER_READ_MS_MAX;
+    bounds.body.incomplete_bytes_max = ARRIVING_BODIES_BYTES_MAX.max(config.body_bytes.saturating_mul(4));
+    bounds.body.complete_bytes_max = OPEN_BODIES_BYTES_MAX.max(config.body_bytes.saturating_mul(16));
     bounds
 }
 
@@ -116,7 +116,7 @@ fn bounds_of(config: &Config) -> Bounds {
 /// # Errors
 /// The settings are invalid, or the HTTP client cannot be created.
 pub fn facilitator_of(config: &Config, clock: &Arc<dyn Clock>) -> Result<Facilitator, StartFault> {
-    let client = Client::for_streaming(CONNECT_MS).map_err(StartFault::Client)?;
+    let client = Client::for_streaming(CONNECT_TIMEOUT_MS).map_err(StartFault::Client)?;
     let (target, key) = (config.facilitator()?, config.facilitator_authorization()?);
     Ok(Facilitator::new(client, target, key, Arc::clone(clock)))
 }
@@ -142,7 +142,7 @@ pub fn nodes_of(config: &Config, clock: &Arc<dyn Clock>) -> Result<Nodes, StartF
 /// # Errors
 /// The settings are invalid, or the HTTP client cannot be created.
 pub fn upstream_of(config: &Config, clock: &Arc<dyn Clock>) -> Result<Upstream, StartFault> {
-    let client = Client::for_streaming(CONNECT_MS).map_err(StartFault::Client)?;
+    let client = Client::for_streaming(CONNECT_TIMEOUT_MS).map_err(StartFault::Client)?;
     let timeouts =
         UpstreamTimeouts { answer_ms: config.upstream_ms, idle_ms: config.upstream_idle_ms };
     let (secret, bearer) = (config.upstream_key.clone(), config.upstream_authorization()?);
@@ -177,7 +177,7 @@ impl Running {
             clock: Arc::clone(&clock),
             failpoints,
             repeat_wait_ms: config.upstream_ms.saturating_add(REPEAT_WAIT_MS),
-            budget: Budget::of(STREAM_COPIES_BYTES),
+            budget: StreamBudget::of(STREAM_COPIES_BYTES_MAX),
             answers: AnswerMemory::with_bytes(config.answers_bytes),
             sale_permits: Arc::new(Semaphore::new(config.in_flight)),
             penalties: PayerPenalties::default(),

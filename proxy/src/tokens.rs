@@ -78,7 +78,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn peer(vocabulary: Vocabulary, text: &str) -> u64 {
+    fn count_with_tiktoken(vocabulary: Vocabulary, text: &str) -> u64 {
         let peer = match vocabulary {
             Vocabulary::O200k => tiktoken_rs::o200k_base_singleton(),
             Vocabulary::Cl100k => tiktoken_rs::cl100k_base_singleton(),
@@ -108,7 +108,7 @@ mod tests {
         #[test]
         fn another_implementation_counts_the_same(text in "(\\PC|[ \n\t]|[a-z]{1,9}|[0-9]{1,5}){0,40}") {
             for vocabulary in Vocabulary::ALL {
-                prop_assert_eq!(vocabulary.count(&text), peer(vocabulary, &text));
+                prop_assert_eq!(vocabulary.count(&text), count_with_tiktoken(vocabulary, &text));
             }
         }
     }

@@ -10,7 +10,7 @@ use bursar_core::money::parse_decimal;
 use crate::book::{PaymentId, Record};
 
 /// Decimals of [`Dollars`]: the most that an asset may have.
-pub const SCALE: u8 = 36;
+pub const DOLLAR_DECIMALS: u8 = 36;
 
 /// An amount in units of 10^-36 dollars.
 ///
@@ -20,8 +20,8 @@ pub type Dollars = U256;
 /// Limits on the unpaid amount at any time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnpaidLimits {
-    pub per_payer: Dollars,
-    pub total: Dollars,
+    pub per_payer_max: Dollars,
+    pub total_max: Dollars,
 }
 
 /// The limit that a sale would exceed.
@@ -66,19 +66,19 @@ struct OpenSales {
 pub struct UnpaidGuard {
     id: PaymentId,
     unpaid: UnpaidSales,
-    kept: bool,
+    stays_counted: bool,
 }
 
 impl UnpaidGuard {
     /// Keeps the sale counted until [`UnpaidSales::end`]: its answer is delivered while its settlement is pending.
     pub fn keep(mut self) {
-        self.kept = true;
+        self.stays_counted = true;
     }
 }
 
 impl Drop for UnpaidGuard {
     fn drop(&mut self) {
-        if !self.kept {
+        if !self.stays_counted {
             self.unpaid.end(self.id);
         }
     }
@@ -86,7 +86,7 @@ impl Drop for UnpaidGuard {
 
 /// Returns the price of a stored sale, or `None` if the price cannot be read.
 pub fn price_of(record: &Record) -> Option<Dollars> {
-    parse_decimal(&record.usd, SCALE).ok()
+    parse_decimal(&record.usd, DOLLAR_DECIMALS).ok()
 }
 
 impl UnpaidSales {
@@ -120,16 +120,16 @@ impl UnpaidSales {
         // The sale already counts, because its settlement is pending.
         let kept = open.sales.contains_key(&id);
         if !kept {
-            if !fits(of_payer, self.limits.per_payer) {
+            if !fits(of_payer, self.limits.per_payer_max) {
                 return Err(OverLimit::Payer);
             }
-            if !fits(open.total, self.limits.total) {
+            if !fits(open.total, self.limits.total_max) {
                 return Err(OverLimit::Total);
             }
             open.add(id, payer, amount);
         }
         drop(open);
-        Ok(UnpaidGuard { id, unpaid: self.clone(), kept })
+        Ok(UnpaidGuard { id, unpaid: self.clone(), stays_counted: kept })
     }
 
     /// Stops counting a sale, because it is paid, was not delivered, or will never be paid.

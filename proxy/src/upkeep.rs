@@ -9,19 +9,19 @@ use crate::book::ledger::ClaimResult;
 use crate::sell::Seller;
 
 /// Interval between lookups of pending settlements.
-const RECONCILE_MS: u64 = 5_000;
+const RECONCILE_INTERVAL_MS: u64 = 5_000;
 /// Number of concurrent lookups, so that one slow answer of the facilitator does not delay all others.
-const CONCURRENCY: usize = 8;
+const CONCURRENT_LOOKUPS_MAX: usize = 8;
 /// Interval between sweeps.
-const SWEEP_MS: u64 = 300_000;
+const SWEEP_INTERVAL_MS: u64 = 300_000;
 /// Maximum number of payments deleted per commit.
-const SWEEP_MAX: usize = 1_000;
+const SWEPT_PAYMENTS_MAX: usize = 1_000;
 /// Delay between the end of a long answer and the release of its memory.
 const RELEASE_DELAY_MS: u64 = 1_000;
 /// How long answers are stored.
 const RETENTION_MS: i64 = 24 * 60 * 60 * 1_000;
 /// How long a settlement is still looked up after its payment has expired.
-const LATE_SECONDS: u64 = 3_600;
+const LOOKUP_AFTER_EXPIRY_SECONDS: u64 = 3_600;
 
 /// Looks up pending settlements until the service stops.
 pub(crate) async fn reconcile_pending(seller: Seller, stopping: CancellationToken) {
@@ -29,7 +29,7 @@ pub(crate) async fn reconcile_pending(seller: Seller, stopping: CancellationToke
         let deps = seller.deps();
         // Each payment is claimed before it is written, so a record has one writer.
         let lookups = stream::iter(deps.ledger.pending())
-            .for_each_concurrent(CONCURRENCY, |id| reconcile(&seller, id));
+            .for_each_concurrent(CONCURRENT_LOOKUPS_MAX, |id| reconcile(&seller, id));
         // cancel-safe: unfinished work is on disk, or starts again at the next interval.
         tokio::select! {
             () = stopping.cancelled() => return,
@@ -38,7 +38,7 @@ pub(crate) async fn reconcile_pending(seller: Seller, stopping: CancellationToke
         deps.metrics.busy.set(i64::try_from(deps.ledger.held_count()).unwrap_or(i64::MAX));
         let pending = deps.ledger.pending().len();
         deps.metrics.pending.set(i64::try_from(pending).unwrap_or(i64::MAX));
-        if !pause(&*seller.deps().clock, RECONCILE_MS, &stopping).await {
+        if !pause(&*seller.deps().clock, RECONCILE_INTERVAL_MS, &stopping).await {
             return;
         }
     }
@@ -52,7 +52,7 @@ pub(crate) async fn delete_old(seller: Seller, stopping: CancellationToken) {
             () = stopping.cancelled() => return,
             () = sweep(&seller) => {}
         }
-        if !pause(&*seller.deps().clock, SWEEP_MS, &stopping).await {
+        if !pause(&*seller.deps().clock, SWEEP_INTERVAL_MS, &stopping).await {
             return;
         }
     }
@@ -81,7 +81,7 @@ async fn reconcile(seller: &Seller, id: PaymentId) {
     let ClaimResult::Held(_held) = deps.ledger.claim(id, &record.body) else { return };
     let Ok(Some(record)) = deps.ledger.find(id).await else { return };
     let now = u64::try_from(deps.clock.utc().0).unwrap_or(0) / 1_000;
-    let expired = now > record.expires_at.saturating_add(LATE_SECONDS);
+    let expired = now > record.expires_at.saturating_add(LOOKUP_AFTER_EXPIRY_SECONDS);
     seller.reconcile(record, expired).await;
 }
 
@@ -89,9 +89,9 @@ async fn sweep(seller: &Seller) {
     let deps = seller.deps();
     let now = deps.clock.utc().0;
     loop {
-        match deps.ledger.sweep(now, RETENTION_MS, SWEEP_MAX).await {
+        match deps.ledger.sweep(now, RETENTION_MS, SWEPT_PAYMENTS_MAX).await {
             // The remaining payments are recent, or still needed.
-            Ok(deleted) if deleted < SWEEP_MAX => return,
+            Ok(deleted) if deleted < SWEPT_PAYMENTS_MAX => return,
             Ok(_many) => {}
             Err(fault) => {
                 tracing::warn!(%fault, "ended payments could not be deleted");

@@ -20,9 +20,9 @@ use crate::user_agent::USER_AGENT;
 const PASSTHROUGH_BYTES_MAX: usize = 4 << 20;
 /// Maximum size of a stream's beginning that is held back: comments and events without content, and the first event
 /// with content.
-const HELD_BYTES_MAX: usize = 1 << 20;
+const HELD_BACK_BYTES_MAX: usize = 1 << 20;
 /// Timeout of a request for the list of models.
-const MODELS_MS: u64 = 15_000;
+const MODELS_TIMEOUT_MS: u64 = 15_000;
 
 /// The client of the model's server.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ pub struct Upstream {
     clock: Arc<dyn Clock>,
     timeouts: UpstreamTimeouts,
     /// The arrival of the last answer plus one millisecond, on the monotonic clock; 0 before the first answer.
-    answered_ms: AtomicU64,
+    last_answer_ms: AtomicU64,
 }
 
 /// Why there is no answer.
@@ -47,7 +47,7 @@ pub struct NoAnswer {
     ///
     /// A request causes it by asking for an answer that is too long or takes too long. All other failures are the
     /// upstream's.
-    pub is_excessive: bool,
+    pub may_be_caused_by_request: bool,
 }
 
 /// A small response that is passed on unpaid: an error, or the list of models.
@@ -70,7 +70,7 @@ pub struct UpstreamResponse {
     /// For a stream, the bytes up to the first event with content.
     ///
     /// Otherwise it is empty.
-    pub first: Bytes,
+    pub stream_start: Bytes,
     pub rest: ReplyStream,
     /// Memory for a whole answer. It is already freed if the answer is a stream.
     room: AnswerReservation,
@@ -115,7 +115,7 @@ impl Upstream {
         let UpstreamKey { secret, bearer } = key;
         let redactor = Redactor::new(secret);
         let answered_ms = AtomicU64::new(0);
-        Self { client, base, redactor, bearer, clock, timeouts, answered_ms }
+        Self { client, base, redactor, bearer, clock, timeouts, last_answer_ms: answered_ms }
     }
 
     /// Returns a filter that removes the key from one stream.
@@ -151,8 +151,8 @@ impl Upstream {
             body,
         };
         let deadline_ms = self.clock.mono_ms().saturating_add(self.timeouts.answer_ms);
-        let opening = async { self.client.open(request).await.map_err(no_answer) };
-        let mut rest = self.until(deadline_ms, opening).await?;
+        let opening = async { self.client.open(request).await.map_err(fault_of_no_reply) };
+        let mut rest = self.with_deadline(deadline_ms, opening).await?;
         let status = rest.status.as_u16();
         if status >= 400 {
             let head = self.passthrough_head(&rest)?;
@@ -175,7 +175,7 @@ impl Upstream {
         let mut first = Bytes::new();
         if is_stream {
             room.shrink(0);
-            first = self.until(deadline_ms, until_content(&mut rest)).await?;
+            first = self.with_deadline(deadline_ms, read_until_content(&mut rest)).await?;
             self.set_answered();
         }
         Ok(UpstreamReply::Success(Box::new(UpstreamResponse {
@@ -183,7 +183,7 @@ impl Upstream {
             content_type,
             request_id,
             is_stream,
-            first,
+            stream_start: first,
             rest,
             room,
             deadline_ms,
@@ -191,7 +191,7 @@ impl Upstream {
     }
 
     /// Waits for a step of an answer until the deadline.
-    async fn until<T>(
+    async fn with_deadline<T>(
         &self,
         deadline_ms: u64,
         step: impl Future<Output = Result<T, Fault>>,
@@ -199,18 +199,18 @@ impl Upstream {
         let left = deadline_ms.saturating_sub(self.clock.mono_ms());
         match with_timeout(&*self.clock, left, step).await {
             Some(result) => Ok(result?),
-            None => Err(NoAnswer { fault: Fault::of(Code::UpstreamTimeout), is_excessive: true }),
+            None => Err(NoAnswer { fault: Fault::of(Code::UpstreamTimeout), may_be_caused_by_request: true }),
         }
     }
 
     /// Whether an answer to any request has arrived since this monotonic time, which shows that the upstream works.
     pub fn has_answered_since(&self, ms: u64) -> bool {
-        self.answered_ms.load(Ordering::Acquire) > ms
+        self.last_answer_ms.load(Ordering::Acquire) > ms
     }
 
     /// Records that an answer has arrived.
     pub fn set_answered(&self) {
-        self.answered_ms.fetch_max(self.clock.mono_ms().saturating_add(1), Ordering::AcqRel);
+        self.last_answer_ms.fetch_max(self.clock.mono_ms().saturating_add(1), Ordering::AcqRel);
     }
 
     /// Returns the next chunk of a stream, or `None` at its end.
@@ -218,7 +218,7 @@ impl Upstream {
     /// # Errors
     /// The stream broke, or no chunk came in time.
     pub async fn next_chunk(&self, rest: &mut ReplyStream) -> Result<Option<Bytes>, Fault> {
-        with_timeout(&*self.clock, self.timeouts.idle_ms, async { rest.chunk().await.map_err(broken) })
+        with_timeout(&*self.clock, self.timeouts.idle_ms, async { rest.chunk().await.map_err(broken_answer_fault) })
             .await
             .unwrap_or_else(|| Err(Fault::of(Code::UpstreamTimeout)))
     }
@@ -245,11 +245,11 @@ impl Upstream {
         deadline_ms: u64,
     ) -> Result<Vec<u8>, NoAnswer> {
         let mut body = Vec::new();
-        while let Some(chunk) = self.until(deadline_ms, self.next_chunk(&mut rest)).await? {
+        while let Some(chunk) = self.with_deadline(deadline_ms, self.next_chunk(&mut rest)).await? {
             let length = chunk.len().saturating_add(body.len());
             if length > bytes_max {
-                let fault = broken(format!("the answer is longer than {bytes_max} bytes"));
-                return Err(NoAnswer { fault, is_excessive: true });
+                let fault = broken_answer_fault(format!("the answer is longer than {bytes_max} bytes"));
+                return Err(NoAnswer { fault, may_be_caused_by_request: true });
             }
             if length > room.bytes() {
                 let left = deadline_ms.saturating_sub(self.clock.mono_ms());
@@ -276,16 +276,16 @@ impl Upstream {
         let request =
             OutboundRequest { method: Method::GET, target: &target, headers, body: Bytes::new() };
         let exchange = async {
-            let response = self.client.open(request).await.map_err(no_answer)?;
+            let response = self.client.open(request).await.map_err(fault_of_no_reply)?;
             let status = response.status.as_u16();
             if status != 200 && status < 400 {
                 return Err(Fault::of(Code::UpstreamBroken).with_detail(format!("HTTP {status}")));
             }
             let head = self.passthrough_head(&response)?;
-            let body = response.read_to_end(PASSTHROUGH_BYTES_MAX).await.map_err(broken)?;
+            let body = response.read_to_end(PASSTHROUGH_BYTES_MAX).await.map_err(broken_answer_fault)?;
             Ok(Passthrough { body: self.redactor.redact(body).into(), ..head })
         };
-        with_timeout(&*self.clock, MODELS_MS, exchange)
+        with_timeout(&*self.clock, MODELS_TIMEOUT_MS, exchange)
             .await
             .unwrap_or_else(|| Err(Fault::of(Code::UpstreamTimeout)))
     }
@@ -329,29 +329,29 @@ impl Upstream {
 
 impl From<Fault> for NoAnswer {
     fn from(fault: Fault) -> Self {
-        Self { fault, is_excessive: false }
+        Self { fault, may_be_caused_by_request: false }
     }
 }
 
 /// Reads until an event has content. Nothing is sold before that event: the stream may end, or report an error.
-async fn until_content(rest: &mut ReplyStream) -> Result<Bytes, Fault> {
+async fn read_until_content(rest: &mut ReplyStream) -> Result<Bytes, Fault> {
     let mut start = StreamStart::default();
     loop {
-        let Some(chunk) = rest.chunk().await.map_err(broken)? else {
-            return Err(broken("the stream ended without content".to_owned()));
+        let Some(chunk) = rest.chunk().await.map_err(broken_answer_fault)? else {
+            return Err(broken_answer_fault("the stream ended without content".to_owned()));
         };
-        if chunk.len() > HELD_BYTES_MAX.saturating_sub(start.len()) {
-            return Err(broken("the stream has no content at its beginning".to_owned()));
+        if chunk.len() > HELD_BACK_BYTES_MAX.saturating_sub(start.len()) {
+            return Err(broken_answer_fault("the stream has no content at its beginning".to_owned()));
         }
         let is_first = start.is_empty();
         match start.add(&chunk) {
             Some(EventKind::Content) if is_first => return Ok(chunk),
             Some(EventKind::Content) => return Ok(start.into_bytes().into()),
             Some(EventKind::Error) => {
-                return Err(broken("the stream begins with an error".to_owned()));
+                return Err(broken_answer_fault("the stream begins with an error".to_owned()));
             }
             Some(EventKind::Done) => {
-                return Err(broken("the stream ended without content".to_owned()));
+                return Err(broken_answer_fault("the stream ended without content".to_owned()));
             }
             Some(EventKind::Empty) | None => {}
         }
@@ -362,7 +362,7 @@ fn is_event_stream(kind: &str) -> bool {
     kind.trim_start().to_ascii_lowercase().starts_with("text/event-stream")
 }
 
-fn no_answer(fault: SendFailure) -> Fault {
+fn fault_of_no_reply(fault: SendFailure) -> Fault {
     let code = match fault {
         SendFailure::NotSent(_) => Code::UpstreamUnavailable,
         SendFailure::Lost(_) => Code::UpstreamBroken,
@@ -371,7 +371,7 @@ fn no_answer(fault: SendFailure) -> Fault {
     Fault::of(code)
 }
 
-fn broken(why: String) -> Fault {
+fn broken_answer_fault(why: String) -> Fault {
     tracing::warn!(%why, "the upstream's answer is unusable");
     Fault::of(Code::UpstreamBroken)
 }

@@ -12,23 +12,23 @@ const VALUES_MAX: usize = 1 << 20;
 /// Returns the usage of a whole answer, or `None` if it cannot be parsed.
 ///
 /// `prompt` is our count, used if the upstream reports none.
-pub fn of_whole(body: &[u8], prompt: u64, vocabulary: Vocabulary) -> Option<Usage> {
+pub fn usage_of_whole_answer(body: &[u8], prompt: u64, vocabulary: Vocabulary) -> Option<Usage> {
     let answer = json::parse_few(body, DEPTH_MAX, VALUES_MAX).ok()?;
-    reported(&answer).or_else(|| Some(count(&mut [answer].iter(), prompt, vocabulary)))
+    reported_usage(&answer).or_else(|| Some(count_usage(&mut [answer].iter(), prompt, vocabulary)))
 }
 
 /// Returns the usage of a stream, or of its end if `whole` is false.
 ///
 /// `prompt` is our count, used if the upstream reports none.
-pub fn of_stream(frames: &[u8], whole: bool, prompt: u64, vocabulary: Vocabulary) -> Option<Usage> {
+pub fn usage_of_stream(frames: &[u8], whole: bool, prompt: u64, vocabulary: Vocabulary) -> Option<Usage> {
     let read = |text: &[u8]| json::parse_few(text, DEPTH_MAX, VALUES_MAX).ok();
     let frames: Vec<Value> = events(frames).filter_map(read).collect();
-    let last = frames.iter().rev().find_map(reported);
+    let last = frames.iter().rev().find_map(reported_usage);
     // If only the end of a stream is known, its tokens cannot be counted.
-    last.or_else(|| whole.then(|| count(&mut frames.iter(), prompt, vocabulary)))
+    last.or_else(|| whole.then(|| count_usage(&mut frames.iter(), prompt, vocabulary)))
 }
 
-fn reported(answer: &Value) -> Option<Usage> {
+fn reported_usage(answer: &Value) -> Option<Usage> {
     let usage = answer.get("usage")?;
     let tokens = |key| usage.get(key).and_then(Value::as_number).and_then(Number::as_u64);
     Some(Usage {
@@ -39,7 +39,7 @@ fn reported(answer: &Value) -> Option<Usage> {
 }
 
 /// Counts the tokens of an answer. The texts of each choice are counted separately.
-fn count(answers: &mut dyn Iterator<Item = &Value>, prompt: u64, vocabulary: Vocabulary) -> Usage {
+fn count_usage(answers: &mut dyn Iterator<Item = &Value>, prompt: u64, vocabulary: Vocabulary) -> Usage {
     let mut texts: Vec<(String, String)> = Vec::new();
     for answer in answers {
         for choice in answer.get("choices").and_then(Value::as_array).unwrap_or_default() {
@@ -81,12 +81,12 @@ mod tests {
     fn reported_usage_takes_precedence_over_our_count() {
         let body = br#"{"choices":[{"index":0,"message":{"content":"hello world"}}],
             "usage":{"prompt_tokens":7,"completion_tokens":9}}"#;
-        let usage = of_whole(body, 5, VOCABULARY).unwrap();
+        let usage = usage_of_whole_answer(body, 5, VOCABULARY).unwrap();
         assert_eq!(usage, Usage { prompt: 7, completion: 9, reported: true });
         let body = br#"{"choices":[{"index":0,"message":{"content":"hello world"}}]}"#;
-        let usage = of_whole(body, 5, VOCABULARY).unwrap();
+        let usage = usage_of_whole_answer(body, 5, VOCABULARY).unwrap();
         assert_eq!(usage, Usage { prompt: 5, completion: 2, reported: false });
-        assert_eq!(of_whole(b"<html>", 5, VOCABULARY), None);
+        assert_eq!(usage_of_whole_answer(b"<html>", 5, VOCABULARY), None);
     }
 
     #[test]
@@ -94,13 +94,13 @@ mod tests {
         let frames = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hel\"}}]}\n\n: still here\n\n\
             data: {\"choices\":[{\"index\":1,\"delta\":{\"content\":\"hello\"}}]}\r\n\r\n\
             data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"lo\"}}],\"usage\":null}\n\ndata: [DONE]\n\n";
-        let usage = of_stream(frames.as_bytes(), true, 5, VOCABULARY).unwrap();
+        let usage = usage_of_stream(frames.as_bytes(), true, 5, VOCABULARY).unwrap();
         assert_eq!(usage, Usage { prompt: 5, completion: 2, reported: false });
-        assert_eq!(of_stream(frames.as_bytes(), false, 5, VOCABULARY), None);
+        assert_eq!(usage_of_stream(frames.as_bytes(), false, 5, VOCABULARY), None);
         let reported = format!(
             "{frames}data: {{\"choices\":[],\"usage\":{{\"prompt_tokens\":3,\"completion_tokens\":4}}}}\n\n"
         );
-        let usage = of_stream(reported.as_bytes(), false, 5, VOCABULARY).unwrap();
+        let usage = usage_of_stream(reported.as_bytes(), false, 5, VOCABULARY).unwrap();
         assert_eq!(usage, Usage { prompt: 3, completion: 4, reported: true });
     }
 }

@@ -210,7 +210,7 @@ impl TestEngine {
         Agent {
             id: given.agent_id,
             token: created.secret.expect("a token"),
-            bearer: given.auth_mode == AuthMode::Bearer,
+            uses_bearer: given.auth_mode == AuthMode::Bearer,
         }
     }
 

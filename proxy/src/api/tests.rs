@@ -18,7 +18,7 @@ use crate::book::redb_store::RedbStore;
 use crate::book::{SaleKey, Settlement};
 use crate::config::Config;
 use crate::penalties::PayerPenalties;
-use crate::sell::{Budget, SellerDeps};
+use crate::sell::{StreamBudget, SellerDeps};
 use crate::service::{clock, facilitator_of, nodes_of, upstream_of};
 
 /// openapi.json lists the routes of `api.rs` and every code.
@@ -59,7 +59,7 @@ async fn api(folder: &TempDir) -> Arc<Api> {
         clock: Arc::clone(&clock),
         failpoints: Arc::new(NoFailpoints),
         repeat_wait_ms: 0,
-        budget: Budget::of(1 << 20),
+        budget: StreamBudget::of(1 << 20),
         answers: AnswerMemory::with_bytes(0),
         sale_permits: Arc::new(Semaphore::new(4)),
         penalties: PayerPenalties::default(),

@@ -9,7 +9,7 @@ use super::models::{MODEL, rate};
 use super::values::{Config, CorsOrigins, Rpc, SecretUrl};
 use crate::answer_memory::MEMORY_BYTES_MIN;
 use crate::offer::Method;
-use crate::unpaid::{Dollars, SCALE};
+use crate::unpaid::{Dollars, DOLLAR_DECIMALS};
 
 /// Returns the settings table of the manual as Markdown.
 pub fn reference() -> String {
@@ -20,7 +20,7 @@ pub fn reference() -> String {
 
 /// Reads a limit on unpaid sales. Zero is refused: no answer could be sold.
 fn unpaid_limit(given: RawSetting<'_>) -> Result<Dollars, String> {
-    let amount = given.decimal(SCALE)?;
+    let amount = given.decimal(DOLLAR_DECIMALS)?;
     let some = Some(amount).filter(|amount| !amount.is_zero());
     some.ok_or_else(|| {
         "it must be more than 0: answers are unpaid until they are settled".to_owned()
@@ -361,14 +361,14 @@ pub(super) const SERVICE: &[Key<Config>] = &[
         default: "10",
         meaning: "The most that one payer may owe at any time, in dollars: the prices of unsettled \
              answers in progress, and of delivered answers whose settlement is pending.",
-        set: |config, given| put(&mut config.unpaid.per_payer, unpaid_limit(given)),
+        set: |config, given| put(&mut config.unpaid.per_payer_max, unpaid_limit(given)),
     },
     Key {
         name: "max_unpaid_usd",
         variable: "PROXY_MAX_UNPAID_USD",
         default: "100",
         meaning: "The same for all payers together.",
-        set: |config, given| put(&mut config.unpaid.total, unpaid_limit(given)),
+        set: |config, given| put(&mut config.unpaid.total_max, unpaid_limit(given)),
     },
     Key {
         name: "rate_per_minute",

@@ -4,7 +4,7 @@ use bursar_core::networks::by_chain;
 use super::*;
 use crate::price::Rate;
 use crate::tokens::Vocabulary;
-use crate::unpaid::SCALE;
+use crate::unpaid::DOLLAR_DECIMALS;
 use secrecy::ExposeSecret;
 use tempfile::TempDir;
 
@@ -330,10 +330,10 @@ fn nodes_are_assigned_to_networks_with_public_ones_as_default() {
 #[test]
 fn unpaid_limits_are_exact_amounts_above_zero() {
     let set = |text: &str| env(&[("PROXY_MAX_UNPAID_USD_PER_PAYER", text)]);
-    let unit = U256::from(10).pow(U256::from(SCALE));
+    let unit = U256::from(10).pow(U256::from(DOLLAR_DECIMALS));
     let config = set("0.000001").unwrap();
-    assert_eq!(config.unpaid.per_payer, unit / U256::from(1_000_000));
-    assert_eq!(config.unpaid.total, unit * U256::from(100), "by default");
+    assert_eq!(config.unpaid.per_payer_max, unit / U256::from(1_000_000));
+    assert_eq!(config.unpaid.total_max, unit * U256::from(100), "by default");
     for wrong in ["0", "0.0", "-1", "1e3", "many"] {
         assert!(error_text(set(wrong)).contains("PROXY_MAX_UNPAID_USD_PER_PAYER"), "{wrong}");
     }

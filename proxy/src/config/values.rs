@@ -15,7 +15,7 @@ use secrecy::SecretString;
 use super::models::Model;
 use crate::offer::Method;
 use crate::price::Rate;
-use crate::unpaid::{Dollars, SCALE, UnpaidLimits};
+use crate::unpaid::{Dollars, DOLLAR_DECIMALS, UnpaidLimits};
 
 /// The default upstream.
 pub const DEFAULT_UPSTREAM: &str = "https://api.openai.com/v1";
@@ -120,7 +120,7 @@ impl Default for Config {
             max_timeout_seconds: 600,
             in_flight: 1_024,
             answers_bytes: 128 << 20,
-            unpaid: UnpaidLimits { per_payer: dollars(10), total: dollars(100) },
+            unpaid: UnpaidLimits { per_payer_max: dollars(10), total_max: dollars(100) },
             rate_per_minute: 300,
             trusted_proxies: IpRanges::default(),
             cors_origins: CorsOrigins::None,
@@ -132,7 +132,7 @@ impl Default for Config {
 
 /// Converts whole dollars to [`Dollars`].
 fn dollars(whole: u64) -> Dollars {
-    let unit = U256::from(10).saturating_pow(U256::from(SCALE));
+    let unit = U256::from(10).saturating_pow(U256::from(DOLLAR_DECIMALS));
     U256::from(whole).saturating_mul(unit)
 }
 

@@ -4,17 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// How long a stream waits for a customer that does not read, in milliseconds.
-pub(crate) const READ_MS: u64 = 120_000;
+pub(crate) const CUSTOMER_READ_MS_MAX: u64 = 120_000;
 
 /// Memory for the copies of all open streams.
 ///
 /// A stream that exceeds it is not stored.
 #[derive(Debug, Clone)]
-pub struct Budget {
+pub struct StreamBudget {
     bytes_left: Arc<AtomicUsize>,
 }
 
-impl Budget {
+impl StreamBudget {
     /// Creates a budget of `bytes`.
     pub fn of(bytes: usize) -> Self {
         Self { bytes_left: Arc::new(AtomicUsize::new(bytes)) }

@@ -2,16 +2,16 @@
 
 use bursar_core::networks::{ChainId, by_chain};
 
-use super::{PaymentRefusal, SaleOutcome, Seller, Step, end};
+use super::{PaymentRefusal, SaleOutcome, Seller, SaleStep, end_sale};
 use crate::book::{Record, Settlement, Stage, StoredAnswer};
 use crate::facilitator::{SaleContext, SettleOutcome, Verdict};
 use crate::fault::Code;
 use crate::unpaid::UnpaidGuard;
 
 /// Maximum number of attempts while the facilitator does not process the request.
-const TRIES: u32 = 3;
+const SETTLE_TRIES_MAX: u32 = 3;
 /// Pause between attempts.
-const PAUSE_MS: u64 = 250;
+const SETTLE_PAUSE_MS: u64 = 250;
 
 impl Seller {
     /// Settles the payment for a whole answer, unless it is settled or pending, and returns the answer.
@@ -21,7 +21,7 @@ impl Seller {
         answer: StoredAnswer,
         request_id: Option<String>,
         unpaid: Option<UnpaidGuard>,
-    ) -> Step<SaleOutcome> {
+    ) -> SaleStep<SaleOutcome> {
         let earned = !record.settlement.allows_delivery();
         // A stored answer is not written again.
         let mut new = (!record.answer_stored).then(|| answer.clone());
@@ -31,7 +31,7 @@ impl Seller {
             remaining = self.settle(&mut record, new.take(), unpaid).await?;
         }
         record.stage = Stage::Paid;
-        self.stored(self.0.ledger.put(&record, new).await)?;
+        self.or_store_fault(self.0.ledger.put(&record, new).await)?;
         remaining.into_iter().for_each(UnpaidGuard::keep);
         self.0.failpoints.pass("paid");
         self.count_sale(&record, "whole", earned);
@@ -43,9 +43,9 @@ impl Seller {
         &self,
         record: &mut Record,
         unpaid: Option<UnpaidGuard>,
-    ) -> Step<()> {
+    ) -> SaleStep<()> {
         let remaining = self.settle(record, None, unpaid).await?;
-        self.stored(self.0.ledger.put(record, None).await)?;
+        self.or_store_fault(self.0.ledger.put(record, None).await)?;
         remaining.into_iter().for_each(UnpaidGuard::keep);
         self.0.failpoints.pass("paid");
         self.count_sale(record, "streamed", true);
@@ -63,9 +63,9 @@ impl Seller {
         record: &mut Record,
         answer: Option<StoredAnswer>,
         unpaid: Option<UnpaidGuard>,
-    ) -> Step<Option<UnpaidGuard>> {
+    ) -> SaleStep<Option<UnpaidGuard>> {
         let before = std::mem::replace(&mut record.settlement, Settlement::Requested);
-        self.stored(self.0.ledger.put(record, answer).await)?;
+        self.or_store_fault(self.0.ledger.put(record, answer).await)?;
         self.0.failpoints.pass("asking");
         let outcome = self.request_settlement(record, before).await;
         self.0.failpoints.pass("settled");
@@ -74,8 +74,8 @@ impl Seller {
             (Settlement::Pending { .. }, Some(unpaid)) => return Ok(Some(unpaid)),
             (Settlement::Pending { .. }, None) => {
                 record.settlement = Settlement::Requested;
-                self.stored(self.0.ledger.put(record, None).await)?;
-                return end(PaymentRefusal::of(Code::UnpaidLimit, record));
+                self.or_store_fault(self.0.ledger.put(record, None).await)?;
+                return end_sale(PaymentRefusal::of(Code::UnpaidLimit, record));
             }
             (
                 Settlement::Open | Settlement::Requested | Settlement::Failed { .. },
@@ -102,13 +102,13 @@ impl Seller {
                 Code::SettlementUnknown
             }
         };
-        self.stored(self.0.ledger.put(record, None).await)?;
+        self.or_store_fault(self.0.ledger.put(record, None).await)?;
         // The penalty is added only after the write. If the write fails, a repeat fails to settle again, and that
         // failure counts.
         if code == Code::SettlementFailed && record.settlement.is_payers_failure() {
             self.0.penalties.add(record.payer, self.0.clock.mono_ms());
         }
-        end(PaymentRefusal::of(code, record))
+        end_sale(PaymentRefusal::of(code, record))
     }
 
     /// Requests the settlement and sets the result in the record.
@@ -117,11 +117,11 @@ impl Seller {
     /// official servers do, because most blocks arrive during the second request.
     async fn request_settlement(&self, record: &mut Record, before: Settlement) -> SettleOutcome {
         let mut outcome = self.settle_once(record).await;
-        for _again in 1..TRIES {
+        for _again in 1..SETTLE_TRIES_MAX {
             if !matches!(outcome, SettleOutcome::NotProcessed(_)) {
                 break;
             }
-            let wake = self.0.clock.mono_ms().saturating_add(PAUSE_MS);
+            let wake = self.0.clock.mono_ms().saturating_add(SETTLE_PAUSE_MS);
             self.0.clock.sleep_until(wake).await;
             outcome = self.settle_once(record).await;
         }
@@ -130,7 +130,7 @@ impl Seller {
             self.request_again(record).await;
         }
         if matches!(record.settlement, Settlement::Pending { .. })
-            && !self.pending_counts(record).await
+            && !self.may_count_pending(record).await
         {
             record.settlement = Settlement::Requested;
         }
@@ -154,7 +154,7 @@ impl Seller {
     /// Such a payment has moved its money, or its account is empty. If the money has moved, another settle request
     /// reports the success. If the account is empty, the transaction stays pending until its block is final. Without
     /// this check, a payer who empties the account would receive many answers and pay for none.
-    async fn pending_counts(&self, record: &mut Record) -> bool {
+    async fn may_count_pending(&self, record: &mut Record) -> bool {
         let Some(context) = context_of(record) else { return true };
         let verdict = self.0.facilitator.verify(&record.facilitator_request, context).await;
         if !matches!(verdict, Verdict::Invalid { .. }) {

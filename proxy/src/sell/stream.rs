@@ -8,8 +8,8 @@ use bursar_serve::wait::with_timeout;
 use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
-use super::budget::{Budget, READ_MS};
-use super::{AnswerHead, KEPT_BYTES_MAX, Order, PaidStream, SaleOutcome, Seller, Step};
+use super::budget::{StreamBudget, CUSTOMER_READ_MS_MAX};
+use super::{AnswerHead, STORED_ANSWER_BYTES_MAX, Order, PaidStream, SaleOutcome, Seller, SaleStep};
 use crate::answer;
 use crate::book::ledger::PaymentGuard;
 use crate::book::{Record, Stage, StoredAnswer};
@@ -18,9 +18,9 @@ use crate::upstream::UpstreamResponse;
 use crate::usage;
 
 /// Chunks buffered for a slow customer. When the buffer is full, reading from the upstream pauses.
-const CHUNKS: usize = 8;
+const BUFFERED_CHUNKS_MAX: usize = 8;
 /// Number of bytes stored from the end of a stream that is too long to store. They contain the usage.
-const TAIL_BYTES: usize = 8 << 10;
+const STORED_TAIL_BYTES: usize = 8 << 10;
 
 /// The exclusive right to the payment, and the sale permit.
 pub(super) type SaleGuards = (PaymentGuard, OwnedSemaphorePermit);
@@ -34,32 +34,32 @@ struct ChunkSender {
 
 /// A copy of a stream.
 struct StreamCopy {
-    budget: Budget,
+    budget: StreamBudget,
     reserved: usize,
     bytes: Vec<u8>,
     /// Whether `bytes` is the whole stream so far, not only its end.
-    whole: bool,
+    is_whole: bool,
 }
 
 impl StreamCopy {
-    fn new(budget: Budget) -> Self {
-        Self { budget, reserved: 0, bytes: Vec::new(), whole: true }
+    fn new(budget: StreamBudget) -> Self {
+        Self { budget, reserved: 0, bytes: Vec::new(), is_whole: true }
     }
 
     fn add(&mut self, chunk: &[u8]) {
-        if self.whole {
-            let fits = self.bytes.len().saturating_add(chunk.len()) <= KEPT_BYTES_MAX;
+        if self.is_whole {
+            let fits = self.bytes.len().saturating_add(chunk.len()) <= STORED_ANSWER_BYTES_MAX;
             if fits && self.budget.reserve(chunk.len()) {
                 self.reserved = self.reserved.saturating_add(chunk.len());
             } else {
-                self.whole = false;
+                self.is_whole = false;
             }
         }
         self.bytes.extend_from_slice(chunk);
-        if !self.whole && self.bytes.len() > TAIL_BYTES.saturating_mul(2) {
-            let cut = self.bytes.len().saturating_sub(TAIL_BYTES);
+        if !self.is_whole && self.bytes.len() > STORED_TAIL_BYTES.saturating_mul(2) {
+            let cut = self.bytes.len().saturating_sub(STORED_TAIL_BYTES);
             self.bytes.drain(..cut);
-            self.bytes.shrink_to(TAIL_BYTES.saturating_mul(2));
+            self.bytes.shrink_to(STORED_TAIL_BYTES.saturating_mul(2));
         }
     }
 }
@@ -86,11 +86,11 @@ impl Seller {
         mut record: Record,
         response: UpstreamResponse,
         guards: SaleGuards,
-    ) -> Step<SaleOutcome> {
+    ) -> SaleStep<SaleOutcome> {
         record.stage = Stage::Streaming;
-        self.stored(self.0.ledger.put(&record, None).await)?;
+        self.or_store_fault(self.0.ledger.put(&record, None).await)?;
         self.0.failpoints.pass("streaming");
-        let (chunks, pieces) = mpsc::channel(CHUNKS);
+        let (chunks, pieces) = mpsc::channel(BUFFERED_CHUNKS_MAX);
         let complete = Arc::new(AtomicBool::new(false));
         let sender = ChunkSender { chunks, complete: Arc::clone(&complete) };
         let stream = PaidStream {
@@ -119,10 +119,10 @@ impl Seller {
     ) {
         let mut copy = StreamCopy::new(self.0.budget.clone());
         let mut customer = Some(sender);
-        let end = self.pump(&mut response, &mut copy, &mut customer).await;
+        let end = self.forward_chunks(&mut response, &mut copy, &mut customer).await;
         let quote = &order.quote;
         let prompt = quote.estimate.prompt_tokens;
-        record.usage = usage::of_stream(&copy.bytes, copy.whole, prompt, quote.vocabulary);
+        record.usage = usage::usage_of_stream(&copy.bytes, copy.is_whole, prompt, quote.vocabulary);
         self.count_usage(order, &record);
         let answer =
             self.end_stream(&mut record, end, &mut copy, response, customer.as_ref()).await;
@@ -140,14 +140,14 @@ impl Seller {
 
     /// Passes chunks to the customer and the copy until the stream ends. `customer` becomes `None` when the customer
     /// leaves or stops reading.
-    async fn pump(
+    async fn forward_chunks(
         &self,
         response: &mut UpstreamResponse,
         copy: &mut StreamCopy,
         customer: &mut Option<ChunkSender>,
     ) -> StreamEnd {
         let mut filter = self.0.upstream.filter();
-        let mut next = filter.filter_chunk(&std::mem::take(&mut response.first));
+        let mut next = filter.filter_chunk(&std::mem::take(&mut response.stream_start));
         let mut ended = None;
         loop {
             copy.add(&next);
@@ -156,14 +156,14 @@ impl Seller {
             if let Some(sender) = &customer
                 && !next.is_empty()
                 && !matches!(
-                    with_timeout(&*self.0.clock, READ_MS, sender.chunks.send(next)).await,
+                    with_timeout(&*self.0.clock, CUSTOMER_READ_MS_MAX, sender.chunks.send(next)).await,
                     Some(Ok(()))
                 )
             {
                 self.0.metrics.streams_abandoned.inc();
                 *customer = None;
             }
-            if customer.is_none() && !copy.whole {
+            if customer.is_none() && !copy.is_whole {
                 return StreamEnd::Abandoned;
             }
             if let Some(end) = ended {
@@ -198,10 +198,10 @@ impl Seller {
             // The upstream reported an error within the stream.
             StreamEnd::Complete if answer::has_error(&copy.bytes) => {
                 record.stage = Stage::Broken;
-                self.broken(record, "upstream_error");
+                self.record_broken_stream(record, "upstream_error");
                 None
             }
-            StreamEnd::Complete if copy.whole => {
+            StreamEnd::Complete if copy.is_whole => {
                 let body = std::mem::take(&mut copy.bytes).into();
                 let (status, content_type) = (response.status, response.content_type);
                 Some(StoredAnswer { status, content_type, body })
@@ -209,17 +209,17 @@ impl Seller {
             StreamEnd::Complete | StreamEnd::Abandoned => None,
             StreamEnd::Broken(fault) => {
                 record.stage = Stage::Broken;
-                self.broken(record, fault.code.text());
+                self.record_broken_stream(record, fault.code.text());
                 if let Some(sender) = customer {
                     let send = sender.chunks.send(broken_frame());
-                    let _left = with_timeout(&*self.0.clock, READ_MS, send).await;
+                    let _left = with_timeout(&*self.0.clock, CUSTOMER_READ_MS_MAX, send).await;
                 }
                 None
             }
         }
     }
 
-    fn broken(&self, record: &Record, code: &'static str) {
+    fn record_broken_stream(&self, record: &Record, code: &'static str) {
         self.0.metrics.streams_broken.inc();
         tracing::warn!(
             payer = %record.payer, amount = %record.amount, code,
@@ -245,30 +245,30 @@ mod tests {
 
     #[test]
     fn a_stream_copy_is_whole_or_an_end_and_releases_its_budget() {
-        let budget = Budget::of(KEPT_BYTES_MAX + 100);
+        let budget = StreamBudget::of(STORED_ANSWER_BYTES_MAX + 100);
         let mut first = StreamCopy::new(budget.clone());
-        first.add(&vec![1; KEPT_BYTES_MAX]);
-        assert!(first.whole && first.bytes.len() == KEPT_BYTES_MAX);
+        first.add(&vec![1; STORED_ANSWER_BYTES_MAX]);
+        assert!(first.is_whole && first.bytes.len() == STORED_ANSWER_BYTES_MAX);
         // The second copy exceeds the budget by one byte.
         let mut second = StreamCopy::new(budget.clone());
         second.add(&[2; 100]);
-        assert!(second.whole);
+        assert!(second.is_whole);
         second.add(&[3; 1]);
-        assert!(!second.whole, "no room is left");
+        assert!(!second.is_whole, "no room is left");
         first.add(&[1; 1]);
-        assert!(!first.whole && first.bytes.len() <= 2 * TAIL_BYTES);
+        assert!(!first.is_whole && first.bytes.len() <= 2 * STORED_TAIL_BYTES);
         for _more in 0..100 {
             first.add(&[4; 1_000]);
-            assert!(first.bytes.len() <= 2 * TAIL_BYTES + 1_000);
+            assert!(first.bytes.len() <= 2 * STORED_TAIL_BYTES + 1_000);
         }
         assert!(first.bytes.ends_with(&[4; 1_000]));
         drop((first, second));
         // The end is cut only when it is longer than twice its limit.
-        let mut third = StreamCopy::new(Budget::of(0));
-        third.add(&vec![5; 2 * TAIL_BYTES]);
-        assert_eq!(third.bytes.len(), 2 * TAIL_BYTES);
+        let mut third = StreamCopy::new(StreamBudget::of(0));
+        third.add(&vec![5; 2 * STORED_TAIL_BYTES]);
+        assert_eq!(third.bytes.len(), 2 * STORED_TAIL_BYTES);
         third.add(&[6; 1]);
-        assert_eq!(third.bytes.len(), TAIL_BYTES);
-        assert!(budget.reserve(KEPT_BYTES_MAX + 100) && !budget.reserve(1));
+        assert_eq!(third.bytes.len(), STORED_TAIL_BYTES);
+        assert!(budget.reserve(STORED_ANSWER_BYTES_MAX + 100) && !budget.reserve(1));
     }
 }

@@ -2,7 +2,7 @@ use super::*;
 use proptest::prelude::*;
 
 fn unpaid(per_payer: u64, total: u64) -> UnpaidSales {
-    UnpaidSales::new(UnpaidLimits { per_payer: U256::from(per_payer), total: U256::from(total) })
+    UnpaidSales::new(UnpaidLimits { per_payer_max: U256::from(per_payer), total_max: U256::from(total) })
 }
 
 fn id(n: u64) -> PaymentId {
@@ -35,19 +35,19 @@ fn sales_are_admitted_up_to_the_unpaid_limits() {
 }
 
 #[derive(Debug, Clone)]
-enum Step {
+enum UnpaidStep {
     Reserve { payer: u8, amount: u64 },
     Drop(usize),
     Keep(usize),
     End(usize),
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = UnpaidStep> {
     prop_oneof![
-        3 => (0u8..3, 0u64..60).prop_map(|(payer, amount)| Step::Reserve { payer, amount }),
-        1 => any::<usize>().prop_map(Step::Drop),
-        1 => any::<usize>().prop_map(Step::Keep),
-        1 => any::<usize>().prop_map(Step::End),
+        3 => (0u8..3, 0u64..60).prop_map(|(payer, amount)| UnpaidStep::Reserve { payer, amount }),
+        1 => any::<usize>().prop_map(UnpaidStep::Drop),
+        1 => any::<usize>().prop_map(UnpaidStep::Keep),
+        1 => any::<usize>().prop_map(UnpaidStep::End),
     ]
 }
 
@@ -66,24 +66,24 @@ proptest! {
                 held.chain(kept).sum::<u64>()
             };
             match step {
-                Step::Reserve { payer, amount } => {
+                UnpaidStep::Reserve { payer, amount } => {
                     let fits = sums(&held, &kept, Some(payer)) + amount <= 100
                         && sums(&held, &kept, None) + amount <= 150;
                     let reserved = unpaid.reserve(id(n), Address::repeat_byte(payer), U256::from(amount));
                     prop_assert_eq!(reserved.is_ok(), fits);
                     held.extend(reserved.ok().map(|guard| (guard, n, payer, amount)));
                 }
-                Step::Drop(at) if !held.is_empty() => drop(held.remove(at % held.len())),
-                Step::Keep(at) if !held.is_empty() => {
+                UnpaidStep::Drop(at) if !held.is_empty() => drop(held.remove(at % held.len())),
+                UnpaidStep::Keep(at) if !held.is_empty() => {
                     let (guard, n, payer, amount) = held.remove(at % held.len());
                     guard.keep();
                     kept.push((n, payer, amount));
                 }
-                Step::End(at) if !kept.is_empty() => {
+                UnpaidStep::End(at) if !kept.is_empty() => {
                     let (n, ..) = kept.remove(at % kept.len());
                     unpaid.end(id(n));
                 }
-                Step::Drop(_) | Step::Keep(_) | Step::End(_) => {}
+                UnpaidStep::Drop(_) | UnpaidStep::Keep(_) | UnpaidStep::End(_) => {}
             }
             prop_assert_eq!(unpaid.total(), U256::from(sums(&held, &kept, None)));
         }

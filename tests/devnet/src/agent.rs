@@ -11,7 +11,7 @@ pub struct Agent {
     pub id: String,
     /// The bearer token: `AT_` and 64 hex digits.
     pub token: String,
-    pub bearer: bool,
+    pub uses_bearer: bool,
 }
 
 impl Agent {
@@ -31,7 +31,7 @@ impl Agent {
 
     /// Returns the `signature` field for a message.
     pub fn sign(&self, timestamp: i64, fields: &Map<String, Value>) -> String {
-        if self.bearer {
+        if self.uses_bearer {
             return self.token.clone();
         }
         let mut message = fields.clone();

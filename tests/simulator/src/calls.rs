@@ -123,7 +123,7 @@ impl World {
         };
         match variant {
             // A bearer agent uses its current token; a signing agent sends the old signature.
-            RepeatVariant::None if client.bearer => resign(&mut sent, now, &client),
+            RepeatVariant::None if client.uses_bearer => resign(&mut sent, now, &client),
             RepeatVariant::None => {}
             RepeatVariant::SignedAgain => resign(&mut sent, now, &client),
             RepeatVariant::OtherUrl(url) => {
@@ -134,7 +134,7 @@ impl World {
             RepeatVariant::OtherKey(key) => {
                 sent.body["idempotency_key"] = json!(format!("key-{key}"));
                 sent.ask.idempotency_key = Some(format!("key-{key}"));
-                if client.bearer {
+                if client.uses_bearer {
                     resign(&mut sent, now, &client);
                 }
             }
@@ -328,7 +328,7 @@ fn sign_call(
 }
 
 pub(crate) fn proof(client: &Agent, timestamp_s: i64, signature: String, right: bool) -> Proof {
-    if client.bearer {
+    if client.uses_bearer {
         Proof::Bearer { right }
     } else {
         Proof::Hmac { timestamp_s, signature, right }

@@ -211,14 +211,14 @@ impl World {
         let client = self.agents[sent.agent].clone();
         let now = self.clock.now().utc.seconds();
         match variant {
-            RepeatVariant::None | RepeatVariant::OtherUrl(_) if !client.bearer => {}
+            RepeatVariant::None | RepeatVariant::OtherUrl(_) if !client.uses_bearer => {}
             RepeatVariant::None | RepeatVariant::OtherUrl(_) | RepeatVariant::SignedAgain => {
                 resign(&mut sent, now, &client);
             }
             RepeatVariant::OtherKey(key) => {
                 sent.body["idempotency_key"] = json!(key_name(key));
                 sent.ask.idempotency_key = Some(key_name(key));
-                if client.bearer {
+                if client.uses_bearer {
                     resign(&mut sent, now, &client);
                 }
             }

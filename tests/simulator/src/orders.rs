@@ -239,7 +239,7 @@ impl World {
             Step::ReplaceToken { agent } => {
                 let Some(at) = agent.of(self.agents.len()) else { return Ok(()) };
                 let known = self.agents[at].clone();
-                if !known.bearer || self.flow.together {
+                if !known.uses_bearer || self.flow.together {
                     return Ok(());
                 }
                 let line = format!("agent instructions {} --regenerate", known.id);
@@ -373,7 +373,7 @@ fn credentials(outcome: &Outcome) -> Option<Agent> {
     let Ok(Answer::Credentials(given)) = &outcome.reply.result else { return None };
     let token = outcome.secret.clone()?;
     let bearer = given.auth_mode == AuthMode::Bearer;
-    Some(Agent { id: given.agent_id.clone(), token, bearer })
+    Some(Agent { id: given.agent_id.clone(), token, uses_bearer: bearer })
 }
 
 fn order_end(order: &Order, outcome: &Outcome, unlisted: &[String]) -> End {

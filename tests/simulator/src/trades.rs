@@ -171,7 +171,7 @@ impl World {
         let client = self.agents[sent.agent].clone();
         let now = self.clock.now().utc.seconds();
         match variant {
-            RepeatVariant::None | RepeatVariant::OtherUrl(_) if client.bearer => {
+            RepeatVariant::None | RepeatVariant::OtherUrl(_) if client.uses_bearer => {
                 resign(&mut sent, now, &client);
             }
             RepeatVariant::None | RepeatVariant::OtherUrl(_) => {}
@@ -179,7 +179,7 @@ impl World {
             RepeatVariant::OtherKey(key) => {
                 sent.body["idempotency_key"] = json!(format!("key-{key}"));
                 sent.ask.idempotency_key = Some(format!("key-{key}"));
-                if client.bearer {
+                if client.uses_bearer {
                     resign(&mut sent, now, &client);
                 }
             }

@@ -9,7 +9,7 @@ use bursar_devnet::{Devnet, DevnetError};
 use serde_json::{Value, json};
 
 const SHOP: Address = address!("0x00000000000000000000000000000000005409e0");
-const SMALL: u64 = 10_000;
+const SMALL_PRICE: u64 = 10_000;
 
 fn robinhood() -> &'static Network {
     by_chain(ChainId(4663)).unwrap()
@@ -18,7 +18,7 @@ fn robinhood() -> &'static Network {
 /// A merchant on the first chain with two goods.
 fn goods() -> MerchantConfig {
     let config = MerchantConfig::new(robinhood().chain, SHOP);
-    config.sell("/small", SMALL.into()).sell("/large", 2_000_000)
+    config.sell("/small", SMALL_PRICE.into()).sell("/large", 2_000_000)
 }
 
 struct Answer {
@@ -67,7 +67,7 @@ async fn a_signed_payment_moves_money_once() {
     devnet.mint(payer.address(), 1_000_000).await.unwrap();
 
     let url = format!("{}/small", merchant.url());
-    let terms = payer.terms(SHOP, SMALL, 1);
+    let terms = payer.terms(SHOP, SMALL_PRICE, 1);
     let header = payer.header(robinhood(), &offer_of(&url).await, &terms);
     assert!(!devnet.authorization_used(terms.from, terms.nonce).await.unwrap());
     let paid = get(&url, Some(&header)).await;
@@ -78,8 +78,8 @@ async fn a_signed_payment_moves_money_once() {
     assert_eq!((&receipt["success"], &receipt["network"]), (&json!(true), &json!("eip155:4663")));
     assert_eq!(receipt["transaction"].as_str().unwrap().len(), 66);
     assert!(devnet.authorization_used(terms.from, terms.nonce).await.unwrap());
-    assert_eq!(devnet.balance_of(terms.from).await.unwrap(), U256::from(1_000_000 - SMALL));
-    assert_eq!(devnet.balance_of(SHOP).await.unwrap(), U256::from(SMALL));
+    assert_eq!(devnet.balance_of(terms.from).await.unwrap(), U256::from(1_000_000 - SMALL_PRICE));
+    assert_eq!(devnet.balance_of(SHOP).await.unwrap(), U256::from(SMALL_PRICE));
 
     // The same payment is refused again: by this merchant's record, and by the coin at a merchant without that record.
     let again = get(&url, Some(&header)).await;
@@ -90,7 +90,7 @@ async fn a_signed_payment_moves_money_once() {
     assert_eq!(there.status, 402);
     assert_reason(&there, "settlement failed");
     assert!(there.body["error"].as_str().unwrap().contains("authorization is used or canceled"));
-    assert_eq!(devnet.balance_of(SHOP).await.unwrap(), U256::from(SMALL));
+    assert_eq!(devnet.balance_of(SHOP).await.unwrap(), U256::from(SMALL_PRICE));
 
     let seen = merchant.payments();
     assert_eq!(seen.len(), 2);
@@ -107,12 +107,12 @@ async fn a_payment_without_cover_can_be_tried_again() {
     let merchant = Merchant::serve(goods().settle_on(devnet.clone())).await.unwrap();
     let payer = Payer::new(0x12);
     let url = format!("{}/small", merchant.url());
-    let header = payer.header(robinhood(), &offer_of(&url).await, &payer.terms(SHOP, SMALL, 1));
+    let header = payer.header(robinhood(), &offer_of(&url).await, &payer.terms(SHOP, SMALL_PRICE, 1));
 
     let poor = get(&url, Some(&header)).await;
     assert!(text(&poor.body["error"]).contains("transfer amount exceeds balance"));
     assert_eq!(poor.receipt.unwrap()["success"], false);
-    devnet.mint(payer.address(), SMALL.into()).await.unwrap();
+    devnet.mint(payer.address(), SMALL_PRICE.into()).await.unwrap();
     assert_eq!(get(&url, Some(&header)).await.status, 200);
 }
 
@@ -128,13 +128,13 @@ async fn twenty_payers_at_once_are_all_served() {
         let (devnet, url, offer) = (devnet.clone(), url.clone(), offer.clone());
         sales.spawn(async move {
             let payer = Payer::new(seed);
-            devnet.mint(payer.address(), SMALL.into()).await.unwrap();
-            let header = payer.header(robinhood(), &offer, &payer.terms(SHOP, SMALL, seed));
+            devnet.mint(payer.address(), SMALL_PRICE.into()).await.unwrap();
+            let header = payer.header(robinhood(), &offer, &payer.terms(SHOP, SMALL_PRICE, seed));
             get(&url, Some(&header)).await.status
         });
     }
     assert_eq!(sales.join_all().await, [200; 20]);
-    assert_eq!(devnet.balance_of(SHOP).await.unwrap(), U256::from(20 * SMALL));
+    assert_eq!(devnet.balance_of(SHOP).await.unwrap(), U256::from(20 * SMALL_PRICE));
 }
 
 #[tokio::test]
@@ -152,13 +152,13 @@ async fn without_a_chain_the_merchant_verifies_and_reports_only_the_signature() 
     assert_eq!(
         challenge["accepts"],
         json!([{
-            "scheme": "exact", "network": "eip155:4663", "amount": SMALL.to_string(),
+            "scheme": "exact", "network": "eip155:4663", "amount": SMALL_PRICE.to_string(),
             "asset": coin.address.to_checksum(None), "payTo": SHOP.to_checksum(None),
             "maxTimeoutSeconds": 60, "extra": { "name": "Global Dollar", "version": "1" },
         }])
     );
 
-    let terms = payer.terms(SHOP, SMALL, 1);
+    let terms = payer.terms(SHOP, SMALL_PRICE, 1);
     let header = payer.header(robinhood(), &challenge["accepts"][0], &terms);
     let paid = get(&url, Some(&header)).await;
     assert_eq!((paid.status, &paid.body["settled"]), (200, &json!(false)));
@@ -180,7 +180,7 @@ async fn every_defect_of_a_payment_is_named() {
     let offer = offer_of(&url).await;
     let dear = offer_of(&format!("{}/large", merchant.url())).await;
     let payer = Payer::new(0x14);
-    let good = payer.terms(SHOP, SMALL, 1);
+    let good = payer.terms(SHOP, SMALL_PRICE, 1);
     let signed = |terms: &_| payer.header(robinhood(), &offer, terms);
     let changed = |path: &str, value: Value| {
         let mut payload = payload(&offer, &good, &payer.sign(robinhood(), &good));
@@ -191,7 +191,7 @@ async fn every_defect_of_a_payment_is_named() {
     let cases = [
         ("invalid_payload", "not base64!".to_owned()),
         ("invalid_payload", pack(&json!([1]))),
-        ("invalid_payload", changed("/payload/authorization/value", json!(SMALL))),
+        ("invalid_payload", changed("/payload/authorization/value", json!(SMALL_PRICE))),
         ("invalid_payload", changed("/payload/authorization/value", json!("0x2710"))),
         ("invalid_x402_version", changed("/x402Version", json!(1))),
         ("unsupported_scheme", changed("/accepted/scheme", json!("upto"))),
@@ -200,10 +200,10 @@ async fn every_defect_of_a_payment_is_named() {
         ("invalid_payment_requirements", payer.header(robinhood(), &dear, &good)),
         (
             "invalid_exact_evm_recipient_mismatch",
-            signed(&payer.terms(Address::repeat_byte(9), SMALL, 1)),
+            signed(&payer.terms(Address::repeat_byte(9), SMALL_PRICE, 1)),
         ),
-        ("invalid_exact_evm_payload_authorization_value", signed(&payer.terms(SHOP, SMALL - 1, 1))),
-        ("invalid_exact_evm_payload_authorization_value", signed(&payer.terms(SHOP, SMALL + 1, 1))),
+        ("invalid_exact_evm_payload_authorization_value", signed(&payer.terms(SHOP, SMALL_PRICE - 1, 1))),
+        ("invalid_exact_evm_payload_authorization_value", signed(&payer.terms(SHOP, SMALL_PRICE + 1, 1))),
         (
             "invalid_exact_evm_payload_authorization_valid_before",
             signed(&bursar_devnet::Authorization {

@@ -128,16 +128,16 @@ impl AgentServer {
         let (path, mut fields) = fields(dice, self.payments);
         let agent = if dice.chance(1, 3) { &self.wallet.hmac } else { &self.wallet.bearer };
         let before_proof = dice.chance(1, 2);
-        if before_proof && !agent.bearer {
+        if before_proof && !agent.uses_bearer {
             // Mutates the fields before signing: with a valid proof, they reach the rules behind the authentication.
             fields = serde_json::from_slice(&mutated(dice, &fields)).unwrap_or(fields);
         }
         let mut body = signed(agent, path, &fields);
-        if agent.bearer && path == "/sign" {
+        if agent.uses_bearer && path == "/sign" {
             body["idempotency_key"] = json!(format!("key-{}-{}", self.payments, dice.word()));
         }
         let mut request = Request::post(path, body);
-        if before_proof && agent.bearer {
+        if before_proof && agent.uses_bearer {
             if let Body::Json(value) = &request.body {
                 request.body = Body::Bytes(mutated(dice, value));
             }

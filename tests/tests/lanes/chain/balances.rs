@@ -22,7 +22,7 @@ use bursar_tests::operator::{Expect, Operator};
 use bursar_tests::process::Start;
 use serde_json::{Value, json};
 
-use crate::chain::stage::{SMALL, Stage, local_chain};
+use crate::chain::stage::{SMALL_PRICE, Stage, local_chain};
 
 const BASE_SEPOLIA: ChainId = ChainId(84532);
 const NO_ANSWER: &str = "No endpoint of the network gave a valid answer.";
@@ -136,7 +136,7 @@ async fn balances_are_exact_before_and_after_a_payment() {
     let body = stage.ask_for(&agent, "/small").await;
     let (_status, answer) = stage.ask(&body).await;
     assert_eq!(stage.deliver(&stage.url("/small"), &answer).await.0, 200);
-    stage.settled(SMALL).await;
+    stage.settled(SMALL_PRICE).await;
     let mut skew = 0;
     expire_balance_cache(&stage, &mut skew);
     let after = wanted(stage.payer, [one, ("19988000", "19.988"), ("0", "0")]);

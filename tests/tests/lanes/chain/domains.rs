@@ -12,13 +12,13 @@ use bursar_tests::process::Start;
 use serde_json::{Value, json};
 
 use crate::chain::programs::CASES;
-use crate::chain::stage::{SMALL, Stage, local_chain, merchant_address, signed_terms};
+use crate::chain::stage::{SMALL_PRICE, Stage, local_chain, merchant_address, signed_terms};
 
 const BASE_SEPOLIA: ChainId = ChainId(84532);
 
 /// Asks for a small payment whose offer makes this claim about the token's domain.
 async fn ask(stage: &Stage, agent: &Agent, field: &str, claim: &str) -> (u16, Value) {
-    let atoms = u64::try_from(SMALL).expect("small");
+    let atoms = u64::try_from(SMALL_PRICE).expect("small");
     let mut offer = challenge(BASE, atoms, &format!("https://api.example.com/{claim}"));
     offer["accepts"][0]["extra"][field] = json!(claim);
     let now = jiff::Timestamp::now().as_second();
@@ -31,9 +31,9 @@ async fn settle(stage: &Stage, answer: &Value) {
     let before = stage.balances().await;
     let (terms, signature) = signed_terms(answer["header_value"].as_str().expect("a header"));
     let route = (terms.from, terms.to, terms.value);
-    assert_eq!(route, (stage.payer, merchant_address(), U256::from(SMALL)));
+    assert_eq!(route, (stage.payer, merchant_address(), U256::from(SMALL_PRICE)));
     stage.chain.settle(&terms, &signature).await.expect("settled");
-    stage.assert_moved(before, SMALL).await;
+    stage.assert_moved(before, SMALL_PRICE).await;
 }
 
 /// Each domain field that an offer can contradict, with a wrong value.
@@ -97,7 +97,7 @@ async fn a_node_of_another_chain_confirms_nothing_and_breaks_nothing() {
         let agent = stage.add_agent(&case.name(), case.auth).await;
         let before = stage.balances().await;
         let reply = stage.send(case, &agent, "/small").finish().await;
-        stage.assert_bought(&reply, before, SMALL).await;
+        stage.assert_bought(&reply, before, SMALL_PRICE).await;
     }
 
     // With the right chain id, the wallet trusts the same node.

@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::chain::explorers::explorer;
 use crate::chain::programs::{NODE, PYTHON};
 use crate::chain::settlements::{assert_verified, report_settled};
-use crate::chain::stage::{SMALL, Stage, local_chain};
+use crate::chain::stage::{SMALL_PRICE, Stage, local_chain};
 
 /// The value of `BURSAR_TEST_SKIP` that skips tests that need strace; otherwise a missing strace fails them.
 const SKIP: &str = "strace";
@@ -119,7 +119,7 @@ async fn the_engine_connects_only_to_its_counterparties() {
         for path in ["/small", "/v1/small"] {
             let reply = stage.send(case, &agent, path).finish().await;
             assert_eq!(reply.outcome(), ("paid", Some(0)), "{}", reply.line);
-            let (_terms, tx_hash) = stage.settled(SMALL).await;
+            let (_terms, tx_hash) = stage.settled(SMALL_PRICE).await;
             let id = reply.line["transaction_id"].as_str().expect("an id").to_owned();
             report_settled(&stage, &agent, &id, tx_hash).await;
             assert_verified(&mut stage, &id, tx_hash).await;

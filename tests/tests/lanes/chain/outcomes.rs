@@ -12,7 +12,7 @@ use bursar_tests::process::Start;
 use serde_json::json;
 
 use crate::chain::programs::CASES;
-use crate::chain::stage::{LARGE, SMALL, Stage, dollars, local_chain};
+use crate::chain::stage::{LARGE_PRICE, SMALL_PRICE, Stage, dollars, local_chain};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_payment_below_the_threshold_settles_without_approval() {
@@ -22,7 +22,7 @@ async fn a_payment_below_the_threshold_settles_without_approval() {
         let agent = stage.add_agent(&case.name(), case.auth).await;
         let before = stage.balances().await;
         let answer = stage.send(case, &agent, "/small").finish().await;
-        stage.assert_bought(&answer, before, SMALL).await;
+        stage.assert_bought(&answer, before, SMALL_PRICE).await;
         assert_eq!(stage.held(0).await, [], "{case:?}");
     }
     assert_eq!(stage.merchant.payments().len(), CASES.len());
@@ -43,7 +43,7 @@ async fn a_held_payment_settles_once_the_operator_approves() {
         let card = request.card.expect("a card");
         assert_eq!(card.hold, HoldReason::AboveThreshold);
         assert_eq!((card.terms.agent.as_str(), &*card.terms.payee), (&*agent.id, PAY_TO));
-        assert_eq!(card.terms.amount, LARGE.to_string());
+        assert_eq!(card.terms.amount, LARGE_PRICE.to_string());
         assert!(buyer.is_running(), "{case:?} polls");
         assert_eq!(stage.balances().await, before);
 
@@ -51,7 +51,7 @@ async fn a_held_payment_settles_once_the_operator_approves() {
         assert!(approved.reply.result.is_ok(), "{:?}", approved.reply);
         assert!(matches!(approved.prompts[..], [Prompt::Confirm { .. }]), "{:?}", approved.prompts);
         let answer = buyer.finish().await;
-        stage.assert_bought(&answer, before, LARGE).await;
+        stage.assert_bought(&answer, before, LARGE_PRICE).await;
         assert_eq!(answer.line["transaction_id"], request.id);
     }
 }
@@ -135,6 +135,6 @@ async fn a_payment_after_the_clock_went_back_is_signed() {
     let (status, answer) = stage.ask(&body).await;
     assert_eq!((status, &answer["status"]), (200, &json!("success")), "{answer}");
     assert_eq!(stage.deliver(&stage.url("/small"), &answer).await.0, 200);
-    stage.settled(SMALL).await;
-    stage.assert_moved(before, SMALL).await;
+    stage.settled(SMALL_PRICE).await;
+    stage.assert_moved(before, SMALL_PRICE).await;
 }

@@ -62,7 +62,7 @@ impl Buyer {
             .env("WALLET_URL", wallet)
             .env("WALLET_AGENT_ID", &agent.id)
             .env("WALLET_AGENT_TOKEN", &agent.token)
-            .env("WALLET_AUTH_MODE", if agent.bearer { "bearer" } else { "hmac" })
+            .env("WALLET_AUTH_MODE", if agent.uses_bearer { "bearer" } else { "hmac" })
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())

@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::chain::programs::{NODE, PYTHON};
 use crate::chain::stage::{
-    LARGE, NUMBERED, POLL_INTERVAL, SMALL, Stage, TIMEOUT, dollars, local_chain, open_shop,
+    LARGE_PRICE, NUMBERED, POLL_INTERVAL, SMALL_PRICE, Stage, TIMEOUT, dollars, local_chain, open_shop,
     signed_terms,
 };
 
@@ -46,8 +46,8 @@ async fn a_held_request_survives_a_restart_and_settles() {
         let (status, answer) = stage.poll(&id).await;
         assert_eq!((status, &answer["status"]), (200, &json!("success")), "{answer}");
         assert_eq!(stage.deliver(&stage.url("/large"), &answer).await.0, 200);
-        stage.settled(LARGE).await;
-        stage.assert_moved(before, LARGE).await;
+        stage.settled(LARGE_PRICE).await;
+        stage.assert_moved(before, LARGE_PRICE).await;
     }
 }
 
@@ -67,7 +67,7 @@ async fn after_kill_9_the_same_body_gets_the_same_header_and_pays_once() {
         assert_eq!((status, &answer["status"]), (200, &json!("success")), "{answer}");
         let header = answer["header_value"].as_str().expect("a header");
         assert_eq!(stage.deliver(&stage.url(path), &answer).await.0, 200);
-        let (terms, _transaction) = stage.settled(SMALL).await;
+        let (terms, _transaction) = stage.settled(SMALL_PRICE).await;
 
         stage.start_again().await;
         stage.operator.must("wallet open").await;
@@ -86,7 +86,7 @@ async fn after_kill_9_the_same_body_gets_the_same_header_and_pays_once() {
         assert_eq!(same, terms);
         let replay = stage.chain.settle(&terms, &signature).await;
         assert!(replay.is_err(), "{replay:?}");
-        stage.assert_moved(before, SMALL).await;
+        stage.assert_moved(before, SMALL_PRICE).await;
     }
 }
 
@@ -155,10 +155,10 @@ async fn a_call_in_progress_is_answered_before_sigterm_ends_the_engine() {
     assert!(head.starts_with("HTTP/1.1 200 "), "{answer}");
     let answer: Value = serde_json::from_str(body).expect("JSON");
     assert_eq!(stage.deliver(&stage.url("/small"), &answer).await.0, 200);
-    stage.settled(SMALL).await;
-    stage.assert_moved(before, SMALL).await;
+    stage.settled(SMALL_PRICE).await;
+    stage.assert_moved(before, SMALL_PRICE).await;
     // The next engine has the payment on record.
     stage.start_again().await;
     let spent = dollars(&stage.agents().await[0].spent_today);
-    assert_eq!(u128::from(spent.0), SMALL);
+    assert_eq!(u128::from(spent.0), SMALL_PRICE);
 }

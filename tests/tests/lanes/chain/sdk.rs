@@ -15,7 +15,7 @@ use crate::chain::programs::{Buyer, CASES};
 use crate::chain::settlements::{
     PROGRAMS, assert_verified, program, report_settled, with_chain_access, with_helper,
 };
-use crate::chain::stage::{SMALL, Stage, TIMEOUT};
+use crate::chain::stage::{SMALL_PRICE, Stage, TIMEOUT};
 
 /// A combination of packages, served at its own path of the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -161,7 +161,7 @@ async fn official_servers_accept_and_settle_the_payments_of_our_agents() {
             let answer = case.send(&agent, &stage.engine.url, &peer.url(side)).finish().await;
             assert_eq!(answer.outcome(), ("paid", Some(0)), "{side:?}: {}", answer.line);
             assert_eq!(answer.line["body"]["content"], "what was paid for");
-            stage.assert_moved(before, SMALL).await;
+            stage.assert_moved(before, SMALL_PRICE).await;
             let receipt = &answer.line["payment_response"];
             assert_eq!(receipt["success"], true, "{receipt}");
             assert_eq!(receipt["payer"], stage.payer.to_string(), "{receipt}");
@@ -227,7 +227,7 @@ async fn official_servers_accept_the_payments_of_the_helper_and_curl() {
             let command = program(name, folder.path(), &peer.url(side));
             let answer = Buyer::start(command, &agent, &stage.engine.url).finish().await;
             assert_eq!(answer.exit, Some(0), "{name}, {side:?}: {}", answer.line);
-            stage.assert_moved(before, SMALL).await;
+            stage.assert_moved(before, SMALL_PRICE).await;
             // The program has reported the transaction in the server's receipt.
             let id = answer.line["transaction_id"].as_str().expect("an id");
             let receipt = stage.receipt_with_verdict(id, "verified").await;
@@ -379,7 +379,7 @@ async fn official_servers_refuse_forged_payments() {
         let payment = header(&peer.signed(&stage, &agent, side, NOTHING).await);
         let answer = peer.visit(side, Some(&payment)).await;
         assert_eq!((answer.status, &answer.receipt["success"]), (200, &json!(true)), "{answer:?}");
-        stage.assert_moved(before, SMALL).await;
+        stage.assert_moved(before, SMALL_PRICE).await;
         // The payment succeeds only once.
         let again = peer.visit(side, Some(&payment)).await;
         let error = again.challenge["error"].as_str().unwrap_or_default();
@@ -389,6 +389,6 @@ async fn official_servers_refuse_forged_payments() {
             "invalid_exact_evm_nonce_already_used",
         ]);
         assert!(again.status == 402 && error.ends_with(wanted), "{side:?}: {again:?}");
-        stage.assert_moved(before, SMALL).await;
+        stage.assert_moved(before, SMALL_PRICE).await;
     }
 }

@@ -18,7 +18,7 @@ use tokio::process::Command;
 
 use crate::chain::programs::{Buyer, CASES};
 use crate::chain::relay::RecordingNode;
-use crate::chain::stage::{POLL_INTERVAL, SMALL, Stage, local_chain, merchant_address};
+use crate::chain::stage::{POLL_INTERVAL, SMALL_PRICE, Stage, local_chain, merchant_address};
 
 /// The same item in version 2 and in version 1.
 const PATHS: [&str; 2] = ["/small", "/v1/small"];
@@ -43,15 +43,15 @@ struct Bought {
 async fn buy(stage: &Stage, agent: &Agent, path: &str) -> Bought {
     let before = stage.balances().await;
     let mut body = stage.ask_for(agent, path).await;
-    if agent.bearer {
+    if agent.uses_bearer {
         body["idempotency_key"] = json!(format!("purchase-{}", stage.next_second()));
     }
     let (status, answer) = stage.ask(&body).await;
     assert_eq!((status, &answer["status"]), (200, &json!("success")), "{answer}");
     let (status, goods) = stage.deliver(&stage.url(path), &answer).await;
     assert_eq!(status, 200, "{goods}");
-    let (_terms, tx_hash) = stage.settled(SMALL).await;
-    stage.assert_moved(before, SMALL).await;
+    let (_terms, tx_hash) = stage.settled(SMALL_PRICE).await;
+    stage.assert_moved(before, SMALL_PRICE).await;
     let id = answer["transaction_id"].as_str().expect("an id").to_owned();
     Bought { body, id, tx_hash }
 }
@@ -80,7 +80,7 @@ async fn assert_paid_once(stage: &Stage, agent: &Agent, bought: &Bought) {
     let (status, answer) = stage.ask(&bought.body).await;
     assert_eq!((status, &answer["code"]), (409, &json!("PAYMENT_ALREADY_SETTLED")), "{answer}");
     assert_eq!(answer["previous_transaction_id"], bought.id);
-    let way_on = if agent.bearer { "new idempotency_key" } else { "new timestamp" };
+    let way_on = if agent.uses_bearer { "new idempotency_key" } else { "new timestamp" };
     assert!(answer["hint"].as_str().expect("a hint").contains(way_on), "{answer}");
     assert_eq!(answer["header_value"], Value::Null);
 }
@@ -129,8 +129,8 @@ async fn programs_that_report_are_verified_in_both_versions() {
             let command = program(name, folder.path(), &stage.url(path));
             let answer = Buyer::start(command, &agent, &stage.engine.url).finish().await;
             assert_eq!(answer.exit, Some(0), "{name}: {}", answer.line);
-            let (_terms, tx_hash) = stage.settled(SMALL).await;
-            stage.assert_moved(before, SMALL).await;
+            let (_terms, tx_hash) = stage.settled(SMALL_PRICE).await;
+            stage.assert_moved(before, SMALL_PRICE).await;
             match name {
                 "helper" => {
                     assert_eq!(answer.line["reported"], "settled", "{}", answer.line);
@@ -152,7 +152,7 @@ async fn the_example_agents_are_verified_in_both_versions() {
         for path in PATHS {
             let before = stage.balances().await;
             let answer = stage.send(&case, &agent, path).finish().await;
-            stage.assert_bought(&answer, before, SMALL).await;
+            stage.assert_bought(&answer, before, SMALL_PRICE).await;
             let tx_hash = answer.line["payment_response"]["transaction"].as_str().expect("a hash");
             let tx_hash = tx_hash.parse().expect("32 bytes");
             let id = answer.line["transaction_id"].as_str().expect("an id");
@@ -162,7 +162,7 @@ async fn the_example_agents_are_verified_in_both_versions() {
         // The same program buys the same item again, as a separate purchase.
         let before = stage.balances().await;
         let answer = stage.send(&case, &agent, PATHS[0]).finish().await;
-        stage.assert_bought(&answer, before, SMALL).await;
+        stage.assert_bought(&answer, before, SMALL_PRICE).await;
     }
 }
 
@@ -276,7 +276,7 @@ async fn call_coin(chain: &Devnet, from: Address, data: String) -> (B256, bool) 
 
 /// Call data of `transfer(address,uint256)`: the payment's amount to the merchant.
 fn plain_transfer() -> String {
-    let words = [merchant_address().into_word(), U256::from(SMALL).into()].concat();
+    let words = [merchant_address().into_word(), U256::from(SMALL_PRICE).into()].concat();
     format!("0xa9059cbb{}", hex::encode(words))
 }
 
@@ -284,7 +284,7 @@ fn plain_transfer() -> String {
 async fn another_transfer_of_the_same_amount_is_not_this_payment() {
     let Some((mut stage, _relay)) = with_chain_access().await else { return };
     let stranger = Address::repeat_byte(0x77);
-    stage.chain.mint(stranger, 10 * SMALL).await.expect("minted");
+    stage.chain.mint(stranger, 10 * SMALL_PRICE).await.expect("minted");
     for path in PATHS {
         let agent = stage.add_agent(&format!("bot{}", path.replace('/', "-")), "bearer").await;
         let (bought, twin) = (buy(&stage, &agent, path).await, buy(&stage, &agent, path).await);

@@ -22,8 +22,8 @@ use tokio::time::{Instant, sleep};
 use crate::chain::programs::{Buyer, Case, ProgramResult};
 
 /// Prices in smallest units: under [`POLICY`], `/small` is paid automatically, and `/large` is held.
-pub(crate) const SMALL: u128 = 12_000;
-pub(crate) const LARGE: u128 = 1_500_000;
+pub(crate) const SMALL_PRICE: u128 = 12_000;
+pub(crate) const LARGE_PRICE: u128 = 1_500_000;
 /// The items `/0` to `/9` cost this amount plus their number, so that all prices differ.
 pub(crate) const NUMBERED: u128 = 10_000;
 
@@ -55,10 +55,10 @@ pub(crate) fn merchant_address() -> Address {
 /// Starts a merchant with the test's prices that settles on `chain`.
 pub(crate) async fn open_shop(chain: &Devnet) -> Merchant {
     let mut goods = MerchantConfig::new(BASE, merchant_address())
-        .sell("/small", SMALL)
-        .sell_in(Version::V1, "/v1/small", SMALL)
-        .sell("/large", LARGE)
-        .sell_in(Version::V1, "/v1/large", LARGE)
+        .sell("/small", SMALL_PRICE)
+        .sell_in(Version::V1, "/v1/small", SMALL_PRICE)
+        .sell("/large", LARGE_PRICE)
+        .sell_in(Version::V1, "/v1/large", LARGE_PRICE)
         .settle_on(chain.clone());
     for n in 0..10 {
         goods = goods.sell(&format!("/{n}"), NUMBERED + n);
@@ -155,7 +155,7 @@ impl Stage {
         };
         self.operator.must(&format!("agent commission {} p pay", given.agent_id)).await;
         let token = created.secret.expect("a token");
-        Agent { id: given.agent_id, token, bearer: auth == "bearer" }
+        Agent { id: given.agent_id, token, uses_bearer: auth == "bearer" }
     }
 
     /// Starts an agent program that buys the item at `path`.

@@ -142,7 +142,7 @@ impl Scene {
             let mint = IToken::mintCall { to: owner, value: U256::from(MONEY) };
             self.chain.queue_as(&Call::new(TRADER, token, &mint), GWEI).await.expect("queued");
         }
-        (Agent { id: given.agent_id, token, bearer: mode == "bearer" }, owner)
+        (Agent { id: given.agent_id, token, uses_bearer: mode == "bearer" }, owner)
     }
 
     /// Waits until an address has its money.

@@ -14,7 +14,7 @@ use crate::merchants::market::{BASE, Market, PENDING, POLL, within};
 use crate::merchants::merchant::MerchantAnswer;
 
 /// Time between blocks: about the facilitator's polling interval.
-const BLOCK: Duration = Duration::from_millis(50);
+const BLOCK_INTERVAL: Duration = Duration::from_millis(50);
 /// More broadcasts than a payment can have.
 const ALL_BROADCASTS: usize = 1_000;
 
@@ -74,7 +74,7 @@ async fn one_lie(lie: Lie) {
             within("lie", lied).await;
             loop {
                 market.chain.mine(1).await.expect("mined");
-                sleep(BLOCK).await;
+                sleep(BLOCK_INTERVAL).await;
             }
         };
         let answer = tokio::select! {

@@ -24,7 +24,7 @@ use crate::merchants::merchant::{Merchant, MerchantAnswer};
 /// The content that the proxies sell.
 const WORDS: &str = "hello world";
 /// Time between two blocks.
-const BLOCK: Duration = Duration::from_millis(250);
+const BLOCK_INTERVAL: Duration = Duration::from_millis(250);
 /// Validity of a payment. Each block may move the chain's clock ahead by up to a second.
 const VALID_S: u64 = 1_800;
 
@@ -253,7 +253,7 @@ impl Pair {
     /// Mines blocks without end, because a payment that a transaction did not make is decided only by later blocks.
     async fn keep_mining(&self) {
         while self.chain.mine(1).await.is_ok() {
-            sleep(BLOCK).await;
+            sleep(BLOCK_INTERVAL).await;
         }
     }
 

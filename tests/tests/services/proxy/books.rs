@@ -19,7 +19,7 @@ use bursar_proxy::offer::Challenge;
 use bursar_proxy::payment::{Payment, PaymentIdentity};
 use bursar_proxy::penalties::PayerPenalties;
 use bursar_proxy::pricing::Pricing;
-use bursar_proxy::sell::{Budget, ChargeStatus, Order, SaleOutcome, Seller, SellerDeps};
+use bursar_proxy::sell::{StreamBudget, ChargeStatus, Order, SaleOutcome, Seller, SellerDeps};
 use bursar_proxy::service::{clock, facilitator_of, nodes_of, upstream_of};
 use bursar_proxy::tokens::Vocabulary;
 use bursar_proxy::unpaid::UnpaidSales;
@@ -131,7 +131,7 @@ impl TestSeller {
             clock: clock.clone(),
             failpoints: Arc::new(NoFailpoints),
             repeat_wait_ms,
-            budget: Budget::of(1 << 20),
+            budget: StreamBudget::of(1 << 20),
             answers: AnswerMemory::with_bytes(0),
             sale_permits: Arc::new(Semaphore::new(4)),
             penalties: PayerPenalties::default(),
@@ -308,14 +308,14 @@ async fn a_sale_is_kept_as_it_was_paid() {
     assert_eq!((rest, stored.answer_tokens_max), (paid, Some(100)));
     // A sale is found by its body together with its payment, and by no other pair.
     let (identity, body) = (order.identity, order.quote.digest);
-    assert_eq!(seller.seller.known(identity, &body).await.unwrap(), Some(stored.clone()));
-    assert_eq!(seller.seller.known(identity, &[0; 32]).await.unwrap(), None);
+    assert_eq!(seller.seller.find_charged_repeat(identity, &body).await.unwrap(), Some(stored.clone()));
+    assert_eq!(seller.seller.find_charged_repeat(identity, &[0; 32]).await.unwrap(), None);
     let forged = PaymentIdentity { digest: [0; 32], ..identity };
-    assert_eq!(seller.seller.known(forged, &body).await.unwrap(), None);
+    assert_eq!(seller.seller.find_charged_repeat(forged, &body).await.unwrap(), None);
     // A payment that was only taken has bought nothing, so the current price applies.
     let taken = Record { stage: Progress::Taken, ..stored };
     seller.seller.deps().ledger.put(&taken, None).await.unwrap();
-    assert_eq!(seller.seller.known(identity, &body).await.unwrap(), None);
+    assert_eq!(seller.seller.find_charged_repeat(identity, &body).await.unwrap(), None);
 }
 
 #[tokio::test]

@@ -16,14 +16,14 @@ pub(crate) const TX: &str = "0x0000000000000000000000000000000000000000000000000
 
 pub(crate) fn agent(bearer: bool) -> Agent {
     let token = "AT_000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f".into();
-    Agent { id: "ABC123".into(), token, bearer }
+    Agent { id: "ABC123".into(), token, uses_bearer: bearer }
 }
 
 /// Checks the proof in a body with the engine's own table of signed messages.
 pub(crate) fn check_proof(agent: &Agent, seen: &ReceivedRequest) {
     let json::Value::Object(body) = json::parse(&seen.body, BODY_DEPTH_MAX).unwrap() else { panic!() };
     let signature = seen.json()["signature"].as_str().unwrap().to_owned();
-    if agent.bearer {
+    if agent.uses_bearer {
         return assert_eq!(signature, agent.token);
     }
     let endpoint = match seen.path.as_str() {

@@ -18,7 +18,7 @@ pub(crate) fn program(name: &str, url: &str, agent: &Agent) -> Command {
         .env("WALLET_URL", url)
         .env("WALLET_AGENT_ID", &agent.id)
         .env("WALLET_AGENT_TOKEN", &agent.token)
-        .env("WALLET_AUTH_MODE", if agent.bearer { "bearer" } else { "hmac" })
+        .env("WALLET_AUTH_MODE", if agent.uses_bearer { "bearer" } else { "hmac" })
         .env("http_proxy", "http://127.0.0.1:9")
         .env("PYTHONPATH", assets())
         .env("PYTHONDONTWRITEBYTECODE", "1")

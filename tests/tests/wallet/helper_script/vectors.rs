@@ -17,7 +17,7 @@ fn read(name: &str) -> Value {
 
 fn nobody() -> Agent {
     let token = format!("AT_{}", "0".repeat(64));
-    Agent { id: "ABC123".into(), token, bearer: false }
+    Agent { id: "ABC123".into(), token, uses_bearer: false }
 }
 
 /// Runs code that reads the vector file `sys.argv[1]`.
