@@ -65,7 +65,7 @@ pub async fn run(args: &PayArgs, options: &Options) -> u8 {
     };
     let failure = match ended {
         Some(ended) => ended.err(),
-        None => Some(purchase.record.interrupted()),
+        None => Some(purchase.record.interruption_fault()),
     };
     let failure = failure.map(Failure::from);
     let (data, warnings) = (purchase.record.data(&purchase.sink), &purchase.record.warnings);

@@ -32,17 +32,17 @@ const CONNECT_MS: u64 = 10_000;
 /// Timeout for the body of an offer.
 const OFFER_WAIT: Duration = Duration::from_secs(60);
 /// Interval between polls of a held request.
-const POLL: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Time that is added to the life of a request, in case the wallet is restarting.
 const RESTART_GRACE: Duration = Duration::from_secs(60);
 /// The pause before each attempt with the payment.
-const TRIES: [Duration; 3] =
+const PAUSES_BEFORE_TRIES: [Duration; 3] =
     [Duration::ZERO, Duration::from_millis(500), Duration::from_millis(1_500)];
 /// Maximum time for which the same payment is sent again while the server reports it as in use. The payment's validity
 /// may end earlier.
 const IN_USE_WAIT: Duration = Duration::from_secs(600);
 /// Maximum number of characters of a server's text in a message.
-const WIDTH: usize = 300;
+const SERVER_TEXT_CHARS_MAX: usize = 300;
 
 pub(crate) struct Purchase {
     request: Request,
@@ -87,8 +87,8 @@ impl Purchase {
         })?;
         self.record_response(&first);
         if first.status != StatusCode::PAYMENT_REQUIRED {
-            return match self.sink.fill(&mut first).await {
-                Ok(()) => self.verdict(first.status),
+            return match self.sink.pass_on_body(&mut first).await {
+                Ok(()) => self.result_for_status(first.status),
                 Err(error) => Err(self.incomplete_body(error)),
             };
         }
@@ -97,7 +97,7 @@ impl Purchase {
         if let Some(limit) = &self.limit {
             challenge.check_limit(limit)?;
         }
-        let payment = self.signed(&challenge).await?;
+        let payment = self.obtain_signature(&challenge).await?;
         // The wallet is trusted with the money, but it does not see this connection. The signed payment must
         // therefore match an offer of this server.
         let Some(price) = challenge.offer_paid_by(&payment.text) else {
@@ -109,7 +109,7 @@ impl Purchase {
             "signed as {}: repeating the request with the payment",
             self.record.id()
         ));
-        self.record.paid = Some((price, challenge.version()));
+        self.record.signed_price = Some((price, challenge.version()));
         self.redeem(&payment).await
     }
 
@@ -130,18 +130,18 @@ impl Purchase {
         match Challenge::in_body(&body) {
             Ok(challenge) => Ok(challenge),
             Err(error) => {
-                self.sink.take(&body).await?;
+                self.sink.pass_on_chunk(&body).await?;
                 Err(not_x402(error.to_string()))
             }
         }
     }
 
     /// Obtains one signature: at once, or after the operator has approved the request or signed it on a device.
-    async fn signed(&mut self, challenge: &Challenge) -> Result<Payment, Fault> {
+    async fn obtain_signature(&mut self, challenge: &Challenge) -> Result<Payment, Fault> {
         self.record.sign_requested = true;
         let payment = match self.wallet.sign(&challenge.raw, &self.request.url).await? {
             SignStatus::Signed(payment) => payment,
-            SignStatus::Held(id, on) => self.decided(id, on).await?,
+            SignStatus::Held(id, on) => self.wait_for_decision(id, on).await?,
             SignStatus::Refused(fault) => return Err(fault),
             SignStatus::Unknown(_) => return Err(Fault::new(Code::Busy)),
         };
@@ -149,12 +149,12 @@ impl Purchase {
         Ok(payment)
     }
 
-    async fn decided(&mut self, id: RequestId, mut on: WaitsFor) -> Result<Payment, Fault> {
+    async fn wait_for_decision(&mut self, id: RequestId, mut on: WaitsFor) -> Result<Payment, Fault> {
         self.record.request = Some(id);
-        self.tell_wait(id, on);
+        self.print_wait(id, on);
         let longest = Duration::from_millis(HOLD_MS.unsigned_abs()).saturating_add(RESTART_GRACE);
         let wait = self.wait.unwrap_or(longest).min(longest);
-        let (end, mut pause) = (Instant::now() + wait, POLL);
+        let (end, mut pause) = (Instant::now() + wait, POLL_INTERVAL);
         loop {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -165,11 +165,11 @@ impl Purchase {
                     WaitsFor::Device => "The operator has not signed it on the Ledger yet.",
                     WaitsFor::Wallet => "The wallet has not signed it yet.",
                 };
-                let message = format!("{what} {}", self.record.still_pending());
+                let message = format!("{what} {}", self.record.pending_text());
                 return Err(Fault::because(code, message));
             }
             sleep(pause.min(left)).await;
-            pause = POLL;
+            pause = POLL_INTERVAL;
             match timeout_at(end, self.wallet.poll(id)).await {
                 Ok(SignStatus::Signed(payment)) => return Ok(payment),
                 Ok(SignStatus::Refused(fault)) => return Err(fault),
@@ -177,7 +177,7 @@ impl Purchase {
                 Ok(SignStatus::Held(_id, now)) => {
                     // A signature by the wallet itself follows at once, so no message is needed.
                     if now != on && now != WaitsFor::Wallet {
-                        self.tell_wait(id, now);
+                        self.print_wait(id, now);
                     }
                     on = now;
                 }
@@ -192,24 +192,24 @@ impl Purchase {
     /// accepted the payment recognises it and returns the same response.
     async fn redeem(&mut self, payment: &Payment) -> Result<(), Fault> {
         let mut lost = String::new();
-        let (mut tries, mut pause) = (TRIES.iter().skip(1), Duration::ZERO);
-        let end = Instant::now() + payment.lasts(now_s()).min(IN_USE_WAIT);
+        let (mut tries, mut pause) = (PAUSES_BEFORE_TRIES.iter().skip(1), Duration::ZERO);
+        let end = Instant::now() + payment.time_to_settle(now_s()).min(IN_USE_WAIT);
         loop {
             if !pause.is_zero() {
-                self.tell(&format!("{lost}: repeating the request with the same payment"));
+                self.print_line(&format!("{lost}: repeating the request with the same payment"));
                 sleep(pause).await;
             }
             // The attempt counts before it is sent, because after an interruption the payment may be on its way.
-            self.record.sent = self.record.sent.saturating_add(1);
+            self.record.send_attempts = self.record.send_attempts.saturating_add(1);
             match self.request.send(&self.client, Some(payment)).await {
                 Ok(answer) => {
                     self.record_response(&answer);
-                    match self.interpret(answer, payment, tries.len()).await? {
-                        SendOutcome::Answered(status) => return self.verdict(status),
+                    match self.interpret_response(answer, payment, tries.len()).await? {
+                        SendOutcome::Answered(status) => return self.result_for_status(status),
                         SendOutcome::InUse { after, body } => {
                             if Instant::now() + after >= end {
-                                self.sink.take(&body).await?;
-                                return self.verdict(StatusCode::CONFLICT);
+                                self.sink.pass_on_chunk(&body).await?;
+                                return self.result_for_status(StatusCode::CONFLICT);
                             }
                             lost = "the server is still processing this payment".to_owned();
                             pause = after;
@@ -222,11 +222,11 @@ impl Purchase {
                 Err(failure) => {
                     lost = failure.to_string();
                     match failure {
-                        NoResponse::Unreached(_) => {
-                            self.record.sent = self.record.sent.saturating_sub(1);
+                        NoResponse::NotSent(_) => {
+                            self.record.send_attempts = self.record.send_attempts.saturating_sub(1);
                         }
                         NoResponse::Lost(_) => {}
-                        NoResponse::Late => break,
+                        NoResponse::TimedOut => break,
                     }
                 }
             }
@@ -234,7 +234,7 @@ impl Purchase {
             pause = *next;
         }
         let label = self.request.target.label();
-        Err(if self.record.sent == 0 {
+        Err(if self.record.send_attempts == 0 {
             let message = format!(
                 "The payment {} was signed, but {label} could no longer be reached ({lost}): it was not \
                  sent, and expires unused.",
@@ -243,23 +243,23 @@ impl Purchase {
             Fault::because(Code::ResourceUnreachable, message)
         } else {
             let message =
-                format!("{label} gave no complete answer: {lost}. {}", self.record.maybe_paid());
+                format!("{label} gave no complete answer: {lost}. {}", self.record.maybe_paid_text());
             Fault::because(Code::PaymentUnanswered, message)
         })
     }
 
     /// Interprets a response to the payment.
-    async fn interpret(
+    async fn interpret_response(
         &mut self,
         answer: ReplyStream,
         payment: &Payment,
         tries_left: usize,
     ) -> Result<SendOutcome, Fault> {
         match answer.status.as_u16() {
-            402 => Err(self.refused(answer).await),
+            402 => Err(self.refusal_after_payment(answer).await),
             // After the last attempt, the status is passed on as the response.
             status @ 502..=504 if tries_left > 0 => Ok(SendOutcome::Lost(format!("HTTP {status}"))),
-            409 => self.conflict(answer, payment).await,
+            409 => self.handle_conflict(answer, payment).await,
             _final => self.deliver(answer, payment).await,
         }
     }
@@ -277,7 +277,7 @@ impl Purchase {
     }
 
     /// Handles a 409: the server is still processing this payment, or refuses it.
-    async fn conflict(
+    async fn handle_conflict(
         &mut self,
         answer: ReplyStream,
         payment: &Payment,
@@ -296,13 +296,13 @@ impl Purchase {
         };
         if is_in_use(&body) {
             if Receipt::read(&headers).is_some() {
-                self.receipt(&headers);
-                self.reporting(payment, async |_sink| ()).await;
+                self.record_receipt(&headers);
+                self.pass_on_while_reporting(payment, async |_sink| ()).await;
             }
             return Ok(SendOutcome::InUse { after, body });
         }
-        self.receipt(&headers);
-        self.reporting(payment, async |sink| sink.take(&body).await).await?;
+        self.record_receipt(&headers);
+        self.pass_on_while_reporting(payment, async |sink| sink.take(&body).await).await?;
         Ok(SendOutcome::Answered(StatusCode::CONFLICT))
     }
 
@@ -312,28 +312,28 @@ impl Purchase {
         mut answer: ReplyStream,
         payment: &Payment,
     ) -> Result<StatusCode, BodyError> {
-        self.receipt(&answer.headers);
-        let filled = self.reporting(payment, async |sink| sink.fill(&mut answer).await).await;
+        self.record_receipt(&answer.headers);
+        let filled = self.pass_on_while_reporting(payment, async |sink| sink.fill(&mut answer).await).await;
         filled.map(|()| answer.status)
     }
 
     /// Passes a response on, and reports its settlement to the wallet at the same time.
-    async fn reporting<T>(
+    async fn pass_on_while_reporting<T>(
         &mut self,
         payment: &Payment,
         pass_on: impl AsyncFnOnce(&mut Sink) -> T,
     ) -> T {
-        let settled = self.record.receipt.as_ref().and_then(Receipt::settled_by);
-        let settled = settled.filter(|_| self.record.reported.is_none());
+        let settled = self.record.receipt.as_ref().and_then(Receipt::claimed_transaction);
+        let settled = settled.filter(|_| self.record.report_accepted.is_none());
         let report = async {
             match settled {
-                Some(transaction) => Some(self.wallet.settled(payment.id, transaction).await),
+                Some(transaction) => Some(self.wallet.report_settled(payment.id, transaction).await),
                 None => None,
             }
         };
         let (passed, reported) = tokio::join!(pass_on(&mut self.sink), report);
         if let Some(reported) = reported {
-            self.record.reported = Some(reported.is_ok());
+            self.record.report_accepted = Some(reported.is_ok());
             if let Err(why) = reported {
                 let message = format!("The settlement could not be reported to the wallet: {why}");
                 self.record.warn("NOT_REPORTED", message);
@@ -343,24 +343,24 @@ impl Purchase {
     }
 
     /// Handles a second 402: reports the server's reason, and signs nothing more.
-    async fn refused(&mut self, answer: ReplyStream) -> Fault {
+    async fn refusal_after_payment(&mut self, answer: ReplyStream) -> Fault {
         let receipt = Receipt::read(&answer.headers).and_then(Result::ok);
-        let mut reason = receipt.as_ref().and_then(Receipt::why);
+        let mut reason = receipt.as_ref().and_then(Receipt::failure_reason);
         self.record.receipt = receipt;
         let offered = Challenge::in_header(&answer.headers).and_then(Result::ok);
         let body = offer_body(answer).await.unwrap_or_default();
         let offered = offered.or_else(|| Challenge::in_body(&body).ok());
         if reason.is_none() {
-            reason = offered.and_then(|offered| offered.error).map(|error| quoted(&error, WIDTH));
+            reason = offered.and_then(|offered| offered.error).map(|error| quoted(&error, SERVER_TEXT_CHARS_MAX));
         }
-        if let Err(fault) = self.sink.take(&body).await {
+        if let Err(fault) = self.sink.pass_on_chunk(&body).await {
             return fault;
         }
         let reason = reason.unwrap_or_else(|| "it gave no reason".to_owned());
         let id = self.record.id();
-        let end = if self.record.sent > 1 {
+        let end = if self.record.send_attempts > 1 {
             // The server may have accepted an earlier attempt.
-            self.record.maybe_paid()
+            self.record.maybe_paid_text()
         } else {
             format!("The payment {id} stays valid until it expires; nothing else was signed.")
         };

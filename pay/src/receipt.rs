@@ -6,7 +6,7 @@ use bursar_outbound::HeaderMap;
 use bursar_x402::header;
 
 /// Maximum number of characters of a server's text that are shown.
-const WIDTH: usize = 200;
+const SHOWN_CHARS_MAX: usize = 200;
 /// Maximum number of characters of a server's text that are kept for `--json`.
 const STORED_CHARS_MAX: usize = 1_000;
 
@@ -51,7 +51,7 @@ impl Receipt {
     }
 
     /// Returns the transaction that settled the payment, as the server claims.
-    pub(crate) fn settled_by(&self) -> Option<&str> {
+    pub(crate) fn claimed_transaction(&self) -> Option<&str> {
         let hash = self.transaction.as_deref()?;
         let digits = hash.strip_prefix("0x")?;
         let is_hash = digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -59,9 +59,9 @@ impl Receipt {
     }
 
     /// Returns the reason for the failure, in the server's words.
-    pub(crate) fn why(&self) -> Option<String> {
+    pub(crate) fn failure_reason(&self) -> Option<String> {
         let words = [&self.reason, &self.message].into_iter().flatten();
-        let words: Vec<String> = words.map(|text| quoted(text, WIDTH)).collect();
+        let words: Vec<String> = words.map(|text| quoted(text, SHOWN_CHARS_MAX)).collect();
         (!words.is_empty()).then(|| words.join(": "))
     }
 
@@ -69,13 +69,13 @@ impl Receipt {
     pub(crate) fn describe(&self) -> String {
         let network = self.network.as_ref();
         let network =
-            network.map(|name| format!(" on {}", quoted(name, WIDTH))).unwrap_or_default();
-        let transaction = match (self.settled_by(), &self.transaction) {
+            network.map(|name| format!(" on {}", quoted(name, SHOWN_CHARS_MAX))).unwrap_or_default();
+        let transaction = match (self.claimed_transaction(), &self.transaction) {
             (Some(hash), _) => format!(", transaction {hash}"),
-            (None, Some(text)) => format!(", transaction {}", quoted(text, WIDTH)),
+            (None, Some(text)) => format!(", transaction {}", quoted(text, SHOWN_CHARS_MAX)),
             (None, None) => ", without a transaction".to_owned(),
         };
-        let why = self.why().map(|why| format!(": {why}")).unwrap_or_default();
+        let why = self.failure_reason().map(|why| format!(": {why}")).unwrap_or_default();
         let end = if self.success { "settled" } else { "not settled" };
         format!("the server reports: {end}{network}{transaction}{why}")
     }
@@ -97,7 +97,7 @@ mod tests {
         let json = format!("{{\"success\":true,\"transaction\":\"{hash}\",\"network\":\"base\"}}");
         for name in ["payment-response", "x-payment-response"] {
             let receipt = read(name, &json).unwrap().unwrap();
-            assert_eq!(receipt.settled_by(), Some(hash.as_str()));
+            assert_eq!(receipt.claimed_transaction(), Some(hash.as_str()));
         }
         assert!(read("x-receipt", &json).is_none());
         for bad in ["[]", "{}", "{\"success\":\"true\"}", "nothing"] {
@@ -107,7 +107,7 @@ mod tests {
         // either.
         for (success, text) in [(false, hash.as_str()), (true, "0x12"), (true, "")] {
             let json = format!("{{\"success\":{success},\"transaction\":\"{text}\"}}");
-            assert_eq!(read("payment-response", &json).unwrap().unwrap().settled_by(), None);
+            assert_eq!(read("payment-response", &json).unwrap().unwrap().claimed_transaction(), None);
         }
     }
 

@@ -12,7 +12,7 @@ use crate::receipt::Receipt;
 use crate::sink::Sink;
 
 /// Response headers that a script may need.
-const HEADERS: &[&str] = &[
+const REPORTED_HEADERS: &[&str] = &[
     "content-type",
     "content-length",
     "content-encoding",
@@ -36,12 +36,12 @@ pub(crate) struct PurchaseRecord {
     /// The wallet's id of the request, which is also the id of the payment.
     pub(crate) request: Option<RequestId>,
     /// The signed price and the version of x402.
-    pub(crate) paid: Option<(Price, u64)>,
+    pub(crate) signed_price: Option<(Price, u64)>,
     /// Number of attempts to send the payment that may have reached the server.
-    pub(crate) sent: u32,
+    pub(crate) send_attempts: u32,
     pub(crate) receipt: Option<Receipt>,
     /// Whether the wallet accepted the settlement report; `None` without a report.
-    pub(crate) reported: Option<bool>,
+    pub(crate) report_accepted: Option<bool>,
     pub(crate) warnings: Vec<Warning>,
 }
 
@@ -58,14 +58,14 @@ impl PurchaseRecord {
     }
 
     /// Returns the fault for Ctrl-C. Its text claims only what the record proves.
-    pub(crate) fn interrupted(&self) -> Fault {
-        let message = if self.sent > 0 {
-            format!("Stopped. {}", self.maybe_paid())
-        } else if self.paid.is_some() {
+    pub(crate) fn interruption_fault(&self) -> Fault {
+        let message = if self.send_attempts > 0 {
+            format!("Stopped. {}", self.maybe_paid_text())
+        } else if self.signed_price.is_some() {
             let id = self.id();
             format!("Stopped. The payment {id} was signed but not sent: it expires unused.")
         } else if self.request.is_some() {
-            format!("Stopped. {}", self.still_pending())
+            format!("Stopped. {}", self.pending_text())
         } else if self.sign_requested {
             "Stopped. The wallet may still list this purchase (`bursar requests`). No payment was sent to \
              the server."
@@ -77,7 +77,7 @@ impl PurchaseRecord {
     }
 
     /// Describes a pending request that this command no longer waits for.
-    pub(crate) fn still_pending(&self) -> String {
+    pub(crate) fn pending_text(&self) -> String {
         let id = self.id();
         format!(
             "Request {id} may still be approved or signed; no payment was sent to the server. \
@@ -86,7 +86,7 @@ impl PurchaseRecord {
     }
 
     /// Warns that a payment may have been accepted.
-    pub(crate) fn maybe_paid(&self) -> String {
+    pub(crate) fn maybe_paid_text(&self) -> String {
         let id = self.id();
         format!(
             "The payment {id} may have been sent and accepted: check `bursar receipt {id}` before you \
@@ -104,12 +104,12 @@ impl PurchaseRecord {
         data.insert("request_id".to_owned(), json!(self.request.map(|id| id.to_string())));
         data.insert("paid".to_owned(), self.payment());
         data.insert("receipt".to_owned(), self.receipt.as_ref().map_or(Value::Null, receipt_json));
-        data.insert("reported".to_owned(), json!(self.reported));
+        data.insert("reported".to_owned(), json!(self.report_accepted));
         Value::Object(data)
     }
 
     fn headers(&self) -> Value {
-        let found = HEADERS.iter().filter_map(|name| {
+        let found = REPORTED_HEADERS.iter().filter_map(|name| {
             let value = self.headers.get(*name)?;
             Some(((*name).to_owned(), json!(String::from_utf8_lossy(value.as_bytes()))))
         });
@@ -117,7 +117,7 @@ impl PurchaseRecord {
     }
 
     fn payment(&self) -> Value {
-        let Some((price, version)) = &self.paid else { return Value::Null };
+        let Some((price, version)) = &self.signed_price else { return Value::Null };
         let amount = price.amount().map(|amount| amount.plain());
         let mut paid = json!({
             "amount": amount,
@@ -126,8 +126,8 @@ impl PurchaseRecord {
             "asset": price.asset,
             "network": price.network.caip2(),
             "payee": price.payee,
-            "transaction": self.receipt.as_ref().and_then(Receipt::settled_by),
-            "sent": self.sent,
+            "transaction": self.receipt.as_ref().and_then(Receipt::claimed_transaction),
+            "sent": self.send_attempts,
             "x402_version": version,
         });
         if amount.is_none() {

@@ -23,13 +23,13 @@ const HEAD_WAIT: Duration = Duration::from_secs(600);
 /// Length of the fragment that hmac mode adds to the URL: `#` and 32 hex digits.
 const FRAGMENT_BYTES: usize = 33;
 /// Largest request body. It is kept in memory for the paid request.
-const BODY_BYTES: u64 = 64 << 20;
+const REQUEST_BODY_BYTES_MAX: u64 = 64 << 20;
 
 /// Headers that the caller cannot set.
 ///
 /// The payment header comes from the wallet, and the transport sets framing and routing. If the caller set framing, a
 /// server could read two requests in one.
-const RESERVED: &[&str] = &[
+const RESERVED_HEADERS: &[&str] = &[
     "connection",
     "content-length",
     "expect",
@@ -52,18 +52,18 @@ const RESERVED: &[&str] = &[
 /// The reason why a request got no response.
 pub(crate) enum NoResponse {
     /// Nothing was sent.
-    Unreached(String),
+    NotSent(String),
     /// The connection ended, and the server may have received the request.
     Lost(String),
     /// The server did not answer in time. It still has the request, and sending it again would only duplicate it.
-    Late,
+    TimedOut,
 }
 
 impl fmt::Display for NoResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unreached(why) | Self::Lost(why) => f.write_str(why),
-            Self::Late => write!(f, "no answer within {} seconds", HEAD_WAIT.as_secs()),
+            Self::NotSent(why) | Self::Lost(why) => f.write_str(why),
+            Self::TimedOut => write!(f, "no answer within {} seconds", HEAD_WAIT.as_secs()),
         }
     }
 }
@@ -111,14 +111,14 @@ impl Request {
         let asked = OutboundRequest { method, target: &self.target, headers, body };
         match tokio::time::timeout(HEAD_WAIT, client.open(asked)).await {
             Ok(Ok(answered)) => Ok(answered),
-            Ok(Err(SendFailure::NotSent(why))) => Err(NoResponse::Unreached(why)),
+            Ok(Err(SendFailure::NotSent(why))) => Err(NoResponse::NotSent(why)),
             Ok(Err(SendFailure::Lost(why))) => Err(NoResponse::Lost(why)),
-            Err(_elapsed) => Err(NoResponse::Late),
+            Err(_elapsed) => Err(NoResponse::TimedOut),
         }
     }
 }
 
-fn bad(message: impl Into<String>) -> Fault {
+fn invalid_argument(message: impl Into<String>) -> Fault {
     Fault::because(Code::BadInput, message)
 }
 
@@ -131,13 +131,13 @@ fn target(args: &PayArgs) -> Result<(String, Target), Fault> {
     if url.len() > URL_BYTES_MAX.saturating_sub(FRAGMENT_BYTES)
         || url.contains(|c: char| c.is_control() || c.is_whitespace() || c == '\\')
     {
-        return Err(bad(
+        return Err(invalid_argument(
             "A URL can have at most 4063 bytes, and no spaces, control characters or backslashes.",
         ));
     }
     let plain = if args.allow_http { PlainHttpHosts::Any } else { PlainHttpHosts::ThisMachine };
     let target = Target::parse(url, plain).map_err(|fault| {
-        bad(match fault {
+        invalid_argument(match fault {
             TargetFault::NotAUrl => "This is not a URL: write it in full, https://…".to_owned(),
             TargetFault::Scheme(at) => format!("{at} must begin with https or http."),
             TargetFault::PlainHttp(at) => format!(
@@ -159,7 +159,7 @@ fn method(args: &PayArgs) -> Result<Method, Fault> {
     match Method::from_bytes(text.as_bytes()) {
         Ok(method) if method != Method::CONNECT => Ok(method),
         Ok(_) | Err(_) => {
-            Err(bad(format!("{} is not a valid method for --method.", quoted(text, 40))))
+            Err(invalid_argument(format!("{} is not a valid method for --method.", quoted(text, 40))))
         }
     }
 }
@@ -168,24 +168,24 @@ fn headers(lines: &[String]) -> Result<HeaderMap, Fault> {
     let mut headers = HeaderMap::new();
     for line in lines {
         let Some((name, value)) = line.split_once(':') else {
-            return Err(bad("A header is written 'Name: value'."));
+            return Err(invalid_argument("A header is written 'Name: value'."));
         };
         let shown = quoted(name, 40);
         let name: HeaderName = name
             .trim()
             .parse()
-            .map_err(|_bad| bad(format!("{shown} is not a valid header name.")))?;
-        if RESERVED.contains(&name.as_str()) {
+            .map_err(|_bad| invalid_argument(format!("{shown} is not a valid header name.")))?;
+        if RESERVED_HEADERS.contains(&name.as_str()) {
             let message = if name.as_str().contains("payment") {
                 format!("The header {shown} belongs to the payment: leave it out.")
             } else {
                 format!("The header {shown} belongs to the transport and cannot be set.")
             };
-            return Err(bad(message));
+            return Err(invalid_argument(message));
         }
         // The message omits the header's value, which may be a secret.
         let value = HeaderValue::from_str(value.trim())
-            .map_err(|_bad| bad(format!("The value of the header {shown} is not plain text.")))?;
+            .map_err(|_bad| invalid_argument(format!("The value of the header {shown} is not plain text.")))?;
         headers.append(name, value);
     }
     Ok(headers)
@@ -197,21 +197,21 @@ fn read_body(given: &str) -> Result<Vec<u8>, Fault> {
         Some("-") => ("standard input", Box::new(io::stdin())),
         Some(path) => match bursar_files::open_or_pipe(Path::new(path)) {
             Ok(file) => (path, Box::new(file)),
-            Err(error) => return Err(unreadable(path, &error)),
+            Err(error) => return Err(unreadable_file(path, &error)),
         },
     };
     let mut body = Vec::new();
-    let most = BODY_BYTES.saturating_add(1);
-    source.take(most).read_to_end(&mut body).map_err(|error| unreadable(name, &error))?;
+    let most = REQUEST_BODY_BYTES_MAX.saturating_add(1);
+    source.take(most).read_to_end(&mut body).map_err(|error| unreadable_file(name, &error))?;
     if u64::try_from(body.len()).is_ok_and(|length| length < most) {
         Ok(body)
     } else {
-        Err(bad("A body can have at most 64 MiB."))
+        Err(invalid_argument("A body can have at most 64 MiB."))
     }
 }
 
-fn unreadable(name: &str, error: &io::Error) -> Fault {
-    bad(format!("The body {} cannot be read: {error}.", quoted(name, 200)))
+fn unreadable_file(name: &str, error: &io::Error) -> Fault {
+    invalid_argument(format!("The body {} cannot be read: {error}.", quoted(name, 200)))
 }
 
 #[cfg(test)]
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn payment_and_transport_headers_cannot_be_set() {
-        for name in RESERVED {
+        for name in RESERVED_HEADERS {
             for written in [name.to_string(), name.to_uppercase(), format!(" {name} ")] {
                 let refused = headers(&[format!("{written}: SECRET")]).unwrap_err();
                 assert_eq!(refused.code, Code::BadInput);

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use tokio::io::{AsyncWriteExt, Stdout};
 
 /// Maximum size of a body in memory. A stream has no bound.
-const MEMORY_BYTES: usize = 8 << 20;
+const MEMORY_BYTES_MAX: usize = 8 << 20;
 
 pub(crate) enum Sink {
     Stdout {
@@ -23,7 +23,7 @@ pub(crate) enum Sink {
     },
     Memory {
         body: Vec<u8>,
-        /// Whether the body exceeded [`MEMORY_BYTES`].
+        /// Whether the body exceeded [`MEMORY_BYTES_MAX`].
         over: bool,
     },
 }
@@ -35,14 +35,14 @@ pub(crate) enum Sink {
 #[derive(Debug, Default)]
 pub(crate) struct TerminalFilter {
     /// Whether the last byte is held back, because it may start a two-byte control character.
-    half: bool,
+    is_byte_held_back: bool,
 }
 
 impl TerminalFilter {
-    fn plain(&mut self, chunk: &[u8]) -> Vec<u8> {
+    fn without_controls(&mut self, chunk: &[u8]) -> Vec<u8> {
         let mut plain = Vec::with_capacity(chunk.len().saturating_add(1));
         for &byte in chunk {
-            if std::mem::take(&mut self.half) {
+            if std::mem::take(&mut self.is_byte_held_back) {
                 if (0x80..=0x9f).contains(&byte) {
                     plain.push(b'?');
                     continue;
@@ -50,7 +50,7 @@ impl TerminalFilter {
                 plain.push(0xc2);
             }
             match byte {
-                0xc2 => self.half = true,
+                0xc2 => self.is_byte_held_back = true,
                 b'\n' | b'\t' => plain.push(byte),
                 0..=0x1f | 0x7f => plain.push(b'?'),
                 _other => plain.push(byte),
@@ -80,18 +80,18 @@ impl Sink {
     }
 
     /// Passes the body of a response on in pieces.
-    pub(crate) async fn fill(&mut self, answer: &mut ReplyStream) -> Result<(), BodyError> {
+    pub(crate) async fn pass_on_body(&mut self, answer: &mut ReplyStream) -> Result<(), BodyError> {
         while let Some(chunk) = answer.chunk().await.map_err(BodyError::Connection)? {
-            self.take(&chunk).await.map_err(BodyError::Output)?;
+            self.pass_on_chunk(&chunk).await.map_err(BodyError::Output)?;
         }
         Ok(())
     }
 
-    pub(crate) async fn take(&mut self, chunk: &[u8]) -> Result<(), Fault> {
+    pub(crate) async fn pass_on_chunk(&mut self, chunk: &[u8]) -> Result<(), Fault> {
         match self {
             Self::Stdout { out, begun, shown } => {
                 *begun |= !chunk.is_empty();
-                let plain = shown.as_mut().map(|shown| shown.plain(chunk));
+                let plain = shown.as_mut().map(|shown| shown.without_controls(chunk));
                 let written = async {
                     out.write_all(plain.as_deref().unwrap_or(chunk)).await?;
                     out.flush().await
@@ -101,7 +101,7 @@ impl Sink {
                     Fault::because(Code::InternalError, message)
                 })
             }
-            Self::Memory { body, .. } if chunk.len() <= MEMORY_BYTES.saturating_sub(body.len()) => {
+            Self::Memory { body, .. } if chunk.len() <= MEMORY_BYTES_MAX.saturating_sub(body.len()) => {
                 body.extend_from_slice(chunk);
                 Ok(())
             }
@@ -154,7 +154,7 @@ mod tests {
         for cut in 0..=text.len() {
             let mut shown = TerminalFilter::default();
             let (first, second) = text.split_at(cut);
-            let plain = [shown.plain(first), shown.plain(second)].concat();
+            let plain = [shown.without_controls(first), shown.without_controls(second)].concat();
             assert_eq!(String::from_utf8(plain).unwrap(), wanted, "{cut}");
         }
     }

@@ -18,11 +18,11 @@ use crate::agent::Agent;
 use crate::offer::RawOffer;
 
 /// Timeout of a call, in milliseconds. The wallet itself ends a call after [`HANDLER_TIMEOUT_MS`].
-const CALL_MS: u64 = HANDLER_TIMEOUT_MS + 5_000;
+const CALL_TIMEOUT_MS: u64 = HANDLER_TIMEOUT_MS + 5_000;
 /// Pauses before the retries, in milliseconds.
 ///
 /// All retries end well within the five minutes for which a proof is valid by default.
-const PAUSES_MS: &[u64] = &[250, 500, 1_000];
+const RETRY_PAUSES_MS: &[u64] = &[250, 500, 1_000];
 
 /// A payment that the wallet signed: the one header to send to the server.
 pub(crate) struct Payment {
@@ -36,7 +36,7 @@ pub(crate) struct Payment {
 
 impl Payment {
     /// Returns how long a server can still settle the payment; zero if the payment cannot be read.
-    pub(crate) fn lasts(&self, now_s: i64) -> Duration {
+    pub(crate) fn time_to_settle(&self, now_s: i64) -> Duration {
         let value = header::decode(&self.text).ok();
         let terms = value.as_ref().and_then(|value| value.get("payload")?.get("authorization"));
         let before = terms.and_then(|terms| match terms.get("validBefore")? {
@@ -76,7 +76,7 @@ pub(crate) struct Wallet {
 
 impl Wallet {
     pub(crate) fn of(agent: Agent) -> Result<Self, Fault> {
-        let client = Client::new(CALL_MS)
+        let client = Client::new(CALL_TIMEOUT_MS)
             .map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
         Ok(Self { client, agent })
     }
@@ -88,7 +88,7 @@ impl Wallet {
             RawOffer::Body(json) => Object::new().with("x402_data", json.clone()),
         };
         let body = self.agent.sign_body(content, url)?;
-        let mut pauses = PAUSES_MS.iter();
+        let mut pauses = RETRY_PAUSES_MS.iter();
         loop {
             let reply = self.post("sign", &body).await;
             let status = reply.as_ref().map(|reply| self.status(reply));
@@ -98,7 +98,7 @@ impl Wallet {
                     tokio::time::sleep(Duration::from_millis(*pause)).await
                 }
                 (_, Ok(SignStatus::Unknown(_))) => {
-                    return Ok(self.unpaid(reply.as_ref().ok()));
+                    return Ok(self.unpaid_status(reply.as_ref().ok()));
                 }
                 (_, Ok(status)) => return Ok(status),
                 (_, Err(why)) => {
@@ -124,7 +124,7 @@ impl Wallet {
     /// Reports the transaction that settled a payment.
     ///
     /// The error contains the reason why the wallet did not record it.
-    pub(crate) async fn settled(&self, id: RequestId, transaction: &str) -> Result<(), String> {
+    pub(crate) async fn report_settled(&self, id: RequestId, transaction: &str) -> Result<(), String> {
         let told = Object::new()
             .with("transaction_id", id.to_string())
             .with("event", "settled")
@@ -150,23 +150,23 @@ impl Wallet {
                 None if text("code") == Some(Code::AlreadySigned.text()) => {
                     SignStatus::Refused(Fault::new(Code::PaymentExpired))
                 }
-                None => self.unpaid(Some(reply)),
+                None => self.unpaid_status(Some(reply)),
             },
             (202, Some(status @ ("pending" | "executing"))) => match id("request_id") {
                 Some(id) => SignStatus::Held(id, waits_for(status, text("waits_for"))),
-                None => self.unpaid(Some(reply)),
+                None => self.unpaid_status(Some(reply)),
             },
             (429 | 503, _) if is_transient(text("code")) => {
                 let seconds = answer.get("retry_after").and_then(Value::as_number);
                 let seconds = seconds.and_then(json::Number::as_u64).unwrap_or(5).min(60);
                 SignStatus::Unknown(Duration::from_secs(seconds))
             }
-            _refused => self.unpaid(Some(reply)),
+            _refused => self.unpaid_status(Some(reply)),
         }
     }
 
     /// Returns the refusal of a request for which nothing was paid.
-    fn unpaid(&self, reply: Option<&Reply>) -> SignStatus {
+    fn unpaid_status(&self, reply: Option<&Reply>) -> SignStatus {
         let fault = self.refusal(reply);
         SignStatus::Refused(Fault {
             message: format!("{} Nothing was paid.", fault.message),

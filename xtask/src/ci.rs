@@ -30,8 +30,8 @@ pub(crate) fn run(_arguments: &[String]) -> anyhow::Result<()> {
     let emulator = ["bursar/emulator", "--bin", "bursar", "devices"];
     let build = ["test", "--workspace", "--locked", "--features"];
     step("developer build", cargo(&[&build[..], &emulator].concat()))?;
-    let (fuzzer, simulation) = (crate::fuzz::built()?, crate::sim::built()?);
-    timed("tests", || crate::times::slowest(programs, vec![fuzzer], simulation))?;
+    let (fuzzer, simulation) = (crate::fuzz::ci_job()?, crate::sim::ci_jobs()?);
+    timed("tests", || crate::times::run_and_print_slowest(programs, vec![fuzzer], simulation))?;
     eprintln!("ci: all steps passed in {} s", started.elapsed().as_secs());
     Ok(())
 }

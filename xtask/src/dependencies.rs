@@ -158,7 +158,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn taken(line: &str) -> BTreeSet<Package> {
+    fn refused_packages(line: &str) -> BTreeSet<Package> {
         package(line).into_iter().collect()
     }
 
@@ -183,7 +183,7 @@ mod tests {
             ("a v1.0.0 (https://example.org/a#0123)|MIT", 1),
             ("openssl-sys v1.0.0|MIT", 1),
         ] {
-            assert_eq!(refused_crates(&rules, &taken(line)).len(), refused, "{line}");
+            assert_eq!(refused_crates(&rules, &refused_packages(line)).len(), refused, "{line}");
         }
         let ours = env!("CARGO_MANIFEST_DIR");
         for line in [format!("xtask v0.1.0 ({ours})|MIT"), format!("xtask v0.1.0 ({ours})|MIT (*)")]

@@ -13,7 +13,7 @@ use crate::times::{self, Job};
 const PACKAGES: [&str; 5] =
     ["bursar-fuzz", "bursar", "bursar-facilitator", "bursar-proxy", "bursar-tests"];
 /// The arguments in CI. Such a run takes less than a minute on two idle processors.
-const SHORT: [&str; 2] = ["--seed", "1"];
+const CI_ARGUMENTS: [&str; 2] = ["--seed", "1"];
 
 pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
     let mut build = cargo(&["build", "--quiet", "--locked", "--bins"]);
@@ -24,7 +24,7 @@ pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
     ensure!(status.success(), "the programs were not built: {status}");
     let mut command = program()?;
     if arguments.is_empty() {
-        command.args(SHORT);
+        command.args(CI_ARGUMENTS);
     }
     let status = command.args(arguments).status().context("cannot run the fuzzer")?;
     ensure!(status.success(), "the fuzzer ended with {status}");
@@ -32,12 +32,12 @@ pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
 }
 
 /// Returns the fuzzer run of CI, with the programs that [`times::build`] has built.
-pub(crate) fn built() -> anyhow::Result<Job> {
+pub(crate) fn ci_job() -> anyhow::Result<Job> {
     let mut command = program()?;
-    command.args(SHORT);
+    command.args(CI_ARGUMENTS);
     Ok(Job { name: "fuzzer".to_owned(), command })
 }
 
 fn program() -> anyhow::Result<Command> {
-    Ok(Command::new(times::built("bursar-fuzz")?))
+    Ok(Command::new(times::built_program("bursar-fuzz")?))
 }

@@ -10,10 +10,10 @@ use crate::cargo;
 use crate::times::{self, Job};
 
 /// The arguments for the worlds that every run simulates. They take two to four minutes on two idle processors.
-const FIXED: [&str; 3] = ["--to", "10000", "--table"];
+const FIXED_WORLDS_ARGUMENTS: [&str; 3] = ["--to", "10000", "--table"];
 
 /// Number of worlds whose seeds are derived from the commit.
-const DRAWN: u64 = 500;
+const DRAWN_WORLDS: u64 = 500;
 
 pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
     let program = || cargo(&["run", "--quiet", "--locked", "--package", "bursar-simulator", "--"]);
@@ -27,8 +27,8 @@ pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
 ///
 /// They run at the lowest priority. `cargo run --package` would select other features and rebuild all dependencies of
 /// the simulator.
-pub(crate) fn built() -> anyhow::Result<Vec<Job>> {
-    let program = times::built("bursar-sim")?;
+pub(crate) fn ci_jobs() -> anyhow::Result<Vec<Job>> {
+    let program = times::built_program("bursar-sim")?;
     let yielding = || {
         let mut nice = Command::new("nice");
         nice.args(["-n", "19"]).arg(&program);
@@ -41,12 +41,12 @@ pub(crate) fn built() -> anyhow::Result<Vec<Job>> {
 /// Returns the simulator runs of CI: the fixed worlds and those derived from the commit.
 fn commands(program: impl Fn() -> Command) -> Vec<Command> {
     let (mut fixed, mut drawn) = (program(), program());
-    fixed.args(FIXED);
+    fixed.args(FIXED_WORLDS_ARGUMENTS);
     let Some(first) = first_drawn() else {
         eprintln!("sim: there is no commit, so no further seeds are drawn from it");
         return vec![fixed];
     };
-    drawn.args(["--from", &first.to_string(), "--to", &(first + DRAWN).to_string()]);
+    drawn.args(["--from", &first.to_string(), "--to", &(first + DRAWN_WORLDS).to_string()]);
     vec![fixed, drawn]
 }
 

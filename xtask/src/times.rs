@@ -21,16 +21,16 @@ use serde_json::Value;
 use crate::cargo;
 
 /// Number of lines of each table that CI prints.
-const SLOWEST: usize = 20;
+const SLOWEST_ROWS: usize = 20;
 /// Number of programs that run at the same time.
-const AT_ONCE: usize = 2;
+const CONCURRENT_PROGRAMS: usize = 2;
 /// The programs that take longest, which start first.
-const LONGEST: [&str; 8] =
+const LONGEST_PROGRAMS: [&str; 8] =
     ["services", "lanes", "wallet", "process", "journeys", "boot", "chaos", "sandbox"];
 /// Number of lines of a failed program's output that are printed again at the end.
-const LAST_LINES: usize = 60;
+const LAST_LINES_SHOWN: usize = 60;
 /// The kernel's unit of a process's times: `USER_HZ` is 100 on every platform on which we build.
-const TICK: Duration = Duration::from_millis(10);
+const PROCESSOR_TICK: Duration = Duration::from_millis(10);
 
 /// Builds and runs the tests of the workspace, and prints all times. The arguments are passed to the test programs.
 pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
@@ -44,14 +44,14 @@ pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// A program failed.
-pub(crate) fn slowest(
+pub(crate) fn run_and_print_slowest(
     programs: Vec<TestProgram>,
     others: Vec<Job>,
     background: Vec<Job>,
 ) -> anyhow::Result<()> {
     let mut jobs = jobs(programs, &[]);
     jobs.extend(others);
-    report(&run_all(jobs, background.into()), SLOWEST)
+    report(&run_all(jobs, background.into()), SLOWEST_ROWS)
 }
 
 /// Returns the jobs of the test programs and of the documentation tests.
@@ -96,8 +96,8 @@ impl TestProgram {
 
     /// Returns the program's position in the order of the runs: the slowest programs come first.
     fn rank(&self) -> usize {
-        let at = LONGEST.iter().position(|name| self.name == *name);
-        at.unwrap_or(LONGEST.len())
+        let at = LONGEST_PROGRAMS.iter().position(|name| self.name == *name);
+        at.unwrap_or(LONGEST_PROGRAMS.len())
     }
 }
 
@@ -124,7 +124,7 @@ pub(crate) fn build() -> anyhow::Result<Vec<TestProgram>> {
 }
 
 /// Returns the path of a program that was built, which is in the same folder as this one.
-pub(crate) fn built(name: &str) -> anyhow::Result<PathBuf> {
+pub(crate) fn built_program(name: &str) -> anyhow::Result<PathBuf> {
     let program = build_folder()?.join(format!("{name}{}", env::consts::EXE_SUFFIX));
     ensure!(program.is_file(), "{} is not built", program.display());
     Ok(program)
@@ -144,25 +144,25 @@ pub(crate) struct Job {
 
 /// The result of a program.
 #[derive(Debug)]
-struct Ended {
+struct ProgramResult {
     name: String,
     tests: usize,
-    wall: Duration,
-    processor: Duration,
+    wall_time: Duration,
+    processor_time: Duration,
     /// The last lines of its output; `None` if the program passed.
     failure: Option<String>,
 }
 
-impl Ended {
+impl ProgramResult {
     fn line(&self) -> String {
         let failed = if self.failure.is_some() { " FAILED" } else { "" };
         let tests = if self.tests == 0 { String::new() } else { self.tests.to_string() };
-        format!("{:9.1}  {tests:>5}  {}{failed}", self.processor.as_secs_f64(), self.name)
+        format!("{:9.1}  {tests:>5}  {}{failed}", self.processor_time.as_secs_f64(), self.name)
     }
 }
 
 /// Runs all jobs. The output of each job is printed when it ends.
-fn run_all(jobs: VecDeque<Job>, background: VecDeque<Job>) -> Vec<Ended> {
+fn run_all(jobs: VecDeque<Job>, background: VecDeque<Job>) -> Vec<ProgramResult> {
     let (jobs, ended) = (Mutex::new(jobs), Mutex::new(Vec::new()));
     let background = Mutex::new(background);
     let work = |jobs: &Mutex<VecDeque<Job>>| {
@@ -173,7 +173,7 @@ fn run_all(jobs: VecDeque<Job>, background: VecDeque<Job>) -> Vec<Ended> {
         }
     };
     thread::scope(|scope| {
-        for _worker in 0..AT_ONCE {
+        for _worker in 0..CONCURRENT_PROGRAMS {
             scope.spawn(|| work(&jobs));
         }
         work(&background);
@@ -182,7 +182,7 @@ fn run_all(jobs: VecDeque<Job>, background: VecDeque<Job>) -> Vec<Ended> {
 }
 
 impl Job {
-    fn run(self) -> Ended {
+    fn run(self) -> ProgramResult {
         let Self { name, command } = self;
         let started = Instant::now();
         eprintln!("times: {name} starts");
@@ -196,11 +196,11 @@ impl Job {
                 drop(out.write_all(&output));
                 let output = String::from_utf8_lossy(&output);
                 let failure = (!status.success()).then(|| last_lines(&output));
-                Ended { name, tests: tests_in(&output), wall, processor, failure }
+                ProgramResult { name, tests: tests_in(&output), wall_time: wall, processor_time: processor, failure }
             }
             Err(error) => {
                 let failure = Some(format!("{error:#}"));
-                Ended { name, tests: 0, wall, processor: Duration::ZERO, failure }
+                ProgramResult { name, tests: 0, wall_time: wall, processor_time: Duration::ZERO, failure }
             }
         }
     }
@@ -208,7 +208,7 @@ impl Job {
 
 fn last_lines(output: &str) -> String {
     let lines: Vec<&str> = output.lines().collect();
-    let first = lines.len().saturating_sub(LAST_LINES);
+    let first = lines.len().saturating_sub(LAST_LINES_SHOWN);
     lines.get(first..).unwrap_or_default().join("\n")
 }
 
@@ -246,7 +246,7 @@ fn processor_of(child: &Child) -> Duration {
     // spaces.
     let fields = stat.rsplit_once(')').map(|(_name, rest)| rest).unwrap_or_default();
     let ticks = fields.split_whitespace().skip(11).take(4);
-    ticks.filter_map(|ticks| ticks.parse().ok()).map(|ticks: u32| TICK.saturating_mul(ticks)).sum()
+    ticks.filter_map(|ticks| ticks.parse().ok()).map(|ticks: u32| PROCESSOR_TICK.saturating_mul(ticks)).sum()
 }
 
 /// Returns how many tests passed, from the output of one or several test programs.
@@ -263,18 +263,18 @@ fn tests_in(output: &str) -> usize {
 ///
 /// # Errors
 /// A program failed.
-fn report(ended: &[Ended], rows: usize) -> anyhow::Result<()> {
-    match compiled() {
+fn report(ended: &[ProgramResult], rows: usize) -> anyhow::Result<()> {
+    match compile_times() {
         Ok(units) => print_table("seconds to compile and link", "", units, rows),
         Err(why) => eprintln!("times: unknown how long the crates compiled: {why:#}"),
     }
-    let run = ended.iter().map(|one| (one.wall, one.line())).collect();
+    let run = ended.iter().map(|one| (one.wall_time, one.line())).collect();
     print_table("seconds to run", "processor  tests", run, rows);
-    let processor: Duration = ended.iter().map(|one| one.processor).sum();
+    let processor: Duration = ended.iter().map(|one| one.processor_time).sum();
     let tests: usize = ended.iter().map(|one| one.tests).sum();
     eprintln!("times: {tests} tests, {} s of processor", processor.as_secs());
     let mut failed = Vec::new();
-    for Ended { name, failure, .. } in ended {
+    for ProgramResult { name, failure, .. } in ended {
         if let Some(failure) = failure {
             eprintln!("times: {name} failed:\n{failure}");
             failed.push(name.as_str());
@@ -287,7 +287,7 @@ fn report(ended: &[Ended], rows: usize) -> anyhow::Result<()> {
 /// Returns the compile time of each unit, from cargo's last timing report.
 ///
 /// The report is an HTML page that contains the units as JSON.
-fn compiled() -> anyhow::Result<Vec<(Duration, String)>> {
+fn compile_times() -> anyhow::Result<Vec<(Duration, String)>> {
     let report = build_folder()?.with_file_name("cargo-timings").join("cargo-timing.html");
     let page = fs::read_to_string(report).context("cannot read cargo's timing report")?;
     let (_head, rest) = page.split_once("const UNIT_DATA = ").context("the report has no units")?;

@@ -8,7 +8,7 @@ use bursar_core::ids::RequestId;
 use bursar_core::text::{quoted, visible};
 use bursar_outbound::{HeaderMap, ReplyStream, StatusCode};
 
-use super::{Purchase, WIDTH};
+use super::{Purchase, SERVER_TEXT_CHARS_MAX};
 use crate::receipt::Receipt;
 use crate::sink::BodyError;
 use crate::wallet::WaitsFor;
@@ -19,12 +19,12 @@ impl Purchase {
         self.record.status = Some(answer.status);
         self.record.headers = answer.headers.clone();
         if self.include {
-            self.tell(&format!("HTTP {}", answer.status));
+            self.print_line(&format!("HTTP {}", answer.status));
         }
         if answer.status.is_redirection() {
             let to =
                 answer.headers.get("location").map(|to| String::from_utf8_lossy(to.as_bytes()));
-            let to = to.map_or_else(|| "elsewhere".to_owned(), |to| quoted(&to, WIDTH));
+            let to = to.map_or_else(|| "elsewhere".to_owned(), |to| quoted(&to, SERVER_TEXT_CHARS_MAX));
             let message = format!(
                 "The answer {} redirects to {to}. Redirects are not followed, because a payment is bound to \
                  its URL.",
@@ -34,15 +34,15 @@ impl Purchase {
         }
     }
 
-    pub(crate) fn verdict(&self, status: StatusCode) -> Result<(), Fault> {
+    pub(crate) fn result_for_status(&self, status: StatusCode) -> Result<(), Fault> {
         let code = match status.as_u16() {
             ..400 => return Ok(()),
             404 | 410 => Code::ResourceNotFound,
             _other => Code::ResourceFailed,
         };
         let mut message = format!("{} answered {status}.", self.request.target.label());
-        if self.record.sent > 0 {
-            message = format!("{message} {}", self.record.maybe_paid());
+        if self.record.send_attempts > 0 {
+            message = format!("{message} {}", self.record.maybe_paid_text());
         }
         Err(Fault::because(code, message))
     }
@@ -58,26 +58,26 @@ impl Purchase {
                 )
             }
         };
-        if self.record.sent == 0 {
+        if self.record.send_attempts == 0 {
             return fault;
         }
-        Fault { message: format!("{} {}", fault.message, self.record.maybe_paid()), ..fault }
+        Fault { message: format!("{} {}", fault.message, self.record.maybe_paid_text()), ..fault }
     }
 
     /// Writes a line that `--quiet` hides.
     pub(crate) fn progress(&self, line: &str) {
         if !self.quiet {
-            self.tell(line);
+            self.print_line(line);
         }
     }
 
     /// Writes a line to standard error, with control characters made visible.
-    pub(crate) fn tell(&self, line: &str) {
+    pub(crate) fn print_line(&self, line: &str) {
         let _closed = writeln!(io::stderr(), "bursar: {}", visible(line));
     }
 
     /// Reports what a held request is waiting for.
-    pub(crate) fn tell_wait(&self, id: RequestId, on: WaitsFor) {
+    pub(crate) fn print_wait(&self, id: RequestId, on: WaitsFor) {
         let short = id.short();
         let what = match on {
             WaitsFor::Approval => {
@@ -88,26 +88,26 @@ impl Purchase {
             }
             WaitsFor::Wallet => "is being signed".to_owned(),
         };
-        self.tell(&format!("held: request {short} {what}"));
+        self.print_line(&format!("held: request {short} {what}"));
     }
 
-    pub(crate) fn receipt(&mut self, headers: &HeaderMap) {
+    pub(crate) fn record_receipt(&mut self, headers: &HeaderMap) {
         match Receipt::read(headers) {
-            None => self.tell(&self.paid("the server sent no receipt")),
+            None => self.print_line(&self.receipt_line("the server sent no receipt")),
             Some(Err(why)) => {
-                self.tell(&self.paid(&format!("the server's receipt cannot be read: {why}")));
+                self.print_line(&self.receipt_line(&format!("the server's receipt cannot be read: {why}")));
             }
             Some(Ok(receipt)) => {
-                self.tell(&self.paid(&receipt.describe()));
+                self.print_line(&self.receipt_line(&receipt.describe()));
                 self.record.receipt = Some(receipt);
             }
         }
     }
 
     /// Formats the line about the receipt. It claims nothing that the server did not report.
-    fn paid(&self, said: &str) -> String {
+    fn receipt_line(&self, said: &str) -> String {
         let price =
-            self.record.paid.as_ref().map(|(price, _)| price.describe()).unwrap_or_default();
+            self.record.signed_price.as_ref().map(|(price, _)| price.describe()).unwrap_or_default();
         format!("sent a payment of {price} (request {}); {said}", self.record.id())
     }
 }

@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal};
 const SERVICE_WAIT: Duration = Duration::from_secs(60);
 /// Timeout of a command.
 pub(crate) const COMMAND_WAIT: Duration = Duration::from_secs(20);
-const POLL: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// A running service.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ impl Service {
                 let err = std::fs::read(log).unwrap_or_default();
                 return Err(Ended { status, was_ready: false, out, err });
             }
-            std::thread::sleep(POLL);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
@@ -78,7 +78,7 @@ impl Service {
                 let log = std::fs::read(&self.log).unwrap_or_default();
                 return status.code() == Some(code) && panic_text(&log).is_none();
             }
-            std::thread::sleep(POLL);
+            std::thread::sleep(POLL_INTERVAL);
         }
         false
     }
@@ -102,7 +102,7 @@ impl Service {
             if status.is_some() || Instant::now() > end {
                 break status;
             }
-            std::thread::sleep(POLL);
+            std::thread::sleep(POLL_INTERVAL);
         };
         let err = std::fs::read(&self.log).unwrap_or_default();
         Ended { status, was_ready: true, out: Vec::new(), err }
@@ -168,7 +168,7 @@ pub(crate) fn run(mut command: Command, folder: &Path, input: &[u8]) -> Ended {
                 signal(&child, Signal::TERM);
             }
         }
-        std::thread::sleep(POLL);
+        std::thread::sleep(POLL_INTERVAL);
     };
     let read = |path: &Path| std::fs::read(path).unwrap_or_default();
     Ended { status, was_ready, out: read(&out), err: read(&err) }

@@ -42,7 +42,7 @@ struct Stage {
     vaults: Vec<Address>,
     engine: EngineProcess,
     /// By how much the engine's clock is ahead.
-    skew_ms: i64,
+    clock_lead_ms: i64,
     _home: TempDir,
 }
 
@@ -69,7 +69,7 @@ impl Stage {
         chain.request("anvil_setBalance", ether).await.expect("set");
         chain.mint(owner, 10_000 * DOLLAR).await.expect("minted");
         let vaults = Contracts::of(id).expect("a full chain").lending.vaults();
-        Some(Self { chain, operator, owner, vaults, engine, skew_ms: 0, _home: home })
+        Some(Self { chain, operator, owner, vaults, engine, clock_lead_ms: 0, _home: home })
     }
 
     fn dollar(&self) -> Address {
@@ -85,7 +85,7 @@ impl Stage {
         self.chain.send_as(&Call::new(self.owner, vault, &deposit)).await.expect("deposited");
     }
 
-    async fn number(&self, to: Address, call: &impl SolCall) -> U256 {
+    async fn read_number(&self, to: Address, call: &impl SolCall) -> U256 {
         let asked = json!([{ "to": to, "data": Bytes::from(call.abi_encode()) }, "latest"]);
         let answer = self.chain.request("eth_call", asked).await.expect("an answer");
         answer.as_str().expect("a text").parse().expect("a number")
@@ -94,9 +94,9 @@ impl Stage {
     /// Returns the amount that the vault itself would pay now for all shares.
     async fn worth(&self, vault: Address) -> U256 {
         let balance = IVault::balanceOfCall { owner: self.owner };
-        let shares = self.number(vault, &balance).await;
+        let shares = self.read_number(vault, &balance).await;
         let redeem = IVault::previewRedeemCall { shares };
-        self.number(vault, &redeem).await
+        self.read_number(vault, &redeem).await
     }
 
     async fn venues(&mut self) -> VenuesAnswer {
@@ -115,7 +115,7 @@ impl Stage {
 
     /// Makes the newest blocks safe and returns the first list of venues that contains a vault. Meanwhile the engine's
     /// clock runs ahead, so that the scan looks again.
-    async fn venues_with(&mut self, vault: Address) -> VenuesAnswer {
+    async fn venues_once_listed(&mut self, vault: Address) -> VenuesAnswer {
         self.chain.mine(BLOCKS_UNTIL_SAFE).await.expect("mined");
         let (end, address) = (Instant::now() + TIMEOUT, vault.to_checksum(None));
         loop {
@@ -124,8 +124,8 @@ impl Stage {
                 return answer;
             }
             assert!(Instant::now() < end, "the scan does not find {address}: {answer:?}");
-            self.skew_ms += SCAN_INTERVAL_MS;
-            self.engine.skew(self.skew_ms);
+            self.clock_lead_ms += SCAN_INTERVAL_MS;
+            self.engine.skew(self.clock_lead_ms);
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -161,7 +161,7 @@ async fn positions_are_worth_what_their_vaults_say() {
         for vault in &vaults {
             let venue = stage.venue(*vault).await;
             assert_eq!(venue.trust, VenueTrust::Pinned, "{venue:?}");
-            let total = stage.number(*vault, &IVault::totalAssetsCall {}).await;
+            let total = stage.read_number(*vault, &IVault::totalAssetsCall {}).await;
             assert_eq!(venue.total_assets_atomic, Some(total.to_string()));
             stage.deposit(*vault, 500 * DOLLAR).await;
         }
@@ -274,7 +274,7 @@ async fn the_scan_finds_official_vaults_and_own_positions() {
     stage.chain.add_market_adapter(first, &market).await.expect("an adapter");
     let second = stage.chain.create_metamorpho(&new, &[market]).await.expect("a vault");
 
-    let answer = stage.venues_with(second).await;
+    let answer = stage.venues_once_listed(second).await;
     let texts = [first, second].map(|vault| vault.to_checksum(None));
     for text in &texts {
         let found = answer.venues.iter().find(|one| one.venue == *text);
@@ -287,7 +287,7 @@ async fn the_scan_finds_official_vaults_and_own_positions() {
 
     stage.deposit(strange, 20 * DOLLAR).await;
     stage.deposit(second, 30 * DOLLAR).await;
-    let answer = stage.venues_with(strange).await;
+    let answer = stage.venues_once_listed(strange).await;
     let found = answer.venues.iter().find(|one| one.venue == unwanted[0]).expect("listed");
     assert_eq!(found.trust, VenueTrust::Refused, "{found:?}");
     for vault in [strange, second] {
@@ -302,7 +302,7 @@ async fn the_scan_finds_official_vaults_and_own_positions() {
     // The operator's own trust in a vault ends when the vault names another curator.
     stage.operator.must(&format!("venue trust {} --network base --yes", texts[1])).await;
     assert_eq!(stage.position(second).await.trust, VenueTrust::Confirmed);
-    let answer = stage.venues_with(second).await;
+    let answer = stage.venues_once_listed(second).await;
     let found = answer.venues.iter().find(|one| one.venue == texts[1]).expect("listed");
     assert_eq!(found.trust, VenueTrust::Confirmed, "{found:?}");
     let other = Address::repeat_byte(9);

@@ -47,11 +47,11 @@ struct CallRecorder {
 
 impl CallRecorder {
     /// Starts the recorder; also returns its URL.
-    async fn in_front_of(chain: &Devnet) -> (Self, String) {
+    async fn start_in_front_of(chain: &Devnet) -> (Self, String) {
         let recorder = Self { chain: chain.clone(), calls_seen: Arc::default() };
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}/{KEY}", listener.local_addr().expect("an address"));
-        let router = Router::new().fallback(pass_on).with_state(recorder.clone());
+        let router = Router::new().fallback(record_and_forward).with_state(recorder.clone());
         tokio::spawn(async move { axum::serve(listener, router).await });
         (recorder, url)
     }
@@ -61,7 +61,7 @@ impl CallRecorder {
     }
 }
 
-async fn pass_on(State(recorder): State<CallRecorder>, body: Bytes) -> String {
+async fn record_and_forward(State(recorder): State<CallRecorder>, body: Bytes) -> String {
     let call: Value = serde_json::from_slice(&body).expect("JSON");
     let method = call["method"].as_str().expect("a method");
     let to = call["params"][0]["to"].as_str().unwrap_or_default();
@@ -84,7 +84,7 @@ async fn balances_answer(stage: &Stage, agent: &Agent) -> String {
 }
 
 /// The exact answer expected about Base; amounts are pairs of raw and formatted.
-fn wanted(payer: Address, [native, usdc, weth]: [(&str, &str); 3]) -> String {
+fn expected_answer(payer: Address, [native, usdc, weth]: [(&str, &str); 3]) -> String {
     let (coin, other) = (base().stablecoin.address, base().tokens[0].address);
     let entry = |symbol: &str, token: Option<Address>, decimals: u8, amount: (&str, &str), usd| {
         let (raw, formatted) = amount;
@@ -119,7 +119,7 @@ fn expire_balance_cache(stage: &Stage, skew_ms: &mut i64) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn balances_are_exact_before_and_after_a_payment() {
     let Some(chain) = local_chain(BASE).await else { return };
-    let (recorder, url) = CallRecorder::in_front_of(&chain).await;
+    let (recorder, url) = CallRecorder::start_in_front_of(&chain).await;
     let mut stage =
         Stage::set_up(chain.clone(), Start { rpc: Some(url), ..Start::default() }).await;
     stage.operator.must("network disable 4663").await;
@@ -128,18 +128,18 @@ async fn balances_are_exact_before_and_after_a_payment() {
     recorder.take_calls();
 
     let one = ("1000000000000000001", "1.000000000000000001");
-    let before = wanted(stage.payer, [one, ("20000000", "20"), ("0", "0")]);
+    let before = expected_answer(stage.payer, [one, ("20000000", "20"), ("0", "0")]);
     assert_eq!(balances_answer(&stage, &agent).await, before);
     // All balances come from one call, and so from one block.
     assert_eq!(recorder.take_calls(), [format!("eth_call {MULTICALL3:#x}")]);
 
     let body = stage.ask_for(&agent, "/small").await;
     let (_status, answer) = stage.ask(&body).await;
-    assert_eq!(stage.deliver(&stage.url("/small"), &answer).await.0, 200);
-    stage.settled(SMALL_PRICE).await;
+    assert_eq!(stage.request_with_payment(&stage.url("/small"), &answer).await.0, 200);
+    stage.latest_settlement(SMALL_PRICE).await;
     let mut skew = 0;
     expire_balance_cache(&stage, &mut skew);
-    let after = wanted(stage.payer, [one, ("19988000", "19.988"), ("0", "0")]);
+    let after = expected_answer(stage.payer, [one, ("19988000", "19.988"), ("0", "0")]);
     assert_eq!(balances_answer(&stage, &agent).await, after);
 
     // Without the multicall contract the engine reads each balance in a separate call; the answer is the same.

@@ -57,7 +57,7 @@ async fn assert_held_then_settled(stage: &mut Stage, agent: &Agent) {
     for (field, claim) in CLAIMS {
         let (status, answer) = ask(stage, agent, field, claim).await;
         assert_eq!((status, &answer["code"]), (202, &json!("APPROVAL_REQUIRED")), "{answer}");
-        let request = stage.held_one().await;
+        let request = stage.wait_for_only_held().await;
         let card = request.card.expect("a card");
         assert_eq!(card.hold, HoldReason::DomainContradicted);
         let shown = HoldReason::DomainContradicted.sentence();

@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use crate::chain::lookups::{on_base, still_chain};
+use crate::chain::lookups::{base_setup, fixed_balance_chain};
 
 /// Part of the explorer's URL; must not appear in any answer.
 pub(crate) const KEY: &str = "0123456789abcdef";
@@ -41,7 +41,7 @@ impl Scene {
         let limits = ExplorerLimits { timeout_ms: 400, ..ExplorerLimits::default() };
         let explorer = ExplorerHttp::new(url, limits).expect("an explorer");
         let explorers = BTreeMap::from([(BASE, Arc::new(explorer) as Arc<dyn Explorer>)]);
-        let setup = Setup { explorers, ..on_base(&Arc::new(still_chain())) };
+        let setup = Setup { explorers, ..base_setup(&Arc::new(fixed_balance_chain())) };
         let engine = TestEngine::start(setup).await;
         engine.set_up_wallet("--day 10 --txn 5 --networks 8453").await;
         engine.operator().must("network disable 4663").await;
@@ -79,7 +79,7 @@ impl Scene {
 }
 
 /// Asserts that the three balances from the chain are intact.
-pub(crate) fn assert_ours_unharmed(answer: &Value) {
+pub(crate) fn assert_chain_balances_intact(answer: &Value) {
     let ours = answer["balances"].as_array().unwrap_or_else(|| panic!("{answer}"));
     let raw: Vec<&Value> = ours.iter().take(3).map(|entry| &entry["raw"]).collect();
     assert_eq!(raw, [&json!("7"), &json!("8"), &json!("9")], "{answer}");
@@ -87,7 +87,7 @@ pub(crate) fn assert_ours_unharmed(answer: &Value) {
 }
 
 /// Starts an explorer that answers every request with the latest text sent to it.
-pub(crate) async fn explorer() -> (watch::Sender<String>, String) {
+pub(crate) async fn start_explorer() -> (watch::Sender<String>, String) {
     let (give, given) = watch::channel("[]".to_owned());
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}/api/v2?apikey={KEY}", listener.local_addr().expect("an address"));
@@ -117,14 +117,14 @@ pub(crate) fn token(number: usize, symbol: &str) -> Value {
     })
 }
 
-pub(crate) fn list(symbols: &[String]) -> String {
+pub(crate) fn token_list(symbols: &[String]) -> String {
     let tokens = symbols.iter().enumerate().map(|(number, symbol)| token(number, symbol));
     Value::from(tokens.collect::<Vec<_>>()).to_string()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_explorer_adds_tokens_that_are_marked_and_worth_nothing() {
-    let (give, url) = explorer().await;
+    let (give, url) = start_explorer().await;
     let scene = Scene::set_up(&url).await;
     let coin = by_chain(BASE).expect("a network").stablecoin.address;
     let mut known = token(0, "USDC");
@@ -133,7 +133,7 @@ async fn an_explorer_adds_tokens_that_are_marked_and_worth_nothing() {
     bare["token"]["decimals"] = Value::Null;
     give.send_replace(json!([known, token(1, "USDC"), bare]).to_string());
     let (answer, _bytes) = scene.balances_answer().await;
-    assert_ours_unharmed(&answer);
+    assert_chain_balances_intact(&answer);
     let strangers = &answer["balances"].as_array().expect("a list")[3..];
     let entry = |number: usize, symbol: &str, decimals: Value, formatted: Value| {
         json!({
@@ -188,7 +188,7 @@ impl UncalledServer {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn t_21_pictures_that_an_explorer_names_are_not_fetched() {
-    let (give, url) = explorer().await;
+    let (give, url) = start_explorer().await;
     let scene = Scene::set_up(&url).await;
     let uncalled = UncalledServer::new();
     let mut baited = token(1, "ICON");
@@ -201,7 +201,7 @@ async fn t_21_pictures_that_an_explorer_names_are_not_fetched() {
     assert_eq!(answer["balances"][3]["symbol"], "ICON", "{answer}");
     scene.balances_output().await;
     // A symbol that is a URL is not fetched either.
-    give.send_replace(list(&[uncalled.url()]));
+    give.send_replace(token_list(&[uncalled.url()]));
     scene.balances_answer().await;
     scene.balances_output().await;
     uncalled.assert_untouched();
@@ -210,7 +210,7 @@ async fn t_21_pictures_that_an_explorer_names_are_not_fetched() {
 /// More tokens than fit into one frame of the control channel, each with the longest fields.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unsolicited_tokens_are_listed_within_bounds() {
-    let (give, url) = explorer().await;
+    let (give, url) = start_explorer().await;
     let scene = Scene::set_up(&url).await;
     let mut tokens = Vec::new();
     for number in 0..2_000 {
@@ -221,7 +221,7 @@ async fn unsolicited_tokens_are_listed_within_bounds() {
     }
     give.send_replace(Value::from(tokens).to_string());
     let (answer, _bytes) = scene.balances_answer().await;
-    assert_ours_unharmed(&answer);
+    assert_chain_balances_intact(&answer);
     assert_eq!(answer["balances"].as_array().map(Vec::len), Some(3 + 500));
     let why = "eip155:8453: The explorer lists more tokens than Bursar reads: some may be missing.";
     assert_eq!(answer["balances_error"], why);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::chain::explorers::{Scene, address, assert_ours_unharmed, explorer, list};
+use crate::chain::explorers::{Scene, address, assert_chain_balances_intact, start_explorer, token_list};
 
 /// Returns symbols that move a cursor, hide text, reorder it, or end the surrounding text.
 fn attacks() -> Vec<String> {
@@ -86,7 +86,7 @@ fn random_symbols() -> Vec<Vec<String>> {
 }
 
 /// Returns whether a character controls a terminal or is invisible.
-fn acts(ch: char) -> bool {
+fn is_dangerous(ch: char) -> bool {
     ch.is_control()
         || matches!(ch, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}'
             | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
@@ -95,15 +95,15 @@ fn acts(ch: char) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn t_20_token_symbols_cannot_act_on_a_terminal_or_break_json() {
-    let (give, url) = explorer().await;
+    let (give, url) = start_explorer().await;
     let scene = Scene::set_up(&url).await;
     let mut batches = vec![attacks(), vec!["N".repeat(1 << 20)]];
     batches.extend(random_symbols());
     for symbols in batches {
-        give.send_replace(list(&symbols));
+        give.send_replace(token_list(&symbols));
         let (answer, bytes) = scene.balances_answer().await;
-        assert_ours_unharmed(&answer);
-        assert!(!String::from_utf8(bytes).expect("UTF-8").chars().any(acts));
+        assert_chain_balances_intact(&answer);
+        assert!(!String::from_utf8(bytes).expect("UTF-8").chars().any(is_dangerous));
         let strangers = &answer["balances"].as_array().expect("a list")[3..];
         assert_eq!(strangers.len(), symbols.len());
         for (stranger, symbol) in strangers.iter().zip(&symbols) {
@@ -113,13 +113,13 @@ async fn t_20_token_symbols_cannot_act_on_a_terminal_or_break_json() {
             );
             let answer = stranger["symbol"].as_str().expect("text");
             assert!(answer.chars().count() <= 32 * "\\u{10ffff}".len(), "{answer}");
-            if !symbol.chars().any(acts) && symbol.chars().count() <= 32 {
+            if !symbol.chars().any(is_dangerous) && symbol.chars().count() <= 32 {
                 // Other invisible characters are written as escapes.
                 assert!(answer == symbol || answer.contains("\\u{"), "{answer}");
             }
         }
         let shown = scene.balances_output().await;
-        assert!(!shown.chars().any(|ch| acts(ch) && ch != '\n'), "{shown:?}");
+        assert!(!shown.chars().any(|ch| is_dangerous(ch) && ch != '\n'), "{shown:?}");
         // One line per token, with its address: no symbol adds or removes a line.
         let lines: Vec<&str> = shown.lines().collect();
         assert_eq!(lines.len(), 1 + 3 + symbols.len(), "{shown}");

@@ -15,14 +15,14 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 /// Returns a chain with 7 wei, 8 units of the dollar token and 9 of the other token.
-pub(crate) fn still_chain() -> FixedBalances {
+pub(crate) fn fixed_balance_chain() -> FixedBalances {
     let base = by_chain(BASE).expect("a network");
     let tokens: Vec<(Address, u64)> =
         vec![(base.stablecoin.address, 8), (base.tokens[0].address, 9)];
     FixedBalances::new(7, &tokens)
 }
 
-pub(crate) fn on_base(chain: &Arc<FixedBalances>) -> Setup {
+pub(crate) fn base_setup(chain: &Arc<FixedBalances>) -> Setup {
     let chains = BTreeMap::from([(BASE, Arc::clone(chain) as Arc<dyn Chain>)]);
     Setup { chains, ..Setup::default() }
 }
@@ -31,8 +31,8 @@ const POLICY: &str = "--day 10 --txn 5 --networks 8453";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn balance_reads_of_an_address_are_shared_and_cached_for_two_seconds() {
-    let chain = Arc::new(FixedBalances { gate: Semaphore::new(0), ..still_chain() });
-    let engine = TestEngine::start(on_base(&chain)).await;
+    let chain = Arc::new(FixedBalances { gate: Semaphore::new(0), ..fixed_balance_chain() });
+    let engine = TestEngine::start(base_setup(&chain)).await;
     engine.set_up_wallet(POLICY).await;
     // Both agents use the same address.
     let agents = [engine.add_agent("one", "hmac").await, engine.add_agent("two", "bearer").await];
@@ -68,8 +68,8 @@ async fn balance_reads_of_an_address_are_shared_and_cached_for_two_seconds() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_disconnected_agent_does_not_block_balance_reads() {
-    let chain = Arc::new(FixedBalances { gate: Semaphore::new(0), ..still_chain() });
-    let engine = TestEngine::start(on_base(&chain)).await;
+    let chain = Arc::new(FixedBalances { gate: Semaphore::new(0), ..fixed_balance_chain() });
+    let engine = TestEngine::start(base_setup(&chain)).await;
     engine.set_up_wallet(POLICY).await;
     let agent = engine.add_agent("bot", "hmac").await;
     let gone =
@@ -82,8 +82,8 @@ async fn a_disconnected_agent_does_not_block_balance_reads() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn t_17_a_node_that_never_answers_is_unknown_after_ten_seconds() {
-    let chain = Arc::new(FixedBalances { gate: Semaphore::new(0), ..still_chain() });
-    let engine = TestEngine::start(on_base(&chain)).await;
+    let chain = Arc::new(FixedBalances { gate: Semaphore::new(0), ..fixed_balance_chain() });
+    let engine = TestEngine::start(base_setup(&chain)).await;
     engine.set_up_wallet(POLICY).await;
     let agent = engine.add_agent("bot", "hmac").await;
     let asked = tokio::time::Instant::now();

@@ -12,7 +12,7 @@ use bursar_tests::operator::Expect;
 use bursar_tests::process::Start;
 use serde_json::json;
 
-use crate::chain::explorers::explorer;
+use crate::chain::explorers::start_explorer;
 use crate::chain::programs::{NODE, PYTHON};
 use crate::chain::settlements::{assert_verified, report_settled};
 use crate::chain::stage::{SMALL_PRICE, Stage, local_chain};
@@ -102,7 +102,7 @@ async fn the_engine_connects_only_to_its_counterparties() {
     }
     let Some(chain) = local_chain(BASE).await else { return };
     let node = chain.url().to_owned();
-    let (_tokens, explorer) = explorer().await;
+    let (_tokens, explorer) = start_explorer().await;
     let traces = tempfile::tempdir().expect("a folder");
     let trace = traces.path().join("connections");
     let start = Start {
@@ -119,7 +119,7 @@ async fn the_engine_connects_only_to_its_counterparties() {
         for path in ["/small", "/v1/small"] {
             let reply = stage.send(case, &agent, path).finish().await;
             assert_eq!(reply.outcome(), ("paid", Some(0)), "{}", reply.line);
-            let (_terms, tx_hash) = stage.settled(SMALL_PRICE).await;
+            let (_terms, tx_hash) = stage.latest_settlement(SMALL_PRICE).await;
             let id = reply.line["transaction_id"].as_str().expect("an id").to_owned();
             report_settled(&stage, &agent, &id, tx_hash).await;
             assert_verified(&mut stage, &id, tx_hash).await;
@@ -131,7 +131,7 @@ async fn the_engine_connects_only_to_its_counterparties() {
     let agent = stage.add_agent("large", "bearer").await;
     let (status, answer) = stage.ask(&stage.ask_for(&agent, "/large").await).await;
     assert_eq!(status, 202, "{answer}");
-    let request = stage.held_one().await;
+    let request = stage.wait_for_only_held().await;
     stage.operator.must(&format!("approve {} --yes --confirm 1.5", request.id)).await;
     let mut challenge = offers::challenge(BASE, 10_000, "http://192.0.2.1/never-fetched");
     challenge["accepts"][0]["extra"]["name"] = json!("Another Name");

@@ -23,7 +23,7 @@ async fn a_payment_below_the_threshold_settles_without_approval() {
         let before = stage.balances().await;
         let answer = stage.send(case, &agent, "/small").finish().await;
         stage.assert_bought(&answer, before, SMALL_PRICE).await;
-        assert_eq!(stage.held(0).await, [], "{case:?}");
+        assert_eq!(stage.wait_for_held(0).await, [], "{case:?}");
     }
     assert_eq!(stage.merchant.payments().len(), CASES.len());
 }
@@ -39,7 +39,7 @@ async fn a_held_payment_settles_once_the_operator_approves() {
             stage.add_agent(&format!("{}{}", case.name(), path.replace('/', "-")), case.auth).await;
         let before = stage.balances().await;
         let mut buyer = stage.send(case, &agent, path);
-        let request = stage.held_one().await;
+        let request = stage.wait_for_only_held().await;
         let card = request.card.expect("a card");
         assert_eq!(card.hold, HoldReason::AboveThreshold);
         assert_eq!((card.terms.agent.as_str(), &*card.terms.payee), (&*agent.id, PAY_TO));
@@ -64,7 +64,7 @@ async fn a_denied_payment_is_reported_with_its_reason_and_moves_nothing() {
     for case in &CASES {
         let agent = stage.add_agent(&case.name(), case.auth).await;
         let buyer = stage.send(case, &agent, "/large");
-        let request = stage.held_one().await;
+        let request = stage.wait_for_only_held().await;
         stage.operator.must(&format!("deny {} too dear", request.id)).await;
         let answer = buyer.finish().await;
         assert_eq!(answer.outcome(), ("rejected", Some(3)), "{}", answer.line);
@@ -88,7 +88,7 @@ async fn an_expired_payment_stays_expired_and_moves_nothing() {
         let agent = stage.add_agent(&case.name(), case.auth).await;
         buyers.push(stage.send(case, &agent, "/large"));
     }
-    let held = stage.held(CASES.len()).await;
+    let held = stage.wait_for_held(CASES.len()).await;
     assert!(buyers.iter_mut().all(|buyer| buyer.is_running()));
 
     stage.engine.skew(HOLD_MS);
@@ -98,7 +98,7 @@ async fn an_expired_payment_stays_expired_and_moves_nothing() {
         assert_eq!(reply.line["code"], "REQUEST_EXPIRED", "{}", reply.line);
     }
     // The engine's own timer records the expiry, whether or not the agent polls.
-    stage.held(0).await;
+    stage.wait_for_held(0).await;
     assert_eq!(stage.balances().await, before);
     assert!(stage.merchant.payments().is_empty(), "{:?}", stage.merchant.payments());
 
@@ -134,7 +134,7 @@ async fn a_payment_after_the_clock_went_back_is_signed() {
     let body = stage.ask_for(&agent, "/small").await;
     let (status, answer) = stage.ask(&body).await;
     assert_eq!((status, &answer["status"]), (200, &json!("success")), "{answer}");
-    assert_eq!(stage.deliver(&stage.url("/small"), &answer).await.0, 200);
-    stage.settled(SMALL_PRICE).await;
+    assert_eq!(stage.request_with_payment(&stage.url("/small"), &answer).await.0, 200);
+    stage.latest_settlement(SMALL_PRICE).await;
     stage.assert_moved(before, SMALL_PRICE).await;
 }

@@ -28,7 +28,7 @@ struct RecordingNodeState {
 }
 
 impl RecordingNode {
-    pub(crate) async fn to(chain: &Devnet) -> Self {
+    pub(crate) async fn in_front_of(chain: &Devnet) -> Self {
         let client = reqwest::Client::builder().no_proxy().build().expect("a client");
         let calls_seen = Arc::<Mutex<Vec<Value>>>::default();
         let state = RecordingNodeState {
@@ -36,7 +36,7 @@ impl RecordingNode {
             client,
             calls_seen: Arc::clone(&calls_seen),
         };
-        let router = axum::Router::new().route("/", post(pass_on)).with_state(state);
+        let router = axum::Router::new().route("/", post(record_and_forward)).with_state(state);
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let server =
@@ -49,7 +49,7 @@ impl RecordingNode {
         let end = Instant::now() + TIMEOUT;
         while self.probe_count(tx_hash) < count {
             assert!(Instant::now() < end, "{} probes, not {count}", self.probe_count(tx_hash));
-            stage.advance_a_bit().await;
+            stage.advance_half_second().await;
         }
     }
 
@@ -70,7 +70,7 @@ impl Drop for RecordingNode {
     }
 }
 
-async fn pass_on(State(state): State<RecordingNodeState>, call: String) -> String {
+async fn record_and_forward(State(state): State<RecordingNodeState>, call: String) -> String {
     let answer = state.client.post(&state.node).header("content-type", "application/json");
     let answer = answer.body(call.clone()).send().await.expect("the chain answers");
     match serde_json::from_str(&call).expect("JSON") {

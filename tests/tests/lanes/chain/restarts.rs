@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::chain::programs::{NODE, PYTHON};
 use crate::chain::stage::{
-    LARGE_PRICE, NUMBERED, POLL_INTERVAL, SMALL_PRICE, Stage, TIMEOUT, dollars, local_chain, open_shop,
+    LARGE_PRICE, NUMBERED_PRICE_BASE, POLL_INTERVAL, SMALL_PRICE, Stage, TIMEOUT, dollars, local_chain, open_shop,
     signed_terms,
 };
 
@@ -31,11 +31,11 @@ async fn a_held_request_survives_a_restart_and_settles() {
         let (status, answer) = stage.ask(&body).await;
         assert_eq!((status, &answer["code"]), (202, &json!("APPROVAL_REQUIRED")), "{answer}");
         let id = answer["request_id"].as_str().expect("an id").to_owned();
-        let card = stage.held_one().await.card.expect("a card");
+        let card = stage.wait_for_only_held().await.card.expect("a card");
 
         assert_eq!(stage.engine.terminate(), Some(0));
         stage.start_again().await;
-        let again = stage.held_one().await;
+        let again = stage.wait_for_only_held().await;
         assert_eq!((&again.id, again.card.expect("a card").digest), (&id, card.digest));
         assert_eq!(stage.poll(&id).await.0, 202);
         let locked = stage.operator.refused(&format!("approve {id}")).await;
@@ -45,8 +45,8 @@ async fn a_held_request_survives_a_restart_and_settles() {
         stage.operator.must(&format!("approve {id}")).await;
         let (status, answer) = stage.poll(&id).await;
         assert_eq!((status, &answer["status"]), (200, &json!("success")), "{answer}");
-        assert_eq!(stage.deliver(&stage.url("/large"), &answer).await.0, 200);
-        stage.settled(LARGE_PRICE).await;
+        assert_eq!(stage.request_with_payment(&stage.url("/large"), &answer).await.0, 200);
+        stage.latest_settlement(LARGE_PRICE).await;
         stage.assert_moved(before, LARGE_PRICE).await;
     }
 }
@@ -66,8 +66,8 @@ async fn after_kill_9_the_same_body_gets_the_same_header_and_pays_once() {
         stage.engine.kill();
         assert_eq!((status, &answer["status"]), (200, &json!("success")), "{answer}");
         let header = answer["header_value"].as_str().expect("a header");
-        assert_eq!(stage.deliver(&stage.url(path), &answer).await.0, 200);
-        let (terms, _transaction) = stage.settled(SMALL_PRICE).await;
+        assert_eq!(stage.request_with_payment(&stage.url(path), &answer).await.0, 200);
+        let (terms, _transaction) = stage.latest_settlement(SMALL_PRICE).await;
 
         stage.start_again().await;
         stage.operator.must("wallet open").await;
@@ -75,10 +75,10 @@ async fn after_kill_9_the_same_body_gets_the_same_header_and_pays_once() {
 
         // This merchant refuses the payment the second time. If a merchant has forgotten the
         // payment, the chain refuses it.
-        assert_eq!(stage.deliver(&stage.url(path), &answer).await.0, 402);
+        assert_eq!(stage.request_with_payment(&stage.url(path), &answer).await.0, 402);
         let forgetful = open_shop(&stage.chain).await;
         let url = format!("{}{path}", forgetful.url());
-        assert_eq!(stage.deliver(&url, &answer).await.0, 402);
+        assert_eq!(stage.request_with_payment(&url, &answer).await.0, 402);
         let refused = forgetful.payments().pop().expect("a payment").outcome;
         let Outcome::Refused { reason } = refused else { panic!("{refused:?}") };
         assert!(reason.contains("authorization is used"), "{reason}");
@@ -106,9 +106,9 @@ async fn ten_payments_over_two_engines_have_ten_nonces_and_add_up() {
         let case = if n % 2 == 0 { PYTHON } else { NODE };
         let now = stage.balances().await;
         let answer = stage.send(&case, &agent, &format!("/{n}")).finish().await;
-        stage.assert_bought(&answer, now, NUMBERED + n).await;
-        nonces.insert(stage.settled(NUMBERED + n).await.0.nonce);
-        total += NUMBERED + n;
+        stage.assert_bought(&answer, now, NUMBERED_PRICE_BASE + n).await;
+        nonces.insert(stage.latest_settlement(NUMBERED_PRICE_BASE + n).await.0.nonce);
+        total += NUMBERED_PRICE_BASE + n;
     }
     assert_eq!(nonces.len(), 10);
     stage.assert_moved(before, total).await;
@@ -154,8 +154,8 @@ async fn a_call_in_progress_is_answered_before_sigterm_ends_the_engine() {
     let (head, body) = answer.split_once("\r\n\r\n").expect("an answer");
     assert!(head.starts_with("HTTP/1.1 200 "), "{answer}");
     let answer: Value = serde_json::from_str(body).expect("JSON");
-    assert_eq!(stage.deliver(&stage.url("/small"), &answer).await.0, 200);
-    stage.settled(SMALL_PRICE).await;
+    assert_eq!(stage.request_with_payment(&stage.url("/small"), &answer).await.0, 200);
+    stage.latest_settlement(SMALL_PRICE).await;
     stage.assert_moved(before, SMALL_PRICE).await;
     // The next engine has the payment on record.
     stage.start_again().await;

@@ -8,9 +8,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-use crate::chain::explorers::{KEY, Scene, UncalledServer, assert_ours_unharmed, list, token};
+use crate::chain::explorers::{KEY, Scene, UncalledServer, assert_chain_balances_intact, token_list, token};
 
-const FAILED: &str = "The explorer gave no valid answer: other tokens may be missing.";
+const EXPLORER_FAILED_MESSAGE: &str = "The explorer gave no valid answer: other tokens may be missing.";
 
 /// How the test's server misbehaves.
 #[derive(Debug, Clone)]
@@ -119,10 +119,10 @@ async fn t_17_an_explorer_that_misbehaves_costs_its_tokens_and_nothing_else() {
         let before = *told_sent.borrow();
         let (answer, bytes) = scene.balances_answer().await;
         let gzip = matches!(&misbehavior, Misbehavior::Sends(text) if text.contains("gzip"));
-        assert_ours_unharmed(&answer);
+        assert_chain_balances_intact(&answer);
         assert_eq!(answer["balances"].as_array().map(Vec::len), Some(3), "{misbehavior:?}");
         // The engine does not decode an encoding that it did not request: it reads the two bytes as a list.
-        let failed = (!gzip).then(|| json!(format!("eip155:8453: {FAILED}")));
+        let failed = (!gzip).then(|| json!(format!("eip155:8453: {EXPLORER_FAILED_MESSAGE}")));
         assert_eq!(answer.get("balances_error"), failed.as_ref(), "{misbehavior:?}");
         let text = String::from_utf8(bytes).expect("UTF-8");
         assert!(!text.contains(KEY) && !text.contains("127.0.0.1"), "{text}");
@@ -130,13 +130,13 @@ async fn t_17_an_explorer_that_misbehaves_costs_its_tokens_and_nothing_else() {
         let flooded = *told_sent.borrow() - before;
         assert!(flooded < 40 << 20, "{misbehavior:?}: {flooded} bytes");
         let shown = scene.balances_output().await;
-        assert_eq!(shown.contains(&format!("Base: {FAILED}")), !gzip, "{shown}");
+        assert_eq!(shown.contains(&format!("Base: {EXPLORER_FAILED_MESSAGE}")), !gzip, "{shown}");
         assert!(!shown.contains(KEY), "{shown}");
     }
     uncalled.assert_untouched();
 
     // A failure is not permanent: the explorer is read again.
-    how.send_replace(body("200 OK", &list(&["BACK".to_owned()])));
+    how.send_replace(body("200 OK", &token_list(&["BACK".to_owned()])));
     let (answer, _bytes) = scene.balances_answer().await;
     assert_eq!(answer["balances"][3]["symbol"], "BACK", "{answer}");
     how.send_replace(body("404 Not Found", "{\"message\":\"Not found\"}"));

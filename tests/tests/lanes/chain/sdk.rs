@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::chain::programs::{Buyer, CASES};
 use crate::chain::settlements::{
-    PROGRAMS, assert_verified, program, report_settled, with_chain_access, with_helper,
+    PROGRAMS, assert_verified, program, report_settled, stage_with_relay, download_helper,
 };
 use crate::chain::stage::{SMALL_PRICE, Stage, TIMEOUT};
 
@@ -93,7 +93,7 @@ impl Peer {
     }
 
     /// Requests the resource with a payment, or without one to get an offer.
-    async fn visit(&self, side: Side, payment: Option<&str>) -> Answer {
+    async fn request_resource(&self, side: Side, payment: Option<&str>) -> Answer {
         let mut request = self.client.get(self.url(side));
         if let Some(payment) = payment {
             request = request.header(side.header_name(), payment);
@@ -110,14 +110,14 @@ impl Peer {
     }
 
     /// Returns a payment that our wallet signs for the peer's offer, as modified by `change`.
-    async fn signed(
+    async fn sign_changed_offer(
         &self,
         stage: &Stage,
         agent: &Agent,
         side: Side,
         change: impl Fn(&mut Value),
     ) -> Value {
-        let asked = self.visit(side, None).await;
+        let asked = self.request_resource(side, None).await;
         assert_eq!(asked.status, 402, "{asked:?}");
         let mut challenge = asked.challenge.clone();
         change(&mut challenge["accepts"][0]);
@@ -152,7 +152,7 @@ fn the_lock_file_pins_bytes_and_names_no_host() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn official_servers_accept_and_settle_the_payments_of_our_agents() {
-    let Some((mut stage, _relay)) = with_chain_access().await else { return };
+    let Some((mut stage, _relay)) = stage_with_relay().await else { return };
     let peer = Peer::open(&stage.chain).await;
     for case in CASES {
         let agent = stage.add_agent(&case.name(), case.auth).await;
@@ -175,11 +175,11 @@ async fn official_servers_accept_and_settle_the_payments_of_our_agents() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn version_2_servers_get_their_offer_and_extensions_back() {
-    let Some((mut stage, _relay)) = with_chain_access().await else { return };
+    let Some((mut stage, _relay)) = stage_with_relay().await else { return };
     let peer = Peer::open(&stage.chain).await;
     let agent = stage.add_agent("bot", "bearer").await;
-    let whole = peer.signed(&stage, &agent, Side::EvmV2, NOTHING).await;
-    let asked = peer.visit(Side::EvmV2, None).await.challenge;
+    let whole = peer.sign_changed_offer(&stage, &agent, Side::EvmV2, NO_CHANGE).await;
+    let asked = peer.request_resource(Side::EvmV2, None).await.challenge;
     assert_eq!(whole["accepted"], asked["accepts"][0]);
     assert_eq!(whole["resource"], asked["resource"]);
     assert_eq!(whole["extensions"], asked["extensions"]);
@@ -189,26 +189,26 @@ async fn version_2_servers_get_their_offer_and_extensions_back() {
         ("/extensions/note/info/zeta", "extension_echo_mismatch"),
     ] {
         let mut changed = whole.clone();
-        edit(&mut changed, pointer, |_text| "something else".to_owned());
-        let answer = peer.visit(Side::EvmV2, Some(&header(&changed))).await;
+        edit_text(&mut changed, pointer, |_text| "something else".to_owned());
+        let answer = peer.request_resource(Side::EvmV2, Some(&header(&changed))).await;
         assert_eq!((answer.status, answer.challenge["error"].as_str()), (402, Some(error)));
     }
-    assert_eq!(peer.visit(Side::EvmV2, Some(&header(&whole))).await.status, 200);
+    assert_eq!(peer.request_resource(Side::EvmV2, Some(&header(&whole))).await.status, 200);
 }
 
 /// A manipulation of a payment, and the error that each side returns.
 struct Forgery {
     name: &'static str,
     /// Changes the offer before the wallet signs.
-    sign: fn(&mut Value),
+    change_offer: fn(&mut Value),
     /// Changes the payment after the wallet has signed.
-    change: fn(&mut Value),
+    change_payment: fn(&mut Value),
     /// Seconds by which the peer's clock is ahead of the payment.
     ahead_s: i64,
     error: [&'static str; 3],
 }
 
-const NOTHING: fn(&mut Value) = |_same| {};
+const NO_CHANGE: fn(&mut Value) = |_same| {};
 const SIGNATURE: [&str; 3] = [
     "invalid_exact_evm_payload_signature",
     "invalid_exact_evm_signature",
@@ -217,9 +217,9 @@ const SIGNATURE: [&str; 3] = [
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn official_servers_accept_the_payments_of_the_helper_and_curl() {
-    let Some((mut stage, _relay)) = with_chain_access().await else { return };
+    let Some((mut stage, _relay)) = stage_with_relay().await else { return };
     let peer = Peer::open(&stage.chain).await;
-    let folder = with_helper(&stage).await;
+    let folder = download_helper(&stage).await;
     for (name, auth) in PROGRAMS {
         let agent = stage.add_agent(&format!("{name}-{auth}"), auth).await;
         for side in SIDES {
@@ -237,27 +237,27 @@ async fn official_servers_accept_the_payments_of_the_helper_and_curl() {
 }
 
 /// Replaces a text in an object with the result of `make`.
-fn edit(value: &mut Value, pointer: &str, make: impl Fn(&str) -> String) {
+fn edit_text(value: &mut Value, pointer: &str, make: impl Fn(&str) -> String) {
     let target = value.pointer_mut(pointer).unwrap_or_else(|| panic!("no {pointer}"));
     *target = json!(make(target.as_str().expect("text")));
 }
 
-fn less(number: &str) -> String {
+fn one_less(number: &str) -> String {
     (number.parse::<u64>().expect("a number") - 1).to_string()
 }
 
-fn stranger(_address: &str) -> String {
+fn stranger_address(_address: &str) -> String {
     "0x00000000000000000000000000000000005409e0".to_owned()
 }
 
 const FORGERIES: [Forgery; 10] = [
     Forgery {
         name: "an atom less, signed",
-        sign: |offer| {
+        change_offer: |offer| {
             let key = if offer.get("amount").is_some() { "/amount" } else { "/maxAmountRequired" };
-            edit(offer, key, less);
+            edit_text(offer, key, one_less);
         },
-        change: NOTHING,
+        change_payment: NO_CHANGE,
         ahead_s: 0,
         error: [
             "invalid_exact_evm_payload_authorization_value",
@@ -267,15 +267,15 @@ const FORGERIES: [Forgery; 10] = [
     },
     Forgery {
         name: "an atom less, not signed",
-        sign: NOTHING,
-        change: |payment| edit(payment, "/payload/authorization/value", less),
+        change_offer: NO_CHANGE,
+        change_payment: |payment| edit_text(payment, "/payload/authorization/value", one_less),
         ahead_s: 0,
         error: SIGNATURE,
     },
     Forgery {
         name: "another payee, signed",
-        sign: |offer| edit(offer, "/payTo", stranger),
-        change: NOTHING,
+        change_offer: |offer| edit_text(offer, "/payTo", stranger_address),
+        change_payment: NO_CHANGE,
         ahead_s: 0,
         error: [
             "invalid_exact_evm_payload_recipient_mismatch",
@@ -285,31 +285,31 @@ const FORGERIES: [Forgery; 10] = [
     },
     Forgery {
         name: "another payee, signed, with theirs written over it",
-        sign: |offer| edit(offer, "/payTo", stranger),
-        change: |payment| edit(payment, "/payload/authorization/to", |_to| PAY_TO.to_owned()),
+        change_offer: |offer| edit_text(offer, "/payTo", stranger_address),
+        change_payment: |payment| edit_text(payment, "/payload/authorization/to", |_to| PAY_TO.to_owned()),
         ahead_s: 0,
         error: SIGNATURE,
     },
     Forgery {
         name: "another network, signed, under theirs",
-        sign: |offer| {
+        change_offer: |offer| {
             let v1 = offer.get("amount").is_none();
-            edit(offer, "/network", |_base| {
+            edit_text(offer, "/network", |_base| {
                 if v1 { "base-sepolia" } else { "eip155:84532" }.into()
             });
-            edit(offer, "/asset", |_usdc| "0x036CbD53842c5426634e7929541eC2318f3dCF7e".into());
-            edit(offer, "/extra/name", |_name| "USDC".into());
+            edit_text(offer, "/asset", |_usdc| "0x036CbD53842c5426634e7929541eC2318f3dCF7e".into());
+            edit_text(offer, "/extra/name", |_name| "USDC".into());
         },
-        change: NOTHING,
+        change_payment: NO_CHANGE,
         ahead_s: 0,
         error: SIGNATURE,
     },
     Forgery {
         name: "another network, not signed",
-        sign: NOTHING,
-        change: |payment| match payment.get("accepted") {
-            None => edit(payment, "/network", |_base| "base-sepolia".into()),
-            Some(_offer) => edit(payment, "/accepted/network", |_base| "eip155:84532".into()),
+        change_offer: NO_CHANGE,
+        change_payment: |payment| match payment.get("accepted") {
+            None => edit_text(payment, "/network", |_base| "base-sepolia".into()),
+            Some(_offer) => edit_text(payment, "/accepted/network", |_base| "eip155:84532".into()),
         },
         ahead_s: 0,
         error: [
@@ -320,18 +320,18 @@ const FORGERIES: [Forgery; 10] = [
     },
     Forgery {
         name: "a longer life",
-        sign: NOTHING,
-        change: |payment| {
-            edit(payment, "/payload/authorization/validBefore", |_soon| "99999999999".into());
+        change_offer: NO_CHANGE,
+        change_payment: |payment| {
+            edit_text(payment, "/payload/authorization/validBefore", |_soon| "99999999999".into());
         },
         ahead_s: 0,
         error: SIGNATURE,
     },
     Forgery {
         name: "another nonce",
-        sign: NOTHING,
-        change: |payment| {
-            edit(payment, "/payload/authorization/nonce", |_nonce| {
+        change_offer: NO_CHANGE,
+        change_payment: |payment| {
+            edit_text(payment, "/payload/authorization/nonce", |_nonce| {
                 B256::repeat_byte(7).to_string()
             });
         },
@@ -340,15 +340,15 @@ const FORGERIES: [Forgery; 10] = [
     },
     Forgery {
         name: "another payer",
-        sign: NOTHING,
-        change: |payment| edit(payment, "/payload/authorization/from", stranger),
+        change_offer: NO_CHANGE,
+        change_payment: |payment| edit_text(payment, "/payload/authorization/from", stranger_address),
         ahead_s: 0,
         error: SIGNATURE,
     },
     Forgery {
         name: "too late",
-        sign: NOTHING,
-        change: NOTHING,
+        change_offer: NO_CHANGE,
+        change_payment: NO_CHANGE,
         // Offers are valid for a minute, and the facilitator requires six seconds of remaining validity.
         ahead_s: 60,
         error: ["invalid_exact_evm_payload_authorization_valid_before"; 3],
@@ -357,17 +357,17 @@ const FORGERIES: [Forgery; 10] = [
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn official_servers_refuse_forged_payments() {
-    let Some((mut stage, _relay)) = with_chain_access().await else { return };
+    let Some((mut stage, _relay)) = stage_with_relay().await else { return };
     let peer = Peer::open(&stage.chain).await;
     stage.operator.must("network enable 84532").await;
     let agent = stage.add_agent("bot", "hmac").await;
     for side in SIDES {
         let before = stage.balances().await;
         for forgery in &FORGERIES {
-            let mut payment = peer.signed(&stage, &agent, side, forgery.sign).await;
-            (forgery.change)(&mut payment);
+            let mut payment = peer.sign_changed_offer(&stage, &agent, side, forgery.change_offer).await;
+            (forgery.change_payment)(&mut payment);
             peer.advance(forgery.ahead_s).await;
-            let answer = peer.visit(side, Some(&header(&payment))).await;
+            let answer = peer.request_resource(side, Some(&header(&payment))).await;
             peer.advance(0).await;
             let error = answer.challenge["error"].as_str().unwrap_or_default();
             let wanted = side.expected(forgery.error);
@@ -376,12 +376,12 @@ async fn official_servers_refuse_forged_payments() {
         assert_eq!(stage.balances().await, before, "{side:?}");
 
         // Without a forgery the same steps succeed, so each refusal is caused by its forgery.
-        let payment = header(&peer.signed(&stage, &agent, side, NOTHING).await);
-        let answer = peer.visit(side, Some(&payment)).await;
+        let payment = header(&peer.sign_changed_offer(&stage, &agent, side, NO_CHANGE).await);
+        let answer = peer.request_resource(side, Some(&payment)).await;
         assert_eq!((answer.status, &answer.receipt["success"]), (200, &json!(true)), "{answer:?}");
         stage.assert_moved(before, SMALL_PRICE).await;
         // The payment succeeds only once.
-        let again = peer.visit(side, Some(&payment)).await;
+        let again = peer.request_resource(side, Some(&payment)).await;
         let error = again.challenge["error"].as_str().unwrap_or_default();
         let wanted = side.expected([
             "FiatTokenV2: authorization is used or canceled",

@@ -23,7 +23,7 @@ use crate::chain::stage::{POLL_INTERVAL, Stage, TIMEOUT, local_chain};
 /// Disruptions of a run: none, a pause, or a kill at the first or second hit of a failpoint.
 const DISRUPTIONS: [Option<&str>; 6] = [
     None,
-    Some(PAUSE_IT),
+    Some(PAUSE),
     Some("kill:outbox.signed:1"),
     Some("kill:outbox.send:1"),
     Some("kill:outbox.sent:1"),
@@ -31,11 +31,11 @@ const DISRUPTIONS: [Option<&str>; 6] = [
 ];
 
 /// Pauses the engine as soon as the order is accepted, and resumes it after blocks were mined.
-const PAUSE_IT: &str = "pause";
+const PAUSE: &str = "pause";
 
 const AMOUNT: u64 = 250_000_000_000_000_000;
 
-async fn number(stage: &Stage, method: &str, params: Value) -> U256 {
+async fn rpc_number(stage: &Stage, method: &str, params: Value) -> U256 {
     let answer = stage.chain.request(method, params).await.expect("answered");
     answer.as_str().expect("text").parse().expect("a number")
 }
@@ -49,7 +49,7 @@ async fn send_through(lies: &[Lie], disruption: Option<&str>) {
     stage.chain.request("anvil_setBalance", json!([stage.payer, GAS_MONEY])).await.expect("set");
     stage.chain.request("evm_setAutomine", json!([false])).await.expect("set");
     let case = format!("{lies:?}, {disruption:?}");
-    let kill = disruption.filter(|disruption| *disruption != PAUSE_IT);
+    let kill = disruption.filter(|disruption| *disruption != PAUSE);
     if let Some(disruption) = kill {
         assert_eq!(stage.engine.terminate(), Some(0));
         let fault = Some(disruption.to_owned());
@@ -62,7 +62,7 @@ async fn send_through(lies: &[Lie], disruption: Option<&str>) {
     let ordered = stage.operator.outcome(&line).await;
     assert!(ordered.reply.result.is_ok(), "{case}: {:?}", ordered.reply.result);
 
-    if disruption == Some(PAUSE_IT) {
+    if disruption == Some(PAUSE) {
         let pid = i32::try_from(stage.engine.pid()).ok().and_then(Pid::from_raw).expect("a pid");
         kill_process(pid, Signal::STOP).expect("stopped");
         stage.chain.request("anvil_mine", json!(["0x5"])).await.expect("mined");
@@ -98,13 +98,13 @@ async fn send_through(lies: &[Lie], disruption: Option<&str>) {
     // If a block comes between two lies, the mined transaction is not sent again, and later lies are not used.
     assert!((1..=lies.len()).contains(&rpc.lies_told()), "{case}: {} lies", rpc.lies_told());
     assert_eq!(
-        number(&stage, "eth_getBalance", json!([TO, "latest"])).await,
+        rpc_number(&stage, "eth_getBalance", json!([TO, "latest"])).await,
         U256::from(AMOUNT),
         "{case}"
     );
     // The nonces have no gap, no transaction is pending, and exactly one nonce is used.
     for tag in ["latest", "pending"] {
-        let count = number(&stage, "eth_getTransactionCount", json!([stage.payer, tag])).await;
+        let count = rpc_number(&stage, "eth_getTransactionCount", json!([stage.payer, tag])).await;
         assert_eq!(count, U256::ONE, "{case}");
     }
     let different: BTreeSet<String> = rpc.broadcast().into_iter().collect();
@@ -113,7 +113,7 @@ async fn send_through(lies: &[Lie], disruption: Option<&str>) {
 }
 
 /// Runs a few cases at a time, each with its own chain and engine.
-async fn all(cases: Vec<(Vec<Lie>, Option<&'static str>)>) {
+async fn run_cases(cases: Vec<(Vec<Lie>, Option<&'static str>)>) {
     use futures::StreamExt;
     futures::stream::iter(cases)
         .for_each_concurrent(4, |(lies, disruption)| async move {
@@ -137,12 +137,12 @@ async fn t_18_each_lie_with_a_death_at_each_boundary_moves_the_money_once() {
                 (vec![lie; if lie == Lie::CountBehind { 3 } else { 1 }], disruption)
             })
     });
-    all(cases.collect()).await;
+    run_cases(cases.collect()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn t_17_several_lies_in_a_row_move_the_money_once() {
-    all(vec![
+    run_cases(vec![
         (vec![Lie::Drop, Lie::Drop, Lie::Drop], None),
         (vec![Lie::Underpriced, Lie::TimeoutAfterAccept], None),
         (vec![Lie::NonceTooLow, Lie::WrongReceipt, Lie::InventedReceipt], None),
@@ -156,7 +156,7 @@ async fn t_17_several_lies_in_a_row_move_the_money_once() {
 const ABSURD_PRICE: u128 = 1_000_000_000_000_000_000;
 /// Number of answers that make up a price: the newest block, the tip, and the gas price itself.
 const ANSWERS_OF_A_PRICE: usize = 3;
-const WEALTH: u128 = 1_000_000_000_000_000_000_000_000;
+const NATIVE_BALANCE: u128 = 1_000_000_000_000_000_000_000_000;
 
 /// Sets up a stage with this balance, in wei as hex, whose node lies on request.
 async fn stage_with(coins: &str) -> Option<(Stage, LyingRpc)> {
@@ -168,7 +168,7 @@ async fn stage_with(coins: &str) -> Option<(Stage, LyingRpc)> {
     Some((stage, rpc))
 }
 
-fn order() -> String {
+fn send_order() -> String {
     format!("address send pay {TO} 0.25 --network base --confirm 0.25 --no-wait")
 }
 
@@ -187,9 +187,9 @@ async fn next_block(stage: &mut Stage) {
 }
 
 async fn assert_moved(stage: &Stage, amount: u64, transactions: u64) {
-    let moved = number(stage, "eth_getBalance", json!([TO, "latest"])).await;
+    let moved = rpc_number(stage, "eth_getBalance", json!([TO, "latest"])).await;
     let count = json!([stage.payer, "pending"]);
-    let sent = number(stage, "eth_getTransactionCount", count).await;
+    let sent = rpc_number(stage, "eth_getTransactionCount", count).await;
     assert_eq!((moved, sent), (U256::from(amount), U256::from(transactions)));
 }
 
@@ -215,7 +215,7 @@ async fn t_17_an_absurd_price_of_gas_is_not_offered() {
     let Some((mut stage, rpc)) = stage_with(GAS_MONEY).await else { return };
     // The node lies when the order arrives: the send is refused, and leaves no record.
     rpc.claim_after(0, Claim::GasPrice(ABSURD_PRICE));
-    let refused = stage.operator.refused(&order()).await;
+    let refused = stage.operator.refused(&send_order()).await;
     assert_eq!(refused.code, Code::ChainUnavailable, "{}", refused.message);
     assert!(refused.message.contains("maximum"), "{}", refused.message);
     assert!(sends(&mut stage).await.is_empty());
@@ -223,7 +223,7 @@ async fn t_17_an_absurd_price_of_gas_is_not_offered() {
     // The node lies from the first price after the order: the send stays pending, and nothing is broadcast.
     rpc.claim_after(ANSWERS_OF_A_PRICE, Claim::GasPrice(ABSURD_PRICE));
     let before = rpc.claims_made();
-    stage.operator.must(&order()).await;
+    stage.operator.must(&send_order()).await;
     let end = Instant::now() + TIMEOUT;
     while rpc.claims_made() < before + 4 * ANSWERS_OF_A_PRICE {
         assert!(Instant::now() < end, "it asked for no price");
@@ -243,8 +243,8 @@ async fn t_17_a_wrong_balance_moves_nothing_that_is_not_there() {
     // The balance is a tenth of a coin, in wei.
     let Some((mut stage, rpc)) = stage_with("0x16345785d8a0000").await else { return };
     // The node claims too high a balance: the order is accepted, and the chain refuses the transaction.
-    rpc.claim_after(0, Claim::Balance(WEALTH));
-    stage.operator.must(&order()).await;
+    rpc.claim_after(0, Claim::Balance(NATIVE_BALANCE));
+    stage.operator.must(&send_order()).await;
     let end = Instant::now() + TIMEOUT;
     while rpc.broadcast().is_empty() {
         assert!(Instant::now() < end, "it was never tried");
@@ -262,7 +262,7 @@ async fn t_17_a_wrong_balance_moves_nothing_that_is_not_there() {
     // The node claims too low a balance: the order is refused.
     rpc.claim_after(0, Claim::Balance(0));
     let broadcast = rpc.broadcast().len();
-    let refused = stage.operator.refused(&order()).await;
+    let refused = stage.operator.refused(&send_order()).await;
     assert_eq!(refused.code, Code::InsufficientFunds, "{}", refused.message);
     assert_eq!((sends(&mut stage).await.len(), rpc.broadcast().len()), (1, broadcast));
     assert_moved(&stage, AMOUNT, 1).await;

@@ -93,7 +93,7 @@ impl Drop for Service {
     }
 }
 
-async fn number(chain: &Devnet, method: &str, params: Value) -> U256 {
+async fn rpc_number(chain: &Devnet, method: &str, params: Value) -> U256 {
     let answer = chain.request(method, params).await.expect("answered");
     answer.as_str().expect("text").parse().expect("a number")
 }
@@ -140,13 +140,13 @@ async fn serve_through(lies: Vec<Lie>, disruption: Disruption) {
     assert_eq!(output.matches("Succeeded").count(), usize::from(COUNT), "{case}: {output}");
     for n in 0..COUNT {
         let of = json!([Address::repeat_byte(0xc0 | n), "latest"]);
-        let held = number(&chain, "eth_getBalance", of).await;
+        let held = rpc_number(&chain, "eth_getBalance", of).await;
         assert_eq!(held, U256::from(1_000 + u64::from(n)), "{case}: payee {n}");
     }
     let mut counts = Vec::new();
     for tag in ["latest", "pending"] {
         let of = json!([SIGNER, tag]);
-        counts.push(number(&chain, "eth_getTransactionCount", of).await);
+        counts.push(rpc_number(&chain, "eth_getTransactionCount", of).await);
     }
     assert_eq!(counts[0], counts[1], "{case}: something waits");
     let fillers = counts[0].saturating_sub(U256::from(COUNT));
@@ -225,9 +225,9 @@ async fn two_hosts_of_one_outbox_execute_each_submission_once() {
         let outcome = deps.store.outcome(outbox, SubmissionId([n; 16])).await.expect("a store");
         assert!(matches!(outcome, Some(Outcome::Succeeded { .. })), "{n}: {outcome:?}");
         let of = json!([Address::repeat_byte(0xd0 | n), "latest"]);
-        let held = number(&chain, "eth_getBalance", of).await;
+        let held = rpc_number(&chain, "eth_getBalance", of).await;
         assert_eq!(held, U256::from(1_000 + u64::from(n)), "payee {n}");
     }
-    let count = number(&chain, "eth_getTransactionCount", json!([SIGNER, "pending"])).await;
+    let count = rpc_number(&chain, "eth_getTransactionCount", json!([SIGNER, "pending"])).await;
     assert_eq!(count, U256::from(8), "one nonce each");
 }

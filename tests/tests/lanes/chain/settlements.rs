@@ -24,23 +24,23 @@ use crate::chain::stage::{POLL_INTERVAL, SMALL_PRICE, Stage, local_chain, mercha
 const PATHS: [&str; 2] = ["/small", "/v1/small"];
 
 /// Starts an engine that reads the chain through a relay.
-pub(crate) async fn with_chain_access() -> Option<(Stage, RecordingNode)> {
+pub(crate) async fn stage_with_relay() -> Option<(Stage, RecordingNode)> {
     let chain = local_chain(BASE).await?;
-    let relay = RecordingNode::to(&chain).await;
+    let relay = RecordingNode::in_front_of(&chain).await;
     let rpc = Some(relay.url.clone());
     Some((Stage::set_up(chain, Start { rpc, ..Start::default() }).await, relay))
 }
 
 /// A payment that the merchant has settled.
 #[derive(Debug)]
-struct Bought {
+struct SettledPayment {
     /// The body that the agent sent to `/sign`.
     body: Value,
     id: String,
     tx_hash: B256,
 }
 
-async fn buy(stage: &Stage, agent: &Agent, path: &str) -> Bought {
+async fn buy(stage: &Stage, agent: &Agent, path: &str) -> SettledPayment {
     let before = stage.balances().await;
     let mut body = stage.ask_for(agent, path).await;
     if agent.uses_bearer {
@@ -48,12 +48,12 @@ async fn buy(stage: &Stage, agent: &Agent, path: &str) -> Bought {
     }
     let (status, answer) = stage.ask(&body).await;
     assert_eq!((status, &answer["status"]), (200, &json!("success")), "{answer}");
-    let (status, goods) = stage.deliver(&stage.url(path), &answer).await;
+    let (status, goods) = stage.request_with_payment(&stage.url(path), &answer).await;
     assert_eq!(status, 200, "{goods}");
-    let (_terms, tx_hash) = stage.settled(SMALL_PRICE).await;
+    let (_terms, tx_hash) = stage.latest_settlement(SMALL_PRICE).await;
     stage.assert_moved(before, SMALL_PRICE).await;
     let id = answer["transaction_id"].as_str().expect("an id").to_owned();
-    Bought { body, id, tx_hash }
+    SettledPayment { body, id, tx_hash }
 }
 
 pub(crate) async fn report_settled(stage: &Stage, agent: &Agent, id: &str, tx_hash: B256) {
@@ -76,7 +76,7 @@ pub(crate) async fn assert_verified(stage: &mut Stage, id: &str, tx_hash: B256) 
 }
 
 /// Asserts that the same body gets no second payment header.
-async fn assert_paid_once(stage: &Stage, agent: &Agent, bought: &Bought) {
+async fn assert_paid_once(stage: &Stage, agent: &Agent, bought: &SettledPayment) {
     let (status, answer) = stage.ask(&bought.body).await;
     assert_eq!((status, &answer["code"]), (409, &json!("PAYMENT_ALREADY_SETTLED")), "{answer}");
     assert_eq!(answer["previous_transaction_id"], bought.id);
@@ -90,7 +90,7 @@ pub(crate) const PROGRAMS: [(&str, &str); 3] =
     [("helper", "hmac"), ("helper", "bearer"), ("curl", "bearer")];
 
 /// Downloads the helper into a temporary folder.
-pub(crate) async fn with_helper(stage: &Stage) -> TempDir {
+pub(crate) async fn download_helper(stage: &Stage) -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let client = reqwest::Client::builder().no_proxy().build().expect("a client");
     let helper = client.get(format!("{}/sign/helper", stage.engine.url)).send().await;
@@ -120,8 +120,8 @@ pub(crate) fn program(name: &str, folder: &Path, url: &str) -> Command {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn programs_that_report_are_verified_in_both_versions() {
-    let Some((mut stage, _relay)) = with_chain_access().await else { return };
-    let folder = with_helper(&stage).await;
+    let Some((mut stage, _relay)) = stage_with_relay().await else { return };
+    let folder = download_helper(&stage).await;
     for (name, auth) in PROGRAMS {
         let agent = stage.add_agent(&format!("{name}-{auth}"), auth).await;
         for path in PATHS {
@@ -129,7 +129,7 @@ async fn programs_that_report_are_verified_in_both_versions() {
             let command = program(name, folder.path(), &stage.url(path));
             let answer = Buyer::start(command, &agent, &stage.engine.url).finish().await;
             assert_eq!(answer.exit, Some(0), "{name}: {}", answer.line);
-            let (_terms, tx_hash) = stage.settled(SMALL_PRICE).await;
+            let (_terms, tx_hash) = stage.latest_settlement(SMALL_PRICE).await;
             stage.assert_moved(before, SMALL_PRICE).await;
             match name {
                 "helper" => {
@@ -146,7 +146,7 @@ async fn programs_that_report_are_verified_in_both_versions() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_example_agents_are_verified_in_both_versions() {
-    let Some((mut stage, _relay)) = with_chain_access().await else { return };
+    let Some((mut stage, _relay)) = stage_with_relay().await else { return };
     for case in CASES {
         let agent = stage.add_agent(&case.name(), case.auth).await;
         for path in PATHS {
@@ -168,7 +168,7 @@ async fn the_example_agents_are_verified_in_both_versions() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_settled_payment_gets_no_second_header() {
-    let Some((mut stage, _relay)) = with_chain_access().await else { return };
+    let Some((mut stage, _relay)) = stage_with_relay().await else { return };
     let mut paid = Vec::new();
     for (path, auth) in PATHS.iter().flat_map(|path| ["hmac", "bearer"].map(|auth| (path, auth))) {
         let agent = stage.add_agent(&format!("{auth}{}", path.replace('/', "-")), auth).await;
@@ -195,7 +195,7 @@ async fn a_settled_payment_gets_no_second_header() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_kill_9_a_locked_engine_verifies_settlements_by_itself() {
     let Some(chain) = local_chain(BASE).await else { return };
-    let relay = RecordingNode::to(&chain).await;
+    let relay = RecordingNode::in_front_of(&chain).await;
     for path in PATHS {
         // This engine cannot reach the chain, so any verification comes from the next engine.
         let mut stage = Stage::set_up(chain.clone(), Start::default()).await;
@@ -219,7 +219,7 @@ async fn after_kill_9_a_locked_engine_verifies_settlements_by_itself() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_unmined_transaction_verifies_no_payment() {
-    let Some((mut stage, relay)) = with_chain_access().await else { return };
+    let Some((mut stage, relay)) = stage_with_relay().await else { return };
     let mut paid = Vec::new();
     for path in PATHS {
         let agent = stage.add_agent(&format!("bot{}", path.replace('/', "-")), "bearer").await;
@@ -282,7 +282,7 @@ fn plain_transfer() -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_transfer_of_the_same_amount_is_not_this_payment() {
-    let Some((mut stage, _relay)) = with_chain_access().await else { return };
+    let Some((mut stage, _relay)) = stage_with_relay().await else { return };
     let stranger = Address::repeat_byte(0x77);
     stage.chain.mint(stranger, 10 * SMALL_PRICE).await.expect("minted");
     for path in PATHS {
@@ -313,7 +313,7 @@ async fn another_transfer_of_the_same_amount_is_not_this_payment() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reported_failed_transaction_does_not_undo_a_settled_payment() {
-    let Some((mut stage, _relay)) = with_chain_access().await else { return };
+    let Some((mut stage, _relay)) = stage_with_relay().await else { return };
     let pauper = Address::repeat_byte(0x78);
     for path in PATHS {
         let agent = stage.add_agent(&format!("bot{}", path.replace('/', "-")), "bearer").await;
@@ -331,7 +331,7 @@ async fn a_reported_failed_transaction_does_not_undo_a_settled_payment() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_payment_whose_transaction_reverted_has_failed_once_its_block_is_final() {
-    let Some((mut stage, relay)) = with_chain_access().await else { return };
+    let Some((mut stage, relay)) = stage_with_relay().await else { return };
     let pauper = Address::repeat_byte(0x78);
     let mut signed = Vec::new();
     for path in PATHS {

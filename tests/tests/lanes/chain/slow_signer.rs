@@ -67,7 +67,7 @@ impl Scene {
     }
 
     /// Mines a block and advances the engine's time.
-    async fn advance_a_bit(&mut self) {
+    async fn mine_and_advance(&mut self) {
         self.chain.request("anvil_mine", json!(["0x1"])).await.expect("mined");
         self.engine.clock.advance(500);
         sleep(POLL_INTERVAL).await;
@@ -80,11 +80,11 @@ impl Scene {
                 return request;
             }
             assert!(Instant::now() < end, "the device is not asked");
-            self.advance_a_bit().await;
+            self.mine_and_advance().await;
         }
     }
 
-    async fn until(&mut self, id: &str, status: &str) -> SendAnswer {
+    async fn wait_for_status(&mut self, id: &str, status: &str) -> SendAnswer {
         let end = Instant::now() + TIMEOUT;
         loop {
             let Answer::Sends { sends } = self.operator.must("address sends").await else {
@@ -95,7 +95,7 @@ impl Scene {
                 return found;
             }
             assert!(Instant::now() < end, "{found:?}");
-            self.advance_a_bit().await;
+            self.mine_and_advance().await;
         }
     }
 
@@ -114,15 +114,15 @@ async fn a_slow_signing_device_does_not_block_other_addresses() {
     let request = scene.next_request().await;
     assert_ne!(request.slip.signer(), device.slip.signer());
     scene.sign(request).await;
-    scene.until(&quick.id, "done").await;
+    scene.wait_for_status(&quick.id, "done").await;
     // Mines 40 blocks (20 s of the engine's time), after which the device has not been prompted again.
     for _block in 0..40 {
-        scene.advance_a_bit().await;
+        scene.mine_and_advance().await;
     }
     assert!(scene.requests.try_recv().is_err(), "asked twice for one transaction");
-    assert_eq!(scene.until(&slow.id, "waiting").await.nonce, Some(0));
+    assert_eq!(scene.wait_for_status(&slow.id, "waiting").await.nonce, Some(0));
     scene.sign(device).await;
-    let done = scene.until(&slow.id, "done").await;
+    let done = scene.wait_for_status(&slow.id, "done").await;
     assert!(done.block.is_some(), "{done:?}");
     let held =
         scene.chain.request("eth_getBalance", json!([TO, "latest"])).await.expect("answered");
@@ -137,12 +137,12 @@ async fn a_send_refused_on_the_device_is_dropped_and_its_nonce_reused() {
     let device = scene.next_request().await;
     let no = SignFault::Refused("rejected on the device".to_owned());
     device.answer.send(Err(no)).expect("somebody waits");
-    scene.until(&refused.id, "dropped").await;
+    scene.wait_for_status(&refused.id, "dropped").await;
     let next = scene.send("pay", "0.2").await;
     let request = scene.next_request().await;
-    assert_eq!(scene.until(&next.id, "waiting").await.nonce, Some(0));
+    assert_eq!(scene.wait_for_status(&next.id, "waiting").await.nonce, Some(0));
     scene.sign(request).await;
-    scene.until(&next.id, "done").await;
+    scene.wait_for_status(&next.id, "done").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -151,10 +151,10 @@ async fn a_send_pending_on_the_device_can_be_cancelled_despite_a_late_answer() {
     let sent = scene.send("pay", "0.1").await;
     let device = scene.next_request().await;
     scene.operator.must(&format!("address cancel {}", &sent.id[..8])).await;
-    scene.until(&sent.id, "dropped").await;
+    scene.wait_for_status(&sent.id, "dropped").await;
     scene.sign(device).await;
     for _block in 0..5 {
-        scene.advance_a_bit().await;
+        scene.mine_and_advance().await;
     }
     let held =
         scene.chain.request("eth_getBalance", json!([TO, "latest"])).await.expect("answered");
@@ -173,5 +173,5 @@ async fn a_slip_made_stale_by_a_freeze_is_issued_again() {
     device.answer.send(stale).expect("somebody waits");
     let again = scene.next_request().await;
     scene.sign(again).await;
-    scene.until(&sent.id, "done").await;
+    scene.wait_for_status(&sent.id, "done").await;
 }

@@ -25,7 +25,7 @@ use crate::chain::programs::{Buyer, Case, ProgramResult};
 pub(crate) const SMALL_PRICE: u128 = 12_000;
 pub(crate) const LARGE_PRICE: u128 = 1_500_000;
 /// The items `/0` to `/9` cost this amount plus their number, so that all prices differ.
-pub(crate) const NUMBERED: u128 = 10_000;
+pub(crate) const NUMBERED_PRICE_BASE: u128 = 10_000;
 
 /// At most ten dollars a day and five per payment; automatic below half a dollar.
 const POLICY: &str = "--day 10 --txn 5 --auto 0.5";
@@ -61,7 +61,7 @@ pub(crate) async fn open_shop(chain: &Devnet) -> Merchant {
         .sell_in(Version::V1, "/v1/large", LARGE_PRICE)
         .settle_on(chain.clone());
     for n in 0..10 {
-        goods = goods.sell(&format!("/{n}"), NUMBERED + n);
+        goods = goods.sell(&format!("/{n}"), NUMBERED_PRICE_BASE + n);
     }
     Merchant::serve(goods).await.expect("a port")
 }
@@ -101,9 +101,9 @@ pub(crate) struct Stage {
     pub(crate) start: Start,
     client: reqwest::Client,
     /// How far the engine's clock is ahead.
-    ahead_ms: i64,
+    clock_lead_ms: i64,
     /// The latest timestamp of an agent. Two requests must differ by a second; otherwise they are one payment.
-    stamp: AtomicI64,
+    latest_agent_second: AtomicI64,
     /// Keeps the folder until the engine is dropped.
     _home: TempDir,
 }
@@ -135,8 +135,8 @@ impl Stage {
             payer,
             start,
             client,
-            ahead_ms,
-            stamp,
+            clock_lead_ms: ahead_ms,
+            latest_agent_second: stamp,
             _home: home,
         }
     }
@@ -184,7 +184,7 @@ impl Stage {
     pub(crate) fn next_second(&self) -> i64 {
         let now = jiff::Timestamp::now().as_second();
         let next = |last: i64| Some(now.max(last + 1));
-        let last = self.stamp.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next);
+        let last = self.latest_agent_second.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next);
         now.max(last.expect("always some") + 1)
     }
 
@@ -220,7 +220,7 @@ impl Stage {
     }
 
     /// Advances the engine by half a second, so that work which follows a pause soon starts.
-    pub(crate) async fn advance_a_bit(&mut self) {
+    pub(crate) async fn advance_half_second(&mut self) {
         self.advance(500);
         sleep(POLL_INTERVAL).await;
     }
@@ -228,8 +228,8 @@ impl Stage {
     /// Advances the engine's time. If it is more than five minutes ahead, the engine rejects hmac
     /// proofs made at the real time.
     pub(crate) fn advance(&mut self, ms: i64) {
-        self.ahead_ms += ms;
-        self.engine.skew(self.ahead_ms);
+        self.clock_lead_ms += ms;
+        self.engine.skew(self.clock_lead_ms);
     }
 
     /// Returns the receipt once the engine's own probe of the chain has this verdict.
@@ -242,7 +242,7 @@ impl Stage {
             let receipt = self.receipt(id).await;
             match receipt["settlement"]["verification"]["status"].as_str() {
                 Some(found) if found == verdict => return receipt,
-                Some("pending") if passes > 0 => self.advance_a_bit().await,
+                Some("pending") if passes > 0 => self.advance_half_second().await,
                 Some("pending") if Instant::now() < end => sleep(POLL_INTERVAL).await,
                 _other => panic!("not {verdict}: {receipt}"),
             }
@@ -251,14 +251,14 @@ impl Stage {
     }
 
     /// Requests `url` with the payment in a wallet's answer.
-    pub(crate) async fn deliver(&self, url: &str, signed: &Value) -> (u16, Value) {
+    pub(crate) async fn request_with_payment(&self, url: &str, signed: &Value) -> (u16, Value) {
         let text = |name: &str| signed[name].as_str().unwrap_or_else(|| panic!("{signed}"));
         let paying = self.client.get(url).header(text("header_name"), text("header_value"));
         answer(paying).await
     }
 
     /// Returns the requests pending for the operator, once there are `count`.
-    pub(crate) async fn held(&mut self, count: usize) -> Vec<RequestAnswer> {
+    pub(crate) async fn wait_for_held(&mut self, count: usize) -> Vec<RequestAnswer> {
         let end = Instant::now() + TIMEOUT;
         loop {
             let answer = self.operator.must("requests").await;
@@ -272,8 +272,8 @@ impl Stage {
     }
 
     /// Returns the only pending request.
-    pub(crate) async fn held_one(&mut self) -> RequestAnswer {
-        self.held(1).await.remove(0)
+    pub(crate) async fn wait_for_only_held(&mut self) -> RequestAnswer {
+        self.wait_for_held(1).await.remove(0)
     }
 
     /// Returns the agents as the operator sees them.
@@ -299,7 +299,7 @@ impl Stage {
     /// Returns the merchant's latest payment.
     ///
     /// It must have been settled by our address at that price, and the chain must know its authorization as used.
-    pub(crate) async fn settled(&self, price: u128) -> (Authorization, B256) {
+    pub(crate) async fn latest_settlement(&self, price: u128) -> (Authorization, B256) {
         let latest = self.merchant.payments().pop().expect("a payment");
         let Outcome::Settled { terms, transaction } = latest.outcome else {
             panic!("{:?}", latest.outcome);
@@ -318,7 +318,7 @@ impl Stage {
         price: u128,
     ) {
         assert_eq!(answer.outcome(), ("paid", Some(0)), "{}", answer.line);
-        let (_terms, transaction) = self.settled(price).await;
+        let (_terms, transaction) = self.latest_settlement(price).await;
         assert_eq!(answer.line["payment_response"]["transaction"], transaction.to_string());
         assert_eq!(answer.line["body"]["settled"], true, "{}", answer.line);
         self.assert_moved(before, price).await;

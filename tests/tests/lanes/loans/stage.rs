@@ -53,7 +53,7 @@ pub(crate) struct Stage {
     pub(crate) owner: Address,
     start: Start,
     client: reqwest::Client,
-    stamp: i64,
+    latest_agent_second: i64,
     /// Number of months that have passed.
     months: i64,
     _home: TempDir,
@@ -111,7 +111,7 @@ impl Stage {
         let stage = Self {
             contracts: Contracts::of(id).expect("a full chain"),
             chain,
-            stamp: engine.now_s(),
+            latest_agent_second: engine.now_s(),
             months: 0,
             engine,
             operator,
@@ -168,8 +168,8 @@ impl Stage {
 
     /// Returns the body of a new request, of the first agent or of another one.
     pub(crate) fn body(&mut self, agent: Option<&Agent>, position: &Value) -> Value {
-        self.stamp = (self.stamp + 1).max(self.engine.now_s());
-        agent.unwrap_or(&self.agent).position(self.stamp, position)
+        self.latest_agent_second = (self.latest_agent_second + 1).max(self.engine.now_s());
+        agent.unwrap_or(&self.agent).position(self.latest_agent_second, position)
     }
 
     /// Sends a request, in a second in which no agent has signed yet.
@@ -207,14 +207,14 @@ impl Stage {
 
     /// Returns the body of a new request that only reads.
     pub(crate) fn read_body(&mut self) -> Value {
-        self.stamp = (self.stamp + 1).max(self.engine.now_s());
-        self.agent.read(self.stamp)
+        self.latest_agent_second = (self.latest_agent_second + 1).max(self.engine.now_s());
+        self.agent.read(self.latest_agent_second)
     }
 
     pub(crate) async fn venues(&mut self) -> Value {
-        self.stamp = (self.stamp + 1).max(self.engine.now_s());
+        self.latest_agent_second = (self.latest_agent_second + 1).max(self.engine.now_s());
         let chain = self.chain.network().chain.0;
-        let body = self.agent.position(self.stamp, &json!({ "chain_id": chain }));
+        let body = self.agent.position(self.latest_agent_second, &json!({ "chain_id": chain }));
         let (status, answer) = self.post("/venues", &body).await;
         assert_eq!(status, 200, "{answer}");
         answer

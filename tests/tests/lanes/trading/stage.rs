@@ -84,7 +84,7 @@ pub(crate) struct Stage {
     pub(crate) owner: Address,
     start: Start,
     client: reqwest::Client,
-    stamp: i64,
+    latest_agent_second: i64,
     /// The seconds by which chain and engine are ahead of real time.
     passed: i64,
     /// Whether the chain mines blocks by itself.
@@ -162,13 +162,13 @@ impl Stage {
             owner,
             start,
             client: client.expect("a client"),
-            stamp: 0,
+            latest_agent_second: 0,
             passed: 0,
             mines: Arc::new(AtomicBool::new(true)),
             _home: home,
         };
         stage.fund().await;
-        stage.stamp = stage.engine.now_s();
+        stage.latest_agent_second = stage.engine.now_s();
         stage.mine_blocks();
         stage
     }
@@ -253,8 +253,8 @@ impl Stage {
 
     /// Asks for a payment, in a second in which no agent has signed yet.
     pub(crate) async fn pay(&mut self, challenge: &Value) -> (u16, Value) {
-        self.stamp += 1;
-        let body = self.agent.ask(self.stamp, &header(challenge), None);
+        self.latest_agent_second += 1;
+        let body = self.agent.ask(self.latest_agent_second, &header(challenge), None);
         self.post("/sign", &body).await
     }
 
@@ -264,13 +264,13 @@ impl Stage {
         self.chain.mine(1).await.expect("mined");
         self.passed += seconds;
         self.engine.skew(self.passed * 1_000);
-        self.stamp += seconds;
+        self.latest_agent_second += seconds;
     }
 
     /// Reports that a payment settled in this transaction.
     pub(crate) async fn report_settled(&mut self, id: &str, tx_hash: &str) {
-        self.stamp += 1;
-        let body = self.agent.report(self.stamp, id, "settled", Some(tx_hash));
+        self.latest_agent_second += 1;
+        let body = self.agent.report(self.latest_agent_second, id, "settled", Some(tx_hash));
         let (status, answer) = self.post("/callback", &body).await;
         assert_eq!(status, 200, "{answer}");
     }
@@ -291,13 +291,13 @@ impl Stage {
 
     /// Returns the body of a new request, of the first agent or of another one.
     pub(crate) fn body(&mut self, agent: Option<&Agent>, trade: &Value) -> Value {
-        self.stamp = (self.stamp + 1).max(self.engine.now_s());
-        agent.unwrap_or(&self.agent).trade(self.stamp, trade)
+        self.latest_agent_second = (self.latest_agent_second + 1).max(self.engine.now_s());
+        agent.unwrap_or(&self.agent).trade(self.latest_agent_second, trade)
     }
 
     /// Sends the newest trade request again.
     pub(crate) async fn repeat(&self, trade: &Value) -> (u16, Value) {
-        self.post("/trade", &self.agent.trade(self.stamp, trade)).await
+        self.post("/trade", &self.agent.trade(self.latest_agent_second, trade)).await
     }
 
     pub(crate) async fn mandate(&mut self) -> (u16, Value) {
@@ -306,10 +306,10 @@ impl Stage {
     }
 
     pub(crate) fn mandate_body(&mut self) -> Value {
-        self.stamp = (self.stamp + 1).max(self.engine.now_s());
+        self.latest_agent_second = (self.latest_agent_second + 1).max(self.engine.now_s());
         let action = json!({"action": "agent_read"});
         let fields = action.as_object().expect("an object");
-        let signature = self.agent.sign(self.stamp, fields);
+        let signature = self.agent.sign(self.latest_agent_second, fields);
         json!({"agent_id": self.agent.id, "signature": signature})
     }
 

@@ -5,7 +5,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::time::sleep;
 
-use crate::merchants::market::{Market, POLL, within};
+use crate::merchants::market::{Market, POLL_INTERVAL, within};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_payment_whose_customer_disconnected_is_charged_once() {
@@ -32,7 +32,7 @@ async fn a_payment_whose_customer_disconnected_is_charged_once() {
         let success = async {
             while !market.recorder.settlements(&nonce).iter().any(|one| one["success"] == true) {
                 deliveries += usize::from(merchant.pay(&header).await.delivered);
-                sleep(POLL).await;
+                sleep(POLL_INTERVAL).await;
             }
         };
         within("success", success).await;

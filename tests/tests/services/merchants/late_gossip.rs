@@ -8,7 +8,7 @@ use bursar_tests::sdk::Framework;
 use serde_json::json;
 use tokio::time::sleep;
 
-use crate::merchants::market::{BASE, Market, POLL, within};
+use crate::merchants::market::{BASE, Market, POLL_INTERVAL, within};
 
 /// The reason for which a payment is refused after its broadcast.
 #[derive(Debug, Clone, Copy)]
@@ -49,7 +49,7 @@ async fn refused_for(cause: Cause) {
     let used = async {
         while market.mined().await <= mined {
             market.chain.mine(1).await.expect("mined");
-            sleep(POLL).await;
+            sleep(POLL_INTERVAL).await;
         }
     };
     within("use of the nonce", used).await;

@@ -10,7 +10,7 @@ use bursar_tests::payer::SignedPayment;
 use bursar_tests::sdk::Framework;
 use tokio::time::sleep;
 
-use crate::merchants::market::{BASE, Market, PENDING, POLL, within};
+use crate::merchants::market::{BASE, Market, PENDING, POLL_INTERVAL, within};
 use crate::merchants::merchant::MerchantAnswer;
 
 /// Time between blocks: about the facilitator's polling interval.
@@ -68,7 +68,7 @@ async fn one_lie(lie: Lie) {
         let blocks = async {
             let lied = async {
                 while node.lies_told() == lies {
-                    sleep(POLL).await;
+                    sleep(POLL_INTERVAL).await;
                 }
             };
             within("lie", lied).await;

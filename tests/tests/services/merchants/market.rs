@@ -25,7 +25,7 @@ pub(crate) const PAYER_BALANCE: u128 = 100_000_000;
 /// The longest wait for a condition.
 const DEADLINE: Duration = Duration::from_secs(60);
 /// Time between two checks of a condition.
-pub(crate) const POLL: Duration = Duration::from_millis(20);
+pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Waits for a condition, and fails the test at the deadline.
 pub(crate) async fn within<T>(condition: &str, reached: impl Future<Output = T>) -> T {
@@ -95,7 +95,7 @@ impl Market {
                     break;
                 }
                 refused.push(paid);
-                sleep(POLL).await;
+                sleep(POLL_INTERVAL).await;
             }
         };
         within("delivery", delivered).await;
@@ -184,7 +184,7 @@ impl Market {
         let settled = async {
             while self.open_payments().await > 0 {
                 self.chain.mine(1).await.expect("mined");
-                sleep(POLL).await;
+                sleep(POLL_INTERVAL).await;
             }
         };
         within("end of all payments", settled).await;
@@ -236,7 +236,7 @@ pub(crate) async fn sent_by(chain: &Devnet, signer: Address, tag: &str) -> u64 {
 pub(crate) async fn until_broadcast(chain: &Devnet, signer: Address, count: u64) {
     let sent = async {
         while sent_by(chain, signer, "pending").await <= count {
-            sleep(POLL).await;
+            sleep(POLL_INTERVAL).await;
         }
     };
     within("broadcast", sent).await;

@@ -59,7 +59,7 @@ impl Scene {
         Some(Self { bench, chain, http })
     }
 
-    async fn coins(&self, of: &str) -> U256 {
+    async fn native_balance(&self, of: &str) -> U256 {
         let held = self.chain.request("eth_getBalance", json!([of, "latest"])).await.unwrap();
         held.as_str().unwrap().parse().unwrap()
     }
@@ -75,7 +75,7 @@ impl Scene {
     }
 
     /// Waits for a status of a send. If `mines`, the chain mines blocks meanwhile.
-    async fn until(&self, id: &str, status: &str, mines: bool) -> SendAnswer {
+    async fn wait_for_status(&self, id: &str, status: &str, mines: bool) -> SendAnswer {
         self.bench
             .until(status, async || {
                 if mines {
@@ -153,11 +153,11 @@ async fn a_send_is_signed_by_one_press_and_offers_the_whole_ceiling() {
     let sent = scene.send("0.25").await;
     let shown = scene.bench.prompt().await;
     assert!(shown.iter().any(|page| page.contains("0.25")), "{shown:?}");
-    let listed = scene.until(&sent.id, "waiting", false).await;
+    let listed = scene.wait_for_status(&sent.id, "waiting", false).await;
     assert!(listed.told.contains("Ledger"), "{}", listed.told);
     scene.bench.press(Decision::Press).await;
-    scene.until(&sent.id, "done", true).await;
-    assert_eq!(scene.coins(FRIEND).await, U256::from(250_000_000_000_000_000u64));
+    scene.wait_for_status(&sent.id, "done", true).await;
+    assert_eq!(scene.native_balance(FRIEND).await, U256::from(250_000_000_000_000_000u64));
     assert_eq!(scene.prompts(), 1, "one press for one send");
     // A token can be sent only with blind signing.
     scene.bench.device.change(|app| app.blind_signing = false);
@@ -178,7 +178,7 @@ async fn a_send_is_signed_by_one_press_and_offers_the_whole_ceiling() {
     scene.bench.device.change(|app| app.blind_signing = true);
     scene.bench.prompt().await;
     scene.bench.press(Decision::Press).await;
-    scene.until(&sent.id, "done", true).await;
+    scene.wait_for_status(&sent.id, "done", true).await;
     let friend: Address = FRIEND.parse().unwrap();
     assert_eq!(scene.chain.balance_of(friend).await.expect("read"), U256::from(500_000));
 }
@@ -190,12 +190,12 @@ async fn a_refused_send_is_dropped_and_a_cancel_or_a_higher_offer_asks_again() {
     let refused = scene.send("0.1").await;
     scene.bench.prompt().await;
     scene.bench.press(Decision::Refuse).await;
-    scene.until(&refused.id, "dropped", false).await;
+    scene.wait_for_status(&refused.id, "dropped", false).await;
     scene.chain.request("evm_setAutomine", json!([false])).await.expect("set");
     let sent = scene.send("0.2").await;
     scene.bench.prompt().await;
     scene.bench.press(Decision::Press).await;
-    let first = scene.until(&sent.id, "sent", false).await;
+    let first = scene.wait_for_status(&sent.id, "sent", false).await;
     assert_eq!(first.nonce, Some(0), "the refused send left no gap");
     // The wallet offers no transaction again by itself, however long the transaction waits.
     for _minute in 0..30 {
@@ -209,7 +209,7 @@ async fn a_refused_send_is_dropped_and_a_cancel_or_a_higher_offer_asks_again() {
     scene
         .bench
         .until("another hash", async || {
-            let now = scene.until(&sent.id, "sent", false).await;
+            let now = scene.wait_for_status(&sent.id, "sent", false).await;
             (now.tx_hash != first.tx_hash).then_some(())
         })
         .await;
@@ -232,9 +232,9 @@ async fn a_refused_send_is_dropped_and_a_cancel_or_a_higher_offer_asks_again() {
     // Waits until the node has the empty transaction: a block mined earlier would contain the payment instead.
     scene.bench.until("the empty one", async || scene.waits(U256::ZERO).await.then_some(())).await;
     assert_eq!(scene.prompts(), 5);
-    let ended = scene.until(&sent.id, "cancelled", true).await;
+    let ended = scene.wait_for_status(&sent.id, "cancelled", true).await;
     assert!(ended.block.is_some(), "{ended:?}");
-    assert_eq!(scene.coins(FRIEND).await, U256::ZERO);
+    assert_eq!(scene.native_balance(FRIEND).await, U256::ZERO);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -253,7 +253,7 @@ async fn a_cancelled_send_is_never_shown_and_payments_go_on() {
         })
         .await;
     scene.bench.engine.operator().must(&format!("address cancel {}", sent.id)).await;
-    scene.until(&sent.id, "dropped", false).await;
+    scene.wait_for_status(&sent.id, "dropped", false).await;
     let (_code, asked) = scene.bench.ask(12_000, 1).await;
     let id = asked["request_id"].as_str().unwrap().to_owned();
     scene.bench.device.set_plugged(true);
@@ -288,7 +288,7 @@ async fn a_command_fails_whose_send_is_refused_or_cancelled() {
     let sent = scene.send("0.2").await;
     scene.bench.prompt().await;
     scene.bench.press(Decision::Press).await;
-    scene.until(&sent.id, "sent", false).await;
+    scene.wait_for_status(&sent.id, "sent", false).await;
     let faster = format!("address send --faster {} --yes", sent.id);
     let (kept, ()) = tokio::join!(operator.refused(&faster), async {
         scene.bench.prompt().await;
@@ -296,7 +296,7 @@ async fn a_command_fails_whose_send_is_refused_or_cancelled() {
     });
     assert_eq!(kept.code, Code::LedgerRejected, "{kept:?}");
     assert!(kept.message.contains("keeps its earlier gas price"), "{kept:?}");
-    assert_eq!(scene.coins(FRIEND).await, U256::ZERO);
+    assert_eq!(scene.native_balance(FRIEND).await, U256::ZERO);
 }
 
 #[tokio::test(flavor = "multi_thread")]
