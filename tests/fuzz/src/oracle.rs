@@ -201,12 +201,12 @@ pub(crate) fn check_faults(message: &Value, violated: &mut Vec<String>) {
 
 /// Checks the end of any command: it ended by itself with a documented code and no panic. Returns its class.
 pub(crate) fn command_end(ended: &Ended, documented: &[i32], violated: &mut Vec<String>) -> String {
-    if let Some(text) = panic_text(&ended.err) {
+    if let Some(text) = panic_text(&ended.stderr) {
         violated.push(format!("a panic on standard error: {text}"));
     }
-    let err = String::from_utf8_lossy(&ended.err);
-    if ended.err.len() > STDERR_MAX {
-        violated.push(format!("{} bytes on standard error: {err:.300}", ended.err.len()));
+    let err = String::from_utf8_lossy(&ended.stderr);
+    if ended.stderr.len() > STDERR_MAX {
+        violated.push(format!("{} bytes on standard error: {err:.300}", ended.stderr.len()));
     }
     if let Some(odd) = err.chars().find(|c| c.is_control() && !matches!(c, '\n' | '\t')) {
         violated.push(format!("the control character {odd:?} on standard error: {err:.600?}"));
@@ -231,8 +231,8 @@ pub(crate) fn command_end(ended: &Ended, documented: &[i32], violated: &mut Vec<
 /// Checks the output of a command of the wallet with `--json`.
 pub(crate) fn envelope(ended: &Ended, violated: &mut Vec<String>) {
     let Ok(exit) = ended.code() else { return };
-    let out = String::from_utf8_lossy(&ended.out);
-    let document: Value = match serde_json::from_slice(&ended.out) {
+    let out = String::from_utf8_lossy(&ended.stdout);
+    let document: Value = match serde_json::from_slice(&ended.stdout) {
         Ok(document) if out.lines().count() == 1 && out.ends_with('\n') => document,
         _other => return violated.push(format!("exit {exit}, not one document: {out:.300?}")),
     };

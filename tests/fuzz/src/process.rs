@@ -55,7 +55,7 @@ impl Service {
                 let _ended = child.kill();
                 let _reaped = child.wait();
                 let err = std::fs::read(log).unwrap_or_default();
-                return Err(Ended { status, was_ready: false, out, err });
+                return Err(Ended { status, was_ready: false, stdout: out, stderr: err });
             }
             std::thread::sleep(POLL_INTERVAL);
         }
@@ -105,7 +105,7 @@ impl Service {
             std::thread::sleep(POLL_INTERVAL);
         };
         let err = std::fs::read(&self.log).unwrap_or_default();
-        Ended { status, was_ready: true, out: Vec::new(), err }
+        Ended { status, was_ready: true, stdout: Vec::new(), stderr: err }
     }
 }
 
@@ -123,8 +123,8 @@ pub(crate) struct Ended {
     pub(crate) status: Option<ExitStatus>,
     /// Whether the process printed READY and was stopped by SIGTERM.
     pub(crate) was_ready: bool,
-    pub(crate) out: Vec<u8>,
-    pub(crate) err: Vec<u8>,
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: Vec<u8>,
 }
 
 impl Ended {
@@ -171,7 +171,7 @@ pub(crate) fn run(mut command: Command, folder: &Path, input: &[u8]) -> Ended {
         std::thread::sleep(POLL_INTERVAL);
     };
     let read = |path: &Path| std::fs::read(path).unwrap_or_default();
-    Ended { status, was_ready, out: read(&out), err: read(&err) }
+    Ended { status, was_ready, stdout: read(&out), stderr: read(&err) }
 }
 
 /// Returns the line of a panic in a program's standard error.

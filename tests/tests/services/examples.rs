@@ -35,29 +35,29 @@ struct Case {
     program: &'static str,
     script: &'static str,
     auth: &'static str,
-    needs: &'static str,
+    required_program: &'static str,
 }
 
-const SHELL: Case = Case { program: "sh", script: "agent.sh", auth: "bearer", needs: CURL };
+const SHELL: Case = Case { program: "sh", script: "agent.sh", auth: "bearer", required_program: CURL };
 const PYTHON: Case =
-    Case { program: "python3", script: "agent.py", auth: "hmac", needs: "python3" };
-const NODE: Case = Case { program: "node", script: "agent.mjs", auth: "hmac", needs: "node" };
+    Case { program: "python3", script: "agent.py", auth: "hmac", required_program: "python3" };
+const NODE: Case = Case { program: "node", script: "agent.mjs", auth: "hmac", required_program: "node" };
 
 /// Returns the path of the program that `case` needs. `BURSAR_TEST_SKIP` may name a program that is not installed;
 /// otherwise a missing program fails the test.
 fn found_or_skip(case: Case) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path).map(|folder| folder.join(case.needs));
+    let found = std::env::split_paths(&path).map(|folder| folder.join(case.required_program));
     if let Some(found) = found.into_iter().find(|file| file.is_file()) {
         return Some(found);
     }
     let skip = std::env::var("BURSAR_TEST_SKIP").unwrap_or_default();
     assert!(
-        skip.split(',').any(|word| word.trim() == case.needs),
+        skip.split(',').any(|word| word.trim() == case.required_program),
         "{0} is missing: apt-get install -y curl python3 nodejs, or BURSAR_TEST_SKIP={0}",
-        case.needs
+        case.required_program
     );
-    eprintln!("skipped: {} is missing", case.needs);
+    eprintln!("skipped: {} is missing", case.required_program);
     None
 }
 
@@ -73,10 +73,10 @@ struct Stage {
 }
 
 /// The result of a program.
-struct Ended {
+struct ProgramOutput {
     exit: Option<i32>,
-    out: String,
-    err: String,
+    stdout: String,
+    stderr: String,
 }
 
 impl Stage {
@@ -102,7 +102,7 @@ impl Stage {
         let merchant = Merchant::serve(goods).await.expect("a port");
 
         let tools = tempfile::tempdir().expect("a folder");
-        if case.needs == CURL {
+        if case.required_program == CURL {
             let arguments = tools.path().join("arguments");
             let text = format!(
                 "#!/bin/sh\nprintf '%s\\n' \"$@\" >> '{}'\nexec '{}' \"$@\"\n",
@@ -146,12 +146,12 @@ impl Stage {
     }
 
     /// Runs the example to its end.
-    async fn run(&self, path: &str, more: &[&str]) -> Ended {
+    async fn run(&self, path: &str, more: &[&str]) -> ProgramOutput {
         self.end(self.start(path, more), String::new()).await
     }
 
     /// Waits for the end. `stderr` is the part of standard error that was already read.
-    async fn end(&self, mut child: Child, mut stderr: String) -> Ended {
+    async fn end(&self, mut child: Child, mut stderr: String) -> ProgramOutput {
         let (mut out, mut err) = (child.stdout.take().expect("piped"), child.stderr.take());
         let mut text = String::new();
         let ended = timeout(TIMEOUT, async {
@@ -164,11 +164,11 @@ impl Stage {
         let exit = ended.await.expect("it ends").code();
         let secret = &self.agent.token[3..];
         assert!(!text.contains(secret) && !stderr.contains(secret), "{text}{stderr}");
-        Ended { exit, out: text, err: stderr }
+        ProgramOutput { exit, stdout: text, stderr: stderr }
     }
 
     /// Starts the example and returns after the wallet has held its request, with the request's id.
-    async fn held(&self, path: &str) -> (Child, String, String) {
+    async fn start_held(&self, path: &str) -> (Child, String, String) {
         let mut child = self.start(path, &[]);
         let mut lines = BufReader::with_capacity(1, child.stderr.take().expect("piped"));
         let mut stderr = String::new();
@@ -187,10 +187,10 @@ impl Stage {
         }
     }
 
-    fn assert_goods(&self, ended: &Ended, path: &str, payments: usize) {
-        assert_eq!(ended.exit, Some(0), "{}{}", ended.out, ended.err);
+    fn assert_delivered(&self, ended: &ProgramOutput, path: &str, payments: usize) {
+        assert_eq!(ended.exit, Some(0), "{}{}", ended.stdout, ended.stderr);
         let goods = format!("What you paid for at {path}.");
-        assert!(ended.out.contains(&goods), "{}", ended.out);
+        assert!(ended.stdout.contains(&goods), "{}", ended.stdout);
         let paid = self.merchant.payments();
         assert!(paid.iter().all(|payment| payment.outcome.is_paid()), "{paid:?}");
         assert_eq!(paid.len(), payments);
@@ -204,38 +204,38 @@ async fn pays_waits_and_reports_refusals(case: Case) {
     // Each run is a new purchase, even of the same item.
     for payments in 1..=2 {
         let ended = stage.run("/small", &[]).await;
-        stage.assert_goods(&ended, "/small", payments);
-        assert!(ended.err.contains(&format!("settled by {hash}")), "{}", ended.err);
-        assert!(ended.err.contains("report: 200"), "{}", ended.err);
+        stage.assert_delivered(&ended, "/small", payments);
+        assert!(ended.stderr.contains(&format!("settled by {hash}")), "{}", ended.stderr);
+        assert!(ended.stderr.contains("report: 200"), "{}", ended.stderr);
         assert_eq!(stage.history().await[0].tx_hash.as_deref(), Some(hash.as_str()));
     }
 
-    let (child, stderr, id) = stage.held("/large").await;
+    let (child, stderr, id) = stage.start_held("/large").await;
     assert_eq!(stage.merchant.payments().len(), 2);
     stage.wallet.operator.must(&format!("approve {id}")).await;
     let ended = stage.end(child, stderr).await;
-    stage.assert_goods(&ended, "/large", 3);
+    stage.assert_delivered(&ended, "/large", 3);
 
-    let (child, stderr, id) = stage.held("/large").await;
+    let (child, stderr, id) = stage.start_held("/large").await;
     stage.wallet.operator.must(&format!("deny {id} \"too dear\"")).await;
     let ended = stage.end(child, stderr).await;
-    assert_eq!((ended.exit, ended.out.as_str()), (Some(1), ""), "{}", ended.err);
-    assert!(ended.err.contains("not paid: REQUEST_DENIED: too dear"), "{}", ended.err);
+    assert_eq!((ended.exit, ended.stdout.as_str()), (Some(1), ""), "{}", ended.stderr);
+    assert!(ended.stderr.contains("not paid: REQUEST_DENIED: too dear"), "{}", ended.stderr);
 
     let ended = stage.run("/dear", &[]).await;
-    assert_eq!((ended.exit, ended.out.as_str()), (Some(1), ""), "{}", ended.err);
-    assert!(ended.err.contains("not paid: EXCEEDS_PER_REQUEST_MAX: "), "{}", ended.err);
+    assert_eq!((ended.exit, ended.stdout.as_str()), (Some(1), ""), "{}", ended.stderr);
+    assert!(ended.stderr.contains("not paid: EXCEEDS_PER_REQUEST_MAX: "), "{}", ended.stderr);
 
     stage.wallet.operator.must("policy edit p --block-domains 127.0.0.1").await;
     let ended = stage.run("/small", &[]).await;
-    assert_eq!((ended.exit, ended.out.as_str()), (Some(1), ""), "{}", ended.err);
-    assert!(ended.err.contains("not paid: DOMAIN_NOT_ALLOWED: "), "{}", ended.err);
+    assert_eq!((ended.exit, ended.stdout.as_str()), (Some(1), ""), "{}", ended.stderr);
+    assert!(ended.stderr.contains("not paid: DOMAIN_NOT_ALLOWED: "), "{}", ended.stderr);
 
     // The agent does not pay an offer of version 1, and does not pay after another error.
     for path in ["/v1", "/nothing"] {
         let ended = stage.run(path, &[]).await;
-        assert_eq!(ended.exit, Some(1), "{}", ended.err);
-        assert!(ended.err.contains("nothing was paid"), "{}", ended.err);
+        assert_eq!(ended.exit, Some(1), "{}", ended.stderr);
+        assert!(ended.stderr.contains("nothing was paid"), "{}", ended.stderr);
     }
     assert_eq!(stage.merchant.payments().len(), 3);
 }
@@ -261,10 +261,10 @@ async fn shell_agent_names_its_purchase_and_hides_token_and_payment_from_argumen
     let Some(mut stage) = Stage::set_up(SHELL).await else { return };
     // The same name is the same payment, and a settled payment is not signed again.
     let ended = stage.run("/small", &["report-7"]).await;
-    stage.assert_goods(&ended, "/small", 1);
+    stage.assert_delivered(&ended, "/small", 1);
     let ended = stage.run("/small", &["report-7"]).await;
-    assert_eq!(ended.exit, Some(1), "{}", ended.err);
-    assert!(ended.err.contains("not paid: PAYMENT_ALREADY_SETTLED: "), "{}", ended.err);
+    assert_eq!(ended.exit, Some(1), "{}", ended.stderr);
+    assert!(ended.stderr.contains("not paid: PAYMENT_ALREADY_SETTLED: "), "{}", ended.stderr);
     assert_eq!((stage.merchant.payments().len(), stage.history().await.len()), (1, 1));
 
     let arguments = std::fs::read_to_string(stage.tools.path().join("arguments")).expect("text");

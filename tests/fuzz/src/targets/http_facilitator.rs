@@ -61,7 +61,7 @@ impl Facilitator {
         command.env_clear().arg("--config").arg(self.home.path().join("facilitator.toml"));
         command.arg("status");
         let ended = run(command, self.home.path(), b"");
-        serde_json::from_slice(&ended.out).map_err(|error| format!("status: {error}: {ended:?}"))
+        serde_json::from_slice(&ended.stdout).map_err(|error| format!("status: {error}: {ended:?}"))
     }
 }
 

@@ -114,11 +114,11 @@ impl Wallet {
         let mut command = self.command();
         command.args(line.split_whitespace()).arg("--json");
         let ended = run(command, self.home.path(), b"");
-        let document: Value = serde_json::from_slice(&ended.out).unwrap_or_default();
+        let document: Value = serde_json::from_slice(&ended.stdout).unwrap_or_default();
         if document["ok"] == true {
             return Ok(document["data"].clone());
         }
-        let err = String::from_utf8_lossy(&ended.err);
+        let err = String::from_utf8_lossy(&ended.stderr);
         Err(format!("{line}: {document} {err}"))
     }
 

@@ -15,10 +15,10 @@ use futures::{StreamExt, stream};
 use serde_json::{Value, json};
 
 /// Number of random states, and of states that are checked concurrently.
-const STATES: usize = 10_000;
-const AT_ONCE: usize = 16;
+const STATES_COUNT: usize = 10_000;
+const CONCURRENT_STATES: usize = 16;
 /// Balance of the account, and of the singleton contract.
-const MINTED: u128 = 1 << 120;
+const ACCOUNT_BALANCE: u128 = 1 << 120;
 
 /// An action of the account in the market.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,7 @@ enum MarketAction {
 #[derive(Debug, Clone, Copy)]
 struct Case {
     market: Market,
-    held: U256,
+    position_shares: U256,
     action: MarketAction,
 }
 
@@ -67,7 +67,7 @@ fn case(dice: &mut Dice, now_s: u64) -> Case {
         2 => MarketAction::WithdrawAssets(some(dice, assets + 2)),
         _ => MarketAction::WithdrawShares(some(dice, held.saturating_to::<u128>() + 2)),
     };
-    Case { market, held, action }
+    Case { market, position_shares: held, action }
 }
 
 impl Case {
@@ -83,7 +83,7 @@ impl Case {
             slot(0): pair(one.total_supply_assets, one.total_supply_shares),
             slot(1): pair(one.total_borrow_assets, one.total_borrow_shares),
             slot(2): pair(one.last_update, one.fee_e18),
-            position.to_string(): B256::from(self.held),
+            position.to_string(): B256::from(self.position_shares),
         })
     }
 
@@ -117,12 +117,12 @@ impl Case {
         let fits = |total: u128, more: U256| U256::from(total) + more <= U256::from(u128::MAX);
         let is_possible = match self.action {
             MarketAction::SupplyAssets(_) | MarketAction::SupplyShares(_) => {
-                assets <= U256::from(MINTED)
+                assets <= U256::from(ACCOUNT_BALANCE)
                     && fits(totals.total_supply_assets, assets)
                     && fits(totals.total_supply_shares, shares)
             }
             MarketAction::WithdrawAssets(_) | MarketAction::WithdrawShares(_) => {
-                shares <= self.held && assets <= market.liquidity()
+                shares <= self.position_shares && assets <= market.liquidity()
             }
         };
         is_possible.then_some((assets, shares))
@@ -145,7 +145,7 @@ async fn our_conversions_equal_those_of_the_contract() {
     let id = params.id();
     assert_eq!(id, loans.id());
     for account in [MULTICALL3, kit.morpho] {
-        chain.mint(account, MINTED).await.expect("minted");
+        chain.mint(account, ACCOUNT_BALANCE).await.expect("minted");
     }
     let mut dice = Dice::new(0x5ba4e5);
     let (mut moved, mut refused) = (0, 0);
@@ -156,10 +156,10 @@ async fn our_conversions_equal_those_of_the_contract() {
         let block = chain.request("eth_getBlockByNumber", json!(["latest", false])).await;
         let now = block.expect("a block")["timestamp"].as_str().expect("a number").to_owned();
         let now_s: u64 = now.parse::<U256>().expect("a number").saturating_to();
-        let cases: Vec<Case> = (0..STATES / 8).map(|_one| case(&mut dice, now_s)).collect();
+        let cases: Vec<Case> = (0..STATES_COUNT / 8).map(|_one| case(&mut dice, now_s)).collect();
         let asked = cases.iter().map(|case| ask(&chain, kit.morpho, &params, case));
         let answers: Vec<Vec<IMulticall3::CallResult>> =
-            stream::iter(asked).buffered(AT_ONCE).collect().await;
+            stream::iter(asked).buffered(CONCURRENT_STATES).collect().await;
         for (case, answers) in cases.iter().zip(answers) {
             let [time, rate, _approved, accrued, totals, done] = answers.as_slice() else {
                 panic!("{answers:?}");
@@ -186,8 +186,8 @@ async fn our_conversions_equal_those_of_the_contract() {
             moved += 1;
         }
     }
-    assert_eq!(moved + refused, STATES);
-    assert!(moved > STATES / 2 && refused > STATES / 50, "{moved} moved, {refused} refused");
+    assert_eq!(moved + refused, STATES_COUNT);
+    assert!(moved > STATES_COUNT / 2 && refused > STATES_COUNT / 50, "{moved} moved, {refused} refused");
 }
 
 /// Runs a case in one call, so that all steps see the same time.

@@ -95,11 +95,11 @@ async fn answers_about_loans_are_described() {
     assert_described("PositionResult", &refused);
     let mut elsewhere = stage.request("supply", &venue);
     elsewhere["chain_id"] = json!(1);
-    let (status, refused) = stage.position(&elsewhere).await;
+    let (status, refused) = stage.request_position(&elsewhere).await;
     assert_eq!((status, &refused["code"]), (400, &json!("UNSUPPORTED_NETWORK")));
     assert_described("PositionResult", &refused);
     let bare = stage.request("supply", &venue);
-    let (status, refused) = stage.position(&bare).await;
+    let (status, refused) = stage.request_position(&bare).await;
     assert_eq!((status, &refused["code"]), (400, &json!("BAD_REQUEST")));
     assert_described("Error", &refused);
 

@@ -37,7 +37,7 @@ struct Vault {
 }
 
 impl Vault {
-    async fn of(stage: &Stage) -> Self {
+    async fn prepare(stage: &Stage) -> Self {
         let address = stage.contracts.lending.vaults_v2[0];
         let adapter = stage.read(address, IVault::adaptersCall { index: U256::ZERO }).await;
         let market = stage.chain.loan_market().expect("a market");
@@ -45,7 +45,7 @@ impl Vault {
     }
 
     /// Gives the vault a new liquidity adapter whose market is empty; the lent money stays in the old market.
-    async fn dry_up(&self, stage: &Stage) {
+    async fn empty_liquidity(&self, stage: &Stage) {
         let irm = stage.contracts.lending.irm;
         let empty = stage.chain.create_market(irm).await.expect("a market");
         stage.chain.add_market_adapter(self.address, &empty).await.expect("added");
@@ -56,39 +56,39 @@ impl Vault {
         stage.chain.set_exit_penalty(self.address, adapter, bps).await.expect("set");
     }
 
-    fn forced(&self, amount: &str) -> String {
-        format!("{} --force-deallocate", self.plain(amount))
+    fn forced_withdrawal_line(&self, amount: &str) -> String {
+        format!("{} --force-deallocate", self.plain_withdrawal_line(amount))
     }
 
-    fn plain(&self, amount: &str) -> String {
+    fn plain_withdrawal_line(&self, amount: &str) -> String {
         format!("position withdraw {} {amount} --network base", self.venue)
     }
 }
 
 /// The confirmation prompt for the operator, and the result of the withdrawal.
-struct Withdrawn {
+struct Withdrawal {
     lines: Vec<String>,
     send: SendAnswer,
     /// Adapter, amount and penalty of each forced deallocation, from the contract's own events.
-    forced: Vec<(Address, U256, U256)>,
+    deallocations: Vec<(Address, U256, U256)>,
     /// The owner's withdrawn shares, including those for penalties.
     shares: U256,
 }
 
-impl Withdrawn {
+impl Withdrawal {
     /// Returns the values of the lines with this name.
-    fn shown(&self, name: &str) -> Vec<&str> {
+    fn values_of_lines(&self, name: &str) -> Vec<&str> {
         let lines = self.lines.iter().filter_map(|line| line.strip_prefix(name));
         lines.map(str::trim_start).collect()
     }
 
     fn penalty(&self) -> U256 {
-        self.forced.iter().map(|(_adapter, _assets, penalty)| *penalty).sum()
+        self.deallocations.iter().map(|(_adapter, _assets, penalty)| *penalty).sum()
     }
 }
 
 /// Makes a withdrawal that asks for a confirmation.
-async fn withdraw(stage: &mut Stage, line: &str) -> Withdrawn {
+async fn withdraw(stage: &mut Stage, line: &str) -> Withdrawal {
     let outcome = stage.operator.outcome(line).await;
     let Ok(Answer::Send(send)) = outcome.reply.result else { panic!("{:?}", outcome.reply.result) };
     assert!(matches!(send.status, SendStatus::Done | SendStatus::Included), "{send:?}");
@@ -96,7 +96,7 @@ async fn withdraw(stage: &mut Stage, line: &str) -> Withdrawn {
         panic!("{:?}", outcome.prompts)
     };
     let (forced, shares) = events(stage, send.tx_hash.as_ref().expect("a hash")).await;
-    Withdrawn { lines: lines.clone(), send, forced, shares }
+    Withdrawal { lines: lines.clone(), send, deallocations: forced, shares }
 }
 
 async fn events(stage: &Stage, hash: &str) -> (Vec<(Address, U256, U256)>, U256) {
@@ -127,7 +127,7 @@ async fn position(stage: &mut Stage, vault: &Vault) -> PositionAnswer {
 }
 
 /// Writes the position off; returns the amounts that the journal expected before and after that.
-async fn lent(stage: &mut Stage, vault: &Vault) -> (String, String) {
+async fn write_off(stage: &mut Stage, vault: &Vault) -> (String, String) {
     let line = format!("position write-off {} --network base --yes", vault.venue);
     let answer = stage.operator.must(&line).await;
     let Answer::WrittenOff(booked) = answer else { panic!("{answer:?}") };
@@ -138,29 +138,29 @@ async fn lent(stage: &mut Stage, vault: &Vault) -> (String, String) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_forced_withdrawal_pays_what_a_plain_one_cannot() {
     let Some(mut stage) = Stage::on(BASE, AUTOMATIC).await else { return };
-    let vault = Vault::of(&stage).await;
+    let vault = Vault::prepare(&stage).await;
     let (status, answer) = stage.supply(&vault.venue, 1_000).await;
     assert_eq!(status, 200, "{answer}");
-    vault.dry_up(&stage).await;
+    vault.empty_liquidity(&stage).await;
     vault.set_penalty(&stage, vault.adapter, 100).await;
-    let refused = stage.operator.refused(&vault.plain("400")).await;
+    let refused = stage.operator.refused(&vault.plain_withdrawal_line("400")).await;
     assert_eq!(refused.code, Code::InsufficientLiquidity, "{refused}");
 
     let (coins, shares) = (stage.dollars().await, stage.shares(vault.address).await);
-    let done = withdraw(&mut stage, &vault.forced("400")).await;
-    assert_eq!(done.shown("withdraws"), ["400.000000 USDC on Base"]);
+    let done = withdraw(&mut stage, &vault.forced_withdrawal_line("400")).await;
+    assert_eq!(done.values_of_lines("withdraws"), ["400.000000 USDC on Base"]);
     let price = "4.000000 USDC, 1.00 % of what arrives; it stays in the vault";
-    assert_eq!(done.shown("penalty"), [price]);
+    assert_eq!(done.values_of_lines("penalty"), [price]);
     let part = format!(
         "400.000000 USDC out of the market {:#x} by the adapter {}, for 4.000000 USDC (1.00 %)",
         vault.market.id(),
         vault.adapter.to_checksum(None)
     );
-    assert_eq!(done.shown("forces"), [part]);
-    assert_eq!(done.shown("step").len(), 2, "{:?}", done.lines);
+    assert_eq!(done.values_of_lines("forces"), [part]);
+    assert_eq!(done.values_of_lines("step").len(), 2, "{:?}", done.lines);
     assert_eq!(done.send.amount, "withdrawal of 400.000000 USDC");
     let (assets, penalty) = (U256::from(400 * DOLLAR), U256::from(4 * DOLLAR));
-    assert_eq!(done.forced, [(vault.adapter, assets, penalty)]);
+    assert_eq!(done.deallocations, [(vault.adapter, assets, penalty)]);
     assert_eq!(stage.dollars().await - coins, assets);
     assert_eq!(shares - stage.shares(vault.address).await, done.shares);
     assert_eq!(stage.allowance(vault.address).await, U256::ZERO);
@@ -177,7 +177,7 @@ async fn a_forced_withdrawal_pays_what_a_plain_one_cannot() {
     assert!((596 * DOLLAR - 2..597 * DOLLAR).contains(&worth), "{own:?}");
     assert_eq!(own.earned_atomic, Some(format!("-{}", 600 * DOLLAR - worth)));
     assert_eq!(own.withdrawable_atomic.as_deref(), Some("0"));
-    let (before, after) = lent(&mut stage, &vault).await;
+    let (before, after) = write_off(&mut stage, &vault).await;
     assert_eq!((before.as_str(), &after[..3]), ("600.00", "596"));
 }
 
@@ -185,28 +185,28 @@ async fn a_forced_withdrawal_pays_what_a_plain_one_cannot() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_whole_position_is_forced_out_while_agents_are_frozen() {
     let Some(mut stage) = Stage::on(BASE, AUTOMATIC).await else { return };
-    let vault = Vault::of(&stage).await;
+    let vault = Vault::prepare(&stage).await;
     let (status, answer) = stage.supply(&vault.venue, 1_020).await;
     assert_eq!(status, 200, "{answer}");
-    vault.dry_up(&stage).await;
+    vault.empty_liquidity(&stage).await;
     vault.set_penalty(&stage, vault.adapter, 200).await;
     // Until the transaction is in a block, the interest exceeds a rounding error.
     stage.chain.set_borrow_rate(&vault.market, 4_000).await.expect("set");
     stage.operator.must("freeze").await;
     let (_status, answer) = stage.withdraw_all(&vault.venue).await;
     assert_eq!(answer["code"], "AGENTS_FROZEN", "{answer}");
-    let unpaid = stage.operator.refused(&vault.forced("1010")).await;
+    let unpaid = stage.operator.refused(&vault.forced_withdrawal_line("1010")).await;
     assert_eq!(unpaid.code, Code::InsufficientFunds, "{unpaid}");
     let most = unpaid.message.split("`all` would bring about ").nth(1).expect("an amount");
     assert!(most.starts_with("999.99") || most.starts_with("1000.0"), "{unpaid}");
 
     let coins = stage.dollars().await;
     let (shares, worth) = (stage.shares(vault.address).await, stage.worth(vault.address).await);
-    let done = withdraw(&mut stage, &vault.forced("all")).await;
+    let done = withdraw(&mut stage, &vault.forced_withdrawal_line("all")).await;
     let gained = stage.dollars().await - coins;
     let penalty = done.penalty();
     assert!(penalty.abs_diff(U256::from(20 * DOLLAR)) < U256::from(DOLLAR / 100), "{penalty}");
-    assert_eq!(done.shown("penalty").len(), 1);
+    assert_eq!(done.values_of_lines("penalty").len(), 1);
     let paid = gained + penalty;
     assert!(paid.abs_diff(worth) < U256::from(DOLLAR / 100), "{paid} of {worth}");
     let left = stage.shares(vault.address).await;
@@ -215,7 +215,7 @@ async fn a_whole_position_is_forced_out_while_agents_are_frozen() {
     assert!(stage.worth(vault.address).await < U256::from(DOLLAR / 10_000));
 
     stage.await_booked(1).await;
-    let (before, after) = lent(&mut stage, &vault).await;
+    let (before, after) = write_off(&mut stage, &vault).await;
     let still: f64 = before.parse().expect("a number");
     assert!((19.9..20.1).contains(&still), "the penalty still counts as lent: {before}");
     assert_eq!(after.parse::<f64>().expect("a number").round() as u64, 0);
@@ -226,7 +226,7 @@ async fn a_whole_position_is_forced_out_while_agents_are_frozen() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_what_is_missing_is_forced_and_from_the_cheapest_adapter_first() {
     let Some(mut stage) = Stage::on(BASE, AUTOMATIC).await else { return };
-    let vault = Vault::of(&stage).await;
+    let vault = Vault::prepare(&stage).await;
     let (status, answer) = stage.supply(&vault.venue, 1_000).await;
     assert_eq!(status, 200, "{answer}");
     let inner = stage.contracts.lending.metamorpho.expect("a vault of MetaMorpho");
@@ -237,25 +237,25 @@ async fn only_what_is_missing_is_forced_and_from_the_cheapest_adapter_first() {
     stage.approve_held().await;
     let end = stage.end_of(&answer).await;
     assert_eq!(end["status"], "executed", "{end}");
-    vault.dry_up(&stage).await;
+    vault.empty_liquidity(&stage).await;
     vault.set_penalty(&stage, vault.adapter, 200).await;
     vault.set_penalty(&stage, second, 50).await;
     let data = vault.market.encoded();
     let idle = stage.chain.deallocate(vault.address, vault.adapter, data, 100 * DOLLAR).await;
     idle.expect("idle");
-    let needless = stage.operator.refused(&vault.forced("100")).await;
+    let needless = stage.operator.refused(&vault.forced_withdrawal_line("100")).await;
     assert_eq!(needless.code, Code::BadInput, "{needless}");
 
     let coins = stage.dollars().await;
-    let done = withdraw(&mut stage, &vault.forced("800")).await;
+    let done = withdraw(&mut stage, &vault.forced_withdrawal_line("800")).await;
     assert_eq!(stage.dollars().await - coins, U256::from(800 * DOLLAR));
-    let [(cheap, most, low), (dear, rest, high)] = done.forced[..] else { panic!("two adapters") };
+    let [(cheap, most, low), (dear, rest, high)] = done.deallocations[..] else { panic!("two adapters") };
     assert_eq!((cheap, dear), (second, vault.adapter));
     assert!(most.abs_diff(U256::from(500 * DOLLAR)) < U256::from(DOLLAR / 100), "{most}");
     assert_eq!(most + rest, U256::from(700 * DOLLAR));
     assert_eq!(low, most.div_ceil(U256::from(200)));
     assert_eq!(high, rest.div_ceil(U256::from(50)));
-    let shown = done.shown("penalty")[0].split(' ').next().expect("an amount").to_owned();
+    let shown = done.values_of_lines("penalty")[0].split(' ').next().expect("an amount").to_owned();
     assert_eq!(shown.replace('.', "").parse(), Ok(done.penalty()));
 }
 
@@ -263,7 +263,7 @@ async fn only_what_is_missing_is_forced_and_from_the_cheapest_adapter_first() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_cannot_be_forced_is_refused() {
     let Some(mut stage) = Stage::on(BASE, AUTOMATIC).await else { return };
-    let vault = Vault::of(&stage).await;
+    let vault = Vault::prepare(&stage).await;
     let market = format!("{:#x}", vault.market.id());
     let inner = stage.contracts.lending.metamorpho.expect("a vault").to_checksum(None);
     for venue in [&vault.venue, &inner, &market] {
@@ -278,7 +278,7 @@ async fn what_cannot_be_forced_is_refused() {
         assert_eq!(refused.code, Code::BadInput, "{venue}: {refused}");
         assert!(refused.message.contains("out --force-deallocate"), "{refused}");
     }
-    vault.dry_up(&stage).await;
+    vault.empty_liquidity(&stage).await;
     vault.set_penalty(&stage, vault.adapter, 200).await;
     let refused = stage.operator.refused(&forced(&vault.venue, "1000.5")).await;
     assert_eq!(refused.code, Code::InsufficientFunds, "{refused}");
@@ -289,7 +289,7 @@ async fn what_cannot_be_forced_is_refused() {
         assert!(refused.message.contains("at most 50.000000 USDC"), "{refused}");
     }
     stage.operator.asking = Asking::Silent;
-    let refused = stage.operator.refused(&vault.forced("50")).await;
+    let refused = stage.operator.refused(&vault.forced_withdrawal_line("50")).await;
     assert_eq!(refused.code, Code::ConfirmationNeeded, "{refused}");
     let answer = stage.operator.must("address sends").await;
     assert!(matches!(&answer, Answer::Sends { sends } if sends.is_empty()), "{answer:?}");

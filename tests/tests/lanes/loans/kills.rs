@@ -43,19 +43,19 @@ const LANE: KilledLane =
 const POLICY: &str = "--lending --lending-max 2000 --lending-total 1000000 --lending-auto 1500 \
                       --lending-ops 1000000";
 /// Amounts in dollars: of an automatic supply, and of one that needs approval.
-const SMALL: u128 = 100;
-const LARGE: u128 = 1_600;
+const AUTOMATIC_DOLLARS: u128 = 100;
+const APPROVED_DOLLARS: u128 = 1_600;
 
 /// A loan that the loop makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Deal {
+enum LoanKind {
     Supply(u128),
     /// Withdraws one dollar.
-    Part,
-    All,
+    WithdrawPart,
+    WithdrawAll,
     /// Supplies to a vault that reports itself as closed after it got its approval, so that
     /// the plan revokes the approval.
-    Refused,
+    SupplyToClosed,
 }
 
 /// A chain, an engine that is killed, and the expected results.
@@ -91,23 +91,23 @@ impl Run {
     }
 
     /// Chooses a venue, and a loan that passes the planned point.
-    async fn deal(&mut self) -> (usize, Deal) {
+    async fn choose_loan(&mut self) -> (usize, LoanKind) {
         let point = self.kills.point();
         if point.starts_with("plan.revocation") || self.kills.dice.roll(8) == 0 {
-            return (0, Deal::Refused);
+            return (0, LoanKind::SupplyToClosed);
         }
         let count = u64::try_from(self.venues.len()).expect("few");
         let at = usize::try_from(self.kills.dice.roll(count)).expect("few");
         let supplies = point.starts_with("plan.supply") || point.starts_with("plan.allowance");
         if supplies || self.shares(at).await.is_zero() {
-            let amount = if self.kills.dice.roll(4) == 0 { LARGE } else { SMALL };
-            return (at, Deal::Supply(amount));
+            let amount = if self.kills.dice.roll(4) == 0 { APPROVED_DOLLARS } else { AUTOMATIC_DOLLARS };
+            return (at, LoanKind::Supply(amount));
         }
         let deal = match self.kills.dice.roll(3) {
-            0 => Deal::Part,
-            1 => Deal::All,
-            _other if point.starts_with("plan.withdrawal") => Deal::All,
-            _other => Deal::Supply(SMALL),
+            0 => LoanKind::WithdrawPart,
+            1 => LoanKind::WithdrawAll,
+            _other if point.starts_with("plan.withdrawal") => LoanKind::WithdrawAll,
+            _other => LoanKind::Supply(AUTOMATIC_DOLLARS),
         };
         (at, deal)
     }
@@ -121,24 +121,24 @@ impl Run {
     }
 
     /// Makes one loan through all its kills, and checks its effects.
-    async fn lend(&mut self) {
+    async fn run_loan(&mut self) {
         self.kills.plan(&mut self.stage.scene()).await;
-        let (at, deal) = self.deal().await;
-        let lie = if deal == Deal::Refused { VaultLie::ShutOnceApproved } else { VaultLie::None };
+        let (at, deal) = self.choose_loan().await;
+        let lie = if deal == LoanKind::SupplyToClosed { VaultLie::ShutOnceApproved } else { VaultLie::None };
         self.stage.chain.set_vault_lie(self.venues[0].1, lie).await.expect("set");
         let held = self.shares(at).await;
         let venue = self.venues[at].0.clone();
         let mut asked = match deal {
-            Deal::Supply(_) | Deal::Refused => self.stage.request("supply", &venue),
-            Deal::Part | Deal::All => self.stage.request("withdraw", &venue),
+            LoanKind::Supply(_) | LoanKind::SupplyToClosed => self.stage.request("supply", &venue),
+            LoanKind::WithdrawPart | LoanKind::WithdrawAll => self.stage.request("withdraw", &venue),
         };
         match deal {
-            Deal::Supply(dollars) => asked["amount"] = json!(dollars.to_string()),
-            Deal::Refused => asked["amount"] = json!(SMALL.to_string()),
-            Deal::Part => asked["amount"] = json!("1"),
-            Deal::All => asked["withdraw_all"] = json!(true),
+            LoanKind::Supply(dollars) => asked["amount"] = json!(dollars.to_string()),
+            LoanKind::SupplyToClosed => asked["amount"] = json!(AUTOMATIC_DOLLARS.to_string()),
+            LoanKind::WithdrawPart => asked["amount"] = json!("1"),
+            LoanKind::WithdrawAll => asked["withdraw_all"] = json!(true),
         }
-        let body = self.stage.body(None, &asked);
+        let body = self.stage.request_body(None, &asked);
         let before = self.stage.dollars().await;
         let answer = self.kills.finish(&mut self.stage.scene(), &body).await;
         let case = format!("{deal:?} {venue} after {} kills: {answer}", self.kills.count());
@@ -149,7 +149,7 @@ impl Run {
 
     async fn check_chain(
         &mut self,
-        deal: Deal,
+        deal: LoanKind,
         at: usize,
         (before, held): (U256, U256),
         answer: &Value,
@@ -162,12 +162,12 @@ impl Run {
         assert!(moves <= 1, "executed twice: {case}: {sent:?}");
         assert_eq!(
             (moves, executed),
-            (usize::from(deal != Deal::Refused), deal != Deal::Refused),
+            (usize::from(deal != LoanKind::SupplyToClosed), deal != LoanKind::SupplyToClosed),
             "{case}"
         );
         let (after, shares) = (self.stage.dollars().await, self.shares(at).await);
         match deal {
-            Deal::Supply(dollars) => {
+            LoanKind::Supply(dollars) => {
                 let moved = U256::from(dollars * DOLLAR);
                 assert_eq!(
                     (before - after, atoms(&answer["assets_moved"])),
@@ -176,16 +176,16 @@ impl Run {
                 );
                 assert!(shares > held, "{case}");
             }
-            Deal::Part => {
+            LoanKind::WithdrawPart => {
                 assert_eq!(after - before, U256::from(DOLLAR), "{case}");
                 assert_eq!(atoms(&answer["assets_moved"]), U256::from(DOLLAR), "{case}");
                 assert!(shares < held && !shares.is_zero(), "{case}");
             }
-            Deal::All => {
+            LoanKind::WithdrawAll => {
                 assert_eq!(atoms(&answer["assets_moved"]), after - before, "{case}");
                 assert_eq!(shares, U256::ZERO, "{case}");
             }
-            Deal::Refused => assert_eq!((after, shares), (before, held), "{case}"),
+            LoanKind::SupplyToClosed => assert_eq!((after, shares), (before, held), "{case}"),
         }
         for (_name, spender) in &self.venues {
             assert_eq!(self.stage.allowance(*spender).await, U256::ZERO, "{case}");
@@ -209,7 +209,7 @@ async fn kill(chain: ChainId, wanted: usize, seed: u64) -> usize {
     let Some(mut run) = Run::set_up(chain, seed).await else { return 0 };
     let mut loans = 0;
     while run.kills.count() < wanted {
-        run.lend().await;
+        run.run_loan().await;
         loans += 1;
     }
     println!("{chain}: {} kills, {loans} loans, {} executed", run.kills.count(), run.executed);

@@ -34,7 +34,7 @@ async fn an_agent_lends_and_takes_its_money_back() {
             let mut part = stage.request("withdraw", &venue);
             part["amount"] = json!("400");
             let before = stage.dollars().await;
-            let (status, answer) = stage.position(&part).await;
+            let (status, answer) = stage.request_position(&part).await;
             assert_eq!((status, &answer["status"]), (200, &json!("executed")), "{answer}");
             assert_eq!(stage.dollars().await - before, U256::from(400 * DOLLAR));
             assert_eq!(atoms(&answer["assets_moved"]), U256::from(400 * DOLLAR));

@@ -23,7 +23,7 @@ async fn agents_that_share_an_address_share_its_ceiling() {
             let venue = vaults[round % 2].to_checksum(None);
             let mut request = stage.request("supply", &venue);
             request["amount"] = json!("1000");
-            bodies.push(stage.body(agent, &request));
+            bodies.push(stage.request_body(agent, &request));
         }
     }
     let calls = bodies.iter().map(|body| stage.post("/position", body));

@@ -55,7 +55,7 @@ pub(crate) struct Stage {
     client: reqwest::Client,
     latest_agent_second: i64,
     /// Number of months that have passed.
-    months: i64,
+    months_passed: i64,
     _home: TempDir,
 }
 
@@ -112,7 +112,7 @@ impl Stage {
             contracts: Contracts::of(id).expect("a full chain"),
             chain,
             latest_agent_second: engine.now_s(),
-            months: 0,
+            months_passed: 0,
             engine,
             operator,
             agent,
@@ -138,8 +138,8 @@ impl Stage {
     /// Lets a month pass, for the chain and the engine.
     pub(crate) async fn pass_month(&mut self) {
         self.chain.pass_month().await.expect("passed");
-        self.months += 1;
-        self.engine.skew(self.months * 30 * 24 * 60 * 60 * 1_000);
+        self.months_passed += 1;
+        self.engine.skew(self.months_passed * 30 * 24 * 60 * 60 * 1_000);
     }
 
     /// Ends the engine like a crash and starts it again, with the password.
@@ -167,14 +167,14 @@ impl Stage {
     }
 
     /// Returns the body of a new request, of the first agent or of another one.
-    pub(crate) fn body(&mut self, agent: Option<&Agent>, position: &Value) -> Value {
+    pub(crate) fn request_body(&mut self, agent: Option<&Agent>, position: &Value) -> Value {
         self.latest_agent_second = (self.latest_agent_second + 1).max(self.engine.now_s());
         agent.unwrap_or(&self.agent).position(self.latest_agent_second, position)
     }
 
     /// Sends a request, in a second in which no agent has signed yet.
-    pub(crate) async fn position(&mut self, position: &Value) -> (u16, Value) {
-        let body = self.body(None, position);
+    pub(crate) async fn request_position(&mut self, position: &Value) -> (u16, Value) {
+        let body = self.request_body(None, position);
         self.post("/position", &body).await
     }
 
@@ -231,13 +231,13 @@ impl Stage {
     pub(crate) async fn supply(&mut self, venue: &str, dollars: u128) -> (u16, Value) {
         let mut request = self.request("supply", venue);
         request["amount"] = json!(dollars.to_string());
-        self.position(&request).await
+        self.request_position(&request).await
     }
 
     pub(crate) async fn withdraw_all(&mut self, venue: &str) -> (u16, Value) {
         let mut request = self.request("withdraw", venue);
         request["withdraw_all"] = json!(true);
-        self.position(&request).await
+        self.request_position(&request).await
     }
 
     /// Returns the engine's counters.

@@ -21,7 +21,7 @@ struct Scene {
     stage: Stage,
     device: Arc<Device>,
     /// The first block after the set-up.
-    first: u64,
+    first_block: u64,
 }
 
 impl Scene {
@@ -29,7 +29,7 @@ impl Scene {
         let (device, at) = plug_in_blind(WORDS);
         let stage = Stage::with_device(policy, at).await?;
         let first = stage.head().await + 1;
-        Some(Self { stage, device, first })
+        Some(Self { stage, device, first_block: first })
     }
 
     /// Requests a sale of 30 dollars, and returns its id.
@@ -48,7 +48,7 @@ impl Scene {
     }
 
     /// Waits until `found` returns something.
-    async fn until<T>(&mut self, what: &str, found: impl AsyncFn(&mut Self) -> Option<T>) -> T {
+    async fn wait_until<T>(&mut self, what: &str, found: impl AsyncFn(&mut Self) -> Option<T>) -> T {
         let end = Instant::now() + TIMEOUT;
         loop {
             if let Some(found) = found(self).await {
@@ -70,7 +70,7 @@ impl Scene {
     }
 
     /// Returns the only pending request.
-    async fn waiting(&mut self) -> RequestAnswer {
+    async fn only_pending(&mut self) -> RequestAnswer {
         let answer = self.stage.operator.must("requests").await;
         let Answer::Requests { requests } = answer else { panic!("{answer:?}") };
         let [only]: [RequestAnswer; 1] = requests.try_into().expect("one request");
@@ -78,8 +78,8 @@ impl Scene {
     }
 
     /// Waits until the step of the only pending request begins with `step`.
-    async fn step(&mut self, step: &str) -> RequestAnswer {
-        self.until(step, async |scene| {
+    async fn wait_for_step(&mut self, step: &str) -> RequestAnswer {
+        self.wait_until(step, async |scene| {
             let answer = scene.stage.operator.must("requests").await;
             let Answer::Requests { requests } = answer else { panic!("{answer:?}") };
             let at = |request: &RequestAnswer| {
@@ -105,10 +105,10 @@ async fn a_swap_takes_two_presses_and_fills_to_the_unit() {
     let sale = scene.sale(false);
     let before = sale.before(&scene.stage).await;
     let id = scene.ask(false).await;
-    assert_eq!(scene.waiting().await.status, RequestStatus::Pending);
+    assert_eq!(scene.only_pending().await.status, RequestStatus::Pending);
     scene.stage.approve_held().await;
     scene.prompt().await;
-    let request = scene.step("1/2 token approval, confirm on device").await;
+    let request = scene.wait_for_step("1/2 token approval, confirm on device").await;
     assert_eq!(request.status, RequestStatus::AwaitingDevice);
     let left = request.expires_in_seconds.expect("a limit");
     assert!((1..=300).contains(&left), "{left}");
@@ -120,14 +120,14 @@ async fn a_swap_takes_two_presses_and_fills_to_the_unit() {
     assert_eq!(polled["status"], "executing", "{polled}");
     scene.decide(Decision::Press).await;
     scene.prompt().await;
-    scene.step("2/2 swap, confirm on device").await;
+    scene.wait_for_step("2/2 swap, confirm on device").await;
     scene.decide(Decision::Press).await;
     let end = scene.stage.end_of(&id).await;
     sale.check(&scene.stage, before, &end).await;
     assert_eq!(prompts(&scene.device), 2);
     // The swap's deadline leaves a person enough time.
     let swap =
-        scene.stage.mined_since(scene.first).await.into_iter().find(|sent| !sent.is_approval());
+        scene.stage.mined_since(scene.first_block).await.into_iter().find(|sent| !sent.is_approval());
     let swap = swap.expect("a swap");
     let deadline = U256::try_from_be_slice(&swap.data[4..36]).expect("a word").to::<u64>();
     let now = u64::try_from(scene.stage.engine.now_s()).expect("after 1970");
@@ -140,10 +140,10 @@ async fn a_v4_swap_takes_three_presses_with_the_permit_between() {
     let sale = scene.sale(true);
     let before = sale.before(&scene.stage).await;
     let id = scene.ask(true).await;
-    scene.step("1/3 token approval, confirm on device").await;
+    scene.wait_for_step("1/3 token approval, confirm on device").await;
     scene.decide(Decision::Press).await;
     let permit = scene.prompt().await;
-    let request = scene.step("2/3 permit, confirm on device").await;
+    let request = scene.wait_for_step("2/3 permit, confirm on device").await;
     let shows = request.card.expect("a card").device.expect("a device").shows;
     for (name, value) in &shows {
         let row = format!("{name} | {value}").to_lowercase();
@@ -151,10 +151,10 @@ async fn a_v4_swap_takes_three_presses_with_the_permit_between() {
         assert!(name.ends_with("hash") || is_shown, "{row}: {permit:?}");
     }
     // After a slow permit, the swap still has its full time.
-    scene.stage.pass(100).await;
+    scene.stage.advance_seconds(100).await;
     scene.decide(Decision::Press).await;
-    scene.step("3/3 swap, confirm on device").await;
-    scene.stage.pass(100).await;
+    scene.wait_for_step("3/3 swap, confirm on device").await;
+    scene.stage.advance_seconds(100).await;
     scene.decide(Decision::Press).await;
     let end = scene.stage.end_of(&id).await;
     sale.check(&scene.stage, before, &end).await;
@@ -167,7 +167,7 @@ async fn a_refused_swap_ends_the_trade_and_asks_for_the_allowance_back() {
     for (round, revokes) in [(1, true), (2, false)] {
         let id = scene.ask(false).await;
         scene.decide(Decision::Press).await;
-        scene.step("2/2 swap, confirm on device").await;
+        scene.wait_for_step("2/2 swap, confirm on device").await;
         scene.decide(Decision::Refuse).await;
         let end = scene.stage.end_of(&id).await;
         assert_eq!(
@@ -196,7 +196,7 @@ async fn a_refused_permit_ends_the_trade() {
     let Some(mut scene) = Scene::start(AUTOMATIC).await else { return };
     let id = scene.ask(true).await;
     scene.decide(Decision::Press).await;
-    scene.step("2/3 permit, confirm on device").await;
+    scene.wait_for_step("2/3 permit, confirm on device").await;
     scene.decide(Decision::Refuse).await;
     let end = scene.stage.end_of(&id).await;
     assert_eq!(end["reason_code"], "LEDGER_REJECTED", "{end}");
@@ -210,16 +210,16 @@ async fn a_trade_waits_for_its_device_and_continues_by_itself() {
     let Some(mut scene) = Scene::start(AUTOMATIC).await else { return };
     scene.device.set_plugged(false);
     let id = scene.ask(false).await;
-    let request = scene.step("1/2 token approval, plug it in").await;
+    let request = scene.wait_for_step("1/2 token approval, plug it in").await;
     assert_eq!(request.status, RequestStatus::AwaitingDevice);
     let (status, polled) = scene.stage.poll(&id).await;
     assert_eq!((status, &polled["status"]), (202, &json!("pending")), "{polled}");
     // No terms are fixed yet, so no deadline is running.
-    scene.stage.pass(240).await;
+    scene.stage.advance_seconds(240).await;
     scene.device.set_plugged(true);
     scene.device.change(|app| app.blind_signing = false);
-    scene.step("1/2 token approval, needs a setting").await;
-    assert_eq!(scene.stage.mined_since(scene.first).await.len(), 0, "nothing is opened");
+    scene.wait_for_step("1/2 token approval, needs a setting").await;
+    assert_eq!(scene.stage.mined_since(scene.first_block).await.len(), 0, "nothing is opened");
     scene.device.change(|app| app.blind_signing = true);
     scene.decide(Decision::Press).await;
     scene.decide(Decision::Press).await;
@@ -232,12 +232,12 @@ async fn a_trade_without_its_device_ends_after_five_minutes_or_by_a_denial() {
     let Some(mut scene) = Scene::start(AUTOMATIC).await else { return };
     scene.device.set_plugged(false);
     let late = scene.ask(false).await;
-    scene.step("1/2 token approval, plug it in").await;
-    scene.stage.pass(301).await;
+    scene.wait_for_step("1/2 token approval, plug it in").await;
+    scene.stage.advance_seconds(301).await;
     let end = scene.stage.end_of(&late).await;
     assert_eq!(end["reason_code"], "LEDGER_DISCONNECTED", "{end}");
     let denied = scene.ask(false).await;
-    let request = scene.step("1/2 token approval, plug it in").await;
+    let request = scene.wait_for_step("1/2 token approval, plug it in").await;
     scene.stage.operator.must(&format!("deny {} not today", request.id)).await;
     let end = scene.stage.end_of(&denied).await;
     assert_eq!(end["reason_code"], "REQUEST_DENIED", "{end}");
@@ -252,22 +252,22 @@ async fn a_swap_that_no_one_presses_for_ends_with_its_deadline() {
     let Some(mut scene) = Scene::start(AUTOMATIC).await else { return };
     let id = scene.ask(false).await;
     scene.decide(Decision::Press).await;
-    scene.step("2/2 swap, confirm on device").await;
-    scene.stage.pass(171).await;
-    scene.step("2/2 swap, reject its prompt").await;
-    scene.stage.pass(10).await;
+    scene.wait_for_step("2/2 swap, confirm on device").await;
+    scene.stage.advance_seconds(171).await;
+    scene.wait_for_step("2/2 swap, reject its prompt").await;
+    scene.stage.advance_seconds(10).await;
     let end = scene.stage.end_of(&id).await;
     assert_eq!(end["reason_code"], "LEDGER_DISCONNECTED", "{end}");
     // Nothing else is shown until the old prompt is rejected. A late press changes nothing.
     scene
-        .until("the old prompt", async |scene| {
+        .wait_until("the old prompt", async |scene| {
             (scene.label().await.as_deref() == Some("reject its prompt")).then_some(())
         })
         .await;
     scene.decide(Decision::Press).await;
     scene.decide(Decision::Press).await;
     scene.stage.await_trade_closed(&id).await;
-    let sent = scene.stage.mined_since(scene.first).await;
+    let sent = scene.stage.mined_since(scene.first_block).await;
     let swaps = sent.iter().filter(|one| one.to == scene.stage.contracts.v3.router).count();
     assert_eq!(swaps, 0, "{sent:?}");
     scene.stage.assert_no_allowance().await;
@@ -279,7 +279,7 @@ async fn after_a_crash_at_a_prompt_the_same_terms_are_shown_again() {
     let Some(mut scene) = Scene::start(AUTOMATIC).await else { return };
     let id = scene.ask(false).await;
     scene.decide(Decision::Press).await;
-    let request = scene.step("2/2 swap, confirm on device").await;
+    let request = scene.wait_for_step("2/2 swap, confirm on device").await;
     let first = scene.prompt().await;
     let hash = |request: &RequestAnswer| {
         let shows =
@@ -290,7 +290,7 @@ async fn after_a_crash_at_a_prompt_the_same_terms_are_shown_again() {
     scene.stage.crash_and_restart().await;
     // The device still shows the prompt of the previous process.
     assert!(scene.device.press(Decision::Refuse));
-    let request = scene.step("2/2 swap, confirm on device").await;
+    let request = scene.wait_for_step("2/2 swap, confirm on device").await;
     assert_eq!((hash(&request), scene.prompt().await), (before, first));
     scene.decide(Decision::Press).await;
     let end = scene.stage.end_of(&id).await;
@@ -306,12 +306,12 @@ async fn a_deadline_of_the_agent_ends_the_prompt_before_it() {
     let (_status, answer) = scene.stage.trade(&asked).await;
     let id = answer["request_id"].clone();
     scene.decide(Decision::Press).await;
-    let request = scene.step("2/2 swap, confirm on device").await;
+    let request = scene.wait_for_step("2/2 swap, confirm on device").await;
     let left = request.expires_in_seconds.expect("a limit");
     assert!((1..=80).contains(&left), "{left}");
-    scene.stage.pass(82).await;
-    scene.step("2/2 swap, reject its prompt").await;
-    scene.stage.pass(10).await;
+    scene.stage.advance_seconds(82).await;
+    scene.wait_for_step("2/2 swap, reject its prompt").await;
+    scene.stage.advance_seconds(10).await;
     let end = scene.stage.end_of(&id).await;
     assert_eq!(end["status"], "rejected", "{end}");
     // With too little time left, the wallet shows no prompt.
@@ -335,8 +335,8 @@ async fn a_plan_waits_for_the_operators_send() {
     scene.stage.operator.must(&send).await;
     scene.prompt().await;
     let id = scene.ask(false).await;
-    scene.step("1/2 token approval, ").await;
-    scene.stage.pass(200).await;
+    scene.wait_for_step("1/2 token approval, ").await;
+    scene.stage.advance_seconds(200).await;
     // The prompts are those of the send, the approval and the swap.
     for _prompt in 0..3 {
         scene.decide(Decision::Press).await;
@@ -352,7 +352,7 @@ async fn a_revocation_that_waits_for_its_device_can_be_denied() {
     let Some(mut scene) = Scene::start(AUTOMATIC).await else { return };
     let id = scene.ask(false).await;
     scene.decide(Decision::Press).await;
-    scene.step("2/2 swap, confirm on device").await;
+    scene.wait_for_step("2/2 swap, confirm on device").await;
     scene.decide(Decision::Refuse).await;
     scene.prompt().await;
     scene.device.set_plugged(false);
@@ -364,7 +364,7 @@ async fn a_revocation_that_waits_for_its_device_can_be_denied() {
 }
 
 /// Returns step and device state of the trade, and then of the payment.
-async fn two_waiting(scene: &mut Scene, trade: &Value) -> [(String, String); 2] {
+async fn steps_of_trade_and_payment(scene: &mut Scene, trade: &Value) -> [(String, String); 2] {
     let answer = scene.stage.operator.must("requests").await;
     let Answer::Requests { requests } = answer else { panic!("{answer:?}") };
     let of = |is_trade: bool| {
@@ -384,7 +384,7 @@ async fn a_trade_and_a_payment_wait_for_their_own_switches() {
     let Some(mut scene) = Scene::start(&policy).await else { return };
     scene.device.change(|app| (app.blind_signing, app.raw_messages) = (false, false));
     let trade = scene.ask(false).await;
-    scene.step("1/2 token approval, needs a setting").await;
+    scene.wait_for_step("1/2 token approval, needs a setting").await;
     let now = scene.stage.engine.now_s();
     let body = scene.stage.agent.ask(now, &offer(12_000, 1), None);
     let (code, payment) = scene.stage.client().post("/sign", &body).await;
@@ -392,13 +392,13 @@ async fn a_trade_and_a_payment_wait_for_their_own_switches() {
     let id = payment["request_id"].as_str().expect("an id").to_owned();
     // The device refuses the payment, and then the wallet shows no prompt.
     scene
-        .until("the refusal", async |scene| {
+        .wait_until("the refusal", async |scene| {
             let log = scene.device.log();
             log.iter().any(|line| line.starts_with("<= 6a80")).then_some(())
         })
         .await;
     scene.stage.operator.must("requests --retry").await;
-    let [(step, state), (place, behind)] = two_waiting(&mut scene, &trade).await;
+    let [(step, state), (place, behind)] = steps_of_trade_and_payment(&mut scene, &trade).await;
     assert!(step.ends_with("needs a setting") && place == "1 before it", "{step}, {place}");
     assert!(state.starts_with("Turn on \"Blind signing\""), "{state}");
     assert!(behind.starts_with("1 other request"), "{behind}");
@@ -409,12 +409,12 @@ async fn a_trade_and_a_payment_wait_for_their_own_switches() {
     assert!(pages.iter().any(|page| page.contains("12000")), "{pages:?}");
     scene.decide(Decision::Press).await;
     scene
-        .until("the payment", async |scene| {
+        .wait_until("the payment", async |scene| {
             let (_code, polled) = scene.stage.client().get(&format!("/sign/status/{id}")).await;
             (polled["status"] == "success").then_some(())
         })
         .await;
-    scene.step("1/2 token approval, needs a setting").await;
+    scene.wait_for_step("1/2 token approval, needs a setting").await;
     // The wallet notices this switch by itself.
     scene.device.change(|app| app.blind_signing = true);
     scene.decide(Decision::Press).await;

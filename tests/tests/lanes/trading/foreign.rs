@@ -18,7 +18,7 @@ use crate::trading::stage::{DOLLAR, ETHER, Stage};
 const POLICY: &str = "--day 100 --txn 10 --auto 1";
 
 /// Enough liquidity that no payment of these tests moves a price.
-const DEEP: u128 = 1_000_000 * DOLLAR;
+const DEEP_LIQUIDITY: u128 = 1_000_000 * DOLLAR;
 
 alloy_sol_types::sol! {
     interface IAuthorized {
@@ -39,7 +39,7 @@ fn offer(token: Address, name: &str, atoms: u64) -> Value {
 }
 
 /// Deploys a token with authorizations, and gives the paying address some of it.
-async fn gold(stage: &Stage) -> Address {
+async fn deploy_token(stage: &Stage) -> Address {
     let token = stage.chain.deploy_token("Gold", "3", TokenMode::Honest).await.expect("deployed");
     stage.chain.mint_of(token, stage.owner, 100 * DOLLAR).await.expect("minted");
     token
@@ -80,7 +80,7 @@ async fn spent(stage: &mut Stage) -> u64 {
 
 /// Returns the only held request and the reason of the hold.
 async fn held(stage: &mut Stage) -> (RequestAnswer, HoldReason) {
-    let held = stage.held().await;
+    let held = stage.only_held().await;
     let reason = held.card.as_ref().expect("a card").hold;
     (held, reason)
 }
@@ -88,8 +88,8 @@ async fn held(stage: &mut Stage) -> (RequestAnswer, HoldReason) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn below_the_threshold_it_is_signed_and_settles_and_its_price_counts() {
     let Some(mut stage) = Stage::set_up("--day 1 --txn 10 --auto 1").await else { return };
-    let token = gold(&stage).await;
-    stage.add_pool(token, DEEP).await;
+    let token = deploy_token(&stage).await;
+    stage.add_pool(token, DEEP_LIQUIDITY).await;
     let before = balance(&stage, token, stage.owner).await;
     let (status, answer) = stage.pay(&offer(token, "Gold", 600_000)).await;
     assert_eq!((status, &answer["status"]), (200, &json!("success")), "{answer}");
@@ -116,10 +116,10 @@ async fn below_the_threshold_it_is_signed_and_settles_and_its_price_counts() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pool_that_makes_the_token_look_worthless_does_not_lower_its_price() {
     let Some(mut stage) = Stage::set_up(POLICY).await else { return };
-    let token = gold(&stage).await;
-    stage.add_pool(token, DEEP).await;
+    let token = deploy_token(&stage).await;
+    stage.add_pool(token, DEEP_LIQUIDITY).await;
     // Payer and payee own a deep pool in which the token costs a cent.
-    let sides = [Side::new(stage.dollar(), DEEP), Side::new(token, 100 * DEEP)];
+    let sides = [Side::new(stage.dollar(), DEEP_LIQUIDITY), Side::new(token, 100 * DEEP_LIQUIDITY)];
     stage.add_v3_pool(sides, 10_000).await;
     let (status, answer) = stage.pay(&offer(token, "Gold", 5_000_000)).await;
     assert_eq!((status, &answer["code"]), (202, &json!("APPROVAL_REQUIRED")), "{answer}");
@@ -136,7 +136,7 @@ async fn a_pool_that_makes_the_token_look_worthless_does_not_lower_its_price() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thin_pool_holds_and_a_pool_that_is_too_small_gives_no_price() {
     let Some(mut stage) = Stage::set_up(POLICY).await else { return };
-    let token = gold(&stage).await;
+    let token = deploy_token(&stage).await;
     // Ten times the amount is two hundredths of the pool, so the purchase moves its price by two percent.
     stage.add_pool(token, 100 * DOLLAR).await;
     let (status, answer) = stage.pay(&offer(token, "Gold", 200_000)).await;
@@ -156,7 +156,7 @@ async fn a_thin_pool_holds_and_a_pool_that_is_too_small_gives_no_price() {
     let refused = stage.operator.refused(&format!("approve {} --yes", request.id)).await;
     assert_eq!(refused.code, Code::Unpriced, "{refused}");
     // Another pool can deliver the amount. The payment now has a price, and the policy refuses it.
-    stage.add_v3_pool([Side::new(stage.dollar(), DEEP), Side::new(token, DEEP)], 500).await;
+    stage.add_v3_pool([Side::new(stage.dollar(), DEEP_LIQUIDITY), Side::new(token, DEEP_LIQUIDITY)], 500).await;
     let refused = stage.operator.refused(&format!("approve {} --yes", request.id)).await;
     assert_eq!(refused.code, Code::ConfirmationNeeded, "{refused}");
     assert!(refused.message.contains("--confirm 100.06"), "{refused}");
@@ -168,11 +168,11 @@ async fn a_thin_pool_holds_and_a_pool_that_is_too_small_gives_no_price() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_token_that_does_not_confirm_the_domain_is_never_signed() {
     let Some(mut stage) = Stage::set_up(POLICY).await else { return };
-    let named = gold(&stage).await;
+    let named = deploy_token(&stage).await;
     let plain = stage.chain.deploy_token("Gold", "3", TokenMode::Plain).await.expect("deployed");
     let empty = Address::repeat_byte(0x99);
     for token in [named, plain] {
-        stage.add_pool(token, DEEP).await;
+        stage.add_pool(token, DEEP_LIQUIDITY).await;
     }
     let mut nameless = offer(named, "Gold", 1_000);
     nameless["accepts"][0]["extra"] = json!({"name": "Gold"});
@@ -200,8 +200,8 @@ async fn a_token_that_does_not_confirm_the_domain_is_never_signed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_approval_tolerates_one_percent_and_signs_the_assessed_amount() {
     let Some(mut stage) = Stage::set_up(POLICY).await else { return };
-    let token = gold(&stage).await;
-    stage.add_pool(token, DEEP).await;
+    let token = deploy_token(&stage).await;
+    stage.add_pool(token, DEEP_LIQUIDITY).await;
     for (dollars, moved) in [(2_000, false), (10_000, true)] {
         let before = spent(&mut stage).await;
         let (status, answer) = stage.pay(&offer(token, "Gold", 2_000_000)).await;
@@ -237,9 +237,9 @@ async fn an_approval_tolerates_one_percent_and_signs_the_assessed_amount() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_token_without_a_dollar_pool_is_priced_through_the_wrapped_coin() {
     let Some(mut stage) = Stage::set_up(POLICY).await else { return };
-    let token = gold(&stage).await;
+    let token = deploy_token(&stage).await;
     // Each unit costs a thousandth of an ether, which is three dollars in the chain's pool.
-    let sides = [Side::new(stage.contracts.weth, 1_000 * ETHER), Side::new(token, DEEP)];
+    let sides = [Side::new(stage.contracts.weth, 1_000 * ETHER), Side::new(token, DEEP_LIQUIDITY)];
     stage.add_v3_pool(sides, 500).await;
     let (status, answer) = stage.pay(&offer(token, "Gold", 100_000)).await;
     assert_eq!((status, &answer["status"]), (200, &json!("success")), "{answer}");
@@ -258,12 +258,12 @@ async fn a_token_without_a_dollar_pool_is_priced_through_the_wrapped_coin() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_price_far_off_the_average_that_the_pool_keeps_holds() {
     let Some(mut stage) = Stage::set_up(POLICY).await else { return };
-    let token = gold(&stage).await;
-    stage.add_pool(token, DEEP).await;
+    let token = deploy_token(&stage).await;
+    stage.add_pool(token, DEEP_LIQUIDITY).await;
     stage.keep_averages(token, 3_000).await;
     // The pool records prices from the first trade after `keep_averages`.
     stage.buy(token, 3_000, DOLLAR).await;
-    stage.pass(650).await;
+    stage.advance_seconds(650).await;
     let (status, answer) = stage.pay(&offer(token, "Gold", 200_000)).await;
     assert_eq!(status, 200, "the price did not move: {answer}");
     // Dollars for 2 % of the pool raise its price by 4 %.

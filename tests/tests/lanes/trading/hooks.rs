@@ -15,13 +15,13 @@ use crate::trading::stage::{AUTOMATIC, DOLLAR, ETHER, Stage, atoms};
 const DYNAMIC_FEE: u32 = 0x80_0000;
 
 /// Half of the output, in millionths.
-const HALF: u32 = 500_000;
+const HALF_MILLIONTHS: u32 = 500_000;
 /// The fee that a dishonest hook sets: 40 %.
 const HIGH_FEE: u32 = 400_000;
 
 /// The result of a trade through a hook that the policy lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Listed {
+enum TradeResult {
     Fills,
     Held(HoldReason),
     /// Refused with this code.
@@ -69,21 +69,21 @@ async fn trade_in(stage: &mut Stage, pool: &PoolV4) -> (u16, Value) {
 async fn t_49_no_hook_fills_below_the_floor_listed_or_not() {
     use HookRights::{ChangesOutput, Watches};
     use HookWhen::{Always, Never, UnlessQuoted, WhenGasCosts};
-    use Listed::{Fills, Held};
-    let absurd = Listed::Refused("QUOTE_FAILED");
-    let refused = Listed::Refused("WOULD_FAIL");
+    use TradeResult::{Fills, Held};
+    let absurd = TradeResult::Refused("QUOTE_FAILED");
+    let refused = TradeResult::Refused("WOULD_FAIL");
     let Some(mut stage) = Stage::set_up(AUTOMATIC).await else { return };
     let takes = |when, share| HookConduct { when, share, ..HookConduct::HONEST };
     let charges = |when| HookConduct { when, other_fee: HIGH_FEE, ..HookConduct::HONEST };
     let above = Held(HoldReason::ImpactAboveCeiling);
     for (name, rights, conduct, fee, listed) in [
         ("honest", Watches, HookConduct::HONEST, POOL_FEE, Fills),
-        ("may take and does not", ChangesOutput, takes(Never, HALF), POOL_FEE, Fills),
+        ("may take and does not", ChangesOutput, takes(Never, HALF_MILLIONTHS), POOL_FEE, Fills),
         ("takes 1 % of all", ChangesOutput, takes(Always, 10_000), POOL_FEE, Fills),
         ("takes 10 % of all", ChangesOutput, takes(Always, 100_000), POOL_FEE, above),
-        ("takes from routers", ChangesOutput, takes(UnlessQuoted, HALF), POOL_FEE, refused),
-        ("takes where gas costs", ChangesOutput, takes(WhenGasCosts, HALF), POOL_FEE, refused),
-        ("takes twice the output", ChangesOutput, takes(Always, 4 * HALF), POOL_FEE, absurd),
+        ("takes from routers", ChangesOutput, takes(UnlessQuoted, HALF_MILLIONTHS), POOL_FEE, refused),
+        ("takes where gas costs", ChangesOutput, takes(WhenGasCosts, HALF_MILLIONTHS), POOL_FEE, refused),
+        ("takes twice the output", ChangesOutput, takes(Always, 4 * HALF_MILLIONTHS), POOL_FEE, absurd),
         ("a dynamic fee", Watches, HookConduct::HONEST, DYNAMIC_FEE, Fills),
         ("a high dynamic fee", Watches, charges(Always), DYNAMIC_FEE, above),
         ("a fee for routers", Watches, charges(UnlessQuoted), DYNAMIC_FEE, refused),
@@ -92,11 +92,11 @@ async fn t_49_no_hook_fills_below_the_floor_listed_or_not() {
         let sent = stage.nonce().await;
         // While the hook is not listed, every trade that would work is held.
         let (status, answer) = trade_in(&mut stage, &pool).await;
-        if let Listed::Refused(code) = listed {
+        if let TradeResult::Refused(code) = listed {
             assert_eq!((status, &answer["reason_code"]), (400, &json!(code)), "{name}");
         } else {
             assert_eq!((status, &answer["status"]), (202, &json!("pending")), "{name}: {answer}");
-            let held = stage.held().await;
+            let held = stage.only_held().await;
             let hold = held.card.expect("a card").hold;
             let expected = if listed == Fills {
                 HoldReason::HookedPool
@@ -118,11 +118,11 @@ async fn t_49_no_hook_fills_below_the_floor_listed_or_not() {
             }
             Held(reason) => {
                 assert_eq!((status, &answer["status"]), (202, &json!("pending")), "{name}");
-                let held = stage.held().await;
+                let held = stage.only_held().await;
                 assert_eq!(held.card.expect("a card").hold, reason, "{name}");
                 stage.operator.must(&format!("deny {}", held.id)).await;
             }
-            Listed::Refused(code) => {
+            TradeResult::Refused(code) => {
                 assert_eq!((status, &answer["reason_code"]), (400, &json!(code)), "{name}");
             }
         }
@@ -136,7 +136,7 @@ async fn t_49_no_hook_fills_below_the_floor_listed_or_not() {
 async fn t_49_a_hook_that_waits_for_a_later_block_fills_nothing_below_the_floor() {
     let Some(mut stage) = Stage::set_up(AUTOMATIC).await else { return };
     let dollar = stage.dollar();
-    let conduct = HookConduct { share: HALF, ..HookConduct::HONEST };
+    let conduct = HookConduct { share: HALF_MILLIONTHS, ..HookConduct::HONEST };
     let pool = stage.add_hooked_pool(HookRights::ChangesOutput, conduct, POOL_FEE).await;
     stage.operator.must(&format!("policy edit p --trade-hooks {}", pool.hooks)).await;
     let left = stage.volume_left().await;
@@ -155,7 +155,7 @@ async fn t_49_a_hook_that_waits_for_a_later_block_fills_nothing_below_the_floor(
     tokio::join!(setting, mining);
     assert_eq!(stage.head().await + 2, later);
     let asked = stage.sale_in(&pool);
-    let body = stage.body(None, &asked);
+    let body = stage.request_body(None, &asked);
     let client = stage.client();
     let asked = tokio::spawn(async move { client.post("/trade", &body).await });
     let router = stage.chain.network().exchange.expect("an exchange").v4.router;
@@ -177,7 +177,7 @@ async fn t_49_a_hook_that_waits_for_a_later_block_fills_nothing_below_the_floor(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn t_49_a_hook_that_turns_after_the_request_is_refused_at_the_approval() {
     let Some(mut stage) = Stage::set_up(AUTOMATIC).await else { return };
-    let honest = HookConduct { share: HALF, ..HookConduct::HONEST };
+    let honest = HookConduct { share: HALF_MILLIONTHS, ..HookConduct::HONEST };
     let pool = stage.add_hooked_pool(HookRights::ChangesOutput, honest, POOL_FEE).await;
     let (status, answer) = trade_in(&mut stage, &pool).await;
     assert_eq!((status, &answer["status"]), (202, &json!("pending")), "{answer}");

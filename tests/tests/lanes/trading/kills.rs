@@ -56,18 +56,18 @@ const LANE: KilledLane =
     KilledLane { points: &POINTS, path: "/trade", closed: EntryKind::TradeClosed };
 
 const POLICY: &str = "--trading --trade-daily 1000000 --trade-max 500 --trade-auto 200";
-const DAILY: f64 = 1_000_000.0;
+const DAILY_VOLUME_DOLLARS: f64 = 1_000_000.0;
 /// The value of every operation, in dollars.
-const VALUE: f64 = 30.0;
+const OPERATION_VALUE_DOLLARS: f64 = 30.0;
 
 /// A trade that the loop makes.
 #[derive(Debug, Clone, Copy)]
-enum Deal {
+enum TradeKind {
     Swap(Operation),
     /// Sells a token that refuses its transfer after the approval, so that the plan revokes the approval.
-    Refused,
+    TransferRefused,
     /// Sells a token that forgets its approval, so that there is nothing to revoke.
-    Forgotten,
+    ApprovalForgotten,
 }
 
 /// A chain, an engine that is killed, and the expected results.
@@ -107,13 +107,13 @@ impl Run {
     }
 
     /// Chooses a trade that passes the planned point.
-    fn deal(&mut self) -> Deal {
+    fn choose_trade(&mut self) -> TradeKind {
         let point = self.kills.point();
         match self.kills.dice.roll(10) {
-            _any if point.starts_with("plan.revocation") => return Deal::Refused,
-            _any if point.starts_with("plan.close") => return Deal::Forgotten,
-            0 => return Deal::Refused,
-            1 => return Deal::Forgotten,
+            _any if point.starts_with("plan.revocation") => return TradeKind::TransferRefused,
+            _any if point.starts_with("plan.close") => return TradeKind::ApprovalForgotten,
+            0 => return TradeKind::TransferRefused,
+            1 => return TradeKind::ApprovalForgotten,
             _most => {}
         }
         let native = Address::ZERO;
@@ -127,19 +127,19 @@ impl Run {
         let fitting: Vec<&Operation> = self.operations.iter().filter(fits).collect();
         let count = u64::try_from(fitting.len()).expect("few");
         let drawn = usize::try_from(self.kills.dice.roll(count)).expect("few");
-        Deal::Swap(*fitting[drawn])
+        TradeKind::Swap(*fitting[drawn])
     }
 
     /// Makes one trade through all its kills, and checks its effects.
-    async fn trade(&mut self) {
+    async fn run_trade(&mut self) {
         self.kills.plan(&mut self.stage.scene()).await;
-        let deal = self.deal();
+        let deal = self.choose_trade();
         let asked = match deal {
-            Deal::Swap(operation) => operation.request(&self.stage),
-            Deal::Refused => self.stage.sale_of(self.tokens[0], true),
-            Deal::Forgotten => self.stage.sale_of(self.tokens[1], true),
+            TradeKind::Swap(operation) => operation.request(&self.stage),
+            TradeKind::TransferRefused => self.stage.sale_of(self.tokens[0], true),
+            TradeKind::ApprovalForgotten => self.stage.sale_of(self.tokens[1], true),
         };
-        let body = self.stage.body(None, &asked);
+        let body = self.stage.request_body(None, &asked);
         let before = self.balances().await;
         let answer = self.kills.finish(&mut self.stage.scene(), &body).await;
         let case = format!("{deal:?} after {} kills: {answer}", self.kills.count());
@@ -160,7 +160,7 @@ impl Run {
         all
     }
 
-    async fn check_chain(&mut self, deal: Deal, before: [U256; 5], answer: &Value, case: &str) {
+    async fn check_chain(&mut self, deal: TradeKind, before: [U256; 5], answer: &Value, case: &str) {
         let sent = self.stage.mined_since(self.first_block).await;
         let swaps: Vec<_> = sent.iter().filter(|one| !one.is_approval()).collect();
         let executed = answer["status"] == "executed";
@@ -173,7 +173,7 @@ impl Run {
         let mut expected = before;
         expected[2] -= gas;
         if executed {
-            let Deal::Swap(operation) = deal else { panic!("{case}") };
+            let TradeKind::Swap(operation) = deal else { panic!("{case}") };
             let place = |token: Address| {
                 let all = [self.stage.dollar(), self.stage.contracts.weth, Address::ZERO];
                 all.iter().position(|one| *one == token).expect("a known token")
@@ -181,7 +181,7 @@ impl Run {
             expected[place(operation.sold)] -= U256::from(operation.units);
             expected[place(operation.bought)] += atoms(&answer["amount_out"]);
         } else {
-            assert!(matches!(deal, Deal::Refused | Deal::Forgotten), "{case}");
+            assert!(matches!(deal, TradeKind::TransferRefused | TradeKind::ApprovalForgotten), "{case}");
         }
         assert_eq!(self.balances().await, expected, "{case}");
         self.stage.assert_no_allowance().await;
@@ -197,10 +197,10 @@ impl Run {
         let body = self.stage.mandate_body();
         let mandate = self.kills.read(&mut self.stage.scene(), "/mandate", &body).await;
         let left = mandate["policy"]["trading"]["remaining_today_usd"].as_f64();
-        let spent = VALUE * f64::from(u32::try_from(self.executed).expect("few"));
+        let spent = OPERATION_VALUE_DOLLARS * f64::from(u32::try_from(self.executed).expect("few"));
         let same_day = self.stage.engine.now_s() / 86_400 == self.day;
         // The gas of each executed trade counts as volume too.
-        let most = DAILY - spent;
+        let most = DAILY_VOLUME_DOLLARS - spent;
         let least = most - f64::from(u32::try_from(self.executed).expect("few"));
         let fits = left.is_some_and(|left| (least..=most).contains(&left));
         assert!(!same_day || fits, "{left:?}, {spent} spent: {case}");
@@ -213,7 +213,7 @@ async fn kill(stage: Option<Stage>, wanted: usize, seed: u64) -> usize {
     let mut run = Run::set_up(stage, seed).await;
     let mut trades = 0;
     while run.kills.count() < wanted {
-        run.trade().await;
+        run.run_trade().await;
         trades += 1;
     }
     println!("{chain}: {} kills, {trades} trades, {} executed", run.kills.count(), run.executed);
@@ -224,14 +224,14 @@ async fn kill(stage: Option<Stage>, wanted: usize, seed: u64) -> usize {
     run.kills.count()
 }
 
-fn number<N: FromStr<Err: Debug>>(name: &str) -> Option<N> {
+fn number_from_environment<N: FromStr<Err: Debug>>(name: &str) -> Option<N> {
     std::env::var(name).ok().map(|text| text.parse().expect("a number"))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_kill_at_any_point_of_a_plan_swaps_at_most_once() {
-    let kills = number("BURSAR_TRADE_KILLS").unwrap_or(KILLS);
-    let seed = number("BURSAR_TRADE_SEED").unwrap_or(1);
+    let kills = number_from_environment("BURSAR_TRADE_KILLS").unwrap_or(KILLS);
+    let seed = number_from_environment("BURSAR_TRADE_SEED").unwrap_or(1);
     println!("seed {seed}");
     let half = kills.div_ceil(2);
     let (base, robinhood) = (Stage::on(BASE, POLICY).await, Stage::on(ROBINHOOD, POLICY).await);
@@ -250,7 +250,7 @@ async fn a_kill_at_any_point_of_a_plan_by_device_swaps_at_most_once() {
             signs.press(Decision::Press);
         }
     });
-    let wanted = number("BURSAR_TRADE_KILLS").unwrap_or(KILLS_BY_DEVICE);
+    let wanted = number_from_environment("BURSAR_TRADE_KILLS").unwrap_or(KILLS_BY_DEVICE);
     let kills = kill(Stage::with_device(POLICY, at).await, wanted, 3).await;
     person.abort();
     println!("{kills} kills, 0 double swaps, {} prompts", prompts(&device));

@@ -9,7 +9,7 @@ use crate::trading::stage::{DOLLAR, MANUAL, Stage};
 
 /// Events that stop a plan; each can be undone later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stop {
+enum StopEvent {
     Freeze,
     Lock,
     Suspend,
@@ -17,7 +17,7 @@ enum Stop {
     CrashAndLate,
 }
 
-impl Stop {
+impl StopEvent {
     async fn begin(self, stage: &mut Stage) {
         match self {
             Self::Freeze => {
@@ -59,7 +59,7 @@ async fn t_53_no_swap_is_signed_after_a_stop_or_after_five_minutes() {
     let (sold, weth, coin) = (stage.dollar(), stage.contracts.weth, Address::ZERO);
     let sale = |bought, v4| Operation { sold, bought, units: 30 * DOLLAR, amount: "30", v4 };
     // The crash is last, because it advances the clock, which does not go back.
-    for stop in [Stop::Freeze, Stop::Lock, Stop::Suspend, Stop::CrashAndLate] {
+    for stop in [StopEvent::Freeze, StopEvent::Lock, StopEvent::Suspend, StopEvent::CrashAndLate] {
         for sale in [sale(weth, false), sale(coin, true)] {
             let case = format!("{stop:?} {sale:?}");
             let before = stage.balance(sold).await;

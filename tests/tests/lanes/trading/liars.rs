@@ -17,16 +17,16 @@ use crate::trading::operations::Operation;
 use crate::trading::stage::{DOLLAR, ROBINHOOD, Stage, TIMEOUT, atoms};
 
 const POLICY: &str = "--trading --trade-daily 1000000 --trade-max 500 --trade-auto 200";
-const DAILY: f64 = 1_000_000.0;
+const DAILY_VOLUME_DOLLARS: f64 = 1_000_000.0;
 /// The value of each trade, in dollars.
-const VALUE: f64 = 30.0;
+const TRADE_VALUE_DOLLARS: f64 = 30.0;
 
 /// Duration of a node's dishonesty, unless its trade ends earlier.
-const DISHONEST: Duration = Duration::from_millis(1_500);
+const DISHONESTY_DURATION: Duration = Duration::from_millis(1_500);
 
 /// The engine's timeout for a node, in milliseconds.
-const PATIENCE: &str = "400";
-const LONGER: Duration = Duration::from_millis(1_000);
+const NODE_TIMEOUT_MS: &str = "400";
+const SLOW_ANSWER_DELAY: Duration = Duration::from_millis(1_000);
 
 /// The moment at which the node begins to lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +41,7 @@ enum Moment {
 
 /// The misconduct of the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fault {
+enum NodeFault {
     /// Lies in the next answers of one kind.
     Lie(Lie),
     /// Falsifies all answers of a family for a while.
@@ -56,33 +56,33 @@ const CONDUCTS: [Conduct; 7] = [
     Conduct::Repeats,
     Conduct::Garbage,
     Conduct::Refuses,
-    Conduct::Stalls(LONGER),
+    Conduct::Stalls(SLOW_ANSWER_DELAY),
     Conduct::Alternates,
 ];
 
 /// Returns every fault at every moment. Unless `all` is set, each fault of a family comes at one moment only.
-fn cases(all: bool) -> Vec<(Moment, Fault)> {
+fn cases(all: bool) -> Vec<(Moment, NodeFault)> {
     let moments = [Moment::Request, Moment::Approved, Moment::Swapped];
     let mut cases = Vec::new();
     // A lie about sending affects either the approval or the swap.
     for lie in Lie::ALL.into_iter().chain([Lie::NoSimulation]) {
-        cases.extend([Moment::Request, Moment::Approved].map(|moment| (moment, Fault::Lie(lie))));
+        cases.extend([Moment::Request, Moment::Approved].map(|moment| (moment, NodeFault::Lie(lie))));
     }
     let families = Family::ALL.into_iter().filter(|family| *family != Family::Identity);
-    let each = families.flat_map(|family| CONDUCTS.map(|conduct| Fault::Family(family, conduct)));
+    let each = families.flat_map(|family| CONDUCTS.map(|conduct| NodeFault::Family(family, conduct)));
     for (number, fault) in each.enumerate() {
         let chosen = moments.iter().enumerate().filter(|(at, _moment)| all || number % 3 == *at);
         cases.extend(chosen.map(|(_at, moment)| (*moment, fault)));
     }
-    cases.extend(moments.map(|moment| (moment, Fault::AnotherChain)));
+    cases.extend(moments.map(|moment| (moment, NodeFault::AnotherChain)));
     cases
 }
 
 /// An engine behind both proxies.
 struct Scene {
     stage: Stage,
-    faces: TwoFacedRpc,
-    lies: LyingRpc,
+    two_faced_node: TwoFacedRpc,
+    lying_node: LyingRpc,
     spent: f64,
     unknown: f64,
     fees: f64,
@@ -93,18 +93,18 @@ impl Scene {
         let chain = full_chain_or_skip(BASE).await?;
         let lies = LyingRpc::in_front_of(chain.url()).await;
         let faces = TwoFacedRpc::in_front_of(&lies.url, other.url()).await;
-        let env = vec![("BURSAR_TEST_PATIENCE".to_owned(), PATIENCE.to_owned())];
+        let env = vec![("BURSAR_TEST_PATIENCE".to_owned(), NODE_TIMEOUT_MS.to_owned())];
         let stage = Stage::with_node(chain, faces.url.clone(), POLICY, env).await;
-        Some(Self { stage, faces, lies, spent: 0.0, unknown: 0.0, fees: 0.0 })
+        Some(Self { stage, two_faced_node: faces, lying_node: lies, spent: 0.0, unknown: 0.0, fees: 0.0 })
     }
 
-    fn begin(&self, fault: Fault) {
+    fn begin_fault(&self, fault: NodeFault) {
         match fault {
-            Fault::Lie(lie) => self.lies.tell([lie]),
-            Fault::Family(family, conduct) => self.faces.set(family, conduct),
-            Fault::AnotherChain => {
+            NodeFault::Lie(lie) => self.lying_node.tell([lie]),
+            NodeFault::Family(family, conduct) => self.two_faced_node.set(family, conduct),
+            NodeFault::AnotherChain => {
                 for family in Family::ALL {
-                    self.faces.set(family, Conduct::OtherChain);
+                    self.two_faced_node.set(family, Conduct::OtherChain);
                 }
             }
         }
@@ -120,30 +120,30 @@ impl Scene {
     }
 
     /// Runs one trade, and checks its result and its effects.
-    async fn run(&mut self, number: usize, moment: Moment, fault: Fault) {
+    async fn run(&mut self, number: usize, moment: Moment, fault: NodeFault) {
         let (sold, weth) = (self.stage.dollar(), self.stage.contracts.weth);
         let v4 = number % 2 == 1;
         let bought = if v4 { Address::ZERO } else { weth };
         let sale = Operation { sold, bought, units: 30 * DOLLAR, amount: "30", v4 };
         let asked = sale.request(&self.stage);
-        let body = self.stage.body(None, &asked);
+        let body = self.stage.request_body(None, &asked);
         let before = (self.stage.balance(sold).await, self.stage.balance(weth).await);
         let (first, sent) = (self.stage.head().await + 1, self.stage.nonce().await);
         if moment == Moment::Request {
-            self.begin(fault);
+            self.begin_fault(fault);
         }
         let client = self.stage.client();
         let trade = tokio::spawn(async move { client.post("/trade", &body).await });
         if moment != Moment::Request {
             let count = if moment == Moment::Approved { 1 } else { 2 };
             self.await_sent(sent + count, &trade).await;
-            self.begin(fault);
+            self.begin_fault(fault);
         }
-        let until = Instant::now() + DISHONEST;
+        let until = Instant::now() + DISHONESTY_DURATION;
         while Instant::now() < until && !trade.is_finished() {
             sleep(Duration::from_millis(20)).await;
         }
-        self.faces.be_honest();
+        self.two_faced_node.be_honest();
         let (_status, answer) = trade.await.expect("an answer");
         let case = format!("{moment:?} {fault:?} v4 {v4}");
         let answer = match answer["request_id"].as_str() {
@@ -151,7 +151,7 @@ impl Scene {
             None | Some("") => answer,
             Some(_recorded) => self.end_of(&answer, &case).await,
         };
-        self.lies.be_honest();
+        self.lying_node.be_honest();
         println!("{case}: {} {}", answer["status"], answer["reason_code"]);
         self.check(first, before, v4, &answer, &case).await;
     }
@@ -161,7 +161,7 @@ impl Scene {
         use bursar_tests::operator::Expect;
         let id = &answer["request_id"];
         if answer["status"] == "pending" {
-            let held = self.stage.held().await;
+            let held = self.stage.only_held().await;
             self.stage.operator.must(&format!("deny {}", held.id)).await;
             return self.stage.end_of(id).await;
         }
@@ -194,7 +194,7 @@ impl Scene {
             if !v4 {
                 assert_eq!(gained, atoms(&answer["amount_out"]), "{case}: {answer}");
             }
-            self.spent += VALUE;
+            self.spent += TRADE_VALUE_DOLLARS;
             // The gas of an executed trade counts too: less than a dollar, or one dollar if it has no price.
             self.fees += 1.0;
         } else {
@@ -204,10 +204,10 @@ impl Scene {
         self.stage.assert_no_allowance().await;
         // If the effect is unknown, the volume counts as spent.
         if answer["status"] == "failed" && answer["tx_hash"].is_null() {
-            self.unknown += VALUE;
+            self.unknown += TRADE_VALUE_DOLLARS;
         }
         let left = self.stage.volume_left().await;
-        let spent = DAILY - left;
+        let spent = DAILY_VOLUME_DOLLARS - left;
         assert!(
             spent >= self.spent && spent <= self.spent + self.unknown + self.fees,
             "{case}: {answer} {spent}"
@@ -280,7 +280,7 @@ async fn a_node_that_lies_about_price_or_time_gets_no_swap() {
         (Moment::Approved, Conduct::Clock(3_600)),
     ] {
         let before = scene.spent;
-        scene.run(0, moment, Fault::Family(Family::Reads, conduct)).await;
+        scene.run(0, moment, NodeFault::Family(Family::Reads, conduct)).await;
         assert_eq!(scene.spent, before, "{moment:?} {conduct:?}: a swap was made");
     }
 }

@@ -60,7 +60,7 @@ async fn assert_held_as_unfair(stage: &mut Stage, asked: &Value) {
     use bursar_tests::operator::Expect;
     let (status, answer) = stage.trade(asked).await;
     assert_eq!((status, &answer["status"]), (202, &json!("pending")), "{answer}");
-    let held = stage.held().await;
+    let held = stage.only_held().await;
     let card = held.card.expect("a card");
     assert_eq!(card.hold, HoldReason::UnfairValue, "{asked}");
     let shown = card.trade.expect("a trade");
@@ -73,7 +73,7 @@ async fn assert_held_as_unfair(stage: &mut Stage, asked: &Value) {
 async fn start(stage: &mut Stage) -> tokio::task::JoinHandle<(u16, Value)> {
     let asked =
         trade(stage, &stage.dollar().to_string(), &stage.contracts.weth.to_string(), "30", false);
-    let body = stage.body(None, &asked);
+    let body = stage.request_body(None, &asked);
     let client = stage.client();
     tokio::spawn(async move { client.post("/trade", &body).await })
 }

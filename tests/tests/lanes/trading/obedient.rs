@@ -24,17 +24,17 @@ use crate::trading::obedient_scene::{Scene, offer};
 use crate::trading::stage::DOLLAR;
 
 /// Default number of runs: each lane once in each mode.
-const RUNS: u64 = 9;
+const DEFAULT_RUNS: u64 = 9;
 /// Default of the longest time for which the node holds a call.
-const SLOWEST_MS: u64 = 2_500;
+const SLOWEST_CALL_MS: u64 = 2_500;
 /// Number of runs with one engine, and of runs that are in flight at once.
-const SCENE: usize = 125;
-const AT_ONCE: usize = 40;
+const RUNS_PER_ENGINE: usize = 125;
+const CONCURRENT_RUNS: usize = 40;
 /// Amount that each run spends.
 const AMOUNT: u128 = 7 * DOLLAR;
 /// Times after which the agent gives up a call, in seconds; the last value repeats. It may give up
 /// long before the wallet answers.
-const PATIENCE: [&str; 6] = ["2", "5", "10", "35", "2,35", "5,2,10"];
+const CALL_TIMEOUTS_S: [&str; 6] = ["2", "5", "10", "35", "2,35", "5,2,10"];
 
 /// One run of an agent with one request.
 struct Run {
@@ -42,9 +42,9 @@ struct Run {
     lane: &'static str,
     /// The kind of authentication, and whether the agent sends an idempotency key.
     mode: (&'static str, bool),
-    patience: &'static str,
+    call_timeouts_s: &'static str,
     /// The agent's request, as arguments of the program.
-    wanted: Vec<String>,
+    request_arguments: Vec<String>,
     agent: Agent,
     owner: Address,
     /// The token that leaves the address.
@@ -57,8 +57,8 @@ impl Run {
         let turn = usize::try_from(seed % 9).expect("small");
         let lane = ["sign", "trade", "position"][turn % 3];
         let mode = [("hmac", false), ("bearer", true), ("bearer", false)][turn / 3];
-        let (agent, owner) = scene.hire(index, mode.0).await;
-        let (dollar, patience) = (scene.dollar(), dice.of(&PATIENCE));
+        let (agent, owner) = scene.create_agent(index, mode.0).await;
+        let (dollar, patience) = (scene.dollar(), dice.of(&CALL_TIMEOUTS_S));
         let (wanted, token) = match lane {
             "sign" => payment(scene, &mut dice),
             "trade" => (vec!["--object".to_owned(), swap(scene, &mut dice).to_string()], dollar),
@@ -66,15 +66,15 @@ impl Run {
                 (vec!["--object".to_owned(), supply(scene, &mut dice).to_string()], dollar)
             }
         };
-        Self { seed, lane, mode, patience, wanted, agent, owner, token }
+        Self { seed, lane, mode, call_timeouts_s: patience, request_arguments: wanted, agent, owner, token }
     }
 
     /// Runs the agent until it exits, and returns its report.
-    async fn act(&self, scene: &Scene) -> Value {
+    async fn run_agent(&self, scene: &Scene) -> Value {
         scene.await_money(self.owner).await;
         let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("agents/obedient.py");
         let mut command = Command::new("python3");
-        command.arg(program).arg(self.lane).args(&self.wanted).args(["--timeout", self.patience]);
+        command.arg(program).arg(self.lane).args(&self.request_arguments).args(["--timeout", self.call_timeouts_s]);
         command.args(self.mode.1.then_some("--key"));
         command
             .env("WALLET_URL", &scene.engine.url)
@@ -96,7 +96,7 @@ impl Run {
     /// Compares the agent's report with the chain and the journal. Returns a description of
     /// the fault, if there is one.
     async fn check(&self, scene: &Scene, told: &Value, journal: &[ActivityRow]) -> Option<String> {
-        let (count, amount) = scene.spent(self.token, self.owner).await;
+        let (count, amount) = scene.sent_transfers(self.token, self.owner).await;
         let outcome = told["outcome"].as_str().expect("a text");
         let own = |row: &&ActivityRow| row.agent_id.as_deref() == Some(self.agent.id.as_str());
         let own = journal.iter().filter(own);
@@ -106,7 +106,7 @@ impl Run {
             "rejected" => count == 0,
             _unknown => count <= 1,
         };
-        let (lane, mode, patience) = (self.lane, self.mode, self.patience);
+        let (lane, mode, patience) = (self.lane, self.mode, self.call_timeouts_s);
         let run = format!("seed {}: {lane} {mode:?}, gives up after {patience} s", self.seed);
         let calls = told["answers"].as_array().expect("a list").len();
         let why = (&told["code"], &told["reason"]);
@@ -161,7 +161,7 @@ fn supply(scene: &Scene, dice: &mut Dice) -> Value {
 
 /// Returns the seeds from the environment, or else the first few.
 fn seeds() -> Vec<u64> {
-    let text = std::env::var("BURSAR_OBEDIENT_SEEDS").unwrap_or_else(|_unset| RUNS.to_string());
+    let text = std::env::var("BURSAR_OBEDIENT_SEEDS").unwrap_or_else(|_unset| DEFAULT_RUNS.to_string());
     let number = |text: &str| text.parse().expect("a number of runs, or from..to");
     match text.split_once("..") {
         Some((from, to)) => (number(from)..number(to)).collect(),
@@ -169,26 +169,26 @@ fn seeds() -> Vec<u64> {
     }
 }
 
-fn slowest() -> Duration {
+fn slowest_call() -> Duration {
     let text = std::env::var("BURSAR_OBEDIENT_SLOWEST");
-    Duration::from_millis(text.map_or(SLOWEST_MS, |text| text.parse().expect("milliseconds")))
+    Duration::from_millis(text.map_or(SLOWEST_CALL_MS, |text| text.parse().expect("milliseconds")))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_agent_that_obeys_the_page_never_makes_a_second_execution() {
     let mut wrong = Vec::new();
-    for seeds in seeds().chunks(SCENE) {
-        let Some(mut scene) = Scene::set_up(slowest(), Dice::new(seeds[0])).await else { return };
+    for seeds in seeds().chunks(RUNS_PER_ENGINE) {
+        let Some(mut scene) = Scene::set_up(slowest_call(), Dice::new(seeds[0])).await else { return };
         let mut runs = Vec::new();
         for (index, seed) in seeds.iter().enumerate() {
             runs.push(Run::prepare(&mut scene, index, *seed).await);
         }
-        let all = runs.iter().map(|run| run.act(&scene));
+        let all = runs.iter().map(|run| run.run_agent(&scene));
         let told: Vec<Value> = tokio::select! {
-            told = ordered(all) => told,
-            never = scene.decide() => match never {},
+            told = run_concurrently(all) => told,
+            never = scene.decide_forever() => match never {},
         };
-        let journal = scene.come_to_rest().await;
+        let journal = scene.finish_all_plans().await;
         for (run, told) in runs.iter().zip(&told) {
             wrong.extend(run.check(&scene, told, &journal).await);
         }
@@ -197,9 +197,9 @@ async fn an_agent_that_obeys_the_page_never_makes_a_second_execution() {
 }
 
 /// Runs some futures concurrently, and returns their results in order.
-async fn ordered<T>(all: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
+async fn run_concurrently<T>(all: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
     let all = all.enumerate().map(|(index, one)| async move { (index, one.await) });
-    let mut done: Vec<(usize, T)> = stream::iter(all).buffer_unordered(AT_ONCE).collect().await;
+    let mut done: Vec<(usize, T)> = stream::iter(all).buffer_unordered(CONCURRENT_RUNS).collect().await;
     done.sort_by_key(|(index, _result)| *index);
     done.into_iter().map(|(_index, result)| result).collect()
 }

@@ -33,11 +33,11 @@ const POLICY: &str = "--networks 8453 --day 1000 --txn 500 --auto 200 --trading 
      --trade-auto 200 --lending --lending-max 2000 --lending-total 4000 --lending-auto 1500";
 
 /// The initial balance of each address in each token.
-const MONEY: u128 = 1_000 * DOLLAR;
+const INITIAL_TOKEN_BALANCE: u128 = 1_000 * DOLLAR;
 /// The tip of the transactions that fund addresses, in wei.
 const GWEI: u128 = 1_000_000_000;
 /// Enough liquidity that no payment moves a price.
-const DEEP: u128 = 1_000_000 * DOLLAR;
+const DEEP_LIQUIDITY: u128 = 1_000_000 * DOLLAR;
 
 alloy_sol_types::sol! {
     interface IToken {
@@ -80,9 +80,9 @@ impl Scene {
         let gold = chain.deploy_token("Gold", "3", TokenMode::Honest).await.expect("deployed");
         let dollar = chain.network().stablecoin.address;
         for token in [gold, dollar] {
-            chain.mint_of(token, TRADER, DEEP).await.expect("minted");
+            chain.mint_of(token, TRADER, DEEP_LIQUIDITY).await.expect("minted");
         }
-        let sides = [Side::new(dollar, DEEP), Side::new(gold, DEEP)];
+        let sides = [Side::new(dollar, DEEP_LIQUIDITY), Side::new(gold, DEEP_LIQUIDITY)];
         chain.add_v3_pool(TRADER, &PoolV3 { sides, fee: 3_000 }).await.expect("added");
         // The node is fast while the engine starts, and becomes slow when the agents begin.
         let node = SlowRpc::in_front_of(chain.url(), Duration::ZERO, dice).await;
@@ -124,7 +124,7 @@ impl Scene {
     }
 
     /// Creates an agent and its own address, and funds the address.
-    pub(crate) async fn hire(&mut self, index: usize, mode: &str) -> (Agent, Address) {
+    pub(crate) async fn create_agent(&mut self, index: usize, mode: &str) -> (Agent, Address) {
         let created =
             self.operator.must(&format!("address create a{index} {index} \"for tests\"")).await;
         let Answer::Address(created) = created else { panic!("{created:?}") };
@@ -139,7 +139,7 @@ impl Scene {
         let coin = json!([owner, U256::from(ETHER)]);
         self.chain.request("anvil_setBalance", coin).await.expect("set");
         for token in [self.dollar(), self.gold] {
-            let mint = IToken::mintCall { to: owner, value: U256::from(MONEY) };
+            let mint = IToken::mintCall { to: owner, value: U256::from(INITIAL_TOKEN_BALANCE) };
             self.chain.queue_as(&Call::new(TRADER, token, &mint), GWEI).await.expect("queued");
         }
         (Agent { id: given.agent_id, token, uses_bearer: mode == "bearer" }, owner)
@@ -150,7 +150,7 @@ impl Scene {
         let end = tokio::time::Instant::now() + TIMEOUT;
         for token in [self.dollar(), self.gold] {
             while self.chain.balance_of_token(token, owner).await.expect("a balance")
-                != U256::from(MONEY)
+                != U256::from(INITIAL_TOKEN_BALANCE)
             {
                 assert!(tokio::time::Instant::now() < end, "not minted");
                 tokio::time::sleep(Duration::from_millis(50)).await;
@@ -159,7 +159,7 @@ impl Scene {
     }
 
     /// Decides all pending requests, in an endless loop: approves each, or denies it if that fails.
-    pub(crate) async fn decide(&self) -> Infallible {
+    pub(crate) async fn decide_forever(&self) -> Infallible {
         let mut operator = self.engine.operator().await;
         loop {
             let answer = operator.must("requests").await;
@@ -199,7 +199,7 @@ impl Scene {
 
     /// Ends every call and every plan. Makes the node fast, restarts the engine, and waits until no plan
     /// is left. Returns the journal.
-    pub(crate) async fn come_to_rest(&mut self) -> Vec<ActivityRow> {
+    pub(crate) async fn finish_all_plans(&mut self) -> Vec<ActivityRow> {
         self.node.slow_down(Duration::ZERO);
         self.engine.terminate();
         let start = Start { unlock: true, ..self.start.clone() };
@@ -231,14 +231,14 @@ impl Scene {
     }
 
     /// Returns the number of transfers from an address, and their sum in the token's smallest units.
-    pub(crate) async fn spent(&self, token: Address, owner: Address) -> (usize, u128) {
+    pub(crate) async fn sent_transfers(&self, token: Address, owner: Address) -> (usize, u128) {
         let filter = json!({
             "address": token, "fromBlock": format!("{:#x}", self.first_block), "toBlock": "latest",
             "topics": [IErc20::Transfer::SIGNATURE_HASH, owner.into_word()],
         });
         let logs = self.chain.request("eth_getLogs", json!([filter])).await.expect("logs");
         let left = self.chain.balance_of_token(token, owner).await.expect("a balance");
-        (logs.as_array().expect("a list").len(), MONEY - left.to::<u128>())
+        (logs.as_array().expect("a list").len(), INITIAL_TOKEN_BALANCE - left.to::<u128>())
     }
 }
 

@@ -24,7 +24,7 @@ pub(crate) struct Operation {
 
 /// The balances of both tokens before a trade.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Before {
+pub(crate) struct BalancesBefore {
     sold: U256,
     bought: U256,
 }
@@ -68,13 +68,13 @@ impl Operation {
         trade
     }
 
-    pub(crate) async fn before(&self, stage: &Stage) -> Before {
+    pub(crate) async fn before(&self, stage: &Stage) -> BalancesBefore {
         let (sold, bought) = (stage.balance(self.sold).await, stage.balance(self.bought).await);
-        Before { sold, bought }
+        BalancesBefore { sold, bought }
     }
 
     /// Checks that the trade filled exactly what its answer reports, and left no allowance.
-    pub(crate) async fn check(&self, stage: &Stage, before: Before, answer: &Value) {
+    pub(crate) async fn check(&self, stage: &Stage, before: BalancesBefore, answer: &Value) {
         let case = format!("{self:?}: {answer}");
         assert_eq!(answer["status"], "executed", "{case}");
         let gas = stage.gas_of(answer).await;

@@ -116,7 +116,7 @@ async fn agents_and_operator_see_effects_calls_and_progress() {
         .filter_map(|call| call["kind"].as_str())
         .collect();
     assert_eq!(kinds, ["approve", "permit", "swap"]);
-    let held = stage.held().await;
+    let held = stage.only_held().await;
     let card = held.card.expect("a card");
     let shown = card.trade.as_ref().expect("a trade");
     assert_eq!(shown.calls[0], "approve exactly 30.000000 USDC for Permit2");

@@ -22,7 +22,7 @@ sol! {
 const STRANGER: Address = Address::repeat_byte(0x5f);
 
 /// Gas price in wei that exceeds every wallet's offer, so that this transaction comes first.
-const FIRST: u128 = 1_000_000_000;
+const HIGHEST_GAS_PRICE: u128 = 1_000_000_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn t_52_a_permit_that_another_account_sends_first_fills_the_swap_once() {
@@ -41,7 +41,7 @@ async fn t_52_a_permit_that_another_account_sends_first_fills_the_swap_once() {
     let before = sale.before(&stage).await;
     stage.hold_blocks().await;
     let asked = sale.request(&stage);
-    let body = stage.body(None, &asked);
+    let body = stage.request_body(None, &asked);
     let client = stage.client();
     let running = tokio::spawn(async move { client.post("/trade", &body).await });
     let swap = stage.await_pending(router, true).await;
@@ -53,7 +53,7 @@ async fn t_52_a_permit_that_another_account_sends_first_fills_the_swap_once() {
         <(PermitSingle, sol_data::Bytes)>::abi_decode_params(input).expect("a permit");
     let permit =
         IPermits::permitCall { owner: stage.owner, permitSingle: permit_single, signature };
-    let sent = stage.chain.queue_as(&Call::new(STRANGER, permit2, &permit), FIRST).await;
+    let sent = stage.chain.queue_as(&Call::new(STRANGER, permit2, &permit), HIGHEST_GAS_PRICE).await;
     let sent = sent.expect("queued");
     stage.chain.mine(1).await.expect("mined");
     let place = async |hash: &str| {

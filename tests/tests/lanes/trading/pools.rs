@@ -22,7 +22,7 @@ alloy_sol_types::sol! {
 pub(crate) const TRADER: Address = Address::repeat_byte(0x7a);
 
 /// Native coin of the trader, in wei: more than all pools take.
-const WEALTH: u128 = 100_000_000_000_000_000_000_000;
+const TRADER_NATIVE_BALANCE: u128 = 100_000_000_000_000_000_000_000;
 
 impl Stage {
     /// Returns the v4 pool that exists on every chain.
@@ -37,7 +37,7 @@ impl Stage {
 
     /// Gives the trader `amount` of a token of the kit, or of the native coin.
     async fn give_trader(&self, Side { token, amount }: Side) {
-        let coin = json!([TRADER, U256::from(WEALTH)]);
+        let coin = json!([TRADER, U256::from(TRADER_NATIVE_BALANCE)]);
         self.chain.request("anvil_setBalance", coin).await.expect("set");
         if token == self.contracts.weth {
             self.wrap_as(TRADER, amount).await;

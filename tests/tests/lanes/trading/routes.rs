@@ -112,7 +112,7 @@ async fn a_named_pool_that_pays_much_less_than_another_route_asks() {
     });
     let (status, answer) = stage.trade(&asked).await;
     assert_eq!((status, &answer["status"]), (202, &json!("pending")), "{answer}");
-    let card = stage.held().await.card.expect("a card");
+    let card = stage.only_held().await.card.expect("a card");
     assert_eq!(card.hold, HoldReason::BetterRoute);
     let shown = card.trade.expect("a trade");
     assert!(shown.best.is_some_and(|best| best.contains("Uniswap v4")));
@@ -130,7 +130,7 @@ async fn unlisted_tokens_ask_and_tokens_that_take_a_fee_are_refused() {
     });
     let (status, answer) = stage.trade(&asked).await;
     assert_eq!((status, &answer["status"]), (202, &json!("pending")), "{answer}");
-    assert_eq!(stage.held().await.card.expect("a card").hold, HoldReason::UnlistedToken);
+    assert_eq!(stage.only_held().await.card.expect("a card").hold, HoldReason::UnlistedToken);
     // The difference of a hundredth is below this slippage, so the floor alone would accept the pool.
     let mut loose = asked.clone();
     loose["max_slippage_bps"] = json!(300);

@@ -86,9 +86,9 @@ pub(crate) struct Stage {
     client: reqwest::Client,
     latest_agent_second: i64,
     /// The seconds by which chain and engine are ahead of real time.
-    passed: i64,
+    seconds_passed: i64,
     /// Whether the chain mines blocks by itself.
-    mines: Arc<AtomicBool>,
+    is_mining: Arc<AtomicBool>,
     _home: TempDir,
 }
 
@@ -163,8 +163,8 @@ impl Stage {
             start,
             client: client.expect("a client"),
             latest_agent_second: 0,
-            passed: 0,
-            mines: Arc::new(AtomicBool::new(true)),
+            seconds_passed: 0,
+            is_mining: Arc::new(AtomicBool::new(true)),
             _home: home,
         };
         stage.fund().await;
@@ -196,7 +196,7 @@ impl Stage {
 
     /// Starts to mine ten blocks a second, so that transactions become final.
     fn mine_blocks(&self) {
-        let (chain, mines) = (self.chain.clone(), Arc::clone(&self.mines));
+        let (chain, mines) = (self.chain.clone(), Arc::clone(&self.is_mining));
         tokio::spawn(async move {
             loop {
                 if mines.load(Ordering::SeqCst) && chain.mine(1).await.is_err() {
@@ -209,13 +209,13 @@ impl Stage {
 
     /// Stops mining, so that transactions wait until [`Self::resume_blocks`] or [`Devnet::mine`].
     pub(crate) async fn hold_blocks(&self) {
-        self.mines.store(false, Ordering::SeqCst);
+        self.is_mining.store(false, Ordering::SeqCst);
         self.chain.set_automine(false).await.expect("set");
     }
 
     pub(crate) async fn resume_blocks(&self) {
         self.chain.set_automine(true).await.expect("set");
-        self.mines.store(true, Ordering::SeqCst);
+        self.is_mining.store(true, Ordering::SeqCst);
     }
 
     /// Ends the engine like a crash and starts it again, with the password.
@@ -247,7 +247,7 @@ impl Stage {
 
     /// Asks for a trade, in a second in which no agent has signed yet.
     pub(crate) async fn trade(&mut self, trade: &Value) -> (u16, Value) {
-        let body = self.body(None, trade);
+        let body = self.request_body(None, trade);
         self.post("/trade", &body).await
     }
 
@@ -259,11 +259,11 @@ impl Stage {
     }
 
     /// Advances the time of the chain and the engine by `seconds`.
-    pub(crate) async fn pass(&mut self, seconds: i64) {
+    pub(crate) async fn advance_seconds(&mut self, seconds: i64) {
         self.chain.request("evm_increaseTime", json!([seconds])).await.expect("set");
         self.chain.mine(1).await.expect("mined");
-        self.passed += seconds;
-        self.engine.skew(self.passed * 1_000);
+        self.seconds_passed += seconds;
+        self.engine.skew(self.seconds_passed * 1_000);
         self.latest_agent_second += seconds;
     }
 
@@ -290,13 +290,13 @@ impl Stage {
     }
 
     /// Returns the body of a new request, of the first agent or of another one.
-    pub(crate) fn body(&mut self, agent: Option<&Agent>, trade: &Value) -> Value {
+    pub(crate) fn request_body(&mut self, agent: Option<&Agent>, trade: &Value) -> Value {
         self.latest_agent_second = (self.latest_agent_second + 1).max(self.engine.now_s());
         agent.unwrap_or(&self.agent).trade(self.latest_agent_second, trade)
     }
 
     /// Sends the newest trade request again.
-    pub(crate) async fn repeat(&self, trade: &Value) -> (u16, Value) {
+    pub(crate) async fn repeat_trade(&self, trade: &Value) -> (u16, Value) {
         self.post("/trade", &self.agent.trade(self.latest_agent_second, trade)).await
     }
 
@@ -382,7 +382,7 @@ impl Stage {
     }
 
     /// Returns the only held request.
-    pub(crate) async fn held(&mut self) -> RequestAnswer {
+    pub(crate) async fn only_held(&mut self) -> RequestAnswer {
         let answer = self.operator.must("requests").await;
         let Answer::Requests { requests } = answer else { panic!("{answer:?}") };
         let [only]: [RequestAnswer; 1] = requests.try_into().expect("one request");
@@ -391,7 +391,7 @@ impl Stage {
 
     /// Approves the only held request and returns its card.
     pub(crate) async fn approve_held(&mut self) -> Card {
-        let card = self.held().await.card.expect("a card");
+        let card = self.only_held().await.card.expect("a card");
         let approve = self.approval().await;
         self.operator.must(&approve).await;
         card
@@ -399,7 +399,7 @@ impl Stage {
 
     /// Returns the command that approves the only held request.
     pub(crate) async fn approval(&mut self) -> String {
-        let held = self.held().await;
+        let held = self.only_held().await;
         let card = held.card.expect("a card");
         let (id, digest, usd) = (held.id, card.digest, card.usd);
         format!("approve {id} --card {digest} --yes --confirm {usd}")

@@ -75,9 +75,9 @@ async fn a_repeated_request_is_answered_without_a_second_swap() {
     assert_eq!((status, &first["status"]), (200, &json!("executed")), "{first}");
     let balances = (stage.balance(dollar).await, stage.balance(Address::ZERO).await);
     stage.operator.must("network disable base").await;
-    assert_eq!(stage.repeat(&asked).await, (200, first.clone()));
+    assert_eq!(stage.repeat_trade(&asked).await, (200, first.clone()));
     stage.operator.must("policy edit p --no-trading").await;
-    assert_eq!(stage.repeat(&asked).await, (200, first));
+    assert_eq!(stage.repeat_trade(&asked).await, (200, first));
     stage.operator.must("policy edit p --trading").await;
     let (status, refused) = stage.trade(&asked).await;
     assert_eq!((status, &refused["reason_code"]), (400, &json!("NETWORK_DISABLED")));
@@ -106,7 +106,7 @@ async fn a_refused_request_keeps_its_refusal() {
     assert!(first["quote"].is_null() && first["amount_out_quoted"].is_null(), "{first}");
     let sides = [Side::new(dollar, 3_000_000 * DOLLAR), Side::new(weth, 1_000 * ETHER)];
     stage.add_v3_pool(sides, 10_000).await;
-    assert_eq!(stage.repeat(&asked).await, (400, first.clone()));
+    assert_eq!(stage.repeat_trade(&asked).await, (400, first.clone()));
     let (status, polled) = stage.poll(&first["request_id"]).await;
     assert_eq!((status, &polled["reason_code"]), (200, &json!("NO_POOL")), "{polled}");
     let (status, answer) = stage.trade(&asked).await;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::trading::stage::{AUTOMATIC, DOLLAR, ETHER, Stage};
 
 /// The owner's balance of each token.
-const HELD: u128 = 30 * DOLLAR;
+const OWNER_BALANCE: u128 = 30 * DOLLAR;
 
 alloy_sol_types::sol! {
     interface IApprove {
@@ -26,7 +26,7 @@ impl Stage {
         self.chain.set_token_quirk(token, honest).await.expect("set");
         self.add_pool(token, 1_000_000 * DOLLAR).await;
         self.chain.set_token_quirk(token, quirk).await.expect("set");
-        self.chain.mint_of(token, self.owner, HELD).await.expect("minted");
+        self.chain.mint_of(token, self.owner, OWNER_BALANCE).await.expect("minted");
         token
     }
 
@@ -54,10 +54,10 @@ impl Stage {
     }
 
     /// Checks that a trade ended without a swap, that its allowance is gone, and that its volume returned.
-    async fn assert_undone(&mut self, token: Address, end: &Value) {
+    async fn assert_no_swap(&mut self, token: Address, end: &Value) {
         assert_eq!(end["status"], "rejected", "{end}");
         self.await_no_allowance(token, self.contracts.v3.router).await;
-        assert_eq!(self.balance(token).await, U256::from(HELD), "{end}");
+        assert_eq!(self.balance(token).await, U256::from(OWNER_BALANCE), "{end}");
         assert_eq!(self.volume_left().await, 1_000.0, "{end}");
     }
 }
@@ -95,7 +95,7 @@ async fn tokens_that_change_after_the_request_end_the_trade_or_keep_its_units() 
     let (_status, end) = stage.poll(&id).await;
     assert_eq!(end["status"], "rejected", "{fault} {end}");
     assert!((500.9..=501.0).contains(&stage.volume_left().await), "its volume returned");
-    assert_eq!(stage.balance(token).await, U256::from(HELD / 2));
+    assert_eq!(stage.balance(token).await, U256::from(OWNER_BALANCE / 2));
     assert_eq!(stage.allowance(token, router).await, U256::ZERO);
 }
 
@@ -139,7 +139,7 @@ async fn tokens_that_refuse_or_call_back_end_the_trade_without_a_swap() {
     stage.approve_held().await;
     let end = stage.end_of(&id).await;
     assert_eq!(end["reason_code"], "WOULD_FAIL", "{end}");
-    stage.assert_undone(token, &end).await;
+    stage.assert_no_swap(token, &end).await;
 
     // The token forgets the approval. Another approval would cost gas and be forgotten too.
     let token = stage.add_token("Forgets", TokenQuirk::Forgets).await;
@@ -147,7 +147,7 @@ async fn tokens_that_refuse_or_call_back_end_the_trade_without_a_swap() {
     let id = stage.held_sale(token, true).await;
     stage.approve_held().await;
     let end = stage.end_of(&id).await;
-    stage.assert_undone(token, &end).await;
+    stage.assert_no_swap(token, &end).await;
     assert_eq!(stage.mined_since(first).await.len(), 1);
 
     // During the swap, the token moves the price of the second pool.
@@ -155,7 +155,7 @@ async fn tokens_that_refuse_or_call_back_end_the_trade_without_a_swap() {
         let token = stage.add_token("Calls", quirk).await;
         let amount = 300_000 * DOLLAR;
         stage.chain.mint_of(dollar, token, amount).await.expect("minted");
-        let allow = unlimited(v3_router);
+        let allow = unlimited_approval(v3_router);
         stage.chain.run_as_token(token, dollar, allow).await.expect("approved");
         let attack = stage.chain.swap_v3_call(token, [dollar, weth], 500, amount);
         let attack = attack.expect("a call").data;
@@ -168,14 +168,14 @@ async fn tokens_that_refuse_or_call_back_end_the_trade_without_a_swap() {
             let id = stage.held_sale(token, false).await;
             stage.approve_held().await;
             let end = stage.end_of(&id).await;
-            stage.assert_undone(token, &end).await;
+            stage.assert_no_swap(token, &end).await;
         }
     }
     assert_eq!(stage.balance(weth).await, U256::from(10 * ETHER), "nothing else moved");
 }
 
 /// Returns the call that gives a spender an unlimited allowance.
-fn unlimited(spender: Address) -> alloy_primitives::Bytes {
+fn unlimited_approval(spender: Address) -> alloy_primitives::Bytes {
     use alloy_sol_types::SolCall;
     IApprove::approveCall { spender, value: U256::MAX }.abi_encode().into()
 }
@@ -186,7 +186,7 @@ async fn a_symbol_with_escapes_is_harmless_on_the_card() {
     let token =
         stage.add_token("\u{1b}[2J\u{1b}]0;x\u{7}US\u{202e}D\u{200b}", TokenQuirk::None).await;
     stage.held_sale(token, true).await;
-    let card = stage.held().await.card.expect("a card");
+    let card = stage.only_held().await.card.expect("a card");
     let lines = card_text::lines(&card);
     let hostile = |one: char| one.is_control() || ['\u{202e}', '\u{200b}'].contains(&one);
     assert!(!lines.iter().any(|line| line.chars().any(hostile)), "{lines:?}");
@@ -199,7 +199,7 @@ async fn a_token_with_the_symbol_of_another_is_quoted_everywhere() {
     let Some(mut stage) = Stage::set_up(AUTOMATIC).await else { return };
     let token = stage.add_token("USDC", TokenQuirk::None).await;
     stage.held_sale(token, true).await;
-    let held = stage.held().await;
+    let held = stage.only_held().await;
     assert_eq!(held.amount, "30.000000 \"USDC\" > USDC");
     let trade = held.card.and_then(|card| card.trade).expect("a trade");
     assert_eq!(trade.gives, "30.000000 \"USDC\"");

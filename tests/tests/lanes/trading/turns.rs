@@ -37,7 +37,7 @@ async fn t_51_two_agents_on_one_address_each_spend_their_own_allowance() {
     for (number, sale) in sales.iter().enumerate() {
         let agent = (number % 2 == 0).then_some(&other);
         let asked = sale.request(&stage);
-        let body = stage.body(agent, &asked);
+        let body = stage.request_body(agent, &asked);
         let (client, sent) = (client.clone(), stage.nonce().await);
         running.push(tokio::spawn(async move { client.post("/trade", &body).await }));
         if number < 3 {
@@ -84,7 +84,7 @@ async fn t_51_a_plan_that_fails_takes_back_its_allowance_before_the_next_one_act
     let mut running = Vec::new();
     for (sale, agent) in [(one, None), (two, Some(&other))] {
         let asked = sale.request(&stage);
-        let body = stage.body(agent, &asked);
+        let body = stage.request_body(agent, &asked);
         let client = client.clone();
         running.push(tokio::spawn(async move { client.post("/trade", &body).await }));
         // The first plan has begun before the second is requested.

@@ -17,7 +17,7 @@ use crate::facilitator::stage::{BASE, ROBINHOOD, SHOP, Stage};
 struct Merchants {
     stage: Stage,
     shop: Address,
-    stall: Address,
+    second_shop: Address,
 }
 
 impl Merchants {
@@ -30,7 +30,7 @@ impl Merchants {
         let general = format!("api_keys = [{}, {}]", key("shop", shop), key("stall", stall));
         let chain = bursar_devnet::full::full_chain_or_skip(BASE).await?;
         let stage = Stage::on(chain, 1, &general, "authorizer = \"authorizer.key\"").await;
-        Some(Self { stage, shop, stall })
+        Some(Self { stage, shop, second_shop: stall })
     }
 
     /// Posts a body with the key of a merchant.
@@ -63,7 +63,7 @@ impl Merchants {
 }
 
 /// Removes the signatures of the receiver's authorizer from a request.
-fn unsigned(mut body: Value) -> Value {
+fn without_authorizer_signatures(mut body: Value) -> Value {
     let payload = body["paymentPayload"]["payload"].as_object_mut().expect("a payload");
     payload.remove("claimAuthorizerSignature");
     payload.remove("refundAuthorizerSignature");
@@ -71,7 +71,7 @@ fn unsigned(mut body: Value) -> Value {
 }
 
 /// Builds a claim of the price from each of these channels, without the authorizer's signature.
-fn claim_of(channels: &[&Channel]) -> Value {
+fn claim_body(channels: &[&Channel]) -> Value {
     let rows: Vec<(ClaimRow, Value)> =
         channels.iter().map(|channel| channel.row(PRICE, PRICE)).collect();
     let rows: Vec<Value> = rows.into_iter().map(|(_row, json)| json).collect();
@@ -92,17 +92,17 @@ async fn claims_and_refunds_are_signed_for_the_callers_own_receivers() {
     assert!(!signers.contains(&authorizer.to_string().to_lowercase()), "{signers}");
 
     let own = merchants.own_channel(merchants.shop).await;
-    let others = merchants.own_channel(merchants.stall).await;
+    let others = merchants.own_channel(merchants.second_shop).await;
     let foreign = merchants.channel(merchants.shop, Payer::random().address()).await;
     let refused = code("authorizer_not_configured");
 
     // The facilitator refuses refunds of another receiver's channels in every form, and requests
     // that name another authorizer.
-    let refund = |channel: &Channel, claimed: u128| unsigned(channel.refund(PRICE, 0, claimed));
+    let refund = |channel: &Channel, claimed: u128| without_authorizer_signatures(channel.refund(PRICE, 0, claimed));
     for (body, code) in [
         (refund(&others, 0), &refused),
         (refund(&others, PRICE), &refused),
-        (claim_of(&[&foreign]), &code("authorizer_address_mismatch")),
+        (claim_body(&[&foreign]), &code("authorizer_address_mismatch")),
         (refund(&foreign, 0), &code("authorizer_address_mismatch")),
     ] {
         let answer = merchants.settle("shop", &body).await;
@@ -119,24 +119,24 @@ async fn claims_and_refunds_are_signed_for_the_callers_own_receivers() {
     assert_eq!(reason(&merchants.settle("shop", &mixed).await), refused);
 
     // The facilitator signs the merchant's own claim, and its own refund with claims.
-    let claimed = merchants.settle("shop", &claim_of(&[&own])).await;
+    let claimed = merchants.settle("shop", &claim_body(&[&own])).await;
     assert_eq!(claimed["success"], true, "{claimed}");
-    let claimed = merchants.settle("stall", &claim_of(&[&others])).await;
+    let claimed = merchants.settle("stall", &claim_body(&[&others])).await;
     assert_eq!(claimed["success"], true, "{claimed}");
-    let repeated = merchants.settle("stall", &claim_of(&[&others])).await;
+    let repeated = merchants.settle("stall", &claim_body(&[&others])).await;
     assert_eq!(reason(&repeated), "duplicate_settlement", "{repeated}");
     let before = stage.balance(own.payer.address()).await;
-    let refunded = merchants.settle("shop", &unsigned(own.refund(DEPOSIT, 0, 2 * PRICE))).await;
+    let refunded = merchants.settle("shop", &without_authorizer_signatures(own.refund(DEPOSIT, 0, 2 * PRICE))).await;
     assert_eq!(refunded["success"], true, "{refunded}");
     assert_eq!(refunded["amount"], (DEPOSIT - 2 * PRICE).to_string());
     let paid_back = stage.balance(own.payer.address()).await - before;
     assert_eq!(paid_back, U256::from(DEPOSIT - 2 * PRICE));
-    let repeated = merchants.settle("shop", &unsigned(own.refund(DEPOSIT, 0, 2 * PRICE))).await;
+    let repeated = merchants.settle("shop", &without_authorizer_signatures(own.refund(DEPOSIT, 0, 2 * PRICE))).await;
     assert_eq!(reason(&repeated), "duplicate_settlement", "{repeated}");
 
     // Requests that their own authorizer has signed are executed for any caller.
     let payer = stage.payer().await;
-    let signed = Channel::new(stage.network(), payer, merchants.stall);
+    let signed = Channel::new(stage.network(), payer, merchants.second_shop);
     let deposited = merchants.settle("shop", &signed.deposit(DEPOSIT, PRICE)).await;
     assert_eq!(deposited["success"], true, "{deposited}");
     let refunded = merchants.settle("shop", &signed.refund(PRICE, 0, 0)).await;
@@ -181,8 +181,8 @@ async fn without_api_keys_claims_are_signed_for_any_caller_and_refunds_for_none(
         (rows(&[(one, 2 * PRICE, PRICE)]), &*nothing),
         (rows(&[(other, PRICE, PRICE), (one, 2 * PRICE, PRICE)]), &*nothing),
         (forged, &*code("voucher_signature")),
-        (unsigned(one.refund(PRICE, 0, 0)), &*code("authorizer_not_configured")),
-        (unsigned(one.refund(PRICE, 0, 2 * PRICE)), &*code("authorizer_not_configured")),
+        (without_authorizer_signatures(one.refund(PRICE, 0, 0)), &*code("authorizer_not_configured")),
+        (without_authorizer_signatures(one.refund(PRICE, 0, 2 * PRICE)), &*code("authorizer_not_configured")),
     ] {
         let answer = stage.settle_without_key(&body).await;
         assert_eq!(reason(&answer), code, "{answer}");

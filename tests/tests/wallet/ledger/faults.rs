@@ -39,7 +39,7 @@ impl Bench {
 
     /// Waits until the device line of a request's card contains a text.
     async fn says(&self, id: &str, part: &str) -> DeviceCard {
-        self.until(part, async || {
+        self.wait_until(part, async || {
             let listed = self.listed().await;
             let card = listed.into_iter().find(|one| one.id == id)?.card?;
             card.device.filter(|device| device.state.contains(part)).map(|device| *device)
@@ -125,7 +125,7 @@ async fn nobody_ready_in_time_ends_the_request_and_returns_its_value() {
     bench.engine.clock.advance(15 * 60 * 1000);
     let ended = bench.status(&request, "rejected").await;
     assert_eq!(ended["code"], "LEDGER_DISCONNECTED", "{ended}");
-    let returned = bench.until("the value", async || {
+    let returned = bench.wait_until("the value", async || {
         let (_code, answer) = bench.ask(12_000, 2).await;
         (answer["status"] == "pending").then_some(answer)
     });
@@ -145,7 +145,7 @@ async fn a_cable_that_comes_out_at_any_command_costs_nothing() {
         let bench = Bench::start(POLICY, "bearer").await;
         bench.device.cut(Some(before), None);
         let request = bench.waits(1).await;
-        bench.until("the cut", async || (!bench.device.is_plugged()).then_some(())).await;
+        bench.wait_until("the cut", async || (!bench.device.is_plugged()).then_some(())).await;
         bench.device.cut(None, None);
         bench.device.set_plugged(true);
         bench.pays(&request).await;
@@ -160,7 +160,7 @@ async fn a_press_whose_answer_is_lost_is_asked_again_with_the_same_terms() {
     // The person presses, but the device is unplugged before the answer arrives.
     bench.device.cut(None, Some(1));
     bench.press(Decision::Press).await;
-    bench.until("the cut", async || (!bench.device.is_plugged()).then_some(())).await;
+    bench.wait_until("the cut", async || (!bench.device.is_plugged()).then_some(())).await;
     bench.says(&request, "plug it in").await;
     bench.device.cut(None, None);
     bench.device.set_plugged(true);
@@ -178,7 +178,7 @@ async fn a_late_press_after_a_stop_is_read_and_discarded() {
         bench.engine.operator().must(&line).await;
         // The wallet abandons the prompt, while the device still shows it.
         bench
-            .until("given up", async || {
+            .wait_until("given up", async || {
                 let Answer::Status(status) = bench.engine.operator().must("status").await else {
                     panic!("a status")
                 };
@@ -193,7 +193,7 @@ async fn a_late_press_after_a_stop_is_read_and_discarded() {
         if stop == "deny" {
             // No request waits any longer, but the Ledger still shows the payment.
             bench
-                .until("a warning", async || {
+                .wait_until("a warning", async || {
                     let Answer::Status(status) = bench.engine.operator().must("status").await
                     else {
                         panic!("a status")
@@ -227,7 +227,7 @@ async fn answers_to_other_commands_are_never_taken_for_a_signature() {
             bench.device.set_lie(honest, Some(lie));
             let other = bench.waits(10 + honest).await;
             bench
-                .until("an exchange", async || {
+                .wait_until("an exchange", async || {
                     let lied = bench.device.log().len() > 60;
                     lied.then_some(())
                 })
@@ -359,7 +359,7 @@ async fn a_switch_that_is_off_fills_no_journal() {
     for _try in 0..4 {
         let before = refusals();
         bench.engine.clock.advance(60_000);
-        bench.until("a try", async || (refusals() > before).then_some(())).await;
+        bench.wait_until("a try", async || (refusals() > before).then_some(())).await;
     }
     assert_eq!(entries().await, before, "no terms are fixed for what cannot be shown");
     bench.device.change(|app| app.raw_messages = true);
@@ -381,14 +381,14 @@ async fn loses_the_signature(commits: usize) -> bool {
         };
         status.failed
     };
-    let shown = bench.until("a prompt or the failure", async || {
+    let shown = bench.wait_until("a prompt or the failure", async || {
         if failed().await.is_some() { Some(false) } else { bench.device.screen().map(|_any| true) }
     });
     if !shown.await {
         return false;
     }
     bench.press(Decision::Press).await;
-    bench.until("the failure", async || failed().await).await;
+    bench.wait_until("the failure", async || failed().await).await;
     let (_code, answer) = bench.engine.get(&format!("/sign/status/{request}")).await;
     assert_eq!(answer["status"], "executing", "{answer}");
     true

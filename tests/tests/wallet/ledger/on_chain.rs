@@ -77,7 +77,7 @@ impl Scene {
     /// Waits for a status of a send. If `mines`, the chain mines blocks meanwhile.
     async fn wait_for_status(&self, id: &str, status: &str, mines: bool) -> SendAnswer {
         self.bench
-            .until(status, async || {
+            .wait_until(status, async || {
                 if mines {
                     self.chain.request("anvil_mine", json!(["0x1"])).await.expect("mined");
                 }
@@ -168,7 +168,7 @@ async fn a_send_is_signed_by_one_press_and_offers_the_whole_ceiling() {
     };
     scene
         .bench
-        .until("the switch", async || {
+        .wait_until("the switch", async || {
             let Answer::Status(status) = scene.bench.engine.operator().must("status").await else {
                 panic!("a status")
             };
@@ -208,7 +208,7 @@ async fn a_refused_send_is_dropped_and_a_cancel_or_a_higher_offer_asks_again() {
     scene.bench.press(Decision::Press).await;
     scene
         .bench
-        .until("another hash", async || {
+        .wait_until("another hash", async || {
             let now = scene.wait_for_status(&sent.id, "sent", false).await;
             (now.tx_hash != first.tx_hash).then_some(())
         })
@@ -223,14 +223,14 @@ async fn a_refused_send_is_dropped_and_a_cancel_or_a_higher_offer_asks_again() {
     let mut other = scene.bench.engine.operator();
     scene
         .bench
-        .until("the fifth prompt", async || {
+        .wait_until("the fifth prompt", async || {
             other.must(&format!("address cancel {}", sent.id)).await;
             (scene.prompts() == 5).then_some(())
         })
         .await;
     scene.bench.press(Decision::Press).await;
     // Waits until the node has the empty transaction: a block mined earlier would contain the payment instead.
-    scene.bench.until("the empty one", async || scene.waits(U256::ZERO).await.then_some(())).await;
+    scene.bench.wait_until("the empty one", async || scene.waits(U256::ZERO).await.then_some(())).await;
     assert_eq!(scene.prompts(), 5);
     let ended = scene.wait_for_status(&sent.id, "cancelled", true).await;
     assert!(ended.block.is_some(), "{ended:?}");
@@ -244,7 +244,7 @@ async fn a_cancelled_send_is_never_shown_and_payments_go_on() {
     let sent = scene.send("0.1").await;
     scene
         .bench
-        .until("the wait", async || {
+        .wait_until("the wait", async || {
             let Answer::Sends { sends } = scene.bench.engine.operator().must("address sends").await
             else {
                 panic!("no list")
@@ -309,7 +309,7 @@ async fn a_send_behind_another_says_how_many_are_before_it() {
     let coins = scene.send("0.1").await;
     scene
         .bench
-        .until("the switch and the place", async || {
+        .wait_until("the switch and the place", async || {
             let Answer::Sends { sends } = scene.bench.engine.operator().must("address sends").await
             else {
                 panic!("a list")

@@ -9,7 +9,7 @@ use bursar_tests::engine::{Setup, TestEngine};
 use bursar_tests::offers::offer;
 use bursar_tests::operator::Expect;
 
-use super::support::until;
+use super::support::wait_until;
 
 /// In a newly installed app, both switches are off.
 #[tokio::test(flavor = "multi_thread")]
@@ -26,7 +26,7 @@ async fn a_payment_waits_for_a_switch_of_ledgers_own_app() {
     let (_code, asked) =
         engine.post("/sign", &agent.ask(engine.now_s(), &offer(12_000, 1), None)).await;
     assert_eq!(asked["waits_for"], "device", "{asked}");
-    until(&engine, "a prompt, or the missing switch", async || {
+    wait_until(&engine, "a prompt, or the missing switch", async || {
         let Answer::Status(status) = engine.operator().must("status").await else {
             panic!("a status")
         };

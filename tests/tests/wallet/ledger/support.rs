@@ -64,18 +64,18 @@ impl Bench {
     }
 
     /// Waits until `found` returns something; the engine's clock runs at twice real time.
-    pub(crate) async fn until<T>(
+    pub(crate) async fn wait_until<T>(
         &self,
         what: &str,
         mut found: impl AsyncFnMut() -> Option<T>,
     ) -> T {
-        until(&self.engine, what, async || found().await).await
+        wait_until(&self.engine, what, async || found().await).await
     }
 
     /// Polls until the request has this status, and returns the answer.
     pub(crate) async fn status(&self, id: &str, wanted: &str) -> Value {
         let path = format!("/sign/status/{id}");
-        self.until(wanted, async || {
+        self.wait_until(wanted, async || {
             let (_code, answer) = self.engine.get(&path).await;
             (answer["status"] == wanted).then_some(answer)
         })
@@ -90,17 +90,17 @@ impl Bench {
         };
         let before = decided();
         assert!(self.device.press(decision), "there is no prompt");
-        self.until("the decision", async || (decided() > before).then_some(())).await;
+        self.wait_until("the decision", async || (decided() > before).then_some(())).await;
     }
 
     /// Waits until a prompt is on the device's screen.
     pub(crate) async fn prompt(&self) -> Vec<String> {
-        self.until("a prompt", async || self.device.screen()).await
+        self.wait_until("a prompt", async || self.device.screen()).await
     }
 }
 
 /// Waits until `found` returns something; the engine's clock runs at twice real time.
-pub(crate) async fn until<T>(
+pub(crate) async fn wait_until<T>(
     engine: &TestEngine,
     what: &str,
     mut found: impl AsyncFnMut() -> Option<T>,

@@ -31,14 +31,14 @@ impl Bench {
     }
 
     async fn queue_says(&self, part: &str) -> DeviceAnswer {
-        self.until(part, async || self.queue().await.filter(|device| device.state.contains(part)))
+        self.wait_until(part, async || self.queue().await.filter(|device| device.state.contains(part)))
             .await
     }
 
     /// Lets time pass in small steps, so that the queue works in between.
     async fn pass(&self, ms: u64) {
         let until = self.engine.clock.mono_ms() + ms;
-        self.until("the time", async || (self.engine.clock.mono_ms() >= until).then_some(())).await;
+        self.wait_until("the time", async || (self.engine.clock.mono_ms() >= until).then_some(())).await;
     }
 
     /// Takes `steps` steps towards a switch; returns whether the switch is on afterwards.
@@ -96,10 +96,10 @@ async fn the_wallet_asks_again_after_half_a_minute_and_then_each_minute() {
         let (before, polls) = bench.counts();
         // The refusal was up to four seconds ago.
         bench.engine.clock.advance((rest_s - 4) * 1_000);
-        bench.until("two polls", async || (bench.counts().1 > polls + 1).then_some(())).await;
+        bench.wait_until("two polls", async || (bench.counts().1 > polls + 1).then_some(())).await;
         assert_eq!(bench.counts().0, before, "{rest_s}");
         bench.engine.clock.advance(4_000);
-        bench.until("a try", async || (bench.counts().0 > before).then_some(())).await;
+        bench.wait_until("a try", async || (bench.counts().0 > before).then_some(())).await;
         assert_eq!(bench.counts().0, before + 1, "{rest_s}");
     }
     bench.device.change(|app| app.raw_messages = true);

@@ -18,7 +18,7 @@ async fn t_35_a_swapped_device_or_another_account_signs_nothing() {
     let id = asked["request_id"].as_str().unwrap().to_owned();
     let derived = || bench.device.log().iter().filter(|line| line.starts_with("=> e002")).count();
     let before = derived();
-    bench.until("three tries", async || (derived() > before + 3).then_some(())).await;
+    bench.wait_until("three tries", async || (derived() > before + 3).then_some(())).await;
     assert!(bench.device.log().iter().all(|line| !line.contains("asked:")), "nothing was shown");
     bench.device.change(|app| app.seed = Seed::from_words(WORDS).unwrap());
     bench.status(&id, "success").await;
@@ -27,7 +27,7 @@ async fn t_35_a_swapped_device_or_another_account_signs_nothing() {
     let (_code, asked) = bench.ask(12_000, 2).await;
     let id = asked["request_id"].as_str().unwrap().to_owned();
     bench
-        .until("the last check", async || {
+        .wait_until("the last check", async || {
             let now = bench.device.log().iter().filter(|line| line.starts_with("=> ")).count();
             (now > commands + 4).then_some(())
         })

@@ -85,7 +85,7 @@ fn payment(request: &mut Request) -> &mut PaymentAsk {
     request.ask.payment_mut().expect("a payment")
 }
 
-async fn waiting(operator: &mut Operator) -> RequestAnswer {
+async fn only_pending(operator: &mut Operator) -> RequestAnswer {
     match operator.must("requests").await {
         Answer::Requests { mut requests } if requests.len() == 1 => requests.remove(0),
         other => panic!("{other:?}"),
@@ -106,14 +106,14 @@ async fn t_13_a_held_request_that_changes_in_memory_is_not_signed() {
     let clock = Arc::clone(&engine.clock);
     let body = agent.ask(engine.now_s(), &offer(2_000_000, 1), Some("https://api.example.com/1"));
     assert_eq!(engine.post("/sign", &body).await.0, 202);
-    let shown = waiting(&mut engine.operator()).await;
+    let shown = only_pending(&mut engine.operator()).await;
     let digest = shown.card.unwrap().digest;
     let approve = format!("approve {} --yes --card {digest}", shown.id);
     let id: RequestId = shown.id.parse().unwrap();
     for (what, change) in CHANGES {
         for target in [Target::Rules, Target::State] {
             let mut operator = engine.operator();
-            assert_eq!(waiting(&mut operator).await.card.unwrap().digest, digest, "{what}");
+            assert_eq!(only_pending(&mut operator).await.card.unwrap().digest, digest, "{what}");
             swap.arm(Some((target, change)));
             // More journal entries bring the change into the state. If the dollar amount then differs from the
             // allowance's reservation, the engine stops at the next entry.
