@@ -17,7 +17,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use tokio::time::{Duration, Instant, sleep};
 
-use crate::facilitator::kills::assert_tidy;
+use crate::facilitator::kills::assert_no_gap_and_empty_pool;
 use crate::facilitator::stage::{BASE, INITIAL_BALANCE, SHOP, prepared_home};
 
 const PAYERS: usize = 64;
@@ -163,7 +163,7 @@ async fn under_load_and_kills_each_payment_settles_once_and_is_reported_truthful
     assert_eq!(by_payment.len(), count);
     assert_eq!(chain.balance_of(SHOP).await.expect("answered") - before, moved);
     chain.set_automine(true).await.expect("set");
-    assert_tidy(&chain, &service.home, "the end of the day").await;
+    assert_no_gap_and_empty_pool(&chain, &service.home, "the end of the day").await;
     assert_nothing_reverted(&chain, &by_payment).await;
 }
 

@@ -10,7 +10,7 @@ use bursar_x402::channel::payload::ClaimRow;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::facilitator::channel::{Channel, DEPOSIT, PRICE, code, reason};
+use crate::facilitator::channel::{Channel, DEPOSIT, PRICE, full_code, reason};
 use crate::facilitator::stage::{BASE, ROBINHOOD, SHOP, Stage};
 
 /// A facilitator with an authorizer, and the keys of two merchants.
@@ -94,7 +94,7 @@ async fn claims_and_refunds_are_signed_for_the_callers_own_receivers() {
     let own = merchants.own_channel(merchants.shop).await;
     let others = merchants.own_channel(merchants.second_shop).await;
     let foreign = merchants.channel(merchants.shop, Payer::random().address()).await;
-    let refused = code("authorizer_not_configured");
+    let refused = full_code("authorizer_not_configured");
 
     // The facilitator refuses refunds of another receiver's channels in every form, and requests
     // that name another authorizer.
@@ -102,8 +102,8 @@ async fn claims_and_refunds_are_signed_for_the_callers_own_receivers() {
     for (body, code) in [
         (refund(&others, 0), &refused),
         (refund(&others, PRICE), &refused),
-        (claim_body(&[&foreign]), &code("authorizer_address_mismatch")),
-        (refund(&foreign, 0), &code("authorizer_address_mismatch")),
+        (claim_body(&[&foreign]), &full_code("authorizer_address_mismatch")),
+        (refund(&foreign, 0), &full_code("authorizer_address_mismatch")),
     ] {
         let answer = merchants.settle("shop", &body).await;
         assert_eq!(reason(&answer), code, "{answer}");
@@ -172,7 +172,7 @@ async fn without_api_keys_claims_are_signed_for_any_caller_and_refunds_for_none(
     };
     let claimed = stage.settle_without_key(&rows(&[(one, PRICE, PRICE)])).await;
     assert_eq!(claimed["success"], true, "{claimed}");
-    let nothing = code("cumulative_below_claimed");
+    let nothing = full_code("cumulative_below_claimed");
     let mut forged = rows(&[(one, 2 * PRICE, 2 * PRICE)]);
     forged["paymentPayload"]["payload"]["claims"][0]["signature"] =
         other.row(1, 1).1["signature"].clone();
@@ -180,9 +180,9 @@ async fn without_api_keys_claims_are_signed_for_any_caller_and_refunds_for_none(
         (rows(&[(one, PRICE, PRICE)]), "duplicate_settlement"),
         (rows(&[(one, 2 * PRICE, PRICE)]), &*nothing),
         (rows(&[(other, PRICE, PRICE), (one, 2 * PRICE, PRICE)]), &*nothing),
-        (forged, &*code("voucher_signature")),
-        (without_authorizer_signatures(one.refund(PRICE, 0, 0)), &*code("authorizer_not_configured")),
-        (without_authorizer_signatures(one.refund(PRICE, 0, 2 * PRICE)), &*code("authorizer_not_configured")),
+        (forged, &*full_code("voucher_signature")),
+        (without_authorizer_signatures(one.refund(PRICE, 0, 0)), &*full_code("authorizer_not_configured")),
+        (without_authorizer_signatures(one.refund(PRICE, 0, 2 * PRICE)), &*full_code("authorizer_not_configured")),
     ] {
         let answer = stage.settle_without_key(&body).await;
         assert_eq!(reason(&answer), code, "{answer}");

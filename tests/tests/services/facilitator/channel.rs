@@ -18,7 +18,7 @@ pub(crate) fn reason(answer: &Value) -> &str {
 }
 
 /// Returns the full error code of the scheme for this name.
-pub(crate) fn code(name: &str) -> String {
+pub(crate) fn full_code(name: &str) -> String {
     format!("invalid_batch_settlement_evm_{name}")
 }
 
@@ -35,7 +35,7 @@ impl Stage {
         channel
     }
 
-    pub(crate) async fn settled(&self, body: &Value) -> Value {
+    pub(crate) async fn settle_and_assert(&self, body: &Value) -> Value {
         let answer = self.settle(body).await;
         assert_eq!(answer["success"], true, "{answer}");
         answer

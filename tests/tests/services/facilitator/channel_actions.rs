@@ -27,10 +27,10 @@ pub(crate) enum Action {
         by: Sender,
     },
     /// Time passes on the chain.
-    Pass {
+    PassTime {
         seconds: u64,
     },
-    Together {
+    Simultaneous {
         one: Box<Action>,
         other: Box<Action>,
         /// The second action starts after this many calls to the node: before, during or after the first action.
@@ -42,7 +42,7 @@ impl Action {
     /// Returns the actions of a pair, or the single action.
     pub(crate) fn parts(&self) -> Vec<&Self> {
         match self {
-            Self::Together { one, other, .. } => vec![one, other],
+            Self::Simultaneous { one, other, .. } => vec![one, other],
             single => vec![single],
         }
     }
@@ -56,13 +56,13 @@ impl Action {
             Self::Voucher { is_refund: true, .. } => "refund voucher",
             Self::Report(_) => "report",
             Self::Send { transaction, .. } => transaction.name(),
-            Self::Pass { .. } => "pass",
-            Self::Together { .. } => "pair",
+            Self::PassTime { .. } => "pass",
+            Self::Simultaneous { .. } => "pair",
         }
     }
 
     /// Returns the possible answers, each with the model after it. `mined` is the block of an actor's own transaction.
-    pub(crate) fn play(&self, model: &Model, mined: Option<Mined>) -> Vec<(Expected, Model)> {
+    pub(crate) fn outcomes(&self, model: &Model, mined: Option<Mined>) -> Vec<(Expected, Model)> {
         match self {
             Self::Settle { request, is_keyed, .. } => model.settle(request, *is_keyed),
             Self::Verify { request, is_keyed } => {
@@ -76,14 +76,14 @@ impl Action {
                 let mined = mined.expect("a mined transaction");
                 vec![model.send(transaction, *by, mined)]
             }
-            Self::Pass { .. } => vec![(Expected::Mined(true), model.clone())],
-            Self::Together { .. } => unreachable!("pairs are not nested"),
+            Self::PassTime { .. } => vec![(Expected::Mined(true), model.clone())],
+            Self::Simultaneous { .. } => unreachable!("pairs are not nested"),
         }
     }
 
-    /// Like `play`, for a request that was checked against the state `judged` before the pair's other action, and
+    /// Like `outcomes`, for a request that was checked against the state `judged` before the pair's other action, and
     /// carried out after it.
-    pub(crate) fn play_late(
+    pub(crate) fn late_outcomes(
         &self,
         model: &Model,
         judged: &Model,
@@ -108,11 +108,11 @@ impl Action {
             Self::Send { transaction: Transaction::SignedClaim(batch), .. } => {
                 model.note_rows(&batch.rows);
             }
-            Self::Together { one, other, .. } => {
+            Self::Simultaneous { one, other, .. } => {
                 one.note_vouchers(model);
                 other.note_vouchers(model);
             }
-            Self::Report(_) | Self::Send { .. } | Self::Pass { .. } => {}
+            Self::Report(_) | Self::Send { .. } | Self::PassTime { .. } => {}
         }
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::facilitator::channel::reason;
 use crate::facilitator::channel_actors::Actors;
 use crate::facilitator::channel_model::{ChannelState, Mined, Model};
-use crate::facilitator::channel_requests::{Expected, Job, Proof, Success};
+use crate::facilitator::channel_requests::{Expected, Job, NamedTransaction, Success};
 
 /// The result of an action.
 #[derive(Debug, Clone)]
@@ -33,17 +33,17 @@ pub(crate) struct Answers {
     actors: Arc<Actors>,
     network: String,
     /// The successful answer to each job.
-    first: BTreeMap<Job, Value>,
+    first_successes: BTreeMap<Job, Value>,
 }
 
 impl Answers {
     pub(crate) fn new(actors: Arc<Actors>, network: &Network) -> Self {
-        Self { actors, network: network.caip2().to_string(), first: BTreeMap::new() }
+        Self { actors, network: network.caip2().to_string(), first_successes: BTreeMap::new() }
     }
 
     /// Stores a success, for comparison with its repeats.
-    pub(crate) fn keep(&mut self, job: &Job, body: &Value) {
-        self.first.insert(job.clone(), body.clone());
+    pub(crate) fn store_success(&mut self, job: &Job, body: &Value) {
+        self.first_successes.insert(job.clone(), body.clone());
     }
 
     /// Compares an answer or a transaction with the expected one.
@@ -73,7 +73,7 @@ impl Answers {
                 self.check_report(*channel, state.as_ref(), (status, body))
             }
             // The nonce is used, but no node shows by which transaction. The job may be done, so it is not refused.
-            Expected::Refused(code) if status == 503 && is_of_nonce(code) => Ok(()),
+            Expected::Refused(code) if status == 503 && is_nonce_code(code) => Ok(()),
             _any if status != 200 => Err("the status must be 200".to_owned()),
             Expected::Refused(code) => {
                 let moved = body["transaction"].as_str().is_some_and(|hash| !hash.is_empty());
@@ -85,7 +85,7 @@ impl Answers {
                 }
             }
             Expected::Duplicate { job, is_same } => {
-                let settled_in = self.first.get(job).map(|answer| answer["transaction"].clone());
+                let settled_in = self.first_successes.get(job).map(|answer| answer["transaction"].clone());
                 let hash = settled_in.filter(|hash| *is_same && *hash != "").unwrap_or(Value::Null);
                 let is_named = is_race || body["extra"]["transaction"] == hash;
                 if reason(body) == "duplicate_settlement" && body["transaction"] == "" && is_named {
@@ -104,7 +104,7 @@ impl Answers {
                     differs(json!(["duplicate_settlement", hash]))
                 }
             }
-            Expected::Again(job) => match self.first.get(job) {
+            Expected::Again(job) => match self.first_successes.get(job) {
                 Some(answer) if answer == body => Ok(()),
                 other => differs(json!(other)),
             },
@@ -130,8 +130,8 @@ impl Answers {
         let transaction = body["transaction"].as_str().unwrap_or_default();
         let is_proven = match success.proof {
             _any if is_race => true,
-            Proof::Own => !transaction.is_empty(),
-            Proof::Nothing => transaction.is_empty(),
+            NamedTransaction::Own => !transaction.is_empty(),
+            NamedTransaction::Nothing => transaction.is_empty(),
         };
         let mut wanted = json!({
             "success": true, "transaction": body["transaction"],
@@ -203,6 +203,6 @@ impl Answers {
     }
 }
 
-fn is_of_nonce(code: &str) -> bool {
+fn is_nonce_code(code: &str) -> bool {
     ["permit2_invalid_nonce", "invalid_exact_evm_nonce_already_used"].contains(&code)
 }

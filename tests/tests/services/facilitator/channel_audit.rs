@@ -20,10 +20,10 @@ use crate::facilitator::channel_world::World;
 
 /// The number of calls to the escrow that a simultaneous action could spoil, by channel or receiver.
 #[derive(Debug, Default)]
-pub(crate) struct Races(Mutex<BTreeMap<B256, u32>>);
+pub(crate) struct SpoilableCalls(Mutex<BTreeMap<B256, u32>>);
 
-impl Races {
-    fn held(&self) -> std::sync::MutexGuard<'_, BTreeMap<B256, u32>> {
+impl SpoilableCalls {
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<B256, u32>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -38,7 +38,7 @@ impl Races {
             Request::Sweep(receiver) => vec![actors.receiver(*receiver).into_word()],
             Request::Refund(refund) => vec![id(refund.channel)],
         };
-        let mut held = self.held();
+        let mut held = self.lock();
         for key in keys {
             *held.entry(key).or_default() += 3;
         }
@@ -46,7 +46,7 @@ impl Races {
 
     /// Returns whether a simultaneous action explains a call without effect, and uses up one allowance.
     fn explains(&self, key: B256) -> bool {
-        let mut held = self.held();
+        let mut held = self.lock();
         let Some(left) = held.get_mut(&key).filter(|left| **left > 0) else { return false };
         *left -= 1;
         true
@@ -54,7 +54,7 @@ impl Races {
 }
 
 /// The proof of a call to the escrow: this event, with one of these values as its first topic.
-struct Claim {
+struct CallProof {
     event: B256,
     keys: Vec<B256>,
 }
@@ -63,7 +63,7 @@ struct Claim {
 ///
 /// # Errors
 /// Names a call without effect that no simultaneous action explains.
-pub(crate) async fn audit(world: &World, races: &Races, from: u64) -> Result<(u64, usize), String> {
+pub(crate) async fn audit(world: &World, races: &SpoilableCalls, from: u64) -> Result<(u64, usize), String> {
     let newest = world.request("eth_blockNumber", json!([])).await;
     let newest = newest.as_str().expect("text").trim_start_matches("0x").to_owned();
     let newest = u64::from_str_radix(&newest, 16).expect("a number");
@@ -81,7 +81,7 @@ pub(crate) async fn audit(world: &World, races: &Races, from: u64) -> Result<(u6
     Ok((newest, calls))
 }
 
-async fn audit_transaction(world: &World, races: &Races, sent: &Value) -> Result<usize, String> {
+async fn audit_transaction(world: &World, races: &SpoilableCalls, sent: &Value) -> Result<usize, String> {
     let to: Address = serde_json::from_value(sent["to"].clone()).expect("an address");
     let data: Bytes = serde_json::from_value(sent["input"].clone()).expect("bytes");
     let domain = EscrowDomain::new(world.stage.network().chain, ESCROW);
@@ -101,7 +101,7 @@ async fn audit_transaction(world: &World, races: &Races, sent: &Value) -> Result
     let mut events: Vec<Vec<B256>> =
         logs.iter().filter(|log| log["address"] == json!(ESCROW)).map(topics).collect();
     for call in &calls {
-        let Some(claim) = claim_of(&domain, call) else { continue };
+        let Some(claim) = proof_of_call(&domain, call) else { continue };
         let is_own = |event: &Vec<B256>| event[0] == claim.event && claim.keys.contains(&event[1]);
         match events.iter().position(is_own) {
             Some(found) => drop(events.remove(found)),
@@ -116,25 +116,25 @@ async fn audit_transaction(world: &World, races: &Races, sent: &Value) -> Result
 }
 
 /// Returns the event that proves a call, or `None` if the facilitator never makes such a call.
-fn claim_of(domain: &EscrowDomain, data: &[u8]) -> Option<Claim> {
+fn proof_of_call(domain: &EscrowDomain, data: &[u8]) -> Option<CallProof> {
     use IBatchSettlement as I;
     let id = |config: I::ChannelConfig| domain.channel_id(&ChannelConfig::from(config));
     if let Ok(call) = I::depositCall::abi_decode(data) {
-        return Some(Claim { event: I::Deposited::SIGNATURE_HASH, keys: vec![id(call.config)] });
+        return Some(CallProof { event: I::Deposited::SIGNATURE_HASH, keys: vec![id(call.config)] });
     }
     if let Ok(call) = I::claimWithSignatureCall::abi_decode(data) {
         let keys = call.voucherClaims.into_iter().map(|row| id(row.voucher.channel)).collect();
-        return Some(Claim { event: I::Claimed::SIGNATURE_HASH, keys });
+        return Some(CallProof { event: I::Claimed::SIGNATURE_HASH, keys });
     }
     if let Ok(call) = I::settleCall::abi_decode(data) {
-        return Some(Claim {
+        return Some(CallProof {
             event: I::Settled::SIGNATURE_HASH,
             keys: vec![call.receiver.into_word()],
         });
     }
     if let Ok(call) = I::refundWithSignatureCall::abi_decode(data) {
-        return Some(Claim { event: I::Refunded::SIGNATURE_HASH, keys: vec![id(call.config)] });
+        return Some(CallProof { event: I::Refunded::SIGNATURE_HASH, keys: vec![id(call.config)] });
     }
     let call = I::multicallCall::abi_decode(data).ok()?;
-    claim_of(domain, call.data.last()?)
+    proof_of_call(domain, call.data.last()?)
 }

@@ -19,7 +19,7 @@ pub(crate) fn up_to(dice: &mut Dice, most: u128) -> u128 {
 }
 
 /// Draws a number at or near a bound, or below it.
-pub(crate) fn near(dice: &mut Dice, bound: u128) -> u128 {
+pub(crate) fn near_bound(dice: &mut Dice, bound: u128) -> u128 {
     match dice.roll(10) {
         0 => bound.saturating_add(1),
         1 => bound.saturating_sub(1),

@@ -70,7 +70,7 @@ pub(crate) struct Totals {
 
 /// Everything that the chain shows of a seed's accounts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct View {
+pub(crate) struct ChainView {
     pub(crate) channels: Vec<ChannelState>,
     pub(crate) receivers: Vec<Totals>,
     pub(crate) payer_tokens: Vec<u128>,
@@ -78,19 +78,19 @@ pub(crate) struct View {
     pub(crate) stranger_tokens: u128,
 }
 
-impl View {
+impl ChainView {
     /// Returns the amount that the escrow owes for these channels and receivers.
-    pub(crate) fn owed(&self) -> U256 {
+    pub(crate) fn escrow_debt(&self) -> U256 {
         let locked = self.channels.iter().map(|one| U256::from(one.balance - one.claimed));
         let earned = self.receivers.iter().map(|one| U256::from(one.claimed - one.settled));
         locked.chain(earned).fold(U256::ZERO, |sum, one| sum + one)
     }
 
     /// Returns the sum of all units: those of the accounts, and those that the escrow owes.
-    pub(crate) fn total(&self) -> U256 {
+    pub(crate) fn sum_of_all_units(&self) -> U256 {
         let held = self.payer_tokens.iter().chain(&self.receiver_tokens);
         let held = held.chain([&self.stranger_tokens]);
-        held.fold(self.owed(), |sum, one| sum + U256::from(*one))
+        held.fold(self.escrow_debt(), |sum, one| sum + U256::from(*one))
     }
 }
 
@@ -208,14 +208,14 @@ pub(crate) struct Spent {
 #[derive(Debug, Clone)]
 pub(crate) struct Model {
     pub(crate) layout: Arc<Layout>,
-    pub(crate) view: View,
+    pub(crate) view: ChainView,
     pub(crate) authorizations: Vec<Authorization>,
-    pub(crate) spent: BTreeMap<usize, Spent>,
+    pub(crate) used_authorizations: BTreeMap<usize, Spent>,
     /// The highest voucher that each channel's payer has signed.
-    pub(crate) signed: Vec<u128>,
-    pub(crate) book: crate::facilitator::channel_requests::Book,
+    pub(crate) highest_vouchers: Vec<u128>,
+    pub(crate) book: crate::facilitator::channel_requests::ReturnedSuccesses,
     /// The jobs that an actor's own transaction did, with the first request for each.
-    pub(crate) elsewhere: crate::facilitator::channel_requests::Elsewhere,
+    pub(crate) done_elsewhere: crate::facilitator::channel_requests::DoneElsewhere,
     /// Authorizers whose last claim may have cost gas without effect. The facilitator refuses
     /// their requests for a minute.
     pub(crate) penalized: BTreeSet<usize>,
@@ -226,7 +226,7 @@ pub(crate) struct Model {
 
 impl Model {
     pub(crate) fn new(layout: Arc<Layout>) -> Self {
-        let view = View {
+        let view = ChainView {
             channels: vec![ChannelState::default(); layout.channels.len()],
             receivers: vec![Totals::default(); layout.receivers],
             payer_tokens: layout.funds.clone(),
@@ -238,10 +238,10 @@ impl Model {
             layout,
             view,
             authorizations: Vec::new(),
-            spent: BTreeMap::new(),
-            signed,
+            used_authorizations: BTreeMap::new(),
+            highest_vouchers: signed,
             book: Default::default(),
-            elsewhere: Default::default(),
+            done_elsewhere: Default::default(),
             penalized: BTreeSet::new(),
             uncertain_sweeps: BTreeSet::new(),
         }
@@ -256,14 +256,14 @@ impl Model {
         let Authorization { channel, method, amount, .. } = self.authorizations[number];
         let payer = self.terms(channel).payer;
         let is_allowed = method == Method::Eip3009 || self.layout.approvals[payer];
-        if amount == 0 || self.spent.contains_key(&number) || !is_allowed {
+        if amount == 0 || self.used_authorizations.contains_key(&number) || !is_allowed {
             return None;
         }
         let new_balance = self.view.channels[channel].balance.checked_add(amount)?;
         let left = self.view.payer_tokens[payer].checked_sub(amount)?;
         self.view.payer_tokens[payer] = left;
         self.view.channels[channel].balance = new_balance;
-        self.spent.insert(number, Spent { mined });
+        self.used_authorizations.insert(number, Spent { mined });
         Some(new_balance)
     }
 
@@ -367,7 +367,7 @@ impl Model {
         Some(())
     }
 
-    fn is_payer_side(&self, channel: usize, by: Sender) -> bool {
+    fn is_payer_or_key(&self, channel: usize, by: Sender) -> bool {
         let terms = self.terms(channel);
         let is_key = terms.voucher_key == VoucherKey::Separate && by == Sender::VoucherKey(channel);
         by == Sender::Payer(terms.payer) || is_key
@@ -397,10 +397,10 @@ impl Model {
                 self.sweep(*receiver);
                 Some(())
             }
-            Transaction::Initiate { channel, amount } if self.is_payer_side(*channel, by) => {
+            Transaction::Initiate { channel, amount } if self.is_payer_or_key(*channel, by) => {
                 self.initiate(*channel, *amount, mined.time_s)
             }
-            Transaction::Finalize { channel } if self.is_payer_side(*channel, by) => {
+            Transaction::Finalize { channel } if self.is_payer_or_key(*channel, by) => {
                 self.finalize(*channel, mined.time_s)
             }
             Transaction::Refund { channel, amount } if self.is_receiver_side(*channel, by) => {

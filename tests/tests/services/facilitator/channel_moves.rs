@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bursar_tests::dice::Dice;
 
 use crate::facilitator::channel_actions::Action;
-use crate::facilitator::channel_draws::{near, up_to, word};
+use crate::facilitator::channel_draws::{near_bound, up_to, word};
 use crate::facilitator::channel_model::{
     Authorization, Batch, Layout, Method, Model, Refund, Row, Sender, Transaction, VoucherKey,
 };
@@ -13,7 +13,7 @@ use crate::facilitator::channel_requests::{Forged, Request};
 
 /// Draws the actions of one seed.
 #[derive(Debug)]
-pub(crate) struct Script {
+pub(crate) struct ActionScript {
     dice: Dice,
     layout: Arc<Layout>,
     /// All requests to settle so far, and whether each had an idempotency key.
@@ -31,18 +31,18 @@ enum PlannedStep {
     Voucher,
 }
 
-impl Script {
+impl ActionScript {
     pub(crate) fn new(dice: Dice, layout: Arc<Layout>) -> Self {
         Self { dice, layout, sent: Vec::new(), channel: None, planned: Vec::new() }
     }
 
     /// Draws the number of steps.
-    pub(crate) fn length(&mut self) -> usize {
+    pub(crate) fn draw_length(&mut self) -> usize {
         8 + self.dice.index(20)
     }
 
     /// Draws the next action. A new authorization of a deposit is added to the model.
-    pub(crate) fn next(&mut self, model: &mut Model) -> Action {
+    pub(crate) fn draw_next(&mut self, model: &mut Model) -> Action {
         if let Some((channel, planned)) = self.planned.pop() {
             self.channel = Some(channel);
             let action = match planned {
@@ -53,9 +53,9 @@ impl Script {
             return action;
         }
         if self.dice.chance(1, 4) {
-            return self.pair(model);
+            return self.draw_simultaneous(model);
         }
-        let action = self.single(model);
+        let action = self.draw_single(model);
         if let Action::Voucher { row, .. } = &action
             && self.dice.chance(1, 2)
         {
@@ -66,24 +66,24 @@ impl Script {
     }
 
     /// Draws two simultaneous actions: copies, rivals for the same money, or any two.
-    fn pair(&mut self, model: &mut Model) -> Action {
+    fn draw_simultaneous(&mut self, model: &mut Model) -> Action {
         let one = self.settlement(model);
         let other = match (self.dice.roll(8), &one) {
             (0, _any) => one.clone(),
             (1..=2, _any) => self.settlement(model),
             (3..=5, Action::Settle { request, .. }) => {
                 let request = request.clone();
-                self.rival(model, &request)
+                self.draw_rival(model, &request)
             }
             _own => self.own_transaction(model),
         };
         let lag = self.dice.roll(40);
         let (one, other) = (Box::new(without_key(one)), Box::new(without_key(other)));
-        Action::Together { one, other, lag }
+        Action::Simultaneous { one, other, lag }
     }
 
     /// Draws an actor's own transaction that competes with a request.
-    fn rival(&mut self, model: &mut Model, request: &Request) -> Action {
+    fn draw_rival(&mut self, model: &mut Model, request: &Request) -> Action {
         let channel = match request {
             Request::Deposit { number, .. } => model.authorizations[*number].channel,
             Request::Claim(batch) => batch.rows[0].channel,
@@ -97,9 +97,9 @@ impl Script {
         let available = model.view.channels[channel].available();
         let receiver = Sender::Receiver(terms.receiver);
         let (transaction, by) = match self.dice.roll(6) {
-            0..=1 => (seen(request.clone()), Sender::Stranger),
+            0..=1 => (transaction_of_request(request.clone()), Sender::Stranger),
             2..=3 => {
-                let amount = near(&mut self.dice, available).max(1);
+                let amount = near_bound(&mut self.dice, available).max(1);
                 (Transaction::Refund { channel, amount }, receiver)
             }
             4 => (Transaction::Finalize { channel }, Sender::Payer(terms.payer)),
@@ -108,9 +108,9 @@ impl Script {
         Action::Send { transaction, by }
     }
 
-    fn single(&mut self, model: &mut Model) -> Action {
-        if self.withdrawing(model).is_some() && self.dice.chance(1, 5) {
-            return Action::Pass { seconds: self.passing(model) };
+    fn draw_single(&mut self, model: &mut Model) -> Action {
+        if self.channel_with_withdrawal(model).is_some() && self.dice.chance(1, 5) {
+            return Action::PassTime { seconds: self.draw_passing_time(model) };
         }
         let is_empty = model.view.channels.iter().all(|channel| channel.balance == 0);
         match self.dice.roll(if is_empty { 6 } else { 24 }) {
@@ -120,7 +120,7 @@ impl Script {
             }
             13..=15 => self.voucher(model),
             16 => Action::Report(self.channel()),
-            17..=18 => Action::Pass { seconds: self.passing(model) },
+            17..=18 => Action::PassTime { seconds: self.draw_passing_time(model) },
             _own => self.own_transaction(model),
         }
     }
@@ -130,13 +130,13 @@ impl Script {
     }
 
     /// Returns a channel with a pending withdrawal, if there is one.
-    fn withdrawing(&self, model: &Model) -> Option<usize> {
+    fn channel_with_withdrawal(&self, model: &Model) -> Option<usize> {
         model.view.channels.iter().position(|state| state.initiated_s > 0)
     }
 
-    fn passing(&mut self, model: &Model) -> u64 {
+    fn draw_passing_time(&mut self, model: &Model) -> u64 {
         let channel = self.channel();
-        let delay = model.terms(self.withdrawing(model).unwrap_or(channel)).delay_s;
+        let delay = model.terms(self.channel_with_withdrawal(model).unwrap_or(channel)).delay_s;
         self.dice.of(&[1, 60, delay - 1, delay, delay + 1])
     }
 
@@ -144,8 +144,8 @@ impl Script {
         let channel = self.channel();
         let state = model.view.channels[channel];
         let ceiling = match self.dice.roll(4) {
-            0 => near(&mut self.dice, state.claimed),
-            1 => near(&mut self.dice, state.balance),
+            0 => near_bound(&mut self.dice, state.claimed),
+            1 => near_bound(&mut self.dice, state.balance),
             _valid => state
                 .claimed
                 .saturating_add(1)
@@ -192,8 +192,8 @@ impl Script {
         let state = model.view.channels[authorization.channel];
         let after = state.balance.saturating_add(authorization.amount);
         let ceiling = match self.dice.roll(8) {
-            0 => near(&mut self.dice, state.claimed),
-            1 => near(&mut self.dice, after),
+            0 => near_bound(&mut self.dice, state.claimed),
+            1 => near_bound(&mut self.dice, after),
             _valid => state
                 .claimed
                 .saturating_add(1)
@@ -215,7 +215,7 @@ impl Script {
         let amount = match dice.roll(16) {
             0 => 0,
             1 => u128::MAX - up_to(dice, 9),
-            2..=3 => near(dice, held),
+            2..=3 => near_bound(dice, held),
             4 => 1,
             _part => (1 + up_to(dice, held / 3)).min(held.max(1)),
         };
@@ -228,8 +228,8 @@ impl Script {
         let state = model.view.channels[channel];
         let dice = &mut self.dice;
         let total = match dice.roll(8) {
-            0 => near(dice, state.claimed),
-            1 => near(dice, state.balance),
+            0 => near_bound(dice, state.claimed),
+            1 => near_bound(dice, state.balance),
             _valid => state
                 .claimed
                 .saturating_add(1)
@@ -270,8 +270,8 @@ impl Script {
         let amount = match dice.roll(12) {
             0 => 0,
             1 => u128::MAX,
-            2..=3 => near(dice, state.pending),
-            _other => near(dice, state.available()).max(1),
+            2..=3 => near_bound(dice, state.pending),
+            _other => near_bound(dice, state.available()).max(1),
         };
         let nonce = match dice.roll(8) {
             0 => state.nonce + 1,
@@ -285,7 +285,7 @@ impl Script {
 
     /// Draws an actor's own transaction: either an independent one, or a copy of a request that the actor has seen.
     fn own_transaction(&mut self, model: &mut Model) -> Action {
-        let withdrawing = self.withdrawing(model).filter(|_channel| self.dice.chance(1, 2));
+        let withdrawing = self.channel_with_withdrawal(model).filter(|_channel| self.dice.chance(1, 2));
         let channel = withdrawing.unwrap_or_else(|| self.channel());
         let terms = model.terms(channel).clone();
         let state = model.view.channels[channel];
@@ -308,7 +308,7 @@ impl Script {
             }
             4..=5 => (Transaction::Sweep(terms.receiver), Sender::Stranger),
             6..=8 => {
-                let amount = near(&mut self.dice, state.available()).max(self.dice.roll(4).into());
+                let amount = near_bound(&mut self.dice, state.available()).max(self.dice.roll(4).into());
                 let by = [payer, payer, key, receiver];
                 (Transaction::Initiate { channel, amount }, self.dice.of(&by))
             }
@@ -317,7 +317,7 @@ impl Script {
                 (Transaction::Finalize { channel }, self.dice.of(&by))
             }
             11 => {
-                let amount = near(&mut self.dice, state.available());
+                let amount = near_bound(&mut self.dice, state.available());
                 let by = [receiver, authorizer, Sender::Stranger];
                 (Transaction::Refund { channel, amount }, self.dice.of(&by))
             }
@@ -335,12 +335,12 @@ impl Script {
                 _other => unreachable!("a request"),
             },
         };
-        seen(request)
+        transaction_of_request(request)
     }
 }
 
 /// Converts a request to the transaction that the escrow accepts from any sender.
-fn seen(request: Request) -> Transaction {
+fn transaction_of_request(request: Request) -> Transaction {
     match request {
         Request::Deposit { number, .. } => Transaction::Deposit(number),
         Request::Claim(batch) => Transaction::SignedClaim(batch),

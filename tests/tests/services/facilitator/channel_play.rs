@@ -12,13 +12,13 @@ use serde_json::{Value, json};
 use crate::facilitator::channel_actions::Action;
 use crate::facilitator::channel_actors::Actors;
 use crate::facilitator::channel_answers::{ActionResult, Answers};
-use crate::facilitator::channel_audit::Races;
+use crate::facilitator::channel_audit::SpoilableCalls;
 use crate::facilitator::channel_draws;
 use crate::facilitator::channel_model::{
-    ChannelState, Layout, Mined, Model, Sender, View, VoucherKey,
+    ChannelState, Layout, Mined, Model, Sender, ChainView, VoucherKey,
 };
-use crate::facilitator::channel_moves::Script;
-use crate::facilitator::channel_requests::{Expected, Job, Proof, Request, Success};
+use crate::facilitator::channel_moves::ActionScript;
+use crate::facilitator::channel_requests::{Expected, Job, NamedTransaction, Request, Success};
 use crate::facilitator::channel_world::{POLL_INTERVAL, World};
 
 /// Number of tries to verify a voucher whose verdict is older than the newest block; they last at least a second.
@@ -33,7 +33,7 @@ type Outcome = (Vec<Expected>, Model);
 /// A seed in progress.
 pub(crate) struct Play<'a> {
     world: &'a World,
-    races: &'a Races,
+    races: &'a SpoilableCalls,
     seed: u64,
     actors: Arc<Actors>,
     model: Model,
@@ -48,12 +48,12 @@ pub(crate) struct Play<'a> {
 ///
 /// # Errors
 /// Describes a difference from the model, and lists the steps up to it.
-pub(crate) async fn play(world: &World, races: &Races, seed: u64) -> Result<(), String> {
+pub(crate) async fn play(world: &World, races: &SpoilableCalls, seed: u64) -> Result<(), String> {
     let mut dice = Dice::new(seed);
     let layout = Arc::new(channel_draws::layout(&mut dice));
     let network = world.stage.network();
     let actors = Arc::new(Actors::new(&mut dice, &layout, network));
-    let mut script = Script::new(dice, Arc::clone(&layout));
+    let mut script = ActionScript::new(dice, Arc::clone(&layout));
     let mut play = Play {
         world,
         races,
@@ -65,14 +65,14 @@ pub(crate) async fn play(world: &World, races: &Races, seed: u64) -> Result<(), 
         steps: vec![format!("{layout:?}")],
     };
     play.set_up(&layout).await;
-    world.enter(seed, &play.actors, layout.receivers);
-    for _step in 0..script.length() {
-        let action = script.next(&mut play.model);
+    world.add_seed(seed, &play.actors, layout.receivers);
+    for _step in 0..script.draw_length() {
+        let action = script.draw_next(&mut play.model);
         if let Err(fault) = play.step(&action).await {
             return Err(format!("{}\n{fault}", play.steps.join("\n")));
         }
     }
-    world.leave(seed, &play.model.view);
+    world.remove_seed(seed, &play.model.view);
     Ok(())
 }
 
@@ -105,7 +105,7 @@ impl Play<'_> {
         action.note_vouchers(&mut self.model);
         let before = self.model.clone();
         let (observed, outcomes) = match action {
-            Action::Together { one, other, lag } => {
+            Action::Simultaneous { one, other, lag } => {
                 self.races.allow(&self.actors, &self.model, one);
                 self.races.allow(&self.actors, &self.model, other);
                 let (first, second) = tokio::join!(self.act(one), self.act_later(other, *lag));
@@ -113,11 +113,11 @@ impl Play<'_> {
                 (vec![first, second], outcomes)
             }
             Action::Voucher { .. } => {
-                (vec![self.act_until_fresh(action).await?], self.alone(action, None))
+                (vec![self.act_until_fresh(action).await?], self.single_outcomes(action, None))
             }
             _single => {
                 let observed = self.act(action).await;
-                let outcomes = self.alone(action, observed.mined());
+                let outcomes = self.single_outcomes(action, observed.mined());
                 (vec![observed], outcomes)
             }
         };
@@ -137,7 +137,7 @@ impl Play<'_> {
                         let pair = if is_race { "pair: " } else { "" };
                         self.world.count(format!("{pair}{} {}", part.name(), expected.name()));
                     }
-                    self.take_over(action, after, &expected, &observed, &before);
+                    self.adopt_outcome(action, after, &expected, &observed, &before);
                     return self.check_invariants();
                 }
                 Err(fault) => faults.push(format!("expected {expected:?}\n    {fault}")),
@@ -146,8 +146,8 @@ impl Play<'_> {
         Err(format!("no outcome of the model fits:\n  {}", faults.join("\n  ")))
     }
 
-    fn alone(&self, action: &Action, mined: Option<Mined>) -> Vec<Outcome> {
-        let each = action.play(&self.model, mined).into_iter();
+    fn single_outcomes(&self, action: &Action, mined: Option<Mined>) -> Vec<Outcome> {
+        let each = action.outcomes(&self.model, mined).into_iter();
         each.map(|(expected, after)| (vec![expected], after)).collect()
     }
 
@@ -194,7 +194,7 @@ impl Play<'_> {
                 let data = actors.call(model, transaction);
                 ActionResult::Mined(world.send(actors.address(*by), data).await)
             }
-            Action::Pass { seconds } => {
+            Action::PassTime { seconds } => {
                 world.request("evm_increaseTime", json!([seconds])).await;
                 ActionResult::Mined(Mined {
                     ok: true,
@@ -203,7 +203,7 @@ impl Play<'_> {
                     time_s: 0,
                 })
             }
-            Action::Together { .. } => unreachable!("pairs are not nested"),
+            Action::Simultaneous { .. } => unreachable!("pairs are not nested"),
         }
     }
 
@@ -215,7 +215,7 @@ impl Play<'_> {
         for _try in 0..STALE_TRIES {
             let observed = self.act(action).await;
             let is_of = |model: &Model| {
-                let (expected, _after) = action.play(model, None).remove(0);
+                let (expected, _after) = action.outcomes(model, None).remove(0);
                 self.answers.check(&expected, &observed, &[]).is_ok()
             };
             if is_of(&self.model) || is_read_again || !self.earlier.iter().any(is_of) {
@@ -233,7 +233,7 @@ impl Play<'_> {
         seen: &[Model],
         (expected, after): (&[Expected], &Model),
         observed: &[ActionResult],
-        view: &View,
+        view: &ChainView,
     ) -> Result<(), String> {
         if *view != after.view {
             return Err(format!("the chain has {view:?}\n    and the model {:?}", after.view));
@@ -246,7 +246,7 @@ impl Play<'_> {
             self.answers.check(expected, observed, states)?;
         }
         if let (
-            [Expected::Success(Success { proof: Proof::Own, .. })],
+            [Expected::Success(Success { proof: NamedTransaction::Own, .. })],
             [ActionResult::Answer(_, body)],
         ) = (expected, observed)
         {
@@ -261,7 +261,7 @@ impl Play<'_> {
     }
 
     /// Adopts the outcome that matches the observed results.
-    fn take_over(
+    fn adopt_outcome(
         &mut self,
         action: &Action,
         after: Model,
@@ -283,7 +283,7 @@ impl Play<'_> {
             else {
                 continue;
             };
-            self.answers.keep(&success.job, body);
+            self.answers.store_success(&success.job, body);
             if let (Action::Settle { request: Request::Claim(batch), .. }, 2) = (part, parts.len())
                 && body["transaction"] == ""
             {
@@ -292,13 +292,13 @@ impl Play<'_> {
             }
         }
         if parts.len() == 2 {
-            self.doubt_sweeps(&parts, before);
+            self.mark_uncertain_sweeps(&parts, before);
         }
         self.forget_old_deposits(observed);
     }
 
     /// A payout that was checked before a simultaneous claim is recorded under the total before that claim.
-    fn doubt_sweeps(&mut self, parts: &[&Action], before: &Model) {
+    fn mark_uncertain_sweeps(&mut self, parts: &[&Action], before: &Model) {
         for part in parts {
             let Action::Settle { request: Request::Sweep(receiver), .. } = part else { continue };
             let totals = [before, &self.model].map(|model| model.view.receivers[*receiver].claimed);
@@ -314,7 +314,7 @@ impl Play<'_> {
     fn forget_old_deposits(&mut self, observed: &[ActionResult]) {
         let newest = observed.iter().filter_map(ActionResult::mined).map(|mined| mined.block).max();
         let newest = newest.unwrap_or_default();
-        for spent in self.model.spent.values_mut() {
+        for spent in self.model.used_authorizations.values_mut() {
             spent.mined = spent.mined.filter(|mined| mined.block + SEARCHED_BLOCKS > newest);
         }
     }
@@ -322,10 +322,10 @@ impl Play<'_> {
     fn check_invariants(&self) -> Result<(), String> {
         let view = &self.model.view;
         let given: U256 = self.model.layout.funds.iter().map(|funds| U256::from(*funds)).sum();
-        if view.total() != given {
-            return Err(format!("{given} units were given, and there are {}", view.total()));
+        if view.sum_of_all_units() != given {
+            return Err(format!("{given} units were given, and there are {}", view.sum_of_all_units()));
         }
-        for (state, signed) in view.channels.iter().zip(&self.model.signed) {
+        for (state, signed) in view.channels.iter().zip(&self.model.highest_vouchers) {
             if state.claimed > *signed || state.claimed > state.balance {
                 return Err(format!("{state:?} is above the highest voucher, {signed}"));
             }
@@ -344,7 +344,7 @@ fn states_seen(before: &Model, action: &Action) -> Vec<Model> {
     let mut states = vec![before.clone()];
     for part in action.parts() {
         if let Action::Settle { .. } = part {
-            states.extend(part.play(before, None).into_iter().map(|(_expected, after)| after));
+            states.extend(part.outcomes(before, None).into_iter().map(|(_expected, after)| after));
         }
     }
     states
@@ -359,15 +359,15 @@ fn serial_and_late(
 ) -> Vec<Outcome> {
     let mut outcomes = Vec::new();
     let (first, second) = (first.mined(), second.mined());
-    for (expected_one, middle) in one.play(before, first) {
-        let late = other.play_late(&middle, before, one);
-        for (expected_other, after) in other.play(&middle, second).into_iter().chain(late) {
+    for (expected_one, middle) in one.outcomes(before, first) {
+        let late = other.late_outcomes(&middle, before, one);
+        for (expected_other, after) in other.outcomes(&middle, second).into_iter().chain(late) {
             outcomes.push((vec![expected_one.clone(), expected_other], after));
         }
     }
-    for (expected_other, middle) in other.play(before, second) {
-        let late = one.play_late(&middle, before, other);
-        for (expected_one, after) in one.play(&middle, first).into_iter().chain(late) {
+    for (expected_other, middle) in other.outcomes(before, second) {
+        let late = one.late_outcomes(&middle, before, other);
+        for (expected_one, after) in one.outcomes(&middle, first).into_iter().chain(late) {
             outcomes.push((vec![expected_one, expected_other.clone()], after));
         }
     }

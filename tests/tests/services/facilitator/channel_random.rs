@@ -11,14 +11,14 @@ use bursar_devnet::full::full_chain_or_skip;
 use futures::StreamExt;
 use serde_json::json;
 
-use crate::facilitator::channel_audit::{Races, audit};
+use crate::facilitator::channel_audit::{SpoilableCalls, audit};
 use crate::facilitator::channel_play::play;
 use crate::facilitator::channel_world::World;
 use crate::facilitator::stage::{BASE, ROBINHOOD, Stage};
 
-const SEEDS: u64 = 200;
+const DEFAULT_SEEDS: u64 = 200;
 /// Number of seeds that are played concurrently on a chain.
-const AT_ONCE: usize = 16;
+const CONCURRENT_SEEDS: usize = 16;
 /// Number of seeds that are played one at a time first: without load, answers follow each other
 /// within a tenth of a second.
 const QUIET_SEEDS: usize = 8;
@@ -30,7 +30,7 @@ const FAILURES_MAX: usize = 3;
 const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Steps and their ends that the default seeds must reach, on a machine of any speed.
-const REACHED: [&str; 34] = [
+const REQUIRED_STEPS: [&str; 34] = [
     "claim claim_payload",
     "claim claim_simulation_failed",
     "claim cumulative_exceeds_balance",
@@ -88,11 +88,11 @@ async fn play_all(chain: ChainId, seeds: Vec<u64>, general: &str) -> Option<Summ
     stage.chain.request("anvil_autoImpersonateAccount", json!([true])).await.expect("set");
     let _mining = stage.keep_mining();
     let world = Arc::new(World::new(stage));
-    let races = Arc::new(Races::default());
+    let races = Arc::new(SpoilableCalls::default());
     let (mut failures, mut audited, mut calls, mut count) = (0, 0, 0, 0);
     let (quiet, busy) = seeds.split_at(seeds.len().min(QUIET_SEEDS));
     for some in std::iter::once(quiet).chain(busy.chunks(AUDITED_SEEDS)) {
-        let at_once = if count == 0 { 1 } else { AT_ONCE };
+        let at_once = if count == 0 { 1 } else { CONCURRENT_SEEDS };
         let played = futures::stream::iter(some.to_vec())
             .map(|seed| play_one(Arc::clone(&world), Arc::clone(&races), seed));
         let ends: Vec<bool> = played.buffer_unordered(at_once).collect().await;
@@ -114,7 +114,7 @@ async fn play_all(chain: ChainId, seeds: Vec<u64>, general: &str) -> Option<Summ
 }
 
 /// Plays a seed. Returns whether the model and the chain agree, and prints a difference.
-async fn play_one(world: Arc<World>, races: Arc<Races>, seed: u64) -> bool {
+async fn play_one(world: Arc<World>, races: Arc<SpoilableCalls>, seed: u64) -> bool {
     let task = tokio::spawn(async move { play(&world, &races, seed).await });
     let fault = match tokio::time::timeout(TIMEOUT, task).await {
         Ok(Ok(Ok(()))) => return true,
@@ -132,11 +132,11 @@ async fn random_orders_of_all_actors_keep_the_books_of_the_model() {
         Some(seed) => vec![seed],
         None => {
             let first = setting("BURSAR_CHANNEL_FIRST").unwrap_or(1);
-            let count = setting("BURSAR_CHANNEL_SEEDS").unwrap_or(SEEDS);
+            let count = setting("BURSAR_CHANNEL_SEEDS").unwrap_or(DEFAULT_SEEDS);
             (first..first + count).collect()
         }
     };
-    let is_whole = seeds.len() as u64 >= SEEDS;
+    let is_whole = seeds.len() as u64 >= DEFAULT_SEEDS;
     let (even, odd): (Vec<u64>, Vec<u64>) = seeds.into_iter().partition(|seed| seed % 2 == 0);
     // On one chain jobs share transactions; on the other, each job has its own transaction.
     let alone = "batch_calls = 1\nbatch_window_ms = 0";
@@ -148,6 +148,6 @@ async fn random_orders_of_all_actors_keep_the_books_of_the_model() {
     }
     tally.iter().for_each(|(step, count)| println!("{count:>6} {step}"));
     assert_eq!(one.failures + other.failures, 0, "the seeds are above");
-    let missed: Vec<_> = REACHED.iter().filter(|step| !tally.contains_key(**step)).collect();
+    let missed: Vec<_> = REQUIRED_STEPS.iter().filter(|step| !tally.contains_key(**step)).collect();
     assert!(!is_whole || missed.is_empty(), "no seed reached {missed:?}");
 }

@@ -7,7 +7,7 @@ use bursar_x402::channel::WithdrawDelay;
 use bursar_x402::channel::payload::ClaimRow;
 use serde_json::{Value, json};
 
-use crate::facilitator::channel::{Channel, DEPOSIT, ESCROW, PRICE, code, reason};
+use crate::facilitator::channel::{Channel, DEPOSIT, ESCROW, PRICE, full_code, reason};
 use crate::facilitator::stage::{BASE, INITIAL_BALANCE, Stage};
 
 /// Tests the refusals that follow from the request alone.
@@ -93,18 +93,18 @@ async fn refusals_of_channels_that_need_no_node_are_given_without_one() {
     ];
     // Only the settle endpoint refuses these cases.
     let settles = [
-        (code("claim_payload"), rows(&[row.clone(), row.clone()], json!([row_json, row_json]))),
-        (code("claim_payload"), rows(&[row.clone(), other_row], json!([row_json, other_json]))),
-        (code("claim_simulation_failed"), channel.claim(PRICE, PRICE + 1)),
+        (full_code("claim_payload"), rows(&[row.clone(), row.clone()], json!([row_json, row_json]))),
+        (full_code("claim_payload"), rows(&[row.clone(), other_row], json!([row_json, other_json]))),
+        (full_code("claim_simulation_failed"), channel.claim(PRICE, PRICE + 1)),
         (
-            code("authorizer_not_configured"),
+            full_code("authorizer_not_configured"),
             with(&claim, &format!("{payload}/claimAuthorizerSignature"), Value::Null),
         ),
         (
-            code("authorizer_not_configured"),
+            full_code("authorizer_not_configured"),
             with(&refund, &format!("{payload}/refundAuthorizerSignature"), Value::Null),
         ),
-        (code("refund_amount_invalid"), channel.refund(0, 0, 0)),
+        (full_code("refund_amount_invalid"), channel.refund(0, 0, 0)),
     ];
     let delay = {
         let short = Channel::with(stage.network(), channel.payer.clone(), ESCROW, |config| {
@@ -126,11 +126,11 @@ async fn refusals_of_channels_that_need_no_node_are_given_without_one() {
     };
     for (name, body) in &cases {
         for answer in both_endpoints(body).await {
-            assert_eq!(reason(&answer), code(name), "{answer}");
+            assert_eq!(reason(&answer), full_code(name), "{answer}");
         }
     }
     for answer in both_endpoints(&delay).await {
-        assert_eq!(reason(&answer), code("withdraw_delay_out_of_range"), "{answer}");
+        assert_eq!(reason(&answer), full_code("withdraw_delay_out_of_range"), "{answer}");
     }
     for answer in both_endpoints(&expired).await {
         assert_eq!(reason(&answer), "invalid_exact_evm_payload_authorization_valid_before");
@@ -155,7 +155,7 @@ async fn refusals_of_channels_that_need_no_node_are_given_without_one() {
     for path in ["/verify"] {
         for body in [&claim, &channel.sweep()] {
             let (_status, answer) = stage.facilitator.post(path, body).await;
-            assert_eq!(reason(&answer), code("payload_type"), "{answer}");
+            assert_eq!(reason(&answer), full_code("payload_type"), "{answer}");
         }
     }
 }
@@ -172,7 +172,7 @@ async fn ten_thousand_rows_are_refused() {
     let rows: Vec<Value> = (0..101).map(|_row| channel.row(PRICE, PRICE).1).collect();
     let body = channel.body(json!({ "type": "claim", "claims": rows }));
     let (_status, answer) = stage.facilitator.post("/settle", &body).await;
-    assert_eq!(reason(&answer), code("claim_payload"), "{answer}");
+    assert_eq!(reason(&answer), full_code("claim_payload"), "{answer}");
     stage.facilitator.stop().await;
 }
 
@@ -197,40 +197,40 @@ async fn channel_jobs_that_would_fail_are_refused() {
     for (wanted, body) in [
         ("insufficient_balance".to_owned(), poor.deposit(DEPOSIT, PRICE)),
         ("invalid_signature".to_owned(), forged),
-        (code("permit2_allowance_required"), unapproved.deposit_by_permit2(DEPOSIT, PRICE)),
-        (code("cumulative_exceeds_balance"), fresh.deposit(DEPOSIT, DEPOSIT + 1)),
-        (code("cumulative_exceeds_balance"), channel.claim(DEPOSIT + 1, DEPOSIT + 1)),
-        (code("claim_simulation_failed"), by_stranger),
-        (code("nothing_to_settle"), fresh.sweep()),
+        (full_code("permit2_allowance_required"), unapproved.deposit_by_permit2(DEPOSIT, PRICE)),
+        (full_code("cumulative_exceeds_balance"), fresh.deposit(DEPOSIT, DEPOSIT + 1)),
+        (full_code("cumulative_exceeds_balance"), channel.claim(DEPOSIT + 1, DEPOSIT + 1)),
+        (full_code("claim_simulation_failed"), by_stranger),
+        (full_code("nothing_to_settle"), fresh.sweep()),
         ("refund_nonce_mismatch".to_owned(), channel.refund(PRICE, 1, 0)),
-        (code("refund_simulation_failed"), refund_by_stranger),
-        (code("channel_not_found"), fresh.refund(PRICE, 0, 0)),
+        (full_code("refund_simulation_failed"), refund_by_stranger),
+        (full_code("channel_not_found"), fresh.refund(PRICE, 0, 0)),
     ] {
         let answer = stage.settle(&body).await;
         assert_eq!(reason(&answer), wanted, "{answer}");
         assert_eq!(answer["transaction"], "", "{answer}");
     }
     for (wanted, body) in [
-        (code("channel_not_found"), fresh.voucher(PRICE)),
-        (code("cumulative_exceeds_balance"), channel.voucher(DEPOSIT + 1)),
+        (full_code("channel_not_found"), fresh.voucher(PRICE)),
+        (full_code("cumulative_exceeds_balance"), channel.voucher(DEPOSIT + 1)),
     ] {
         assert_eq!(reason(&stage.verify(&body).await), wanted);
     }
     let after = stage.chain.request("eth_blockNumber", json!([])).await.expect("a number");
     assert_eq!(block, after, "no transaction");
-    stage.settled(&channel.claim(PRICE, PRICE)).await;
+    stage.settle_and_assert(&channel.claim(PRICE, PRICE)).await;
     // A voucher for exactly the claimed amount is valid only for a refund.
     let low = stage.verify(&channel.voucher(PRICE)).await;
-    assert_eq!(reason(&low), code("cumulative_below_claimed"));
+    assert_eq!(reason(&low), full_code("cumulative_below_claimed"));
     let ask = channel.body(json!({
         "type": "refund", "channelConfig": channel.config_json(),
         "voucher": channel.voucher_json(PRICE),
     }));
     assert_eq!(stage.verify(&ask).await["isValid"], true);
     // Nothing is left once everything was claimed.
-    stage.settled(&channel.claim(DEPOSIT, DEPOSIT)).await;
+    stage.settle_and_assert(&channel.claim(DEPOSIT, DEPOSIT)).await;
     let answer = stage.settle(&channel.refund(PRICE, 0, 0)).await;
-    assert_eq!(reason(&answer), code("refund_no_balance"), "{answer}");
+    assert_eq!(reason(&answer), full_code("refund_no_balance"), "{answer}");
     stage.facilitator.stop().await;
 }
 
@@ -254,22 +254,22 @@ async fn contracts_sign_for_channels_and_hostile_ones_fail_alone() {
     };
     let (wallet, channel) = of_wallet(WalletMode::Honest).await;
     assert_eq!(stage.verify(&channel.deposit(DEPOSIT, PRICE)).await["isValid"], true);
-    stage.settled(&channel.deposit(DEPOSIT, PRICE)).await;
-    stage.settled(&channel.deposit_by_permit2(DEPOSIT, PRICE)).await;
+    stage.settle_and_assert(&channel.deposit(DEPOSIT, PRICE)).await;
+    stage.settle_and_assert(&channel.deposit_by_permit2(DEPOSIT, PRICE)).await;
     assert_eq!(stage.verify(&channel.voucher(PRICE)).await["isValid"], true);
-    stage.settled(&channel.claim(PRICE, PRICE)).await;
+    stage.settle_and_assert(&channel.claim(PRICE, PRICE)).await;
     // A key that does not own the wallet signs this voucher.
     let mut forged = channel.voucher(2 * PRICE);
     let stranger = json!(Payer::random().sign(B256::repeat_byte(1)));
     forged["paymentPayload"]["payload"]["voucher"]["signature"] = stranger;
-    assert_eq!(reason(&stage.verify(&forged).await), code("voucher_signature"));
+    assert_eq!(reason(&stage.verify(&forged).await), full_code("voucher_signature"));
     // This wallet burns gas only in a transaction, not in a simulation.
     stage.chain.set_hostile_mode(wallet, WalletMode::BurnsWhenSent).await.expect("set");
     let answer = stage.settle(&channel.claim(2 * PRICE, 2 * PRICE)).await;
-    assert_eq!(reason(&answer), code("claim_transaction_failed"), "{answer}");
+    assert_eq!(reason(&answer), full_code("claim_transaction_failed"), "{answer}");
     let (_wallet, hostile) = of_wallet(WalletMode::BurnsWhenSent).await;
     let answer = stage.settle(&hostile.deposit(DEPOSIT, PRICE)).await;
-    assert_eq!(reason(&answer), code("deposit_transaction_failed"), "{answer}");
+    assert_eq!(reason(&answer), full_code("deposit_transaction_failed"), "{answer}");
 
     // This authorizer is a contract.
     let payer = stage.payer().await;
@@ -281,12 +281,12 @@ async fn contracts_sign_for_channels_and_hostile_ones_fail_alone() {
         config.receiver_authorizer = authorizer;
     });
     guarded.authorizer = owner;
-    stage.settled(&guarded.deposit(DEPOSIT, PRICE)).await;
-    stage.settled(&guarded.claim(PRICE, PRICE)).await;
-    stage.settled(&guarded.refund(PRICE, 0, 0)).await;
+    stage.settle_and_assert(&guarded.deposit(DEPOSIT, PRICE)).await;
+    stage.settle_and_assert(&guarded.claim(PRICE, PRICE)).await;
+    stage.settle_and_assert(&guarded.refund(PRICE, 0, 0)).await;
     stage.chain.set_hostile_mode(authorizer, WalletMode::BurnsWhenSent).await.expect("set");
     let answer = stage.settle(&guarded.refund(PRICE, 1, 0)).await;
-    assert_eq!(reason(&answer), code("refund_transaction_failed"), "{answer}");
+    assert_eq!(reason(&answer), full_code("refund_transaction_failed"), "{answer}");
     stage.facilitator.stop().await;
 }
 
@@ -308,7 +308,7 @@ async fn the_key_of_a_payer_with_code_signs_no_voucher() {
     // The deposit is signed as before, but the key signs the voucher.
     channel.voucher_key = account;
     let answer = stage.verify(&channel.deposit(DEPOSIT, PRICE)).await;
-    assert_eq!(reason(&answer), code("voucher_signature"), "{answer}");
+    assert_eq!(reason(&answer), full_code("voucher_signature"), "{answer}");
     stage.facilitator.stop().await;
 }
 
@@ -317,13 +317,13 @@ async fn the_key_of_a_payer_with_code_signs_no_voucher() {
 async fn a_paused_token_moves_nothing_into_or_out_of_a_channel() {
     let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     let channel = stage.open_channel().await;
-    stage.settled(&channel.claim(PRICE, PRICE)).await;
+    stage.settle_and_assert(&channel.claim(PRICE, PRICE)).await;
     stage.chain.set_paused(true).await.expect("paused");
     let answer = stage.settle(&channel.deposit(DEPOSIT, 2 * PRICE)).await;
-    assert_eq!(reason(&answer), code("deposit_simulation_failed"), "{answer}");
+    assert_eq!(reason(&answer), full_code("deposit_simulation_failed"), "{answer}");
     let answer = stage.settle(&channel.sweep()).await;
-    assert_eq!(reason(&answer), code("settle_simulation_failed"), "{answer}");
+    assert_eq!(reason(&answer), full_code("settle_simulation_failed"), "{answer}");
     stage.chain.set_paused(false).await.expect("resumed");
-    stage.settled(&channel.sweep()).await;
+    stage.settle_and_assert(&channel.sweep()).await;
     stage.facilitator.stop().await;
 }

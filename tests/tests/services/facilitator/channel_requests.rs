@@ -45,10 +45,10 @@ pub(crate) enum Job {
 
 /// The jobs whose success was returned, with the first request for each and whether it had an idempotency key. The
 /// key decides the answer to repeats.
-pub(crate) type Book = BTreeMap<Job, (Request, bool)>;
+pub(crate) type ReturnedSuccesses = BTreeMap<Job, (Request, bool)>;
 
 /// The jobs that an actor's own transaction did, with the first request for each.
-pub(crate) type Elsewhere = BTreeMap<Job, (Request, Mined)>;
+pub(crate) type DoneElsewhere = BTreeMap<Job, (Request, Mined)>;
 
 /// An expected answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,8 +81,8 @@ impl Expected {
             Self::Refused(code) => code.trim_start_matches("invalid_batch_settlement_evm_"),
             Self::Duplicate { .. } | Self::Elsewhere(_) => "duplicate",
             Self::Again(_) => "again",
-            Self::Success(Success { proof: Proof::Own, .. }) => "done",
-            Self::Success(Success { proof: Proof::Nothing, .. }) => "nothing to do",
+            Self::Success(Success { proof: NamedTransaction::Own, .. }) => "done",
+            Self::Success(Success { proof: NamedTransaction::Nothing, .. }) => "nothing to do",
             Self::Valid { .. } => "valid",
             Self::Report(_, None) => "unknown",
             Self::Report(_, Some(_)) => "shown",
@@ -96,7 +96,7 @@ impl Expected {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Success {
     pub(crate) job: Job,
-    pub(crate) proof: Proof,
+    pub(crate) proof: NamedTransaction,
     pub(crate) payer: Option<usize>,
     pub(crate) amount: Option<u128>,
     pub(crate) state: Option<(usize, ChannelState)>,
@@ -104,7 +104,7 @@ pub(crate) struct Success {
 
 /// The transaction that a success names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Proof {
+pub(crate) enum NamedTransaction {
     /// One of the facilitator's signers sent the transaction.
     Own,
     /// There was nothing to do.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::facilitator::channel_model::{
     Batch, ChannelState, Method, Mined, Model, Refund, Row, Sender, Transaction, VoucherKey,
 };
-use crate::facilitator::channel_requests::{Expected, Forged, Job, Proof, Request, Success};
+use crate::facilitator::channel_requests::{Expected, Forged, Job, NamedTransaction, Request, Success};
 
 /// The facilitator's decision about a job before it stores the job.
 enum Verdict {
@@ -32,7 +32,7 @@ fn refuse(name: &str) -> Result<(), String> {
     Err(code(name))
 }
 
-fn ensure(is_good: bool, name: &str) -> Result<(), String> {
+fn require(is_good: bool, name: &str) -> Result<(), String> {
     if is_good { Ok(()) } else { refuse(name) }
 }
 
@@ -56,11 +56,11 @@ impl Model {
     }
 
     pub(crate) fn note_voucher(&mut self, channel: usize, ceiling: u128) {
-        self.signed[channel] = self.signed[channel].max(ceiling);
+        self.highest_vouchers[channel] = self.highest_vouchers[channel].max(ceiling);
     }
 
     /// Returns whether a forged voucher signature is detected without a node.
-    fn shows_at_once(&self, channel: usize) -> bool {
+    fn is_forgery_detected_without_node(&self, channel: usize) -> bool {
         self.terms(channel).voucher_key != VoucherKey::Payer
     }
 
@@ -82,13 +82,13 @@ impl Model {
         match request {
             Request::Deposit { number, forged, .. } => {
                 let channel = self.authorizations[*number].channel;
-                let is_forged = *forged == Some(Forged::Voucher) && self.shows_at_once(channel);
-                ensure(!is_forged, "voucher_signature")
+                let is_forged = *forged == Some(Forged::Voucher) && self.is_forgery_detected_without_node(channel);
+                require(!is_forged, "voucher_signature")
             }
             Request::Claim(batch) => self.check_rows(&batch.rows),
             Request::Sweep(_) => Ok(()),
             Request::Refund(refund) => {
-                ensure(refund.amount > 0, "refund_amount_invalid")?;
+                require(refund.amount > 0, "refund_amount_invalid")?;
                 if refund.claims.rows.is_empty() {
                     Ok(())
                 } else {
@@ -103,9 +103,9 @@ impl Model {
         let authorizer = rows.first().map(|row| self.terms(row.channel).authorizer);
         for row in rows {
             let is_other = Some(self.terms(row.channel).authorizer) != authorizer;
-            ensure(!is_other && channels.insert(row.channel), "claim_payload")?;
-            ensure(row.total <= row.ceiling, "claim_simulation_failed")?;
-            ensure(!(row.is_forged && self.shows_at_once(row.channel)), "voucher_signature")?;
+            require(!is_other && channels.insert(row.channel), "claim_payload")?;
+            require(row.total <= row.ceiling, "claim_simulation_failed")?;
+            require(!(row.is_forged && self.is_forgery_detected_without_node(row.channel)), "voucher_signature")?;
         }
         Ok(())
     }
@@ -113,9 +113,9 @@ impl Model {
     /// Finds faults in claims that only the chain shows.
     fn judge_claims(&self, batch: &Batch) -> Result<(), String> {
         let exceeds = |row: &Row| row.total > self.view.channels[row.channel].balance;
-        ensure(!batch.rows.iter().any(exceeds), "cumulative_exceeds_balance")?;
-        ensure(!batch.rows.iter().any(|row| row.is_forged), "voucher_signature")?;
-        ensure(!batch.is_forged, "claim_simulation_failed")
+        require(!batch.rows.iter().any(exceeds), "cumulative_exceeds_balance")?;
+        require(!batch.rows.iter().any(|row| row.is_forged), "voucher_signature")?;
+        require(!batch.is_forged, "claim_simulation_failed")
     }
 
     fn raises_claimed(&self, row: &Row) -> bool {
@@ -138,7 +138,7 @@ impl Model {
             }
             Request::Sweep(receiver) => {
                 let totals = &self.view.receivers[*receiver];
-                ensure(totals.claimed > totals.settled, "nothing_to_settle")
+                require(totals.claimed > totals.settled, "nothing_to_settle")
             }
             Request::Refund(refund) => self.judge_refund(refund),
         };
@@ -155,14 +155,14 @@ impl Model {
     /// Finds faults in a refund whose claims are valid.
     fn judge_refund_alone(&self, refund: &Refund) -> Result<(), String> {
         let state = &self.view.channels[refund.channel];
-        ensure(state.balance > 0, "channel_not_found")?;
+        require(state.balance > 0, "channel_not_found")?;
         if state.nonce != refund.nonce {
             return Err("refund_nonce_mismatch".to_owned());
         }
-        ensure(!refund.is_forged, "refund_simulation_failed")?;
+        require(!refund.is_forged, "refund_simulation_failed")?;
         let own = refund.claims.rows.iter().filter(|row| row.channel == refund.channel);
         let claimed = own.map(|row| row.total).fold(state.claimed, u128::max);
-        ensure(state.balance > claimed, "refund_no_balance")
+        require(state.balance > claimed, "refund_no_balance")
     }
 
     fn judge_deposit(
@@ -175,11 +175,11 @@ impl Model {
         let (amount, method) = (authorization.amount, authorization.method);
         let state = &self.view.channels[authorization.channel];
         let payer = self.terms(authorization.channel).payer;
-        ensure(amount > 0, "deposit_below_min_deposit")?;
+        require(amount > 0, "deposit_below_min_deposit")?;
         if forged == Some(Forged::Authorization) {
             return Err("invalid_signature".to_owned());
         }
-        if let Some(spent) = self.spent.get(&number) {
+        if let Some(spent) = self.used_authorizations.get(&number) {
             let is_good = forged.is_none() && ceiling <= state.balance && ceiling > state.claimed;
             return match spent.mined.filter(|_mined| is_good) {
                 Some(mined) => Ok(Verdict::Found(mined)),
@@ -191,12 +191,12 @@ impl Model {
             return Err("insufficient_balance".to_owned());
         }
         let is_allowed = method == Method::Eip3009 || self.layout.approvals[payer];
-        ensure(is_allowed, "permit2_allowance_required")?;
+        require(is_allowed, "permit2_allowance_required")?;
         let after = state.balance.checked_add(amount);
-        ensure(after.is_some(), "deposit_simulation_failed")?;
-        ensure(forged != Some(Forged::Voucher), "voucher_signature")?;
-        ensure(after.is_some_and(|after| ceiling <= after), "cumulative_exceeds_balance")?;
-        ensure(ceiling > state.claimed, "cumulative_below_claimed")?;
+        require(after.is_some(), "deposit_simulation_failed")?;
+        require(forged != Some(Forged::Voucher), "voucher_signature")?;
+        require(after.is_some_and(|after| ceiling <= after), "cumulative_exceeds_balance")?;
+        require(ceiling > state.claimed, "cumulative_below_claimed")?;
         Ok(Verdict::Send)
     }
 
@@ -235,7 +235,7 @@ impl Model {
         }
     }
 
-    fn success(&self, request: &Request, job: Job, proof: Proof, effect: &Effect) -> Expected {
+    fn success(&self, request: &Request, job: Job, proof: NamedTransaction, effect: &Effect) -> Expected {
         let (channel, payer) = match request {
             Request::Deposit { number, .. } => (Some(self.authorizations[*number].channel), true),
             Request::Refund(refund) => (Some(refund.channel), true),
@@ -250,11 +250,11 @@ impl Model {
         Expected::Success(Success { job, proof, payer, amount: effect.amount, state })
     }
 
-    fn known(&self, request: &Request, job: &Job, is_keyed: bool) -> Option<Expected> {
+    fn known_answer(&self, request: &Request, job: &Job, is_keyed: bool) -> Option<Expected> {
         if self.is_uncertain(job) {
             return None;
         }
-        if let Some((first, mined)) = self.elsewhere.get(job) {
+        if let Some((first, mined)) = self.done_elsewhere.get(job) {
             let duplicate = Expected::Duplicate { job: job.clone(), is_same: false };
             return Some(if first == request { Expected::Elsewhere(*mined) } else { duplicate });
         }
@@ -277,7 +277,7 @@ impl Model {
         if let Err(code) = self.check_request(request) {
             return vec![(Expected::Refused(code), self.clone())];
         }
-        if let Some(known) = self.known(request, &job, is_keyed) {
+        if let Some(known) = self.known_answer(request, &job, is_keyed) {
             return vec![(known, self.clone())];
         }
         if self.is_uncertain(&job) && matches!(self.judge(request), Verdict::Refuse(_)) {
@@ -289,10 +289,10 @@ impl Model {
         after.book.insert(job.clone(), (request.clone(), is_keyed));
         match self.judge(request) {
             Verdict::Refuse(code) => vec![(Expected::Refused(code), self.clone())],
-            Verdict::Close => vec![(after.success(request, job, Proof::Nothing, &nothing), after)],
+            Verdict::Close => vec![(after.success(request, job, NamedTransaction::Nothing, &nothing), after)],
             Verdict::Found(mined) => {
                 let mut after = self.clone();
-                after.elsewhere.insert(job, (request.clone(), mined));
+                after.done_elsewhere.insert(job, (request.clone(), mined));
                 vec![(Expected::Elsewhere(mined), after)]
             }
             Verdict::Send => {
@@ -301,7 +301,7 @@ impl Model {
                 if let Job::Sweep(receiver, total) = job {
                     after.uncertain_sweeps.remove(&(receiver, total));
                 }
-                let mut all = vec![(after.success(request, job, Proof::Own, &effect), after)];
+                let mut all = vec![(after.success(request, job, NamedTransaction::Own, &effect), after)];
                 all.extend(
                     self.penalty(request).map(|code| (Expected::Refused(code), self.clone())),
                 );
@@ -329,7 +329,7 @@ impl Model {
         other: Option<&Transaction>,
     ) -> Vec<(Expected, Self)> {
         let is_accepted = judged.check_request(request).is_ok()
-            && judged.known(request, &judged.job(request), false).is_none()
+            && judged.known_answer(request, &judged.job(request), false).is_none()
             && matches!(judged.judge(request), Verdict::Send);
         let job = judged.job(request);
         let between = self.settle_between(request, judged).into_iter();
@@ -343,7 +343,7 @@ impl Model {
         };
         if let Some(effect) = after.execute(request, judged) {
             let after = recorded(after);
-            let success = after.success(request, job.clone(), Proof::Own, &effect);
+            let success = after.success(request, job.clone(), NamedTransaction::Own, &effect);
             let mut outcomes = vec![(success, after)];
             outcomes.extend(between);
             if self.is_counted_twice(request, judged) {
@@ -371,7 +371,7 @@ impl Model {
         let mut outcomes = if let Some(amount) = found {
             let after = recorded(after);
             let effect = Effect { amount: Some(amount), new_balance: None };
-            vec![(after.success(request, job.clone(), Proof::Own, &effect), after)]
+            vec![(after.success(request, job.clone(), NamedTransaction::Own, &effect), after)]
         } else {
             after.settle(request, false)
         };
@@ -385,7 +385,7 @@ impl Model {
         let Request::Refund(refund) = request else { return None };
         let has_claims = !refund.claims.rows.is_empty();
         let is_read = judged.check_request(request).is_ok()
-            && judged.known(request, &judged.job(request), false).is_none()
+            && judged.known_answer(request, &judged.job(request), false).is_none()
             && (!has_claims || judged.judge_claims(&refund.claims).is_ok());
         let code = self.judge_refund_alone(refund).err().filter(|_code| is_read)?;
         Some((Expected::Refused(code), self.clone()))
@@ -412,7 +412,7 @@ impl Model {
         if let Err(code) = self.check_request(request) {
             return Expected::Refused(code);
         }
-        match self.known(request, &self.job(request), is_keyed) {
+        match self.known_answer(request, &self.job(request), is_keyed) {
             Some(Expected::Again(_job)) => return Expected::Valid { payer, state: None },
             Some(Expected::Elsewhere(mined)) => return Expected::Elsewhere(mined),
             Some(_duplicate) => return Expected::Refused("duplicate_settlement".to_owned()),
@@ -430,12 +430,12 @@ impl Model {
     pub(crate) fn verify_voucher(&self, row: &Row, is_refund: bool) -> Expected {
         let state = self.view.channels[row.channel];
         let ceiling = row.ceiling;
-        let verdict = ensure(!row.is_forged, "voucher_signature")
-            .and_then(|()| ensure(state.balance > 0, "channel_not_found"))
-            .and_then(|()| ensure(ceiling <= state.balance, "cumulative_exceeds_balance"))
+        let verdict = require(!row.is_forged, "voucher_signature")
+            .and_then(|()| require(state.balance > 0, "channel_not_found"))
+            .and_then(|()| require(ceiling <= state.balance, "cumulative_exceeds_balance"))
             .and_then(|()| {
                 let is_low = ceiling < state.claimed || (ceiling == state.claimed && !is_refund);
-                ensure(!is_low, "cumulative_below_claimed")
+                require(!is_low, "cumulative_below_claimed")
             });
         match verdict {
             Ok(()) => {

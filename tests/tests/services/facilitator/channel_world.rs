@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::facilitator::channel::ESCROW;
 use crate::facilitator::channel_actors::Actors;
-use crate::facilitator::channel_model::{ChannelState, Mined, Totals, View};
+use crate::facilitator::channel_model::{ChannelState, Mined, Totals, ChainView};
 use crate::facilitator::stage::Stage;
 
 sol! {
@@ -66,7 +66,7 @@ impl World {
     }
 
     /// Adds the channels of a seed to the escrow's debts.
-    pub(crate) fn enter(&self, seed: u64, actors: &Actors, receivers: usize) {
+    pub(crate) fn add_seed(&self, seed: u64, actors: &Actors, receivers: usize) {
         let channels = actors.channels.iter().map(|channel| channel.id).collect();
         let receivers = (0..receivers).map(|number| actors.receiver(number)).collect();
         let mut debts = self.debts();
@@ -75,11 +75,11 @@ impl World {
     }
 
     /// Replaces a seed's channels by the amount that the seed leaves in the escrow.
-    pub(crate) fn leave(&self, seed: u64, view: &View) {
+    pub(crate) fn remove_seed(&self, seed: u64, view: &ChainView) {
         let mut debts = self.debts();
         debts.version += 1;
         debts.active.remove(&seed);
-        debts.ended += view.owed();
+        debts.ended += view.escrow_debt();
     }
 
     pub(crate) async fn request(&self, method: &str, params: Value) -> Value {
@@ -112,7 +112,7 @@ impl World {
         actors: &Actors,
         receivers: usize,
         stranger: Address,
-    ) -> Result<View, String> {
+    ) -> Result<ChainView, String> {
         loop {
             let (version, active, ended) = {
                 let debts = self.debts();
@@ -136,7 +136,7 @@ impl World {
                 .flat_map(|(one, other)| std::iter::repeat_n((), one.len() + other.len()))
             {
                 // Each answer has two totals, and the escrow owes their difference.
-                let (all, part) = pair(debts.next().expect("an answer"));
+                let (all, part) = decode_pair(debts.next().expect("an answer"));
                 owed += U256::from(all.max(part) - all.min(part));
             }
             if held == owed {
@@ -233,23 +233,23 @@ fn number(answer: &Bytes) -> U256 {
 }
 
 /// Reads an answer of two numbers.
-fn pair(answer: &Bytes) -> (u128, u128) {
+fn decode_pair(answer: &Bytes) -> (u128, u128) {
     let (one, other) = answer.split_at(32);
     (U256::from_be_slice(one).to(), U256::from_be_slice(other).to())
 }
 
-fn view_of(answers: &[Bytes], channels: usize, payers: usize, receivers: usize) -> View {
+fn view_of(answers: &[Bytes], channels: usize, payers: usize, receivers: usize) -> ChainView {
     let mut answers = answers.iter();
     let mut next = || answers.next().expect("an answer");
     let channels = (0..channels).map(|_channel| {
         let ((balance, claimed), (pending, initiated), nonce) =
-            (pair(next()), pair(next()), number(next()));
+            (decode_pair(next()), decode_pair(next()), number(next()));
         let initiated_s = u64::try_from(initiated).expect("40 bits");
         ChannelState { balance, claimed, pending, initiated_s, nonce: nonce.to() }
     });
     let channels = channels.collect();
     let totals = (0..receivers).map(|_receiver| {
-        let (claimed, settled) = pair(next());
+        let (claimed, settled) = decode_pair(next());
         Totals { claimed, settled }
     });
     let totals = totals.collect();
@@ -257,5 +257,5 @@ fn view_of(answers: &[Bytes], channels: usize, payers: usize, receivers: usize) 
     let (payer_tokens, receiver_tokens): (Vec<u128>, Vec<u128>) =
         (tokens(payers), tokens(receivers));
     let stranger_tokens = number(next()).to();
-    View { channels, receivers: totals, payer_tokens, receiver_tokens, stranger_tokens }
+    ChainView { channels, receivers: totals, payer_tokens, receiver_tokens, stranger_tokens }
 }

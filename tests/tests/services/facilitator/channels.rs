@@ -12,12 +12,12 @@ use serde_json::{Value, json};
 use tokio::time::{Duration, Instant};
 
 use crate::facilitator::channel::{
-    Channel, DEPOSIT, ESCROW, PERMIT2_COLLECTOR, PRICE, code, reason,
+    Channel, DEPOSIT, ESCROW, PERMIT2_COLLECTOR, PRICE, full_code, reason,
 };
-use crate::facilitator::kills::{assert_tidy, funded_approval, settle_all};
+use crate::facilitator::kills::{assert_no_gap_and_empty_pool, funded_approval, settle_all};
 use crate::facilitator::stage::{BASE, INITIAL_BALANCE, ROBINHOOD, Stage, prepared_home};
 
-async fn whole_life(chain: ChainId) {
+async fn play_channel_life(chain: ChainId) {
     let Some(stage) = Stage::set_up(chain, 2, "").await else { return };
     let channel = stage.channel().await;
     let (payer, receiver) = (channel.config.payer, channel.config.receiver);
@@ -28,7 +28,7 @@ async fn whole_life(chain: ChainId) {
     let verified = stage.verify(&body).await;
     let expected = json!({ "isValid": true, "payer": payer, "extra": channel.state(0, 0, 0) });
     assert_eq!(verified, expected);
-    let answer = stage.settled(&body).await;
+    let answer = stage.settle_and_assert(&body).await;
     let expected = json!({
         "success": true, "transaction": answer["transaction"], "payer": payer,
         "network": stage.network().caip2(), "amount": DEPOSIT.to_string(),
@@ -50,16 +50,16 @@ async fn whole_life(chain: ChainId) {
         let extra = channel.state(DEPOSIT, 0, 0);
         assert_eq!(verified, json!({ "isValid": true, "payer": payer, "extra": extra }));
         let refused = stage.settle(&channel.voucher(n * PRICE)).await;
-        assert_eq!(reason(&refused), code("payload_type"), "the merchant keeps it: {refused}");
+        assert_eq!(reason(&refused), full_code("payload_type"), "the merchant keeps it: {refused}");
     }
 
     // Tops up the channel with Permit2.
-    let answer = stage.settled(&channel.deposit_by_permit2(500_000, 4 * PRICE)).await;
+    let answer = stage.settle_and_assert(&channel.deposit_by_permit2(500_000, 4 * PRICE)).await;
     let total = DEPOSIT + 500_000;
     assert_eq!(answer["extra"]["channelState"], channel.state(total, 0, 0));
 
     // Claims the used amount, and pays it out.
-    let answer = stage.settled(&channel.claim(4 * PRICE, 4 * PRICE - 1)).await;
+    let answer = stage.settle_and_assert(&channel.claim(4 * PRICE, 4 * PRICE - 1)).await;
     let expected = json!({
         "success": true, "transaction": answer["transaction"],
         "network": stage.network().caip2(),
@@ -68,20 +68,20 @@ async fn whole_life(chain: ChainId) {
     let extra = channel.state(total, 4 * PRICE - 1, 0);
     assert_eq!(stage.verify(&channel.voucher(5 * PRICE)).await["extra"], extra);
     assert_eq!(stage.balance(receiver).await, U256::ZERO);
-    let answer = stage.settled(&channel.sweep()).await;
+    let answer = stage.settle_and_assert(&channel.sweep()).await;
     assert_eq!(answer["amount"], (4 * PRICE - 1).to_string(), "{answer}");
     assert_eq!(stage.balance(receiver).await, U256::from(4 * PRICE - 1));
 
     // Refunds a part, and then everything left after the last claim.
-    let answer = stage.settled(&channel.refund(100_000, 0, 0)).await;
+    let answer = stage.settle_and_assert(&channel.refund(100_000, 0, 0)).await;
     assert_eq!((&answer["amount"], &answer["payer"]), (&json!("100000"), &json!(payer)));
     let state = channel.state(total - 100_000, 4 * PRICE - 1, 1);
     assert_eq!(answer["extra"]["channelState"], state);
-    let answer = stage.settled(&channel.refund(u128::MAX, 1, 5 * PRICE)).await;
+    let answer = stage.settle_and_assert(&channel.refund(u128::MAX, 1, 5 * PRICE)).await;
     let rest = total - 100_000 - 5 * PRICE;
     assert_eq!(answer["amount"], rest.to_string());
     assert_eq!(answer["extra"]["channelState"], channel.state(5 * PRICE, 5 * PRICE, 2));
-    let answer = stage.settled(&channel.sweep()).await;
+    let answer = stage.settle_and_assert(&channel.sweep()).await;
     assert_eq!(answer["amount"], (PRICE + 1).to_string());
 
     // Every unit is accounted for.
@@ -93,12 +93,12 @@ async fn whole_life(chain: ChainId) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_channel_lives_from_its_deposit_to_its_refund_on_base() {
-    whole_life(BASE).await;
+    play_channel_life(BASE).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_channel_lives_from_its_deposit_to_its_refund_on_robinhood() {
-    whole_life(ROBINHOOD).await;
+    play_channel_life(ROBINHOOD).await;
 }
 
 /// A hundred equal requests of each kind are one transaction and one success.
@@ -138,7 +138,7 @@ async fn a_hundred_parallel_copies_of_each_job_are_one_success_and_99_duplicates
 async fn a_claim_that_adds_nothing_costs_nothing() {
     let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     let channel = stage.open_channel().await;
-    stage.settled(&channel.claim(PRICE, PRICE)).await;
+    stage.settle_and_assert(&channel.claim(PRICE, PRICE)).await;
     let block = stage.chain.request("eth_blockNumber", json!([])).await.expect("a number");
     // The same total under a higher voucher counts as a different claim.
     let body = channel.claim(2 * PRICE, PRICE);
@@ -150,7 +150,7 @@ async fn a_claim_that_adds_nothing_costs_nothing() {
     let mut forged = channel.claim(3 * PRICE, PRICE);
     let signature = Payer::random().sign(B256::repeat_byte(1));
     forged["paymentPayload"]["payload"]["claims"][0]["signature"] = json!(signature);
-    assert_eq!(reason(&stage.settle(&forged).await), code("voucher_signature"));
+    assert_eq!(reason(&stage.settle(&forged).await), full_code("voucher_signature"));
     let after = stage.chain.request("eth_blockNumber", json!([])).await.expect("a number");
     assert_eq!(block, after, "no transaction");
     stage.facilitator.stop().await;
@@ -173,7 +173,7 @@ async fn a_channel_is_read_once_in_a_block() {
     // The refusal of a voucher that its payer did not sign needs no node either.
     let mut forged = channel.voucher(PRICE);
     forged["paymentPayload"]["payload"]["voucher"]["maxClaimableAmount"] = json!("7");
-    assert_eq!(reason(&stage.verify(&forged).await), code("voucher_signature"));
+    assert_eq!(reason(&stage.verify(&forged).await), full_code("voucher_signature"));
     let asked = node.take_methods().join(",");
     assert!(!asked.contains("eth_call"), "{asked}");
 
@@ -210,7 +210,7 @@ async fn a_refund_of_the_whole_withdrawal_ends_it() {
         stage.verify(&channel.deposit(1, PRICE)).await["extra"]["withdrawRequestedAt"].clone();
     assert_ne!(begun, 0);
     let state = async |amount: u128, nonce: u64| {
-        let answer = stage.settled(&channel.refund(amount, nonce, 0)).await;
+        let answer = stage.settle_and_assert(&channel.refund(amount, nonce, 0)).await;
         answer["extra"]["channelState"]["withdrawRequestedAt"].clone()
     };
     assert_eq!(state(9, 0).await, begun, "one unit is still to be withdrawn");
@@ -226,9 +226,9 @@ async fn a_sweep_by_a_stranger_is_the_success_of_the_request() {
     let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     let channel = stage.open_channel().await;
     // An earlier payout of the same amount does not count as this one.
-    stage.settled(&channel.claim(PRICE, PRICE)).await;
-    let earlier = stage.settled(&channel.sweep()).await;
-    stage.settled(&channel.claim(2 * PRICE, 2 * PRICE)).await;
+    stage.settle_and_assert(&channel.claim(PRICE, PRICE)).await;
+    let earlier = stage.settle_and_assert(&channel.sweep()).await;
+    stage.settle_and_assert(&channel.claim(2 * PRICE, 2 * PRICE)).await;
     stage.chain.set_automine(false).await.expect("set");
     let call = IBatchSettlement::settleCall {
         receiver: channel.config.receiver,
@@ -260,7 +260,7 @@ async fn a_sweep_by_a_stranger_is_the_success_of_the_request() {
 }
 
 /// The bare form of a body: the network and the payload.
-fn bare(body: &Value) -> Value {
+fn bare_body(body: &Value) -> Value {
     let mut bare = body["paymentPayload"]["payload"].clone();
     bare["network"] = body["paymentRequirements"]["network"].clone();
     bare
@@ -277,27 +277,27 @@ async fn channels_have_separate_endpoints() {
     };
     let id = channel.id.to_string();
     assert_eq!(get(&id).await.0, 404, "no deposit yet");
-    let (status, answer) = post("/batch/deposit", &bare(&channel.deposit(DEPOSIT, PRICE))).await;
+    let (status, answer) = post("/batch/deposit", &bare_body(&channel.deposit(DEPOSIT, PRICE))).await;
     assert_eq!((status, &answer["success"]), (200, &json!(true)), "{answer}");
     // The endpoint determines the type, so a body may omit it.
-    let mut untyped = bare(&channel.claim(PRICE, PRICE));
+    let mut untyped = bare_body(&channel.claim(PRICE, PRICE));
     untyped.as_object_mut().expect("an object").remove("type");
     let (status, answer) = post("/batch/claim", &untyped).await;
     assert_eq!((status, &answer["success"]), (200, &json!(true)), "{answer}");
     let (status, answer) = post("/batch/settle", &channel.sweep()).await;
     assert_eq!((status, &answer["amount"]), (200, &json!(PRICE.to_string())), "{answer}");
-    let (status, answer) = post("/batch/refund", &bare(&channel.refund(5_000, 0, 0))).await;
+    let (status, answer) = post("/batch/refund", &bare_body(&channel.refund(5_000, 0, 0))).await;
     assert_eq!((status, &answer["amount"]), (200, &json!("5000")), "{answer}");
 
     // A failed settlement has status 402 in the bare form, and 200 in the full form.
-    let (status, answer) = post("/batch/settle", &bare(&channel.sweep())).await;
+    let (status, answer) = post("/batch/settle", &bare_body(&channel.sweep())).await;
     assert_eq!((status, reason(&answer)), (402, "duplicate_settlement"), "{answer}");
     let (status, answer) = post("/batch/refund", &channel.refund(5_000, 0, 0)).await;
     assert_eq!((status, reason(&answer)), (200, "duplicate_settlement"), "{answer}");
     let (status, answer) = post("/batch/claim", &channel.sweep()).await;
-    assert_eq!((status, reason(&answer)), (200, &*code("payload_type")), "{answer}");
-    let (status, answer) = post("/batch/deposit", &bare(&channel.voucher(PRICE))).await;
-    assert_eq!((status, reason(&answer)), (402, &*code("payload_type")), "{answer}");
+    assert_eq!((status, reason(&answer)), (200, &*full_code("payload_type")), "{answer}");
+    let (status, answer) = post("/batch/deposit", &bare_body(&channel.voucher(PRICE))).await;
+    assert_eq!((status, reason(&answer)), (402, &*full_code("payload_type")), "{answer}");
     for body in [json!({}), json!([]), json!({ "network": "eip155:8453" })] {
         let (status, answer) = post("/batch/deposit", &body).await;
         assert_eq!(status, 400, "{answer}");
@@ -343,11 +343,11 @@ async fn channels_have_separate_endpoints() {
     stage.chain.request("evm_increaseTime", json!([901])).await.expect("later");
     send("finalizeWithdraw").await;
     let late = stage.settle(&channel.claim(2 * PRICE, 2 * PRICE)).await;
-    assert_eq!(reason(&late), code("cumulative_exceeds_balance"), "{late}");
+    assert_eq!(reason(&late), full_code("cumulative_exceeds_balance"), "{late}");
     stage.facilitator.stop().await;
 }
 
-async fn killed_at(point: &str, time: u8) {
+async fn kill_at_failpoint(point: &str, time: u8) {
     let Some(chain) = full_chain_or_skip(BASE).await else { return };
     let fault = format!("{point}:{time}");
     let home = prepared_home(&chain, chain.url(), 1, "wait_ms = 1500\nin_flight = 2", "").await;
@@ -391,12 +391,12 @@ async fn killed_at(point: &str, time: u8) {
     assert_eq!(balance(channels[3].config.receiver).await, U256::from(PRICE), "{fault}");
     let refunded = U256::from(INITIAL_BALANCE - 2 * PRICE);
     assert_eq!(balance(channels[4].config.payer).await, refunded, "{fault}");
-    assert_tidy(&chain, &home, &fault).await;
+    assert_no_gap_and_empty_pool(&chain, &home, &fault).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kill_at_any_failpoint_carries_out_each_job_once() {
     for (point, times) in crate::facilitator::kills::POINTS {
-        join_all(times.iter().take(2).map(|time| killed_at(point, *time))).await;
+        join_all(times.iter().take(2).map(|time| kill_at_failpoint(point, *time))).await;
     }
 }

@@ -21,7 +21,7 @@ async fn findings(home: &FacilitatorHome) -> Vec<Finding> {
     all.into_iter().filter(|finding| finding.subject == "Base").collect()
 }
 
-fn reports(found: &[Finding], severity: Severity, word: &str) -> bool {
+fn has_finding(found: &[Finding], severity: Severity, word: &str) -> bool {
     found.iter().any(|finding| finding.severity == severity && finding.text.contains(word))
 }
 
@@ -30,14 +30,14 @@ async fn check_reports_what_is_present_and_what_is_missing() {
     let Some(chain) = full_chain_or_skip(BASE).await else { return };
     let bare = FacilitatorHome::new(chain.network(), chain.url(), 1, "", "");
     let answer = findings(&bare).await;
-    assert!(reports(&answer, Severity::Bad, "fund it"), "{answer:#?}");
-    assert!(reports(&answer, Severity::Warning, "is not a facilitator of Prism"), "{answer:#?}");
-    assert!(reports(&answer, Severity::Good, "EIP-712 domain: USD Coin 2"), "{answer:#?}");
+    assert!(has_finding(&answer, Severity::Bad, "fund it"), "{answer:#?}");
+    assert!(has_finding(&answer, Severity::Warning, "is not a facilitator of Prism"), "{answer:#?}");
+    assert!(has_finding(&answer, Severity::Good, "EIP-712 domain: USD Coin 2"), "{answer:#?}");
 
-    assert!(reports(&answer, Severity::Good, "because no authorizer is set"), "{answer:#?}");
+    assert!(has_finding(&answer, Severity::Good, "because no authorizer is set"), "{answer:#?}");
     let all: Vec<Finding> =
         check(&bare.config()).await.expect("it would start").into_iter().collect();
-    assert!(reports(&all, Severity::Good, "is used by no program"), "{all:#?}");
+    assert!(has_finding(&all, Severity::Good, "is used by no program"), "{all:#?}");
 
     let whole = prepared_home(&chain, chain.url(), 2, "", "").await;
     let answer = findings(&whole).await;
@@ -48,21 +48,21 @@ async fn check_reports_what_is_present_and_what_is_missing() {
     let (keys, more) = (format!("api_keys = [{{ {key} }}]"), "authorizer = \"authorizer.key\"");
     let signing = FacilitatorHome::new(chain.network(), chain.url(), 2, &keys, more);
     let text = format!("{} signs claims of payment channels", signing.authorizer());
-    assert!(reports(&findings(&signing).await, Severity::Good, &text));
+    assert!(has_finding(&findings(&signing).await, Severity::Good, &text));
 
     let named = upto_contract::setting(&[&[0, 1]]);
     let by_contract = FacilitatorHome::new(chain.network(), chain.url(), 2, "", &named);
     let answer = findings(&by_contract).await;
-    assert!(reports(&answer, Severity::Warning, "the scheme upto is not offered"), "{answer:#?}");
+    assert!(has_finding(&answer, Severity::Warning, "the scheme upto is not offered"), "{answer:#?}");
     let contract = upto_contract::deploy(&chain, &[0, 1]).await;
     let text = format!("the upto contract {contract} can be called by ");
-    assert!(reports(&findings(&by_contract).await, Severity::Good, &text));
+    assert!(has_finding(&findings(&by_contract).await, Severity::Good, &text));
 
     let no_code = json!([bursar_tests::payer::PROXY, "0x"]);
     chain.request("anvil_setCode", no_code).await.expect("set");
     let answer = findings(&whole).await;
     assert!(
-        reports(&answer, Severity::Warning, "exact Permit2 proxy is missing at"),
+        has_finding(&answer, Severity::Warning, "exact Permit2 proxy is missing at"),
         "{answer:#?}"
     );
 
@@ -71,7 +71,7 @@ async fn check_reports_what_is_present_and_what_is_missing() {
     let is_of_node = |finding: &&Finding| !finding.text.contains("no authorizer is set");
     let mut of_nodes = answer.iter().filter(is_of_node);
     assert!(of_nodes.all(|finding| finding.severity == Severity::Bad), "{answer:#?}");
-    assert!(reports(&answer, Severity::Bad, "no endpoint"), "{answer:#?}");
+    assert!(has_finding(&answer, Severity::Bad, "no endpoint"), "{answer:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -82,7 +82,7 @@ async fn check_names_a_node_without_large_batches_which_settles_all_the_same() {
         let stage = Stage::through(chain, &node.url, 1, "", "").await;
         let answer = findings(&stage.home).await;
         let said = "no batch of 50 requests (batch too large (code -32600))";
-        assert!(reports(&answer, Severity::Warning, said), "{batch_max}: {answer:#?}");
+        assert!(has_finding(&answer, Severity::Warning, said), "{batch_max}: {answer:#?}");
         let payment = stage.pay(&stage.payer().await, TransferMethod::Eip3009, 700);
         let settled = stage.settle(&payment.body(2)).await;
         assert_eq!(settled["success"], true, "{batch_max}: {settled}");

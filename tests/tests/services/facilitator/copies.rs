@@ -25,7 +25,7 @@ fn outcomes(answers: &[Value]) -> BTreeMap<String, usize> {
 }
 
 /// Waits until the transaction of a payment is in the node's pool.
-async fn until_sent(stage: &Stage) {
+async fn wait_until_sent(stage: &Stage) {
     let signer = stage.home.signers[0];
     let count = json!([signer, "pending"]);
     while stage.chain.request("eth_getTransactionCount", count.clone()).await.expect("answered")
@@ -35,7 +35,7 @@ async fn until_sent(stage: &Stage) {
     }
 }
 
-fn one_success(copies: usize) -> BTreeMap<String, usize> {
+fn expected_one_success(copies: usize) -> BTreeMap<String, usize> {
     BTreeMap::from([("success".to_owned(), 1), ("duplicate_settlement".to_owned(), copies - 1)])
 }
 
@@ -51,7 +51,7 @@ async fn of_simultaneous_copies_one_receives_the_success_and_the_others_its_hash
         let payer = stage.payer().await;
         let body = stage.pay(&payer, method, 5_000).body(2);
         let answers = join_all((0..copies).map(|_one| stage.settle_without_key(&body))).await;
-        assert_eq!(outcomes(&answers), one_success(copies), "{method:?}");
+        assert_eq!(outcomes(&answers), expected_one_success(copies), "{method:?}");
         let success = answers.iter().find(|answer| answer["success"] == true).expect("one");
         for answer in answers.iter().filter(|answer| answer["success"] == false) {
             assert_eq!(answer["transaction"], "", "{answer}");
@@ -125,7 +125,7 @@ async fn a_pending_answer_leaves_the_success_to_the_first_repeat() {
             answers.push(stage.settle_without_key(&body).await);
         }
     }
-    assert_eq!(outcomes(&answers), one_success(8));
+    assert_eq!(outcomes(&answers), expected_one_success(8));
     assert_eq!(answers[0]["success"], true);
     assert_eq!(answers[0]["transaction"], pending["transaction"]);
     stage.facilitator.stop().await;
@@ -160,7 +160,7 @@ async fn a_payment_in_flight_fails_verification_for_other_callers() {
     let body = stage.pay(&payer, TransferMethod::Eip3009, 5_000).body(2);
     stage.chain.set_automine(false).await.expect("set");
     let looks = async {
-        until_sent(&stage).await;
+        wait_until_sent(&stage).await;
         while stage.verify(&body).await["isValid"] == true {
             sleep(Duration::from_millis(10)).await;
         }
@@ -190,7 +190,7 @@ async fn an_undelivered_success_goes_to_the_next_request() {
     );
     connection.write_all(head.as_bytes()).await.expect("sent");
     connection.write_all(text.as_bytes()).await.expect("sent");
-    until_sent(&stage).await;
+    wait_until_sent(&stage).await;
     drop(connection);
     stage.chain.mine(1).await.expect("mined");
     let mut answer = stage.settle_without_key(&body).await;

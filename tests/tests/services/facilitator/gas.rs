@@ -16,12 +16,12 @@ use crate::facilitator::stage::{BASE, SHOP, Stage, prepared_home};
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-fn rich() -> U256 {
+fn ample_coin() -> U256 {
     U256::from(10).pow(U256::from(20))
 }
 
 /// Settles new payments until one succeeds, for long enough that prices are refreshed.
-async fn until_paid(stage: &Stage, amount: u64) -> Value {
+async fn settle_until_paid(stage: &Stage, amount: u64) -> Value {
     let end = Instant::now() + TIMEOUT;
     loop {
         let payer = stage.payer().await;
@@ -69,8 +69,8 @@ async fn without_coin_nothing_is_accepted_and_a_top_up_is_seen_at_once() {
         assert_eq!(answer["transaction"], "");
         refused.push(paid);
     }
-    stage.fund_signers(rich()).await;
-    until_paid(&stage, 900).await;
+    stage.fund_signers(ample_coin()).await;
+    settle_until_paid(&stage, 900).await;
     mine_until_quiet(&stage).await;
     assert_eq!(stage.balance(SHOP).await, U256::from(900), "nothing that was refused has moved");
     assert!(!is_used(&stage, &refused[0]).await);
@@ -100,8 +100,8 @@ async fn a_signer_that_is_drained_after_the_acceptance_moves_nothing_when_it_is_
         assert!(reasons.contains(&reason), "{answer}");
         refused.push(paid);
     }
-    stage.fund_signers(rich()).await;
-    until_paid(&stage, 900).await;
+    stage.fund_signers(ample_coin()).await;
+    settle_until_paid(&stage, 900).await;
     mine_until_quiet(&stage).await;
     assert_eq!(stage.balance(SHOP).await - before, U256::from(1_000), "only the two successes");
     for paid in refused.iter().filter(|paid| paid.method == TransferMethod::Eip3009) {
@@ -142,7 +142,7 @@ async fn a_hash_is_returned_only_where_the_node_has_the_transaction() {
         assert_eq!(moved, pending, "{lie:?}: {answer}");
         // A withdrawn transaction consumes its nonce, so later transactions are not blocked.
         stage.chain.set_automine(true).await.expect("set");
-        until_paid(&stage, 900).await;
+        settle_until_paid(&stage, 900).await;
         stage.facilitator.stop().await;
     }
 }
@@ -241,7 +241,7 @@ async fn a_prism_payment_needs_the_coin_of_the_only_signer_that_may_send_it() {
         stage.chain.request("anvil_setBalance", drain).await.expect("set");
         // This is long enough for two balance refreshes: the second one sees the drained signer.
         sleep(Duration::from_millis(2_500)).await;
-        until_paid(&stage, 100).await;
+        settle_until_paid(&stage, 100).await;
         sleep(Duration::from_millis(500)).await;
         let payer = stage.payer().await;
         let body = stage.pay(&payer, TransferMethod::Prism, 700).body(2);
@@ -254,7 +254,7 @@ async fn a_prism_payment_needs_the_coin_of_the_only_signer_that_may_send_it() {
             assert_eq!(answer["errorReason"], "facilitator_out_of_gas", "{answer}");
             refused += 1;
         }
-        let fund = json!([signer, rich()]);
+        let fund = json!([signer, ample_coin()]);
         stage.chain.request("anvil_setBalance", fund).await.expect("set");
     }
     assert_eq!(refused, 1, "one of the two sends them");
@@ -440,7 +440,7 @@ async fn a_withdrawal_survives_a_kill_at_any_point() {
         assert_eq!(ask(&process.url, "/settle", &body).await, None, "{point}: it was not reached");
         assert!(!process.wait().success());
         let process = home.start_process(None);
-        let fund = json!([home.signers[0], rich()]);
+        let fund = json!([home.signers[0], ample_coin()]);
         chain.request("anvil_setBalance", fund).await.expect("set");
         let end = Instant::now() + TIMEOUT;
         let answer = loop {

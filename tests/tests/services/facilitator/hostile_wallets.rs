@@ -18,11 +18,11 @@ use crate::facilitator::verdict::{Refusal, check_settle, check_verify, with};
 /// Upper bound of gas: the default limit for a contract's payment, plus the overhead of its transaction.
 const GAS_CAP: u64 = 660_000 + 40 * 800;
 /// Upper bound of the gas for one plain payer's transfer.
-const PLAIN_GAS: u64 = 250_000;
+const PLAIN_TRANSFER_GAS_MAX: u64 = 250_000;
 /// Mode numbers in the wallet's source.
-const BURNS_GAS: u8 = 4;
-const BURNS_WHEN_SENT: u8 = 5;
-const BURNS_BELOW: u8 = 7;
+const MODE_BURNS_GAS: u8 = 4;
+const MODE_BURNS_GAS_WHEN_SENT: u8 = 5;
+const MODE_BURNS_GAS_IN_SETTLEMENT: u8 = 7;
 /// Upper bound for the time of one answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -38,7 +38,7 @@ impl Stage {
     }
 
     /// Returns the gas of each of the signer's transactions after a block, and their total fees in wei.
-    async fn used_since(&self, block: U256) -> (Vec<u64>, U256) {
+    async fn gas_used_since(&self, block: U256) -> (Vec<u64>, U256) {
         let head = self.number("eth_blockNumber", json!([])).await;
         let (mut each, mut fees, mut at) = (Vec::new(), U256::ZERO, block + U256::from(1));
         while at <= head {
@@ -58,7 +58,7 @@ impl Stage {
         (each, fees)
     }
 
-    async fn hostile(&self, owner: &Payer, mode: WalletMode) -> Address {
+    async fn deploy_hostile_wallet(&self, owner: &Payer, mode: WalletMode) -> Address {
         let wallet = self.chain.deploy_hostile_wallet(owner.address(), mode).await;
         let wallet = wallet.expect("deployed");
         self.chain.mint(wallet, INITIAL_BALANCE).await.expect("minted");
@@ -95,7 +95,7 @@ struct Case {
     good: Option<bool>,
 }
 
-fn always(mode: WalletMode, good: Option<bool>) -> Case {
+fn same_mode_case(mode: WalletMode, good: Option<bool>) -> Case {
     Case { at_verification: mode, when_settled: mode, good }
 }
 
@@ -106,21 +106,21 @@ fn cases() -> Vec<Case> {
         good: Some(false),
     };
     vec![
-        always(WalletMode::Honest, Some(true)),
-        always(WalletMode::Reverts, Some(false)),
-        always(WalletMode::WrongAnswer, Some(false)),
-        always(WalletMode::HugeAnswer, Some(false)),
-        always(WalletMode::BurnsGas, Some(false)),
+        same_mode_case(WalletMode::Honest, Some(true)),
+        same_mode_case(WalletMode::Reverts, Some(false)),
+        same_mode_case(WalletMode::WrongAnswer, Some(false)),
+        same_mode_case(WalletMode::HugeAnswer, Some(false)),
+        same_mode_case(WalletMode::BurnsGas, Some(false)),
         // The facilitator cannot detect this before it sends the transaction; the gas limit caps the cost.
-        always(WalletMode::BurnsWhenSent, None),
-        always(WalletMode::BurnsAbove(100_000), Some(false)),
+        same_mode_case(WalletMode::BurnsWhenSent, None),
+        same_mode_case(WalletMode::BurnsAbove(100_000), Some(false)),
         // The threshold is below the gas of a probe and above the gas of a settlement.
-        always(WalletMode::BurnsBelow(1_000_000), Some(false)),
-        always(WalletMode::BurnsThenAnswers(200_000), Some(true)),
-        always(WalletMode::BurnsThenAnswers(1_500_000), Some(false)),
+        same_mode_case(WalletMode::BurnsBelow(1_000_000), Some(false)),
+        same_mode_case(WalletMode::BurnsThenAnswers(200_000), Some(true)),
+        same_mode_case(WalletMode::BurnsThenAnswers(1_500_000), Some(false)),
         // The facilitator asks in a static call, in which such a wallet only burns a little gas.
-        always(WalletMode::ReentersQuietly, None),
-        always(WalletMode::ReentersLoudly, Some(false)),
+        same_mode_case(WalletMode::ReentersQuietly, None),
+        same_mode_case(WalletMode::ReentersLoudly, Some(false)),
         then(WalletMode::Reverts),
         then(WalletMode::BurnsGas),
         then(WalletMode::HugeAnswer),
@@ -134,7 +134,7 @@ async fn hostile_wallets_by(method: TransferMethod) {
     for Case { at_verification, when_settled, good } in cases() {
         let case = format!("{method:?}, {at_verification:?} and then {when_settled:?}");
         let owner = Payer::random();
-        let wallet = stage.hostile(&owner, at_verification).await;
+        let wallet = stage.deploy_hostile_wallet(&owner, at_verification).await;
         let body = stage.pay_from(&owner, method, wallet).body(2);
         let answer = timeout(ANSWER_TIMEOUT, stage.verify(&body)).await.expect(&case);
         check_verify(&case, &answer);
@@ -162,11 +162,11 @@ async fn hostile_wallets_by(method: TransferMethod) {
         let moved = had - stage.balance(wallet).await;
         let expected = if answer["success"] == true { 1_000 } else { 0 };
         assert_eq!(moved, U256::from(expected), "{case}: {answer}");
-        let (each, fees) = stage.used_since(block).await;
+        let (each, fees) = stage.gas_used_since(block).await;
         let used: u64 = each.iter().sum();
         // A wallet that burned gas is not tried again, so at most one attempt may cost up to the cap.
         let attempts = if good == Some(false) { 0 } else { 1 };
-        assert!(used <= PLAIN_GAS + attempts * GAS_CAP, "{case}: {each:?}");
+        assert!(used <= PLAIN_TRANSFER_GAS_MAX + attempts * GAS_CAP, "{case}: {each:?}");
         assert!(each.iter().all(|used| *used <= GAS_CAP), "{case}: {each:?}");
         assert_eq!(coin - stage.coin_of_signer().await, fees, "{case}: nothing else was paid");
     }
@@ -187,7 +187,7 @@ async fn a_hostile_wallet_that_pays_by_permit2_harms_no_other_payer() {
 async fn a_wallet_that_burns_gas_when_sent_is_reported_as_a_failed_transaction() {
     let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     let owner = Payer::random();
-    let wallet = stage.hostile(&owner, WalletMode::BurnsWhenSent).await;
+    let wallet = stage.deploy_hostile_wallet(&owner, WalletMode::BurnsWhenSent).await;
     let _mining = stage.keep_mining();
     let answer =
         stage.settle(&stage.pay_from(&owner, TransferMethod::Eip3009, wallet).body(2)).await;
@@ -200,7 +200,7 @@ async fn a_wallet_that_burns_gas_when_sent_is_reported_as_a_failed_transaction()
 async fn only_what_the_owner_signed_is_taken_from_a_wallet() {
     let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     let (owner, thief) = (Payer::random(), Payer::random());
-    let wallet = stage.hostile(&owner, WalletMode::Honest).await;
+    let wallet = stage.deploy_hostile_wallet(&owner, WalletMode::Honest).await;
     let mut refusals = Vec::new();
     for method in [TransferMethod::Eip3009, TransferMethod::Permit2] {
         let refusal =
@@ -267,7 +267,7 @@ async fn a_planned_wallet_is_deployed_for_its_own_payment_only() {
         ];
         stage.refuses(&refusals).await;
         assert_eq!(
-            stage.used_since(block).await.0,
+            stage.gas_used_since(block).await.0,
             Vec::<u64>::new(),
             "{method:?}: nothing was sent"
         );
@@ -308,7 +308,7 @@ async fn a_wallet_that_was_deployed_by_its_payment_pays_again_at_once() {
 async fn a_payer_that_burnt_gas_is_refused_for_a_minute() {
     let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     let owner = Payer::random();
-    let wallet = stage.hostile(&owner, WalletMode::BurnsWhenSent).await;
+    let wallet = stage.deploy_hostile_wallet(&owner, WalletMode::BurnsWhenSent).await;
     let block = stage.number("eth_blockNumber", json!([])).await;
     let _mining = stage.keep_mining();
     for _payment in 0..4 {
@@ -316,7 +316,7 @@ async fn a_payer_that_burnt_gas_is_refused_for_a_minute() {
             stage.settle(&stage.pay_from(&owner, TransferMethod::Eip3009, wallet).body(2)).await;
         assert_eq!(answer["success"], false, "{answer}");
     }
-    let (each, _fees) = stage.used_since(block).await;
+    let (each, _fees) = stage.gas_used_since(block).await;
     assert!(each.iter().sum::<u64>() <= GAS_CAP, "{each:?}");
     stage.facilitator.stop().await;
 }
@@ -332,13 +332,13 @@ async fn an_account_that_gets_code_after_verification_is_settled_alone() {
         assert_eq!(stage.verify(body).await["isValid"], true);
     }
     let code = stage.code_for(&payer).await;
-    stage.give_code(&payer, &code, BURNS_WHEN_SENT).await;
+    stage.give_code(&payer, &code, MODE_BURNS_GAS_WHEN_SENT).await;
     let block = stage.number("eth_blockNumber", json!([])).await;
     let _mining = stage.keep_mining();
     let (theirs, answer) = tokio::join!(stage.settle(&good), stage.settle(&bad));
     assert_eq!(answer["success"], false, "{answer}");
     assert_eq!(theirs["success"], true, "{theirs}");
-    let (each, _fees) = stage.used_since(block).await;
+    let (each, _fees) = stage.gas_used_since(block).await;
     assert_eq!(each.len(), 2, "each once, and alone: {each:?}");
     stage.facilitator.stop().await;
 }
@@ -351,14 +351,14 @@ async fn a_payer_of_an_unexpected_kind_is_checked_again_as_its_real_kind() {
     // A key's account that turns out to be a contract; it accepts the signature if it gets the gas of a probe.
     let payer = stage.payer().await;
     let code = stage.code_for(&payer).await;
-    stage.give_code(&payer, &code, BURNS_BELOW).await;
+    stage.give_code(&payer, &code, MODE_BURNS_GAS_IN_SETTLEMENT).await;
     let amount =
         json!([payer.address(), B256::with_last_byte(1), B256::from(U256::from(1_000_000))]);
     stage.chain.request("anvil_setStorageAt", amount).await.expect("set");
     let answer = stage.settle(&stage.pay(&payer, TransferMethod::Eip3009, 80).body(2)).await;
     assert_eq!(answer["success"], false, "{answer}");
     assert_eq!(answer["transaction"], "", "{answer}");
-    assert_eq!(stage.used_since(block).await.0, Vec::<u64>::new());
+    assert_eq!(stage.gas_used_since(block).await.0, Vec::<u64>::new());
     // A deployed wallet, whose factory burns all its gas when asked to deploy it again.
     let owner = Payer::random();
     let (terms, factory, data) = counterfactual_wallet(&stage, &owner).await;
@@ -366,8 +366,8 @@ async fn a_payer_of_an_unexpected_kind_is_checked_again_as_its_real_kind() {
     let paid = owner.pay_undeployed(TransferMethod::Eip3009, &terms, factory, &data);
     let answer = stage.settle(&paid.body(2)).await;
     assert_eq!(answer["success"], true, "{answer}");
-    let (each, _fees) = stage.used_since(block).await;
-    assert!(each.len() == 1 && each[0] < PLAIN_GAS, "{each:?}");
+    let (each, _fees) = stage.gas_used_since(block).await;
+    assert!(each.len() == 1 && each[0] < PLAIN_TRANSFER_GAS_MAX, "{each:?}");
     stage.facilitator.stop().await;
 }
 
@@ -411,7 +411,7 @@ async fn an_account_that_starts_burning_gas_spoils_no_transaction_of_the_contrac
             }
             stage.chain.mine(1).await.expect("mined");
             has_sent(2).await;
-            stage.give_code(&payer, &code, BURNS_GAS).await;
+            stage.give_code(&payer, &code, MODE_BURNS_GAS).await;
             stage.chain.set_automine(true).await.expect("set");
             stage.keep_mining()
         };
@@ -454,7 +454,7 @@ async fn an_account_that_starts_burning_gas_in_flight_does_not_harm_its_batch() 
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        stage.give_code(&payer, &code, BURNS_GAS).await;
+        stage.give_code(&payer, &code, MODE_BURNS_GAS).await;
         stage.chain.set_automine(true).await.expect("set");
         stage.keep_mining()
     };

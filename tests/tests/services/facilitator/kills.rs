@@ -115,7 +115,7 @@ fn log(home: &FacilitatorHome) -> String {
 }
 
 /// Asserts that no nonce is missing and no transaction is left in the pool.
-pub(crate) async fn assert_tidy(chain: &Devnet, home: &FacilitatorHome, case: &str) {
+pub(crate) async fn assert_no_gap_and_empty_pool(chain: &Devnet, home: &FacilitatorHome, case: &str) {
     for signer in &home.signers {
         let count = async |tag: &str| {
             let answer = chain.request("eth_getTransactionCount", json!([signer, tag])).await;
@@ -146,7 +146,7 @@ pub(crate) async fn funded_approval(chain: &Devnet, payer: &Payer) -> Value {
     payer.approval(&terms)
 }
 
-async fn killed_at(point: &str, time: u8) {
+async fn kill_at_failpoint(point: &str, time: u8) {
     let Some(chain) = full_chain_or_skip(BASE).await else { return };
     let fault = format!("{point}:{time}");
     // Six payments make at least two transactions, however quickly they arrive.
@@ -185,12 +185,12 @@ async fn killed_at(point: &str, time: u8) {
     assert_eq!(deaths, 1, "{fault}: it was not reached");
     let moved = chain.balance_of(SHOP).await.expect("answered") - before;
     assert_eq!(moved, U256::from(6_015 + 500 + 300 + 400 + 2_000), "{fault}");
-    assert_tidy(&chain, &home, &fault).await;
+    assert_no_gap_and_empty_pool(&chain, &home, &fault).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kill_at_any_failpoint_settles_each_payment_once() {
     for (point, times) in POINTS {
-        join_all(times.iter().map(|time| killed_at(point, *time))).await;
+        join_all(times.iter().map(|time| kill_at_failpoint(point, *time))).await;
     }
 }

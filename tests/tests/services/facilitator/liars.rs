@@ -6,15 +6,15 @@ use bursar_tests::lying_rpc::{Lie, LyingRpc};
 use bursar_tests::payer::{Payer, TransferMethod};
 use futures::StreamExt;
 
-use crate::facilitator::kills::{assert_tidy, settle_all};
+use crate::facilitator::kills::{assert_no_gap_and_empty_pool, settle_all};
 use crate::facilitator::stage::{BASE, INITIAL_BALANCE, SHOP, prepared_home};
 
 const PAYMENTS: u64 = 3;
 
 /// Number of concurrent cases; each has its own chain.
-const AT_ONCE: usize = 4;
+const CONCURRENT_CASES: usize = 4;
 
-async fn settled_among(lies: Vec<Lie>, fault: Option<&str>) {
+async fn settle_through_lies(lies: Vec<Lie>, fault: Option<&str>) {
     let Some(chain) = full_chain_or_skip(BASE).await else { return };
     let case = format!("{lies:?}, {fault:?}");
     let node = LyingRpc::in_front_of(chain.url()).await;
@@ -34,7 +34,7 @@ async fn settled_among(lies: Vec<Lie>, fault: Option<&str>) {
     assert_eq!(moved, U256::from(3_003), "{case}");
     // Fewer broadcasts than lies may occur, because all three payments may share one transaction.
     assert!(node.lies_told() >= 1, "{case}: no lie was told");
-    assert_tidy(&chain, &home, &case).await;
+    assert_no_gap_and_empty_pool(&chain, &home, &case).await;
 }
 
 /// Returns the lies that take effect within a test. A node of another chain is left out: it is
@@ -43,20 +43,20 @@ fn lies() -> impl Iterator<Item = Lie> {
     Lie::ALL.into_iter().filter(|lie| *lie != Lie::WrongChainId)
 }
 
-async fn each(cases: Vec<(Vec<Lie>, Option<&'static str>)>) {
+async fn run_cases(cases: Vec<(Vec<Lie>, Option<&'static str>)>) {
     let cases = futures::stream::iter(cases);
-    let each = cases.map(|(lies, fault)| settled_among(lies, fault));
-    each.buffer_unordered(AT_ONCE).collect::<Vec<()>>().await;
+    let each = cases.map(|(lies, fault)| settle_through_lies(lies, fault));
+    each.buffer_unordered(CONCURRENT_CASES).collect::<Vec<()>>().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn settlement_survives_every_node_lie() {
-    each(lies().map(|lie| (vec![lie], None)).collect()).await;
+    run_cases(lies().map(|lie| (vec![lie], None)).collect()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn settlement_survives_every_node_lie_and_a_kill_after_it() {
-    each(lies().map(|lie| (vec![lie], Some("outbox.sent:1"))).collect()).await;
+    run_cases(lies().map(|lie| (vec![lie], Some("outbox.sent:1"))).collect()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -67,5 +67,5 @@ async fn settlement_survives_several_node_lies_in_a_row() {
         vec![Lie::NonceTooLow, Lie::AlreadyKnown, Lie::Drop],
         vec![Lie::InventedReceipt, Lie::WrongReceipt],
     ];
-    each(series.into_iter().map(|lies| (lies, None)).collect()).await;
+    run_cases(series.into_iter().map(|lies| (lies, None)).collect()).await;
 }

@@ -12,7 +12,7 @@ use crate::facilitator::verdict::{with, with_term, without};
 const OTHER: Address = address!("0x7777777777777777777777777777777777777777");
 
 /// 2^256.
-const ABOVE_ALL: &str =
+const TWO_TO_256: &str =
     "115792089237316195423570985008687907853269984665640564039457584007913129639936";
 
 /// Sets up a stage whose facilitator reaches its node through a call counter.
@@ -21,14 +21,14 @@ async fn stage_with_counter() -> Option<(Stage, CountingRpc)> {
     let node = CountingRpc::in_front_of(chain.url()).await;
     let stage = Stage::through(chain, &node.url, 1, "", "").await;
     // The facilitator fetches the price of data once a minute with `eth_call`; waits for the first of these calls.
-    while !about_payments(&node).contains(&"eth_call".to_owned()) {
+    while !calls_about_payments(&node).contains(&"eth_call".to_owned()) {
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
     Some((stage, node))
 }
 
 /// Takes the counted calls and keeps those about payments, without the facilitator's own periodic calls.
-fn about_payments(node: &CountingRpc) -> Vec<String> {
+fn calls_about_payments(node: &CountingRpc) -> Vec<String> {
     let mut request = node.take_methods();
     request.retain(|methods| methods.contains("eth_call") || methods.contains("eth_getCode"));
     request
@@ -39,7 +39,7 @@ fn authorization(name: &str) -> String {
 }
 
 /// Bodies that are JSON but not valid requests.
-fn odd_values(body: &Value) -> Vec<(String, Value)> {
+fn malformed_values(body: &Value) -> Vec<(String, Value)> {
     let mut odd = Vec::new();
     for place in ["/paymentPayload", "/paymentRequirements", "/paymentPayload/payload"] {
         odd.push((format!("no {place}"), without(body, place)));
@@ -65,7 +65,7 @@ fn odd_values(body: &Value) -> Vec<(String, Value)> {
         }
     }
     let amounts =
-        ["-1", "+1", "", " 1", "1 ", "1.0", "1e3", "0x10", "١", "1_000", "NaN", ABOVE_ALL];
+        ["-1", "+1", "", " 1", "1 ", "1.0", "1e3", "0x10", "١", "1_000", "NaN", TWO_TO_256];
     for place in numbers.iter().chain([&"/paymentRequirements/amount".to_owned()]) {
         for text in amounts {
             odd.push((format!("{place} is {text:?}"), with(body, place, json!(text))));
@@ -97,7 +97,7 @@ fn odd_values(body: &Value) -> Vec<(String, Value)> {
 }
 
 /// Bodies that the parser rejects: not JSON, too deep, a duplicate key, or not one object.
-fn odd_texts(good: &str) -> Vec<(&'static str, Vec<u8>)> {
+fn malformed_texts(good: &str) -> Vec<(&'static str, Vec<u8>)> {
     let deep = |depth: usize| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
     let extended = |inner: &str| good.replacen('{', &format!("{{\"extensions\":{inner},"), 1);
     vec![
@@ -131,11 +131,11 @@ async fn an_invalid_request_gets_400_with_a_reason_and_causes_no_node_call() {
     let body = stage.pay(&stage.payer().await, TransferMethod::Eip3009, 500).body(2);
     assert_eq!(stage.verify(&body).await["isValid"], true, "all but the change is good");
     node.take_methods();
-    let mut bodies: Vec<(String, Vec<u8>)> = odd_values(&body)
+    let mut bodies: Vec<(String, Vec<u8>)> = malformed_values(&body)
         .into_iter()
         .map(|(case, body)| (case, body.to_string().into_bytes()))
         .collect();
-    let texts = odd_texts(&body.to_string());
+    let texts = malformed_texts(&body.to_string());
     bodies.extend(texts.into_iter().map(|(case, body)| (case.to_owned(), body)));
     let mut wrong = Vec::new();
     for (case, body) in bodies {
@@ -154,7 +154,7 @@ async fn an_invalid_request_gets_400_with_a_reason_and_causes_no_node_call() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert_eq!(about_payments(&node), Vec::<String>::new());
+    assert_eq!(calls_about_payments(&node), Vec::<String>::new());
     stage.facilitator.stop().await;
 }
 
@@ -172,7 +172,7 @@ async fn a_body_that_is_too_long_gets_413_and_the_content_type_is_not_required()
         let reply: Value = answer.json().await.expect("JSON");
         assert!(reply["error"].is_string(), "{path}: {reply}");
     }
-    assert_eq!(about_payments(&node), Vec::<String>::new());
+    assert_eq!(calls_about_payments(&node), Vec::<String>::new());
     // The header `content-type` is not required: old clients omit it.
     for kind in
         ["text/plain", "application/x-www-form-urlencoded", "application/json; charset=utf-8"]
@@ -265,7 +265,7 @@ async fn a_payment_that_can_be_refused_locally_causes_no_node_call() {
         for (case, body) in cases {
             let answer = stage.verify(&body).await;
             let settled = stage.settle(&body).await;
-            let request = about_payments(&node);
+            let request = calls_about_payments(&node);
             if answer["isValid"] != false || settled["success"] != false || !request.is_empty() {
                 wrong.push(format!("{method:?}, {case}: {answer} {settled} after {request:?}"));
             }
@@ -284,13 +284,13 @@ async fn a_payment_of_a_known_payer_is_verified_by_one_request() {
         node.take_methods();
         let answer = stage.verify(&stage.pay(&payer, method, 501).body(2)).await;
         assert_eq!(answer["isValid"], true, "{method:?}");
-        assert_eq!(about_payments(&node).len(), 1, "{method:?}");
+        assert_eq!(calls_about_payments(&node).len(), 1, "{method:?}");
     }
     // Once the facilitator knows the network, a new payer causes no more calls.
     let stranger = stage.payer().await;
     node.take_methods();
     stage.verify(&stage.pay(&stranger, TransferMethod::Eip3009, 500).body(2)).await;
-    assert_eq!(about_payments(&node), ["eth_getCode,eth_call"]);
+    assert_eq!(calls_about_payments(&node), ["eth_getCode,eth_call"]);
     stage.facilitator.stop().await;
 }
 
@@ -319,6 +319,6 @@ async fn nonces_of_another_length_are_refused_without_a_request() {
             assert_eq!(answer[verdict], false, "{path} {nonce}: {answer}");
         }
     }
-    assert_eq!(about_payments(&node), Vec::<String>::new());
+    assert_eq!(calls_about_payments(&node), Vec::<String>::new());
     stage.facilitator.stop().await;
 }

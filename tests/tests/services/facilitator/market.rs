@@ -16,8 +16,8 @@ pub(crate) const PRICE_IN_DOLLARS: &str = "$0.012";
 pub(crate) const FETCH_V2: &str = "@x402/fetch";
 pub(crate) const FETCH_V1: &str = "x402-fetch";
 /// Clients of PyPI's x402, by the library that they extend.
-pub(crate) const HTTPX: &str = "httpx";
-pub(crate) const REQUESTS: &str = "requests";
+pub(crate) const HTTPX_CLIENT: &str = "httpx";
+pub(crate) const REQUESTS_CLIENT: &str = "requests";
 
 /// The content of every item.
 pub(crate) const CONTENT: &str = "what was paid for";
@@ -34,11 +34,11 @@ pub(crate) struct Market {
 impl Market {
     /// Starts a shop with Express and a customer with Node; `routes` are the shop's items, by protocol version.
     pub(crate) async fn open(stage: Stage, routes: Value) -> Self {
-        Self::between(stage, Framework::Express, FETCH_V2, routes).await
+        Self::with_client(stage, Framework::Express, FETCH_V2, routes).await
     }
 
     /// Starts a shop, and the customer's program that has `client`.
-    pub(crate) async fn between(
+    pub(crate) async fn with_client(
         stage: Stage,
         framework: Framework,
         client: &str,
@@ -46,7 +46,7 @@ impl Market {
     ) -> Self {
         let shop = start_shop(framework, &stage.facilitator.url, routes).await;
         let buyer = match client {
-            HTTPX | REQUESTS => Script::start_python("buyer.py", &[]).await,
+            HTTPX_CLIENT | REQUESTS_CLIENT => Script::start_python("buyer.py", &[]).await,
             _npm => Script::start("buyer.mjs", &[]).await,
         };
         let client = reqwest::Client::builder().no_proxy().build().expect("a client");
@@ -135,7 +135,7 @@ impl Market {
 
     /// Asserts that the shop delivers the item at `path` for a payment signed elsewhere.
     pub(crate) async fn assert_sells(&self, path: &str, payer: Address, header: (&str, &str)) {
-        let sold = self.show(&self.url(path), header.0, header.1).await;
+        let sold = self.send_payment_header(&self.url(path), header.0, header.1).await;
         assert_eq!(sold.status(), 200, "{path}");
         let header = |name| sold.headers().get(name).cloned();
         let receipt = header("payment-response").or_else(|| header("x-payment-response"));
@@ -147,7 +147,7 @@ impl Market {
 
     /// Sends the payment of an earlier order to a shop that refuses it; returns the shop's offer with the error.
     pub(crate) async fn refusal(&self, url: &str, order: &Value) -> Value {
-        let shown = self.show_again(url, order).await;
+        let shown = self.resend_payment(url, order).await;
         match shown.headers().get("payment-required").cloned() {
             Some(header) => decode_header(header.to_str().expect("text")),
             None => shown.json().await.expect("JSON"),
@@ -155,20 +155,20 @@ impl Market {
     }
 
     /// Sends the payment of an earlier order to a shop.
-    pub(crate) async fn show_again(&self, url: &str, order: &Value) -> reqwest::Response {
+    pub(crate) async fn resend_payment(&self, url: &str, order: &Value) -> reqwest::Response {
         let text = |name: &str| order["header"][name].as_str().unwrap_or_else(|| panic!("{order}"));
-        self.show(url, text("name"), text("value")).await
+        self.send_payment_header(url, text("name"), text("value")).await
     }
 
     /// Returns how often the shop's paid handlers ran.
-    pub(crate) async fn served(&self) -> u64 {
+    pub(crate) async fn paid_handler_runs(&self) -> u64 {
         let answer = self.client.get(self.url("/served")).send().await.expect("an answer");
         let answer: Value = answer.json().await.expect("JSON");
         answer["served"].as_u64().unwrap_or_else(|| panic!("{answer}"))
     }
 
     /// Sends a payment header to a shop.
-    pub(crate) async fn show(&self, url: &str, name: &str, value: &str) -> reqwest::Response {
+    pub(crate) async fn send_payment_header(&self, url: &str, name: &str, value: &str) -> reqwest::Response {
         self.client.get(url).header(name, value).send().await.expect("an answer")
     }
 

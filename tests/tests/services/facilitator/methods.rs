@@ -10,7 +10,7 @@ use crate::facilitator::stage::{BASE, INITIAL_BALANCE, ROBINHOOD, SHOP, Stage};
 
 /// The kind of account that pays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum AccountKind {
     Key,
     /// A deployed contract (EIP-1271).
     Wallet,
@@ -18,23 +18,23 @@ enum Kind {
     Undeployed,
 }
 
-async fn signed(stage: &Stage, method: TransferMethod, kind: Kind, amount: u64) -> SignedPayment {
+async fn sign_payment(stage: &Stage, method: TransferMethod, kind: AccountKind, amount: u64) -> SignedPayment {
     let payer = stage.payer().await;
     let chain = &stage.chain;
     let mut terms = payer.terms(stage.network(), SHOP, amount);
     match kind {
-        Kind::Key => {
+        AccountKind::Key => {
             if method == TransferMethod::Prism {
                 terms.nonce = B256::ZERO;
             }
             payer.pay(method, &terms)
         }
-        Kind::Wallet => {
+        AccountKind::Wallet => {
             terms.from = chain.deploy_wallet(payer.address()).await.expect("deployed");
             set_up_wallet(stage, terms.from).await;
             payer.pay(method, &terms)
         }
-        Kind::Undeployed => {
+        AccountKind::Undeployed => {
             let salt = U256::from_be_bytes(terms.nonce.0);
             let planned = chain.counterfactual(payer.address(), salt).await.expect("planned");
             terms.from = planned.wallet;
@@ -58,18 +58,18 @@ fn bodies(paid: &SignedPayment) -> [Value; 2] {
 async fn every_method_on(chain: ChainId) {
     let Some(stage) = Stage::set_up(chain, 1, "").await else { return };
     let cases = [
-        (TransferMethod::Eip3009, Kind::Key),
-        (TransferMethod::Eip3009, Kind::Wallet),
-        (TransferMethod::Eip3009, Kind::Undeployed),
-        (TransferMethod::Permit2, Kind::Key),
-        (TransferMethod::Permit2, Kind::Wallet),
-        (TransferMethod::Permit2, Kind::Undeployed),
-        (TransferMethod::Prism, Kind::Key),
+        (TransferMethod::Eip3009, AccountKind::Key),
+        (TransferMethod::Eip3009, AccountKind::Wallet),
+        (TransferMethod::Eip3009, AccountKind::Undeployed),
+        (TransferMethod::Permit2, AccountKind::Key),
+        (TransferMethod::Permit2, AccountKind::Wallet),
+        (TransferMethod::Permit2, AccountKind::Undeployed),
+        (TransferMethod::Prism, AccountKind::Key),
     ];
     for (method, kind) in cases {
         for version in [0, 1] {
             let amount = 1_000 + u64::try_from(version).expect("small");
-            let paid = signed(&stage, method, kind, amount).await;
+            let paid = sign_payment(&stage, method, kind, amount).await;
             let [v1, v2] = bodies(&paid);
             let body = if version == 0 { v1 } else { v2 };
             let case = format!("{method:?} {kind:?} version {}", version + 1);

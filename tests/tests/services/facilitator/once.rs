@@ -16,17 +16,17 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Returns an account's transaction count at `tag`: sent (`pending`) or mined (`latest`).
-async fn sent(stage: &Stage, signer: Address, tag: &str) -> u64 {
+async fn transaction_count(stage: &Stage, signer: Address, tag: &str) -> u64 {
     let answer = stage.chain.request("eth_getTransactionCount", json!([signer, tag])).await;
     let answer = answer.expect("answered");
     let digits = answer.as_str().expect("text").trim_start_matches("0x").to_owned();
     u64::from_str_radix(&digits, 16).expect("hex")
 }
 
-async fn all_sent(stage: &Stage, tag: &str) -> u64 {
+async fn transaction_count_of_all(stage: &Stage, tag: &str) -> u64 {
     let mut sum = 0;
     for signer in &stage.home.signers {
-        sum += sent(stage, *signer, tag).await;
+        sum += transaction_count(stage, *signer, tag).await;
     }
     sum
 }
@@ -68,7 +68,7 @@ async fn t_38_a_hundred_parallel_settles_of_one_payload_are_one_transaction() {
     for answer in &answers {
         assert_eq!(answer, &answers[0]);
     }
-    assert_eq!(all_sent(&stage, "latest").await, 1);
+    assert_eq!(transaction_count_of_all(&stage, "latest").await, 1);
     assert_eq!(stage.balance(SHOP).await - before, U256::from(5_000));
     // The queue holds no duplicate either; a duplicate would be sent as soon as nothing is in flight.
     for _further in 0..3 {
@@ -76,7 +76,7 @@ async fn t_38_a_hundred_parallel_settles_of_one_payload_are_one_transaction() {
         let reply = stage.settle(&stage.pay(&payer, TransferMethod::Prism, 1).body(2)).await;
         assert_eq!(reply["success"], true, "{reply}");
     }
-    assert_eq!(all_sent(&stage, "pending").await, 4);
+    assert_eq!(transaction_count_of_all(&stage, "pending").await, 4);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -131,7 +131,7 @@ async fn an_unmined_payment_is_pending_and_later_settles_under_the_same_hash() {
     stage.chain.mine(1).await.expect("mined");
     wait_until("settled", async || stage.settle(&body).await["success"] == true).await;
     assert_eq!(hash(&stage.settle(&body).await), on_its_way);
-    assert_eq!(all_sent(&stage, "pending").await, 1);
+    assert_eq!(transaction_count_of_all(&stage, "pending").await, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -148,14 +148,14 @@ async fn an_authorization_that_another_sender_settled_first_is_a_duplicate() {
     let answer = stage.settle(&paid.body(2)).await;
     assert_names(&answer, theirs);
     assert_eq!(stage.settle(&paid.body(2)).await, answer);
-    assert_eq!(all_sent(&stage, "latest").await, 0, "nothing was sent for it");
+    assert_eq!(transaction_count_of_all(&stage, "latest").await, 0, "nothing was sent for it");
     // Another sender settles the payment while our transaction is in flight.
     let paid = stage.pay(&payer, TransferMethod::Eip3009, 4_000);
     let (authorization, signature) = authorization_of(&paid);
     stage.chain.set_automine(false).await.expect("set");
     let body = paid.body(2);
     let brings_first = async {
-        wait_until("sent", async || all_sent(&stage, "pending").await == 1).await;
+        wait_until("sent", async || transaction_count_of_all(&stage, "pending").await == 1).await;
         // The other sender's transaction has a higher fee, so ours is mined after it and reverts.
         let account = stage.chain.request("eth_accounts", json!([])).await.expect("answered");
         let theirs = json!([{
@@ -226,7 +226,7 @@ async fn prism_payments_of_one_payer_are_sent_in_nonce_order() {
     // Each payment is signed only once, because a signature in another second makes a different payment.
     let later: Vec<Value> = [3, 1, 2].into_iter().map(|nonce| pay(nonce, 1_000 + nonce)).collect();
     let rest = async {
-        wait_until("sent", async || all_sent(&stage, "pending").await == 1).await;
+        wait_until("sent", async || transaction_count_of_all(&stage, "pending").await == 1).await;
         stage.chain.set_automine(true).await.expect("set");
         stage.chain.mine(1).await.expect("mined");
         join_all(later.iter().map(|body| stage.settle(body))).await
@@ -262,7 +262,7 @@ async fn a_payment_that_expires_in_the_queue_is_never_sent() {
     let lone = stage.pay(&first, TransferMethod::Eip3009, 1_000).body(2);
     let mut terms = second.terms(stage.network(), SHOP, 1_000);
     let blocks = async {
-        wait_until("sent", async || all_sent(&stage, "pending").await == 1).await;
+        wait_until("sent", async || transaction_count_of_all(&stage, "pending").await == 1).await;
         terms.valid_before_s = now_s() + 8;
         let short = second.pay(TransferMethod::Eip3009, &terms).body(2);
         // When the first payment is mined, less than `MARGIN_SECONDS` (6) of the second payment's validity is left.
@@ -279,7 +279,7 @@ async fn a_payment_that_expires_in_the_queue_is_never_sent() {
     let expired = "invalid_exact_evm_payload_authorization_valid_before";
     assert_eq!(answer["errorReason"], expired, "{answer}");
     assert!(!stage.chain.authorization_used(terms.from, terms.nonce).await.expect("answered"));
-    assert_eq!(all_sent(&stage, "pending").await, 1);
+    assert_eq!(transaction_count_of_all(&stage, "pending").await, 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -295,7 +295,7 @@ async fn concurrent_payments_do_not_exceed_the_payers_balance() {
         answer.iter().filter(|answer| answer["errorReason"] == "insufficient_balance").count();
     // One payment settles, and the others cost no gas.
     assert_eq!((settled, refused), (1, 7), "{answer:?}");
-    assert_eq!(all_sent(&stage, "pending").await, 1);
+    assert_eq!(transaction_count_of_all(&stage, "pending").await, 1);
     assert_eq!(stage.balance(SHOP).await, U256::from(900));
     stage.facilitator.stop().await;
 }

@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use crate::facilitator::channel::ESCROW;
 use crate::facilitator::market::{
-    CONTENT, FETCH_V2, HTTPX, Market, PRICE, PayerAccount, REQUESTS, explicit_price,
+    CONTENT, FETCH_V2, HTTPX_CLIENT, Market, PRICE, PayerAccount, REQUESTS_CLIENT, explicit_price,
 };
 use crate::facilitator::stage::{BASE, ROBINHOOD, SHOP, Stage};
 
@@ -90,7 +90,7 @@ impl ChannelMarket {
         client: &'static str,
     ) -> Self {
         let routes = routes(&stage, authorizer);
-        let market = Market::between(stage, framework, client, routes).await;
+        let market = Market::with_client(stage, framework, client, routes).await;
         let account = PayerAccount::of(&market.stage.payer().await);
         let expected = balances(&market, &account).await;
         Self { market, client, account, expected }
@@ -176,13 +176,13 @@ impl ChannelMarket {
 
     /// Asserts that the shop refuses the customer's payment with this code.
     async fn is_refused(&mut self, code: &str, step: &str) {
-        let served = self.market.served().await;
+        let served = self.market.paid_handler_runs().await;
         let url = self.market.url("/eip3009");
         let answer = self.market.order(self.client, &url, &self.account).await;
         assert_eq!(answer["status"], 402, "{step}: {answer}");
         let challenge = answer["challenge"].as_str().unwrap_or_else(|| panic!("{answer}"));
         assert_eq!(decode_header(challenge)["error"], code, "{step}");
-        assert_eq!(self.market.served().await, served, "{step}: no handler ran");
+        assert_eq!(self.market.paid_handler_runs().await, served, "{step}: no handler ran");
         self.assert_balances(step).await;
     }
 }
@@ -271,19 +271,19 @@ async fn express_keeps_channels_of_customers_with_fetch_on_robinhood() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fastapi_keeps_channels_of_customers_in_python() {
-    a_channel_lives(BASE, Framework::FastApi, HTTPX).await;
-    a_channel_lives(ROBINHOOD, Framework::FastApi, REQUESTS).await;
+    a_channel_lives(BASE, Framework::FastApi, HTTPX_CLIENT).await;
+    a_channel_lives(ROBINHOOD, Framework::FastApi, REQUESTS_CLIENT).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn shops_without_an_authorizer_use_the_facilitators() {
     let by = Authorizer::Facilitator;
     a_channel_lives_with(by, BASE, Framework::Express, FETCH_V2).await;
-    a_channel_lives_with(by, ROBINHOOD, Framework::FastApi, HTTPX).await;
+    a_channel_lives_with(by, ROBINHOOD, Framework::FastApi, HTTPX_CLIENT).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn shops_keep_channels_of_customers_in_another_language() {
     a_channel_lives(BASE, Framework::FastApi, FETCH_V2).await;
-    a_channel_lives(ROBINHOOD, Framework::Express, HTTPX).await;
+    a_channel_lives(ROBINHOOD, Framework::Express, HTTPX_CLIENT).await;
 }

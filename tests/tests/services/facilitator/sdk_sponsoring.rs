@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::facilitator::channel::ESCROW;
 use crate::facilitator::market::{
-    CONTENT, FETCH_V2, HTTPX, Market, PRICE, PayerAccount, REQUESTS, explicit_price,
+    CONTENT, FETCH_V2, HTTPX_CLIENT, Market, PRICE, PayerAccount, REQUESTS_CLIENT, explicit_price,
 };
 use crate::facilitator::stage::{BASE, ROBINHOOD, Stage};
 
@@ -57,7 +57,7 @@ async fn customers_pay_without_an_allowance(
 ) {
     let Some(stage) = Stage::with_authorizer(chain).await else { return };
     let routes = routes(&stage);
-    let mut market = Market::between(stage, framework, client, routes).await;
+    let mut market = Market::with_client(stage, framework, client, routes).await;
     for scheme in SCHEMES {
         for extension in EXTENSIONS {
             let case = format!("{client}, {scheme}, {extension}");
@@ -97,12 +97,12 @@ async fn express_sells_to_customers_with_fetch_that_approved_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fastapi_sells_to_customers_in_python_that_approved_nothing() {
-    customers_pay_without_an_allowance(BASE, Framework::FastApi, HTTPX).await;
-    customers_pay_without_an_allowance(ROBINHOOD, Framework::FastApi, REQUESTS).await;
+    customers_pay_without_an_allowance(BASE, Framework::FastApi, HTTPX_CLIENT).await;
+    customers_pay_without_an_allowance(ROBINHOOD, Framework::FastApi, REQUESTS_CLIENT).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn shops_sell_to_customers_in_another_language_that_approved_nothing() {
-    customers_pay_without_an_allowance(BASE, Framework::Express, HTTPX).await;
+    customers_pay_without_an_allowance(BASE, Framework::Express, HTTPX_CLIENT).await;
     customers_pay_without_an_allowance(ROBINHOOD, Framework::FastApi, FETCH_V2).await;
 }

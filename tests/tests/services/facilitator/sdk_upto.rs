@@ -20,7 +20,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use crate::facilitator::market::{
-    CONTENT, FETCH_V2, HTTPX, Market, PRICE, PayerAccount, REQUESTS, explicit_price,
+    CONTENT, FETCH_V2, HTTPX_CLIENT, Market, PRICE, PayerAccount, REQUESTS_CLIENT, explicit_price,
 };
 use crate::facilitator::stage::{BASE, INITIAL_BALANCE, ROBINHOOD, Stage};
 
@@ -78,7 +78,7 @@ async fn assert_settles(market: &mut Market, client: &str, path: &str, amount: u
 async fn assert_above_the_cap_is_refused(market: &mut Market, client: &str, case: &str) {
     let account = PayerAccount::of(&market.stage.payer().await);
     let payer = account.address;
-    let (before, served) = (market.balances(payer).await, market.served().await);
+    let (before, served) = (market.balances(payer).await, market.paid_handler_runs().await);
     let url = market.url(&format!("/upto?used={}", PRICE + 1));
     let answer = market.order(client, &url, &account).await;
     assert_eq!((&answer["status"], &answer["body"]), (&json!(402), &json!({})), "{case}: {answer}");
@@ -86,9 +86,9 @@ async fn assert_above_the_cap_is_refused(market: &mut Market, client: &str, case
     assert_eq!((&receipt["success"], &receipt["transaction"]), (&json!(false), &json!("")));
     let exceeds = "invalid_upto_evm_payload_settlement_exceeds_amount";
     assert_eq!(receipt["errorReason"], exceeds, "{case}: {receipt}");
-    assert_eq!(market.served().await, served + 1, "{case}: the handler ran");
+    assert_eq!(market.paid_handler_runs().await, served + 1, "{case}: the handler ran");
     market.assert_moved(payer, before, 0, case).await;
-    let shown = market.show_again(&market.url("/upto?used=7"), &answer).await;
+    let shown = market.resend_payment(&market.url("/upto?used=7"), &answer).await;
     assert_eq!(shown.status(), 200, "{case}");
     market.assert_moved(payer, before, 7, case).await;
 }
@@ -102,13 +102,13 @@ async fn assert_not_served(
     case: &str,
 ) {
     let account = PayerAccount::of(payer);
-    let (before, served) = (market.balances(account.address).await, market.served().await);
+    let (before, served) = (market.balances(account.address).await, market.paid_handler_runs().await);
     let answer = market.order(client, &market.url("/upto"), &account).await;
     let challenge =
         decode_header(answer["challenge"].as_str().unwrap_or_else(|| panic!("{answer}")));
     let outcome = (&answer["status"], &challenge["error"]);
     assert_eq!(outcome, (&json!(expected.0), &json!(expected.1)), "{case}: {answer}");
-    assert_eq!(market.served().await, served, "{case}: no handler ran");
+    assert_eq!(market.paid_handler_runs().await, served, "{case}: no handler ran");
     market.assert_moved(account.address, before, 0, case).await;
 }
 
@@ -133,7 +133,7 @@ async fn assert_asks_for_approval(
 async fn used_amounts_are_settled(chain: ChainId, framework: Framework, clients: &[&str]) {
     let Some(stage) = Stage::set_up(chain, 1, "").await else { return };
     let routes = routes(&stage);
-    let mut market = Market::between(stage, framework, clients[0], routes.clone()).await;
+    let mut market = Market::with_client(stage, framework, clients[0], routes.clone()).await;
     for client in clients {
         let case = format!("{client} at {framework:?}");
         for (path, amount) in USED {
@@ -172,12 +172,12 @@ async fn hono_settles_what_customers_with_fetch_used() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fastapi_settles_what_customers_in_python_used_on_base() {
-    used_amounts_are_settled(BASE, Framework::FastApi, &[HTTPX, REQUESTS]).await;
+    used_amounts_are_settled(BASE, Framework::FastApi, &[HTTPX_CLIENT, REQUESTS_CLIENT]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fastapi_settles_what_customers_in_python_used_on_robinhood() {
-    used_amounts_are_settled(ROBINHOOD, Framework::FastApi, &[HTTPX, REQUESTS]).await;
+    used_amounts_are_settled(ROBINHOOD, Framework::FastApi, &[HTTPX_CLIENT, REQUESTS_CLIENT]).await;
 }
 
 /// Tests a shop and customers in different languages. The customers name our contract as the facilitator.
@@ -189,7 +189,7 @@ async fn partial_amounts_are_settled(chain: ChainId, framework: Framework, clien
     let named = json!({ "facilitatorAddress": contract }).to_string();
     assert!(supported.to_string().contains(&named), "{supported}");
     let routes = routes(&stage);
-    let mut market = Market::between(stage, framework, clients[0], routes).await;
+    let mut market = Market::with_client(stage, framework, clients[0], routes).await;
     for client in clients {
         let case = format!("{client} at {framework:?}");
         assert_settles(&mut market, client, "/upto?used=4321", 4_321, &case).await;
@@ -207,7 +207,7 @@ async fn fastapi_settles_what_customers_with_fetch_used() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn express_settles_what_customers_in_python_used() {
     for chain in [BASE, ROBINHOOD] {
-        partial_amounts_are_settled(chain, Framework::Express, &[HTTPX, REQUESTS]).await;
+        partial_amounts_are_settled(chain, Framework::Express, &[HTTPX_CLIENT, REQUESTS_CLIENT]).await;
     }
 }
 

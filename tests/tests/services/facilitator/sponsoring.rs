@@ -107,7 +107,7 @@ impl Stage {
         assert_eq!(verified["isValid"], true, "{case}: {verified}");
         let (from, to) = (payer.address(), request.payee);
         let before = (self.balance(from).await, self.balance(to).await);
-        let answer = self.settled(&request.body).await;
+        let answer = self.settle_and_assert(&request.body).await;
         let moved = (before.0 - self.balance(from).await, self.balance(to).await - before.1);
         assert_eq!(moved, (U256::from(PRICE), U256::from(PRICE)), "{case}: {answer}");
         answer
@@ -327,7 +327,7 @@ async fn a_payment_is_sent_only_after_its_approval_is_mined() {
     let approval = funded_approval(&stage.chain, &payer).await;
     let request = stage.request(Kind::Exact, &payer);
     let body = with(request.body, &approval);
-    let answer = stage.settled(&body).await;
+    let answer = stage.settle_and_assert(&body).await;
     let block = async |hash: &Value| {
         let receipt = stage.chain.request("eth_getTransactionReceipt", json!([hash])).await;
         let receipt = receipt.expect("answered");

@@ -8,7 +8,7 @@ use bursar_tests::payer::Payer;
 use bursar_tests::sponsored::{ApprovalTerms, PermitTerms};
 use serde_json::{Value, json};
 
-use crate::facilitator::channel::{code, reason};
+use crate::facilitator::channel::{full_code, reason};
 use crate::facilitator::sponsoring::{KINDS, Kind, PRICE, with};
 use crate::facilitator::stage::{BASE, INITIAL_BALANCE, SHOP, Stage};
 
@@ -39,7 +39,7 @@ async fn sponsoring_that_is_not_for_the_payment_is_refused_without_a_node() {
         let terms = stage.permit_terms(request.deadline);
         let amount_code = match kind {
             Kind::Exact | Kind::Upto => "permit2_2612_amount_mismatch".to_owned(),
-            Kind::Deposit => code("eip2612_amount_mismatch"),
+            Kind::Deposit => full_code("eip2612_amount_mismatch"),
         };
         let permits = [
             ("invalid_eip2612_extension_format", info("signature", json!("0x1234"))),
@@ -180,7 +180,7 @@ async fn settings_turn_sponsoring_off() {
                 ("permit2_allowance_required".to_owned(), "permit2_allowance_required".to_owned())
             }
             Kind::Deposit => {
-                (code("permit2_allowance_required"), code("erc20_approval_unavailable"))
+                (full_code("permit2_allowance_required"), full_code("erc20_approval_unavailable"))
             }
         };
         for (extensions, code) in [(permit, needs_allowance), (approval, no_approvals)] {

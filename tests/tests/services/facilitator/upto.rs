@@ -20,7 +20,7 @@ fn terms_for(stage: &Stage, payer: &Payer) -> PaymentTerms {
     PaymentTerms { facilitator: stage.home.signers[0], ..payer.terms(stage.network(), SHOP, CAP) }
 }
 
-async fn signed(stage: &Stage) -> SignedPayment {
+async fn sign_payment(stage: &Stage) -> SignedPayment {
     let payer = stage.payer().await;
     payer.pay(TransferMethod::Upto, &terms_for(stage, &payer))
 }
@@ -235,7 +235,7 @@ async fn one_permit2_nonce_is_settled_once_over_schemes_and_tokens() {
 async fn a_hundred_parallel_settles_are_one_success_and_99_duplicates() {
     let Some(stage) = Stage::set_up(BASE, 2, "").await else { return };
     for amount in [5_000, 0] {
-        assert_one_of_a_hundred_settles(&stage, &signed(&stage).await, amount).await;
+        assert_one_of_a_hundred_settles(&stage, &sign_payment(&stage).await, amount).await;
     }
     stage.facilitator.stop().await;
 }
@@ -452,7 +452,7 @@ async fn the_scheme_is_offered_once_its_contracts_are_found() {
     assert_eq!(offered(&stage).await, Value::Null);
     let (_status, summary) = stage.facilitator.get("/supported?view=summary").await;
     assert_eq!(summary["kinds"], json!(["exact"]), "and no channels without an authorizer");
-    let reply = stage.settle(&signed(&stage).await.settle_body(5)).await;
+    let reply = stage.settle(&sign_payment(&stage).await.settle_body(5)).await;
     assert_eq!(reason(&reply), "permit2_proxy_not_deployed", "{reply}");
     set_code(code).await;
     let Stage { chain, facilitator, home } = stage;

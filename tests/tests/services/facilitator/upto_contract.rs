@@ -49,7 +49,7 @@ async fn set_up(signers: u8, general: &str) -> Option<(Stage, Address)> {
     Some((Stage::on(chain, signers, general, &setting(&[&[0, 1]])).await, contract))
 }
 
-async fn signed(stage: &Stage, contract: Address) -> SignedPayment {
+async fn sign_payment(stage: &Stage, contract: Address) -> SignedPayment {
     let payer = stage.payer().await;
     let terms = payer.terms(stage.network(), SHOP, CAP);
     payer.pay(TransferMethod::Upto, &PaymentTerms { facilitator: contract, ..terms })
@@ -104,7 +104,7 @@ async fn the_printed_transaction_deploys_the_contract_that_is_then_offered() {
         assert!(Instant::now() < end, "{}", offered(&stage).await);
         sleep(Duration::from_millis(50)).await;
     }
-    let paid = signed(&stage, contract).await;
+    let paid = sign_payment(&stage, contract).await;
     assert_eq!(stage.verify(&paid.body(2)).await["isValid"], true);
     let answer = stage.settle(&paid.settle_body(4_321)).await;
     assert_eq!((&answer["success"], &answer["amount"]), (&json!(true), &json!("4321")), "{answer}");
@@ -120,7 +120,7 @@ async fn payments_share_transactions_of_all_signers_and_fail_alone() {
     let Some((stage, contract)) = set_up(3, general).await else { return };
     let mut bodies = Vec::new();
     for n in 0..16 {
-        bodies.push(signed(&stage, contract).await.settle_body(1_000 + n));
+        bodies.push(sign_payment(&stage, contract).await.settle_body(1_000 + n));
     }
     // Each payment is valid alone, but the payer can pay for only one of them.
     let poor = stage.payer().await;
@@ -170,7 +170,7 @@ async fn payments_share_transactions_of_all_signers_and_fail_alone() {
 async fn each_authorization_that_names_the_contract_is_used_once() {
     let Some((stage, contract)) = set_up(2, "").await else { return };
     for amount in [5_000, 0] {
-        let paid = signed(&stage, contract).await;
+        let paid = sign_payment(&stage, contract).await;
         assert_one_of_a_hundred_settles(&stage, &paid, amount).await;
         let reply = stage.settle(&paid.settle_body(CAP)).await;
         assert_eq!(reason(&reply), "duplicate_settlement", "{reply}");
@@ -217,8 +217,8 @@ async fn a_change_of_signers_strands_no_authorization() {
     let new = upto_contract::deploy(&chain, &[0, 2]).await;
     let stage = Stage::on(chain, 3, "", &setting(&[&[0, 1], &[1]])).await;
     assert_eq!(offered(&stage).await["extra"]["facilitatorAddress"], json!(old));
-    let before = [signed(&stage, old).await, signed(&stage, sole).await];
-    let unknown = signed(&stage, new).await;
+    let before = [sign_payment(&stage, old).await, sign_payment(&stage, sole).await];
+    let unknown = sign_payment(&stage, new).await;
     assert_eq!(reason(&stage.verify(&unknown.body(2)).await), "facilitator_mismatch");
     let Stage { chain, facilitator, home } = stage;
     facilitator.stop().await;
@@ -253,7 +253,7 @@ async fn a_payment_that_names_a_contract_without_code_is_refused() {
     let deployed = upto_contract::deploy(&chain, &[0, 1]).await;
     let missing = upto_contract::contract_of(&[0]).address;
     let stage = Stage::on(chain, 2, "", &setting(&[&[0, 1], &[0]])).await;
-    let paid = signed(&stage, missing).await;
+    let paid = sign_payment(&stage, missing).await;
     let answers = [
         stage.verify(&paid.body(2)).await,
         stage.settle(&paid.settle_body(10)).await,
@@ -264,7 +264,7 @@ async fn a_payment_that_names_a_contract_without_code_is_refused() {
         let text = answer.to_string();
         assert!(text.contains("is not deployed on the network"), "{answer}");
     }
-    assert_eq!(stage.verify(&signed(&stage, deployed).await.body(2)).await["isValid"], true);
+    assert_eq!(stage.verify(&sign_payment(&stage, deployed).await.body(2)).await["isValid"], true);
     stage.facilitator.stop().await;
 }
 
@@ -272,8 +272,8 @@ async fn a_payment_that_names_a_contract_without_code_is_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn known_payments_are_answered_after_the_settings_have_lost_their_contract() {
     let Some((stage, contract)) = set_up(2, "").await else { return };
-    let (settled, closed) = (signed(&stage, contract).await, signed(&stage, contract).await);
-    let new = signed(&stage, contract).await;
+    let (settled, closed) = (sign_payment(&stage, contract).await, sign_payment(&stage, contract).await);
+    let new = sign_payment(&stage, contract).await;
     let bodies = [settled.settle_body(77), closed.settle_body(0)];
     let mut answers = Vec::new();
     for body in &bodies {
@@ -354,25 +354,25 @@ async fn a_settlement_that_fails_or_wastes_gas_affects_no_other() {
         let terms = PaymentTerms { from: wallet, facilitator: contract, ..terms };
         bad.push(settlement(&owner.pay(TransferMethod::Upto, &terms), 1));
     }
-    let used = signed(&stage, contract).await;
+    let used = sign_payment(&stage, contract).await;
     assert_eq!(stage.settle(&used.settle_body(1)).await["success"], true);
     bad.push(settlement(&used, 1));
-    bad.push(settlement(&signed(&stage, contract).await, CAP + 1));
-    bad.push(settlement(&signed(&stage, SHOP).await, 1));
+    bad.push(settlement(&sign_payment(&stage, contract).await, CAP + 1));
+    bad.push(settlement(&sign_payment(&stage, SHOP).await, 1));
     let mut all = Vec::new();
     for one in bad {
-        all.push(settlement(&signed(&stage, contract).await, 1_000));
+        all.push(settlement(&sign_payment(&stage, contract).await, 1_000));
         all.push(one);
     }
-    all.push(settlement(&signed(&stage, contract).await, 1_000));
+    all.push(settlement(&sign_payment(&stage, contract).await, 1_000));
     let before = stage.balance(SHOP).await;
     let many = settle_many(200_000, &all);
     assert!(send(&stage, &call(signer_address(1), contract, &many), 4_000_000).await);
     assert_eq!(stage.balance(SHOP).await - before, U256::from(7_000));
     // If the gas does not suffice for the second payment, the first is still settled.
     let two = [
-        settlement(&signed(&stage, contract).await, 10),
-        settlement(&signed(&stage, contract).await, 20),
+        settlement(&sign_payment(&stage, contract).await, 10),
+        settlement(&sign_payment(&stage, contract).await, 20),
     ];
     let many = settle_many(300_000, &two);
     assert!(send(&stage, &call(signer_address(0), contract, &many), 400_000).await);
@@ -384,7 +384,7 @@ async fn a_settlement_that_fails_or_wastes_gas_affects_no_other() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_contract_obeys_its_signers_alone_and_only_settles() {
     let Some((stage, contract)) = set_up(3, "").await else { return };
-    let good = settlement(&signed(&stage, contract).await, 10);
+    let good = settlement(&sign_payment(&stage, contract).await, 10);
     let fails_with = async |call: Call, error: [u8; 4]| {
         let answer = stage.chain.simulate(&call).await.expect_err("reverts").to_string();
         assert!(answer.contains(&hex::encode(error)), "{answer}");

@@ -80,23 +80,23 @@ async fn delivers_once(framework: Framework) {
     for copies in [16, 100, 1_000] {
         let case = format!("{framework:?}, {copies} copies in parallel");
         let paid = market.payment().await;
-        let served = merchant.served().await;
+        let served = merchant.paid_handler_runs().await;
         let mut answers = show_copies(&market, &[merchant], &paid, copies, CONNECTIONS).await;
         // Sends one more copy after the race.
         answers.push(merchant.pay(&merchant.header(&paid).await).await);
         assert_eq!(answers.len(), copies + 1, "{case}");
         assert_once(&market, &paid, &answers, &case).await;
         // The middleware runs the handler before it settles, and discards the result for a refused copy.
-        assert!(merchant.served().await > served, "{case}");
+        assert!(merchant.paid_handler_runs().await > served, "{case}");
     }
     all_verified_before_any_settles(&market, merchant).await;
     let case = format!("{framework:?}, 16 copies in sequence");
     let paid = market.payment().await;
-    let served = merchant.served().await;
+    let served = merchant.paid_handler_runs().await;
     let answers = show_copies(&market, &[merchant], &paid, 16, 1).await;
     assert_once(&market, &paid, &answers, &case).await;
     assert!(answers[0].delivered, "{case}");
-    assert_eq!(merchant.served().await, served + 1, "{case}");
+    assert_eq!(merchant.paid_handler_runs().await, served + 1, "{case}");
     market.recorder.assert_truthful();
     market.assert_none_reverted().await;
     market.close().await;

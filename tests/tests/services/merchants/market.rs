@@ -58,7 +58,7 @@ impl Market {
         settings: &str,
     ) -> Self {
         let home = FacilitatorHome::new(chain.network(), node, 1, settings, "");
-        set_coin(&chain, &home, rich()).await;
+        set_coin(&chain, &home, ample_coin()).await;
         // A new chain has no earlier blocks, and later blocks become final only after these.
         chain.mine(12).await.expect("mined");
         let facilitator = home.start().await;
@@ -165,7 +165,7 @@ impl Market {
     }
 
     pub(crate) async fn fund_signer(&self) {
-        set_coin(&self.chain, &self.home, rich()).await;
+        set_coin(&self.chain, &self.home, ample_coin()).await;
     }
 
     /// Waits until the signer has a transaction in the pool beyond the `mined` ones.
@@ -242,7 +242,7 @@ pub(crate) async fn until_broadcast(chain: &Devnet, signer: Address, count: u64)
     within("broadcast", sent).await;
 }
 
-pub(crate) fn rich() -> U256 {
+pub(crate) fn ample_coin() -> U256 {
     U256::from(10).pow(U256::from(20))
 }
 

@@ -39,7 +39,7 @@ impl Merchant {
     }
 
     /// Returns how often the paid handler ran.
-    pub(crate) async fn served(&self) -> u64 {
+    pub(crate) async fn paid_handler_runs(&self) -> u64 {
         let response = self.client.get(format!("{}/served", self.script.ready)).send().await;
         let served: Value = response.expect("an answer").json().await.expect("JSON");
         served["served"].as_u64().unwrap_or_else(|| panic!("{served}"))

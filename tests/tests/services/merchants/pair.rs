@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::merchants::market::{
-    BASE, PAYER_BALANCE, PRICE, rich, sent_by, set_coin, shop_settings, until_broadcast,
+    BASE, PAYER_BALANCE, PRICE, ample_coin, sent_by, set_coin, shop_settings, until_broadcast,
 };
 use crate::merchants::merchant::{Merchant, MerchantAnswer};
 
@@ -143,7 +143,7 @@ impl Pair {
         for n in 0..facilitators {
             let (network, node) = (chain.network(), chain.url());
             let home = FacilitatorHome::with_signers(network, node, n..n + 1, settings, "");
-            set_coin(&chain, &home, rich()).await;
+            set_coin(&chain, &home, ample_coin()).await;
             let process = home.start_process(None);
             started.push((home, process));
         }
