@@ -11,7 +11,7 @@ const ROUND: usize = 1_500;
 
 pub async fn measure() {
     let upstream = upstream().await;
-    let stage = Stage::before(&format!("http://{upstream}/v1")).await;
+    let stage = Stage::in_front_of(&format!("http://{upstream}/v1")).await;
     let body = body(false);
     let plain = Arc::new(vec![post("/v1/chat/completions", &body.to_string())]);
     let facilitator = stage.facilitator.url.trim_start_matches("http://").to_owned();

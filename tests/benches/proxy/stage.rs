@@ -29,7 +29,7 @@ pub struct Stage {
 }
 
 impl Stage {
-    pub async fn before(upstream: &str) -> Self {
+    pub async fn in_front_of(upstream: &str) -> Self {
         let facilitator = ScriptedFacilitator::serve().await;
         let home = ProxyHome::new(upstream, &facilitator.url, "in_flight = 4096");
         let program = Path::new(env!("CARGO_BIN_EXE_bursar-test-proxy"));

@@ -34,7 +34,7 @@ pub async fn measure() {
     );
     for streams in [1, 100, 1_000] {
         // A new process is used, so that only these streams affect its memory.
-        let stage = Stage::before(&format!("http://{upstream}/v1")).await;
+        let stage = Stage::in_front_of(&format!("http://{upstream}/v1")).await;
         let body = body(true);
         let requests = stage.paid(&body, streams).await;
         let plain = post("/v1/chat/completions", &body.to_string());

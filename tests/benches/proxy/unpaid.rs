@@ -17,7 +17,7 @@ const ROUNDS: usize = 3;
 
 pub async fn measure() {
     let upstream = upstream().await;
-    let stage = Stage::before(&format!("http://{upstream}/v1")).await;
+    let stage = Stage::in_front_of(&format!("http://{upstream}/v1")).await;
     let small = json!({ "model": "toy", "messages": [{ "role": "user", "content": "hello" }] });
     let long = "The quick brown fox jumps over the lazy dog. ".repeat(3_000);
     for (name, body, round) in [

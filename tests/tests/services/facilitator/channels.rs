@@ -161,7 +161,7 @@ async fn a_claim_that_adds_nothing_costs_nothing() {
 async fn a_channel_is_read_once_in_a_block() {
     let Some(chain) = full_chain_or_skip(BASE).await else { return };
     let node = CountingRpc::in_front_of(chain.url()).await;
-    let stage = Stage::through(chain, &node.url, 1, "", "").await;
+    let stage = Stage::with_node(chain, &node.url, 1, "", "").await;
     let channel = stage.open_channel().await;
     let first = stage.verify(&channel.voucher(2 * PRICE)).await;
     assert_eq!(first["extra"], channel.state(DEPOSIT, 0, 0), "{first}");

@@ -79,7 +79,7 @@ async fn check_names_a_node_without_large_batches_which_settles_all_the_same() {
     for batch_max in [1, 10] {
         let Some(chain) = full_chain_or_skip(BASE).await else { return };
         let node = LimitedRpc::in_front_of(chain.url(), batch_max).await;
-        let stage = Stage::through(chain, &node.url, 1, "", "").await;
+        let stage = Stage::with_node(chain, &node.url, 1, "", "").await;
         let answer = findings(&stage.home).await;
         let said = "no batch of 50 requests (batch too large (code -32600))";
         assert!(has_finding(&answer, Severity::Warning, said), "{batch_max}: {answer:#?}");

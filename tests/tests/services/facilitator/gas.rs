@@ -120,7 +120,7 @@ async fn a_hash_is_returned_only_where_the_node_has_the_transaction() {
         let url = node.url.clone();
         // The wait is longer than one probe, so a forgotten transaction is broadcast again,
         // unless the answer is due first.
-        let stage = Stage::through(chain, &url, 1, "wait_ms = 700", "").await;
+        let stage = Stage::with_node(chain, &url, 1, "wait_ms = 700", "").await;
         let payer = stage.payer().await;
         let paid = stage.pay(&payer, TransferMethod::Eip3009, 700);
         stage.chain.set_automine(false).await.expect("set");
@@ -154,7 +154,7 @@ async fn a_broadcast_in_flight_when_the_answer_is_due_is_not_reported_as_refused
     let Some(chain) = full_chain_or_skip(BASE).await else { return };
     let node = LyingRpc::in_front_of(chain.url()).await;
     let url = node.url.clone();
-    let stage = Stage::through(chain, &url, 1, "wait_ms = 300", "").await;
+    let stage = Stage::with_node(chain, &url, 1, "wait_ms = 300", "").await;
     let payer = stage.payer().await;
     stage.chain.set_automine(false).await.expect("set");
     node.tell([Lie::Late]);
@@ -181,7 +181,7 @@ async fn a_payment_that_expires_while_no_node_answers_is_not_sent_afterwards() {
     let Some(chain) = full_chain_or_skip(BASE).await else { return };
     let node = LyingRpc::in_front_of(chain.url()).await;
     let url = node.url.clone();
-    let stage = Stage::through(chain, &url, 1, "wait_ms = 500", "").await;
+    let stage = Stage::with_node(chain, &url, 1, "wait_ms = 500", "").await;
     let payer = stage.payer().await;
     let mut terms = payer.terms(stage.network(), SHOP, 700);
     terms.valid_before_s = now_s() + 9;
@@ -210,13 +210,13 @@ async fn a_payment_that_expires_while_no_node_answers_is_not_sent_afterwards() {
 async fn gas_is_bounded_by_price_by_value_and_by_the_day() {
     let Some(chain) = full_chain_or_skip(BASE).await else { return };
     let url = chain.url().to_owned();
-    let stage = Stage::through(chain, &url, 1, "", "").await;
+    let stage = Stage::with_node(chain, &url, 1, "", "").await;
     let payer = stage.payer().await;
     // The default limits allow the specification's smallest payment on a local chain.
     let least = stage.pay(&payer, TransferMethod::Eip3009, 10).body(2);
     assert_eq!(stage.settle_without_key(&least).await["success"], true);
     let refused = async |more: &str, reason: &str| {
-        let other = Stage::through(stage.chain.clone(), &url, 1, "", more).await;
+        let other = Stage::with_node(stage.chain.clone(), &url, 1, "", more).await;
         let body = other.pay(&payer, TransferMethod::Eip3009, 10).body(2);
         assert_eq!(other.verify(&body).await["invalidReason"], reason, "{more}");
         assert_eq!(other.settle_without_key(&body).await["errorReason"], reason, "{more}");

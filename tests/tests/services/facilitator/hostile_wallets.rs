@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::facilitator::stage::{BASE, INITIAL_BALANCE, SHOP, Stage};
-use crate::facilitator::troubles::metric;
+use crate::facilitator::troubles::metric_value;
 use crate::facilitator::verdict::{Refusal, check_settle, check_verify, with};
 
 /// Upper bound of gas: the default limit for a contract's payment, plus the overhead of its transaction.
@@ -222,7 +222,7 @@ async fn only_what_the_owner_signed_is_taken_from_a_wallet() {
         body: owner.pay(TransferMethod::Prism, &terms).body(2),
         payer: Some(wallet),
     });
-    stage.refuses(&refusals).await;
+    stage.assert_refuses(&refusals).await;
     stage.facilitator.stop().await;
 }
 
@@ -265,7 +265,7 @@ async fn a_planned_wallet_is_deployed_for_its_own_payment_only() {
             refusal("another's wallet", unsigned, wrapped(&owner, factory, &others)),
             refusal("another's signature", unsigned, wrapped(&thief, factory, &data)),
         ];
-        stage.refuses(&refusals).await;
+        stage.assert_refuses(&refusals).await;
         assert_eq!(
             stage.gas_used_since(block).await.0,
             Vec::<u64>::new(),
@@ -275,7 +275,7 @@ async fn a_planned_wallet_is_deployed_for_its_own_payment_only() {
         deploy_by_other_sender(&stage, factory, &data).await;
         let forged =
             refusal("another's, when it is there", unsigned, wrapped(&thief, factory, &data));
-        stage.refuses(&[forged]).await;
+        stage.assert_refuses(&[forged]).await;
         let body = wrapped(&owner, factory, &data).body(2);
         assert_eq!(stage.verify(&body).await["isValid"], true, "{method:?}");
         let answer = stage.settle(&body).await;
@@ -406,7 +406,7 @@ async fn an_account_that_starts_burning_gas_spoils_no_transaction_of_the_contrac
         let both = futures::future::join(stage.settle(&bad), stage.settle(&good));
         let burns = async {
             // Both payments are queued behind the first transaction, and are sent together after it.
-            while metric(&stage, "facilitator_open_payments").await != "3" {
+            while metric_value(&stage, "facilitator_open_payments").await != "3" {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
             stage.chain.mine(1).await.expect("mined");

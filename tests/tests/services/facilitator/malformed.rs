@@ -19,7 +19,7 @@ const TWO_TO_256: &str =
 async fn stage_with_counter() -> Option<(Stage, CountingRpc)> {
     let chain = full_chain_or_skip(BASE).await?;
     let node = CountingRpc::in_front_of(chain.url()).await;
-    let stage = Stage::through(chain, &node.url, 1, "", "").await;
+    let stage = Stage::with_node(chain, &node.url, 1, "", "").await;
     // The facilitator fetches the price of data once a minute with `eth_call`; waits for the first of these calls.
     while !calls_about_payments(&node).contains(&"eth_call".to_owned()) {
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;

@@ -36,18 +36,18 @@ pub(crate) const fn differs(
 }
 
 /// Stands for a case: matches every pair of answers with these two values of the field.
-pub(crate) const EVERY: &str = "every pair of answers with these values";
+pub(crate) const EVERY_CASE: &str = "every pair of answers with these values";
 
-pub(crate) const SPELLING: &str =
+pub(crate) const REASON_ADDRESS_SPELLING: &str =
     "Addresses are compared by value. Ours are in lower case, theirs as they were sent.";
-pub(crate) const SENTENCE: &str = "We add what to do next. The field is optional in the protocol.";
-pub(crate) const OUR_NAME: &str = "The specification of this facilitator names the code.";
-pub(crate) const UNREAD: &str =
+pub(crate) const REASON_NEXT_STEP: &str = "We add what to do next. The field is optional in the protocol.";
+pub(crate) const REASON_SPECIFIED_NAME: &str = "The specification of this facilitator names the code.";
+pub(crate) const REASON_ENVELOPE_FIRST: &str =
     "We compare the envelope before we read the payload. The field is optional.";
-pub(crate) const NO_PAYER: &str = "We leave the field out instead of an empty address.";
-pub(crate) const ONCE: &str =
+pub(crate) const REASON_PAYER_OMITTED: &str = "We leave the field out instead of an empty address.";
+pub(crate) const REASON_SETTLED_ONCE: &str =
     "A payment is settled once. The code tells a repeat from a payment that would fail.";
-pub(crate) const FINDABLE: &str =
+pub(crate) const REASON_REPEAT_FINDS: &str =
     "A repeat of the same request finds the transaction that settled it.";
 
 /// An answer's fields by their path. Addresses, hashes and sentences are replaced by their kind.
@@ -90,13 +90,13 @@ fn differences(theirs: &Fields, ours: &Fields) -> BTreeSet<FieldDifference> {
 }
 
 /// The listed differences of a case.
-fn listed(
+fn listed_differences(
     rows: &[Difference],
     case: &str,
     found: &BTreeSet<FieldDifference>,
 ) -> BTreeSet<FieldDifference> {
     let everywhere = |row: &Difference| {
-        row.case == EVERY && found.contains(&[row.field, row.theirs, row.ours].map(str::to_owned))
+        row.case == EVERY_CASE && found.contains(&[row.field, row.theirs, row.ours].map(str::to_owned))
     };
     let rows = rows.iter().filter(|row| row.case == case || everywhere(row));
     rows.map(|row| [row.field, row.theirs, row.ours].map(str::to_owned)).collect()
@@ -107,14 +107,14 @@ pub(crate) fn assert_differ_as_listed(answers: &[(String, [Fields; 2])], rows: &
     let mut wrong = Vec::new();
     for (case, [theirs, ours]) in answers {
         let found = differences(theirs, ours);
-        let listed = listed(rows, case, &found);
+        let listed = listed_differences(rows, case, &found);
         if found != listed {
             wrong.push(format!("{case}: {found:#?} instead of {listed:#?}"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     for row in rows {
-        let is_known = row.case == EVERY || answers.iter().any(|(case, _answers)| case == row.case);
+        let is_known = row.case == EVERY_CASE || answers.iter().any(|(case, _answers)| case == row.case);
         assert!(is_known && !row.reason.is_empty(), "{row:?}");
     }
 }

@@ -50,7 +50,7 @@ impl Pair {
     }
 
     /// Creates a payer that has this balance on both chains and has not approved Permit2.
-    pub(crate) async fn unapproved(&self, balance: u128) -> Payer {
+    pub(crate) async fn payer_without_approval(&self, balance: u128) -> Payer {
         let payer = Payer::random();
         for chain in [&self.stage.chain, &self.their_chain] {
             chain.mint(payer.address(), balance).await.expect("minted");
@@ -59,7 +59,7 @@ impl Pair {
     }
 
     pub(crate) async fn payer(&self, balance: u128) -> Payer {
-        let payer = self.unapproved(balance).await;
+        let payer = self.payer_without_approval(balance).await;
         for chain in [&self.stage.chain, &self.their_chain] {
             let approved = chain.approve_as(payer.address(), self.stage.coin(), PERMIT2).await;
             approved.expect("approved");
@@ -77,7 +77,7 @@ impl Pair {
 
     /// Returns the fields of the reference's answer and of ours.
     async fn answers(&self, case: &Case) -> [Fields; 2] {
-        let body = checksummed(&case.body);
+        let body = with_checksums(&case.body);
         let theirs = self.client.post(format!("{}{}", self.their_url, case.path)).json(&body);
         let theirs = theirs.send().await.expect("an answer");
         let (status, theirs) = (theirs.status().as_u16(), theirs.json().await.expect("JSON"));
@@ -106,13 +106,13 @@ fn offer(answer: &Value, scheme: &str) -> Value {
 }
 
 /// Writes addresses with checksums, as official clients do.
-pub(crate) fn checksummed(value: &Value) -> Value {
+pub(crate) fn with_checksums(value: &Value) -> Value {
     match value {
         Value::Object(members) => {
-            let members = members.iter().map(|(name, value)| (name.clone(), checksummed(value)));
+            let members = members.iter().map(|(name, value)| (name.clone(), with_checksums(value)));
             Value::Object(members.collect())
         }
-        Value::Array(values) => values.iter().map(checksummed).collect(),
+        Value::Array(values) => values.iter().map(with_checksums).collect(),
         Value::String(text) => match text.parse::<Address>() {
             Ok(address) => json!(address.to_checksum(None)),
             Err(_other) => value.clone(),

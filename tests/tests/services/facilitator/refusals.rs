@@ -15,11 +15,11 @@ use crate::facilitator::stage::{BASE, INITIAL_BALANCE, SHOP, Stage};
 use crate::facilitator::verdict::{Refusal, check_settle, with, with_term};
 
 const OTHER: Address = Address::repeat_byte(0x77);
-const WAYS: [TransferMethod; 3] =
+const METHODS: [TransferMethod; 3] =
     [TransferMethod::Eip3009, TransferMethod::Permit2, TransferMethod::Prism];
 
 /// Returns the terms of a payment that the payer owes the shop; nonces of Prism start at zero.
-fn owed(stage: &Stage, payer: &Payer, method: TransferMethod) -> PaymentTerms {
+fn payment_terms(stage: &Stage, payer: &Payer, method: TransferMethod) -> PaymentTerms {
     let mut terms = payer.terms(stage.network(), SHOP, 1_000);
     if method == TransferMethod::Prism {
         terms.nonce = B256::ZERO;
@@ -32,7 +32,7 @@ fn refusal(case: &'static str, code: &'static str, paid: &SignedPayment) -> Refu
 }
 
 /// Builds a payment that is signed over terms other than the seller's.
-fn other_term(
+fn refusal_for_other_term(
     case: &'static str,
     code: &'static str,
     paid: &SignedPayment,
@@ -43,13 +43,13 @@ fn other_term(
 }
 
 /// Refusals of the specification's table, for one method.
-async fn of_the_specification(stage: &Stage, method: TransferMethod) -> Vec<Refusal> {
+async fn specified_refusals(stage: &Stage, method: TransferMethod) -> Vec<Refusal> {
     let payer = stage.payer().await;
     let poor = Payer::random();
     for spender in [PERMIT2, PRISM] {
         stage.chain.approve_as(poor.address(), stage.coin(), spender).await.expect("approved");
     }
-    let good = owed(stage, &payer, method);
+    let good = payment_terms(stage, &payer, method);
     let sign = |change: fn(&mut PaymentTerms)| {
         let mut terms = good.clone();
         change(&mut terms);
@@ -76,14 +76,14 @@ async fn of_the_specification(stage: &Stage, method: TransferMethod) -> Vec<Refu
         refusal(
             "without money",
             "insufficient_balance",
-            &poor.pay(method, &owed(stage, &poor, method)),
+            &poor.pay(method, &payment_terms(stage, &poor, method)),
         ),
         refusal(
             "with too little money",
             "insufficient_balance",
             &sign(|terms| terms.amount = U256::from(INITIAL_BALANCE + 1)),
         ),
-        other_term(
+        refusal_for_other_term(
             "less than asked",
             "invalid_exact_evm_payload_authorization_value",
             &payer.pay(method, &good),
@@ -100,7 +100,7 @@ async fn of_the_specification(stage: &Stage, method: TransferMethod) -> Vec<Refu
         refusal("not yet valid", valid_after, &sign(|terms| terms.valid_after_s = now_s() + 60)),
         Refusal {
             payer: None,
-            ..other_term(
+            ..refusal_for_other_term(
                 "a network that is known and not configured",
                 "unsupported_network",
                 &payer.pay(method, &good),
@@ -110,7 +110,7 @@ async fn of_the_specification(stage: &Stage, method: TransferMethod) -> Vec<Refu
         },
         Refusal {
             payer: None,
-            ..other_term(
+            ..refusal_for_other_term(
                 "a network that nobody knows",
                 "unsupported_network",
                 &payer.pay(method, &good),
@@ -122,9 +122,9 @@ async fn of_the_specification(stage: &Stage, method: TransferMethod) -> Vec<Refu
 }
 
 /// Refusals with the codes of official libraries, for one method.
-async fn of_every_method(stage: &Stage, method: TransferMethod) -> Vec<Refusal> {
+async fn common_refusals(stage: &Stage, method: TransferMethod) -> Vec<Refusal> {
     let payer = stage.payer().await;
-    let paid = payer.pay(method, &owed(stage, &payer, method));
+    let paid = payer.pay(method, &payment_terms(stage, &payer, method));
     let body = paid.body(2);
     let another = match method {
         TransferMethod::Eip3009 | TransferMethod::Prism => {
@@ -149,8 +149,8 @@ async fn of_every_method(stage: &Stage, method: TransferMethod) -> Vec<Refusal> 
     let no_token = payer.pay(method, &PaymentTerms { token: OTHER, domain, ..paid.terms.clone() });
     let plain = |case, code, body| Refusal { case, code, body, payer: None };
     vec![
-        other_term("to another payee", recipient, &paid, "payTo", json!(OTHER)),
-        other_term("more than asked", too_much, &paid, "amount", json!("999")),
+        refusal_for_other_term("to another payee", recipient, &paid, "payTo", json!(OTHER)),
+        refusal_for_other_term("more than asked", too_much, &paid, "amount", json!("999")),
         refusal("a token that is not there", nowhere, &no_token),
         plain("version 3", "invalid_x402_version", with(&body, "/x402Version", json!(3))),
         plain("version 0", "invalid_x402_version", with(&body, "/x402Version", json!(0))),
@@ -188,10 +188,10 @@ async fn of_every_method(stage: &Stage, method: TransferMethod) -> Vec<Refusal> 
 }
 
 /// Refusals specific to EIP-3009.
-async fn of_eip3009(stage: &Stage) -> Vec<Refusal> {
+async fn eip3009_refusals(stage: &Stage) -> Vec<Refusal> {
     let chain = &stage.chain;
     let payer = stage.payer().await;
-    let terms = owed(stage, &payer, TransferMethod::Eip3009);
+    let terms = payment_terms(stage, &payer, TransferMethod::Eip3009);
     let plain = chain.deploy_token("Plain", "1", TokenMode::Plain).await.expect("deployed");
     chain.mint_of(plain, payer.address(), INITIAL_BALANCE).await.expect("minted");
     let domain = |name, version, token| token_domain(name, version, stage.network(), token);
@@ -214,21 +214,21 @@ async fn of_eip3009(stage: &Stage) -> Vec<Refusal> {
     chain.mint_of(fee, payer.address(), INITIAL_BALANCE).await.expect("minted");
     let named = json!({ "name": "Fee", "version": "1" });
     vec![
-        other_term(
+        refusal_for_other_term(
             "another name of the domain",
             "invalid_exact_evm_token_name_mismatch",
             &signed("US Dollar", "2", stage.coin()),
             "extra",
             json!({ "name": "US Dollar", "version": "2" }),
         ),
-        other_term(
+        refusal_for_other_term(
             "another version of the domain",
             "invalid_exact_evm_token_name_mismatch",
             &signed(name, "9", stage.coin()),
             "extra",
             json!({ "name": name, "version": "9" }),
         ),
-        other_term(
+        refusal_for_other_term(
             "a token without authorizations",
             "invalid_exact_evm_eip3009_not_supported",
             &in_plain,
@@ -236,7 +236,7 @@ async fn of_eip3009(stage: &Stage) -> Vec<Refusal> {
             json!({ "name": "Plain", "version": "1" }),
         ),
         // An earlier payment claimed a domain for this token; such a claim counts for that payment only.
-        other_term(
+        refusal_for_other_term(
             "a token without a domain",
             "invalid_exact_evm_missing_eip712_domain",
             &in_plain,
@@ -248,7 +248,7 @@ async fn of_eip3009(stage: &Stage) -> Vec<Refusal> {
             "invalid_exact_evm_transaction_simulation_failed",
             &to_nobody,
         ),
-        other_term(
+        refusal_for_other_term(
             "a token that keeps some",
             "invalid_exact_evm_transfer_event_mismatch",
             &signed("Fee", "1", fee),
@@ -269,10 +269,10 @@ async fn of_eip3009(stage: &Stage) -> Vec<Refusal> {
 }
 
 /// Refusals specific to Permit2 and its proxy.
-async fn of_permit2(stage: &Stage) -> Vec<Refusal> {
+async fn permit2_refusals(stage: &Stage) -> Vec<Refusal> {
     let chain = &stage.chain;
     let payer = stage.payer().await;
-    let paid = payer.pay(TransferMethod::Permit2, &owed(stage, &payer, TransferMethod::Permit2));
+    let paid = payer.pay(TransferMethod::Permit2, &payment_terms(stage, &payer, TransferMethod::Permit2));
     let stingy = Payer::random();
     chain.mint(stingy.address(), INITIAL_BALANCE).await.expect("minted");
     let refusing = chain.deploy_token("No", "1", TokenMode::PlainRefusing).await.expect("deployed");
@@ -286,11 +286,11 @@ async fn of_permit2(stage: &Stage) -> Vec<Refusal> {
             body: named(&format!("{permit}/spender"), json!(OTHER)),
             ..refusal("another spender", "invalid_permit2_spender", &paid)
         },
-        other_term("another token", "permit2_token_mismatch", &paid, "asset", json!(OTHER)),
+        refusal_for_other_term("another token", "permit2_token_mismatch", &paid, "asset", json!(OTHER)),
         refusal(
             "without an allowance",
             "permit2_allowance_required",
-            &stingy.pay(TransferMethod::Permit2, &owed(stage, &stingy, TransferMethod::Permit2)),
+            &stingy.pay(TransferMethod::Permit2, &payment_terms(stage, &stingy, TransferMethod::Permit2)),
         ),
         refusal(
             "a token that refuses",
@@ -301,11 +301,11 @@ async fn of_permit2(stage: &Stage) -> Vec<Refusal> {
 }
 
 /// Refusals specific to Prism.
-async fn of_prism(stage: &Stage) -> Vec<Refusal> {
+async fn prism_refusals(stage: &Stage) -> Vec<Refusal> {
     let payer = stage.payer().await;
     let ahead = PaymentTerms {
         nonce: B256::with_last_byte(5),
-        ..owed(stage, &payer, TransferMethod::Prism)
+        ..payment_terms(stage, &payer, TransferMethod::Prism)
     };
     let stingy = Payer::random();
     stage.chain.mint(stingy.address(), INITIAL_BALANCE).await.expect("minted");
@@ -318,7 +318,7 @@ async fn of_prism(stage: &Stage) -> Vec<Refusal> {
         refusal(
             "without an allowance",
             "prism_allowance_required",
-            &stingy.pay(TransferMethod::Prism, &owed(stage, &stingy, TransferMethod::Prism)),
+            &stingy.pay(TransferMethod::Prism, &payment_terms(stage, &stingy, TransferMethod::Prism)),
         ),
     ]
 }
@@ -326,9 +326,9 @@ async fn of_prism(stage: &Stage) -> Vec<Refusal> {
 #[tokio::test(flavor = "multi_thread")]
 async fn both_endpoints_return_every_reason_of_the_specification() {
     let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
-    for method in WAYS {
+    for method in METHODS {
         let before = stage.balance(SHOP).await;
-        stage.refuses(&of_the_specification(&stage, method).await).await;
+        stage.assert_refuses(&specified_refusals(&stage, method).await).await;
         assert_eq!(stage.balance(SHOP).await, before, "{method:?}: nothing moved");
     }
     stage.facilitator.stop().await;
@@ -339,13 +339,13 @@ async fn both_endpoints_return_every_reason_of_the_official_libraries() {
     let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     let before = stage.balance(SHOP).await;
     let mut refusals = Vec::new();
-    for method in WAYS {
-        refusals.extend(of_every_method(&stage, method).await);
+    for method in METHODS {
+        refusals.extend(common_refusals(&stage, method).await);
     }
-    refusals.extend(of_eip3009(&stage).await);
-    refusals.extend(of_permit2(&stage).await);
-    refusals.extend(of_prism(&stage).await);
-    stage.refuses(&refusals).await;
+    refusals.extend(eip3009_refusals(&stage).await);
+    refusals.extend(permit2_refusals(&stage).await);
+    refusals.extend(prism_refusals(&stage).await);
+    stage.assert_refuses(&refusals).await;
     assert_eq!(stage.balance(SHOP).await, before, "nothing moved");
     stage.facilitator.stop().await;
 }
@@ -382,7 +382,7 @@ async fn a_missing_or_paused_contract_is_reported() {
     let prism = stage.pay(&payer, TransferMethod::Prism, 10);
     let permit = stage.pay(&payer, TransferMethod::Permit2, 10);
     stage.chain.pause_prism().await.expect("paused");
-    stage.refuses(&[refusal("paused", "prism_unavailable", &prism)]).await;
+    stage.assert_refuses(&[refusal("paused", "prism_unavailable", &prism)]).await;
     stage.chain.unpause_prism().await.expect("unpaused");
     assert_eq!(stage.verify(&prism.body(2)).await["isValid"], true);
     for at in [PRISM, PROXY] {
@@ -392,12 +392,12 @@ async fn a_missing_or_paused_contract_is_reported() {
         refusal("no Prism there", "prism_unavailable", &prism),
         refusal("no proxy there", "permit2_proxy_not_deployed", &permit),
     ];
-    stage.refuses(&refusals).await;
+    stage.assert_refuses(&refusals).await;
     stage.facilitator.stop().await;
 }
 
 /// A chain with a gas price of 1 gwei, and a facilitator with a lower ceiling.
-async fn dear_gas() -> Option<Stage> {
+async fn stage_with_expensive_gas() -> Option<Stage> {
     let chain = full_chain_or_skip(BASE).await?;
     chain.request("anvil_setNextBlockBaseFeePerGas", json!(["0x3b9aca00"])).await.expect("set");
     Some(Stage::on(chain, 1, "", "max_gas_price_gwei = \"0.000000001\"").await)
@@ -405,9 +405,9 @@ async fn dear_gas() -> Option<Stage> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn settle_reports_gas_above_the_ceiling_and_spends_nothing() {
-    let Some(stage) = dear_gas().await else { return };
+    let Some(stage) = stage_with_expensive_gas().await else { return };
     let before = stage.balance(SHOP).await;
-    for method in WAYS {
+    for method in METHODS {
         let body = stage.pay(&stage.payer().await, method, 300).body(2);
         let answer = stage.settle(&body).await;
         check_settle("gas is dear", &body, &answer);
@@ -420,10 +420,10 @@ async fn settle_reports_gas_above_the_ceiling_and_spends_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn verify_reports_gas_above_the_ceiling() {
-    let Some(stage) = dear_gas().await else { return };
-    for method in WAYS {
+    let Some(stage) = stage_with_expensive_gas().await else { return };
+    for method in METHODS {
         let paid = stage.pay(&stage.payer().await, method, 300);
-        stage.refuses(&[refusal("gas is dear", "gas_too_high", &paid)]).await;
+        stage.assert_refuses(&[refusal("gas is dear", "gas_too_high", &paid)]).await;
     }
     stage.facilitator.stop().await;
 }
@@ -434,9 +434,9 @@ async fn unlisted_payees_and_tokens_are_refused() {
     let token = chain.deploy_token("Other", "1", TokenMode::Honest).await.expect("deployed");
     let general = format!("pay_to = [\"{SHOP}\"]");
     let stage = Stage::on(chain, 1, &general, &format!("tokens = [\"{OTHER}\"]")).await;
-    for method in WAYS {
+    for method in METHODS {
         let payer = stage.payer().await;
-        let terms = owed(&stage, &payer, method);
+        let terms = payment_terms(&stage, &payer, method);
         let astray = payer.pay(method, &PaymentTerms { to: OTHER, ..terms.clone() });
         let foreign = payer.pay(method, &PaymentTerms { token, ..terms.clone() });
         // If the seller is not served, the facilitator reads nothing of the payment, so the answer names no payer.
@@ -444,7 +444,7 @@ async fn unlisted_payees_and_tokens_are_refused() {
             refusal("to a stranger", "pay_to_not_allowed", &astray),
             refusal("a foreign token", "asset_not_allowed", &foreign),
         ];
-        stage.refuses(&refusals.map(|refusal| Refusal { payer: None, ..refusal })).await;
+        stage.assert_refuses(&refusals.map(|refusal| Refusal { payer: None, ..refusal })).await;
         assert_eq!(
             stage.settle(&payer.pay(method, &terms).body(2)).await["success"],
             true,

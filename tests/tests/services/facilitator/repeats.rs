@@ -12,11 +12,11 @@ use crate::facilitator::verdict::{check_settle, check_verify, with, with_term};
 
 const OTHER: Address = Address::repeat_byte(0x77);
 const SIGNATURE: &str = "/paymentPayload/payload/signature";
-const WAYS: [TransferMethod; 3] =
+const METHODS: [TransferMethod; 3] =
     [TransferMethod::Eip3009, TransferMethod::Permit2, TransferMethod::Prism];
 
 /// Returns a payment's body with its signature changed.
-fn signature(paid: &SignedPayment, change: impl FnOnce(&mut Vec<u8>)) -> Value {
+fn with_changed_signature(paid: &SignedPayment, change: impl FnOnce(&mut Vec<u8>)) -> Value {
     let text = paid.payload["signature"].as_str().expect("a signature");
     let mut bytes = hex::decode(&text[2..]).expect("hex");
     change(&mut bytes);
@@ -40,10 +40,10 @@ fn impostors(payer: &Payer, paid: &SignedPayment) -> Vec<(&'static str, Value)> 
         ("another amount is signed for", sign(|terms| terms.amount += U256::from(1))),
         ("another end is signed for", sign(|terms| terms.valid_before_s += 1)),
         ("another begin is signed for", sign(|terms| terms.valid_after_s = 1)),
-        ("garbage", signature(paid, |bytes| bytes.fill(0x5a))),
-        ("a bit is changed", signature(paid, |bytes| bytes[40] ^= 1)),
-        ("no signature", signature(paid, Vec::clear)),
-        ("a byte more", signature(paid, |bytes| bytes.push(0))),
+        ("garbage", with_changed_signature(paid, |bytes| bytes.fill(0x5a))),
+        ("a bit is changed", with_changed_signature(paid, |bytes| bytes[40] ^= 1)),
+        ("no signature", with_changed_signature(paid, Vec::clear)),
+        ("a byte more", with_changed_signature(paid, |bytes| bytes.push(0))),
         (
             "another's signature",
             with(&body, SIGNATURE, Payer::random().pay(method, terms).payload["signature"].clone()),
@@ -75,14 +75,14 @@ async fn assert_impostors_refused(stage: &Stage, when: &str, payer: &Payer, paid
 #[tokio::test(flavor = "multi_thread")]
 async fn other_terms_or_another_signature_learn_nothing_of_a_settled_payment() {
     let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
-    for method in WAYS {
+    for method in METHODS {
         let payer = stage.payer().await;
         let paid = stage.pay(&payer, method, 600);
         let first = stage.settle(&paid.body(2)).await;
         assert_eq!(first["success"], true, "{first}");
         assert_impostors_refused(&stage, "afterwards", &payer, &paid).await;
         // The same signature in another encoding is the same payment.
-        let bare = signature(&paid, |bytes| bytes[64] -= 27);
+        let bare = with_changed_signature(&paid, |bytes| bytes[64] -= 27);
         let other_case = with_term(&paid.body(2), "payTo", &json!(SHOP.to_string().to_lowercase()));
         for body in [paid.body(2), bare, other_case] {
             let again = stage.settle_with_key_of(&body, &paid.body(2)).await;
@@ -98,7 +98,7 @@ async fn other_terms_or_another_signature_learn_nothing_of_a_settled_payment() {
 #[tokio::test(flavor = "multi_thread")]
 async fn other_terms_or_another_signature_learn_nothing_of_a_payment_in_flight() {
     let Some(stage) = Stage::set_up(BASE, 1, "wait_ms = 200").await else { return };
-    for method in WAYS {
+    for method in METHODS {
         let payer = stage.payer().await;
         let paid = stage.pay(&payer, method, 600);
         stage.chain.set_automine(false).await.expect("set");
@@ -131,8 +131,8 @@ async fn fifty_concurrent_settles_in_any_encoding_are_one_transaction() {
     let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     let payer = stage.payer().await;
     let paid = stage.pay(&payer, TransferMethod::Eip3009, 600);
-    let bodies = [paid.body(2), signature(&paid, |bytes| bytes[64] -= 27), paid.body(1)];
-    let forged = signature(&paid, |bytes| bytes.fill(0x5a));
+    let bodies = [paid.body(2), with_changed_signature(&paid, |bytes| bytes[64] -= 27), paid.body(1)];
+    let forged = with_changed_signature(&paid, |bytes| bytes.fill(0x5a));
     let asked = (0..50).map(|at| stage.settle_with_key_of(&bodies[at % 3], &bodies[0]));
     let (answer, theirs) = tokio::join!(futures::future::join_all(asked), stage.settle(&forged));
     let hash = answer[0]["transaction"].clone();
@@ -159,7 +159,7 @@ async fn an_invalid_signature_learns_nothing_of_a_contracts_payment_settled_else
         let paid = owner.pay(method, &terms);
         assert_eq!(other.settle(&paid.body(2)).await["success"], true, "{method:?}");
         for body in [
-            signature(&paid, |bytes| bytes.fill(0x5a)),
+            with_changed_signature(&paid, |bytes| bytes.fill(0x5a)),
             Payer::random().pay(method, &terms).body(2),
         ] {
             let answer = stage.settle(&body).await;

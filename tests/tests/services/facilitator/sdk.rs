@@ -12,10 +12,10 @@ use crate::facilitator::market::{
 use crate::facilitator::stage::{BASE, INITIAL_BALANCE, ROBINHOOD, Stage};
 
 /// The shop's error for a payment that was used before.
-const USED: &str = "duplicate_settlement";
+const ALREADY_USED_CODE: &str = "duplicate_settlement";
 
 /// The items of a version 2 shop, on any network.
-fn version_2(stage: &Stage) -> Value {
+fn version_2_routes(stage: &Stage) -> Value {
     let network = stage.network().caip2();
     json!({
         "/eip3009": { "network": network, "price": explicit_price(stage) },
@@ -33,11 +33,11 @@ async fn stage(chain: ChainId) -> Option<Stage> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn official_version_2_shops_and_customers_settle_through_us_on_base() {
     let Some(stage) = stage(BASE).await else { return };
-    let mut routes = version_2(&stage);
+    let mut routes = version_2_routes(&stage);
     routes["/dollars"] = json!({ "network": stage.network().caip2(), "price": PRICE_IN_DOLLARS });
     let mut market = Market::open(stage, json!({ "v2": routes })).await;
     let payer = market.stage.payer().await;
-    for (path, again) in [("/dollars", USED), ("/eip3009", USED), ("/permit2", USED)] {
+    for (path, again) in [("/dollars", ALREADY_USED_CODE), ("/eip3009", ALREADY_USED_CODE), ("/permit2", ALREADY_USED_CODE)] {
         market.assert_buys(FETCH_V2, path, PayerAccount::of(&payer), again).await;
     }
     market.close().await;
@@ -46,10 +46,10 @@ async fn official_version_2_shops_and_customers_settle_through_us_on_base() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn official_version_2_shops_and_customers_settle_through_us_on_robinhood() {
     let Some(stage) = stage(ROBINHOOD).await else { return };
-    let routes = version_2(&stage);
+    let routes = version_2_routes(&stage);
     let mut market = Market::open(stage, json!({ "v2": routes })).await;
     let payer = market.stage.payer().await;
-    for (path, again) in [("/eip3009", USED), ("/permit2", USED)] {
+    for (path, again) in [("/eip3009", ALREADY_USED_CODE), ("/permit2", ALREADY_USED_CODE)] {
         market.assert_buys(FETCH_V2, path, PayerAccount::of(&payer), again).await;
     }
     market.close().await;
@@ -62,7 +62,7 @@ async fn official_version_1_shops_and_customers_of_either_generation_settle_thro
     let mut market = Market::open(stage, json!({ "v1": routes })).await;
     let payer = market.stage.payer().await;
     for client in [FETCH_V1, FETCH_V2] {
-        market.assert_buys(client, "/dollars", PayerAccount::of(&payer), USED).await;
+        market.assert_buys(client, "/dollars", PayerAccount::of(&payer), ALREADY_USED_CODE).await;
     }
     market.close().await;
 }
@@ -92,11 +92,11 @@ async fn wallet(stage: &Stage, owner: &Payer, is_there: bool) -> PayerAccount {
 async fn smart_wallets_pay_official_shops_through_us() {
     let Some(stage) = stage(BASE).await else { return };
     let v1 = json!({ "/v1": { "network": "base", "price": PRICE_IN_DOLLARS } });
-    let v2 = version_2(&stage);
+    let v2 = version_2_routes(&stage);
     let mut market = Market::open(stage, json!({ "v1": v1, "v2": v2 })).await;
     for is_there in [true, false] {
         for (client, path, again) in
-            [(FETCH_V2, "/eip3009", USED), (FETCH_V2, "/permit2", USED), (FETCH_V1, "/v1", USED)]
+            [(FETCH_V2, "/eip3009", ALREADY_USED_CODE), (FETCH_V2, "/permit2", ALREADY_USED_CODE), (FETCH_V1, "/v1", ALREADY_USED_CODE)]
         {
             let owner = Payer::random();
             let account = wallet(&market.stage, &owner, is_there).await;

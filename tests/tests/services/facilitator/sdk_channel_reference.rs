@@ -12,14 +12,14 @@ use crate::facilitator::reference_pair::{Case, Pair, settle, verify};
 use crate::facilitator::sdk_channel_differences::DIFFERENCES;
 use crate::facilitator::stage::{BASE, INITIAL_BALANCE, ROBINHOOD};
 
-const PAYLOAD: &str = "/paymentPayload/payload";
-const ACCEPTED: &str = "/paymentPayload/accepted";
-const WANTED: &str = "/paymentRequirements";
-const EIP3009: &str = "/paymentPayload/payload/deposit/authorization/erc3009Authorization";
-const PERMIT: &str = "/paymentPayload/payload/deposit/authorization/permit2Authorization";
+const PAYLOAD_POINTER: &str = "/paymentPayload/payload";
+const ACCEPTED_POINTER: &str = "/paymentPayload/accepted";
+const REQUIREMENTS_POINTER: &str = "/paymentRequirements";
+const EIP3009_POINTER: &str = "/paymentPayload/payload/deposit/authorization/erc3009Authorization";
+const PERMIT2_POINTER: &str = "/paymentPayload/payload/deposit/authorization/permit2Authorization";
 
 /// The deposits that are also settled.
-const SETTLED: [&str; 9] = [
+const SETTLED_DEPOSITS: [&str; 9] = [
     "voucher above it",
     "forged voucher",
     "forged authorization",
@@ -41,18 +41,18 @@ fn with(body: &Value, parent: &str, key: &str, value: Value) -> Value {
 /// Returns the request without one member of the payload.
 fn without(body: &Value, key: &str) -> Value {
     let mut body = body.clone();
-    let payload = body.pointer_mut(PAYLOAD).and_then(Value::as_object_mut).expect("an object");
+    let payload = body.pointer_mut(PAYLOAD_POINTER).and_then(Value::as_object_mut).expect("an object");
     payload.remove(key).expect("a member");
     body
 }
 
 /// Returns a signature by a key that is unrelated to the channel.
-fn forged() -> Value {
+fn unrelated_signature() -> Value {
     json!(Payer::random().sign(B256::repeat_byte(1)))
 }
 
 /// Builds a payer's request for a refund, as the payer sends it to its merchant.
-fn asked_refund(channel: &Channel, ceiling: u128) -> Value {
+fn refund_request(channel: &Channel, ceiling: u128) -> Value {
     channel.body(json!({
         "type": "refund", "channelConfig": channel.config_json(),
         "voucher": channel.voucher_json(ceiling),
@@ -74,10 +74,10 @@ impl Pair {
         let good = channel.deposit(DEPOSIT, PRICE);
         let permit = channel.deposit_by_permit2(DEPOSIT, PRICE);
         let poor = self.channel_of(self.payer(DEPOSIT - 1).await);
-        let unapproved = self.channel_of(self.unapproved(INITIAL_BALANCE).await);
+        let unapproved = self.channel_of(self.payer_without_approval(INITIAL_BALANCE).await);
         let other = self.channel().await;
-        let voucher = format!("{PAYLOAD}/voucher");
-        let extra = format!("{WANTED}/extra");
+        let voucher = format!("{PAYLOAD_POINTER}/voucher");
+        let extra = format!("{REQUIREMENTS_POINTER}/extra");
         let bodies = [
             ("good", good.clone()),
             ("by Permit2", permit.clone()),
@@ -85,36 +85,36 @@ impl Pair {
             ("voucher above it", channel.deposit(DEPOSIT, DEPOSIT + 1)),
             ("voucher for nothing", channel.deposit(DEPOSIT, 0)),
             ("of nothing", channel.deposit(0, PRICE)),
-            ("forged voucher", with(&good, &voucher, "signature", forged())),
-            ("forged authorization", with(&good, EIP3009, "signature", forged())),
-            ("forged permit", with(&permit, PERMIT, "signature", forged())),
-            ("expired", with(&good, EIP3009, "validBefore", json!("1000000000"))),
-            ("not yet valid", with(&good, EIP3009, "validAfter", json!("99999999999"))),
-            ("expired permit", with(&permit, PERMIT, "deadline", json!("1000000000"))),
-            ("another spender", with(&permit, PERMIT, "spender", json!(PROXY))),
+            ("forged voucher", with(&good, &voucher, "signature", unrelated_signature())),
+            ("forged authorization", with(&good, EIP3009_POINTER, "signature", unrelated_signature())),
+            ("forged permit", with(&permit, PERMIT2_POINTER, "signature", unrelated_signature())),
+            ("expired", with(&good, EIP3009_POINTER, "validBefore", json!("1000000000"))),
+            ("not yet valid", with(&good, EIP3009_POINTER, "validAfter", json!("99999999999"))),
+            ("expired permit", with(&permit, PERMIT2_POINTER, "deadline", json!("1000000000"))),
+            ("another spender", with(&permit, PERMIT2_POINTER, "spender", json!(PROXY))),
             ("another permitted amount", {
                 let permitted = json!({ "token": channel.config.token, "amount": "7" });
-                with(&permit, PERMIT, "permitted", permitted)
+                with(&permit, PERMIT2_POINTER, "permitted", permitted)
             }),
-            ("another witness", with(&permit, PERMIT, "witness", json!({ "channelId": other.id }))),
+            ("another witness", with(&permit, PERMIT2_POINTER, "witness", json!({ "channelId": other.id }))),
             ("no money", poor.deposit(DEPOSIT, PRICE)),
             ("no allowance", unapproved.deposit_by_permit2(DEPOSIT, PRICE)),
             ("Permit2 is required", with(&good, &extra, "assetTransferMethod", json!("permit2"))),
             ("another channel id", with(&good, &voucher, "channelId", json!(other.id))),
-            ("another payee", with(&good, WANTED, "payTo", json!(PROXY))),
-            ("another token", with(&good, WANTED, "asset", json!(PERMIT2))),
+            ("another payee", with(&good, REQUIREMENTS_POINTER, "payTo", json!(PROXY))),
+            ("another token", with(&good, REQUIREMENTS_POINTER, "asset", json!(PERMIT2))),
             ("another authorizer", with(&good, &extra, "receiverAuthorizer", json!(PROXY))),
             ("another delay", with(&good, &extra, "withdrawDelay", json!(901))),
-            ("another scheme", with(&good, ACCEPTED, "scheme", json!("exact"))),
-            ("another network", with(&good, ACCEPTED, "network", json!("eip155:1"))),
-            ("another type", with(&good, PAYLOAD, "type", json!("stream"))),
+            ("another scheme", with(&good, ACCEPTED_POINTER, "scheme", json!("exact"))),
+            ("another network", with(&good, ACCEPTED_POINTER, "network", json!("eip155:1"))),
+            ("another type", with(&good, PAYLOAD_POINTER, "type", json!("stream"))),
         ];
         let mut cases: Vec<Case> = bodies
             .iter()
             .map(|(name, body)| verify(format!("verify a deposit, {name}"), body.clone()))
             .collect();
         for (name, body) in bodies {
-            if SETTLED.contains(&name) {
+            if SETTLED_DEPOSITS.contains(&name) {
                 cases.push(settle(format!("settle a deposit, {name}"), body));
             }
         }
@@ -122,18 +122,18 @@ impl Pair {
     }
 
     /// Vouchers, claims, payouts and refunds; each answer depends on the earlier ones.
-    async fn life(&self) -> Vec<Case> {
+    async fn life_cases(&self) -> Vec<Case> {
         let (channel, unknown) = (self.channel().await, self.channel().await);
-        [opening(&channel), vouchers(&channel, &unknown), claims(&channel, &unknown)]
+        [opening_cases(&channel), voucher_cases(&channel, &unknown), claim_cases(&channel, &unknown)]
             .into_iter()
-            .chain([after_claims(&channel), refunds(&channel, &unknown)])
+            .chain([cases_after_claims(&channel), refund_cases(&channel, &unknown)])
             .flatten()
             .collect()
     }
 }
 
 /// Returns the cases after which the channel contains two deposits.
-fn opening(channel: &Channel) -> Vec<Case> {
+fn opening_cases(channel: &Channel) -> Vec<Case> {
     let first = channel.deposit(DEPOSIT, PRICE);
     vec![
         settle("settle a deposit", first.clone()),
@@ -143,9 +143,9 @@ fn opening(channel: &Channel) -> Vec<Case> {
     ]
 }
 
-fn vouchers(channel: &Channel, unknown: &Channel) -> Vec<Case> {
+fn voucher_cases(channel: &Channel, unknown: &Channel) -> Vec<Case> {
     let good = channel.voucher(2 * PRICE);
-    let forged_voucher = with(&good, &format!("{PAYLOAD}/voucher"), "signature", forged());
+    let forged_voucher = with(&good, &format!("{PAYLOAD_POINTER}/voucher"), "signature", unrelated_signature());
     vec![
         verify("verify a voucher", good.clone()),
         verify("verify a voucher for everything", channel.voucher(2 * DEPOSIT)),
@@ -153,13 +153,13 @@ fn vouchers(channel: &Channel, unknown: &Channel) -> Vec<Case> {
         verify("verify a forged voucher", forged_voucher),
         verify("verify a voucher of an unknown channel", unknown.voucher(PRICE)),
         settle("settle a voucher", good),
-        verify("verify a request for a refund", asked_refund(channel, PRICE)),
+        verify("verify a request for a refund", refund_request(channel, PRICE)),
         verify(
             "verify a request for a refund above the balance",
-            asked_refund(channel, 2 * DEPOSIT + 1),
+            refund_request(channel, 2 * DEPOSIT + 1),
         ),
-        verify("verify a request for a refund of an unknown channel", asked_refund(unknown, PRICE)),
-        settle("settle a request for a refund", asked_refund(channel, PRICE)),
+        verify("verify a request for a refund of an unknown channel", refund_request(unknown, PRICE)),
+        settle("settle a request for a refund", refund_request(channel, PRICE)),
         verify("verify a completed refund", channel.refund(PRICE, 0, PRICE)),
         verify("verify a claim", channel.claim(PRICE, PRICE)),
         verify("verify a payout", channel.sweep()),
@@ -167,15 +167,15 @@ fn vouchers(channel: &Channel, unknown: &Channel) -> Vec<Case> {
 }
 
 /// Returns the cases after which two prices are claimed.
-fn claims(channel: &Channel, unknown: &Channel) -> Vec<Case> {
+fn claim_cases(channel: &Channel, unknown: &Channel) -> Vec<Case> {
     let good = channel.claim(3 * PRICE, 2 * PRICE);
-    let row = format!("{PAYLOAD}/claims/0");
+    let row = format!("{PAYLOAD_POINTER}/claims/0");
     vec![
         settle("settle a payout before any claim", channel.sweep()),
-        settle("settle a claim with a forged voucher", with(&good, &row, "signature", forged())),
+        settle("settle a claim with a forged voucher", with(&good, &row, "signature", unrelated_signature())),
         settle(
             "settle a claim with a forged consent",
-            with(&good, PAYLOAD, "claimAuthorizerSignature", forged()),
+            with(&good, PAYLOAD_POINTER, "claimAuthorizerSignature", unrelated_signature()),
         ),
         settle("settle a claim without consent", without(&good, "claimAuthorizerSignature")),
         settle("settle a claim above its voucher", channel.claim(PRICE, PRICE + 1)),
@@ -188,17 +188,17 @@ fn claims(channel: &Channel, unknown: &Channel) -> Vec<Case> {
     ]
 }
 
-fn after_claims(channel: &Channel) -> Vec<Case> {
+fn cases_after_claims(channel: &Channel) -> Vec<Case> {
     vec![
         verify("verify a voucher equal to what was claimed", channel.voucher(2 * PRICE)),
         verify("verify a voucher below what was claimed", channel.voucher(PRICE)),
         verify(
             "verify a request for a refund equal to what was claimed",
-            asked_refund(channel, 2 * PRICE),
+            refund_request(channel, 2 * PRICE),
         ),
         verify(
             "verify a request for a refund below what was claimed",
-            asked_refund(channel, PRICE),
+            refund_request(channel, PRICE),
         ),
         verify("verify a deposit below what was claimed", channel.deposit(DEPOSIT, PRICE)),
         settle("settle a payout", channel.sweep()),
@@ -207,12 +207,12 @@ fn after_claims(channel: &Channel) -> Vec<Case> {
 }
 
 /// Returns the cases that refund all unclaimed money to the payer.
-fn refunds(channel: &Channel, unknown: &Channel) -> Vec<Case> {
+fn refund_cases(channel: &Channel, unknown: &Channel) -> Vec<Case> {
     let part = channel.refund(PRICE, 0, 0);
     vec![
         settle(
             "settle a refund with a forged consent",
-            with(&part, PAYLOAD, "refundAuthorizerSignature", forged()),
+            with(&part, PAYLOAD_POINTER, "refundAuthorizerSignature", unrelated_signature()),
         ),
         settle("settle a refund without consent", without(&part, "refundAuthorizerSignature")),
         settle("settle a refund of nothing", channel.refund(0, 0, 0)),
@@ -232,14 +232,14 @@ fn refunds(channel: &Channel, unknown: &Channel) -> Vec<Case> {
         settle("settle a deposit of another channel", unknown.deposit(DEPOSIT, PRICE)),
         settle("settle a refund of another channel id", {
             let refund = unknown.refund(PRICE, 0, 0);
-            with(&refund, &format!("{PAYLOAD}/voucher"), "channelId", json!(channel.id))
+            with(&refund, &format!("{PAYLOAD_POINTER}/voucher"), "channelId", json!(channel.id))
         }),
     ]
 }
 
 async fn answers_differ_only_as_listed(chain: ChainId) {
     let Some(pair) = Pair::set_up(chain).await else { return };
-    let cases = [pair.deposits().await, pair.life().await].concat();
+    let cases = [pair.deposits().await, pair.life_cases().await].concat();
     let mut answers = pair.all_answers(&cases).await;
     let offers = pair.offers("batch-settlement").await;
     answers.push(("supported".to_owned(), offers.map(|offer| fields(200, &offer))));

@@ -109,7 +109,7 @@ impl ChannelMarket {
     }
 
     /// Buys an item; returns the receipt.
-    async fn buys(&mut self, path: &str, step: &str) -> Value {
+    async fn buy(&mut self, path: &str, step: &str) -> Value {
         let url = self.market.url(path);
         let answer = self.market.order(self.client, &url, &self.account).await;
         assert_eq!(answer["status"], 200, "{step}: {answer}");
@@ -118,8 +118,8 @@ impl ChannelMarket {
     }
 
     /// Buys an item with a deposit.
-    async fn deposits(&mut self, path: &str, step: &str) {
-        let receipt = self.buys(path, step).await;
+    async fn buy_with_deposit(&mut self, path: &str, step: &str) {
+        let receipt = self.buy(path, step).await;
         self.market.assert_receipt(&receipt, self.account.address).await;
         assert_eq!(receipt["amount"], DEPOSIT.to_string(), "{step}: {receipt}");
         assert_eq!(receipt["extra"]["chargedAmount"], PRICE.to_string(), "{step}: {receipt}");
@@ -129,9 +129,9 @@ impl ChannelMarket {
     }
 
     /// Buys an item with a voucher, `charged` in total; no transaction is sent.
-    async fn vouches(&mut self, charged: u64, step: &str) {
+    async fn buy_with_voucher(&mut self, charged: u64, step: &str) {
         let block = block_number(&self.market).await;
-        let receipt = self.buys("/eip3009", step).await;
+        let receipt = self.buy("/eip3009", step).await;
         assert_eq!((&receipt["success"], &receipt["transaction"]), (&json!(true), &json!("")));
         let state = &receipt["extra"]["channelState"];
         assert_eq!(state["chargedCumulativeAmount"], charged.to_string(), "{step}: {receipt}");
@@ -140,7 +140,7 @@ impl ChannelMarket {
     }
 
     /// Lets the shop's manager do a job, in one transaction.
-    async fn manages(&mut self, job: &str, step: &str) -> Value {
+    async fn run_manager_job(&mut self, job: &str, step: &str) -> Value {
         let outcome = self.market.manage_channels(job).await;
         let done = if outcome.is_array() { &outcome[0] } else { &outcome };
         let hash = done["transaction"].as_str().unwrap_or_else(|| panic!("{step}: {outcome}"));
@@ -149,33 +149,33 @@ impl ChannelMarket {
     }
 
     /// Lets the shop pay out claimed amounts.
-    async fn settles(&mut self, amount: u64, step: &str) {
-        self.manages("settle", step).await;
+    async fn pay_out_claims(&mut self, amount: u64, step: &str) {
+        self.run_manager_job("settle", step).await;
         self.expected.escrow -= U256::from(amount);
         self.expected.shop += U256::from(amount);
         self.assert_balances(step).await;
     }
 
     /// Lets the customer request a refund, of which it receives `amount`.
-    async fn is_refunded(&mut self, asked: Option<u64>, amount: u64, step: &str) {
+    async fn request_refund(&mut self, asked: Option<u64>, amount: u64, step: &str) {
         let url = self.market.url("/eip3009");
         let answer = self.market.order_refund(self.client, &url, &self.account, asked).await;
         let receipt = &answer["receipt"];
         assert!(receipt.is_object(), "{step}: {answer}");
         self.market.assert_receipt(receipt, self.account.address).await;
         assert_eq!(receipt["amount"], amount.to_string(), "{step}: {receipt}");
-        self.returns(amount, step).await;
+        self.assert_returned(amount, step).await;
     }
 
     /// Asserts that the escrow has returned this amount to the customer.
-    async fn returns(&mut self, amount: u64, step: &str) {
+    async fn assert_returned(&mut self, amount: u64, step: &str) {
         self.expected.escrow -= U256::from(amount);
         self.expected.payer += U256::from(amount);
         self.assert_balances(step).await;
     }
 
     /// Asserts that the shop refuses the customer's payment with this code.
-    async fn is_refused(&mut self, code: &str, step: &str) {
+    async fn assert_payment_refused(&mut self, code: &str, step: &str) {
         let served = self.market.paid_handler_runs().await;
         let url = self.market.url("/eip3009");
         let answer = self.market.order(self.client, &url, &self.account).await;
@@ -201,11 +201,11 @@ async fn block_number(market: &Market) -> Value {
 }
 
 /// Plays every step of a channel's life between one shop and two customers.
-async fn a_channel_lives(chain: ChainId, framework: Framework, client: &'static str) {
-    a_channel_lives_with(Authorizer::Shop, chain, framework, client).await;
+async fn play_channel_life(chain: ChainId, framework: Framework, client: &'static str) {
+    play_channel_life_with(Authorizer::Shop, chain, framework, client).await;
 }
 
-async fn a_channel_lives_with(
+async fn play_channel_life_with(
     authorizer: Authorizer,
     chain: ChainId,
     framework: Framework,
@@ -215,31 +215,31 @@ async fn a_channel_lives_with(
     let mut shop = ChannelMarket::open(stage, (framework, authorizer), client).await;
     let first = shop.expected;
 
-    shop.deposits("/eip3009", "deposit with the first request").await;
+    shop.buy_with_deposit("/eip3009", "deposit with the first request").await;
     for n in 2..=4 {
-        shop.vouches(n * PRICE, "another request").await;
+        shop.buy_with_voucher(n * PRICE, "another request").await;
     }
-    shop.deposits("/permit2", "top-up with the fifth request").await;
-    let claims = shop.manages("claim", "claim").await;
+    shop.buy_with_deposit("/permit2", "top-up with the fifth request").await;
+    let claims = shop.run_manager_job("claim", "claim").await;
     assert_eq!((claims.as_array().map(Vec::len), &claims[0]["vouchers"]), (Some(1), &json!(1)));
     shop.assert_balances("a claim moves no token").await;
     assert_eq!(shop.market.manage_channels("claim").await, json!([]), "nothing is left to claim");
-    shop.settles(5 * PRICE, "payout").await;
+    shop.pay_out_claims(5 * PRICE, "payout").await;
     let error = shop.market.manage_channels("settle").await["error"].clone();
     let error = error.as_str().unwrap_or_default();
     assert!(error.starts_with("Settle failed: duplicate_settlement"), "{error}");
 
     // The first refund claims nothing new, the second claims the last request.
-    shop.is_refunded(Some(PRICE / 2), PRICE / 2, "refund of a part to the customer").await;
-    shop.vouches(6 * PRICE, "a request after the refund").await;
-    shop.manages("refund", "refund of the rest by the shop").await;
-    shop.returns(2 * DEPOSIT - 6 * PRICE - PRICE / 2, "refund of the rest by the shop").await;
-    shop.is_refused(
+    shop.request_refund(Some(PRICE / 2), PRICE / 2, "refund of a part to the customer").await;
+    shop.buy_with_voucher(6 * PRICE, "a request after the refund").await;
+    shop.run_manager_job("refund", "refund of the rest by the shop").await;
+    shop.assert_returned(2 * DEPOSIT - 6 * PRICE - PRICE / 2, "refund of the rest by the shop").await;
+    shop.assert_payment_refused(
         "invalid_batch_settlement_evm_cumulative_exceeds_balance",
         "a voucher after the refund",
     )
     .await;
-    shop.settles(PRICE, "last payout").await;
+    shop.pay_out_claims(PRICE, "last payout").await;
     let last = Balances {
         payer: first.payer - U256::from(6 * PRICE),
         escrow: first.escrow,
@@ -249,41 +249,41 @@ async fn a_channel_lives_with(
 
     // A customer withdraws everything and returns: its client starts at zero and recovers the state from the chain.
     shop.next_customer().await;
-    shop.deposits("/eip3009", "deposit of the second customer").await;
-    shop.is_refunded(None, DEPOSIT - PRICE, "refund of the rest to the customer").await;
-    shop.deposits("/eip3009", "deposit into the same channel").await;
-    shop.vouches(3 * PRICE, "a request in the reopened channel").await;
-    shop.is_refunded(None, DEPOSIT - 2 * PRICE, "second refund of the rest").await;
-    shop.settles(3 * PRICE, "payout of the second customer").await;
+    shop.buy_with_deposit("/eip3009", "deposit of the second customer").await;
+    shop.request_refund(None, DEPOSIT - PRICE, "refund of the rest to the customer").await;
+    shop.buy_with_deposit("/eip3009", "deposit into the same channel").await;
+    shop.buy_with_voucher(3 * PRICE, "a request in the reopened channel").await;
+    shop.request_refund(None, DEPOSIT - 2 * PRICE, "second refund of the rest").await;
+    shop.pay_out_claims(3 * PRICE, "payout of the second customer").await;
     assert_eq!(shop.expected.escrow, first.escrow, "every unit is accounted for");
     shop.market.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn express_keeps_channels_of_customers_with_fetch_on_base() {
-    a_channel_lives(BASE, Framework::Express, FETCH_V2).await;
+    play_channel_life(BASE, Framework::Express, FETCH_V2).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn express_keeps_channels_of_customers_with_fetch_on_robinhood() {
-    a_channel_lives(ROBINHOOD, Framework::Express, FETCH_V2).await;
+    play_channel_life(ROBINHOOD, Framework::Express, FETCH_V2).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fastapi_keeps_channels_of_customers_in_python() {
-    a_channel_lives(BASE, Framework::FastApi, HTTPX_CLIENT).await;
-    a_channel_lives(ROBINHOOD, Framework::FastApi, REQUESTS_CLIENT).await;
+    play_channel_life(BASE, Framework::FastApi, HTTPX_CLIENT).await;
+    play_channel_life(ROBINHOOD, Framework::FastApi, REQUESTS_CLIENT).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn shops_without_an_authorizer_use_the_facilitators() {
     let by = Authorizer::Facilitator;
-    a_channel_lives_with(by, BASE, Framework::Express, FETCH_V2).await;
-    a_channel_lives_with(by, ROBINHOOD, Framework::FastApi, HTTPX_CLIENT).await;
+    play_channel_life_with(by, BASE, Framework::Express, FETCH_V2).await;
+    play_channel_life_with(by, ROBINHOOD, Framework::FastApi, HTTPX_CLIENT).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn shops_keep_channels_of_customers_in_another_language() {
-    a_channel_lives(BASE, Framework::FastApi, FETCH_V2).await;
-    a_channel_lives(ROBINHOOD, Framework::Express, HTTPX_CLIENT).await;
+    play_channel_life(BASE, Framework::FastApi, FETCH_V2).await;
+    play_channel_life(ROBINHOOD, Framework::Express, HTTPX_CLIENT).await;
 }

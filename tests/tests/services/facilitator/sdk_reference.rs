@@ -9,157 +9,157 @@ use bursar_tests::payer::{
 use serde_json::{Value, json};
 
 use crate::facilitator::reference_differences::{
-    ABSENT, Difference, EVERY, FINDABLE, HASH, LOWER_CASE, MIXED_CASE, NO_PAYER, ONCE, OUR_NAME,
-    SENTENCE, SPELLING, TEXT, UNREAD, assert_differ_as_listed, differs, fields,
+    ABSENT, Difference, EVERY_CASE, REASON_REPEAT_FINDS, HASH, LOWER_CASE, MIXED_CASE, REASON_PAYER_OMITTED, REASON_SETTLED_ONCE, REASON_SPECIFIED_NAME,
+    REASON_NEXT_STEP, REASON_ADDRESS_SPELLING, TEXT, REASON_ENVELOPE_FIRST, assert_differ_as_listed, differs, fields,
 };
-use crate::facilitator::reference_pair::{Case, Pair, checksummed, settle, verify};
+use crate::facilitator::reference_pair::{Case, Pair, with_checksums, settle, verify};
 use crate::facilitator::stage::{BASE, INITIAL_BALANCE, ROBINHOOD, SHOP};
 
-const CAP: u64 = 10_000;
+const PRICE_MAX: u64 = 10_000;
 
-const CLOSED: &str =
+const REASON_ZERO_CLOSES: &str =
     "Zero closes the authorization, so that the payer can rely on having paid nothing.";
-const OWED: &str =
+const REASON_USAGE_OWED: &str =
     "The payer owes what was used, and has it. They require the authorized amount as the balance.";
 
 const DIFFERENCES: [Difference; 36] = [
-    differs(EVERY, "payer", MIXED_CASE, LOWER_CASE, SPELLING),
-    differs(EVERY, "invalidMessage", ABSENT, TEXT, SENTENCE),
-    differs(EVERY, "errorMessage", ABSENT, TEXT, SENTENCE),
+    differs(EVERY_CASE, "payer", MIXED_CASE, LOWER_CASE, REASON_ADDRESS_SPELLING),
+    differs(EVERY_CASE, "invalidMessage", ABSENT, TEXT, REASON_NEXT_STEP),
+    differs(EVERY_CASE, "errorMessage", ABSENT, TEXT, REASON_NEXT_STEP),
     differs(
         "verify, more is required",
         "invalidReason",
         "permit2_amount_mismatch",
         "invalid_exact_evm_payload_authorization_value",
-        OUR_NAME,
+        REASON_SPECIFIED_NAME,
     ),
     differs(
         "verify, another facilitator",
         "invalidReason",
         "upto_facilitator_mismatch",
         "facilitator_mismatch",
-        OUR_NAME,
+        REASON_SPECIFIED_NAME,
     ),
     differs(
         "verify, expired",
         "invalidReason",
         "permit2_deadline_expired",
         "invalid_exact_evm_payload_authorization_valid_before",
-        OUR_NAME,
+        REASON_SPECIFIED_NAME,
     ),
     differs(
         "verify, not yet valid",
         "invalidReason",
         "permit2_not_yet_valid",
         "invalid_exact_evm_payload_authorization_valid_after",
-        OUR_NAME,
+        REASON_SPECIFIED_NAME,
     ),
     differs(
         "verify, forged",
         "invalidReason",
         "invalid_permit2_signature",
         "invalid_signature",
-        OUR_NAME,
+        REASON_SPECIFIED_NAME,
     ),
     differs(
         "verify, no money",
         "invalidReason",
         "permit2_insufficient_balance",
         "insufficient_balance",
-        OUR_NAME,
+        REASON_SPECIFIED_NAME,
     ),
-    differs("verify, another scheme", "payer", MIXED_CASE, ABSENT, UNREAD),
-    differs("verify, another network", "payer", MIXED_CASE, ABSENT, UNREAD),
-    differs("verify, another payload", "payer", "", ABSENT, NO_PAYER),
+    differs("verify, another scheme", "payer", MIXED_CASE, ABSENT, REASON_ENVELOPE_FIRST),
+    differs("verify, another network", "payer", MIXED_CASE, ABSENT, REASON_ENVELOPE_FIRST),
+    differs("verify, another payload", "payer", "", ABSENT, REASON_PAYER_OMITTED),
     differs(
         "settle, another facilitator",
         "errorReason",
         "upto_facilitator_mismatch",
         "facilitator_mismatch",
-        OUR_NAME,
+        REASON_SPECIFIED_NAME,
     ),
     differs(
         "settle, expired",
         "errorReason",
         "permit2_deadline_expired",
         "invalid_exact_evm_payload_authorization_valid_before",
-        OUR_NAME,
+        REASON_SPECIFIED_NAME,
     ),
     differs(
         "settle, forged",
         "errorReason",
         "invalid_permit2_signature",
         "invalid_signature",
-        OUR_NAME,
+        REASON_SPECIFIED_NAME,
     ),
     differs(
         "settle, no money",
         "errorReason",
         "permit2_insufficient_balance",
         "insufficient_balance",
-        OUR_NAME,
+        REASON_SPECIFIED_NAME,
     ),
-    differs("settle, money for the part", "success", "false", "true", OWED),
+    differs("settle, money for the part", "success", "false", "true", REASON_USAGE_OWED),
     differs(
         "settle, money for the part",
         "errorReason",
         "permit2_insufficient_balance",
         ABSENT,
-        OWED,
+        REASON_USAGE_OWED,
     ),
-    differs("settle, money for the part", "transaction", "", HASH, OWED),
-    differs("settle, money for the part", "amount", ABSENT, "5", OWED),
+    differs("settle, money for the part", "transaction", "", HASH, REASON_USAGE_OWED),
+    differs("settle, money for the part", "amount", ABSENT, "5", REASON_USAGE_OWED),
     differs(
         "settle a part again",
         "errorReason",
         "permit2_simulation_failed",
         "duplicate_settlement",
-        ONCE,
+        REASON_SETTLED_ONCE,
     ),
-    differs("settle a part again", "extra.transaction", ABSENT, HASH, FINDABLE),
+    differs("settle a part again", "extra.transaction", ABSENT, HASH, REASON_REPEAT_FINDS),
     differs(
         "settle another part",
         "errorReason",
         "permit2_simulation_failed",
         "duplicate_settlement",
-        ONCE,
+        REASON_SETTLED_ONCE,
     ),
     differs(
         "settle zero of a settled payment",
         "errorReason",
         "permit2_simulation_failed",
         "duplicate_settlement",
-        ONCE,
+        REASON_SETTLED_ONCE,
     ),
     differs(
         "verify a settled payment",
         "invalidReason",
         "permit2_simulation_failed",
         "duplicate_settlement",
-        ONCE,
+        REASON_SETTLED_ONCE,
     ),
-    differs("settle zero again", "success", "true", "false", ONCE),
-    differs("settle zero again", "errorReason", ABSENT, "duplicate_settlement", ONCE),
-    differs("settle zero again", "amount", "0", ABSENT, ONCE),
-    differs("verify a payment closed with zero", "isValid", "true", "false", CLOSED),
+    differs("settle zero again", "success", "true", "false", REASON_SETTLED_ONCE),
+    differs("settle zero again", "errorReason", ABSENT, "duplicate_settlement", REASON_SETTLED_ONCE),
+    differs("settle zero again", "amount", "0", ABSENT, REASON_SETTLED_ONCE),
+    differs("verify a payment closed with zero", "isValid", "true", "false", REASON_ZERO_CLOSES),
     differs(
         "verify a payment closed with zero",
         "invalidReason",
         ABSENT,
         "duplicate_settlement",
-        CLOSED,
+        REASON_ZERO_CLOSES,
     ),
-    differs("settle a part after zero", "success", "true", "false", CLOSED),
-    differs("settle a part after zero", "errorReason", ABSENT, "duplicate_settlement", CLOSED),
-    differs("settle a part after zero", "transaction", HASH, "", CLOSED),
-    differs("settle a part after zero", "amount", "5", ABSENT, CLOSED),
-    differs("supported", "kinds.extra.facilitatorAddress", MIXED_CASE, LOWER_CASE, SPELLING),
-    differs("supported", "signers", MIXED_CASE, LOWER_CASE, SPELLING),
+    differs("settle a part after zero", "success", "true", "false", REASON_ZERO_CLOSES),
+    differs("settle a part after zero", "errorReason", ABSENT, "duplicate_settlement", REASON_ZERO_CLOSES),
+    differs("settle a part after zero", "transaction", HASH, "", REASON_ZERO_CLOSES),
+    differs("settle a part after zero", "amount", "5", ABSENT, REASON_ZERO_CLOSES),
+    differs("supported", "kinds.extra.facilitatorAddress", MIXED_CASE, LOWER_CASE, REASON_ADDRESS_SPELLING),
+    differs("supported", "signers", MIXED_CASE, LOWER_CASE, REASON_ADDRESS_SPELLING),
 ];
 
 impl Pair {
     fn terms(&self, payer: &Payer) -> PaymentTerms {
-        let terms = payer.terms(self.stage.network(), SHOP, CAP);
+        let terms = payer.terms(self.stage.network(), SHOP, PRICE_MAX);
         PaymentTerms { facilitator: self.stage.home.signers[0], ..terms }
     }
 
@@ -167,7 +167,7 @@ impl Pair {
         payer.pay(TransferMethod::Upto, &self.terms(payer))
     }
 
-    async fn paid(&self) -> SignedPayment {
+    async fn sign_new_payment(&self) -> SignedPayment {
         self.pay(&self.payer(INITIAL_BALANCE).await)
     }
 
@@ -187,7 +187,7 @@ impl Pair {
         let expired = pay(&PaymentTerms { valid_before_s: now_s() - 60, ..terms.clone() });
         let early = pay(&PaymentTerms { valid_after_s: now_s() + 3_600, ..terms.clone() });
         let forged = Payer::random().pay(TransferMethod::Upto, &terms);
-        let unapproved = self.pay(&self.unapproved(INITIAL_BALANCE).await);
+        let unapproved = self.pay(&self.payer_without_approval(INITIAL_BALANCE).await);
         let poor = self.pay(&self.payer(0).await);
         let partly = self.pay(&self.payer(5).await);
         let eip3009 = payer.pay(TransferMethod::Eip3009, &terms).payload;
@@ -196,8 +196,8 @@ impl Pair {
         let amount = |amount: u64| with(&format!("{wanted}/amount"), json!(amount.to_string()));
         vec![
             verify("verify", good.body(2)),
-            verify("verify, less is required", amount(CAP - 1)),
-            verify("verify, more is required", amount(CAP + 1)),
+            verify("verify, less is required", amount(PRICE_MAX - 1)),
+            verify("verify, more is required", amount(PRICE_MAX + 1)),
             verify("verify, another facilitator", stranger.body(2)),
             verify("verify, expired", expired.body(2)),
             verify("verify, not yet valid", early.body(2)),
@@ -224,10 +224,10 @@ impl Pair {
 
     /// Requests whose answers depend on the earlier ones.
     async fn settlements(&self) -> Vec<Case> {
-        let (part, above, zero) = (self.paid().await, self.paid().await, self.paid().await);
+        let (part, above, zero) = (self.sign_new_payment().await, self.sign_new_payment().await, self.sign_new_payment().await);
         vec![
-            settle("settle above the cap", above.settle_body(CAP + 1)),
-            settle("settle the cap afterwards", above.settle_body(CAP)),
+            settle("settle above the cap", above.settle_body(PRICE_MAX + 1)),
+            settle("settle the cap afterwards", above.settle_body(PRICE_MAX)),
             settle("settle a part", part.settle_body(4_321)),
             settle("settle a part again", part.settle_body(4_321)),
             settle("settle another part", part.settle_body(7)),
@@ -246,7 +246,7 @@ async fn answers_differ_only_as_listed(chain: ChainId) {
     let offers = pair.offers("upto").await;
     for offer in &offers {
         let named = &offer["kinds"]["extra"]["facilitatorAddress"];
-        assert_eq!(checksummed(named), checksummed(&offer["signers"]));
+        assert_eq!(with_checksums(named), with_checksums(&offer["signers"]));
     }
     let cases = [pair.single_requests().await, pair.settlements().await].concat();
     let mut answers = pair.all_answers(&cases).await;

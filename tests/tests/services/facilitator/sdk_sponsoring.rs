@@ -83,7 +83,7 @@ async fn customers_pay_without_an_allowance(
             let expected = if scheme == "batch-settlement" { DEPOSIT } else { 0 };
             assert_eq!(deposited, U256::from(expected), "{case}");
             let sent = if is_approval { "0x1" } else { "0x0" };
-            assert_eq!(market.stage.sent_by(payer.address()).await, sent, "{case}");
+            assert_eq!(market.stage.transaction_count_of(payer.address()).await, sent, "{case}");
         }
     }
     market.close().await;

@@ -9,17 +9,17 @@ use serde_json::{Value, json};
 
 use crate::facilitator::channel::Channel;
 use crate::facilitator::reference_differences::{
-    ABSENT, Difference, EVERY, LOWER_CASE, MIXED_CASE, SENTENCE, SPELLING, TEXT,
+    ABSENT, Difference, EVERY_CASE, LOWER_CASE, MIXED_CASE, REASON_NEXT_STEP, REASON_ADDRESS_SPELLING, TEXT,
     assert_differ_as_listed, differs,
 };
 use crate::facilitator::reference_pair::{Case, Pair, settle, verify};
-use crate::facilitator::sponsoring::{KINDS, Kind};
+use crate::facilitator::sponsoring::{KINDS, PaymentKind};
 use crate::facilitator::stage::{BASE, INITIAL_BALANCE, ROBINHOOD, SHOP};
 
 const PRICE: u64 = 10_000;
 
-const MORE_EXACT: &str = "We compare the two amounts before we simulate, and so name the cause.";
-const UNUSED: &str =
+const REASON_AMOUNTS_COMPARED: &str = "We compare the two amounts before we simulate, and so name the cause.";
+const REASON_PERMIT_IGNORED: &str =
     "The collector ignores a permit that the token rejects: what is missing is the allowance.";
 
 const DIFFERENCES: [Difference; 6] = [
@@ -28,31 +28,31 @@ const DIFFERENCES: [Difference; 6] = [
         "invalidReason",
         "permit2_allowance_required",
         "permit2_2612_amount_mismatch",
-        MORE_EXACT,
+        REASON_AMOUNTS_COMPARED,
     ),
     differs(
         "Upto, permit, another amount",
         "invalidReason",
         "permit2_allowance_required",
         "permit2_2612_amount_mismatch",
-        MORE_EXACT,
+        REASON_AMOUNTS_COMPARED,
     ),
     differs(
         "Deposit, permit, used nonce",
         "invalidReason",
         "invalid_batch_settlement_evm_deposit_simulation_failed",
         "invalid_batch_settlement_evm_permit2_allowance_required",
-        UNUSED,
+        REASON_PERMIT_IGNORED,
     ),
-    differs(EVERY, "payer", MIXED_CASE, LOWER_CASE, SPELLING),
-    differs(EVERY, "invalidMessage", ABSENT, TEXT, SENTENCE),
-    differs(EVERY, "errorMessage", ABSENT, TEXT, SENTENCE),
+    differs(EVERY_CASE, "payer", MIXED_CASE, LOWER_CASE, REASON_ADDRESS_SPELLING),
+    differs(EVERY_CASE, "invalidMessage", ABSENT, TEXT, REASON_NEXT_STEP),
+    differs(EVERY_CASE, "errorMessage", ABSENT, TEXT, REASON_NEXT_STEP),
 ];
 
 impl Pair {
     /// Builds a request of a new payer that has no allowance, but has coin for an approval.
-    async fn bare_request(&self, kind: Kind) -> (Payer, Value) {
-        let payer = self.unapproved(INITIAL_BALANCE).await;
+    async fn bare_request(&self, kind: PaymentKind) -> (Payer, Value) {
+        let payer = self.payer_without_approval(INITIAL_BALANCE).await;
         let network = self.stage.network();
         for chain in [&self.stage.chain, &self.their_chain] {
             let coin = ApprovalTerms::new(network.chain.0, self.stage.coin()).coin();
@@ -61,12 +61,12 @@ impl Pair {
         }
         let mut terms = payer.terms(network, SHOP, PRICE);
         let body = match kind {
-            Kind::Exact => payer.pay(TransferMethod::Permit2, &terms).body(2),
-            Kind::Upto => {
+            PaymentKind::Exact => payer.pay(TransferMethod::Permit2, &terms).body(2),
+            PaymentKind::Upto => {
                 terms.facilitator = self.stage.home.signers[0];
                 payer.pay(TransferMethod::Upto, &terms).body(2)
             }
-            Kind::Deposit => {
+            PaymentKind::Deposit => {
                 let receiver = Payer::random().address();
                 let channel = Channel::new(network, payer.clone(), receiver);
                 let mut body = channel.deposit_by_permit2(PRICE.into(), 1_000);
@@ -81,7 +81,7 @@ impl Pair {
     }
 
     /// Requests with an extension: valid ones, and variants with one fault each.
-    async fn sponsored(&self, kind: Kind) -> Vec<Case> {
+    async fn sponsored_cases(&self, kind: PaymentKind) -> Vec<Case> {
         let coin = &self.stage.network().stablecoin;
         let permit = PermitTerms {
             token: coin.address,
@@ -142,7 +142,7 @@ impl Pair {
         .map(|(name, body)| verify(named(name), body))
         .into();
         // In the scheme `exact`, the reference returns a whole stack trace as the error code of such a settlement.
-        if !matches!(kind, Kind::Exact) {
+        if !matches!(kind, PaymentKind::Exact) {
             cases.push(settle(named("settle without"), body.clone()));
         }
         cases.push(settle(named("settle a permit"), with(&payer.permit(&permit))));
@@ -157,7 +157,7 @@ async fn answers_differ_only_as_listed(chain: ChainId) {
     let Some(pair) = Pair::set_up(chain).await else { return };
     let mut cases = Vec::new();
     for kind in KINDS {
-        cases.extend(pair.sponsored(kind).await);
+        cases.extend(pair.sponsored_cases(kind).await);
     }
     let answers = pair.all_answers(&cases).await;
     assert_differ_as_listed(&answers, &DIFFERENCES);

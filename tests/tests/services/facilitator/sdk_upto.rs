@@ -28,7 +28,7 @@ use crate::facilitator::stage::{BASE, INITIAL_BALANCE, ROBINHOOD, Stage};
 const STRANGER: Address = address!("0x1111111111111111111111111111111111111111");
 
 /// The usage that a shop's handler reports, and the amount that is then settled.
-const USED: [(&str, u64); 4] = [
+const USED_AMOUNTS: [(&str, u64); 4] = [
     ("/upto", PRICE),
     ("/upto?used=4321", 4_321),
     ("/upto?used=12.5%25", 1_500),
@@ -136,7 +136,7 @@ async fn used_amounts_are_settled(chain: ChainId, framework: Framework, clients:
     let mut market = Market::with_client(stage, framework, clients[0], routes.clone()).await;
     for client in clients {
         let case = format!("{client} at {framework:?}");
-        for (path, amount) in USED {
+        for (path, amount) in USED_AMOUNTS {
             assert_settles(&mut market, client, path, amount, &case).await;
         }
         // The packages overwrite the route's account with the one that the facilitator announces.
@@ -144,7 +144,7 @@ async fn used_amounts_are_settled(chain: ChainId, framework: Framework, clients:
         assert_above_the_cap_is_refused(&mut market, client, &case).await;
         assert_asks_for_approval(&mut market, framework, client, &case).await;
     }
-    let stale = StaleKinds::before(&market.stage).await;
+    let stale = StaleKinds::in_front_of(&market.stage).await;
     market.replace_shop(framework, &stale.url, routes).await;
     for client in clients {
         let case = format!("{client} at {framework:?} with an outdated account");
@@ -224,15 +224,15 @@ struct StaleKinds {
 #[derive(Debug)]
 struct ForwarderState {
     facilitator: String,
-    ours: String,
+    our_account: String,
     client: reqwest::Client,
 }
 
 impl StaleKinds {
-    async fn before(stage: &Stage) -> Self {
+    async fn in_front_of(stage: &Stage) -> Self {
         let forwarding = ForwarderState {
             facilitator: stage.facilitator.url.clone(),
-            ours: json!(stage.home.signers[0]).to_string(),
+            our_account: json!(stage.home.signers[0]).to_string(),
             client: reqwest::Client::builder().no_proxy().build().expect("a client"),
         };
         let router = Router::new().fallback(forward).with_state(Arc::new(forwarding));
@@ -261,8 +261,8 @@ async fn forward(
     let status = StatusCode::from_u16(answer.status().as_u16()).expect("a status");
     let mut text = answer.text().await.expect("text");
     if uri.path() == "/supported" {
-        assert!(text.contains(&to.ours), "{text}");
-        text = text.replace(&to.ours, &json!(STRANGER).to_string());
+        assert!(text.contains(&to.our_account), "{text}");
+        text = text.replace(&to.our_account, &json!(STRANGER).to_string());
     }
     (status, JSON, text).into_response()
 }

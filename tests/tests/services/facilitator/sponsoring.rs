@@ -30,13 +30,13 @@ sol! {
 
 /// The kinds of payments that need the allowance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum PaymentKind {
     Exact,
     Upto,
     Deposit,
 }
 
-pub(crate) const KINDS: [Kind; 3] = [Kind::Exact, Kind::Upto, Kind::Deposit];
+pub(crate) const KINDS: [PaymentKind; 3] = [PaymentKind::Exact, PaymentKind::Upto, PaymentKind::Deposit];
 
 /// A request without extensions, and the account that receives its payment.
 pub(crate) struct Request {
@@ -57,21 +57,21 @@ impl Stage {
         self.chain.request("anvil_setBalance", json!([owner, wei])).await.expect("set");
     }
 
-    pub(crate) fn request(&self, kind: Kind, payer: &Payer) -> Request {
+    pub(crate) fn request(&self, kind: PaymentKind, payer: &Payer) -> Request {
         let deadline = now_s() + 300;
         match kind {
-            Kind::Exact => {
+            PaymentKind::Exact => {
                 let signed = self.pay(payer, TransferMethod::Permit2, PRICE);
                 let SignedPayment { terms, .. } = &signed;
                 let deadline = terms.valid_before_s;
                 Request { body: signed.body(2), payee: SHOP, deadline }
             }
-            Kind::Upto => {
+            PaymentKind::Upto => {
                 let signed = self.pay(payer, TransferMethod::Upto, PRICE);
                 let deadline = signed.terms.valid_before_s;
                 Request { body: signed.body(2), payee: SHOP, deadline }
             }
-            Kind::Deposit => {
+            PaymentKind::Deposit => {
                 let receiver = Payer::random().address();
                 let channel = Channel::new(self.network(), payer.clone(), receiver);
                 let body = channel.deposit_by_permit2(PRICE.into(), 1_000);
@@ -96,13 +96,13 @@ impl Stage {
         self.chain.read(self.coin(), question).await.expect("answered")
     }
 
-    pub(crate) async fn sent_by(&self, owner: Address) -> Value {
+    pub(crate) async fn transaction_count_of(&self, owner: Address) -> Value {
         let asked = self.chain.request("eth_getTransactionCount", json!([owner, "latest"])).await;
         asked.expect("answered")
     }
 
     /// Verifies and settles a request, and asserts that it moved the price.
-    async fn moves_the_price(&self, request: &Request, payer: &Payer, case: &str) -> Value {
+    async fn assert_moves_price(&self, request: &Request, payer: &Payer, case: &str) -> Value {
         let verified = self.verify(&request.body).await;
         assert_eq!(verified["isValid"], true, "{case}: {verified}");
         let (from, to) = (payer.address(), request.payee);
@@ -129,8 +129,8 @@ async fn permits_are_redeemed(chain: ChainId) {
         assert!(reason(&refused).ends_with("permit2_allowance_required"), "{case}: {refused}");
         let permit = payer.permit(&stage.permit_terms(request.deadline));
         request.body = with(request.body, &permit);
-        stage.moves_the_price(&request, &payer, &case).await;
-        assert_eq!(stage.sent_by(payer.address()).await, "0x0", "{case}");
+        stage.assert_moves_price(&request, &payer, &case).await;
+        assert_eq!(stage.transaction_count_of(payer.address()).await, "0x0", "{case}");
         assert_eq!(stage.allowance(payer.address()).await, U256::ZERO, "{case}: all of it is used");
     }
     stage.facilitator.stop().await;
@@ -151,7 +151,7 @@ async fn a_payer_without_coin_pays_by_a_permit_on_robinhood() {
 async fn a_bare_deposit_may_include_a_permit() {
     let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     let payer = stage.bare_payer().await;
-    let request = stage.request(Kind::Deposit, &payer);
+    let request = stage.request(PaymentKind::Deposit, &payer);
     let mut bare = request.body["paymentPayload"]["payload"].clone();
     bare["network"] = json!(stage.network().caip2());
     bare["extensions"] = payer.permit(&stage.permit_terms(request.deadline));
@@ -185,7 +185,7 @@ async fn a_permit_that_a_stranger_redeems_first_does_no_harm() {
         stage.set_coin(stranger, U256::from(10).pow(U256::from(18))).await;
         let call = Call::new(stranger, stage.coin(), &redeem);
         stage.chain.send_as(&call).await.expect("redeemed");
-        stage.moves_the_price(&request, &payer, &format!("{kind:?}")).await;
+        stage.assert_moves_price(&request, &payer, &format!("{kind:?}")).await;
     }
     stage.facilitator.stop().await;
 }
@@ -201,13 +201,13 @@ async fn approvals_are_broadcast(chain: ChainId) {
             let approval = payer.approval(&terms);
             let mut request = stage.request(kind, &payer);
             request.body = with(request.body, &approval);
-            stage.moves_the_price(&request, &payer, &case).await;
-            assert_eq!(stage.sent_by(payer.address()).await, "0x1", "{case}: the approval");
+            stage.assert_moves_price(&request, &payer, &case).await;
+            assert_eq!(stage.transaction_count_of(payer.address()).await, "0x1", "{case}: the approval");
             // The next payment includes the same approval, which is no longer needed.
             let mut next = stage.request(kind, &payer);
             next.body = with(next.body, &approval);
-            stage.moves_the_price(&next, &payer, &case).await;
-            assert_eq!(stage.sent_by(payer.address()).await, "0x1", "{case}: nothing more");
+            stage.assert_moves_price(&next, &payer, &case).await;
+            assert_eq!(stage.transaction_count_of(payer.address()).await, "0x1", "{case}: nothing more");
         }
     }
     stage.facilitator.stop().await;
@@ -232,7 +232,7 @@ async fn a_sufficient_allowance_is_not_overwritten() {
         let mut request = stage.request(kind, &payer);
         let permit = payer.permit(&stage.permit_terms(request.deadline));
         request.body = with(request.body, &permit);
-        stage.moves_the_price(&request, &payer, &format!("{kind:?}")).await;
+        stage.assert_moves_price(&request, &payer, &format!("{kind:?}")).await;
         assert!(stage.allowance(payer.address()).await > U256::from(u128::MAX), "{kind:?}");
     }
     stage.facilitator.stop().await;
@@ -243,7 +243,7 @@ async fn a_sufficient_allowance_is_not_overwritten() {
 async fn one_payment_with_a_permit_is_in_flight_for_each_payer() {
     let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     let payer = stage.bare_payer().await;
-    let [first, second] = [Kind::Exact, Kind::Upto].map(|kind| {
+    let [first, second] = [PaymentKind::Exact, PaymentKind::Upto].map(|kind| {
         let request = stage.request(kind, &payer);
         with(request.body, &payer.permit(&stage.permit_terms(request.deadline)))
     });
@@ -252,7 +252,7 @@ async fn one_payment_with_a_permit_is_in_flight_for_each_payer() {
     let (answer, ()) = tokio::join!(stage.settle(&first), async {
         let pending = json!([signer, "pending"]);
         let count = async || stage.chain.request("eth_getTransactionCount", pending.clone()).await;
-        let before = stage.sent_by(signer).await;
+        let before = stage.transaction_count_of(signer).await;
         while count().await.expect("answered") == before {
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
         }
@@ -325,7 +325,7 @@ async fn a_payment_is_sent_only_after_its_approval_is_mined() {
     let _mining = stage.keep_mining();
     let payer = Payer::random();
     let approval = funded_approval(&stage.chain, &payer).await;
-    let request = stage.request(Kind::Exact, &payer);
+    let request = stage.request(PaymentKind::Exact, &payer);
     let body = with(request.body, &approval);
     let answer = stage.settle_and_assert(&body).await;
     let block = async |hash: &Value| {

@@ -9,7 +9,7 @@ use bursar_tests::sponsored::{ApprovalTerms, PermitTerms};
 use serde_json::{Value, json};
 
 use crate::facilitator::channel::{full_code, reason};
-use crate::facilitator::sponsoring::{KINDS, Kind, PRICE, with};
+use crate::facilitator::sponsoring::{KINDS, PaymentKind, PRICE, with};
 use crate::facilitator::stage::{BASE, INITIAL_BALANCE, SHOP, Stage};
 
 /// The order of the curve secp256k1.
@@ -38,8 +38,8 @@ async fn sponsoring_that_is_not_for_the_payment_is_refused_without_a_node() {
         let of = |change: PermitTerms| payer.permit(&change);
         let terms = stage.permit_terms(request.deadline);
         let amount_code = match kind {
-            Kind::Exact | Kind::Upto => "permit2_2612_amount_mismatch".to_owned(),
-            Kind::Deposit => full_code("eip2612_amount_mismatch"),
+            PaymentKind::Exact | PaymentKind::Upto => "permit2_2612_amount_mismatch".to_owned(),
+            PaymentKind::Deposit => full_code("eip2612_amount_mismatch"),
         };
         let permits = [
             ("invalid_eip2612_extension_format", info("signature", json!("0x1234"))),
@@ -176,10 +176,10 @@ async fn settings_turn_sponsoring_off() {
         let permit = payer.permit(&stage.permit_terms(request.deadline));
         let approval = payer.approval(&terms);
         let (needs_allowance, no_approvals) = match kind {
-            Kind::Exact | Kind::Upto => {
+            PaymentKind::Exact | PaymentKind::Upto => {
                 ("permit2_allowance_required".to_owned(), "permit2_allowance_required".to_owned())
             }
-            Kind::Deposit => {
+            PaymentKind::Deposit => {
                 (full_code("permit2_allowance_required"), full_code("erc20_approval_unavailable"))
             }
         };
@@ -188,7 +188,7 @@ async fn settings_turn_sponsoring_off() {
             let (_status, answer) = stage.facilitator.post("/settle", &body).await;
             assert_eq!(reason(&answer), code, "{kind:?}: {answer}");
         }
-        assert_eq!(stage.sent_by(payer.address()).await, "0x0");
+        assert_eq!(stage.transaction_count_of(payer.address()).await, "0x0");
     }
     stage.facilitator.stop().await;
 }

@@ -19,9 +19,9 @@ pub(crate) const INITIAL_BALANCE: u128 = 100_000_000;
 
 /// Mines blocks in the background until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Mining(JoinHandle<()>);
+pub(crate) struct MiningGuard(JoinHandle<()>);
 
-impl Drop for Mining {
+impl Drop for MiningGuard {
     fn drop(&mut self) {
         self.0.abort();
     }
@@ -49,11 +49,11 @@ impl Stage {
 
     pub(crate) async fn on(chain: Devnet, signers: u8, general: &str, more: &str) -> Self {
         let node = chain.url().to_owned();
-        Self::through(chain, &node, signers, general, more).await
+        Self::with_node(chain, &node, signers, general, more).await
     }
 
     /// Like `on`, but with `node` as the facilitator's endpoint.
-    pub(crate) async fn through(
+    pub(crate) async fn with_node(
         chain: Devnet,
         node: &str,
         signers: u8,
@@ -95,9 +95,9 @@ impl Stage {
     }
 
     /// Mines blocks until the guard is dropped, because a failure is reported only when its block is final.
-    pub(crate) fn keep_mining(&self) -> Mining {
+    pub(crate) fn keep_mining(&self) -> MiningGuard {
         let chain = self.chain.clone();
-        Mining(tokio::spawn(async move {
+        MiningGuard(tokio::spawn(async move {
             while chain.mine(1).await.is_ok() {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }

@@ -30,7 +30,7 @@ async fn wait_until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     }
 }
 
-pub(crate) async fn metric(stage: &Stage, name: &str) -> String {
+pub(crate) async fn metric_value(stage: &Stage, name: &str) -> String {
     let address = stage.facilitator.running.metrics_address.expect("metrics");
     let client = reqwest::Client::builder().no_proxy().build().expect("a client");
     let answer = client.get(format!("http://{address}/metrics")).send().await.expect("answered");
@@ -186,7 +186,7 @@ async fn a_settlement_of_another_sender_is_watched_until_its_block_is_final() {
     let Some(chain) = full_chain_or_skip(BASE).await else { return };
     let url = chain.url().to_owned();
     let general = "foreign_settlements = \"success\"";
-    let stage = Stage::through(chain, &url, 1, general, "confirmations = 5").await;
+    let stage = Stage::with_node(chain, &url, 1, general, "confirmations = 5").await;
     let payer = stage.payer().await;
     let paid = stage.pay(&payer, TransferMethod::Eip3009, 3_000);
     let (authorization, signature) = authorization_of(&paid);
@@ -200,7 +200,7 @@ async fn a_settlement_of_another_sender_is_watched_until_its_block_is_final() {
     stage.chain.mine(6).await.expect("mined");
     // A success was returned, so the facilitator settles the payment again.
     wait_until("settled again", async || stage.balance(SHOP).await == U256::from(3_000)).await;
-    assert_eq!(metric(&stage, "facilitator_reorganised_payments_total").await, "1");
+    assert_eq!(metric_value(&stage, "facilitator_reorganised_payments_total").await, "1");
     stage.facilitator.stop().await;
 }
 

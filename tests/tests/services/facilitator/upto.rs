@@ -13,11 +13,11 @@ use serde_json::{Value, json};
 
 use crate::facilitator::stage::{BASE, INITIAL_BALANCE, ROBINHOOD, SHOP, Stage};
 
-const CAP: u64 = 10_000;
+const PRICE_MAX: u64 = 10_000;
 
 /// Returns the terms of a payment to the shop that the first signer may settle.
 fn terms_for(stage: &Stage, payer: &Payer) -> PaymentTerms {
-    PaymentTerms { facilitator: stage.home.signers[0], ..payer.terms(stage.network(), SHOP, CAP) }
+    PaymentTerms { facilitator: stage.home.signers[0], ..payer.terms(stage.network(), SHOP, PRICE_MAX) }
 }
 
 async fn sign_payment(stage: &Stage) -> SignedPayment {
@@ -39,7 +39,7 @@ async fn sender(stage: &Stage, answer: &Value) -> Address {
 }
 
 /// Returns the offered kind of the scheme, or null if it is not offered.
-pub(crate) async fn offered(stage: &Stage) -> Value {
+pub(crate) async fn offered_kind(stage: &Stage) -> Value {
     let (_status, answer) = stage.facilitator.get("/supported").await;
     let kinds = answer["kinds"].as_array().expect("kinds").clone();
     kinds.into_iter().find(|kind| kind["scheme"] == "upto").unwrap_or_default()
@@ -47,7 +47,7 @@ pub(crate) async fn offered(stage: &Stage) -> Value {
 
 async fn used_amount_is_settled(chain: ChainId) {
     let Some(stage) = Stage::set_up(chain, 2, "").await else { return };
-    let kind = offered(&stage).await;
+    let kind = offered_kind(&stage).await;
     assert_eq!(kind["x402Version"], 2);
     assert_eq!(kind["extra"], json!({ "facilitatorAddress": stage.home.signers[0] }));
     for wallet in ["key", "contract", "contract with deployment data"] {
@@ -110,7 +110,7 @@ async fn used_amount_is_settled(chain: ChainId) {
 
         // The merchant's own repeat receives the success; another amount or another caller does not.
         assert_eq!(stage.settle(&body).await, answer, "{wallet}");
-        for (amount, key_of) in [(4_320, &body), (CAP, &body), (0, &body)] {
+        for (amount, key_of) in [(4_320, &body), (PRICE_MAX, &body), (0, &body)] {
             let other = paid.settle_body(amount);
             let reply = stage.settle_with_key_of(&other, key_of).await;
             assert_eq!(reason(&reply), "duplicate_settlement", "{wallet} {amount}: {reply}");
@@ -181,7 +181,7 @@ async fn settling_zero_closes_the_authorization_permanently() {
     stage.chain.mint(wallet, INITIAL_BALANCE).await.expect("minted");
     stage.chain.approve_as(wallet, stage.coin(), PERMIT2).await.expect("approved");
     for paid in [&by_key, &by_wallet] {
-        for amount in [1, CAP] {
+        for amount in [1, PRICE_MAX] {
             let reply = stage.settle(&paid.settle_body(amount)).await;
             assert_eq!(reason(&reply), "duplicate_settlement", "{reply}");
         }
@@ -207,7 +207,7 @@ async fn one_permit2_nonce_is_settled_once_over_schemes_and_tokens() {
         let bodies = [
             payer.pay(TransferMethod::Permit2, &terms).body(2),
             payer.pay(TransferMethod::Upto, &terms).settle_body(5_000),
-            payer.pay(TransferMethod::Upto, &terms).settle_body(CAP),
+            payer.pay(TransferMethod::Upto, &terms).settle_body(PRICE_MAX),
             payer.pay(TransferMethod::Upto, &terms).settle_body(0),
             payer.pay(TransferMethod::Permit2, &in_token).body(2),
             payer.pay(TransferMethod::Upto, &in_token).settle_body(5_000),
@@ -291,7 +291,7 @@ async fn each_signer_settles_the_payments_that_name_it() {
     std::fs::write(home.settings(), text).expect("written");
     let facilitator = home.start_again().await;
     let stage = Stage { chain, facilitator, home };
-    assert_eq!(offered(&stage).await["extra"], json!({ "facilitatorAddress": third }));
+    assert_eq!(offered_kind(&stage).await["extra"], json!({ "facilitatorAddress": third }));
     let (_status, answer) = stage.facilitator.get("/supported").await;
     assert_eq!(answer["signers"]["eip155:8453"], json!([first, third]), "in their order");
     for (paid, signer) in before.iter().zip([second, third]) {
@@ -383,7 +383,7 @@ async fn refusals_that_need_no_node_are_given_without_one() {
     }
     // `/settle` accepts at most the authorized amount.
     let exceeds = "invalid_upto_evm_payload_settlement_exceeds_amount";
-    for amount in [CAP + 1, u64::MAX] {
+    for amount in [PRICE_MAX + 1, u64::MAX] {
         let (_status, answer) = stage.facilitator.post("/settle", &paid.settle_body(amount)).await;
         assert_eq!(reason(&answer), exceeds, "{answer}");
         assert_eq!(answer["payer"], json!(payer.address()));
@@ -408,7 +408,7 @@ async fn payments_that_would_fail_are_refused_and_cost_nothing() {
         ("permit2_allowance_required", &of(&unapproved)),
     ] {
         for answer in
-            [stage.verify(&paid.body(2)).await, stage.settle(&paid.settle_body(CAP)).await]
+            [stage.verify(&paid.body(2)).await, stage.settle(&paid.settle_body(PRICE_MAX)).await]
         {
             assert_eq!(reason(&answer), code, "{answer}");
         }
@@ -449,7 +449,7 @@ async fn the_scheme_is_offered_once_its_contracts_are_found() {
     };
     set_code(json!("0x")).await;
     let stage = Stage::on(chain.clone(), 1, "", "").await;
-    assert_eq!(offered(&stage).await, Value::Null);
+    assert_eq!(offered_kind(&stage).await, Value::Null);
     let (_status, summary) = stage.facilitator.get("/supported?view=summary").await;
     assert_eq!(summary["kinds"], json!(["exact"]), "and no channels without an authorizer");
     let reply = stage.settle(&sign_payment(&stage).await.settle_body(5)).await;
@@ -458,7 +458,7 @@ async fn the_scheme_is_offered_once_its_contracts_are_found() {
     let Stage { chain, facilitator, home } = stage;
     facilitator.stop().await;
     let stage = Stage { facilitator: home.start_again().await, chain, home };
-    assert_eq!(offered(&stage).await["scheme"], "upto");
+    assert_eq!(offered_kind(&stage).await["scheme"], "upto");
     let (_status, summary) = stage.facilitator.get("/supported?view=summary").await;
     assert_eq!(summary["kinds"], json!(["exact", "upto"]));
     stage.facilitator.stop().await;

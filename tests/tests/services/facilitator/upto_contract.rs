@@ -19,7 +19,7 @@ use tokio::time::{Duration, Instant, sleep};
 
 use crate::facilitator::sponsoring::with;
 use crate::facilitator::stage::{BASE, INITIAL_BALANCE, SHOP, Stage};
-use crate::facilitator::upto::{assert_one_of_a_hundred_settles, offered, reason};
+use crate::facilitator::upto::{assert_one_of_a_hundred_settles, offered_kind, reason};
 
 sol! {
     struct Settlement {
@@ -39,7 +39,7 @@ sol! {
     error UnauthorizedFacilitator();
 }
 
-const CAP: u64 = 10_000;
+const PRICE_MAX: u64 = 10_000;
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Starts a facilitator with this many signers; the first two may call its contract.
@@ -51,7 +51,7 @@ async fn set_up(signers: u8, general: &str) -> Option<(Stage, Address)> {
 
 async fn sign_payment(stage: &Stage, contract: Address) -> SignedPayment {
     let payer = stage.payer().await;
-    let terms = payer.terms(stage.network(), SHOP, CAP);
+    let terms = payer.terms(stage.network(), SHOP, PRICE_MAX);
     payer.pay(TransferMethod::Upto, &PaymentTerms { facilitator: contract, ..terms })
 }
 
@@ -75,7 +75,7 @@ fn address(value: &Value) -> Address {
 async fn the_printed_transaction_deploys_the_contract_that_is_then_offered() {
     let Some(chain) = full_chain_or_skip(BASE).await else { return };
     let stage = Stage::on(chain, 2, "", &setting(&[&[0, 1]])).await;
-    assert_eq!(offered(&stage).await, Value::Null);
+    assert_eq!(offered_kind(&stage).await, Value::Null);
     let mut command = Command::new(env!("CARGO_BIN_EXE_bursar-test-facilitator"));
     command.arg("--config").arg(stage.home.settings()).arg("upto-contract");
     let done = tokio::task::spawn_blocking(move || command.output().expect("started")).await;
@@ -100,8 +100,8 @@ async fn the_printed_transaction_deploys_the_contract_that_is_then_offered() {
 
     let end = Instant::now() + TIMEOUT;
     let contract: Address = line("contract:").parse().expect("an address");
-    while offered(&stage).await["extra"] != json!({ "facilitatorAddress": contract }) {
-        assert!(Instant::now() < end, "{}", offered(&stage).await);
+    while offered_kind(&stage).await["extra"] != json!({ "facilitatorAddress": contract }) {
+        assert!(Instant::now() < end, "{}", offered_kind(&stage).await);
         sleep(Duration::from_millis(50)).await;
     }
     let paid = sign_payment(&stage, contract).await;
@@ -172,7 +172,7 @@ async fn each_authorization_that_names_the_contract_is_used_once() {
     for amount in [5_000, 0] {
         let paid = sign_payment(&stage, contract).await;
         assert_one_of_a_hundred_settles(&stage, &paid, amount).await;
-        let reply = stage.settle(&paid.settle_body(CAP)).await;
+        let reply = stage.settle(&paid.settle_body(PRICE_MAX)).await;
         assert_eq!(reason(&reply), "duplicate_settlement", "{reply}");
     }
     // A payment of a wallet with code is sent alone.
@@ -181,7 +181,7 @@ async fn each_authorization_that_names_the_contract_is_used_once() {
     stage.chain.mint(wallet, INITIAL_BALANCE).await.expect("minted");
     let coin = stage.coin();
     stage.chain.approve_as(wallet, coin, PERMIT2).await.expect("approved");
-    let terms = owner.terms(stage.network(), SHOP, CAP);
+    let terms = owner.terms(stage.network(), SHOP, PRICE_MAX);
     let terms = PaymentTerms { from: wallet, facilitator: contract, ..terms };
     let answer = stage.settle(&owner.pay(TransferMethod::Upto, &terms).settle_body(9)).await;
     assert_eq!(answer["success"], true, "{answer}");
@@ -189,10 +189,10 @@ async fn each_authorization_that_names_the_contract_is_used_once() {
     assert!(sent["input"].as_str().expect("text").starts_with(&selector::<settleOneCall>()));
     // A payer without allowance and coin sends a permit.
     let bare = stage.bare_payer().await;
-    let terms = bare.terms(stage.network(), SHOP, CAP);
+    let terms = bare.terms(stage.network(), SHOP, PRICE_MAX);
     let terms = PaymentTerms { facilitator: contract, ..terms };
     let permit = stage.permit_terms(terms.valid_before_s);
-    let permit = bare.permit(&PermitTerms { value: U256::from(CAP), ..permit });
+    let permit = bare.permit(&PermitTerms { value: U256::from(PRICE_MAX), ..permit });
     let body = with(bare.pay(TransferMethod::Upto, &terms).settle_body(9), &permit);
     let answer = stage.settle(&body).await;
     assert_eq!(answer["success"], true, "{answer}");
@@ -200,7 +200,7 @@ async fn each_authorization_that_names_the_contract_is_used_once() {
     // A payer without the money is refused with the token's reason, which the contract passes on.
     let empty = Payer::random();
     stage.chain.approve_as(empty.address(), coin, PERMIT2).await.expect("approved");
-    let terms = empty.terms(stage.network(), SHOP, CAP);
+    let terms = empty.terms(stage.network(), SHOP, PRICE_MAX);
     let unfunded =
         empty.pay(TransferMethod::Upto, &PaymentTerms { facilitator: contract, ..terms });
     assert_eq!(reason(&stage.verify(&unfunded.body(2)).await), "insufficient_balance");
@@ -216,7 +216,7 @@ async fn a_change_of_signers_strands_no_authorization() {
     let sole = upto_contract::deploy(&chain, &[1]).await;
     let new = upto_contract::deploy(&chain, &[0, 2]).await;
     let stage = Stage::on(chain, 3, "", &setting(&[&[0, 1], &[1]])).await;
-    assert_eq!(offered(&stage).await["extra"]["facilitatorAddress"], json!(old));
+    assert_eq!(offered_kind(&stage).await["extra"]["facilitatorAddress"], json!(old));
     let before = [sign_payment(&stage, old).await, sign_payment(&stage, sole).await];
     let unknown = sign_payment(&stage, new).await;
     assert_eq!(reason(&stage.verify(&unknown.body(2)).await), "facilitator_mismatch");
@@ -233,7 +233,7 @@ async fn a_change_of_signers_strands_no_authorization() {
     std::fs::write(home.settings(), changed).expect("written");
     let facilitator = home.start_again().await;
     let stage = Stage { chain, facilitator, home };
-    assert_eq!(offered(&stage).await["extra"]["facilitatorAddress"], json!(new));
+    assert_eq!(offered_kind(&stage).await["extra"]["facilitatorAddress"], json!(new));
     let [by_old, by_sole] = before;
     for (paid, senders) in [(by_old, vec![0]), (by_sole, vec![1]), (unknown, vec![0, 2])] {
         let answer = stage.settle(&paid.settle_body(77)).await;
@@ -350,14 +350,14 @@ async fn a_settlement_that_fails_or_wastes_gas_affects_no_other() {
         let wallet = wallet.expect("deployed");
         stage.chain.mint(wallet, INITIAL_BALANCE).await.expect("minted");
         stage.chain.approve_as(wallet, stage.coin(), PERMIT2).await.expect("approved");
-        let terms = owner.terms(stage.network(), SHOP, CAP);
+        let terms = owner.terms(stage.network(), SHOP, PRICE_MAX);
         let terms = PaymentTerms { from: wallet, facilitator: contract, ..terms };
         bad.push(settlement(&owner.pay(TransferMethod::Upto, &terms), 1));
     }
     let used = sign_payment(&stage, contract).await;
     assert_eq!(stage.settle(&used.settle_body(1)).await["success"], true);
     bad.push(settlement(&used, 1));
-    bad.push(settlement(&sign_payment(&stage, contract).await, CAP + 1));
+    bad.push(settlement(&sign_payment(&stage, contract).await, PRICE_MAX + 1));
     bad.push(settlement(&sign_payment(&stage, SHOP).await, 1));
     let mut all = Vec::new();
     for one in bad {

@@ -47,7 +47,7 @@ impl Stage {
     /// Sends each case to both endpoints, and checks the answers against the specification's table.
     ///
     /// Failures are reported together, so that one does not hide the next.
-    pub(crate) async fn refuses(&self, refusals: &[Refusal]) {
+    pub(crate) async fn assert_refuses(&self, refusals: &[Refusal]) {
         let mut wrong = Vec::new();
         for refusal in refusals {
             let Refusal { case, code, body, payer } = refusal;

@@ -18,7 +18,7 @@ fn deliveries(answers: &[MerchantAnswer]) -> usize {
 
 /// Asserts that one copy bought the content and the payee was paid once. The merchant and the facilitator refused all
 /// others as duplicates.
-async fn assert_once(
+async fn assert_bought_once(
     market: &Market,
     paid: &SignedPayment,
     answers: &[MerchantAnswer],
@@ -38,7 +38,7 @@ async fn assert_once(
 }
 
 /// Sends copies to the merchants round-robin, `at_once` of them concurrently.
-async fn show_copies(
+async fn send_copies(
     market: &Market,
     merchants: &[&Merchant],
     paid: &SignedPayment,
@@ -68,24 +68,24 @@ async fn all_verified_before_any_settles(market: &Market, merchant: &Merchant) {
         market.recorder.release_settles();
     };
     let merchants = [merchant];
-    let copies = show_copies(market, &merchants, &paid, CONNECTIONS, CONNECTIONS);
+    let copies = send_copies(market, &merchants, &paid, CONNECTIONS, CONNECTIONS);
     let (answers, ()) = tokio::join!(copies, release);
     let case = format!("{:?}, all verified before any settles", merchant.framework);
-    assert_once(market, &paid, &answers, &case).await;
+    assert_bought_once(market, &paid, &answers, &case).await;
 }
 
-async fn delivers_once(framework: Framework) {
+async fn assert_delivers_once(framework: Framework) {
     let Some(market) = Market::open(&[framework], "").await else { return };
     let merchant = &market.merchants[0];
     for copies in [16, 100, 1_000] {
         let case = format!("{framework:?}, {copies} copies in parallel");
         let paid = market.payment().await;
         let served = merchant.paid_handler_runs().await;
-        let mut answers = show_copies(&market, &[merchant], &paid, copies, CONNECTIONS).await;
+        let mut answers = send_copies(&market, &[merchant], &paid, copies, CONNECTIONS).await;
         // Sends one more copy after the race.
         answers.push(merchant.pay(&merchant.header(&paid).await).await);
         assert_eq!(answers.len(), copies + 1, "{case}");
-        assert_once(&market, &paid, &answers, &case).await;
+        assert_bought_once(&market, &paid, &answers, &case).await;
         // The middleware runs the handler before it settles, and discards the result for a refused copy.
         assert!(merchant.paid_handler_runs().await > served, "{case}");
     }
@@ -93,8 +93,8 @@ async fn delivers_once(framework: Framework) {
     let case = format!("{framework:?}, 16 copies in sequence");
     let paid = market.payment().await;
     let served = merchant.paid_handler_runs().await;
-    let answers = show_copies(&market, &[merchant], &paid, 16, 1).await;
-    assert_once(&market, &paid, &answers, &case).await;
+    let answers = send_copies(&market, &[merchant], &paid, 16, 1).await;
+    assert_bought_once(&market, &paid, &answers, &case).await;
     assert!(answers[0].delivered, "{case}");
     assert_eq!(merchant.paid_handler_runs().await, served + 1, "{case}");
     market.recorder.assert_truthful();
@@ -104,17 +104,17 @@ async fn delivers_once(framework: Framework) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hono_delivers_once_for_up_to_1000_copies_of_a_payment() {
-    delivers_once(Framework::Hono).await;
+    assert_delivers_once(Framework::Hono).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn express_delivers_once_for_up_to_1000_copies_of_a_payment() {
-    delivers_once(Framework::Express).await;
+    assert_delivers_once(Framework::Express).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fastapi_delivers_once_for_up_to_1000_copies_of_a_payment() {
-    delivers_once(Framework::FastApi).await;
+    assert_delivers_once(Framework::FastApi).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -127,9 +127,9 @@ async fn merchants_with_the_same_payee_deliver_once_between_them() {
                 merchants.iter().map(|merchant| merchant.framework).collect();
             let case = format!("{frameworks:?}, {at_once} at a time");
             let paid = market.payment().await;
-            let answers = show_copies(&market, merchants, &paid, 16, at_once).await;
+            let answers = send_copies(&market, merchants, &paid, 16, at_once).await;
             assert_eq!(answers.len(), 16, "{case}");
-            assert_once(&market, &paid, &answers, &case).await;
+            assert_bought_once(&market, &paid, &answers, &case).await;
         }
     }
     market.recorder.assert_truthful();

@@ -77,16 +77,16 @@ async fn a_signer_drained_after_a_settlement_charges_nothing_later() {
 }
 
 /// Drains the signer while the transaction is in the pool; after `settlement_pending`, a repeat returns the outcome.
-async fn drained_after_the_broadcast(blocks: u64) {
+async fn drain_after_broadcast(blocks: u64) {
     let Some(market) = Market::open(&Framework::ALL, SETTINGS).await else { return };
     let (mut refused, mut deliveries) = (Vec::new(), 0);
     for merchant in &market.merchants {
         let paid = market.payment().await;
         let header = merchant.header(&paid).await;
         market.chain.set_automine(false).await.expect("set");
-        let mined = market.mined().await;
+        let mined = market.mined_count().await;
         let drain = async {
-            market.until_broadcast(mined).await;
+            market.wait_for_broadcast(mined).await;
             market.drain_signer().await;
             market.chain.mine(blocks).await.expect("mined");
         };
@@ -94,7 +94,7 @@ async fn drained_after_the_broadcast(blocks: u64) {
         market.fund_signer().await;
         market.chain.set_automine(true).await.expect("set");
         market.chain.mine(1).await.expect("mined");
-        let answer = market.until_final(merchant, &header, answer).await;
+        let answer = market.repeat_until_final(merchant, &header, answer).await;
         if answer.delivered {
             deliveries += 1;
         } else {
@@ -110,10 +110,10 @@ async fn drained_after_the_broadcast(blocks: u64) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_signer_drained_between_broadcast_and_block_charges_only_what_is_delivered() {
-    drained_after_the_broadcast(2).await;
+    drain_after_broadcast(2).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_signer_drained_while_no_block_comes_charges_only_what_is_delivered() {
-    drained_after_the_broadcast(0).await;
+    drain_after_broadcast(0).await;
 }

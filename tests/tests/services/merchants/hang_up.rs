@@ -5,7 +5,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::time::sleep;
 
-use crate::merchants::market::{Market, POLL_INTERVAL, within};
+use crate::merchants::market::{Market, POLL_INTERVAL, wait_within_deadline};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_payment_whose_customer_disconnected_is_charged_once() {
@@ -20,10 +20,10 @@ async fn a_payment_whose_customer_disconnected_is_charged_once() {
             "GET /thing HTTP/1.1\r\nhost: {authority}\r\npayment-signature: {header}\r\n\r\n"
         );
         market.chain.set_automine(false).await.expect("set");
-        let mined = market.mined().await;
+        let mined = market.mined_count().await;
         let mut connection = TcpStream::connect(authority).await.expect("connected");
         connection.write_all(request.as_bytes()).await.expect("sent");
-        market.until_broadcast(mined).await;
+        market.wait_for_broadcast(mined).await;
         drop(connection);
         let mut deliveries = usize::from(merchant.pay(&header).await.delivered);
         market.chain.mine(1).await.expect("mined");
@@ -35,7 +35,7 @@ async fn a_payment_whose_customer_disconnected_is_charged_once() {
                 sleep(POLL_INTERVAL).await;
             }
         };
-        within("success", success).await;
+        wait_within_deadline("success", success).await;
         for _copy in 0..8 {
             deliveries += usize::from(merchant.pay(&header).await.delivered);
         }

@@ -10,7 +10,7 @@ use bursar_tests::payer::SignedPayment;
 use bursar_tests::sdk::Framework;
 use tokio::time::sleep;
 
-use crate::merchants::market::{BASE, Market, PENDING, POLL_INTERVAL, within};
+use crate::merchants::market::{BASE, Market, PENDING, POLL_INTERVAL, wait_within_deadline};
 use crate::merchants::merchant::MerchantAnswer;
 
 /// Time between blocks: about the facilitator's polling interval.
@@ -52,11 +52,11 @@ async fn market_behind(settings: &str) -> Option<(LyingRpc, Market)> {
     let chain = full_chain_or_skip(BASE).await?;
     let node = LyingRpc::in_front_of(chain.url()).await;
     let url = node.url.clone();
-    Some((node, Market::through(chain, &url, &Framework::ALL, settings).await))
+    Some((node, Market::with_node(chain, &url, &Framework::ALL, settings).await))
 }
 
 /// The node lies about the first broadcast of each payment; blocks follow before the answer is due.
-async fn one_lie(lie: Lie) {
+async fn lie_once(lie: Lie) {
     let Some((node, market)) = market_behind("").await else { return };
     let mut outcome = Outcome::default();
     for merchant in &market.merchants {
@@ -71,7 +71,7 @@ async fn one_lie(lie: Lie) {
                     sleep(POLL_INTERVAL).await;
                 }
             };
-            within("lie", lied).await;
+            wait_within_deadline("lie", lied).await;
             loop {
                 market.chain.mine(1).await.expect("mined");
                 sleep(BLOCK_INTERVAL).await;
@@ -91,7 +91,7 @@ async fn one_lie(lie: Lie) {
 /// The node lies about all broadcasts until the merchant has answered; no block is mined before that. A
 /// payment may be charged later only if the answer was `settlement_pending` with a hash that the chain
 /// knows. A repeat then delivers.
-async fn only_lies(lie: Lie) {
+async fn lie_always(lie: Lie) {
     let Some((node, market)) = market_behind("wait_ms = 1500").await else { return };
     let mut outcome = Outcome::default();
     for merchant in &market.merchants {
@@ -106,7 +106,7 @@ async fn only_lies(lie: Lie) {
         node.be_honest();
         market.chain.set_automine(true).await.expect("set");
         market.chain.mine(1).await.expect("mined");
-        let answer = market.until_final(merchant, &header, answer).await;
+        let answer = market.repeat_until_final(merchant, &header, answer).await;
         outcome.add(paid, &answer);
     }
     outcome.assert_matches_the_chain(market).await;
@@ -114,30 +114,30 @@ async fn only_lies(lie: Lie) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_lost_broadcast_charges_only_what_is_delivered() {
-    one_lie(Lie::Drop).await;
+    lie_once(Lie::Drop).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_timed_out_broadcast_charges_only_what_is_delivered() {
-    one_lie(Lie::TimeoutAfterAccept).await;
+    lie_once(Lie::TimeoutAfterAccept).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_forgotten_broadcast_charges_only_what_is_delivered() {
-    one_lie(Lie::Forget).await;
+    lie_once(Lie::Forget).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lost_broadcasts_return_no_unknown_hash_and_charge_nothing_later() {
-    only_lies(Lie::Drop).await;
+    lie_always(Lie::Drop).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn timed_out_broadcasts_return_no_unknown_hash_and_charge_nothing_later() {
-    only_lies(Lie::TimeoutAfterAccept).await;
+    lie_always(Lie::TimeoutAfterAccept).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn forgotten_broadcasts_return_no_unknown_hash_and_charge_nothing_later() {
-    only_lies(Lie::Forget).await;
+    lie_always(Lie::Forget).await;
 }

@@ -23,13 +23,13 @@ pub(crate) const PENDING: &str = "settlement_pending";
 /// A payer's initial balance, in the token's smallest units.
 pub(crate) const PAYER_BALANCE: u128 = 100_000_000;
 /// The longest wait for a condition.
-const DEADLINE: Duration = Duration::from_secs(60);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time between two checks of a condition.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Waits for a condition, and fails the test at the deadline.
-pub(crate) async fn within<T>(condition: &str, reached: impl Future<Output = T>) -> T {
-    timeout(DEADLINE, reached).await.unwrap_or_else(|_late| panic!("no {condition} in time"))
+pub(crate) async fn wait_within_deadline<T>(condition: &str, reached: impl Future<Output = T>) -> T {
+    timeout(WAIT_TIMEOUT, reached).await.unwrap_or_else(|_late| panic!("no {condition} in time"))
 }
 
 #[derive(Debug)]
@@ -47,11 +47,11 @@ impl Market {
     pub(crate) async fn open(frameworks: &[Framework], settings: &str) -> Option<Self> {
         let chain = full_chain_or_skip(BASE).await?;
         let node = chain.url().to_owned();
-        Some(Self::through(chain, &node, frameworks, settings).await)
+        Some(Self::with_node(chain, &node, frameworks, settings).await)
     }
 
     /// Opens a market whose facilitator uses the node at `node`.
-    pub(crate) async fn through(
+    pub(crate) async fn with_node(
         chain: Devnet,
         node: &str,
         frameworks: &[Framework],
@@ -62,7 +62,7 @@ impl Market {
         // A new chain has no earlier blocks, and later blocks become final only after these.
         chain.mine(12).await.expect("mined");
         let facilitator = home.start().await;
-        let recorder = Recorder::before(&facilitator.url, &chain).await;
+        let recorder = Recorder::in_front_of(&facilitator.url, &chain).await;
         let payee = Address::from_word(random_word());
         let settings = shop_settings(&recorder.url, payee, chain.network());
         let starting = frameworks.iter().map(|framework| Merchant::start(*framework, &settings));
@@ -98,12 +98,12 @@ impl Market {
                 sleep(POLL_INTERVAL).await;
             }
         };
-        within("delivery", delivered).await;
+        wait_within_deadline("delivery", delivered).await;
         refused
     }
 
     /// Repeats a pending payment until its outcome is known.
-    pub(crate) async fn until_final(
+    pub(crate) async fn repeat_until_final(
         &self,
         merchant: &Merchant,
         header: &str,
@@ -115,7 +115,7 @@ impl Market {
             }
             answer
         };
-        within("end of a pending payment", end).await
+        wait_within_deadline("end of a pending payment", end).await
     }
 
     /// Returns the number of payments that the payee has received.
@@ -150,7 +150,7 @@ impl Market {
                 }
             }
         }
-        assert_eq!(sent, self.mined().await, "the receipts of all of them");
+        assert_eq!(sent, self.mined_count().await, "the receipts of all of them");
         assert!(sent > 0 && reverted.is_empty(), "of {sent} reverted {reverted:?}");
     }
 
@@ -169,13 +169,13 @@ impl Market {
     }
 
     /// Waits until the signer has a transaction in the pool beyond the `mined` ones.
-    pub(crate) async fn until_broadcast(&self, mined: u64) {
-        until_broadcast(&self.chain, self.home.signers[0], mined).await;
+    pub(crate) async fn wait_for_broadcast(&self, mined: u64) {
+        wait_for_broadcast(&self.chain, self.home.signers[0], mined).await;
     }
 
     /// Returns the number of the signer's mined transactions.
-    pub(crate) async fn mined(&self) -> u64 {
-        sent_by(&self.chain, self.home.signers[0], "latest").await
+    pub(crate) async fn mined_count(&self) -> u64 {
+        transaction_count(&self.chain, self.home.signers[0], "latest").await
     }
 
     /// Mines until the facilitator has no open payment, and then a few more blocks, so that
@@ -187,7 +187,7 @@ impl Market {
                 sleep(POLL_INTERVAL).await;
             }
         };
-        within("end of all payments", settled).await;
+        wait_within_deadline("end of all payments", settled).await;
         self.chain.mine(8).await.expect("mined");
     }
 
@@ -226,20 +226,20 @@ pub(crate) fn shop_settings(facilitator: &str, payee: Address, network: &Network
 }
 
 /// Returns a signer's transaction count at `tag`: sent (`pending`) or mined (`latest`).
-pub(crate) async fn sent_by(chain: &Devnet, signer: Address, tag: &str) -> u64 {
+pub(crate) async fn transaction_count(chain: &Devnet, signer: Address, tag: &str) -> u64 {
     let count = chain.request("eth_getTransactionCount", json!([signer, tag])).await;
     let count: U256 = serde_json::from_value(count.expect("an answer")).expect("a number");
     count.to()
 }
 
 /// Waits until a signer has sent more than `count` transactions.
-pub(crate) async fn until_broadcast(chain: &Devnet, signer: Address, count: u64) {
+pub(crate) async fn wait_for_broadcast(chain: &Devnet, signer: Address, count: u64) {
     let sent = async {
-        while sent_by(chain, signer, "pending").await <= count {
+        while transaction_count(chain, signer, "pending").await <= count {
             sleep(POLL_INTERVAL).await;
         }
     };
-    within("broadcast", sent).await;
+    wait_within_deadline("broadcast", sent).await;
 }
 
 pub(crate) fn ample_coin() -> U256 {

@@ -17,16 +17,16 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::merchants::market::{
-    BASE, PAYER_BALANCE, PRICE, ample_coin, sent_by, set_coin, shop_settings, until_broadcast,
+    BASE, PAYER_BALANCE, PRICE, ample_coin, transaction_count, set_coin, shop_settings, wait_for_broadcast,
 };
 use crate::merchants::merchant::{Merchant, MerchantAnswer};
 
 /// The content that the proxies sell.
-const WORDS: &str = "hello world";
+const SOLD_CONTENT: &str = "hello world";
 /// Time between two blocks.
 const BLOCK_INTERVAL: Duration = Duration::from_millis(250);
 /// Validity of a payment. Each block may move the chain's clock ahead by up to a second.
-const VALID_S: u64 = 1_800;
+const VALIDITY_S: u64 = 1_800;
 
 /// The programs that sell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,7 +86,7 @@ impl Seller {
         match self {
             Self::Shop(merchant) => {
                 let mut terms = payer.terms(chain.network(), SELLER, PRICE);
-                terms.valid_before_s = now_s() + VALID_S;
+                terms.valid_before_s = now_s() + VALIDITY_S;
                 let paid = payer.pay(TransferMethod::Eip3009, &terms);
                 let value = merchant.header(&paid).await;
                 PaymentHeader { name: "payment-signature", value, terms }
@@ -95,7 +95,7 @@ impl Seller {
                 let customer = Customer::of(&process.url, payer);
                 let challenge = customer.ask(&chat("hello")).await;
                 customer.sign_with(version, &challenge, |terms| {
-                    terms.valid_before_s = now_s() + VALID_S;
+                    terms.valid_before_s = now_s() + VALIDITY_S;
                 })
             }
         }
@@ -108,7 +108,7 @@ impl Seller {
             Self::Proxy { process, .. } => {
                 let customer = Customer::of(&process.url, Payer::random());
                 let response = customer.send(&chat("hello"), header).await;
-                MerchantAnswer::of("proxy", WORDS, response).await
+                MerchantAnswer::of("proxy", SOLD_CONTENT, response).await
             }
         }
     }
@@ -147,7 +147,7 @@ impl Pair {
             let process = home.start_process(None);
             started.push((home, process));
         }
-        let upstream = Upstream::serve(Behavior::Whole(answer(WORDS))).await;
+        let upstream = Upstream::serve(Behavior::Whole(answer(SOLD_CONTENT))).await;
         let (first, last) = (&started[0].1.url, &started[started.len() - 1].1.url);
         let around = (&chain, &upstream);
         let (one, other) = tokio::join!(
@@ -159,7 +159,7 @@ impl Pair {
     }
 
     /// Sends one payment to both sellers. The seller with the index `signed_for` made the offer that the payer signs.
-    pub(crate) async fn sell(&self, order: Order, signed_for: usize, version: u64) -> Sale {
+    pub(crate) async fn send_to_both(&self, order: Order, signed_for: usize, version: u64) -> Sale {
         let payer = Payer::random();
         let account = payer.address();
         self.chain.mint(account, PAYER_BALANCE).await.expect("minted");
@@ -229,12 +229,12 @@ impl Pair {
         let signers = || self.facilitators.iter().map(|(home, _process)| home.signers[0]);
         let mut sent = Vec::new();
         for signer in signers() {
-            sent.push(sent_by(&self.chain, signer, "latest").await);
+            sent.push(transaction_count(&self.chain, signer, "latest").await);
         }
         self.chain.set_automine(false).await.expect("set");
         let mines = async {
             for (signer, sent) in signers().zip(sent) {
-                until_broadcast(&self.chain, signer, sent).await;
+                wait_for_broadcast(&self.chain, signer, sent).await;
             }
             self.chain.mine(1).await.expect("mined");
             self.chain.set_automine(true).await.expect("set");

@@ -12,7 +12,7 @@ sol! {
 }
 
 /// More blocks than a settlement needs to be final.
-const FINAL: u64 = 30;
+const BLOCKS_UNTIL_FINAL: u64 = 30;
 
 /// The payer's transfer pays more for gas, so it precedes the settlement in the block.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -26,9 +26,9 @@ async fn a_payer_that_empties_its_balance_before_the_block_receives_nothing() {
         market.chain.request("anvil_setBalance", json!([payer, gas])).await.expect("set");
         market.chain.request("anvil_impersonateAccount", json!([payer])).await.expect("set");
         market.chain.set_automine(false).await.expect("set");
-        let mined = market.mined().await;
+        let mined = market.mined_count().await;
         let empty = async {
-            market.until_broadcast(mined).await;
+            market.wait_for_broadcast(mined).await;
             let call =
                 transferCall { to: Address::repeat_byte(0x77), value: U256::from(PAYER_BALANCE) };
             let price = U256::from(10).pow(U256::from(12));
@@ -42,8 +42,8 @@ async fn a_payer_that_empties_its_balance_before_the_block_receives_nothing() {
         let (answer, ()) = tokio::join!(merchant.pay(&header), empty);
         market.chain.set_automine(true).await.expect("set");
         // The facilitator reports a failed transaction only when its block is final.
-        market.chain.mine(FINAL).await.expect("mined");
-        let answer = market.until_final(merchant, &header, answer).await;
+        market.chain.mine(BLOCKS_UNTIL_FINAL).await.expect("mined");
+        let answer = market.repeat_until_final(merchant, &header, answer).await;
         assert!(!answer.delivered, "{:?}", merchant.framework);
         assert_eq!(market.charges().await, 0, "{:?}", merchant.framework);
     }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::merchants::market::within;
+use crate::merchants::market::wait_within_deadline;
 
 /// One answer of the facilitator.
 #[derive(Debug, Clone)]
@@ -48,7 +48,7 @@ struct Shared {
 }
 
 impl Recorder {
-    pub(crate) async fn before(facilitator: &str, chain: &Devnet) -> Self {
+    pub(crate) async fn in_front_of(facilitator: &str, chain: &Devnet) -> Self {
         let client = reqwest::Client::builder().no_proxy().build().expect("a client");
         let shared = Arc::new(Shared {
             facilitator: facilitator.to_owned(),
@@ -85,7 +85,7 @@ impl Recorder {
     pub(crate) async fn until_held(&self, count: usize) {
         let mut held = self.shared.held.subscribe();
         let reached = held.wait_for(|now| *now == count);
-        within("settle requests at the recorder", reached).await.expect("it runs");
+        wait_within_deadline("settle requests at the recorder", reached).await.expect("it runs");
     }
 
     pub(crate) fn release_settles(&self) {

@@ -68,7 +68,7 @@ async fn tally(pair: &Pair, payments: usize, orders: &[Order]) -> Tally {
         // Ten payments combine each order with both versions, and with the offers of both sellers.
         let signed_for = n / orders.len() % 2;
         let version = if n % 2 == 0 { 2 } else { 1 };
-        let sale = pair.sell(order, signed_for, version).await;
+        let sale = pair.send_to_both(order, signed_for, version).await;
         tally.add(&sale, &format!("payment {n}, {order:?}"));
     }
     tally
