@@ -238,14 +238,14 @@ fn one_crate_reaches_devices_and_no_program_reaches_an_emulator() {
 }
 
 /// Returns a file's production code: without comments, and without the tests at its end.
-fn production(path: &Path) -> String {
+fn production_code(path: &Path) -> String {
     let text = std::fs::read_to_string(path).unwrap();
     let code = text.split("#[cfg(test)]").next().unwrap();
     let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
     lines.collect::<Vec<_>>().join("\n")
 }
 
-fn sources(folder: &str) -> Vec<PathBuf> {
+fn source_files(folder: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![root().join(folder)];
     while let Some(folder) = folders.pop() {
@@ -266,7 +266,7 @@ fn sources(folder: &str) -> Vec<PathBuf> {
 }
 
 /// Returns the source files that make up a wallet binary.
-fn wallet() -> Vec<PathBuf> {
+fn wallet_sources() -> Vec<PathBuf> {
     [
         "shared/core/src",
         "shared/control/src",
@@ -282,19 +282,19 @@ fn wallet() -> Vec<PathBuf> {
         "bursar/src",
     ]
     .into_iter()
-    .flat_map(sources)
+    .flat_map(source_files)
     .collect()
 }
 
-fn occurs_only_in(word: &str, modules: &[&str]) {
-    occurs_only_in_of(&wallet(), word, modules);
+fn assert_word_only_in(word: &str, modules: &[&str]) {
+    assert_word_only_in_files(&wallet_sources(), word, modules);
 }
 
-fn occurs_only_in_of(code: &[PathBuf], word: &str, modules: &[&str]) {
+fn assert_word_only_in_files(code: &[PathBuf], word: &str, modules: &[&str]) {
     let mut met = false;
     for path in code {
         let shown = path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
-        if production(path).contains(word) {
+        if production_code(path).contains(word) {
             met = true;
             assert!(
                 modules.iter().any(|module| shown.starts_with(module)),
@@ -307,21 +307,21 @@ fn occurs_only_in_of(code: &[PathBuf], word: &str, modules: &[&str]) {
 
 #[test]
 fn restricted_names_occur_only_in_their_wallet_modules() {
-    occurs_only_in("redb::", &["engine/service/src/journal/redb_store"]);
-    occurs_only_in(
+    assert_word_only_in("redb::", &["engine/service/src/journal/redb_store"]);
+    assert_word_only_in(
         "interprocess::",
         &["engine/service/src/control/listen.rs", "tui/src/link/socket.rs"],
     );
-    occurs_only_in("PrivateKey", &["engine/service/src/vault"]);
-    occurs_only_in("SigningKey", &["engine/service/src/vault"]);
-    occurs_only_in("Slip::issue", &["engine/service/src/core.rs"]);
-    occurs_only_in("Slip::for_attempt", &["engine/service/src/core.rs"]);
-    occurs_only_in("&mut Outbox", &["shared/chain/submit/src/apply.rs"]);
-    occurs_only_in("reqwest", &["shared/outbound/src"]);
-    occurs_only_in("SystemTime::now", &["shared/chain/src/clock.rs"]);
-    occurs_only_in("axum::", &["engine/service/src/agent_api"]);
+    assert_word_only_in("PrivateKey", &["engine/service/src/vault"]);
+    assert_word_only_in("SigningKey", &["engine/service/src/vault"]);
+    assert_word_only_in("Slip::issue", &["engine/service/src/core.rs"]);
+    assert_word_only_in("Slip::for_attempt", &["engine/service/src/core.rs"]);
+    assert_word_only_in("&mut Outbox", &["shared/chain/submit/src/apply.rs"]);
+    assert_word_only_in("reqwest", &["shared/outbound/src"]);
+    assert_word_only_in("SystemTime::now", &["shared/chain/src/clock.rs"]);
+    assert_word_only_in("axum::", &["engine/service/src/agent_api"]);
     // Not every platform reports the time since boot, so `Moment::age_clock_ms` measures ages.
-    occurs_only_in(
+    assert_word_only_in(
         "boottime_ms",
         &[
             "shared/core/src/time.rs",
@@ -333,19 +333,19 @@ fn restricted_names_occur_only_in_their_wallet_modules() {
         ],
     );
     // `rules.rs` passes the state on, so that tests can replace the rules with mutated ones.
-    occurs_only_in("&mut State", &["engine/domain/src/apply", "engine/service/src/rules.rs"]);
+    assert_word_only_in("&mut State", &["engine/domain/src/apply", "engine/service/src/rules.rs"]);
     // Production runs the real rules.
-    occurs_only_in("MutatedRules", &["engine/service/src/rules.rs"]);
+    assert_word_only_in("MutatedRules", &["engine/service/src/rules.rs"]);
     // A card is for the operator: agents learn neither balances nor other payees.
-    occurs_only_in(
+    assert_word_only_in(
         "card::Card",
         &["shared/core/src", "shared/control/src", "engine/service/src/operator", "tui/src"],
     );
     // Only this file starts other programs.
-    occurs_only_in("process::Command;", &["bursar/src/companion.rs"]);
-    occurs_only_in("process::{Command", &["boot/src/commands.rs"]);
-    occurs_only_in("CardContext", &["engine/service/src/operator"]);
-    occurs_only_in(".cached_balances(", &["engine/service/src/operator"]);
+    assert_word_only_in("process::Command;", &["bursar/src/companion.rs"]);
+    assert_word_only_in("process::{Command", &["boot/src/commands.rs"]);
+    assert_word_only_in("CardContext", &["engine/service/src/operator"]);
+    assert_word_only_in(".cached_balances(", &["engine/service/src/operator"]);
 }
 
 #[test]
@@ -358,9 +358,9 @@ fn restricted_names_occur_only_in_their_facilitator_modules() {
         (".accept(", &["facilitator/src/settle/intake.rs"]),
         ("std::fs", &["facilitator/src/keys"]),
     ];
-    let code = sources("facilitator/src");
+    let code = source_files("facilitator/src");
     for (word, allowed) in modules {
-        occurs_only_in_of(&code, word, allowed);
+        assert_word_only_in_files(&code, word, allowed);
     }
 }
 
@@ -376,9 +376,9 @@ fn restricted_names_occur_only_in_their_proxy_modules() {
         // Money moves in one place.
         (".settle(", &["proxy/src/sell/settle.rs"]),
     ];
-    let code = sources("proxy/src");
+    let code = source_files("proxy/src");
     for (word, allowed) in modules {
-        occurs_only_in_of(&code, word, allowed);
+        assert_word_only_in_files(&code, word, allowed);
     }
 }
 
@@ -393,9 +393,9 @@ fn programs_print_nothing_to_standard_error_by_themselves() {
         "shared/outbox/src",
         "shared/rows/src",
     ];
-    let code = folders.into_iter().flat_map(sources).chain(wallet());
+    let code = folders.into_iter().flat_map(source_files).chain(wallet_sources());
     for path in code {
-        let text = production(&path);
+        let text = production_code(&path);
         assert!(!text.contains("eprintln!(") && !text.contains("eprint!("), "{}", path.display());
     }
 }
@@ -411,32 +411,32 @@ fn addresses_are_read_by_one_parser() {
         "shared/morpho/src",
         "shared/uniswap/src",
     ];
-    let code: Vec<PathBuf> = folders.into_iter().flat_map(sources).chain(wallet()).collect();
+    let code: Vec<PathBuf> = folders.into_iter().flat_map(source_files).chain(wallet_sources()).collect();
     let answers = [
         "shared/chain/src/rpc/transaction.rs",
         "shared/chain/src/explorer_http.rs",
         "proxy/src/facilitator.rs",
     ];
-    occurs_only_in_of(&code, "parse::<Address>", &answers);
+    assert_word_only_in_files(&code, "parse::<Address>", &answers);
     for word in ["Address::from_str", "Address::parse_checksummed", "Address> = text.parse"] {
-        assert!(!code.iter().any(|path| production(path).contains(word)), "{word:?}");
+        assert!(!code.iter().any(|path| production_code(path).contains(word)), "{word:?}");
     }
 }
 
 /// The shared code of services knows neither their answers nor their storage. Only the HTTP edge calls their routes.
 #[test]
 fn restricted_names_occur_only_in_their_shared_service_modules() {
-    let code = sources("shared/serve/src");
-    occurs_only_in_of(
+    let code = source_files("shared/serve/src");
+    assert_word_only_in_files(
         &code,
         "std::fs",
         &["shared/serve/src/settings/file.rs", "shared/serve/src/secret_file.rs"],
     );
     for word in ["axum", "hyper"] {
-        occurs_only_in_of(&code, word, &["shared/serve/src/http"]);
+        assert_word_only_in_files(&code, word, &["shared/serve/src/http"]);
     }
     for word in ["redb", "std::env"] {
-        assert!(!code.iter().any(|path| production(path).contains(word)), "{word:?}");
+        assert!(!code.iter().any(|path| production_code(path).contains(word)), "{word:?}");
     }
 }
 
@@ -444,23 +444,23 @@ fn restricted_names_occur_only_in_their_shared_service_modules() {
 #[test]
 fn unsafe_code_is_in_one_crate() {
     let services = ["facilitator/src", "proxy/src", "shared/outbox/src", "shared/serve/src"];
-    let heap = ["shared/heap/src"].into_iter().flat_map(sources);
-    let code = wallet().into_iter().chain(services.into_iter().flat_map(sources)).chain(heap);
-    occurs_only_in_of(&code.collect::<Vec<_>>(), "unsafe {", &["shared/heap/src/lib.rs"]);
+    let heap = ["shared/heap/src"].into_iter().flat_map(source_files);
+    let code = wallet_sources().into_iter().chain(services.into_iter().flat_map(source_files)).chain(heap);
+    assert_word_only_in_files(&code.collect::<Vec<_>>(), "unsafe {", &["shared/heap/src/lib.rs"]);
 }
 
 #[test]
 fn chain_ids_and_addresses_occur_only_in_the_network_table() {
-    let products = wallet().into_iter().chain(sources("facilitator/src"));
+    let products = wallet_sources().into_iter().chain(source_files("facilitator/src"));
     let others = ["proxy/src", "shared/outbox/src", "shared/serve/src"];
-    let shared = others.into_iter().flat_map(sources);
+    let shared = others.into_iter().flat_map(source_files);
     for path in products.chain(shared) {
         let shown = path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
         let tables = ["shared/core/src/networks", "facilitator/src/config/", "proxy/src/config"];
         if tables.iter().any(|table| shown.starts_with(table)) {
             continue;
         }
-        let code = production(&path);
+        let code = production_code(&path);
         for row in NETWORKS.iter().filter(|row| row.chain.0 > 1) {
             let id = row.chain.0.to_string();
             let literal = code
@@ -538,10 +538,10 @@ fn a_lower_module_never_names_a_higher_one() {
         let folder = root().join("engine/service/src");
         let mut files = vec![folder.join(format!("{module}.rs"))];
         if folder.join(module).is_dir() {
-            files.extend(sources(&format!("engine/service/src/{module}")));
+            files.extend(source_files(&format!("engine/service/src/{module}")));
         }
         for path in files {
-            let code = production(&path);
+            let code = production_code(&path);
             for (other, above) in order {
                 let names = code.contains(&format!("crate::arch::{other}::"));
                 let allowed = above < height || other == module;

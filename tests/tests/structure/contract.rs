@@ -32,7 +32,7 @@ fn path(route: &Route) -> String {
 }
 
 /// Asserts that a file in `docs` is the generated text; `BURSAR_BLESS=1` writes it.
-fn manual(name: &str, generated: &str) {
+fn assert_manual(name: &str, generated: &str) {
     let file = root().join("docs").join(name);
     if std::env::var_os("BURSAR_BLESS").is_some() {
         std::fs::write(&file, generated).unwrap();
@@ -45,7 +45,7 @@ fn manual(name: &str, generated: &str) {
 }
 
 /// Asserts that a manual in `docs` contains the generated tables between their marks; `BURSAR_BLESS=1` writes them.
-fn manual_with(name: &str, tables: &[(&str, String)]) {
+fn assert_manual_tables(name: &str, tables: &[(&str, String)]) {
     let mut text = std::fs::read_to_string(root().join("docs").join(name)).unwrap();
     for (table, rows) in tables {
         let (begin, end) = (format!("<!-- {table} -->\n"), format!("<!-- end of {table} -->"));
@@ -53,17 +53,17 @@ fn manual_with(name: &str, tables: &[(&str, String)]) {
         let (_old, after) = rest.split_once(&end).expect("its end");
         text = format!("{before}{begin}{rows}{end}{after}");
     }
-    manual(name, &text);
+    assert_manual(name, &text);
 }
 
 #[test]
 fn the_checked_in_description_is_the_generated_one() {
-    manual("openapi.json", &format!("{}\n", serde_json::to_string_pretty(&document()).unwrap()));
+    assert_manual("openapi.json", &format!("{}\n", serde_json::to_string_pretty(&document()).unwrap()));
 }
 
 #[test]
 fn the_manual_of_settings_matches_the_table() {
-    manual("settings.md", &keys::manual());
+    assert_manual("settings.md", &keys::manual());
 }
 
 #[test]
@@ -73,13 +73,13 @@ fn the_tables_of_the_facilitators_manual_are_those_of_the_program() {
         ("codes", bursar_facilitator::reason::reference()),
         ("errors", bursar_facilitator::api::error_code::reference()),
     ];
-    manual_with("facilitator.md", &tables);
+    assert_manual_tables("facilitator.md", &tables);
 }
 
 #[test]
 fn the_tables_of_the_proxys_manual_are_those_of_the_program() {
     let settings = ("settings", bursar_proxy::config::reference());
-    manual_with("proxy.md", &[settings, ("errors", bursar_proxy::fault::reference())]);
+    assert_manual_tables("proxy.md", &[settings, ("errors", bursar_proxy::fault::reference())]);
 }
 
 /// Appends a row for each command below `tree` that runs by itself.
@@ -101,7 +101,7 @@ fn the_manual_of_commands_lists_the_grammar() {
     let head = "# Commands\n\nEvery command of the operator. Each has `--help`, and `--json` prints one object. \
                 The console takes\nthe same lines after `:`. Generated from the grammar.\n\n\
                 | command | effect |\n|---|---|\n";
-    manual("commands.md", &format!("{head}{rows}"));
+    assert_manual("commands.md", &format!("{head}{rows}"));
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn the_manual_of_codes_lists_every_code() {
     let head = "# Codes\n\nEvery refusal has a stable code. Agents receive it with an HTTP status, commands end with \
                 its exit\ncode. Act on the code, never on the sentence. Generated from the table of codes.\n\n\
                 | code | HTTP | exit | meaning |\n|---|---|---|---|\n";
-    manual("codes.md", &format!("{head}{}", rows.collect::<String>()));
+    assert_manual("codes.md", &format!("{head}{}", rows.collect::<String>()));
 }
 
 #[test]
@@ -152,7 +152,7 @@ async fn every_described_route_is_served_and_no_other_method() {
 }
 
 /// Bodies that no agent would send, from random bytes to objects with all but one field right.
-fn bodies() -> impl Strategy<Value = Vec<u8>> {
+fn arbitrary_bodies() -> impl Strategy<Value = Vec<u8>> {
     let scalar = prop_oneof![
         Just(Value::Null),
         any::<bool>().prop_map(Value::from),
@@ -224,7 +224,7 @@ fn any_body_gets_a_described_status_and_changes_nothing() {
         failure_persistence: None,
         ..ProptestConfig::default()
     });
-    let bodies = (prop::sample::select((0..posts.len()).collect::<Vec<_>>()), bodies());
+    let bodies = (prop::sample::select((0..posts.len()).collect::<Vec<_>>()), arbitrary_bodies());
     let judged = runner.run(&bodies, |(route, body)| {
         let route = posts[route];
         let (status, answer) = RUNTIME.block_on(engine.send("POST", route.path, body));

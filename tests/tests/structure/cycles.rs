@@ -82,10 +82,10 @@ fn imports(sources: &Sources) -> Imports {
     let mut tests: BTreeSet<Module> = BTreeSet::new();
     for (module, text) in sources {
         let file = syn::parse_file(text).unwrap_or_else(|error| panic!("{module:?}: {error}"));
-        let mut reader = Reader {
+        let mut reader = ImportReader {
             known: sources,
             file: module,
-            at: module.clone(),
+            current_module: module.clone(),
             found: BTreeSet::new(),
             tests: BTreeSet::new(),
         };
@@ -98,20 +98,20 @@ fn imports(sources: &Sources) -> Imports {
 }
 
 /// Collects the modules that one file imports.
-struct Reader<'a> {
+struct ImportReader<'a> {
     known: &'a Sources,
     file: &'a Module,
     /// The module of the current item. It is below `file` if the module has no separate file.
-    at: Module,
+    current_module: Module,
     found: BTreeSet<Module>,
     tests: BTreeSet<Module>,
 }
 
-impl Reader<'_> {
+impl ImportReader<'_> {
     /// Notes the module to which a path leads, if it is one of this crate.
-    fn note(&mut self, path: &[String]) {
+    fn note_import(&mut self, path: &[String]) {
         let Some(first) = path.first() else { return };
-        let mut base = self.at.clone();
+        let mut base = self.current_module.clone();
         let rest = match first.as_str() {
             "crate" => {
                 base.clear();
@@ -145,29 +145,29 @@ impl Reader<'_> {
         self.known.contains_key(&path)
     }
 
-    fn tree(&mut self, prefix: &[String], tree: &UseTree) {
+    fn read_use_tree(&mut self, prefix: &[String], tree: &UseTree) {
         let mut path = prefix.to_owned();
         match tree {
             UseTree::Path(part) => {
                 path.push(part.ident.to_string());
-                self.tree(&path, &part.tree);
+                self.read_use_tree(&path, &part.tree);
             }
-            UseTree::Name(name) => self.leaf(path, &name.ident.to_string()),
-            UseTree::Rename(name) => self.leaf(path, &name.ident.to_string()),
-            UseTree::Glob(_) => self.note(&path),
-            UseTree::Group(group) => group.items.iter().for_each(|each| self.tree(prefix, each)),
+            UseTree::Name(name) => self.read_use_leaf(path, &name.ident.to_string()),
+            UseTree::Rename(name) => self.read_use_leaf(path, &name.ident.to_string()),
+            UseTree::Glob(_) => self.note_import(&path),
+            UseTree::Group(group) => group.items.iter().for_each(|each| self.read_use_tree(prefix, each)),
         }
     }
 
-    fn leaf(&mut self, mut path: Vec<String>, name: &str) {
+    fn read_use_leaf(&mut self, mut path: Vec<String>, name: &str) {
         if name != "self" {
             path.push(name.to_owned());
         }
-        self.note(&path);
+        self.note_import(&path);
     }
 
     /// Notes the paths among the tokens of a macro.
-    fn tokens(&mut self, tokens: TokenStream) {
+    fn read_macro_tokens(&mut self, tokens: TokenStream) {
         let mut path: Vec<String> = Vec::new();
         let mut colons = 0;
         for token in tokens {
@@ -184,7 +184,7 @@ impl Reader<'_> {
                 TokenTree::Group(group) => {
                     self.note_path(&path);
                     path.clear();
-                    self.tokens(group.stream());
+                    self.read_macro_tokens(group.stream());
                 }
                 TokenTree::Punct(_) | TokenTree::Literal(_) => {
                     self.note_path(&path);
@@ -199,16 +199,16 @@ impl Reader<'_> {
     /// Notes a path of several words; a single word is only a name.
     fn note_path(&mut self, path: &[String]) {
         if path.len() > 1 {
-            self.note(path);
+            self.note_import(path);
         }
     }
 }
 
-impl<'ast> Visit<'ast> for Reader<'_> {
+impl<'ast> Visit<'ast> for ImportReader<'_> {
     fn visit_item(&mut self, item: &'ast Item) {
         if is_test(attributes(item)) {
             if let Item::Mod(module) = item {
-                let mut path = self.at.clone();
+                let mut path = self.current_module.clone();
                 path.push(module.ident.to_string());
                 self.tests.insert(path);
             }
@@ -218,13 +218,13 @@ impl<'ast> Visit<'ast> for Reader<'_> {
     }
 
     fn visit_item_mod(&mut self, module: &'ast ItemMod) {
-        self.at.push(module.ident.to_string());
+        self.current_module.push(module.ident.to_string());
         visit::visit_item_mod(self, module);
-        self.at.pop();
+        self.current_module.pop();
     }
 
     fn visit_item_use(&mut self, item: &'ast ItemUse) {
-        self.tree(&[], &item.tree);
+        self.read_use_tree(&[], &item.tree);
     }
 
     fn visit_path(&mut self, path: &'ast syn::Path) {
@@ -237,7 +237,7 @@ impl<'ast> Visit<'ast> for Reader<'_> {
     }
 
     fn visit_macro(&mut self, called: &'ast Macro) {
-        self.tokens(called.tokens.clone());
+        self.read_macro_tokens(called.tokens.clone());
         visit::visit_macro(self, called);
     }
 
@@ -273,10 +273,10 @@ fn attributes(item: &Item) -> &[Attribute] {
 
 /// Returns a shortest cycle of imports, if there is one.
 fn cycle(imports: &Imports) -> Option<Vec<Module>> {
-    imports.keys().filter_map(|from| way_back(imports, from)).min_by_key(Vec::len)
+    imports.keys().filter_map(|from| path_back(imports, from)).min_by_key(Vec::len)
 }
 
-fn way_back(imports: &Imports, from: &Module) -> Option<Vec<Module>> {
+fn path_back(imports: &Imports, from: &Module) -> Option<Vec<Module>> {
     let mut ways = vec![vec![from.clone()]];
     let mut met = BTreeSet::new();
     while !ways.is_empty() {

@@ -46,7 +46,7 @@ struct Recorder {
 }
 
 impl Recorder {
-    fn note<T>(&self, what: &'static str, answer: T) -> BoxFuture<'_, T>
+    fn record_call<T>(&self, what: &'static str, answer: T) -> BoxFuture<'_, T>
     where
         T: Send + 'static,
     {
@@ -61,37 +61,37 @@ impl Recorder {
 
 impl Chain for Recorder {
     fn chain_id(&self) -> ChainReply<'_, ChainId> {
-        self.note("chain id", Ok(BASE))
+        self.record_call("chain id", Ok(BASE))
     }
 
     fn call(&self, _to: Address, _data: Bytes, _block: BlockTag) -> ChainReply<'_, Bytes> {
-        self.note("call", Ok(Bytes::new()))
+        self.record_call("call", Ok(Bytes::new()))
     }
 
     fn balance(&self, _address: Address, _block: BlockTag) -> ChainReply<'_, U256> {
-        self.note("balance", Ok(U256::ZERO))
+        self.record_call("balance", Ok(U256::ZERO))
     }
 
     fn code_at(&self, _address: Address, _block: BlockTag) -> ChainReply<'_, Bytes> {
-        self.note("code", Ok(Bytes::new()))
+        self.record_call("code", Ok(Bytes::new()))
     }
 
     fn receipt(&self, _hash: B256) -> ChainReply<'_, Option<Receipt>> {
-        self.note("receipt", Ok(None))
+        self.record_call("receipt", Ok(None))
     }
 
     fn block_time(&self) -> ChainReply<'_, Utc> {
-        self.note("block time", Ok(self.clock.now().utc))
+        self.record_call("block time", Ok(self.clock.now().utc))
     }
 
     fn send_raw(&self, _raw: Bytes) -> ChainReply<'_, B256> {
-        self.note("send", Ok(B256::ZERO))
+        self.record_call("send", Ok(B256::ZERO))
     }
 }
 
 impl Explorer for Recorder {
     fn tokens(&self, _address: Address) -> BoxFuture<'_, Result<Vec<TokenBalance>, ExplorerFault>> {
-        self.note("tokens", Ok(Vec::new()))
+        self.record_call("tokens", Ok(Vec::new()))
     }
 }
 

@@ -246,7 +246,7 @@ fn seconds(stamp: &str) -> i64 {
 }
 
 /// Spends the day's limit of one dollar in one payment; returns whether it was still available.
-async fn spend(engine: &TestEngine, agent: &Agent, n: u64) -> bool {
+async fn pay_whole_daily_limit(engine: &TestEngine, agent: &Agent, n: u64) -> bool {
     let body = agent.ask(engine.now_s(), &offer(1_000_000, n), None);
     let (status, answer) = engine.post("/sign", &body).await;
     match status {
@@ -279,7 +279,7 @@ async fn t_29_the_allowance_sequences_hold_through_the_engine() {
                 started.set_up_wallet("--day 1 --txn 1 --auto 5").await;
                 let agent = started.add_agent("daily", "bearer").await;
                 // Commissioning grants the first allowance; it is spent at once.
-                assert!(spend(&started, &agent, 0).await, "{id}");
+                assert!(pay_whole_daily_limit(&started, &agent, 0).await, "{id}");
                 assert!(step["renew"].as_bool().unwrap(), "{id}: the first step grants");
                 engine = Some((started, agent));
                 continue;
@@ -290,7 +290,7 @@ async fn t_29_the_allowance_sequences_hold_through_the_engine() {
             // The vectors contain only dates and instants. A new boot id makes the machine look freshly started, so
             // that no clock contradicts them.
             engine.clock.set_boot_id(&format!("{id} {n}"));
-            let renewed = spend(engine, agent, u64::try_from(n).unwrap()).await;
+            let renewed = pay_whole_daily_limit(engine, agent, u64::try_from(n).unwrap()).await;
             assert_eq!(renewed, step["renew"].as_bool().unwrap(), "{id}, step {n}: {step}");
             renewals += usize::from(renewed);
         }
@@ -310,7 +310,7 @@ async fn an_allowance_renews_at_the_announced_time_and_not_a_second_earlier() {
         engine.set_up_wallet("--day 10 --txn 10 --auto 5").await;
         let agent = engine.add_agent("bot", "hmac").await;
         engine.clock.advance(hours * 3_600_000);
-        assert!(spend(&engine, &agent, 1).await);
+        assert!(pay_whole_daily_limit(&engine, &agent, 1).await);
         for _day in 0..2 {
             let answer = engine.post("/status", &agent.read(engine.now_s())).await.1;
             let answer = answer["agent"]["renews_at"].as_str().unwrap().to_owned();
@@ -329,7 +329,7 @@ async fn an_allowance_renews_at_the_announced_time_and_not_a_second_earlier() {
             assert_eq!(spent().await, 1_000_000, "{zone}: before {answer}");
             engine.clock.advance(1_000);
             assert_eq!(spent().await, 0, "{zone}: at {answer}");
-            assert!(spend(&engine, &agent, 2).await);
+            assert!(pay_whole_daily_limit(&engine, &agent, 2).await);
         }
     }
 }
@@ -340,7 +340,7 @@ async fn status_reports_an_agents_own_numbers() {
     engine.set_up_wallet("--day 10 --txn 10 --auto 5").await;
     let agent = engine.add_agent("bot", "hmac").await;
     let mut operator = engine.operator();
-    assert!(spend(&engine, &agent, 1).await);
+    assert!(pay_whole_daily_limit(&engine, &agent, 1).await);
     let (status, answer) = engine.post("/status", &agent.read(engine.now_s())).await;
     assert_eq!(status, 200, "{answer}");
     assert_eq!(answer["agent"]["remaining_today_micro"], 9_000_000);

@@ -64,7 +64,7 @@ async fn all_verified_before_any_settles(market: &Market, merchant: &Merchant) {
     let paid = market.payment().await;
     market.recorder.hold_settles();
     let release = async {
-        market.recorder.until_held(CONNECTIONS).await;
+        market.recorder.wait_until_held(CONNECTIONS).await;
         market.recorder.release_settles();
     };
     let merchants = [merchant];

@@ -47,7 +47,7 @@ async fn a_signer_drained_between_verify_and_settle_charges_nothing_later() {
         refused.extend(market.buy_until_delivered(merchant).await);
         market.recorder.hold_settles();
         let drain = async {
-            market.recorder.until_held(1).await;
+            market.recorder.wait_until_held(1).await;
             market.drain_signer().await;
             market.recorder.release_settles();
         };

@@ -31,32 +31,32 @@ pub(crate) struct Answer {
 #[derive(Debug)]
 pub(crate) struct Recorder {
     pub(crate) url: String,
-    shared: Arc<Shared>,
+    shared: Arc<RecorderState>,
     server: JoinHandle<()>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct RecorderState {
     facilitator: String,
     chain: Devnet,
     client: reqwest::Client,
     answers: Mutex<Vec<Answer>>,
     /// Whether `/settle` requests are held back.
-    hold: watch::Sender<bool>,
+    hold_settles: watch::Sender<bool>,
     /// The number of requests held back now.
-    held: watch::Sender<usize>,
+    held_settles: watch::Sender<usize>,
 }
 
 impl Recorder {
     pub(crate) async fn in_front_of(facilitator: &str, chain: &Devnet) -> Self {
         let client = reqwest::Client::builder().no_proxy().build().expect("a client");
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(RecorderState {
             facilitator: facilitator.to_owned(),
             chain: chain.clone(),
             client,
             answers: Mutex::default(),
-            hold: watch::Sender::new(false),
-            held: watch::Sender::new(0),
+            hold_settles: watch::Sender::new(false),
+            held_settles: watch::Sender::new(0),
         });
         let router = Router::new().fallback(forward).with_state(shared.clone());
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -78,18 +78,18 @@ impl Recorder {
 
     /// Holds `/settle` requests back until [`Recorder::release_settles`].
     pub(crate) fn hold_settles(&self) {
-        self.shared.hold.send_replace(true);
+        self.shared.hold_settles.send_replace(true);
     }
 
     /// Waits until this many `/settle` requests are held back.
-    pub(crate) async fn until_held(&self, count: usize) {
-        let mut held = self.shared.held.subscribe();
+    pub(crate) async fn wait_until_held(&self, count: usize) {
+        let mut held = self.shared.held_settles.subscribe();
         let reached = held.wait_for(|now| *now == count);
         wait_within_deadline("settle requests at the recorder", reached).await.expect("it runs");
     }
 
     pub(crate) fn release_settles(&self) {
-        self.shared.hold.send_replace(false);
+        self.shared.hold_settles.send_replace(false);
     }
 
     /// Asserts that each answer had status 200 and that the node knew each hash in it.
@@ -113,7 +113,7 @@ impl Drop for Recorder {
 const HOP_BY_HOP: [HeaderName; 4] =
     [header::HOST, header::CONTENT_LENGTH, header::CONNECTION, header::TRANSFER_ENCODING];
 
-fn end_to_end(headers: &HeaderMap) -> HeaderMap {
+fn end_to_end_headers(headers: &HeaderMap) -> HeaderMap {
     let mut kept = headers.clone();
     for name in HOP_BY_HOP {
         kept.remove(name);
@@ -122,7 +122,7 @@ fn end_to_end(headers: &HeaderMap) -> HeaderMap {
 }
 
 async fn forward(
-    State(shared): State<Arc<Shared>>,
+    State(shared): State<Arc<RecorderState>>,
     method: Method,
     uri: Uri,
     headers: HeaderMap,
@@ -132,23 +132,23 @@ async fn forward(
         shared.wait_while_held().await;
     }
     let url = format!("{}{uri}", shared.facilitator);
-    let asked = shared.client.request(method, url).headers(end_to_end(&headers));
+    let asked = shared.client.request(method, url).headers(end_to_end_headers(&headers));
     let Ok(answer) = asked.body(body.clone()).send().await else {
         return StatusCode::BAD_GATEWAY.into_response();
     };
-    let (status, headers) = (answer.status(), end_to_end(answer.headers()));
+    let (status, headers) = (answer.status(), end_to_end_headers(answer.headers()));
     let Ok(text) = answer.bytes().await else { return StatusCode::BAD_GATEWAY.into_response() };
     shared.record(uri.path(), status.as_u16(), &body, &text).await;
     (status, headers, text).into_response()
 }
 
-impl Shared {
+impl RecorderState {
     async fn wait_while_held(&self) {
-        let mut hold = self.hold.subscribe();
+        let mut hold = self.hold_settles.subscribe();
         if *hold.borrow() {
-            self.held.send_modify(|held| *held += 1);
+            self.held_settles.send_modify(|held| *held += 1);
             hold.wait_for(|on| !*on).await.expect("the sender lives in this value");
-            self.held.send_modify(|held| *held -= 1);
+            self.held_settles.send_modify(|held| *held -= 1);
         }
     }
 

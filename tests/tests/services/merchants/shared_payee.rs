@@ -61,7 +61,7 @@ fn payments() -> usize {
 }
 
 /// Shows payments to two sellers and counts their deliveries.
-async fn tally(pair: &Pair, payments: usize, orders: &[Order]) -> Tally {
+async fn tally_payments(pair: &Pair, payments: usize, orders: &[Order]) -> Tally {
     let mut tally = Tally::default();
     for n in 0..payments {
         let order = orders[n % orders.len()];
@@ -74,18 +74,18 @@ async fn tally(pair: &Pair, payments: usize, orders: &[Order]) -> Tally {
     tally
 }
 
-async fn delivers_once(program: Program, facilitators: u8) {
+async fn run_and_assert_one_delivery(program: Program, facilitators: u8) {
     let Some(pair) = Pair::open(program, facilitators, "").await else { return };
-    assert_once(&pair, (program, facilitators), payments(), &ORDERS).await;
+    assert_one_delivery(&pair, (program, facilitators), payments(), &ORDERS).await;
 }
 
-async fn assert_once(
+async fn assert_one_delivery(
     pair: &Pair,
     (program, facilitators): (Program, u8),
     payments: usize,
     orders: &[Order],
 ) {
-    let tally = tally(pair, payments, orders).await;
+    let tally = tally_payments(pair, payments, orders).await;
     println!("{program:?}, {facilitators} facilitator(s), {payments} payments: {tally:#?}");
     assert_eq!(tally.faults, Vec::<String>::new());
     assert_eq!(tally.refusals, BTreeMap::from([(DUPLICATE.to_owned(), payments)]));
@@ -93,22 +93,22 @@ async fn assert_once(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_shops_with_one_facilitator_deliver_each_payment_once() {
-    delivers_once(Program::Shop, 1).await;
+    run_and_assert_one_delivery(Program::Shop, 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_shops_with_two_facilitators_deliver_each_payment_once() {
-    delivers_once(Program::Shop, 2).await;
+    run_and_assert_one_delivery(Program::Shop, 2).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_proxies_with_one_facilitator_deliver_each_payment_once() {
-    delivers_once(Program::Proxy, 1).await;
+    run_and_assert_one_delivery(Program::Proxy, 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_proxies_with_two_facilitators_deliver_each_payment_once() {
-    delivers_once(Program::Proxy, 2).await;
+    run_and_assert_one_delivery(Program::Proxy, 2).await;
 }
 
 /// A proxy delivers on `settlement_pending`, so the facilitator whose transaction came second must not answer it.
@@ -116,6 +116,6 @@ async fn two_proxies_with_two_facilitators_deliver_each_payment_once() {
 async fn a_payment_that_another_facilitator_made_is_not_pending_before_its_block_is_final() {
     for program in [Program::Shop, Program::Proxy] {
         let Some(pair) = Pair::open(program, 2, "wait_ms = 1000").await else { return };
-        assert_once(&pair, (program, 2), 2, &[Order::InLastBlock]).await;
+        assert_one_delivery(&pair, (program, 2), 2, &[Order::InLastBlock]).await;
     }
 }

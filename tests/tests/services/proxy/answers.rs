@@ -16,7 +16,7 @@ use tokio::net::{TcpSocket, TcpStream};
 use crate::proxy::stage::{Stage, refusal, wait_until};
 
 /// The smallest memory: 128 sales, one of which may be long.
-const SMALLEST: &str = "answers_bytes = 16777216\nupstream_ms = 3000\nupstream_idle_ms = 3000";
+const SMALLEST_MEMORY_SETTINGS: &str = "answers_bytes = 16777216\nupstream_ms = 3000\nupstream_idle_ms = 3000";
 
 /// An answer of which only the head was read.
 struct UnreadAnswer {
@@ -88,7 +88,7 @@ async fn a_request_without_room_for_its_answer_is_refused_before_it_pays() {
 /// charged, and no paid sale is refused.
 #[tokio::test]
 async fn long_answers_wait_for_memory_before_they_are_settled() {
-    let stage = Stage::with(Behavior::Long(500 << 10), SMALLEST).await;
+    let stage = Stage::with(Behavior::Long(500 << 10), SMALLEST_MEMORY_SETTINGS).await;
     let (body, other) = (chat("hello"), Customer::of(&stage.proxy.url, Payer::random()));
     let kept = stage.customer.sign(2, &body).await;
     let first = stage.customer.send(&body, &kept).await.bytes().await.unwrap();
@@ -114,7 +114,7 @@ async fn long_answers_wait_for_memory_before_they_are_settled() {
 /// An error body is buffered whole, too.
 #[tokio::test]
 async fn long_errors_of_the_upstream_share_the_memory() {
-    let stage = Stage::with(Behavior::Long(7 << 20), SMALLEST).await;
+    let stage = Stage::with(Behavior::Long(7 << 20), SMALLEST_MEMORY_SETTINGS).await;
     let body = chat("hello");
     let unread = buy_unread(&stage.customer, &body).await;
     stage.upstream.set_behavior(Behavior::Status(500, "x".repeat(1 << 20)));

@@ -39,43 +39,43 @@ use crate::proxy::stage::{Stage, refusal, status_and_json, wait_until};
 #[derive(Debug)]
 struct TestStore {
     inner: RedbStore,
-    concerns: fn(&Record) -> bool,
-    full: AtomicBool,
-    reached: AtomicBool,
+    applies_to: fn(&Record) -> bool,
+    is_full: AtomicBool,
+    is_reached: AtomicBool,
     gate: Semaphore,
 }
 
 impl TestStore {
     /// Creates a store that waits before it stores the end of a stream.
-    fn gated(inner: RedbStore) -> Arc<Self> {
+    fn with_gate(inner: RedbStore) -> Arc<Self> {
         let concerns = |record: &Record| record.stage == Progress::Paid;
         let (full, reached, gate) =
             (AtomicBool::new(false), AtomicBool::new(false), Semaphore::new(0));
-        Arc::new(Self { inner, concerns, full, reached, gate })
+        Arc::new(Self { inner, applies_to: concerns, is_full: full, is_reached: reached, gate })
     }
 
     /// Creates a store that rejects the end of a settlement while it is full.
-    fn full(inner: RedbStore) -> Arc<Self> {
+    fn that_fills(inner: RedbStore) -> Arc<Self> {
         let concerns = |record: &Record| {
             matches!(record.settlement, Settlement::Settled { .. } | Settlement::Failed { .. })
         };
         let (full, reached) = (AtomicBool::new(true), AtomicBool::new(false));
         let gate = Semaphore::new(Semaphore::MAX_PERMITS);
-        Arc::new(Self { inner, concerns, full, reached, gate })
+        Arc::new(Self { inner, applies_to: concerns, is_full: full, is_reached: reached, gate })
     }
 }
 
 impl Store for TestStore {
     fn commit(&self, changes: Vec<Change>) -> StoreReply<'_, ()> {
         let is_concerned =
-            |change: &Change| matches!(change, Change::Put(record, _) if (self.concerns)(record));
+            |change: &Change| matches!(change, Change::Put(record, _) if (self.applies_to)(record));
         let is_concerned = changes.iter().any(is_concerned);
         Box::pin(async move {
-            if is_concerned && self.full.load(Ordering::SeqCst) {
+            if is_concerned && self.is_full.load(Ordering::SeqCst) {
                 return Err(StoreError::DiskFull("the disk is full".to_owned()));
             }
             if is_concerned {
-                self.reached.store(true, Ordering::SeqCst);
+                self.is_reached.store(true, Ordering::SeqCst);
                 self.gate.acquire().await.expect("open").forget();
             }
             self.inner.commit(changes).await
@@ -179,7 +179,7 @@ async fn a_repeat_waits_for_the_first_request_and_then_gets_payment_in_use() {
 }
 
 /// Returns the record of an order's pending sale.
-fn pending(order: Order, stage: Progress) -> Record {
+fn pending_record(order: Order, stage: Progress) -> Record {
     let payment = order.payment.expect("a payment");
     Record {
         id: payment.id,
@@ -223,7 +223,7 @@ async fn a_delivered_answer_counts_as_unpaid_until_its_settlement_ends() {
         (FacilitatorReply::DuplicateSettlement, false, "failed", false, 1),
     ] {
         let (seller, store) = TestSeller::with(Behavior::Nothing, 0, Arc::new).await;
-        let record = pending(seller.order(&chat("hello")), Progress::Paid);
+        let record = pending_record(seller.order(&chat("hello")), Progress::Paid);
         let deps = seller.seller.deps();
         deps.ledger.put(&record, None).await.unwrap();
         deps.unpaid.load(&record);
@@ -251,7 +251,7 @@ async fn a_stream_stays_owed_while_its_settlement_is_unknown() {
         let behavior = Behavior::Stream(frames(&["hello", " world"]));
         let (seller, store) = TestSeller::with(behavior, 0, Arc::new).await;
         let order = seller.order(&streaming("hello"));
-        let record = pending(order.clone(), stage);
+        let record = pending_record(order.clone(), stage);
         let deps = seller.seller.deps();
         deps.ledger.put(&record, None).await.unwrap();
         deps.unpaid.load(&record);
@@ -274,7 +274,7 @@ async fn a_stream_stays_owed_while_its_settlement_is_unknown() {
 #[tokio::test]
 async fn an_owed_stream_whose_settlement_failed_does_not_count_as_unpaid() {
     let (seller, store) = TestSeller::with(Behavior::Nothing, 0, Arc::new).await;
-    let record = pending(seller.order(&streaming("hello")), Progress::Owed);
+    let record = pending_record(seller.order(&streaming("hello")), Progress::Owed);
     let deps = seller.seller.deps();
     deps.ledger.put(&record, None).await.unwrap();
     deps.unpaid.load(&record);
@@ -295,7 +295,7 @@ async fn a_sale_is_kept_as_it_was_paid() {
     assert!(matches!(seller.seller.sell(order.clone()).await, SaleOutcome::Whole { .. }));
     let stored = store.get(order.identity.id).await.unwrap().unwrap();
     assert!((before..before + 60_000).contains(&stored.taken_at_ms), "{}", stored.taken_at_ms);
-    let model = pending(order.clone(), Progress::Paid);
+    let model = pending_record(order.clone(), Progress::Paid);
     assert!(stored.key.is_some() && stored.usage.is_some() && stored.settlement.allows_delivery());
     let rest = Record {
         taken_at_ms: 0,
@@ -326,7 +326,7 @@ async fn an_owed_stream_refused_for_lack_of_a_slot_reports_whether_it_is_paid() 
     ] {
         let (seller, _store) = TestSeller::with(Behavior::Nothing, 0, Arc::new).await;
         let order = seller.order(&streaming("hello"));
-        let record = Record { settlement, ..pending(order.clone(), Progress::Owed) };
+        let record = Record { settlement, ..pending_record(order.clone(), Progress::Owed) };
         let deps = seller.seller.deps();
         deps.ledger.put(&record, None).await.unwrap();
         let _all = deps.sale_permits.try_acquire_many(4).unwrap();
@@ -343,7 +343,7 @@ async fn an_owed_stream_answered_in_one_piece_is_delivered_and_not_charged_again
     let order = seller.order(&streaming("hello"));
     let record = Record {
         settlement: Settlement::Settled { receipt: "{}".to_owned() },
-        ..pending(order.clone(), Progress::Owed)
+        ..pending_record(order.clone(), Progress::Owed)
     };
     let deps = seller.seller.deps();
     deps.ledger.put(&record, None).await.unwrap();
@@ -410,8 +410,8 @@ async fn the_end_of_a_settlement_is_counted_once_it_is_on_disk() {
     for (reply, unpaid_answers) in
         [(FacilitatorReply::Good, 0), (FacilitatorReply::Refuses("insufficient_balance"), 1)]
     {
-        let (seller, store) = TestSeller::with(Behavior::Nothing, 0, TestStore::full).await;
-        let record = pending(seller.order(&chat("hello")), Progress::Paid);
+        let (seller, store) = TestSeller::with(Behavior::Nothing, 0, TestStore::is_full).await;
+        let record = pending_record(seller.order(&chat("hello")), Progress::Paid);
         let deps = seller.seller.deps();
         deps.ledger.put(&record, None).await.unwrap();
         deps.unpaid.load(&record);
@@ -442,7 +442,7 @@ async fn the_end_of_a_settlement_is_counted_once_it_is_on_disk() {
 #[tokio::test]
 async fn a_failed_settlement_is_counted_against_its_payer_once_it_is_on_disk() {
     let (seller, store) =
-        TestSeller::with(Behavior::Whole(answer("hello")), 0, TestStore::full).await;
+        TestSeller::with(Behavior::Whole(answer("hello")), 0, TestStore::is_full).await;
     seller.facilitator.set_settle_reply(FacilitatorReply::Refuses("insufficient_balance"));
     let order = seller.order(&chat("hello"));
     let payer = order.payment.as_ref().unwrap().payer;
@@ -466,7 +466,7 @@ async fn a_failed_settlement_is_counted_against_its_payer_once_it_is_on_disk() {
 #[tokio::test]
 async fn a_stream_ends_for_its_reader_once_its_end_is_on_disk() {
     let behavior = Behavior::Stream(frames(&["hello", " world"]));
-    let (seller, store) = TestSeller::with(behavior, 60_000, TestStore::gated).await;
+    let (seller, store) = TestSeller::with(behavior, 60_000, TestStore::with_gate).await;
     let order = seller.order(&streaming("hello"));
     let (seller, identity) = (&seller.seller, order.identity);
     let sold = seller.sell(order).await;
@@ -486,7 +486,7 @@ async fn a_stream_ends_for_its_reader_once_its_end_is_on_disk() {
     assert_eq!(store.answer(identity.id).await.unwrap().unwrap().body, text);
 }
 
-fn priced(model: &str, price: &str) -> String {
+fn model_settings(model: &str, price: &str) -> String {
     format!("[models.{model}]\ninput_per_1k = \"{price}\"\noutput_per_1k = \"{price}\"")
 }
 
@@ -497,19 +497,19 @@ async fn a_stored_answer_outlives_the_price_and_the_row_of_its_model() {
         (2, Behavior::Whole(answer("hello world")), chat("hello")),
         (2, Behavior::Stream(frames(&["hello", " world"])), streaming("hello")),
     ] {
-        let mut stage = Stage::with(behavior, &priced("toy", "0.001")).await;
+        let mut stage = Stage::with(behavior, &model_settings("toy", "0.001")).await;
         let header = stage.customer.sign(version, &body).await;
         let first = stage.customer.send(&body, &header).await;
         let paid = receipt(&first);
         let text = first.text().await.unwrap();
         for settings in [
-            priced("toy", "0.5"),
-            priced("other", "0.001"),
+            model_settings("toy", "0.5"),
+            model_settings("other", "0.001"),
             format!(
                 "max_prompt_tokens = 1\nmax_completion_tokens = 9\ncompletion_tokens = 1\n{}",
-                priced("toy", "0.001")
+                model_settings("toy", "0.001")
             ),
-            format!("network = \"eip155:4663\"\n{}", priced("toy", "0.001")),
+            format!("network = \"eip155:4663\"\n{}", model_settings("toy", "0.001")),
         ] {
             stage = stage.restart_with(&settings).await;
             let again = stage.customer.send(&body, &header).await;
@@ -520,7 +520,7 @@ async fn a_stored_answer_outlives_the_price_and_the_row_of_its_model() {
             );
             assert_eq!(again.text().await.unwrap(), text);
         }
-        stage = stage.restart_with(&priced("other", "0.001")).await;
+        stage = stage.restart_with(&model_settings("other", "0.001")).await;
         // Only the paid request is answered: neither the same body unpaid, nor another body with the payment.
         let response = stage.customer.request(&body).send().await.unwrap();
         assert_eq!(refusal(response).await, (404, "model_not_found".to_owned()));
@@ -540,12 +540,12 @@ async fn an_owed_answer_is_settled_and_delivered_after_its_model_is_removed() {
         (Behavior::Whole(answer("hello world")), chat("hello"), 1),
         (Behavior::Stream(frames(&["hello", " world"])), streaming("hello"), 2),
     ] {
-        let stage = Stage::with(behavior, &priced("toy", "0.001")).await;
+        let stage = Stage::with(behavior, &model_settings("toy", "0.001")).await;
         stage.facilitator.set_settle_reply(FacilitatorReply::SettlesThenFails);
         let header = stage.customer.sign(2, &body).await;
         assert_eq!(stage.customer.send(&body, &header).await.status(), 503);
         stage.facilitator.set_settle_reply(FacilitatorReply::Good);
-        let stage = stage.restart_with(&priced("other", "0.001")).await;
+        let stage = stage.restart_with(&model_settings("other", "0.001")).await;
         let response = stage.customer.send(&body, &header).await;
         assert_eq!(receipt(&response)["success"], json!(true));
         assert!(response.text().await.unwrap().contains("world"));
@@ -588,11 +588,11 @@ async fn an_owed_stream_keeps_the_bound_that_was_paid_for() {
 /// The upstream did not answer, so the payment has bought nothing and the current price applies.
 #[tokio::test]
 async fn a_payment_that_bought_nothing_yet_needs_the_current_price() {
-    let stage = Stage::with(Behavior::Status(500, "{}".to_owned()), &priced("toy", "0.001")).await;
+    let stage = Stage::with(Behavior::Status(500, "{}".to_owned()), &model_settings("toy", "0.001")).await;
     let body = chat("hello");
     let header = stage.customer.sign(2, &body).await;
     assert_eq!(stage.customer.send(&body, &header).await.status(), 500);
-    let stage = stage.restart_with(&priced("toy", "0.5")).await;
+    let stage = stage.restart_with(&model_settings("toy", "0.5")).await;
     let (status, _challenge) = status_and_json(stage.customer.send(&body, &header).await).await;
     assert_eq!((status, stage.facilitator.settled()), (402, 0));
 }
@@ -603,8 +603,8 @@ async fn a_payment_that_bought_nothing_yet_needs_the_current_price() {
 async fn a_vocabulary_is_loaded_when_a_model_needs_it() {
     let models = format!(
         "{}\ntokenizer = \"cl100k_base\"\n{}",
-        priced("old", "0.001"),
-        priced("toy", "0.001")
+        model_settings("old", "0.001"),
+        model_settings("toy", "0.001")
     );
     let stage = Stage::with(Behavior::Whole(answer("hello world")), &models).await;
     assert!(!Vocabulary::Cl100k.is_loaded());

@@ -14,7 +14,7 @@ struct Scene {
 }
 
 /// Kills the proxy at a failpoint and sends the request to its successor; the scene counts the calls.
-async fn killed_at(point: &str, stream: bool) -> Scene {
+async fn kill_and_repeat(point: &str, stream: bool) -> Scene {
     let behavior = if stream {
         Behavior::Stream(frames(&["hello", " world"]))
     } else {
@@ -60,7 +60,7 @@ async fn killed_at(point: &str, stream: bool) -> Scene {
 async fn an_answer_survives_a_kill_at_every_point() {
     // Nothing is charged before the answer is stored; afterwards the upstream is not asked again.
     for (point, calls) in [("taken", 1), ("asking", 1), ("settled", 1), ("paid", 1)] {
-        let scene = killed_at(point, false).await;
+        let scene = kill_and_repeat(point, false).await;
         assert_eq!(scene.upstream.calls(), calls, "{point}");
         assert!(scene.home.settings().exists());
     }
@@ -71,7 +71,7 @@ async fn a_stream_survives_a_kill_at_every_point() {
     for (point, calls) in
         [("taken", 1), ("asking", 2), ("settled", 2), ("paid", 2), ("streaming", 2), ("chunk", 2)]
     {
-        let scene = killed_at(point, true).await;
+        let scene = kill_and_repeat(point, true).await;
         assert_eq!(scene.upstream.calls(), calls, "{point}");
         assert!(scene.facilitator.verify_calls() <= 2);
     }

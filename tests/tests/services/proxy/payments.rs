@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::proxy::stage::{Stage, refusal};
 
 /// Asserts that the answer is a challenge with this reason.
-async fn asked_again(answer: reqwest::Response, reason: &str) {
+async fn assert_challenge(answer: reqwest::Response, reason: &str) {
     let challenge = PaymentRequired::read(answer).await;
     for error in [&challenge.v1["error"], &challenge.v2["error"]] {
         let error = error.as_str().expect("a string: clients of version 1 want one");
@@ -45,14 +45,14 @@ async fn a_payment_with_a_wrong_price_payee_network_or_time_gets_a_new_challenge
         for (change, reason) in changes {
             let challenge = stage.customer.ask(&body).await;
             let header = stage.customer.sign_with(version, &challenge, change);
-            asked_again(stage.customer.send(&body, &header).await, reason).await;
+            assert_challenge(stage.customer.send(&body, &header).await, reason).await;
         }
     }
     // The payment was signed for a smaller body, whose price is lower.
     let header = stage.customer.sign(2, &chat("h")).await;
     let larger = chat("hello hello hello hello hello hello hello");
     let reason = "invalid_exact_evm_payload_authorization_value";
-    asked_again(stage.customer.send(&larger, &header).await, reason).await;
+    assert_challenge(stage.customer.send(&larger, &header).await, reason).await;
     // The payment accepts an offer that differs in one field.
     let challenge = stage.customer.ask(&body).await;
     let header = stage.customer.sign_with(2, &challenge, |_due| {});
@@ -68,7 +68,7 @@ async fn a_payment_with_a_wrong_price_payee_network_or_time_gets_a_new_challenge
         let old = std::mem::replace(payment.pointer_mut(pointer).unwrap(), value);
         let text = STANDARD.encode(payment.to_string());
         let response = stage.customer.request(&body).header("payment-signature", text).send().await;
-        asked_again(response.unwrap(), reason).await;
+        assert_challenge(response.unwrap(), reason).await;
         *payment.pointer_mut(pointer).unwrap() = old;
     }
     assert_eq!(stage.counts(), (0, 0));
@@ -90,7 +90,7 @@ async fn an_invalid_payment_header_is_refused_and_changes_nothing() {
     ] {
         let response = stage.customer.request(&body).header(name, text).send().await.unwrap();
         if text == good {
-            asked_again(response, "invalid_x402_version").await;
+            assert_challenge(response, "invalid_x402_version").await;
         } else {
             let status = response.status().as_u16();
             assert_eq!(
@@ -146,7 +146,7 @@ async fn a_payment_that_the_facilitator_refuses_gets_a_challenge_with_the_reason
     let body = chat("hello");
     let header = stage.customer.sign(2, &body).await;
     stage.facilitator.set_verify_reply(FacilitatorReply::Refuses("insufficient_balance"));
-    asked_again(stage.customer.send(&body, &header).await, "insufficient_balance: so it is").await;
+    assert_challenge(stage.customer.send(&body, &header).await, "insufficient_balance: so it is").await;
     assert_eq!(stage.counts(), (0, 0));
     // The same payment buys once the facilitator accepts it.
     stage.facilitator.set_verify_reply(FacilitatorReply::Good);

@@ -147,7 +147,7 @@ async fn simultaneous_requests_do_not_exceed_the_bound_of_all_payers() {
         customers.iter().zip(&headers).map(|(customer, header)| customer.send(&body, header));
     let open = async {
         let refused = "chats_total{result=\"unpaid_limit\"} 15";
-        stage.until_metric(refused).await;
+        stage.wait_for_metric(refused).await;
         stage.upstream.open_gate(20);
     };
     let (all, ()) = tokio::join!(join_all(sent), open);

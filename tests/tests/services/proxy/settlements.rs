@@ -133,7 +133,7 @@ async fn an_answer_delivered_for_a_settlement_that_failed_later_is_counted() {
         .facilitator
         .set_settle_reply(FacilitatorReply::Refuses("invalid_exact_evm_transaction_failed"));
     let stage = stage.restart().await;
-    stage.until_metric("unpaid_answers_total 1").await;
+    stage.wait_for_metric("unpaid_answers_total 1").await;
 }
 
 #[tokio::test]

@@ -48,7 +48,7 @@ impl Stage {
     }
 
     /// Waits until the metrics contain a line.
-    pub(crate) async fn until_metric(&self, line: &str) {
+    pub(crate) async fn wait_for_metric(&self, line: &str) {
         let counted = async {
             while !self.proxy.metrics().await.contains(line) {
                 tokio::task::yield_now().await;

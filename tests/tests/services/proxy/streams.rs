@@ -9,15 +9,15 @@ use serde_json::json;
 
 use crate::proxy::stage::{Stage, refusal, status_and_json};
 
-fn pieces() -> Vec<String> {
+fn answer_pieces() -> Vec<String> {
     frames(&["one", " two", " three"])
 }
 
-fn gated(breaks: bool) -> Behavior {
-    Behavior::Pieces { pieces: pieces(), breaks }
+fn gated_stream(breaks: bool) -> Behavior {
+    Behavior::Pieces { pieces: answer_pieces(), breaks }
 }
 
-async fn next(response: &mut Response) -> String {
+async fn next_piece(response: &mut Response) -> String {
     let chunk = response.chunk().await.unwrap().expect("a piece");
     String::from_utf8(chunk.to_vec()).unwrap()
 }
@@ -25,7 +25,7 @@ async fn next(response: &mut Response) -> String {
 #[tokio::test]
 async fn each_chunk_is_forwarded_before_the_next_arrives() {
     for version in [1, 2] {
-        let stage = Stage::set_up(gated(false)).await;
+        let stage = Stage::set_up(gated_stream(false)).await;
         let body = streaming("count");
         let header = stage.customer.sign(version, &body).await;
         let mut response = stage.customer.send(&body, &header).await;
@@ -36,24 +36,24 @@ async fn each_chunk_is_forwarded_before_the_next_arrives() {
             response.headers()["content-type"].to_str().unwrap().starts_with("text/event-stream")
         );
         assert_eq!(stage.facilitator.settled(), 1);
-        for (n, piece) in pieces().iter().enumerate() {
+        for (n, piece) in answer_pieces().iter().enumerate() {
             if n > 0 {
                 stage.upstream.open_gate(1);
             }
-            assert_eq!(next(&mut response).await, *piece);
+            assert_eq!(next_piece(&mut response).await, *piece);
         }
         assert_eq!(response.chunk().await.unwrap(), None);
         // A repeated request gets the whole stream.
         let again = stage.customer.send(&body, &header).await;
         assert!(again.headers()["content-type"].to_str().unwrap().starts_with("text/event-stream"));
-        assert_eq!(again.text().await.unwrap(), pieces().concat());
+        assert_eq!(again.text().await.unwrap(), answer_pieces().concat());
         assert_eq!(stage.counts(), (1, 1));
     }
 }
 
 #[tokio::test]
 async fn no_chunk_is_sent_before_the_settlement() {
-    let stage = Stage::set_up(Behavior::Stream(pieces())).await;
+    let stage = Stage::set_up(Behavior::Stream(answer_pieces())).await;
     stage.facilitator.set_settle_reply(FacilitatorReply::Late);
     let body = streaming("count");
     let header = stage.customer.sign(2, &body).await;
@@ -65,20 +65,20 @@ async fn no_chunk_is_sent_before_the_settlement() {
         }
     }
     stage.facilitator.open_gate(1);
-    assert_eq!(waiting.await.text().await.unwrap(), pieces().concat());
+    assert_eq!(waiting.await.text().await.unwrap(), answer_pieces().concat());
 }
 
 #[tokio::test]
 async fn a_customer_that_leaves_a_stream_gets_all_of_it_on_repeat() {
-    let stage = Stage::set_up(gated(false)).await;
+    let stage = Stage::set_up(gated_stream(false)).await;
     let body = streaming("count");
     let header = stage.customer.sign(2, &body).await;
     let mut response = stage.customer.send(&body, &header).await;
-    assert_eq!(next(&mut response).await, pieces()[0]);
+    assert_eq!(next_piece(&mut response).await, answer_pieces()[0]);
     drop(response);
-    stage.upstream.open_gate(pieces().len());
+    stage.upstream.open_gate(answer_pieces().len());
     let again = stage.customer.send(&body, &header).await;
-    assert_eq!(again.text().await.unwrap(), pieces().concat());
+    assert_eq!(again.text().await.unwrap(), answer_pieces().concat());
     assert_eq!(stage.counts(), (1, 1));
     assert_eq!(stage.upstream.abandoned_responses(), 0, "it was read to its end");
     assert!(stage.proxy.metrics().await.contains("streams_left_total 1"));
@@ -87,13 +87,13 @@ async fn a_customer_that_leaves_a_stream_gets_all_of_it_on_repeat() {
 #[tokio::test]
 async fn a_stream_that_breaks_after_its_first_chunk_ends_with_an_error_and_stays_paid() {
     for version in [1, 2] {
-        let stage = Stage::set_up(gated(true)).await;
+        let stage = Stage::set_up(gated_stream(true)).await;
         let body = streaming("count");
         let header = stage.customer.sign(version, &body).await;
         let mut response = stage.customer.send(&body, &header).await;
         // Lets the upstream send one piece at a time, because a server that breaks off drops its unsent pieces.
-        for piece in pieces() {
-            assert_eq!(next(&mut response).await, piece, "what came is passed on");
+        for piece in answer_pieces() {
+            assert_eq!(next_piece(&mut response).await, piece, "what came is passed on");
             stage.upstream.open_gate(1);
         }
         let text = response.text().await.unwrap();
@@ -121,9 +121,9 @@ async fn a_stream_that_breaks_before_its_first_chunk_costs_nothing() {
         assert_eq!(refusal(response).await, (502, "upstream_broken".to_owned()));
         assert_eq!(stage.facilitator.settle_calls(), 0);
         // The payment is still valid.
-        stage.upstream.set_behavior(Behavior::Stream(pieces()));
+        stage.upstream.set_behavior(Behavior::Stream(answer_pieces()));
         let response = stage.customer.send(&body, &header).await;
-        assert_eq!(response.text().await.unwrap(), pieces().concat());
+        assert_eq!(response.text().await.unwrap(), answer_pieces().concat());
         assert_eq!(stage.facilitator.settled(), 1);
     }
 }
@@ -131,7 +131,7 @@ async fn a_stream_that_breaks_before_its_first_chunk_costs_nothing() {
 #[tokio::test]
 async fn a_stream_is_forwarded_up_to_its_error_frame() {
     let error = "data: {\"error\":{\"message\":\"overloaded\"}}\n\n".to_owned();
-    let sent = vec![": wait\n\n".to_owned(), pieces()[0].clone(), error];
+    let sent = vec![": wait\n\n".to_owned(), answer_pieces()[0].clone(), error];
     let stage = Stage::set_up(Behavior::Stream(sent.clone())).await;
     let body = streaming("count");
     let header = stage.customer.sign(2, &body).await;
@@ -144,12 +144,12 @@ async fn a_stream_is_forwarded_up_to_its_error_frame() {
 
 #[tokio::test]
 async fn a_stalled_stream_is_cut_off_with_an_error() {
-    let stage = Stage::with(gated(false), "upstream_idle_ms = 200").await;
+    let stage = Stage::with(gated_stream(false), "upstream_idle_ms = 200").await;
     let body = streaming("count");
     let header = stage.customer.sign(2, &body).await;
     let response = stage.customer.send(&body, &header).await;
     let text = response.text().await.unwrap();
-    assert!(text.starts_with(&pieces()[0]) && text.contains("stream_broken"), "{text}");
+    assert!(text.starts_with(&answer_pieces()[0]) && text.contains("stream_broken"), "{text}");
 }
 
 #[tokio::test]
@@ -170,13 +170,13 @@ async fn stream_tokens_are_counted_if_the_upstream_reports_no_usage() {
     let response = stage.customer.buy(2, &streaming("count")).await;
     let _all = response.text().await.unwrap();
     let line = "bursar_proxy_tokens_total{model=\"other\",kind=\"completion\"} 2";
-    stage.until_metric(line).await;
+    stage.wait_for_metric(line).await;
 }
 
 /// Tests also JSON escapes, the end of a stream, and whole answers.
 #[tokio::test]
 async fn the_upstreams_key_is_in_no_stream_wherever_it_is_cut() {
-    let stage = Stage::set_up(Behavior::Stream(pieces())).await;
+    let stage = Stage::set_up(Behavior::Stream(answer_pieces())).await;
     let escaped: String = KEY.bytes().map(|byte| format!("\\u{byte:04x}")).collect();
     for spelling in [KEY.to_owned(), escaped] {
         let text =
@@ -190,11 +190,11 @@ async fn the_upstreams_key_is_in_no_stream_wherever_it_is_cut() {
             let (two, three) = rest.split_at(rest.len() / 2);
             for sent in [vec![one, rest], vec![one, two, three]] {
                 let mut sent: Vec<String> = sent.into_iter().map(str::to_owned).collect();
-                sent.insert(0, pieces()[0].clone());
+                sent.insert(0, answer_pieces()[0].clone());
                 stage.upstream.set_behavior(Behavior::Stream(sent));
                 let header = stage.customer.sign(2, &body).await;
                 let response = stage.customer.send(&body, &header).await.text().await.unwrap();
-                assert_eq!(response, format!("{}{clean}", pieces()[0]), "{cut}");
+                assert_eq!(response, format!("{}{clean}", answer_pieces()[0]), "{cut}");
                 // The stored answer does not contain the key either.
                 let again = stage.customer.send(&body, &header).await.text().await.unwrap();
                 assert_eq!(again, response);
@@ -202,13 +202,13 @@ async fn the_upstreams_key_is_in_no_stream_wherever_it_is_cut() {
         }
     }
     // The key is at the very end of the stream.
-    stage.upstream.set_behavior(Behavior::Stream(vec![pieces()[0].clone(), format!(": {KEY}")]));
+    stage.upstream.set_behavior(Behavior::Stream(vec![answer_pieces()[0].clone(), format!(": {KEY}")]));
     let response = stage.customer.buy(2, &streaming("count")).await.text().await.unwrap();
-    assert_eq!(response, format!("{}: [key]", pieces()[0]));
+    assert_eq!(response, format!("{}: [key]", answer_pieces()[0]));
     // The proxy holds back a mere prefix of the key until the end, and then sends it.
-    stage.upstream.set_behavior(Behavior::Stream(vec![pieces()[0].clone(), ": sk-up".to_owned()]));
+    stage.upstream.set_behavior(Behavior::Stream(vec![answer_pieces()[0].clone(), ": sk-up".to_owned()]));
     let response = stage.customer.buy(2, &streaming("count")).await.text().await.unwrap();
-    assert_eq!(response, format!("{}: sk-up", pieces()[0]));
+    assert_eq!(response, format!("{}: sk-up", answer_pieces()[0]));
     let spaced = KEY.replace('-', "\\u002d");
     let whole =
         |text: &str| format!("{{\"choices\":[{{\"message\":{{\"content\":\"{text}\"}}}}]}}");

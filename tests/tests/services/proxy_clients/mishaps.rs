@@ -20,7 +20,7 @@ fn whole_answer() -> Behavior {
     Behavior::Whole(answer("hello world"))
 }
 
-fn late() -> Behavior {
+fn late_answer() -> Behavior {
     Behavior::Late(answer("hello world"))
 }
 
@@ -44,7 +44,7 @@ async fn an_insufficient_balance_is_reported_without_an_upstream_call() {
 }
 
 /// Sends a paid request, and runs `act` while the model works.
-async fn during_request(
+async fn act_during_request(
     stage: &mut Stage,
     customer: &Customer,
     (body, header): (&Value, &PaymentHeader),
@@ -61,7 +61,7 @@ async fn during_request(
 }
 
 /// Moves all of the payer's money elsewhere.
-async fn spend(stage: &Stage, payer: Address) {
+async fn spend_all(stage: &Stage, payer: Address) {
     let gas = U256::from(10).pow(U256::from(18));
     stage.chain.request("anvil_setBalance", json!([payer, gas])).await.expect("set");
     let value = stage.balance(payer).await;
@@ -74,8 +74,8 @@ async fn spend(stage: &Stage, payer: Address) {
 async fn a_payer_that_spends_the_money_during_the_request_gets_no_content() {
     let stream = || Behavior::LateStream(frames(&["hello", " world"]));
     for (chain, version, does, body, calls) in [
-        (BASE, 1, late(), chat("hello"), 1),
-        (ROBINHOOD, 2, late(), chat("hello"), 1),
+        (BASE, 1, late_answer(), chat("hello"), 1),
+        (ROBINHOOD, 2, late_answer(), chat("hello"), 1),
         // An unpaid stream is not stored.
         (BASE, 2, stream(), streaming("hello"), 2),
     ] {
@@ -83,8 +83,8 @@ async fn a_payer_that_spends_the_money_during_the_request_gets_no_content() {
         let customer = stage.customer(INITIAL_BALANCE).await;
         let payer = customer.payer.address();
         let header = customer.sign(version, &body).await;
-        let act = async |stage: &mut Stage| spend(stage, payer).await;
-        let response = during_request(&mut stage, &customer, (&body, &header), act).await;
+        let act = async |stage: &mut Stage| spend_all(stage, payer).await;
+        let response = act_during_request(&mut stage, &customer, (&body, &header), act).await;
         assert_eq!(response.status(), 402);
         assert_eq!(response.headers()["x-should-retry"], "false");
         let reply = receipt(&response);
@@ -111,12 +111,12 @@ async fn a_payer_that_spends_the_money_during_the_request_gets_no_content() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_facilitator_restarted_during_the_request_settles_once() {
     for version in [1, 2] {
-        let Some(mut stage) = Stage::set_up(BASE, late()).await else { return };
+        let Some(mut stage) = Stage::set_up(BASE, late_answer()).await else { return };
         let customer = stage.customer(INITIAL_BALANCE).await;
         let (body, payer) = (chat("hello"), customer.payer.address());
         let header = customer.sign(version, &body).await;
         let act = async |stage: &mut Stage| stage.restart_facilitator();
-        let response = during_request(&mut stage, &customer, (&body, &header), act).await;
+        let response = act_during_request(&mut stage, &customer, (&body, &header), act).await;
         stage.assert_moved(&receipt(&response), payer, header.terms.amount).await;
         assert_eq!(response.json::<Value>().await.unwrap(), answer("hello world"));
         assert_eq!((stage.upstream.calls(), stage.earned().await), (1, header.terms.amount));

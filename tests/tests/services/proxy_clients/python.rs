@@ -15,7 +15,7 @@ use crate::proxy_clients::stage::{BASE, INITIAL_BALANCE, Stage};
 
 /// The two clients: the synchronous one pays by a few lines on top of x402, the asynchronous one by x402's transport.
 const CLIENTS: [&str; 2] = ["sync", "async"];
-const REFUSED: &str = "{\"error\":{\"message\":\"slowly\",\"code\":\"rate_limit_exceeded\"}}";
+const REFUSAL_BODY: &str = "{\"error\":{\"message\":\"slowly\",\"code\":\"rate_limit_exceeded\"}}";
 
 fn whole_answer() -> Behavior {
     Behavior::Whole(answer("hello world"))
@@ -148,7 +148,7 @@ async fn a_request_refused_by_the_model_is_retried_by_an_openai_client_and_charg
     .enumerate()
     {
         stage.upstream.set_behavior(Behavior::Then(
-            Box::new(Behavior::Status(429, REFUSED.to_owned())),
+            Box::new(Behavior::Status(429, REFUSAL_BODY.to_owned())),
             Box::new(whole_answer()),
         ));
         let before = stage.earned().await;

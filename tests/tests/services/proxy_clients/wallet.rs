@@ -67,7 +67,7 @@ impl Spender {
     }
 }
 
-fn small(text: &str) -> Value {
+fn small_request(text: &str) -> Value {
     let mut body = chat(text);
     body["max_completion_tokens"] = json!(10);
     body
@@ -81,9 +81,9 @@ async fn pays_on(chain: ChainId) {
     for version in [1, 2] {
         // Below the limit the wallet signs at once.
         let before = stage.earned().await;
-        let (status, signed) = spender.sign(version, &url, &small("hello")).await;
+        let (status, signed) = spender.sign(version, &url, &small_request("hello")).await;
         assert_eq!((status, &signed["status"]), (200, &json!("success")), "{signed}");
-        let response = spender.request(&url, &small("hello"), Some(&signed)).await;
+        let response = spender.request(&url, &small_request("hello"), Some(&signed)).await;
         assert_eq!(response.status(), 200);
         let paid = receipt(&response);
         assert_eq!(response.json::<Value>().await.unwrap(), answer("hello world"));

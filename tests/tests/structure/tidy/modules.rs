@@ -7,43 +7,43 @@ use bursar_tests::tree::packages;
 use syn::{Expr, ExprLit, Item, ItemMod, Lit, Meta};
 
 /// Returns the files that are roots of targets or modules of such roots.
-pub(crate) fn compiled() -> BTreeSet<PathBuf> {
+pub(crate) fn compiled_files() -> BTreeSet<PathBuf> {
     let packages = packages();
     let targets = packages.iter().flat_map(|package| package["targets"].as_array().unwrap());
     let mut found = BTreeSet::new();
     for target in targets {
         let file = PathBuf::from(target["src_path"].as_str().unwrap());
         let folder = file.parent().unwrap().to_owned();
-        read(&file, &folder, &mut found);
+        note_file(&file, &folder, &mut found);
     }
     found
 }
 
 /// Notes a file and its modules, which are in `folder`.
-fn read(file: &Path, folder: &Path, found: &mut BTreeSet<PathBuf>) {
+fn note_file(file: &Path, folder: &Path, found: &mut BTreeSet<PathBuf>) {
     if !found.insert(file.to_owned()) {
         return;
     }
     let text = std::fs::read_to_string(file).unwrap();
     let parsed = syn::parse_file(&text).unwrap_or_else(|error| panic!("{file:?}: {error}"));
-    follow(&parsed.items, file, folder, found);
+    follow_modules(&parsed.items, file, folder, found);
 }
 
-fn follow(items: &[Item], file: &Path, folder: &Path, found: &mut BTreeSet<PathBuf>) {
+fn follow_modules(items: &[Item], file: &Path, folder: &Path, found: &mut BTreeSet<PathBuf>) {
     for item in items {
         let Item::Mod(module) = item else { continue };
         let name = module.ident.to_string();
         let own = folder.join(&name);
         if let Some((_brace, items)) = &module.content {
-            follow(items, file, &own, found);
+            follow_modules(items, file, &own, found);
         } else if let Some(path) = path_of(module) {
-            let target = normal(&file.parent().unwrap().join(path));
+            let target = normalized(&file.parent().unwrap().join(path));
             let folder = target.parent().unwrap().to_owned();
-            read(&target, &folder, found);
+            note_file(&target, &folder, found);
         } else {
             let flat = own.with_extension("rs");
             let target = if flat.exists() { flat } else { own.join("mod.rs") };
-            read(&target, &own, found);
+            note_file(&target, &own, found);
         }
     }
 }
@@ -60,7 +60,7 @@ fn path_of(module: &ItemMod) -> Option<String> {
 }
 
 /// Removes `..` from a path.
-fn normal(path: &Path) -> PathBuf {
+fn normalized(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for part in path {
         if part == ".." {

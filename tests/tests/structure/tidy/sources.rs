@@ -6,13 +6,13 @@ use syn::{Attribute, Expr, ExprLit, ImplItemFn, ItemFn, Lit, Meta, TraitItemFn, 
 
 /// One Rust file.
 #[derive(Debug)]
-pub(crate) struct Source {
+pub(crate) struct SourceFile {
     /// The path of the file from the root of the tree.
     pub(crate) path: String,
     pub(crate) text: String,
 }
 
-impl Source {
+impl SourceFile {
     /// Returns all files of the tree.
     pub(crate) fn all() -> Vec<Self> {
         let mut found = files("");
@@ -41,7 +41,7 @@ impl Source {
     }
 
     /// Returns how many public items have a first paragraph of more than one sentence.
-    pub(crate) fn long_openings(&self) -> usize {
+    pub(crate) fn multi_sentence_openings(&self) -> usize {
         let mut openings = Openings::default();
         openings.visit_file(&self.parsed());
         openings.0
@@ -83,7 +83,7 @@ struct Openings(usize);
 
 impl Openings {
     fn note(&mut self, visibility: &Visibility, attributes: &[Attribute]) {
-        if matches!(visibility, Visibility::Public(_)) && sentences(&opening(attributes)) > 1 {
+        if matches!(visibility, Visibility::Public(_)) && count_sentences(&first_paragraph(attributes)) > 1 {
             self.0 += 1;
         }
     }
@@ -118,7 +118,7 @@ impl<'ast> Visit<'ast> for Openings {
 }
 
 /// Returns the first paragraph of a documentation comment.
-fn opening(attributes: &[Attribute]) -> String {
+fn first_paragraph(attributes: &[Attribute]) -> String {
     let line = |attribute: &Attribute| match &attribute.meta {
         Meta::NameValue(pair) if pair.path.is_ident("doc") => match &pair.value {
             Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Some(text.value().trim().to_owned()),
@@ -131,7 +131,7 @@ fn opening(attributes: &[Attribute]) -> String {
 }
 
 /// Counts the sentences of a paragraph. One ends before a space and a capital letter, code or a link.
-fn sentences(paragraph: &str) -> usize {
+fn count_sentences(paragraph: &str) -> usize {
     let begins =
         |rest: &str| rest.starts_with(|first: char| first.is_uppercase() || "`[".contains(first));
     let ends = paragraph.char_indices().filter(|(at, end)| {
@@ -149,6 +149,6 @@ fn sentences_end_before_a_capital_letter() {
         ("A version 1.2 of e.g. a thing.", 1),
         ("`a`? `b`! C.", 3),
     ] {
-        assert_eq!(sentences(text), count, "{text}");
+        assert_eq!(count_sentences(text), count, "{text}");
     }
 }

@@ -31,10 +31,10 @@ struct LoadedEngine {
 
 impl LoadedEngine {
     async fn new() -> Self {
-        Self::started(&Start::default()).await
+        Self::start(&Start::default()).await
     }
 
-    async fn started(start: &Start) -> Self {
+    async fn start(start: &Start) -> Self {
         // The engine inherits this limit, and this process holds the other end of every connection.
         allow_open_files(3 * u64::try_from(CONNECTIONS_MAX).expect("small"));
         let home = tempfile::tempdir().expect("a folder");
@@ -60,7 +60,7 @@ impl LoadedEngine {
         self.engine.url.strip_prefix("http://").and_then(|at| at.parse().ok()).expect("an address")
     }
 
-    async fn crowd(&self, size: usize) -> Vec<RawClient> {
+    async fn connect_many(&self, size: usize) -> Vec<RawClient> {
         let mut crowd = Vec::with_capacity(size);
         for _one in 0..size {
             crowd.push(RawClient::to(self.address()).await);
@@ -69,14 +69,14 @@ impl LoadedEngine {
     }
 
     /// Pays over a new connection.
-    async fn pays(&mut self) {
+    async fn assert_pays(&mut self) {
         // A full server closes a connection that sends nothing, so the request is ready before it connects.
         let request = self.next_request();
         let mut caller = RawClient::to(self.address()).await;
         assert_paid(&caller.ask(&request).await);
     }
 
-    async fn pays_over(&mut self, caller: &mut RawClient) {
+    async fn assert_pays_over(&mut self, caller: &mut RawClient) {
         assert_paid(&caller.ask(&self.next_request()).await);
     }
 
@@ -95,9 +95,9 @@ fn assert_paid(reply: &Reply) {
 #[tokio::test]
 async fn t_40_a_thousand_idle_connections_block_no_caller() {
     let mut engine = LoadedEngine::new().await;
-    let crowd = engine.crowd(1_000).await;
+    let crowd = engine.connect_many(1_000).await;
     for _payment in 0..5 {
-        engine.pays().await;
+        engine.assert_pays().await;
     }
     // There was room for all connections, so none was closed.
     for mut idle in crowd {
@@ -108,10 +108,10 @@ async fn t_40_a_thousand_idle_connections_block_no_caller() {
 #[tokio::test]
 async fn t_40_the_longest_idle_connection_is_evicted_for_a_new_caller() {
     let mut engine = LoadedEngine::new().await;
-    let mut crowd = engine.crowd(CONNECTIONS_MAX).await;
+    let mut crowd = engine.connect_many(CONNECTIONS_MAX).await;
     // The first connection becomes active; now the second has been idle for longest.
     assert_eq!(crowd[0].ask(HEALTH).await.status, 200);
-    engine.pays().await;
+    engine.assert_pays().await;
     assert!(crowd.remove(1).reply(false).await.is_none());
     for mut connection in crowd {
         assert_eq!(connection.ask(HEALTH).await.status, 200);
@@ -121,24 +121,24 @@ async fn t_40_the_longest_idle_connection_is_evicted_for_a_new_caller() {
 #[tokio::test]
 async fn t_40_a_byte_on_every_connection_blocks_no_caller() {
     let mut engine = LoadedEngine::new().await;
-    let mut crowd = engine.crowd(CONNECTIONS_MAX).await;
+    let mut crowd = engine.connect_many(CONNECTIONS_MAX).await;
     for caller in &mut crowd {
         caller.send(b"G").await;
     }
-    engine.pays().await;
+    engine.assert_pays().await;
 }
 
 #[tokio::test]
 async fn t_40_slow_large_bodies_do_not_block_small_ones() {
     let mut engine = LoadedEngine::new().await;
-    let mut crowd = engine.crowd(LARGE_BODIES_MAX).await;
+    let mut crowd = engine.connect_many(LARGE_BODIES_MAX).await;
     for caller in &mut crowd {
         let head =
             "POST /sign HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n2400\r\n";
         caller.send(head.as_bytes()).await;
         caller.send(&[b'x'; 9000]).await;
     }
-    engine.pays().await;
+    engine.assert_pays().await;
     let body = r#"{"agent_id":"ABC123"}"#;
     let chunked = format!(
         "POST /ping HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n0\r\n\r\n",
@@ -151,7 +151,7 @@ async fn t_40_slow_large_bodies_do_not_block_small_ones() {
 #[tokio::test]
 async fn t_40_five_hundred_slow_senders_block_no_caller() {
     let mut engine = LoadedEngine::new().await;
-    let mut crowd = engine.crowd(500).await;
+    let mut crowd = engine.connect_many(500).await;
     let dribble = tokio::spawn(async move {
         // Uses real time, because the attack sends one byte per second; only the attackers wait for it.
         let mut second = tokio::time::interval(Duration::from_secs(1));
@@ -164,7 +164,7 @@ async fn t_40_five_hundred_slow_senders_block_no_caller() {
         crowd
     });
     while !dribble.is_finished() {
-        engine.pays().await;
+        engine.assert_pays().await;
         tokio::task::yield_now().await;
         if engine.paid >= 200 {
             break;
@@ -175,13 +175,13 @@ async fn t_40_five_hundred_slow_senders_block_no_caller() {
         assert_eq!((reply.status, reply.code().as_str()), (408, "REQUEST_TIMEOUT"), "{reply:?}");
         assert!(reply.closes());
     }
-    engine.pays().await;
+    engine.assert_pays().await;
 }
 
 /// Slow bodies open at once; together with the agent's connections they exceed the slots.
-const SLOW_BODIES: usize = CONNECTIONS_MAX;
+const SLOW_BODIES_COUNT: usize = CONNECTIONS_MAX;
 /// Rounds of calls during the attack, and slow bodies begun before each round.
-const GOOD_CALLS: usize = 60;
+const CALL_ROUNDS: usize = 60;
 const SLOW_BODIES_PER_ROUND: u64 = 20;
 
 /// Sends a head whose body never arrives, and repeats this whenever the server closes the connection.
@@ -203,21 +203,21 @@ async fn t_42_repeated_slow_bodies_block_no_agent() {
     // Tests the default rate, and a rate so high that no request is refused before its body is read.
     for rate in ["300", "1000000"] {
         let env = vec![("BURSAR_SERVER_RATE_PER_MINUTE".to_owned(), rate.to_owned())];
-        let mut engine = LoadedEngine::started(&Start { env, ..Start::default() }).await;
+        let mut engine = LoadedEngine::start(&Start { env, ..Start::default() }).await;
         let mut connection = RawClient::to(engine.address()).await;
-        engine.pays_over(&mut connection).await;
+        engine.assert_pays_over(&mut connection).await;
         let begun = Arc::new(AtomicU64::new(0));
         let mut attack = JoinSet::new();
-        for _body in 0..SLOW_BODIES {
+        for _body in 0..SLOW_BODIES_COUNT {
             attack.spawn(repeat_slow_bodies(engine.address(), Arc::clone(&begun)));
         }
-        let mut wanted = SLOW_BODIES as u64;
-        for _call in 0..GOOD_CALLS {
+        let mut wanted = SLOW_BODIES_COUNT as u64;
+        for _call in 0..CALL_ROUNDS {
             while begun.load(Ordering::SeqCst) < wanted {
                 tokio::task::yield_now().await;
             }
-            engine.pays().await;
-            engine.pays_over(&mut connection).await;
+            engine.assert_pays().await;
+            engine.assert_pays_over(&mut connection).await;
             wanted = begun.load(Ordering::SeqCst) + SLOW_BODIES_PER_ROUND;
         }
         attack.shutdown().await;

@@ -7,10 +7,10 @@ use bursar_tests::dice::Dice;
 use bursar_tests::sdk::Script;
 use serde_json::{Value, json};
 
-const GOOD: &str = "good.example";
+const ALLOWED_HOST: &str = "good.example";
 const URLS: usize = 100_000;
 
-const STARTS: &[&str] = &[
+const URL_STARTS: &[&str] = &[
     "https://",
     "http://",
     "HTTPS://",
@@ -23,10 +23,10 @@ const STARTS: &[&str] = &[
 ];
 
 /// Pieces of URLs: some are parsed differently by each parser, and some should be parsed alike.
-const PIECES: &[&str] = &[
-    GOOD,
-    GOOD,
-    GOOD,
+const URL_PIECES: &[&str] = &[
+    ALLOWED_HOST,
+    ALLOWED_HOST,
+    ALLOWED_HOST,
     "evil.test",
     "evil.test",
     ".",
@@ -99,16 +99,16 @@ const PIECES: &[&str] = &[
 ];
 
 fn url(dice: &mut Dice) -> String {
-    let starts = if dice.chance(2, 3) { &STARTS[..2] } else { STARTS };
+    let starts = if dice.chance(2, 3) { &URL_STARTS[..2] } else { URL_STARTS };
     let mut url = dice.of(starts).to_owned();
     for _piece in 0..1 + dice.roll(5) {
-        url += dice.of(PIECES);
+        url += dice.of(URL_PIECES);
     }
     url + dice.of(&["", "/", "/x", "\\", "?a=1"])
 }
 
 fn lists() -> HostLists {
-    HostLists { allowed: vec![HostEntry::parse(GOOD).expect("a host")], blocked: Vec::new() }
+    HostLists { allowed: vec![HostEntry::parse(ALLOWED_HOST).expect("a host")], blocked: Vec::new() }
 }
 
 /// Asserts that each parser takes an allowed host from each URL, or none.
@@ -117,12 +117,12 @@ async fn assert_same_hosts(parsers: &mut Script, urls: &[String]) {
     for (url, hosts) in urls.iter().zip(hosts.as_array().expect("a list")) {
         for host in hosts.as_array().expect("a list").iter().filter_map(Value::as_str) {
             let host = host.trim().trim_end_matches('.').to_lowercase();
-            let is_good = host == GOOD || host.ends_with(&format!(".{GOOD}"));
+            let is_good = host == ALLOWED_HOST || host.ends_with(&format!(".{ALLOWED_HOST}"));
             // No person can own a host name with other characters, except below their own domain. Nor can a person own
             // a bare prefix of the good host's first label.
             let is_name = |one: char| one.is_ascii_alphanumeric() || "-._".contains(one);
             let is_odd = !host.chars().all(is_name) && !host.ends_with("evil.test");
-            let is_beginning = GOOD.starts_with(&host) && !host.contains('.');
+            let is_beginning = ALLOWED_HOST.starts_with(&host) && !host.contains('.');
             let is_nobody = is_odd || is_beginning;
             assert!(is_good || is_nobody, "{url:?} leads to {host:?}: {hosts}");
         }

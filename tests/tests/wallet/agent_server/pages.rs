@@ -4,7 +4,7 @@ use crate::agent_server::stage::{Stage, UNLIMITED};
 use bursar_tests::raw::RawClient;
 
 /// Headers of web pages; they are sent with `Host: localhost`.
-const PAGES: &[&str] = &[
+const PAGE_HEADERS: &[&str] = &[
     "Origin: http://evil.test",
     "Origin: http://localhost:9402",
     "Origin: null",
@@ -15,9 +15,9 @@ const PAGES: &[&str] = &[
     "Sec-Fetch-Site:",
     "Sec-Fetch-Site: none\r\nSec-Fetch-Site: cross-site",
 ];
-const FOREIGN: &[&str] =
+const FOREIGN_HOST_HEADERS: &[&str] =
     &["Host: evil.test:9402", "Host: 0.0.0.0:9402", "Host: localhost.evil.test", "Host:"];
-const AMBIGUOUS: &[&str] =
+const AMBIGUOUS_HOST_HEADERS: &[&str] =
     &["Host: localhost\r\nHost: localhost", "Host: localhost\r\nHost: evil.test"];
 
 /// Every route, and `/nowhere`, which does not exist.
@@ -63,11 +63,11 @@ fn request(method: &str, target: &str, lines: &str, body: &str) -> Vec<u8> {
 async fn t_23_no_route_answers_a_web_page_or_a_foreign_host_name() {
     let stage = Stage::new(UNLIMITED).await;
     let before = stage.head().await;
-    let pages = PAGES
+    let pages = PAGE_HEADERS
         .iter()
         .map(|page| (format!("Host: localhost\r\n{page}"), 403, "BROWSER_ORIGIN_REJECTED"));
-    let foreign = FOREIGN.iter().map(|host| ((*host).to_owned(), 403, "FOREIGN_HOST_REJECTED"));
-    let ambiguous = AMBIGUOUS.iter().map(|hosts| ((*hosts).to_owned(), 400, "BAD_REQUEST"));
+    let foreign = FOREIGN_HOST_HEADERS.iter().map(|host| ((*host).to_owned(), 403, "FOREIGN_HOST_REJECTED"));
+    let ambiguous = AMBIGUOUS_HOST_HEADERS.iter().map(|hosts| ((*hosts).to_owned(), 400, "BAD_REQUEST"));
     for (lines, status, code) in pages.chain(foreign).chain(ambiguous) {
         for (method, path) in ROUTES {
             let mut caller = RawClient::to(stage.address).await;

@@ -25,7 +25,7 @@ async fn call(stage: &Stage, peer: IpAddr, headers: &[(&str, &str)]) -> Response
 }
 
 /// Returns how many of `calls` requests are served.
-async fn served(stage: &Stage, calls: u32, peer: impl Fn(u32) -> String) -> u32 {
+async fn served_count(stage: &Stage, calls: u32, peer: impl Fn(u32) -> String) -> u32 {
     let mut served = 0;
     for call_number in 0..calls {
         let peer = peer(call_number).parse().expect("an address");
@@ -108,12 +108,12 @@ async fn settings_of_the_server_take_effect_at_once() {
     let stage = Stage::new(5).await;
     let mut operator = stage.engine.operator();
     let peer = || "192.168.1.9".to_owned();
-    assert_eq!(served(&stage, 9, |_n| peer()).await, 5);
+    assert_eq!(served_count(&stage, 9, |_n| peer()).await, 5);
     for (setting, more) in [("7", 2), ("3", 0), ("0", 9), ("10", 3)] {
         let command = format!("config set server.rate_per_minute {setting}");
         let outcome = operator.outcome(&command).await;
         assert_eq!(outcome.reply.warnings, [], "{command}");
-        assert_eq!(served(&stage, 9, |_n| peer()).await, more, "{command}");
+        assert_eq!(served_count(&stage, 9, |_n| peer()).await, more, "{command}");
     }
     let named = [("host", "wallet.lan")];
     let status = async |headers: &[(&str, &str)]| {
@@ -171,20 +171,20 @@ async fn t_40_checks_run_in_the_documented_order() {
 #[tokio::test]
 async fn an_ipv6_network_of_64_bits_counts_as_one_caller() {
     let stage = Stage::new(RATE_PER_MINUTE).await;
-    assert_eq!(served(&stage, 1_000, |n| format!("2001:db8:0:1::{n:x}")).await, RATE_PER_MINUTE);
-    assert_eq!(served(&stage, 10, |n| format!("2001:db8:0:2::{n:x}")).await, 10);
-    assert_eq!(served(&stage, 400, |_n| "192.168.1.9".to_owned()).await, RATE_PER_MINUTE);
-    assert_eq!(served(&stage, 10, |_n| "::ffff:192.168.1.9".to_owned()).await, 0);
-    assert_eq!(served(&stage, 10, |n| format!("192.168.1.{}", n + 10)).await, 10);
-    assert_eq!(served(&stage, 400, |n| format!("127.0.0.{}", n % 200 + 1)).await, RATE_PER_MINUTE);
-    assert_eq!(served(&stage, 10, |_n| "::1".to_owned()).await, 0);
+    assert_eq!(served_count(&stage, 1_000, |n| format!("2001:db8:0:1::{n:x}")).await, RATE_PER_MINUTE);
+    assert_eq!(served_count(&stage, 10, |n| format!("2001:db8:0:2::{n:x}")).await, 10);
+    assert_eq!(served_count(&stage, 400, |_n| "192.168.1.9".to_owned()).await, RATE_PER_MINUTE);
+    assert_eq!(served_count(&stage, 10, |_n| "::ffff:192.168.1.9".to_owned()).await, 0);
+    assert_eq!(served_count(&stage, 10, |n| format!("192.168.1.{}", n + 10)).await, 10);
+    assert_eq!(served_count(&stage, 400, |n| format!("127.0.0.{}", n % 200 + 1)).await, RATE_PER_MINUTE);
+    assert_eq!(served_count(&stage, 10, |_n| "::1".to_owned()).await, 0);
 }
 
 #[tokio::test]
 async fn forwarding_headers_do_not_change_the_rate_limited_address() {
     let stage = Stage::new(RATE_PER_MINUTE).await;
     let peer: IpAddr = "192.168.1.9".parse().expect("an address");
-    assert_eq!(served(&stage, RATE_PER_MINUTE, |_n| peer.to_string()).await, RATE_PER_MINUTE);
+    assert_eq!(served_count(&stage, RATE_PER_MINUTE, |_n| peer.to_string()).await, RATE_PER_MINUTE);
     for header in ["x-forwarded-for", "forwarded", "x-real-ip", "true-client-ip"] {
         let response = call(&stage, peer, &[(header, "10.0.0.1")]).await;
         assert_eq!(response.status(), 429, "{header}");

@@ -185,7 +185,7 @@ fn head_requests() -> Vec<Case> {
     ]
 }
 
-fn everything() -> Vec<Case> {
+fn all_cases() -> Vec<Case> {
     [versions_and_protocols(), paths_and_methods(), bodies(), bounds(), head_requests()].concat()
 }
 
@@ -193,7 +193,7 @@ fn everything() -> Vec<Case> {
 async fn t_40_every_request_form_has_its_specified_answer() {
     let stage = Stage::new(UNLIMITED).await;
     let before = stage.head().await;
-    for (raw, status, code, accepts_another_request) in everything() {
+    for (raw, status, code, accepts_another_request) in all_cases() {
         let shown = String::from_utf8_lossy(&raw[..raw.len().min(200)]).into_owned();
         let mut caller = RawClient::to(stage.address).await;
         let reply = caller.ask(&raw).await;
@@ -217,7 +217,7 @@ async fn t_40_every_request_form_has_its_specified_answer() {
 #[tokio::test]
 async fn t_40_the_answer_does_not_depend_on_how_the_bytes_are_split() {
     let stage = Stage::new(UNLIMITED).await;
-    let small = everything().into_iter().filter(|(raw, ..)| raw.len() < 300);
+    let small = all_cases().into_iter().filter(|(raw, ..)| raw.len() < 300);
     for (raw, status, code, accepts_another_request) in small {
         let shown = String::from_utf8_lossy(&raw).into_owned();
         let mut caller = RawClient::to(stage.address).await;

@@ -7,7 +7,7 @@ use bursar_domain::Status;
 
 use bursar_tests::dice::Dice;
 
-use crate::concurrent_operators::stage::{Choice, Stage, choice};
+use crate::concurrent_operators::stage::{Choice, Stage, random_choice};
 
 /// Each round takes a quarter of an hour, so that all rounds fit in one day and its allowance.
 const ROUNDS: u64 = 90;
@@ -19,10 +19,10 @@ async fn a_request_that_expires_during_a_decision_is_decided_or_expired() {
     let mut spent = 0;
     for _round in 0..ROUNDS {
         let usd = 1 + u32::try_from(dice.roll(12)).unwrap();
-        let held = stage.hold(usd).await;
+        let held = stage.create_held(usd).await;
         let hold = u64::try_from(HOLD_MS).unwrap();
         stage.engine.clock.advance(hold - 1);
-        let choices = std::array::from_fn(|_who| choice(&mut dice));
+        let choices = std::array::from_fn(|_who| random_choice(&mut dice));
         let engine = std::sync::Arc::clone(&stage.engine);
         let ends = stage.race(choices, &held, move || engine.clock.advance(1)).await;
         let won: Vec<Choice> = ends.iter().filter_map(|end| end.as_ref().ok().copied()).collect();
@@ -47,7 +47,7 @@ async fn a_request_that_expires_during_a_decision_is_decided_or_expired() {
         }
         assert_eq!(stage.times_signed(&held.id), usize::from(won == [Choice::Approve]));
         assert_eq!(stage.allowance(), (Usd::dollars(spent), Usd::ZERO));
-        assert_eq!(stage.waiting(), 0);
+        assert_eq!(stage.held_count(), 0);
     }
     for (id, kinds) in stage.entry_kinds().await {
         let ends = ["payment.approved", "payment.denied", "payment.expired"];

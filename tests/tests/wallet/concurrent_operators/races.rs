@@ -7,7 +7,7 @@ use bursar_domain::requests::Approver;
 
 use bursar_tests::dice::Dice;
 
-use crate::concurrent_operators::stage::{Choice, DecisionResult, Stage, choice, names};
+use crate::concurrent_operators::stage::{Choice, DecisionResult, Stage, random_choice, names};
 
 const ROUNDS: usize = 1_000;
 
@@ -33,8 +33,8 @@ async fn of_three_concurrent_decisions_one_wins_and_the_others_report_it() {
     for _round in 0..ROUNDS {
         // Some amounts are large enough that the operator must type them.
         let usd = 1 + u32::try_from(dice.roll(12)).unwrap();
-        let held = stage.hold(usd).await;
-        let choices = std::array::from_fn(|_who| choice(&mut dice));
+        let held = stage.create_held(usd).await;
+        let choices = std::array::from_fn(|_who| random_choice(&mut dice));
         let ends = stage.race(choices, &held, || {}).await;
         let (who, what) = winner(&ends);
         let by = match stage.status(&held.id) {
@@ -47,7 +47,7 @@ async fn of_three_concurrent_decisions_one_wins_and_the_others_report_it() {
         assert_eq!(stage.times_signed(&held.id), usize::from(approved));
         (spent, signed) = (spent + usd * u32::from(approved), signed + usize::from(approved));
         assert_eq!(stage.allowance(), (Usd::dollars(spent), Usd::ZERO));
-        assert_eq!(stage.waiting(), 0);
+        assert_eq!(stage.held_count(), 0);
     }
     assert!(signed > 0 && signed < ROUNDS, "a mix of both");
     let answer = stage.entry_kinds().await;

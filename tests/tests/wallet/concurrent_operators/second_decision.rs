@@ -12,7 +12,7 @@ async fn a_second_decision_is_refused_with_the_name_and_time_of_the_first() {
     let mut stage = Stage::new().await;
     for (first, name) in names().into_iter().enumerate() {
         for (what, verb) in [(Choice::Approve, "approved"), (Choice::Deny, "denied")] {
-            let held = stage.hold(1).await;
+            let held = stage.create_held(1).await;
             stage.decide(first, what, &held).await.expect("nobody was faster");
             let answer = format!("{} was {verb} by {name} at 2026-01-01T00:00:00", &held.id[..8]);
             for (second, again) in [(0, Choice::Approve), (1, Choice::Deny), (2, what)] {

@@ -44,7 +44,7 @@ pub(crate) enum Choice {
 pub(crate) type DecisionResult = Result<Choice, Fault>;
 
 /// Draws a decision.
-pub(crate) fn choice(dice: &mut Dice) -> Choice {
+pub(crate) fn random_choice(dice: &mut Dice) -> Choice {
     if dice.chance(1, 2) { Choice::Approve } else { Choice::Deny }
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Stage {
     /// The three operators; empty during a round, when its tasks own them.
     operators: Vec<Operator>,
     /// How often each request was signed.
-    signed: Arc<Mutex<BTreeMap<RequestId, usize>>>,
+    signature_counts: Arc<Mutex<BTreeMap<RequestId, usize>>>,
     requests_sent: u64,
 }
 
@@ -86,11 +86,11 @@ impl Stage {
         for operator in &mut operators {
             operator.asking = Asking::Agreed;
         }
-        Self { engine, agent, operators, signed, requests_sent: 0 }
+        Self { engine, agent, operators, signature_counts: signed, requests_sent: 0 }
     }
 
     /// Creates a held payment and returns it as the console sees it.
-    pub(crate) async fn hold(&mut self, usd: u32) -> RequestAnswer {
+    pub(crate) async fn create_held(&mut self, usd: u32) -> RequestAnswer {
         self.requests_sent += 1;
         let body = self.agent.ask(
             self.engine.now_s(),
@@ -152,7 +152,7 @@ impl Stage {
 
     pub(crate) fn times_signed(&self, id: &str) -> usize {
         let id: RequestId = id.parse().expect("an id");
-        self.signed.lock().unwrap().get(&id).copied().unwrap_or(0)
+        self.signature_counts.lock().unwrap().get(&id).copied().unwrap_or(0)
     }
 
     /// Returns the amounts spent today and reserved for held requests.
@@ -163,7 +163,7 @@ impl Stage {
         (view.state.spent(agent, &now).payment, agent.reserved.payment)
     }
 
-    pub(crate) fn waiting(&self) -> usize {
+    pub(crate) fn held_count(&self) -> usize {
         self.engine.engine.core().view().state.held.len()
     }
 

@@ -9,10 +9,10 @@ use bursar_tests::process::Start;
 use crate::crash::scenario::{Scenario, Step, StepError};
 
 /// Number of scenarios in parallel. A scenario waits more for the disk than for a processor.
-const WORKERS: usize = 4;
+const CONCURRENT_SCENARIOS: usize = 4;
 
 /// Returns the points that a run reaches, in order, each with the step in progress.
-pub(crate) async fn reached(life: &[Step], fault: Option<&str>) -> Vec<(Step, String)> {
+pub(crate) async fn points_reached(life: &[Step], fault: Option<&str>) -> Vec<(Step, String)> {
     let mut scenario = Scenario::new();
     let file = scenario.home().join("reached");
     let env = vec![("BURSAR_TEST_REACHED".to_owned(), file.display().to_string())];
@@ -32,7 +32,7 @@ pub(crate) async fn reached(life: &[Step], fault: Option<&str>) -> Vec<(Step, St
 }
 
 /// Returns the cases to test: the first three hits of each point, and its first hit in each step.
-pub(crate) fn chosen(reached: &[(Step, String)]) -> Vec<(String, usize)> {
+pub(crate) fn choose_cases(reached: &[(Step, String)]) -> Vec<(String, usize)> {
     let mut times: BTreeMap<&str, usize> = BTreeMap::new();
     let mut known_steps: Vec<(&str, Step)> = Vec::new();
     let mut cases = BTreeSet::new();
@@ -57,7 +57,7 @@ where
     let waiting = Mutex::new(VecDeque::from(cases));
     let failed = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
-        for _worker in 0..WORKERS {
+        for _worker in 0..CONCURRENT_SCENARIOS {
             scope.spawn(|| {
                 loop {
                     let Some(case) = waiting.lock().unwrap().pop_front() else { return };

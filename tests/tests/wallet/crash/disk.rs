@@ -3,8 +3,8 @@
 use bursar_core::codes::Code;
 use bursar_tests::process::Start;
 
-use crate::crash::cases::{chosen, reached, run_all};
-use crate::crash::scenario::{LIFE, Scenario, Step, StepError};
+use crate::crash::cases::{choose_cases, points_reached, run_all};
+use crate::crash::scenario::{WHOLE_LIFE, Scenario, Step, StepError};
 
 /// Runs a whole life with one failing write, and asserts that each message names the file.
 ///
@@ -15,7 +15,7 @@ async fn run_life(fault: &str) {
     scenario.start(&start).await.expect("starts");
     let wallets = scenario.folder().join("wallets").display().to_string();
     let mut refused = false;
-    for step in LIFE {
+    for step in WHOLE_LIFE {
         match scenario.run_step(*step, false).await {
             Ok(()) => {}
             Err(StepError::Refused(fault)) if !refused => {
@@ -41,11 +41,11 @@ fn assert_helpful(message: &str, wallets: &str) {
     }
 }
 
-fn run(wanted: impl Fn(Step) -> bool) {
+fn run_faults(wanted: impl Fn(Step) -> bool) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let met = runtime.block_on(reached(LIFE, None));
+    let met = runtime.block_on(points_reached(WHOLE_LIFE, None));
     let vault = |(_step, point): &&(Step, String)| point.starts_with("vault.");
-    let cases = chosen(&met).into_iter().filter(|(point, n)| {
+    let cases = choose_cases(&met).into_iter().filter(|(point, n)| {
         let mut times = met.iter().filter(vault).filter(|(_step, name)| name == point);
         times.nth(n - 1).is_some_and(|(step, _point)| wanted(*step))
     });
@@ -56,10 +56,10 @@ fn run(wanted: impl Fn(Step) -> bool) {
 
 #[test]
 fn a_failed_save_names_the_file_and_can_be_retried() {
-    run(|step| step != Step::Passwd);
+    run_faults(|step| step != Step::Passwd);
 }
 
 #[test]
 fn a_failed_password_change_keeps_the_old_password() {
-    run(|step| step == Step::Passwd);
+    run_faults(|step| step == Step::Passwd);
 }

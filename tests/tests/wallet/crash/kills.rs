@@ -8,12 +8,12 @@ use bursar_tests::files::copy_folder;
 use bursar_tests::operator::PASSWORD;
 use bursar_tests::process::Start;
 
-use crate::crash::cases::{chosen, reached, run_all};
+use crate::crash::cases::{choose_cases, points_reached, run_all};
 use crate::crash::points;
-use crate::crash::scenario::{LIFE, NEW_PASSWORD, Scenario, Step, StepError};
+use crate::crash::scenario::{WHOLE_LIFE, NEW_PASSWORD, Scenario, Step, StepError};
 
 /// Makes the first commit fail, so that the new wallet's file is removed again.
-const NO_COMMIT: &str = "fail:journal.before_commit:1";
+const FAIL_FIRST_COMMIT: &str = "fail:journal.before_commit:1";
 
 /// Runs a life whose engine is killed at a point; another engine finishes the life.
 async fn run_life(fault: &str) -> Option<Step> {
@@ -21,10 +21,10 @@ async fn run_life(fault: &str) -> Option<Step> {
     let mut killed = None;
     let start = Start { fault: Some(fault.to_owned()), ..Start::default() };
     if scenario.start(&start).await.is_err() {
-        killed = Some(LIFE[0]);
-        scenario.recover(LIFE[0]).await.expect("recovers");
+        killed = Some(WHOLE_LIFE[0]);
+        scenario.recover(WHOLE_LIFE[0]).await.expect("recovers");
     }
-    for step in LIFE {
+    for step in WHOLE_LIFE {
         match scenario.run_step(*step, false).await {
             Ok(()) => {}
             Err(StepError::Lost) if killed.is_none() => {
@@ -43,11 +43,11 @@ async fn run_life(fault: &str) -> Option<Step> {
 #[tokio::test]
 async fn every_fault_point_of_the_sources_is_reached() {
     let mut hit_points: BTreeSet<String> =
-        reached(LIFE, None).await.into_iter().map(|(_step, point)| point).collect();
-    let taken_back = reached(&[Step::CreateWallet], Some(NO_COMMIT)).await;
+        points_reached(WHOLE_LIFE, None).await.into_iter().map(|(_step, point)| point).collect();
+    let taken_back = points_reached(&[Step::CreateWallet], Some(FAIL_FIRST_COMMIT)).await;
     hit_points.extend(taken_back.into_iter().map(|(_step, point)| point));
-    hit_points.extend(reached(&deletion(), None).await.into_iter().map(|(_step, point)| point));
-    let named = points::in_sources();
+    hit_points.extend(points_reached(&life_with_deletion(), None).await.into_iter().map(|(_step, point)| point));
+    let named = points::points_in_sources();
     let missed: Vec<_> = named.difference(&hit_points).collect();
     assert!(missed.is_empty(), "no scenario reaches {missed:?}");
     let unnamed: Vec<_> = hit_points.difference(&named).collect();
@@ -57,7 +57,7 @@ async fn every_fault_point_of_the_sources_is_reached() {
 #[test]
 fn a_kill_at_any_point_loses_nothing_that_was_answered() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let cases = chosen(&runtime.block_on(reached(LIFE, None)));
+    let cases = choose_cases(&runtime.block_on(points_reached(WHOLE_LIFE, None)));
     let (all, kills) = (cases.len(), AtomicUsize::new(0));
     run_all(cases, async |(point, n)| {
         let killed = run_life(&format!("kill:{point}:{n}")).await;
@@ -82,14 +82,14 @@ const SHORT_LIFE: &[Step] = &[
 ];
 
 /// Returns [`SHORT_LIFE`] with the deletion of the wallet in place of the password change.
-fn deletion() -> Vec<Step> {
+fn life_with_deletion() -> Vec<Step> {
     let steps = SHORT_LIFE.iter().copied().filter(|step| *step != Step::Passwd);
     steps.chain([Step::DeleteWallet]).collect()
 }
 
 /// Returns every point that the last step reaches, with its hit count.
-async fn cases_of_the_last(life: &[Step]) -> Vec<(String, usize)> {
-    let answer = reached(life, None).await;
+async fn cases_of_last_step(life: &[Step]) -> Vec<(String, usize)> {
+    let answer = points_reached(life, None).await;
     let (last, before) = life.split_last().expect("a step");
     assert!(!before.contains(last));
     let mut times: std::collections::BTreeMap<&str, usize> = std::collections::BTreeMap::new();
@@ -106,8 +106,8 @@ async fn cases_of_the_last(life: &[Step]) -> Vec<(String, usize)> {
 
 #[tokio::test]
 async fn a_killed_deletion_leaves_the_whole_wallet_or_none() {
-    let life = deletion();
-    let cases = cases_of_the_last(&life).await;
+    let life = life_with_deletion();
+    let cases = cases_of_last_step(&life).await;
     assert!(cases.len() > 8, "{cases:?}");
     run_all(cases, async |(point, n)| {
         let mut scenario = Scenario::new();
@@ -147,13 +147,13 @@ async fn a_killed_deletion_leaves_the_whole_wallet_or_none() {
 
 #[tokio::test]
 async fn after_a_killed_password_change_the_password_that_opens_finds_everything() {
-    let cases = cases_of_the_last(SHORT_LIFE).await;
+    let cases = cases_of_last_step(SHORT_LIFE).await;
     assert!(cases.len() > 8, "{cases:?}");
-    run_all(cases, async |(point, n)| either_password(&format!("kill:{point}:{n}")).await);
+    run_all(cases, async |(point, n)| kill_password_change(&format!("kill:{point}:{n}")).await);
 }
 
 /// Kills a password change and tries both passwords on copies of the folder it left.
-async fn either_password(fault: &str) {
+async fn kill_password_change(fault: &str) {
     let mut scenario = Scenario::new();
     let start = Start { fault: Some(fault.to_owned()), ..Start::default() };
     scenario.start(&start).await.expect("starts");

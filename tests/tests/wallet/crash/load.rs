@@ -23,13 +23,13 @@ use tokio::time::timeout;
 use crate::crash::oracle::nonce;
 use crate::crash::scenario::now_s;
 
-const ASKERS: usize = 16;
-const LIVES: usize = 6;
+const CLIENTS: usize = 16;
+const ENGINE_LIVES: usize = 6;
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// Bodies per agent; together they cost more than a day allows.
-const BODIES: u64 = 40;
+const BODIES_PER_AGENT: u64 = 40;
 /// The daily limit: one dollar, in micro-dollars.
-const DAILY: u64 = 1_000_000;
+const DAILY_LIMIT_MICROS: u64 = 1_000_000;
 
 /// A body that is sent repeatedly, with all answers that it ever got.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ struct Ask {
 }
 
 /// Set `BURSAR_CRASH_SEED` to repeat a run.
-fn dice_of_this_run() -> Dice {
+fn seeded_dice() -> Dice {
     let given = std::env::var("BURSAR_CRASH_SEED").ok().and_then(|text| text.parse().ok());
     let seed = given.unwrap_or_else(|| {
         let mut bytes = [0; 8];
@@ -78,7 +78,7 @@ async fn set_up_wallet(engine: &EngineProcess) -> Vec<Agent> {
 /// Runs one engine life: sixteen clients send requests until the `last` answer, which triggers the kill.
 async fn run_life(engine: &mut EngineProcess, asks: &Arc<Vec<Ask>>, last: usize, dice: &mut Dice) {
     let (answers, last_answer) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
-    let askers: Vec<_> = (0..ASKERS)
+    let askers: Vec<_> = (0..CLIENTS)
         .map(|_asker| {
             let caller = AgentClient::to(&engine.url);
             let (asks, answers, last_answer) =
@@ -120,7 +120,7 @@ fn record(ask: &Ask, status: u16, answer: &Value) {
 }
 
 /// Returns start options under which every life moves rows to the history.
-fn carrying() -> Start {
+fn start_with_history() -> Start {
     Start {
         carry: Some(Checkpoints { after_bytes: 20_000, in_background: true }),
         ..Start::default()
@@ -129,13 +129,13 @@ fn carrying() -> Start {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kills_at_random_moments_never_make_a_second_authorization() {
-    let mut dice = dice_of_this_run();
+    let mut dice = seeded_dice();
     let home = tempfile::tempdir().unwrap();
     let folder = home.path().join("data");
-    let mut engine = EngineProcess::start(&folder, &carrying());
+    let mut engine = EngineProcess::start(&folder, &start_with_history());
     let agents = set_up_wallet(&engine).await;
     let asks = agents.iter().flat_map(|agent| {
-        (0..BODIES).map(|n| {
+        (0..BODIES_PER_AGENT).map(|n| {
             let atoms = 30_000 + n;
             let body = agent.ask(now_s(), &offer(atoms, n), None);
             let (headers, ids) = Default::default();
@@ -143,9 +143,9 @@ async fn kills_at_random_moments_never_make_a_second_authorization() {
         })
     });
     let asks: Arc<Vec<Ask>> = Arc::new(asks.collect());
-    for life in 0..LIVES {
+    for life in 0..ENGINE_LIVES {
         if life > 0 {
-            engine = EngineProcess::start(&folder, &Start { unlock: true, ..carrying() });
+            engine = EngineProcess::start(&folder, &Start { unlock: true, ..start_with_history() });
         }
         let last = 1 + dice.index(120);
         run_life(&mut engine, &asks, last, &mut dice).await;
@@ -203,7 +203,7 @@ async fn check_engine(
         assert_eq!(status, 200, "{answer}");
         let spent = answer["agent"]["spent_today_micro"].as_u64().unwrap();
         assert_eq!(spent, recorded.get(&agent.id).copied().unwrap_or(0), "{answer}");
-        assert!(spent <= DAILY, "more than a day allows: {answer}");
+        assert!(spent <= DAILY_LIMIT_MICROS, "more than a day allows: {answer}");
     }
     for ask in asks {
         let answered = !ask.headers.lock().unwrap().is_empty();

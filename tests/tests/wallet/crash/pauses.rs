@@ -36,7 +36,7 @@ fn answer(mut stream: TcpStream) -> Option<(u16, Value)> {
     Some((status, json_or_null(body.as_bytes())))
 }
 
-async fn with_agent(engine: &EngineProcess) -> Agent {
+async fn set_up_agent(engine: &EngineProcess) -> Agent {
     let mut operator = engine.operator().await;
     for line in [
         "wallet create main",
@@ -58,7 +58,7 @@ async fn with_agent(engine: &EngineProcess) -> Agent {
 async fn a_paused_engine_answers_queued_requests_once_and_expires_old_holds() {
     let home = tempfile::tempdir().unwrap();
     let mut engine = EngineProcess::start(&home.path().join("data"), &Start::default());
-    let agent = with_agent(&engine).await;
+    let agent = set_up_agent(&engine).await;
     let caller = AgentClient::to(&engine.url);
     let held = agent.ask(now_s(), &offer(600_000, 1), None);
     let (status, bytes) = caller.post("/sign", &held).await.unwrap();
@@ -101,7 +101,7 @@ async fn a_request_unread_at_the_kill_is_signed_once_when_repeated() {
     let home = tempfile::tempdir().unwrap();
     let folder = home.path().join("data");
     let mut engine = EngineProcess::start(&folder, &Start::default());
-    let agent = with_agent(&engine).await;
+    let agent = set_up_agent(&engine).await;
     let body = agent.ask(now_s(), &offer(100_000, 1), None);
     engine.pause();
     let unread = send(&engine, &body);

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 /// Returns every point of the engine's sources: the literals in calls of `hit`, and all other literals with the same
 /// first word, because tables pass those to `hit`. The points of a trade's plan are not among them: they are passed
 /// with `pass`, and `trading/kills.rs` reaches them.
-pub(crate) fn in_sources() -> BTreeSet<String> {
+pub(crate) fn points_in_sources() -> BTreeSet<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../engine/service/src");
-    let code: Vec<String> = rust_files(&root).iter().map(|file| production(file)).collect();
-    let called = code.iter().flat_map(|text| pieces(text, "hit(\"")).map(|(_before, text)| text);
+    let code: Vec<String> = rust_files(&root).iter().map(|file| production_code(file)).collect();
+    let called = code.iter().flat_map(|text| quoted_after(text, "hit(\"")).map(|(_before, text)| text);
     let mut points: BTreeSet<String> = called.filter(|text| is_point(text)).collect();
     let first = |point: &str| point.split_once('.').map(|(first, _rest)| first.to_owned());
     let families: BTreeSet<String> = points.iter().filter_map(|point| first(point)).collect();
-    for (before, text) in code.iter().flat_map(|text| pieces(text, "\"")) {
+    for (before, text) in code.iter().flat_map(|text| quoted_after(text, "\"")) {
         // Names of files and of entry kinds look like points.
         let names_else = ["file(", "join(", "=> ("].iter().any(|end| before.ends_with(end));
         let is_file = text.ends_with(".redb");
@@ -36,14 +36,14 @@ fn is_point(text: &str) -> bool {
 }
 
 /// Returns the text from each `opening` to the next quote, with all text before it.
-fn pieces<'a>(text: &'a str, opening: &'a str) -> impl Iterator<Item = (&'a str, String)> {
+fn quoted_after<'a>(text: &'a str, opening: &'a str) -> impl Iterator<Item = (&'a str, String)> {
     text.match_indices(opening).filter_map(move |(at, _opening)| {
         let rest = &text[at + opening.len()..];
         rest.split_once('"').map(|(piece, _rest)| (&text[..at], piece.to_owned()))
     })
 }
 
-fn production(file: &Path) -> String {
+fn production_code(file: &Path) -> String {
     let text = std::fs::read_to_string(file).unwrap();
     let code = text.split("#[cfg(test)]").next().unwrap_or_default();
     code.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
@@ -64,7 +64,7 @@ fn rust_files(folder: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn the_source_scan_finds_the_known_fault_points() {
-    let found = in_sources();
+    let found = points_in_sources();
     for known in
         ["journal.before_commit", "journal.after_commit", "vault.tmp_synced", "vault.renamed"]
     {

@@ -24,7 +24,7 @@ pub(crate) const NEW_PASSWORD: &str = "another horse battery";
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Moves rows to the history synchronously, so at the same steps in every life.
-const CARRY: Checkpoints = Checkpoints { after_bytes: 6_000, in_background: false };
+const EARLY_CHECKPOINTS: Checkpoints = Checkpoints { after_bytes: 6_000, in_background: false };
 
 /// One step of the operator, an agent or the system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +58,7 @@ use Step::{
 
 /// The whole life. The agent `late` is registered right before the password change, so its secret is only in the last
 /// save under the old password.
-pub(crate) const LIFE: &[Step] = &[
+pub(crate) const WHOLE_LIFE: &[Step] = &[
     CreateWallet,
     CreateSeed,
     CreateAddress,
@@ -132,7 +132,7 @@ pub(crate) enum StepError {
 #[derive(Debug, Default)]
 pub(crate) struct Observed {
     /// Steps that were answered.
-    pub(crate) done: Vec<Step>,
+    pub(crate) answered_steps: Vec<Step>,
     pub(crate) agents: BTreeMap<&'static str, Agent>,
     /// The body of each request, repeated byte for byte.
     pub(crate) bodies: BTreeMap<&'static str, Value>,
@@ -180,7 +180,7 @@ impl Scenario {
 
     /// Starts an engine on the folder; it may die before it is ready.
     pub(crate) async fn start(&mut self, start: &Start) -> Result<(), StepError> {
-        let start = Start { carry: Some(CARRY), ..start.clone() };
+        let start = Start { carry: Some(EARLY_CHECKPOINTS), ..start.clone() };
         match EngineProcess::try_start(&self.folder(), &start) {
             Ok(engine) => {
                 self.caller = Some(AgentClient::to(&engine.url));

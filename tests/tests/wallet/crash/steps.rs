@@ -73,7 +73,7 @@ impl Scenario {
             }
             Step::Stop => self.stop()?,
         }
-        self.observed.done.push(step);
+        self.observed.answered_steps.push(step);
         Ok(())
     }
 

@@ -13,19 +13,19 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
-use crate::edge::stage::{FILES, Service};
+use crate::edge::stage::{OPEN_FILES_HARD_LIMIT, Service};
 
-const HEADS: usize = 5_000;
-const BODIES: usize = 2_000;
+const HALF_SENT_HEADS: usize = 5_000;
+const SLOW_BODIES: usize = 2_000;
 /// A tenth of a body that never completes, in bytes.
-const BODY_PART: usize = 20 << 10;
+const BODY_PART_BYTES: usize = 20 << 10;
 /// Address of the caller that is not part of the flood.
 const OTHER: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 const HEALTH: &[u8] = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 /// Timeout of every wait; reached only on failure.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Upper bound for the p99 of a health check on a busy machine. Without the bounds of the edge it takes minutes.
-const HEALTH_MAX: Duration = Duration::from_secs(2);
+const HEALTH_P99_MAX: Duration = Duration::from_secs(2);
 
 /// Connections from 127.0.0.1 that stay open until they are dropped or the service closes them.
 struct Flood {
@@ -38,14 +38,14 @@ impl Flood {
         let (done, opened) = oneshot::channel();
         let mut connections = JoinSet::new();
         connections.spawn(async move {
-            let part = "x".repeat(BODY_PART);
-            let length = BODY_PART * 10;
+            let part = "x".repeat(BODY_PART_BYTES);
+            let length = BODY_PART_BYTES * 10;
             let body = format!(
                 "POST {body_route} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n{part}"
             );
             let mut held = JoinSet::new();
-            for n in 0..HEADS + BODIES {
-                let text = if n < HEADS { "GET /health HTTP/1.1\r\nHost: lo" } else { &body };
+            for n in 0..HALF_SENT_HEADS + SLOW_BODIES {
+                let text = if n < HALF_SENT_HEADS { "GET /health HTTP/1.1\r\nHost: lo" } else { &body };
                 // The service may close a new connection at once; then this connection is done.
                 let Ok(mut stream) = TcpStream::connect(address).await else { continue };
                 let _closed = stream.write_all(text.as_bytes()).await;
@@ -95,9 +95,9 @@ async fn wait_until(what: &str, condition: impl Fn() -> bool) {
 
 /// Runs the flood, and asserts the bounds during and after it.
 async fn flood(mut service: Service) {
-    allow_open_files(u64::try_from(HEADS + BODIES).expect("small"));
+    allow_open_files(u64::try_from(HALF_SENT_HEADS + SLOW_BODIES).expect("small"));
     let name = service.name;
-    let before = service.resident();
+    let before = service.resident_mib();
     let (flood, opened) = Flood::begin(service.address, service.body_route);
     let took = health_until(service.address, opened).await;
     let p99 = took[took.len() * 99 / 100];
@@ -108,20 +108,20 @@ async fn flood(mut service: Service) {
         took.len(),
         took[took.len() / 2],
         took[took.len() - 1],
-        service.resident(),
-        service.resident_max(),
+        service.resident_mib(),
+        service.resident_mib_max(),
     );
-    assert!(p99 < HEALTH_MAX, "{name}: {p99:?}");
-    assert!(service.resident_max() <= service.memory_max, "{name}");
-    assert!(held <= usize::try_from(FILES).expect("small"), "{name}");
-    assert!(held > usize::try_from(FILES / 4).expect("small"), "{name} raised its soft limit");
+    assert!(p99 < HEALTH_P99_MAX, "{name}: {p99:?}");
+    assert!(service.resident_mib_max() <= service.memory_max, "{name}");
+    assert!(held <= usize::try_from(OPEN_FILES_HARD_LIMIT).expect("small"), "{name}");
+    assert!(held > usize::try_from(OPEN_FILES_HARD_LIMIT / 4).expect("small"), "{name} raised its soft limit");
     // When the flood ends, the service frees the resources that the flood used.
     flood.end().await;
     wait_until("all connections are closed", || service.sockets() < 64).await;
-    eprintln!("{name}: RSS {:.1} MiB right afterwards", service.resident());
+    eprintln!("{name}: RSS {:.1} MiB right afterwards", service.resident_mib());
     let spare = before + 16.0;
-    wait_until("memory is given back", || service.resident() <= spare).await;
-    eprintln!("{name}: RSS {:.1} MiB afterwards", service.resident());
+    wait_until("memory is given back", || service.resident_mib() <= spare).await;
+    eprintln!("{name}: RSS {:.1} MiB afterwards", service.resident_mib());
     // A stop does not wait for connections without a request.
     let (flood, opened) = Flood::begin(service.address, service.body_route);
     opened.await.expect("the flood is open");

@@ -13,7 +13,7 @@ fn get(target: &str) -> Vec<u8> {
 }
 
 /// Asserts the form. Returns the code.
-fn form(service: &Service, shown: &str, reply: &Reply) -> String {
+fn assert_error_form(service: &Service, shown: &str, reply: &Reply) -> String {
     let shown = format!("{}, {shown}: {reply:?}", service.name);
     assert_eq!(reply.header("content-type"), Some("application/json"), "{shown}");
     let body = reply.json();
@@ -68,7 +68,7 @@ async fn every_error_of_the_edge_and_the_router_has_a_code_and_a_sentence() {
             let shown = String::from_utf8_lossy(&raw[..raw.len().min(80)]).into_owned();
             let reply = RawClient::to(service.address).await.ask(&raw).await;
             assert_eq!(reply.status, status, "{}, {shown}: {reply:?}", service.name);
-            let code = form(&service, &shown, &reply);
+            let code = assert_error_form(&service, &shown, &reply);
             assert_eq!(code, if is_proxy { proxy } else { facilitator }, "{shown}");
         }
     }
@@ -89,7 +89,7 @@ async fn a_query_or_path_that_cannot_be_read_has_the_facilitators_form() {
     ] {
         let reply = RawClient::to(service.address).await.ask(&get(target)).await;
         assert_eq!(reply.status, 400, "{target}: {reply:?}");
-        assert_eq!(form(&service, target, &reply), code, "{target}");
+        assert_eq!(assert_error_form(&service, target, &reply), code, "{target}");
     }
 }
 

@@ -12,7 +12,7 @@ fn lines(first: &str, more: &str) -> Vec<u8> {
     format!("{first}\r\nHost: localhost\r\n{more}\r\n").into_bytes()
 }
 
-fn health(more: &str) -> Vec<u8> {
+fn health_request(more: &str) -> Vec<u8> {
     lines("GET /health HTTP/1.1", more)
 }
 
@@ -30,14 +30,14 @@ fn cases(service: &Service) -> Vec<Case> {
         [&head[..], body.as_bytes()].concat()
     };
     vec![
-        (health(""), 200, true),
+        (health_request(""), 200, true),
         (line("GET /health HTTP/1.0"), 200, false),
-        (health("Connection: close\r\n"), 200, false),
-        (health("Connection: x, CLOSE\r\n"), 200, false),
-        (health("Content-Length: 0\r\n"), 200, true),
-        (health("Expect: 100-continue\r\n"), 200, true),
+        (health_request("Connection: close\r\n"), 200, false),
+        (health_request("Connection: x, CLOSE\r\n"), 200, false),
+        (health_request("Content-Length: 0\r\n"), 200, true),
+        (health_request("Expect: 100-continue\r\n"), 200, true),
         // Clients that offer HTTP/2 are answered in HTTP/1.1.
-        (health("Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"), 200, true),
+        (health_request("Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"), 200, true),
         (line("GET /nowhere HTTP/1.1"), 404, true),
         (line("POST /health HTTP/1.1"), 405, true),
         // If no route reads the body, the server closes the connection.
@@ -45,9 +45,9 @@ fn cases(service: &Service) -> Vec<Case> {
         (post(body_route, "", "[]"), 400, true),
         (chunked("2\r\n[]\r\n0\r\n\r\n"), 400, true),
         (chunked("0001\r\n[\r\n1\r\n]\r\n00\r\n\r\n"), 400, true),
-        bad(health("Expect: 200-ok\r\n")),
-        bad(health("Content-Length: 2\r\n")),
-        bad(health("Transfer-Encoding: chunked\r\n")),
+        bad(health_request("Expect: 200-ok\r\n")),
+        bad(health_request("Content-Length: 2\r\n")),
+        bad(health_request("Transfer-Encoding: chunked\r\n")),
         bad(line("GET /health HTTP/1.2")),
         bad(line("GET /health HTTP/2.0")),
         bad(line("GET /health http/1.1")),
@@ -60,8 +60,8 @@ fn cases(service: &Service) -> Vec<Case> {
         bad(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03".to_vec()),
         bad(b"GET /health HTTP/1.1\nHost: localhost\n\n".to_vec()),
         (line(&format!("GET /{} HTTP/1.1", "x".repeat(9 << 10))), 431, false),
-        (health(&"X: y\r\n".repeat(100)), 431, false),
-        (health(&format!("X: {}\r\n", "y".repeat(65 << 10))), 431, false),
+        (health_request(&"X: y\r\n".repeat(100)), 431, false),
+        (health_request(&format!("X: {}\r\n", "y".repeat(65 << 10))), 431, false),
     ]
 }
 
@@ -90,7 +90,7 @@ async fn t_40_public_services_answer_each_raw_request_once_however_it_is_split()
 async fn assert_refused(service: &Service, raw: &str) {
     let shown = format!("{}: {raw:?}", service.name);
     let mut caller = RawClient::to(service.address).await;
-    let smuggled = health("");
+    let smuggled = health_request("");
     let reply = caller.ask(&[raw.as_bytes(), &smuggled[..]].concat()).await;
     assert!(reply.status == 400 || reply.status == 413, "{shown}: {reply:?}");
     assert!(reply.closes(), "{shown}: {reply:?}");

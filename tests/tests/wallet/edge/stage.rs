@@ -10,9 +10,9 @@ use bursar_tests::upstream::{Behavior, Upstream, answer};
 use bursar_tests::{facilitator, proxy};
 
 /// Hard limit of open files, as many systems set it.
-pub(crate) const FILES: u32 = 1_024;
+pub(crate) const OPEN_FILES_HARD_LIMIT: u32 = 1_024;
 /// Soft limit at the start, which the service raises by itself.
-const SOFT_FILES: u32 = 256;
+const OPEN_FILES_SOFT_LIMIT: u32 = 256;
 /// Upper bound of the facilitator's resident memory in a flood, in MiB.
 ///
 /// A debug build holds 16 MiB at rest and up to 80 KiB for each of at most 700 slow bodies, about 71 MiB. A service
@@ -44,7 +44,7 @@ impl Service {
         let home = facilitator::FacilitatorHome::new(network, "http://127.0.0.1:9", 1, "", "");
         let program = "bursar-test-facilitator";
         let process =
-            ServiceProcess::start_with_file_limits(program, &home.settings(), SOFT_FILES, FILES);
+            ServiceProcess::start_with_file_limits(program, &home.settings(), OPEN_FILES_SOFT_LIMIT, OPEN_FILES_HARD_LIMIT);
         let dependencies = Dependencies::Facilitator { _home: home };
         Self::new("facilitator", process, "/verify", FACILITATOR_MEMORY_MAX, dependencies)
     }
@@ -55,7 +55,7 @@ impl Service {
         let home = proxy::ProxyHome::new(&upstream.url, &facilitator.url, "");
         let program = "bursar-test-proxy";
         let process =
-            ServiceProcess::start_with_file_limits(program, &home.settings(), SOFT_FILES, FILES);
+            ServiceProcess::start_with_file_limits(program, &home.settings(), OPEN_FILES_SOFT_LIMIT, OPEN_FILES_HARD_LIMIT);
         let dependencies =
             Dependencies::Proxy { _home: home, _upstream: upstream, _facilitator: facilitator };
         Self::new("proxy", process, "/v1/chat/completions", 128.0, dependencies)
@@ -78,12 +78,12 @@ impl Service {
     }
 
     /// Returns the resident memory, in MiB.
-    pub(crate) fn resident(&self) -> f64 {
+    pub(crate) fn resident_mib(&self) -> f64 {
         memory_mib(self.process.pid()).0
     }
 
     /// Returns the largest resident memory so far, in MiB.
-    pub(crate) fn resident_max(&self) -> f64 {
+    pub(crate) fn resident_mib_max(&self) -> f64 {
         memory_mib(self.process.pid()).1
     }
 

@@ -12,10 +12,10 @@ use bursar_tests::process::Start;
 use crate::failures::stage::{UsedFolder, refused, refused_anywhere, text};
 
 /// The remedy in every message about a damaged journal.
-const WAY_OUT: &str = "`bursar wallet restore <file>`";
+const REMEDY: &str = "`bursar wallet restore <file>`";
 
 /// Returns deterministic pseudorandom bytes.
-fn garbage(length: usize) -> Vec<u8> {
+fn pseudorandom_bytes(length: usize) -> Vec<u8> {
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let mut next = || {
         state ^= state << 13;
@@ -31,11 +31,11 @@ async fn an_invalid_journal_file_is_refused_by_name_and_left_unchanged() {
     let used = UsedFolder::new().await;
     let file = used.file("journal.redb");
     let whole = std::fs::read(&file).unwrap();
-    let longer = [whole.as_slice(), &garbage(5_000)].concat();
+    let longer = [whole.as_slice(), &pseudorandom_bytes(5_000)].concat();
     for (what, bytes) in [
         ("one byte", &b"x"[..]),
         ("a text", b"this was a journal once\n"),
-        ("garbage", &garbage(whole.len())),
+        ("garbage", &pseudorandom_bytes(whole.len())),
         ("zeros", &vec![0; whole.len()]),
         ("only its first bytes", &whole[..9]),
         ("only its first page", &whole[..4096]),
@@ -46,12 +46,12 @@ async fn an_invalid_journal_file_is_refused_by_name_and_left_unchanged() {
     ] {
         std::fs::write(&file, bytes).unwrap();
         let output = refused(&used.folder(), &Start::default());
-        output.assert_refusal(13, &["JOURNAL_DAMAGED", &text(&file), WAY_OUT]);
+        output.assert_refusal(13, &["JOURNAL_DAMAGED", &text(&file), REMEDY]);
         println!("{what}: {}", output.output);
     }
     std::fs::remove_file(&file).unwrap();
     std::fs::create_dir(&file).unwrap();
-    refused(&used.folder(), &Start::default()).assert_refusal(13, &[&text(&file), WAY_OUT]);
+    refused(&used.folder(), &Start::default()).assert_refusal(13, &[&text(&file), REMEDY]);
     // The engine starts with the restored file.
     std::fs::remove_dir(&file).unwrap();
     std::fs::write(&file, &whole).unwrap();
@@ -59,7 +59,7 @@ async fn an_invalid_journal_file_is_refused_by_name_and_left_unchanged() {
 }
 
 /// Returns offset and length of each entry in the file, found by its bytes.
-fn places(file: &Path) -> BTreeMap<u64, (usize, usize)> {
+fn entry_positions(file: &Path) -> BTreeMap<u64, (usize, usize)> {
     let store = RedbStore::open(file, Arc::new(NoFailpoints)).unwrap();
     let head = store.head().unwrap().seq;
     let entries: BTreeMap<u64, Vec<u8>> =
@@ -75,7 +75,7 @@ fn places(file: &Path) -> BTreeMap<u64, (usize, usize)> {
 async fn flip_each_entry(judge: impl Fn(&UsedFolder, u64, u64)) {
     let used = UsedFolder::new().await;
     let file = used.file("journal.redb");
-    let places = places(&file);
+    let places = entry_positions(&file);
     let whole = std::fs::read(&file).unwrap();
     let last = *places.keys().max().unwrap();
     for (seq, (at, length)) in places {
@@ -96,7 +96,7 @@ async fn flip_each_entry(judge: impl Fn(&UsedFolder, u64, u64)) {
 async fn a_flipped_byte_in_any_entry_is_refused_with_the_entry_number() {
     flip_each_entry(|used, seq, last| {
         let output = refused_anywhere(&used.folder(), &Start::default());
-        output.assert_refusal(13, &["JOURNAL_DAMAGED", &text(&used.file("journal.redb")), WAY_OUT]);
+        output.assert_refusal(13, &["JOURNAL_DAMAGED", &text(&used.file("journal.redb")), REMEDY]);
         // If the changed bytes still decode as an event, the next entry reveals the change; for
         // the last entry, the head does.
         let named = [seq, seq + 1].map(|seq| format!("damaged at entry {seq}:"));
@@ -142,7 +142,7 @@ async fn damage_that_makes_the_store_panic_is_reported_with_the_file() {
         }
         found += 1;
         std::fs::write(&file, &bytes).unwrap();
-        refused(&used.folder(), &Start::default()).assert_refusal(13, &[&text(&file), WAY_OUT]);
+        refused(&used.folder(), &Start::default()).assert_refusal(13, &[&text(&file), REMEDY]);
         if found == 3 {
             break;
         }

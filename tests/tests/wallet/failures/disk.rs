@@ -31,7 +31,7 @@ struct Answers {
 }
 
 /// Sends rounds of sixteen concurrent requests until one round after a failed commit.
-async fn until_it_fails(caller: &AgentClient, agent: &Agent) -> Answers {
+async fn send_until_commit_fails(caller: &AgentClient, agent: &Agent) -> Answers {
     let mut all = Answers::default();
     for round in 1..20u64 {
         let failing = !all.failed.is_empty();
@@ -69,7 +69,7 @@ async fn until_it_fails(caller: &AgentClient, agent: &Agent) -> Answers {
 }
 
 /// Returns the number and the sum, in micro-dollars, of payments in the journal file.
-fn recorded(file: &Path) -> (usize, u64) {
+fn payments_in_journal(file: &Path) -> (usize, u64) {
     let store = RedbStore::open(file, Arc::new(NoFailpoints)).expect("the journal opens");
     verify_chain(&*store.reader(), None, |_entry| ()).expect("the chain is whole");
     let records = store.reader().latest(1_000_000).expect("records");
@@ -96,7 +96,7 @@ async fn after_a_failed_commit_nothing_is_decided_and_a_restart_knows_every_answ
         let start = Start { fault, unlock: true, carry, ..Start::default() };
         let mut engine = EngineProcess::start(&used.folder(), &start);
         let caller = AgentClient::to(&engine.url);
-        let Answers { paid, unsigned, failed } = until_it_fails(&caller, &used.agent).await;
+        let Answers { paid, unsigned, failed } = send_until_commit_fails(&caller, &used.agent).await;
 
         // Reads still work.
         assert_eq!(caller.get("/health").await.unwrap().0, 200);
@@ -120,7 +120,7 @@ async fn after_a_failed_commit_nothing_is_decided_and_a_restart_knows_every_answ
         }
         assert_eq!(engine.terminate(), Some(0));
 
-        let (count, sum) = recorded(&used.file("journal.redb"));
+        let (count, sum) = payments_in_journal(&used.file("journal.redb"));
         let answered = used.paid.len() + paid.len() + unsigned.len();
         if ["journal.before_commit", "journal.before_sync"].contains(&point) {
             assert_eq!(count, answered, "{point}: what was answered and nothing else");
@@ -147,7 +147,7 @@ async fn after_a_failed_commit_nothing_is_decided_and_a_restart_knows_every_answ
         }
         assert_eq!(ids.len(), unsigned.len() + failed.len());
         assert_eq!(engine.terminate(), Some(0));
-        let (count, _sum) = recorded(&used.file("journal.redb"));
+        let (count, _sum) = payments_in_journal(&used.file("journal.redb"));
         assert_eq!(count, answered + failed.len(), "{point}: each ask once");
     }
 }
@@ -167,7 +167,7 @@ async fn a_failed_commit_names_the_journal_to_the_operator() {
 }
 
 /// Writes until `enough` returns true or the disk is full.
-pub(crate) fn fill(file: &mut File, enough: impl Fn() -> bool) {
+pub(crate) fn fill_disk(file: &mut File, enough: impl Fn() -> bool) {
     let block = vec![0x5a; 4096];
     while !enough() && file.write_all(&block).is_ok() {}
 }
@@ -199,7 +199,7 @@ async fn a_disk_that_fills_up_is_reported_early_and_loses_nothing() {
     let filler = home.path().join("filler");
     let mut file = File::create(&filler).unwrap();
     let free = || rustix::fs::statvfs(home.path()).map(|s| s.f_bavail * s.f_frsize).unwrap();
-    fill(&mut file, || free() < FREE_DISK_BYTES_MIN);
+    fill_disk(&mut file, || free() < FREE_DISK_BYTES_MIN);
     let (status, bytes) = caller.post("/sign", &before.1).await.unwrap();
     let answer = json_or_null(&bytes);
     assert_eq!((status, &answer["code"]), (503, &json!("DISK_FULL")), "{answer}");
@@ -211,13 +211,13 @@ async fn a_disk_that_fills_up_is_reported_early_and_loses_nothing() {
     let Answer::Status(status) = operator.must("status").await else { panic!() };
     assert!(!status.disk_full, "{status:?}");
     assert_eq!(logged("the disk has room again"), 1);
-    fill(&mut file, || free() < FREE_DISK_BYTES_MIN);
+    fill_disk(&mut file, || free() < FREE_DISK_BYTES_MIN);
     operator.must("policy create q --day 1").await;
     let Answer::Requests { requests } = operator.must("requests --all").await else { panic!() };
     assert_eq!(requests.len(), 1, "the refused ask left no trace");
 
     // On a full disk, commands name the file that could not be written and the remedy.
-    fill(&mut file, || false);
+    fill_disk(&mut file, || false);
     let fault = operator.refused("agent register late --auth hmac").await;
     assert_eq!(fault.code, Code::DiskFull, "{fault}");
     for part in ["main.wallet", "No space left on device", "neither full nor read-only"] {
@@ -281,7 +281,7 @@ async fn a_backup_without_room_is_refused_and_takes_nothing_of_the_reserve() {
     let free = || rustix::fs::statvfs(home.path()).map(|s| s.f_bavail * s.f_frsize).unwrap();
 
     // Agents may still pay, but a backup of the journal would use up the space that payments and commands need.
-    fill(&mut file, || free() < 2 * FREE_DISK_BYTES_MIN);
+    fill_disk(&mut file, || free() < 2 * FREE_DISK_BYTES_MIN);
     let left = free();
     let fault = operator.refused(&backup).await;
     assert_eq!(fault.code, Code::DiskFull, "{fault}");

@@ -13,7 +13,7 @@ use bursar_tests::process::{EngineProcess, Start};
 use bursar_tests::proxy::ProxyHome;
 use bursar_tests::service::{ServiceProcess, program_path};
 
-use crate::failures::disk::fill;
+use crate::failures::disk::fill_disk;
 use crate::failures::stage::{make_pipe, refused_anywhere, set_up_wallet};
 
 const FACILITATOR: &str = "bursar-test-facilitator";
@@ -187,7 +187,7 @@ async fn a_full_disk_ends_a_service_with_15_and_a_restart_resumes() {
     let filler = home.path().join("filler");
     for service in services(Some(home.path())) {
         // On a full disk, the first start fails and leaves no store.
-        fill(&mut File::create(&filler).unwrap(), || false);
+        fill_disk(&mut File::create(&filler).unwrap(), || false);
         service.assert_refused(15, "is full", "a first start");
         assert!(!service.store.exists(), "{}", service.program);
         std::fs::remove_file(&filler).unwrap();
@@ -195,7 +195,7 @@ async fn a_full_disk_ends_a_service_with_15_and_a_restart_resumes() {
     }
     let [facilitator, _proxy] = services(Some(home.path()));
     let mut process = ServiceProcess::start(FACILITATOR, &facilitator.settings, "off", None);
-    fill(&mut File::create(&filler).unwrap(), || false);
+    fill_disk(&mut File::create(&filler).unwrap(), || false);
     // After a pause, the first readiness check writes a probe to the disk.
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let asked = client.get(format!("{}/readyz", process.url)).send().await;
@@ -217,9 +217,9 @@ async fn an_engine_that_starts_on_a_full_disk_ends_with_15_until_there_is_room()
     set_up_wallet(&mut engine.operator().await).await;
     let filler = home.path().join("filler");
     let mut file = File::create(&filler).unwrap();
-    fill(&mut file, || false);
+    fill_disk(&mut file, || false);
     engine.kill();
-    fill(&mut file, || false);
+    fill_disk(&mut file, || false);
     let start = Start { unlock: true, ..Start::default() };
     refused_anywhere(&folder, &start).assert_refusal(15, &["DISK_FULL", "ree some space"]);
     drop(file);
