@@ -10,7 +10,7 @@ use bursar_ledger_device::key::Seed;
 use bursar_ledger_device::server::serve;
 
 /// Timeout of a wait for a prompt or an answer.
-const PATIENCE: Duration = Duration::from_secs(60);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The seed of a test's device.
 pub const WORDS: &str =
@@ -58,7 +58,7 @@ pub async fn wait_for<T>(what: &str, found: impl Fn() -> Option<T>) -> T {
         if let Some(found) = found() {
             return found;
         }
-        assert!(begun.elapsed() < PATIENCE, "not in time: {what}");
+        assert!(begun.elapsed() < WAIT_TIMEOUT, "not in time: {what}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

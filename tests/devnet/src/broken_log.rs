@@ -164,7 +164,7 @@ impl Drop for BrokenLog {
 }
 
 /// Timeout of a wait for a program; reached only on failure.
-const PATIENCE: Duration = Duration::from_secs(60);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Waits until a process answers `GET <path>` with status 200, and returns its address.
 ///
@@ -173,7 +173,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// # Errors
 /// The process has ended, or does not answer in a minute.
 pub fn answering_address(child: &mut Child, path: &str) -> io::Result<String> {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + WAIT_TIMEOUT;
     loop {
         if let Some(status) = child.try_wait()? {
             return Err(io::Error::other(format!("it ended with {status}")));
@@ -199,7 +199,7 @@ pub fn answering_address(child: &mut Child, path: &str) -> io::Result<String> {
 /// The connection failed.
 pub fn exchange(address: &str, request: &[u8]) -> io::Result<String> {
     let mut stream = TcpStream::connect(address)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(WAIT_TIMEOUT))?;
     stream.write_all(request)?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer)?;

@@ -44,7 +44,7 @@ impl Request {
         }
     }
 
-    pub(crate) fn with(mut self, name: &str, value: impl Into<Vec<u8>>) -> Self {
+    pub(crate) fn with_header(mut self, name: &str, value: impl Into<Vec<u8>>) -> Self {
         self.headers.push((name.to_owned(), value.into()));
         self
     }

@@ -26,7 +26,7 @@ use sha2::{Digest, Sha256};
 const POLICY: &str = "--day 10 --txn 10 --auto 0.5";
 
 /// Appends an event with a valid hash chain, which needs no secret.
-fn forge(store: &MemoryStore, event: &Event) {
+fn append_forged(store: &MemoryStore, event: &Event) {
     let mut store = store.clone();
     let head = store.head().unwrap();
     let seq = head.seq + 1;
@@ -91,7 +91,7 @@ async fn a_forged_authorization_is_never_signed() {
     let (signer, mut sign_requests) = SlowSigner::person();
     // A locked engine writes no more entries by itself.
     engine.operator().must("wallet lock").await;
-    forge(&store, &authorization);
+    append_forged(&store, &authorization);
     let setup = Setup {
         store: Some(Box::new(store.clone())),
         signer: Some(signer),

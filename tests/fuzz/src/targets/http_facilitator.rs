@@ -151,7 +151,7 @@ pub(super) fn request(dice: &mut Dice, channel: &Channel) -> Request {
         ),
     };
     if dice.chance(1, 3) {
-        request = request.with("idempotency-key", format!("key-{}", dice.word()));
+        request = request.with_header("idempotency-key", format!("key-{}", dice.word()));
     }
     request
 }

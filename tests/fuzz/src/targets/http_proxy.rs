@@ -70,7 +70,7 @@ impl Proxy {
         let v2: Value = serde_json::from_slice(&v2).map_err(|error| error.to_string())?;
         let payment = pay(dice, version, &offers["accepts"][0], &v2);
         let name = if version == 1 { "x-payment" } else { "payment-signature" };
-        Ok(request.with(name, STANDARD.encode(payment.to_string())))
+        Ok(request.with_header(name, STANDARD.encode(payment.to_string())))
     }
 }
 

@@ -16,7 +16,7 @@ use bursar_tests::process::{EngineProcess, Start};
 use serde_json::json;
 
 use crate::failures::stage::{
-    UsedFolder, ask, assert_unchanged, make_pipe, refused, refused_anywhere, set_up_wallet, text,
+    UsedFolder, ask, assert_unchanged, make_pipe, start_refused, start_refused_unchecked, set_up_wallet, text,
 };
 
 fn is_root() -> bool {
@@ -40,14 +40,14 @@ fn a_data_folder_that_is_a_file_a_link_or_foreign_is_refused_by_name() {
         ("dangling", &[other]),
         ("parent/data", &[other]),
     ] {
-        let output = refused_anywhere(&path(name), &Start::default());
+        let output = start_refused_unchecked(&path(name), &Start::default());
         output.assert_refusal(13, &[&["DATA_FOLDER", &text(&path(name))], texts].concat());
     }
     assert_unchanged(&before, &inventory(home.path()), "a refused folder");
     if is_root() {
         std::fs::create_dir(path("foreign")).unwrap();
         chown(path("foreign"), Some(1), Some(1)).unwrap();
-        let output = refused(&path("foreign"), &Start::default());
+        let output = start_refused(&path("foreign"), &Start::default());
         output.assert_refusal(13, &[&text(&path("foreign")), "belongs to another account", other]);
     } else {
         println!("SKIPPED: a folder of another account can only be made by root");
@@ -59,7 +59,7 @@ fn a_link_with_a_slash_at_its_end_is_refused_too() {
     let home = tempfile::tempdir().unwrap();
     std::fs::create_dir(home.path().join("real")).unwrap();
     symlink(home.path().join("real"), home.path().join("link")).unwrap();
-    let output = refused_anywhere(&home.path().join("link/"), &Start::default());
+    let output = start_refused_unchecked(&home.path().join("link/"), &Start::default());
     output.assert_refusal(13, &["links are not followed"]);
 }
 
@@ -71,7 +71,7 @@ async fn a_folder_that_cannot_be_written_is_refused_by_name() {
         // Root ignores the file mode, but not a read-only mount.
         match Mount::read_only(&used.folder()) {
             Ok(_mount) => {
-                let output = refused(&used.folder(), &Start::default());
+                let output = start_refused(&used.folder(), &Start::default());
                 output.assert_refusal(
                     13,
                     &["DATA_FOLDER", &text(&used.folder()), "Read-only", way_out],
@@ -81,7 +81,7 @@ async fn a_folder_that_cannot_be_written_is_refused_by_name() {
         }
     } else {
         std::fs::set_permissions(used.folder(), PermissionsExt::from_mode(0o500)).unwrap();
-        let output = refused(&used.folder(), &Start::default());
+        let output = start_refused(&used.folder(), &Start::default());
         output.assert_refusal(13, &["DATA_FOLDER", &text(&used.folder()), way_out]);
         std::fs::set_permissions(used.folder(), PermissionsExt::from_mode(0o700)).unwrap();
     }
@@ -93,7 +93,7 @@ fn a_lock_that_cannot_be_taken_is_reported_with_its_file() {
     let home = tempfile::tempdir().unwrap();
     let folder = home.path().join("data");
     std::fs::create_dir_all(folder.join("engine.lock")).unwrap();
-    let output = refused_anywhere(&folder, &Start::default());
+    let output = start_refused_unchecked(&folder, &Start::default());
     output.assert_refusal(
         13,
         &["DATA_FOLDER", &text(&folder.join("engine.lock")), "owner and rights"],
@@ -106,7 +106,7 @@ async fn a_second_engine_on_the_folder_exits_10_and_the_first_keeps_running() {
     let mut first =
         EngineProcess::start(&used.folder(), &Start { unlock: true, ..Start::default() });
     let before = inventory(&used.folder());
-    let output = refused_anywhere(&used.folder(), &Start::default());
+    let output = start_refused_unchecked(&used.folder(), &Start::default());
     output.assert_refusal(10, &["ENGINE_RUNNING"]);
     assert_unchanged(&before, &inventory(&used.folder()), &output.output);
     let (body, answer) = &used.paid[0];
@@ -119,7 +119,7 @@ async fn a_silent_holder_of_the_lock_is_reported_with_the_folder() {
     let used = UsedFolder::new().await;
     // A one-shot command holds the lock and serves no control socket.
     let lock = lock_folder(&DataFolder::open(&used.folder()).unwrap());
-    let output = refused(&used.folder(), &Start::default());
+    let output = start_refused(&used.folder(), &Start::default());
     output.assert_refusal(10, &["ENGINE_RUNNING", &text(&used.folder()), "wait for it, or end it"]);
     drop(lock);
     drop(EngineProcess::start(&used.folder(), &Start::default()));
@@ -189,7 +189,7 @@ async fn a_port_in_use_is_reported_with_its_setting() {
     let env = vec![("BURSAR_SERVER_LISTEN".to_owned(), address.clone())];
     let start = Start { env, ..Start::default() };
     let wallets = inventory(&used.file("wallets"));
-    let output = refused_anywhere(&used.folder(), &start);
+    let output = start_refused_unchecked(&used.folder(), &start);
     output.assert_refusal(10, &["IN_USE", &address, "bursar config set server.listen 127.0.0.1:"]);
     assert_unchanged(&wallets, &inventory(&used.file("wallets")), &output.output);
     // Once the port is free, the engine uses it.
@@ -257,7 +257,7 @@ async fn a_pipe_in_the_place_of_a_file_is_refused_at_once() {
         let kept = std::fs::read(&path).ok();
         let _gone = std::fs::remove_file(&path);
         make_pipe(&path);
-        refused_anywhere(&used.folder(), &Start::default()).assert_refusal(exit, &[&text(&path)]);
+        start_refused_unchecked(&used.folder(), &Start::default()).assert_refusal(exit, &[&text(&path)]);
         std::fs::remove_file(&path).unwrap();
         if let Some(kept) = kept {
             std::fs::write(&path, kept).unwrap();

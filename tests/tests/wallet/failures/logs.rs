@@ -43,7 +43,7 @@ impl Case {
         Self { fault, moment, log, child, address }
     }
 
-    fn before(&mut self, moment: Moment) {
+    fn break_log_at(&mut self, moment: Moment) {
         if self.moment == moment {
             self.log.begin().unwrap();
         }
@@ -51,7 +51,7 @@ impl Case {
 
     /// Stops the service, which must exit with 0.
     fn stop(mut self, program: &str) {
-        self.before(Moment::Stop);
+        self.break_log_at(Moment::Stop);
         kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
         let status = self.child.wait().unwrap();
         let (fault, moment) = (self.fault, self.moment);
@@ -74,7 +74,7 @@ fn a_facilitator_whose_log_fails_starts_answers_and_stops() {
         let network = by_chain(ChainId(8453)).unwrap();
         let home = FacilitatorHome::new(network, "http://127.0.0.1:9", 1, "", "");
         let mut case = Case::start(program, &home.settings(), "/livez", fault, moment);
-        case.before(Moment::Request);
+        case.break_log_at(Moment::Request);
         for _copy in 0..4 {
             let head = "POST /verify HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n";
             let request = format!("{head}content-length: 2\r\n\r\n{{}}");
@@ -93,7 +93,7 @@ async fn a_proxy_whose_log_fails_starts_sells_and_stops() {
     for (fault, moment) in cases() {
         let home = ProxyHome::new(&upstream.url, &facilitator.url, "");
         let mut case = Case::start(program, &home.settings(), "/health", fault, moment);
-        case.before(Moment::Request);
+        case.break_log_at(Moment::Request);
         let customer = Customer::of(&format!("http://{}", case.address), Payer::random());
         let body = chat("hello");
         let payment = customer.sign(2, &body).await;

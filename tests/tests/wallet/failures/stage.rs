@@ -70,27 +70,27 @@ pub(crate) fn ask(agent: &Agent, n: u64) -> Value {
 
 /// How an engine that failed to start ended.
 #[derive(Debug)]
-pub(crate) struct Refused {
+pub(crate) struct FailedStart {
     pub(crate) exit: String,
     pub(crate) output: String,
 }
 
 /// Starts an engine that must fail and must leave the folder's contents unchanged.
-pub(crate) fn refused(folder: &Path, start: &Start) -> Refused {
+pub(crate) fn start_refused(folder: &Path, start: &Start) -> FailedStart {
     let before = persistent_inventory(folder);
-    let refused = refused_anywhere(folder, start);
+    let refused = start_refused_unchecked(folder, start);
     assert_unchanged(&before, &persistent_inventory(folder), &refused.output);
     refused
 }
 
 /// Starts an engine that must fail, without comparing the folder.
-pub(crate) fn refused_anywhere(folder: &Path, start: &Start) -> Refused {
+pub(crate) fn start_refused_unchecked(folder: &Path, start: &Start) -> FailedStart {
     match EngineProcess::try_start(folder, start) {
         Ok(_engine) => panic!("an engine started on {}", folder.display()),
         Err(why) => {
             let (exit, output) = why.split_at(why.find(|c: char| c.is_ascii_digit()).unwrap_or(0));
             let end = output.find(|c: char| !c.is_ascii_digit()).unwrap_or(output.len());
-            Refused {
+            FailedStart {
                 exit: format!("{exit}{}", &output[..end]),
                 output: output[end..].trim().to_owned(),
             }
@@ -106,7 +106,7 @@ pub(crate) fn assert_unchanged(before: &Inventory, after: &Inventory, what: &str
     assert!(added.is_empty(), "{added:?} came in: {what}");
 }
 
-impl Refused {
+impl FailedStart {
     /// Asserts the exit code, and that the output contains each text.
     pub(crate) fn assert_refusal(&self, exit: u8, texts: &[&str]) {
         assert_eq!(self.exit, format!("exit status: {exit}"), "{}", self.output);

@@ -14,12 +14,12 @@ use bursar_tests::proxy::ProxyHome;
 use bursar_tests::service::{ServiceProcess, program_path};
 
 use crate::failures::disk::fill_disk;
-use crate::failures::stage::{make_pipe, refused_anywhere, set_up_wallet};
+use crate::failures::stage::{make_pipe, start_refused_unchecked, set_up_wallet};
 
 const FACILITATOR: &str = "bursar-test-facilitator";
 const PROXY: &str = "bursar-test-proxy";
 /// The URL of a node that does not answer: nothing listens on port 9.
-const NOWHERE: &str = "http://127.0.0.1:9";
+const UNREACHABLE_URL: &str = "http://127.0.0.1:9";
 
 /// A service with its settings.
 struct Service {
@@ -36,14 +36,14 @@ fn services(folder: Option<&Path>) -> [Service; 2] {
         None => String::new(),
     };
     let network = by_chain(ChainId(8453)).unwrap();
-    let home = FacilitatorHome::new(network, NOWHERE, 1, &set("facilitator.redb"), "");
+    let home = FacilitatorHome::new(network, UNREACHABLE_URL, 1, &set("facilitator.redb"), "");
     let facilitator = Service {
         program: FACILITATOR,
         settings: home.settings(),
         store: home.config().store,
         _homes: (Some(home), None),
     };
-    let home = ProxyHome::new(NOWHERE, NOWHERE, &set("proxy.redb"));
+    let home = ProxyHome::new(UNREACHABLE_URL, UNREACHABLE_URL, &set("proxy.redb"));
     let proxy = Service {
         program: PROXY,
         settings: home.settings(),
@@ -221,7 +221,7 @@ async fn an_engine_that_starts_on_a_full_disk_ends_with_15_until_there_is_room()
     engine.kill();
     fill_disk(&mut file, || false);
     let start = Start { unlock: true, ..Start::default() };
-    refused_anywhere(&folder, &start).assert_refusal(15, &["DISK_FULL", "ree some space"]);
+    start_refused_unchecked(&folder, &start).assert_refusal(15, &["DISK_FULL", "ree some space"]);
     drop(file);
     std::fs::remove_file(&filler).unwrap();
     let mut engine = EngineProcess::start(&folder, &start);

@@ -26,11 +26,11 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A disk that fails one commit when armed.
 #[derive(Debug, Default)]
-struct FailsOnce {
+struct DiskFailingOnce {
     armed: AtomicBool,
 }
 
-impl Failpoints for FailsOnce {
+impl Failpoints for DiskFailingOnce {
     fn hit(&self, point: &'static str) -> io::Result<()> {
         if point == "journal.before_commit" && self.armed.swap(false, Ordering::SeqCst) {
             return Err(io::Error::other("Input/output error"));
@@ -42,7 +42,7 @@ impl Failpoints for FailsOnce {
 #[tokio::test]
 async fn a_failed_seal_stops_decisions_like_any_failed_commit() {
     for line in ["wallet open", "wallet passwd"] {
-        let faults = Arc::new(FailsOnce::default());
+        let faults = Arc::new(DiskFailingOnce::default());
         let setup = Setup { failpoints: Arc::clone(&faults) as _, ..Setup::default() };
         let home = tempfile::tempdir().unwrap();
         let engine = TestEngine::open(home.path().join("data"), setup).await;
@@ -53,7 +53,7 @@ async fn a_failed_seal_stops_decisions_like_any_failed_commit() {
         assert_eq!(status, 200, "{answer}");
         // The signature's record is pending until the next commit; dropping that commit would leave a gap.
         let id: RequestId = answer["transaction_id"].as_str().unwrap().parse().unwrap();
-        timeout(TIMEOUT, recorded(&engine, id)).await.expect("the signature is recorded");
+        timeout(TIMEOUT, wait_until_recorded(&engine, id)).await.expect("the signature is recorded");
         let mut operator = engine.operator();
         if line == "wallet open" {
             operator.must("wallet lock").await;
@@ -77,7 +77,7 @@ async fn a_failed_seal_stops_decisions_like_any_failed_commit() {
 
 #[tokio::test]
 async fn a_returned_header_can_be_polled_after_a_failed_commit() {
-    let faults = Arc::new(FailsOnce::default());
+    let faults = Arc::new(DiskFailingOnce::default());
     let (signer, mut sign_requests) = SlowSigner::machine();
     let setup =
         Setup { failpoints: Arc::clone(&faults) as _, signer: Some(signer), ..Setup::default() };
@@ -104,7 +104,7 @@ async fn a_returned_header_can_be_polled_after_a_failed_commit() {
 }
 
 /// Waits until the core knows the signature of a request.
-async fn recorded(engine: &TestEngine, id: RequestId) {
+async fn wait_until_recorded(engine: &TestEngine, id: RequestId) {
     loop {
         let request = engine.engine.core().request(id).await.unwrap().unwrap();
         if matches!(request.status, Status::Authorized { signature: Some(_), .. }) {

@@ -7,10 +7,10 @@ use bursar_tests::files::{inventory, persistent_inventory};
 use bursar_tests::operator::{Expect, Operator};
 use bursar_tests::process::{EngineProcess, Start};
 
-use crate::failures::stage::{UsedFolder, assert_unchanged, refused_anywhere, text};
+use crate::failures::stage::{UsedFolder, assert_unchanged, start_refused_unchecked, text};
 
 /// Opens the wallet, which must fail and leave the wallet files unchanged.
-async fn refuse(used: &UsedFolder, operator: &mut Operator, code: Code, texts: &[&str]) {
+async fn assert_open_refused(used: &UsedFolder, operator: &mut Operator, code: Code, texts: &[&str]) {
     let wallets = used.file("wallets");
     let before = inventory(&wallets);
     let fault = operator.refused("wallet open").await;
@@ -73,18 +73,18 @@ async fn a_missing_truncated_foreign_or_public_wallet_file_is_refused_by_name() 
     let file = text(&current);
     std::fs::remove_file(&current).unwrap();
     std::fs::remove_file(&previous).unwrap();
-    refuse(&used, &mut operator, Code::NoWallet, &[&file, "restore a backup"]).await;
+    assert_open_refused(&used, &mut operator, Code::NoWallet, &[&file, "restore a backup"]).await;
     for bytes in [&b""[..], &whole.0[..whole.0.len() / 2], b"\0\0\0\0"] {
         put(bytes);
-        refuse(&used, &mut operator, Code::WalletDamaged, &[&file, "backup"]).await;
+        assert_open_refused(&used, &mut operator, Code::WalletDamaged, &[&file, "backup"]).await;
     }
     put(&std::fs::read(other.file("wallets/main.wallet")).unwrap());
     let way_out = "restore the right wallet file";
-    refuse(&used, &mut operator, Code::WalletDamaged, &[way_out]).await;
+    assert_open_refused(&used, &mut operator, Code::WalletDamaged, &[way_out]).await;
     put(&whole.0);
     std::fs::set_permissions(&current, PermissionsExt::from_mode(0o644)).unwrap();
     let chmod = format!("chmod 600 '{file}'");
-    refuse(&used, &mut operator, Code::DataFolder, &[&file, "0644", &chmod]).await;
+    assert_open_refused(&used, &mut operator, Code::DataFolder, &[&file, "0644", &chmod]).await;
     put(&whole.0);
     operator.must("wallet open").await;
 }
@@ -96,7 +96,7 @@ async fn a_foreign_wallet_is_reported_with_its_file() {
     std::fs::copy(other.file("wallets/main.wallet"), &current).unwrap();
     let engine = EngineProcess::start(&used.folder(), &Start::default());
     let mut operator = engine.operator().await;
-    refuse(&used, &mut operator, Code::WalletDamaged, &[&text(&current)]).await;
+    assert_open_refused(&used, &mut operator, Code::WalletDamaged, &[&text(&current)]).await;
 }
 
 #[tokio::test]
@@ -105,7 +105,7 @@ async fn at_start_a_damaged_wallet_exits_13_and_a_wrong_password_exits_5() {
     let env = vec![("BURSAR_TEST_PASSWORD".to_owned(), "not the password".to_owned())];
     let current = used.file("wallets/main.wallet");
     let wallets = inventory(&used.file("wallets"));
-    let output = refused_anywhere(&used.folder(), &Start { env, ..Start::default() });
+    let output = start_refused_unchecked(&used.folder(), &Start { env, ..Start::default() });
     output.assert_refusal(
         5,
         &["WRONG_PASSWORD", "The password does not open the wallet", "try again"],
@@ -115,7 +115,7 @@ async fn at_start_a_damaged_wallet_exits_13_and_a_wrong_password_exits_5() {
     std::fs::remove_file(used.file("wallets/main.wallet.previous")).unwrap();
     let wallets = inventory(&used.file("wallets"));
     let start = Start { unlock: true, ..Start::default() };
-    let output = refused_anywhere(&used.folder(), &start);
+    let output = start_refused_unchecked(&used.folder(), &start);
     output.assert_refusal(13, &["WALLET_DAMAGED", &text(&current), "backup"]);
     assert_unchanged(&wallets, &inventory(&used.file("wallets")), &output.output);
 }
@@ -145,7 +145,7 @@ fn a_folder_of_wallets_that_is_open_to_others_is_refused_by_name() {
     let used = runtime.block_on(UsedFolder::new());
     std::fs::set_permissions(used.file("wallets"), PermissionsExt::from_mode(0o755)).unwrap();
     let before = persistent_inventory(&used.file("wallets"));
-    let output = refused_anywhere(&used.folder(), &Start { unlock: true, ..Start::default() });
+    let output = start_refused_unchecked(&used.folder(), &Start { unlock: true, ..Start::default() });
     output.assert_refusal(13, &["DATA_FOLDER", &text(&used.file("wallets")), "chmod 700"]);
     assert_unchanged(&before, &persistent_inventory(&used.file("wallets")), &output.output);
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use sha2::Sha256;
 
 use crate::helper_script::peer::{Peer, ReceivedRequest, Reply, reply};
-use crate::helper_script::python::{helper, script};
+use crate::helper_script::python::{run_helper, run_script};
 
 pub(crate) const TX: &str = "0x00000000000000000000000000000000000000000000000000000000000000aa";
 
@@ -42,7 +42,7 @@ pub(crate) fn check_proof(agent: &Agent, seen: &ReceivedRequest) {
 }
 
 /// Returns a success of `/sign`; the header's value contains the number of the request.
-pub(crate) fn signed(name: &str, n: usize) -> Reply {
+pub(crate) fn signed_reply(name: &str, n: usize) -> Reply {
     reply(
         200,
         &json!({
@@ -57,7 +57,7 @@ fn signing_wallet(agent: Agent, name: &'static str) -> Peer {
     Peer::serve(move |seen, n| {
         check_proof(&agent, seen);
         Some(match seen.path.as_str() {
-            "/sign" => signed(name, n),
+            "/sign" => signed_reply(name, n),
             _ => reply(200, &json!({ "status": "ok", "limit": 0.1 })),
         })
     })
@@ -71,9 +71,9 @@ fn offer() -> String {
 pub(crate) fn shop() -> Peer {
     Peer::serve(|seen, _n| {
         Some(match seen.header("payment-signature") {
-            None => reply(402, &json!({})).with("payment-required", offer()),
+            None => reply(402, &json!({})).with_header("payment-required", offer()),
             Some(_paid) => reply(200, &json!({ "goods": "yours" }))
-                .with("PAYMENT-RESPONSE", header(&json!({ "success": true, "transaction": TX }))),
+                .with_header("PAYMENT-RESPONSE", header(&json!({ "success": true, "transaction": TX }))),
         })
     })
 }
@@ -89,7 +89,7 @@ fn version_2_is_paid_once_and_reported_with_either_proof() {
         let (wallet, shop) = (signing_wallet(agent.clone(), "PAYMENT-SIGNATURE"), shop());
         let url = format!("{}/a b?q=é", shop.url);
         let arguments = ["pay", &url, "--data", "{\"n\":1}", "--header", "X-Mine: 7"];
-        let (exit, answer) = helper(&wallet.url, &agent, &arguments);
+        let (exit, answer) = run_helper(&wallet.url, &agent, &arguments);
         assert_eq!((exit, &answer["http"], &answer["status"]), (0, &json!(200), &json!("success")));
         assert_eq!(answer["transaction_id"], "tx-0");
         assert_eq!((&answer["tx_hash"], &answer["reported"]), (&json!(TX), &json!("settled")));
@@ -125,13 +125,13 @@ fn version_1_sends_the_body_unchanged_and_the_header_of_the_answer() {
         Some(match seen.header("x-payment") {
             None => reply(402, &challenge),
             Some(_paid) => reply(200, &json!("goods"))
-                .with("X-PAYMENT-RESPONSE", header(&json!({ "success": true, "transaction": TX }))),
+                .with_header("X-PAYMENT-RESPONSE", header(&json!({ "success": true, "transaction": TX }))),
         })
     });
     for bearer in [false, true] {
         let agent = agent(bearer);
         let wallet = signing_wallet(agent.clone(), "X-PAYMENT");
-        let (exit, answer) = helper(&wallet.url, &agent, &["pay", &shop.url]);
+        let (exit, answer) = run_helper(&wallet.url, &agent, &["pay", &shop.url]);
         assert_eq!((exit, &answer["tx_hash"], &answer["body"]), (0, &json!(TX), &json!("goods")));
         let ask = wallet.received()[0].json();
         assert_eq!((&ask["x402_data"], ask.get("payment_required")), (&body, None));
@@ -147,9 +147,9 @@ fn a_lost_answer_is_asked_for_with_the_same_bytes() {
         let wallet = Peer::serve(move |seen, n| match (seen.path.as_str(), n) {
             ("/sign", 0) => None,
             ("/sign", 1) => Some(reply(503, &busy)),
-            _ => Some(signed("PAYMENT-SIGNATURE", n)),
+            _ => Some(signed_reply("PAYMENT-SIGNATURE", n)),
         });
-        let (exit, answer) = helper(&wallet.url, &agent, &["pay", &shop().url]);
+        let (exit, answer) = run_helper(&wallet.url, &agent, &["pay", &shop().url]);
         assert_eq!((exit, &answer["transaction_id"]), (0, &json!("tx-2")));
         let [first, second, third, callback] = &wallet.received()[..] else { panic!() };
         assert_eq!((&first.body, &second.body), (&second.body, &third.body));
@@ -166,7 +166,7 @@ print(json.dumps([helper.Wallet.from_env().pay(sys.argv[1]).transaction_id for _
     for (bearer, field) in [(false, "signature"), (true, "idempotency_key")] {
         let agent = agent(bearer);
         let wallet = signing_wallet(agent.clone(), "PAYMENT-SIGNATURE");
-        script(&wallet.url, &agent, CODE, &[&shop().url]);
+        run_script(&wallet.url, &agent, CODE, &[&shop().url]);
         let asks = wallet.received().into_iter().filter(|seen| seen.path == "/sign");
         let mut names: Vec<String> = asks.map(|ask| ask.json()[field].to_string()).collect();
         names.sort();
@@ -179,23 +179,23 @@ print(json.dumps([helper.Wallet.from_env().pay(sys.argv[1]).transaction_id for _
 fn a_payment_header_follows_no_redirect_and_an_unpaid_request_none_to_another_origin() {
     let agent = agent(false);
     let other =
-        Peer::serve(|_seen, _n| Some(reply(402, &json!({})).with("PAYMENT-REQUIRED", offer())));
+        Peer::serve(|_seen, _n| Some(reply(402, &json!({})).with_header("PAYMENT-REQUIRED", offer())));
     let elsewhere = format!("{}/", other.url);
     let aim = elsewhere.clone();
     let shop = Peer::serve(move |seen, _n| {
         Some(match (seen.path.as_str(), seen.header("payment-signature")) {
-            ("/moved", _) => reply(301, &json!({})).with("Location", "/here"),
-            ("/here", None) => reply(402, &json!({})).with("PAYMENT-REQUIRED", offer()),
-            _ => reply(307, &json!({})).with("Location", aim.clone()),
+            ("/moved", _) => reply(301, &json!({})).with_header("Location", "/here"),
+            ("/here", None) => reply(402, &json!({})).with_header("PAYMENT-REQUIRED", offer()),
+            _ => reply(307, &json!({})).with_header("Location", aim.clone()),
         })
     });
     let wallet = signing_wallet(agent.clone(), "PAYMENT-SIGNATURE");
-    let (exit, answer) = helper(&wallet.url, &agent, &["pay", &format!("{}/away", shop.url)]);
+    let (exit, answer) = run_helper(&wallet.url, &agent, &["pay", &format!("{}/away", shop.url)]);
     assert_eq!((exit, &answer["http"], &answer["location"]), (1, &json!(307), &json!(elsewhere)));
     assert_eq!(answer["transaction_id"], Value::Null);
     assert_eq!(wallet.received(), []);
 
-    let (exit, answer) = helper(&wallet.url, &agent, &["pay", &format!("{}/moved", shop.url)]);
+    let (exit, answer) = run_helper(&wallet.url, &agent, &["pay", &format!("{}/moved", shop.url)]);
     assert_eq!(
         (exit, &answer["http"], &answer["transaction_id"]),
         (1, &json!(307), &json!("tx-0"))
@@ -217,7 +217,7 @@ fn refusals_include_the_wallets_code() {
             _ => Some(reply(200, &poll)),
         });
         let arguments = ["pay", &shop().url, "--poll", "0.01"];
-        let (exit, answer) = helper(&wallet.url, &agent, &arguments);
+        let (exit, answer) = run_helper(&wallet.url, &agent, &arguments);
         assert_eq!((exit, &answer["status"]), (1, &json!("error")));
         answer
     };
@@ -253,7 +253,7 @@ fn the_helper_reports_why_a_purchase_is_impossible() {
     let odd = Peer::serve(|_seen, _n| Some(reply(402, &json!({ "pay": "me" }))));
     // Takes the payment and hangs up.
     let rude = Peer::serve(|seen, _n| match seen.header("payment-signature") {
-        None => Some(reply(402, &json!({})).with("PAYMENT-REQUIRED", offer())),
+        None => Some(reply(402, &json!({})).with_header("PAYMENT-REQUIRED", offer())),
         Some(_paid) => None,
     });
     let cases = [
@@ -263,11 +263,11 @@ fn the_helper_reports_why_a_purchase_is_impossible() {
         ("http://user:secret@127.0.0.1:9/", "WRONG_INPUT"),
     ];
     for (url, code) in cases {
-        let (exit, answer) = helper(&wallet.url, &agent, &["pay", url]);
+        let (exit, answer) = run_helper(&wallet.url, &agent, &["pay", url]);
         assert_eq!((exit, &answer["code"]), (1, &json!(code)), "{url}");
     }
     assert_eq!(wallet.received(), []);
-    let (exit, answer) = helper(&wallet.url, &agent, &["pay", &rude.url]);
+    let (exit, answer) = run_helper(&wallet.url, &agent, &["pay", &rude.url]);
     assert_eq!((exit, &answer["code"]), (1, &json!("UNDELIVERED")));
     assert_eq!(
         (&answer["transaction_id"], &answer["header_value"]),
@@ -276,7 +276,7 @@ fn the_helper_reports_why_a_purchase_is_impossible() {
     let held = Peer::serve(|_seen, _n| {
         Some(reply(202, &json!({ "status": "pending", "request_id": "7f3c" })))
     });
-    let (exit, answer) = helper(&held.url, &agent, &["wait", "7f3c", "--timeout", "0"]);
+    let (exit, answer) = run_helper(&held.url, &agent, &["wait", "7f3c", "--timeout", "0"]);
     assert_eq!(
         (exit, &answer["code"], &answer["request_id"]),
         (1, &json!("TIMEOUT"), &json!("7f3c"))
@@ -298,7 +298,7 @@ fn all_other_calls_have_a_valid_proof_and_keep_numbers_exact() {
             &["sign", "--payment-required", "e30=", "--idempotency-key", "k"],
         ];
         for call in calls {
-            let (exit, answer) = helper(&wallet.url, &agent, call);
+            let (exit, answer) = run_helper(&wallet.url, &agent, call);
             assert_eq!(exit, 0, "{answer}");
             assert!(call[0] == "sign" || answer["limit"] == "0.1", "{answer}");
         }
@@ -340,7 +340,7 @@ fn a_position_is_asked_for_once_and_polled_until_it_is_over() {
         });
         let arguments =
             ["position", "supply", VAULT, "25.5", "--chain-id", "8453", "--poll", "0.01"];
-        let (exit, answer) = helper(&wallet.url, &agent, &arguments);
+        let (exit, answer) = run_helper(&wallet.url, &agent, &arguments);
         assert_eq!(
             (exit, &answer["status"], &answer["tx_hash"]),
             (0, &json!("executed"), &json!(TX))
@@ -370,7 +370,7 @@ print(json.dumps([wallet.position("withdraw", sys.argv[1], withdraw_all=True)["s
     for (bearer, field) in [(false, "signature"), (true, "idempotency_key")] {
         let agent = agent(bearer);
         let wallet = Peer::serve(|_seen, _n| Some(reply(200, &json!({ "status": "executed" }))));
-        script(&wallet.url, &agent, CODE, &[MARKET]);
+        run_script(&wallet.url, &agent, CODE, &[MARKET]);
         let [first, second] = &wallet.received()[..] else { panic!() };
         let exit = json!({
             "action": "withdraw", "venue": MARKET, "venue_kind": "market", "withdraw_all": true,
@@ -380,7 +380,7 @@ print(json.dumps([wallet.position("withdraw", sys.argv[1], withdraw_all=True)["s
     }
     let nowhere = "http://127.0.0.1:9/";
     for wrong in [&["withdraw", VAULT][..], &["withdraw", VAULT, "1", "--all"]] {
-        let (exit, answer) = helper(nowhere, &agent(true), &[&["position"], wrong].concat());
+        let (exit, answer) = run_helper(nowhere, &agent(true), &[&["position"], wrong].concat());
         assert_eq!((exit, &answer["code"]), (1, &json!("WRONG_INPUT")), "{wrong:?}");
     }
 }
@@ -396,7 +396,7 @@ fn a_position_that_ends_otherwise_is_an_error_with_its_reason() {
             })
         });
         let arguments = ["position", "withdraw", VAULT, "--all", "--poll", "0.01"];
-        let (exit, answer) = helper(&wallet.url, &agent, &arguments);
+        let (exit, answer) = run_helper(&wallet.url, &agent, &arguments);
         assert_eq!((exit, &answer["status"]), (1, &json!("error")));
         answer
     };
@@ -431,7 +431,7 @@ fn a_position_that_ends_otherwise_is_an_error_with_its_reason() {
     let held = Peer::serve(|_seen, _n| {
         Some(reply(202, &json!({ "status": "pending", "request_id": "7f3c" })))
     });
-    let (exit, answer) = helper(&held.url, &agent, &["wait-position", "7f3c", "--timeout", "0"]);
+    let (exit, answer) = run_helper(&held.url, &agent, &["wait-position", "7f3c", "--timeout", "0"]);
     assert_eq!((exit, &answer["code"]), (1, &json!("TIMEOUT")));
     assert_eq!(paths(&held), ["/position/status/7f3c"]);
 }
@@ -450,7 +450,7 @@ except ValueError as missing:
     print(json.dumps([repr(wallet), str(missing)]))
 "#;
     let agent = agent(true);
-    let answer = script("http://127.0.0.1:9/", &agent, CODE, &[]);
+    let answer = run_script("http://127.0.0.1:9/", &agent, CODE, &[]);
     assert_eq!(answer[0], "Wallet('http://127.0.0.1:9', 'ABC123', auth_mode='bearer')");
     assert_eq!(answer[1], "the environment variable WALLET_URL is not set");
 }

@@ -39,12 +39,12 @@ pub(crate) fn reply(status: u16, body: &Value) -> Reply {
 }
 
 /// Returns a 200 answer with this body.
-pub(crate) fn served(body: String) -> Reply {
+pub(crate) fn ok_reply(body: String) -> Reply {
     Reply { status: 200, headers: Vec::new(), body }
 }
 
 impl Reply {
-    pub(crate) fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
+    pub(crate) fn with_header(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.headers.push((name, value.into()));
         self
     }

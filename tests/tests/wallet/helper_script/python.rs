@@ -27,17 +27,17 @@ pub(crate) fn program(name: &str, url: &str, agent: &Agent) -> Command {
 }
 
 /// Runs a program until it exits; returns its output.
-pub(crate) fn end(mut command: Command) -> Output {
+pub(crate) fn run_to_end(mut command: Command) -> Output {
     command.output().unwrap_or_else(|error| {
         panic!("{command:?} is missing ({error}): apt-get install -y python3 curl")
     })
 }
 
 /// Runs the helper; returns its exit code and the one object that it prints. Neither output may contain the token.
-pub(crate) fn helper(url: &str, agent: &Agent, arguments: &[&str]) -> (i32, Value) {
+pub(crate) fn run_helper(url: &str, agent: &Agent, arguments: &[&str]) -> (i32, Value) {
     let mut command = program("python3", url, agent);
     command.arg(assets().join("helper.py")).args(arguments);
-    let output = end(command);
+    let output = run_to_end(command);
     let (answer, complaint) = (text(&output.stdout), text(&output.stderr));
     let secret = &agent.token[3..];
     assert!(!answer.contains(secret) && !complaint.contains(secret), "{answer}{complaint}");
@@ -45,11 +45,11 @@ pub(crate) fn helper(url: &str, agent: &Agent, arguments: &[&str]) -> (i32, Valu
     (output.status.code().unwrap(), serde_json::from_str(&answer).unwrap())
 }
 
-/// Runs a script that has the helper as the module `helper`, and prints JSON.
-pub(crate) fn script(url: &str, agent: &Agent, code: &str, arguments: &[&str]) -> Value {
+/// Runs a script that has the helper as the module `run_helper`, and prints JSON.
+pub(crate) fn run_script(url: &str, agent: &Agent, code: &str, arguments: &[&str]) -> Value {
     let mut command = program("python3", url, agent);
     command.arg("-c").arg(code).args(arguments);
-    let output = end(command);
+    let output = run_to_end(command);
     assert!(output.status.success(), "{}", text(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
 }

@@ -22,8 +22,8 @@ use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 
 use crate::helper_script::behavior;
-use crate::helper_script::peer::{Peer, reply, served};
-use crate::helper_script::python::{assets, end, program, text};
+use crate::helper_script::peer::{Peer, reply, ok_reply};
+use crate::helper_script::python::{assets, run_to_end, program, text};
 
 fn skill() -> String {
     fs::read_to_string(assets().join("skill.md")).unwrap()
@@ -43,7 +43,7 @@ fn blocks(skill: &str) -> Vec<(String, String)> {
 }
 
 /// Runs every block that is a program, in order, in one folder.
-fn follow(folder: &Path, url: &str, agent: &Agent, resource: &str) -> Vec<Output> {
+fn run_blocks(folder: &Path, url: &str, agent: &Agent, resource: &str) -> Vec<Output> {
     let mut outputs = Vec::new();
     for (number, (language, content)) in blocks(&skill()).into_iter().enumerate() {
         let (interpreter, arguments): (_, &[&str]) = match language.as_str() {
@@ -59,7 +59,7 @@ fn follow(folder: &Path, url: &str, agent: &Agent, resource: &str) -> Vec<Output
         let mut command = program(interpreter, url, agent);
         command.args(arguments).arg(file).current_dir(folder).env("RESOURCE_URL", resource);
         command.env_remove("PYTHONPATH").env("no_proxy", "127.0.0.1");
-        let output = end(command);
+        let output = run_to_end(command);
         let answer = format!("{}{}", text(&output.stdout), text(&output.stderr));
         assert!(output.status.success(), "{content}\n{answer}");
         assert!(!answer.contains(&agent.token[3..]), "{content}");
@@ -107,7 +107,7 @@ async fn the_blocks_run_as_printed_in_both_modes_and_after_an_approval() {
 
         let folder = tempfile::tempdir().unwrap();
         let (home, resource) = (folder.path().to_owned(), format!("{}/report", shop.url()));
-        let mut reader = spawn_blocking(move || follow(&home, &url, &agent, &resource));
+        let mut reader = spawn_blocking(move || run_blocks(&home, &url, &agent, &resource));
         let outputs = loop {
             let pause = tokio::time::sleep(std::time::Duration::from_millis(100));
             tokio::select! {
@@ -143,10 +143,10 @@ fn the_blocks_report_the_transaction_that_the_merchant_names() {
         let wallet = Peer::serve(move |seen, n| {
             Some(match seen.path.as_str() {
                 "/health" | "/ping" => reply(200, &json!({ "status": "ready" })),
-                "/sign/helper" => served(fs::read_to_string(assets().join("helper.py")).unwrap()),
+                "/sign/helper" => ok_reply(fs::read_to_string(assets().join("helper.py")).unwrap()),
                 "/sign" => {
                     behavior::check_proof(&known, seen);
-                    behavior::signed("PAYMENT-SIGNATURE", n)
+                    behavior::signed_reply("PAYMENT-SIGNATURE", n)
                 }
                 _ => {
                     behavior::check_proof(&known, seen);
@@ -155,7 +155,7 @@ fn the_blocks_report_the_transaction_that_the_merchant_names() {
             })
         });
         let folder = tempfile::tempdir().unwrap();
-        follow(folder.path(), &wallet.url, &agent, &behavior::shop().url);
+        run_blocks(folder.path(), &wallet.url, &agent, &behavior::shop().url);
         let reports = wallet.received().into_iter().filter(|seen| seen.path == "/callback");
         let reports: Vec<Value> = reports.map(|seen| seen.json()).collect();
         // The short way reports by itself, and the last block reports the payment that was made by hand.

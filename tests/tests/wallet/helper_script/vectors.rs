@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use bursar_tests::agent::Agent;
 use serde_json::Value;
 
-use crate::helper_script::python::script;
+use crate::helper_script::python::run_script;
 
 fn vectors(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors").join(name)
@@ -15,14 +15,14 @@ fn read(name: &str) -> Value {
     serde_json::from_slice(&std::fs::read(vectors(name)).unwrap()).unwrap()
 }
 
-fn nobody() -> Agent {
+fn unused_agent() -> Agent {
     let token = format!("AT_{}", "0".repeat(64));
     Agent { id: "ABC123".into(), token, uses_bearer: false }
 }
 
 /// Runs code that reads the vector file `sys.argv[1]`.
-fn computed(code: &str, file: &str) -> Vec<Value> {
-    let answer = script("http://127.0.0.1:9", &nobody(), code, &[vectors(file).to_str().unwrap()]);
+fn run_vector_code(code: &str, file: &str) -> Vec<Value> {
+    let answer = run_script("http://127.0.0.1:9", &unused_agent(), code, &[vectors(file).to_str().unwrap()]);
     answer.as_array().unwrap().clone()
 }
 
@@ -42,7 +42,7 @@ print(json.dumps(results))
 "#;
     let file = read("python-canonical-json.json");
     let cases = file["cases"].as_array().unwrap();
-    let answer = computed(CODE, "python-canonical-json.json");
+    let answer = run_vector_code(CODE, "python-canonical-json.json");
     let mut counts = (0, 0, 0);
     for (case, answer) in cases.iter().zip(&answer) {
         match case["advice"].as_str().unwrap() {
@@ -77,7 +77,7 @@ print(json.dumps([
 "#;
     let file = read("hmac-requests.json");
     let accepted = file["accepted"].as_array().unwrap();
-    let answer = computed(CODE, "hmac-requests.json");
+    let answer = run_vector_code(CODE, "hmac-requests.json");
     assert_eq!((accepted.len(), answer.len()), (24, 24));
     for (case, answer) in accepted.iter().zip(answer) {
         assert_eq!(answer[0], case["canonical"], "{}", case["id"]);
@@ -113,7 +113,7 @@ print(json.dumps(results))
 "#;
     let file = read("hmac-requests.json");
     let accepted = file["accepted"].as_array().unwrap();
-    let answer = computed(CODE, "hmac-requests.json");
+    let answer = run_vector_code(CODE, "hmac-requests.json");
     let mut built = 0;
     for (case, answer) in accepted.iter().zip(&answer).filter(|(_case, answer)| !answer.is_null()) {
         let empty = |value: &Value| value.is_null() || value == "";

@@ -20,7 +20,7 @@ use bursar_ledger_device::server::serve;
 use bursar_x402::authorization::Authorization;
 use bursar_x402::typed_data::TokenDomain;
 
-use super::support::{PATIENCE, WORDS};
+use super::support::{WAIT_TIMEOUT, WORDS};
 
 /// A simulated device, and the port that finds it.
 struct Bench {
@@ -78,8 +78,8 @@ async fn address_of(device: &dyn Device) -> Result<Address, ExchangeFault> {
 }
 
 /// Fails the test if an exchange waits for a person, because no person comes.
-async fn in_time<T>(exchange: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, exchange).await.expect("it waits for the person")
+async fn without_person<T>(exchange: impl Future<Output = T>) -> T {
+    tokio::time::timeout(WAIT_TIMEOUT, exchange).await.expect("it waits for the person")
 }
 
 /// Sends the commands of a request; returns its last answer.
@@ -129,11 +129,11 @@ async fn a_late_answer_is_dropped_and_never_returned_for_another_command() {
         request.abort();
         assert!(request.await.unwrap_err().is_cancelled());
         assert!(device.owes_answer());
-        let asked = in_time(device.exchange(&app::ask_app())).await;
+        let asked = without_person(device.exchange(&app::ask_app())).await;
         assert_eq!(asked, Err(ExchangeFault::OwesAnswer));
-        let again = in_time(bench.connect()).await;
+        let again = without_person(bench.connect()).await;
         assert!(again.owes_answer(), "it is not opened a second time");
-        assert_eq!(in_time(address_of(&*again)).await, Err(ExchangeFault::OwesAnswer));
+        assert_eq!(without_person(address_of(&*again)).await, Err(ExchangeFault::OwesAnswer));
 
         assert!(bench.device.press(decision));
         while device.owes_answer() {
@@ -182,7 +182,7 @@ async fn two_callers_never_share_an_exchange() {
     let (shown, request) = (address::ask(&path(), Display::Confirm).unwrap(), Arc::clone(&device));
     let first = tokio::spawn(async move { request.exchange(&shown).await });
     bench.wait_for_prompt().await;
-    let second = in_time(address_of(&*device)).await;
+    let second = without_person(address_of(&*device)).await;
     assert_eq!(second, Err(ExchangeFault::OwesAnswer));
     assert!(bench.device.press(Decision::Press));
     assert!(first.await.unwrap().is_ok());

@@ -19,7 +19,7 @@ async fn engine(addresses: Vec<std::net::SocketAddr>) -> TestEngine {
     engine
 }
 
-async fn listed(engine: &TestEngine, line: &str) -> LedgerAddressesAnswer {
+async fn list_addresses(engine: &TestEngine, line: &str) -> LedgerAddressesAnswer {
     match engine.operator().must(line).await {
         Answer::LedgerAddresses(listed) => listed,
         other => panic!("{other:?}"),
@@ -56,7 +56,7 @@ async fn addresses_of_every_layout_are_listed_and_added() {
             "0x3a1DBb8A6ad007Aa58F31343231F0d7401559CF4",
         ),
     ] {
-        let listed = listed(&engine, &format!("address ledger list {options} --count 1")).await;
+        let listed = list_addresses(&engine, &format!("address ledger list {options} --count 1")).await;
         let [only] = &listed.addresses[..] else { panic!("{listed:?}") };
         assert_eq!((only.path.as_str(), only.address.as_str()), (path, expected));
         assert_eq!(only.label, None);
@@ -70,7 +70,7 @@ async fn addresses_of_every_layout_are_listed_and_added() {
     let labels: Vec<&str> = addresses.iter().map(|address| address.label.as_str()).collect();
     assert_eq!(labels, ["reserve-1", "reserve-2"]);
     assert!(addresses.iter().all(|address| address.backing == "Ledger (live)"));
-    let all = listed(&engine, "address ledger list").await;
+    let all = list_addresses(&engine, "address ledger list").await;
     let labels: Vec<_> = all.addresses.iter().map(|address| address.label.as_deref()).collect();
     assert_eq!(labels, [Some("safe"), Some("reserve-1"), Some("reserve-2"), None, None]);
     assert!(all.device.starts_with("Ledger Flex"));
@@ -85,7 +85,7 @@ async fn the_same_seed_and_index_give_the_same_address_in_software() {
     operator.phrase = WORDS.to_owned();
     operator.must("seed import").await;
     let software = address(&engine, "address create soft 7 --seed S002").await;
-    let listed = listed(&engine, "address ledger list --layout bip44 --start 7 --count 1").await;
+    let listed = list_addresses(&engine, "address ledger list --layout bip44 --start 7 --count 1").await;
     assert_eq!(listed.addresses[0].address, software.address);
     assert_eq!(listed.addresses[0].path, software.path);
     assert_eq!(listed.addresses[0].label.as_deref(), Some("soft"));
@@ -167,7 +167,7 @@ async fn answers_to_other_commands_are_never_used() {
         }
     }
     device.set_lie(0, None);
-    let listed = listed(&engine, "address ledger list").await;
+    let listed = list_addresses(&engine, "address ledger list").await;
     assert!(listed.addresses.iter().all(|address| address.label.is_none()), "{listed:?}");
 }
 
@@ -179,7 +179,7 @@ async fn several_addresses_are_added_together_or_not_at_all() {
     operator.must("address ledger add 1").await;
     assert_eq!(operator.refused("address ledger add 0,1,2 more").await.code, Code::NameTaken);
     assert_eq!(operator.refused("address ledger add 3,3").await.code, Code::BadInput);
-    let listed = listed(&engine, "address ledger list --count 3").await;
+    let listed = list_addresses(&engine, "address ledger list --count 3").await;
     let labels: Vec<_> = listed.addresses.iter().map(|address| address.label.as_deref()).collect();
     assert_eq!(labels, [None, Some("ledger-1"), None]);
 }

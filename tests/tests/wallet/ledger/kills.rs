@@ -111,7 +111,7 @@ async fn after_a_kill_at_any_point_the_same_terms_are_signed_once() {
             &decode_header(paid["header_value"].as_str().unwrap())["payload"]["authorization"];
         assert_eq!(terms["value"], json!("12000"));
         // Every prompt had the same nonce, so at most one payment exists.
-        let nonces: BTreeSet<String> = shown(&device, "nonce");
+        let nonces: BTreeSet<String> = shown_values(&device, "nonce");
         assert_eq!(nonces.len(), 1, "{point}: {nonces:?} ({prompts_before} before the kill)");
         let mut operator = engine.operator().await;
         let Answer::History(history) = operator.must("history").await else { panic!("rows") };
@@ -121,7 +121,7 @@ async fn after_a_kill_at_any_point_the_same_terms_are_signed_once() {
 }
 
 /// Returns the values of a field on all screens so far.
-fn shown(device: &bursar_ledger_device::device::Device, field: &str) -> BTreeSet<String> {
+fn shown_values(device: &bursar_ledger_device::device::Device, field: &str) -> BTreeSet<String> {
     let log = device.log();
     let asked = log.iter().filter_map(|line| line.split_once("asked: "));
     let pages = asked.flat_map(|(_before, pages)| pages.split(" / "));

@@ -26,9 +26,9 @@ use bursar_tests::ledger::plug_in_blind;
 use super::support::{Bench, WORDS, prompts};
 
 const PRICE: u128 = 12_000;
-const COINS: &str = "0x8ac7230489e80000";
+const NATIVE_BALANCE: &str = "0x8ac7230489e80000";
 /// A receiver other than the merchant.
-const FRIEND: &str = "0x3a1DBb8A6ad007Aa58F31343231F0d7401559CF4";
+const OTHER_RECEIVER: &str = "0x3a1DBb8A6ad007Aa58F31343231F0d7401559CF4";
 
 struct Scene {
     bench: Bench,
@@ -54,7 +54,7 @@ impl Scene {
         let bench = Bench::with(setup, (device, at), "--day 10 --txn 5 --auto 0.5", "bearer").await;
         let payer: Address = bench.address.parse().unwrap();
         chain.mint(payer, 1_000_000).await.expect("minted");
-        chain.request("anvil_setBalance", json!([payer, COINS])).await.expect("set");
+        chain.request("anvil_setBalance", json!([payer, NATIVE_BALANCE])).await.expect("set");
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
         Some(Self { bench, chain, http })
     }
@@ -66,7 +66,7 @@ impl Scene {
 
     async fn send(&self, amount: &str) -> SendAnswer {
         let line = format!(
-            "address send safe {FRIEND} {amount} --network base --confirm {amount} --no-wait"
+            "address send safe {OTHER_RECEIVER} {amount} --network base --confirm {amount} --no-wait"
         );
         match self.bench.engine.operator().must(&line).await {
             Answer::Send(sent) => sent,
@@ -93,7 +93,7 @@ impl Scene {
     }
 
     /// Returns whether the node's pool holds a transaction of the payer that moves `wei`.
-    async fn waits(&self, wei: U256) -> bool {
+    async fn has_pending_transfer(&self, wei: U256) -> bool {
         let pool = self.chain.request("txpool_content", json!([])).await.expect("read");
         let payer: Address = self.bench.address.parse().unwrap();
         let mut found = pool["pending"].as_object().into_iter().flatten();
@@ -105,7 +105,7 @@ impl Scene {
         })
     }
 
-    fn prompts(&self) -> usize {
+    fn prompt_count(&self) -> usize {
         prompts(&self.bench.device)
     }
 }
@@ -134,7 +134,7 @@ async fn payments_of_both_versions_are_signed_by_the_device_and_settled() {
         let id = asked["request_id"].as_str().unwrap_or_else(|| panic!("{asked}")).to_owned();
         scene.bench.prompt().await;
         scene.bench.press(Decision::Press).await;
-        let paid = scene.bench.status(&id, "success").await;
+        let paid = scene.bench.poll_until_status(&id, "success").await;
         let (name, value) =
             (paid["header_name"].as_str().unwrap(), paid["header_value"].as_str().unwrap());
         let delivered = scene.http.get(&url).header(name, value).send().await.unwrap();
@@ -144,7 +144,7 @@ async fn payments_of_both_versions_are_signed_by_the_device_and_settled() {
         let left = scene.chain.balance_of(payer).await.expect("read");
         assert_eq!(left, U256::from(1_000_000 - PRICE * count));
     }
-    assert_eq!(scene.prompts(), 2);
+    assert_eq!(scene.prompt_count(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -157,12 +157,12 @@ async fn a_send_is_signed_by_one_press_and_offers_the_whole_ceiling() {
     assert!(listed.told.contains("Ledger"), "{}", listed.told);
     scene.bench.press(Decision::Press).await;
     scene.wait_for_status(&sent.id, "done", true).await;
-    assert_eq!(scene.native_balance(FRIEND).await, U256::from(250_000_000_000_000_000u64));
-    assert_eq!(scene.prompts(), 1, "one press for one send");
+    assert_eq!(scene.native_balance(OTHER_RECEIVER).await, U256::from(250_000_000_000_000_000u64));
+    assert_eq!(scene.prompt_count(), 1, "one press for one send");
     // A token can be sent only with blind signing.
     scene.bench.device.change(|app| app.blind_signing = false);
     let line =
-        format!("address send safe {FRIEND} 0.5 --token USDC --network base --yes --no-wait");
+        format!("address send safe {OTHER_RECEIVER} 0.5 --token USDC --network base --yes --no-wait");
     let Answer::Send(sent) = scene.bench.engine.operator().must(&line).await else {
         panic!("a send")
     };
@@ -179,7 +179,7 @@ async fn a_send_is_signed_by_one_press_and_offers_the_whole_ceiling() {
     scene.bench.prompt().await;
     scene.bench.press(Decision::Press).await;
     scene.wait_for_status(&sent.id, "done", true).await;
-    let friend: Address = FRIEND.parse().unwrap();
+    let friend: Address = OTHER_RECEIVER.parse().unwrap();
     assert_eq!(scene.chain.balance_of(friend).await.expect("read"), U256::from(500_000));
 }
 
@@ -202,7 +202,7 @@ async fn a_refused_send_is_dropped_and_a_cancel_or_a_higher_offer_asks_again() {
         scene.bench.engine.clock.advance(60_000);
         tokio::task::yield_now().await;
     }
-    assert_eq!(scene.prompts(), 2);
+    assert_eq!(scene.prompt_count(), 2);
     operator.must(&format!("address send --faster {} --yes --no-wait", sent.id)).await;
     scene.bench.prompt().await;
     scene.bench.press(Decision::Press).await;
@@ -218,23 +218,23 @@ async fn a_refused_send_is_dropped_and_a_cancel_or_a_higher_offer_asks_again() {
     scene.bench.press(Decision::Refuse).await;
     // After one refusal on the device, the cancellation asks again only on the operator's command.
     scene.bench.engine.clock.advance(60_000);
-    assert_eq!(scene.prompts(), 4);
+    assert_eq!(scene.prompt_count(), 4);
     // Repeats the command, because it has no effect until the wallet has recorded the refusal.
     let mut other = scene.bench.engine.operator();
     scene
         .bench
         .wait_until("the fifth prompt", async || {
             other.must(&format!("address cancel {}", sent.id)).await;
-            (scene.prompts() == 5).then_some(())
+            (scene.prompt_count() == 5).then_some(())
         })
         .await;
     scene.bench.press(Decision::Press).await;
     // Waits until the node has the empty transaction: a block mined earlier would contain the payment instead.
-    scene.bench.wait_until("the empty one", async || scene.waits(U256::ZERO).await.then_some(())).await;
-    assert_eq!(scene.prompts(), 5);
+    scene.bench.wait_until("the empty one", async || scene.has_pending_transfer(U256::ZERO).await.then_some(())).await;
+    assert_eq!(scene.prompt_count(), 5);
     let ended = scene.wait_for_status(&sent.id, "cancelled", true).await;
     assert!(ended.block.is_some(), "{ended:?}");
-    assert_eq!(scene.native_balance(FRIEND).await, U256::ZERO);
+    assert_eq!(scene.native_balance(OTHER_RECEIVER).await, U256::ZERO);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -259,15 +259,15 @@ async fn a_cancelled_send_is_never_shown_and_payments_go_on() {
     scene.bench.device.set_plugged(true);
     scene.bench.prompt().await;
     scene.bench.press(Decision::Press).await;
-    scene.bench.status(&id, "success").await;
-    assert_eq!(scene.prompts(), 1, "only the payment was shown");
+    scene.bench.poll_until_status(&id, "success").await;
+    assert_eq!(scene.prompt_count(), 1, "only the payment was shown");
 }
 
 /// A script reads the exit code, so it is 0 only if the money moved.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_fails_whose_send_is_refused_or_cancelled() {
     let Some(scene) = Scene::start().await else { return };
-    let line = format!("address send safe {FRIEND} 0.1 --network base --confirm 0.1");
+    let line = format!("address send safe {OTHER_RECEIVER} 0.1 --network base --confirm 0.1");
     let (mut operator, mut other) = (scene.bench.engine.operator(), scene.bench.engine.operator());
     let (refused, ()) = tokio::join!(operator.refused(&line), async {
         scene.bench.prompt().await;
@@ -296,7 +296,7 @@ async fn a_command_fails_whose_send_is_refused_or_cancelled() {
     });
     assert_eq!(kept.code, Code::LedgerRejected, "{kept:?}");
     assert!(kept.message.contains("keeps its earlier gas price"), "{kept:?}");
-    assert_eq!(scene.native_balance(FRIEND).await, U256::ZERO);
+    assert_eq!(scene.native_balance(OTHER_RECEIVER).await, U256::ZERO);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -304,7 +304,7 @@ async fn a_send_behind_another_says_how_many_are_before_it() {
     let Some(scene) = Scene::start().await else { return };
     scene.bench.device.change(|app| app.blind_signing = false);
     let line =
-        format!("address send safe {FRIEND} 0.5 --token USDC --network base --yes --no-wait");
+        format!("address send safe {OTHER_RECEIVER} 0.5 --token USDC --network base --yes --no-wait");
     scene.bench.engine.operator().must(&line).await;
     let coins = scene.send("0.1").await;
     scene
@@ -329,11 +329,11 @@ async fn a_send_that_needs_a_switch_keeps_no_payment_waiting() {
     let Some(scene) = Scene::start().await else { return };
     scene.bench.device.change(|app| app.blind_signing = false);
     let line =
-        format!("address send safe {FRIEND} 0.5 --token USDC --network base --yes --no-wait");
+        format!("address send safe {OTHER_RECEIVER} 0.5 --token USDC --network base --yes --no-wait");
     scene.bench.engine.operator().must(&line).await;
     let (_code, asked) = scene.bench.ask(12_000, 1).await;
     let id = asked["request_id"].as_str().unwrap().to_owned();
     scene.bench.prompt().await;
     scene.bench.press(Decision::Press).await;
-    scene.bench.status(&id, "success").await;
+    scene.bench.poll_until_status(&id, "success").await;
 }

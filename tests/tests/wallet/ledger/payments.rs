@@ -33,9 +33,9 @@ async fn a_payment_waits_for_the_button_and_is_signed_by_the_device() {
         assert_eq!((code, &answer["status"]), (202, &json!("pending")), "{answer}");
         let shown = bench.prompt().await;
         assert!(shown.iter().any(|page| page.contains("12000")), "{shown:?}");
-        bench.status(id(&answer), "executing").await;
+        bench.poll_until_status(id(&answer), "executing").await;
         bench.press(Decision::Press).await;
-        let paid = bench.status(id(&answer), "success").await;
+        let paid = bench.poll_until_status(id(&answer), "success").await;
         let (terms, signer) = signed_terms(header(&paid));
         assert_eq!(signer, bench.address);
         assert_eq!(terms.from.to_string(), signer);
@@ -59,13 +59,13 @@ async fn a_refusal_on_the_device_rejects_the_payment_and_returns_its_value() {
     assert_eq!(bench.ask(20_000, 2).await.1["code"], "EXCEEDS_DAILY_LIMIT");
     bench.prompt().await;
     bench.press(Decision::Refuse).await;
-    let rejected = bench.status(id(&first), "rejected").await;
+    let rejected = bench.poll_until_status(id(&first), "rejected").await;
     assert_eq!(rejected["code"], "LEDGER_REJECTED", "{rejected}");
     // A repeated request gets the same answer; the reserved value is free again for another payment.
     assert_eq!(bench.ask(20_000, 1).await.1["code"], "LEDGER_REJECTED");
     let (_code, other) = bench.ask(20_000, 3).await;
     bench.prompt().await;
     bench.press(Decision::Press).await;
-    bench.status(id(&other), "success").await;
+    bench.poll_until_status(id(&other), "success").await;
     bench.engine.operator().must("audit verify").await;
 }

@@ -17,7 +17,7 @@ pub(crate) const OTHER_WORDS: &str =
     "legal winner thank year wave sausage worth useful legal winner thank yellow";
 
 /// Timeout of a wait for a state, in real time.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// An engine, its device, and an agent that pays from an address of the device.
 pub(crate) struct Bench {
@@ -27,7 +27,7 @@ pub(crate) struct Bench {
     /// The paying address.
     pub(crate) address: String,
     /// Socket address of the simulated device.
-    pub(crate) at: SocketAddr,
+    pub(crate) device_socket: SocketAddr,
 }
 
 impl Bench {
@@ -54,7 +54,7 @@ impl Bench {
             panic!("an address")
         };
         operator.must(&format!("agent commission {} p safe", agent.id)).await;
-        Self { engine, device, agent, address, at }
+        Self { engine, device, agent, address, device_socket: at }
     }
 
     /// Asks for a payment of `atoms` units on Base.
@@ -73,7 +73,7 @@ impl Bench {
     }
 
     /// Polls until the request has this status, and returns the answer.
-    pub(crate) async fn status(&self, id: &str, wanted: &str) -> Value {
+    pub(crate) async fn poll_until_status(&self, id: &str, wanted: &str) -> Value {
         let path = format!("/sign/status/{id}");
         self.wait_until(wanted, async || {
             let (_code, answer) = self.engine.get(&path).await;
@@ -110,7 +110,7 @@ pub(crate) async fn wait_until<T>(
         if let Some(found) = found().await {
             return found;
         }
-        assert!(begun.elapsed() < PATIENCE, "not in time: {what}");
+        assert!(begun.elapsed() < WAIT_TIMEOUT, "not in time: {what}");
         tokio::time::sleep(Duration::from_millis(20)).await;
         engine.clock.advance(40);
     }

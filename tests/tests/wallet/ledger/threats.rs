@@ -21,7 +21,7 @@ async fn t_35_a_swapped_device_or_another_account_signs_nothing() {
     bench.wait_until("three tries", async || (derived() > before + 3).then_some(())).await;
     assert!(bench.device.log().iter().all(|line| !line.contains("asked:")), "nothing was shown");
     bench.device.change(|app| app.seed = Seed::from_words(WORDS).unwrap());
-    bench.status(&id, "success").await;
+    bench.poll_until_status(&id, "success").await;
     // The device is swapped after it derived the address, so its signature comes from another account.
     let commands = bench.device.log().iter().filter(|line| line.starts_with("=> ")).count();
     let (_code, asked) = bench.ask(12_000, 2).await;
@@ -36,6 +36,6 @@ async fn t_35_a_swapped_device_or_another_account_signs_nothing() {
     let (_code, polled) = bench.engine.get(&format!("/sign/status/{id}")).await;
     assert_ne!(polled["code"], Value::from(Code::LedgerRejected.text()));
     bench.device.set_lie(0, None);
-    let paid = bench.status(&id, "success").await;
+    let paid = bench.poll_until_status(&id, "success").await;
     super::payments::assert_signed_by(&paid, &bench.address);
 }

@@ -46,12 +46,12 @@ fn tests_of_the_library() -> PathBuf {
 }
 
 /// The commands of a transcript.
-fn sent(text: &str) -> Vec<Vec<u8>> {
+fn commands_of_transcript(text: &str) -> Vec<Vec<u8>> {
     let lines = text.lines().filter_map(|line| line.trim().strip_prefix("=>"));
     lines.map(|hex| hex::decode(hex.trim()).unwrap()).collect()
 }
 
-fn named(folder: &Path, ending: &str) -> BTreeMap<String, String> {
+fn files_by_name(folder: &Path, ending: &str) -> BTreeMap<String, String> {
     let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
     let files = files.filter_map(|path| {
         let name = path.file_name()?.to_str()?.strip_suffix(ending)?.to_owned();
@@ -63,8 +63,8 @@ fn named(folder: &Path, ending: &str) -> BTreeMap<String, String> {
 #[test]
 fn typed_data_is_sent_as_the_host_library_sends_it() {
     let fixtures = tests_of_the_library().join("fixtures");
-    let transcripts = named(&fixtures.join("apdus"), ".apdus");
-    let messages = named(&fixtures.join("messages"), ".json");
+    let transcripts = files_by_name(&fixtures.join("apdus"), ".apdus");
+    let messages = files_by_name(&fixtures.join("messages"), ".json");
     assert_eq!((transcripts.len(), messages.len()), (49, 22));
     let path: DerivationPath = "m/44'/60'/0'/0/0".parse().unwrap();
     let (mut compared, mut commands, mut hashed) = (0, 0, BTreeSet::new());
@@ -86,7 +86,7 @@ fn typed_data_is_sent_as_the_host_library_sends_it() {
         let ours = ask_full(&path, &typed_json::read(&json)).unwrap();
         let ours: Vec<Vec<u8>> = ours.iter().map(Command::to_bytes).collect();
         let is_ours = |command: &Vec<u8>| [TYPE, VALUE, TYPED_DATA].contains(&command[1]);
-        let theirs: Vec<Vec<u8>> = sent(transcript).into_iter().filter(is_ours).collect();
+        let theirs: Vec<Vec<u8>> = commands_of_transcript(transcript).into_iter().filter(is_ours).collect();
         assert_eq!(ours, theirs, "{name}");
         if signer(&ours, transcript) == EMULATOR {
             hashed.insert(message);
@@ -161,7 +161,7 @@ fn tail_of(bytes: &[u8]) -> usize {
 }
 
 /// Returns the commands that we send for the same input, or `None` for a request that we never make.
-fn ours(request: &[Vec<u8>]) -> Option<Vec<Command>> {
+fn our_commands(request: &[Vec<u8>]) -> Option<Vec<Command>> {
     let first = &request[0];
     if first[0] != 0xe0 {
         return None;
@@ -204,9 +204,9 @@ fn other_requests_are_sent_as_the_host_library_sends_them() {
     let mut equal = BTreeMap::new();
     for recording in recordings {
         let end = recording.find(");").unwrap_or(recording.len());
-        for request in requests(sent(&recording[..end])) {
+        for request in requests(commands_of_transcript(&recording[..end])) {
             let instruction = request[0][1];
-            match ours(&request) {
+            match our_commands(&request) {
                 None => {
                     let is_foreign =
                         request[0][0] != ETHEREUM || DESCRIPTORS.contains(&instruction);

@@ -18,8 +18,8 @@ pub(crate) fn read(json: &Json) -> TypedData {
     types.sort_by(|one, other| one.name.cmp(&other.name));
     let primary = json["primaryType"].as_str().unwrap();
     TypedData {
-        domain: of_struct(&types, DOMAIN, &json["domain"]),
-        message: of_struct(&types, primary, &json["message"]),
+        domain: struct_value(&types, DOMAIN, &json["domain"]),
+        message: struct_value(&types, primary, &json["message"]),
         primary: primary.to_owned(),
         types,
     }
@@ -53,7 +53,7 @@ fn kind(base: &str) -> FieldType {
     }
 }
 
-fn of_struct(types: &[StructType], name: &str, json: &Json) -> Value {
+fn struct_value(types: &[StructType], name: &str, json: &Json) -> Value {
     let of = types.iter().find(|one| one.name == name).unwrap();
     let values =
         of.fields.iter().map(|field| value(types, field, field.array_levels.len(), &json[&field.name]));
@@ -76,7 +76,7 @@ fn value(types: &[StructType], field: &Field, levels: usize, json: &Json) -> Val
         hex::decode(even).unwrap()
     };
     match &field.kind {
-        FieldType::Struct(name) => of_struct(types, name, json),
+        FieldType::Struct(name) => struct_value(types, name, json),
         FieldType::Bool => Value::number(U256::from(u8::from(text == "true" || text == "1"))),
         FieldType::String => Value::string(&text),
         // Numbers in hex are sent as they are written.

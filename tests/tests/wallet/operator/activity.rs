@@ -41,7 +41,7 @@ async fn engine_with_activity() -> (TestEngine, Agent) {
     let mut operator = engine.operator();
     let mut watcher = Watcher::begin(&engine, "watch --since 0").await;
     let paid = ask(&engine, &agent, 12_000, 1).await;
-    watcher.until(|row| row.kind.text() == "payment.signed").await;
+    watcher.rows_until(|row| row.kind.text() == "payment.signed").await;
     let report = agent.report(engine.now_s(), &paid, "failed", None);
     let (status, answer) = engine.post("/callback", &report).await;
     assert_eq!(status, 200, "{answer}");

@@ -29,7 +29,7 @@ const POLICY: &str = "--day 100 --txn 5 --auto 0.5";
 struct Stage {
     engine: TestEngine,
     agent: Agent,
-    asked: u64,
+    requests_sent: u64,
 }
 
 impl Stage {
@@ -37,13 +37,13 @@ impl Stage {
         let engine = TestEngine::start(setup).await;
         engine.set_up_wallet(POLICY).await;
         let agent = engine.add_agent("bot", "bearer").await;
-        Self { engine, agent, asked: 0 }
+        Self { engine, agent, requests_sent: 0 }
     }
 
     /// Asks for a payment; returns the status and the request's id.
     async fn ask(&mut self, chain: ChainId, payee: &str, atoms: u64) -> (u16, String) {
-        self.asked += 1;
-        let mut offer = challenge(chain, atoms, &format!("https://a.example/{}", self.asked));
+        self.requests_sent += 1;
+        let mut offer = challenge(chain, atoms, &format!("https://a.example/{}", self.requests_sent));
         offer["accepts"][0]["payTo"] = payee.into();
         let body = self.agent.ask(self.engine.now_s(), &header(&offer), None);
         let (status, answer) = self.engine.post("/sign", &body).await;
@@ -82,11 +82,11 @@ async fn requests(engine: &TestEngine) -> Vec<RequestAnswer> {
     requests
 }
 
-fn never() -> PaidBefore {
+fn never_paid() -> PaidBefore {
     PaidBefore { times: 0, approved: 0, first: None, last: None, usd: Usd::ZERO }
 }
 
-fn at(seconds: i64) -> Option<String> {
+fn unix_to_text(seconds: i64) -> Option<String> {
     Some(bursar_core::text::utc(Utc::from_seconds(NEW_YEAR_S + seconds)))
 }
 
@@ -95,15 +95,15 @@ async fn a_card_marks_first_payments_and_counts_authorized_ones() {
     let mut stage = Stage::new(Setup::default()).await;
     let id = stage.hold(BASE, PAY_TO).await;
     let first = stage.card(&id).await;
-    assert_eq!((first.paid_before.as_ref(), first.has_unknown_payee()), (Some(&never()), true));
+    assert_eq!((first.paid_before.as_ref(), first.has_unknown_payee()), (Some(&never_paid()), true));
     stage.must(&format!("approve {id} --yes")).await;
-    let once = PaidBefore { times: 1, approved: 1, first: at(0), last: at(0), usd: Usd(1_500_000) };
+    let once = PaidBefore { times: 1, approved: 1, first: unix_to_text(0), last: unix_to_text(0), usd: Usd(1_500_000) };
     assert_eq!(stage.payee_history(BASE, PAY_TO).await, once);
 
     // An automatic payment counts as a payment, but not as an approval.
     stage.engine.clock.advance(60_000);
     assert_eq!(stage.ask(BASE, PAY_TO, 250_000).await.0, 200);
-    let twice = PaidBefore { times: 2, last: at(60), usd: Usd(1_750_000), ..once };
+    let twice = PaidBefore { times: 2, last: unix_to_text(60), usd: Usd(1_750_000), ..once };
     assert_eq!(stage.payee_history(BASE, PAY_TO).await, twice);
 
     // The digest of a card covers none of these facts.
@@ -154,7 +154,7 @@ async fn unauthorized_requests_do_not_count_as_payments() {
     stage.engine.clock.advance(16 * 60_000);
     // The next decision finds that the hold has expired.
     let id = stage.hold(BASE, PAY_TO).await;
-    assert_eq!(stage.card(&id).await.paid_before, Some(never()));
+    assert_eq!(stage.card(&id).await.paid_before, Some(never_paid()));
 }
 
 #[tokio::test]
@@ -162,8 +162,8 @@ async fn payees_are_counted_per_network_and_address() {
     let mut stage = Stage::new(Setup::default()).await;
     stage.must("network enable 84532").await;
     assert_eq!(stage.ask(BASE, PAY_TO, 250_000).await.0, 200);
-    assert_eq!(stage.payee_history(BASE, LOOKALIKE).await, never());
-    assert_eq!(stage.payee_history(BASE_SEPOLIA, PAY_TO).await, never());
+    assert_eq!(stage.payee_history(BASE, LOOKALIKE).await, never_paid());
+    assert_eq!(stage.payee_history(BASE_SEPOLIA, PAY_TO).await, never_paid());
     // Payments of all agents of the wallet count.
     stage.agent = stage.engine.add_agent("other", "bearer").await;
     assert_eq!(stage.payee_history(BASE, PAY_TO).await.times, 1);
@@ -196,7 +196,7 @@ async fn a_restart_a_snapshot_and_a_replay_count_the_same() {
     let mut stage = Stage::new(setup()).await;
     assert_eq!(stage.ask(BASE, PAY_TO, 250_000).await.0, 200);
     let id = stage.hold(BASE, PAY_TO).await;
-    let once = PaidBefore { times: 1, approved: 0, first: at(0), last: at(0), usd: Usd(250_000) };
+    let once = PaidBefore { times: 1, approved: 0, first: unix_to_text(0), last: unix_to_text(0), usd: Usd(250_000) };
 
     // The state is first replayed from the entries, and then loaded from a snapshot.
     for snapshot in [false, true] {
@@ -245,7 +245,7 @@ async fn a_card_shows_the_balance_before_and_after_the_payment() {
             let card = stage.card(&id).await;
             let answer = card.balance.as_ref().expect("it was read");
             assert_eq!((answer.before.as_str(), answer.after.as_deref()), (before, after));
-            assert_eq!((answer.symbol.as_str(), Some(&answer.read)), ("USDC", at(0).as_ref()));
+            assert_eq!((answer.symbol.as_str(), Some(&answer.read)), ("USDC", unix_to_text(0).as_ref()));
             assert_eq!(card.has_insufficient_balance(), after.is_none());
             assert_eq!(card.balance_unknown_reason, None);
         }

@@ -15,7 +15,7 @@ async fn engine() -> TestEngine {
 }
 
 /// Returns the cause of the last lock. Its entry is written after the lock.
-async fn cause(operator: &mut Operator) -> String {
+async fn last_lock_cause(operator: &mut Operator) -> String {
     for _look in 0..1_000 {
         let rows = activity(operator, "activity --limit 500").await.entries;
         if let Some(row) = rows.into_iter().find(|row| row.kind.text() == "wallet.locked") {
@@ -56,7 +56,7 @@ async fn an_idle_wallet_locks_automatically() {
 
     assert!(seconds_until_locked(&engine, &mut operator).await >= 60);
     assert_eq!(lock_status(&mut operator).await, (true, None));
-    assert_eq!(cause(&mut operator).await, "automatically: it was not used");
+    assert_eq!(last_lock_cause(&mut operator).await, "automatically: it was not used");
     let (status, answer) =
         engine.post("/sign", &agent.ask(engine.now_s(), &offer(1000, 1), None)).await;
     assert_eq!(status, 503, "{answer}");
@@ -123,5 +123,5 @@ async fn a_wallet_locks_after_the_machine_slept() {
     engine.clock.suspend(120_000);
     let seconds = seconds_until_locked(&engine, &mut operator).await;
     assert!(seconds < 600, "by the sleep, and not by its hour: {seconds} s");
-    assert_eq!(cause(&mut operator).await, "automatically: the machine had slept");
+    assert_eq!(last_lock_cause(&mut operator).await, "automatically: the machine had slept");
 }

@@ -7,7 +7,7 @@ use bursar_core::status::PolicyVerdict;
 use bursar_tests::engine::{Setup, TestEngine};
 use bursar_tests::operator::{Expect, Operator};
 
-async fn edited(operator: &mut Operator, line: &str) -> (PolicyAnswer, Vec<Warning>) {
+async fn edit_policy(operator: &mut Operator, line: &str) -> (PolicyAnswer, Vec<Warning>) {
     let reply = operator.outcome(line).await.reply;
     match reply.result {
         Ok(Answer::Policy(policy)) => (policy, reply.warnings),
@@ -25,7 +25,7 @@ async fn a_policy_edit_lists_its_changes_and_warns_of_looser_limits() {
     engine.set_up_wallet("--day 100 --txn 10").await;
     engine.add_agent("bot", "bearer").await;
     let mut operator = engine.operator();
-    let (policy, warnings) = edited(&mut operator, "policy edit p --txn 100 --day 50").await;
+    let (policy, warnings) = edit_policy(&mut operator, "policy edit p --txn 100 --day 50").await;
     assert_eq!(
         texts(&policy),
         ["max per day 100.00 -> 50.00 USD", "max per payment 10.00 -> 100.00 USD"]
@@ -35,12 +35,12 @@ async fn a_policy_edit_lists_its_changes_and_warns_of_looser_limits() {
         looser.message,
         "This allows more than before for its agent, effective at once: max per payment 10.00 -> 100.00 USD."
     );
-    let (policy, warnings) = edited(&mut operator, "policy edit p --txn 5").await;
+    let (policy, warnings) = edit_policy(&mut operator, "policy edit p --txn 5").await;
     assert_eq!(texts(&policy), ["max per payment 100.00 -> 5.00 USD"]);
     assert_eq!(warnings, [], "tightening needs no warning");
-    let (policy, _none) = edited(&mut operator, "policy edit p --txn 5").await;
+    let (policy, _none) = edit_policy(&mut operator, "policy edit p --txn 5").await;
     assert_eq!(policy.changes, Some(Vec::new()));
-    let (policy, _none) = edited(&mut operator, "policy show p").await;
+    let (policy, _none) = edit_policy(&mut operator, "policy show p").await;
     assert_eq!(policy.changes, None);
 }
 
@@ -55,15 +55,15 @@ async fn a_looser_limit_of_any_lane_is_warned_of() {
         ("policy create q --lending-max 7", vec![]),
         ("policy create r --trade-max 7", vec![]),
     ] {
-        let (_policy, warnings) = edited(&mut operator, line).await;
+        let (_policy, warnings) = edit_policy(&mut operator, line).await;
         let codes: Vec<_> = warnings.iter().map(|warning| warning.code.as_str()).collect();
         assert_eq!(codes, expected, "{line}");
     }
-    let (policy, _warnings) = edited(&mut operator, "policy show p").await;
+    let (policy, _warnings) = edit_policy(&mut operator, "policy show p").await;
     assert!(policy.trading.enabled && policy.lending.max_deposit == "7.00");
 }
 
-async fn rehearsed(operator: &mut Operator, line: &str) -> RehearsalAnswer {
+async fn rehearse(operator: &mut Operator, line: &str) -> RehearsalAnswer {
     match operator.must(line).await {
         Answer::Rehearsal(answer) => answer,
         other => panic!("{other:?}"),
@@ -76,10 +76,10 @@ async fn a_rehearsal_without_a_network_prefers_base() {
     engine.set_up_wallet("--day 100 --txn 10").await;
     let mut operator = engine.operator();
     operator.must("policy create rhc --networks 4663").await;
-    assert_eq!(rehearsed(&mut operator, "policy test p 1").await.network, "Base");
-    assert_eq!(rehearsed(&mut operator, "policy test rhc 1").await.network, "Robinhood Chain");
+    assert_eq!(rehearse(&mut operator, "policy test p 1").await.network, "Base");
+    assert_eq!(rehearse(&mut operator, "policy test rhc 1").await.network, "Robinhood Chain");
     operator.must("network disable base").await;
-    assert_eq!(rehearsed(&mut operator, "policy test p 1").await.network, "Robinhood Chain");
+    assert_eq!(rehearse(&mut operator, "policy test p 1").await.network, "Robinhood Chain");
 }
 
 #[tokio::test]
@@ -104,12 +104,12 @@ async fn a_trade_is_rehearsed_by_the_limits_of_trading() {
         ("policy test t 101 --trade", PolicyVerdict::Refuse, Some("EXCEEDS_PER_TRADE_MAX")),
         ("policy test p 1 --trade", PolicyVerdict::Refuse, Some("TRADING_DISABLED")),
     ] {
-        let answer = rehearsed(&mut operator, line).await;
+        let answer = rehearse(&mut operator, line).await;
         assert_eq!((answer.verdict, answer.code.as_deref()), (verdict, code), "{line}");
         assert_eq!((answer.lane, answer.network.as_str()), (Lane::Trade, "Base"), "{line}");
     }
     operator.must("network disable base").await;
-    let answer = rehearsed(&mut operator, "policy test t 1 --trade").await;
+    let answer = rehearse(&mut operator, "policy test t 1 --trade").await;
     assert_eq!(
         (answer.network.as_str(), answer.slippage.as_deref()),
         ("Robinhood Chain", Some("0.5%"))

@@ -9,7 +9,7 @@ use serde_json::json;
 
 /// Returns whether a quote or trade was refused for the disabled network. The enabled network
 /// fails too, for lack of a node.
-fn met_disabled(code: &str) -> bool {
+fn is_refused_for_disabled_network(code: &str) -> bool {
     match code {
         "NETWORK_DISABLED" => true,
         "CHAIN_UNAVAILABLE" => false,
@@ -18,14 +18,14 @@ fn met_disabled(code: &str) -> bool {
 }
 
 /// Returns whether `quote` and a trade default to the disabled network if they name none.
-async fn take_disabled(engine: &TestEngine, bot: &Agent) -> (bool, bool) {
+async fn default_to_disabled(engine: &TestEngine, bot: &Agent) -> (bool, bool) {
     let quoted = engine.operator().refused("quote pay 1 ETH WETH").await.code;
     let trade = json!({ "token_in": "ETH", "token_out": WETH, "amount_in": "1" });
     let (_status, traded) = engine.post("/trade", &bot.trade(engine.now_s(), &trade)).await;
     // A refusal has `reason_code`, an error `code`.
     let code = traded["reason_code"].as_str().or(traded["code"].as_str());
     let traded = code.unwrap_or_else(|| panic!("{traded}"));
-    (met_disabled(quoted.text()), met_disabled(traded))
+    (is_refused_for_disabled_network(quoted.text()), is_refused_for_disabled_network(traded))
 }
 
 /// A token's address; no request of this test reaches a node to look it up.
@@ -46,11 +46,11 @@ async fn a_quote_takes_the_network_of_a_trade_that_names_none() {
     for network in traded {
         operator.must(&format!("network disable {}", network.caip2())).await;
         let is_default = *documented == json!(network.chain.0);
-        let taken = take_disabled(&engine, &bot).await;
+        let taken = default_to_disabled(&engine, &bot).await;
         assert_eq!(taken, (is_default, is_default), "{}", network.title);
         let line = format!("quote pay 1 ETH WETH --network {}", network.caip2());
         assert_eq!(operator.refused(&line).await.code, Code::NetworkDisabled, "{line}");
         operator.must(&format!("network enable {}", network.caip2())).await;
     }
-    assert_eq!(take_disabled(&engine, &bot).await, (false, false));
+    assert_eq!(default_to_disabled(&engine, &bot).await, (false, false));
 }

@@ -126,7 +126,7 @@ async fn a_request_needs_four_characters_or_eight_without_its_card() {
 }
 
 /// More requests than `requests` and `history` show.
-const NEWER: u64 = 60;
+const NEWER_REQUESTS: u64 = 60;
 
 #[tokio::test]
 async fn the_first_eight_digits_find_a_request_before_any_number_of_newer_ones() {
@@ -142,14 +142,14 @@ async fn the_first_eight_digits_find_a_request_before_any_number_of_newer_ones()
         panic!("{held:?}")
     };
     let mut operator = engine.operator();
-    for n in 0..NEWER {
+    for n in 0..NEWER_REQUESTS {
         assert_ne!(ask(&engine, &busy, 1_000, 100 + n).await, "");
     }
     operator.must(&format!("approve {approved} --yes")).await;
     operator.must(&format!("deny {denied}")).await;
     engine.clock.advance(u64::try_from(HOLD_MS).unwrap() + 1_000);
     // Records the expiry, and then more requests than the lists show.
-    for n in 0..NEWER {
+    for n in 0..NEWER_REQUESTS {
         assert_ne!(ask(&engine, &busy, 1_000, 200 + n).await, "");
     }
     for (id, code, sentence) in [

@@ -40,7 +40,7 @@ impl Watcher {
     }
 
     /// Returns all entries up to the first that matches.
-    pub(crate) async fn until(&mut self, fits: impl Fn(&ActivityRow) -> bool) -> Vec<ActivityRow> {
+    pub(crate) async fn rows_until(&mut self, fits: impl Fn(&ActivityRow) -> bool) -> Vec<ActivityRow> {
         let mut answer: Vec<ActivityRow> = Vec::new();
         while !answer.iter().any(&fits) {
             answer.extend(self.next_rows().await);
@@ -82,7 +82,7 @@ async fn every_watcher_receives_every_entry_once_and_in_order() {
     };
     let listening = async {
         let mut watcher = Watcher::begin(&engine, &since(begin)).await;
-        watcher.until(last).await
+        watcher.rows_until(last).await
     };
     let resuming = async {
         let mut answer: Vec<ActivityRow> = Vec::new();
@@ -98,9 +98,9 @@ async fn every_watcher_receives_every_entry_once_and_in_order() {
     assert!(expected.len() > 800, "two entries for each payment");
     assert_eq!(seqs(&response), expected);
     assert_eq!(resumed, response);
-    assert_eq!(idle.until(last).await, response);
+    assert_eq!(idle.rows_until(last).await, response);
     let mut late = Watcher::begin(&engine, "watch --since 0").await;
-    let all = late.until(last).await;
+    let all = late.rows_until(last).await;
     assert_eq!(seqs(&all), (1..=response.last().unwrap().seq).collect::<Vec<_>>());
     let ids: BTreeSet<_> = response.iter().filter_map(|row| row.request.as_ref()).collect();
     assert_eq!(ids.len(), 400);

@@ -55,7 +55,7 @@ async fn a_flipped_byte_of_any_entry_refuses_the_start_and_names_the_entry() {
 }
 
 /// Flips bytes of an entry under a running engine and expects `audit verify` to name it.
-async fn audited(engine: &TestEngine, memory: &MemoryStore, seq: u64) {
+async fn assert_audit_names_entry(engine: &TestEngine, memory: &MemoryStore, seq: u64) {
     let mut operator = engine.operator();
     for at in (0..length(memory, seq)).step_by(7) {
         memory.tamper(seq, |bytes| bytes[at] ^= 0x01);
@@ -73,12 +73,12 @@ async fn audited(engine: &TestEngine, memory: &MemoryStore, seq: u64) {
 async fn a_flipped_byte_under_a_running_engine_is_named_by_the_audit() {
     let (engine, memory) = engine_with_payments().await;
     for seq in 1..memory.head().unwrap().seq {
-        audited(&engine, &memory, seq).await;
+        assert_audit_names_entry(&engine, &memory, seq).await;
     }
 }
 
 #[tokio::test]
 async fn a_flipped_byte_of_the_last_entry_is_named_by_the_audit_too() {
     let (engine, memory) = engine_with_payments().await;
-    audited(&engine, &memory, memory.head().unwrap().seq).await;
+    assert_audit_names_entry(&engine, &memory, memory.head().unwrap().seq).await;
 }

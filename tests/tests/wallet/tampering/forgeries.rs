@@ -16,7 +16,7 @@ use crate::tampering::forger::Forger;
 use crate::tampering::stage::{Stage, assert_untrusted_warning};
 
 /// Sets every limit to 1,000 dollars, a hundred times the operator's.
-fn loosened(policy: &mut Policy) {
+fn loosen_policy(policy: &mut Policy) {
     policy.payments.daily = Usd::dollars(1000);
     policy.payments.per_request = Usd::dollars(1000);
     policy.payments.auto_below = Usd::dollars(1000);
@@ -52,7 +52,7 @@ async fn a_limit_edited_with_a_valid_chain_holds_every_payment_until_accepted() 
             let mut forger = Forger::open(&stage.journal());
             for event in forger.events() {
                 if let Event::PolicySet { policy, .. } = event {
-                    loosened(policy);
+                    loosen_policy(policy);
                 }
             }
             forger.write_back();
@@ -173,7 +173,7 @@ async fn a_policy_loosened_after_the_last_seal_is_untrusted() {
             let (name, version, mut policy) = policy(&mut forger);
             let version = version + 1;
             let before = Some(Box::new(policy.clone()));
-            loosened(&mut policy);
+            loosen_policy(&mut policy);
             forger.append(Event::PolicySet { name, version, policy: Box::new(policy), before });
             forger.write_back();
         })
@@ -257,7 +257,7 @@ async fn a_snapshot_that_contradicts_the_entries_is_not_used() {
             let mut state = forger.state();
             let policies = std::sync::Arc::make_mut(&mut state.policies);
             for record in policies.values_mut() {
-                loosened(&mut std::sync::Arc::make_mut(record).policy);
+                loosen_policy(&mut std::sync::Arc::make_mut(record).policy);
             }
             forger.snapshot(&state);
         })

@@ -14,11 +14,11 @@ enum Outcome {
     Signed(u64),
     Held,
     /// A valid amount above the limit for one payment.
-    Over,
+    AboveLimit,
     /// Not a valid amount.
     Refused,
 }
-use Outcome::{Held, Over, Refused, Signed};
+use Outcome::{Held, AboveLimit, Refused, Signed};
 
 /// Amounts as JSON text, strings with their quotes.
 const TABLE: &[(&str, Outcome)] = &[
@@ -29,10 +29,10 @@ const TABLE: &[(&str, Outcome)] = &[
     (r#""499999""#, Signed(499_999)),
     (r#""500000""#, Held),
     (r#""10000000""#, Held),
-    (r#""10000001""#, Over),
-    (r#""4294967296""#, Over),
-    (r#""999999999999999""#, Over),
-    (r#""1000000000000000""#, Over),
+    (r#""10000001""#, AboveLimit),
+    (r#""4294967296""#, AboveLimit),
+    (r#""999999999999999""#, AboveLimit),
+    (r#""1000000000000000""#, AboveLimit),
     (r#""1000000000000001""#, Refused),
     (r#""9007199254740993""#, Refused),
     (r#""18446744073709551615""#, Refused),
@@ -110,7 +110,7 @@ const TABLE: &[(&str, Outcome)] = &[
     ("1", Signed(1)),
     ("12000", Signed(12_000)),
     ("500000", Held),
-    ("10000001", Over),
+    ("10000001", AboveLimit),
     ("9007199254740993", Refused),
     ("18446744073709563616", Refused),
     ("115792089237316195423570985008687907853269984665640564039457584007913129651936", Refused),
@@ -188,7 +188,7 @@ async fn t_15_an_amount_is_plain_digits_or_it_is_refused() {
                         bursar_tests::operator::Expect::must(&mut engine.operator(), &deny).await;
                         Held
                     }
-                    (403, Some("EXCEEDS_PER_REQUEST_MAX")) => Over,
+                    (403, Some("EXCEEDS_PER_REQUEST_MAX")) => AboveLimit,
                     (400, Some(_code)) => Refused,
                     _other => panic!("{amount}: {status} {answer}"),
                 };

@@ -24,7 +24,7 @@ async fn t_10_every_bound_accepts_its_limit_and_refuses_one_more() {
         let response = send(&engine, ("POST", "/sign"), &[], case.body).await;
         let answer = (response.status, response.code());
         let text = String::from_utf8_lossy(&response.body).into_owned();
-        assert_eq!((answer.0, answer.1.as_str()), case.wanted, "{}: {text}", case.name);
+        assert_eq!((answer.0, answer.1.as_str()), case.expected, "{}: {text}", case.name);
         lines += 1;
         paid += usize::from(answer.0 == 200);
         assert_eq!(authorized(&engine), paid, "{}", case.name);
@@ -63,7 +63,7 @@ async fn t_10_inputs_at_every_bound_cost_little_memory() {
     for _time in 0..8 {
         assert_eq!(connection.ask("POST", "/sign", full.as_bytes()).0, 401);
     }
-    for case in lines.iter().filter(|case| case.wanted == PAID).take(8) {
+    for case in lines.iter().filter(|case| case.expected == PAID).take(8) {
         assert_eq!(connection.ask("POST", "/sign", &case.body).0, 200, "{}", case.name);
     }
     let before = peak_kib(engine.pid());
@@ -73,7 +73,7 @@ async fn t_10_inputs_at_every_bound_cost_little_memory() {
         // A body refused for its length closes the connection.
         let mut connection = KeepAlive::open(&engine.url);
         let (status, _) = connection.ask("POST", "/sign", &case.body);
-        assert_eq!(status, case.wanted.0, "{}", case.name);
+        assert_eq!(status, case.expected.0, "{}", case.name);
         // The kernel counts pages in batches, so the reported peak can drop by a few.
         let now = peak_kib(engine.pid()).max(last);
         if now - last > dearest.0 {

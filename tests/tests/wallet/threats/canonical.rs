@@ -14,15 +14,15 @@ use crate::threats::stage::{
 
 /// Every endpoint that signs arbitrary JSON: its path, and the text before and after the value. That text is the same
 /// in the signed message and on the wire.
-const PLACES: [(&str, &str, &str); 4] = [
+const SIGNED_JSON_PLACES: [(&str, &str, &str); 4] = [
     ("/sign", "\"x402_data\":{\"v\":", "}"),
     ("/trade", "\"trade\":{\"v\":", "}"),
     ("/position", "\"position\":{\"v\":", "}"),
     ("/venues", "\"position\":{\"v\":", "}"),
 ];
 
-/// Nesting levels that [`PLACES`] add around a value.
-const AROUND: usize = 2;
+/// Nesting levels that [`SIGNED_JSON_PLACES`] add around a value.
+const LEVELS_AROUND: usize = 2;
 
 fn wire(case: &Value) -> Vec<u8> {
     match case["wire"].as_str() {
@@ -88,7 +88,7 @@ async fn t_08_a_proof_is_valid_only_for_the_canonical_json_of_python() {
     for case in cases(&file, "cases", 371) {
         let (id, wire) = (case["id"].as_str().unwrap(), wire(case));
         let python = case["python"].as_str().unwrap_or("{}");
-        for place in PLACES {
+        for place in SIGNED_JSON_PLACES {
             let (status, code) = send(&engine, &agent, place, &wire, python).await;
             let answer = format!("{id} at {}: {status} {code}", place.0);
             assert_eq!(status, 400, "{answer}");
@@ -97,7 +97,7 @@ async fn t_08_a_proof_is_valid_only_for_the_canonical_json_of_python() {
                 assert_eq!(code, "INVALID_JSON", "{answer}");
                 continue;
             }
-            if depth(python) + AROUND + 1 > 127 {
+            if depth(python) + LEVELS_AROUND + 1 > 127 {
                 too_deep += 1;
                 assert_eq!(code, "INVALID_JSON", "{answer}");
                 continue;

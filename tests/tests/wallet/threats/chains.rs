@@ -34,7 +34,7 @@ async fn pay(
     engine.post("/sign", &agent.ask(engine.now_s(), &header, None)).await
 }
 
-async fn waiting(engine: &TestEngine) -> Vec<RequestAnswer> {
+async fn pending_requests(engine: &TestEngine) -> Vec<RequestAnswer> {
     match engine.operator().must("requests").await {
         Answer::Requests { requests } => requests,
         other => panic!("{other:?}"),
@@ -42,8 +42,8 @@ async fn waiting(engine: &TestEngine) -> Vec<RequestAnswer> {
 }
 
 /// Returns why the only pending request is held, and denies it.
-async fn held_for(engine: &TestEngine) -> HoldReason {
-    let waiting = waiting(engine).await;
+async fn hold_reason(engine: &TestEngine) -> HoldReason {
+    let waiting = pending_requests(engine).await;
     assert_eq!(waiting.len(), 1, "{waiting:?}");
     engine.operator().must(&format!("deny {}", waiting[0].id)).await;
     waiting[0].card.as_ref().expect("a card").hold
@@ -58,7 +58,7 @@ async fn t_12_a_node_of_another_chain_confirms_nothing() {
         let renamed = |offer: &mut Value| offer["accepts"][0]["extra"]["name"] = json!("Dollar");
         let (status, answer) = pay(&engine, &agent, 1, renamed).await;
         assert_eq!(status, 202, "chain {foreign}: {answer}");
-        assert_eq!(held_for(&engine).await, HoldReason::DomainContradicted);
+        assert_eq!(hold_reason(&engine).await, HoldReason::DomainContradicted);
         // The node cannot block payments either: one that needs no chain call is signed.
         assert_eq!(pay(&engine, &agent, 2, |_offer| ()).await.0, 200, "chain {foreign}");
         assert_eq!((node.requests(), engine.engine.core().now().chain_hint), (0, None));
@@ -166,7 +166,7 @@ async fn t_14_a_clock_that_disagrees_with_the_chain_holds_every_payment() {
         let (status, answer) = pay(&engine, &agent, 2, |_offer| ()).await;
         assert_eq!(status, if held { 202 } else { 200 }, "{block:?}: {answer}");
         if held {
-            assert_eq!(held_for(&engine).await, HoldReason::ClockOff, "{block:?}");
+            assert_eq!(hold_reason(&engine).await, HoldReason::ClockOff, "{block:?}");
         }
         assert_eq!(authorized(&engine), if held { 1 } else { 2 }, "{block:?}");
     }
@@ -275,7 +275,7 @@ async fn t_14_the_wallet_sets_the_validity_times() {
                 }
                 Err(202) => {
                     assert_eq!(status, 202, "v{version} {asked:?}: {answer}");
-                    assert_eq!(held_for(&engine).await, HoldReason::LongValidity);
+                    assert_eq!(hold_reason(&engine).await, HoldReason::LongValidity);
                 }
                 Err(refused) => {
                     let reply = (status, answer["code"].as_str().unwrap());

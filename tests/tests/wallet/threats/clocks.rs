@@ -19,7 +19,7 @@ const NOON_S: i64 = NEW_YEAR_S + 12 * 3600;
 const HOUR_MS: i64 = 3_600_000;
 
 /// Starts an engine on a machine with this boot id; an empty id means the engine cannot measure uptime.
-async fn started(boot_id: &str) -> (Arc<TestEngine>, Agent) {
+async fn start_engine(boot_id: &str) -> (Arc<TestEngine>, Agent) {
     let clock = Arc::new(ManualClock::new(Utc::from_seconds(NOON_S)));
     clock.set_boot_id(boot_id);
     clock.advance(1);
@@ -29,7 +29,7 @@ async fn started(boot_id: &str) -> (Arc<TestEngine>, Agent) {
 }
 
 /// Pays until the allowance is spent; returns the signed atoms.
-async fn spend(engine: &TestEngine, agent: &Agent, n: &mut u64) -> u64 {
+async fn spend_allowance(engine: &TestEngine, agent: &Agent, n: &mut u64) -> u64 {
     let mut sum = 0;
     loop {
         *n += 1;
@@ -49,28 +49,28 @@ const MAX_SPEND: u64 = LIMIT / PRICE * PRICE;
 #[tokio::test]
 async fn t_29_setting_the_clock_renews_no_allowance() {
     for boot_id in ["boot-1", ""] {
-        let (engine, agent) = started(boot_id).await;
+        let (engine, agent) = start_engine(boot_id).await;
         let mut n = 0;
-        assert_eq!(spend(&engine, &agent, &mut n).await, MAX_SPEND);
+        assert_eq!(spend_allowance(&engine, &agent, &mut n).await, MAX_SPEND);
         // Sets the clock back by various times, and forward again within the same day.
         for hours in [1, 11, 13, 36, 24 * 40, 24 * 800] {
             engine.clock.set_utc(Utc::from_seconds(NOON_S).plus_ms(-hours * HOUR_MS));
-            assert_eq!(spend(&engine, &agent, &mut n).await, 0, "{boot_id}: {hours} h back");
+            assert_eq!(spend_allowance(&engine, &agent, &mut n).await, 0, "{boot_id}: {hours} h back");
             engine.clock.set_utc(Utc::from_seconds(NOON_S + 11 * 3600));
-            assert_eq!(spend(&engine, &agent, &mut n).await, 0, "{boot_id}: back and forward");
+            assert_eq!(spend_allowance(&engine, &agent, &mut n).await, 0, "{boot_id}: back and forward");
         }
         // In time zones to the east it is already tomorrow, which must not renew the allowance.
         for zone in ["Pacific/Kiritimati", "Asia/Tokyo", "Pacific/Pago_Pago", "UTC"] {
             engine.clock.set_zone(zone).unwrap();
-            assert_eq!(spend(&engine, &agent, &mut n).await, 0, "{boot_id}: {zone}");
+            assert_eq!(spend_allowance(&engine, &agent, &mut n).await, 0, "{boot_id}: {zone}");
         }
         // Crossing midnight repeatedly never starts a new day.
         let mut bought = 0;
         for _time in 0..5 {
             engine.clock.set_utc(Utc::from_seconds(NOON_S + 24 * 3600));
-            bought += spend(&engine, &agent, &mut n).await;
+            bought += spend_allowance(&engine, &agent, &mut n).await;
             engine.clock.set_utc(Utc::from_seconds(NOON_S));
-            bought += spend(&engine, &agent, &mut n).await;
+            bought += spend_allowance(&engine, &agent, &mut n).await;
         }
         assert_eq!(bought, 0, "{boot_id}");
         // Real elapsed time renews the allowance, once the clock is right.
@@ -78,17 +78,17 @@ async fn t_29_setting_the_clock_renews_no_allowance() {
         engine.clock.advance(u64::try_from(48 * HOUR_MS).unwrap());
         if boot_id.is_empty() {
             // Neither another clock nor a chain confirms the time, so the operator renews.
-            assert_eq!(spend(&engine, &agent, &mut n).await, 0);
+            assert_eq!(spend_allowance(&engine, &agent, &mut n).await, 0);
             engine.operator().must(&format!("agent renew {}", agent.id)).await;
         }
-        assert_eq!(spend(&engine, &agent, &mut n).await, MAX_SPEND, "{boot_id}");
+        assert_eq!(spend_allowance(&engine, &agent, &mut n).await, MAX_SPEND, "{boot_id}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn t_29_a_clock_that_jumps_during_payments_renews_no_allowance() {
     for boot_id in ["boot-1", ""] {
-        let (engine, agent) = started(boot_id).await;
+        let (engine, agent) = start_engine(boot_id).await;
         let turning = Arc::clone(&engine);
         let turn = tokio::spawn(async move {
             for time in 0..400 {
@@ -123,7 +123,7 @@ async fn t_29_a_clock_that_jumps_during_payments_renews_no_allowance() {
         // Whatever the order of the race, neither day has allowance left.
         for day in [0, 1, 0] {
             engine.clock.set_utc(Utc::from_seconds(NOON_S + day * 24 * 3600));
-            spend(&engine, &agent, &mut 1_000_000).await;
+            spend_allowance(&engine, &agent, &mut 1_000_000).await;
         }
         assert!(authorized(&engine) as u64 * PRICE <= MAX_SPEND, "{boot_id}");
         engine.operator().must("audit verify").await;

@@ -16,11 +16,11 @@ use crate::threats::wire::KeepAlive;
 /// A listener that only counts connections.
 struct CountingListener {
     url: String,
-    came: Arc<AtomicUsize>,
+    connections: Arc<AtomicUsize>,
 }
 
 impl CountingListener {
-    fn set() -> Self {
+    fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("bound"));
         let came = Arc::new(AtomicUsize::new(0));
@@ -31,7 +31,7 @@ impl CountingListener {
                 drop(visitor);
             }
         });
-        Self { url, came }
+        Self { url, connections: came }
     }
 
     /// Connects once and returns the number of connections; the listener accepts them in order.
@@ -39,7 +39,7 @@ impl CountingListener {
         let mut ours =
             TcpStream::connect(self.url.trim_start_matches("http://")).expect("it listens");
         let _closed = ours.read(&mut [0]);
-        self.came.load(Ordering::SeqCst)
+        self.connections.load(Ordering::SeqCst)
     }
 }
 
@@ -50,7 +50,7 @@ fn post(connection: &mut KeepAlive, path: &str, body: &Value) -> (u16, Value) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn t_22_urls_in_a_payment_are_never_contacted() {
-    let listeners = [CountingListener::set(), CountingListener::set()];
+    let listeners = [CountingListener::start(), CountingListener::start()];
     let home = tempfile::tempdir().unwrap();
     let engine = EngineProcess::start(&home.path().join("data"), &Start::default());
     let mut operator = engine.operator().await;

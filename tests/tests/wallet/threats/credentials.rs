@@ -26,7 +26,7 @@ pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Returns the files below a folder that contain these bytes.
-pub(crate) fn holding(folder: &Path, secret: &[u8]) -> Vec<PathBuf> {
+pub(crate) fn files_with_secret(folder: &Path, secret: &[u8]) -> Vec<PathBuf> {
     let holds = |path: &PathBuf| {
         let bytes = std::fs::read(path).expect("readable");
         bytes.windows(secret.len()).any(|found| found == secret)
@@ -79,7 +79,7 @@ async fn t_09_a_replaced_credential_fails_at_once_and_is_in_no_file() {
     for token in &tokens {
         let digits = &token[3..];
         for secret in [token.as_bytes(), digits.as_bytes(), &hex::decode(digits).unwrap()[..]] {
-            assert_eq!(holding(&folder, secret), Vec::<PathBuf>::new(), "a token lies in a file");
+            assert_eq!(files_with_secret(&folder, secret), Vec::<PathBuf>::new(), "a token lies in a file");
         }
     }
     assert!(files(&folder).len() >= 3, "{:?}", files(&folder));

@@ -51,27 +51,27 @@ async fn ask(
 /// A challenge may name a URL at its top and one in each offer; one blocked URL refuses it.
 #[tokio::test]
 async fn t_03_every_url_of_a_challenge_is_checked_and_shown() {
-    const FINE: &str = "https://api.example.com/a";
-    const OUTSIDE: &str = "https://elsewhere.test/b";
-    const BLOCKED: &str = "https://evil.example.com/c";
+    const ALLOWED_URL: &str = "https://api.example.com/a";
+    const UNLISTED_URL: &str = "https://elsewhere.test/b";
+    const BLOCKED_URL: &str = "https://evil.example.com/c";
     let (engine, agent) = engine_with(unlimited_in_memory(), POLICY, "hmac").await;
     let lists = json!({"allowed": ["example.com"], "blocked": ["evil.example.com"]});
     set_lists(&engine, &lists).await;
     let mut n = 0;
     for (request, top, own, second, wanted) in [
-        (Some(FINE), FINE, FINE, FINE, (200, "")),
-        (Some(FINE), FINE, OUTSIDE, FINE, (202, "APPROVAL_REQUIRED")),
-        (Some(FINE), FINE, FINE, OUTSIDE, (202, "APPROVAL_REQUIRED")),
-        (Some(FINE), OUTSIDE, FINE, FINE, (202, "APPROVAL_REQUIRED")),
-        (Some(FINE), FINE, "no url", FINE, (202, "APPROVAL_REQUIRED")),
-        (None, FINE, FINE, FINE, (200, "")),
-        (None, FINE, OUTSIDE, FINE, (403, "DOMAIN_NOT_ALLOWED")),
-        (None, FINE, FINE, OUTSIDE, (403, "DOMAIN_NOT_ALLOWED")),
-        (None, FINE, FINE, "no url", (403, "DOMAIN_NOT_ALLOWED")),
-        (Some(FINE), BLOCKED, FINE, FINE, (403, "DOMAIN_NOT_ALLOWED")),
-        (Some(FINE), FINE, BLOCKED, FINE, (403, "DOMAIN_NOT_ALLOWED")),
-        (Some(FINE), FINE, FINE, BLOCKED, (403, "DOMAIN_NOT_ALLOWED")),
-        (Some(FINE), FINE, OUTSIDE, BLOCKED, (403, "DOMAIN_NOT_ALLOWED")),
+        (Some(ALLOWED_URL), ALLOWED_URL, ALLOWED_URL, ALLOWED_URL, (200, "")),
+        (Some(ALLOWED_URL), ALLOWED_URL, UNLISTED_URL, ALLOWED_URL, (202, "APPROVAL_REQUIRED")),
+        (Some(ALLOWED_URL), ALLOWED_URL, ALLOWED_URL, UNLISTED_URL, (202, "APPROVAL_REQUIRED")),
+        (Some(ALLOWED_URL), UNLISTED_URL, ALLOWED_URL, ALLOWED_URL, (202, "APPROVAL_REQUIRED")),
+        (Some(ALLOWED_URL), ALLOWED_URL, "no url", ALLOWED_URL, (202, "APPROVAL_REQUIRED")),
+        (None, ALLOWED_URL, ALLOWED_URL, ALLOWED_URL, (200, "")),
+        (None, ALLOWED_URL, UNLISTED_URL, ALLOWED_URL, (403, "DOMAIN_NOT_ALLOWED")),
+        (None, ALLOWED_URL, ALLOWED_URL, UNLISTED_URL, (403, "DOMAIN_NOT_ALLOWED")),
+        (None, ALLOWED_URL, ALLOWED_URL, "no url", (403, "DOMAIN_NOT_ALLOWED")),
+        (Some(ALLOWED_URL), BLOCKED_URL, ALLOWED_URL, ALLOWED_URL, (403, "DOMAIN_NOT_ALLOWED")),
+        (Some(ALLOWED_URL), ALLOWED_URL, BLOCKED_URL, ALLOWED_URL, (403, "DOMAIN_NOT_ALLOWED")),
+        (Some(ALLOWED_URL), ALLOWED_URL, ALLOWED_URL, BLOCKED_URL, (403, "DOMAIN_NOT_ALLOWED")),
+        (Some(ALLOWED_URL), ALLOWED_URL, UNLISTED_URL, BLOCKED_URL, (403, "DOMAIN_NOT_ALLOWED")),
     ] {
         for version in [1, 2] {
             n += 1;
@@ -115,7 +115,7 @@ async fn t_03_every_url_of_a_challenge_is_checked_and_shown() {
         offer["accepts"] = each.collect::<Vec<_>>().into();
     });
     let (status, answer) =
-        engine.post("/sign", &agent.ask(engine.now_s(), &header, Some(FINE))).await;
+        engine.post("/sign", &agent.ask(engine.now_s(), &header, Some(ALLOWED_URL))).await;
     assert_eq!((status, answer["code"].as_str()), (400, Some("INVALID_X402_FORMAT")), "{answer}");
 }
 

@@ -24,7 +24,7 @@ use crate::threats::stage::{
 const USDC: &str = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913";
 const USDC_OF_THE_TEST_NETWORK: &str = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
 
-async fn waiting(operator: &mut Operator) -> Vec<RequestAnswer> {
+async fn pending_requests(operator: &mut Operator) -> Vec<RequestAnswer> {
     match operator.must("requests").await {
         Answer::Requests { requests } => requests,
         other => panic!("{other:?}"),
@@ -72,7 +72,7 @@ async fn t_11_a_token_is_identified_by_its_address_alone() {
             continue;
         }
         assert_eq!(status, 202, "{id}: {answer}");
-        let held = waiting(&mut operator).await.pop().expect("it waits");
+        let held = pending_requests(&mut operator).await.pop().expect("it waits");
         let card = held.card.expect("a card");
         reasons.push((id, Ok(card.hold)));
         if card.hold == HoldReason::Unpriced {
@@ -141,7 +141,7 @@ async fn t_11_decimals_and_symbols_in_an_offer_are_ignored() {
         assert_eq!((status, answer["code"].as_str().unwrap()), wanted, "{asset}: {answer}");
     }
     let holds: Vec<HoldReason> =
-        waiting(&mut operator).await.into_iter().map(|held| held.card.unwrap().hold).collect();
+        pending_requests(&mut operator).await.into_iter().map(|held| held.card.unwrap().hold).collect();
     let unpriced = HoldReason::Unpriced;
     assert_eq!(holds, [HoldReason::AboveThreshold, unpriced, unpriced]);
 }
@@ -169,7 +169,7 @@ async fn t_13_an_approval_is_bound_to_the_card_shown() {
         let found = all.iter().find(|held| held.id == id).unwrap();
         found.card.as_ref().unwrap().digest.clone()
     };
-    let shown = waiting(&mut operator).await;
+    let shown = pending_requests(&mut operator).await;
     let (my_card, their_card) = (digest(&shown, &mine), digest(&shown, &theirs));
     assert_ne!(my_card, their_card);
     for wrong in [&their_card, &my_card.to_uppercase(), &my_card[..63], "", &"0".repeat(64)] {
@@ -195,9 +195,9 @@ async fn t_13_an_approval_is_bound_to_the_card_shown() {
     operator.must("policy edit p --txn 9").await;
     let line = format!("approve {mine} --yes --card {my_card}");
     assert_eq!(operator.refused(&line).await.code, Code::CardChanged);
-    assert_eq!((authorized(&engine), waiting(&mut operator).await.len()), (0, 2));
+    assert_eq!((authorized(&engine), pending_requests(&mut operator).await.len()), (0, 2));
 
-    let my_card = digest(&waiting(&mut operator).await, &mine);
+    let my_card = digest(&pending_requests(&mut operator).await, &mine);
     operator.must(&format!("approve {mine} --yes --card {my_card}")).await;
     let (_, answer) = engine.get(&format!("/sign/status/{mine}")).await;
     let terms = terms(&answer);
@@ -237,7 +237,7 @@ async fn t_13_an_invalid_payee_is_refused_at_intake() {
             assert_eq!(reply, (400, "INVALID_PAYMENT_DATA"), "{pay_to}: {answer}");
         }
     }
-    assert_eq!((authorized(&engine), waiting(&mut engine.operator()).await.len()), (0, 0));
+    assert_eq!((authorized(&engine), pending_requests(&mut engine.operator()).await.len()), (0, 0));
 }
 
 #[tokio::test]
@@ -291,7 +291,7 @@ async fn t_19_a_node_that_never_prices_a_token_delays_an_answer_by_three_seconds
     assert_eq!((status, &answer["code"]), (202, &json!("APPROVAL_REQUIRED")), "{answer}");
     assert_eq!(answer["amount_micro"], Value::Null, "an unknown price is not zero");
     let mut operator = engine.operator();
-    let held = waiting(&mut operator).await.pop().expect("it waits");
+    let held = pending_requests(&mut operator).await.pop().expect("it waits");
     assert_eq!(held.card.expect("a card").hold, HoldReason::Unpriced);
     // A repeated request gets the same answer without another question to the node.
     assert_eq!(engine.post("/sign", &body).await.1["request_id"], answer["request_id"]);
