@@ -17,7 +17,7 @@ const PACKAGES: Kit = Kit {
     package: "the packages of tests/sdk",
     manifest: include_str!("../../tests/sdk/package.json"),
     lock: include_str!("../../tests/sdk/package-lock.json"),
-    proof: "node_modules/x402/package.json",
+    proof_file: "node_modules/x402/package.json",
 };
 
 /// A process that is killed when dropped.

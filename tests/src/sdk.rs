@@ -16,7 +16,7 @@ pub const PACKAGES: Kit = Kit {
     package: "the packages of tests/sdk",
     manifest: include_str!("../sdk/package.json"),
     lock: include_str!("../sdk/package-lock.json"),
-    proof: "node_modules/x402/package.json",
+    proof_file: "node_modules/x402/package.json",
 };
 
 /// The Python packages of the scripts.

@@ -58,7 +58,7 @@ impl Moment {
 }
 
 /// Larger than any file that a test's program writes. It fits on any disk, because the file is sparse.
-const FILE_LIMIT: u64 = 256 << 20;
+const FILE_LIMIT_BYTES: u64 = 256 << 20;
 
 /// The output of a program, which fails from a certain moment on.
 #[derive(Debug)]
@@ -143,7 +143,7 @@ impl BrokenLog {
                 Ok(())
             }
             LogFault::FileLimit => {
-                OpenOptions::new().append(true).open(&self.file)?.set_len(FILE_LIMIT)
+                OpenOptions::new().append(true).open(&self.file)?.set_len(FILE_LIMIT_BYTES)
             }
             LogFault::FullDisk | LogFault::Closed => Ok(()),
         }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::stable::IStable;
 
 /// Gas limit of every call: more than any call here needs, and less than a block holds. So no gas is estimated.
-const GAS: &str = "0x989680";
+const CALL_GAS_LIMIT: &str = "0x989680";
 
 /// A call from a given account, to simulate or to send.
 #[derive(Debug, Clone)]
@@ -33,7 +33,7 @@ impl Call {
 
     pub(crate) fn to_json(&self) -> Value {
         let Self { from, to, value, data } = self;
-        json!({ "from": from, "to": to, "value": value, "gas": GAS, "data": data })
+        json!({ "from": from, "to": to, "value": value, "gas": CALL_GAS_LIMIT, "data": data })
     }
 }
 
@@ -63,7 +63,7 @@ impl Receipt {
     }
 
     /// Returns whether the coin emitted exactly this transfer.
-    pub(crate) fn moved(&self, coin: Address, from: Address, to: Address, value: U256) -> bool {
+    pub(crate) fn has_transfer(&self, coin: Address, from: Address, to: Address, value: U256) -> bool {
         let topics = [IStable::Transfer::SIGNATURE_HASH, from.into_word(), to.into_word()];
         let data = value.to_be_bytes::<32>();
         self.logs

@@ -13,7 +13,7 @@ const COMPILER: Kit = Kit {
     package: "solc",
     manifest: include_str!("../kit/compiler/package.json"),
     lock: include_str!("../kit/compiler/package-lock.json"),
-    proof: "node_modules/solc/soljson.js",
+    proof_file: "node_modules/solc/soljson.js",
 };
 
 /// Compiles our contracts and returns the folder with their bytecode.

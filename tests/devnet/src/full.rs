@@ -35,7 +35,7 @@ pub use addresses::{
 };
 pub use liquidity::{PoolV3, PoolV4, Side};
 pub use loans::LoanMarket;
-pub use times::{Times, measure};
+pub use times::{StepTimes, measure};
 pub use vault_lies::VaultLie;
 pub use vault_settings::{GateSide, VaultFees};
 pub use venues::NewVault;
@@ -69,7 +69,7 @@ impl Devnet {
         from_block: u64,
     ) -> Result<Self, DevnetError> {
         let network = networks::by_chain(chain).ok_or(DevnetError::UnknownChain(chain))?;
-        let recorded = state::ready(anvil, state::Chain { network, from_block }).await?;
+        let recorded = state::recorded_state(anvil, state::Chain { network, from_block }).await?;
         let devnet = Self::spawn(anvil, network, &Origin::Loaded(recorded)).await?;
         devnet.catch_up().await?;
         devnet.check_stablecoin().await?;
@@ -130,7 +130,7 @@ async fn chain_from_or_skip(chain: ChainId, from_block: u64) -> Option<Devnet> {
     let anvil = install::chain_or_skip()?;
     match Devnet::start_full_from(&anvil, chain, from_block).await {
         Ok(devnet) => Some(devnet),
-        Err(DevnetError::Missing(missing)) => install::fail(&missing),
+        Err(DevnetError::Missing(missing)) => install::fail_test(&missing),
         Err(error) => panic!("{error}"),
     }
 }

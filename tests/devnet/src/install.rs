@@ -10,12 +10,12 @@ pub use super::missing::MissingChain;
 pub use super::wheels::Wheels;
 
 /// The pinned local chain.
-const CHAIN: Kit = Kit {
+const ANVIL_KIT: Kit = Kit {
     package: "@foundry-rs/anvil-linux-amd64",
     manifest: include_str!("../kit/package.json"),
     lock: include_str!("../kit/package-lock.json"),
     // Names the platform's binary instead of the JavaScript wrapper, so that the process id is that of the chain.
-    proof: "node_modules/@foundry-rs/anvil-linux-amd64/bin/anvil",
+    proof_file: "node_modules/@foundry-rs/anvil-linux-amd64/bin/anvil",
 };
 
 /// Returns the path of anvil, after installing it if necessary.
@@ -69,17 +69,17 @@ pub fn chain_or_skip() -> Option<PathBuf> {
     }
     match binary(&environment) {
         Ok(path) => Some(path),
-        Err(missing) => fail(&missing),
+        Err(missing) => fail_test(&missing),
     }
 }
 
 #[expect(clippy::panic, reason = "called by tests only, to fail them with the line that helps")]
-pub(crate) fn fail(missing: &MissingChain) -> ! {
+pub(crate) fn fail_test(missing: &MissingChain) -> ! {
     panic!("{missing}\n(BURSAR_TEST_SKIP=chain leaves the tests with a chain out)");
 }
 
 fn binary(environment: &KitEnvironment) -> Result<PathBuf, MissingChain> {
-    if let Some(chosen) = chosen(environment) {
+    if let Some(chosen) = anvil_from_environment(environment) {
         return chosen;
     }
     if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
@@ -88,21 +88,21 @@ fn binary(environment: &KitEnvironment) -> Result<PathBuf, MissingChain> {
             arch: std::env::consts::ARCH,
         });
     }
-    CHAIN.install(environment)
+    ANVIL_KIT.install(environment)
 }
 
 fn find(environment: &KitEnvironment) -> Result<PathBuf, MissingChain> {
-    if let Some(chosen) = chosen(environment) {
+    if let Some(chosen) = anvil_from_environment(environment) {
         return chosen;
     }
-    CHAIN
+    ANVIL_KIT
         .installed(environment)
         .or_else(|| environment.program("anvil"))
         .ok_or(MissingChain::NotInstalled)
 }
 
 /// Returns the path in `BURSAR_ANVIL`. A wrong path is an error, because a fallback would hide it.
-fn chosen(environment: &KitEnvironment) -> Option<Result<PathBuf, MissingChain>> {
+fn anvil_from_environment(environment: &KitEnvironment) -> Option<Result<PathBuf, MissingChain>> {
     let path = environment.anvil.clone()?;
     Some(if path.is_file() { Ok(path) } else { Err(MissingChain::Override(path)) })
 }
@@ -175,7 +175,7 @@ mod tests {
     fn the_lock_file_pins_bytes_and_names_no_host() {
         let compiler = include_str!("../kit/compiler/package-lock.json");
         let contracts = include_str!("../kit/packages/package-lock.json");
-        for lock in [CHAIN.lock, compiler, contracts] {
+        for lock in [ANVIL_KIT.lock, compiler, contracts] {
             assert!(!lock.contains("http"));
             let parsed: serde_json::Value = serde_json::from_str(lock).unwrap();
             for (name, package) in parsed["packages"].as_object().unwrap() {

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use super::kit_environment::KitEnvironment;
 use super::missing::MissingChain;
 
-const OLDEST_NODE: u32 = 18;
+const NODE_MAJOR_MIN: u32 = 18;
 
 /// A set of packages that are installed together.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub struct Kit {
     /// The text of `package-lock.json`.
     pub lock: &'static str,
     /// A file of the kit, relative to its folder, whose existence proves the installation.
-    pub proof: &'static str,
+    pub proof_file: &'static str,
 }
 
 impl Kit {
@@ -37,7 +37,7 @@ impl Kit {
 
     /// Returns the proof file if the kit is installed. The folder gets its final name only when complete.
     pub(crate) fn installed(&self, environment: &KitEnvironment) -> Option<PathBuf> {
-        Some(self.folder(environment).join(self.proof)).filter(|file| file.is_file())
+        Some(self.folder(environment).join(self.proof_file)).filter(|file| file.is_file())
     }
 
     /// Installs the kit unless it is installed; returns the proof file.
@@ -55,16 +55,16 @@ impl Kit {
             return Ok(file);
         }
         let staging = folder.with_extension("partial");
-        self.fill(&staging, &npm, environment)?;
+        self.install_packages(&staging, &npm, environment)?;
         remove(&folder)?;
         fs::rename(&staging, &folder).map_err(path_error(&folder))?;
         self.installed(environment).ok_or_else(|| MissingChain::Install {
             package: self.package,
-            detail: format!("npm reported success without {}", self.proof),
+            detail: format!("npm reported success without {}", self.proof_file),
         })
     }
 
-    fn fill(
+    fn install_packages(
         &self,
         folder: &Path,
         npm: &Path,
@@ -112,7 +112,7 @@ fn check_tools(environment: &KitEnvironment) -> Result<PathBuf, MissingChain> {
     let found = version("node", &node, environment)?;
     let major = found.trim_start_matches('v').split('.').next().unwrap_or_default();
     match major.parse::<u32>() {
-        Ok(major) if major >= OLDEST_NODE => {}
+        Ok(major) if major >= NODE_MAJOR_MIN => {}
         Ok(_) => return Err(MissingChain::OldNode { found }),
         Err(_) => return Err(broken_tool("node", format!("--version says {found:?}"))),
     }

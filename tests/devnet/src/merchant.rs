@@ -23,7 +23,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use self::book::Book;
-pub use self::book::{Outcome, Received};
+pub use self::book::{Outcome, ReceivedPayment};
 pub use self::settling::SettlementMethod;
 pub use self::shop::PricedResource;
 use self::shop::Shop;
@@ -133,7 +133,7 @@ impl Merchant {
     }
 
     /// Returns every payment received so far, good or bad, in the order of arrival.
-    pub fn payments(&self) -> Vec<Received> {
+    pub fn payments(&self) -> Vec<ReceivedPayment> {
         self.shop.book.received()
     }
 

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 /// The command that installs node and npm on the systems that we test on.
-const TOOLS: &str = "apt-get install -y nodejs npm";
+const INSTALL_TOOLS_COMMAND: &str = "apt-get install -y nodejs npm";
 
 /// Why no usable anvil was found, and how to install one.
 #[derive(Debug, thiserror::Error)]
@@ -16,11 +16,11 @@ pub enum MissingChain {
     Platform { os: &'static str, arch: &'static str },
     #[error("BURSAR_ANVIL names {0}, which is not a file")]
     Override(PathBuf),
-    #[error("{0} is missing, the local chain is installed with it: {TOOLS}")]
+    #[error("{0} is missing, the local chain is installed with it: {INSTALL_TOOLS_COMMAND}")]
     Tool(&'static str),
-    #[error("{tool} does not work ({detail}): {TOOLS}")]
+    #[error("{tool} does not work ({detail}): {INSTALL_TOOLS_COMMAND}")]
     BrokenTool { tool: &'static str, detail: String },
-    #[error("node {found} is too old, the local chain kit needs 18 or newer: {TOOLS}")]
+    #[error("node {found} is too old, the local chain kit needs 18 or newer: {INSTALL_TOOLS_COMMAND}")]
     OldNode { found: String },
     #[error("cannot use the folder {path}: {source}")]
     Folder { path: PathBuf, source: io::Error },

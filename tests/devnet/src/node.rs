@@ -22,7 +22,7 @@ pub struct Devnet {
     pub(crate) payer: Address,
     /// The lock is held while sending. Anvil reads the nonce and queues the transaction in two steps, so concurrent
     /// sends fail with "nonce too low". It is a tokio mutex, because it is held across an await.
-    pub(crate) sending: Arc<Mutex<()>>,
+    pub(crate) send_lock: Arc<Mutex<()>>,
     /// Whether the factory of smart wallets is deployed.
     pub(crate) factory: Arc<OnceCell<()>>,
     pub(crate) node: Option<Arc<Anvil>>,
@@ -82,7 +82,7 @@ impl Devnet {
             method: "eth_accounts".to_owned(),
             detail: "the node signs for nobody: is it anvil?".to_owned(),
         })?;
-        Ok(Self { network, rpc, payer, sending: Arc::default(), factory: Arc::default(), node })
+        Ok(Self { network, rpc, payer, send_lock: Arc::default(), factory: Arc::default(), node })
     }
 
     /// Returns the URL of the chain's JSON-RPC.

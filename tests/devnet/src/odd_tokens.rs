@@ -72,7 +72,7 @@ impl Devnet {
         token: Address,
         quirk: TokenQuirk,
     ) -> Result<(), DevnetError> {
-        self.change(token, &IOddToken::setQuirkCall { quirk: quirk.number() }).await
+        self.send_to_token(token, &IOddToken::setQuirkCall { quirk: quirk.number() }).await
     }
 
     /// Changes the decimals of an odd token, as the owner of a proxy can.
@@ -84,7 +84,7 @@ impl Devnet {
         token: Address,
         decimals: u8,
     ) -> Result<(), DevnetError> {
-        self.change(token, &IOddToken::setDecimalsCall { decimals }).await
+        self.send_to_token(token, &IOddToken::setDecimalsCall { decimals }).await
     }
 
     /// Rebases an odd token: all balances become `percent` of the minted amounts.
@@ -94,7 +94,7 @@ impl Devnet {
     pub async fn rebase_token(&self, token: Address, percent: u64) -> Result<(), DevnetError> {
         // The rebase index has 18 decimals.
         let index = U256::from(percent).saturating_mul(U256::from(10_000_000_000_000_000_u64));
-        self.change(token, &IOddToken::setIndexCall { index }).await
+        self.send_to_token(token, &IOddToken::setIndexCall { index }).await
     }
 
     /// Sets the call that an odd token makes in the middle of a transfer.
@@ -107,7 +107,7 @@ impl Devnet {
         to: Address,
         data: Bytes,
     ) -> Result<(), DevnetError> {
-        self.change(token, &IOddToken::setCallbackCall { to, data }).await
+        self.send_to_token(token, &IOddToken::setCallbackCall { to, data }).await
     }
 
     /// Makes a call as an odd token.
@@ -120,10 +120,10 @@ impl Devnet {
         to: Address,
         data: Bytes,
     ) -> Result<(), DevnetError> {
-        self.change(token, &IOddToken::runCall { to, data }).await
+        self.send_to_token(token, &IOddToken::runCall { to, data }).await
     }
 
-    async fn change(&self, token: Address, call: &impl SolCall) -> Result<(), DevnetError> {
+    async fn send_to_token(&self, token: Address, call: &impl SolCall) -> Result<(), DevnetError> {
         self.send(&self.call_from_payer(token, call.abi_encode())).await?;
         Ok(())
     }

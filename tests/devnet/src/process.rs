@@ -17,9 +17,9 @@ use crate::error::DevnetError;
 
 /// Timeout of the start. Anvil answers 70 ms after its start on an idle machine; a busy machine may
 /// take a hundred times longer.
-const START: Duration = Duration::from_secs(10);
+const START_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval between two checks of a process that should exit.
-const END_POLL: Duration = Duration::from_millis(5);
+const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The initial state of a chain.
 #[derive(Debug, Clone)]
@@ -36,7 +36,7 @@ pub(crate) enum Origin {
 impl Origin {
     fn arguments(&self) -> Vec<OsString> {
         match self {
-            Self::Empty => pruned(),
+            Self::Empty => pruning_arguments(),
             Self::Recorded { to, from_s, from_block } => {
                 let (from_s, from_block) = (from_s.to_string(), from_block.to_string());
                 let mut arguments: Vec<OsString> = vec!["--dump-state".into(), to.into()];
@@ -45,7 +45,7 @@ impl Origin {
                 arguments
             }
             Self::Loaded(from) => {
-                let mut arguments = pruned();
+                let mut arguments = pruning_arguments();
                 arguments.extend(["--load-state".into(), from.into()]);
                 arguments
             }
@@ -55,7 +55,7 @@ impl Origin {
 
 /// Keeps the states of the newest blocks in memory. Otherwise anvil writes each older state to the home folder, a
 /// megabyte per block, and leaves them there if it is killed.
-fn pruned() -> Vec<OsString> {
+fn pruning_arguments() -> Vec<OsString> {
     vec!["--prune-history".into(), "500".into()]
 }
 
@@ -81,12 +81,12 @@ impl Anvil {
         thread::Builder::new()
             .name("anvil".to_owned())
             .spawn(move || run_anvil(&binary, chain, &origin, child_sender, url_sender))
-            .map_err(failed)?;
-        let child = child.await.map_err(failed)?.map_err(failed)?;
+            .map_err(start_error)?;
+        let child = child.await.map_err(start_error)?.map_err(start_error)?;
         let anvil = Self { child: Mutex::new(child) };
         let answer =
-            timeout(START, url).await.map_err(|_late| failed("it printed no URL in time"))?;
-        let url = answer.map_err(failed)?.map_err(failed)?;
+            timeout(START_TIMEOUT, url).await.map_err(|_late| start_error("it printed no URL in time"))?;
+        let url = answer.map_err(start_error)?.map_err(start_error)?;
         Ok((anvil, url))
     }
 
@@ -101,21 +101,21 @@ impl Anvil {
     /// Asks the process to exit (SIGTERM), so that it writes its state, and waits until it is gone.
     pub(crate) async fn finish(&self) -> Result<(), DevnetError> {
         let process = Pid::from_child(&self.child());
-        kill_process(process, Signal::TERM).map_err(failed)?;
+        kill_process(process, Signal::TERM).map_err(start_error)?;
         let gone = async {
             loop {
                 // A separate statement, so that the guard is dropped before the wait.
                 let status = self.child().try_wait();
                 match status {
-                    Ok(None) => sleep(END_POLL).await,
+                    Ok(None) => sleep(EXIT_POLL_INTERVAL).await,
                     other => return other,
                 }
             }
         };
-        let late = |_late| failed("it did not end when asked to");
-        let status = timeout(START, gone).await.map_err(late)?.map_err(failed)?;
+        let late = |_late| start_error("it did not end when asked to");
+        let status = timeout(START_TIMEOUT, gone).await.map_err(late)?.map_err(start_error)?;
         match status {
-            Some(status) if !status.success() => Err(failed(format!("it ended with {status}"))),
+            Some(status) if !status.success() => Err(start_error(format!("it ended with {status}"))),
             _ => Ok(()),
         }
     }
@@ -131,7 +131,7 @@ impl Drop for Anvil {
     }
 }
 
-fn failed(reason: impl ToString) -> DevnetError {
+fn start_error(reason: impl ToString) -> DevnetError {
     DevnetError::Start(reason.to_string())
 }
 

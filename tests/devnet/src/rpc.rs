@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::error::DevnetError;
 
 /// Timeout of an answer. A local answer takes a millisecond; only a dead chain takes longer.
-const ANSWER: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The JSON-RPC error code of a reverted call.
 const REVERTED: i64 = 3;
@@ -42,8 +42,8 @@ impl Rpc {
     pub(crate) fn new(url: &str) -> Result<Self, DevnetError> {
         // Uses no proxy: a proxy from the environment would otherwise receive requests for this machine's ports.
         let client =
-            reqwest::Client::builder().no_proxy().timeout(ANSWER).build().map_err(|error| {
-                DevnetError::Rpc { method: "connect".into(), detail: chain(&error) }
+            reqwest::Client::builder().no_proxy().timeout(ANSWER_TIMEOUT).build().map_err(|error| {
+                DevnetError::Rpc { method: "connect".into(), detail: error_with_causes(&error) }
             })?;
         Ok(Self { client, url: url.into() })
     }
@@ -63,7 +63,7 @@ impl Rpc {
         let answer: Answer =
             async { self.client.post(&*self.url).json(&question).send().await?.json().await }
                 .await
-                .map_err(|error: reqwest::Error| failed(chain(&error)))?;
+                .map_err(|error: reqwest::Error| failed(error_with_causes(&error)))?;
         match answer.error {
             Some(error) if error.code == REVERTED => {
                 let data = serde_json::from_value(error.data).unwrap_or_default();
@@ -78,7 +78,7 @@ impl Rpc {
 }
 
 /// Formats an error with its causes: reqwest's own text stops at "error sending request".
-fn chain(error: &dyn std::error::Error) -> String {
+fn error_with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(inner) = cause {

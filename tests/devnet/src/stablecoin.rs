@@ -43,7 +43,7 @@ impl Devnet {
     ///
     /// # Errors
     /// The chain does not answer.
-    pub async fn authorization_used(
+    pub async fn is_authorization_used(
         &self,
         from: Address,
         nonce: B256,
@@ -66,7 +66,7 @@ impl Devnet {
     ) -> Result<B256, DevnetError> {
         let coin = self.network.stablecoin.address;
         let receipt = self.send(&self.call_from_payer(coin, terms.calldata(signature))).await?;
-        if receipt.moved(coin, terms.from, terms.to, terms.value) {
+        if receipt.has_transfer(coin, terms.from, terms.to, terms.value) {
             Ok(receipt.hash)
         } else {
             Err(DevnetError::NoTransfer(receipt.hash))

@@ -12,8 +12,8 @@ use crate::error::DevnetError;
 use crate::node::Devnet;
 
 /// Timeout of a wait for a receipt: a block is mined within milliseconds of a transaction.
-const RECEIPT: Duration = Duration::from_secs(10);
-const RECEIPT_POLL: Duration = Duration::from_millis(2);
+const RECEIPT_TIMEOUT: Duration = Duration::from_secs(10);
+const RECEIPT_POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 impl Devnet {
     /// Runs a constructor *at* an address: places its code there, calls it once, and replaces the code with the
@@ -92,19 +92,19 @@ impl Devnet {
         let (tip, most) = (U256::from(tip), U256::from(tip).saturating_mul(U256::from(10)));
         sent["maxPriorityFeePerGas"] = json!(tip);
         sent["maxFeePerGas"] = json!(most);
-        let _one_at_a_time = self.sending.lock().await;
+        let _one_at_a_time = self.send_lock.lock().await;
         self.rpc.call("eth_sendTransaction", json!([sent])).await
     }
 
     /// Sends a transaction from an account that anvil already signs for.
     pub(crate) async fn send(&self, call: &Call) -> Result<Receipt, DevnetError> {
         let hash: B256 = {
-            let _one_at_a_time = self.sending.lock().await;
+            let _one_at_a_time = self.send_lock.lock().await;
             self.simulate(call).await?;
             self.rpc.call("eth_sendTransaction", json!([call.to_json()])).await?
         };
         let late = |_elapsed| DevnetError::NoReceipt(hash);
-        let receipt = timeout(RECEIPT, self.receipt(hash)).await.map_err(late)??;
+        let receipt = timeout(RECEIPT_TIMEOUT, self.receipt(hash)).await.map_err(late)??;
         if receipt.status == U64::ONE {
             return Ok(receipt);
         }
@@ -124,7 +124,7 @@ impl Devnet {
                 self.rpc.call("eth_getTransactionReceipt", json!([hash])).await?;
             match found {
                 Some(receipt) => return Ok(receipt),
-                None => sleep(RECEIPT_POLL).await,
+                None => sleep(RECEIPT_POLL_INTERVAL).await,
             }
         }
     }

@@ -24,7 +24,7 @@ impl Wheels {
     /// Installs the packages unless they are installed; returns the Python that has them.
     pub(crate) fn install(&self, environment: &KitEnvironment) -> Result<PathBuf, MissingChain> {
         let python =
-            environment.program("python3").ok_or_else(|| self.broken("python3 is missing"))?;
+            environment.program("python3").ok_or_else(|| self.broken_python("python3 is missing"))?;
         let folder = self.folder(&python, environment)?;
         let parent = environment.target.join("devnet");
         let ready = folder.join("bin/python");
@@ -38,7 +38,7 @@ impl Wheels {
             return Ok(ready);
         }
         let staging = folder.with_extension("partial");
-        self.fill(&staging, &python, environment)?;
+        self.install_packages(&staging, &python, environment)?;
         remove(&folder)?;
         fs::rename(&staging, &folder).map_err(path_error(&folder))?;
         Ok(ready)
@@ -57,7 +57,7 @@ impl Wheels {
         Ok(environment.target.join("devnet").join(digest))
     }
 
-    fn fill(
+    fn install_packages(
         &self,
         folder: &Path,
         python: &Path,
@@ -84,14 +84,14 @@ impl Wheels {
         environment: &KitEnvironment,
     ) -> Result<String, MissingChain> {
         let done = command.env("PATH", &environment.path).output();
-        let done = done.map_err(|error| self.broken(&error.to_string()))?;
+        let done = done.map_err(|error| self.broken_python(&error.to_string()))?;
         if !done.status.success() {
-            return Err(self.broken(&error_tail(&done)));
+            return Err(self.broken_python(&error_tail(&done)));
         }
         Ok(String::from_utf8_lossy(&done.stdout).into_owned())
     }
 
-    fn broken(&self, detail: &str) -> MissingChain {
+    fn broken_python(&self, detail: &str) -> MissingChain {
         MissingChain::Wheels { package: self.package, detail: detail.to_owned() }
     }
 }

@@ -210,7 +210,7 @@ async fn a_changed_vault_is_refused() {
     let Some(mut stage) = Stage::on(ROBINHOOD).await else { return };
     let (first, second) = (stage.vaults[0], stage.vaults[1]);
     stage.deposit(first, 500 * DOLLAR).await;
-    stage.chain.add_odd_adapter(first).await.expect("an adapter");
+    stage.chain.add_unofficial_adapter(first).await.expect("an adapter");
     let venue = stage.venue(first).await;
     assert_eq!(venue.trust, VenueTrust::Refused, "{venue:?}");
     assert!(venue.reason.contains("no official factory created"), "{venue:?}");

@@ -14,8 +14,8 @@ use crate::own_contracts;
 
 /// The deposit in each of the two ready vaults, the loan and its collateral. Only a tenth is borrowed, so interest
 /// accrues and nearly everything can be withdrawn.
-const DEPOSIT: u128 = 500_000 * DOLLAR;
-const BORROWED: u128 = 100_000 * DOLLAR;
+const VAULT_DEPOSIT: u128 = 500_000 * DOLLAR;
+const BORROWED_DOLLARS: u128 = 100_000 * DOLLAR;
 const COLLATERAL: u128 = 100 * ETHER;
 /// The shortest time lock that MetaMorpho allows.
 const TIMELOCK_S: u64 = 24 * 60 * 60;
@@ -102,7 +102,7 @@ impl Builder<'_> {
         for vault in self.contracts.lending.vaults() {
             self.approve(self.dollar(), vault).await?;
             // Both kinds of vaults have this function.
-            let deposit = IVaultV2::depositCall { assets: U256::from(DEPOSIT), receiver: maker };
+            let deposit = IVaultV2::depositCall { assets: U256::from(VAULT_DEPOSIT), receiver: maker };
             self.send(vault, &deposit).await?;
         }
         self.approve(self.contracts.weth, morpho).await?;
@@ -115,7 +115,7 @@ impl Builder<'_> {
         self.send(morpho, &secure).await?;
         let borrow = IMorpho::borrowCall {
             params,
-            assets: U256::from(BORROWED),
+            assets: U256::from(BORROWED_DOLLARS),
             shares: U256::ZERO,
             onBehalf: maker,
             receiver: maker,

@@ -87,7 +87,7 @@ impl Side {
 impl PoolV4 {
     /// Returns the pool's key.
     pub(super) fn key(&self) -> Result<PoolKey, DevnetError> {
-        let [first, second] = sorted(self.sides);
+        let [first, second] = sort_sides(self.sides);
         Ok(PoolKey {
             currency0: first.token,
             currency1: second.token,
@@ -105,12 +105,12 @@ impl Devnet {
     /// The pool exists at another price, or `owner` has too little of a side.
     pub async fn add_v3_pool(&self, owner: Address, pool: &PoolV3) -> Result<(), DevnetError> {
         let positions = self.contracts()?.v3.positions;
-        let [first, second] = sorted(pool.sides);
+        let [first, second] = sort_sides(pool.sides);
         for side in [first, second] {
             self.allow(owner, side.token, positions).await?;
         }
         let spacing = V3_SPACINGS.iter().find(|(fee, _spacing)| *fee == pool.fee);
-        let (_fee, spacing) = spacing.ok_or_else(|| wrong("no such fee tier"))?;
+        let (_fee, spacing) = spacing.ok_or_else(|| contract_error("no such fee tier"))?;
         let fee = U24::from(pool.fee);
         let create = IV3Positions::createAndInitializePoolIfNecessaryCall {
             token0: first.token,
@@ -123,8 +123,8 @@ impl Devnet {
             token0: first.token,
             token1: second.token,
             fee,
-            tickLower: tick(-widest(*spacing))?,
-            tickUpper: tick(widest(*spacing))?,
+            tickLower: tick(-highest_usable_tick(*spacing))?,
+            tickUpper: tick(highest_usable_tick(*spacing))?,
             amount0Desired: U256::from(first.amount),
             amount1Desired: U256::from(second.amount),
             amount0Min: U256::ZERO,
@@ -142,14 +142,14 @@ impl Devnet {
     /// The pool exists, its hooks refuse it, or `owner` has too little of a side.
     pub async fn add_v4_pool(&self, owner: Address, pool: &PoolV4) -> Result<(), DevnetError> {
         let Contracts { permit2, v4, .. } = self.contracts()?;
-        let [first, second] = sorted(pool.sides);
+        let [first, second] = sort_sides(pool.sides);
         let (key, price) = (pool.key()?, price_of(first.amount, second.amount)?);
         let create = IV4Positions::initializePoolCall { key: key.clone(), sqrtPriceX96: price };
         self.send_as(&Call::new(owner, v4.positions, &create)).await?;
         for side in [first, second].into_iter().filter(|side| side.token != Address::ZERO) {
             self.allow_permit2(owner, side.token, permit2, v4.positions).await?;
         }
-        let widest = widest(pool.tick_spacing);
+        let widest = highest_usable_tick(pool.tick_spacing);
         let liquidity = liquidity(first.amount, second.amount, U256::from(price))?;
         let (from, to) = (tick(-widest)?, tick(widest)?);
         let mint =
@@ -199,29 +199,29 @@ impl Devnet {
     }
 }
 
-fn wrong(what: &str) -> DevnetError {
+fn contract_error(what: &str) -> DevnetError {
     DevnetError::Contract(what.to_owned())
 }
 
 /// Orders the sides by address, as pools do.
-fn sorted(sides: [Side; 2]) -> [Side; 2] {
+fn sort_sides(sides: [Side; 2]) -> [Side; 2] {
     let [one, other] = sides;
     if one.token < other.token { [one, other] } else { [other, one] }
 }
 
 /// Returns the highest tick of a tick spacing.
-fn widest(spacing: i32) -> i32 {
+fn highest_usable_tick(spacing: i32) -> i32 {
     HIGHEST_TICK.checked_div(spacing).unwrap_or(0).saturating_mul(spacing)
 }
 
 fn tick(number: i32) -> Result<I24, DevnetError> {
-    I24::try_from(number).map_err(|error| wrong(&format!("a tick: {error}")))
+    I24::try_from(number).map_err(|error| contract_error(&format!("a tick: {error}")))
 }
 
 /// Returns the price of a pool that holds these amounts in Uniswap's format: the square root of their ratio,
 /// with 96 fractional bits.
 fn price_of(amount0: u128, amount1: u128) -> Result<U160, DevnetError> {
-    let invalid = || wrong(&format!("{amount1} for {amount0} is no price"));
+    let invalid = || contract_error(&format!("{amount1} for {amount0} is no price"));
     // The ratio is computed with 192 fractional bits, so the amount may have at most 64 bits.
     let excess = 64_u32.saturating_sub(amount1.leading_zeros());
     let scaled = U256::from(amount1 >> excess).checked_shl(192).ok_or_else(invalid)?;
@@ -238,7 +238,7 @@ fn liquidity(amount0: u128, amount1: u128, price: U256) -> Result<U256, DevnetEr
     let least = by0.zip(by1).map(|(by0, by1)| by0.min(by1));
     least
         .and_then(|least| least.checked_sub(least / U256::from(1_000)))
-        .ok_or_else(|| wrong("no liquidity for such amounts"))
+        .ok_or_else(|| contract_error("no liquidity for such amounts"))
 }
 
 #[cfg(test)]
@@ -260,6 +260,6 @@ mod tests {
 
     #[test]
     fn the_widest_range_is_a_multiple_of_the_spacing() {
-        assert_eq!([1, 10, 60, 200].map(widest), [887_272, 887_270, 887_220, 887_200]);
+        assert_eq!([1, 10, 60, 200].map(highest_usable_tick), [887_272, 887_270, 887_220, 887_200]);
     }
 }

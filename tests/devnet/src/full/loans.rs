@@ -25,7 +25,7 @@ sol! {
 /// The price of one ether, scaled as Morpho requires: 3000 * 10^(36 + 6 - 18).
 pub(super) const ORACLE_PRICE: u128 = 3_000 * 1_000_000_000_000_000_000_000_000;
 /// A price at which the collateral is worth less than a dollar.
-const NEXT_TO_NOTHING: u64 = 1_000_000_000_000;
+const COLLAPSED_PRICE: u64 = 1_000_000_000_000;
 const WAD: u128 = 1_000_000_000_000_000_000;
 const YEAR_S: u128 = 365 * 24 * 60 * 60;
 /// The kit's month.
@@ -93,9 +93,9 @@ impl Devnet {
         let market = LoanMarket { oracle, irm, ..self.loan_market()? };
         let morpho = self.lending()?.morpho;
         if !self.read(morpho, IMorpho::isIrmEnabledCall { irm }).await? {
-            self.make(morpho, &IMorpho::enableIrmCall { irm }).await?;
+            self.send_as_maker(morpho, &IMorpho::enableIrmCall { irm }).await?;
         }
-        self.make(morpho, &IMorpho::createMarketCall { params: market.params() }).await?;
+        self.send_as_maker(morpho, &IMorpho::createMarketCall { params: market.params() }).await?;
         Ok(market)
     }
 
@@ -118,7 +118,7 @@ impl Devnet {
     ) -> Result<(), DevnetError> {
         self.accrue(market).await?;
         let rate = U256::from(u128::from(percent).saturating_mul(WAD / 100) / YEAR_S);
-        self.make(market.irm, &IIrm::setCall { market: market.id(), rate }).await
+        self.send_as_maker(market.irm, &IIrm::setCall { market: market.id(), rate }).await
     }
 
     /// Books the interest of a market.
@@ -127,7 +127,7 @@ impl Devnet {
     /// The transaction failed.
     pub async fn accrue(&self, market: &LoanMarket) -> Result<(), DevnetError> {
         let accrue = IMorpho::accrueInterestCall { params: market.params() };
-        self.make(self.lending()?.morpho, &accrue).await
+        self.send_as_maker(self.lending()?.morpho, &accrue).await
     }
 
     /// Supplies new dollars to a market on behalf of any account: a lender, or a donation to a vault of
@@ -149,7 +149,7 @@ impl Devnet {
             onBehalf: on_behalf,
             data: Bytes::new(),
         };
-        self.make(self.lending()?.morpho, &supply).await
+        self.send_as_maker(self.lending()?.morpho, &supply).await
     }
 
     /// Borrows from a market, against twice the required collateral.
@@ -171,7 +171,7 @@ impl Devnet {
             onBehalf: MAKER,
             data: Bytes::new(),
         };
-        self.make(lending.morpho, &secure).await?;
+        self.send_as_maker(lending.morpho, &secure).await?;
         let borrow = IMorpho::borrowCall {
             params: market.params(),
             assets: U256::from(assets),
@@ -179,7 +179,7 @@ impl Devnet {
             onBehalf: MAKER,
             receiver: MAKER,
         };
-        self.make(lending.morpho, &borrow).await
+        self.send_as_maker(lending.morpho, &borrow).await
     }
 
     /// Repays part of a market's loans, which returns liquidity.
@@ -195,7 +195,7 @@ impl Devnet {
             onBehalf: MAKER,
             data: Bytes::new(),
         };
-        self.make(self.lending()?.morpho, &repay).await
+        self.send_as_maker(self.lending()?.morpho, &repay).await
     }
 
     /// Repays all loans of a market with their interest, so that everything can be withdrawn.
@@ -216,7 +216,7 @@ impl Devnet {
             onBehalf: MAKER,
             data: Bytes::new(),
         };
-        self.make(morpho, &repay).await
+        self.send_as_maker(morpho, &repay).await
     }
 
     /// Borrows all but `left` of a market's liquidity, so that withdrawals are wholly or partly impossible.
@@ -255,8 +255,8 @@ impl Devnet {
         let position = self.read(morpho, position).await?;
         let price = self.read(market.oracle, IOracle::priceCall {}).await?;
         self.fund_maker_for(market, 1_000_000_000).await?;
-        let worthless = IOracle::setCall { price: U256::from(NEXT_TO_NOTHING) };
-        self.make(market.oracle, &worthless).await?;
+        let worthless = IOracle::setCall { price: U256::from(COLLAPSED_PRICE) };
+        self.send_as_maker(market.oracle, &worthless).await?;
         let liquidate = IMorpho::liquidateCall {
             params: market.params(),
             borrower: MAKER,
@@ -264,15 +264,15 @@ impl Devnet {
             repaidShares: U256::ZERO,
             data: Bytes::new(),
         };
-        self.make(morpho, &liquidate).await?;
-        self.make(market.oracle, &IOracle::setCall { price }).await
+        self.send_as_maker(morpho, &liquidate).await?;
+        self.send_as_maker(market.oracle, &IOracle::setCall { price }).await
     }
 
     /// Advances the chain's time, and mines a block at its end.
     ///
     /// # Errors
     /// The chain does not answer.
-    pub async fn pass(&self, time: Duration) -> Result<(), DevnetError> {
+    pub async fn advance_time(&self, time: Duration) -> Result<(), DevnetError> {
         let head: Head = self.rpc.call("eth_getBlockByNumber", json!(["latest", false])).await?;
         let then = head.timestamp.to::<u64>().saturating_add(time.as_secs());
         self.request("evm_setNextBlockTimestamp", json!([then])).await?;
@@ -285,7 +285,7 @@ impl Devnet {
     /// # Errors
     /// The chain does not answer.
     pub async fn pass_month(&self) -> Result<(), DevnetError> {
-        self.pass(MONTH).await
+        self.advance_time(MONTH).await
     }
 
     pub(super) fn lending(&self) -> Result<Lending, DevnetError> {
@@ -293,12 +293,12 @@ impl Devnet {
     }
 
     /// Sends a call from the owner of the chain's liquidity.
-    pub(super) async fn make(&self, to: Address, call: &impl SolCall) -> Result<(), DevnetError> {
-        self.send_paid(&Call::new(MAKER, to, call)).await.map(|_receipt| ())
+    pub(super) async fn send_as_maker(&self, to: Address, call: &impl SolCall) -> Result<(), DevnetError> {
+        self.send_with_free_gas(&Call::new(MAKER, to, call)).await.map(|_receipt| ())
     }
 
     /// Sends a call from any account. The account needs no native coin: its balance is restored afterwards.
-    pub(super) async fn send_paid(&self, call: &Call) -> Result<Receipt, DevnetError> {
+    pub(super) async fn send_with_free_gas(&self, call: &Call) -> Result<Receipt, DevnetError> {
         let coin = self.request("eth_getBalance", json!([call.from, "pending"])).await?;
         self.request("anvil_setBalance", json!([call.from, U256::from(GAS_MONEY)])).await?;
         let sent = self.send_as(call).await;

@@ -19,7 +19,7 @@ pub(super) const KIT: Kit = Kit {
     package: "the contracts of Uniswap and Morpho",
     manifest: include_str!("../../kit/packages/package.json"),
     lock: include_str!("../../kit/packages/package-lock.json"),
-    proof: "node_modules/solc/soljson.js",
+    proof_file: "node_modules/solc/soljson.js",
 };
 
 /// Compiles Morpho Blue, whose package contains only sources.
@@ -41,14 +41,14 @@ struct Morpho {
 /// The output formats of two compilers: Hardhat writes the code itself, Foundry an object that contains it.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Creation {
+enum CreationCode {
     Code(Bytes),
     Object { object: Bytes },
 }
 
 #[derive(Deserialize)]
 struct Artifact {
-    bytecode: Creation,
+    bytecode: CreationCode,
 }
 
 impl Packages {
@@ -66,10 +66,10 @@ impl Packages {
     }
 
     /// Installs and compiles whatever is missing.
-    pub(super) fn ready(environment: &KitEnvironment) -> Result<Self, DevnetError> {
+    pub(super) fn install_and_compile(environment: &KitEnvironment) -> Result<Self, DevnetError> {
         Self::install(environment)?;
         let root = KIT.folder(environment);
-        let morpho = parsed(&compiled(&root, environment)?)?;
+        let morpho = parse_file(&compiled(&root, environment)?)?;
         Ok(Self { root: root.join("node_modules"), morpho })
     }
 
@@ -79,8 +79,8 @@ impl Packages {
         artifact: &str,
         arguments: &[u8],
     ) -> Result<Bytes, DevnetError> {
-        let artifact: Artifact = parsed(&self.root.join(artifact))?;
-        let (Creation::Code(code) | Creation::Object { object: code }) = artifact.bytecode;
+        let artifact: Artifact = parse_file(&self.root.join(artifact))?;
+        let (CreationCode::Code(code) | CreationCode::Object { object: code }) = artifact.bytecode;
         Ok([code.as_ref(), arguments].concat().into())
     }
 
@@ -119,11 +119,11 @@ fn compiled(root: &Path, environment: &KitEnvironment) -> Result<PathBuf, Missin
     Ok(file)
 }
 
-fn parsed<T: DeserializeOwned>(file: &Path) -> Result<T, DevnetError> {
-    let text = fs::read(file).map_err(|error| wrong(file, &error))?;
-    serde_json::from_slice(&text).map_err(|error| wrong(file, &error))
+fn parse_file<T: DeserializeOwned>(file: &Path) -> Result<T, DevnetError> {
+    let text = fs::read(file).map_err(|error| file_error(file, &error))?;
+    serde_json::from_slice(&text).map_err(|error| file_error(file, &error))
 }
 
-fn wrong(file: &Path, error: &dyn std::error::Error) -> DevnetError {
+fn file_error(file: &Path, error: &dyn std::error::Error) -> DevnetError {
     DevnetError::Contract(format!("{}: {error}", file.display()))
 }

@@ -20,7 +20,7 @@ use crate::own_contracts;
 use crate::process::Origin;
 
 /// Every file that determines the content of a chain. A change to any of them leads to another state.
-const RECIPE: &[(&str, &str)] = &[
+const STATE_SOURCES: &[(&str, &str)] = &[
     ("addresses.rs", include_str!("addresses.rs")),
     ("builder.rs", include_str!("builder.rs")),
     ("lending.rs", include_str!("lending.rs")),
@@ -49,7 +49,7 @@ const RECIPE: &[(&str, &str)] = &[
 
 /// Time by which a chain's clock starts before its recording. Every loader must therefore bring the clock up to date,
 /// even for a state that is a second old. A mistake in this step shows at once and not a day later.
-const PAST: Duration = Duration::from_secs(24 * 60 * 60);
+const CLOCK_OFFSET: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The chain that a state holds.
 #[derive(Debug, Clone, Copy)]
@@ -60,11 +60,11 @@ pub(super) struct Chain {
 }
 
 /// Returns the file of a chain's state, after building it if necessary. One process builds it; others wait.
-pub(super) async fn ready(anvil: &Path, chain: Chain) -> Result<PathBuf, DevnetError> {
-    ready_in(KitEnvironment::read(), anvil, chain).await
+pub(super) async fn recorded_state(anvil: &Path, chain: Chain) -> Result<PathBuf, DevnetError> {
+    recorded_state_in(KitEnvironment::read(), anvil, chain).await
 }
 
-async fn ready_in(
+async fn recorded_state_in(
     environment: KitEnvironment,
     anvil: &Path,
     chain: Chain,
@@ -76,7 +76,7 @@ async fn ready_in(
     // The lock and the preparation block for a while, and this thread may have other tests to run.
     let lock = file.with_extension("lock");
     let prepare = move || {
-        let packages = Packages::ready(&environment)?;
+        let packages = Packages::install_and_compile(&environment)?;
         let guard = Lock::wait(&lock)?;
         Ok::<_, DevnetError>((packages, guard))
     };
@@ -93,7 +93,7 @@ async fn ready_in(
     Ok(file)
 }
 
-/// Returns whether [`ready`] would find the state.
+/// Returns whether [`recorded_state`] would find the state.
 pub(super) fn is_recorded(anvil: &Path, chain: Chain) -> Result<bool, DevnetError> {
     Ok(state_file(anvil, chain, &KitEnvironment::read())?.is_file())
 }
@@ -107,7 +107,7 @@ async fn record(
     let Chain { network, from_block } = chain;
     let unknown = DevnetError::UnknownChain(network.chain);
     let contracts = Contracts::of(network.chain).ok_or(unknown)?;
-    let from_s = now_s().saturating_sub(PAST.as_secs());
+    let from_s = now_s().saturating_sub(CLOCK_OFFSET.as_secs());
     let origin = Origin::Recorded { to: to.to_owned(), from_s, from_block };
     let devnet = Devnet::spawn(anvil, network, &origin).await?;
     devnet.check_empty(&contracts).await?;
@@ -146,7 +146,7 @@ fn key(anvil: &Path, chain: Chain) -> Result<Vec<u8>, MissingChain> {
     for contract in &own_contracts::ALL {
         add(contract.compiled);
     }
-    for (_name, text) in RECIPE {
+    for (_name, text) in STATE_SOURCES {
         add(text);
     }
     Ok(digest.finalize().to_vec())
@@ -174,7 +174,7 @@ mod tests {
     /// Prepares a separate target folder that contains the packages of the real one.
     fn empty_target(folder: &Path) -> KitEnvironment {
         let environment = KitEnvironment::read();
-        Packages::ready(&environment).unwrap();
+        Packages::install_and_compile(&environment).unwrap();
         let empty = KitEnvironment { target: folder.to_owned(), ..environment.clone() };
         fs::create_dir(folder.join("devnet")).unwrap();
         symlink(packages::KIT.folder(&environment), packages::KIT.folder(&empty)).unwrap();
@@ -188,7 +188,7 @@ mod tests {
         let environment = empty_target(folder.path());
         let base = chain(8453);
         let start = || async {
-            let file = ready_in(environment.clone(), &anvil, base).await.unwrap();
+            let file = recorded_state_in(environment.clone(), &anvil, base).await.unwrap();
             // A second build would replace the file, which changes its inode.
             (fs::metadata(&file).unwrap().ino(), file)
         };
@@ -211,7 +211,7 @@ mod tests {
         let environment = empty_target(folder.path());
         let base = chain(8453);
         let wrong = Path::new("/bin/false");
-        assert!(ready_in(environment.clone(), wrong, base).await.is_err());
+        assert!(recorded_state_in(environment.clone(), wrong, base).await.is_err());
         assert!(!state_file(wrong, base, &environment).unwrap().exists());
     }
 
@@ -221,7 +221,7 @@ mod tests {
         for entry in fs::read_dir(folder).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();
             // Timing code does not affect the content of a chain.
-            let counts = RECIPE.iter().any(|(counted, _)| *counted == name) || name == "times.rs";
+            let counts = STATE_SOURCES.iter().any(|(counted, _)| *counted == name) || name == "times.rs";
             assert!(counts, "{name} is missing in RECIPE");
         }
     }

@@ -84,7 +84,7 @@ impl Devnet {
             VaultLie::EntryFeeWhenSent(percent) => (7, U256::from(percent)),
             VaultLie::ShutOnceApproved => (8, U256::ZERO),
         };
-        self.make(vault, &ILyingVault::setLieCall { lie, value }).await
+        self.send_as_maker(vault, &ILyingVault::setLieCall { lie, value }).await
     }
 
     /// Adds an adapter of no factory to a Vault V2, without a cap: a leveraged "Box", or a hostile one.
@@ -93,14 +93,14 @@ impl Devnet {
     ///
     /// # Errors
     /// The deployment or a transaction failed.
-    pub async fn add_odd_adapter(&self, vault: Address) -> Result<Address, DevnetError> {
+    pub async fn add_unofficial_adapter(&self, vault: Address) -> Result<Address, DevnetError> {
         let arguments = (vault,).abi_encode_params();
         let adapter = self.deploy(own_contracts::ODD_ADAPTER.creation_code(&arguments)?).await?;
         let registry = self.read(vault, IVaultV2::adapterRegistryCall {}).await?;
         let set = |registry| IVaultV2::setAdapterRegistryCall { registry };
-        self.make(vault, &set(Address::ZERO)).await?;
-        self.make(vault, &IVaultV2::addAdapterCall { adapter }).await?;
-        self.make(vault, &set(registry)).await?;
+        self.send_as_maker(vault, &set(Address::ZERO)).await?;
+        self.send_as_maker(vault, &IVaultV2::addAdapterCall { adapter }).await?;
+        self.send_as_maker(vault, &set(registry)).await?;
         self.allow_adapter(vault, adapter).await?;
         Ok(adapter)
     }
@@ -116,7 +116,7 @@ impl Devnet {
         assets: u128,
     ) -> Result<(), DevnetError> {
         let (data, assets) = (alloy_primitives::Bytes::new(), U256::from(assets));
-        self.make(vault, &IVaultV2::allocateCall { adapter, data, assets }).await
+        self.send_as_maker(vault, &IVaultV2::allocateCall { adapter, data, assets }).await
     }
 
     /// Sets the value that an odd adapter reports: `percent` of its deposits, with the gain or loss multiplied by
@@ -131,9 +131,9 @@ impl Devnet {
         leverage: u64,
     ) -> Result<(), DevnetError> {
         let part = U256::from(u128::from(percent).saturating_mul(WAD / 100));
-        self.make(adapter, &IOddAdapter::setPartCall { part }).await?;
+        self.send_as_maker(adapter, &IOddAdapter::setPartCall { part }).await?;
         let leverage = U256::from(leverage);
-        self.make(adapter, &IOddAdapter::setLeverageCall { leverage }).await
+        self.send_as_maker(adapter, &IOddAdapter::setLeverageCall { leverage }).await
     }
 
     /// Sets whether an odd adapter refuses to return assets.
@@ -145,7 +145,7 @@ impl Devnet {
         adapter: Address,
         refuses: bool,
     ) -> Result<(), DevnetError> {
-        self.make(adapter, &IOddAdapter::setRefusesCall { refuses }).await
+        self.send_as_maker(adapter, &IOddAdapter::setRefusesCall { refuses }).await
     }
 
     /// Makes an odd adapter give money away and still report it.
@@ -158,7 +158,7 @@ impl Devnet {
         to: Address,
         assets: u128,
     ) -> Result<(), DevnetError> {
-        self.make(adapter, &IOddAdapter::stealCall { to, assets: U256::from(assets) }).await
+        self.send_as_maker(adapter, &IOddAdapter::stealCall { to, assets: U256::from(assets) }).await
     }
 
     /// Deploys a contract that emits events of vaults and of Morpho Blue in the name of any account.
@@ -180,7 +180,7 @@ impl Devnet {
         assets: u128,
     ) -> Result<(), DevnetError> {
         let assets = U256::from(assets);
-        self.make(forger, &IForger::forgeDepositCall { owner, assets, shares: assets }).await
+        self.send_as_maker(forger, &IForger::forgeDepositCall { owner, assets, shares: assets }).await
     }
 
     /// Emits the event of a supply to a market that never happened.
@@ -196,6 +196,6 @@ impl Devnet {
     ) -> Result<(), DevnetError> {
         let assets = U256::from(assets);
         let forge = IForger::forgeSupplyCall { id: market, owner, assets, shares: assets };
-        self.make(forger, &forge).await
+        self.send_as_maker(forger, &forge).await
     }
 }

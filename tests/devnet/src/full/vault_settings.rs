@@ -53,7 +53,7 @@ impl Devnet {
         relative: u128,
     ) -> Result<(), DevnetError> {
         let (absolute, relative_) = (U256::from(absolute), U256::from(relative));
-        self.make(vault, &IVaultV2::setCapsCall { id, absolute, relative_ }).await
+        self.send_as_maker(vault, &IVaultV2::setCapsCall { id, absolute, relative_ }).await
     }
 
     /// Sets the cap of a market in a vault of MetaMorpho. The first cap appends the market to the vault's queues.
@@ -67,7 +67,7 @@ impl Devnet {
         cap: U256,
     ) -> Result<(), DevnetError> {
         let cap = U184::saturating_from(cap);
-        self.make(vault, &IMetaMorpho::setCapCall { params: market.params(), cap }).await
+        self.send_as_maker(vault, &IMetaMorpho::setCapCall { params: market.params(), cap }).await
     }
 
     /// Sets the adapter of a Vault V2 for deposits and exits; the zero address removes it.
@@ -80,7 +80,7 @@ impl Devnet {
         adapter: Address,
         data: Bytes,
     ) -> Result<(), DevnetError> {
-        self.make(vault, &IVaultV2::setLiquidityAdapterAndDataCall { adapter, data }).await
+        self.send_as_maker(vault, &IVaultV2::setLiquidityAdapterAndDataCall { adapter, data }).await
     }
 
     /// Moves assets of a Vault V2 from an adapter to its idle balance.
@@ -95,7 +95,7 @@ impl Devnet {
         assets: u128,
     ) -> Result<(), DevnetError> {
         let assets = U256::from(assets);
-        self.make(vault, &IVaultV2::deallocateCall { adapter, data, assets }).await
+        self.send_as_maker(vault, &IVaultV2::deallocateCall { adapter, data, assets }).await
     }
 
     /// Sets the curator of a vault of either kind, as its owner.
@@ -109,7 +109,7 @@ impl Devnet {
         curator: Address,
     ) -> Result<(), DevnetError> {
         let set = IVaultV2::setCuratorCall { newCurator: curator };
-        self.send_paid(&Call::new(owner, vault, &set)).await.map(|_receipt| ())
+        self.send_with_free_gas(&Call::new(owner, vault, &set)).await.map(|_receipt| ())
     }
 
     /// Sets the fees of a Vault V2.
@@ -123,7 +123,7 @@ impl Devnet {
             management: percent(fees.management).wrapping_div(U96::from(a_year)),
             recipient: fees.recipient,
         };
-        self.make(vault, &set).await
+        self.send_as_maker(vault, &set).await
     }
 
     /// Sets the fee of a vault of MetaMorpho on its interest, in percent.
@@ -136,7 +136,7 @@ impl Devnet {
         fee: u8,
         recipient: Address,
     ) -> Result<(), DevnetError> {
-        self.make(vault, &IMetaMorpho::setFeeCall { fee: percent(fee), recipient }).await
+        self.send_as_maker(vault, &IMetaMorpho::setFeeCall { fee: percent(fee), recipient }).await
     }
 
     /// Sets the fastest growth of a Vault V2's assets, per second times 10^18.
@@ -146,7 +146,7 @@ impl Devnet {
     /// # Errors
     /// The transaction failed.
     pub async fn set_max_rate(&self, vault: Address, rate: u64) -> Result<(), DevnetError> {
-        self.make(vault, &IVaultV2::setMaxRateCall { rate }).await
+        self.send_as_maker(vault, &IVaultV2::setMaxRateCall { rate }).await
     }
 
     /// Sets the penalty for a forced deallocation from an adapter, in hundredths of a percent: at most 200.
@@ -160,7 +160,7 @@ impl Devnet {
         bps: u64,
     ) -> Result<(), DevnetError> {
         let penalty = U256::from(u128::from(bps).saturating_mul(WAD / 10_000));
-        self.make(vault, &IVaultV2::setForceDeallocatePenaltyCall { adapter, penalty }).await
+        self.send_as_maker(vault, &IVaultV2::setForceDeallocatePenaltyCall { adapter, penalty }).await
     }
 
     /// Gives a Vault V2 new dollars that belong to no depositor.
@@ -210,7 +210,7 @@ impl Devnet {
     /// # Errors
     /// The transaction failed.
     pub async fn set_gate_open(&self, gate: Address, open: bool) -> Result<(), DevnetError> {
-        self.make(gate, &IGate::setOpenCall { open }).await
+        self.send_as_maker(gate, &IGate::setOpenCall { open }).await
     }
 }
 

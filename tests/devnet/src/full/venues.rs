@@ -38,7 +38,7 @@ impl Devnet {
             salt: salt()?,
         };
         let factory = new.factory.unwrap_or(self.lending()?.vault_v2_factory);
-        let vault = self.created(factory, create).await?;
+        let vault = self.create_contract(factory, create).await?;
         self.prepare_vault_v2(vault, new).await?;
         Ok(vault)
     }
@@ -54,9 +54,9 @@ impl Devnet {
             name: format!("Local {symbol} Vault V2"),
             symbol: format!("local{symbol}2"),
         };
-        self.make(vault, &name).await?;
+        self.send_as_maker(vault, &name).await?;
         let registry = self.lending()?.adapter_registry;
-        self.make(vault, &IVaultV2::setAdapterRegistryCall { registry }).await?;
+        self.send_as_maker(vault, &IVaultV2::setAdapterRegistryCall { registry }).await?;
         self.set_curator(vault, new.owner, new.curator).await
     }
 
@@ -81,7 +81,7 @@ impl Devnet {
             symbol: format!("local{symbol}1"),
             salt: salt()?,
         };
-        let vault = self.created(factory, create).await?;
+        let vault = self.create_contract(factory, create).await?;
         self.prepare_metamorpho(vault, new, markets).await?;
         Ok(vault)
     }
@@ -127,7 +127,7 @@ impl Devnet {
     ) -> Result<(), DevnetError> {
         let asset = self.network.stablecoin.address;
         let register = IVaultV2Factory::registerCall { owner, asset, salt: salt()?, vault };
-        self.make(factory, &register).await
+        self.send_as_maker(factory, &register).await
     }
 
     /// Adds an official market adapter to a Vault V2, without a cap, and makes it the liquidity adapter.
@@ -141,8 +141,8 @@ impl Devnet {
     ) -> Result<Address, DevnetError> {
         let Lending { market_adapter_factory, .. } = self.lending()?;
         let create = IAdapters::createMorphoMarketV1AdapterV2Call { parentVault: vault };
-        let adapter = self.created(market_adapter_factory, create).await?;
-        self.make(vault, &IVaultV2::addAdapterCall { adapter }).await?;
+        let adapter = self.create_contract(market_adapter_factory, create).await?;
+        self.send_as_maker(vault, &IVaultV2::addAdapterCall { adapter }).await?;
         self.allow_market(vault, adapter, market).await?;
         self.set_liquidity_adapter(vault, adapter, market.encoded()).await?;
         Ok(adapter)
@@ -176,8 +176,8 @@ impl Devnet {
     ) -> Result<Address, DevnetError> {
         let create =
             IAdapters::createMorphoVaultV1AdapterCall { parentVault: vault, morphoVaultV1: inner };
-        let adapter = self.created(self.lending()?.vault_adapter_factory, create).await?;
-        self.make(vault, &IVaultV2::addAdapterCall { adapter }).await?;
+        let adapter = self.create_contract(self.lending()?.vault_adapter_factory, create).await?;
+        self.send_as_maker(vault, &IVaultV2::addAdapterCall { adapter }).await?;
         self.allow_adapter(vault, adapter).await?;
         self.set_liquidity_adapter(vault, adapter, Bytes::new()).await?;
         Ok(adapter)
@@ -210,7 +210,7 @@ impl Devnet {
     }
 
     /// Sends a call that creates a contract, and returns the contract's address.
-    async fn created<C: SolCall<Return = Address>>(
+    async fn create_contract<C: SolCall<Return = Address>>(
         &self,
         factory: Address,
         create: C,

@@ -10,7 +10,7 @@ use crate::stable::Authorization;
 
 /// A payment header that reached the merchant.
 #[derive(Debug, Clone)]
-pub struct Received {
+pub struct ReceivedPayment {
     pub path: String,
     /// The decoded header if it was valid JSON, so that tests can check what a wallet writes.
     pub payload: Option<Value>,
@@ -40,35 +40,35 @@ impl Outcome {
 
 /// Uses a mutex instead of an owning task: each access is one insertion, and nothing is awaited inside.
 #[derive(Debug, Default)]
-pub(super) struct Book(Mutex<Entries>);
+pub(super) struct Book(Mutex<BookEntries>);
 
 #[derive(Debug, Default)]
-struct Entries {
-    used: HashSet<(Address, B256)>,
-    received: Vec<Received>,
+struct BookEntries {
+    used_authorizations: HashSet<(Address, B256)>,
+    received: Vec<ReceivedPayment>,
 }
 
 impl Book {
     /// Marks an authorization as used. Returns `false` if it was used before, so that only one
     /// of two duplicates is served.
     pub(super) fn claim(&self, terms: &Authorization) -> bool {
-        self.lock().used.insert((terms.from, terms.nonce))
+        self.lock().used_authorizations.insert((terms.from, terms.nonce))
     }
 
     /// Releases a claim after a failed settlement, so that the payer may try again.
     pub(super) fn release(&self, terms: &Authorization) {
-        self.lock().used.remove(&(terms.from, terms.nonce));
+        self.lock().used_authorizations.remove(&(terms.from, terms.nonce));
     }
 
-    pub(super) fn record(&self, received: Received) {
+    pub(super) fn record(&self, received: ReceivedPayment) {
         self.lock().received.push(received);
     }
 
-    pub(super) fn received(&self) -> Vec<Received> {
+    pub(super) fn received(&self) -> Vec<ReceivedPayment> {
         self.lock().received.clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Entries> {
+    fn lock(&self) -> MutexGuard<'_, BookEntries> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -23,7 +23,7 @@ impl Shop {
                 offer["maxAmountRequired"] = price;
                 offer["resource"] = json!(self.resource(path));
                 offer["description"] = json!(description(path));
-                offer["mimeType"] = json!(CONTENT);
+                offer["mimeType"] = json!(CONTENT_TYPE);
             }
             Version::V2 => offer["amount"] = price,
         }
@@ -42,7 +42,7 @@ impl Shop {
             Version::V2 => {
                 let url = self.resource(path);
                 challenge["resource"] =
-                    json!({ "url": url, "description": description(path), "mimeType": CONTENT });
+                    json!({ "url": url, "description": description(path), "mimeType": CONTENT_TYPE });
                 challenge["extensions"] = json!({});
             }
         }
@@ -54,7 +54,7 @@ impl Shop {
     }
 }
 
-const CONTENT: &str = "application/json";
+const CONTENT_TYPE: &str = "application/json";
 
 fn description(path: &str) -> String {
     format!("The demo merchant's {path}")

@@ -13,7 +13,7 @@ use super::version::Version;
 use crate::stable::Authorization;
 
 /// Shortest remaining validity on arrival, in seconds: enough for one or two blocks.
-const MARGIN_S: u64 = 6;
+const VALIDITY_S_MIN: u64 = 6;
 
 /// The reason for which a payment is refused. The text begins with the error code of x402
 /// facilitators, if there is one.
@@ -72,13 +72,13 @@ struct WirePayment {
 #[derive(Deserialize)]
 struct Payload {
     signature: Bytes,
-    authorization: WrittenTerms,
+    authorization: TextTerms,
 }
 
 /// The terms as text: numbers are decimal strings, the only form in the official types.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct WrittenTerms {
+struct TextTerms {
     from: Address,
     to: Address,
     value: String,
@@ -108,7 +108,7 @@ pub(super) fn check(
     }
     let offered = shop.requirement(path, item);
     match item.version {
-        Version::V1 => check_named(&offered, &written.scheme, &written.network)?,
+        Version::V1 => check_scheme_and_network(&offered, &written.scheme, &written.network)?,
         Version::V2 => check_accepted(&offered, &written.accepted)?,
     }
     let terms = written.payload.authorization.parse()?;
@@ -124,11 +124,11 @@ pub(super) fn check(
 /// The payer must repeat our offer exactly. The two usual mistakes have their own errors.
 fn check_accepted(offered: &Value, accepted: &Value) -> Result<(), Refusal> {
     let field = |name: &str| accepted.get(name).unwrap_or(&Value::Null);
-    check_named(offered, field("scheme"), field("network"))?;
+    check_scheme_and_network(offered, field("scheme"), field("network"))?;
     if accepted == offered { Ok(()) } else { Err(Refusal::Accepted) }
 }
 
-fn check_named(offered: &Value, scheme: &Value, network: &Value) -> Result<(), Refusal> {
+fn check_scheme_and_network(offered: &Value, scheme: &Value, network: &Value) -> Result<(), Refusal> {
     if *scheme != offered["scheme"] {
         return Err(Refusal::Scheme(scheme.clone()));
     }
@@ -146,7 +146,7 @@ fn check_terms(shop: &Shop, price: U256, terms: &Authorization, now_s: u64) -> R
     if terms.value != price {
         return Err(Refusal::Value { found: terms.value, wanted: price });
     }
-    if terms.valid_before < U256::from(now_s.saturating_add(MARGIN_S)) {
+    if terms.valid_before < U256::from(now_s.saturating_add(VALIDITY_S_MIN)) {
         return Err(Refusal::ValidBefore(terms.valid_before));
     }
     // The comparison is strict, as in the contract: an authorization that becomes valid this very second is refused.
@@ -156,7 +156,7 @@ fn check_terms(shop: &Shop, price: U256, terms: &Authorization, now_s: u64) -> R
     Ok(())
 }
 
-impl WrittenTerms {
+impl TextTerms {
     fn parse(self) -> Result<Authorization, Refusal> {
         Ok(Authorization {
             from: self.from,

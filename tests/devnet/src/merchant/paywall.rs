@@ -13,13 +13,13 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::book::{Outcome, Received};
+use super::book::{Outcome, ReceivedPayment};
 use super::payment::{self, Payment, Refusal};
 use super::shop::{PricedResource, Shop};
 use super::version::Version;
 use crate::stable::Authorization;
 
-const OFFER: &str = "payment-required";
+const OFFER_HEADER: &str = "payment-required";
 
 /// The text that every sale without a chain contains, so that no reader believes that money moved.
 const VERIFIED_ONLY: &str = "only the signature was verified; no money moved";
@@ -75,7 +75,7 @@ impl Shop {
             Outcome::Refused { reason } => self.refuse(path, item, reason),
         };
         let path = path.to_owned();
-        self.book.record(Received { path, payload: payload.ok(), outcome });
+        self.book.record(ReceivedPayment { path, payload: payload.ok(), outcome });
         response
     }
 
@@ -152,7 +152,7 @@ impl Shop {
         match item.version {
             Version::V1 => (fresh, reply(StatusCode::PAYMENT_REQUIRED, &challenge)).into_response(),
             Version::V2 => {
-                let offer = [(OFFER, encode_header(&challenge))];
+                let offer = [(OFFER_HEADER, encode_header(&challenge))];
                 (offer, fresh, reply(StatusCode::PAYMENT_REQUIRED, body)).into_response()
             }
         }

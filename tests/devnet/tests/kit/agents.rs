@@ -41,10 +41,10 @@ struct Wallet {
     operator: Operator,
     mode: &'static str,
     polls: AtomicUsize,
-    asks: AtomicUsize,
+    sign_requests: AtomicUsize,
     challenge: Mutex<Value>,
     /// The timestamp of the latest HMAC, in seconds.
-    stamp: AtomicU64,
+    latest_hmac_second: AtomicU64,
 }
 
 async fn wallet(State(wallet): State<Arc<Wallet>>, request: Request) -> (StatusCode, String) {
@@ -57,7 +57,7 @@ async fn wallet(State(wallet): State<Arc<Wallet>>, request: Request) -> (StatusC
         let data = body.get("x402_data").cloned();
         assert!(header.is_none() || data.is_none(), "one form of the offer");
         *wallet.challenge.lock().unwrap() = header.or(data).unwrap();
-        wallet.asks.fetch_add(1, Ordering::Relaxed);
+        wallet.sign_requests.fetch_add(1, Ordering::Relaxed);
         wallet.sign_answer()
     } else {
         assert_eq!(path, "/sign/status/7f3c");
@@ -70,7 +70,7 @@ async fn wallet(State(wallet): State<Arc<Wallet>>, request: Request) -> (StatusC
 impl Wallet {
     fn sign_answer(&self) -> (u16, Value) {
         match self.operator {
-            Operator::Automatic => (200, self.signed()),
+            Operator::Automatic => (200, self.signed_answer()),
             Operator::Refuses => {
                 let error = "Exceeds per-request maximum";
                 let code = "EXCEEDS_PER_REQUEST_MAX";
@@ -88,11 +88,11 @@ impl Wallet {
                 200,
                 json!({ "status": "rejected", "reason": "User rejected", "transaction_id": "t" }),
             ),
-            _ => (200, self.signed()),
+            _ => (200, self.signed_answer()),
         }
     }
 
-    fn signed(&self) -> Value {
+    fn signed_answer(&self) -> Value {
         let challenge = self.challenge.lock().unwrap().clone();
         let (version, offer) =
             (challenge["x402Version"].as_u64().unwrap(), &challenge["accepts"][0]);
@@ -102,7 +102,7 @@ impl Wallet {
         };
         let price = amount.as_str().unwrap().parse().unwrap();
         let payer = Payer::new(0x31);
-        let nonce = u8::try_from(self.asks.load(Ordering::Relaxed)).unwrap();
+        let nonce = u8::try_from(self.sign_requests.load(Ordering::Relaxed)).unwrap();
         let terms = payer.terms(SHOP, price, nonce);
         let header = match version {
             1 => payer.header_v1(network(), &offer["network"], &terms),
@@ -127,7 +127,7 @@ impl Wallet {
         assert_eq!(key, None);
         let [kind, timestamp, digest] = proof.split(':').collect::<Vec<_>>()[..] else { panic!() };
         assert_eq!(kind, "SIG");
-        self.stamp.store(timestamp.parse().unwrap(), Ordering::Relaxed);
+        self.latest_hmac_second.store(timestamp.parse().unwrap(), Ordering::Relaxed);
         assert!(timestamp.parse::<u64>().unwrap().abs_diff(now_s()) < 30);
         let url = body["request_url"].to_string().replace('é', "\\u00e9");
         let message = match body.get("x402_data") {
@@ -163,9 +163,9 @@ async fn run(operator: Operator, mode: &'static str, path: &str) -> Vec<(i32, Va
         operator,
         mode,
         polls: AtomicUsize::new(0),
-        asks: AtomicUsize::new(0),
+        sign_requests: AtomicUsize::new(0),
         challenge: Mutex::default(),
-        stamp: AtomicU64::new(0),
+        latest_hmac_second: AtomicU64::new(0),
     });
     let router = Router::new().fallback(wallet).with_state(Arc::clone(&state));
     let server = tokio::spawn(async move { axum::serve(listener, router).await });
@@ -189,7 +189,7 @@ async fn run(operator: Operator, mode: &'static str, path: &str) -> Vec<(i32, Va
                 panic!("{program}: {error}; apt-get install -y nodejs python3")
             });
         // Every run is a separate purchase: a second process must not repeat the proof of the first.
-        assert!(now_s() > state.stamp.load(Ordering::Relaxed), "{script} ended too early");
+        assert!(now_s() > state.latest_hmac_second.load(Ordering::Relaxed), "{script} ended too early");
         let printed = String::from_utf8(done.stdout).unwrap();
         assert_eq!(printed.lines().count(), 1, "{script}: {printed}");
         results.push((done.status.code().unwrap(), serde_json::from_str(&printed).unwrap()));

@@ -25,7 +25,7 @@ sol! {
 }
 
 /// Encodes a permit of the token in the form that the collector for Permit2 accepts.
-fn encoded(permit: &Permit, signature: &[u8]) -> Vec<u8> {
+fn encode_permit(permit: &Permit, signature: &[u8]) -> Vec<u8> {
     let parts = permit.for_proxy(signature);
     (parts.value, parts.deadline, U256::from(parts.v), parts.r, parts.s).abi_encode_params()
 }
@@ -81,7 +81,7 @@ async fn both_collectors_deposit_and_the_first_deposit_creates_the_channel() {
         assert_eq!(deposited.data, amounts.abi_encode_params());
 
         let more = channel.deposit_by_permit2(2 * DOLLAR, 1, vec![]);
-        assert_eq!(channel.reports(&more).await, [topic]);
+        assert_eq!(channel.event_topics(&more).await, [topic]);
         assert_eq!(channel.state().await, (7 * DOLLAR, 0));
         assert_eq!(channel.balance(channel.contract()).await, U256::from(7 * DOLLAR));
         // Each signature is valid for only one deposit.
@@ -114,11 +114,11 @@ async fn a_permit2_deposit_brings_a_permit_that_may_be_used_already() {
     let (trader, coin) = (&channel.trader, channel.config.token);
     let permit = Permit::new(trader, trader.me, 5 * DOLLAR);
     let signature = permit.sign(trader, coin, &channel.payer).await;
-    let wrong = encoded(&Permit { value: 4 * DOLLAR, ..permit.clone() }, &signature);
+    let wrong = encode_permit(&Permit { value: 4 * DOLLAR, ..permit.clone() }, &signature);
     let refusal = trader.refusal(&channel.deposit_by_permit2(5 * DOLLAR, 1, wrong)).await;
     assert_eq!(refusal, named("Permit2612AmountMismatch()"));
 
-    let call = channel.deposit_by_permit2(5 * DOLLAR, 1, encoded(&permit, &signature));
+    let call = channel.deposit_by_permit2(5 * DOLLAR, 1, encode_permit(&permit, &signature));
     trader.devnet.simulate(&call).await.unwrap();
     trader.must(&permit.call(trader, coin, &signature)).await;
     let logs = trader.logs(&trader.must(&call).await).await;

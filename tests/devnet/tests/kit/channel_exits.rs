@@ -70,11 +70,11 @@ async fn a_refund_by_the_receiver_makes_signed_ones_stale_and_may_close_the_chan
     }
     trader.must(&refund(&channel, channel.authorizer.address(), DOLLAR)).await;
     assert_eq!(trader.refusal(&signed).await, named("InvalidRefundNonce()"));
-    let reports = channel.reports(&refund(&channel, RECEIVER, u128::MAX)).await;
+    let reports = channel.event_topics(&refund(&channel, RECEIVER, u128::MAX)).await;
     let refunded = keccak256("Refunded(bytes32,address,uint128)");
     assert_eq!(reports, [refunded, keccak256(CLOSED)]);
     // The next deposit creates the channel again.
-    let reports = channel.reports(&channel.deposit_by_authorization(DOLLAR, 2)).await;
+    let reports = channel.event_topics(&channel.deposit_by_authorization(DOLLAR, 2)).await;
     assert_eq!(reports.len(), 2);
 }
 
@@ -94,7 +94,7 @@ async fn a_withdrawal_takes_its_time() {
         assert_eq!(trader.refusal(&call).await, named(error), "{error}");
     }
     let topic = keccak256("WithdrawInitiated(bytes32,uint128,uint40)");
-    assert_eq!(channel.reports(&initiate(&channel, authorizer, 4 * DOLLAR)).await, [topic]);
+    assert_eq!(channel.event_topics(&initiate(&channel, authorizer, 4 * DOLLAR)).await, [topic]);
     assert_eq!(channel.pending().await, (4 * DOLLAR, true));
     let refusal = trader.refusal(&initiate(&channel, trader.me, DOLLAR)).await;
     assert_eq!(refusal, named("WithdrawalAlreadyPending()"));
@@ -126,7 +126,7 @@ async fn a_late_claim_fails_after_the_withdrawal() {
     let trader = &channel.trader;
     trader.must(&initiate(&channel, trader.me, 5 * DOLLAR)).await;
     channel.advance_clock(900).await;
-    let reports = channel.reports(&finalize(&channel, trader.me)).await;
+    let reports = channel.event_topics(&finalize(&channel, trader.me)).await;
     let finalized = keccak256("WithdrawFinalized(bytes32,address,uint128)");
     assert_eq!(reports, [finalized, keccak256(CLOSED)]);
     let refusal = trader.refusal(&channel.claim(DOLLAR)).await;

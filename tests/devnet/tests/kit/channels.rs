@@ -292,7 +292,7 @@ impl Channel {
     }
 
     /// Sends a call; returns the first topics of the contract's own events.
-    pub(crate) async fn reports(&self, call: &Call) -> Vec<B256> {
+    pub(crate) async fn event_topics(&self, call: &Call) -> Vec<B256> {
         self.events(call).await.iter().map(|log| log.topics[0]).collect()
     }
 

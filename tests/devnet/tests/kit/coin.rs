@@ -66,7 +66,7 @@ async fn a_payer_with_code_is_verified_by_its_contract_only() {
     // The code returns the EIP-1271 magic value, which accepts any signature of any length.
     set_code("0x631626ba7e60e01b60005260206000f3").await.unwrap();
     devnet.settle(&terms, b"any proof").await.unwrap();
-    assert!(devnet.authorization_used(terms.from, terms.nonce).await.unwrap());
+    assert!(devnet.is_authorization_used(terms.from, terms.nonce).await.unwrap());
 }
 
 #[tokio::test]
@@ -91,7 +91,7 @@ async fn a_cancelled_authorization_is_used_up() {
     });
     devnet.request("eth_sendTransaction", json!([call])).await.unwrap();
 
-    while !devnet.authorization_used(terms.from, terms.nonce).await.unwrap() {
+    while !devnet.is_authorization_used(terms.from, terms.nonce).await.unwrap() {
         tokio::task::yield_now().await;
     }
     let error = devnet.settle(&terms, &payer.sign(network, &terms)).await.unwrap_err();

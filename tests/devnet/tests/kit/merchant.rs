@@ -69,7 +69,7 @@ async fn a_signed_payment_moves_money_once() {
     let url = format!("{}/small", merchant.url());
     let terms = payer.terms(SHOP, SMALL_PRICE, 1);
     let header = payer.header(robinhood(), &offer_of(&url).await, &terms);
-    assert!(!devnet.authorization_used(terms.from, terms.nonce).await.unwrap());
+    assert!(!devnet.is_authorization_used(terms.from, terms.nonce).await.unwrap());
     let paid = get(&url, Some(&header)).await;
 
     assert_eq!(paid.status, 200, "{}", paid.body);
@@ -77,7 +77,7 @@ async fn a_signed_payment_moves_money_once() {
     let receipt = paid.receipt.unwrap();
     assert_eq!((&receipt["success"], &receipt["network"]), (&json!(true), &json!("eip155:4663")));
     assert_eq!(receipt["transaction"].as_str().unwrap().len(), 66);
-    assert!(devnet.authorization_used(terms.from, terms.nonce).await.unwrap());
+    assert!(devnet.is_authorization_used(terms.from, terms.nonce).await.unwrap());
     assert_eq!(devnet.balance_of(terms.from).await.unwrap(), U256::from(1_000_000 - SMALL_PRICE));
     assert_eq!(devnet.balance_of(SHOP).await.unwrap(), U256::from(SMALL_PRICE));
 

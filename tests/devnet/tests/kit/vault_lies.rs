@@ -99,7 +99,7 @@ async fn a_pinned_vault_can_begin_to_lie() {
 async fn a_hostile_adapter_takes_the_money_of_an_official_vault() {
     let Some(trader) = Trader::on(ChainId(8453)).await else { return };
     let vault = trader.devnet.create_vault_v2(&trader.trusted()).await.unwrap();
-    let adapter = trader.devnet.add_odd_adapter(vault).await.unwrap();
+    let adapter = trader.devnet.add_unofficial_adapter(vault).await.unwrap();
     let lending = trader.lending();
     assert!(
         trader.read_contract(lending.vault_v2_factory, IOfficial::isVaultV2Call { vault }).await
@@ -130,7 +130,7 @@ async fn a_hostile_adapter_takes_the_money_of_an_official_vault() {
 async fn a_leveraged_box_multiplies_a_loss_of_a_pinned_vault() {
     let Some(trader) = Trader::on(ChainId(4663)).await else { return };
     let vault = trader.lending().vaults_v2[1];
-    let odd = trader.devnet.add_odd_adapter(vault).await.unwrap();
+    let odd = trader.devnet.add_unofficial_adapter(vault).await.unwrap();
     assert_eq!(trader.read_contract(vault, IVault::adaptersLengthCall {}).await, U256::from(2));
     trader.devnet.set_liquidity_adapter(vault, Address::ZERO, Default::default()).await.unwrap();
     trader.approve(trader.dollar(), vault).await;

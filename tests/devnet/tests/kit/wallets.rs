@@ -210,6 +210,6 @@ async fn a_wallet_is_deployed_and_pays_in_one_transaction() {
     let both = Call::new(sender, MULTICALL3, &IMulticall3::aggregate3Call { calls });
     devnet.send_as(&both).await.unwrap();
     assert_eq!(devnet.balance_of(TO).await.unwrap(), U256::from(10));
-    assert!(devnet.authorization_used(made.wallet, terms.nonce).await.unwrap());
+    assert!(devnet.is_authorization_used(made.wallet, terms.nonce).await.unwrap());
     assert!(terms.valid_before > U256::from(now_s()));
 }

@@ -32,7 +32,7 @@ async fn a_hostile_adapter_stops_supplies_but_no_withdrawal() {
     let Some(mut stage) = Stage::on(ROBINHOOD, AUTOMATIC).await else { return };
     let vault = stage.contracts.lending.vaults()[0];
     executes(&mut stage, vault).await;
-    stage.chain.add_odd_adapter(vault).await.expect("an adapter");
+    stage.chain.add_unofficial_adapter(vault).await.expect("an adapter");
     let answer = refuses(&mut stage, vault, "VENUE_NOT_PERMITTED").await;
     let reason = answer["reason"].as_str().expect("a reason");
     assert!(reason.contains("changed") && reason.contains("no official factory"), "{reason}");

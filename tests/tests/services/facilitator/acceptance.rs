@@ -156,7 +156,7 @@ async fn under_load_and_kills_each_payment_settles_once_and_is_reported_truthful
             }
         }
         let terms = &paid[*payment].terms;
-        let used = chain.authorization_used(terms.from, terms.nonce).await.expect("answered");
+        let used = chain.is_authorization_used(terms.from, terms.nonce).await.expect("answered");
         assert_eq!(used, good[payment], "{payment}: {answers:?}");
         moved += if used { terms.amount } else { U256::ZERO };
     }

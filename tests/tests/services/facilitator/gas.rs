@@ -44,7 +44,7 @@ async fn mine_until_quiet(stage: &Stage) {
 }
 
 async fn is_used(stage: &Stage, paid: &SignedPayment) -> bool {
-    stage.chain.authorization_used(paid.terms.from, paid.terms.nonce).await.expect("answered")
+    stage.chain.is_authorization_used(paid.terms.from, paid.terms.nonce).await.expect("answered")
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -446,7 +446,7 @@ async fn a_withdrawal_survives_a_kill_at_any_point() {
         let answer = loop {
             assert!(Instant::now() < end, "{point}: no end");
             chain.mine(1).await.expect("mined");
-            let used = chain.authorization_used(terms.from, terms.nonce).await.expect("answered");
+            let used = chain.is_authorization_used(terms.from, terms.nonce).await.expect("answered");
             let pool = chain.request("txpool_status", json!([])).await.expect("answered");
             let count = json!([home.signers[0], "latest"]);
             let sent = chain.request("eth_getTransactionCount", count).await.expect("answered");

@@ -278,7 +278,7 @@ async fn a_payment_that_expires_in_the_queue_is_never_sent() {
     assert_eq!(first["success"], true, "{first}");
     let expired = "invalid_exact_evm_payload_authorization_valid_before";
     assert_eq!(answer["errorReason"], expired, "{answer}");
-    assert!(!stage.chain.authorization_used(terms.from, terms.nonce).await.expect("answered"));
+    assert!(!stage.chain.is_authorization_used(terms.from, terms.nonce).await.expect("answered"));
     assert_eq!(transaction_count_of_all(&stage, "pending").await, 1);
 }
 

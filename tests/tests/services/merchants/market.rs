@@ -129,7 +129,7 @@ impl Market {
     /// Returns whether a payment was charged.
     pub(crate) async fn is_charged(&self, paid: &SignedPayment) -> bool {
         let (from, nonce) = (paid.terms.from, paid.terms.nonce);
-        self.chain.authorization_used(from, nonce).await.expect("an answer")
+        self.chain.is_authorization_used(from, nonce).await.expect("an answer")
     }
 
     /// Asserts that no mined transaction of the facilitator reverted.

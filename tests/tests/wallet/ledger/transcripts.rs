@@ -38,7 +38,7 @@ pub(crate) const PACKAGES: Kit = Kit {
     package: "the packages of tests/ledger",
     manifest: include_str!("../../../ledger/package.json"),
     lock: include_str!("../../../ledger/package-lock.json"),
-    proof: "node_modules/@ledgerhq/hw-app-eth/package.json",
+    proof_file: "node_modules/@ledgerhq/hw-app-eth/package.json",
 };
 
 fn tests_of_the_library() -> PathBuf {

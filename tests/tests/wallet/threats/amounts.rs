@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use bursar_tests::offers::{BASE, challenge, decode_header};
 use serde_json::json;
 
-use crate::threats::stage::{authorized, engine_with, unlimited_in_memory};
+use crate::threats::stage::{authorized_count, engine_with, unlimited_in_memory};
 
 /// The outcome of `/sign` for an amount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -193,7 +193,7 @@ async fn t_15_an_amount_is_plain_digits_or_it_is_refused() {
                     _other => panic!("{amount}: {status} {answer}"),
                 };
                 assert_eq!(reply, *wanted, "v{version} {amount}: {answer}");
-                assert_eq!(authorized(&engine), signed);
+                assert_eq!(authorized_count(&engine), signed);
             }
         }
     }
@@ -226,5 +226,5 @@ async fn t_15_the_amount_field_of_the_other_version_is_ignored() {
         let (status, answer) = engine.post("/sign", &body).await;
         assert_eq!(status, wanted, "v{version} {v1:?} {v2:?}: {answer}");
     }
-    assert_eq!(authorized(&engine), 2);
+    assert_eq!(authorized_count(&engine), 2);
 }

@@ -16,13 +16,13 @@ use bursar_tests::operator::Expect;
 use bursar_tests::process::{EngineProcess, Start};
 use serde_json::Value;
 
-use crate::threats::stage::{add_agent, engine_with, set_up_wallet, shared, unlimited_in_memory};
+use crate::threats::stage::{add_agent, engine_with, set_up_wallet, into_arc, unlimited_in_memory};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn t_45_an_audit_while_agents_pay_reports_no_damage() {
     let policy = "--day 1000 --txn 1 --auto 1";
     let (engine, agent) = engine_with(unlimited_in_memory(), policy, "bearer").await;
-    let engine = shared(engine);
+    let engine = into_arc(engine);
     let payers: Vec<_> = (0..8u64)
         .map(|client| {
             let (engine, agent) = (Arc::clone(&engine), agent.clone());

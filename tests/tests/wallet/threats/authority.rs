@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::threats::stage::{POLICY, engine_with, journal_seq, send, signed, unlimited_in_memory};
+use crate::threats::stage::{POLICY, engine_with, journal_seq, send, signed_body, unlimited_in_memory};
 
 /// Fields that name another wallet, receiver or policy. The spellings come from the original wallet, from the policy
 /// that it shows to agents, and from the contracts behind it.
@@ -57,7 +57,7 @@ async fn t_02_a_single_field_that_claims_authority_is_refused() {
             [("/trade", "trade", trade()), ("/position", "position", position())]
         {
             // Control: a request without the forbidden field is not refused for that reason.
-            let plain = signed(&agent, engine.now_s(), field, &request).to_string();
+            let plain = signed_body(&agent, engine.now_s(), field, &request).to_string();
             let plain = send(&engine, ("POST", path), &[], plain).await;
             assert_ne!(plain.code(), "FIELD_NOT_PERMITTED", "{path}");
             assert_ne!(plain.status, 401, "{path}");
@@ -65,7 +65,7 @@ async fn t_02_a_single_field_that_claims_authority_is_refused() {
                 for value in [json!("x"), json!("ABC123"), json!(true), json!(100), Value::Null] {
                     let mut request = request.clone();
                     request[*name] = value.clone();
-                    let body = signed(&agent, engine.now_s(), field, &request).to_string();
+                    let body = signed_body(&agent, engine.now_s(), field, &request).to_string();
                     let response = send(&engine, ("POST", path), &[], body).await;
                     let answer = (response.status, response.code());
                     let wanted = (400, "FIELD_NOT_PERMITTED".to_owned());

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::threats::bound_cases::{MIB, PAID, table};
 use crate::threats::stage::{
-    add_agent, authorized, engine_with, send, set_up_wallet, unlimited_in_memory,
+    add_agent, authorized_count, engine_with, send, set_up_wallet, unlimited_in_memory,
 };
 use crate::threats::wire::KeepAlive;
 
@@ -27,7 +27,7 @@ async fn t_10_every_bound_accepts_its_limit_and_refuses_one_more() {
         assert_eq!((answer.0, answer.1.as_str()), case.expected, "{}: {text}", case.name);
         lines += 1;
         paid += usize::from(answer.0 == 200);
-        assert_eq!(authorized(&engine), paid, "{}", case.name);
+        assert_eq!(authorized_count(&engine), paid, "{}", case.name);
     }
     assert!(lines > 100, "{lines} lines");
     // A compressed body would bypass the bound on its size.

@@ -13,9 +13,9 @@ use bursar_tests::offers::BASE;
 use bursar_tests::operator::Expect;
 use serde_json::{Value, json};
 
-use crate::threats::node::{Block, Blocks, Node};
+use crate::threats::node::{Block, BlockTimeChain, Node};
 use crate::threats::stage::{
-    POLICY, authorized, engine_with, offer_with, terms, unlimited_in_memory,
+    POLICY, authorized_count, engine_with, offer_with, terms, unlimited_in_memory,
 };
 
 const SMALL: u64 = 12_000;
@@ -62,7 +62,7 @@ async fn t_12_a_node_of_another_chain_confirms_nothing() {
         // The node cannot block payments either: one that needs no chain call is signed.
         assert_eq!(pay(&engine, &agent, 2, |_offer| ()).await.0, 200, "chain {foreign}");
         assert_eq!((node.requests(), engine.engine.core().now().chain_hint), (0, None));
-        assert_eq!(authorized(&engine), 1);
+        assert_eq!(authorized_count(&engine), 1);
 
         // The same node serves our chain, and the cached refusal has expired.
         node.serve_chain(BASE.0);
@@ -127,7 +127,7 @@ async fn t_12_no_payment_on_a_disabled_or_unknown_chain() {
     operator.must("policy edit p --networks 4663").await;
     let refused = (403, "NETWORK_NOT_ALLOWED_BY_POLICY".to_owned());
     assert_eq!(result_on(json!("eip155:8453")).await, refused);
-    assert_eq!(authorized(&engine), 2);
+    assert_eq!(authorized_count(&engine), 2);
 }
 
 /// Each row: the newest block relative to the clock, the expected number of probes, and whether an automatic payment is
@@ -149,7 +149,7 @@ async fn t_14_a_clock_that_disagrees_with_the_chain_holds_every_payment() {
         (asleep, 2, false),
     ] {
         let clock = clock();
-        let chain = Blocks::new(&clock, block);
+        let chain = BlockTimeChain::new(&clock, block);
         let mut setup = Setup { clock, ..unlimited_in_memory() };
         setup.chains.insert(BASE, Arc::clone(&chain) as _);
         let (engine, agent) = engine_with(setup, POLICY, "hmac").await;
@@ -168,7 +168,7 @@ async fn t_14_a_clock_that_disagrees_with_the_chain_holds_every_payment() {
         if held {
             assert_eq!(hold_reason(&engine).await, HoldReason::ClockOff, "{block:?}");
         }
-        assert_eq!(authorized(&engine), if held { 1 } else { 2 }, "{block:?}");
+        assert_eq!(authorized_count(&engine), if held { 1 } else { 2 }, "{block:?}");
     }
 }
 
@@ -185,7 +185,7 @@ async fn t_14_trades_and_loans_compare_the_clock_with_the_chain_too() {
     });
     for (path, wanted) in [("/trade", trade), ("/position", supply)] {
         let clock = clock();
-        let chain = Blocks::new(&clock, Block::Behind(86_400));
+        let chain = BlockTimeChain::new(&clock, Block::Behind(86_400));
         let mut setup = Setup { clock, ..unlimited_in_memory() };
         setup.chains.insert(BASE, Arc::clone(&chain) as _);
         let (engine, agent) = engine_with(setup, "--trading --lending", "hmac").await;
@@ -208,7 +208,7 @@ async fn t_14_trades_and_loans_compare_the_clock_with_the_chain_too() {
 #[tokio::test]
 async fn t_14_sleep_is_not_mistaken_for_a_wrong_clock() {
     let clock = clock();
-    let chain = Blocks::new(&clock, Block::Behind(0));
+    let chain = BlockTimeChain::new(&clock, Block::Behind(0));
     let mut setup = Setup { clock, ..unlimited_in_memory() };
     setup.chains.insert(BASE, Arc::clone(&chain) as _);
     let (engine, agent) = engine_with(setup, POLICY, "hmac").await;
@@ -284,7 +284,7 @@ async fn t_14_the_wallet_sets_the_validity_times() {
             }
         }
     }
-    assert_eq!(authorized(&engine), 2 * 7);
+    assert_eq!(authorized_count(&engine), 2 * 7);
 }
 
 /// An approval signs validity times that start at the approval, not at the request.

@@ -10,7 +10,7 @@ use bursar_tests::offers::offer;
 use bursar_tests::operator::Expect;
 
 use crate::threats::stage::{
-    authorized, engine_with, run_all, shared, signed_atoms, unlimited_in_memory,
+    authorized_count, engine_with, run_all, into_arc, signed_atoms, unlimited_in_memory,
 };
 
 const LIMIT: u64 = 10_000_000;
@@ -25,7 +25,7 @@ async fn start_engine(boot_id: &str) -> (Arc<TestEngine>, Agent) {
     clock.advance(1);
     let setup = Setup { clock, ..unlimited_in_memory() };
     let (engine, agent) = engine_with(setup, "--day 10 --txn 10 --auto 5", "bearer").await;
-    (shared(engine), agent)
+    (into_arc(engine), agent)
 }
 
 /// Pays until the allowance is spent; returns the signed atoms.
@@ -119,13 +119,13 @@ async fn t_29_a_clock_that_jumps_during_payments_renews_no_allowance() {
         let sum: u64 = run_all(clients).await.into_iter().sum();
         turn.await.unwrap();
         assert!(sum <= MAX_SPEND, "{boot_id}: {sum}");
-        assert_eq!(authorized(&engine) as u64 * PRICE, sum, "{boot_id}");
+        assert_eq!(authorized_count(&engine) as u64 * PRICE, sum, "{boot_id}");
         // Whatever the order of the race, neither day has allowance left.
         for day in [0, 1, 0] {
             engine.clock.set_utc(Utc::from_seconds(NOON_S + day * 24 * 3600));
             spend_allowance(&engine, &agent, &mut 1_000_000).await;
         }
-        assert!(authorized(&engine) as u64 * PRICE <= MAX_SPEND, "{boot_id}");
+        assert!(authorized_count(&engine) as u64 * PRICE <= MAX_SPEND, "{boot_id}");
         engine.operator().must("audit verify").await;
     }
 }

@@ -11,7 +11,7 @@ use bursar_tests::operator::Expect;
 use serde_json::{Value, json};
 
 use crate::threats::stage::{
-    POLICY, authorized, cases, engine_with, offer_with, unlimited_in_memory, vectors,
+    POLICY, authorized_count, cases, engine_with, offer_with, unlimited_in_memory, vectors,
 };
 
 /// Sets the policy's host lists directly: some entries of the vectors cannot be typed on a command line.
@@ -139,7 +139,7 @@ async fn t_03_both_urls_are_checked_against_the_host_lists() {
         assert_eq!((answer.0, answer.1.as_str()), wanted, "{pair}");
         signed += usize::from(answer.0 == 200);
     }
-    assert_eq!((signed, authorized(&engine)), (4, 4));
+    assert_eq!((signed, authorized_count(&engine)), (4, 4));
 }
 
 /// Both URLs are on the card that the operator approves.
@@ -181,7 +181,7 @@ async fn t_32_every_host_vector_gets_its_specified_decision() {
             signed += usize::from(answer.0 == 200);
         }
     }
-    assert_eq!((asked, signed), (123 * 3, authorized(&engine)));
+    assert_eq!((asked, signed), (123 * 3, authorized_count(&engine)));
     assert_eq!(signed, 3 * 43);
 }
 

@@ -7,10 +7,10 @@ use bursar_tests::operator::Expect;
 use crate::threats::stage::{FullResponse, engine_with, send, unlimited_in_memory};
 
 /// Routes that accept an id from any caller.
-const OPEN: [&str; 4] = ["/sign/status/", "/receipt/", "/trade/status/", "/position/status/"];
+const ID_ROUTES: [&str; 4] = ["/sign/status/", "/receipt/", "/trade/status/", "/position/status/"];
 const GUESSES: usize = 10_000;
 
-fn guess() -> String {
+fn random_id() -> String {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).unwrap();
     bytes[6] = bytes[6] & 0x0f | 0x40;
@@ -29,13 +29,13 @@ async fn t_04_a_guessed_id_reveals_nothing() {
     let known = answer["transaction_id"].as_str().unwrap().to_owned();
     let mut first: [Option<FullResponse>; 4] = [const { None }; 4];
     for n in 0..GUESSES {
-        let (place, path) = (n % 4, OPEN[n % 4]);
+        let (place, path) = (n % 4, ID_ROUTES[n % 4]);
         // Some guesses differ from a real id in one bit.
         let id = if n % 100 < 4 {
             let last = u8::from_str_radix(&known[34..], 16).unwrap();
             format!("{}{:02x}", &known[..34], last ^ (1 << (n / 100 % 8)))
         } else {
-            guess()
+            random_id()
         };
         let response = send(&engine, ("GET", &format!("{path}{id}")), &[], "").await;
         assert_eq!(response.status, 404, "{path}{id}");
@@ -47,7 +47,7 @@ async fn t_04_a_guessed_id_reveals_nothing() {
     }
     // Only a complete id is looked up.
     for id in [&known[..8], &known[..35], &known.replace('-', ""), "%2e%2e", "*", "0"] {
-        for path in OPEN {
+        for path in ID_ROUTES {
             let response = send(&engine, ("GET", &format!("{path}{id}")), &[], "").await;
             assert!(matches!(response.status, 400 | 404), "{path}{id}: {}", response.status);
             assert!(!String::from_utf8_lossy(&response.body).contains(&known), "{path}{id}");

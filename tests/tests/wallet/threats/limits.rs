@@ -11,7 +11,7 @@ use bursar_tests::operator::{Expect, Operator};
 use serde_json::json;
 
 use crate::threats::stage::{
-    authorized, engine_with, offer_with, run_all, shared, signed_atoms, unlimited_in_memory,
+    authorized_count, engine_with, offer_with, run_all, into_arc, signed_atoms, unlimited_in_memory,
 };
 
 /// Requests that may be pending at once: per agent, and in total.
@@ -22,16 +22,16 @@ const LIMIT: u64 = 10_000_000;
 /// Price of one payment in atoms; it does not divide the limit.
 const PRICE: u64 = 30_007;
 const CLIENTS: u64 = 64;
-const EACH: u64 = 20;
+const PAYMENTS_PER_CLIENT: u64 = 20;
 
-/// Every client asks for `EACH` separate payments; returns the amounts of all that were signed.
-async fn rush(engine: &Arc<TestEngine>, agent: &Agent, round: u64) -> Vec<u64> {
+/// Every client asks for `PAYMENTS_PER_CLIENT` separate payments; returns the amounts of all that were signed.
+async fn ask_concurrently(engine: &Arc<TestEngine>, agent: &Agent, round: u64) -> Vec<u64> {
     let clients = (0..CLIENTS).map(|client| {
         let (engine, agent) = (Arc::clone(engine), agent.clone());
         async move {
             let mut paid = Vec::new();
-            for n in 0..EACH {
-                let n = (round * CLIENTS + client) * EACH + n;
+            for n in 0..PAYMENTS_PER_CLIENT {
+                let n = (round * CLIENTS + client) * PAYMENTS_PER_CLIENT + n;
                 let body = agent.ask(engine.now_s(), &offer(PRICE, n), None);
                 let (status, answer) = engine.post("/sign", &body).await;
                 match status {
@@ -56,11 +56,11 @@ async fn t_01_concurrent_requests_stay_within_the_limit() {
         // Uses a journal on disk, where one commit covers many payments.
         let setup = Setup { settings: UNLIMITED_RATE_SETTINGS, ..Setup::default() };
         let (engine, agent) = engine_with(setup, "--day 10 --txn 10 --auto 5", auth).await;
-        let engine = shared(engine);
-        let paid = rush(&engine, &agent, 0).await;
+        let engine = into_arc(engine);
+        let paid = ask_concurrently(&engine, &agent, 0).await;
         assert_eq!(paid.len() as u64, LIMIT / PRICE, "{auth}");
         assert!(paid.iter().all(|atoms| *atoms == PRICE) && paid.iter().sum::<u64>() <= LIMIT);
-        assert_eq!(authorized(&engine), paid.len());
+        assert_eq!(authorized_count(&engine), paid.len());
     }
 }
 
@@ -76,7 +76,7 @@ async fn hold(engine: &TestEngine, agent: &Agent, atoms: u64, n: u64) -> (u16, S
 async fn t_01_held_requests_reserve_their_amount() {
     let (engine, agent) =
         engine_with(unlimited_in_memory(), "--day 10 --txn 10 --auto 1", "hmac").await;
-    let engine = shared(engine);
+    let engine = into_arc(engine);
     let mut operator = engine.operator();
     let mut waiting = Vec::new();
     for n in 0..3 {
@@ -84,11 +84,11 @@ async fn t_01_held_requests_reserve_their_amount() {
         assert_eq!(status, 202, "{id}");
         waiting.push(id);
     }
-    let mut paid = rush(&engine, &agent, 0).await;
+    let mut paid = ask_concurrently(&engine, &agent, 0).await;
     assert_eq!(paid.len() as u64, (LIMIT - 6_000_000) / PRICE);
     // A denied request frees exactly its amount.
     operator.must(&format!("deny {}", waiting.pop().unwrap())).await;
-    paid.extend(rush(&engine, &agent, 1).await);
+    paid.extend(ask_concurrently(&engine, &agent, 1).await);
     assert_eq!(paid.len() as u64, (LIMIT - 4_000_000) / PRICE);
     // Held requests reserved their amount, so all can be approved.
     for id in &waiting {
@@ -97,7 +97,7 @@ async fn t_01_held_requests_reserve_their_amount() {
         paid.push(signed_atoms(&answer));
     }
     assert!(paid.iter().sum::<u64>() <= LIMIT, "{}", paid.iter().sum::<u64>());
-    assert_eq!(authorized(&engine), paid.len());
+    assert_eq!(authorized_count(&engine), paid.len());
 }
 
 async fn queue(operator: &mut Operator) -> Vec<RequestAnswer> {

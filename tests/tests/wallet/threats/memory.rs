@@ -22,7 +22,7 @@ use crate::threats::wire::exchange;
 type Needles = Vec<(String, Vec<u8>)>;
 
 /// Overlap of two memory chunks: longer than the longest needle, so that one on a chunk boundary is found.
-const OVERLAP: usize = 256;
+const CHUNK_OVERLAP_BYTES: usize = 256;
 
 /// Returns which needles are in the writable memory of a process; `None` if that memory cannot be read.
 fn found_in(pid: u32, needles: &Needles) -> Option<Vec<&str>> {
@@ -40,7 +40,7 @@ fn found_in(pid: u32, needles: &Needles) -> Option<Vec<&str>> {
                 found.extend(hits.map(|(name, _)| name.as_str()));
             }
             let end = at + size as u64;
-            at = if end == to { to } else { end - OVERLAP as u64 };
+            at = if end == to { to } else { end - CHUNK_OVERLAP_BYTES as u64 };
         }
     }
     found.sort_unstable();

@@ -109,13 +109,13 @@ pub(crate) enum Block {
 /// A chain that answers only for the block time, and without delay. Once a probe is counted, the engine has already
 /// processed its result.
 #[derive(Debug)]
-pub(crate) struct Blocks {
+pub(crate) struct BlockTimeChain {
     clock: Arc<ManualClock>,
     newest: Block,
     requests: AtomicUsize,
 }
 
-impl Blocks {
+impl BlockTimeChain {
     pub(crate) fn new(clock: &Arc<ManualClock>, newest: Block) -> Arc<Self> {
         Arc::new(Self { clock: Arc::clone(clock), newest, requests: AtomicUsize::new(0) })
     }
@@ -163,7 +163,7 @@ pub(crate) fn unavailable() -> ChainFault {
     ChainFault::Unavailable { tried: Vec::new() }
 }
 
-impl Chain for Blocks {
+impl Chain for BlockTimeChain {
     fn missing(&self, _method: &'static str) -> ChainFault {
         unavailable()
     }

@@ -11,9 +11,9 @@ use crate::threats::stage::{add_agent, offer_with, set_up_wallet};
 use crate::threats::wire::KeepAlive;
 
 /// Maximum growth of memory, and of disk use, during the whole attack (T-43), in MiB.
-const MOST_MIB: f64 = 64.0;
+const GROWTH_MIB_MAX: f64 = 64.0;
 /// Number of unpadded payments after the padded ones.
-const PLAIN: usize = 400;
+const PLAIN_PAYMENTS: usize = 400;
 
 /// Returns a payment of one atom with `padding` pieces of 3 kB in its offer.
 fn ask(agent: &Agent, now_s: i64, n: usize, padding: usize) -> Vec<u8> {
@@ -66,14 +66,14 @@ async fn t_43_padded_dust_payments_use_little_memory_and_disk() {
     };
     assert_eq!(refused, (429, Code::TooManyToday.to_string()));
     assert!(padded > 500, "{padded}");
-    for _payment in 0..PLAIN {
+    for _payment in 0..PLAIN_PAYMENTS {
         assert_eq!(pay(&engine, &mut wire, &agent, 0), paid);
     }
     assert_eq!(pay(&engine, &mut wire, &other, 15), paid, "another agent has its own day");
     let (_now, most) = memory_mib(engine.pid());
-    assert!(most - before <= MOST_MIB, "{before} MiB, and then {most}");
+    assert!(most - before <= GROWTH_MIB_MAX, "{before} MiB, and then {most}");
     let disk = disk_mib(&folder);
-    assert!(disk <= MOST_MIB, "{disk} MiB on the disk");
+    assert!(disk <= GROWTH_MIB_MAX, "{disk} MiB on the disk");
 
     // The next start uses no more memory or disk either.
     assert_eq!(engine.terminate(), Some(0));
@@ -81,5 +81,5 @@ async fn t_43_padded_dust_payments_use_little_memory_and_disk() {
     let engine = EngineProcess::start(&folder, &start);
     assert_eq!(pay(&engine, &mut KeepAlive::open(&engine.url), &other, 0), paid);
     let (_now, most) = memory_mib(engine.pid());
-    assert!(most - before <= MOST_MIB, "{before} MiB, and after the start {most}");
+    assert!(most - before <= GROWTH_MIB_MAX, "{before} MiB, and after the start {most}");
 }

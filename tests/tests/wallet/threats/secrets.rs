@@ -201,7 +201,7 @@ async fn unlock(engine: &EngineProcess, password: &str) -> Operator {
     operator
 }
 
-fn search(canaries: &Canaries, ids: &[String], folder: &Path, log: &Path) {
+fn assert_no_canaries(canaries: &Canaries, ids: &[String], folder: &Path, log: &Path) {
     let all = files(folder);
     assert!(all.len() >= 3, "{all:?}");
     for file in all {
@@ -274,7 +274,7 @@ async fn t_37_no_secret_is_in_a_file_a_log_or_an_answer() {
             let bytes = String::from_utf8_lossy(&bytes).replace(RPC_KEY, "");
             canaries.assert_none(name, bytes.as_bytes());
         }
-        search(&canaries, &ids, &folder, &log);
+        assert_no_canaries(&canaries, &ids, &folder, &log);
         match round {
             0 => {
                 operator.passwords.extend([PASSWORD.to_owned(), NEXT_PASSWORD.to_owned()]);
@@ -288,7 +288,7 @@ async fn t_37_no_secret_is_in_a_file_a_log_or_an_answer() {
             1 => assert_eq!(engine.terminate(), Some(0)),
             _last => break,
         }
-        search(&canaries, &ids, &folder, &log);
+        assert_no_canaries(&canaries, &ids, &folder, &log);
         engine = EngineProcess::start(&folder, &start);
         operator = unlock(&engine, NEXT_PASSWORD).await;
         operator.must("wallet open").await;

@@ -19,18 +19,18 @@ use crate::threats::stage::{POLICY, engine_with, terms, unlimited_in_memory};
 
 const FALSE_REPORTS: u64 = 400;
 /// One honest report follows this many false ones.
-const PER_HONEST: u64 = 20;
+const FALSE_REPORTS_PER_HONEST: u64 = 20;
 /// Timeout of a wait for a status; reached only on failure.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A chain that knows mined transactions and counts the queries for each.
 #[derive(Debug, Default)]
-struct Mined {
+struct MinedTransactionsChain {
     receipts: Mutex<BTreeMap<B256, Receipt>>,
     queries: Mutex<BTreeMap<B256, u64>>,
 }
 
-impl Mined {
+impl MinedTransactionsChain {
     /// Mines the payment of an answer to `/sign`.
     fn mine_payment(&self, tx_hash: B256, answer: &Value) {
         let terms = terms(answer);
@@ -62,7 +62,7 @@ impl Mined {
     }
 }
 
-impl Chain for Mined {
+impl Chain for MinedTransactionsChain {
     fn missing(&self, _method: &'static str) -> ChainFault {
         unavailable()
     }
@@ -75,7 +75,7 @@ impl Chain for Mined {
 }
 
 /// Pays, and reports the payment as settled by `tx_hash`; returns the answer to `/sign`.
-async fn reported(engine: &TestEngine, agent: &Agent, n: u64, tx_hash: B256) -> Value {
+async fn pay_and_report(engine: &TestEngine, agent: &Agent, n: u64, tx_hash: B256) -> Value {
     let body = agent.ask(engine.now_s(), &offer(12_000, n), None);
     let (status, answer) = engine.post("/sign", &body).await;
     assert_eq!(status, 200, "{answer}");
@@ -120,7 +120,7 @@ fn max_queries(seconds: u64) -> u64 {
 
 #[tokio::test]
 async fn t_46_false_settlement_reports_do_not_delay_honest_ones() {
-    let chain = Arc::new(Mined::default());
+    let chain = Arc::new(MinedTransactionsChain::default());
     let mut setup = unlimited_in_memory();
     setup.chains.insert(BASE, Arc::clone(&chain) as _);
     let clock: Arc<ManualClock> = Arc::clone(&setup.clock);
@@ -130,10 +130,10 @@ async fn t_46_false_settlement_reports_do_not_delay_honest_ones() {
     let id = |answer: &Value| answer["transaction_id"].as_str().expect("an id").to_owned();
     for n in 0..FALSE_REPORTS {
         let made_up = B256::from(U256::from(1_000_000 + n));
-        false_ones.push(id(&reported(&engine, &liar, n, made_up).await));
-        if n % PER_HONEST == PER_HONEST - 1 {
+        false_ones.push(id(&pay_and_report(&engine, &liar, n, made_up).await));
+        if n % FALSE_REPORTS_PER_HONEST == FALSE_REPORTS_PER_HONEST - 1 {
             let tx_hash = B256::from(U256::from(2_000_000 + n));
-            let answer = reported(&engine, &honest, 1_000_000 + n, tx_hash).await;
+            let answer = pay_and_report(&engine, &honest, 1_000_000 + n, tx_hash).await;
             chain.mine_payment(tx_hash, &answer);
             true_ones.push(id(&answer));
         }

@@ -73,8 +73,8 @@ pub(crate) async fn send_from_new_address(
     call: (&str, &str),
     body: impl Into<Vec<u8>>,
 ) -> FullResponse {
-    static MACHINES: AtomicU32 = AtomicU32::new(0);
-    let [_, b, c, d] = MACHINES.fetch_add(1, Ordering::Relaxed).to_be_bytes();
+    static MACHINE_COUNTER: AtomicU32 = AtomicU32::new(0);
+    let [_, b, c, d] = MACHINE_COUNTER.fetch_add(1, Ordering::Relaxed).to_be_bytes();
     send_from(engine, [10, b, c, d], call, &[], body).await
 }
 
@@ -110,7 +110,7 @@ pub(crate) fn proof(token: &str, timestamp: i64, canonical: &str) -> String {
 }
 
 /// Returns a signed body with one member, as for `/trade` and `/position`.
-pub(crate) fn signed(agent: &Agent, now_s: i64, field: &str, value: &Value) -> Value {
+pub(crate) fn signed_body(agent: &Agent, now_s: i64, field: &str, value: &Value) -> Value {
     let mut fields = serde_json::Map::new();
     fields.insert(field.to_owned(), value.clone());
     let signature = agent.sign(now_s, &fields);
@@ -137,7 +137,7 @@ pub(crate) fn signed_atoms(answer: &Value) -> u64 {
 }
 
 /// Returns the number of payments that the journal has authorized, signed or not.
-pub(crate) fn authorized(engine: &TestEngine) -> usize {
+pub(crate) fn authorized_count(engine: &TestEngine) -> usize {
     let records = engine.engine.core().reader().latest(100_000).expect("readable");
     let is = |status: &Status| matches!(status, Status::Authorized { .. });
     records.iter().filter(|record| is(&record.status)).count()
@@ -176,7 +176,7 @@ where
 }
 
 /// Wraps an engine for several tasks.
-pub(crate) fn shared<T>(value: T) -> Arc<T> {
+pub(crate) fn into_arc<T>(value: T) -> Arc<T> {
     Arc::new(value)
 }
 

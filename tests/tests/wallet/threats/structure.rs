@@ -6,13 +6,13 @@ use bursar_tests::engine::TestEngine;
 use bursar_tests::offers::{BASE, PAY_TO, challenge, decode_header, header};
 use serde_json::{Value, json};
 
-use crate::threats::stage::{authorized, engine_with, terms, unlimited_in_memory};
+use crate::threats::stage::{authorized_count, engine_with, terms, unlimited_in_memory};
 
 const POLICY: &str = "--day 1000 --txn 10 --auto 5";
 const THIEF: &str = "0x00000000000000000000000000000000DeaDBeef";
 
 /// A complete challenge for a larger amount and another payee.
-fn evil() -> Value {
+fn attacker_challenge() -> Value {
     let mut offer = challenge(BASE, 4_000_000, "https://evil.example/");
     offer["accepts"][0]["payTo"] = json!(THIEF);
     offer
@@ -55,7 +55,7 @@ async fn t_16_only_the_challenge_itself_is_read() {
             ("extra", "/accepts/0/extra"),
         ] {
             let mut offer = challenge(BASE, 12_000, &format!("https://a.example/{signed}"));
-            offer.pointer_mut(pointer).unwrap()[name] = evil();
+            offer.pointer_mut(pointer).unwrap()[name] = attacker_challenge();
             let answer = if signed % 2 == 0 {
                 sign(&engine, &agent, "x402_data", offer.clone()).await
             } else {
@@ -71,7 +71,7 @@ async fn t_16_only_the_challenge_itself_is_read() {
             assert_eq!(echo["accepted"], offer["accepts"][0], "{name} in {place}");
         }
     }
-    assert_eq!(signed, authorized(&engine));
+    assert_eq!(signed, authorized_count(&engine));
 }
 
 /// Terms inside a challenge are ignored.

@@ -19,7 +19,7 @@ use bursar_tests::offers::{PAY_TO, offer};
 use bursar_tests::operator::{Expect, Operator};
 use serde_json::json;
 
-use crate::threats::stage::{POLICY, authorized, engine_with, terms};
+use crate::threats::stage::{POLICY, authorized_count, engine_with, terms};
 
 type Change = fn(&mut Request);
 
@@ -34,9 +34,9 @@ enum Target {
 
 /// Changes every held request in memory while armed.
 #[derive(Debug, Default)]
-struct Swap(Mutex<Option<(Target, Change)>>);
+struct MemoryFault(Mutex<Option<(Target, Change)>>);
 
-impl Swap {
+impl MemoryFault {
     fn arm(&self, armed: Option<(Target, Change)>) {
         *self.0.lock().unwrap() = armed;
     }
@@ -51,7 +51,7 @@ impl Swap {
     }
 }
 
-impl MutatedRules for Swap {
+impl MutatedRules for MemoryFault {
     fn decide(&self, state: &State, command: &Command) -> Result<Decision, Refusal> {
         let mut state = state.clone();
         self.change_if(Target::Rules, &mut state);
@@ -94,7 +94,7 @@ async fn only_pending(operator: &mut Operator) -> RequestAnswer {
 
 #[tokio::test]
 async fn t_13_a_held_request_that_changes_in_memory_is_not_signed() {
-    let (store, swap) = (MemoryStore::default(), Arc::new(Swap::default()));
+    let (store, swap) = (MemoryStore::default(), Arc::new(MemoryFault::default()));
     let setup = |clock| Setup {
         store: Some(Box::new(store.clone())),
         rules: Rules::mutated(Arc::clone(&swap) as _),
@@ -136,7 +136,7 @@ async fn t_13_a_held_request_that_changes_in_memory_is_not_signed() {
             let refused = engine.engine.core().act(action).await.unwrap_err();
             assert_eq!(refused.code, wanted, "{what}, {target:?}: {refused}");
             let (_, polled) = engine.get(&format!("/sign/status/{id}")).await;
-            assert_eq!((&polled["status"], authorized(&engine)), (&json!("pending"), 0), "{what}");
+            assert_eq!((&polled["status"], authorized_count(&engine)), (&json!("pending"), 0), "{what}");
             assert_eq!(polled.get("header_value"), None, "{what}, {target:?}");
             // The journal has the original request, and so does the restarted engine.
             swap.arm(None);

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::threats::node::{Node, SilentChain};
 use crate::threats::stage::{
-    POLICY, authorized, engine_with, offer_with, terms, unlimited_in_memory, vectors,
+    POLICY, authorized_count, engine_with, offer_with, terms, unlimited_in_memory, vectors,
 };
 
 const USDC: &str = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913";
@@ -195,14 +195,14 @@ async fn t_13_an_approval_is_bound_to_the_card_shown() {
     operator.must("policy edit p --txn 9").await;
     let line = format!("approve {mine} --yes --card {my_card}");
     assert_eq!(operator.refused(&line).await.code, Code::CardChanged);
-    assert_eq!((authorized(&engine), pending_requests(&mut operator).await.len()), (0, 2));
+    assert_eq!((authorized_count(&engine), pending_requests(&mut operator).await.len()), (0, 2));
 
     let my_card = digest(&pending_requests(&mut operator).await, &mine);
     operator.must(&format!("approve {mine} --yes --card {my_card}")).await;
     let (_, answer) = engine.get(&format!("/sign/status/{mine}")).await;
     let terms = terms(&answer);
     assert_eq!((&terms["to"], &terms["value"]), (&json!(PAY_TO), &json!("2000000")));
-    assert_eq!(authorized(&engine), 1);
+    assert_eq!(authorized_count(&engine), 1);
 }
 
 #[tokio::test]
@@ -237,7 +237,7 @@ async fn t_13_an_invalid_payee_is_refused_at_intake() {
             assert_eq!(reply, (400, "INVALID_PAYMENT_DATA"), "{pay_to}: {answer}");
         }
     }
-    assert_eq!((authorized(&engine), pending_requests(&mut engine.operator()).await.len()), (0, 0));
+    assert_eq!((authorized_count(&engine), pending_requests(&mut engine.operator()).await.len()), (0, 0));
 }
 
 #[tokio::test]
@@ -295,5 +295,5 @@ async fn t_19_a_node_that_never_prices_a_token_delays_an_answer_by_three_seconds
     assert_eq!(held.card.expect("a card").hold, HoldReason::Unpriced);
     // A repeated request gets the same answer without another question to the node.
     assert_eq!(engine.post("/sign", &body).await.1["request_id"], answer["request_id"]);
-    assert_eq!(authorized(&engine), 0);
+    assert_eq!(authorized_count(&engine), 0);
 }

@@ -13,7 +13,7 @@ use crate::threats::stage::{POLICY, add_agent, set_up_wallet};
 use crate::threats::wire::KeepAlive;
 
 /// An account that owns nothing.
-const NOBODY: u32 = 65_534;
+const INTRUDER_UID: u32 = 65_534;
 
 /// Tries every operation on each path and prints the results.
 const INTRUDER: &str = r#"
@@ -69,9 +69,9 @@ fn paths(folder: &Path) -> Vec<String> {
 }
 
 /// Runs the attempts as the other account; returns each attempt with its result.
-fn intrude(paths: &[String]) -> Vec<(String, String)> {
+fn run_intruder(paths: &[String]) -> Vec<(String, String)> {
     let mut command = Command::new("python3");
-    command.args(["-c", INTRUDER]).args(paths).uid(NOBODY).gid(NOBODY).current_dir("/");
+    command.args(["-c", INTRUDER]).args(paths).uid(INTRUDER_UID).gid(INTRUDER_UID).current_dir("/");
     let output = command.output().unwrap_or_else(|error| panic!("python3 is missing: {error}"));
     let answer = String::from_utf8(output.stdout).expect("text");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -174,14 +174,14 @@ async fn t_25_another_account_cannot_read_write_or_connect() {
     {
         assert!(all.iter().any(|path| path.ends_with(name)), "{name} is not in {all:?}");
     }
-    for (what, end) in intrude(&all) {
+    for (what, end) in run_intruder(&all) {
         assert_eq!(end, "EACCES", "{what}");
     }
     // Even with open folders, each file and the socket are protected by their own modes.
     for path in all.iter().filter(|path| path.ends_with('/')) {
         set_mode(Path::new(path), 0o755);
     }
-    let attempts = intrude(&all);
+    let attempts = run_intruder(&all);
     assert!(attempts.len() >= 12, "{attempts:?}");
     for (what, end) in &attempts {
         let wanted = if what.starts_with("list ") { "DONE" } else { "EACCES" };
@@ -199,7 +199,7 @@ async fn t_25_another_account_cannot_read_write_or_connect() {
     let _engine = EngineProcess::start(&folder, &start);
     let mode = std::fs::metadata(&folder).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode, 0o700);
-    for (what, end) in intrude(&all) {
+    for (what, end) in run_intruder(&all) {
         assert_eq!(end, "EACCES", "{what}");
     }
 }
@@ -226,6 +226,6 @@ fn t_25_the_socket_rejects_other_accounts_whatever_its_mode() {
         let answer = String::from_utf8(output.stdout).expect("text");
         answer.trim().parse::<usize>().expect("a number")
     };
-    assert_eq!(call(NOBODY), 0, "a stranger hears nothing");
+    assert_eq!(call(INTRUDER_UID), 0, "a stranger hears nothing");
     assert!(call(0) > 0, "our own account is answered");
 }
