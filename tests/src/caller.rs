@@ -17,7 +17,7 @@ pub struct AgentClient {
 
 impl AgentClient {
     /// Creates a client for the agent server at `url`. Calls time out after 30 seconds.
-    pub fn to(url: &str) -> Self {
+    pub fn for_url(url: &str) -> Self {
         let client = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(30)).build();
         Self { client: client.expect("a client"), url: url.to_owned() }
     }

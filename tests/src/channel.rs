@@ -31,11 +31,11 @@ pub struct Channel {
 
 impl Channel {
     pub fn new(network: &'static Network, payer: Payer, receiver: Address) -> Self {
-        Self::with(network, payer, receiver, |_config| {})
+        Self::with_config(network, payer, receiver, |_config| {})
     }
 
     /// Like `new`, but with a changed config.
-    pub fn with(
+    pub fn with_config(
         network: &'static Network,
         payer: Payer,
         receiver: Address,

@@ -11,7 +11,7 @@ impl Dice {
     }
 
     /// Returns the next 64 random bits.
-    pub fn word(&mut self) -> u64 {
+    pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -20,7 +20,7 @@ impl Dice {
 
     /// Returns a number from 0 to `sides - 1`.
     pub fn roll(&mut self, sides: u64) -> u64 {
-        self.word() % sides.max(1)
+        self.next_u64() % sides.max(1)
     }
 
     /// Returns an index into a list of `count` items.
@@ -40,14 +40,14 @@ impl Dice {
     }
 
     /// Returns one of `choices`, which must not be empty.
-    pub fn of<T: Copy>(&mut self, choices: &[T]) -> T {
+    pub fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.index(choices.len())]
     }
 
     /// Fills `bytes` with random bytes.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         for chunk in bytes.chunks_mut(8) {
-            let word = self.word().to_le_bytes();
+            let word = self.next_u64().to_le_bytes();
             chunk.copy_from_slice(&word[..chunk.len()]);
         }
     }

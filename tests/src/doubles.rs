@@ -25,14 +25,14 @@ pub struct SkewedClock {
     system: SystemClock,
     file: PathBuf,
     /// The largest forward shift so far. The monotonic clock keeps it when the wall clock goes back.
-    furthest: AtomicU64,
+    largest_skew_ms: AtomicU64,
 }
 
 impl SkewedClock {
     /// Creates a clock that follows `file`; a missing file means no shift.
     pub fn new(file: PathBuf) -> Self {
         let system = SystemClock::new().expect("this machine has a time zone");
-        Self { system, file, furthest: AtomicU64::new(0) }
+        Self { system, file, largest_skew_ms: AtomicU64::new(0) }
     }
 
     fn skew_ms(&self) -> i64 {
@@ -45,7 +45,7 @@ impl Clock for SkewedClock {
         let mut moment = self.system.now();
         let skew = self.skew_ms();
         let forward = u64::try_from(skew).unwrap_or(0);
-        let forward = self.furthest.fetch_max(forward, Ordering::SeqCst).max(forward);
+        let forward = self.largest_skew_ms.fetch_max(forward, Ordering::SeqCst).max(forward);
         moment.utc = moment.utc.plus_ms(skew);
         moment.mono_ms += forward;
         moment.boottime_ms += forward;
@@ -74,7 +74,7 @@ pub struct InjectedFault {
     point: String,
     nth: usize,
     kind: FaultKind,
-    seen: AtomicUsize,
+    times_reached: AtomicUsize,
 }
 
 /// The effect of a fault.
@@ -102,7 +102,7 @@ impl InjectedFault {
             point: point.to_owned(),
             nth: nth.parse().ok()?,
             kind,
-            seen: AtomicUsize::new(0),
+            times_reached: AtomicUsize::new(0),
         })
     }
 }
@@ -112,7 +112,7 @@ impl Failpoints for InjectedFault {
         if point != self.point {
             return Ok(());
         }
-        let hit = self.seen.fetch_add(1, Ordering::SeqCst) + 1;
+        let hit = self.times_reached.fetch_add(1, Ordering::SeqCst) + 1;
         match self.kind {
             FaultKind::FailOnce if hit != self.nth => return Ok(()),
             FaultKind::Kill | FaultKind::Fail if hit < self.nth => return Ok(()),
@@ -134,28 +134,28 @@ impl Failpoints for InjectedFault {
 #[derive(Debug, Default)]
 pub struct FaultPlan {
     faults: Vec<InjectedFault>,
-    reached: Option<Mutex<std::fs::File>>,
+    reached_points_file: Option<Mutex<std::fs::File>>,
 }
 
 impl FaultPlan {
     /// Parses faults separated by commas.
     pub fn parse(text: &str) -> Option<Self> {
         let faults = text.split(',').map(InjectedFault::parse).collect::<Option<Vec<_>>>()?;
-        Some(Self { faults, reached: None })
+        Some(Self { faults, reached_points_file: None })
     }
 
     /// Appends the name of every fault point that is reached to `file`, one per line.
     #[must_use]
     pub fn recording(mut self, file: &Path) -> Self {
         let opened = std::fs::OpenOptions::new().append(true).create(true).open(file);
-        self.reached = Some(Mutex::new(opened.expect("a file for the points")));
+        self.reached_points_file = Some(Mutex::new(opened.expect("a file for the points")));
         self
     }
 }
 
 impl Failpoints for FaultPlan {
     fn hit(&self, point: &'static str) -> io::Result<()> {
-        if let Some(file) = &self.reached {
+        if let Some(file) = &self.reached_points_file {
             // Writes the line with one call, so that it is complete even if the process is killed right after it.
             let line = format!("{point}\n");
             io::Write::write_all(&mut *file.lock().unwrap(), line.as_bytes())?;
@@ -167,24 +167,24 @@ impl Failpoints for FaultPlan {
 /// A disk that reports the free space that the test sets.
 #[derive(Default)]
 pub struct TestDisk {
-    pub free: AtomicU64,
+    pub free_bytes: AtomicU64,
     /// Runs once, the next time that the engine asks for the free space.
-    pub at_next_question: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+    pub on_next_query: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
 impl fmt::Debug for TestDisk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TestDisk").field("free", &self.free).finish_non_exhaustive()
+        f.debug_struct("TestDisk").field("free", &self.free_bytes).finish_non_exhaustive()
     }
 }
 
 impl Disk for TestDisk {
     fn free_bytes(&self, _folder: &Path) -> io::Result<u64> {
-        let work = self.at_next_question.lock().unwrap().take();
+        let work = self.on_next_query.lock().unwrap().take();
         if let Some(work) = work {
             work();
         }
-        Ok(self.free.load(Ordering::SeqCst))
+        Ok(self.free_bytes.load(Ordering::SeqCst))
     }
 }
 
@@ -195,7 +195,7 @@ impl Disk for TestDisk {
 pub struct SlowSigner {
     requests: mpsc::UnboundedSender<SignRequest>,
     /// Whether a person decides about signatures. Callers do not wait for a person, but they wait for a machine.
-    person: bool,
+    is_person: bool,
 }
 
 /// A request to a [`SlowSigner`], and the channel for its answer.
@@ -219,13 +219,13 @@ impl SlowSigner {
 
     fn new(person: bool) -> (Arc<Self>, mpsc::UnboundedReceiver<SignRequest>) {
         let (requests, inbox) = mpsc::unbounded_channel();
-        (Arc::new(Self { requests, person }), inbox)
+        (Arc::new(Self { requests, is_person: person }), inbox)
     }
 }
 
 impl Signer for SlowSigner {
     fn asks_a_person(&self, _slip: &Slip) -> bool {
-        self.person
+        self.is_person
     }
 
     fn sign(&self, slip: Slip, terms: Terms) -> BoxFuture<'_, Result<Signature65, SignFault>> {

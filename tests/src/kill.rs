@@ -10,7 +10,7 @@ use bursar_chain::failpoints::Failpoints;
 #[derive(Debug)]
 pub struct KillAtPoint {
     point: String,
-    at: usize,
+    nth: usize,
     reached: AtomicUsize,
 }
 
@@ -20,13 +20,13 @@ impl KillAtPoint {
         let fault = std::env::var("BURSAR_FAULT").unwrap_or_default();
         let (point, at) = fault.rsplit_once(':').unwrap_or(("", "0"));
         let at = at.parse().expect("a number");
-        Self { point: point.to_owned(), at, reached: AtomicUsize::new(0) }
+        Self { point: point.to_owned(), nth: at, reached: AtomicUsize::new(0) }
     }
 }
 
 impl Failpoints for KillAtPoint {
     fn hit(&self, point: &'static str) -> std::io::Result<()> {
-        if point != self.point || self.reached.fetch_add(1, Ordering::SeqCst) + 1 != self.at {
+        if point != self.point || self.reached.fetch_add(1, Ordering::SeqCst) + 1 != self.nth {
             return Ok(());
         }
         let pid = rustix::process::getpid();

@@ -135,7 +135,7 @@ impl Kills {
             if self.revive(scene).await {
                 continue;
             }
-            let client = AgentClient::to(&scene.engine.url);
+            let client = AgentClient::for_url(&scene.engine.url);
             let asking = client.post(self.lane.path, body);
             let answer = match moment {
                 None => asking.await,
@@ -175,7 +175,7 @@ impl Kills {
         loop {
             // The planned kill of this engine may still happen.
             self.revive(scene).await;
-            match AgentClient::to(&scene.engine.url).post(path, body).await {
+            match AgentClient::for_url(&scene.engine.url).post(path, body).await {
                 Ok((200, bytes)) => return json_or_null(&bytes),
                 _dead_or_opening => sleep(Duration::from_millis(20)).await,
             }

@@ -51,7 +51,7 @@ pub async fn measure() {
 async fn opened(chain: &Devnet, process: &Process, payers: &[Payer]) -> Vec<Channel> {
     let merchant = Payer::random();
     let open = |payer: &Payer| {
-        let mut channel = Channel::with(chain.network(), payer.clone(), SHOP, |config| {
+        let mut channel = Channel::with_config(chain.network(), payer.clone(), SHOP, |config| {
             config.receiver_authorizer = merchant.address();
         });
         channel.authorizer = merchant.clone();

@@ -128,11 +128,11 @@ const ODD_NUMBERS: &[&str] = &[
 
 /// Derives the generator of one input.
 pub(crate) fn dice_of(seed: u64, target: &str, number: u64) -> Dice {
-    let mut state = Dice::new(seed).word();
+    let mut state = Dice::new(seed).next_u64();
     for byte in target.bytes() {
-        state = Dice::new(state ^ u64::from(byte)).word();
+        state = Dice::new(state ^ u64::from(byte)).next_u64();
     }
-    Dice::new(Dice::new(state).word() ^ Dice::new(number).word())
+    Dice::new(Dice::new(state).next_u64() ^ Dice::new(number).next_u64())
 }
 
 /// Returns one of `choices`.
@@ -147,7 +147,7 @@ pub(crate) fn odd_text(dice: &mut Dice) -> String {
         0 => text.repeat(dice.index(40)),
         1 => {
             let unit = if text.is_empty() { "a" } else { text };
-            unit.repeat(dice.of(&[255, 256, 1_024, 4_096, 5_000, 65_536, 100_000]) / unit.len())
+            unit.repeat(dice.one_of(&[255, 256, 1_024, 4_096, 5_000, 65_536, 100_000]) / unit.len())
         }
         2 => format!("{text}{}", pick(dice, ODD_TEXTS)),
         3 => (0..dice.index(24)).filter_map(|_| char::from_u32(dice.roll(0x3000) as u32)).collect(),
@@ -160,7 +160,7 @@ pub(crate) fn odd_number(dice: &mut Dice) -> String {
     match dice.roll(12) {
         0 => "9".repeat(1 + dice.index(400)),
         1 => format!("0.{}", "3".repeat(1 + dice.index(400))),
-        2 => dice.word().to_string(),
+        2 => dice.next_u64().to_string(),
         _listed => (*pick(dice, ODD_NUMBERS)).to_owned(),
     }
 }
@@ -180,7 +180,7 @@ pub(crate) fn near(dice: &mut Dice, text: &str) -> String {
         7 => return format!("{text} "),
         8 => {
             if let Some(one) = all.get_mut(at) {
-                *one = dice.of(&['0', '1', '9', 'f', 'g', 'X', '-', '.', '+', ' ']);
+                *one = dice.one_of(&['0', '1', '9', 'f', 'g', 'X', '-', '.', '+', ' ']);
             }
         }
         _other => return odd_number(dice),

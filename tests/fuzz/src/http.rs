@@ -223,11 +223,11 @@ impl Request {
                 self.headers.push((name, odd_text(dice).into_bytes()));
             }
             1 => {
-                let long = vec![b'a'; dice.of(&[1_000, 4_096, 8_192, 16_384, 40_000])];
+                let long = vec![b'a'; dice.one_of(&[1_000, 4_096, 8_192, 16_384, 40_000])];
                 self.headers.push(("x-long".into(), long));
             }
             2 => {
-                let many = dice.of(&[10, 63, 64, 65, 100, 1_000]);
+                let many = dice.one_of(&[10, 63, 64, 65, 100, 1_000]);
                 self.headers.extend((0..many).map(|n| (format!("x-{n}"), b"1".to_vec())));
             }
             3 if !self.headers.is_empty() => {

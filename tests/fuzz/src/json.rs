@@ -194,7 +194,7 @@ fn mutate_items(dice: &mut Dice, items: &mut Vec<Json>) {
         2 => items.clear(),
         3 => items[at] = odd_value(dice),
         4 => {
-            let times = dice.of(&[2, 10, 100, 101, 1_000]);
+            let times = dice.one_of(&[2, 10, 100, 101, 1_000]);
             let one = items[at].clone();
             items.extend(std::iter::repeat_n(one, times));
         }
@@ -223,7 +223,7 @@ fn odd_value(dice: &mut Dice) -> Json {
 }
 
 fn deep(dice: &mut Dice) -> Json {
-    let depth = dice.of(&[2, 16, 31, 32, 33, 63, 64, 65, 127, 128, 129, 1_000, 20_000]);
+    let depth = dice.one_of(&[2, 16, 31, 32, 33, 63, 64, 65, 127, 128, 129, 1_000, 20_000]);
     let (open, close) = *pick(dice, &[("[", "]"), ("{\"a\":", "}"), ("[{\"a\":[", "]}]")]);
     Json::Raw(format!("{}1{}", open.repeat(depth), close.repeat(depth)).into_bytes())
 }

@@ -172,15 +172,15 @@ fn mutated_answer(dice: &mut Dice, (status, kind, body): &Answer) -> Vec<u8> {
     match dice.roll(24) {
         0 => {
             answer.0 = dice
-                .of(&[100, 101, 199, 201, 204, 301, 304, 400, 401, 402, 403, 404, 408, 413, 429])
+                .one_of(&[100, 101, 199, 201, 204, 301, 304, 400, 401, 402, 403, 404, 408, 413, 429])
         }
-        1 => answer.0 = dice.of(&[500, 502, 503, 504, 599, 600, 999]),
+        1 => answer.0 = dice.one_of(&[500, 502, 503, 504, 599, 600, 999]),
         2 => {
             answer.1 =
-                dice.of(&["", "text/html", "application/json", "text/event-stream", "image/png"])
+                dice.one_of(&["", "text/html", "application/json", "text/event-stream", "image/png"])
         }
         3 => answer.2 = odd_text(dice).into_bytes(),
-        4 => answer.2 = vec![dice.of(b" [{\"9"); dice.of(&[100_000, 9 << 20, 40 << 20])],
+        4 => answer.2 = vec![dice.one_of(b" [{\"9"); dice.one_of(&[100_000, 9 << 20, 40 << 20])],
         5 => answer.2.clear(),
         6 => {
             let more = pick(
@@ -213,7 +213,7 @@ fn mutated_answer(dice: &mut Dice, (status, kind, body): &Answer) -> Vec<u8> {
             return bytes;
         }
         9 => {
-            let many = "x-a: b\r\n".repeat(dice.of(&[100, 5_000, 50_000]));
+            let many = "x-a: b\r\n".repeat(dice.one_of(&[100, 5_000, 50_000]));
             return encode(&answer, &format!("{closes}{many}"));
         }
         _valid_framing => {}
@@ -234,7 +234,7 @@ fn mutated_events(dice: &mut Dice, body: &[u8]) -> Vec<u8> {
         0 => drop(events.remove(at)),
         1 => events.insert(at, events[at].clone()),
         2 => events.insert(at, format!(": {}\n\n", odd_text(dice)).into_bytes()),
-        3 => events.insert(at, vec![b'x'; dice.of(&[100, 70_000, 2 << 20])]),
+        3 => events.insert(at, vec![b'x'; dice.one_of(&[100, 70_000, 2 << 20])]),
         4 => mutate_bytes(dice, &mut events[at]),
         _json => {
             let value = String::from_utf8_lossy(&events[at]).into_owned();

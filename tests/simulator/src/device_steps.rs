@@ -136,7 +136,7 @@ fn draw(dice: &mut Dice, swarm: Swarm) -> DeviceStep {
         0..=9 => DeviceStep::Ask {
             agent,
             micros: 10_000 * (1 + dice.roll(most)),
-            timeout_s: dice.of(&[30, 60, 60, 60, 300]),
+            timeout_s: dice.one_of(&[30, 60, 60, 60, 300]),
         },
         10 => DeviceStep::Repeat { pick },
         11 => DeviceStep::Poll { pick },
@@ -160,7 +160,7 @@ fn draw(dice: &mut Dice, swarm: Swarm) -> DeviceStep {
         36 | 37 if swarm.crashes => {
             DeviceStep::CrashAt { point: dice.index(POINTS.len()), after: dice.roll(2) as u32 }
         }
-        _ => DeviceStep::Pass { ms: dice.of(&[250, SECOND, 2 * SECOND, 16 * SECOND, 40 * SECOND]) },
+        _ => DeviceStep::Pass { ms: dice.one_of(&[250, SECOND, 2 * SECOND, 16 * SECOND, 40 * SECOND]) },
     }
 }
 

@@ -134,7 +134,7 @@ impl File {
 
     fn cut_power(&mut self, dice: &mut Dice) {
         // Keep none of the written sectors, an arbitrary part of them, or all.
-        let kept = dice.of(&[0, 1, 1, 1, 2]);
+        let kept = dice.one_of(&[0, 1, 1, 1, 2]);
         for (at, old) in std::mem::take(&mut self.before) {
             if kept == 0 || kept == 1 && dice.chance(1, 2) {
                 let from = at * SECTOR;

@@ -88,14 +88,14 @@ impl Plan {
         if !self.swarm.unattended {
             return self;
         }
-        let mut steps = vec![Step::UnattendedDaily { micros: dice.of(&UNATTENDED_DAILY) }];
+        let mut steps = vec![Step::UnattendedDaily { micros: dice.one_of(&UNATTENDED_DAILY) }];
         for step in std::mem::take(&mut self.steps) {
             if !Step::follows_at_once(&steps) {
                 match dice.roll(16) {
                     0 => steps.extend([Step::Lock, Step::OpenUnattended]),
                     1 if self.swarm.restarts => steps.extend([Step::Restart, Step::OpenUnattended]),
                     2 if dice.chance(1, 4) => {
-                        steps.push(Step::UnattendedDaily { micros: dice.of(&UNATTENDED_DAILY) });
+                        steps.push(Step::UnattendedDaily { micros: dice.one_of(&UNATTENDED_DAILY) });
                     }
                     _ => {}
                 }
@@ -180,7 +180,7 @@ impl Draw<'_> {
     fn planned(&mut self) -> PlannedPayment {
         let size = match self.dice.roll(12) {
             0..=3 => Size::Micros(1 + self.dice.roll(3_000_000)),
-            4 => Size::Micros(self.dice.of(&[0, 1, 10_000, 5_000_000])),
+            4 => Size::Micros(self.dice.one_of(&[0, 1, 10_000, 5_000_000])),
             5..=7 => Size::Threshold(self.offset()),
             8 => Size::Largest(self.offset()),
             9 => Size::Micros(1 + self.dice.roll(400_000)),
@@ -207,7 +207,7 @@ impl Draw<'_> {
             version: if self.dice.chance(1, 5) { 1 } else { 2 },
             timeout_s: match self.dice.roll(8) {
                 0 => None,
-                1 => Some(self.dice.of(&[0, 29, 30, 3600, 3601, 86_400, u64::MAX >> 16])),
+                1 => Some(self.dice.one_of(&[0, 29, 30, 3600, 3601, 86_400, u64::MAX >> 16])),
                 _ => Some(60),
             },
             oddity,
@@ -287,7 +287,7 @@ impl Draw<'_> {
                     let agent = self.agent();
                     draw_trades::held(self.dice, agent)
                 },
-                permille: self.dice.of(&[900, 960, 980, 994, 1_000, 1_010, 1_100]),
+                permille: self.dice.one_of(&[900, 960, 980, 994, 1_000, 1_010, 1_100]),
             },
             74..=83 => draw_trades::trouble(self.dice),
             84 => {
@@ -388,7 +388,7 @@ impl Draw<'_> {
             16 => Step::Register { bearer: self.dice.chance(1, 2), name: self.dice.index(6) },
             17 => Step::ReplaceToken { agent: self.agent() },
             18 => Step::Network { chain: self.dice.index(3), on: self.dice.chance(2, 3) },
-            19 => Step::MaxValidity { seconds: self.dice.of(&[60, 3600, 86_400]) },
+            19 => Step::MaxValidity { seconds: self.dice.one_of(&[60, 3600, 86_400]) },
             20 => Step::CreatePolicy {
                 which: self.dice.index(4),
                 variant: self.dice.index(POLICIES.len()),

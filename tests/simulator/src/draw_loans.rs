@@ -69,7 +69,7 @@ impl Draw<'_> {
 
     /// Draws a venue, mostly one that the wallet may trust.
     fn venue(&mut self) -> usize {
-        self.dice.of(&[0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 5, 5, 6])
+        self.dice.one_of(&[0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 5, 5, 6])
     }
 
     fn near(&mut self) -> i64 {
@@ -83,7 +83,7 @@ impl Draw<'_> {
     fn supply(&mut self) -> PlannedLoan {
         let size = match self.dice.roll(14) {
             0..=6 => LoanAmount::Micros(5 * DOLLAR + self.dice.roll(45 * DOLLAR)),
-            7 => LoanAmount::Micros(self.dice.of(&[1, 100, 1_000_000])),
+            7 => LoanAmount::Micros(self.dice.one_of(&[1, 100, 1_000_000])),
             8 | 9 => LoanAmount::Threshold(self.near()),
             10 => LoanAmount::Largest(self.near()),
             11 | 12 => LoanAmount::Ceiling(self.near()),
@@ -95,7 +95,7 @@ impl Draw<'_> {
     fn withdrawal(&mut self) -> PlannedLoan {
         let size = match self.dice.roll(14) {
             0..=4 => LoanAmount::All,
-            5 | 6 => LoanAmount::Shares(self.dice.of(&[1, 300, 500, 999, 1_000, 1_001])),
+            5 | 6 => LoanAmount::Shares(self.dice.one_of(&[1, 300, 500, 999, 1_000, 1_001])),
             7 | 8 => LoanAmount::Position(self.near()),
             9 | 10 => LoanAmount::Free(self.near()),
             11 => LoanAmount::Threshold(self.near()),
@@ -117,8 +117,8 @@ impl Draw<'_> {
             supply,
             size,
             deadline_s: match self.dice.roll(12) {
-                0 => Some(self.dice.of(&[-10, 0, 1, 2, 4, 8])),
-                1 => Some(self.dice.of(&[20, 60, 3_600])),
+                0 => Some(self.dice.one_of(&[-10, 0, 1, 2, 4, 8])),
+                1 => Some(self.dice.one_of(&[20, 60, 3_600])),
                 _ => None,
             },
             key: self.dice.chance(1, 5).then(|| self.dice.roll(3) as u8),
@@ -133,7 +133,7 @@ impl Draw<'_> {
     fn plain_supply(&mut self) -> PlannedLoan {
         let size = LoanAmount::Micros(10 * DOLLAR + self.dice.roll(30 * DOLLAR));
         PlannedLoan {
-            venue: self.dice.of(&[0, 0, 1, 2, 3]),
+            venue: self.dice.one_of(&[0, 0, 1, 2, 3]),
             deadline_s: None,
             ..self.planned(true, size)
         }
@@ -145,7 +145,7 @@ impl Draw<'_> {
         let size = if self.dice.chance(3, 4) {
             LoanAmount::Threshold(-1 - self.dice.between(0, 15_000_000))
         } else {
-            LoanAmount::Ceiling(self.dice.of(&[0, 1, 5_000_000]))
+            LoanAmount::Ceiling(self.dice.one_of(&[0, 1, 5_000_000]))
         };
         PlannedLoan { size, ..self.plain_supply() }
     }
@@ -166,9 +166,9 @@ impl Draw<'_> {
 
     fn change(&mut self) -> VenueChange {
         match self.dice.roll(26) {
-            0..=2 => VenueChange::Rate(self.dice.of(&[0, 50, 400, 2_000])),
-            3 | 4 => VenueChange::Loss(self.dice.of(&[1, 20, 300])),
-            5..=8 => VenueChange::Drain(self.dice.of(&[0, 0, 15, 300])),
+            0..=2 => VenueChange::Rate(self.dice.one_of(&[0, 50, 400, 2_000])),
+            3 | 4 => VenueChange::Loss(self.dice.one_of(&[1, 20, 300])),
+            5..=8 => VenueChange::Drain(self.dice.one_of(&[0, 0, 15, 300])),
             9..=11 => VenueChange::Return,
             12..=14 => VenueChange::CloseGate(self.dice.roll(4) as u8),
             15 | 16 => VenueChange::OpenGates,
@@ -177,7 +177,7 @@ impl Draw<'_> {
             20 => VenueChange::StrangeOwner,
             21 => VenueChange::OddAdapter,
             22 => VenueChange::RightAdapters,
-            23 | 24 => VenueChange::Donation(self.dice.of(&[1, 500, 50_000])),
+            23 | 24 => VenueChange::Donation(self.dice.one_of(&[1, 500, 50_000])),
             _ => VenueChange::NoCap,
         }
     }
@@ -202,7 +202,7 @@ impl Draw<'_> {
             77..=81 => self.outsider(),
             82 | 83 => Step::BlindLoans {
                 planned: self.blind_supply(),
-                withdrawn: self.dice.of(&[0, 500, 900]),
+                withdrawn: self.dice.one_of(&[0, 500, 900]),
                 count: 1 + self.dice.roll(5) as u8,
             },
             84 => Step::PauseCoin { chain: self.chain(), paused: self.dice.chance(1, 2) },
@@ -246,7 +246,7 @@ impl Draw<'_> {
             0 => Step::DropTx { chain },
             1 | 2 => Step::ReplaceNonce { chain },
             3 | 4 => Step::Reorg { chain, lose: self.dice.chance(1, 4) },
-            5 => Step::BaseFee { chain, permille: self.dice.of(&[10, 50, 120, 400]) },
+            5 => Step::BaseFee { chain, permille: self.dice.one_of(&[10, 50, 120, 400]) },
             _ => Step::Nodes { chain, mode: self.mode() },
         }
     }

@@ -13,7 +13,7 @@ pub(crate) fn planned(dice: &mut Dice, agent: Pick) -> PlannedTrade {
     };
     let size = match dice.roll(16) {
         0..=6 => TradeSize::Micros(DOLLAR + dice.roll(55 * DOLLAR)),
-        7 => TradeSize::Micros(dice.of(&[1, 100, 10_000, 1_000_000])),
+        7 => TradeSize::Micros(dice.one_of(&[1, 100, 10_000, 1_000_000])),
         8 | 9 => TradeSize::Threshold(near(dice)),
         10 => TradeSize::Largest(near(dice)),
         11 | 12 => TradeSize::Left(near(dice)),
@@ -26,8 +26,8 @@ pub(crate) fn planned(dice: &mut Dice, agent: Pick) -> PlannedTrade {
         0..=2 => PoolChoice::Best(dice.index(15)),
         3 => PoolChoice::Wrap,
         4 if dice.chance(1, 3) => PoolChoice::Missing,
-        5 | 6 => PoolChoice::Named(dice.of(&[10, 11, 12, 13, 13])),
-        _ if floor => PoolChoice::Named(dice.of(&[0, 7])),
+        5 | 6 => PoolChoice::Named(dice.one_of(&[10, 11, 12, 13, 13])),
+        _ if floor => PoolChoice::Named(dice.one_of(&[0, 7])),
         _ => PoolChoice::Named(dice.index(15)),
     };
     // Pool 0 has the native coin as its second token, pool 7 as its first.
@@ -40,13 +40,13 @@ pub(crate) fn planned(dice: &mut Dice, agent: Pick) -> PlannedTrade {
         native: floor || dice.chance(1, 2),
         size,
         slippage_bps: match dice.roll(4) {
-            0 => Some(dice.of(&[0, 10, 99, 100, 101, 299, 300, 301])),
-            1 => Some(dice.of(&[50, 100, 200, 250])),
+            0 => Some(dice.one_of(&[0, 10, 99, 100, 101, 299, 300, 301])),
+            1 => Some(dice.one_of(&[50, 100, 200, 250])),
             _ => None,
         },
         deadline_s: match dice.roll(10) {
-            0 => Some(dice.of(&[-10, 0, 1, 2, 4, 8])),
-            1 => Some(dice.of(&[20, 60, 119, 600, 3_600])),
+            0 => Some(dice.one_of(&[-10, 0, 1, 2, 4, 8])),
+            1 => Some(dice.one_of(&[20, 60, 119, 600, 3_600])),
             _ => None,
         },
         key: dice.chance(1, 4).then(|| dice.roll(3) as u8),
@@ -57,7 +57,7 @@ pub(crate) fn planned(dice: &mut Dice, agent: Pick) -> PlannedTrade {
 pub(crate) fn held(dice: &mut Dice, agent: Pick) -> PlannedTrade {
     let above = i64::try_from(dice.roll(20 * DOLLAR)).unwrap_or(0);
     PlannedTrade {
-        pool: PoolChoice::Named(dice.of(&[0, 1, 2, 4, 7, 8, 9])),
+        pool: PoolChoice::Named(dice.one_of(&[0, 1, 2, 4, 7, 8, 9])),
         size: TradeSize::Threshold(above),
         deadline_s: None,
         chain: 0,
@@ -69,7 +69,7 @@ pub(crate) fn held(dice: &mut Dice, agent: Pick) -> PlannedTrade {
 ///
 /// If `native` is true it sells native coins, so that its swap is its first transaction.
 pub(crate) fn automatic(dice: &mut Dice, agent: Pick, native: bool) -> PlannedTrade {
-    let pool = if native { dice.of(&[0, 7]) } else { dice.of(&[0, 1, 8, 9]) };
+    let pool = if native { dice.one_of(&[0, 7]) } else { dice.one_of(&[0, 1, 8, 9]) };
     PlannedTrade {
         pool: PoolChoice::Named(pool),
         flip: native && pool == 0,
@@ -155,17 +155,17 @@ pub(crate) fn trouble(dice: &mut Dice) -> Step {
         0..=4 => Step::MovePool {
             chain,
             pool: dice.index(15),
-            permille: dice.of(&[700, 950, 980, 997, 1_003, 1_020, 1_050, 1_400]),
+            permille: dice.one_of(&[700, 950, 980, 997, 1_003, 1_020, 1_050, 1_400]),
         },
         5..=7 => Step::PriceMove {
-            permille: dice.of(&[500, 790, 810, 900, 970, 990, 1_010, 1_031, 1_100, 1_300]),
+            permille: dice.one_of(&[500, 790, 810, 900, 970, 990, 1_010, 1_031, 1_100, 1_300]),
         },
-        8 | 9 => Step::Prices { faults: dice.of(&[0, 0, 0, 1, 2, 4]) },
+        8 | 9 => Step::Prices { faults: dice.one_of(&[0, 0, 0, 1, 2, 4]) },
         10..=13 => Step::Nodes { chain, mode: mode(dice) },
         14..=17 => Step::Reorg { chain, lose: dice.chance(1, 4) },
         18 => Step::DropTx { chain },
         19..=21 => Step::ReplaceNonce { chain },
-        22 => Step::BaseFee { chain, permille: dice.of(&[10, 50, 120, 400]) },
+        22 => Step::BaseFee { chain, permille: dice.one_of(&[10, 50, 120, 400]) },
         _ => Step::Rebase,
     }
 }
@@ -177,7 +177,7 @@ fn mode(dice: &mut Dice) -> NodeMode {
         2 => NodeMode::SingleCalls,
         3 => NodeMode::Forgets,
         4 => NodeMode::LosesAnswers,
-        5 | 6 => NodeMode::Quotes(dice.of(&[900, 960, 990, 1_010, 1_040, 1_200])),
+        5 | 6 => NodeMode::Quotes(dice.one_of(&[900, 960, 990, 1_010, 1_040, 1_200])),
         _ => NodeMode::Honest,
     }
 }

@@ -181,10 +181,10 @@ impl Plan {
 impl Slowness {
     fn draw(dice: &mut Dice) -> Self {
         Self {
-            node_ms: dice.of(&[0, 0, 100, 400, 1_000, 2_500, 2_500, 6_000]),
+            node_ms: dice.one_of(&[0, 0, 100, 400, 1_000, 2_500, 2_500, 6_000]),
             price_hangs: dice.chance(1, 3),
             // The documents say 35 seconds; some clients give up earlier.
-            patience_ms: dice.of(&[35_000, 35_000, 35_000, 25_000, 10_000, 3_000, 500]),
+            patience_ms: dice.one_of(&[35_000, 35_000, 35_000, 25_000, 10_000, 3_000, 500]),
             tries: 2 + dice.roll(3) as u8,
             loses_first: dice.chance(1, 2),
         }

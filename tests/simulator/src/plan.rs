@@ -655,8 +655,8 @@ impl JournalBounds {
     pub(crate) fn draw(dice: &mut Dice) -> Self {
         Self {
             snapshot_every: 5 + dice.roll(46),
-            signed_days: dice.of(&[1, 2, 3, 7, 30]),
-            carry_bytes: dice.of(&[1, 3_000, 12_000, 40_000]),
+            signed_days: dice.one_of(&[1, 2, 3, 7, 30]),
+            carry_bytes: dice.one_of(&[1, 3_000, 12_000, 40_000]),
         }
     }
 

@@ -99,7 +99,7 @@ impl Process {
         let mut options = Options::new(folder, lock, environment.edition.clone(), Mode::Full);
         options.store = Some(store);
         let disk = TestDisk::default();
-        disk.free.store(u64::MAX, Ordering::SeqCst);
+        disk.free_bytes.store(u64::MAX, Ordering::SeqCst);
         options.ports = Some(Ports {
             clock: Arc::clone(environment.clock) as _,
             random: Arc::clone(environment.random) as _,

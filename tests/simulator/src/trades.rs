@@ -184,7 +184,7 @@ impl World {
                 }
             }
             RepeatVariant::Stale => {
-                let off = self.dice.of(&[-301, -300, 300, 301, -90_000]);
+                let off = self.dice.one_of(&[-301, -300, 300, 301, -90_000]);
                 resign(&mut sent, now + off, &client);
             }
             RepeatVariant::WrongProof => {

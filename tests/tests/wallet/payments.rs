@@ -249,7 +249,7 @@ async fn a_freeze_between_commit_and_signature_returns_no_signature() {
 
 #[tokio::test]
 async fn a_signer_that_asks_a_person_does_not_block_other_requests() {
-    let (signer, mut sign_requests) = SlowSigner::person();
+    let (signer, mut sign_requests) = SlowSigner::is_person();
     let engine = TestEngine::start(Setup { signer: Some(signer), ..Setup::default() }).await;
     engine.set_up_wallet(POLICY).await;
     let agent = engine.add_agent("bot", "hmac").await;
@@ -355,11 +355,11 @@ async fn a_locked_wallet_looks_like_a_wrong_signature() {
 async fn a_full_disk_refuses_before_it_fails() {
     let engine = engine_with_wallet().await;
     let agent = engine.add_agent("bot", "hmac").await;
-    engine.disk.free.store(FREE_DISK_BYTES_MIN - 1, Ordering::SeqCst);
+    engine.disk.free_bytes.store(FREE_DISK_BYTES_MIN - 1, Ordering::SeqCst);
     let body = agent.ask(engine.now_s(), &offer(12_000, 1), None);
     let (status, answer) = engine.post("/sign", &body).await;
     assert_eq!((status, &answer["code"]), (503, &json!("DISK_FULL")));
-    engine.disk.free.store(FREE_DISK_BYTES_MIN, Ordering::SeqCst);
+    engine.disk.free_bytes.store(FREE_DISK_BYTES_MIN, Ordering::SeqCst);
     assert_eq!(engine.post("/sign", &body).await.0, 200);
 }
 

@@ -6,7 +6,7 @@ use bursar_core::networks::ChainId;
 use bursar_devnet::Call;
 
 use crate::channels::{Channel, ChannelConfig, IBatchSettlement, RECEIVER, STRANGER, VoucherClaim};
-use crate::full::{DOLLAR, named};
+use crate::full::{DOLLAR, error_data};
 use crate::payer::Payer;
 
 fn claim_of(channel: &Channel, from: Address, rows: Vec<VoucherClaim>) -> Call {
@@ -61,7 +61,7 @@ async fn a_row_that_adds_nothing_is_skipped_before_its_signature_is_checked() {
     let rows = vec![unsigned(3 * DOLLAR + 1)];
     let refusal = channel.trader.refusal(&claim_of(&channel, RECEIVER, rows)).await;
     let length = B256::ZERO;
-    let expected = [&named("ECDSAInvalidSignatureLength(uint256)"), length.as_slice()].concat();
+    let expected = [&error_data("ECDSAInvalidSignatureLength(uint256)"), length.as_slice()].concat();
     assert_eq!(refusal, expected);
 }
 
@@ -75,20 +75,20 @@ async fn a_claim_is_refused_with_a_named_error() {
     let cases = [
         ("EmptyBatch()", claim(RECEIVER, vec![])),
         ("NotAuthorizedToClaim()", claim(STRANGER, vec![good.clone()])),
-        ("NotAuthorizedToClaim()", claim(trader.me, vec![good.clone()])),
+        ("NotAuthorizedToClaim()", claim(trader.address, vec![good.clone()])),
         ("ClaimExceedsCeiling()", claim(RECEIVER, vec![channel.row(most - 1, most)])),
         ("ClaimExceedsBalance()", claim(RECEIVER, vec![channel.row(most + 1, most + 1)])),
         // The payer's signature does not count if the channel has a voucher key.
         ("InvalidSignature()", claim(RECEIVER, vec![by_other])),
     ];
     for (error, call) in cases {
-        assert_eq!(trader.refusal(&call).await, named(error), "{error}");
+        assert_eq!(trader.refusal(&call).await, error_data(error), "{error}");
     }
     // The receiver of one channel may not claim from another channel in the same batch.
     let config = ChannelConfig { receiver: STRANGER, ..channel.config.clone() };
     let other = channel.row_of(&config, &channel.voucher_key, 0, 0);
     let refusal = trader.refusal(&claim(RECEIVER, vec![good.clone(), other])).await;
-    assert_eq!(refusal, named("NotAuthorizedToClaim()"));
+    assert_eq!(refusal, error_data("NotAuthorizedToClaim()"));
     trader.must(&claim(channel.authorizer.address(), vec![good])).await;
 }
 
@@ -99,15 +99,15 @@ async fn a_stranger_claims_with_the_signature_of_the_authorizer_of_all_rows() {
     let rows = vec![channel.row(DOLLAR, DOLLAR), channel.row(3 * DOLLAR, 2 * DOLLAR)];
     for key in [&channel.voucher_key, &channel.payer] {
         let refusal = trader.refusal(&channel.signed_claim(rows.clone(), key)).await;
-        assert_eq!(refusal, named("InvalidSignature()"));
+        assert_eq!(refusal, error_data("InvalidSignature()"));
     }
     let refusal = trader.refusal(&channel.signed_claim(vec![], &channel.authorizer)).await;
-    assert_eq!(refusal, named("EmptyBatch()"));
+    assert_eq!(refusal, error_data("EmptyBatch()"));
     let config = ChannelConfig { receiverAuthorizer: STRANGER, ..channel.config.clone() };
     let other = channel.row_of(&config, &channel.voucher_key, 0, 0);
     let mixed = [rows.clone(), vec![other]].concat();
     let refusal = trader.refusal(&channel.signed_claim(mixed, &channel.authorizer)).await;
-    assert_eq!(refusal, named("NotReceiverAuthorizer()"));
+    assert_eq!(refusal, error_data("NotReceiverAuthorizer()"));
 
     // The signature is for these totals.
     let call = channel.signed_claim(rows.clone(), &channel.authorizer);
@@ -117,7 +117,7 @@ async fn a_stranger_claims_with_the_signature_of_the_authorizer_of_all_rows() {
         ..signed
     };
     let refusal = trader.refusal(&channel.call(STRANGER, &more)).await;
-    assert_eq!(refusal, named("InvalidSignature()"));
+    assert_eq!(refusal, error_data("InvalidSignature()"));
     assert_eq!(channel.events(&call).await.len(), 2);
     assert_eq!(channel.state().await, (5 * DOLLAR, 2 * DOLLAR));
 }
@@ -132,7 +132,7 @@ async fn contracts_authorize_claims_and_sign_vouchers() {
     channel.trader.must(&channel.deposit_by_authorization(5 * DOLLAR, 1)).await;
     let bad = channel.row_of(&channel.config, &channel.voucher_key, DOLLAR, DOLLAR);
     let refusal = channel.trader.refusal(&channel.signed_claim(vec![bad], &owner)).await;
-    assert_eq!(refusal, named("InvalidSignature()"));
+    assert_eq!(refusal, error_data("InvalidSignature()"));
     let good = channel.row_of(&channel.config, &channel.payer, DOLLAR, DOLLAR);
     assert_eq!(channel.events(&channel.signed_claim(vec![good], &owner)).await.len(), 1);
 
@@ -143,7 +143,7 @@ async fn contracts_authorize_claims_and_sign_vouchers() {
     channel.trader.must(&channel.deposit_by_authorization(5 * DOLLAR, 1)).await;
     let bad = channel.row_of(&channel.config, &channel.voucher_key, DOLLAR, DOLLAR);
     let refusal = channel.trader.refusal(&channel.signed_claim(vec![bad], &owner)).await;
-    assert_eq!(refusal, named("InvalidSignature()"));
+    assert_eq!(refusal, error_data("InvalidSignature()"));
     let good = channel.row_of(&channel.config, &channel.payer, DOLLAR, DOLLAR);
     assert_eq!(channel.events(&channel.signed_claim(vec![good], &owner)).await.len(), 1);
 }
@@ -156,11 +156,11 @@ async fn a_multicall_runs_all_of_its_calls_or_none() {
     let both = IBatchSettlement::multicallCall { data: data.clone() };
     // Each inner call has the sender of the whole call.
     let refusal = channel.trader.refusal(&channel.call(STRANGER, &both)).await;
-    assert_eq!(refusal, named("NotAuthorizedToClaim()"));
+    assert_eq!(refusal, error_data("NotAuthorizedToClaim()"));
     channel.trader.must(&channel.call(RECEIVER, &both)).await;
     assert_eq!(channel.balance(RECEIVER).await, U256::from(2 * DOLLAR));
     let unknown = [data, vec![Bytes::from_static(&[1, 2, 3, 4])]].concat();
     let unknown = IBatchSettlement::multicallCall { data: unknown };
     let refusal = channel.trader.refusal(&channel.call(RECEIVER, &unknown)).await;
-    assert_eq!(refusal, named("FailedCall()"));
+    assert_eq!(refusal, error_data("FailedCall()"));
 }

@@ -8,7 +8,7 @@ use bursar_devnet::full::CHAINS;
 use bursar_devnet::{Call, TokenMode, TokenQuirk};
 
 use crate::channels::{Channel, ChannelConfig, IBatchSettlement, RECEIVER, STRANGER};
-use crate::full::{DOLLAR, named};
+use crate::full::{DOLLAR, error_data};
 use crate::permits::{Permit, failed_permits, failed_with_reason};
 use crate::proxy::called_back;
 
@@ -40,14 +40,14 @@ async fn the_collectors_serve_the_settlement_contract_only() {
                 trader.devnet.read(collector, ICollector::x402BatchSettlementCall {}).await;
             assert_eq!(serves.unwrap(), channel.contract());
             let collect = ICollector::collectCall {
-                payer: trader.me,
+                payer: trader.address,
                 token: trader.dollar(),
                 amount: U256::from(1),
                 channelId: channel.id(),
                 collectorData: Bytes::new(),
             };
             let refusal = trader.refusal(&Call::new(STRANGER, collector, &collect)).await;
-            assert_eq!(refusal, named("OnlyX402BatchSettlement()"));
+            assert_eq!(refusal, error_data("OnlyX402BatchSettlement()"));
         }
         let collector = contracts.permit2_collector;
         let permit2 = trader.devnet.read(collector, ICollector::PERMIT2Call {}).await;
@@ -112,17 +112,17 @@ async fn a_deposit_signature_is_for_one_channel() {
 async fn a_permit2_deposit_brings_a_permit_that_may_be_used_already() {
     let Some(channel) = Channel::on(ChainId(8453)).await else { return };
     let (trader, coin) = (&channel.trader, channel.config.token);
-    let permit = Permit::new(trader, trader.me, 5 * DOLLAR);
+    let permit = Permit::new(trader, trader.address, 5 * DOLLAR);
     let signature = permit.sign(trader, coin, &channel.payer).await;
     let wrong = encode_permit(&Permit { value: 4 * DOLLAR, ..permit.clone() }, &signature);
     let refusal = trader.refusal(&channel.deposit_by_permit2(5 * DOLLAR, 1, wrong)).await;
-    assert_eq!(refusal, named("Permit2612AmountMismatch()"));
+    assert_eq!(refusal, error_data("Permit2612AmountMismatch()"));
 
     let call = channel.deposit_by_permit2(5 * DOLLAR, 1, encode_permit(&permit, &signature));
     trader.devnet.simulate(&call).await.unwrap();
     trader.must(&permit.call(trader, coin, &signature)).await;
     let logs = trader.logs(&trader.must(&call).await).await;
-    let failed = failed_permits(&logs, coin, trader.me);
+    let failed = failed_permits(&logs, coin, trader.address);
     assert_eq!(failed, [failed_with_reason("EIP2612: invalid signature")]);
     assert_eq!(channel.state().await, (5 * DOLLAR, 0));
 }
@@ -144,13 +144,13 @@ async fn an_invalid_channel_takes_no_deposit() {
     for (error, config) in cases {
         channel.config = config;
         let refusal = channel.trader.refusal(&channel.deposit(0, zero, vec![])).await;
-        assert_eq!(refusal, named(error), "{:?}", channel.config);
+        assert_eq!(refusal, error_data(error), "{:?}", channel.config);
     }
     channel.config = good.clone();
     let refusal = channel.trader.refusal(&channel.deposit(0, zero, vec![])).await;
-    assert_eq!(refusal, named("ZeroDeposit()"));
+    assert_eq!(refusal, error_data("ZeroDeposit()"));
     let refusal = channel.trader.refusal(&channel.deposit(1, zero, vec![])).await;
-    assert_eq!(refusal, named("InvalidCollector()"));
+    assert_eq!(refusal, error_data("InvalidCollector()"));
     for seconds in [900, 2_592_000] {
         channel.config = delay(seconds);
         channel.trader.must(&channel.deposit_by_authorization(1, 1)).await;
@@ -159,7 +159,7 @@ async fn an_invalid_channel_takes_no_deposit() {
     channel.config = ChannelConfig { payerAuthorizer: zero, ..good };
     channel.trader.must(&channel.deposit_by_authorization(1, 1)).await;
     let refusal = channel.trader.refusal(&channel.deposit_by_authorization(u128::MAX, 2)).await;
-    assert_eq!(refusal, named("DepositOverflow()"));
+    assert_eq!(refusal, error_data("DepositOverflow()"));
 }
 
 #[tokio::test]
@@ -170,7 +170,7 @@ async fn any_collector_is_called_and_the_balance_decides() {
     let idle = Address::repeat_byte(0x43);
     trader.devnet.request("anvil_setCode", serde_json::json!([idle, "0x00"])).await.unwrap();
     let call = channel.deposit(DOLLAR, idle, b"anything".to_vec());
-    assert_eq!(trader.refusal(&call).await, named("DepositCollectionFailed()"));
+    assert_eq!(trader.refusal(&call).await, error_data("DepositCollectionFailed()"));
 }
 
 #[tokio::test]
@@ -178,11 +178,11 @@ async fn a_token_with_a_fee_cannot_be_deposited() {
     let Some(mut channel) = Channel::on(ChainId(8453)).await else { return };
     let devnet = channel.trader.devnet.clone();
     let token = devnet.deploy_token("Fee", "1", TokenMode::TakesFee).await.unwrap();
-    devnet.mint_of(token, channel.trader.me, 5 * DOLLAR).await.unwrap();
+    devnet.mint_of(token, channel.trader.address, 5 * DOLLAR).await.unwrap();
     channel.trader.approve(token, channel.trader.contracts.permit2).await;
     channel.config.token = token;
     let call = channel.deposit_by_permit2(DOLLAR, 1, vec![]);
-    assert_eq!(channel.trader.refusal(&call).await, named("DepositCollectionFailed()"));
+    assert_eq!(channel.trader.refusal(&call).await, error_data("DepositCollectionFailed()"));
     devnet.set_token_mode(token, TokenMode::Honest).await.unwrap();
     channel.trader.must(&call).await;
 }
@@ -192,7 +192,7 @@ async fn a_token_cannot_call_the_contract_back_within_a_deposit() {
     let Some(mut channel) = Channel::on(ChainId(8453)).await else { return };
     let devnet = channel.trader.devnet.clone();
     let odd = devnet.deploy_odd_token("Odd", TokenQuirk::Calls).await.unwrap();
-    devnet.mint_of(odd, channel.trader.me, 5 * DOLLAR).await.unwrap();
+    devnet.mint_of(odd, channel.trader.address, 5 * DOLLAR).await.unwrap();
     channel.trader.approve(odd, channel.trader.contracts.permit2).await;
     channel.config.token = odd;
     // Outside a deposit, a sweep of nothing succeeds.

@@ -81,7 +81,7 @@ impl Channel {
         let [payer, voucher_key, authorizer] = [0xc1, 0xc2, 0xc3].map(Payer::new);
         let trader = Trader::with_address(chain, payer.address()).await?;
         let config = ChannelConfig {
-            payer: trader.me,
+            payer: trader.address,
             payerAuthorizer: voucher_key.address(),
             receiver: RECEIVER,
             receiverAuthorizer: authorizer.address(),

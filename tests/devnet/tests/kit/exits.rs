@@ -17,7 +17,7 @@ async fn a_vault_v2_pays_its_idle_balance_and_what_its_market_has() {
         let (vault, market, adapter) = trader.vault_v2().await;
         trader.must(&trader.deposit(vault, DEPOSIT)).await;
         // By design, a Vault V2 reports every limit as zero.
-        let owner = trader.me;
+        let owner = trader.address;
         for limit in [
             trader.read_contract(vault, IVault::maxDepositCall { owner }).await,
             trader.read_contract(vault, IVault::maxMintCall { owner }).await,
@@ -28,10 +28,10 @@ async fn a_vault_v2_pays_its_idle_balance_and_what_its_market_has() {
         }
         trader.devnet.deallocate(vault, adapter, market.encoded(), 10 * DOLLAR).await.unwrap();
         trader.devnet.drain_market(&market, 30 * DOLLAR).await.unwrap();
-        trader.is_illiquid(&trader.leave(vault).await).await;
-        trader.is_illiquid(&trader.withdraw(vault, U256::from(40 * DOLLAR + 1))).await;
+        trader.assert_illiquid(&trader.redeem_all(vault).await).await;
+        trader.assert_illiquid(&trader.withdraw(vault, U256::from(40 * DOLLAR + 1))).await;
         trader.must(&trader.withdraw(vault, U256::from(40 * DOLLAR))).await;
-        trader.is_illiquid(&trader.withdraw(vault, U256::from(DOLLAR))).await;
+        trader.assert_illiquid(&trader.withdraw(vault, U256::from(DOLLAR))).await;
         trader.devnet.repay(&market, DEPOSIT / 2).await.unwrap();
         trader.must(&trader.withdraw(vault, U256::from(DEPOSIT / 2))).await;
 
@@ -39,7 +39,7 @@ async fn a_vault_v2_pays_its_idle_balance_and_what_its_market_has() {
         trader.devnet.set_liquidity_adapter(vault, Address::ZERO, Bytes::new()).await.unwrap();
         trader.must(&trader.deposit(vault, 5 * DOLLAR)).await;
         let too_much = trader.withdraw(vault, U256::from(5 * DOLLAR + 1));
-        trader.refuses::<IVault::TransferReverted>(&too_much).await;
+        trader.assert_refused_with::<IVault::TransferReverted>(&too_much).await;
         trader.must(&trader.withdraw(vault, U256::from(5 * DOLLAR))).await;
     }
 }
@@ -51,15 +51,15 @@ async fn a_metamorpho_reports_what_it_can_pay() {
     // Half of the deposit goes to each market.
     trader.devnet.set_market_cap(vault, &one, U256::from(DEPOSIT / 2)).await.unwrap();
     trader.must(&trader.deposit(vault, DEPOSIT)).await;
-    let most = || IVault::maxWithdrawCall { owner: trader.me };
+    let most = || IVault::maxWithdrawCall { owner: trader.address };
     let all = trader.read_contract(vault, most()).await;
     assert!(all <= U256::from(DEPOSIT) && all + U256::from(2) >= U256::from(DEPOSIT), "{all}");
     trader.devnet.drain_market(&one, 0).await.unwrap();
     trader.devnet.drain_market(&other, 30 * DOLLAR).await.unwrap();
     assert_eq!(trader.read_contract(vault, most()).await, U256::from(30 * DOLLAR));
-    trader.refuses::<IMetaMorpho::NotEnoughLiquidity>(&trader.leave(vault).await).await;
+    trader.assert_refused_with::<IMetaMorpho::NotEnoughLiquidity>(&trader.redeem_all(vault).await).await;
     let too_much = trader.withdraw(vault, U256::from(30 * DOLLAR + 1));
-    trader.refuses::<IMetaMorpho::NotEnoughLiquidity>(&too_much).await;
+    trader.assert_refused_with::<IMetaMorpho::NotEnoughLiquidity>(&too_much).await;
     trader.must(&trader.withdraw(vault, U256::from(30 * DOLLAR))).await;
     assert_eq!(trader.read_contract(vault, most()).await, U256::ZERO);
 }
@@ -72,11 +72,11 @@ async fn caps_stop_deposits_of_either_kind() {
     let endorsed = ids[2];
     let deposit = trader.deposit(v2, 100 * DOLLAR);
     trader.devnet.set_vault_cap(v2, endorsed, 0, WAD).await.unwrap();
-    trader.refuses::<IVault::ZeroAbsoluteCap>(&deposit).await;
+    trader.assert_refused_with::<IVault::ZeroAbsoluteCap>(&deposit).await;
     trader.devnet.set_vault_cap(v2, endorsed, 99 * DOLLAR, WAD).await.unwrap();
-    trader.refuses::<IVault::AbsoluteCapExceeded>(&deposit).await;
+    trader.assert_refused_with::<IVault::AbsoluteCapExceeded>(&deposit).await;
     trader.devnet.set_vault_cap(v2, endorsed, u128::MAX, WAD / 2).await.unwrap();
-    trader.refuses::<IVault::RelativeCapExceeded>(&deposit).await;
+    trader.assert_refused_with::<IVault::RelativeCapExceeded>(&deposit).await;
     trader.devnet.set_vault_cap(v2, endorsed, 100 * DOLLAR, WAD).await.unwrap();
     trader.must(&deposit).await;
 
@@ -84,10 +84,10 @@ async fn caps_stop_deposits_of_either_kind() {
     for market in [one, other] {
         trader.devnet.set_market_cap(v1, &market, U256::from(50 * DOLLAR)).await.unwrap();
     }
-    let most = trader.read_contract(v1, IVault::maxDepositCall { owner: trader.me }).await;
+    let most = trader.read_contract(v1, IVault::maxDepositCall { owner: trader.address }).await;
     assert_eq!(most, U256::from(100 * DOLLAR));
     let deposit = trader.deposit(v1, 100 * DOLLAR + 1);
-    trader.refuses::<IMetaMorpho::AllCapsReached>(&deposit).await;
+    trader.assert_refused_with::<IMetaMorpho::AllCapsReached>(&deposit).await;
     trader.must(&trader.deposit(v1, 100 * DOLLAR)).await;
 }
 
@@ -97,7 +97,7 @@ async fn each_gate_closes_its_side() {
     let vault = trader.lending().vaults_v2[0];
     trader.approve(trader.dollar(), vault).await;
     trader.must(&trader.deposit(vault, 100 * DOLLAR)).await;
-    let account = trader.me;
+    let account = trader.address;
     let (enter, exit) = (trader.deposit(vault, DOLLAR), trader.withdraw(vault, U256::from(DOLLAR)));
     for side in GateSide::ALL {
         let gate = trader.devnet.add_gate(vault, side).await.unwrap();
@@ -106,23 +106,23 @@ async fn each_gate_closes_its_side() {
         trader.devnet.set_gate_open(gate, false).await.unwrap();
         let open = match side {
             GateSide::ReceiveShares => {
-                trader.refuses::<IVault::CannotReceiveShares>(&enter).await;
+                trader.assert_refused_with::<IVault::CannotReceiveShares>(&enter).await;
                 trader.must(&exit).await;
                 trader.read_contract(vault, IVault::canReceiveSharesCall { account }).await
             }
             GateSide::SendAssets => {
-                trader.refuses::<IVault::CannotSendAssets>(&enter).await;
+                trader.assert_refused_with::<IVault::CannotSendAssets>(&enter).await;
                 trader.must(&exit).await;
                 trader.read_contract(vault, IVault::canSendAssetsCall { account }).await
             }
             GateSide::SendShares => {
                 trader.must(&enter).await;
-                trader.refuses::<IVault::CannotSendShares>(&exit).await;
+                trader.assert_refused_with::<IVault::CannotSendShares>(&exit).await;
                 trader.read_contract(vault, IVault::canSendSharesCall { account }).await
             }
             GateSide::ReceiveAssets => {
                 trader.must(&enter).await;
-                trader.refuses::<IVault::CannotReceiveAssets>(&exit).await;
+                trader.assert_refused_with::<IVault::CannotReceiveAssets>(&exit).await;
                 trader.read_contract(vault, IVault::canReceiveAssetsCall { account }).await
             }
         };
@@ -152,7 +152,7 @@ async fn a_forced_deallocation_costs_its_penalty() {
         adapter,
         data: market.encoded(),
         assets: U256::from(DEPOSIT / 2),
-        onBehalf: trader.me,
+        onBehalf: trader.address,
     };
     trader.must(&trader.call(vault, &force)).await;
     let paid = before - trader.shares(vault).await;
@@ -173,10 +173,10 @@ async fn a_forced_deallocation_and_its_withdrawal_are_one_transaction() {
     trader.devnet.set_exit_penalty(vault, adapter, 200).await.unwrap();
     let half = U256::from(DEPOSIT / 2);
     let force = |adapter, assets| {
-        let (data, on_behalf) = (market.encoded(), trader.me);
+        let (data, on_behalf) = (market.encoded(), trader.address);
         IVault::forceDeallocateCall { adapter, data, assets, onBehalf: on_behalf }.abi_encode()
     };
-    let pay = IVault::withdrawCall { assets: half, receiver: trader.me, owner: trader.me };
+    let pay = IVault::withdrawCall { assets: half, receiver: trader.address, owner: trader.address };
     let all = |calls: Vec<Vec<u8>>| {
         let data = calls.into_iter().map(Bytes::from).collect();
         trader.call(vault, &IVault::multicallCall { data })
@@ -194,10 +194,10 @@ async fn a_forced_deallocation_and_its_withdrawal_are_one_transaction() {
         cost.await,
         trader.read_contract(vault, IVault::previewWithdrawCall { assets: half }).await,
     );
-    let (shares, coins) = (trader.shares(vault).await, trader.mine(trader.dollar()).await);
+    let (shares, coins) = (trader.shares(vault).await, trader.own_balance(trader.dollar()).await);
     let total = trader.read_contract(vault, IVault::totalAssetsCall {}).await;
     trader.must(&all(vec![force(adapter, half), pay.abi_encode()])).await;
-    assert_eq!(trader.mine(trader.dollar()).await - coins, half);
+    assert_eq!(trader.own_balance(trader.dollar()).await - coins, half);
     let given = shares - trader.shares(vault).await;
     assert!(given.abs_diff(cost + price) <= cost / U256::from(1_000_000), "{given} {cost} {price}");
     // The total falls by the paid amount and by the penalty, which flows back as interest of at most 200 % a year.
@@ -210,10 +210,10 @@ async fn a_forced_deallocation_and_its_withdrawal_are_one_transaction() {
 async fn a_deposit_without_allowance_or_money_fails_as_documented() {
     let Some(trader) = Trader::on(ChainId(8453)).await else { return };
     let vault = trader.lending().vaults_v2[0];
-    trader.refuses::<IVault::TransferFromReverted>(&trader.deposit(vault, DOLLAR)).await;
+    trader.assert_refused_with::<IVault::TransferFromReverted>(&trader.deposit(vault, DOLLAR)).await;
     trader.approve(trader.dollar(), vault).await;
     let too_much = trader.deposit(vault, 10_000_000 * DOLLAR);
-    trader.refuses::<IVault::TransferFromReverted>(&too_much).await;
+    trader.assert_refused_with::<IVault::TransferFromReverted>(&too_much).await;
     trader.must(&trader.deposit(vault, DOLLAR)).await;
     let greedy = trader.withdraw(vault, U256::from(2 * DOLLAR));
     let refusal = trader.refusal(&greedy).await;
@@ -230,9 +230,9 @@ async fn a_paused_stablecoin_neither_enters_nor_leaves() {
     for vault in [v2, v1] {
         trader.must(&trader.deposit(vault, 100 * DOLLAR)).await;
         trader.devnet.set_paused(true).await.unwrap();
-        trader.refuses::<IVault::TransferFromReverted>(&trader.deposit(vault, DOLLAR)).await;
-        assert!(trader.devnet.simulate(&trader.leave(vault).await).await.is_err());
+        trader.assert_refused_with::<IVault::TransferFromReverted>(&trader.deposit(vault, DOLLAR)).await;
+        assert!(trader.devnet.simulate(&trader.redeem_all(vault).await).await.is_err());
         trader.devnet.set_paused(false).await.unwrap();
-        trader.must(&trader.leave(vault).await).await;
+        trader.must(&trader.redeem_all(vault).await).await;
     }
 }

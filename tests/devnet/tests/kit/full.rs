@@ -51,7 +51,7 @@ pub(crate) struct Trader {
     pub(crate) devnet: Devnet,
     pub(crate) network: &'static Network,
     pub(crate) contracts: Contracts,
-    pub(crate) me: Address,
+    pub(crate) address: Address,
 }
 
 /// An event of a contract.
@@ -71,7 +71,7 @@ impl Trader {
     pub(crate) async fn with_address(chain: ChainId, me: Address) -> Option<Self> {
         let devnet = full_chain_or_skip(chain).await?;
         let contracts = Contracts::of(chain).unwrap();
-        let trader = Self { devnet, network: by_chain(chain).unwrap(), contracts, me };
+        let trader = Self { devnet, network: by_chain(chain).unwrap(), contracts, address: me };
         let ether = U256::from(2_000 * ETHER);
         trader.devnet.request("anvil_setBalance", json!([me, ether])).await.unwrap();
         trader.devnet.mint(me, 1_000_000 * DOLLAR).await.unwrap();
@@ -85,7 +85,7 @@ impl Trader {
     }
 
     pub(crate) fn call(&self, to: Address, call: &impl SolCall) -> Call {
-        Call::new(self.me, to, call)
+        Call::new(self.address, to, call)
     }
 
     pub(crate) async fn must(&self, call: &Call) -> Receipt {
@@ -122,25 +122,25 @@ impl Trader {
     }
 
     /// Returns the trader's balance of a token; the zero address stands for the native coin.
-    pub(crate) async fn mine(&self, token: Address) -> U256 {
+    pub(crate) async fn own_balance(&self, token: Address) -> U256 {
         if token != Address::ZERO {
-            return self.balance(token, self.me).await;
+            return self.balance(token, self.address).await;
         }
-        let balance = self.devnet.request("eth_getBalance", json!([self.me, "latest"])).await;
+        let balance = self.devnet.request("eth_getBalance", json!([self.address, "latest"])).await;
         serde_json::from_value(balance.unwrap()).unwrap()
     }
 
     /// Returns the trader's gain of a token by a transaction, without its fee.
     pub(crate) async fn gain(&self, token: Address, call: &Call) -> U256 {
-        let before = self.mine(token).await;
+        let before = self.own_balance(token).await;
         let receipt = self.must(call).await;
         let fee = if token == Address::ZERO { receipt.fee() } else { U256::ZERO };
-        self.mine(token).await + fee - before
+        self.own_balance(token).await + fee - before
     }
 }
 
 /// Returns the revert data of a named error without arguments.
-pub(crate) fn named(error: &str) -> [u8; 4] {
+pub(crate) fn error_data(error: &str) -> [u8; 4] {
     keccak256(error)[..4].try_into().unwrap()
 }
 
@@ -161,7 +161,7 @@ async fn the_coin_has_the_domain_of_its_row_on_any_network() {
         let coin = trader.network.stablecoin;
         let found = trader.devnet.read(coin.address, IErc20::DOMAIN_SEPARATORCall {}).await;
         assert_eq!(found.unwrap(), coin.domain_separator, "{chain}");
-        assert_eq!(trader.balance(coin.address, trader.me).await, U256::from(1_000_000 * DOLLAR));
+        assert_eq!(trader.balance(coin.address, trader.address).await, U256::from(1_000_000 * DOLLAR));
     }
 }
 
@@ -194,12 +194,12 @@ async fn assert_on_time(devnet: &Devnet) {
 async fn ether_is_wrapped_and_unwrapped_one_to_one() {
     for trader in traders().await {
         let weth = trader.contracts.weth;
-        let wrapped = trader.mine(weth).await;
+        let wrapped = trader.own_balance(weth).await;
         let wrap = trader.call(weth, &IWeth::depositCall {}).with_value(U256::from(7));
         assert_eq!(trader.gain(weth, &wrap).await, U256::from(7));
         let unwrap = |wad| trader.call(weth, &IWeth::withdrawCall { wad });
         assert_eq!(trader.gain(Address::ZERO, &unwrap(U256::from(3))).await, U256::from(3));
-        assert_eq!(trader.mine(weth).await, wrapped + U256::from(4));
+        assert_eq!(trader.own_balance(weth).await, wrapped + U256::from(4));
         let too_much = unwrap(wrapped + U256::from(5));
         assert!(trader.devnet.send_as(&too_much).await.is_err());
     }
@@ -216,9 +216,9 @@ async fn many_reads_are_one_call_on_a_full_chain() {
         };
         // The router has no `balanceOf`, so this read must fail.
         let calls = vec![
-            balance(trader.dollar(), trader.me),
-            balance(trader.contracts.v3.router, trader.me),
-            balance(weth, trader.me),
+            balance(trader.dollar(), trader.address),
+            balance(trader.contracts.v3.router, trader.address),
+            balance(weth, trader.address),
         ];
         let read = trader.devnet.read(multicall3, IMulticall3::aggregate3Call { calls }).await;
         let reported: Vec<Option<U256>> = read

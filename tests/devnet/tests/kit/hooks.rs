@@ -14,12 +14,12 @@ const DYNAMIC_FEE: u32 = 0x80_0000;
 const POOL: u128 = 20 * ETHER;
 const POOL_DOLLARS: u128 = 60_000 * DOLLAR;
 
-async fn hooked(trader: &Trader, conduct: HookConduct, fee: u32) -> PoolV4 {
+async fn hooked_pool(trader: &Trader, conduct: HookConduct, fee: u32) -> PoolV4 {
     let rights = HookRights::ChangesOutput;
     let hooks = trader.devnet.deploy_hook(rights, conduct).await.unwrap();
     let sides = [Side::new(Address::ZERO, POOL), Side::new(trader.dollar(), POOL_DOLLARS)];
     let pool = PoolV4 { sides, fee, tick_spacing: TICK_SPACING, hooks };
-    trader.devnet.add_v4_pool(trader.me, &pool).await.unwrap();
+    trader.devnet.add_v4_pool(trader.address, &pool).await.unwrap();
     pool
 }
 
@@ -43,10 +43,10 @@ async fn quote(trader: &Trader, pool: &PoolV4) -> U256 {
 
 /// Sells a hundredth of an ether and returns the dollars received.
 async fn sell(trader: &Trader, pool: &PoolV4) -> U256 {
-    let before = trader.mine(trader.dollar()).await;
-    let sold = trader.devnet.swap_v4(trader.me, pool, Address::ZERO, ETHER / 100).await;
+    let before = trader.own_balance(trader.dollar()).await;
+    let sold = trader.devnet.swap_v4(trader.address, pool, Address::ZERO, ETHER / 100).await;
     sold.unwrap();
-    trader.mine(trader.dollar()).await - before
+    trader.own_balance(trader.dollar()).await - before
 }
 
 #[tokio::test]
@@ -71,7 +71,7 @@ async fn hooks_take_their_share_only_under_the_condition_of_their_conduct() {
             true,
         ),
     ] {
-        let pool = hooked(&trader, conduct, fee).await;
+        let pool = hooked_pool(&trader, conduct, fee).await;
         let fair = U256::from(2_999 * DOLLAR / 100);
         let (quoted, received) = (quote(&trader, &pool).await, sell(&trader, &pool).await);
         let is_half = |amount: U256| amount < fair * U256::from(6) / U256::from(10);
@@ -84,18 +84,18 @@ async fn hooks_take_their_share_only_under_the_condition_of_their_conduct() {
 async fn every_fee_tier_of_v3_can_be_added_and_traded() {
     let Some(trader) = Trader::on(ChainId(8453)).await else { return };
     let token = trader.devnet.deploy_token("Other", "1", TokenMode::Plain).await.unwrap();
-    trader.devnet.mint_of(token, trader.me, 1_000_000 * DOLLAR).await.unwrap();
+    trader.devnet.mint_of(token, trader.address, 1_000_000 * DOLLAR).await.unwrap();
     let mut received = Vec::new();
     for fee in [100, 500, 3_000, 10_000] {
         let sides =
             [Side::new(token, 100_000 * DOLLAR), Side::new(trader.dollar(), 100_000 * DOLLAR)];
-        trader.devnet.add_v3_pool(trader.me, &PoolV3 { sides, fee }).await.unwrap();
-        let before = trader.mine(trader.dollar()).await;
+        trader.devnet.add_v3_pool(trader.address, &PoolV3 { sides, fee }).await.unwrap();
+        let before = trader.own_balance(trader.dollar()).await;
         let pair = [token, trader.dollar()];
-        trader.devnet.swap_v3(trader.me, pair, fee, 100 * DOLLAR).await.unwrap();
-        received.push(trader.mine(trader.dollar()).await - before);
+        trader.devnet.swap_v3(trader.address, pair, fee, 100 * DOLLAR).await.unwrap();
+        received.push(trader.own_balance(trader.dollar()).await - before);
     }
     assert!(received.is_sorted_by(|one, next| one > next), "{received:?}");
     let none = PoolV3 { sides: [Side::new(token, 1), Side::new(trader.dollar(), 1)], fee: 700 };
-    assert!(trader.devnet.add_v3_pool(trader.me, &none).await.is_err());
+    assert!(trader.devnet.add_v3_pool(trader.address, &none).await.is_err());
 }

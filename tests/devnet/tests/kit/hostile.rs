@@ -14,8 +14,8 @@ sol! {
 }
 
 const TO: Address = Address::repeat_byte(0x22);
-const YES: [u8; 4] = hex!("1626ba7e");
-const INVALID: &str = "FiatTokenV2: invalid signature";
+const VALID_SIGNATURE_ANSWER: [u8; 4] = hex!("1626ba7e");
+const INVALID_SIGNATURE_MESSAGE: &str = "FiatTokenV2: invalid signature";
 /// Gas limit of every transaction of the kit.
 const GAS: u64 = 10_000_000;
 
@@ -89,7 +89,7 @@ async fn an_honest_mode_pays_and_a_mode_can_be_changed() {
     let forged = Payer::new(0x82).sign(scene.network, &terms);
     assert!(scene.devnet.settle(&terms, &forged).await.is_err());
     scene.devnet.set_hostile_mode(scene.wallet, WalletMode::Reverts).await.unwrap();
-    assert!(scene.pay(2).await.unwrap_err().ends_with(INVALID));
+    assert!(scene.pay(2).await.unwrap_err().ends_with(INVALID_SIGNATURE_MESSAGE));
     scene.devnet.set_hostile_mode(scene.wallet, WalletMode::Honest).await.unwrap();
     scene.pay(2).await.unwrap();
     scene.assert_paid(20).await;
@@ -100,21 +100,21 @@ async fn a_hostile_wallet_can_revert() {
     let Some(scene) = Scene::with(WalletMode::Reverts).await else { return };
     let error = scene.answer(GAS).await.unwrap_err();
     assert!(error.ends_with("the wallet refuses"), "{error}");
-    assert!(scene.pay(1).await.unwrap_err().ends_with(INVALID));
+    assert!(scene.pay(1).await.unwrap_err().ends_with(INVALID_SIGNATURE_MESSAGE));
 }
 
 #[tokio::test]
 async fn a_hostile_wallet_can_return_nonsense() {
     let Some(scene) = Scene::with(WalletMode::WrongAnswer).await else { return };
     assert_eq!(scene.answer(GAS).await.unwrap()[..4], hex!("deadbeef"));
-    assert!(scene.pay(1).await.unwrap_err().ends_with(INVALID));
+    assert!(scene.pay(1).await.unwrap_err().ends_with(INVALID_SIGNATURE_MESSAGE));
 }
 
 #[tokio::test]
 async fn a_hostile_wallet_can_return_a_megabyte() {
     let Some(scene) = Scene::with(WalletMode::HugeAnswer).await else { return };
     let answer = scene.answer(GAS).await.unwrap();
-    assert_eq!((answer.len(), &answer[..4]), (1 << 20, &YES[..]));
+    assert_eq!((answer.len(), &answer[..4]), (1 << 20, &VALID_SIGNATURE_ANSWER[..]));
     // The wallet accepts the signature, but a caller that copies its whole answer pays for that.
     assert!(scene.pay(1).await.unwrap() > 4_000_000);
     scene.assert_paid(10).await;
@@ -125,13 +125,13 @@ async fn a_hostile_wallet_can_burn_all_gas() {
     let Some(scene) = Scene::with(WalletMode::BurnsGas).await else { return };
     assert!(scene.answer(100_000).await.is_err());
     assert!(scene.answer(GAS).await.is_err());
-    assert!(scene.pay(1).await.unwrap_err().ends_with(INVALID));
+    assert!(scene.pay(1).await.unwrap_err().ends_with(INVALID_SIGNATURE_MESSAGE));
 }
 
 #[tokio::test]
 async fn a_hostile_wallet_can_burn_gas_only_when_sent() {
     let Some(scene) = Scene::with(WalletMode::BurnsWhenSent).await else { return };
-    assert_eq!(scene.answer(GAS).await.unwrap()[..4], YES);
+    assert_eq!(scene.answer(GAS).await.unwrap()[..4], VALID_SIGNATURE_ANSWER);
     // The kit simulates before it sends, so a sent transaction shows that the simulation succeeded.
     let error = scene.pay(1).await.unwrap_err();
     assert!(error.ends_with("was reverted"), "{error}");
@@ -173,6 +173,6 @@ async fn a_hostile_wallet_cannot_move_more_by_reentering() {
     assert!(scene.pay(1).await.unwrap() > 100_000);
     scene.assert_paid(10).await;
     scene.devnet.set_hostile_mode(scene.wallet, WalletMode::ReentersLoudly).await.unwrap();
-    assert!(scene.pay(2).await.unwrap_err().ends_with(INVALID));
+    assert!(scene.pay(2).await.unwrap_err().ends_with(INVALID_SIGNATURE_MESSAGE));
     scene.assert_paid(10).await;
 }

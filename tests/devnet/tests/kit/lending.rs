@@ -177,7 +177,7 @@ impl Trader {
     }
 
     /// Returns a new vault of the chain's trusted owner and curator.
-    pub(crate) fn trusted(&self) -> NewVault {
+    pub(crate) fn trusted_vault(&self) -> NewVault {
         let Lending { owner, curator, .. } = self.lending();
         NewVault { owner, curator, factory: None }
     }
@@ -185,7 +185,7 @@ impl Trader {
     /// Returns a new trusted Vault V2 with a market adapter, its market, and the adapter.
     pub(crate) async fn vault_v2(&self) -> (Address, LoanMarket, Address) {
         let market = self.devnet.create_market(self.lending().irm).await.unwrap();
-        let vault = self.devnet.create_vault_v2(&self.trusted()).await.unwrap();
+        let vault = self.devnet.create_vault_v2(&self.trusted_vault()).await.unwrap();
         let adapter = self.devnet.add_market_adapter(vault, &market).await.unwrap();
         self.approve(self.dollar(), vault).await;
         (vault, market, adapter)
@@ -195,30 +195,30 @@ impl Trader {
     pub(crate) async fn metamorpho(&self) -> (Address, [LoanMarket; 2]) {
         let one = self.devnet.create_market(self.lending().irm).await.unwrap();
         let other = self.devnet.create_market(self.lending().irm).await.unwrap();
-        let vault = self.devnet.create_metamorpho(&self.trusted(), &[one, other]).await.unwrap();
+        let vault = self.devnet.create_metamorpho(&self.trusted_vault(), &[one, other]).await.unwrap();
         self.approve(self.dollar(), vault).await;
         (vault, [one, other])
     }
 
     pub(crate) fn deposit(&self, vault: Address, assets: u128) -> Call {
-        let deposit = IVault::depositCall { assets: U256::from(assets), receiver: self.me };
+        let deposit = IVault::depositCall { assets: U256::from(assets), receiver: self.address };
         self.call(vault, &deposit)
     }
 
     pub(crate) fn withdraw(&self, vault: Address, assets: U256) -> Call {
-        let withdraw = IVault::withdrawCall { assets, receiver: self.me, owner: self.me };
+        let withdraw = IVault::withdrawCall { assets, receiver: self.address, owner: self.address };
         self.call(vault, &withdraw)
     }
 
     /// Returns the call that redeems all shares.
-    pub(crate) async fn leave(&self, vault: Address) -> Call {
+    pub(crate) async fn redeem_all(&self, vault: Address) -> Call {
         let shares = self.shares(vault).await;
-        let redeem = IVault::redeemCall { shares, receiver: self.me, owner: self.me };
+        let redeem = IVault::redeemCall { shares, receiver: self.address, owner: self.address };
         self.call(vault, &redeem)
     }
 
     pub(crate) async fn shares(&self, vault: Address) -> U256 {
-        self.read_contract(vault, IVault::balanceOfCall { owner: self.me }).await
+        self.read_contract(vault, IVault::balanceOfCall { owner: self.address }).await
     }
 
     /// Returns the value of all shares.
@@ -228,13 +228,13 @@ impl Trader {
     }
 
     /// Asserts that a contract refuses a call with this named error.
-    pub(crate) async fn refuses<E: SolError>(&self, call: &Call) {
+    pub(crate) async fn assert_refused_with<E: SolError>(&self, call: &Call) {
         let data = self.refusal(call).await;
         assert_eq!(data.get(..4), Some(E::SELECTOR.as_slice()), "{} {data:02x?}", E::SIGNATURE);
     }
 
     /// Asserts that Morpho itself refuses a call because it lacks liquidity.
-    pub(crate) async fn is_illiquid(&self, call: &Call) {
+    pub(crate) async fn assert_illiquid(&self, call: &Call) {
         let refusal = self.refusal(call).await;
         let reason = String::from_utf8_lossy(&refusal).into_owned();
         assert!(reason.contains("insufficient liquidity"), "{reason}");
@@ -483,5 +483,5 @@ async fn only_the_owner_names_a_curator() {
     }
     let set = IVault::setCuratorCall { newCurator: STRANGER };
     let vault = trader.lending().vaults_v2[0];
-    trader.refuses::<IVault::Unauthorized>(&trader.call(vault, &set)).await;
+    trader.assert_refused_with::<IVault::Unauthorized>(&trader.call(vault, &set)).await;
 }

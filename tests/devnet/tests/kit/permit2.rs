@@ -98,7 +98,7 @@ async fn a_signature_in_front_of_a_swap_allows_the_router() {
         for (router, fields) in
             [(routers.v2_1_0, Fields::Five), (routers.v2_1_1, Fields::Six(U256::from(1)))]
         {
-            let swap = Swap { fields, sell_ether: false, amount, least: 1 };
+            let swap = Swap { fields, sell_ether: false, amount, min_out: 1 };
             let single = PermitSingle {
                 details: PermitDetails {
                     token: trader.dollar(),

@@ -6,7 +6,7 @@ use bursar_core::networks::ChainId;
 use bursar_devnet::Call;
 use bursar_devnet::full::CHAINS;
 
-use crate::full::{DOLLAR, Log, Trader, named};
+use crate::full::{DOLLAR, Log, Trader, error_data};
 use crate::payer::{Payer, now_s};
 use crate::proxy::{EIP2612Permit, Payment};
 
@@ -30,9 +30,9 @@ sol! {
 }
 
 /// Events that report a failed permit.
-const WITH_REASON: &str = "EIP2612PermitFailedWithReason(address,address,string)";
-const WITH_PANIC: &str = "EIP2612PermitFailedWithPanic(address,address,uint256)";
-const WITH_DATA: &str = "EIP2612PermitFailedWithData(address,address,bytes)";
+const FAILED_WITH_REASON_EVENT: &str = "EIP2612PermitFailedWithReason(address,address,string)";
+const FAILED_WITH_PANIC_EVENT: &str = "EIP2612PermitFailedWithPanic(address,address,uint256)";
+const FAILED_WITH_DATA_EVENT: &str = "EIP2612PermitFailedWithData(address,address,bytes)";
 
 /// An account that neither owns nor receives anything.
 const OTHER: Address = Address::repeat_byte(0x36);
@@ -104,7 +104,7 @@ impl Permit {
 
 /// Returns the revert data of a contract for a reason in words.
 fn words(reason: &str) -> Vec<u8> {
-    [&named("Error(string)"), &(reason,).abi_encode_params()[..]].concat()
+    [&error_data("Error(string)"), &(reason,).abi_encode_params()[..]].concat()
 }
 
 async fn allowance(trader: &Trader, token: Address, permit: &Permit) -> (U256, U256) {
@@ -116,7 +116,7 @@ async fn allowance(trader: &Trader, token: Address, permit: &Permit) -> (U256, U
 
 /// Returns the data of the failed-permit events that a proxy or a collector emits, with their names.
 pub(crate) fn failed_permits(logs: &[Log], token: Address, owner: Address) -> Vec<Vec<u8>> {
-    let topics = [WITH_REASON, WITH_PANIC, WITH_DATA]
+    let topics = [FAILED_WITH_REASON_EVENT, FAILED_WITH_PANIC_EVENT, FAILED_WITH_DATA_EVENT]
         .map(|event| vec![keccak256(event), token.into_word(), owner.into_word()]);
     let failed = logs.iter().filter(|log| topics.contains(&log.topics));
     failed.map(|log| [&log.topics[0][..4], &log.data[..]].concat()).collect()
@@ -124,7 +124,7 @@ pub(crate) fn failed_permits(logs: &[Log], token: Address, owner: Address) -> Ve
 
 /// Returns the result of [`failed_permits`] for a token that reverts with this reason.
 pub(crate) fn failed_with_reason(reason: &str) -> Vec<u8> {
-    [&named(WITH_REASON), &(reason,).abi_encode_params()[..]].concat()
+    [&error_data(FAILED_WITH_REASON_EVENT), &(reason,).abi_encode_params()[..]].concat()
 }
 
 #[tokio::test]
@@ -132,7 +132,7 @@ async fn the_coin_accepts_a_permit_once_and_in_order() {
     let key = Payer::new(0xa1);
     let Some(trader) = Trader::with_address(ChainId(8453), key.address()).await else { return };
     let coin = trader.dollar();
-    let first = Permit::new(&trader, trader.me, 7);
+    let first = Permit::new(&trader, trader.address, 7);
     let signature = first.sign(&trader, coin, &key).await;
     let call = first.call(&trader, coin, &signature);
     trader.fund(OTHER).await;
@@ -195,7 +195,7 @@ async fn only_the_payee_receives_with_an_authorization() {
         Call::new(from, trader.dollar(), &receive)
     };
     let good = key.sign_struct(trader.network, &signed);
-    let refusal = trader.refusal(&receive(good.clone(), trader.me)).await;
+    let refusal = trader.refusal(&receive(good.clone(), trader.address)).await;
     assert_eq!(refusal, words("FiatTokenV2: caller must be the payee"));
     // A signature for `transferWithAuthorization`, which any sender may submit, is not valid here.
     let transfer = key.sign(trader.network, &terms);
@@ -210,17 +210,17 @@ async fn a_permit_token_reverts_with_named_errors_and_has_no_authorizations() {
     let key = Payer::new(0xa4);
     let Some(trader) = Trader::with_address(ChainId(8453), key.address()).await else { return };
     let token = trader.devnet.deploy_permit_token("Permit", "1").await.unwrap();
-    let permit = Permit::new(&trader, trader.me, 7);
+    let permit = Permit::new(&trader, trader.address, 7);
     let late = Permit { deadline: now_s() - 30, ..permit.clone() };
     let refusal = trader.refusal(&late.call(&trader, token, &[27; 65])).await;
-    assert_eq!(refusal[..4], named("ERC2612ExpiredSignature(uint256)"));
+    assert_eq!(refusal[..4], error_data("ERC2612ExpiredSignature(uint256)"));
     let signature = permit.sign(&trader, token, &key).await;
     let other = Permit { value: 8, ..permit.clone() };
     let refusal = trader.refusal(&other.call(&trader, token, &signature)).await;
-    assert_eq!(refusal[..4], named("ERC2612InvalidSigner(address,address)"));
+    assert_eq!(refusal[..4], error_data("ERC2612InvalidSigner(address,address)"));
     trader.must(&permit.call(&trader, token, &signature)).await;
     assert_eq!(allowance(&trader, token, &permit).await, (U256::from(7), U256::from(1)));
-    let selector = named("authorizationState(address,bytes32)");
+    let selector = error_data("authorizationState(address,bytes32)");
     let ask = [&selector[..], &[0; 64]].concat();
     let ask = Call { data: ask.into(), ..permit.call(&trader, token, &signature) };
     assert!(trader.refusal(&ask).await.is_empty());
@@ -232,12 +232,12 @@ async fn a_proxy_payment_brings_its_own_permit() {
     for chain in CHAINS {
         let Some(trader) = Trader::with_address(chain, key.address()).await else { return };
         let coin = trader.dollar();
-        let payment = Payment::new(trader.me, coin);
+        let payment = Payment::new(trader.address, coin);
         let signature = payment.sign(&trader, &key);
         // Permit2 may not move the coin yet.
         assert!(!trader.refusal(&payment.call(&trader, &signature)).await.is_empty());
 
-        let permit = Permit::new(&trader, trader.me, payment.amount);
+        let permit = Permit::new(&trader, trader.address, payment.amount);
         let permit = permit.for_proxy(&permit.sign(&trader, coin, &key).await);
         let call = payment.call_with_permit(&trader, &signature, permit);
         let logs = trader.logs(&trader.must(&call).await).await;
@@ -246,7 +246,7 @@ async fn a_proxy_payment_brings_its_own_permit() {
             (last.address, &last.topics[..]),
             (call.to, &[keccak256("SettledWithPermit()")][..])
         );
-        assert!(failed_permits(&logs, coin, trader.me).is_empty());
+        assert!(failed_permits(&logs, coin, trader.address).is_empty());
         assert_eq!(trader.balance(coin, payment.to).await, U256::from(payment.amount));
     }
 }
@@ -256,18 +256,18 @@ async fn a_permit_that_another_sender_used_does_not_stop_a_proxy_payment() {
     let key = Payer::new(0xa6);
     let Some(trader) = Trader::with_address(ChainId(8453), key.address()).await else { return };
     let plain = trader.devnet.deploy_permit_token("Permit", "1").await.unwrap();
-    trader.devnet.mint_of(plain, trader.me, 5 * DOLLAR).await.unwrap();
-    for (nonce, token, event) in [(10, trader.dollar(), WITH_REASON), (11, plain, WITH_DATA)] {
-        let payment = Payment { nonce: U256::from(nonce), ..Payment::new(trader.me, token) };
-        let permit = Permit::new(&trader, trader.me, payment.amount);
+    trader.devnet.mint_of(plain, trader.address, 5 * DOLLAR).await.unwrap();
+    for (nonce, token, event) in [(10, trader.dollar(), FAILED_WITH_REASON_EVENT), (11, plain, FAILED_WITH_DATA_EVENT)] {
+        let payment = Payment { nonce: U256::from(nonce), ..Payment::new(trader.address, token) };
+        let permit = Permit::new(&trader, trader.address, payment.amount);
         let permit_signature = permit.sign(&trader, token, &key).await;
         trader.must(&permit.call(&trader, token, &permit_signature)).await;
         let signature = payment.sign(&trader, &key);
         let permit = permit.for_proxy(&permit_signature);
         let call = payment.call_with_permit(&trader, &signature, permit);
         let logs = trader.logs(&trader.must(&call).await).await;
-        let [failed] = &failed_permits(&logs, token, trader.me)[..] else { panic!("one event") };
-        assert_eq!(failed[..4], named(event));
+        let [failed] = &failed_permits(&logs, token, trader.address)[..] else { panic!("one event") };
+        assert_eq!(failed[..4], error_data(event));
         assert_eq!(trader.balance(token, payment.to).await, U256::from(payment.amount));
     }
 }
@@ -276,16 +276,16 @@ async fn a_permit_that_another_sender_used_does_not_stop_a_proxy_payment() {
 async fn a_permit_for_another_amount_stops_a_proxy_payment() {
     let key = Payer::new(0xa7);
     let Some(trader) = Trader::with_address(ChainId(8453), key.address()).await else { return };
-    let payment = Payment::new(trader.me, trader.dollar());
+    let payment = Payment::new(trader.address, trader.dollar());
     let signature = payment.sign(&trader, &key);
     for value in [payment.amount - 1, payment.amount + 1, u128::MAX] {
-        let permit = Permit::new(&trader, trader.me, value);
+        let permit = Permit::new(&trader, trader.address, value);
         let permit = permit.for_proxy(&permit.sign(&trader, trader.dollar(), &key).await);
         let call = payment.call_with_permit(&trader, &signature, permit);
-        assert_eq!(trader.refusal(&call).await, named("Permit2612AmountMismatch()"), "{value}");
+        assert_eq!(trader.refusal(&call).await, error_data("Permit2612AmountMismatch()"), "{value}");
     }
     // A failed permit alone grants no allowance.
-    let permit = Permit::new(&trader, trader.me, payment.amount).for_proxy(&[27; 65]);
+    let permit = Permit::new(&trader, trader.address, payment.amount).for_proxy(&[27; 65]);
     let call = payment.call_with_permit(&trader, &signature, permit);
     assert!(!trader.refusal(&call).await.is_empty());
 }

@@ -7,7 +7,7 @@ use bursar_devnet::full::CHAINS;
 use bursar_devnet::{Call, DevnetError};
 use serde_json::json;
 
-use crate::full::{DOLLAR, Trader, named};
+use crate::full::{DOLLAR, Trader, error_data};
 use crate::payer::{Payer, now_s};
 
 sol! {
@@ -46,7 +46,7 @@ pub(crate) struct Payment {
 impl Payment {
     pub(crate) fn new(trader: &Trader, nonce: u64) -> Self {
         let (valid_after, valid_before) = (now_s() - 60, now_s() + 60);
-        let (token, from, value) = (trader.dollar(), trader.me, 5 * DOLLAR);
+        let (token, from, value) = (trader.dollar(), trader.address, 5 * DOLLAR);
         Self { token, from, to: TO, value, nonce, valid_after, valid_before }
     }
 
@@ -80,7 +80,7 @@ impl Payment {
         Call::new(FACILITATOR, trader.contracts.prism, &settle)
     }
 
-    pub(crate) fn signed(&self, trader: &Trader, key: &Payer) -> Call {
+    pub(crate) fn signed_call(&self, trader: &Trader, key: &Payer) -> Call {
         self.call(trader, &self.sign(trader, key))
     }
 }
@@ -105,7 +105,7 @@ async fn owner(chain: ChainId, key: &Payer) -> Option<Trader> {
 }
 
 async fn nonce(trader: &Trader) -> U256 {
-    let asked = IPrism::getNonceCall { user: trader.me, token: trader.dollar() };
+    let asked = IPrism::getNonceCall { user: trader.address, token: trader.dollar() };
     trader.devnet.read(trader.contracts.prism, asked).await.unwrap()
 }
 
@@ -140,10 +140,10 @@ async fn payments_are_made_in_the_order_of_their_numbers() {
             let payment = Payment::new(&trader, number);
             for wrong in [number + 1, number.wrapping_sub(1)] {
                 let payment = Payment { nonce: wrong, ..payment.clone() };
-                let refusal = trader.refusal(&payment.signed(&trader, &key)).await;
-                assert_eq!(refusal, named("NonceAlreadyUsed()"), "{wrong} for {number}");
+                let refusal = trader.refusal(&payment.signed_call(&trader, &key)).await;
+                assert_eq!(refusal, error_data("NonceAlreadyUsed()"), "{wrong} for {number}");
             }
-            trader.must(&payment.signed(&trader, &key)).await;
+            trader.must(&payment.signed_call(&trader, &key)).await;
         }
         assert_eq!(trader.balance(trader.dollar(), TO).await, U256::from(15 * DOLLAR));
     }
@@ -158,13 +158,13 @@ async fn a_payment_is_reported_with_its_fee() {
     for (number, bps, fee) in [(0, 0, 0), (1, 500, DOLLAR / 4), (2, 1, 500)] {
         trader.devnet.set_prism_fee(bps).await.unwrap();
         let payment = Payment::new(&trader, number);
-        let receipt = trader.must(&payment.signed(&trader, &key)).await;
+        let receipt = trader.must(&payment.signed_call(&trader, &key)).await;
         let logs = trader.logs(&receipt).await;
         // There is one transfer without a fee or two with a fee, and the settlement event.
         assert_eq!(logs.len(), if fee == 0 { 2 } else { 3 });
         let report = logs.last().unwrap();
         assert_eq!(report.address, prism);
-        let parties = [dollar, trader.me, TO].map(|party| party.into_word());
+        let parties = [dollar, trader.address, TO].map(|party| party.into_word());
         assert_eq!(report.topics, [&[SETTLED], &parties[..]].concat());
         let words: Vec<U256> = report.data.chunks(32).map(U256::from_be_slice).collect();
         let reported = [payment.value, u128::from(number), fee].map(U256::from);
@@ -182,7 +182,7 @@ async fn a_payment_is_reported_with_its_fee() {
     else {
         panic!("a fee of more than 5 % was taken")
     };
-    assert_eq!(data[..], named("FeeTooHigh()"));
+    assert_eq!(data[..], error_data("FeeTooHigh()"));
 }
 
 #[tokio::test]
@@ -190,9 +190,9 @@ async fn prism_reverts_with_named_errors() {
     let key = Payer::new(0x67);
     let Some(trader) = owner(ChainId(8453), &key).await else { return };
     let good = Payment::new(&trader, 0);
-    let call = good.signed(&trader, &key);
-    let outsider = Call { from: trader.me, ..call.clone() };
-    assert_eq!(trader.refusal(&outsider).await, named("NotFacilitator()"));
+    let call = good.signed_call(&trader, &key);
+    let outsider = Call { from: trader.address, ..call.clone() };
+    assert_eq!(trader.refusal(&outsider).await, error_data("NotFacilitator()"));
     let cases = [
         ("ZeroAmount()", Payment { value: 0, ..good.clone() }),
         ("InvalidAddress()", Payment { to: Address::ZERO, ..good.clone() }),
@@ -202,17 +202,17 @@ async fn prism_reverts_with_named_errors() {
         ("InvalidSignature()", Payment { from: TO, ..good.clone() }),
     ];
     for (error, payment) in cases {
-        let refusal = trader.refusal(&payment.signed(&trader, &key)).await;
-        assert_eq!(refusal, named(error), "{error}");
+        let refusal = trader.refusal(&payment.signed_call(&trader, &key)).await;
+        assert_eq!(refusal, error_data(error), "{error}");
     }
     let altered = Payment { value: good.value + 1, ..good.clone() };
     let altered = altered.call(&trader, &good.sign(&trader, &key));
-    assert_eq!(trader.refusal(&altered).await, named("InvalidSignature()"));
+    assert_eq!(trader.refusal(&altered).await, error_data("InvalidSignature()"));
     trader.devnet.pause_prism().await.unwrap();
-    assert_eq!(trader.refusal(&call).await, named("EnforcedPause()"));
+    assert_eq!(trader.refusal(&call).await, error_data("EnforcedPause()"));
     trader.devnet.unpause_prism().await.unwrap();
     let more = Payment { value: u128::MAX, ..good };
-    let refusal = trader.refusal(&more.signed(&trader, &key)).await;
+    let refusal = trader.refusal(&more.signed_call(&trader, &key)).await;
     // Prism passes on the token's error.
     let words = b"ERC20: transfer amount exceeds balance";
     assert!(refusal.windows(words.len()).any(|part| part == words), "{refusal:?}");
@@ -232,7 +232,7 @@ async fn prism_rejects_high_s_signatures() {
     let s = order - U256::from_be_slice(&low[32..64]);
     let high = [&low[..32], &s.to_be_bytes::<32>(), &[27 + 28 - low[64]]].concat();
     let refusal = trader.refusal(&payment.call(&trader, &high)).await;
-    assert_eq!(refusal, named("InvalidSignature()"));
+    assert_eq!(refusal, error_data("InvalidSignature()"));
     trader.must(&payment.call(&trader, &low)).await;
 }
 
@@ -242,6 +242,6 @@ async fn prism_does_not_support_eip_1271() {
     let Some(trader) = owner(ChainId(8453), &key).await else { return };
     let wallet = trader.devnet.deploy_wallet(key.address()).await.unwrap();
     let payment = Payment { from: wallet, ..Payment::new(&trader, 0) };
-    let refusal = trader.refusal(&payment.signed(&trader, &key)).await;
-    assert_eq!(refusal, named("InvalidSignature()"));
+    let refusal = trader.refusal(&payment.signed_call(&trader, &key)).await;
+    assert_eq!(refusal, error_data("InvalidSignature()"));
 }

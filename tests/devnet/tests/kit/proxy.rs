@@ -7,7 +7,7 @@ use bursar_devnet::full::CHAINS;
 use bursar_devnet::{Call, TokenQuirk};
 use serde_json::json;
 
-use crate::full::{DOLLAR, Log, Trader, named};
+use crate::full::{DOLLAR, Log, Trader, error_data};
 use crate::payer::{Payer, now_s};
 
 sol! {
@@ -175,7 +175,7 @@ async fn a_proxy_payment_moves_money_once_from_any_sender() {
         let last = logs.last().unwrap();
         assert_eq!(last.address, call.to);
         assert_eq!((&last.topics[..], &last.data[..]), (&[keccak256("Settled()")][..], &[][..]));
-        assert_eq!(trader.refusal(&call).await, named("InvalidNonce()"));
+        assert_eq!(trader.refusal(&call).await, error_data("InvalidNonce()"));
     }
 }
 
@@ -185,7 +185,7 @@ async fn the_proxy_refuses_unsigned_terms() {
     let Some(trader) = owner(ChainId(8453), &key).await else { return };
     let good = Payment::new(key.address(), trader.dollar());
     let signature = good.sign(&trader, &key);
-    let invalid = named("InvalidSigner()");
+    let invalid = error_data("InvalidSigner()");
     let changed = [
         Payment { to: Address::repeat_byte(0x34), ..good.clone() },
         Payment { valid_after: good.valid_after - 1, ..good.clone() },
@@ -199,7 +199,7 @@ async fn the_proxy_refuses_unsigned_terms() {
     }
     let past = Payment { deadline: now_s() - 30, ..good.clone() };
     let refusal = trader.refusal(&past.call(&trader, &past.sign(&trader, &key))).await;
-    assert_eq!(refusal[..4], named("SignatureExpired(uint256)"));
+    assert_eq!(refusal[..4], error_data("SignatureExpired(uint256)"));
 }
 
 #[tokio::test]
@@ -215,7 +215,7 @@ async fn the_proxy_reverts_with_named_errors() {
     ];
     for (error, payment) in cases {
         let refusal = trader.refusal(&payment.call(&trader, &payment.sign(&trader, &key))).await;
-        assert_eq!(refusal, named(error), "{error}");
+        assert_eq!(refusal, error_data(error), "{error}");
     }
 }
 
@@ -225,13 +225,13 @@ async fn a_proxy_payment_within_another_fails() {
     let Some(trader) = owner(ChainId(8453), &key).await else { return };
     let devnet = &trader.devnet;
     let odd = devnet.deploy_odd_token("Odd", TokenQuirk::Calls).await.unwrap();
-    devnet.mint_of(odd, trader.me, 5 * DOLLAR).await.unwrap();
+    devnet.mint_of(odd, trader.address, 5 * DOLLAR).await.unwrap();
     trader.approve(odd, trader.contracts.permit2).await;
-    let inner = Payment { nonce: U256::from(8), ..Payment::new(trader.me, trader.dollar()) };
+    let inner = Payment { nonce: U256::from(8), ..Payment::new(trader.address, trader.dollar()) };
     let inner = inner.call(&trader, &inner.sign(&trader, &key));
     devnet.set_token_callback(odd, inner.to, inner.data.clone()).await.unwrap();
 
-    let outer = Payment::new(trader.me, odd);
+    let outer = Payment::new(trader.address, odd);
     let receipt = trader.must(&outer.call(&trader, &outer.sign(&trader, &key))).await;
     assert_eq!(called_back(&trader.logs(&receipt).await), Some(false));
     // The inner payment fails only inside the outer one; here it succeeds alone.

@@ -47,7 +47,7 @@ const SWAP_AND_SWEEP: &[u8] = &[0x10, 0x04];
 /// Actions of a swap: SWAP_EXACT_IN_SINGLE, SETTLE_ALL, TAKE_ALL.
 const ACTIONS: [u8; 3] = [0x06, 0x0c, 0x0f];
 /// Selector of the error V4TooLittleReceivedPerHopSingle(uint256,uint256).
-const TOO_LITTLE_PER_HOP: [u8; 4] = hex!("4713c18b");
+const TOO_LITTLE_PER_HOP_SELECTOR: [u8; 4] = hex!("4713c18b");
 
 /// Returns the pool of the native coin and the dollar token.
 pub(crate) fn pool_key(trader: &Trader) -> PoolKey {
@@ -74,7 +74,7 @@ pub(crate) struct Swap {
     pub(crate) fields: Fields,
     pub(crate) sell_ether: bool,
     pub(crate) amount: u128,
-    pub(crate) least: u128,
+    pub(crate) min_out: u128,
 }
 
 impl Swap {
@@ -136,7 +136,7 @@ impl Swap {
                 poolKey: pool_key(trader),
                 zeroForOne: self.sell_ether,
                 amountIn: self.amount,
-                amountOutMinimum: self.least,
+                amountOutMinimum: self.min_out,
                 hookData: Bytes::new(),
             }
             .abi_encode(),
@@ -144,7 +144,7 @@ impl Swap {
                 poolKey: pool_key(trader),
                 zeroForOne: self.sell_ether,
                 amountIn: self.amount,
-                amountOutMinimum: self.least,
+                amountOutMinimum: self.min_out,
                 minHopPriceX36: least_price,
                 hookData: Bytes::new(),
             }
@@ -165,13 +165,13 @@ async fn newer_routers_enforce_the_least_price_exactly() {
         for router in [routers.v2_1_1, routers.v2_1_2] {
             Swap::prepare(&trader, router).await;
             for (sell_ether, amount) in [(false, 3_000 * DOLLAR), (true, ETHER)] {
-                let mut swap = Swap { fields: Fields::Five, sell_ether, amount, least: 1 };
+                let mut swap = Swap { fields: Fields::Five, sell_ether, amount, min_out: 1 };
                 let quoted = swap.quote(&trader).await;
                 let met = price(quoted, amount);
 
                 swap.fields = Fields::Six(met + U256::from(1));
                 let refusal = trader.refusal(&swap.call(&trader, router)).await;
-                assert_eq!(refusal[..4], TOO_LITTLE_PER_HOP);
+                assert_eq!(refusal[..4], TOO_LITTLE_PER_HOP_SELECTOR);
                 let reported = <(U256, U256)>::abi_decode_params(&refusal[4..]).unwrap();
                 assert_eq!(reported, (met + U256::from(1), met));
 
@@ -189,7 +189,7 @@ async fn the_older_router_takes_the_newer_calldata_only_without_a_price() {
         let router = trader.contracts.routers.v2_1_0;
         Swap::prepare(&trader, router).await;
         for (sell_ether, amount) in [(false, 3_000 * DOLLAR), (true, ETHER)] {
-            let mut swap = Swap { fields: Fields::Five, sell_ether, amount, least: 1 };
+            let mut swap = Swap { fields: Fields::Five, sell_ether, amount, min_out: 1 };
             let quoted = swap.quote(&trader).await;
             // The router reads the price as the offset of the hook's data, which is then far beyond the end.
             swap.fields = Fields::Six(price(quoted, amount));
@@ -207,7 +207,7 @@ async fn a_newer_router_gives_back_what_is_swept_and_refuses_what_it_does_not_kn
     for trader in traders().await {
         let router = trader.contracts.routers.v2_1_1;
         let swap =
-            Swap { fields: Fields::Six(U256::ZERO), sell_ether: true, amount: ETHER, least: 1 };
+            Swap { fields: Fields::Six(U256::ZERO), sell_ether: true, amount: ETHER, min_out: 1 };
         let sweep = (Address::ZERO, Address::with_last_byte(1), U256::ZERO).abi_encode_params();
         let mut execute = IUniversalRouter::executeCall {
             commands: SWAP_AND_SWEEP.into(),
@@ -217,9 +217,9 @@ async fn a_newer_router_gives_back_what_is_swept_and_refuses_what_it_does_not_kn
         let call = |execute: &IUniversalRouter::executeCall| {
             trader.call(router, execute).with_value(U256::from(2 * ETHER))
         };
-        let before = trader.mine(Address::ZERO).await;
+        let before = trader.own_balance(Address::ZERO).await;
         let fee = trader.must(&call(&execute)).await.fee();
-        assert_eq!(trader.mine(Address::ZERO).await, before - fee - U256::from(ETHER));
+        assert_eq!(trader.own_balance(Address::ZERO).await, before - fee - U256::from(ETHER));
 
         // The refusal is TransactionDeadlinePassed().
         execute.deadline = U256::from(1);

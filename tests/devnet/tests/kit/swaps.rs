@@ -56,7 +56,7 @@ async fn the_v3_quote_equals_the_routers_output() {
                 tokenIn: from,
                 tokenOut: to,
                 fee: U24::from(POOL_FEE),
-                recipient: trader.me,
+                recipient: trader.address,
                 amountIn: amount,
                 amountOutMinimum: quoted,
                 sqrtPriceLimitX96: U160::ZERO,
@@ -82,9 +82,9 @@ async fn the_v4_quote_equals_the_routers_output() {
         for (sell_ether, amount) in
             [(false, 3_000 * DOLLAR), (true, ETHER), (false, 7 * DOLLAR), (true, ETHER / 100)]
         {
-            let mut swap = Swap { fields: Fields::Five, sell_ether, amount, least: 1 };
+            let mut swap = Swap { fields: Fields::Five, sell_ether, amount, min_out: 1 };
             let quoted = swap.quote(&trader).await;
-            swap.least = quoted.to::<u128>();
+            swap.min_out = quoted.to::<u128>();
             let call = swap.call(&trader, router);
             assert_eq!(trader.gain(swap.bought(&trader), &call).await, quoted);
             // V4TooLittleReceived(uint256,uint256): the same swap is now more expensive.

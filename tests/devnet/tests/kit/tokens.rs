@@ -5,7 +5,7 @@ use alloy_sol_types::{SolCall, SolValue, sol};
 use bursar_core::networks::ChainId;
 use bursar_devnet::{Authorization, Call, DevnetError, TokenMode};
 
-use crate::full::{Trader, named};
+use crate::full::{Trader, error_data};
 use crate::payer::Payer;
 use crate::prism;
 use crate::proxy;
@@ -53,12 +53,12 @@ impl Holder {
         let key = Payer::new(0x91);
         let trader = Trader::with_address(ChainId(8453), key.address()).await?;
         let token = trader.devnet.deploy_token("Liar", "7", mode).await.unwrap();
-        trader.devnet.mint_of(token, trader.me, 1_000_000_000_000).await.unwrap();
+        trader.devnet.mint_of(token, trader.address, 1_000_000_000_000).await.unwrap();
         Some(Self { key, trader, token })
     }
 
     /// Returns a call with an authorization of 1001, in the `v, r, s` form if `of_key`, else in the `bytes` form.
-    fn authorized(&self, nonce: u8, of_key: bool) -> Call {
+    fn authorization_call(&self, nonce: u8, of_key: bool) -> Call {
         let Authorization { from, to, value, valid_after, valid_before, nonce } =
             self.key.terms(TO, 1001, nonce);
         let words = [
@@ -96,12 +96,12 @@ impl Holder {
             }
             .abi_encode()
         };
-        Call { from: self.trader.me, to: self.token, value: U256::ZERO, data: data.into() }
+        Call { from: self.trader.address, to: self.token, value: U256::ZERO, data: data.into() }
     }
 
-    async fn used(&self, nonce: u8) -> bool {
+    async fn is_nonce_used(&self, nonce: u8) -> bool {
         let asked = IToken::authorizationStateCall {
-            authorizer: self.trader.me,
+            authorizer: self.trader.address,
             nonce: B256::repeat_byte(nonce),
         };
         self.trader.devnet.read(self.token, asked).await.unwrap()
@@ -113,11 +113,11 @@ impl Holder {
 
     /// Sends a call; returns the payer's loss, the payee's gain, and the reported transfers to the payee.
     async fn effect(&self, call: &Call) -> (u128, u128, Vec<u128>) {
-        let before = (self.balance(self.trader.me).await, self.balance(TO).await);
+        let before = (self.balance(self.trader.address).await, self.balance(TO).await);
         let receipt = self.trader.must(call).await;
         let topics = [
             keccak256("Transfer(address,address,uint256)"),
-            self.trader.me.into_word(),
+            self.trader.address.into_word(),
             TO.into_word(),
         ];
         let logs = self.trader.logs(&receipt).await;
@@ -126,28 +126,28 @@ impl Holder {
             .filter(|log| log.address == self.token && log.topics == topics)
             .map(|log| U256::from_be_slice(&log.data).to())
             .collect();
-        let after = (self.balance(self.trader.me).await, self.balance(TO).await);
+        let after = (self.balance(self.trader.address).await, self.balance(TO).await);
         (before.0 - after.0, after.1 - before.1, reported)
     }
 
     /// Returns a payment by Permit2 and one by Prism, with the payer as its facilitator.
-    async fn indirect(&self) -> [Call; 2] {
+    async fn indirect_payments(&self) -> [Call; 2] {
         let devnet = &self.trader.devnet;
         let contracts = &self.trader.contracts;
         for spender in [contracts.permit2, contracts.prism] {
-            devnet.approve_as(self.trader.me, self.token, spender).await.unwrap();
+            devnet.approve_as(self.trader.address, self.token, spender).await.unwrap();
         }
-        devnet.add_prism_facilitator(self.trader.me).await.unwrap();
+        devnet.add_prism_facilitator(self.trader.address).await.unwrap();
         let payment =
-            proxy::Payment { amount: 1001, ..proxy::Payment::new(self.trader.me, self.token) };
+            proxy::Payment { amount: 1001, ..proxy::Payment::new(self.trader.address, self.token) };
         let by_permit2 = payment.call(&self.trader, &payment.sign(&self.trader, &self.key));
         let payment = prism::Payment {
             token: self.token,
             value: 1001,
             ..prism::Payment::new(&self.trader, 0)
         };
-        let by_prism = payment.signed(&self.trader, &self.key);
-        [by_permit2, Call { from: self.trader.me, ..by_prism }]
+        let by_prism = payment.signed_call(&self.trader, &self.key);
+        [by_permit2, Call { from: self.trader.address, ..by_prism }]
     }
 }
 
@@ -164,11 +164,11 @@ async fn a_token_with_authorizations_follows_its_mode() {
     for (mode, uses, effect) in cases {
         let Some(holder) = Holder::of(mode).await else { return };
         for (nonce, of_key) in [(1, true), (2, false)] {
-            let call = holder.authorized(nonce, of_key);
+            let call = holder.authorization_call(nonce, of_key);
             assert_eq!(holder.effect(&call).await, effect, "{mode:?}");
-            assert_eq!(holder.used(nonce).await, uses, "{mode:?}");
+            assert_eq!(holder.is_nonce_used(nonce).await, uses, "{mode:?}");
         }
-        for call in holder.indirect().await {
+        for call in holder.indirect_payments().await {
             assert_eq!(holder.effect(&call).await, effect, "{mode:?}");
         }
     }
@@ -180,13 +180,13 @@ async fn a_token_mode_can_be_changed() {
     let devnet = &holder.trader.devnet;
     let found = devnet.read(holder.token, IToken::DOMAIN_SEPARATORCall {}).await.unwrap();
     assert_eq!(found, domain(holder.token));
-    let call = holder.authorized(1, true);
+    let call = holder.authorization_call(1, true);
     devnet.simulate(&call).await.unwrap();
     devnet.set_token_mode(holder.token, TokenMode::OnlyReports).await.unwrap();
     assert_eq!(holder.effect(&call).await, (0, 0, vec![1001]));
     // The token refuses the mode, and still verifies signatures as before.
     assert!(devnet.set_token_mode(holder.token, TokenMode::Plain).await.is_err());
-    let mut forged = holder.authorized(2, true);
+    let mut forged = holder.authorization_call(2, true);
     forged.data = [&forged.data[..4 + 8 * 32], &[1; 32]].concat().into();
     assert!(devnet.simulate(&forged).await.is_err());
 }
@@ -199,7 +199,7 @@ async fn a_plain_token_has_no_authorizations() {
         assert_eq!(devnet.read(holder.token, IToken::nameCall {}).await.unwrap(), "Liar");
         assert_eq!(devnet.read(holder.token, IToken::decimalsCall {}).await.unwrap(), 6);
         for of_key in [true, false] {
-            assert!(holder.trader.refusal(&holder.authorized(1, of_key)).await.is_empty());
+            assert!(holder.trader.refusal(&holder.authorization_call(1, of_key)).await.is_empty());
         }
         assert!(devnet.read(holder.token, IToken::DOMAIN_SEPARATORCall {}).await.is_err());
         assert!(devnet.set_token_mode(holder.token, TokenMode::TakesFee).await.is_err());
@@ -210,10 +210,10 @@ async fn a_plain_token_has_no_authorizations() {
 async fn a_plain_token_is_moved_by_an_allowance_whatever_it_answers() {
     for (mode, length) in [(TokenMode::Plain, 32), (TokenMode::PlainWithoutAnswer, 0)] {
         let Some(holder) = Holder::of(mode).await else { return };
-        for call in holder.indirect().await {
+        for call in holder.indirect_payments().await {
             assert_eq!(holder.effect(&call).await, (1001, 1001, vec![1001]), "{mode:?}");
         }
-        let take = IToken::transferFromCall { from: holder.trader.me, to: TO, value: U256::ONE };
+        let take = IToken::transferFromCall { from: holder.trader.address, to: TO, value: U256::ONE };
         let taker = holder.trader.contracts.prism;
         let answer = holder.trader.devnet.simulate(&Call::new(taker, holder.token, &take)).await;
         let answer: Bytes = answer.unwrap();
@@ -225,13 +225,13 @@ async fn a_plain_token_is_moved_by_an_allowance_whatever_it_answers() {
 #[tokio::test]
 async fn a_transfer_that_returns_false_is_refused() {
     let Some(holder) = Holder::of(TokenMode::PlainRefusing).await else { return };
-    let [by_permit2, by_prism] = holder.indirect().await;
+    let [by_permit2, by_prism] = holder.indirect_payments().await;
     let refusal = holder.trader.refusal(&by_permit2).await;
     let words = b"TRANSFER_FROM_FAILED";
     assert!(refusal.windows(words.len()).any(|part| part == words), "{refusal:?}");
     let refusal = holder.trader.refusal(&by_prism).await;
     let token = holder.token.into_word();
-    let error = [&named("SafeERC20FailedOperation(address)"), token.as_slice()].concat();
+    let error = [&error_data("SafeERC20FailedOperation(address)"), token.as_slice()].concat();
     assert_eq!(refusal, error);
     // The token reads its mode at each call.
     holder.trader.devnet.set_token_mode(holder.token, TokenMode::Plain).await.unwrap();
@@ -244,8 +244,8 @@ async fn two_tokens_share_no_state() {
     let devnet = &holder.trader.devnet;
     let other = devnet.deploy_token("Liar", "7", TokenMode::Honest).await.unwrap();
     assert_ne!(other, holder.token);
-    assert_eq!(devnet.balance_of_token(other, holder.trader.me).await.unwrap(), U256::ZERO);
-    let call = Call { to: other, ..holder.authorized(1, true) };
+    assert_eq!(devnet.balance_of_token(other, holder.trader.address).await.unwrap(), U256::ZERO);
+    let call = Call { to: other, ..holder.authorization_call(1, true) };
     let error = devnet.simulate(&call).await.unwrap_err();
     assert!(matches!(error, DevnetError::Reverted { .. }), "{error}");
 }

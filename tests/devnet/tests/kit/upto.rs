@@ -6,7 +6,7 @@ use bursar_core::networks::ChainId;
 use bursar_devnet::Call;
 use bursar_devnet::full::CHAINS;
 
-use crate::full::{DOLLAR, Trader, named};
+use crate::full::{DOLLAR, Trader, error_data};
 use crate::payer::{Payer, now_s};
 use crate::permits::{Permit, failed_permits, failed_with_reason};
 use crate::proxy::{EIP2612Permit, owner, permissions, permit2_domain};
@@ -60,7 +60,7 @@ struct Payment {
 impl Payment {
     fn new(trader: &Trader) -> Self {
         Self {
-            owner: trader.me,
+            owner: trader.address,
             token: trader.dollar(),
             to: TO,
             facilitator: FACILITATOR,
@@ -163,7 +163,7 @@ async fn the_facilitator_takes_a_part_of_the_permitted_amount_once() {
         let last = logs.last().unwrap();
         assert_eq!((last.address, &last.topics[..]), (call.to, &[keccak256("Settled()")][..]));
         // The unused part of the permitted amount is lost with the nonce.
-        assert_eq!(trader.refusal(&call).await, named("InvalidNonce()"));
+        assert_eq!(trader.refusal(&call).await, error_data("InvalidNonce()"));
     }
 }
 
@@ -177,7 +177,7 @@ async fn the_upto_proxy_checks_in_the_documented_order() {
     let most = good.permitted;
     let signed =
         |payment: &Payment, amount| payment.call(&trader, amount, &payment.sign(&trader, &key));
-    let by_stranger = |call: Call| Call { from: trader.me, ..call };
+    let by_stranger = |call: Call| Call { from: trader.address, ..call };
     let cases = [
         ("AmountExceedsPermitted()", by_stranger(signed(&good, most + 1))),
         ("UnauthorizedFacilitator()", by_stranger(signed(&nothing, 0))),
@@ -187,18 +187,18 @@ async fn the_upto_proxy_checks_in_the_documented_order() {
         ("PaymentTooEarly()", signed(&early, most)),
     ];
     for (error, call) in cases {
-        assert_eq!(trader.refusal(&call).await, named(error), "{error}");
+        assert_eq!(trader.refusal(&call).await, error_data(error), "{error}");
     }
     let signature = good.sign(&trader, &key);
     let changed = [
         Payment { to: Address::repeat_byte(0x35), ..good.clone() },
-        Payment { facilitator: trader.me, ..good.clone() },
+        Payment { facilitator: trader.address, ..good.clone() },
         Payment { permitted: most + 1, ..good.clone() },
         Payment { valid_after: good.valid_after - 1, ..good.clone() },
     ];
     for payment in changed {
         let refusal = trader.refusal(&payment.call(&trader, most, &signature)).await;
-        assert_eq!(refusal, named("InvalidSigner()"), "{payment:?}");
+        assert_eq!(refusal, error_data("InvalidSigner()"), "{payment:?}");
     }
     trader.devnet.simulate(&good.call(&trader, most, &signature)).await.unwrap();
 }
@@ -213,16 +213,16 @@ async fn an_upto_payment_brings_a_permit_for_the_permitted_amount() {
     let most = payment.permitted;
 
     // This permit is not for the amount that the facilitator takes.
-    let wrong = Permit::new(&trader, trader.me, 2 * DOLLAR);
+    let wrong = Permit::new(&trader, trader.address, 2 * DOLLAR);
     let wrong = wrong.for_proxy(&wrong.sign(&trader, coin, &key).await);
     let call = payment.call_with_permit(&trader, 2 * DOLLAR, &signature, wrong.clone());
-    assert_eq!(trader.refusal(&call).await, named("Permit2612AmountMismatch()"));
+    assert_eq!(trader.refusal(&call).await, error_data("Permit2612AmountMismatch()"));
     // The checks of the amount and of the facilitator both come before the permit.
     let call = payment.call_with_permit(&trader, most + 1, &signature, wrong);
-    let stranger = Call { from: trader.me, ..call.clone() };
-    assert_eq!(trader.refusal(&stranger).await, named("AmountExceedsPermitted()"));
+    let stranger = Call { from: trader.address, ..call.clone() };
+    assert_eq!(trader.refusal(&stranger).await, error_data("AmountExceedsPermitted()"));
 
-    let permit = Permit::new(&trader, trader.me, most);
+    let permit = Permit::new(&trader, trader.address, most);
     let permit_signature = permit.sign(&trader, coin, &key).await;
     let for_proxy = permit.for_proxy(&permit_signature);
     let call = payment.call_with_permit(&trader, 2 * DOLLAR, &signature, for_proxy);
@@ -230,7 +230,7 @@ async fn an_upto_payment_brings_a_permit_for_the_permitted_amount() {
     trader.devnet.simulate(&call).await.unwrap();
     trader.must(&permit.call(&trader, coin, &permit_signature)).await;
     let logs = trader.logs(&trader.must(&call).await).await;
-    let failed = failed_permits(&logs, coin, trader.me);
+    let failed = failed_permits(&logs, coin, trader.address);
     assert_eq!(failed, [failed_with_reason("EIP2612: invalid signature")]);
     assert!(logs.iter().any(|log| log.topics == [keccak256("SettledWithPermit()")]));
     assert_eq!(trader.balance(coin, TO).await, U256::from(2 * DOLLAR));

@@ -15,7 +15,7 @@ const OTHER: Address = Address::repeat_byte(0x99);
 async fn a_vault_lies_about_what_its_switch_says() {
     let Some(trader) = Trader::on(ChainId(8453)).await else { return };
     let official = trader.lending().vault_v2_factory;
-    let new = NewVault { factory: Some(official), ..trader.trusted() };
+    let new = NewVault { factory: Some(official), ..trader.trusted_vault() };
     let vault = trader.devnet.deploy_lying_vault(&new).await.unwrap();
     assert!(trader.read_contract(official, IOfficial::isVaultV2Call { vault }).await);
     let market = trader.devnet.loan_market().unwrap();
@@ -48,14 +48,14 @@ async fn a_vault_lies_about_what_its_switch_says() {
     // The preview lies, but the deposit and the redemption use the true value.
     trader.devnet.set_vault_lie(vault, VaultLie::Preview(200)).await.unwrap();
     assert!(trader.worth(vault).await > U256::from(199 * DOLLAR));
-    let gain = trader.gain(trader.dollar(), &trader.leave(vault).await).await;
+    let gain = trader.gain(trader.dollar(), &trader.redeem_all(vault).await).await;
     assert!(gain > U256::from(99 * DOLLAR) && gain < U256::from(101 * DOLLAR), "{gain}");
 }
 
 #[tokio::test]
 async fn an_entry_fee_is_hidden_from_previews_and_bounded_by_a_mint() {
     let Some(trader) = Trader::on(ChainId(8453)).await else { return };
-    let vault = trader.devnet.deploy_lying_vault(&trader.trusted()).await.unwrap();
+    let vault = trader.devnet.deploy_lying_vault(&trader.trusted_vault()).await.unwrap();
     trader.approve(trader.dollar(), vault).await;
     let deposit = trader.deposit(vault, 100 * DOLLAR);
     for (lie, rehearsed) in [(VaultLie::EntryFee(5), 95), (VaultLie::EntryFeeWhenSent(5), 100)] {
@@ -74,7 +74,7 @@ async fn an_entry_fee_is_hidden_from_previews_and_bounded_by_a_mint() {
         let shares = trader.read_contract(vault, IVault::previewDepositCall { assets }).await;
         let exact = IErc20::approveCall { spender: vault, value: assets };
         trader.must(&trader.call(trader.dollar(), &exact)).await;
-        let mint = trader.call(vault, &IVault::mintCall { shares, receiver: trader.me });
+        let mint = trader.call(vault, &IVault::mintCall { shares, receiver: trader.address });
         assert!(trader.devnet.send_as(&mint).await.is_err(), "{lie:?}");
         trader.approve(trader.dollar(), vault).await;
     }
@@ -98,7 +98,7 @@ async fn a_pinned_vault_can_begin_to_lie() {
 #[tokio::test]
 async fn a_hostile_adapter_takes_the_money_of_an_official_vault() {
     let Some(trader) = Trader::on(ChainId(8453)).await else { return };
-    let vault = trader.devnet.create_vault_v2(&trader.trusted()).await.unwrap();
+    let vault = trader.devnet.create_vault_v2(&trader.trusted_vault()).await.unwrap();
     let adapter = trader.devnet.add_unofficial_adapter(vault).await.unwrap();
     let lending = trader.lending();
     assert!(
@@ -111,7 +111,7 @@ async fn a_hostile_adapter_takes_the_money_of_an_official_vault() {
     assert!(!trader.read_contract(lending.market_adapter_factory, known).await);
     // The registry would refuse this adapter if the vault asked it.
     let add = IVault::addAdapterCall { adapter: OTHER };
-    trader.refuses::<IVault::NotInAdapterRegistry>(&trader.call(vault, &add)).await;
+    trader.assert_refused_with::<IVault::NotInAdapterRegistry>(&trader.call(vault, &add)).await;
 
     trader.devnet.set_liquidity_adapter(vault, adapter, Default::default()).await.unwrap();
     trader.approve(trader.dollar(), vault).await;
@@ -120,10 +120,10 @@ async fn a_hostile_adapter_takes_the_money_of_an_official_vault() {
     assert_eq!(trader.balance(trader.dollar(), OTHER).await, U256::from(90 * DOLLAR));
     // The adapter still reports the money.
     assert!(trader.worth(vault).await >= U256::from(100 * DOLLAR - 1));
-    trader.refuses::<IVault::BoxIsIlliquid>(&trader.leave(vault).await).await;
+    trader.assert_refused_with::<IVault::BoxIsIlliquid>(&trader.redeem_all(vault).await).await;
     trader.must(&trader.withdraw(vault, U256::from(DOLLAR))).await;
     trader.devnet.set_adapter_refuses(adapter, true).await.unwrap();
-    trader.refuses::<IVault::BoxIsIlliquid>(&trader.withdraw(vault, U256::from(DOLLAR))).await;
+    trader.assert_refused_with::<IVault::BoxIsIlliquid>(&trader.withdraw(vault, U256::from(DOLLAR))).await;
 }
 
 #[tokio::test]
@@ -148,7 +148,7 @@ async fn another_factory_and_a_stranger_make_vaults_that_look_trusted() {
     for trader in traders().await {
         let lending = trader.lending();
         let factory = trader.devnet.deploy_vault_v2_factory().await.unwrap();
-        let spoof = NewVault { factory: Some(factory), ..trader.trusted() };
+        let spoof = NewVault { factory: Some(factory), ..trader.trusted_vault() };
         let spoof = trader.devnet.create_vault_v2(&spoof).await.unwrap();
         assert_eq!(trader.read_contract(spoof, IVault::curatorCall {}).await, lending.curator);
         let known = |vault| IOfficial::isVaultV2Call { vault };
@@ -156,7 +156,7 @@ async fn another_factory_and_a_stranger_make_vaults_that_look_trusted() {
         assert!(!trader.read_contract(lending.vault_v2_factory, known(spoof)).await);
 
         // A stranger's vault from the official factory names the trusted curator.
-        let theirs = NewVault { owner: STRANGER, ..trader.trusted() };
+        let theirs = NewVault { owner: STRANGER, ..trader.trusted_vault() };
         let theirs = trader.devnet.create_vault_v2(&theirs).await.unwrap();
         assert!(trader.read_contract(lending.vault_v2_factory, known(theirs)).await);
         assert_eq!(trader.read_contract(theirs, IVault::curatorCall {}).await, lending.curator);
@@ -174,13 +174,13 @@ async fn an_interest_model_need_not_be_the_official_one() {
     assert_eq!(found.irm, irm);
     assert_ne!(irm, trader.lending().irm);
     // A MetaMorpho vault may lend through this market, but the official adapters of Vault V2 refuse it.
-    let v1 = trader.devnet.create_metamorpho(&trader.trusted(), &[market]).await.unwrap();
+    let v1 = trader.devnet.create_metamorpho(&trader.trusted_vault(), &[market]).await.unwrap();
     trader.approve(trader.dollar(), v1).await;
     trader.must(&trader.deposit(v1, DOLLAR)).await;
-    let v2 = trader.devnet.create_vault_v2(&trader.trusted()).await.unwrap();
+    let v2 = trader.devnet.create_vault_v2(&trader.trusted_vault()).await.unwrap();
     trader.devnet.add_market_adapter(v2, &market).await.unwrap();
     trader.approve(trader.dollar(), v2).await;
-    trader.refuses::<IVault::IrmMismatch>(&trader.deposit(v2, DOLLAR)).await;
+    trader.assert_refused_with::<IVault::IrmMismatch>(&trader.deposit(v2, DOLLAR)).await;
 }
 
 #[tokio::test]
@@ -188,10 +188,10 @@ async fn a_forger_emits_events_in_any_name() {
     let Some(trader) = Trader::on(ChainId(8453)).await else { return };
     let forger = trader.devnet.deploy_forger().await.unwrap();
     let market = trader.devnet.loan_market().unwrap().id();
-    trader.devnet.forge_deposit(forger, trader.me, 400 * DOLLAR).await.unwrap();
-    trader.devnet.forge_supply(forger, market, trader.me, 500 * DOLLAR).await.unwrap();
+    trader.devnet.forge_deposit(forger, trader.address, 400 * DOLLAR).await.unwrap();
+    trader.devnet.forge_supply(forger, market, trader.address, 500 * DOLLAR).await.unwrap();
     let filter = |topics| json!([{ "fromBlock": "0x0", "topics": topics }]);
-    let mine = trader.me.into_word();
+    let mine = trader.address.into_word();
     let topics = json!([IVault::Deposit::SIGNATURE_HASH, null, mine]);
     let found = trader.devnet.request("eth_getLogs", filter(topics)).await.unwrap();
     let found: Vec<Log> = serde_json::from_value(found).unwrap();

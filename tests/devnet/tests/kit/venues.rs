@@ -23,9 +23,9 @@ async fn lend_out(trader: &Trader, market: &LoanMarket) {
 
 /// Deposits, waits a month, and withdraws in two steps.
 async fn round_trip(trader: &Trader, vault: Address, market: &LoanMarket) {
-    let before = trader.mine(trader.dollar()).await;
+    let before = trader.own_balance(trader.dollar()).await;
     trader.must(&trader.deposit(vault, DEPOSIT)).await;
-    assert_eq!(before - trader.mine(trader.dollar()).await, U256::from(DEPOSIT));
+    assert_eq!(before - trader.own_balance(trader.dollar()).await, U256::from(DEPOSIT));
     // The value is rounded in favour of the vault.
     let worth = trader.worth(vault).await;
     assert!(worth + U256::from(2) >= U256::from(DEPOSIT) && worth <= U256::from(DEPOSIT));
@@ -39,9 +39,9 @@ async fn round_trip(trader: &Trader, vault: Address, market: &LoanMarket) {
     let part = trader.withdraw(vault, dollars(20_000));
     assert_eq!(trader.gain(trader.dollar(), &part).await, dollars(20_000));
     trader.devnet.repay_all(market).await.unwrap();
-    trader.must(&trader.leave(vault).await).await;
+    trader.must(&trader.redeem_all(vault).await).await;
     assert_eq!(trader.shares(vault).await, U256::ZERO);
-    let gain = trader.mine(trader.dollar()).await - before;
+    let gain = trader.own_balance(trader.dollar()).await - before;
     assert!(gain + U256::from(2) >= earned && gain < earned + dollars(1), "{gain} {earned}");
 }
 
@@ -64,7 +64,7 @@ async fn a_metamorpho_returns_deposits_with_a_month_of_interest() {
 async fn a_vault_v2_over_a_metamorpho_returns_deposits_with_a_month_of_interest() {
     let Some(trader) = Trader::on(ChainId(8453)).await else { return };
     let (inner, [market, _other]) = trader.metamorpho().await;
-    let vault = trader.devnet.create_vault_v2(&trader.trusted()).await.unwrap();
+    let vault = trader.devnet.create_vault_v2(&trader.trusted_vault()).await.unwrap();
     let adapter = trader.devnet.add_vault_adapter(vault, inner).await.unwrap();
     trader.approve(trader.dollar(), vault).await;
     let known = IOfficial::isMorphoVaultV1AdapterCall { adapter };
@@ -82,7 +82,7 @@ async fn the_ready_vaults_return_deposits_with_interest() {
             // About a tenth is borrowed, and the yearly rate is about a tenth too.
             let earned = trader.worth(vault).await - U256::from(DEPOSIT);
             assert!(earned > dollars(50) && earned < dollars(100), "{earned}");
-            trader.must(&trader.leave(vault).await).await;
+            trader.must(&trader.redeem_all(vault).await).await;
             assert_eq!(trader.shares(vault).await, U256::ZERO);
         }
     }
@@ -94,12 +94,12 @@ async fn a_market_returns_a_supply_by_shares_and_leaves_nothing() {
         let morpho = trader.lending().morpho;
         let market = trader.devnet.create_market(trader.lending().irm).await.unwrap();
         trader.approve(trader.dollar(), morpho).await;
-        let before = trader.mine(trader.dollar()).await;
+        let before = trader.own_balance(trader.dollar()).await;
         let supply = IMorpho::supplyCall {
             params: params(&market),
             assets: U256::from(DEPOSIT),
             shares: U256::ZERO,
-            onBehalf: trader.me,
+            onBehalf: trader.address,
             data: Bytes::new(),
         };
         trader.must(&trader.call(morpho, &supply)).await;
@@ -109,17 +109,17 @@ async fn a_market_returns_a_supply_by_shares_and_leaves_nothing() {
             params: params(&market),
             assets,
             shares,
-            onBehalf: trader.me,
-            receiver: trader.me,
+            onBehalf: trader.address,
+            receiver: trader.address,
         };
-        let question = || IMorpho::positionCall { id: market.id(), user: trader.me };
+        let question = || IMorpho::positionCall { id: market.id(), user: trader.address };
         let shares = trader.read_contract(morpho, question()).await.supplyShares;
         let all = trader.call(morpho, &withdraw(U256::ZERO, shares));
-        trader.is_illiquid(&all).await;
+        trader.assert_illiquid(&all).await;
         trader.devnet.repay_all(&market).await.unwrap();
         trader.must(&all).await;
         assert_eq!(trader.read_contract(morpho, question()).await.supplyShares, U256::ZERO);
-        let gain = trader.mine(trader.dollar()).await - before;
+        let gain = trader.own_balance(trader.dollar()).await - before;
         assert!(gain > dollars(490) && gain < dollars(500), "{gain}");
         let both = trader.call(morpho, &withdraw(U256::from(1), U256::from(1)));
         let reason = trader.refusal(&both).await;
@@ -146,7 +146,7 @@ async fn previews_are_what_happens_in_the_same_block() {
         let happens = trader.devnet.simulate(&trader.deposit(vault, 1_000 * DOLLAR)).await;
         assert_eq!(U256::from_be_slice(&happens.unwrap()), shares);
         let assets = trader.read_contract(vault, IVault::previewRedeemCall { shares }).await;
-        let redeem = IVault::redeemCall { shares, receiver: trader.me, owner: trader.me };
+        let redeem = IVault::redeemCall { shares, receiver: trader.address, owner: trader.address };
         let happens = trader.devnet.simulate(&trader.call(vault, &redeem)).await;
         assert_eq!(U256::from_be_slice(&happens.unwrap()), assets);
         trader.devnet.request("anvil_removeBlockTimestampInterval", json!([])).await.unwrap();
@@ -245,7 +245,7 @@ async fn a_loss_lowers_the_price_of_a_vault_v2_and_hides_in_a_metamorpho() {
     // Version 1.1 does not lower its share price, so the last depositors to leave bear the loss.
     let left = trader.worth(v1).await;
     assert!(left >= dollars(99_999), "{left}");
-    trader.refuses::<IMetaMorpho::NotEnoughLiquidity>(&trader.leave(v1).await).await;
+    trader.assert_refused_with::<IMetaMorpho::NotEnoughLiquidity>(&trader.redeem_all(v1).await).await;
     trader.must(&trader.deposit(v1, DOLLAR)).await;
     let lost = trader.read_contract(v1, IMetaMorpho::lostAssetsCall {}).await;
     assert!(lost > dollars(24_999) && lost < dollars(25_001), "{lost}");
@@ -273,9 +273,9 @@ async fn a_donation_raises_the_price_as_fast_as_the_vault_lets_it() {
 async fn a_metamorpho_can_be_had_where_the_network_has_no_factory() {
     let Some(trader) = Trader::on(ChainId(4663)).await else { return };
     let market = trader.devnet.loan_market().unwrap();
-    assert!(trader.devnet.create_metamorpho(&trader.trusted(), &[market]).await.is_err());
+    assert!(trader.devnet.create_metamorpho(&trader.trusted_vault(), &[market]).await.is_err());
     let factory = trader.devnet.deploy_metamorpho_factory().await.unwrap();
-    let new = NewVault { factory: Some(factory), ..trader.trusted() };
+    let new = NewVault { factory: Some(factory), ..trader.trusted_vault() };
     let vault = trader.devnet.create_metamorpho(&new, &[market]).await.unwrap();
     assert!(trader.read_contract(factory, IOfficial::isMetaMorphoCall { vault }).await);
 }

@@ -7,7 +7,7 @@ use bursar_devnet::install::chain_or_skip;
 use bursar_devnet::{Authorization, Call, Devnet, DevnetError};
 use serde_json::json;
 
-use crate::full::{IMulticall3, Trader, named};
+use crate::full::{IMulticall3, Trader, error_data};
 use crate::payer::{Payer, digest, now_s};
 use crate::proxy::Payment;
 
@@ -33,7 +33,7 @@ sol! {
 const TO: Address = Address::repeat_byte(0x22);
 const BASE: ChainId = ChainId(8453);
 
-async fn light() -> Option<Devnet> {
+async fn light_chain() -> Option<Devnet> {
     let anvil = chain_or_skip()?;
     Some(Devnet::start_at(&anvil, BASE).await.unwrap())
 }
@@ -45,7 +45,7 @@ fn terms_of(wallet: Address, owner: &Payer, nonce: u8) -> Authorization {
 
 #[tokio::test]
 async fn a_wallet_agrees_to_its_owners_signature_alone() {
-    let Some(devnet) = light().await else { return };
+    let Some(devnet) = light_chain().await else { return };
     let (owner, other) = (Payer::new(0x71), Payer::new(0x72));
     let wallet = devnet.deploy_wallet(owner.address()).await.unwrap();
     assert_eq!(devnet.read(wallet, IWallet::ownerCall {}).await.unwrap(), owner.address());
@@ -75,7 +75,7 @@ async fn a_wallet_agrees_to_its_owners_signature_alone() {
 
 #[tokio::test]
 async fn a_wallet_pays_by_either_form_of_an_authorization() {
-    let Some(devnet) = light().await else { return };
+    let Some(devnet) = light_chain().await else { return };
     let network = by_chain(BASE).unwrap();
     let owner = Payer::new(0x73);
     let wallet = devnet.deploy_wallet(owner.address()).await.unwrap();
@@ -109,13 +109,13 @@ async fn a_wallet_pays_by_permit2() {
         let stranger = payment.sign(&trader, &Payer::new(0x76));
         let payment = Payment { nonce: U256::from(9), ..payment };
         let refusal = trader.refusal(&payment.call(&trader, &stranger)).await;
-        assert_eq!(refusal, named("InvalidContractSignature()"));
+        assert_eq!(refusal, error_data("InvalidContractSignature()"));
     }
 }
 
 #[tokio::test]
 async fn a_wallet_executes_only_its_owners_calls() {
-    let Some(devnet) = light().await else { return };
+    let Some(devnet) = light_chain().await else { return };
     let owner = Payer::new(0x77).address();
     let wallet = devnet.deploy_wallet(owner).await.unwrap();
     let ether = json!([owner, U256::MAX >> 128]);
@@ -126,7 +126,7 @@ async fn a_wallet_executes_only_its_owners_calls() {
         IWallet::executeCall { to: coin, value: U256::ZERO, data: approve.abi_encode().into() };
     let error = devnet.simulate(&Call::new(TO, wallet, &execute)).await.unwrap_err();
     let DevnetError::Reverted { data, .. } = error else { panic!("{error}") };
-    assert_eq!(data[..], named("NotOwner()"));
+    assert_eq!(data[..], error_data("NotOwner()"));
     devnet.send_as(&Call::new(owner, wallet, &execute)).await.unwrap();
     let allowed = devnet.read(coin, ICoin::allowanceCall { owner: wallet, spender: TO }).await;
     assert_eq!(allowed.unwrap(), U256::from(5));
@@ -134,7 +134,7 @@ async fn a_wallet_executes_only_its_owners_calls() {
 
 #[tokio::test]
 async fn an_impersonated_approval_costs_its_owner_nothing() {
-    let Some(devnet) = light().await else { return };
+    let Some(devnet) = light_chain().await else { return };
     let coin = devnet.network().stablecoin.address;
     let owner = Payer::new(0x78).address();
     for balance in [U256::ZERO, U256::from(7)] {
@@ -149,7 +149,7 @@ async fn an_impersonated_approval_costs_its_owner_nothing() {
 
 #[tokio::test]
 async fn the_factory_deploys_at_the_predicted_address_once() {
-    let Some(devnet) = light().await else { return };
+    let Some(devnet) = light_chain().await else { return };
     let owner = Payer::new(0x79).address();
     let salt = U256::from(5);
     let (one, same) = tokio::join!(devnet.counterfactual(owner, salt), devnet.wallet_factory());
@@ -175,7 +175,7 @@ async fn the_factory_deploys_at_the_predicted_address_once() {
 
 #[tokio::test]
 async fn a_wallet_is_deployed_and_pays_in_one_transaction() {
-    let Some(devnet) = light().await else { return };
+    let Some(devnet) = light_chain().await else { return };
     let network = by_chain(BASE).unwrap();
     let owner = Payer::new(0x7b);
     let made = devnet.counterfactual(owner.address(), U256::from(1)).await.unwrap();

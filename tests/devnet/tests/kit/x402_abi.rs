@@ -32,11 +32,11 @@ sol! {
 }
 
 /// The text that Permit2 puts in front of a witness type.
-const STUB: &str = "PermitWitnessTransferFrom(TokenPermissions permitted,address spender,\
+const WITNESS_TYPE_PREFIX: &str = "PermitWitnessTransferFrom(TokenPermissions permitted,address spender,\
                     uint256 nonce,uint256 deadline,";
 
 /// The interface of each stand-in, as `cargo xtask devnet --recompile` wrote it.
-const COMPILED: [(&str, &str); 5] = [
+const COMPILED_INTERFACES: [(&str, &str); 5] = [
     ("ExactPermit2Proxy", include_str!("../../kit/ExactPermit2Proxy.json")),
     ("UptoPermit2Proxy", include_str!("../../kit/UptoPermit2Proxy.json")),
     ("BatchSettlement", include_str!("../../kit/BatchSettlement.json")),
@@ -77,7 +77,7 @@ fn the_contracts_have_the_addresses_of_the_package() {
 #[test]
 fn each_function_event_and_error_of_the_package_is_in_our_contract() {
     let package = package();
-    for (name, compiled) in COMPILED {
+    for (name, compiled) in COMPILED_INTERFACES {
         let compiled: Value = serde_json::from_str(compiled).unwrap();
         let ours = compiled["interface"].as_array().unwrap();
         let bytecode = compiled["bytecode"].as_str().unwrap();
@@ -101,7 +101,7 @@ async fn the_proxies_and_the_collector_sign_the_types_of_the_package() {
     for (scheme, proxy) in proxies {
         let whole = type_of(scheme);
         let text = devnet.read(proxy, ITyped::WITNESS_TYPE_STRINGCall {}).await.unwrap();
-        assert_eq!(format!("{STUB}{text}"), whole);
+        assert_eq!(format!("{WITNESS_TYPE_PREFIX}{text}"), whole);
         let (_transfer, members) = whole.split_once(")Witness(").unwrap();
         let witness = format!("Witness({members}");
         let kind = devnet.read(proxy, ITyped::WITNESS_TYPEHASHCall {}).await.unwrap();
@@ -109,7 +109,7 @@ async fn the_proxies_and_the_collector_sign_the_types_of_the_package() {
     }
     let collector = contracts.permit2_collector;
     let text = devnet.read(collector, ITyped::DEPOSIT_WITNESS_TYPE_STRINGCall {}).await.unwrap();
-    assert_eq!(format!("{STUB}{text}"), type_of("permit2_deposit"));
+    assert_eq!(format!("{WITNESS_TYPE_PREFIX}{text}"), type_of("permit2_deposit"));
     let coin = trader.dollar();
     let permit = devnet.read(coin, ITyped::PERMIT_TYPEHASHCall {}).await.unwrap();
     assert_eq!(permit, hash_of("permit"));

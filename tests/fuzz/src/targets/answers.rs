@@ -85,10 +85,10 @@ impl Scene for Engine {
         let mut outcome = Outcome::default();
         self.payments += 1;
         if dice.chance(1, 2) {
-            let line = dice.of(QUESTIONS);
+            let line = dice.one_of(QUESTIONS);
             let mut command = self.wallet.command();
             command.arg("--json").args(line.split_whitespace());
-            self.stub(which).lie(Dice::new(dice.word()));
+            self.stub(which).lie(Dice::new(dice.next_u64()));
             let ended = run(command, self.wallet.home(), b"");
             outcome.input = with_answers(line, self.stub(which));
             outcome.class = command_end(&ended, super::args::WALLET_EXITS, &mut outcome.violated);
@@ -101,7 +101,7 @@ impl Scene for Engine {
                 }
             };
             let request = Request::post(path, signed(&self.wallet.bearer, path, &fields));
-            self.stub(which).lie(Dice::new(dice.word()));
+            self.stub(which).lie(Dice::new(dice.next_u64()));
             let answer = exchange(self.wallet.engine.address, &request.encode(), false);
             outcome.input = with_answers(&format!("{path} {fields}"), self.stub(which));
             outcome.class = class_of(answer, engine_answer, &mut outcome.violated);
@@ -166,7 +166,7 @@ impl Scene for Settler {
 
     fn input(&mut self, dice: &mut Dice) -> Outcome {
         let request = http_facilitator::request(dice, &self.channel);
-        self.facilitator.node.lie(Dice::new(dice.word()));
+        self.facilitator.node.lie(Dice::new(dice.next_u64()));
         let answer = exchange(self.facilitator.service.address, &request.encode(), false);
         let asked = crate::report::escaped(&request.encode());
         let mut outcome =
@@ -235,7 +235,7 @@ impl Scene for Seller {
     }
 
     fn input(&mut self, dice: &mut Dice) -> Outcome {
-        let text = format!("hello {}", dice.word());
+        let text = format!("hello {}", dice.next_u64());
         let body = if dice.chance(1, 2) { chat(&text) } else { streaming(&text) };
         let version = 1 + dice.roll(2);
         let request = match self.proxy.paid(dice, &body, version) {
@@ -252,7 +252,7 @@ impl Scene for Seller {
             _node => (&self.proxy.node, "node"),
         };
         let settled = self.proxy.facilitator.posts("/settle");
-        liar.lie(Dice::new(dice.word()));
+        liar.lie(Dice::new(dice.next_u64()));
         let answer = self.proxy.ask(&request);
         let settled = self.proxy.facilitator.posts("/settle") - settled;
         let asked = format!("{name} {}", json!(body));

@@ -160,7 +160,7 @@ const FORBIDDEN: &[&str] = &["install-service", "uninstall-service", "demo", "wa
 
 /// Mutates the words of a line, mostly those after the command.
 fn mutate_words(dice: &mut Dice, words: &mut Vec<OsString>, lines: &[&str]) {
-    for _ in 0..dice.of(&[0, 1, 1, 1, 1, 2, 3]) {
+    for _ in 0..dice.one_of(&[0, 1, 1, 1, 1, 2, 3]) {
         let first = if dice.chance(3, 4) { words.len().min(2) } else { 0 };
         let at = first + dice.index(words.len() + 1 - first);
         match dice.roll(10) {
@@ -179,7 +179,7 @@ fn mutate_words(dice: &mut Dice, words: &mut Vec<OsString>, lines: &[&str]) {
             }
             6 if at < words.len() => words[at] = odd_number(dice).into(),
             7 if at < words.len() => words[at] = odd_text(dice).into(),
-            8 => words.extend((0..dice.of(&[3, 30, 900])).map(|n| OsString::from(n.to_string()))),
+            8 => words.extend((0..dice.one_of(&[3, 30, 900])).map(|n| OsString::from(n.to_string()))),
             _near => {
                 if let Some(word) = words.get_mut(at) {
                     *word = near(dice, &word.to_string_lossy()).into();

@@ -129,7 +129,7 @@ impl Script {
                 mutate_bytes(dice, &mut script.hello);
             }
         } else if !proves {
-            script.proof_dice = Some(Dice::new(dice.word()));
+            script.proof_dice = Some(Dice::new(dice.next_u64()));
         }
         for id in 0..=dice.roll(3) {
             let mut frame = draw_frame(dice, id);
@@ -145,14 +145,14 @@ impl Script {
 
 /// Returns a frame after the proof: a command, an answer or a secret, mostly mutated.
 fn draw_frame(dice: &mut Dice, id: u64) -> Vec<u8> {
-    let asking = dice.of(&[Asking::Interactive, Asking::Silent, Asking::Agreed]);
+    let asking = dice.one_of(&[Asking::Interactive, Asking::Silent, Asking::Agreed]);
     let message = match dice.roll(6) {
         0 => ToEngine::Answer { id, yes: true },
         1 => ToEngine::Cancel { id },
         // Sends the right password, because wrong ones would delay later inputs.
         2 => return frame(1, &[&id.to_be_bytes()[..], PASSWORD.as_bytes()].concat()),
         _run => loop {
-            if let Ok(order) = Order::parse_line(dice.of(WALLET_LINES)) {
+            if let Ok(order) = Order::parse_line(dice.one_of(WALLET_LINES)) {
                 break ToEngine::Run { id, order: Box::new(order), asking };
             }
         },

@@ -45,7 +45,7 @@ pub(super) fn now() -> i64 {
 /// Returns the fields of a request to an endpoint that an agent signs.
 pub(super) fn fields(dice: &mut Dice, number: u64) -> (&'static str, Value) {
     let url = format!("https://api.example.com/{number}");
-    let amount = dice.of(&[1, 1_000, 400_000, 1_000_000, 6_000_000]);
+    let amount = dice.one_of(&[1, 1_000, 400_000, 1_000_000, 6_000_000]);
     match dice.roll(12) {
         0..3 => ("/sign", json!({ "x402_data": offer(amount, &url), "request_url": url })),
         3..6 => {
@@ -70,7 +70,7 @@ pub(super) fn fields(dice: &mut Dice, number: u64) -> (&'static str, Value) {
         }
         8 => ("/venues", json!({ "position": { "chain_id": 8453 } })),
         9 => {
-            let action = dice.of(&["supply", "withdraw"]);
+            let action = dice.one_of(&["supply", "withdraw"]);
             let position = json!({
                 "action": action, "venue": VENUE, "venue_kind": "vault", "amount": "25.5", "chain_id": 8453,
                 "denomination": "assets", "protocol": "morpho", "withdraw_all": false,
@@ -82,7 +82,7 @@ pub(super) fn fields(dice: &mut Dice, number: u64) -> (&'static str, Value) {
             json!({ "transaction_id": ID, "event": "settled", "tx_hash": format!("0x{:064x}", number) }),
         ),
         _read => {
-            (dice.of(&["/mandate", "/balances", "/status"]), json!({ "action": "agent_read" }))
+            (dice.one_of(&["/mandate", "/balances", "/status"]), json!({ "action": "agent_read" }))
         }
     }
 }
@@ -119,7 +119,7 @@ impl AgentServer {
                 "/position/status/6f1c2b1e-3b0a-4a86-9a7b-0c2f3f4d5e6f",
                 "/receipt/6f1c2b1e-3b0a-4a86-9a7b-0c2f3f4d5e6f",
             ];
-            return Request::get(dice.of(&paths));
+            return Request::get(dice.one_of(&paths));
         }
         if dice.chance(1, 20) {
             return Request::post("/ping", json!({ "agent_id": self.wallet.bearer.id }));
@@ -134,7 +134,7 @@ impl AgentServer {
         }
         let mut body = signed(agent, path, &fields);
         if agent.uses_bearer && path == "/sign" {
-            body["idempotency_key"] = json!(format!("key-{}-{}", self.payments, dice.word()));
+            body["idempotency_key"] = json!(format!("key-{}-{}", self.payments, dice.next_u64()));
         }
         let mut request = Request::post(path, body);
         if before_proof && agent.uses_bearer {

@@ -125,7 +125,7 @@ pub(super) fn request(dice: &mut Dice, channel: &Channel) -> Request {
             "/batch/contracts",
             &channel,
         ];
-        return Request::get(dice.of(&paths));
+        return Request::get(dice.one_of(&paths));
     }
     let methods = [
         TransferMethod::Eip3009,
@@ -133,7 +133,7 @@ pub(super) fn request(dice: &mut Dice, channel: &Channel) -> Request {
         TransferMethod::Upto,
         TransferMethod::Prism,
     ];
-    let method = dice.of(&methods);
+    let method = dice.one_of(&methods);
     let paid = payment(dice, method);
     let mut request = match dice.roll(10) {
         0..4 => Request::post("/verify", paid.body(2)),
@@ -151,7 +151,7 @@ pub(super) fn request(dice: &mut Dice, channel: &Channel) -> Request {
         ),
     };
     if dice.chance(1, 3) {
-        request = request.with_header("idempotency-key", format!("key-{}", dice.word()));
+        request = request.with_header("idempotency-key", format!("key-{}", dice.next_u64()));
     }
     request
 }

@@ -165,13 +165,13 @@ impl Server {
     fn request(&mut self, dice: &mut Dice) -> Result<Request, String> {
         if dice.chance(1, 6) {
             let paths = ["/v1/models", "/health", "/readyz", "/openapi.json", CHAT];
-            let mut request = Request::get(dice.of(&paths));
+            let mut request = Request::get(dice.one_of(&paths));
             request.mutate(dice);
             return Ok(request);
         }
         let body = match dice.roll(4) {
-            0 => chat(&format!("hello {}", dice.word())),
-            1 => streaming(&format!("hello {}", dice.word())),
+            0 => chat(&format!("hello {}", dice.next_u64())),
+            1 => streaming(&format!("hello {}", dice.next_u64())),
             _rich => rich(dice),
         };
         if dice.chance(1, 2) {

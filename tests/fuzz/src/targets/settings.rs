@@ -80,7 +80,7 @@ const VALUES: &[&str] = &[
 /// Mutates the lines of a settings file.
 fn mutate_text(dice: &mut Dice, valid: &str) -> Vec<u8> {
     let mut lines: Vec<String> = valid.lines().map(str::to_owned).collect();
-    for _ in 0..dice.of(&[1, 1, 1, 2, 4]) {
+    for _ in 0..dice.one_of(&[1, 1, 1, 2, 4]) {
         let at = dice.index(lines.len().max(1));
         let Some(line) = lines.get(at).cloned() else { break };
         let (key, value) = line.split_once(" = ").unwrap_or((&line, ""));
@@ -95,14 +95,14 @@ fn mutate_text(dice: &mut Dice, valid: &str) -> Vec<u8> {
             7 => lines[at] = near(dice, &line),
             8 => lines.insert(at, format!("[{}]", odd_text(dice))),
             9 => {
-                let depth = dice.of(&[2, 50, 127, 128, 5_000]);
+                let depth = dice.one_of(&[2, 50, 127, 128, 5_000]);
                 lines[at] = format!("{key} = {}{}", "[".repeat(depth), "]".repeat(depth));
             }
             10 => {
                 let other = dice.index(lines.len());
                 lines.swap(at, other);
             }
-            _many => lines.extend((0..dice.of(&[10, 2_000])).map(|n| format!("key{n} = {n}"))),
+            _many => lines.extend((0..dice.one_of(&[10, 2_000])).map(|n| format!("key{n} = {n}"))),
         }
     }
     let end = if dice.chance(1, 10) { "\r\n" } else { "\n" };
@@ -246,7 +246,7 @@ impl Scene for Settings {
     }
 
     fn input(&mut self, dice: &mut Dice) -> Outcome {
-        let line = dice.of(self.lines);
+        let line = dice.one_of(self.lines);
         let text = mutate_text(dice, &self.valid);
         let ended = self.run(line, &text);
         let mut outcome =

@@ -46,7 +46,7 @@ fn damage(dice: &mut Dice, file: &Path, older: Option<&Path>) -> String {
             format!("truncated to {} bytes", bytes.len())
         }
         2 => {
-            let more = dice.of(&[1, PAGE, 100_000]);
+            let more = dice.one_of(&[1, PAGE, 100_000]);
             bytes.extend(std::iter::repeat_n(dice.roll(256) as u8, more));
             format!("extended by {more} bytes")
         }
@@ -57,7 +57,7 @@ fn damage(dice: &mut Dice, file: &Path, older: Option<&Path>) -> String {
             format!("pages at {} and {} swapped", one.start, two.start)
         }
         4 => {
-            bytes[one.clone()].fill(dice.of(&[0, 0xff]));
+            bytes[one.clone()].fill(dice.one_of(&[0, 0xff]));
             format!("page at {} overwritten", one.start)
         }
         5 if older.is_some() => {
@@ -165,7 +165,7 @@ impl Scene for Folder {
         let names = ["journal.redb", "journal-history.redb", "wallets/main.wallet"];
         let files = names.map(|name| data.join(name));
         let files: Vec<_> = files.iter().filter(|file| file.exists()).collect();
-        let file = dice.of(&files);
+        let file = dice.one_of(&files);
         let mut outcome = Outcome { input: damage(dice, file, None), ..Outcome::default() };
         let violated = &mut outcome.violated;
         if dice.chance(1, 2) {
@@ -178,7 +178,7 @@ impl Scene for Folder {
                 "activity",
                 "agent list",
             ];
-            let line = dice.of(&lines);
+            let line = dice.one_of(&lines);
             let mut command = self.command(&data);
             command.arg("--json").args(line.split_whitespace());
             let ended = run(command, self.home.path(), b"");

@@ -130,8 +130,8 @@ pub(crate) fn leave_allowances(
             if dice.chance(1, 2) {
                 continue;
             }
-            let spender = dice.of(&spenders);
-            let dollars = dice.of(&[3, 40, 1_000]);
+            let spender = dice.one_of(&spenders);
+            let dollars = dice.one_of(&[3, 40, 1_000]);
             let amount = atoms(dollars_of(&contracts, *address), token.decimals, dollars);
             token.allowances.insert((*owner, spender), amount);
         }

@@ -76,7 +76,7 @@ async fn record_and_forward(State(recorder): State<CallRecorder>, body: Bytes) -
 /// Returns the agent's whole answer.
 async fn balances_answer(stage: &Stage, agent: &Agent) -> String {
     let body = agent.read(jiff::Timestamp::now().as_second());
-    let caller = AgentClient::to(&stage.engine.url);
+    let caller = AgentClient::for_url(&stage.engine.url);
     let (status, bytes) = caller.post("/balances", &body).await.expect("an answer");
     let text = String::from_utf8(bytes).expect("UTF-8");
     assert_eq!(status, 200, "{text}");

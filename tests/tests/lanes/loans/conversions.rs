@@ -38,7 +38,7 @@ struct Case {
 }
 
 fn amount(dice: &mut Dice, most: u128) -> u128 {
-    let wide = (u128::from(dice.word()) << 64) | u128::from(dice.word());
+    let wide = (u128::from(dice.next_u64()) << 64) | u128::from(dice.next_u64());
     let narrow = wide >> dice.roll(128);
     if most == 0 { 0 } else { narrow % most }
 }

@@ -58,7 +58,7 @@ impl Run {
         let lane = ["sign", "trade", "position"][turn % 3];
         let mode = [("hmac", false), ("bearer", true), ("bearer", false)][turn / 3];
         let (agent, owner) = scene.create_agent(index, mode.0).await;
-        let (dollar, patience) = (scene.dollar(), dice.of(&CALL_TIMEOUTS_S));
+        let (dollar, patience) = (scene.dollar(), dice.one_of(&CALL_TIMEOUTS_S));
         let (wanted, token) = match lane {
             "sign" => payment(scene, &mut dice),
             "trade" => (vec!["--object".to_owned(), swap(scene, &mut dice).to_string()], dollar),
@@ -153,7 +153,7 @@ fn swap(scene: &Scene, dice: &mut Dice) -> Value {
 
 fn supply(scene: &Scene, dice: &mut Dice) -> Value {
     let vaults = scene.contracts.lending.vaults();
-    let venue = dice.of(&vaults).to_checksum(None);
+    let venue = dice.one_of(&vaults).to_checksum(None);
     json!({
         "chain_id": 8453, "action": "supply", "venue": venue, "venue_kind": "vault", "amount": "7",
     })

@@ -49,7 +49,7 @@ impl Merchants {
     /// Opens a channel with a deposit, for this receiver and authorizer.
     async fn channel(&self, receiver: Address, authorizer: Address) -> Channel {
         let payer = self.stage.payer().await;
-        let channel = Channel::with(self.stage.network(), payer, receiver, |config| {
+        let channel = Channel::with_config(self.stage.network(), payer, receiver, |config| {
             config.receiver_authorizer = authorizer;
         });
         let deposited = self.settle("shop", &channel.deposit(DEPOSIT, PRICE)).await;
@@ -157,7 +157,7 @@ async fn without_api_keys_claims_are_signed_for_any_caller_and_refunds_for_none(
     let mut channels = Vec::new();
     for _channel in 0..2 {
         let payer = stage.payer().await;
-        let channel = Channel::with(stage.network(), payer, SHOP, |config| {
+        let channel = Channel::with_config(stage.network(), payer, SHOP, |config| {
             config.receiver_authorizer = authorizer;
         });
         let deposited = stage.settle(&channel.deposit(DEPOSIT, 3 * PRICE)).await;

@@ -40,7 +40,7 @@ impl Actors {
         let channels = layout.channels.iter().zip(voucher_keys).map(|(terms, voucher_key)| {
             let (payer, authorizer) = (&payers[terms.payer], &authorizers[terms.authorizer]);
             let receiver = receivers[terms.receiver].address();
-            let mut channel = Channel::with(network, payer.clone(), receiver, |config| {
+            let mut channel = Channel::with_config(network, payer.clone(), receiver, |config| {
                 config.receiver_authorizer = authorizer.address();
                 config.withdraw_delay = WithdrawDelay::try_from(terms.delay_s).expect("short");
                 config.salt = terms.salt;

@@ -14,7 +14,7 @@ pub(crate) fn word(dice: &mut Dice) -> B256 {
 
 /// Draws a number from 0 to `most`.
 pub(crate) fn up_to(dice: &mut Dice, most: u128) -> u128 {
-    let drawn = (u128::from(dice.word()) << 64) | u128::from(dice.word());
+    let drawn = (u128::from(dice.next_u64()) << 64) | u128::from(dice.next_u64());
     if most == u128::MAX { drawn } else { drawn % (most + 1) }
 }
 
@@ -48,8 +48,8 @@ pub(crate) fn layout(dice: &mut Dice) -> Layout {
         payer: n % payers,
         receiver: n % receivers,
         authorizer: n % authorizers,
-        voucher_key: dice.of(&keys),
-        delay_s: dice.of(&delays),
+        voucher_key: dice.one_of(&keys),
+        delay_s: dice.one_of(&delays),
         salt: word(dice),
     });
     let channels = channels.collect();

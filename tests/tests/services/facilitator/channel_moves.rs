@@ -137,7 +137,7 @@ impl ActionScript {
     fn draw_passing_time(&mut self, model: &Model) -> u64 {
         let channel = self.channel();
         let delay = model.terms(self.channel_with_withdrawal(model).unwrap_or(channel)).delay_s;
-        self.dice.of(&[1, 60, delay - 1, delay, delay + 1])
+        self.dice.one_of(&[1, 60, delay - 1, delay, delay + 1])
     }
 
     fn voucher(&mut self, model: &Model) -> Action {
@@ -219,7 +219,7 @@ impl ActionScript {
             4 => 1,
             _part => (1 + up_to(dice, held / 3)).min(held.max(1)),
         };
-        let method = dice.of(&[Method::Eip3009, Method::Permit2]);
+        let method = dice.one_of(&[Method::Eip3009, Method::Permit2]);
         model.authorizations.push(Authorization { channel, method, amount, nonce: word(dice) });
         model.authorizations.len() - 1
     }
@@ -299,27 +299,27 @@ impl ActionScript {
         let (transaction, by) = match drawn {
             0..=1 => {
                 let Request::Deposit { number, .. } = self.deposit(model) else { unreachable!() };
-                (Transaction::Deposit(number), self.dice.of(&[payer, Sender::Stranger]))
+                (Transaction::Deposit(number), self.dice.one_of(&[payer, Sender::Stranger]))
             }
             2..=3 => {
                 let rows = self.batch(model).rows;
                 let by = [receiver, receiver, authorizer, Sender::Stranger];
-                (Transaction::Claim(rows), self.dice.of(&by))
+                (Transaction::Claim(rows), self.dice.one_of(&by))
             }
             4..=5 => (Transaction::Sweep(terms.receiver), Sender::Stranger),
             6..=8 => {
                 let amount = near_bound(&mut self.dice, state.available()).max(self.dice.roll(4).into());
                 let by = [payer, payer, key, receiver];
-                (Transaction::Initiate { channel, amount }, self.dice.of(&by))
+                (Transaction::Initiate { channel, amount }, self.dice.one_of(&by))
             }
             9..=10 => {
                 let by = [payer, payer, key, Sender::Stranger];
-                (Transaction::Finalize { channel }, self.dice.of(&by))
+                (Transaction::Finalize { channel }, self.dice.one_of(&by))
             }
             11 => {
                 let amount = near_bound(&mut self.dice, state.available());
                 let by = [receiver, authorizer, Sender::Stranger];
-                (Transaction::Refund { channel, amount }, self.dice.of(&by))
+                (Transaction::Refund { channel, amount }, self.dice.one_of(&by))
             }
             _seen => (self.seen_request(model), Sender::Stranger),
         };

@@ -107,7 +107,7 @@ async fn refusals_of_channels_that_need_no_node_are_given_without_one() {
         (full_code("refund_amount_invalid"), channel.refund(0, 0, 0)),
     ];
     let delay = {
-        let short = Channel::with(stage.network(), channel.payer.clone(), ESCROW, |config| {
+        let short = Channel::with_config(stage.network(), channel.payer.clone(), ESCROW, |config| {
             config.withdraw_delay = WithdrawDelay::try_from(899).expect("short");
         });
         short.deposit(DEPOSIT, PRICE)
@@ -247,7 +247,7 @@ async fn contracts_sign_for_channels_and_hostile_ones_fail_alone() {
         stage.chain.mint(wallet, INITIAL_BALANCE).await.expect("minted");
         stage.chain.approve_as(wallet, stage.coin(), PERMIT2).await.expect("approved");
         let receiver = Payer::random().address();
-        let channel = Channel::with(stage.network(), owner, receiver, |config| {
+        let channel = Channel::with_config(stage.network(), owner, receiver, |config| {
             (config.payer, config.payer_authorizer) = (wallet, Address::ZERO);
         });
         (wallet, channel)
@@ -277,7 +277,7 @@ async fn contracts_sign_for_channels_and_hostile_ones_fail_alone() {
     let authorizer = stage.chain.deploy_hostile_wallet(owner.address(), WalletMode::Honest).await;
     let authorizer = authorizer.expect("deployed");
     let receiver = Payer::random().address();
-    let mut guarded = Channel::with(stage.network(), payer, receiver, |config| {
+    let mut guarded = Channel::with_config(stage.network(), payer, receiver, |config| {
         config.receiver_authorizer = authorizer;
     });
     guarded.authorizer = owner;
@@ -301,7 +301,7 @@ async fn the_key_of_a_payer_with_code_signs_no_voucher() {
     let place = json!([account.address(), placed]);
     stage.chain.request("anvil_setCode", place).await.expect("set");
     let receiver = Payer::random().address();
-    let mut channel = Channel::with(stage.network(), owner, receiver, |config| {
+    let mut channel = Channel::with_config(stage.network(), owner, receiver, |config| {
         (config.payer, config.payer_authorizer) = (account.address(), Address::ZERO);
     });
     assert_eq!(stage.verify(&channel.deposit(DEPOSIT, PRICE)).await["isValid"], true);

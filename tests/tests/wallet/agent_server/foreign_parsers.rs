@@ -100,11 +100,11 @@ const URL_PIECES: &[&str] = &[
 
 fn url(dice: &mut Dice) -> String {
     let starts = if dice.chance(2, 3) { &URL_STARTS[..2] } else { URL_STARTS };
-    let mut url = dice.of(starts).to_owned();
+    let mut url = dice.one_of(starts).to_owned();
     for _piece in 0..1 + dice.roll(5) {
-        url += dice.of(URL_PIECES);
+        url += dice.one_of(URL_PIECES);
     }
-    url + dice.of(&["", "/", "/x", "\\", "?a=1"])
+    url + dice.one_of(&["", "/", "/x", "\\", "?a=1"])
 }
 
 fn lists() -> HostLists {

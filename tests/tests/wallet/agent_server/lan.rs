@@ -44,7 +44,7 @@ fn port_of(answer: &ServerAnswer) -> u16 {
 
 async fn ask(url: &str, agent: &Agent, n: u64) -> (u16, Value) {
     let body = agent.ask(jiff::Timestamp::now().as_second(), &offer(10_000, n), None);
-    let (status, bytes) = AgentClient::to(url).post("/sign", &body).await.expect("an answer");
+    let (status, bytes) = AgentClient::for_url(url).post("/sign", &body).await.expect("an answer");
     (status, json_or_null(&bytes))
 }
 
@@ -69,7 +69,7 @@ async fn t_24_the_network_has_access_only_while_the_operator_allows_it() {
     let (before, warnings) = server(&mut operator, "server status").await;
     assert_eq!((before.open_to_network, warnings), (false, Vec::new()));
     let refused =
-        AgentClient::to(&format!("http://{address}:{}", port_of(&before))).get("/health").await;
+        AgentClient::for_url(&format!("http://{address}:{}", port_of(&before))).get("/health").await;
     assert!(refused.is_err());
     operator.must("wallet lock").await;
     let fault = operator.refused("server start --allow-lan").await;
@@ -79,7 +79,7 @@ async fn t_24_the_network_has_access_only_while_the_operator_allows_it() {
     let (open, warnings) = server(&mut operator, "server start --allow-lan").await;
     assert!(open.open_to_network && warnings == ["OPEN_TO_NETWORK"], "{warnings:?}");
     let url = format!("http://{address}:{}", port_of(&open));
-    assert_eq!(AgentClient::to(&url).get("/health").await.unwrap().0, 200);
+    assert_eq!(AgentClient::for_url(&url).get("/health").await.unwrap().0, 200);
     assert_eq!(ask(&url, &hmac, 1).await.0, 200);
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     for host in ["evil.test", "0.0.0.0", "192.0.2.77", ""] {
@@ -104,7 +104,7 @@ async fn t_24_the_network_has_access_only_while_the_operator_allows_it() {
     let (closed, _warnings) = server(&mut operator, "server start").await;
     assert!(!closed.open_to_network);
     let url = format!("http://{address}:{}", port_of(&closed));
-    assert!(AgentClient::to(&url).get("/health").await.is_err());
+    assert!(AgentClient::for_url(&url).get("/health").await.is_err());
 
     // `--allow-lan` holds for one run: another start closes the server, and the next engine does not open it.
     server(&mut operator, "server start --allow-lan").await;

@@ -80,10 +80,10 @@ async fn run_life(engine: &mut EngineProcess, asks: &Arc<Vec<Ask>>, last: usize,
     let (answers, last_answer) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
     let askers: Vec<_> = (0..CLIENTS)
         .map(|_asker| {
-            let caller = AgentClient::to(&engine.url);
+            let caller = AgentClient::for_url(&engine.url);
             let (asks, answers, last_answer) =
                 (Arc::clone(asks), Arc::clone(&answers), Arc::clone(&last_answer));
-            let mut dice = Dice::new(dice.word());
+            let mut dice = Dice::new(dice.next_u64());
             tokio::spawn(async move {
                 loop {
                     let ask = &asks[dice.index(asks.len())];
@@ -193,7 +193,7 @@ async fn check_engine(
     recorded: &BTreeMap<String, u64>,
 ) {
     let mut engine = EngineProcess::start(folder, &Start { unlock: true, ..Start::default() });
-    let caller = AgentClient::to(&engine.url);
+    let caller = AgentClient::for_url(&engine.url);
     let mut operator = engine.operator().await;
     let Answer::Audit(audit) = operator.must("audit verify").await else { panic!() };
     assert!(audit.sealed && audit.untrusted.is_none(), "{audit:?}");

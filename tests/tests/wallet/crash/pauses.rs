@@ -59,7 +59,7 @@ async fn a_paused_engine_answers_queued_requests_once_and_expires_old_holds() {
     let home = tempfile::tempdir().unwrap();
     let mut engine = EngineProcess::start(&home.path().join("data"), &Start::default());
     let agent = set_up_agent(&engine).await;
-    let caller = AgentClient::to(&engine.url);
+    let caller = AgentClient::for_url(&engine.url);
     let held = agent.ask(now_s(), &offer(600_000, 1), None);
     let (status, bytes) = caller.post("/sign", &held).await.unwrap();
     assert_eq!(status, 202, "{}", json_or_null(&bytes));
@@ -91,7 +91,7 @@ async fn a_paused_engine_answers_queued_requests_once_and_expires_old_holds() {
     let fault = engine.operator().await.refused(&format!("approve {id} --yes")).await;
     assert_eq!(fault.code, Code::RequestExpired, "{fault}");
     // Uses a new connection, because the engine may have closed the idle one.
-    let polled = AgentClient::to(&engine.url).get(&format!("/sign/status/{id}")).await.unwrap();
+    let polled = AgentClient::for_url(&engine.url).get(&format!("/sign/status/{id}")).await.unwrap();
     assert_eq!(json_or_null(&polled.1)["code"], "REQUEST_EXPIRED");
     assert_eq!(engine.terminate(), Some(0));
 }
@@ -110,7 +110,7 @@ async fn a_request_unread_at_the_kill_is_signed_once_when_repeated() {
 
     let start = Start { unlock: true, ..Start::default() };
     let mut engine = EngineProcess::start(&folder, &start);
-    let caller = AgentClient::to(&engine.url);
+    let caller = AgentClient::for_url(&engine.url);
     let first = caller.post("/sign", &body).await.unwrap();
     assert_eq!(first.0, 200, "{}", json_or_null(&first.1));
     assert_eq!(caller.post("/sign", &body).await.unwrap(), first);

@@ -183,7 +183,7 @@ impl Scenario {
         let start = Start { carry: Some(EARLY_CHECKPOINTS), ..start.clone() };
         match EngineProcess::try_start(&self.folder(), &start) {
             Ok(engine) => {
-                self.caller = Some(AgentClient::to(&engine.url));
+                self.caller = Some(AgentClient::for_url(&engine.url));
                 let mut operator = engine.operator().await;
                 operator.password = self.password.to_owned();
                 self.operator = Some(operator);

@@ -95,7 +95,7 @@ async fn after_a_failed_commit_nothing_is_decided_and_a_restart_knows_every_answ
         let carry = Some(Checkpoints { after_bytes: 60_000, in_background: true });
         let start = Start { fault, unlock: true, carry, ..Start::default() };
         let mut engine = EngineProcess::start(&used.folder(), &start);
-        let caller = AgentClient::to(&engine.url);
+        let caller = AgentClient::for_url(&engine.url);
         let Answers { paid, unsigned, failed } = send_until_commit_fails(&caller, &used.agent).await;
 
         // Reads still work.
@@ -131,7 +131,7 @@ async fn after_a_failed_commit_nothing_is_decided_and_a_restart_knows_every_answ
         }
         let start = Start { unlock: true, ..Start::default() };
         let mut engine = EngineProcess::start(&used.folder(), &start);
-        let caller = AgentClient::to(&engine.url);
+        let caller = AgentClient::for_url(&engine.url);
         let now = jiff::Timestamp::now().as_second();
         let (_, bytes) = caller.post("/status", &used.agent.read(now)).await.unwrap();
         assert_eq!(json_or_null(&bytes)["agent"]["spent_today_micro"], sum, "{point}");
@@ -190,7 +190,7 @@ async fn a_disk_that_fills_up_is_reported_early_and_loses_nothing() {
     let mut engine = EngineProcess::start(&folder, &start);
     let mut operator = engine.operator().await;
     let agent = set_up_wallet(&mut operator).await;
-    let caller = AgentClient::to(&engine.url);
+    let caller = AgentClient::for_url(&engine.url);
     let before = (ask(&agent, 1), ask(&agent, 2));
     let paid = caller.post("/sign", &before.0).await.unwrap();
     assert_eq!(paid.0, 200);
@@ -255,7 +255,7 @@ async fn a_disk_that_fills_up_is_reported_early_and_loses_nothing() {
         created.into_iter().collect(),
         "what was answered and nothing else"
     );
-    let caller = AgentClient::to(&engine.url);
+    let caller = AgentClient::for_url(&engine.url);
     assert_eq!(caller.post("/sign", &before.0).await.unwrap(), paid);
     assert_eq!(caller.post("/sign", &before.1).await.unwrap().0, 200);
     operator.must("agent register late --auth hmac").await;
@@ -288,7 +288,7 @@ async fn a_backup_without_room_is_refused_and_takes_nothing_of_the_reserve() {
     assert!(fault.message.contains("MiB are free: free some space"), "{fault}");
     assert_eq!(free(), left);
     assert!(!folder.join(".backup").exists());
-    let caller = AgentClient::to(&engine.url);
+    let caller = AgentClient::for_url(&engine.url);
     assert_eq!(caller.post("/sign", &ask(&agent, 1)).await.unwrap().0, 200);
     file.set_len(0).unwrap();
     operator.must(&backup).await;

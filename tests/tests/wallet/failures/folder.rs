@@ -110,7 +110,7 @@ async fn a_second_engine_on_the_folder_exits_10_and_the_first_keeps_running() {
     output.assert_refusal(10, &["ENGINE_RUNNING"]);
     assert_unchanged(&before, &inventory(&used.folder()), &output.output);
     let (body, answer) = &used.paid[0];
-    assert_eq!(&AgentClient::to(&first.url).post("/sign", body).await.unwrap(), answer);
+    assert_eq!(&AgentClient::for_url(&first.url).post("/sign", body).await.unwrap(), answer);
     assert_eq!(first.terminate(), Some(0));
 }
 
@@ -133,7 +133,7 @@ async fn an_engine_whose_journal_was_removed_refuses_to_decide() {
         let used = UsedFolder::new().await;
         let start = Start { unlock: true, ..Start::default() };
         let mut engine = EngineProcess::start(&used.folder(), &start);
-        let caller = AgentClient::to(&engine.url);
+        let caller = AgentClient::for_url(&engine.url);
         let (mut operator, aside) = (engine.operator().await, used.folder().with_extension("old"));
         if moved {
             std::fs::rename(used.folder(), &aside).unwrap();
@@ -152,7 +152,7 @@ async fn an_engine_whose_journal_was_removed_refuses_to_decide() {
         if moved {
             std::fs::rename(&aside, used.folder()).unwrap();
             let mut engine = EngineProcess::start(&used.folder(), &start);
-            let caller = AgentClient::to(&engine.url);
+            let caller = AgentClient::for_url(&engine.url);
             for (body, answered) in &used.paid {
                 assert_eq!(&caller.post("/sign", body).await.unwrap(), answered);
             }
@@ -219,7 +219,7 @@ async fn under_any_umask_only_the_owner_has_access() {
         let mut operator = engine.operator().await;
         assert_closed(&folder);
         let agent = set_up_wallet(&mut operator).await;
-        let caller = AgentClient::to(&engine.url);
+        let caller = AgentClient::for_url(&engine.url);
         assert_eq!(caller.post("/sign", &ask(&agent, 1)).await.unwrap().0, 200);
         operator.must("wallet lock").await;
         operator.must("wallet open").await;

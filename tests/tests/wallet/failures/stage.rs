@@ -30,7 +30,7 @@ impl UsedFolder {
         let mut engine = EngineProcess::start(&home.path().join("data"), &Start::default());
         let mut operator = engine.operator().await;
         let agent = set_up_wallet(&mut operator).await;
-        let caller = AgentClient::to(&engine.url);
+        let caller = AgentClient::for_url(&engine.url);
         let mut paid = Vec::new();
         for n in 0..3 {
             let body = ask(&agent, n);

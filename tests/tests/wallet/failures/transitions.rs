@@ -146,7 +146,7 @@ async fn a_request_overtaken_by_a_lock_leaves_a_trusted_journal() {
     let rpc = Some(format!("http://{}", node.local_addr().unwrap()));
     let start = Start { unlock: true, rpc, ..Start::default() };
     let engine = EngineProcess::start(&used.folder(), &start);
-    let caller = AgentClient::to(&engine.url);
+    let caller = AgentClient::for_url(&engine.url);
     // The offer names another token domain, which makes the engine ask the chain.
     let mut challenge = offers::challenge(BASE, 15_000, "https://api.example.com/late");
     challenge["accepts"][0]["extra"]["name"] = json!("Not The Dollar");

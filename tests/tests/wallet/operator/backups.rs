@@ -17,7 +17,7 @@ async fn no_command_changes_the_wallet_during_a_backup() {
     let (ended, registered) = mpsc::channel();
     let here = Handle::current();
     // Runs after the copy of the wallet file and before the copy of the journal.
-    *engine.disk.at_next_question.lock().unwrap() = Some(Box::new(move || {
+    *engine.disk.on_next_query.lock().unwrap() = Some(Box::new(move || {
         let work = || {
             here.block_on(async {
                 let registering = other.must("agent register late --auth hmac");

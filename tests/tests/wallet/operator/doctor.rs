@@ -41,7 +41,7 @@ async fn doctor_passes_a_healthy_wallet_and_writes_nothing() {
 async fn doctor_reports_each_fault_in_its_own_line() {
     let engine = TestEngine::start(Setup::default()).await;
     engine.set_up_wallet("--day 1").await;
-    engine.disk.free.store(1 << 20, Ordering::SeqCst);
+    engine.disk.free_bytes.store(1 << 20, Ordering::SeqCst);
     std::fs::write(engine.folder.join("wallets/main.wallet"), "not a wallet").unwrap();
     let mut operator = engine.operator();
     operator.must("network disable base").await;

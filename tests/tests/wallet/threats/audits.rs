@@ -139,7 +139,7 @@ async fn t_45_a_file_changed_under_a_running_engine_is_refused_at_the_next_start
 /// Pays successfully, because the engine does not yet know that its file was changed.
 async fn pay(engine: &EngineProcess, agent: &Agent, n: u64) -> Value {
     let body = agent.ask(engine.now_s(), &offer(1_000, n), None);
-    let (status, answer) = AgentClient::to(&engine.url).post("/sign", &body).await.unwrap();
+    let (status, answer) = AgentClient::for_url(&engine.url).post("/sign", &body).await.unwrap();
     assert_eq!(status, 200);
     json_or_null(&answer)
 }
