@@ -13,7 +13,7 @@ use bursar_ledger_device::server::serve;
 const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The seed of a test's device.
-pub const WORDS: &str =
+pub const SEED_WORDS: &str =
     "abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon about";
 
 /// Plugs in a device with blind signing off and "Raw messages" on.

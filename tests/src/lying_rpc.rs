@@ -52,7 +52,7 @@ pub enum Lie {
 }
 
 /// The delay of [`Lie::Late`].
-pub const LATE: Duration = Duration::from_secs(2);
+pub const LATE_DELAY: Duration = Duration::from_secs(2);
 
 impl Lie {
     /// The lies about transactions.
@@ -126,7 +126,7 @@ fn hex_number(number: u128) -> Value {
 #[derive(Debug)]
 struct PendingClaim {
     claim: Claim,
-    honest: usize,
+    honest_answers: usize,
 }
 
 /// A proxy that answers with the queued lies and claims, and is honest otherwise.
@@ -141,11 +141,11 @@ pub struct LyingRpc {
 struct ProxyState {
     node: String,
     client: reqwest::Client,
-    lies: Arc<Mutex<Lies>>,
+    lies: Arc<Mutex<LieQueue>>,
 }
 
 #[derive(Debug, Default)]
-struct Lies {
+struct LieQueue {
     queued: VecDeque<Lie>,
     lies_told: usize,
     claims: Vec<PendingClaim>,
@@ -167,13 +167,13 @@ impl LyingRpc {
     }
 
     /// Queues lies: each changes the next answer of its method, in this order.
-    pub fn tell(&self, lies: impl IntoIterator<Item = Lie>) {
+    pub fn queue_lies(&self, lies: impl IntoIterator<Item = Lie>) {
         self.state.lies().queued.extend(lies);
     }
 
     /// Adds a claim. The first `honest` answers that it could change stay honest.
     pub fn claim_after(&self, honest: usize, claim: Claim) {
-        self.state.lies().claims.push(PendingClaim { claim, honest });
+        self.state.lies().claims.push(PendingClaim { claim, honest_answers: honest });
     }
 
     /// Drops the queued lies and all claims.
@@ -199,13 +199,13 @@ impl LyingRpc {
     }
 
     /// Returns every transaction broadcast so far, in order, duplicates included.
-    pub fn broadcast(&self) -> Vec<String> {
+    pub fn broadcast_transactions(&self) -> Vec<String> {
         self.state.lies().broadcast.clone()
     }
 }
 
 impl ProxyState {
-    fn lies(&self) -> MutexGuard<'_, Lies> {
+    fn lies(&self) -> MutexGuard<'_, LieQueue> {
         self.lies.lock().expect("not poisoned")
     }
 
@@ -224,8 +224,8 @@ impl ProxyState {
         let mut claims_made = 0;
         for pending in &mut lies.claims {
             let Some(changed) = pending.claim.apply(method, &answer) else { continue };
-            match pending.honest.checked_sub(1) {
-                Some(left) => pending.honest = left,
+            match pending.honest_answers.checked_sub(1) {
+                Some(left) => pending.honest_answers = left,
                 None => {
                     answer = changed;
                     claims_made += 1;
@@ -332,7 +332,7 @@ async fn answer_one(state: &ProxyState, call: &Value) -> Result<Value, Response>
             let (state, call) = (state.clone(), call.clone());
             // The call is forwarded even if the caller no longer waits for the answer.
             let late = tokio::spawn(async move {
-                tokio::time::sleep(LATE).await;
+                tokio::time::sleep(LATE_DELAY).await;
                 state.forward(&call).await
             });
             late.await.expect("forwarded")

@@ -27,7 +27,7 @@ pub enum KnownTransactions {
 }
 
 #[derive(Debug)]
-struct Shared {
+struct NodeState {
     known: Mutex<KnownTransactions>,
     chain: u64,
     lookups: AtomicUsize,
@@ -39,7 +39,7 @@ struct Shared {
 #[derive(Debug)]
 pub struct FakeNode {
     pub url: String,
-    shared: Arc<Shared>,
+    shared: Arc<NodeState>,
     server: JoinHandle<()>,
 }
 
@@ -61,7 +61,7 @@ impl FakeNode {
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let known = Mutex::new(KnownTransactions::Everything);
         let (lookups, ahead_s) = (AtomicUsize::new(0), AtomicU64::new(0));
-        let shared = Arc::new(Shared { known, chain, lookups, ahead_s });
+        let shared = Arc::new(NodeState { known, chain, lookups, ahead_s });
         let app = Router::new().route("/", post(answer)).with_state(Arc::clone(&shared));
         let server = tokio::spawn(async move {
             let _ended = axum::serve(listener, app).await;
@@ -85,7 +85,7 @@ impl FakeNode {
     }
 }
 
-async fn answer(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
+async fn answer(State(shared): State<Arc<NodeState>>, body: Bytes) -> Response {
     let request: Value = serde_json::from_slice(&body).expect("JSON");
     let result = match request["method"].as_str() {
         Some("eth_chainId") => json!(format!("{:#x}", shared.chain)),

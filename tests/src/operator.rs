@@ -14,7 +14,7 @@ pub trait Expect {
     /// Runs a command line that must succeed.
     fn must(&mut self, line: &str) -> impl Future<Output = Answer>;
     /// Runs a command line that must be refused.
-    fn refused(&mut self, line: &str) -> impl Future<Output = Fault>;
+    fn run_refused(&mut self, line: &str) -> impl Future<Output = Fault>;
 }
 
 impl Expect for Operator {
@@ -29,7 +29,7 @@ impl Expect for Operator {
         }
     }
 
-    async fn refused(&mut self, line: &str) -> Fault {
+    async fn run_refused(&mut self, line: &str) -> Fault {
         match self.outcome(line).await.reply.result {
             Ok(answer) => panic!("{line} succeeded: {answer:?}"),
             Err(fault) => fault,

@@ -18,7 +18,7 @@ pub const PERMIT2: Address = address!("0x000000000022D473030F116dDEE9F6B43aC78BA
 pub const PRISM: Address = address!("0x402357ff1e18d42d0f14a5d56d6e1ebd741b3a86");
 
 /// The suffix of a signature of a wallet that is not deployed yet (EIP-6492).
-const UNDEPLOYED: B256 =
+const EIP6492_SUFFIX: B256 =
     b256!("0x6492649264926492649264926492649264926492649264926492649264926492");
 
 /// A throw-away key.
@@ -143,7 +143,7 @@ impl Payer {
     ) -> SignedPayment {
         self.pay_with(method, terms, |signature| {
             let parts = (factory, Bytes::copy_from_slice(data), Bytes::from(signature));
-            [&parts.abi_encode_params()[..], UNDEPLOYED.as_slice()].concat()
+            [&parts.abi_encode_params()[..], EIP6492_SUFFIX.as_slice()].concat()
         })
     }
 

@@ -12,15 +12,15 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::caller::{AgentClient, json_or_null};
 use crate::dice::Dice;
 use crate::operator::Operator;
-use crate::process::{EngineProcess, Start};
+use crate::process::{EngineProcess, StartOptions};
 
 /// A kill at any moment, instead of a point of the code.
 pub const ANY_MOMENT: &str = "any moment";
 
 /// Number of requests that may miss a planned kill before another kill is planned.
-const TRIES: usize = 3;
+const MISSED_REQUESTS_MAX: usize = 3;
 /// Number of kills planned in a row without a death, after which the point counts as unreachable.
-const PLANS: usize = 20;
+const PLANNED_KILLS_MAX: usize = 20;
 /// Timeout of one request; reached only on failure.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
@@ -30,7 +30,7 @@ pub struct Scene<'a> {
     pub engine: &'a mut EngineProcess,
     pub operator: &'a mut Operator,
     /// The start options of the engine, including the password.
-    pub start: Start,
+    pub start: StartOptions,
 }
 
 /// The lane whose plans are killed.
@@ -41,7 +41,7 @@ pub struct KilledLane {
     /// The endpoint of its requests.
     pub path: &'static str,
     /// The kind of the journal entry that closes a plan.
-    pub closed: EntryKind,
+    pub closing_entry: EntryKind,
 }
 
 /// The kills of one engine.
@@ -50,17 +50,17 @@ pub struct Kills {
     lane: KilledLane,
     pub dice: Dice,
     count: usize,
-    reached: BTreeSet<&'static str>,
+    reached_points: BTreeSet<&'static str>,
     /// The point at which the running engine is killed, and the number of requests that missed it.
-    armed: Option<(&'static str, usize)>,
+    armed_point: Option<(&'static str, usize)>,
     /// Number of kills planned since the last death.
-    plans: usize,
+    kills_since_death: usize,
 }
 
 impl Kills {
     pub fn new(lane: KilledLane, seed: u64) -> Self {
         let (dice, reached) = (Dice::new(seed), BTreeSet::new());
-        Self { lane, dice, count: 0, reached, armed: None, plans: 0 }
+        Self { lane, dice, count: 0, reached_points: reached, armed_point: None, kills_since_death: 0 }
     }
 
     /// Returns the number of kills so far.
@@ -70,19 +70,19 @@ impl Kills {
 
     /// Returns the point at which the running engine is killed.
     pub fn point(&self) -> &'static str {
-        self.armed.map_or(ANY_MOMENT, |(point, _missed)| point)
+        self.armed_point.map_or(ANY_MOMENT, |(point, _missed)| point)
     }
 
     /// Returns the points at which no kill has happened yet.
-    pub fn missed(&self) -> Vec<&'static str> {
-        self.lane.points.iter().copied().filter(|point| !self.reached.contains(point)).collect()
+    pub fn points_not_reached(&self) -> Vec<&'static str> {
+        self.lane.points.iter().copied().filter(|point| !self.reached_points.contains(point)).collect()
     }
 
     /// Plans another kill if none is planned, or if the planned one was missed too often.
     pub async fn plan(&mut self, scene: &mut Scene<'_>) {
-        if self.armed.is_none_or(|(_point, missed)| missed >= TRIES) {
-            self.plans += 1;
-            assert!(self.plans <= PLANS, "no request passes {:?}", self.armed);
+        if self.armed_point.is_none_or(|(_point, missed)| missed >= MISSED_REQUESTS_MAX) {
+            self.kills_since_death += 1;
+            assert!(self.kills_since_death <= PLANNED_KILLS_MAX, "no request passes {:?}", self.armed_point);
             if !scene.engine.has_exited() {
                 scene.engine.kill();
             }
@@ -96,9 +96,9 @@ impl Kills {
             let point = self.lane.points[self.count % self.lane.points.len()];
             let most = if point.starts_with("journal.") { 16 } else { 2 };
             let nth = 1 + self.dice.roll(most);
-            self.armed = Some((point, 0));
+            self.armed_point = Some((point, 0));
             let fault = (point != ANY_MOMENT).then(|| format!("kill:{point}:{nth}"));
-            let start = Start { fault, ..scene.start.clone() };
+            let start = StartOptions { fault, ..scene.start.clone() };
             let folder = scene.engine.folder.clone();
             if let Some((engine, operator)) = EngineProcess::restart(&folder, &start).await {
                 (*scene.engine, *scene.operator) = (engine, operator);
@@ -121,8 +121,8 @@ impl Kills {
 
     fn note_death(&mut self) {
         self.count += 1;
-        self.plans = 0;
-        self.reached.extend(self.armed.map(|(point, _missed)| point));
+        self.kills_since_death = 0;
+        self.reached_points.extend(self.armed_point.map(|(point, _missed)| point));
     }
 
     /// Repeats one request until it has ended and its plan is closed. Approves it if it is held.
@@ -131,7 +131,7 @@ impl Kills {
         let mut moment = (self.point() == ANY_MOMENT)
             .then(|| Instant::now() + Duration::from_millis(self.dice.roll(2_500)));
         let answer = loop {
-            assert!(Instant::now() < end, "{:?}: no end of {body}", self.armed);
+            assert!(Instant::now() < end, "{:?}: no end of {body}", self.armed_point);
             if self.revive(scene).await {
                 continue;
             }
@@ -166,7 +166,7 @@ impl Kills {
             }
             sleep(Duration::from_millis(20)).await;
         };
-        self.armed = self.armed.map(|(point, missed)| (point, missed + 1));
+        self.armed_point = self.armed_point.map(|(point, missed)| (point, missed + 1));
         answer
     }
 
@@ -187,7 +187,7 @@ impl Kills {
         let Ok(shown) = scene.operator.run("activity").await else { return false };
         let Ok(Answer::Activity(activity)) = shown.reply.result else { return false };
         let mut own = activity.entries.iter().filter(|row| row.request.as_deref() == Some(id));
-        own.any(|row| row.kind == self.lane.closed)
+        own.any(|row| row.kind == self.lane.closing_entry)
     }
 }
 

@@ -58,11 +58,11 @@ pub struct EngineProcess {
 
 /// The options of a process.
 #[derive(Debug, Clone, Default)]
-pub struct Start {
+pub struct StartOptions {
     /// The faults, separated by commas: `kill:<point>:<n>`, `fail:<point>:<n>` (from then on) or `once:<point>:<n>`.
     pub fault: Option<String>,
     /// Whether the process gets the password at start.
-    pub unlock: bool,
+    pub has_password: bool,
     /// RPC endpoint of the local chain, used for Base.
     pub rpc: Option<String>,
     /// Further environment variables; they override those of the other fields.
@@ -76,20 +76,20 @@ pub struct Start {
     /// The umask of the process, in octal; `None` means that of the test.
     pub umask: Option<&'static str>,
     /// When the journal moves rows to the history file; `None` means as in the product.
-    pub carry: Option<Checkpoints>,
+    pub checkpoints: Option<Checkpoints>,
     /// A file that receives the full trace log and all of standard error.
     pub log: Option<PathBuf>,
 }
 
 impl EngineProcess {
     /// Starts the engine on `folder` and waits until it prints READY.
-    pub fn start(folder: &Path, start: &Start) -> Self {
+    pub fn start(folder: &Path, start: &StartOptions) -> Self {
         Self::try_start(folder, start)
             .unwrap_or_else(|why| panic!("the engine did not start: {why}"))
     }
 
     /// Like [`Self::start`], but returns the exit status and standard error of a failed start.
-    pub fn try_start(folder: &Path, start: &Start) -> Result<Self, String> {
+    pub fn try_start(folder: &Path, start: &StartOptions) -> Result<Self, String> {
         let mut child = Self::command(folder, start).spawn().map_err(|error| error.to_string())?;
         let stdout = child.stdout.take().ok_or("no stdout")?;
         let (sender, receiver) = std::sync::mpsc::channel();
@@ -114,7 +114,7 @@ impl EngineProcess {
     }
 
     /// Starts an engine again and attaches; `None` if a planned kill ends it before it accepts commands.
-    pub async fn restart(folder: &Path, start: &Start) -> Option<(Self, Operator)> {
+    pub async fn restart(folder: &Path, start: &StartOptions) -> Option<(Self, Operator)> {
         let engine = match Self::try_start(folder, start) {
             Ok(engine) => engine,
             Err(why) if why.starts_with("signal: 9") => return None,
@@ -124,7 +124,7 @@ impl EngineProcess {
         Some((engine, operator))
     }
 
-    fn command(folder: &Path, start: &Start) -> Command {
+    fn command(folder: &Path, start: &StartOptions) -> Command {
         let mut line: Vec<OsString> = Vec::new();
         if let Some(mask) = start.umask {
             let script = "umask \"$1\" && shift && exec \"$@\"";
@@ -157,11 +157,11 @@ impl EngineProcess {
         if let Some(fault) = &start.fault {
             command.env("BURSAR_TEST_FAULT", fault);
         }
-        if let Some(Checkpoints { after_bytes, in_background }) = start.carry {
+        if let Some(Checkpoints { after_bytes, in_background }) = start.checkpoints {
             let how = if in_background { "beside" } else { "inline" };
             command.env("BURSAR_TEST_CARRY", format!("{how}:{after_bytes}"));
         }
-        if start.unlock {
+        if start.has_password {
             command.env("BURSAR_TEST_PASSWORD", PASSWORD);
         }
         if let Some(log) = &start.log {
@@ -185,7 +185,7 @@ impl EngineProcess {
     }
 
     /// Sets the offset of the engine's clock from the real one.
-    pub fn skew(&self, ms: i64) {
+    pub fn set_clock_offset(&self, ms: i64) {
         std::fs::write(Self::clock_file(&self.folder), ms.to_string()).expect("written");
     }
 

@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use crate::agent::Agent;
 use crate::operator::{Expect, Operator};
-use crate::process::{EngineProcess, Start};
+use crate::process::{EngineProcess, StartOptions};
 
 /// At most ten dollars a day and five per payment; automatic below half a dollar.
 const POLICY: &str = "--day 10 --txn 5 --auto 0.5";
@@ -27,7 +27,7 @@ impl ReadyWallet {
     /// Starts an engine and sets up the wallet and the agent.
     pub async fn start() -> Self {
         let home = tempfile::tempdir().expect("a folder");
-        let engine = EngineProcess::start(&home.path().join("data"), &Start::default());
+        let engine = EngineProcess::start(&home.path().join("data"), &StartOptions::default());
         let mut operator = engine.operator().await;
         operator.must("wallet create main").await;
         operator.must("seed create").await;

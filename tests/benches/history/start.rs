@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use bursar_tests::process::{EngineProcess, Start, memory_mib};
+use bursar_tests::process::{EngineProcess, StartOptions, memory_mib};
 
 use crate::wallet::{Running, Wallet};
 
@@ -16,7 +16,7 @@ pub fn measure(few: &Wallet, many: &Wallet) {
         let empty = empty.path().join("data");
         for (best, folder) in best.iter_mut().zip([&empty, &few.folder, &many.folder]) {
             let begun = Instant::now();
-            let mut engine = EngineProcess::start(folder, &Start::default());
+            let mut engine = EngineProcess::start(folder, &StartOptions::default());
             *best = (*best).min(begun.elapsed());
             assert_eq!(engine.terminate(), Some(0));
         }

@@ -8,7 +8,7 @@ use bursar_control::answers::Answer;
 use bursar_tests::agent::Agent;
 use bursar_tests::offers::offer;
 use bursar_tests::operator::Expect;
-use bursar_tests::process::{EngineProcess, Start};
+use bursar_tests::process::{EngineProcess, StartOptions};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -78,7 +78,7 @@ impl Wallet {
     }
 
     async fn create(folder: &Path) -> Self {
-        let mut engine = EngineProcess::start(folder, &Start::default());
+        let mut engine = EngineProcess::start(folder, &StartOptions::default());
         let mut operator = engine.operator().await;
         for line in [
             "wallet create bench",
@@ -100,7 +100,7 @@ impl Wallet {
     pub fn start(&self, open: bool) -> Running {
         let env = vec![("BURSAR_SERVER_RATE_PER_MINUTE".to_owned(), "4000000000".to_owned())];
         let engine =
-            EngineProcess::start(&self.folder, &Start { unlock: open, env, ..Start::default() });
+            EngineProcess::start(&self.folder, &StartOptions { has_password: open, env, ..StartOptions::default() });
         Running {
             engine,
             agent: self.agent.clone(),
@@ -122,7 +122,7 @@ impl Wallet {
             let run = running.pay(CONNECTIONS, count).await;
             self.notes.payments += count;
             skew += BATCH_INTERVAL_MS;
-            running.engine.skew(skew);
+            running.engine.set_clock_offset(skew);
             let thinned = if payments > 10_000 { 100 } else { 1 };
             self.notes.ids.extend(ids(&run).step_by(thinned));
         }

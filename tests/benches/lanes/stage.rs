@@ -7,7 +7,7 @@ use bursar_control::answers::Answer;
 use bursar_devnet::Devnet;
 use bursar_tests::agent::Agent;
 use bursar_tests::operator::{Expect, Operator};
-use bursar_tests::process::{EngineProcess, Start};
+use bursar_tests::process::{EngineProcess, StartOptions};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -43,10 +43,10 @@ impl Stage {
         policy: &str,
         away: Duration,
     ) -> (Self, Operator, Address) {
-        let start = Start {
+        let start = StartOptions {
             rpc: Some(node.url.clone()),
             env: vec![("BURSAR_TEST_ETH_PRICE".into(), "3000".into())],
-            ..Start::default()
+            ..StartOptions::default()
         };
         let home = tempfile::tempdir().expect("a folder");
         let engine = EngineProcess::start(&home.path().join("data"), &start);

@@ -13,7 +13,7 @@ use bursar_devnet::full::{Contracts, GateSide, NewVault, VaultLie, lending_chain
 use bursar_devnet::{Call, Devnet};
 use bursar_tests::offers::BASE;
 use bursar_tests::operator::{Expect, Operator};
-use bursar_tests::process::{EngineProcess, Start};
+use bursar_tests::process::{EngineProcess, StartOptions};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -56,7 +56,7 @@ impl Stage {
             true => vec![("BURSAR_TEST_ROBINHOOD_RPC".into(), url)],
             false => Vec::new(),
         };
-        let start = Start { unlock: false, rpc, env, ..Start::default() };
+        let start = StartOptions { has_password: false, rpc, env, ..StartOptions::default() };
         let home = tempfile::tempdir().expect("a folder");
         let engine = EngineProcess::start(&home.path().join("data"), &start);
         let mut operator = engine.operator().await;
@@ -125,7 +125,7 @@ impl Stage {
             }
             assert!(Instant::now() < end, "the scan does not find {address}: {answer:?}");
             self.clock_lead_ms += SCAN_INTERVAL_MS;
-            self.engine.skew(self.clock_lead_ms);
+            self.engine.set_clock_offset(self.clock_lead_ms);
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }

@@ -15,7 +15,7 @@ use bursar_core::limits::CONTROL_SESSIONS_MAX;
 use bursar_core::status::EntryKind;
 use bursar_tests::engine::{Setup, TestEngine};
 use bursar_tests::operator::{Expect, PASSWORD};
-use bursar_tests::process::{EngineProcess, Start};
+use bursar_tests::process::{EngineProcess, StartOptions};
 use bursar_tui::link::Link;
 
 /// A client that sends frames by hand.
@@ -66,7 +66,7 @@ fn home() -> (tempfile::TempDir, std::path::PathBuf) {
 #[test]
 fn only_the_token_opens_the_channel() {
     let (_home, data) = home();
-    let engine = EngineProcess::start(&data, &Start::default());
+    let engine = EngineProcess::start(&data, &StartOptions::default());
     let control = engine.control();
     assert_eq!(
         RawClient::at(&control).handshake(&control.token, PROTOCOL),
@@ -88,7 +88,7 @@ fn only_the_token_opens_the_channel() {
 #[test]
 fn no_command_runs_before_the_proof() {
     let (_home, data) = home();
-    let engine = EngineProcess::start(&data, &Start::default());
+    let engine = EngineProcess::start(&data, &StartOptions::default());
     let mut client = RawClient::at(&engine.control());
     let order = Box::new(Order::Freeze);
     let asking = Asking::Agreed;
@@ -99,7 +99,7 @@ fn no_command_runs_before_the_proof() {
 #[tokio::test]
 async fn a_malformed_stream_ends_its_own_connection_alone() {
     let (_home, data) = home();
-    let engine = EngineProcess::start(&data, &Start::default());
+    let engine = EngineProcess::start(&data, &StartOptions::default());
     let control = engine.control();
     for bytes in [
         &[0xff, 0xff, 0xff, 0xff, 0][..],
@@ -119,7 +119,7 @@ async fn a_malformed_stream_ends_its_own_connection_alone() {
 #[tokio::test]
 async fn silent_connections_do_not_lock_the_operator_out() {
     let (_home, data) = home();
-    let engine = EngineProcess::start(&data, &Start::default());
+    let engine = EngineProcess::start(&data, &StartOptions::default());
     let control = engine.control();
     let mut silent: Vec<RawClient> = (0..300).map(|_| RawClient::at(&control)).collect();
     // An incomplete hello counts as silence.
@@ -138,7 +138,7 @@ async fn silent_connections_do_not_lock_the_operator_out() {
 #[tokio::test]
 async fn a_program_over_the_session_limit_is_refused_as_busy() {
     let (_home, data) = home();
-    let engine = EngineProcess::start(&data, &Start::default());
+    let engine = EngineProcess::start(&data, &StartOptions::default());
     let control = engine.control();
     let attached: Vec<RawClient> = (0..CONTROL_SESSIONS_MAX)
         .map(|_| {
@@ -195,7 +195,7 @@ async fn each_wrong_password_delays_the_next_attempt_longer() {
     engine.operator().must("wallet lock").await;
     let mut operator = engine.operator();
     operator.passwords.push_back("not the password".to_owned());
-    assert_eq!(operator.refused("wallet open").await.code, Code::WrongPassword);
+    assert_eq!(operator.run_refused("wallet open").await.code, Code::WrongPassword);
 }
 
 #[tokio::test]
@@ -217,7 +217,7 @@ async fn the_status_counts_attached_consoles_and_no_other_program() {
 #[tokio::test]
 async fn a_program_on_the_engines_socket_without_its_token_is_not_trusted() {
     let (_home, data) = home();
-    let mut engine = EngineProcess::start(&data, &Start::default());
+    let mut engine = EngineProcess::start(&data, &StartOptions::default());
     let control = engine.control();
     engine.kill();
     std::fs::remove_file(&control.socket).unwrap();
@@ -250,7 +250,7 @@ async fn a_program_on_the_engines_socket_without_its_token_is_not_trusted() {
 #[tokio::test]
 async fn a_new_engine_has_a_new_token_and_files_only_for_its_owner() {
     let (_home, data) = home();
-    let mut engine = EngineProcess::start(&data, &Start::default());
+    let mut engine = EngineProcess::start(&data, &StartOptions::default());
     let old = engine.control();
     for name in ["control.json", "control.sock", "engine.lock", "journal.redb"] {
         let mode = std::fs::symlink_metadata(data.join(name)).unwrap().mode();
@@ -260,7 +260,7 @@ async fn a_new_engine_has_a_new_token_and_files_only_for_its_owner() {
     assert_eq!(engine.terminate(), Some(0));
     assert!(!data.join("control.json").exists(), "an engine that ends withdraws its address");
     drop(engine);
-    let engine = EngineProcess::start(&data, &Start::default());
+    let engine = EngineProcess::start(&data, &StartOptions::default());
     let new = engine.control();
     assert_ne!(old.token, new.token);
     let stale = ControlFile { token: old.token, ..new };
@@ -271,7 +271,7 @@ async fn a_new_engine_has_a_new_token_and_files_only_for_its_owner() {
 #[test]
 fn a_watching_program_is_notified_when_the_engine_stops() {
     let (_home, data) = home();
-    let mut engine = EngineProcess::start(&data, &Start::default());
+    let mut engine = EngineProcess::start(&data, &StartOptions::default());
     let control = engine.control();
     let mut watcher = RawClient::at(&control);
     assert_eq!(watcher.handshake(&control.token, PROTOCOL), Some(ToClient::Welcome));

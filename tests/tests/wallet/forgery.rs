@@ -115,7 +115,7 @@ async fn a_forged_authorization_is_never_signed() {
     let held = requests[0].card.as_ref().unwrap().hold;
     assert_eq!(held, bursar_core::card::HoldReason::JournalUntrusted);
     for line in ["seed create", "agent register other", "wallet passwd"] {
-        assert_eq!(operator.refused(line).await.code, Code::JournalUntrusted, "{line}");
+        assert_eq!(operator.run_refused(line).await.code, Code::JournalUntrusted, "{line}");
     }
 
     operator.must("audit accept").await;

@@ -86,7 +86,7 @@ async fn an_approved_request_is_polled_as_the_header() {
     assert_eq!(terms.value.to_string(), "2000000");
     // The terms are fixed when the operator approves, not when the agent asked.
     assert_eq!(i64::try_from(terms.valid_before).unwrap(), engine.now_s() + 60);
-    assert_eq!(operator.refused(&format!("approve {id}")).await.code, Code::AlreadyDecided);
+    assert_eq!(operator.run_refused(&format!("approve {id}")).await.code, Code::AlreadyDecided);
 }
 
 #[tokio::test]
@@ -108,7 +108,7 @@ async fn a_denied_request_and_an_expired_one_give_their_allowance_back() {
     engine.clock.advance(1);
     let (status, answer) = engine.get(&format!("/sign/status/{expired}")).await;
     assert_eq!((status, &answer["code"]), (200, &json!("REQUEST_EXPIRED")), "{answer}");
-    let refused = operator.refused(&format!("approve {expired}")).await;
+    let refused = operator.run_refused(&format!("approve {expired}")).await;
     assert!(matches!(refused.code, Code::RequestExpired | Code::AlreadyDecided), "{refused:?}");
 
     // The daily limit is ten dollars: the whole allowance is available again.
@@ -395,7 +395,7 @@ async fn after_a_failed_commit_nothing_is_decided_and_reads_continue() {
         let id = answer["transaction_id"].as_str().unwrap();
         assert_eq!(engine.get(&format!("/sign/status/{id}")).await.0 / 100, 2, "{id}");
     }
-    assert_eq!(engine.operator().refused("freeze").await.code, Code::JournalFailed);
+    assert_eq!(engine.operator().run_refused("freeze").await.code, Code::JournalFailed);
     // The disk holds exactly the answered payments.
     let records = bursar_engine::journal::Store::reader(&memory).latest(100).unwrap();
     assert_eq!(records.len(), paid.len());
@@ -409,10 +409,10 @@ async fn approval_requires_the_amount_and_the_shown_card() {
     let id = engine.post("/sign", &body).await.1["request_id"].as_str().unwrap().to_owned();
     let mut operator = engine.operator();
     operator.asking = bursar_control::wire::Asking::Agreed;
-    assert_eq!(operator.refused(&format!("approve {id}")).await.code, Code::ConfirmationNeeded);
-    assert_eq!(operator.refused(&format!("approve {id} --confirm 5")).await.code, Code::Declined);
+    assert_eq!(operator.run_refused(&format!("approve {id}")).await.code, Code::ConfirmationNeeded);
+    assert_eq!(operator.run_refused(&format!("approve {id} --confirm 5")).await.code, Code::Declined);
     let wrong = format!("approve {id} --confirm 6 --card {}", "0".repeat(64));
-    assert_eq!(operator.refused(&wrong).await.code, Code::CardChanged);
+    assert_eq!(operator.run_refused(&wrong).await.code, Code::CardChanged);
     operator.must(&format!("approve {id} --confirm 6")).await;
 }
 
@@ -424,7 +424,7 @@ async fn after_a_password_change_only_the_new_password_opens_the_wallet() {
     operator.passwords.extend([PASSWORD.to_owned(), "another horse battery".to_owned()]);
     operator.must("wallet passwd").await;
     operator.must("wallet lock").await;
-    assert_eq!(operator.refused("wallet open").await.code, Code::WrongPassword);
+    assert_eq!(operator.run_refused("wallet open").await.code, Code::WrongPassword);
     operator.passwords.push_back("another horse battery".to_owned());
     let opened = engine.while_time_passes(operator.outcome("wallet open")).await.reply;
     assert!(opened.result.is_ok() && opened.warnings.is_empty(), "{opened:?}");

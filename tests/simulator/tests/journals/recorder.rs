@@ -181,7 +181,7 @@ async fn unattended(folder: &Path) -> Utc {
             let mut operator = engine.operator();
             operator.must("wallet lock").await;
             operator.password = "a wrong password".to_owned();
-            operator.refused("wallet open").await;
+            operator.run_refused("wallet open").await;
             // After a wrong password, the next attempt is delayed.
             operator.password = PASSWORD.to_owned();
             engine.while_time_passes(operator.must("wallet open")).await;

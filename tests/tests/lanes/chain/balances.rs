@@ -19,7 +19,7 @@ use bursar_tests::caller::AgentClient;
 use bursar_tests::engine::{Setup, TestEngine};
 use bursar_tests::offers::BASE;
 use bursar_tests::operator::{Expect, Operator};
-use bursar_tests::process::Start;
+use bursar_tests::process::StartOptions;
 use serde_json::{Value, json};
 
 use crate::chain::stage::{SMALL_PRICE, Stage, local_chain};
@@ -113,7 +113,7 @@ async fn give_native(chain: &Devnet, to: Address, wei: u64) {
 /// Advances the clock past the cached balances.
 fn expire_balance_cache(stage: &Stage, skew_ms: &mut i64) {
     *skew_ms += 2_000;
-    stage.engine.skew(*skew_ms);
+    stage.engine.set_clock_offset(*skew_ms);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -121,7 +121,7 @@ async fn balances_are_exact_before_and_after_a_payment() {
     let Some(chain) = local_chain(BASE).await else { return };
     let (recorder, url) = CallRecorder::start_in_front_of(&chain).await;
     let mut stage =
-        Stage::set_up(chain.clone(), Start { rpc: Some(url), ..Start::default() }).await;
+        Stage::set_up(chain.clone(), StartOptions { rpc: Some(url), ..StartOptions::default() }).await;
     stage.operator.must("network disable 4663").await;
     let agent = stage.add_agent("bot", "hmac").await;
     give_native(&chain, stage.payer, 1_000_000_000_000_000_001).await;
@@ -169,7 +169,7 @@ async fn a_dead_node_gives_null_and_an_error_without_its_url() {
     let Some(chain) = local_chain(BASE).await else { return };
     let url = format!("{}/?key={KEY}", chain.url());
     let mut stage =
-        Stage::set_up(chain.clone(), Start { rpc: Some(url), ..Start::default() }).await;
+        Stage::set_up(chain.clone(), StartOptions { rpc: Some(url), ..StartOptions::default() }).await;
     stage.operator.must("network disable 4663").await;
     let agent = stage.add_agent("bot", "bearer").await;
     let body = |balances: &str| {
@@ -185,7 +185,7 @@ async fn a_dead_node_gives_null_and_an_error_without_its_url() {
     expire_balance_cache(&stage, &mut 0);
     assert_eq!(balances_answer(&stage, &agent).await, dead);
     for line in ["balances", "address balance pay", "balances --network base"] {
-        let fault = stage.operator.refused(line).await;
+        let fault = stage.operator.run_refused(line).await;
         assert_eq!((fault.code, fault.code.exit()), (Code::ChainUnavailable, 11));
         let asked = "No balance could be read. No endpoint of Base gave a valid answer (asked http://127.0.0.1:";
         assert!(fault.message.starts_with(asked) && !fault.message.contains(KEY), "{fault}");
@@ -258,10 +258,10 @@ async fn balances_of_a_live_network_are_returned_next_to_a_dead_one() {
     assert_eq!(holdings(&mut operator, "address balance pay --network 8453").await, networks[..1]);
 
     // The dead network is the only one named, so no balance is known.
-    let fault = operator.refused("address balance pay --network base-sepolia").await;
+    let fault = operator.run_refused("address balance pay --network base-sepolia").await;
     assert_eq!(fault.code, Code::ChainUnavailable);
     // A disabled network is read if the operator names it, but never for an agent.
-    let fault = operator.refused("balances --network 4663").await;
+    let fault = operator.run_refused("balances --network 4663").await;
     assert_eq!(
         fault.message,
         "No balance could be read. No endpoint is set for Robinhood Chain: `network rpc 4663 <url>`."
@@ -270,7 +270,7 @@ async fn balances_of_a_live_network_are_returned_next_to_a_dead_one() {
         ("balances --network nowhere", Code::NothingFound),
         ("balances --address nobody", Code::NothingFound),
     ] {
-        assert_eq!(operator.refused(line).await.code, code, "{line}");
+        assert_eq!(operator.run_refused(line).await.code, code, "{line}");
     }
 }
 

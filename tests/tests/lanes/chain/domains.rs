@@ -8,7 +8,7 @@ use bursar_core::networks::{ChainId, by_chain};
 use bursar_tests::agent::Agent;
 use bursar_tests::offers::{BASE, challenge, header};
 use bursar_tests::operator::Expect;
-use bursar_tests::process::Start;
+use bursar_tests::process::StartOptions;
 use serde_json::{Value, json};
 
 use crate::chain::programs::CASES;
@@ -43,7 +43,7 @@ const CLAIMS: [(&str, &str); 2] = [("name", "USDC"), ("version", "1")];
 async fn a_contradicted_domain_that_the_chain_confirms_is_paid_under_our_tables() {
     let Some(chain) = local_chain(BASE).await else { return };
     let rpc = Some(chain.url().to_owned());
-    let mut stage = Stage::set_up(chain, Start { rpc, ..Start::default() }).await;
+    let mut stage = Stage::set_up(chain, StartOptions { rpc, ..StartOptions::default() }).await;
     let agent = stage.add_agent("bot", "hmac").await;
     for (field, claim) in CLAIMS {
         let (status, answer) = ask(&stage, &agent, field, claim).await;
@@ -76,7 +76,7 @@ async fn assert_held_then_settled(stage: &mut Stage, agent: &Agent) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_contradicted_domain_without_a_chain_is_held_with_its_reason() {
     let Some(chain) = local_chain(BASE).await else { return };
-    let mut stage = Stage::set_up(chain, Start::default()).await;
+    let mut stage = Stage::set_up(chain, StartOptions::default()).await;
     let agent = stage.add_agent("bot", "hmac").await;
     assert_held_then_settled(&mut stage, &agent).await;
 }
@@ -90,7 +90,7 @@ async fn a_node_of_another_chain_confirms_nothing_and_breaks_nothing() {
     let code = format!("0x7f{}60005260206000f3", hex::encode(coin.domain_separator));
     foreign.request("anvil_setCode", json!([coin.address, code])).await.expect("set");
     let rpc = Some(foreign.url().to_owned());
-    let mut stage = Stage::set_up(chain, Start { rpc, ..Start::default() }).await;
+    let mut stage = Stage::set_up(chain, StartOptions { rpc, ..StartOptions::default() }).await;
     let agent = stage.add_agent("bot", "hmac").await;
     assert_held_then_settled(&mut stage, &agent).await;
     for case in &CASES {

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use bursar_tests::offers::{self, BASE};
 use bursar_tests::operator::Expect;
-use bursar_tests::process::Start;
+use bursar_tests::process::StartOptions;
 use serde_json::json;
 
 use crate::chain::explorers::start_explorer;
@@ -105,11 +105,11 @@ async fn the_engine_connects_only_to_its_counterparties() {
     let (_tokens, explorer) = start_explorer().await;
     let traces = tempfile::tempdir().expect("a folder");
     let trace = traces.path().join("connections");
-    let start = Start {
+    let start = StartOptions {
         rpc: Some(node.clone()),
         trace: Some(trace.clone()),
         env: vec![("BURSAR_NETWORKS_8453_EXPLORER".to_owned(), explorer.clone())],
-        ..Start::default()
+        ..StartOptions::default()
     };
     let mut stage = Stage::set_up(chain, start).await;
 

@@ -8,7 +8,7 @@ use bursar_core::limits::HOLD_MS;
 use bursar_core::money::Usd;
 use bursar_tests::offers::{BASE, PAY_TO};
 use bursar_tests::operator::Expect;
-use bursar_tests::process::Start;
+use bursar_tests::process::StartOptions;
 use serde_json::json;
 
 use crate::chain::programs::CASES;
@@ -17,7 +17,7 @@ use crate::chain::stage::{LARGE_PRICE, SMALL_PRICE, Stage, dollars, local_chain}
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_payment_below_the_threshold_settles_without_approval() {
     let Some(chain) = local_chain(BASE).await else { return };
-    let mut stage = Stage::set_up(chain, Start::default()).await;
+    let mut stage = Stage::set_up(chain, StartOptions::default()).await;
     for case in &CASES {
         let agent = stage.add_agent(&case.name(), case.auth).await;
         let before = stage.balances().await;
@@ -31,7 +31,7 @@ async fn a_payment_below_the_threshold_settles_without_approval() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_held_payment_settles_once_the_operator_approves() {
     let Some(chain) = local_chain(BASE).await else { return };
-    let mut stage = Stage::set_up(chain, Start::default()).await;
+    let mut stage = Stage::set_up(chain, StartOptions::default()).await;
     for (case, path) in
         CASES.iter().flat_map(|case| ["/large", "/v1/large"].map(|path| (case, path)))
     {
@@ -59,7 +59,7 @@ async fn a_held_payment_settles_once_the_operator_approves() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_denied_payment_is_reported_with_its_reason_and_moves_nothing() {
     let Some(chain) = local_chain(BASE).await else { return };
-    let mut stage = Stage::set_up(chain, Start::default()).await;
+    let mut stage = Stage::set_up(chain, StartOptions::default()).await;
     let before = stage.balances().await;
     for case in &CASES {
         let agent = stage.add_agent(&case.name(), case.auth).await;
@@ -81,7 +81,7 @@ async fn a_denied_payment_is_reported_with_its_reason_and_moves_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_expired_payment_stays_expired_and_moves_nothing() {
     let Some(chain) = local_chain(BASE).await else { return };
-    let mut stage = Stage::set_up(chain, Start::default()).await;
+    let mut stage = Stage::set_up(chain, StartOptions::default()).await;
     let before = stage.balances().await;
     let mut buyers = Vec::new();
     for case in &CASES {
@@ -91,7 +91,7 @@ async fn an_expired_payment_stays_expired_and_moves_nothing() {
     let held = stage.wait_for_held(CASES.len()).await;
     assert!(buyers.iter_mut().all(|buyer| buyer.is_running()));
 
-    stage.engine.skew(HOLD_MS);
+    stage.engine.set_clock_offset(HOLD_MS);
     for buyer in buyers {
         let reply = buyer.finish().await;
         assert_eq!(reply.outcome(), ("rejected", Some(3)), "{}", reply.line);
@@ -105,13 +105,13 @@ async fn an_expired_payment_stays_expired_and_moves_nothing() {
     // After the clock is corrected, neither a poll nor an approval revives the request. The clock changes between two
     // engines, because the skew also moves the monotonic clock, which never goes backwards.
     assert_eq!(stage.engine.terminate(), Some(0));
-    stage.engine.skew(0);
+    stage.engine.set_clock_offset(0);
     stage.start_again().await;
     stage.operator.must("wallet open").await;
     for request in held {
         let (status, answer) = stage.poll(&request.id).await;
         assert_eq!((status, &answer["code"]), (200, &json!("REQUEST_EXPIRED")), "{answer}");
-        let refused = stage.operator.refused(&format!("approve {}", request.id)).await;
+        let refused = stage.operator.run_refused(&format!("approve {}", request.id)).await;
         assert_eq!(refused.code, Code::RequestExpired);
     }
     assert_eq!(stage.balances().await, before);
@@ -120,13 +120,13 @@ async fn an_expired_payment_stays_expired_and_moves_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_payment_after_the_clock_went_back_is_signed() {
     let Some(chain) = local_chain(BASE).await else { return };
-    let mut stage = Stage::set_up(chain, Start::default()).await;
+    let mut stage = Stage::set_up(chain, StartOptions::default()).await;
     let agent = stage.add_agent("bot", "hmac").await;
-    stage.engine.skew(HOLD_MS);
+    stage.engine.set_clock_offset(HOLD_MS);
     // The command writes a journal entry with the wrong time; any other entry would do.
     stage.operator.must("agent suspend bot").await;
     assert_eq!(stage.engine.terminate(), Some(0));
-    stage.engine.skew(0);
+    stage.engine.set_clock_offset(0);
     stage.start_again().await;
     stage.operator.must("wallet open").await;
     stage.operator.must("agent resume bot").await;

@@ -8,7 +8,7 @@ use bursar_core::money::Usd;
 use bursar_devnet::merchant::Outcome;
 use bursar_tests::offers::BASE;
 use bursar_tests::operator::Expect;
-use bursar_tests::process::Start;
+use bursar_tests::process::StartOptions;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -23,7 +23,7 @@ use crate::chain::stage::{
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_held_request_survives_a_restart_and_settles() {
     let Some(chain) = local_chain(BASE).await else { return };
-    let mut stage = Stage::set_up(chain, Start::default()).await;
+    let mut stage = Stage::set_up(chain, StartOptions::default()).await;
     for auth in ["hmac", "bearer"] {
         let agent = stage.add_agent(auth, auth).await;
         let before = stage.balances().await;
@@ -38,7 +38,7 @@ async fn a_held_request_survives_a_restart_and_settles() {
         let again = stage.wait_for_only_held().await;
         assert_eq!((&again.id, again.card.expect("a card").digest), (&id, card.digest));
         assert_eq!(stage.poll(&id).await.0, 202);
-        let locked = stage.operator.refused(&format!("approve {id}")).await;
+        let locked = stage.operator.run_refused(&format!("approve {id}")).await;
         assert_eq!(locked.code, Code::WalletLocked);
 
         stage.operator.must("wallet open").await;
@@ -54,7 +54,7 @@ async fn a_held_request_survives_a_restart_and_settles() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_kill_9_the_same_body_gets_the_same_header_and_pays_once() {
     let Some(chain) = local_chain(BASE).await else { return };
-    let mut stage = Stage::set_up(chain, Start::default()).await;
+    let mut stage = Stage::set_up(chain, StartOptions::default()).await;
     let cases =
         ["/small", "/v1/small"].into_iter().flat_map(|path| [(path, "hmac"), (path, "bearer")]);
     for (path, auth) in cases {
@@ -93,7 +93,7 @@ async fn after_kill_9_the_same_body_gets_the_same_header_and_pays_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_payments_over_two_engines_have_ten_nonces_and_add_up() {
     let Some(chain) = local_chain(BASE).await else { return };
-    let mut stage = Stage::set_up(chain, Start::default()).await;
+    let mut stage = Stage::set_up(chain, StartOptions::default()).await;
     let agent = stage.add_agent("bot", "hmac").await;
     let before = stage.balances().await;
     let (mut nonces, mut total) = (BTreeSet::new(), 0);
@@ -122,7 +122,7 @@ async fn ten_payments_over_two_engines_have_ten_nonces_and_add_up() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_in_progress_is_answered_before_sigterm_ends_the_engine() {
     let Some(chain) = local_chain(BASE).await else { return };
-    let mut stage = Stage::set_up(chain, Start::default()).await;
+    let mut stage = Stage::set_up(chain, StartOptions::default()).await;
     let agent = stage.add_agent("bot", "hmac").await;
     let before = stage.balances().await;
     let body = stage.ask_for(&agent, "/small").await.to_string();

@@ -8,7 +8,7 @@ use bursar_tests::counting_rpc::CountingRpc;
 use bursar_tests::limited_rpc::LimitedRpc;
 use bursar_tests::offers::BASE;
 use bursar_tests::operator::Expect;
-use bursar_tests::process::Start;
+use bursar_tests::process::StartOptions;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
@@ -22,7 +22,7 @@ pub(crate) const GAS_MONEY: &str = "0x8ac7230489e80000";
 
 async fn stage() -> Option<Stage> {
     let chain = local_chain(BASE).await?;
-    let start = Start { rpc: Some(chain.url().to_owned()), ..Start::default() };
+    let start = StartOptions { rpc: Some(chain.url().to_owned()), ..StartOptions::default() };
     let stage = Stage::set_up(chain, start).await;
     stage.chain.request("anvil_setBalance", json!([stage.payer, GAS_MONEY])).await.expect("set");
     Some(stage)
@@ -86,7 +86,7 @@ async fn a_send_goes_only_to_the_submit_endpoint_and_everything_else_only_to_the
     let (node, relay) =
         (CountingRpc::in_front_of(chain.url()).await, CountingRpc::in_front_of(chain.url()).await);
     let env = vec![("BURSAR_NETWORKS_8453_SUBMIT_RPC".to_owned(), relay.url.clone())];
-    let start = Start { rpc: Some(node.url.clone()), env, ..Start::default() };
+    let start = StartOptions { rpc: Some(node.url.clone()), env, ..StartOptions::default() };
     let mut stage = Stage::set_up(chain, start).await;
     stage.chain.request("anvil_setBalance", json!([stage.payer, GAS_MONEY])).await.expect("set");
     let line = format!("address send pay {TO} 0.25 --network base --confirm 0.25 --no-wait");
@@ -111,7 +111,7 @@ async fn a_send_goes_only_to_the_submit_endpoint_and_everything_else_only_to_the
 async fn a_send_needs_no_large_batch_and_doctor_names_a_node_that_takes_none() {
     let Some(chain) = local_chain(BASE).await else { return };
     let node = LimitedRpc::in_front_of(chain.url(), 10).await;
-    let start = Start { rpc: Some(node.url.clone()), ..Start::default() };
+    let start = StartOptions { rpc: Some(node.url.clone()), ..StartOptions::default() };
     let mut stage = Stage::set_up(chain, start).await;
     let Answer::Doctor { checks } = stage.operator.must("doctor").await else { panic!() };
     let line = checks.iter().find(|check| check.check == "batches on Base").expect("a line");
@@ -139,12 +139,12 @@ async fn an_impossible_or_declined_send_is_refused_and_moves_nothing() {
         (format!("address send pay {TO} 1 --confirm 2"), Code::Declined),
     ] {
         let line = if line.contains("--network") { line } else { format!("{line} --network base") };
-        let refused = stage.operator.refused(&line).await;
+        let refused = stage.operator.run_refused(&line).await;
         assert_eq!(refused.code, code, "{line}: {}", refused.message);
     }
     stage.operator.must("wallet lock").await;
     let line = format!("address send pay {TO} 1 --confirm 1 --network base");
-    assert_eq!(stage.operator.refused(&line).await.code, Code::WalletLocked);
+    assert_eq!(stage.operator.run_refused(&line).await.code, Code::WalletLocked);
     assert_eq!(native_balance(&stage, payee()).await, U256::ZERO);
 }
 
@@ -158,7 +158,7 @@ async fn the_data_fee_is_part_of_the_required_balance() {
     stage.chain.request("anvil_setCode", json!([oracle, EXPENSIVE_ORACLE_CODE])).await.expect("set");
     // The balance is ten coins. The fee for data may take 0.6 of them.
     let line = format!("address send pay {TO} 9.5 --network base --confirm 9.5 --no-wait");
-    let refused = stage.operator.refused(&line).await;
+    let refused = stage.operator.run_refused(&line).await;
     assert_eq!(refused.code, Code::InsufficientFunds, "{}", refused.message);
     assert!(refused.message.contains("up to 0.6"), "{}", refused.message);
     order_send(&mut stage, &line.replace("9.5", "9.3")).await;

@@ -12,7 +12,7 @@ use bursar_core::status::SendStatus;
 use bursar_tests::lying_rpc::{Claim, Lie, LyingRpc};
 use bursar_tests::offers::BASE;
 use bursar_tests::operator::Expect;
-use bursar_tests::process::Start;
+use bursar_tests::process::StartOptions;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
@@ -44,7 +44,7 @@ async fn rpc_number(stage: &Stage, method: &str, params: Value) -> U256 {
 async fn send_through(lies: &[Lie], disruption: Option<&str>) {
     let Some(chain) = local_chain(BASE).await else { return };
     let rpc = LyingRpc::in_front_of(chain.url()).await;
-    let start = Start { rpc: Some(rpc.url.clone()), ..Start::default() };
+    let start = StartOptions { rpc: Some(rpc.url.clone()), ..StartOptions::default() };
     let mut stage = Stage::set_up(chain, start.clone()).await;
     stage.chain.request("anvil_setBalance", json!([stage.payer, GAS_MONEY])).await.expect("set");
     stage.chain.request("evm_setAutomine", json!([false])).await.expect("set");
@@ -53,12 +53,12 @@ async fn send_through(lies: &[Lie], disruption: Option<&str>) {
     if let Some(disruption) = kill {
         assert_eq!(stage.engine.terminate(), Some(0));
         let fault = Some(disruption.to_owned());
-        stage.start = Start { fault, ..start.clone() };
+        stage.start = StartOptions { fault, ..start.clone() };
         stage.start_again().await;
         stage.operator.must("wallet open").await;
     }
     let line = format!("address send pay {TO} 0.25 --network base --confirm 0.25 --no-wait");
-    rpc.tell(lies.iter().copied());
+    rpc.queue_lies(lies.iter().copied());
     let ordered = stage.operator.outcome(&line).await;
     assert!(ordered.reply.result.is_ok(), "{case}: {:?}", ordered.reply.result);
 
@@ -107,7 +107,7 @@ async fn send_through(lies: &[Lie], disruption: Option<&str>) {
         let count = rpc_number(&stage, "eth_getTransactionCount", json!([stage.payer, tag])).await;
         assert_eq!(count, U256::ONE, "{case}");
     }
-    let different: BTreeSet<String> = rpc.broadcast().into_iter().collect();
+    let different: BTreeSet<String> = rpc.broadcast_transactions().into_iter().collect();
     assert!(!different.is_empty() && different.len() <= 4, "{case}: {} offers", different.len());
     assert_eq!(stage.engine.terminate(), Some(0), "{case}");
 }
@@ -162,7 +162,7 @@ const NATIVE_BALANCE: u128 = 1_000_000_000_000_000_000_000_000;
 async fn stage_with(coins: &str) -> Option<(Stage, LyingRpc)> {
     let chain = local_chain(BASE).await?;
     let rpc = LyingRpc::in_front_of(chain.url()).await;
-    let start = Start { rpc: Some(rpc.url.clone()), ..Start::default() };
+    let start = StartOptions { rpc: Some(rpc.url.clone()), ..StartOptions::default() };
     let stage = Stage::set_up(chain, start).await;
     stage.chain.request("anvil_setBalance", json!([stage.payer, coins])).await.expect("set");
     Some((stage, rpc))
@@ -215,7 +215,7 @@ async fn t_17_an_absurd_price_of_gas_is_not_offered() {
     let Some((mut stage, rpc)) = stage_with(GAS_MONEY).await else { return };
     // The node lies when the order arrives: the send is refused, and leaves no record.
     rpc.claim_after(0, Claim::GasPrice(ABSURD_PRICE));
-    let refused = stage.operator.refused(&send_order()).await;
+    let refused = stage.operator.run_refused(&send_order()).await;
     assert_eq!(refused.code, Code::ChainUnavailable, "{}", refused.message);
     assert!(refused.message.contains("maximum"), "{}", refused.message);
     assert!(sends(&mut stage).await.is_empty());
@@ -229,7 +229,7 @@ async fn t_17_an_absurd_price_of_gas_is_not_offered() {
         assert!(Instant::now() < end, "it asked for no price");
         next_block(&mut stage).await;
     }
-    assert_eq!(rpc.broadcast(), Vec::<String>::new());
+    assert_eq!(rpc.broadcast_transactions(), Vec::<String>::new());
     let all = sends(&mut stage).await;
     assert_eq!(all[0].status, SendStatus::Waiting, "{all:?}");
     assert_moved(&stage, 0, 0).await;
@@ -246,7 +246,7 @@ async fn t_17_a_wrong_balance_moves_nothing_that_is_not_there() {
     rpc.claim_after(0, Claim::Balance(NATIVE_BALANCE));
     stage.operator.must(&send_order()).await;
     let end = Instant::now() + TIMEOUT;
-    while rpc.broadcast().is_empty() {
+    while rpc.broadcast_transactions().is_empty() {
         assert!(Instant::now() < end, "it was never tried");
         next_block(&mut stage).await;
     }
@@ -261,9 +261,9 @@ async fn t_17_a_wrong_balance_moves_nothing_that_is_not_there() {
 
     // The node claims too low a balance: the order is refused.
     rpc.claim_after(0, Claim::Balance(0));
-    let broadcast = rpc.broadcast().len();
-    let refused = stage.operator.refused(&send_order()).await;
+    let broadcast = rpc.broadcast_transactions().len();
+    let refused = stage.operator.run_refused(&send_order()).await;
     assert_eq!(refused.code, Code::InsufficientFunds, "{}", refused.message);
-    assert_eq!((sends(&mut stage).await.len(), rpc.broadcast().len()), (1, broadcast));
+    assert_eq!((sends(&mut stage).await.len(), rpc.broadcast_transactions().len()), (1, broadcast));
     assert_moved(&stage, AMOUNT, 1).await;
 }

@@ -106,19 +106,19 @@ async fn serve_through(lies: Vec<Lie>, disruption: Disruption) {
     chain.request("evm_setAutomine", json!([false])).await.expect("set");
     let folder = tempfile::tempdir().expect("a folder");
     let store = folder.path().join("outboxes.redb");
-    rpc.tell(lies.iter().copied());
+    rpc.queue_lies(lies.iter().copied());
     let mut service = Service::start(&store, &rpc.url);
     let mut pending = disruption;
     let end = Instant::now() + TIMEOUT;
     while !service.has_exited() {
-        assert!(Instant::now() < end, "{case}: no end, {} broadcasts", rpc.broadcast().len());
+        assert!(Instant::now() < end, "{case}: no end, {} broadcasts", rpc.broadcast_transactions().len());
         match pending {
-            Disruption::Kill { after } if rpc.broadcast().len() >= after => {
+            Disruption::Kill { after } if rpc.broadcast_transactions().len() >= after => {
                 drop(service);
                 service = Service::start(&store, &rpc.url);
                 pending = Disruption::None;
             }
-            Disruption::Pause { after } if rpc.broadcast().len() >= after => {
+            Disruption::Pause { after } if rpc.broadcast_transactions().len() >= after => {
                 service.signal(Signal::STOP);
                 for _block in 0..5 {
                     chain.request("anvil_mine", json!(["0x1"])).await.expect("mined");

@@ -11,7 +11,7 @@ use bursar_devnet::Devnet;
 use bursar_tests::agent::Agent;
 use bursar_tests::offers::BASE;
 use bursar_tests::operator::Expect;
-use bursar_tests::process::Start;
+use bursar_tests::process::StartOptions;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::process::Command;
@@ -28,7 +28,7 @@ pub(crate) async fn stage_with_relay() -> Option<(Stage, RecordingNode)> {
     let chain = local_chain(BASE).await?;
     let relay = RecordingNode::in_front_of(&chain).await;
     let rpc = Some(relay.url.clone());
-    Some((Stage::set_up(chain, Start { rpc, ..Start::default() }).await, relay))
+    Some((Stage::set_up(chain, StartOptions { rpc, ..StartOptions::default() }).await, relay))
 }
 
 /// A payment that the merchant has settled.
@@ -198,7 +198,7 @@ async fn after_kill_9_a_locked_engine_verifies_settlements_by_itself() {
     let relay = RecordingNode::in_front_of(&chain).await;
     for path in PATHS {
         // This engine cannot reach the chain, so any verification comes from the next engine.
-        let mut stage = Stage::set_up(chain.clone(), Start::default()).await;
+        let mut stage = Stage::set_up(chain.clone(), StartOptions::default()).await;
         let agent = stage.add_agent("bot", "bearer").await;
         let bought = buy(&stage, &agent, path).await;
         report_settled(&stage, &agent, &bought.id, bought.tx_hash).await;

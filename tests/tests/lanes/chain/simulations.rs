@@ -70,7 +70,7 @@ async fn all_simulation_methods_agree_where_they_have_a_result() {
             let gone = json!([bursar_core::networks::MULTICALL3, "0x"]);
             chain.request("anvil_setCode", gone).await.expect("set");
         }
-        rpc.tell(lies);
+        rpc.queue_lies(lies);
         let node = node(&rpc.url);
         let (by, ends) = simulate(&node, payer, &calls).await;
         assert_eq!(by, method);
@@ -131,7 +131,7 @@ async fn a_simulated_block_has_the_requested_number_time_and_fees() {
 
     // The fallback method cannot choose the block, but its reads also see the effects of the calls.
     let rpc = LyingRpc::in_front_of(chain.url()).await;
-    rpc.tell(vec![Lie::NoSimulation; 3]);
+    rpc.queue_lies(vec![Lie::NoSimulation; 3]);
     let other = Simulator::default().run(&self::node(&rpc.url), request).await.expect("simulated");
     assert_eq!(other.method, SimulationMethod::StateOverride);
     assert_eq!(balances(&other.reads.expect("reads")), [U256::from(40), U256::from(60)]);
@@ -147,7 +147,7 @@ async fn a_node_that_refuses_once_is_asked_for_the_best_method_again() {
     let Some(chain) = local_chain(BASE).await else { return };
     let payer = Address::repeat_byte(0xa1);
     let rpc = LyingRpc::in_front_of(chain.url()).await;
-    rpc.tell(vec![Lie::NoSimulation]);
+    rpc.queue_lies(vec![Lie::NoSimulation]);
     let (node, simulator) = (node(&rpc.url), Simulator::default());
     let mut methods = Vec::new();
     for _simulation in 0..103 {

@@ -14,7 +14,7 @@ use bursar_devnet::{Authorization, Devnet};
 use bursar_tests::agent::Agent;
 use bursar_tests::offers::{BASE, PAY_TO, decode_header};
 use bursar_tests::operator::{Expect, Operator};
-use bursar_tests::process::{EngineProcess, Start};
+use bursar_tests::process::{EngineProcess, StartOptions};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
@@ -98,7 +98,7 @@ pub(crate) struct Stage {
     /// The address that agents pay from.
     pub(crate) payer: Address,
     /// Options for the next engine.
-    pub(crate) start: Start,
+    pub(crate) start: StartOptions,
     client: reqwest::Client,
     /// How far the engine's clock is ahead.
     clock_lead_ms: i64,
@@ -110,7 +110,7 @@ pub(crate) struct Stage {
 
 impl Stage {
     /// Sets up an open wallet with money and a policy, and no agent.
-    pub(crate) async fn set_up(chain: Devnet, start: Start) -> Self {
+    pub(crate) async fn set_up(chain: Devnet, start: StartOptions) -> Self {
         let home = tempfile::tempdir().expect("a folder");
         let engine = EngineProcess::start(&home.path().join("data"), &start);
         let mut operator = engine.operator().await;
@@ -229,7 +229,7 @@ impl Stage {
     /// proofs made at the real time.
     pub(crate) fn advance(&mut self, ms: i64) {
         self.clock_lead_ms += ms;
-        self.engine.skew(self.clock_lead_ms);
+        self.engine.set_clock_offset(self.clock_lead_ms);
     }
 
     /// Returns the receipt once the engine's own probe of the chain has this verdict.

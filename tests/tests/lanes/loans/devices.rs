@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use alloy_primitives::{Address, U256};
 use bursar_ledger_device::device::{Decision, Device};
-use bursar_tests::ledger::{WORDS, decide, plug_in_blind, prompts};
+use bursar_tests::ledger::{SEED_WORDS, decide, plug_in_blind, prompts};
 use bursar_tests::operator::Expect;
 use serde_json::json;
 
@@ -12,7 +12,7 @@ use crate::loans::stage::{AUTOMATIC, DOLLAR, Stage, atoms};
 
 /// A scene with a Ledger, and a vault.
 async fn start() -> Option<(Stage, Arc<Device>, Address)> {
-    let (device, at) = plug_in_blind(WORDS);
+    let (device, at) = plug_in_blind(SEED_WORDS);
     let stage = Stage::with_device(AUTOMATIC, at).await?;
     let vault = stage.contracts.lending.vaults()[0];
     Some((stage, device, vault))

@@ -22,7 +22,7 @@ async fn missing_gas_money_is_named_and_little_suffices() {
         for poor in [U256::ZERO, U256::ONE] {
             stage.chain.request("anvil_setBalance", json!([stage.owner, poor])).await.expect("set");
             let code =
-                stage.operator.refused(&format!("position withdraw {venue} all --yes")).await.code;
+                stage.operator.run_refused(&format!("position withdraw {venue} all --yes")).await.code;
             assert_eq!(code, Code::InsufficientFunds, "{poor} wei");
             for (status, answer) in
                 [stage.supply(&venue, 100).await, stage.withdraw_all(&venue).await]
@@ -66,7 +66,7 @@ async fn the_network_of_a_withdrawal_follows_from_the_venue() {
     stage.operator.must(&format!("position withdraw {} all --yes", venues[1])).await;
     stage.await_booked(2).await;
     let code =
-        stage.operator.refused(&format!("position withdraw {} all --yes", venues[0])).await.code;
+        stage.operator.run_refused(&format!("position withdraw {} all --yes", venues[0])).await.code;
     assert_eq!(code, Code::InsufficientFunds, "nothing is left");
 }
 

@@ -143,7 +143,7 @@ async fn a_forced_withdrawal_pays_what_a_plain_one_cannot() {
     assert_eq!(status, 200, "{answer}");
     vault.empty_liquidity(&stage).await;
     vault.set_penalty(&stage, vault.adapter, 100).await;
-    let refused = stage.operator.refused(&vault.plain_withdrawal_line("400")).await;
+    let refused = stage.operator.run_refused(&vault.plain_withdrawal_line("400")).await;
     assert_eq!(refused.code, Code::InsufficientLiquidity, "{refused}");
 
     let (coins, shares) = (stage.dollars().await, stage.shares(vault.address).await);
@@ -195,7 +195,7 @@ async fn a_whole_position_is_forced_out_while_agents_are_frozen() {
     stage.operator.must("freeze").await;
     let (_status, answer) = stage.withdraw_all(&vault.venue).await;
     assert_eq!(answer["code"], "AGENTS_FROZEN", "{answer}");
-    let unpaid = stage.operator.refused(&vault.forced_withdrawal_line("1010")).await;
+    let unpaid = stage.operator.run_refused(&vault.forced_withdrawal_line("1010")).await;
     assert_eq!(unpaid.code, Code::InsufficientFunds, "{unpaid}");
     let most = unpaid.message.split("`all` would bring about ").nth(1).expect("an amount");
     assert!(most.starts_with("999.99") || most.starts_with("1000.0"), "{unpaid}");
@@ -243,7 +243,7 @@ async fn only_what_is_missing_is_forced_and_from_the_cheapest_adapter_first() {
     let data = vault.market.encoded();
     let idle = stage.chain.deallocate(vault.address, vault.adapter, data, 100 * DOLLAR).await;
     idle.expect("idle");
-    let needless = stage.operator.refused(&vault.forced_withdrawal_line("100")).await;
+    let needless = stage.operator.run_refused(&vault.forced_withdrawal_line("100")).await;
     assert_eq!(needless.code, Code::BadInput, "{needless}");
 
     let coins = stage.dollars().await;
@@ -274,22 +274,22 @@ async fn what_cannot_be_forced_is_refused() {
         format!("position withdraw {venue} {amount} --network base --force-deallocate --yes")
     };
     for (venue, amount) in [(&market, "5"), (&inner, "5"), (&vault.venue, "all")] {
-        let refused = stage.operator.refused(&forced(venue, amount)).await;
+        let refused = stage.operator.run_refused(&forced(venue, amount)).await;
         assert_eq!(refused.code, Code::BadInput, "{venue}: {refused}");
         assert!(refused.message.contains("out --force-deallocate"), "{refused}");
     }
     vault.empty_liquidity(&stage).await;
     vault.set_penalty(&stage, vault.adapter, 200).await;
-    let refused = stage.operator.refused(&forced(&vault.venue, "1000.5")).await;
+    let refused = stage.operator.run_refused(&forced(&vault.venue, "1000.5")).await;
     assert_eq!(refused.code, Code::InsufficientFunds, "{refused}");
     stage.chain.drain_market(&vault.market, 50 * DOLLAR).await.expect("drained");
     for amount in ["51", "all"] {
-        let refused = stage.operator.refused(&forced(&vault.venue, amount)).await;
+        let refused = stage.operator.run_refused(&forced(&vault.venue, amount)).await;
         assert_eq!(refused.code, Code::InsufficientLiquidity, "{refused}");
         assert!(refused.message.contains("at most 50.000000 USDC"), "{refused}");
     }
     stage.operator.asking = Asking::Silent;
-    let refused = stage.operator.refused(&vault.forced_withdrawal_line("50")).await;
+    let refused = stage.operator.run_refused(&vault.forced_withdrawal_line("50")).await;
     assert_eq!(refused.code, Code::ConfirmationNeeded, "{refused}");
     let answer = stage.operator.must("address sends").await;
     assert!(matches!(&answer, Answer::Sends { sends } if sends.is_empty()), "{answer:?}");

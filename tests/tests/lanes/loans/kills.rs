@@ -38,7 +38,7 @@ const POINTS: [&str; 16] = [
 ];
 
 const LANE: KilledLane =
-    KilledLane { points: &POINTS, path: "/position", closed: EntryKind::LoanClosed };
+    KilledLane { points: &POINTS, path: "/position", closing_entry: EntryKind::LoanClosed };
 
 const POLICY: &str = "--lending --lending-max 2000 --lending-total 1000000 --lending-auto 1500 \
                       --lending-ops 1000000";
@@ -214,7 +214,7 @@ async fn kill(chain: ChainId, wanted: usize, seed: u64) -> usize {
     }
     println!("{chain}: {} kills, {loans} loans, {} executed", run.kills.count(), run.executed);
     if wanted >= POINTS.len() {
-        let missed = run.kills.missed();
+        let missed = run.kills.points_not_reached();
         assert!(missed.is_empty(), "no kill at {missed:?}");
     }
     run.kills.count()

@@ -16,7 +16,7 @@ use bursar_tests::agent::Agent;
 use bursar_tests::offers::BASE;
 use bursar_tests::operator::{Expect, Operator};
 use bursar_tests::plan_kills::Scene;
-use bursar_tests::process::{EngineProcess, Start};
+use bursar_tests::process::{EngineProcess, StartOptions};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -51,7 +51,7 @@ pub(crate) struct Stage {
     pub(crate) agent: Agent,
     /// The address that the agent lends from.
     pub(crate) owner: Address,
-    start: Start,
+    start: StartOptions,
     client: reqwest::Client,
     latest_agent_second: i64,
     /// Number of months that have passed.
@@ -90,7 +90,7 @@ impl Stage {
         create: &str,
     ) -> Self {
         let id = chain.network().chain;
-        let start = Start { unlock: false, rpc, env, ..Start::default() };
+        let start = StartOptions { has_password: false, rpc, env, ..StartOptions::default() };
         let home = tempfile::tempdir().expect("a folder");
         let engine = EngineProcess::start(&home.path().join("data"), &start);
         let mut operator = engine.operator().await;
@@ -139,20 +139,20 @@ impl Stage {
     pub(crate) async fn pass_month(&mut self) {
         self.chain.pass_month().await.expect("passed");
         self.months_passed += 1;
-        self.engine.skew(self.months_passed * 30 * 24 * 60 * 60 * 1_000);
+        self.engine.set_clock_offset(self.months_passed * 30 * 24 * 60 * 60 * 1_000);
     }
 
     /// Ends the engine like a crash and starts it again, with the password.
     pub(crate) async fn crash_and_restart(&mut self) {
         self.engine.kill();
-        let start = Start { unlock: true, ..self.start.clone() };
+        let start = StartOptions { has_password: true, ..self.start.clone() };
         self.engine = EngineProcess::start(&self.engine.folder, &start);
         self.operator = self.engine.operator().await;
     }
 
     /// Returns the parts of this scene that `Kills` needs.
     pub(crate) fn scene(&mut self) -> Scene<'_> {
-        let start = Start { unlock: true, ..self.start.clone() };
+        let start = StartOptions { has_password: true, ..self.start.clone() };
         Scene { engine: &mut self.engine, operator: &mut self.operator, start }
     }
 

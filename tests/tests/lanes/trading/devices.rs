@@ -8,7 +8,7 @@ use alloy_primitives::{Address, U256};
 use bursar_control::answers::{Answer, RequestAnswer};
 use bursar_core::status::RequestStatus;
 use bursar_ledger_device::device::{Decision, Device};
-use bursar_tests::ledger::{WORDS, decide, plug_in_blind, prompts, wait_for};
+use bursar_tests::ledger::{SEED_WORDS, decide, plug_in_blind, prompts, wait_for};
 use bursar_tests::offers::offer;
 use bursar_tests::operator::Expect;
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ struct Scene {
 
 impl Scene {
     async fn start(policy: &str) -> Option<Self> {
-        let (device, at) = plug_in_blind(WORDS);
+        let (device, at) = plug_in_blind(SEED_WORDS);
         let stage = Stage::with_device(policy, at).await?;
         let first = stage.head().await + 1;
         Some(Self { stage, device, first_block: first })

@@ -153,15 +153,15 @@ async fn a_thin_pool_holds_and_a_pool_that_is_too_small_gives_no_price() {
     assert_eq!((status, &answer["amount_micro"]), (202, &Value::Null), "{answer}");
     let (request, reason) = held(&mut stage).await;
     assert_eq!(reason, HoldReason::Unpriced);
-    let refused = stage.operator.refused(&format!("approve {} --yes", request.id)).await;
+    let refused = stage.operator.run_refused(&format!("approve {} --yes", request.id)).await;
     assert_eq!(refused.code, Code::Unpriced, "{refused}");
     // Another pool can deliver the amount. The payment now has a price, and the policy refuses it.
     stage.add_v3_pool([Side::new(stage.dollar(), DEEP_LIQUIDITY), Side::new(token, DEEP_LIQUIDITY)], 500).await;
-    let refused = stage.operator.refused(&format!("approve {} --yes", request.id)).await;
+    let refused = stage.operator.run_refused(&format!("approve {} --yes", request.id)).await;
     assert_eq!(refused.code, Code::ConfirmationNeeded, "{refused}");
     assert!(refused.message.contains("--confirm 100.06"), "{refused}");
     let line = format!("approve {} --yes --confirm 100.5", request.id);
-    let refused = stage.operator.refused(&line).await;
+    let refused = stage.operator.run_refused(&line).await;
     assert_eq!(refused.code, Code::ExceedsPerRequestMax, "{refused}");
 }
 
@@ -188,7 +188,7 @@ async fn a_token_that_does_not_confirm_the_domain_is_never_signed() {
         let (request, reason) = held(&mut stage).await;
         assert_eq!(reason, HoldReason::DomainUnconfirmed, "{ask}");
         let line = format!("approve {} --yes --confirm 0", request.id);
-        let refused = stage.operator.refused(&line).await;
+        let refused = stage.operator.run_refused(&line).await;
         assert_eq!(refused.code, Code::UnsupportedAsset, "{refused}");
         let (_status, answer) = stage.get(&format!("/sign/status/{}", request.id)).await;
         assert_eq!(answer["status"], "pending", "{answer}");
@@ -213,7 +213,7 @@ async fn an_approval_tolerates_one_percent_and_signs_the_assessed_amount() {
         stage.buy(token, 3_000, dollars * DOLLAR).await;
         let approve = format!("approve {}", request.id);
         if moved {
-            let refused = stage.operator.refused(&approve).await;
+            let refused = stage.operator.run_refused(&approve).await;
             assert_eq!(refused.code, Code::PriceMoved, "{refused}");
             let (_status, answer) = stage.get(&format!("/sign/status/{}", request.id)).await;
             assert_eq!(

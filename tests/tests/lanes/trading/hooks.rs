@@ -185,7 +185,7 @@ async fn t_49_a_hook_that_turns_after_the_request_is_refused_at_the_approval() {
     let turned = HookConduct { when: HookWhen::UnlessQuoted, ..honest };
     stage.chain.set_hook_conduct(pool.hooks, turned).await.expect("set");
     let approval = stage.approval().await;
-    let fault = stage.operator.refused(&approval).await;
+    let fault = stage.operator.run_refused(&approval).await;
     assert!(fault.message.contains("would fail"), "{fault}");
     let (_status, end) = stage.poll(&answer["request_id"]).await;
     assert_eq!((&end["status"], &end["code"]), (&json!("rejected"), &json!("REQUOTE_FAILED")));

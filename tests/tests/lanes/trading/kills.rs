@@ -10,7 +10,7 @@ use alloy_primitives::{Address, U256};
 use bursar_core::status::EntryKind;
 use bursar_devnet::TokenQuirk;
 use bursar_ledger_device::device::Decision;
-use bursar_tests::ledger::{WORDS, plug_in_blind, prompts};
+use bursar_tests::ledger::{SEED_WORDS, plug_in_blind, prompts};
 use bursar_tests::offers::BASE;
 use bursar_tests::plan_kills::{ANY_MOMENT, KilledLane, Kills, named_points, points_of_plan};
 use serde_json::{Value, json};
@@ -53,7 +53,7 @@ const POINTS: [&str; 22] = [
 ];
 
 const LANE: KilledLane =
-    KilledLane { points: &POINTS, path: "/trade", closed: EntryKind::TradeClosed };
+    KilledLane { points: &POINTS, path: "/trade", closing_entry: EntryKind::TradeClosed };
 
 const POLICY: &str = "--trading --trade-daily 1000000 --trade-max 500 --trade-auto 200";
 const DAILY_VOLUME_DOLLARS: f64 = 1_000_000.0;
@@ -218,7 +218,7 @@ async fn kill(stage: Option<Stage>, wanted: usize, seed: u64) -> usize {
     }
     println!("{chain}: {} kills, {trades} trades, {} executed", run.kills.count(), run.executed);
     if wanted >= POINTS.len() {
-        let missed = run.kills.missed();
+        let missed = run.kills.points_not_reached();
         assert!(missed.is_empty(), "no kill at {missed:?}");
     }
     run.kills.count()
@@ -242,7 +242,7 @@ async fn a_kill_at_any_point_of_a_plan_swaps_at_most_once() {
 /// Like the test before, with a Ledger on which a person signs every prompt, even those of killed engines.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_kill_at_any_point_of_a_plan_by_device_swaps_at_most_once() {
-    let (device, at) = plug_in_blind(WORDS);
+    let (device, at) = plug_in_blind(SEED_WORDS);
     let signs = Arc::clone(&device);
     let person = tokio::spawn(async move {
         loop {

@@ -46,7 +46,7 @@ impl StopEvent {
             }
             Self::CrashAndLate => {
                 let skewed = stage.engine.now_s() - jiff::Timestamp::now().as_second();
-                stage.engine.skew(1_000 * skewed + 301_000);
+                stage.engine.set_clock_offset(1_000 * skewed + 301_000);
                 stage.restart(None).await;
             }
         }

@@ -100,7 +100,7 @@ impl Scene {
 
     fn begin_fault(&self, fault: NodeFault) {
         match fault {
-            NodeFault::Lie(lie) => self.lying_node.tell([lie]),
+            NodeFault::Lie(lie) => self.lying_node.queue_lies([lie]),
             NodeFault::Family(family, conduct) => self.two_faced_node.set(family, conduct),
             NodeFault::AnotherChain => {
                 for family in Family::ALL {

@@ -16,7 +16,7 @@ use bursar_tests::agent::Agent;
 use bursar_tests::dice::Dice;
 use bursar_tests::offers::{BASE, decode_header};
 use bursar_tests::operator::{Expect, Operator};
-use bursar_tests::process::{EngineProcess, Start};
+use bursar_tests::process::{EngineProcess, StartOptions};
 use bursar_tests::slow_rpc::SlowRpc;
 use bursar_x402::signature::Signature65;
 use serde_json::{Value, json};
@@ -57,7 +57,7 @@ pub(crate) struct Scene {
     pub(crate) engine: EngineProcess,
     operator: Operator,
     node: SlowRpc,
-    start: Start,
+    start: StartOptions,
     first_block: u64,
     servers: Vec<JoinHandle<()>>,
     _home: TempDir,
@@ -88,7 +88,7 @@ impl Scene {
         let node = SlowRpc::in_front_of(chain.url(), Duration::ZERO, dice).await;
         let (prices, price_api) = price_api().await;
         let env = vec![("BURSAR_TEST_PRICE_API".to_owned(), price_api)];
-        let start = Start { rpc: Some(node.url.clone()), env, ..Start::default() };
+        let start = StartOptions { rpc: Some(node.url.clone()), env, ..StartOptions::default() };
         let home = tempfile::tempdir().expect("a folder");
         let engine = EngineProcess::start(&home.path().join("data"), &start);
         let mut operator = engine.operator().await;
@@ -202,7 +202,7 @@ impl Scene {
     pub(crate) async fn finish_all_plans(&mut self) -> Vec<ActivityRow> {
         self.node.slow_down(Duration::ZERO);
         self.engine.terminate();
-        let start = Start { unlock: true, ..self.start.clone() };
+        let start = StartOptions { has_password: true, ..self.start.clone() };
         self.engine = EngineProcess::start(&self.engine.folder, &start);
         self.operator = self.engine.operator().await;
         let end = tokio::time::Instant::now() + TIMEOUT;

@@ -93,7 +93,7 @@ async fn a_quote_shows_what_a_trade_would_do_and_records_nothing() {
         ("quote trade 1 USDC ETH --network base --fee 10000", Code::NoPool),
         ("quote trade 1 USDC ETH --network base-sepolia", Code::NetworkDisabled),
     ] {
-        assert_eq!(stage.operator.refused(line).await.code, code, "{line}");
+        assert_eq!(stage.operator.run_refused(line).await.code, code, "{line}");
     }
     let recorded = format!("{:?}", stage.operator.must("history").await);
     assert!(recorded.contains("requests: []"), "{recorded}");

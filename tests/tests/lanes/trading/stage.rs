@@ -17,7 +17,7 @@ use bursar_tests::agent::Agent;
 use bursar_tests::offers::{BASE, header};
 use bursar_tests::operator::{Expect, Operator};
 use bursar_tests::plan_kills::Scene;
-use bursar_tests::process::{EngineProcess, Start};
+use bursar_tests::process::{EngineProcess, StartOptions};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -82,7 +82,7 @@ pub(crate) struct Stage {
     pub(crate) agent: Agent,
     /// The address that the agent trades from.
     pub(crate) owner: Address,
-    start: Start,
+    start: StartOptions,
     client: reqwest::Client,
     latest_agent_second: i64,
     /// The seconds by which chain and engine are ahead of real time.
@@ -139,7 +139,7 @@ impl Stage {
         if id == ROBINHOOD {
             env.push(("BURSAR_TEST_ROBINHOOD_RPC".into(), url));
         }
-        let start = Start { unlock: false, rpc, env, ..Start::default() };
+        let start = StartOptions { has_password: false, rpc, env, ..StartOptions::default() };
         let home = tempfile::tempdir().expect("a folder");
         let engine = EngineProcess::start(&home.path().join("data"), &start);
         let mut operator = engine.operator().await;
@@ -226,14 +226,14 @@ impl Stage {
 
     /// Starts an engine that has ended again, with the password and a fault.
     pub(crate) async fn restart(&mut self, fault: Option<String>) {
-        let start = Start { unlock: true, fault, ..self.start.clone() };
+        let start = StartOptions { has_password: true, fault, ..self.start.clone() };
         self.engine = EngineProcess::start(&self.engine.folder, &start);
         self.operator = self.engine.operator().await;
     }
 
     /// Returns the parts of this scene that `Kills` needs.
     pub(crate) fn scene(&mut self) -> Scene<'_> {
-        let start = Start { unlock: true, ..self.start.clone() };
+        let start = StartOptions { has_password: true, ..self.start.clone() };
         Scene { engine: &mut self.engine, operator: &mut self.operator, start }
     }
 
@@ -263,7 +263,7 @@ impl Stage {
         self.chain.request("evm_increaseTime", json!([seconds])).await.expect("set");
         self.chain.mine(1).await.expect("mined");
         self.seconds_passed += seconds;
-        self.engine.skew(self.seconds_passed * 1_000);
+        self.engine.set_clock_offset(self.seconds_passed * 1_000);
         self.latest_agent_second += seconds;
     }
 

@@ -91,7 +91,7 @@ async fn tokens_that_change_after_the_request_end_the_trade_or_keep_its_units() 
     let id = stage.held_sale(token, true).await;
     stage.chain.rebase_token(token, 50).await.expect("rebased");
     let approval = stage.approval().await;
-    let fault = stage.operator.refused(&approval).await;
+    let fault = stage.operator.run_refused(&approval).await;
     let (_status, end) = stage.poll(&id).await;
     assert_eq!(end["status"], "rejected", "{fault} {end}");
     assert!((500.9..=501.0).contains(&stage.volume_left().await), "its volume returned");

@@ -5,7 +5,7 @@ use alloy_primitives::U256;
 use bursar_devnet::Devnet;
 use bursar_devnet::full::full_chain_or_skip;
 use bursar_tests::facilitator::ask;
-use bursar_tests::lying_rpc::{LATE, Lie, LyingRpc};
+use bursar_tests::lying_rpc::{LATE_DELAY, Lie, LyingRpc};
 use bursar_tests::payer::{SignedPayment, TransferMethod, now_s};
 use futures::StreamExt;
 use serde_json::{Value, json};
@@ -124,7 +124,7 @@ async fn a_hash_is_returned_only_where_the_node_has_the_transaction() {
         let payer = stage.payer().await;
         let paid = stage.pay(&payer, TransferMethod::Eip3009, 700);
         stage.chain.set_automine(false).await.expect("set");
-        node.tell([lie]);
+        node.queue_lies([lie]);
         let answer = stage.settle_without_key(&paid.body(2)).await;
         if answer["errorReason"] == "settlement_pending" {
             let known = stage
@@ -157,12 +157,12 @@ async fn a_broadcast_in_flight_when_the_answer_is_due_is_not_reported_as_refused
     let stage = Stage::with_node(chain, &url, 1, "wait_ms = 300", "").await;
     let payer = stage.payer().await;
     stage.chain.set_automine(false).await.expect("set");
-    node.tell([Lie::Late]);
+    node.queue_lies([Lie::Late]);
     let body = stage.pay(&payer, TransferMethod::Eip3009, 700).body(2);
     let (status, answer) = stage.facilitator.post("/settle", &body).await;
     assert_eq!(node.lies_told(), 1, "{answer}");
     assert_eq!(status, 503, "{answer}");
-    sleep(LATE).await;
+    sleep(LATE_DELAY).await;
     mine_until_quiet(&stage).await;
     // Whether or not the transaction was mined, a repeat now reports the true outcome.
     stage.chain.set_automine(true).await.expect("set");
@@ -188,16 +188,16 @@ async fn a_payment_that_expires_while_no_node_answers_is_not_sent_afterwards() {
     let paid = payer.pay(TransferMethod::Eip3009, &terms);
     // The node refuses the broadcast, then freezes until the payment has expired.
     stage.chain.set_automine(false).await.expect("set");
-    node.tell([Lie::Drop]);
+    node.queue_lies([Lie::Drop]);
     let answer = stage.settle_without_key(&paid.body(2)).await;
     assert_eq!(answer["success"], false, "{answer}");
-    let sent = node.broadcast();
+    let sent = node.broadcast_transactions();
     node.freeze(Duration::from_secs(terms.valid_before_s.saturating_sub(now_s()) + 1));
     while now_s() <= terms.valid_before_s {
         sleep(Duration::from_millis(50)).await;
     }
     mine_until_quiet(&stage).await;
-    let later: Vec<_> = node.broadcast().into_iter().skip(sent.len()).collect();
+    let later: Vec<_> = node.broadcast_transactions().into_iter().skip(sent.len()).collect();
     assert!(
         !later.contains(&sent[0]),
         "the transaction was broadcast again after its payment expired"

@@ -26,7 +26,7 @@ async fn settle_through_lies(lies: Vec<Lie>, fault: Option<&str>) {
         let terms = payer.terms(chain.network(), SHOP, 1_000 + n);
         bodies.push(payer.pay(TransferMethod::Eip3009, &terms).body(2));
     }
-    node.tell(lies.iter().copied());
+    node.queue_lies(lies.iter().copied());
     let before = chain.balance_of(SHOP).await.expect("answered");
     let deaths = settle_all(&chain, &home, fault, &bodies, &case).await;
     assert_eq!(deaths, usize::from(fault.is_some()), "{case}");

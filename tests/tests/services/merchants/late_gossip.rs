@@ -30,7 +30,7 @@ async fn refuse_and_reuse_nonce(cause: RefusalCause) {
     market.chain.set_automine(false).await.expect("set");
     let mined = market.mined_count().await;
     if let RefusalCause::Lied(lie) = cause {
-        node.tell(repeat_n(lie, 1_000));
+        node.queue_lies(repeat_n(lie, 1_000));
     }
     let drain = async {
         if matches!(cause, RefusalCause::Drained) {
@@ -42,7 +42,7 @@ async fn refuse_and_reuse_nonce(cause: RefusalCause) {
     };
     let (answer, ()) = tokio::join!(merchant.pay(&header), drain);
     assert!(!answer.delivered, "{cause:?}");
-    let kept = node.broadcast()[0].clone();
+    let kept = node.broadcast_transactions()[0].clone();
     node.be_honest();
     market.chain.set_automine(true).await.expect("set");
     market.fund_signer().await;

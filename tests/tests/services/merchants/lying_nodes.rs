@@ -64,7 +64,7 @@ async fn lie_once(lie: Lie) {
         let header = merchant.header(&paid).await;
         market.chain.set_automine(false).await.expect("set");
         let lies = node.lies_told();
-        node.tell([lie]);
+        node.queue_lies([lie]);
         let blocks = async {
             let lied = async {
                 while node.lies_told() == lies {
@@ -99,7 +99,7 @@ async fn lie_always(lie: Lie) {
         let header = merchant.header(&paid).await;
         market.chain.set_automine(false).await.expect("set");
         let lies = node.lies_told();
-        node.tell(repeat_n(lie, ALL_BROADCASTS));
+        node.queue_lies(repeat_n(lie, ALL_BROADCASTS));
         let answer = merchant.pay(&header).await;
         assert!(!answer.delivered, "{lie:?}, {:?}: there was no block", merchant.framework);
         assert!(node.lies_told() > lies, "{lie:?}");

@@ -10,7 +10,7 @@ use bursar_core::limits::{CONNECTIONS_MAX, LARGE_BODIES_MAX};
 use bursar_tests::agent::Agent;
 use bursar_tests::offers::offer;
 use bursar_tests::operator::Expect;
-use bursar_tests::process::{EngineProcess, Start, allow_open_files};
+use bursar_tests::process::{EngineProcess, StartOptions, allow_open_files};
 use bursar_tests::raw::{RawClient, Reply};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -31,10 +31,10 @@ struct LoadedEngine {
 
 impl LoadedEngine {
     async fn new() -> Self {
-        Self::start(&Start::default()).await
+        Self::start(&StartOptions::default()).await
     }
 
-    async fn start(start: &Start) -> Self {
+    async fn start(start: &StartOptions) -> Self {
         // The engine inherits this limit, and this process holds the other end of every connection.
         allow_open_files(3 * u64::try_from(CONNECTIONS_MAX).expect("small"));
         let home = tempfile::tempdir().expect("a folder");
@@ -203,7 +203,7 @@ async fn t_42_repeated_slow_bodies_block_no_agent() {
     // Tests the default rate, and a rate so high that no request is refused before its body is read.
     for rate in ["300", "1000000"] {
         let env = vec![("BURSAR_SERVER_RATE_PER_MINUTE".to_owned(), rate.to_owned())];
-        let mut engine = LoadedEngine::start(&Start { env, ..Start::default() }).await;
+        let mut engine = LoadedEngine::start(&StartOptions { env, ..StartOptions::default() }).await;
         let mut connection = RawClient::to(engine.address()).await;
         engine.assert_pays_over(&mut connection).await;
         let begun = Arc::new(AtomicU64::new(0));

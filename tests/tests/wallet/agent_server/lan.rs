@@ -9,7 +9,7 @@ use bursar_tests::agent::Agent;
 use bursar_tests::caller::{AgentClient, json_or_null};
 use bursar_tests::offers::offer;
 use bursar_tests::operator::{Expect, Operator};
-use bursar_tests::process::{EngineProcess, Start};
+use bursar_tests::process::{EngineProcess, StartOptions};
 use serde_json::Value;
 
 /// Returns this machine's network address. Sends nothing: connecting a datagram socket only chooses a route.
@@ -55,7 +55,7 @@ async fn t_24_the_network_has_access_only_while_the_operator_allows_it() {
         return;
     };
     let home = tempfile::tempdir().unwrap();
-    let engine = EngineProcess::start(&home.path().join("data"), &Start::default());
+    let engine = EngineProcess::start(&home.path().join("data"), &StartOptions::default());
     let mut operator = engine.operator().await;
     for line in
         ["wallet create main", "seed create", "address create pay 0 x", "policy create p --auto 5"]
@@ -72,7 +72,7 @@ async fn t_24_the_network_has_access_only_while_the_operator_allows_it() {
         AgentClient::for_url(&format!("http://{address}:{}", port_of(&before))).get("/health").await;
     assert!(refused.is_err());
     operator.must("wallet lock").await;
-    let fault = operator.refused("server start --allow-lan").await;
+    let fault = operator.run_refused("server start --allow-lan").await;
     assert_eq!(fault.code, Code::WalletLocked);
     operator.must("wallet open").await;
 
@@ -113,7 +113,7 @@ async fn t_24_the_network_has_access_only_while_the_operator_allows_it() {
     server(&mut operator, "server start --allow-lan").await;
     let mut engine = engine;
     assert_eq!(engine.terminate(), Some(0));
-    let engine = EngineProcess::start(&home.path().join("data"), &Start::default());
+    let engine = EngineProcess::start(&home.path().join("data"), &StartOptions::default());
     let mut operator = engine.operator().await;
     operator.must("wallet open").await;
     assert!(!server(&mut operator, "server status").await.0.open_to_network);
@@ -123,7 +123,7 @@ async fn t_24_the_network_has_access_only_while_the_operator_allows_it() {
     drop(operator);
     let mut engine = engine;
     assert_eq!(engine.terminate(), Some(0));
-    let engine = EngineProcess::start(&home.path().join("data"), &Start::default());
+    let engine = EngineProcess::start(&home.path().join("data"), &StartOptions::default());
     let mut operator = engine.operator().await;
     assert!(!server(&mut operator, "server status").await.0.open_to_network);
     let opened = operator.outcome("wallet open").await.reply;

@@ -39,7 +39,7 @@ async fn a_restarted_engine_knows_who_decided_and_why() {
     operator.must(&format!("approve {} --yes", ids[0])).await;
     operator.must(&format!("deny {} too \u{202e}dear", ids[1])).await;
     operator.must("policy edit p --no-payments").await;
-    operator.refused(&format!("approve {} --yes", ids[2])).await;
+    operator.run_refused(&format!("approve {} --yes", ids[2])).await;
     let engine = engine.restart(Setup::default()).await;
     let mut operator = engine.operator();
     for (id, answer) in ids.iter().zip([
@@ -48,7 +48,7 @@ async fn a_restarted_engine_knows_who_decided_and_why() {
         "refused at 2026-01-01T00:00:00Z: The agent's policy does not allow payments.",
     ]) {
         for line in [format!("approve {id} --yes"), format!("deny {id}")] {
-            let fault = operator.refused(&line).await;
+            let fault = operator.run_refused(&line).await;
             assert_eq!(fault.code, Code::AlreadyDecided);
             assert_eq!(fault.message, format!("{} was {answer}", &id[..8]));
         }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::sync::Mutex;
 
-use bursar_tests::process::Start;
+use bursar_tests::process::StartOptions;
 
 use crate::crash::scenario::{Scenario, Step, StepError};
 
@@ -16,7 +16,7 @@ pub(crate) async fn points_reached(life: &[Step], fault: Option<&str>) -> Vec<(S
     let mut scenario = Scenario::new();
     let file = scenario.home().join("reached");
     let env = vec![("BURSAR_TEST_REACHED".to_owned(), file.display().to_string())];
-    let start = Start { env, fault: fault.map(str::to_owned), ..Start::default() };
+    let start = StartOptions { env, fault: fault.map(str::to_owned), ..StartOptions::default() };
     scenario.start(&start).await.expect("nothing kills it");
     let mut hits = Vec::new();
     for step in life {

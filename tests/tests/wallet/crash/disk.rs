@@ -1,7 +1,7 @@
 //! A disk that refuses one write of the wallet file, at each of its steps.
 
 use bursar_core::codes::Code;
-use bursar_tests::process::Start;
+use bursar_tests::process::StartOptions;
 
 use crate::crash::cases::{choose_cases, points_reached, run_all};
 use crate::crash::scenario::{WHOLE_LIFE, Scenario, Step, StepError};
@@ -11,7 +11,7 @@ use crate::crash::scenario::{WHOLE_LIFE, Scenario, Step, StepError};
 /// A refused step can be repeated; a step with a warning has taken effect.
 async fn run_life(fault: &str) {
     let mut scenario = Scenario::new();
-    let start = Start { fault: Some(fault.to_owned()), ..Start::default() };
+    let start = StartOptions { fault: Some(fault.to_owned()), ..StartOptions::default() };
     scenario.start(&start).await.expect("starts");
     let wallets = scenario.folder().join("wallets").display().to_string();
     let mut refused = false;

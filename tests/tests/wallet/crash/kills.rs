@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use bursar_core::codes::Code;
 use bursar_tests::files::copy_folder;
 use bursar_tests::operator::PASSWORD;
-use bursar_tests::process::Start;
+use bursar_tests::process::StartOptions;
 
 use crate::crash::cases::{choose_cases, points_reached, run_all};
 use crate::crash::points;
@@ -19,7 +19,7 @@ const FAIL_FIRST_COMMIT: &str = "fail:journal.before_commit:1";
 async fn run_life(fault: &str) -> Option<Step> {
     let mut scenario = Scenario::new();
     let mut killed = None;
-    let start = Start { fault: Some(fault.to_owned()), ..Start::default() };
+    let start = StartOptions { fault: Some(fault.to_owned()), ..StartOptions::default() };
     if scenario.start(&start).await.is_err() {
         killed = Some(WHOLE_LIFE[0]);
         scenario.recover(WHOLE_LIFE[0]).await.expect("recovers");
@@ -112,7 +112,7 @@ async fn a_killed_deletion_leaves_the_whole_wallet_or_none() {
     run_all(cases, async |(point, n)| {
         let mut scenario = Scenario::new();
         let fault = Some(format!("kill:{point}:{n}"));
-        scenario.start(&Start { fault, ..Start::default() }).await.expect("starts");
+        scenario.start(&StartOptions { fault, ..StartOptions::default() }).await.expect("starts");
         for step in &life[..life.len() - 1] {
             scenario
                 .run_step(*step, false)
@@ -122,7 +122,7 @@ async fn a_killed_deletion_leaves_the_whole_wallet_or_none() {
         let ended = scenario.run_step(Step::DeleteWallet, false).await;
         assert!(matches!(ended, Err(StepError::Lost)), "{ended:?}");
         scenario.drop_killed();
-        scenario.start(&Start::default()).await.expect("starts");
+        scenario.start(&StartOptions::default()).await.expect("starts");
         if scenario.has_wallet().await.expect("answers") {
             scenario.order("wallet open").await.expect("the file is whole");
             scenario.check().await.expect("nothing is lost");
@@ -155,7 +155,7 @@ async fn after_a_killed_password_change_the_password_that_opens_finds_everything
 /// Kills a password change and tries both passwords on copies of the folder it left.
 async fn kill_password_change(fault: &str) {
     let mut scenario = Scenario::new();
-    let start = Start { fault: Some(fault.to_owned()), ..Start::default() };
+    let start = StartOptions { fault: Some(fault.to_owned()), ..StartOptions::default() };
     scenario.start(&start).await.expect("starts");
     for step in &SHORT_LIFE[..SHORT_LIFE.len() - 1] {
         scenario
@@ -173,7 +173,7 @@ async fn kill_password_change(fault: &str) {
         std::fs::remove_dir_all(scenario.folder()).expect("removed");
         copy_folder(&image, &scenario.folder());
         scenario.password = password;
-        scenario.start(&Start::default()).await.expect("starts");
+        scenario.start(&StartOptions::default()).await.expect("starts");
         match scenario.order("wallet open").await {
             Ok(_opened) => {
                 opened += 1;

@@ -15,7 +15,7 @@ use bursar_tests::caller::{AgentClient, json_or_null};
 use bursar_tests::dice::Dice;
 use bursar_tests::offers::offer;
 use bursar_tests::operator::Expect;
-use bursar_tests::process::{EngineProcess, Start};
+use bursar_tests::process::{EngineProcess, StartOptions};
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::timeout;
@@ -120,10 +120,10 @@ fn record(ask: &Ask, status: u16, answer: &Value) {
 }
 
 /// Returns start options under which every life moves rows to the history.
-fn start_with_history() -> Start {
-    Start {
-        carry: Some(Checkpoints { after_bytes: 20_000, in_background: true }),
-        ..Start::default()
+fn start_with_history() -> StartOptions {
+    StartOptions {
+        checkpoints: Some(Checkpoints { after_bytes: 20_000, in_background: true }),
+        ..StartOptions::default()
     }
 }
 
@@ -145,7 +145,7 @@ async fn kills_at_random_moments_never_make_a_second_authorization() {
     let asks: Arc<Vec<Ask>> = Arc::new(asks.collect());
     for life in 0..ENGINE_LIVES {
         if life > 0 {
-            engine = EngineProcess::start(&folder, &Start { unlock: true, ..start_with_history() });
+            engine = EngineProcess::start(&folder, &StartOptions { has_password: true, ..start_with_history() });
         }
         let last = 1 + dice.index(120);
         run_life(&mut engine, &asks, last, &mut dice).await;
@@ -192,7 +192,7 @@ async fn check_engine(
     asks: &[Ask],
     recorded: &BTreeMap<String, u64>,
 ) {
-    let mut engine = EngineProcess::start(folder, &Start { unlock: true, ..Start::default() });
+    let mut engine = EngineProcess::start(folder, &StartOptions { has_password: true, ..StartOptions::default() });
     let caller = AgentClient::for_url(&engine.url);
     let mut operator = engine.operator().await;
     let Answer::Audit(audit) = operator.must("audit verify").await else { panic!() };

@@ -9,7 +9,7 @@ use bursar_core::status::RequestStatus;
 use bursar_tests::caller::json_or_null;
 use bursar_tests::offers::decode_header;
 use bursar_tests::operator::PASSWORD;
-use bursar_tests::process::Start;
+use bursar_tests::process::StartOptions;
 
 use crate::crash::scenario::{
     Expected, NEW_PASSWORD, REQUESTS, RequestSpec, Scenario, Step, StepError,
@@ -19,7 +19,7 @@ impl Scenario {
     /// Recovers from a kill during `step`: the next engine must start, open, and know everything that was answered.
     pub(crate) async fn recover(&mut self, step: Step) -> Result<(), StepError> {
         self.drop_killed();
-        self.start(&Start::default()).await?;
+        self.start(&StartOptions::default()).await?;
         self.open_after(step).await?;
         self.check().await
     }
@@ -150,7 +150,7 @@ impl Scenario {
 
     /// Checks the exact final state with a new engine; only the new password opens it.
     pub(crate) async fn finish(&mut self) -> Result<(), StepError> {
-        self.start(&Start::default()).await?;
+        self.start(&StartOptions::default()).await?;
         self.operator().password = PASSWORD.to_owned();
         match self.order("wallet open").await {
             Err(StepError::Refused(fault)) => assert_eq!(fault.code, Code::WrongPassword),

@@ -8,7 +8,7 @@ use bursar_tests::agent::Agent;
 use bursar_tests::caller::{AgentClient, json_or_null};
 use bursar_tests::offers::offer;
 use bursar_tests::operator::Expect;
-use bursar_tests::process::{EngineProcess, Start};
+use bursar_tests::process::{EngineProcess, StartOptions};
 use serde_json::{Value, json};
 
 use crate::crash::scenario::now_s;
@@ -57,7 +57,7 @@ async fn set_up_agent(engine: &EngineProcess) -> Agent {
 #[tokio::test]
 async fn a_paused_engine_answers_queued_requests_once_and_expires_old_holds() {
     let home = tempfile::tempdir().unwrap();
-    let mut engine = EngineProcess::start(&home.path().join("data"), &Start::default());
+    let mut engine = EngineProcess::start(&home.path().join("data"), &StartOptions::default());
     let agent = set_up_agent(&engine).await;
     let caller = AgentClient::for_url(&engine.url);
     let held = agent.ask(now_s(), &offer(600_000, 1), None);
@@ -67,7 +67,7 @@ async fn a_paused_engine_answers_queued_requests_once_and_expires_old_holds() {
 
     // Pauses for three minutes: proofs are valid for five minutes, and the hold for fifteen.
     engine.pause();
-    engine.skew(3 * MINUTE_MS);
+    engine.set_clock_offset(3 * MINUTE_MS);
     let body = agent.ask(now_s(), &offer(300_000, 2), None);
     let copies: Vec<_> = (0..12).map(|_copy| send(&engine, &body)).collect();
     let other = send(&engine, &agent.ask(now_s(), &offer(300_000, 3), None));
@@ -86,9 +86,9 @@ async fn a_paused_engine_answers_queued_requests_once_and_expires_old_holds() {
 
     // Pauses for thirteen more minutes, which exceeds the fifteen minutes of the hold.
     engine.pause();
-    engine.skew(16 * MINUTE_MS);
+    engine.set_clock_offset(16 * MINUTE_MS);
     engine.resume();
-    let fault = engine.operator().await.refused(&format!("approve {id} --yes")).await;
+    let fault = engine.operator().await.run_refused(&format!("approve {id} --yes")).await;
     assert_eq!(fault.code, Code::RequestExpired, "{fault}");
     // Uses a new connection, because the engine may have closed the idle one.
     let polled = AgentClient::for_url(&engine.url).get(&format!("/sign/status/{id}")).await.unwrap();
@@ -100,7 +100,7 @@ async fn a_paused_engine_answers_queued_requests_once_and_expires_old_holds() {
 async fn a_request_unread_at_the_kill_is_signed_once_when_repeated() {
     let home = tempfile::tempdir().unwrap();
     let folder = home.path().join("data");
-    let mut engine = EngineProcess::start(&folder, &Start::default());
+    let mut engine = EngineProcess::start(&folder, &StartOptions::default());
     let agent = set_up_agent(&engine).await;
     let body = agent.ask(now_s(), &offer(100_000, 1), None);
     engine.pause();
@@ -108,7 +108,7 @@ async fn a_request_unread_at_the_kill_is_signed_once_when_repeated() {
     engine.kill();
     assert_eq!(answer(unread), None);
 
-    let start = Start { unlock: true, ..Start::default() };
+    let start = StartOptions { has_password: true, ..StartOptions::default() };
     let mut engine = EngineProcess::start(&folder, &start);
     let caller = AgentClient::for_url(&engine.url);
     let first = caller.post("/sign", &body).await.unwrap();

@@ -12,7 +12,7 @@ use bursar_tests::agent::Agent;
 use bursar_tests::caller::{AgentClient, HttpResponse, json_or_null};
 use bursar_tests::offers::offer;
 use bursar_tests::operator::{Operator, Outcome, PASSWORD};
-use bursar_tests::process::{EngineProcess, Start};
+use bursar_tests::process::{EngineProcess, StartOptions};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::time::timeout;
@@ -179,8 +179,8 @@ impl Scenario {
     }
 
     /// Starts an engine on the folder; it may die before it is ready.
-    pub(crate) async fn start(&mut self, start: &Start) -> Result<(), StepError> {
-        let start = Start { carry: Some(EARLY_CHECKPOINTS), ..start.clone() };
+    pub(crate) async fn start(&mut self, start: &StartOptions) -> Result<(), StepError> {
+        let start = StartOptions { checkpoints: Some(EARLY_CHECKPOINTS), ..start.clone() };
         match EngineProcess::try_start(&self.folder(), &start) {
             Ok(engine) => {
                 self.caller = Some(AgentClient::for_url(&engine.url));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bursar_engine::journal::{RedbStore, Store};
 use bursar_engine::ports::NoFailpoints;
 use bursar_tests::files::persistent_inventory;
-use bursar_tests::process::Start;
+use bursar_tests::process::StartOptions;
 
 use crate::failures::stage::{UsedFolder, start_refused, start_refused_unchecked, text};
 
@@ -45,17 +45,17 @@ async fn an_invalid_journal_file_is_refused_by_name_and_left_unchanged() {
         ("more than it was", &longer),
     ] {
         std::fs::write(&file, bytes).unwrap();
-        let output = start_refused(&used.folder(), &Start::default());
+        let output = start_refused(&used.folder(), &StartOptions::default());
         output.assert_refusal(13, &["JOURNAL_DAMAGED", &text(&file), REMEDY]);
         println!("{what}: {}", output.output);
     }
     std::fs::remove_file(&file).unwrap();
     std::fs::create_dir(&file).unwrap();
-    start_refused(&used.folder(), &Start::default()).assert_refusal(13, &[&text(&file), REMEDY]);
+    start_refused(&used.folder(), &StartOptions::default()).assert_refusal(13, &[&text(&file), REMEDY]);
     // The engine starts with the restored file.
     std::fs::remove_dir(&file).unwrap();
     std::fs::write(&file, &whole).unwrap();
-    drop(bursar_tests::process::EngineProcess::start(&used.folder(), &Start::default()));
+    drop(bursar_tests::process::EngineProcess::start(&used.folder(), &StartOptions::default()));
 }
 
 /// Returns offset and length of each entry in the file, found by its bytes.
@@ -95,7 +95,7 @@ async fn flip_each_entry(judge: impl Fn(&UsedFolder, u64, u64)) {
 #[tokio::test]
 async fn a_flipped_byte_in_any_entry_is_refused_with_the_entry_number() {
     flip_each_entry(|used, seq, last| {
-        let output = start_refused_unchecked(&used.folder(), &Start::default());
+        let output = start_refused_unchecked(&used.folder(), &StartOptions::default());
         output.assert_refusal(13, &["JOURNAL_DAMAGED", &text(&used.file("journal.redb")), REMEDY]);
         // If the changed bytes still decode as an event, the next entry reveals the change; for
         // the last entry, the head does.
@@ -113,7 +113,7 @@ async fn a_flipped_byte_in_any_entry_is_refused_with_the_entry_number() {
 async fn a_journal_with_a_flipped_byte_is_left_unchanged() {
     flip_each_entry(|used, seq, _last| {
         let before = persistent_inventory(&used.folder());
-        let output = start_refused_unchecked(&used.folder(), &Start::default());
+        let output = start_refused_unchecked(&used.folder(), &StartOptions::default());
         assert_eq!(persistent_inventory(&used.folder()), before, "entry {seq}: {}", output.output);
     })
     .await;
@@ -142,7 +142,7 @@ async fn damage_that_makes_the_store_panic_is_reported_with_the_file() {
         }
         found += 1;
         std::fs::write(&file, &bytes).unwrap();
-        start_refused(&used.folder(), &Start::default()).assert_refusal(13, &[&text(&file), REMEDY]);
+        start_refused(&used.folder(), &StartOptions::default()).assert_refusal(13, &[&text(&file), REMEDY]);
         if found == 3 {
             break;
         }
@@ -160,7 +160,7 @@ async fn an_empty_or_missing_journal_next_to_a_wallet_is_refused() {
         } else {
             std::fs::write(&file, b"").unwrap();
         }
-        start_refused(&used.folder(), &Start::default()).assert_refusal(13, &[&text(&file), "backup"]);
+        start_refused(&used.folder(), &StartOptions::default()).assert_refusal(13, &[&text(&file), "backup"]);
     }
 }
 
@@ -170,7 +170,7 @@ fn an_empty_journal_without_a_wallet_is_an_unfinished_first_start() {
     let folder = home.path().join("data");
     std::fs::create_dir(&folder).unwrap();
     std::fs::write(folder.join("journal.redb"), b"").unwrap();
-    drop(bursar_tests::process::EngineProcess::start(&folder, &Start::default()));
+    drop(bursar_tests::process::EngineProcess::start(&folder, &StartOptions::default()));
 }
 
 #[tokio::test]
@@ -188,7 +188,7 @@ async fn an_invalid_settings_file_is_refused_by_name_and_left_unchanged() {
         (b"[networks.base]\nrpc = [\"no url\"]", "networks.base.rpc"),
     ] {
         std::fs::write(&file, bytes).unwrap();
-        let output = start_refused(&used.folder(), &Start::default());
+        let output = start_refused(&used.folder(), &StartOptions::default());
         output.assert_refusal(
             2,
             &["BAD_INPUT", &text(&file), named, "Correct the file, or move it away"],
@@ -196,7 +196,7 @@ async fn an_invalid_settings_file_is_refused_by_name_and_left_unchanged() {
     }
     std::fs::remove_file(&file).unwrap();
     std::fs::create_dir(&file).unwrap();
-    start_refused(&used.folder(), &Start::default()).assert_refusal(2, &[&text(&file), "move it away"]);
+    start_refused(&used.folder(), &StartOptions::default()).assert_refusal(2, &[&text(&file), "move it away"]);
 }
 
 #[test]
@@ -206,5 +206,5 @@ fn settings_are_checked_before_any_file_is_created() {
     std::fs::create_dir(&folder).unwrap();
     std::fs::set_permissions(&folder, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
     std::fs::write(folder.join("settings.toml"), "[server]\nlissten = 1").unwrap();
-    start_refused(&folder, &Start::default()).assert_refusal(2, &["lissten"]);
+    start_refused(&folder, &StartOptions::default()).assert_refusal(2, &["lissten"]);
 }

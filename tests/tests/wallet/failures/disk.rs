@@ -16,7 +16,7 @@ use bursar_tests::agent::Agent;
 use bursar_tests::caller::{AgentClient, HttpResponse, json_or_null};
 use bursar_tests::mount::Mount;
 use bursar_tests::operator::Expect;
-use bursar_tests::process::{EngineProcess, Start};
+use bursar_tests::process::{EngineProcess, StartOptions};
 use serde_json::{Value, json};
 
 use crate::failures::stage::{UsedFolder, ask, set_up_wallet, text};
@@ -93,7 +93,7 @@ async fn after_a_failed_commit_nothing_is_decided_and_a_restart_knows_every_answ
         let used = UsedFolder::new().await;
         let fault = Some(format!("fail:{point}:{n}"));
         let carry = Some(Checkpoints { after_bytes: 60_000, in_background: true });
-        let start = Start { fault, unlock: true, carry, ..Start::default() };
+        let start = StartOptions { fault, has_password: true, checkpoints: carry, ..StartOptions::default() };
         let mut engine = EngineProcess::start(&used.folder(), &start);
         let caller = AgentClient::for_url(&engine.url);
         let Answers { paid, unsigned, failed } = send_until_commit_fails(&caller, &used.agent).await;
@@ -114,7 +114,7 @@ async fn after_a_failed_commit_nothing_is_decided_and_a_restart_knows_every_answ
         operator.must("status").await;
         operator.must("requests --all").await;
         for line in ["freeze", "policy edit p --day 1", "agent suspend bot"] {
-            let fault = operator.refused(line).await;
+            let fault = operator.run_refused(line).await;
             assert_eq!(fault.code, Code::JournalFailed, "{line}");
             assert!(fault.message.contains("restart the engine"), "{fault}");
         }
@@ -129,7 +129,7 @@ async fn after_a_failed_commit_nothing_is_decided_and_a_restart_knows_every_answ
             // commit also reports the failure of a move of rows that it had to wait for.
             assert!(count >= answered, "{point}: {count} of {answered}");
         }
-        let start = Start { unlock: true, ..Start::default() };
+        let start = StartOptions { has_password: true, ..StartOptions::default() };
         let mut engine = EngineProcess::start(&used.folder(), &start);
         let caller = AgentClient::for_url(&engine.url);
         let now = jiff::Timestamp::now().as_second();
@@ -157,9 +157,9 @@ async fn a_failed_commit_names_the_journal_to_the_operator() {
     let used = UsedFolder::new().await;
     // Opening the wallet takes two commits: the seal, and the entry that records the opening.
     let fault = Some("fail:journal.before_commit:3".to_owned());
-    let start = Start { fault, unlock: true, ..Start::default() };
+    let start = StartOptions { fault, has_password: true, ..StartOptions::default() };
     let engine = EngineProcess::start(&used.folder(), &start);
-    let fault = engine.operator().await.refused("freeze").await;
+    let fault = engine.operator().await.run_refused("freeze").await;
     assert_eq!(fault.code, Code::JournalFailed);
     assert!(fault.message.contains(&text(&used.file("journal.redb"))), "{fault}");
     let Answer::Status(status) = engine.operator().await.must("status").await else { panic!() };
@@ -186,7 +186,7 @@ async fn a_disk_that_fills_up_is_reported_early_and_loses_nothing() {
     let carry = Some(Checkpoints { after_bytes: 20_000, in_background: true });
     let elsewhere = tempfile::tempdir().unwrap();
     let log = elsewhere.path().join("log");
-    let start = Start { carry, log: Some(log.clone()), ..Start::default() };
+    let start = StartOptions { checkpoints: carry, log: Some(log.clone()), ..StartOptions::default() };
     let mut engine = EngineProcess::start(&folder, &start);
     let mut operator = engine.operator().await;
     let agent = set_up_wallet(&mut operator).await;
@@ -218,7 +218,7 @@ async fn a_disk_that_fills_up_is_reported_early_and_loses_nothing() {
 
     // On a full disk, commands name the file that could not be written and the remedy.
     fill_disk(&mut file, || false);
-    let fault = operator.refused("agent register late --auth hmac").await;
+    let fault = operator.run_refused("agent register late --auth hmac").await;
     assert_eq!(fault.code, Code::DiskFull, "{fault}");
     for part in ["main.wallet", "No space left on device", "neither full nor read-only"] {
         assert!(fault.message.contains(part), "{fault}");
@@ -245,7 +245,7 @@ async fn a_disk_that_fills_up_is_reported_early_and_loses_nothing() {
 
     drop(file);
     std::fs::remove_file(&filler).unwrap();
-    let mut engine = EngineProcess::start(&folder, &Start { unlock: true, ..Start::default() });
+    let mut engine = EngineProcess::start(&folder, &StartOptions { has_password: true, ..StartOptions::default() });
     let mut operator = engine.operator().await;
     let Answer::Audit(audit) = operator.must("audit verify").await else { panic!() };
     assert!(audit.sealed && audit.untrusted.is_none(), "{audit:?}");
@@ -273,7 +273,7 @@ async fn a_backup_without_room_is_refused_and_takes_nothing_of_the_reserve() {
         }
     };
     let folder = home.path().join("data");
-    let engine = EngineProcess::start(&folder, &Start::default());
+    let engine = EngineProcess::start(&folder, &StartOptions::default());
     let mut operator = engine.operator().await;
     let agent = set_up_wallet(&mut operator).await;
     let backup = format!("wallet backup {}", home.path().join("one.backup").display());
@@ -283,7 +283,7 @@ async fn a_backup_without_room_is_refused_and_takes_nothing_of_the_reserve() {
     // Agents may still pay, but a backup of the journal would use up the space that payments and commands need.
     fill_disk(&mut file, || free() < 2 * FREE_DISK_BYTES_MIN);
     let left = free();
-    let fault = operator.refused(&backup).await;
+    let fault = operator.run_refused(&backup).await;
     assert_eq!(fault.code, Code::DiskFull, "{fault}");
     assert!(fault.message.contains("MiB are free: free some space"), "{fault}");
     assert_eq!(free(), left);

@@ -12,7 +12,7 @@ use bursar_tests::engine::lock_folder;
 use bursar_tests::files::{Content, inventory, persistent_inventory};
 use bursar_tests::mount::Mount;
 use bursar_tests::operator::Expect;
-use bursar_tests::process::{EngineProcess, Start};
+use bursar_tests::process::{EngineProcess, StartOptions};
 use serde_json::json;
 
 use crate::failures::stage::{
@@ -40,14 +40,14 @@ fn a_data_folder_that_is_a_file_a_link_or_foreign_is_refused_by_name() {
         ("dangling", &[other]),
         ("parent/data", &[other]),
     ] {
-        let output = start_refused_unchecked(&path(name), &Start::default());
+        let output = start_refused_unchecked(&path(name), &StartOptions::default());
         output.assert_refusal(13, &[&["DATA_FOLDER", &text(&path(name))], texts].concat());
     }
     assert_unchanged(&before, &inventory(home.path()), "a refused folder");
     if is_root() {
         std::fs::create_dir(path("foreign")).unwrap();
         chown(path("foreign"), Some(1), Some(1)).unwrap();
-        let output = start_refused(&path("foreign"), &Start::default());
+        let output = start_refused(&path("foreign"), &StartOptions::default());
         output.assert_refusal(13, &[&text(&path("foreign")), "belongs to another account", other]);
     } else {
         println!("SKIPPED: a folder of another account can only be made by root");
@@ -59,7 +59,7 @@ fn a_link_with_a_slash_at_its_end_is_refused_too() {
     let home = tempfile::tempdir().unwrap();
     std::fs::create_dir(home.path().join("real")).unwrap();
     symlink(home.path().join("real"), home.path().join("link")).unwrap();
-    let output = start_refused_unchecked(&home.path().join("link/"), &Start::default());
+    let output = start_refused_unchecked(&home.path().join("link/"), &StartOptions::default());
     output.assert_refusal(13, &["links are not followed"]);
 }
 
@@ -71,7 +71,7 @@ async fn a_folder_that_cannot_be_written_is_refused_by_name() {
         // Root ignores the file mode, but not a read-only mount.
         match Mount::read_only(&used.folder()) {
             Ok(_mount) => {
-                let output = start_refused(&used.folder(), &Start::default());
+                let output = start_refused(&used.folder(), &StartOptions::default());
                 output.assert_refusal(
                     13,
                     &["DATA_FOLDER", &text(&used.folder()), "Read-only", way_out],
@@ -81,11 +81,11 @@ async fn a_folder_that_cannot_be_written_is_refused_by_name() {
         }
     } else {
         std::fs::set_permissions(used.folder(), PermissionsExt::from_mode(0o500)).unwrap();
-        let output = start_refused(&used.folder(), &Start::default());
+        let output = start_refused(&used.folder(), &StartOptions::default());
         output.assert_refusal(13, &["DATA_FOLDER", &text(&used.folder()), way_out]);
         std::fs::set_permissions(used.folder(), PermissionsExt::from_mode(0o700)).unwrap();
     }
-    drop(EngineProcess::start(&used.folder(), &Start::default()));
+    drop(EngineProcess::start(&used.folder(), &StartOptions::default()));
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn a_lock_that_cannot_be_taken_is_reported_with_its_file() {
     let home = tempfile::tempdir().unwrap();
     let folder = home.path().join("data");
     std::fs::create_dir_all(folder.join("engine.lock")).unwrap();
-    let output = start_refused_unchecked(&folder, &Start::default());
+    let output = start_refused_unchecked(&folder, &StartOptions::default());
     output.assert_refusal(
         13,
         &["DATA_FOLDER", &text(&folder.join("engine.lock")), "owner and rights"],
@@ -104,9 +104,9 @@ fn a_lock_that_cannot_be_taken_is_reported_with_its_file() {
 async fn a_second_engine_on_the_folder_exits_10_and_the_first_keeps_running() {
     let used = UsedFolder::new().await;
     let mut first =
-        EngineProcess::start(&used.folder(), &Start { unlock: true, ..Start::default() });
+        EngineProcess::start(&used.folder(), &StartOptions { has_password: true, ..StartOptions::default() });
     let before = inventory(&used.folder());
-    let output = start_refused_unchecked(&used.folder(), &Start::default());
+    let output = start_refused_unchecked(&used.folder(), &StartOptions::default());
     output.assert_refusal(10, &["ENGINE_RUNNING"]);
     assert_unchanged(&before, &inventory(&used.folder()), &output.output);
     let (body, answer) = &used.paid[0];
@@ -119,10 +119,10 @@ async fn a_silent_holder_of_the_lock_is_reported_with_the_folder() {
     let used = UsedFolder::new().await;
     // A one-shot command holds the lock and serves no control socket.
     let lock = lock_folder(&DataFolder::open(&used.folder()).unwrap());
-    let output = start_refused(&used.folder(), &Start::default());
+    let output = start_refused(&used.folder(), &StartOptions::default());
     output.assert_refusal(10, &["ENGINE_RUNNING", &text(&used.folder()), "wait for it, or end it"]);
     drop(lock);
-    drop(EngineProcess::start(&used.folder(), &Start::default()));
+    drop(EngineProcess::start(&used.folder(), &StartOptions::default()));
 }
 
 /// After a restart the path leads to another journal or to none, so a payment answered now
@@ -131,7 +131,7 @@ async fn a_silent_holder_of_the_lock_is_reported_with_the_folder() {
 async fn an_engine_whose_journal_was_removed_refuses_to_decide() {
     for moved in [false, true] {
         let used = UsedFolder::new().await;
-        let start = Start { unlock: true, ..Start::default() };
+        let start = StartOptions { has_password: true, ..StartOptions::default() };
         let mut engine = EngineProcess::start(&used.folder(), &start);
         let caller = AgentClient::for_url(&engine.url);
         let (mut operator, aside) = (engine.operator().await, used.folder().with_extension("old"));
@@ -145,7 +145,7 @@ async fn an_engine_whose_journal_was_removed_refuses_to_decide() {
         let answer = json_or_null(&bytes);
         assert_eq!((status, &answer["code"]), (503, &json!("JOURNAL_FAILED")), "{answer}");
         assert!(answer["header_value"].is_null() && answer["transaction_id"].is_null());
-        let fault = operator.refused("freeze").await;
+        let fault = operator.run_refused("freeze").await;
         assert_eq!(fault.code, Code::JournalFailed);
         assert!(fault.message.contains(&text(&used.file("journal.redb"))), "{fault}");
         engine.kill();
@@ -167,7 +167,7 @@ fn of_several_engines_started_at_once_exactly_one_runs() {
     for _round in 0..3 {
         let home = tempfile::tempdir().unwrap();
         let folder = home.path().join("data");
-        let start = || EngineProcess::try_start(&folder, &Start::default());
+        let start = || EngineProcess::try_start(&folder, &StartOptions::default());
         let ends: Vec<_> = std::thread::scope(|scope| {
             let starts: Vec<_> = (0..8).map(|_engine| scope.spawn(start)).collect();
             starts.into_iter().map(|start| start.join().unwrap()).collect()
@@ -187,7 +187,7 @@ async fn a_port_in_use_is_reported_with_its_setting() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let env = vec![("BURSAR_SERVER_LISTEN".to_owned(), address.clone())];
-    let start = Start { env, ..Start::default() };
+    let start = StartOptions { env, ..StartOptions::default() };
     let wallets = inventory(&used.file("wallets"));
     let output = start_refused_unchecked(&used.folder(), &start);
     output.assert_refusal(10, &["IN_USE", &address, "bursar config set server.listen 127.0.0.1:"]);
@@ -214,7 +214,7 @@ async fn under_any_umask_only_the_owner_has_access() {
     for umask in ["000", "022", "077"] {
         let home = tempfile::tempdir().unwrap();
         let folder = home.path().join("data");
-        let start = Start { umask: Some(umask), ..Start::default() };
+        let start = StartOptions { umask: Some(umask), ..StartOptions::default() };
         let mut engine = EngineProcess::start(&folder, &start);
         let mut operator = engine.operator().await;
         assert_closed(&folder);
@@ -230,7 +230,7 @@ async fn under_any_umask_only_the_owner_has_access() {
         }
         engine.kill();
         // The next engine restores the modes of the files that a killed engine left.
-        let mut engine = EngineProcess::start(&folder, &Start { unlock: true, ..start });
+        let mut engine = EngineProcess::start(&folder, &StartOptions { has_password: true, ..start });
         assert_closed(&folder);
         assert_eq!(engine.terminate(), Some(0));
         assert_closed(&folder);
@@ -242,7 +242,7 @@ async fn a_data_folder_open_to_others_is_made_private() {
     let used = UsedFolder::new().await;
     std::fs::set_permissions(used.folder(), PermissionsExt::from_mode(0o777)).unwrap();
     let before = persistent_inventory(&used.folder());
-    let engine = EngineProcess::start(&used.folder(), &Start::default());
+    let engine = EngineProcess::start(&used.folder(), &StartOptions::default());
     assert_closed(&used.folder());
     drop(engine);
     assert_eq!(before.len(), persistent_inventory(&used.folder()).len());
@@ -257,7 +257,7 @@ async fn a_pipe_in_the_place_of_a_file_is_refused_at_once() {
         let kept = std::fs::read(&path).ok();
         let _gone = std::fs::remove_file(&path);
         make_pipe(&path);
-        start_refused_unchecked(&used.folder(), &Start::default()).assert_refusal(exit, &[&text(&path)]);
+        start_refused_unchecked(&used.folder(), &StartOptions::default()).assert_refusal(exit, &[&text(&path)]);
         std::fs::remove_file(&path).unwrap();
         if let Some(kept) = kept {
             std::fs::write(&path, kept).unwrap();
@@ -269,8 +269,8 @@ async fn a_pipe_in_the_place_of_a_file_is_refused_at_once() {
         std::fs::remove_file(&path).unwrap();
         make_pipe(&path);
     }
-    let engine = EngineProcess::start(&used.folder(), &Start::default());
+    let engine = EngineProcess::start(&used.folder(), &StartOptions::default());
     let mut operator = engine.operator().await;
-    let fault = operator.refused("wallet open").await;
+    let fault = operator.run_refused("wallet open").await;
     assert!(fault.message.contains("it is not a regular file"), "{fault}");
 }

@@ -8,7 +8,7 @@ use bursar_tests::caller::{AgentClient, HttpResponse, json_or_null};
 use bursar_tests::files::{Inventory, persistent_inventory};
 use bursar_tests::offers::offer;
 use bursar_tests::operator::{Expect, Operator};
-use bursar_tests::process::{EngineProcess, Start};
+use bursar_tests::process::{EngineProcess, StartOptions};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -27,7 +27,7 @@ pub(crate) struct UsedFolder {
 impl UsedFolder {
     pub(crate) async fn new() -> Self {
         let home = tempfile::tempdir().expect("a folder");
-        let mut engine = EngineProcess::start(&home.path().join("data"), &Start::default());
+        let mut engine = EngineProcess::start(&home.path().join("data"), &StartOptions::default());
         let mut operator = engine.operator().await;
         let agent = set_up_wallet(&mut operator).await;
         let caller = AgentClient::for_url(&engine.url);
@@ -76,7 +76,7 @@ pub(crate) struct FailedStart {
 }
 
 /// Starts an engine that must fail and must leave the folder's contents unchanged.
-pub(crate) fn start_refused(folder: &Path, start: &Start) -> FailedStart {
+pub(crate) fn start_refused(folder: &Path, start: &StartOptions) -> FailedStart {
     let before = persistent_inventory(folder);
     let refused = start_refused_unchecked(folder, start);
     assert_unchanged(&before, &persistent_inventory(folder), &refused.output);
@@ -84,7 +84,7 @@ pub(crate) fn start_refused(folder: &Path, start: &Start) -> FailedStart {
 }
 
 /// Starts an engine that must fail, without comparing the folder.
-pub(crate) fn start_refused_unchecked(folder: &Path, start: &Start) -> FailedStart {
+pub(crate) fn start_refused_unchecked(folder: &Path, start: &StartOptions) -> FailedStart {
     match EngineProcess::try_start(folder, start) {
         Ok(_engine) => panic!("an engine started on {}", folder.display()),
         Err(why) => {

@@ -9,7 +9,7 @@ use bursar_core::networks::{ChainId, by_chain};
 use bursar_facilitator::book::redb_store::RedbPayments;
 use bursar_tests::facilitator::FacilitatorHome;
 use bursar_tests::mount::Mount;
-use bursar_tests::process::{EngineProcess, Start};
+use bursar_tests::process::{EngineProcess, StartOptions};
 use bursar_tests::proxy::ProxyHome;
 use bursar_tests::service::{ServiceProcess, program_path};
 
@@ -213,14 +213,14 @@ async fn an_engine_that_starts_on_a_full_disk_ends_with_15_until_there_is_room()
     let home = tempfile::tempdir().unwrap();
     let Some(_disk) = small_disk(home.path()) else { return };
     let folder = home.path().join("data");
-    let mut engine = EngineProcess::start(&folder, &Start::default());
+    let mut engine = EngineProcess::start(&folder, &StartOptions::default());
     set_up_wallet(&mut engine.operator().await).await;
     let filler = home.path().join("filler");
     let mut file = File::create(&filler).unwrap();
     fill_disk(&mut file, || false);
     engine.kill();
     fill_disk(&mut file, || false);
-    let start = Start { unlock: true, ..Start::default() };
+    let start = StartOptions { has_password: true, ..StartOptions::default() };
     start_refused_unchecked(&folder, &start).assert_refusal(15, &["DISK_FULL", "ree some space"]);
     drop(file);
     std::fs::remove_file(&filler).unwrap();

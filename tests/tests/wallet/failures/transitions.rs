@@ -15,7 +15,7 @@ use bursar_tests::doubles::SlowSigner;
 use bursar_tests::engine::{Setup, TestEngine};
 use bursar_tests::offers::{self, BASE, offer};
 use bursar_tests::operator::Expect;
-use bursar_tests::process::{EngineProcess, Start};
+use bursar_tests::process::{EngineProcess, StartOptions};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::time::timeout;
@@ -95,7 +95,7 @@ async fn a_returned_header_can_be_polled_after_a_failed_commit() {
     assert!(signed.is_ok(), "{signed:?}");
     // A commit fails between the signature and its record.
     faults.armed.store(true, Ordering::SeqCst);
-    assert_eq!(engine.operator().refused("freeze").await.code, Code::JournalFailed);
+    assert_eq!(engine.operator().run_refused("freeze").await.code, Code::JournalFailed);
     held_back.answer.send(signed).unwrap();
     let (status, answer) = timeout(TIMEOUT, asking).await.expect("in time").unwrap();
     assert_eq!((status, &answer["status"]), (200, &json!("success")), "{answer}");
@@ -120,12 +120,12 @@ async fn a_wallet_whose_creation_failed_late_can_be_opened_or_created_again() {
         let home = tempfile::tempdir().unwrap();
         let folder = home.path().join("data");
         let fault = Some(format!("fail:{point}:1"));
-        let mut engine = EngineProcess::start(&folder, &Start { fault, ..Start::default() });
-        let fault = engine.operator().await.refused("wallet create main").await;
+        let mut engine = EngineProcess::start(&folder, &StartOptions { fault, ..StartOptions::default() });
+        let fault = engine.operator().await.run_refused("wallet create main").await;
         assert_eq!(fault.code, Code::JournalFailed, "{point}: {fault}");
         assert_eq!(engine.terminate(), Some(0));
 
-        let engine = EngineProcess::start(&folder, &Start::default());
+        let engine = EngineProcess::start(&folder, &StartOptions::default());
         let mut operator = engine.operator().await;
         let opened = operator.outcome("wallet open").await.reply.result;
         let created = operator.outcome("wallet create main").await.reply.result;
@@ -144,7 +144,7 @@ async fn a_request_overtaken_by_a_lock_leaves_a_trusted_journal() {
     let used = UsedFolder::new().await;
     let node = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let rpc = Some(format!("http://{}", node.local_addr().unwrap()));
-    let start = Start { unlock: true, rpc, ..Start::default() };
+    let start = StartOptions { has_password: true, rpc, ..StartOptions::default() };
     let engine = EngineProcess::start(&used.folder(), &start);
     let caller = AgentClient::for_url(&engine.url);
     // The offer names another token domain, which makes the engine ask the chain.

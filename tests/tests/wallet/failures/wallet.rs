@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use bursar_core::codes::Code;
 use bursar_tests::files::{inventory, persistent_inventory};
 use bursar_tests::operator::{Expect, Operator};
-use bursar_tests::process::{EngineProcess, Start};
+use bursar_tests::process::{EngineProcess, StartOptions};
 
 use crate::failures::stage::{UsedFolder, assert_unchanged, start_refused_unchecked, text};
 
@@ -13,7 +13,7 @@ use crate::failures::stage::{UsedFolder, assert_unchanged, start_refused_uncheck
 async fn assert_open_refused(used: &UsedFolder, operator: &mut Operator, code: Code, texts: &[&str]) {
     let wallets = used.file("wallets");
     let before = inventory(&wallets);
-    let fault = operator.refused("wallet open").await;
+    let fault = operator.run_refused("wallet open").await;
     assert_eq!(fault.code, code, "{fault}");
     for text in texts {
         assert!(fault.message.contains(text), "{text:?} is not in: {fault}");
@@ -27,7 +27,7 @@ async fn a_wallet_file_with_a_flipped_byte_is_refused_and_left_unchanged() {
     let current = used.file("wallets/main.wallet");
     let previous = used.file("wallets/main.wallet.previous");
     let whole = (std::fs::read(&current).unwrap(), std::fs::read(&previous).unwrap());
-    let engine = EngineProcess::start(&used.folder(), &Start::default());
+    let engine = EngineProcess::start(&used.folder(), &StartOptions::default());
     let mut operator = engine.operator().await;
     for at in (0..whole.0.len()).step_by(61) {
         let flip = |bytes: &[u8]| {
@@ -39,7 +39,7 @@ async fn a_wallet_file_with_a_flipped_byte_is_refused_and_left_unchanged() {
         std::fs::write(&current, flip(&whole.0)).unwrap();
         std::fs::write(&previous, flip(&whole.1)).unwrap();
         let before = inventory(&used.file("wallets"));
-        let fault = operator.refused("wallet open").await;
+        let fault = operator.run_refused("wallet open").await;
         // A changed version number has a different message, but the same code.
         let known = matches!(fault.code, Code::WalletDamaged);
         assert!(known, "byte {at}: {} {fault}", fault.code);
@@ -62,7 +62,7 @@ async fn a_missing_truncated_foreign_or_public_wallet_file_is_refused_by_name() 
     let current = used.file("wallets/main.wallet");
     let previous = used.file("wallets/main.wallet.previous");
     let whole = (std::fs::read(&current).unwrap(), std::fs::read(&previous).unwrap());
-    let engine = EngineProcess::start(&used.folder(), &Start::default());
+    let engine = EngineProcess::start(&used.folder(), &StartOptions::default());
     let mut operator = engine.operator().await;
     let put = |bytes: &[u8]| {
         for file in [&current, &previous] {
@@ -94,7 +94,7 @@ async fn a_foreign_wallet_is_reported_with_its_file() {
     let (used, other) = (UsedFolder::new().await, UsedFolder::new().await);
     let current = used.file("wallets/main.wallet");
     std::fs::copy(other.file("wallets/main.wallet"), &current).unwrap();
-    let engine = EngineProcess::start(&used.folder(), &Start::default());
+    let engine = EngineProcess::start(&used.folder(), &StartOptions::default());
     let mut operator = engine.operator().await;
     assert_open_refused(&used, &mut operator, Code::WalletDamaged, &[&text(&current)]).await;
 }
@@ -105,7 +105,7 @@ async fn at_start_a_damaged_wallet_exits_13_and_a_wrong_password_exits_5() {
     let env = vec![("BURSAR_TEST_PASSWORD".to_owned(), "not the password".to_owned())];
     let current = used.file("wallets/main.wallet");
     let wallets = inventory(&used.file("wallets"));
-    let output = start_refused_unchecked(&used.folder(), &Start { env, ..Start::default() });
+    let output = start_refused_unchecked(&used.folder(), &StartOptions { env, ..StartOptions::default() });
     output.assert_refusal(
         5,
         &["WRONG_PASSWORD", "The password does not open the wallet", "try again"],
@@ -114,7 +114,7 @@ async fn at_start_a_damaged_wallet_exits_13_and_a_wrong_password_exits_5() {
     std::fs::write(&current, "no wallet").unwrap();
     std::fs::remove_file(used.file("wallets/main.wallet.previous")).unwrap();
     let wallets = inventory(&used.file("wallets"));
-    let start = Start { unlock: true, ..Start::default() };
+    let start = StartOptions { has_password: true, ..StartOptions::default() };
     let output = start_refused_unchecked(&used.folder(), &start);
     output.assert_refusal(13, &["WALLET_DAMAGED", &text(&current), "backup"]);
     assert_unchanged(&wallets, &inventory(&used.file("wallets")), &output.output);
@@ -124,7 +124,7 @@ async fn at_start_a_damaged_wallet_exits_13_and_a_wrong_password_exits_5() {
 async fn a_damaged_wallet_file_falls_back_to_the_previous_copy_with_warnings() {
     let used = UsedFolder::new().await;
     std::fs::write(used.file("wallets/main.wallet"), "no wallet").unwrap();
-    let engine = EngineProcess::start(&used.folder(), &Start::default());
+    let engine = EngineProcess::start(&used.folder(), &StartOptions::default());
     let mut operator = engine.operator().await;
     let opened = operator.outcome("wallet open").await.reply;
     assert!(opened.result.is_ok(), "{opened:?}");
@@ -145,7 +145,7 @@ fn a_folder_of_wallets_that_is_open_to_others_is_refused_by_name() {
     let used = runtime.block_on(UsedFolder::new());
     std::fs::set_permissions(used.file("wallets"), PermissionsExt::from_mode(0o755)).unwrap();
     let before = persistent_inventory(&used.file("wallets"));
-    let output = start_refused_unchecked(&used.folder(), &Start { unlock: true, ..Start::default() });
+    let output = start_refused_unchecked(&used.folder(), &StartOptions { has_password: true, ..StartOptions::default() });
     output.assert_refusal(13, &["DATA_FOLDER", &text(&used.file("wallets")), "chmod 700"]);
     assert_unchanged(&before, &persistent_inventory(&used.file("wallets")), &output.output);
 }

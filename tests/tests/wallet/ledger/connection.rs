@@ -20,7 +20,7 @@ use bursar_ledger_device::server::serve;
 use bursar_x402::authorization::Authorization;
 use bursar_x402::typed_data::TokenDomain;
 
-use super::support::{WAIT_TIMEOUT, WORDS};
+use super::support::{WAIT_TIMEOUT, SEED_WORDS};
 
 /// A simulated device, and the port that finds it.
 struct Bench {
@@ -30,7 +30,7 @@ struct Bench {
 
 impl Bench {
     fn start() -> Self {
-        let mut app = EthereumApp::new(Seed::from_words(WORDS).unwrap());
+        let mut app = EthereumApp::new(Seed::from_words(SEED_WORDS).unwrap());
         app.blind_signing = true;
         let device = Arc::new(device::Device::new(app));
         let ports = serve(Arc::clone(&device), 0, 0).unwrap();

@@ -10,7 +10,7 @@ use bursar_ledger_device::key::Seed;
 use bursar_tests::engine::{Setup, TestEngine};
 use bursar_tests::operator::Expect;
 
-use super::support::{OTHER_WORDS, WORDS, plug_in};
+use super::support::{OTHER_WORDS, SEED_WORDS, plug_in};
 
 async fn engine(addresses: Vec<std::net::SocketAddr>) -> TestEngine {
     let devices = Some(Arc::new(Emulators::new(addresses)) as _);
@@ -35,7 +35,7 @@ async fn address(engine: &TestEngine, line: &str) -> AddressAnswer {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn addresses_of_every_layout_are_listed_and_added() {
-    let (_device, at) = plug_in(WORDS);
+    let (_device, at) = plug_in(SEED_WORDS);
     let engine = engine(vec![at]).await;
     // Addresses that were recorded from the real app.
     for (options, path, expected) in [
@@ -74,15 +74,15 @@ async fn addresses_of_every_layout_are_listed_and_added() {
     let labels: Vec<_> = all.addresses.iter().map(|address| address.label.as_deref()).collect();
     assert_eq!(labels, [Some("safe"), Some("reserve-1"), Some("reserve-2"), None, None]);
     assert!(all.device.starts_with("Ledger Flex"));
-    assert_eq!(operator.refused("address ledger add 0 again").await.code, Code::NameTaken);
+    assert_eq!(operator.run_refused("address ledger add 0 again").await.code, Code::NameTaken);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_same_seed_and_index_give_the_same_address_in_software() {
-    let (_device, at) = plug_in(WORDS);
+    let (_device, at) = plug_in(SEED_WORDS);
     let engine = engine(vec![at]).await;
     let mut operator = engine.operator();
-    operator.phrase = WORDS.to_owned();
+    operator.phrase = SEED_WORDS.to_owned();
     operator.must("seed import").await;
     let software = address(&engine, "address create soft 7 --seed S002").await;
     let listed = list_addresses(&engine, "address ledger list --layout bip44 --start 7 --count 1").await;
@@ -93,7 +93,7 @@ async fn the_same_seed_and_index_give_the_same_address_in_software() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn verify_succeeds_only_if_the_person_confirms_on_the_device() {
-    let (device, at) = plug_in(WORDS);
+    let (device, at) = plug_in(SEED_WORDS);
     let engine = engine(vec![at]).await;
     address(&engine, "address ledger add 3 safe").await;
     for (decision, expected) in
@@ -109,21 +109,21 @@ async fn verify_succeeds_only_if_the_person_confirms_on_the_device() {
     let shown = log.iter().filter(|line| line.contains("asked: Verify address")).count();
     assert_eq!(shown, 2, "both were shown: {log:?}");
     let mut operator = engine.operator();
-    assert_eq!(operator.refused("address ledger verify pay").await.code, Code::BadInput);
-    assert_eq!(operator.refused("address ledger verify none").await.code, Code::NothingFound);
+    assert_eq!(operator.run_refused("address ledger verify pay").await.code, Code::BadInput);
+    assert_eq!(operator.run_refused("address ledger verify none").await.code, Code::NothingFound);
     // A device with another seed is noticed before anything is shown.
     device.change(|app| app.seed = Seed::from_words(OTHER_WORDS).unwrap());
-    assert_eq!(operator.refused("address ledger verify safe").await.code, Code::LedgerError);
+    assert_eq!(operator.run_refused("address ledger verify safe").await.code, Code::LedgerError);
     assert_eq!(device.log().iter().filter(|line| line.contains("asked:")).count(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_state_of_a_device_says_what_to_do() {
-    let (device, at) = plug_in(WORDS);
+    let (device, at) = plug_in(SEED_WORDS);
     let engine = engine(vec![at]).await;
     let mut operator = engine.operator();
     let mut says = async |code: Code, part: &str| {
-        let fault = operator.refused("address ledger list").await;
+        let fault = operator.run_refused("address ledger list").await;
         assert_eq!(fault.code, code, "{fault:?}");
         assert!(fault.message.contains(part), "{part}: {}", fault.message);
     };
@@ -144,17 +144,17 @@ async fn each_state_of_a_device_says_what_to_do() {
     }
     device.set_lie(0, None);
     let fault =
-        engine.operator().refused("address ledger list --layout custom --path m/{}/1").await;
+        engine.operator().run_refused("address ledger list --layout custom --path m/{}/1").await;
     assert_eq!(fault.code, Code::BadInput, "{fault:?}");
     assert!(fault.message.contains("m/44'/60'"), "{}", fault.message);
     engine.operator().must("address ledger list").await;
     engine.operator().must("wallet lock").await;
-    assert_eq!(engine.operator().refused("address ledger list").await.code, Code::WalletLocked);
+    assert_eq!(engine.operator().run_refused("address ledger list").await.code, Code::WalletLocked);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_to_other_commands_are_never_used() {
-    let (device, at) = plug_in(WORDS);
+    let (device, at) = plug_in(SEED_WORDS);
     let engine = engine(vec![at]).await;
     let mut operator = engine.operator();
     // Simulates another program or late answers: after `honest` right answers, each answer
@@ -162,7 +162,7 @@ async fn answers_to_other_commands_are_never_used() {
     for honest in 1..=4 {
         for line in ["address ledger list --count 3", "address ledger add 0,1,2"] {
             device.set_lie(honest, Some(Lie::Earlier));
-            let fault = operator.refused(line).await;
+            let fault = operator.run_refused(line).await;
             assert_eq!(fault.code, Code::LedgerError, "{line} after {honest}: {fault:?}");
         }
     }
@@ -173,12 +173,12 @@ async fn answers_to_other_commands_are_never_used() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn several_addresses_are_added_together_or_not_at_all() {
-    let (_device, at) = plug_in(WORDS);
+    let (_device, at) = plug_in(SEED_WORDS);
     let engine = engine(vec![at]).await;
     let mut operator = engine.operator();
     operator.must("address ledger add 1").await;
-    assert_eq!(operator.refused("address ledger add 0,1,2 more").await.code, Code::NameTaken);
-    assert_eq!(operator.refused("address ledger add 3,3").await.code, Code::BadInput);
+    assert_eq!(operator.run_refused("address ledger add 0,1,2 more").await.code, Code::NameTaken);
+    assert_eq!(operator.run_refused("address ledger add 3,3").await.code, Code::BadInput);
     let listed = list_addresses(&engine, "address ledger list --count 3").await;
     let labels: Vec<_> = listed.addresses.iter().map(|address| address.label.as_deref()).collect();
     assert_eq!(labels, [None, Some("ledger-1"), None]);
@@ -186,11 +186,11 @@ async fn several_addresses_are_added_together_or_not_at_all() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_key_of_a_ledger_is_exported_and_a_rename_keeps_the_address() {
-    let (_device, at) = plug_in(WORDS);
+    let (_device, at) = plug_in(SEED_WORDS);
     let engine = engine(vec![at]).await;
     let mut operator = engine.operator();
     operator.must("address ledger add 0 safe").await;
-    let fault = operator.refused("address export safe").await;
+    let fault = operator.run_refused("address export safe").await;
     assert_eq!(fault.code, Code::LedgerSignNotAvailable, "{fault:?}");
     operator.must("address rename safe vault").await;
     operator.must("wallet lock").await;
@@ -204,13 +204,13 @@ async fn no_key_of_a_ledger_is_exported_and_a_rename_keeps_the_address() {
 async fn without_support_or_with_two_devices_nothing_is_guessed() {
     let engine_without = TestEngine::start(Setup::default()).await;
     engine_without.set_up_wallet("--day 10 --txn 5 --auto 0.5").await;
-    let fault = engine_without.operator().refused("address ledger list").await;
+    let fault = engine_without.operator().run_refused("address ledger list").await;
     assert_eq!((fault.code, fault.code.exit()), (Code::LedgerSignNotAvailable, 9));
 
-    let ((_one, at), (_other, other_at)) = (plug_in(WORDS), plug_in(OTHER_WORDS));
+    let ((_one, at), (_other, other_at)) = (plug_in(SEED_WORDS), plug_in(OTHER_WORDS));
     let engine = engine(vec![at, other_at]).await;
     let mut operator = engine.operator();
-    assert_eq!(operator.refused("address ledger list").await.code, Code::Ambiguous);
+    assert_eq!(operator.run_refused("address ledger list").await.code, Code::Ambiguous);
     let Answer::Doctor { checks } = operator.must("doctor").await else { panic!("checks") };
     let ledger = checks.iter().find(|check| check.check == "ledger").unwrap();
     assert_eq!(ledger.result, CheckResult::Ok);

@@ -14,7 +14,7 @@ use bursar_tests::operator::Expect;
 use futures::FutureExt;
 use serde_json::{Value, json};
 
-use super::support::{Bench, OTHER_WORDS, WORDS, plug_in, prompts};
+use super::support::{Bench, OTHER_WORDS, SEED_WORDS, plug_in, prompts};
 
 const POLICY: &str = "--day 10 --txn 5 --auto 0.5";
 
@@ -89,7 +89,7 @@ async fn a_payment_waits_while_the_device_is_not_ready_and_continues_by_itself()
     });
     bench.wait_for_device_text(&request, "plug in the one that was enrolled").await;
     assert_eq!(bench.prompt_count(), 0, "{:?}", bench.device.log());
-    device.change(|app| app.seed = Seed::from_words(WORDS).unwrap());
+    device.change(|app| app.seed = Seed::from_words(SEED_WORDS).unwrap());
     bench.press_until_paid(&request).await;
     assert!(bench.pending_requests().await.is_empty());
 }
@@ -262,7 +262,7 @@ async fn a_status_for_another_program_ends_no_payment() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_two_devices_the_one_with_the_address_is_used() {
-    let ((device, at), (other, other_at)) = (plug_in(WORDS), plug_in(OTHER_WORDS));
+    let ((device, at), (other, other_at)) = (plug_in(SEED_WORDS), plug_in(OTHER_WORDS));
     other.set_plugged(false);
     let devices = Some(Arc::new(Emulators::new(vec![other_at, at])) as _);
     let setup = Setup { devices, ..Setup::default() };
@@ -281,7 +281,7 @@ async fn of_two_devices_the_one_with_the_address_is_used() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn twenty_wait_for_one_device_while_software_pays() {
-    let (device, at) = plug_in(WORDS);
+    let (device, at) = plug_in(SEED_WORDS);
     let devices = Some(Arc::new(Emulators::new(vec![at])) as _);
     let settings = UNLIMITED_RATE_SETTINGS;
     let setup = Setup { devices, settings, ..Setup::default() };
@@ -369,7 +369,7 @@ async fn a_switch_that_is_off_fills_no_journal() {
 
 /// Fills the disk after `commits` commits. Returns whether the failed commit contained the signature.
 async fn fails_on_signature_commit(commits: usize) -> bool {
-    let (device, at) = plug_in(WORDS);
+    let (device, at) = plug_in(SEED_WORDS);
     let store = FaultyStore::new(MemoryStore::default(), commits);
     let devices = Some(Arc::new(Emulators::new(vec![at])) as _);
     let setup = Setup { devices, store: Some(Box::new(store)), ..Setup::default() };

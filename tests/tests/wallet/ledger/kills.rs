@@ -9,10 +9,10 @@ use bursar_ledger_device::device::Decision;
 use bursar_tests::agent::Agent;
 use bursar_tests::offers::{decode_header, offer};
 use bursar_tests::operator::Expect;
-use bursar_tests::process::{EngineProcess, Start};
+use bursar_tests::process::{EngineProcess, StartOptions};
 use serde_json::{Value, json};
 
-use super::support::{WORDS, plug_in, prompts};
+use super::support::{SEED_WORDS, plug_in, prompts};
 
 /// Points at which the first engine is killed.
 const POINTS: [&str; 10] = [
@@ -63,11 +63,11 @@ async fn press_until(
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_kill_at_any_point_the_same_terms_are_signed_once() {
     for point in POINTS {
-        let (device, at) = plug_in(WORDS);
+        let (device, at) = plug_in(SEED_WORDS);
         let home = tempfile::tempdir().unwrap();
         let folder = home.path().join("data");
         let env = vec![("BURSAR_TEST_LEDGER".to_owned(), at.to_string())];
-        let start = Start { env: env.clone(), ..Start::default() };
+        let start = StartOptions { env: env.clone(), ..StartOptions::default() };
         let engine = EngineProcess::start(&folder, &start);
         let mut operator = engine.operator().await;
         operator.must("wallet create main").await;
@@ -81,7 +81,7 @@ async fn after_a_kill_at_any_point_the_same_terms_are_signed_once() {
         drop((operator, engine));
 
         let (fault, unlock) = (Some(format!("kill:{point}")), true);
-        let start = Start { env: env.clone(), fault, unlock, ..Start::default() };
+        let start = StartOptions { env: env.clone(), fault, has_password: unlock, ..StartOptions::default() };
         let mut engine = EngineProcess::start(&folder, &start);
         let wallet = Wallet { http: reqwest::Client::builder().no_proxy().build().unwrap() };
         let body = agent.ask(engine.now_s(), &offer(12_000, 1), None);
@@ -90,7 +90,7 @@ async fn after_a_kill_at_any_point_the_same_terms_are_signed_once() {
         assert!(engine.wait_killed(), "{point}");
         let prompts_before = prompts(&device);
 
-        let start = Start { env, unlock, ..Start::default() };
+        let start = StartOptions { env, has_password: unlock, ..StartOptions::default() };
         let engine = EngineProcess::start(&folder, &start);
         let again = wallet.post(&engine.url, &body).await.expect("an answer");
         if let Some(asked) = asked {

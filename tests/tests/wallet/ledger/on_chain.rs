@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 use bursar_tests::ledger::plug_in_blind;
 
-use super::support::{Bench, WORDS, prompts};
+use super::support::{Bench, SEED_WORDS, prompts};
 
 const PRICE: u128 = 12_000;
 const NATIVE_BALANCE: &str = "0x8ac7230489e80000";
@@ -44,7 +44,7 @@ impl Scene {
         let clock = Arc::new(ManualClock::new(Utc(jiff::Timestamp::now().as_millisecond())));
         let config = RpcConfig::new(BASE, [chain.url().to_owned()]);
         let node = RpcChain::new(config, Arc::clone(&clock) as Arc<dyn Clock>).expect("a node");
-        let (device, at) = plug_in_blind(WORDS);
+        let (device, at) = plug_in_blind(SEED_WORDS);
         let setup = Setup {
             devices: Some(Arc::new(Emulators::new(vec![at])) as _),
             chains: BTreeMap::from([(BASE, Arc::new(node) as Arc<dyn Chain>)]),
@@ -269,13 +269,13 @@ async fn a_command_fails_whose_send_is_refused_or_cancelled() {
     let Some(scene) = Scene::start().await else { return };
     let line = format!("address send safe {OTHER_RECEIVER} 0.1 --network base --confirm 0.1");
     let (mut operator, mut other) = (scene.bench.engine.operator(), scene.bench.engine.operator());
-    let (refused, ()) = tokio::join!(operator.refused(&line), async {
+    let (refused, ()) = tokio::join!(operator.run_refused(&line), async {
         scene.bench.prompt().await;
         scene.bench.press(Decision::Refuse).await;
     });
     assert_eq!((refused.code, refused.code.exit()), (Code::LedgerRejected, 12), "{refused:?}");
     assert!(refused.message.contains("refused on the Ledger: nothing was sent"), "{refused:?}");
-    let (cancelled, ()) = tokio::join!(operator.refused(&line), async {
+    let (cancelled, ()) = tokio::join!(operator.run_refused(&line), async {
         scene.bench.prompt().await;
         let Answer::Sends { sends } = other.must("address sends").await else { panic!("a list") };
         let open = sends.iter().find(|send| send.status == SendStatus::Waiting);
@@ -290,7 +290,7 @@ async fn a_command_fails_whose_send_is_refused_or_cancelled() {
     scene.bench.press(Decision::Press).await;
     scene.wait_for_status(&sent.id, "sent", false).await;
     let faster = format!("address send --faster {} --yes", sent.id);
-    let (kept, ()) = tokio::join!(operator.refused(&faster), async {
+    let (kept, ()) = tokio::join!(operator.run_refused(&faster), async {
         scene.bench.prompt().await;
         scene.bench.press(Decision::Refuse).await;
     });

@@ -9,7 +9,7 @@ use bursar_device::emulator::Emulators;
 use bursar_ledger_device::device::{Decision, Device};
 use bursar_tests::agent::Agent;
 use bursar_tests::engine::{Setup, TestEngine};
-pub(crate) use bursar_tests::ledger::{WORDS, plug_in, prompts};
+pub(crate) use bursar_tests::ledger::{SEED_WORDS, plug_in, prompts};
 use bursar_tests::operator::Expect;
 use serde_json::Value;
 
@@ -33,7 +33,7 @@ pub(crate) struct Bench {
 impl Bench {
     /// Starts with this policy and an agent that authenticates by `auth`.
     pub(crate) async fn start(policy: &str, auth: &str) -> Self {
-        let (device, at) = plug_in(WORDS);
+        let (device, at) = plug_in(SEED_WORDS);
         let devices = Some(Arc::new(Emulators::new(vec![at])) as _);
         Self::with(Setup { devices, ..Setup::default() }, (device, at), policy, auth).await
     }

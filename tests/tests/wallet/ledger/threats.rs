@@ -5,7 +5,7 @@ use bursar_ledger_device::device::{Decision, Lie};
 use bursar_ledger_device::key::Seed;
 use serde_json::Value;
 
-use super::support::{Bench, OTHER_WORDS, WORDS};
+use super::support::{Bench, OTHER_WORDS, SEED_WORDS};
 
 /// T-35: the wallet derives the address before each prompt, and accepts only a signature of this address over the
 /// recorded terms.
@@ -20,7 +20,7 @@ async fn t_35_a_swapped_device_or_another_account_signs_nothing() {
     let before = derived();
     bench.wait_until("three tries", async || (derived() > before + 3).then_some(())).await;
     assert!(bench.device.log().iter().all(|line| !line.contains("asked:")), "nothing was shown");
-    bench.device.change(|app| app.seed = Seed::from_words(WORDS).unwrap());
+    bench.device.change(|app| app.seed = Seed::from_words(SEED_WORDS).unwrap());
     bench.poll_until_status(&id, "success").await;
     // The device is swapped after it derived the address, so its signature comes from another account.
     let commands = bench.device.log().iter().filter(|line| line.starts_with("=> ")).count();

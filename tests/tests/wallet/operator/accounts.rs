@@ -45,12 +45,12 @@ async fn an_agent_is_given_another_policy_or_address() {
     let edited = agent(&engine, "agent edit bot --address other").await;
     assert_eq!((edited.policy.as_deref(), edited.label.as_deref()), (Some("q"), Some("other")));
     assert_eq!(edited.spent_today, "0.012", "another policy does not give another day");
-    assert_eq!(operator.refused("agent edit bot --policy none").await.code, Code::NothingFound);
+    assert_eq!(operator.run_refused("agent edit bot --policy none").await.code, Code::NothingFound);
     operator.must("agent register idle").await;
-    let refused = operator.refused("agent edit idle --policy q").await;
+    let refused = operator.run_refused("agent edit idle --policy q").await;
     assert_eq!(refused.code, Code::AgentNotCommissioned);
     operator.must("wallet lock").await;
-    assert_eq!(operator.refused("agent edit bot --policy p").await.code, Code::WalletLocked);
+    assert_eq!(operator.run_refused("agent edit bot --policy p").await.code, Code::WalletLocked);
     assert!(bursar_control::grammar::Order::parse_line("agent edit bot").is_err());
 }
 
@@ -110,7 +110,7 @@ async fn a_deleted_agent_is_rejected_at_once_and_its_history_stays() {
         assert_eq!(fault.message, format!("{deny}{stop}"));
         // The agent is suspended already, so the message no longer suggests it.
         operator.must(&format!("agent suspend {auth}")).await;
-        assert_eq!(operator.refused(&format!("agent delete {auth}")).await.message, deny);
+        assert_eq!(operator.run_refused(&format!("agent delete {auth}")).await.message, deny);
         operator.must(&format!("agent resume {auth}")).await;
         assert_eq!(early.prompts, [], "nobody types a name for what will be refused");
         operator.must(&format!("deny {}", held["request_id"].as_str().unwrap())).await;
@@ -121,7 +121,7 @@ async fn a_deleted_agent_is_rejected_at_once_and_its_history_stays() {
         let (status, answer) =
             engine.post("/sign", &bot.ask(engine.now_s(), &offer(1, 2), url)).await;
         assert_eq!((status, &answer["code"]), (401, &json!("AUTH_FAILED")));
-        assert_eq!(operator.refused(&format!("agent show {auth}")).await.code, Code::NothingFound);
+        assert_eq!(operator.run_refused(&format!("agent show {auth}")).await.code, Code::NothingFound);
         let line = format!("history --agent {}", bot.id);
         let Answer::History(history) = operator.must(&line).await else { panic!() };
         assert_eq!(history.requests.len(), 1);
@@ -165,16 +165,16 @@ async fn irreversible_commands_need_confirmation() {
     operator.must("address create other 1").await;
     operator.asking = Asking::Silent;
     for line in ["agent delete bot", "address delete other"] {
-        assert_eq!(operator.refused(line).await.code, Code::ConfirmationNeeded, "{line}");
+        assert_eq!(operator.run_refused(line).await.code, Code::ConfirmationNeeded, "{line}");
     }
     operator.asking = Asking::Agreed;
     // Permanent loss needs the typed name, not only a yes.
-    assert_eq!(operator.refused("agent delete bot").await.code, Code::ConfirmationNeeded);
-    let other = operator.refused("agent delete bot --confirm bit").await;
+    assert_eq!(operator.run_refused("agent delete bot").await.code, Code::ConfirmationNeeded);
+    let other = operator.run_refused("agent delete bot --confirm bit").await;
     assert_eq!(other.code, Code::Declined);
     operator.must("agent delete bot --confirm bot").await;
     operator.must("address delete other").await;
-    assert_eq!(operator.refused("address delete other").await.code, Code::NothingFound);
+    assert_eq!(operator.run_refused("address delete other").await.code, Code::NothingFound);
 }
 
 #[tokio::test]
@@ -188,15 +188,15 @@ async fn a_deleted_wallet_leaves_its_journal_and_pays_nothing() {
     let (status, held) = engine.post("/sign", &held).await;
     assert_eq!(status, 202, "{held}");
     let mut operator = engine.operator();
-    let refused = operator.refused("wallet delete --confirm main").await;
+    let refused = operator.run_refused("wallet delete --confirm main").await;
     assert_eq!(refused.code, Code::InUse, "what waits is decided first");
     operator.must(&format!("deny {}", held["request_id"].as_str().unwrap())).await;
-    assert_eq!(operator.refused("wallet delete --confirm other").await.code, Code::Declined);
+    assert_eq!(operator.run_refused("wallet delete --confirm other").await.code, Code::Declined);
     operator.passwords.push_back("another password".to_owned());
-    let refused = operator.refused("wallet delete --confirm main").await;
+    let refused = operator.run_refused("wallet delete --confirm main").await;
     assert_eq!(refused.code, Code::WrongPassword);
     operator.asking = Asking::Agreed;
-    let unnamed = engine.while_time_passes(operator.refused("wallet delete")).await;
+    let unnamed = engine.while_time_passes(operator.run_refused("wallet delete")).await;
     assert_eq!(unnamed.code, Code::ConfirmationNeeded);
 
     let deleted = operator.outcome("wallet delete --confirm main").await.reply;
@@ -208,7 +208,7 @@ async fn a_deleted_wallet_leaves_its_journal_and_pays_nothing() {
     let asked = bot.ask(engine.now_s(), &offer(400_000, 3), url);
     assert_eq!(engine.post("/sign", &asked).await.0, 503, "there is no wallet");
     for line in ["wallet open", "wallet delete --confirm main"] {
-        assert_eq!(operator.refused(line).await.code, Code::NoWallet, "{line}");
+        assert_eq!(operator.run_refused(line).await.code, Code::NoWallet, "{line}");
     }
 
     // A new wallet neither pays for the old wallet's agents by itself, nor grants them a second allowance for today.
@@ -250,7 +250,7 @@ async fn a_half_deleted_wallet_is_recovered_with_its_agents() {
     let mut operator = engine.operator();
     let Answer::Wallet(found) = operator.must("wallet status").await else { panic!() };
     assert_eq!((found.exists, found.recoverable.as_deref()), (false, Some("main")));
-    let hint = operator.refused("wallet open").await.hint;
+    let hint = operator.run_refused("wallet open").await.hint;
     assert_eq!(hint.as_deref(), Some("wallet recover main"));
     operator.must("wallet recover main").await;
     operator.must("wallet open").await;
@@ -270,7 +270,7 @@ async fn a_half_deleted_wallet_is_recovered_with_its_agents() {
     operator.must("wallet delete --confirm main").await;
     put_back(&left);
     let engine = engine.restart(Setup::default()).await;
-    let refused = engine.operator().refused("wallet recover main").await;
+    let refused = engine.operator().run_refused("wallet recover main").await;
     assert_eq!(refused.code, Code::InUse, "{}", refused.message);
 }
 
@@ -288,13 +288,13 @@ async fn a_lost_wallet_file_keeps_the_journal_and_its_words_restore_addresses() 
 
     let engine = engine.restart(Setup::default()).await;
     let mut operator = engine.operator();
-    let lost = operator.refused("wallet open").await;
+    let lost = operator.run_refused("wallet open").await;
     assert_eq!(lost.code, Code::NoWallet);
     assert_eq!(lost.hint.as_deref(), Some("wallet restore <file>"));
     for advice in ["`wallet delete`", "`seed import`"] {
         assert!(lost.message.contains(advice), "{}", lost.message);
     }
-    assert_eq!(operator.refused("wallet delete --confirm other").await.code, Code::Declined);
+    assert_eq!(operator.run_refused("wallet delete --confirm other").await.code, Code::Declined);
     operator.must("wallet delete --confirm main").await;
     operator.must("wallet create main").await;
     operator.must("audit accept").await;
@@ -321,8 +321,8 @@ async fn an_address_is_renamed_under_its_agents() {
     assert_eq!(agent(&engine, "agent show bot").await.label.as_deref(), Some("new label"));
     let ask = bot.ask(engine.now_s(), &offer(12_000, 1), Some("https://api.example.com/x"));
     assert_eq!(engine.post("/sign", &ask).await.0, 200);
-    assert_eq!(operator.refused("address delete 'new label'").await.code, Code::InUse);
-    assert_eq!(operator.refused("address rename pay x").await.code, Code::NothingFound);
+    assert_eq!(operator.run_refused("address delete 'new label'").await.code, Code::InUse);
+    assert_eq!(operator.run_refused("address rename pay x").await.code, Code::NothingFound);
 }
 
 async fn rehearse(engine: &TestEngine, line: &str) -> RehearsalAnswer {
@@ -356,9 +356,9 @@ async fn a_policy_test_returns_its_decision_without_a_request() {
             "{line}"
         );
     }
-    assert_eq!(operator.refused("policy test none 1").await.code, Code::NothingFound);
-    assert_eq!(operator.refused("policy test p 1 --network x").await.code, Code::NothingFound);
-    assert_eq!(operator.refused("policy test p 1 --domain 'a b'").await.code, Code::BadInput);
+    assert_eq!(operator.run_refused("policy test none 1").await.code, Code::NothingFound);
+    assert_eq!(operator.run_refused("policy test p 1 --network x").await.code, Code::NothingFound);
+    assert_eq!(operator.run_refused("policy test p 1 --domain 'a b'").await.code, Code::BadInput);
     operator.must("freeze").await;
     let frozen = rehearse(&engine, "policy test p 0.4").await;
     assert_eq!(frozen.code.as_deref(), Some("AGENTS_FROZEN"));
@@ -414,9 +414,9 @@ async fn seed_words_are_shown_again_with_the_password() {
     let refused = operator.outcome("seed words S001").await;
     assert_eq!(refused.reply.result.unwrap_err().code, Code::WrongPassword);
     assert_eq!(refused.secret, None);
-    assert_eq!(operator.refused("seed words S002").await.code, Code::NothingFound);
+    assert_eq!(operator.run_refused("seed words S002").await.code, Code::NothingFound);
     operator.must("wallet lock").await;
-    assert_eq!(operator.refused("seed words S001").await.code, Code::WalletLocked);
+    assert_eq!(operator.run_refused("seed words S001").await.code, Code::WalletLocked);
     // Without a running engine, the command opens the wallet itself.
     drop(operator);
     let alone = engine.restart(Setup { mode: Mode::Maintenance, ..Setup::default() }).await;

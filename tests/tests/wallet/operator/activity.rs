@@ -52,7 +52,7 @@ async fn engine_with_activity() -> (TestEngine, Agent) {
     ask(&engine, &agent, 4_000_000, 4).await;
     let rejected = ask(&engine, &agent, 2_000_002, 5).await;
     operator.must("policy edit p --txn 1").await;
-    operator.refused(&format!("approve {rejected} --yes")).await;
+    operator.run_refused(&format!("approve {rejected} --yes")).await;
     operator.must("policy edit p --txn 3").await;
     ask(&engine, &agent, 2_000_003, 6).await;
     engine.clock.advance(u64::try_from(HOLD_MS).unwrap() + 1000);
@@ -196,14 +196,14 @@ async fn opening_locking_and_wrong_passwords_leave_a_trace() {
     operator.must("wallet lock").await;
     for _attempt in 0..3 {
         operator.passwords.push_back("not the password".to_owned());
-        let refused = engine.while_time_passes(operator.refused("wallet open")).await;
+        let refused = engine.while_time_passes(operator.run_refused("wallet open")).await;
         assert_eq!(refused.code, Code::WrongPassword);
     }
     let opened = engine.while_time_passes(operator.outcome("wallet open")).await;
     assert!(opened.reply.result.is_ok() && opened.reply.warnings.is_empty(), "{:?}", opened.reply);
     operator.must("freeze").await;
     operator.passwords.push_back("not the password".to_owned());
-    operator.refused("thaw").await;
+    operator.run_refused("thaw").await;
     let answer = activity(&mut operator, "activity --limit 500").await.entries;
     let answer: Vec<_> =
         answer.iter().rev().filter(|row| row.kind.text().starts_with("wallet.")).collect();
@@ -254,7 +254,7 @@ async fn backward_pages_contain_every_entry_once() {
         assert_eq!((none.entries.len(), none.more), (0, false), "{line}");
     }
     for line in ["activity --limit 0", "activity --limit 501"] {
-        assert_eq!(operator.refused(line).await.code, Code::BadInput, "{line}");
+        assert_eq!(operator.run_refused(line).await.code, Code::BadInput, "{line}");
     }
 }
 

@@ -148,7 +148,7 @@ async fn unauthorized_requests_do_not_count_as_payments() {
     assert_eq!(stage.ask(BASE, PAY_TO, 6_000_000).await.0, 403, "above what the policy allows");
     let rejected = stage.hold(BASE, PAY_TO).await;
     stage.must("policy edit p --txn 1").await;
-    stage.engine.operator().refused(&format!("approve {rejected} --yes")).await;
+    stage.engine.operator().run_refused(&format!("approve {rejected} --yes")).await;
     stage.must("policy edit p --txn 5").await;
     stage.hold(BASE, PAY_TO).await;
     stage.engine.clock.advance(16 * 60_000);

@@ -74,7 +74,7 @@ async fn a_forged_setting_opens_nothing_before_or_after_unlock() {
     assert!(codes.contains(&Code::JournalUntrusted.text()), "{codes:?}");
     assert!(!server(&mut operator).await.open_to_network, "it was judged, and does not fit");
     assert_eq!(
-        operator.refused("server start --allow-lan").await.code,
+        operator.run_refused("server start --allow-lan").await.code,
         Code::JournalUntrusted,
         "and nothing is opened on top of it"
     );

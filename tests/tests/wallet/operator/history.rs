@@ -102,12 +102,12 @@ async fn invalid_history_and_receipt_arguments_are_refused() {
     assert!(
         matches!(operator.must("history").await, Answer::History(answer) if answer.requests.is_empty())
     );
-    assert_eq!(operator.refused("history --agent nobody").await.code, Code::NothingFound);
+    assert_eq!(operator.run_refused("history --agent nobody").await.code, Code::NothingFound);
     for line in ["history --limit 0", "history --limit 501", "receipt 12", "receipt xyz123"] {
-        assert_eq!(operator.refused(line).await.code, Code::BadInput, "{line}");
+        assert_eq!(operator.run_refused(line).await.code, Code::BadInput, "{line}");
     }
     for line in ["receipt 0123abcd", "receipt 01234567-89ab-4cde-8f01-23456789abcd"] {
-        assert_eq!(operator.refused(line).await.code, Code::NothingFound, "{line}");
+        assert_eq!(operator.run_refused(line).await.code, Code::NothingFound, "{line}");
     }
     for line in
         ["history --status paid", "history --lane x", "history --since soon", "history export"]

@@ -73,12 +73,12 @@ async fn an_idle_wallet_locks_automatically() {
 
     // A longer time loosens the lock, and so does turning it off; both need the open wallet.
     for looser in ["61", "off", "default"] {
-        let refused = operator.refused(&format!("config set lock.idle {looser}")).await;
+        let refused = operator.run_refused(&format!("config set lock.idle {looser}")).await;
         assert_eq!(refused.code, Code::WalletLocked, "{looser}");
     }
     for wrong in ["59", "604801", "0", "soon"] {
         assert_eq!(
-            operator.refused(&format!("config set lock.idle {wrong}")).await.code,
+            operator.run_refused(&format!("config set lock.idle {wrong}")).await.code,
             Code::BadInput
         );
     }

@@ -114,7 +114,7 @@ async fn a_trade_is_rehearsed_by_the_limits_of_trading() {
         (answer.network.as_str(), answer.slippage.as_deref()),
         ("Robinhood Chain", Some("0.5%"))
     );
-    let refused = operator.refused("policy test t 1 --trade --network ethereum").await;
+    let refused = operator.run_refused("policy test t 1 --trade --network ethereum").await;
     assert_eq!(refused.code, Code::UnknownNetwork);
 }
 

@@ -19,7 +19,7 @@ fn is_refused_for_disabled_network(code: &str) -> bool {
 
 /// Returns whether `quote` and a trade default to the disabled network if they name none.
 async fn default_to_disabled(engine: &TestEngine, bot: &Agent) -> (bool, bool) {
-    let quoted = engine.operator().refused("quote pay 1 ETH WETH").await.code;
+    let quoted = engine.operator().run_refused("quote pay 1 ETH WETH").await.code;
     let trade = json!({ "token_in": "ETH", "token_out": WETH, "amount_in": "1" });
     let (_status, traded) = engine.post("/trade", &bot.trade(engine.now_s(), &trade)).await;
     // A refusal has `reason_code`, an error `code`.
@@ -49,7 +49,7 @@ async fn a_quote_takes_the_network_of_a_trade_that_names_none() {
         let taken = default_to_disabled(&engine, &bot).await;
         assert_eq!(taken, (is_default, is_default), "{}", network.title);
         let line = format!("quote pay 1 ETH WETH --network {}", network.caip2());
-        assert_eq!(operator.refused(&line).await.code, Code::NetworkDisabled, "{line}");
+        assert_eq!(operator.run_refused(&line).await.code, Code::NetworkDisabled, "{line}");
         operator.must(&format!("network enable {}", network.caip2())).await;
     }
     assert_eq!(default_to_disabled(&engine, &bot).await, (false, false));

@@ -43,7 +43,7 @@ async fn a_card_shows_that_its_approval_would_be_refused() {
     let Ok(Answer::Requests { requests }) = &listed.reply.result else { panic!("{listed:?}") };
     let lines = card_text::lines(requests[0].card.as_ref().unwrap()).join("\n");
     assert!(lines.contains("cannot be approved now: Exceeds per-request maximum"));
-    let refused = operator.refused(&format!("approve {} --yes", ids[0])).await;
+    let refused = operator.run_refused(&format!("approve {} --yes", ids[0])).await;
     assert!(refused.message.starts_with("Not approved, and the request is closed"));
     operator.must("policy edit p --txn 3").await;
     operator.must(&format!("approve {} --yes", ids[1])).await;
@@ -111,10 +111,10 @@ async fn a_request_needs_four_characters_or_eight_without_its_card() {
     let mut operator = engine.operator();
     let [first, second, third] = waiting.as_slice() else { panic!("{waiting:?}") };
     for line in [format!("approve {}", &first[..3]), format!("deny {}", &first[..3])] {
-        assert_eq!(operator.refused(&line).await.code, Code::BadInput, "{line}");
+        assert_eq!(operator.run_refused(&line).await.code, Code::BadInput, "{line}");
     }
     for short in [&first[..4], &first[..7]] {
-        let refused = operator.refused(&format!("approve {short} --yes")).await;
+        let refused = operator.run_refused(&format!("approve {short} --yes")).await;
         assert_eq!(refused.code, Code::BadInput, "{short}");
         assert!(refused.message.contains("eight characters"), "{refused}");
     }
@@ -158,7 +158,7 @@ async fn the_first_eight_digits_find_a_request_before_any_number_of_newer_ones()
         (expired, Code::RequestExpired, String::new()),
     ] {
         for line in [format!("approve {id} --yes"), format!("deny {id}")] {
-            let refused = operator.refused(&line).await;
+            let refused = operator.run_refused(&line).await;
             assert_eq!(refused.code, code, "{line}: {refused}");
             assert!(refused.message.starts_with(&sentence), "{line}: {refused}");
         }
@@ -179,7 +179,7 @@ async fn digits_that_begin_several_ids_are_ambiguous() {
     }
     let mut operator = engine.operator();
     for line in ["approve abababab --yes", "deny abababab", "deny abab"] {
-        let refused = operator.refused(line).await;
+        let refused = operator.run_refused(line).await;
         assert_eq!(refused.code, Code::Ambiguous, "{line}: {refused}");
     }
     // With enough digits the prefix names one request; afterwards only the other request is pending.
@@ -187,9 +187,9 @@ async fn digits_that_begin_several_ids_are_ambiguous() {
     operator.must("deny abababab").await;
     // If both requests have ended, the prefix names neither.
     for line in ["approve abababab --yes", "deny abababab"] {
-        let refused = operator.refused(line).await;
+        let refused = operator.run_refused(line).await;
         assert_eq!(refused.code, Code::Ambiguous, "{line}: {refused}");
     }
-    let named = operator.refused(&format!("deny {}", twins[1])).await;
+    let named = operator.run_refused(&format!("deny {}", twins[1])).await;
     assert_eq!(named.code, Code::AlreadyDecided, "{named}");
 }

@@ -99,11 +99,11 @@ async fn a_loosening_setting_needs_the_open_wallet_and_is_in_no_file() {
     ];
     operator.must("wallet lock").await;
     for (key, value, _shown) in &loose {
-        let refused = operator.refused(&format!("config set {key} {value}")).await;
+        let refused = operator.run_refused(&format!("config set {key} {value}")).await;
         assert_eq!(refused.code, Code::WalletLocked, "{key}");
     }
     operator.must("config set server.lan_bearer refuse").await;
-    assert_eq!(operator.refused("server start --allow-lan").await.code, Code::WalletLocked);
+    assert_eq!(operator.run_refused("server start --allow-lan").await.code, Code::WalletLocked);
     operator.must("wallet open").await;
     for (key, value, shown) in &loose {
         operator.must(&format!("config set {key} {value}")).await;
@@ -156,7 +156,7 @@ async fn a_bad_value_changes_nothing() {
         ("config set prices.url http://a.example/KEYKEYKEY", "https"),
         ("config set confirm_typing_above 1.1234567", ""),
     ] {
-        let refused = operator.refused(line).await;
+        let refused = operator.run_refused(line).await;
         assert!(refused.message.contains(word), "{line}: {refused}");
         assert!(!refused.message.contains("KEYKEYKEY"), "{line}: {refused}");
         assert_eq!(file(&engine), before, "{line}");
@@ -166,7 +166,7 @@ async fn a_bad_value_changes_nothing() {
     }
     // A damaged file stays unchanged.
     std::fs::write(engine.folder.join("settings.toml"), "not toml").unwrap();
-    let refused = operator.refused("config set server.autostart false").await;
+    let refused = operator.run_refused("config set server.autostart false").await;
     assert!(refused.message.contains("settings.toml"), "{refused}");
     assert_eq!(file(&engine), "not toml");
 }
@@ -302,7 +302,7 @@ async fn a_server_that_did_not_start_leaves_nothing_open() {
     let mut operator = engine.operator();
     let address = taken.local_addr().unwrap();
     operator.must(&format!("config set server.listen {address}")).await;
-    assert_eq!(operator.refused("server start --allow-lan").await.code, Code::InUse);
+    assert_eq!(operator.run_refused("server start --allow-lan").await.code, Code::InUse);
     assert!(!engine.engine.core().view().state.settings.allow_lan);
 }
 
@@ -314,7 +314,7 @@ async fn agents_never_receive_the_url_of_another_program() {
     let address = taken.local_addr().unwrap();
     let mut operator = engine.operator();
     operator.must(&format!("config set server.listen {address}")).await;
-    let refused = operator.refused("server start").await;
+    let refused = operator.run_refused("server start").await;
     let advice = "config set server.listen 127.0.0.1:";
     assert!(refused.message.contains("another program listens on port"), "{refused}");
     assert!(refused.hint.is_some_and(|hint| hint.starts_with(advice)));
@@ -369,6 +369,6 @@ async fn the_signature_window_changes_at_once() {
     }
     for wrong in ["59", "901", "0"] {
         let line = format!("config set server.signature_window_s {wrong}");
-        assert_eq!(operator.refused(&line).await.code, Code::BadInput, "{wrong}");
+        assert_eq!(operator.run_refused(&line).await.code, Code::BadInput, "{wrong}");
     }
 }

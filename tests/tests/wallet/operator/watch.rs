@@ -146,7 +146,7 @@ async fn a_watch_from_beyond_the_journals_end_is_refused() {
     let mut operator = engine.operator();
     let head = activity(&mut operator, "activity --limit 1").await.entries[0].seq;
     let line = format!("watch --since {}", head + 1);
-    let refused = tokio::time::timeout(TIMEOUT, operator.refused(&line)).await.unwrap();
+    let refused = tokio::time::timeout(TIMEOUT, operator.run_refused(&line)).await.unwrap();
     assert_eq!(refused.code, Code::BadInput);
     let counted = format!("This journal has {head} entries");
     assert!(refused.message.contains(&counted), "{refused}");

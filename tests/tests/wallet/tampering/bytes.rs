@@ -59,7 +59,7 @@ async fn assert_audit_names_entry(engine: &TestEngine, memory: &MemoryStore, seq
     let mut operator = engine.operator();
     for at in (0..length(memory, seq)).step_by(7) {
         memory.tamper(seq, |bytes| bytes[at] ^= 0x01);
-        let fault = operator.refused("audit verify").await;
+        let fault = operator.run_refused("audit verify").await;
         assert_eq!(fault.code, Code::JournalDamaged, "byte {at} of entry {seq}: {fault}");
         let named = [seq, seq + 1].map(|seq| format!("damaged at entry {seq}:"));
         let names = named.iter().any(|name| fault.message.contains(name));

@@ -75,7 +75,7 @@ async fn a_limit_edited_with_a_valid_chain_holds_every_payment_until_accepted() 
     // Only the operator's password accepts the journal.
     let mut operator = stage.operator();
     operator.passwords.push_back("not the password".to_owned());
-    assert_eq!(operator.refused("audit accept").await.code, Code::WrongPassword);
+    assert_eq!(operator.run_refused("audit accept").await.code, Code::WrongPassword);
     stage.after_wrong_passwords = true;
     drop(operator);
     stage.assert_held_as_untrusted().await;
@@ -154,7 +154,7 @@ async fn operator_commands_while_locked_are_trusted() {
         stage.operator().must(line).await;
     }
     for line in ["policy edit p --day 6", "thaw", "agent resume bot", "network enable 4663"] {
-        assert_eq!(stage.operator().refused(line).await.code, Code::WalletLocked, "{line}");
+        assert_eq!(stage.operator().run_refused(line).await.code, Code::WalletLocked, "{line}");
     }
     // An engine starts with a locked wallet.
     stage.engine().engine.note_started().await.unwrap();

@@ -58,7 +58,7 @@ async fn a_rollback_to_after_the_last_note_is_detected_only_by_a_noted_head() {
     std::fs::copy(crashed.join("wallets/main.wallet"), stage.wallet()).unwrap();
     std::fs::copy(image.join("journal.redb"), stage.journal()).unwrap();
     assert!(stage.open().await.is_empty(), "now detected: update the test and SECURITY.md");
-    let fault = stage.operator().refused(&format!("audit verify --head {head}")).await;
+    let fault = stage.operator().run_refused(&format!("audit verify --head {head}")).await;
     assert_eq!(fault.code, Code::JournalDamaged);
 }
 
@@ -148,13 +148,13 @@ async fn an_earlier_head_is_in_the_chain_but_not_in_a_shortened_one() {
         assert_eq!(audit.head, second);
     }
     let never = format!("audit verify --head {}", "ab".repeat(32));
-    assert_eq!(stage.operator().refused(&never).await.code, Code::JournalDamaged);
+    assert_eq!(stage.operator().run_refused(&never).await.code, Code::JournalDamaged);
     stage.close().await;
     std::fs::write(stage.journal(), &shorter).unwrap();
     stage.start().await;
     let line = format!("audit verify --head {first}");
     stage.operator().must(&line).await;
-    let fault = stage.operator().refused(&format!("audit verify --head {second}")).await;
+    let fault = stage.operator().run_refused(&format!("audit verify --head {second}")).await;
     assert_eq!(fault.code, Code::JournalDamaged);
     assert!(fault.message.contains("shortened or replaced"), "{fault}");
 }
@@ -174,6 +174,6 @@ async fn a_rollback_of_the_whole_folder_is_detected_only_by_a_noted_head() {
     copy_folder(&image, &stage.folder());
     assert!(stage.open().await.is_empty(), "now detected: update the test and SECURITY.md");
     assert_eq!(stage.pay().await.0, 200);
-    let fault = stage.operator().refused(&format!("audit verify --head {head}")).await;
+    let fault = stage.operator().run_refused(&format!("audit verify --head {head}")).await;
     assert_eq!(fault.code, Code::JournalDamaged);
 }

@@ -13,7 +13,7 @@ use bursar_tests::caller::{AgentClient, json_or_null};
 use bursar_tests::engine::{Setup, TestEngine, test_edition};
 use bursar_tests::offers::offer;
 use bursar_tests::operator::Expect;
-use bursar_tests::process::{EngineProcess, Start};
+use bursar_tests::process::{EngineProcess, StartOptions};
 use serde_json::Value;
 
 use crate::threats::stage::{add_agent, engine_with, set_up_wallet, into_arc, unlimited_in_memory};
@@ -79,7 +79,7 @@ async fn t_45_a_last_entry_removed_under_a_running_engine_is_reported() {
             true => store.put_back(&older),
             false => store.remove(last),
         }
-        let fault = operator.refused("audit verify").await;
+        let fault = operator.run_refused("audit verify").await;
         assert_eq!(fault.code, Code::JournalDamaged, "{what}: {fault}");
         assert!(fault.message.contains("damaged at entry"), "{what}: {fault}");
 
@@ -90,7 +90,7 @@ async fn t_45_a_last_entry_removed_under_a_running_engine_is_reported() {
         let (_, reply) = engine.post("/mandate", &agent.read(engine.now_s())).await;
         let paid = if status == 200 { 3_000 } else { 2_000 };
         assert_eq!(reply["spent_today_micro"], paid, "{what}: {reply}");
-        assert_eq!(operator.refused("audit verify").await.code, Code::JournalDamaged, "{what}");
+        assert_eq!(operator.run_refused("audit verify").await.code, Code::JournalDamaged, "{what}");
         engine.engine.stop().await;
         let again =
             Core::open(Box::new(store.clone()), &test_edition(), Arc::default(), Rules::default());
@@ -105,7 +105,7 @@ async fn t_45_a_file_changed_under_a_running_engine_is_refused_at_the_next_start
     for what in ["older", "cut", "empty"] {
         let home = tempfile::tempdir().unwrap();
         let folder = home.path().join("data");
-        let mut engine = EngineProcess::start(&folder, &Start::default());
+        let mut engine = EngineProcess::start(&folder, &StartOptions::default());
         let mut operator = engine.operator().await;
         set_up_wallet(&mut operator, "--day 1000 --txn 1 --auto 1").await;
         let agent = add_agent(&mut operator, "bot", "bearer").await;
@@ -117,7 +117,7 @@ async fn t_45_a_file_changed_under_a_running_engine_is_refused_at_the_next_start
             paid.push(pay(&engine, &agent, n).await);
         }
         engine.kill();
-        match EngineProcess::try_start(&folder, &Start { unlock: true, ..Start::default() }) {
+        match EngineProcess::try_start(&folder, &StartOptions { has_password: true, ..StartOptions::default() }) {
             Err(why) => {
                 assert!(
                     why.contains("exit status: 13") && why.contains("JOURNAL_DAMAGED"),

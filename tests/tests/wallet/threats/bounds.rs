@@ -2,7 +2,7 @@
 //! above, and the memory that the whole table costs a process.
 
 use bursar_tests::operator::Expect;
-use bursar_tests::process::{EngineProcess, Start};
+use bursar_tests::process::{EngineProcess, StartOptions};
 use serde_json::json;
 
 use crate::threats::bound_cases::{MIB, PAID, table};
@@ -52,7 +52,7 @@ async fn t_10_inputs_at_every_bound_cost_little_memory() {
         return;
     }
     let home = tempfile::tempdir().unwrap();
-    let engine = EngineProcess::start(&home.path().join("data"), &Start::default());
+    let engine = EngineProcess::start(&home.path().join("data"), &StartOptions::default());
     let mut operator = engine.operator().await;
     set_up_wallet(&mut operator, POLICY).await;
     let agent = add_agent(&mut operator, "bot", "bearer").await;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bursar_tests::offers::{BASE, challenge, header};
 use bursar_tests::operator::Expect;
-use bursar_tests::process::{EngineProcess, Start};
+use bursar_tests::process::{EngineProcess, StartOptions};
 use serde_json::{Value, json};
 
 use crate::threats::stage::{add_agent, set_up_wallet};
@@ -52,7 +52,7 @@ fn post(connection: &mut KeepAlive, path: &str, body: &Value) -> (u16, Value) {
 async fn t_22_urls_in_a_payment_are_never_contacted() {
     let listeners = [CountingListener::start(), CountingListener::start()];
     let home = tempfile::tempdir().unwrap();
-    let engine = EngineProcess::start(&home.path().join("data"), &Start::default());
+    let engine = EngineProcess::start(&home.path().join("data"), &StartOptions::default());
     let mut operator = engine.operator().await;
     set_up_wallet(&mut operator, "--day 1000 --txn 10 --auto 0.5").await;
     let mut connection = KeepAlive::open(&engine.url);

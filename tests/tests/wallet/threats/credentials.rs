@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use bursar_tests::agent::Agent;
 use bursar_tests::offers::offer;
 use bursar_tests::operator::Expect;
-use bursar_tests::process::{EngineProcess, Start};
+use bursar_tests::process::{EngineProcess, StartOptions};
 
 use crate::threats::stage::{POLICY, add_agent, set_up_wallet};
 use crate::threats::wire::KeepAlive;
@@ -46,7 +46,7 @@ fn ask(connection: &mut KeepAlive, agent: &Agent, n: u64) -> (u16, String) {
 async fn t_09_a_replaced_credential_fails_at_once_and_is_in_no_file() {
     let home = tempfile::tempdir().unwrap();
     let folder = home.path().join("data");
-    let mut engine = EngineProcess::start(&folder, &Start::default());
+    let mut engine = EngineProcess::start(&folder, &StartOptions::default());
     let mut operator = engine.operator().await;
     set_up_wallet(&mut operator, POLICY).await;
     let (mut tokens, mut given) = (Vec::new(), Vec::new());
@@ -85,7 +85,7 @@ async fn t_09_a_replaced_credential_fails_at_once_and_is_in_no_file() {
     assert!(files(&folder).len() >= 3, "{:?}", files(&folder));
 
     // A restart does not restore an old credential.
-    let engine = EngineProcess::start(&folder, &Start { unlock: true, ..Start::default() });
+    let engine = EngineProcess::start(&folder, &StartOptions { has_password: true, ..StartOptions::default() });
     let mut connection = KeepAlive::open(&engine.url);
     for (n, agent) in (1_000..).zip(&given) {
         let answer = ask(&mut connection, agent, n);

@@ -163,7 +163,7 @@ async fn t_34_the_queue_is_bounded_and_keeps_its_order() {
     operator.must("policy edit p --auto 1").await;
     let body = last.ask(engine.now_s(), &offer(1_000, 1), None);
     assert_eq!(engine.post("/sign", &body).await.0, 200);
-    let unknown = operator.refused("approve 00000000").await;
+    let unknown = operator.run_refused("approve 00000000").await;
     assert_eq!(unknown.code, Code::RequestNotFound);
 }
 

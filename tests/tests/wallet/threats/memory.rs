@@ -10,7 +10,7 @@ use bursar_engine::vault::derive::private_key;
 use bursar_engine::vault::seed::Seed;
 use bursar_tests::offers::offer;
 use bursar_tests::operator::{Expect, PASSWORD};
-use bursar_tests::process::{EngineProcess, Start};
+use bursar_tests::process::{EngineProcess, StartOptions};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 
@@ -74,7 +74,7 @@ fn secrets_of(phrase: &str, name: &str, needles: &mut Needles) -> Vec<u8> {
 #[tokio::test]
 async fn t_47_nothing_secret_is_left_in_the_engines_memory_after_a_lock() {
     let home = tempfile::tempdir().unwrap();
-    let engine = EngineProcess::start(&home.path().join("data"), &Start::default());
+    let engine = EngineProcess::start(&home.path().join("data"), &StartOptions::default());
     let mut operator = engine.operator().await;
     operator.must("wallet create main").await;
     operator.must("wallet lock").await;

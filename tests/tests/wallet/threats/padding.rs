@@ -4,7 +4,7 @@ use std::path::Path;
 
 use bursar_core::codes::Code;
 use bursar_tests::agent::Agent;
-use bursar_tests::process::{EngineProcess, Start, memory_mib};
+use bursar_tests::process::{EngineProcess, StartOptions, memory_mib};
 use serde_json::{Value, json};
 
 use crate::threats::stage::{add_agent, offer_with, set_up_wallet};
@@ -37,7 +37,7 @@ fn disk_mib(folder: &Path) -> f64 {
 async fn t_43_padded_dust_payments_use_little_memory_and_disk() {
     let home = tempfile::tempdir().unwrap();
     let folder = home.path().join("data");
-    let mut engine = EngineProcess::start(&folder, &Start::default());
+    let mut engine = EngineProcess::start(&folder, &StartOptions::default());
     let mut operator = engine.operator().await;
     set_up_wallet(&mut operator, "--day 1000 --txn 10 --auto 5").await;
     let agent = add_agent(&mut operator, "bot", "hmac").await;
@@ -77,7 +77,7 @@ async fn t_43_padded_dust_payments_use_little_memory_and_disk() {
 
     // The next start uses no more memory or disk either.
     assert_eq!(engine.terminate(), Some(0));
-    let start = Start { unlock: true, ..Start::default() };
+    let start = StartOptions { has_password: true, ..StartOptions::default() };
     let engine = EngineProcess::start(&folder, &start);
     assert_eq!(pay(&engine, &mut KeepAlive::open(&engine.url), &other, 0), paid);
     let (_now, most) = memory_mib(engine.pid());

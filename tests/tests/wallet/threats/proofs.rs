@@ -6,7 +6,7 @@ use bursar_tests::agent::Agent;
 use bursar_tests::engine::TestEngine;
 use bursar_tests::offers::offer;
 use bursar_tests::operator::Expect;
-use bursar_tests::process::{EngineProcess, Start};
+use bursar_tests::process::{EngineProcess, StartOptions};
 use serde_json::{Map, Value, json};
 
 use crate::threats::stage::{
@@ -183,7 +183,7 @@ async fn t_06_a_wrong_token_does_not_reveal_the_lock() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn t_06_on_the_wire_a_locked_wallet_answers_like_a_wrong_signature() {
     let home = tempfile::tempdir().unwrap();
-    let engine = EngineProcess::start(&home.path().join("data"), &Start::default());
+    let engine = EngineProcess::start(&home.path().join("data"), &StartOptions::default());
     let mut operator = engine.operator().await;
     set_up_wallet(&mut operator, POLICY).await;
     let agent = add_agent(&mut operator, "bot", "hmac").await;
@@ -197,7 +197,7 @@ async fn t_06_on_the_wire_a_locked_wallet_answers_like_a_wrong_signature() {
         for (path, message, sent) in endpoints() {
             // Failed proofs are counted per minute: advance the engine's clock past the window each time.
             ahead_s += 61;
-            engine.skew(ahead_s * 1000);
+            engine.set_clock_offset(ahead_s * 1000);
             let now = jiff::Timestamp::now().as_second() + ahead_s;
             let right = body(&sent, &agent.id, json!(agent.sign(now, &fields(&message))));
             let mut cases = wrong_proofs(&agent, &other, now, path);

@@ -9,7 +9,7 @@ use bursar_core::time::Utc;
 use bursar_tests::agent::Agent;
 use bursar_tests::offers::offer;
 use bursar_tests::operator::{Expect, Operator};
-use bursar_tests::process::{EngineProcess, Start};
+use bursar_tests::process::{EngineProcess, StartOptions};
 use serde_json::{Value, json};
 
 use crate::threats::credentials::files;
@@ -240,7 +240,7 @@ async fn t_37_no_secret_is_in_a_file_a_log_or_an_answer() {
     let home = tempfile::tempdir().unwrap();
     let (folder, log) = (home.path().join("data"), home.path().join("log"));
     let rpc = Some(format!("{}/v2/{RPC_KEY}?apikey={RPC_KEY}", node.url()));
-    let start = Start { rpc, log: Some(log.clone()), ..Start::default() };
+    let start = StartOptions { rpc, log: Some(log.clone()), ..StartOptions::default() };
     let mut engine = EngineProcess::start(&folder, &start);
     let mut operator = unlock(&engine, PASSWORD).await;
     operator.must("wallet create main").await;

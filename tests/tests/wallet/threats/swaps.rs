@@ -123,7 +123,7 @@ async fn t_13_a_held_request_that_changes_in_memory_is_not_signed() {
             }
             assert_eq!(stopped, target == Target::State && what == "amount", "{what}, {target:?}");
             let wanted = if stopped { Code::JournalFailed } else { Code::CardChanged };
-            let refused = operator.refused(&approve).await;
+            let refused = operator.run_refused(&approve).await;
             assert_eq!(refused.code, wanted, "{what}, {target:?}: {refused}");
             let shown = digest.clone();
             let action = Action::Approve(Box::new(Approval {

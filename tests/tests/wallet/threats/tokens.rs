@@ -77,7 +77,7 @@ async fn t_11_a_token_is_identified_by_its_address_alone() {
         reasons.push((id, Ok(card.hold)));
         if card.hold == HoldReason::Unpriced {
             // No chain confirms that token's domain, so it stays unsigned.
-            let refused = operator.refused(&format!("approve {}", held.id)).await;
+            let refused = operator.run_refused(&format!("approve {}", held.id)).await;
             assert_eq!(refused.code, Code::Unpriced, "{id}: {refused}");
             operator.must(&format!("deny {}", held.id)).await;
             continue;
@@ -194,7 +194,7 @@ async fn t_13_an_approval_is_bound_to_the_card_shown() {
     // The policy on the card has changed, so it is a different card.
     operator.must("policy edit p --txn 9").await;
     let line = format!("approve {mine} --yes --card {my_card}");
-    assert_eq!(operator.refused(&line).await.code, Code::CardChanged);
+    assert_eq!(operator.run_refused(&line).await.code, Code::CardChanged);
     assert_eq!((authorized_count(&engine), pending_requests(&mut operator).await.len()), (0, 2));
 
     let my_card = digest(&pending_requests(&mut operator).await, &mine);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use bursar_tests::offers::offer;
-use bursar_tests::process::{EngineProcess, Start};
+use bursar_tests::process::{EngineProcess, StartOptions};
 
 use crate::threats::stage::{POLICY, add_agent, set_up_wallet};
 use crate::threats::wire::KeepAlive;
@@ -116,10 +116,10 @@ fn created_or_changed<'a>(
 async fn t_25_no_file_is_accessible_to_others_even_for_a_moment() {
     let home = tempfile::tempdir().unwrap();
     let (folder, creation_trace) = (home.path().join("data"), home.path().join("creation_trace"));
-    let start = Start {
+    let start = StartOptions {
         umask: Some("000"),
         creation_trace: Some(creation_trace.clone()),
-        ..Start::default()
+        ..StartOptions::default()
     };
     let mut engine = EngineProcess::start(&folder, &start);
     let mut operator = engine.operator().await;
@@ -157,7 +157,7 @@ async fn t_25_another_account_cannot_read_write_or_connect() {
     set_mode(home.path(), 0o755);
     let folder = home.path().join("data");
     // With umask 000, a file is private only if its mode is set at creation.
-    let start = Start { umask: Some("000"), ..Start::default() };
+    let start = StartOptions { umask: Some("000"), ..StartOptions::default() };
     let engine = EngineProcess::start(&folder, &start);
     let mut operator = engine.operator().await;
     set_up_wallet(&mut operator, POLICY).await;
@@ -213,7 +213,7 @@ fn t_25_the_socket_rejects_other_accounts_whatever_its_mode() {
     }
     let home = tempfile::tempdir().unwrap();
     let folder = home.path().join("data");
-    let _engine = EngineProcess::start(&folder, &Start::default());
+    let _engine = EngineProcess::start(&folder, &StartOptions::default());
     let socket = folder.join("control.sock");
     for (path, mode) in [(home.path(), 0o755), (&folder, 0o755), (&socket, 0o777)] {
         set_mode(path, mode);
