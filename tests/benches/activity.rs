@@ -18,7 +18,7 @@ use bursar_tests::operator::{Expect, Operator};
 use bursar_tui::console::{OffscreenConsole, Setup as Look};
 
 const ENTRIES: u64 = 1_000_000;
-const AT_ONCE: u64 = 64;
+const CONCURRENT_REQUESTS: u64 = 64;
 const PAGES: u64 = 200;
 
 #[tokio::main]
@@ -29,12 +29,12 @@ async fn main() {
     engine.set_up_wallet("--day 10").await;
     let begun = Instant::now();
     let head = head(&mut engine.operator()).await;
-    let makers = (0..AT_ONCE).map(|maker| {
+    let makers = (0..CONCURRENT_REQUESTS).map(|maker| {
         let engine = Arc::clone(&engine);
         tokio::spawn(async move {
-            for turn in 0..(ENTRIES - head) / AT_ONCE {
+            for turn in 0..(ENTRIES - head) / CONCURRENT_REQUESTS {
                 // The value changes with each turn, and stays below the default.
-                let seconds = 600 + (turn * AT_ONCE + maker) % 2_000;
+                let seconds = 600 + (turn * CONCURRENT_REQUESTS + maker) % 2_000;
                 let set = Action::Set(Setting::MaxValidity(seconds));
                 engine.engine.core().act(set).await.expect("it may be set");
             }

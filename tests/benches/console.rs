@@ -22,7 +22,7 @@ use bursar_tui::link::{Link, Received};
 
 const SIZE: (u16, u16) = (200, 60);
 const ROWS: usize = 10_000;
-const TURNS: usize = 500;
+const FRAMES_PER_RUN: usize = 500;
 
 /// Counts the bytes that a terminal would receive.
 #[derive(Clone, Default)]
@@ -97,7 +97,7 @@ async fn main() {
         screen.show().expect("counted");
         first.push(started.elapsed());
     }
-    let (command, first) = (Spent::of(command), Spent::of(first));
+    let (command, first) = (FrameTimes::from_times(command), FrameTimes::from_times(first));
     print_row("attach and one command", command, 1.0, "");
     let ratio = first.mean.as_secs_f64() / command.mean.as_secs_f64();
     print_row("attach to first full frame", first, ratio, "goal 100 ms");
@@ -114,17 +114,17 @@ async fn attach(mut link: Link, screen: &mut OffscreenConsole<Wire>, inflated: b
             return;
         }
         let frame = link.receive().await.expect("received");
-        sent = screen.received(if inflated { inflate(frame) } else { frame });
+        sent = screen.received(if inflated { with_many_rows(frame) } else { frame });
     }
 }
 
 /// Returns the frame with `ROWS` rows in its answer.
-fn inflate(frame: Received) -> Received {
+fn with_many_rows(frame: Received) -> Received {
     let Received::Message(ToClient::Done { id, reply }) = frame else { return frame };
     let Reply { result, warnings, secret } = *reply;
     let result = result.map(|answer| match answer {
         Answer::Requests { requests } => Answer::Requests {
-            requests: many(requests, |row, number| {
+            requests: repeat_rows(requests, |row, number| {
                 row.id = uuid(number);
                 if let Some(card) = &mut row.card {
                     card.id = row.id.parse::<RequestId>().expect("an id");
@@ -132,23 +132,23 @@ fn inflate(frame: Received) -> Received {
             }),
         },
         Answer::Agents { agents } => Answer::Agents {
-            agents: many(agents, |row, number| row.agent_id = format!("A{number:05}")),
+            agents: repeat_rows(agents, |row, number| row.agent_id = format!("A{number:05}")),
         },
         Answer::Policies { policies } => Answer::Policies {
-            policies: many(policies, |row, number| row.name = format!("policy {number}")),
+            policies: repeat_rows(policies, |row, number| row.name = format!("policy {number}")),
         },
         Answer::History(mut history) => {
-            history.requests = many(history.requests, |row, number| row.id = uuid(number));
+            history.requests = repeat_rows(history.requests, |row, number| row.id = uuid(number));
             Answer::History(history)
         }
         Answer::Activity(mut page) => {
-            page.entries = many(page.entries, |row, number| {
+            page.entries = repeat_rows(page.entries, |row, number| {
                 row.seq = u64::try_from(ROWS - number).expect("small");
             });
             Answer::Activity(page)
         }
         Answer::Balances { addresses } => Answer::Balances {
-            addresses: many(addresses, |row, number| row.label = format!("address {number}")),
+            addresses: repeat_rows(addresses, |row, number| row.label = format!("address {number}")),
         },
         other => other,
     });
@@ -159,7 +159,7 @@ fn uuid(number: usize) -> String {
     format!("{number:08x}-4567-4890-8bcd-ef0123456789")
 }
 
-fn many<T: Clone>(rows: Vec<T>, mut change: impl FnMut(&mut T, usize)) -> Vec<T> {
+fn repeat_rows<T: Clone>(rows: Vec<T>, mut change: impl FnMut(&mut T, usize)) -> Vec<T> {
     let rows = rows.into_iter().cycle().take(ROWS).enumerate();
     let changed = rows.map(|(number, mut row)| {
         change(&mut row, number);
@@ -169,13 +169,13 @@ fn many<T: Clone>(rows: Vec<T>, mut change: impl FnMut(&mut T, usize)) -> Vec<T>
 }
 
 #[derive(Clone, Copy)]
-struct Spent {
+struct FrameTimes {
     mean: Duration,
     slowest_of_100: Duration,
 }
 
-impl Spent {
-    fn of(mut all: Vec<Duration>) -> Self {
+impl FrameTimes {
+    fn from_times(mut all: Vec<Duration>) -> Self {
         all.sort();
         let mean = all.iter().sum::<Duration>() / u32::try_from(all.len()).expect("few");
         Self { mean, slowest_of_100: all[all.len() * 99 / 100] }
@@ -185,9 +185,9 @@ impl Spent {
 fn frames(
     screen: &mut OffscreenConsole<Wire>,
     mut before: impl FnMut(&mut OffscreenConsole<Wire>),
-) -> Spent {
-    let mut all = Vec::with_capacity(TURNS);
-    for turn in 0..TURNS + 20 {
+) -> FrameTimes {
+    let mut all = Vec::with_capacity(FRAMES_PER_RUN);
+    for turn in 0..FRAMES_PER_RUN + 20 {
         let started = Instant::now();
         before(screen);
         screen.show().expect("counted");
@@ -195,10 +195,10 @@ fn frames(
             all.push(started.elapsed());
         }
     }
-    Spent::of(all)
+    FrameTimes::from_times(all)
 }
 
-fn print_row(what: &str, spent: Spent, ratio: f64, note: &str) {
+fn print_row(what: &str, spent: FrameTimes, ratio: f64, note: &str) {
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
     println!(
         "{what:<28} mean {:>8.3} ms  p99 {:>8.3} ms  x {ratio:<7.2} {note}",

@@ -30,15 +30,15 @@ use futures::future::join_all;
 const WORDS: &str =
     "abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon about";
 /// Number of payments that wait for the device.
-const WAITING: usize = 20;
+const WAITING_PAYMENTS: usize = 20;
 /// Number of pairs of rounds; it must be odd.
-const PAIRS: usize = 9;
+const ROUND_PAIRS: usize = 9;
 /// Number of payments of a round, sent by [`CALLERS`] callers.
 const PAYMENTS: usize = 1_600;
 const CALLERS: usize = 8;
 
 /// An engine with a software address and an address of a device.
-struct Side {
+struct BenchedEngine {
     engine: Engine,
     http: Router,
     software: Agent,
@@ -48,14 +48,14 @@ struct Side {
 fn main() {
     bursar_tests::bench::runtime().block_on(async {
         let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder on the disk");
-        let alone = Side::open(&home.path().join("alone")).await;
-        let waiting = Side::open(&home.path().join("waiting")).await;
-        for number in 0..WAITING {
+        let alone = BenchedEngine::open(&home.path().join("alone")).await;
+        let waiting = BenchedEngine::open(&home.path().join("waiting")).await;
+        for number in 0..WAITING_PAYMENTS {
             let answer = waiting.pay(&waiting.device, number).await;
             assert_eq!(answer, 202, "it waits for the device");
         }
         let mut ratios = Vec::new();
-        for pair in 0..PAIRS {
+        for pair in 0..ROUND_PAIRS {
             let first = 1_000 + pair * 2 * PAYMENTS;
             let without = alone.rate(first).await;
             let with = waiting.rate(first).await;
@@ -64,8 +64,8 @@ fn main() {
         ratios.sort_by(f64::total_cmp);
         let (low, high) = (ratios.first().copied(), ratios.last().copied());
         println!(
-            "/sign with {WAITING} payments waiting for a Ledger, of /sign without: {:.0} % (median of {PAIRS}; {:.0} to {:.0} %)",
-            100.0 * ratios[PAIRS / 2],
+            "/sign with {WAITING_PAYMENTS} payments waiting for a Ledger, of /sign without: {:.0} % (median of {ROUND_PAIRS}; {:.0} to {:.0} %)",
+            100.0 * ratios[ROUND_PAIRS / 2],
             100.0 * low.unwrap_or_default(),
             100.0 * high.unwrap_or_default(),
         );
@@ -74,7 +74,7 @@ fn main() {
     });
 }
 
-impl Side {
+impl BenchedEngine {
     async fn open(path: &Path) -> Self {
         let app = EthereumApp::new(Seed::from_words(WORDS).expect("a seed"));
         let device = Arc::new(Device::new(app));

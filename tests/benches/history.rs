@@ -29,7 +29,7 @@ fn main() {
         let mut many = Wallet::open_or_create(&format!("history-{payments}")).await;
         many.pay_until(payments).await;
         start::measure(&few, &many);
-        start::opened(&few, &many);
+        start::measure_unlocked(&few, &many);
         let (few, many) = (few.start(true), many.start(true));
         start::memory_of("open and idle", &few, &many);
         oneshot::measure(&few, &many);

@@ -26,10 +26,10 @@ use crate::figures::Figures;
 use crate::stage::Stage;
 
 /// Delay of a round trip to the node.
-const AWAY: Duration = Duration::from_millis(20);
+const NODE_DELAY: Duration = Duration::from_millis(20);
 
 /// Number of requests in each measurement.
-const ROUND: usize = 60;
+const REQUESTS_PER_MEASUREMENT: usize = 60;
 
 /// Number of venues that count for the exposure.
 const VENUES: usize = 30;
@@ -54,7 +54,7 @@ async fn set_up() -> Option<(Stage, Address)> {
         chain.allow_market(vault, adapter, &market).await.expect("allowed");
         added.push(vault);
     }
-    let (stage, mut operator, owner) = Stage::on(chain, POLICY, AWAY).await;
+    let (stage, mut operator, owner) = Stage::on(chain, POLICY, NODE_DELAY).await;
     stage.chain.mint(owner, 1_000_000_000_000).await.expect("minted");
     for vault in added {
         let vault = vault.to_checksum(None);
@@ -81,7 +81,7 @@ async fn latencies() {
         stage.post("/position", &large(warm)).await;
     }
     let mut figures = Figures::default();
-    for at in 3..ROUND + 3 {
+    for at in 3..REQUESTS_PER_MEASUREMENT + 3 {
         let body = large(at);
         let answer = stage.measure("/position", &body, &mut figures).await;
         assert_eq!(answer["code"], "PER_DEPOSIT_EXCEEDED", "{answer}");
@@ -89,7 +89,7 @@ async fn latencies() {
     figures.print(&format!("supply judged, {VENUES} venues"));
 
     let mut figures = Figures::default();
-    for at in 0..ROUND as u64 {
+    for at in 0..REQUESTS_PER_MEASUREMENT as u64 {
         let listed = json!({ "chain_id": 8453 });
         let body = stage.agent.position(stage.engine.now_s() - (at % 200) as i64, &listed);
         let answer = stage.measure("/venues", &body, &mut figures).await;
@@ -98,7 +98,7 @@ async fn latencies() {
     figures.print(&format!("list of {VENUES} venues"));
 
     let mut figures = Figures::default();
-    for at in 0..ROUND {
+    for at in 0..REQUESTS_PER_MEASUREMENT {
         let body = supply(&stage, venue, 1_000_000 + at as u64);
         stage.measure_broadcast("/position", &body, &mut figures).await;
     }

@@ -22,13 +22,13 @@ use crate::far_node::FarNode;
 use crate::stage::Stage;
 
 /// Delay of a round trip to the node.
-const AWAY: Duration = Duration::from_millis(20);
+const NODE_DELAY: Duration = Duration::from_millis(20);
 
 /// Maximum number of blocks in a search.
-const BLOCKS: u64 = 10_000;
+const SEARCH_BLOCKS_MAX: u64 = 10_000;
 
 /// Number of requests in a round.
-const ROUND: usize = 1_000;
+const REQUESTS_PER_ROUND: usize = 1_000;
 
 /// Number of rounds of each kind.
 const ROUNDS: usize = 24;
@@ -41,7 +41,7 @@ fn main() {
 
 /// The measurements of one kind of round.
 #[derive(Default)]
-struct Kind {
+struct RoundMeasurements {
     times: Vec<Duration>,
     searches: usize,
     blocks: u64,
@@ -49,11 +49,11 @@ struct Kind {
 
 async fn compare() {
     let Some(chain) = lending_chain_or_skip(BASE).await else { return };
-    let node = FarNode::start_limited(chain.url(), AWAY, BLOCKS).await;
-    let (stage, _operator, _owner) = Stage::behind(node, chain, POLICY, AWAY).await;
-    let (mut still, mut searching, mut number) = (Kind::default(), Kind::default(), 0);
+    let node = FarNode::start_limited(chain.url(), NODE_DELAY, SEARCH_BLOCKS_MAX).await;
+    let (stage, _operator, _owner) = Stage::with_node(node, chain, POLICY, NODE_DELAY).await;
+    let (mut still, mut searching, mut number) = (RoundMeasurements::default(), RoundMeasurements::default(), 0);
     // The first round warms up.
-    round(&stage, &mut Kind::default(), &mut number).await;
+    round(&stage, &mut RoundMeasurements::default(), &mut number).await;
     for _each in 0..ROUNDS {
         stage.node.hold_logs(true);
         round(&stage, &mut still, &mut number).await;
@@ -64,26 +64,26 @@ async fn compare() {
         kind.times.sort_unstable();
         println!(
             "{name}: p50 {:.2} ms, p99 {:.2} ms; {} searches of {} blocks meanwhile",
-            kind.at(50),
-            kind.at(99),
+            kind.quantile_ms(50),
+            kind.quantile_ms(99),
             kind.searches,
             kind.blocks
         );
     }
-    let ratio = |share| 100.0 * searching.at(share) / still.at(share);
+    let ratio = |share| 100.0 * searching.quantile_ms(share) / still.quantile_ms(share);
     println!("searching, of still: p50 {:.0} %, p99 {:.0} %", ratio(50), ratio(99));
 }
 
-impl Kind {
+impl RoundMeasurements {
     /// Returns the time below which this percentage of the requests lies, in milliseconds. The times must be sorted.
-    fn at(&self, percent: usize) -> f64 {
+    fn quantile_ms(&self, percent: usize) -> f64 {
         self.times[(self.times.len() - 1) * percent / 100].as_secs_f64() * 1_000.0
     }
 }
 
-async fn round(stage: &Stage, kind: &mut Kind, number: &mut u64) {
-    stage.node.take();
-    for _request in 0..ROUND {
+async fn round(stage: &Stage, kind: &mut RoundMeasurements, number: &mut u64) {
+    stage.node.take_calls();
+    for _request in 0..REQUESTS_PER_ROUND {
         *number += 1;
         let body = stage.agent.ask(stage.engine.now_s(), &offer(1_000, *number), None);
         let begun = Instant::now();
@@ -91,7 +91,7 @@ async fn round(stage: &Stage, kind: &mut Kind, number: &mut u64) {
         kind.times.push(begun.elapsed());
         assert_eq!(answer["status"], "success", "{answer}");
     }
-    for call in stage.node.take().iter().filter(|call| call.method == "eth_getLogs") {
+    for call in stage.node.take_calls().iter().filter(|call| call.method == "eth_getLogs") {
         kind.searches += 1;
         kind.blocks += call.blocks;
     }

@@ -45,14 +45,14 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 /// Number of requests in one round, for each number of connections.
-const ROUND: usize = 4_000;
+const REQUESTS_PER_ROUND: usize = 4_000;
 const ROUNDS: usize = 3;
 const CONNECTIONS: [usize; 3] = [1, 8, 64];
 
 fn main() {
     let runtime = bursar_tests::bench::runtime();
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder on the disk");
-    let synced = fsyncs(folder.path());
+    let synced = fsyncs_per_second(folder.path());
     println!("fsync of a 4 KiB append: {synced:.0} a second");
     runtime.block_on(measure(folder.path(), synced));
 }
@@ -61,7 +61,7 @@ async fn measure(folder: &Path, synced: f64) {
     let engine = engine(&folder.join("data")).await;
     let address = engine.start_server().await.expect("it listens");
     let agent = add_agent(&engine).await;
-    let peer = stateless(&agent).await;
+    let peer = start_stateless_server(&agent).await;
     println!(
         "{:>5}  {:>12} {:>8} {:>8}  {:>12} {:>8} {:>8}  {:>9} {:>9}",
         "conns",
@@ -79,9 +79,9 @@ async fn measure(folder: &Path, synced: f64) {
         let (mut ours, mut theirs) = (Round::default(), Round::default());
         for _round in 0..ROUNDS {
             let bodies = requests(&agent, &mut number);
-            ours = ours.better(drive(address, connections, &bodies).await);
+            ours = ours.better_of(drive(address, connections, &bodies).await);
             let bodies = requests(&agent, &mut number);
-            theirs = theirs.better(drive(peer, connections, &bodies).await);
+            theirs = theirs.better_of(drive(peer, connections, &bodies).await);
         }
         println!(
             "{connections:>5}  {:>12.0} {:>8.2} {:>8.2}  {:>12.0} {:>8.2} {:>8.2}  {:>8.0}% {:>8.1}x",
@@ -144,7 +144,7 @@ async fn add_agent(engine: &Engine) -> Agent {
 /// Returns complete HTTP requests that are signed in advance, each for another resource.
 fn requests(agent: &Agent, number: &mut u64) -> Vec<Vec<u8>> {
     let now = jiff::Timestamp::now().as_second();
-    (0..ROUND)
+    (0..REQUESTS_PER_ROUND)
         .map(|_request| {
             *number += 1;
             let body = agent.ask(now, &offer(1_000, *number), None).to_string();
@@ -165,7 +165,7 @@ struct Round {
 }
 
 impl Round {
-    fn better(self, other: Self) -> Self {
+    fn better_of(self, other: Self) -> Self {
         if other.rate > self.rate { other } else { self }
     }
 }
@@ -227,7 +227,7 @@ async fn answer(stream: &mut TcpStream, buffer: &mut Vec<u8>) {
 /// Starts a server that stores nothing.
 ///
 /// It parses, checks the HMAC, signs the same kind of digest and answers with the same header.
-async fn stateless(agent: &Agent) -> SocketAddr {
+async fn start_stateless_server(agent: &Agent) -> SocketAddr {
     let secret: [u8; 32] = hex::decode(&agent.token[3..]).unwrap().try_into().unwrap();
     let key = PrivateKey::from_bytes(&keccak256("a bench").0).expect("a key");
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
@@ -285,7 +285,7 @@ async fn sign_and_forget(State(state): State<Arc<([u8; 32], PrivateKey)>>, body:
 }
 
 /// Returns how many consecutive 4 KiB appends the disk makes durable per second.
-fn fsyncs(folder: &Path) -> f64 {
+fn fsyncs_per_second(folder: &Path) -> f64 {
     let mut file = std::fs::File::create(folder.join("fsync")).expect("a file");
     let block = [7u8; 4096];
     let (count, started) = (200, Instant::now());

@@ -30,16 +30,16 @@ use crate::stage::Stage;
 const POLICY: &str = "--day 1000000 --txn 10 --auto 5 --trading --trade-daily 100000 --trade-max 500 --trade-auto 200";
 
 /// Delay of a round trip to the node.
-const AWAY: Duration = Duration::from_millis(20);
+const NODE_DELAY: Duration = Duration::from_millis(20);
 
 /// Number of requests in each measurement.
-const ROUND: usize = 60;
+const REQUESTS_PER_MEASUREMENT: usize = 60;
 
 /// Number of open trades during the payments.
-const OPEN: usize = 50;
+const OPEN_TRADES: usize = 50;
 
 /// Number of pairs of rounds, one round of each engine; it must be odd.
-const PAIRS: usize = 9;
+const ROUND_PAIRS: usize = 9;
 
 /// Number of payments in a round.
 const PAYMENTS: usize = 4_000;
@@ -53,7 +53,7 @@ fn main() {
 
 /// Starts the scene; `None` if tests with a chain are skipped.
 async fn set_up() -> Option<Stage> {
-    Some(Stage::on(full_chain_or_skip(BASE).await?, POLICY, AWAY).await.0)
+    Some(Stage::on(full_chain_or_skip(BASE).await?, POLICY, NODE_DELAY).await.0)
 }
 
 /// Returns a request that sells about this many dollars of ETH, different for each `at`.
@@ -77,7 +77,7 @@ async fn latencies() {
         stage.post("/trade", &quoted(&stage, warm)).await;
     }
     let mut figures = Figures::default();
-    for at in 3..ROUND + 3 {
+    for at in 3..REQUESTS_PER_MEASUREMENT + 3 {
         let body = quoted(&stage, at);
         let answer = stage.measure("/trade", &body, &mut figures).await;
         assert_eq!(answer["reason_code"], "EXCEEDS_PER_TRADE_MAX", "{answer}");
@@ -85,7 +85,7 @@ async fn latencies() {
     figures.print("quote and judgement");
 
     let mut figures = Figures::default();
-    for at in 0..ROUND {
+    for at in 0..REQUESTS_PER_MEASUREMENT {
         let body = swap(&stage, "1", at);
         stage.measure_broadcast("/trade", &body, &mut figures).await;
     }
@@ -101,27 +101,27 @@ async fn payments_next_to_trades() {
     beside.chain.set_automine(false).await.expect("set");
     rate(&alone, 0).await;
     rate(&beside, 0).await;
-    let bodies: Vec<_> = (0..OPEN).map(|at| swap(&beside, "1", at)).collect();
+    let bodies: Vec<_> = (0..OPEN_TRADES).map(|at| swap(&beside, "1", at)).collect();
     let asked = bodies.iter().map(|body| beside.post("/trade", body));
     for answer in futures::future::join_all(asked).await {
         assert_eq!(answer["status"], "executing", "{answer}");
     }
     let mut ratios = Vec::new();
-    for round in 1..=PAIRS {
+    for round in 1..=ROUND_PAIRS {
         // An engine still works on its last round after it answered, so each engine waits for the other's round.
         let (one, other) = (rate(&alone, round).await, rate(&beside, round).await);
         println!(
-            "/sign, 8 connections: alone {:.0}/s (p99 {:.1} ms), next to {OPEN} open trades {:.0}/s (p99 {:.1} ms)",
+            "/sign, 8 connections: alone {:.0}/s (p99 {:.1} ms), next to {OPEN_TRADES} open trades {:.0}/s (p99 {:.1} ms)",
             one.0, one.1, other.0, other.1
         );
         ratios.push(100.0 * other.0 / one.0);
     }
     ratios.sort_by(f64::total_cmp);
     println!(
-        "/sign next to {OPEN} open trades, of alone: median {:.0} % of {PAIRS} pairs ({:.0} to {:.0} %)",
-        ratios[PAIRS / 2],
+        "/sign next to {OPEN_TRADES} open trades, of alone: median {:.0} % of {ROUND_PAIRS} pairs ({:.0} to {:.0} %)",
+        ratios[ROUND_PAIRS / 2],
         ratios[0],
-        ratios[PAIRS - 1]
+        ratios[ROUND_PAIRS - 1]
     );
     alone.engine.kill();
     beside.engine.kill();
@@ -135,7 +135,7 @@ async fn rate(stage: &Stage, round: usize) -> (f64, f64) {
         http::post("/sign", &body.to_string())
     });
     let requests = Arc::new(requests.collect::<Vec<_>>());
-    let run = http::drive(
+    let run = http::run_load(
         stage.engine.url.trim_start_matches("http://"),
         8,
         requests.len(),

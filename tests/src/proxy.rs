@@ -118,7 +118,7 @@ pub fn chat(text: &str) -> Value {
 }
 
 /// Builds a streaming chat request with one message.
-pub fn streaming(text: &str) -> Value {
+pub fn streaming_chat(text: &str) -> Value {
     let mut body = chat(text);
     body["stream"] = json!(true);
     body

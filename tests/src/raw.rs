@@ -16,7 +16,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 pub struct Reply {
     pub status: u16,
     /// Whether the response is HTTP/1.0, where the connection closes unless the response states otherwise.
-    is_old: bool,
+    is_http_1_0: bool,
     /// Header names are in lower case.
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
@@ -39,10 +39,10 @@ impl Reply {
     }
 
     /// Returns whether the server closes the connection after this response.
-    pub fn closes(&self) -> bool {
+    pub fn closes_connection(&self) -> bool {
         match self.header("connection") {
             Some(option) => option == "close",
-            None => self.is_old,
+            None => self.is_http_1_0,
         }
     }
 }
@@ -63,7 +63,7 @@ impl RawClient {
     }
 
     /// Connects from another address of this machine.
-    pub async fn from(own: IpAddr, address: SocketAddr) -> std::io::Result<Self> {
+    pub async fn connect_from(own: IpAddr, address: SocketAddr) -> std::io::Result<Self> {
         let socket = TcpSocket::new_v4()?;
         socket.bind(SocketAddr::new(own, 0))?;
         let stream = socket.connect(address).await?;
@@ -79,7 +79,7 @@ impl RawClient {
     }
 
     /// Sends the bytes one at a time.
-    pub async fn trickle(&mut self, bytes: &[u8]) {
+    pub async fn send_bytewise(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.send(&[*byte]).await;
             tokio::task::yield_now().await;
@@ -106,7 +106,7 @@ impl RawClient {
             .map(|line| line.split_once(": ").expect("a header"))
             .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
             .collect();
-        let mut reply = Reply { status, is_old, headers, body: Vec::new() };
+        let mut reply = Reply { status, is_http_1_0: is_old, headers, body: Vec::new() };
         if reply.status != 100 {
             let length = reply.header("content-length").expect("a length").parse().expect("digits");
             while !to_head && self.received.len() < length {

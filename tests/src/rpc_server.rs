@@ -8,7 +8,7 @@ use axum::routing::MethodRouter;
 use tokio::task::JoinHandle;
 
 /// Maximum length of a request body, in bytes. The simulation of a hostile payment exceeds axum's default.
-const BODY_MAX: usize = 16 << 20;
+const BODY_BYTES_MAX: usize = 16 << 20;
 
 /// A server on a free port of this machine. It stops when dropped.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ impl RpcServer {
         answers: MethodRouter<S>,
         state: S,
     ) -> Self {
-        let limit = DefaultBodyLimit::max(BODY_MAX);
+        let limit = DefaultBodyLimit::max(BODY_BYTES_MAX);
         let router = Router::new().route("/", answers).layer(limit).with_state(state);
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));

@@ -42,7 +42,7 @@ pub enum FacilitatorReply {
 }
 
 #[derive(Debug)]
-struct Shared {
+struct FacilitatorState {
     verify: Mutex<FacilitatorReply>,
     settle: Mutex<FacilitatorReply>,
     verify_calls: AtomicUsize,
@@ -50,7 +50,7 @@ struct Shared {
     settled: Mutex<Vec<Value>>,
     settle_calls: AtomicUsize,
     /// The endpoint and `Idempotency-Key` of each request, in order.
-    keys: Mutex<Vec<(&'static str, Option<String>)>>,
+    request_keys: Mutex<Vec<(&'static str, Option<String>)>>,
     gate: Semaphore,
 }
 
@@ -58,7 +58,7 @@ struct Shared {
 #[derive(Debug)]
 pub struct ScriptedFacilitator {
     pub url: String,
-    shared: Arc<Shared>,
+    shared: Arc<FacilitatorState>,
     server: JoinHandle<()>,
 }
 
@@ -73,13 +73,13 @@ impl ScriptedFacilitator {
     pub async fn serve() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(FacilitatorState {
             verify: Mutex::new(FacilitatorReply::Good),
             settle: Mutex::new(FacilitatorReply::Good),
             verify_calls: AtomicUsize::new(0),
             settled: Mutex::default(),
             settle_calls: AtomicUsize::new(0),
-            keys: Mutex::default(),
+            request_keys: Mutex::default(),
             gate: Semaphore::new(0),
         });
         let app = Router::new()
@@ -115,7 +115,7 @@ impl ScriptedFacilitator {
 
     /// Returns the endpoint and `Idempotency-Key` of each request, in order.
     pub fn idempotency_keys(&self) -> Vec<(&'static str, Option<String>)> {
-        self.shared.keys.lock().expect("held for a moment").clone()
+        self.shared.request_keys.lock().expect("held for a moment").clone()
     }
 
     /// Returns the number of settled payments, each counted once.
@@ -139,16 +139,16 @@ fn payer(request: &Value) -> Value {
     request["paymentPayload"]["payload"]["authorization"]["from"].clone()
 }
 
-impl Shared {
+impl FacilitatorState {
     fn record_key(&self, endpoint: &'static str, headers: &HeaderMap) {
         let mut all = headers.get_all("idempotency-key").iter();
         let key = all.next().map(|key| key.to_str().expect("text").to_owned());
         assert!(all.next().is_none(), "one key");
-        self.keys.lock().expect("held for a moment").push((endpoint, key));
+        self.request_keys.lock().expect("held for a moment").push((endpoint, key));
     }
 }
 
-async fn verify(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes) -> Response {
+async fn verify(State(shared): State<Arc<FacilitatorState>>, headers: HeaderMap, body: Bytes) -> Response {
     shared.record_key("verify", &headers);
     shared.verify_calls.fetch_add(1, Ordering::SeqCst);
     let request: Value = serde_json::from_slice(&body).expect("JSON");
@@ -173,7 +173,7 @@ async fn verify(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Byt
     }
 }
 
-async fn settle(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes) -> Response {
+async fn settle(State(shared): State<Arc<FacilitatorState>>, headers: HeaderMap, body: Bytes) -> Response {
     shared.record_key("settle", &headers);
     shared.settle_calls.fetch_add(1, Ordering::SeqCst);
     let request: Value = serde_json::from_slice(&body).expect("JSON");

@@ -26,7 +26,7 @@ pub const WHEELS: Wheels = Wheels {
 };
 
 /// The modules that scripts import.
-const SHARED: [&str; 2] = ["facilitator_signer.mjs", "local.mjs"];
+const SHARED_MODULES: [&str; 2] = ["facilitator_signer.mjs", "local.mjs"];
 
 /// Timeout of a wait for a line; reached only on failure.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -57,7 +57,7 @@ impl Framework {
 #[derive(Debug)]
 pub struct Script {
     /// The text after READY in the script's first line, such as an address.
-    pub ready: String,
+    pub ready_text: String,
     lines: Lines<BufReader<ChildStdout>>,
     stdin: ChildStdin,
     _child: Child,
@@ -71,7 +71,7 @@ impl Script {
         let kit = tokio::task::spawn_blocking(|| packages(&PACKAGES)).await.expect("it ends");
         let kit = kit.unwrap_or_else(|missing| panic!("{missing}"));
         let home = tempfile::tempdir().expect("a folder");
-        for script in SHARED.into_iter().chain([name]) {
+        for script in SHARED_MODULES.into_iter().chain([name]) {
             std::fs::copy(source(script), home.path().join(script)).expect("copied");
         }
         let modules = home.path().join("node_modules");
@@ -101,11 +101,11 @@ impl Script {
         let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
         let stdin = child.stdin.take().expect("piped");
         let ready = String::new();
-        let mut script = Self { ready, lines, stdin, _child: child, _home: home };
+        let mut script = Self { ready_text: ready, lines, stdin, _child: child, _home: home };
         let line = script.line().await;
         let ready =
             line.strip_prefix("READY").unwrap_or_else(|| panic!("the script printed {line}"));
-        script.ready = ready.trim().to_owned();
+        script.ready_text = ready.trim().to_owned();
         script
     }
 

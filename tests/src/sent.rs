@@ -5,18 +5,18 @@ use bursar_devnet::Devnet;
 use serde_json::{Value, json};
 
 /// Maximum number of walks along the chain; a reorganisation can interrupt a walk.
-const ATTEMPTS: usize = 100;
+const WALKS_MAX: usize = 100;
 
 /// A transaction of an account.
 #[derive(Debug, Clone)]
-pub struct Sent {
+pub struct AccountTransaction {
     pub hash: String,
     pub to: Address,
     pub data: Bytes,
     pub nonce: U256,
 }
 
-impl Sent {
+impl AccountTransaction {
     fn read(transaction: &Value) -> Self {
         let field = |name: &str| transaction[name].clone();
         Self {
@@ -29,25 +29,25 @@ impl Sent {
 
     /// Returns whether this is an approval of a token.
     pub fn is_approval(&self) -> bool {
-        self.approved().is_some()
+        self.approved_amount().is_some()
     }
 
     /// Returns the amount that this transaction approves.
-    pub fn approved(&self) -> Option<U256> {
+    pub fn approved_amount(&self) -> Option<U256> {
         let arguments = self.data.strip_prefix(&[0x09, 0x5e, 0xa7, 0xb3])?;
         U256::try_from_be_slice(arguments.get(32..64)?)
     }
 }
 
 /// Returns an account's transactions that no block contains yet, by nonce.
-pub async fn pending(chain: &Devnet, account: Address) -> Vec<Sent> {
+pub async fn pending(chain: &Devnet, account: Address) -> Vec<AccountTransaction> {
     let pool = chain.request("txpool_content", json!([])).await.expect("a pool");
     let pending = pool["pending"].as_object().expect("an object");
     let own = pending
         .iter()
         .filter(|(sender, _all)| sender.parse::<Address>().is_ok_and(|sender| sender == account));
     let all = own.flat_map(|(_sender, all)| all.as_object().expect("an object").values());
-    let mut all: Vec<Sent> = all.map(Sent::read).collect();
+    let mut all: Vec<AccountTransaction> = all.map(AccountTransaction::read).collect();
     all.sort_by_key(|sent| sent.nonce);
     all
 }
@@ -55,8 +55,8 @@ pub async fn pending(chain: &Devnet, account: Address) -> Vec<Sent> {
 /// Returns an account's transactions in blocks from `first` on, in block order.
 ///
 /// Follows the parents of the newest block. If a reorganisation removes a block meanwhile, the walk starts again.
-pub async fn mined_since(chain: &Devnet, account: Address, first: u64) -> Vec<Sent> {
-    for _attempt in 0..ATTEMPTS {
+pub async fn mined_since(chain: &Devnet, account: Address, first: u64) -> Vec<AccountTransaction> {
+    for _attempt in 0..WALKS_MAX {
         if let Some(mut found) = follow_parents(chain, account, first).await {
             found.reverse();
             return found;
@@ -66,7 +66,7 @@ pub async fn mined_since(chain: &Devnet, account: Address, first: u64) -> Vec<Se
 }
 
 /// Returns an account's transactions from the newest one back to block `first`; `None` if a block is missing.
-async fn follow_parents(chain: &Devnet, account: Address, first: u64) -> Option<Vec<Sent>> {
+async fn follow_parents(chain: &Devnet, account: Address, first: u64) -> Option<Vec<AccountTransaction>> {
     let mut found = Vec::new();
     let mut read = ("eth_getBlockByNumber", json!(["latest", true]));
     loop {
@@ -80,7 +80,7 @@ async fn follow_parents(chain: &Devnet, account: Address, first: u64) -> Option<
             let sender = one["from"].as_str().and_then(|from| from.parse::<Address>().ok());
             sender == Some(account)
         });
-        found.extend(own.map(Sent::read));
+        found.extend(own.map(AccountTransaction::read));
         read = ("eth_getBlockByHash", json!([block["parentHash"], true]));
     }
 }

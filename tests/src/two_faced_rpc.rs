@@ -103,15 +103,15 @@ struct ProxyState {
     node: String,
     other: String,
     client: reqwest::Client,
-    face: Arc<Mutex<Face>>,
+    face: Arc<Mutex<ProxyConduct>>,
 }
 
 #[derive(Debug, Default)]
-struct Face {
+struct ProxyConduct {
     conducts: BTreeMap<Family, Conduct>,
-    first: BTreeMap<String, Value>,
-    changed: usize,
-    asked: usize,
+    first_answers: BTreeMap<String, Value>,
+    dishonest_answers: usize,
+    alternating_questions: usize,
 }
 
 impl TwoFacedRpc {
@@ -125,7 +125,7 @@ impl TwoFacedRpc {
     }
 
     /// Sets the conduct of a family from now on.
-    pub fn set(&self, family: Family, conduct: Conduct) {
+    pub fn set_conduct(&self, family: Family, conduct: Conduct) {
         self.state.face().conducts.insert(family, conduct);
     }
 
@@ -133,30 +133,30 @@ impl TwoFacedRpc {
     pub fn be_honest(&self) {
         let mut face = self.state.face();
         face.conducts.clear();
-        face.first.clear();
+        face.first_answers.clear();
     }
 
     /// Returns the number of answers that were not honest.
-    pub fn changed(&self) -> usize {
-        self.state.face().changed
+    pub fn dishonest_answers(&self) -> usize {
+        self.state.face().dishonest_answers
     }
 }
 
 /// An HTTP answer that contains no JSON.
-struct Broken;
+struct BrokenAnswer;
 
 impl ProxyState {
-    fn face(&self) -> MutexGuard<'_, Face> {
+    fn face(&self) -> MutexGuard<'_, ProxyConduct> {
         self.face.lock().expect("not poisoned")
     }
 
     /// Forwards a call to a node. A node that is itself a proxy may break the connection.
-    async fn forward(&self, node: &str, call: &Value) -> Result<Value, Broken> {
-        let answer = self.client.post(node).json(call).send().await.map_err(|_cut| Broken)?;
-        answer.json().await.map_err(|_cut| Broken)
+    async fn forward(&self, node: &str, call: &Value) -> Result<Value, BrokenAnswer> {
+        let answer = self.client.post(node).json(call).send().await.map_err(|_cut| BrokenAnswer)?;
+        answer.json().await.map_err(|_cut| BrokenAnswer)
     }
 
-    async fn head(&self) -> Result<u64, Broken> {
+    async fn head(&self) -> Result<u64, BrokenAnswer> {
         let call = json!({"jsonrpc": "2.0", "id": 1, "method": "eth_blockNumber", "params": []});
         let head = self.forward(&self.node, &call).await?["result"].clone();
         let head: U256 = serde_json::from_value(head).expect("a number");
@@ -164,15 +164,15 @@ impl ProxyState {
     }
 
     /// Answers one call by the conduct of its family.
-    async fn answer_one(&self, call: &Value) -> Result<Value, Broken> {
+    async fn answer_one(&self, call: &Value) -> Result<Value, BrokenAnswer> {
         let method = call["method"].as_str().unwrap_or_default();
         let family = Family::of(method);
         let (conduct, turn) = {
             let mut face = self.face();
-            face.asked += 1;
+            face.alternating_questions += 1;
             let conduct = face.conducts.get(&family).copied();
-            face.changed += usize::from(conduct.is_some());
-            (conduct, face.asked)
+            face.dishonest_answers += usize::from(conduct.is_some());
+            (conduct, face.alternating_questions)
         };
         let Some(conduct) = conduct else { return self.forward(&self.node, call).await };
         match conduct {
@@ -188,7 +188,7 @@ impl ProxyState {
             }
             Conduct::Stalls(time) => {
                 tokio::time::sleep(time).await;
-                Err(Broken)
+                Err(BrokenAnswer)
             }
             Conduct::Quotes { quoter, percent } => {
                 let change = |call: &IMulticall3::Call3, answer: &mut Vec<u8>| {
@@ -215,7 +215,7 @@ impl ProxyState {
         family: Family,
         call: &Value,
         blocks: u64,
-    ) -> Result<Value, Broken> {
+    ) -> Result<Value, BrokenAnswer> {
         let result = |value: Value| json!({"jsonrpc": "2.0", "id": call["id"], "result": value});
         match family {
             Family::Receipts => return Ok(result(Value::Null)),
@@ -245,14 +245,14 @@ impl ProxyState {
         self.forward(&self.node, &asked).await
     }
 
-    async fn repeat(&self, method: &str, call: &Value) -> Result<Value, Broken> {
+    async fn repeat(&self, method: &str, call: &Value) -> Result<Value, BrokenAnswer> {
         let question = format!("{method} {}", call["params"]);
-        let known = self.face().first.get(&question).cloned();
+        let known = self.face().first_answers.get(&question).cloned();
         let mut answer = match known {
             Some(answer) => answer,
             None => {
                 let answer = self.forward(&self.node, call).await?;
-                self.face().first.entry(question).or_insert(answer).clone()
+                self.face().first_answers.entry(question).or_insert(answer).clone()
             }
         };
         answer["id"] = call["id"].clone();
@@ -295,14 +295,14 @@ async fn answer(State(state): State<ProxyState>, body: String) -> Response {
         Value::Array(calls) => calls,
         call => {
             let answer = state.answer_one(&call).await;
-            return answer.map_or_else(|Broken| broken(), |one| json_response(&one));
+            return answer.map_or_else(|BrokenAnswer| broken(), |one| json_response(&one));
         }
     };
     let mut answers = Vec::new();
     for call in &calls {
         match state.answer_one(call).await {
             Ok(one) => answers.push(one),
-            Err(Broken) => return broken(),
+            Err(BrokenAnswer) => return broken(),
         }
     }
     json_response(&Value::Array(answers))

@@ -47,7 +47,7 @@ pub enum Behavior {
 }
 
 #[derive(Debug)]
-struct Shared {
+struct UpstreamState {
     behavior: Mutex<Behavior>,
     requests: Mutex<Vec<(HeaderMap, Bytes)>>,
     calls: AtomicUsize,
@@ -61,7 +61,7 @@ struct Shared {
 #[derive(Debug)]
 pub struct Upstream {
     pub url: String,
-    shared: Arc<Shared>,
+    shared: Arc<UpstreamState>,
     server: JoinHandle<()>,
 }
 
@@ -142,7 +142,7 @@ impl Upstream {
     pub async fn serve(behavior: Behavior) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}/v1", listener.local_addr().expect("an address"));
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(UpstreamState {
             behavior: Mutex::new(behavior),
             requests: Mutex::default(),
             calls: AtomicUsize::new(0),
@@ -198,7 +198,7 @@ impl Upstream {
     }
 }
 
-async fn models(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
+async fn models(State(shared): State<Arc<UpstreamState>>, headers: HeaderMap) -> Response {
     shared.models.fetch_add(1, Ordering::SeqCst);
     if !has_key(&headers) {
         return StatusCode::UNAUTHORIZED.into_response();
@@ -212,12 +212,12 @@ async fn models(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Respon
     json_response(&list)
 }
 
-fn behavior(shared: &Shared) -> Behavior {
+fn behavior(shared: &UpstreamState) -> Behavior {
     shared.behavior.lock().expect("held for a moment").clone()
 }
 
 /// Returns the behavior for one chat request.
-fn next_behavior(shared: &Shared) -> Behavior {
+fn next_behavior(shared: &UpstreamState) -> Behavior {
     let mut behavior = shared.behavior.lock().expect("held for a moment");
     match behavior.clone() {
         Behavior::Then(first, then) => {
@@ -238,7 +238,7 @@ fn text_response(status: u16, text: String) -> Response {
     (status, [(header::CONTENT_TYPE, "application/json")], text).into_response()
 }
 
-async fn chat(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes) -> Response {
+async fn chat(State(shared): State<Arc<UpstreamState>>, headers: HeaderMap, body: Bytes) -> Response {
     shared.calls.fetch_add(1, Ordering::SeqCst);
     let keyed = has_key(&headers);
     shared.requests.lock().expect("held for a moment").push((headers, body));
@@ -263,15 +263,15 @@ async fn chat(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes
         }
         Behavior::LateStream(pieces) => {
             pass_gate(&shared).await;
-            streamed(&shared, pieces, false, false)
+            stream_response(&shared, pieces, false, false)
         }
-        Behavior::Stream(pieces) => streamed(&shared, pieces, false, false),
-        Behavior::Pieces { pieces, breaks } => streamed(&shared, pieces, breaks, true),
-        Behavior::NoPiece => streamed(&shared, Vec::new(), true, false),
+        Behavior::Stream(pieces) => stream_response(&shared, pieces, false, false),
+        Behavior::Pieces { pieces, breaks } => stream_response(&shared, pieces, breaks, true),
+        Behavior::NoPiece => stream_response(&shared, Vec::new(), true, false),
         half @ (Behavior::Half | Behavior::Stalls) => {
             let stalls = matches!(half, Behavior::Stalls);
             let pieces = vec!["{\"id\":".to_owned()];
-            let mut response = streamed(&shared, pieces, true, stalls);
+            let mut response = stream_response(&shared, pieces, true, stalls);
             let kind = "application/json".parse().expect("a value");
             response.headers_mut().insert(header::CONTENT_TYPE, kind);
             response
@@ -281,11 +281,11 @@ async fn chat(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes
     }
 }
 
-async fn pass_gate(shared: &Shared) {
+async fn pass_gate(shared: &UpstreamState) {
     shared.gate.acquire().await.expect("open").forget();
 }
 
-fn streamed(shared: &Arc<Shared>, pieces: Vec<String>, breaks: bool, gated: bool) -> Response {
+fn stream_response(shared: &Arc<UpstreamState>, pieces: Vec<String>, breaks: bool, gated: bool) -> Response {
     let (sender, mut receiver) = mpsc::channel::<Result<Bytes, std::io::Error>>(1);
     let shared = Arc::clone(shared);
     tokio::spawn(async move {

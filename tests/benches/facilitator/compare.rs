@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use bursar_tests::facilitator::FacilitatorHome;
 
-use crate::http::{drive, post};
+use crate::http::{run_load, post};
 use crate::process::Process;
 use crate::stage::{PROGRAM, chain, fund, payers, payments};
 
-const TURN: usize = 400;
+const REQUESTS_PER_TURN: usize = 400;
 const TURNS: usize = 60;
 
 struct Build {
@@ -35,7 +35,7 @@ pub async fn measure() {
         let home = FacilitatorHome::new(chain.network(), chain.url(), 1, "", "");
         fund(&chain, &home).await;
         let process = Process::start(Path::new(program), &home.settings());
-        drive(&process.address, 8, 1_024, Arc::clone(&asked), false).await;
+        run_load(&process.address, 8, 1_024, Arc::clone(&asked), false).await;
         builds.push(Build { program: program.to_owned(), process, _home: home, turns: vec![] });
     }
     for connections in [1, 8, 32] {
@@ -44,10 +44,10 @@ pub async fn measure() {
             // Alternates the order, so that no build is always the first.
             builds.rotate_left(turn % 2);
             for build in &mut builds {
-                let before = build.process.cpu();
+                let before = build.process.processor_time();
                 let asked = Arc::clone(&asked);
-                let run = drive(&build.process.address, connections, TURN, asked, false).await;
-                let cpu = (build.process.cpu() - before).as_secs_f64() * 1e6 / TURN as f64;
+                let run = run_load(&build.process.address, connections, REQUESTS_PER_TURN, asked, false).await;
+                let cpu = (build.process.processor_time() - before).as_secs_f64() * 1e6 / REQUESTS_PER_TURN as f64;
                 build.turns.push((run.rate(), cpu));
             }
         }

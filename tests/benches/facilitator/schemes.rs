@@ -11,13 +11,13 @@ use bursar_tests::payer::{PERMIT2, Payer, TransferMethod};
 use bursar_tests::upto_contract;
 use serde_json::{Value, json};
 
-use crate::http::{drive, post};
+use crate::http::{run_load, post};
 use crate::process::Process;
-use crate::settle::{counting_node, gas, gas_of, settled};
-use crate::stage::{SHOP, chain, fund, payers, payments, started};
+use crate::settle::{counting_node, print_gas_per_payment, gas_of, payments_by_transaction};
+use crate::stage::{SHOP, chain, fund, payers, payments, start_facilitator};
 
 /// Number of requests in a turn of `/verify`, and number of turns.
-const TURN: usize = 400;
+const REQUESTS_PER_TURN: usize = 400;
 const TURNS: usize = 40;
 /// Number of channels whose vouchers are verified.
 const CHANNELS: usize = 64;
@@ -48,7 +48,7 @@ pub async fn measure() {
 }
 
 /// Opens channels of these payers with one receiver and one authorizer, like those of a merchant.
-async fn opened(chain: &Devnet, process: &Process, payers: &[Payer]) -> Vec<Channel> {
+async fn open_channels(chain: &Devnet, process: &Process, payers: &[Payer]) -> Vec<Channel> {
     let merchant = Payer::random();
     let open = |payer: &Payer| {
         let mut channel = Channel::with_config(chain.network(), payer.clone(), SHOP, |config| {
@@ -60,7 +60,7 @@ async fn opened(chain: &Devnet, process: &Process, payers: &[Payer]) -> Vec<Chan
     let channels: Vec<Channel> = payers.iter().map(open).collect();
     let deposits = channels.iter().map(|channel| channel.deposit(DEPOSIT, PRICE).to_string());
     let bodies = Arc::new(deposits.map(|body| post("/settle", &body)).collect::<Vec<_>>());
-    let run = drive(&process.address, 16, channels.len(), bodies, true).await;
+    let run = run_load(&process.address, 16, channels.len(), bodies, true).await;
     for (_at, body) in &run.answers {
         assert_success(body);
     }
@@ -80,9 +80,9 @@ async fn vouchers() {
     let (proxy, node_calls) = counting_node(chain.url()).await;
     let home = FacilitatorHome::new(chain.network(), &format!("http://{proxy}"), 1, "", "");
     fund(&chain, &home).await;
-    let process = started(&home);
+    let process = start_facilitator(&home);
     let payers = payers(&chain, CHANNELS).await;
-    let channels = opened(&chain, &process, &payers).await;
+    let channels = open_channels(&chain, &process, &payers).await;
     let voucher = |at: usize| {
         let channel = &channels[at % channels.len()];
         let calls = u128::try_from(at / channels.len() + 2).expect("few");
@@ -93,7 +93,7 @@ async fn vouchers() {
     let exact = paid.iter().map(|paid| post("/verify", &paid.body(2).to_string()));
     let exact = Arc::new(exact.collect::<Vec<_>>());
     for requests in [&vouchers, &exact] {
-        let run = drive(&process.address, 8, 512, Arc::clone(requests), true).await;
+        let run = run_load(&process.address, 8, 512, Arc::clone(requests), true).await;
         let good =
             |answer: &(usize, Vec<u8>)| answer.1.windows(14).any(|w| w == b"\"isValid\":true");
         assert!(run.answers.iter().all(good), "all are good");
@@ -112,10 +112,10 @@ async fn vouchers() {
                 let requests = if scheme == 0 { &vouchers } else { &exact };
                 let before = node_calls.load(Ordering::Relaxed);
                 let run =
-                    drive(&process.address, connections, TURN, Arc::clone(requests), false).await;
+                    run_load(&process.address, connections, REQUESTS_PER_TURN, Arc::clone(requests), false).await;
                 if scheme == 0 {
                     calls += node_calls.load(Ordering::Relaxed) - before;
-                    count += TURN;
+                    count += REQUESTS_PER_TURN;
                 }
                 of.insert(scheme, run.rate());
             }
@@ -136,12 +136,12 @@ async fn gas_per_voucher() {
     let chain = chain().await;
     let home = FacilitatorHome::new(chain.network(), chain.url(), 1, "", "");
     fund(&chain, &home).await;
-    let process = started(&home);
+    let process = start_facilitator(&home);
     let payers = payers(&chain, 61).await;
-    let channels = opened(&chain, &process, &payers).await;
+    let channels = open_channels(&chain, &process, &payers).await;
     let settle = async |body: Value| {
         let body = Arc::new(vec![post("/settle", &body.to_string())]);
-        let run = drive(&process.address, 1, 1, body, true).await;
+        let run = run_load(&process.address, 1, 1, body, true).await;
         let answer = assert_success(&run.answers[0].1);
         gas_of(&chain, answer["transaction"].as_str().expect("a hash")).await
     };
@@ -198,7 +198,7 @@ async fn upto(comparison: Comparison) {
     fund(&chain, &home).await;
     let contract = upto_contract::deploy(&chain, &numbers).await;
     chain.mine(12).await.expect("mined");
-    let process = started(&home);
+    let process = start_facilitator(&home);
     let payers = payers(&chain, PAYMENTS).await;
     let coin = chain.network().stablecoin.address;
     for payer in &payers {
@@ -229,8 +229,8 @@ async fn upto(comparison: Comparison) {
         let mut rates = BTreeMap::new();
         for scheme in [run % 2, 1 - run % 2] {
             let method = if scheme == 0 { TransferMethod::Upto } else { TransferMethod::Permit2 };
-            let run = drive(&process.address, 64, PAYMENTS, bodies(method), true).await;
-            hashes.entry(scheme).or_default().extend(settled(&run));
+            let run = run_load(&process.address, 64, PAYMENTS, bodies(method), true).await;
+            hashes.entry(scheme).or_default().extend(payments_by_transaction(&run));
             rates.insert(scheme, run.rate());
         }
         println!("upto {:.1} a second, exact by permit2 {:.1}", rates[&0], rates[&1]);
@@ -239,7 +239,7 @@ async fn upto(comparison: Comparison) {
     println!("upto: {:.2} of the rate of exact by permit2", median(ratios));
     for (scheme, name) in ["upto", "exact by permit2"].into_iter().enumerate() {
         print!("{name}: ");
-        gas(&chain, &hashes[&scheme]).await;
+        print_gas_per_payment(&chain, &hashes[&scheme]).await;
     }
 }
 

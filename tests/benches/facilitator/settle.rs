@@ -16,26 +16,26 @@ use bursar_tests::facilitator::FacilitatorHome;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use crate::http::{Run, drive, post};
+use crate::http::{Run, run_load, post};
 use crate::process::Process;
-use crate::stage::{chain, fund, payers, payments, started};
+use crate::stage::{chain, fund, payers, payments, start_facilitator};
 
 sol! {
     function authorizationState(address authorizer, bytes32 nonce) external view returns (bool);
 }
 
-/// Number of callers in a run. [`Load`] has the payments in flight of each caller, and the number of signers.
+/// Number of callers in a run. [`RunLoad`] has the payments in flight of each caller, and the number of signers.
 const CALLERS: usize = 256;
-const RUNS: [Load; 2] = [
+const RUNS: [RunLoad; 2] = [
     // With one payment in flight per caller, one block per second limits the rate to the number of callers.
-    Load { each: 1, signers: 1, payments: 256 * 24 },
-    Load { each: 4, signers: 4, payments: 6_000 },
+    RunLoad { in_flight_per_caller: 1, signers: 1, payments: 256 * 24 },
+    RunLoad { in_flight_per_caller: 4, signers: 4, payments: 6_000 },
 ];
 const BLOCK_GAS: u64 = 120_000_000;
 
 #[derive(Clone, Copy)]
-struct Load {
-    each: usize,
+struct RunLoad {
+    in_flight_per_caller: usize,
     signers: u8,
     payments: usize,
 }
@@ -46,8 +46,8 @@ pub async fn measure() {
     }
 }
 
-async fn run(load: Load) {
-    let Load { each, signers, payments: count } = load;
+async fn run(load: RunLoad) {
+    let RunLoad { in_flight_per_caller: each, signers, payments: count } = load;
     let chain = chain().await;
     chain.request("evm_setBlockGasLimit", json!([BLOCK_GAS])).await.expect("set");
     let payers = payers(&chain, CALLERS).await;
@@ -61,23 +61,23 @@ async fn run(load: Load) {
     );
     fund(&chain, &home).await;
     chain.mine(12).await.expect("mined");
-    let process = started(&home);
+    let process = start_facilitator(&home);
     println!(
         "/settle: blocks of {BLOCK_GAS} gas each second, {CALLERS} callers with {each} payments each in flight, {signers} signers"
     );
 
     chain.set_block_time(1).await.expect("set");
-    lone(&chain, &process, &payers).await;
+    measure_lone_payment(&chain, &process, &payers).await;
 
     let paid = payments(&chain, &payers, count);
     let bodies = paid.iter().map(|paid| post("/settle", &paid.body(2).to_string()));
     let bodies = Arc::new(bodies.collect::<Vec<_>>());
     let rpc = node_calls.load(Ordering::Relaxed);
-    let cpu = process.cpu();
-    let run = drive(&process.address, CALLERS * each, count, bodies, true).await;
+    let cpu = process.processor_time();
+    let run = run_load(&process.address, CALLERS * each, count, bodies, true).await;
     let rpc = node_calls.load(Ordering::Relaxed) - rpc;
-    let cpu = (process.cpu() - cpu).as_secs_f64() * 1_000.0 / count as f64;
-    let hashes = settled(&run);
+    let cpu = (process.processor_time() - cpu).as_secs_f64() * 1_000.0 / count as f64;
+    let hashes = payments_by_transaction(&run);
     println!(
         "{:.0} payments a second, {:.2} of one payment a block for each in flight; p50 {:.0} ms, p99 {:.0} ms; {:.2} RPC round trips and {cpu:.2} ms CPU a payment; {} transactions",
         run.rate(),
@@ -87,13 +87,13 @@ async fn run(load: Load) {
         rpc as f64 / count as f64,
         hashes.len(),
     );
-    let (now, most) = process.memory();
+    let (now, most) = process.memory_mib();
     println!("memory: {now:.1} MiB, at most {most:.1} MiB");
-    gas(&chain, &hashes).await;
+    print_gas_per_payment(&chain, &hashes).await;
 }
 
 /// Returns the number of payments in each transaction.
-pub fn settled(run: &Run) -> BTreeMap<String, usize> {
+pub fn payments_by_transaction(run: &Run) -> BTreeMap<String, usize> {
     let mut hashes = BTreeMap::new();
     for (_at, body) in &run.answers {
         let answer: Value = serde_json::from_slice(body).expect("JSON");
@@ -105,11 +105,11 @@ pub fn settled(run: &Run) -> BTreeMap<String, usize> {
 }
 
 /// Prints the time between a lone payment's block and its answer.
-async fn lone(chain: &Devnet, process: &Process, payers: &[bursar_tests::payer::Payer]) {
+async fn measure_lone_payment(chain: &Devnet, process: &Process, payers: &[bursar_tests::payer::Payer]) {
     let mut late = Vec::new();
     for paid in payments(chain, payers, 6) {
         let body = Arc::new(vec![post("/settle", &paid.body(2).to_string())]);
-        let run = drive(&process.address, 1, 1, body, true);
+        let run = run_load(&process.address, 1, 1, body, true);
         // Reads the latest block, because the devnet kit itself reads the pending one.
         let data = authorizationStateCall { authorizer: paid.terms.from, nonce: paid.terms.nonce };
         let call = json!([{
@@ -126,7 +126,7 @@ async fn lone(chain: &Devnet, process: &Process, payers: &[bursar_tests::payer::
         };
         let answered = async {
             let run = run.await;
-            settled(&run);
+            payments_by_transaction(&run);
             Instant::now()
         };
         let (answered, mined) = tokio::join!(answered, mined);
@@ -140,7 +140,7 @@ async fn lone(chain: &Devnet, process: &Process, payers: &[bursar_tests::payer::
 }
 
 /// Prints the gas per payment, by the size of the batch.
-pub async fn gas(chain: &Devnet, hashes: &BTreeMap<String, usize>) {
+pub async fn print_gas_per_payment(chain: &Devnet, hashes: &BTreeMap<String, usize>) {
     let mut by_size: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
     for (hash, payments) in hashes {
         let used = gas_of(chain, hash).await as f64;

@@ -51,6 +51,6 @@ pub async fn fund(chain: &Devnet, home: &FacilitatorHome) {
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_bursar-test-facilitator");
 
 /// Starts a facilitator process.
-pub fn started(home: &FacilitatorHome) -> Process {
+pub fn start_facilitator(home: &FacilitatorHome) -> Process {
     Process::start(Path::new(PROGRAM), &home.settings())
 }

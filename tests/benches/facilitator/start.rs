@@ -12,7 +12,7 @@ use bursar_facilitator::payment::{MethodId, Payment, Terms};
 use bursar_facilitator::work::Effect;
 use bursar_tests::facilitator::FacilitatorHome;
 
-use crate::stage::{chain, fund, started};
+use crate::stage::{chain, fund, start_facilitator};
 
 const RECORDS: u64 = 100_000;
 
@@ -29,9 +29,9 @@ pub async fn measure() {
         }
     }
     let begun = Instant::now();
-    let process = started(&home);
+    let process = start_facilitator(&home);
     let took = begun.elapsed();
-    let (now, _most) = process.memory();
+    let (now, _most) = process.memory_mib();
     println!("start on {RECORDS} settled payments: {} ms, {now:.1} MiB", took.as_millis());
 }
 

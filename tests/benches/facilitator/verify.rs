@@ -14,10 +14,10 @@ use bursar_tests::payer::digest;
 use serde_json::json;
 use tokio::net::TcpListener;
 
-use crate::http::{Run, drive, post};
-use crate::stage::{chain, fund, payers, payments, started};
+use crate::http::{Run, run_load, post};
+use crate::stage::{chain, fund, payers, payments, start_facilitator};
 
-const ROUND: usize = 6_000;
+const REQUESTS_PER_ROUND: usize = 6_000;
 const ROUNDS: usize = 3;
 
 pub async fn measure() {
@@ -28,17 +28,17 @@ pub async fn measure() {
     let requests = Arc::new(bodies.iter().map(|body| post("/verify", body)).collect::<Vec<_>>());
     println!("/verify, v2, eip3009, plain keys; bodies of {} bytes", bodies[0].len());
 
-    let recoveries = recoveries(&paid);
+    let recoveries = recoveries_per_second(&paid);
     println!("floor: recover and digest {recoveries:.0} a second on one core");
 
     let home = FacilitatorHome::new(chain.network(), chain.url(), 1, "", "");
     fund(&chain, &home).await;
-    let process = started(&home);
+    let process = start_facilitator(&home);
     let echo = echo().await;
     let node = chain.url().trim_start_matches("http://").to_owned();
     let simulation = simulation(&chain, &paid[0]);
     // After this run, the facilitator knows all payers.
-    drive(&process.address, 8, 512, Arc::clone(&requests), false).await;
+    run_load(&process.address, 8, 512, Arc::clone(&requests), false).await;
 
     println!(
         "{:>5}  {:>10} {:>7} {:>7}  {:>10} {:>10} {:>9}  {:>9} {:>10}",
@@ -56,17 +56,17 @@ pub async fn measure() {
         let mut best: Option<(Run, f64)> = None;
         let (mut echoes, mut calls): (f64, f64) = (0.0, 0.0);
         for _round in 0..ROUNDS {
-            let run = drive(&echo, connections, ROUND, Arc::clone(&requests), false).await;
+            let run = run_load(&echo, connections, REQUESTS_PER_ROUND, Arc::clone(&requests), false).await;
             echoes = echoes.max(run.rate());
-            let run = drive(&node, connections, ROUND, Arc::clone(&simulation), false).await;
+            let run = run_load(&node, connections, REQUESTS_PER_ROUND, Arc::clone(&simulation), false).await;
             calls = calls.max(run.rate());
-            let before = process.cpu();
+            let before = process.processor_time();
             let run =
-                drive(&process.address, connections, ROUND, Arc::clone(&requests), true).await;
+                run_load(&process.address, connections, REQUESTS_PER_ROUND, Arc::clone(&requests), true).await;
             let good =
                 |answer: &(usize, Vec<u8>)| answer.1.windows(14).any(|w| w == b"\"isValid\":true");
             assert!(run.answers.iter().all(good), "all are good");
-            let cpu = (process.cpu() - before).as_secs_f64() * 1_000.0 / ROUND as f64;
+            let cpu = (process.processor_time() - before).as_secs_f64() * 1_000.0 / REQUESTS_PER_ROUND as f64;
             if best.as_ref().is_none_or(|(known, _cpu)| run.rate() > known.rate()) {
                 best = Some((run, cpu));
             }
@@ -81,16 +81,16 @@ pub async fn measure() {
             100.0 * run.rate() / floor,
         );
     }
-    let (now, most) = process.memory();
+    let (now, most) = process.memory_mib();
     println!("memory under load: {now:.1} MiB, at most {most:.1} MiB");
     drop(process);
 
     let far = far_node(chain.url(), Duration::from_millis(20)).await;
     let home = FacilitatorHome::new(chain.network(), &format!("http://{far}"), 1, "", "");
-    let process = started(&home);
-    drive(&process.address, 8, 512, Arc::clone(&requests), false).await;
+    let process = start_facilitator(&home);
+    run_load(&process.address, 8, 512, Arc::clone(&requests), false).await;
     for connections in [1, 8, 32] {
-        let run = drive(&process.address, connections, 600, Arc::clone(&requests), false).await;
+        let run = run_load(&process.address, connections, 600, Arc::clone(&requests), false).await;
         println!(
             "a node 20 ms away, {connections} connections: p50 {:.1} ms, p99 {:.1} ms",
             run.quantile(0.5),
@@ -100,7 +100,7 @@ pub async fn measure() {
 }
 
 /// Returns how many signers of payments one core recovers per second.
-fn recoveries(paid: &[bursar_tests::payer::SignedPayment]) -> f64 {
+fn recoveries_per_second(paid: &[bursar_tests::payer::SignedPayment]) -> f64 {
     let signed: Vec<(B256, Vec<u8>)> = paid
         .iter()
         .map(|paid| {
@@ -167,17 +167,17 @@ fn simulation(
 /// Starts a proxy that delays the node's answers by `away`.
 pub async fn far_node(url: &str, away: Duration) -> String {
     #[derive(Clone)]
-    struct Far(String, reqwest::Client, Duration);
+    struct FarNodeState(String, reqwest::Client, Duration);
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address").to_string();
     let client = reqwest::Client::builder().no_proxy().build().expect("a client");
-    let pass = |State(Far(url, client, away)): State<Far>, body: axum::body::Bytes| async move {
+    let pass = |State(FarNodeState(url, client, away)): State<FarNodeState>, body: axum::body::Bytes| async move {
         tokio::time::sleep(away).await;
         let request = client.post(url).header("content-type", "application/json").body(body);
         let answer = request.send().await.expect("answered");
         Body::from(answer.bytes().await.expect("bytes"))
     };
-    let app = Router::new().route("/", route(pass)).with_state(Far(url.to_owned(), client, away));
+    let app = Router::new().route("/", route(pass)).with_state(FarNodeState(url.to_owned(), client, away));
     tokio::spawn(async move { axum::serve(listener, app).await });
     address
 }

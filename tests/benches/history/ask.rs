@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::http::{Run, drive};
+use crate::http::{Run, run_load};
 use crate::wallet::Running;
 
-const ROUND: usize = 4_000;
+const REQUESTS_PER_ROUND: usize = 4_000;
 const ROUNDS: usize = 5;
 
-fn better(best: Option<Run>, run: Run) -> Option<Run> {
+fn better_run(best: Option<Run>, run: Run) -> Option<Run> {
     match best {
         Some(best) if best.rate() >= run.rate() => Some(best),
         _slower => Some(run),
@@ -34,8 +34,8 @@ pub async fn sign(few: &Running, many: &Running) {
     for connections in [1, 8, 64] {
         let (mut of_few, mut of_many) = (None, None);
         for _round in 0..ROUNDS {
-            of_few = better(of_few, few.pay(connections, ROUND).await);
-            of_many = better(of_many, many.pay(connections, ROUND).await);
+            of_few = better_run(of_few, few.pay(connections, REQUESTS_PER_ROUND).await);
+            of_many = better_run(of_many, many.pay(connections, REQUESTS_PER_ROUND).await);
         }
         print_comparison("/sign", connections, of_few, of_many);
     }
@@ -46,8 +46,8 @@ pub async fn status(few: &Running, many: &Running) {
     for connections in [1, 8] {
         let (mut of_few, mut of_many) = (None, None);
         for _round in 0..ROUNDS {
-            of_few = better(of_few, status_round(few, connections).await);
-            of_many = better(of_many, status_round(many, connections).await);
+            of_few = better_run(of_few, status_round(few, connections).await);
+            of_many = better_run(of_many, status_round(many, connections).await);
         }
         print_comparison("status", connections, of_few, of_many);
     }
@@ -55,8 +55,8 @@ pub async fn status(few: &Running, many: &Running) {
 
 async fn status_round(running: &Running, connections: usize) -> Run {
     // A stride that visits every part of the history, out of order.
-    let ids = (0..ROUND).map(|n| &running.ids[n * 7_919 % running.ids.len()]);
+    let ids = (0..REQUESTS_PER_ROUND).map(|n| &running.ids[n * 7_919 % running.ids.len()]);
     let get = |id: &String| format!("GET /sign/status/{id} HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n");
     let requests = ids.map(|id| get(id).into_bytes()).collect();
-    drive(running.address(), connections, ROUND, Arc::new(requests), false).await
+    run_load(running.address(), connections, REQUESTS_PER_ROUND, Arc::new(requests), false).await
 }

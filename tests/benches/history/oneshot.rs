@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::wallet::Running;
 
-const TURNS: usize = 40;
+const COMMAND_RUNS: usize = 40;
 
 pub fn measure(few: &Running, many: &Running) {
     let program = program();
@@ -36,7 +36,7 @@ pub fn measure(few: &Running, many: &Running) {
 
 /// Returns the median duration of a command.
 fn times(command: impl Fn() -> Command, line: &str) -> Duration {
-    let mut took: Vec<Duration> = (0..TURNS)
+    let mut took: Vec<Duration> = (0..COMMAND_RUNS)
         .map(|_turn| {
             let begun = Instant::now();
             let status = command().stdout(Stdio::null()).status().expect("it starts");
@@ -45,7 +45,7 @@ fn times(command: impl Fn() -> Command, line: &str) -> Duration {
         })
         .collect();
     took.sort_unstable();
-    took[TURNS / 2]
+    took[COMMAND_RUNS / 2]
 }
 
 /// Builds the program in this bench's profile, and returns its path. It belongs to another

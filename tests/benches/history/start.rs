@@ -6,12 +6,12 @@ use bursar_tests::process::{EngineProcess, StartOptions, memory_mib};
 
 use crate::wallet::{Running, Wallet};
 
-const STARTS: usize = 9;
+const ENGINE_STARTS: usize = 9;
 
 /// Measures the time from exec to READY with a locked wallet, compared with an empty folder.
 pub fn measure(few: &Wallet, many: &Wallet) {
     let mut best = [Duration::MAX; 3];
-    for _round in 0..STARTS {
+    for _round in 0..ENGINE_STARTS {
         let empty = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
         let empty = empty.path().join("data");
         for (best, folder) in best.iter_mut().zip([&empty, &few.folder, &many.folder]) {
@@ -28,7 +28,7 @@ pub fn measure(few: &Wallet, many: &Wallet) {
 }
 
 /// Measures the time from exec to READY with a wallet that is unlocked before READY.
-pub fn opened(few: &Wallet, many: &Wallet) {
+pub fn measure_unlocked(few: &Wallet, many: &Wallet) {
     for (name, wallet) in [("one payment", few), ("many payments", many)] {
         let begun = Instant::now();
         let mut running = wallet.start(true);

@@ -12,10 +12,10 @@ use bursar_tests::process::{EngineProcess, StartOptions};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::http::{Run, drive, post};
+use crate::http::{Run, run_load, post};
 
 /// Maximum number of payments that are signed in advance; a proof is valid for five minutes.
-const BATCH: usize = 20_000;
+const PAYMENTS_PER_BATCH: usize = 20_000;
 const CONNECTIONS: usize = 64;
 /// Advance of the engine's clock between batches: fifty days of twenty thousand payments are a million.
 const BATCH_INTERVAL_MS: i64 = 86_400_000;
@@ -69,7 +69,7 @@ impl Wallet {
         Self { folder, agent, notes: Notes { payments, ids }, _home: None }
     }
 
-    fn keep(&self) {
+    fn save_notes(&self) {
         let noted = json!({
             "agent": self.agent.id, "token": self.agent.token,
             "payments": self.notes.payments, "ids": self.notes.ids,
@@ -118,7 +118,7 @@ impl Wallet {
         let (mut running, mut skew) = (self.start(true), 0);
         running.next.set(self.notes.payments);
         while self.notes.payments < payments {
-            let count = BATCH.min(payments - self.notes.payments);
+            let count = PAYMENTS_PER_BATCH.min(payments - self.notes.payments);
             let run = running.pay(CONNECTIONS, count).await;
             self.notes.payments += count;
             skew += BATCH_INTERVAL_MS;
@@ -129,7 +129,7 @@ impl Wallet {
         // The clock has moved past the validity of the last payments, and this command adds one more entry.
         running.engine.operator().await.must("policy create later --day 1").await;
         assert_eq!(running.engine.terminate(), Some(0));
-        self.keep();
+        self.save_notes();
         let length = |name| std::fs::metadata(self.folder.join(name)).map_or(0, |file| file.len());
         let bytes = length("journal.redb") + length("journal-history.redb");
         println!(
@@ -159,7 +159,7 @@ impl Running {
         let now = self.engine.now_s();
         let body = |n| self.agent.ask(now, &offer(1_000, n), None).to_string();
         let requests = (first..first + count).map(|n| post("/sign", &body(n as u64)));
-        let run = drive(self.address(), connections, count, Arc::new(requests.collect()), true);
+        let run = run_load(self.address(), connections, count, Arc::new(requests.collect()), true);
         let run = run.await;
         assert_eq!(ids(&run).count(), count);
         run

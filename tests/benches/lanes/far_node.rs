@@ -51,7 +51,7 @@ impl FarNode {
         };
         let client = reqwest::Client::builder().no_proxy().build().expect("a client");
         let state = (far.clone(), node.to_owned(), client, away);
-        let app = Router::new().route("/", post(pass)).with_state(state);
+        let app = Router::new().route("/", post(delay_and_forward)).with_state(state);
         tokio::spawn(async move { axum::serve(listener, app).await });
         far
     }
@@ -61,13 +61,13 @@ impl FarNode {
         self.holds_logs.send_replace(holds);
     }
 
-    /// Returns the calls since the previous `take`.
-    pub fn take(&self) -> Vec<SeenCall> {
+    /// Returns the calls since the previous `take_calls`.
+    pub fn take_calls(&self) -> Vec<SeenCall> {
         std::mem::take(&mut *self.calls.lock().expect("not poisoned"))
     }
 
-    /// Waits for the first call of a method since the last [`FarNode::take`].
-    pub async fn first(&self, method: &str) -> SeenCall {
+    /// Waits for the first call of a method since the last [`FarNode::take_calls`].
+    pub async fn wait_for_call(&self, method: &str) -> SeenCall {
         let mut changed = self.changed.subscribe();
         loop {
             let found = {
@@ -83,7 +83,7 @@ impl FarNode {
 }
 
 /// Returns the length of the longest sequence of calls in which each began after the previous one was answered.
-pub fn trips(calls: &[SeenCall]) -> usize {
+pub fn sequential_trips(calls: &[SeenCall]) -> usize {
     let mut ordered: Vec<&SeenCall> = calls.iter().collect();
     ordered.sort_by_key(|call| call.answered);
     let mut last = None;
@@ -98,12 +98,12 @@ pub fn trips(calls: &[SeenCall]) -> usize {
 
 type FarNodeState = (FarNode, String, reqwest::Client, Duration);
 
-async fn pass(
+async fn delay_and_forward(
     State((far, node, client, away)): State<FarNodeState>,
     body: Bytes,
 ) -> Response<Body> {
     let arrived = Instant::now();
-    let (method, blocks) = described(&body);
+    let (method, blocks) = method_and_blocks(&body);
     if method == "eth_getLogs" {
         let mut holds = far.holds_logs.subscribe();
         let _open = holds.wait_for(|holds| !holds).await.expect("a running proxy");
@@ -127,7 +127,7 @@ fn refusal(body: &[u8]) -> String {
 }
 
 /// Returns the method of a call, and the number of blocks that it searches.
-fn described(body: &[u8]) -> (String, u64) {
+fn method_and_blocks(body: &[u8]) -> (String, u64) {
     let call: Value = serde_json::from_slice(body).expect("JSON");
     let number = |field: &str| {
         let text = call["params"][0][field].as_str()?;

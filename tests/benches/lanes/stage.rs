@@ -22,7 +22,7 @@ pub struct Stage {
     pub engine: EngineProcess,
     pub agent: Agent,
     /// Delay of a round trip to the node.
-    away: Duration,
+    node_delay: Duration,
     client: reqwest::Client,
     _home: TempDir,
 }
@@ -33,11 +33,11 @@ impl Stage {
     /// Also returns an operator, and the agent's address, which owns ETH.
     pub async fn on(chain: Devnet, policy: &str, away: Duration) -> (Self, Operator, Address) {
         let node = FarNode::start(chain.url(), away).await;
-        Self::behind(node, chain, policy, away).await
+        Self::with_node(node, chain, policy, away).await
     }
 
     /// Like [`Stage::on`], but with a node that has already been started.
-    pub async fn behind(
+    pub async fn with_node(
         node: FarNode,
         chain: Devnet,
         policy: &str,
@@ -66,7 +66,7 @@ impl Stage {
         chain.request("anvil_setBalance", json!([owner, ether])).await.expect("set");
         let client = reqwest::Client::builder().no_proxy().timeout(TIMEOUT).build();
         let client = client.expect("a client");
-        (Self { chain, node, engine, agent, away, client, _home: home }, operator, owner)
+        (Self { chain, node, engine, agent, node_delay: away, client, _home: home }, operator, owner)
     }
 
     /// Starts to mine ten blocks a second.
@@ -81,25 +81,25 @@ impl Stage {
 
     /// Makes a call, and adds its time and its round trips to `figures`.
     pub async fn measure(&self, path: &str, body: &Value, figures: &mut Figures) -> Value {
-        self.node.take();
+        self.node.take_calls();
         let begun = Instant::now();
         let answer = self.post(path, body).await;
         figures.times.push(begun.elapsed());
-        figures.trips.push(far_node::trips(&self.node.take()));
+        figures.trips.push(far_node::sequential_trips(&self.node.take_calls()));
         answer
     }
 
     /// Makes a call that is executed, and adds time and round trips up to the broadcast of its first transaction.
     pub async fn measure_broadcast(&self, path: &str, body: &Value, figures: &mut Figures) {
-        self.node.take();
+        self.node.take_calls();
         let begun = Instant::now();
         let (answer, sent) =
-            tokio::join!(self.post(path, body), self.node.first("eth_sendRawTransaction"));
+            tokio::join!(self.post(path, body), self.node.wait_for_call("eth_sendRawTransaction"));
         assert_eq!(answer["status"], "executed", "{answer}");
-        figures.times.push(sent.arrived.duration_since(begun) + self.away);
-        let mut calls = self.node.take();
+        figures.times.push(sent.arrived.duration_since(begun) + self.node_delay);
+        let mut calls = self.node.take_calls();
         calls.retain(|call| call.arrived <= sent.arrived);
-        figures.trips.push(far_node::trips(&calls));
+        figures.trips.push(far_node::sequential_trips(&calls));
     }
 
     pub async fn post(&self, path: &str, body: &Value) -> Value {

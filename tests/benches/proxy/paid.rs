@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use crate::http::{drive, post};
+use crate::http::{run_load, post};
 use crate::stage::{Stage, body, upstream};
 
-const ROUND: usize = 1_500;
+const REQUESTS_PER_ROUND: usize = 1_500;
 
 pub async fn measure() {
     let upstream = upstream().await;
@@ -38,24 +38,24 @@ pub async fn measure() {
         "CPU ms"
     );
     for connections in [1, 8, 32] {
-        let requests = Arc::new(stage.paid(&body, ROUND).await);
-        let bare = drive(&upstream, connections, ROUND, Arc::clone(&plain), false).await;
+        let requests = Arc::new(stage.paid_requests(&body, REQUESTS_PER_ROUND).await);
+        let bare = run_load(&upstream, connections, REQUESTS_PER_ROUND, Arc::clone(&plain), false).await;
         let side = |path: &str| {
             let (facilitator_request, facilitator) =
                 (post(path, &facilitator_request.to_string()), facilitator.clone());
             async move {
                 let facilitator_request = Arc::new(vec![facilitator_request]);
-                drive(&facilitator, connections, ROUND, facilitator_request, false).await
+                run_load(&facilitator, connections, REQUESTS_PER_ROUND, facilitator_request, false).await
             }
         };
         let (verify, settle) = (side("/verify").await, side("/settle").await);
-        let before = stage.process.cpu();
+        let before = stage.process.processor_time();
         let moved = stage.facilitator.settled();
-        let run = drive(&stage.process.address, connections, ROUND, requests, true).await;
-        let cpu = (stage.process.cpu() - before).as_secs_f64() * 1_000.0 / ROUND as f64;
+        let run = run_load(&stage.process.address, connections, REQUESTS_PER_ROUND, requests, true).await;
+        let cpu = (stage.process.processor_time() - before).as_secs_f64() * 1_000.0 / REQUESTS_PER_ROUND as f64;
         let good = |answer: &(usize, Vec<u8>)| answer.1.windows(13).any(|w| w == b"It will rain.");
         assert!(run.answers.iter().all(good), "all are answered");
-        assert_eq!(stage.facilitator.settled() - moved, ROUND, "all are charged once");
+        assert_eq!(stage.facilitator.settled() - moved, REQUESTS_PER_ROUND, "all are charged once");
         let parts = [&bare, &verify, &settle].map(|run| run.quantile(0.5));
         println!(
             "{connections:>5}  {:>8.0} {:>8.2} {:>8.2}  {:>9.2} {:>9.2} {:>9.2}  {:>9.2} {cpu:>8.3}",
@@ -68,11 +68,11 @@ pub async fn measure() {
             run.quantile(0.5) - parts.iter().sum::<f64>(),
         );
     }
-    println!("one commit to a similar store: p50 {:.2} ms", commit());
+    println!("one commit to a similar store: p50 {:.2} ms", median_commit_ms());
 }
 
 /// Returns the median time of a small commit to a store like the proxy's, in milliseconds.
-fn commit() -> f64 {
+fn median_commit_ms() -> f64 {
     use bursar_proxy::book::PaymentId;
     use bursar_proxy::book::redb_store::RedbStore;
     use bursar_proxy::book::store::{Change, Store};

@@ -18,7 +18,7 @@ use crate::process::Process;
 /// Returns a typical chat request of about a thousand bytes.
 pub fn body(stream: bool) -> Value {
     let text = "Tell me, in a few words, what the weather will be like. ".repeat(16);
-    if stream { bursar_tests::proxy::streaming(&text) } else { bursar_tests::proxy::chat(&text) }
+    if stream { bursar_tests::proxy::streaming_chat(&text) } else { bursar_tests::proxy::chat(&text) }
 }
 
 pub struct Stage {
@@ -40,7 +40,7 @@ impl Stage {
     }
 
     /// Returns requests with payments, each signed before the measurement.
-    pub async fn paid(&self, body: &Value, count: usize) -> Vec<Vec<u8>> {
+    pub async fn paid_requests(&self, body: &Value, count: usize) -> Vec<Vec<u8>> {
         let challenge: PaymentRequired = self.customer.ask(body).await;
         let plain = post("/v1/chat/completions", &body.to_string());
         let plain = String::from_utf8(plain).expect("text");

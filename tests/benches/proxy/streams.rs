@@ -16,18 +16,18 @@ use crate::http::post;
 use crate::stage::{Stage, body};
 
 /// Number of pieces of a stream.
-const PIECES: usize = 40;
+const PIECES_PER_STREAM: usize = 40;
 /// Pause between two pieces.
-const PAUSE: Duration = Duration::from_millis(250);
+const PIECE_PAUSE: Duration = Duration::from_millis(250);
 
 /// Pause between the starts of two customers.
-const BETWEEN: Duration = Duration::from_millis(2);
+const CUSTOMER_PAUSE: Duration = Duration::from_millis(2);
 
 pub async fn measure() {
     // Every piece contains the time of its creation.
     let epoch = Instant::now();
-    let upstream = timed(epoch).await;
-    println!("streams: {PIECES} pieces, one each {} ms", PAUSE.as_millis());
+    let upstream = start_timed_upstream(epoch).await;
+    println!("streams: {PIECES_PER_STREAM} pieces, one each {} ms", PIECE_PAUSE.as_millis());
     println!(
         "{:>7}  {:>12} {:>12}  {:>12} {:>12}  {:>11}  {:>8}",
         "streams", "bare p50 ms", "bare p99 ms", "paid p50 ms", "paid p99 ms", "added p99", "MiB"
@@ -36,12 +36,12 @@ pub async fn measure() {
         // A new process is used, so that only these streams affect its memory.
         let stage = Stage::in_front_of(&format!("http://{upstream}/v1")).await;
         let body = body(true);
-        let requests = stage.paid(&body, streams).await;
+        let requests = stage.paid_requests(&body, streams).await;
         let plain = post("/v1/chat/completions", &body.to_string());
         let bare = run(&upstream, vec![plain; streams], epoch).await;
         let address = stage.process.address.clone();
         let paid = run(&address, requests, epoch).await;
-        let (_now, most) = stage.process.memory();
+        let (_now, most) = stage.process.memory_mib();
         let at = |all: &[f64], share: f64| all[((all.len() - 1) as f64 * share) as usize];
         println!(
             "{streams:>7}  {:>12.2} {:>12.2}  {:>12.2} {:>12.2}  {:>11.2}  {most:>8.1}",
@@ -62,13 +62,13 @@ async fn run(address: &str, requests: Vec<Vec<u8>>, epoch: Instant) -> Vec<f64> 
         let address = address.to_owned();
         tokio::spawn(async move {
             // Customers start at different times; otherwise all pieces of all streams would coincide.
-            tokio::time::sleep(BETWEEN * u32::try_from(n).expect("few")).await;
+            tokio::time::sleep(CUSTOMER_PAUSE * u32::try_from(n).expect("few")).await;
             let mut stream = TcpStream::connect(&address).await.expect("connected");
             stream.write_all(&request).await.expect("sent");
             let mut buffer = Vec::with_capacity(8 << 10);
-            let mut late = Vec::with_capacity(PIECES);
+            let mut late = Vec::with_capacity(PIECES_PER_STREAM);
             let mut seen = 0;
-            while late.len() < PIECES {
+            while late.len() < PIECES_PER_STREAM {
                 let read = stream.read_buf(&mut buffer).await.expect("read");
                 assert!(read > 0, "cut off: {}", String::from_utf8_lossy(&buffer));
                 let now = epoch.elapsed().as_secs_f64() * 1_000.0;
@@ -90,16 +90,16 @@ async fn run(address: &str, requests: Vec<Vec<u8>>, epoch: Instant) -> Vec<f64> 
 }
 
 /// Starts an upstream whose pieces contain the time of their creation.
-async fn timed(epoch: Instant) -> String {
+async fn start_timed_upstream(epoch: Instant) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address").to_string();
     let chat = move |_body: Bytes| async move {
         let pieces = futures::stream::unfold(0, move |n| async move {
-            if n == PIECES {
+            if n == PIECES_PER_STREAM {
                 return None;
             }
             if n > 0 {
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(PIECE_PAUSE).await;
             }
             let at = epoch.elapsed().as_secs_f64() * 1_000.0;
             let delta = format!("{{\"content\":\"at:{at:.3};\"}}");

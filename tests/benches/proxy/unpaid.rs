@@ -9,10 +9,10 @@ use axum::routing::post as route;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use crate::http::{Run, drive, post};
+use crate::http::{Run, run_load, post};
 use crate::stage::{Stage, body, upstream};
 
-const ROUND: usize = 20_000;
+const REQUESTS_PER_ROUND: usize = 20_000;
 const ROUNDS: usize = 3;
 
 pub async fn measure() {
@@ -21,19 +21,19 @@ pub async fn measure() {
     let small = json!({ "model": "toy", "messages": [{ "role": "user", "content": "hello" }] });
     let long = "The quick brown fox jumps over the lazy dog. ".repeat(3_000);
     for (name, body, round) in [
-        ("a word", small, ROUND),
-        ("a kilobyte", body(false), ROUND),
-        ("132 kilobytes", bursar_tests::proxy::chat(&long), ROUND / 20),
+        ("a word", small, REQUESTS_PER_ROUND),
+        ("a kilobyte", body(false), REQUESTS_PER_ROUND),
+        ("132 kilobytes", bursar_tests::proxy::chat(&long), REQUESTS_PER_ROUND / 20),
     ] {
-        one(&stage, name, &body, round).await;
+        measure_body(&stage, name, &body, round).await;
     }
-    let (now, most) = stage.process.memory();
+    let (now, most) = stage.process.memory_mib();
     println!("memory: {now:.1} MiB, at most {most:.1} MiB");
 }
 
-async fn one(stage: &Stage, name: &str, body: &Value, round: usize) {
+async fn measure_body(stage: &Stage, name: &str, body: &Value, round: usize) {
     let challenge = Arc::new(vec![post("/v1/chat/completions", &body.to_string())]);
-    let floor = floor(stage.customer.ask(body).await).await;
+    let floor = start_minimal_server(stage.customer.ask(body).await).await;
     println!("unpaid, {name}: a body of {} bytes", body.to_string().len());
     println!(
         "{:>5}  {:>9} {:>8} {:>8}  {:>9}  {:>8} {:>8}",
@@ -43,12 +43,12 @@ async fn one(stage: &Stage, name: &str, body: &Value, round: usize) {
         let mut best: Option<(Run, f64)> = None;
         let mut floors: f64 = 0.0;
         for _round in 0..ROUNDS {
-            let run = drive(&floor, connections, round, Arc::clone(&challenge), false).await;
+            let run = run_load(&floor, connections, round, Arc::clone(&challenge), false).await;
             floors = floors.max(run.rate());
-            let before = stage.process.cpu();
+            let before = stage.process.processor_time();
             let address = &stage.process.address;
-            let run = drive(address, connections, round, Arc::clone(&challenge), false).await;
-            let cpu = (stage.process.cpu() - before).as_secs_f64() * 1_000.0 / round as f64;
+            let run = run_load(address, connections, round, Arc::clone(&challenge), false).await;
+            let cpu = (stage.process.processor_time() - before).as_secs_f64() * 1_000.0 / round as f64;
             if best.as_ref().is_none_or(|(known, _cpu)| run.rate() > known.rate()) {
                 best = Some((run, cpu));
             }
@@ -65,7 +65,7 @@ async fn one(stage: &Stage, name: &str, body: &Value, round: usize) {
 }
 
 /// Starts a server that reads the body and answers every request with the same bytes.
-async fn floor(challenge: bursar_tests::proxy::PaymentRequired) -> String {
+async fn start_minimal_server(challenge: bursar_tests::proxy::PaymentRequired) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address").to_string();
     let body = Bytes::from(challenge.v1.to_string());

@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 /// The result of a run.
 #[derive(Debug, Clone)]
 pub struct Run {
-    pub took: Duration,
+    pub duration: Duration,
     /// Latency of each request, in ascending order.
     pub latencies: Vec<Duration>,
     /// The bodies of the answers with the numbers of their requests, in any order.
@@ -20,7 +20,7 @@ pub struct Run {
 impl Run {
     /// Returns the number of requests per second.
     pub fn rate(&self) -> f64 {
-        self.latencies.len() as f64 / self.took.as_secs_f64()
+        self.latencies.len() as f64 / self.duration.as_secs_f64()
     }
 
     /// Returns the latency below which this share of the requests lies, in milliseconds.
@@ -44,7 +44,7 @@ pub fn post(path: &str, body: &str) -> Vec<u8> {
 /// Sends `count` requests over `connections`, each as soon as its connection is free.
 ///
 /// The requests are taken from `requests` in turn.
-pub async fn drive(
+pub async fn run_load(
     address: &str,
     connections: usize,
     count: usize,
@@ -77,13 +77,13 @@ pub async fn drive(
             }
         })
     });
-    let mut run = Run { took: Duration::ZERO, latencies: Vec::new(), answers: Vec::new() };
+    let mut run = Run { duration: Duration::ZERO, latencies: Vec::new(), answers: Vec::new() };
     for driver in drivers.collect::<Vec<_>>() {
         let (latencies, answers) = driver.await.expect("driven");
         run.latencies.extend(latencies);
         run.answers.extend(answers);
     }
-    run.took = begun.elapsed();
+    run.duration = begun.elapsed();
     run.latencies.sort_unstable();
     run
 }

@@ -25,13 +25,13 @@ impl Process {
         Self { child, address }
     }
 
-    fn proc(&self, file: &str) -> String {
+    fn read_proc_file(&self, file: &str) -> String {
         std::fs::read_to_string(format!("/proc/{}/{file}", self.child.id())).expect("Linux")
     }
 
     /// Returns the processor time used so far.
-    pub fn cpu(&self) -> Duration {
-        let stat = self.proc("stat");
+    pub fn processor_time(&self) -> Duration {
+        let stat = self.read_proc_file("stat");
         let fields: Vec<&str> =
             stat.rsplit(')').next().expect("fields").split_whitespace().collect();
         let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
@@ -40,7 +40,7 @@ impl Process {
     }
 
     /// Returns the resident memory now and at its maximum, in MiB.
-    pub fn memory(&self) -> (f64, f64) {
+    pub fn memory_mib(&self) -> (f64, f64) {
         bursar_tests::process::memory_mib(self.child.id())
     }
 }

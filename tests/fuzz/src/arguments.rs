@@ -13,9 +13,9 @@ pub(crate) struct Arguments {
     /// The number of inputs per target and seed; if `None`, each target has its own number.
     pub(crate) inputs: Option<u64>,
     /// The number of the only input to send; if `None`, all inputs are sent.
-    pub(crate) only: Option<u64>,
+    pub(crate) only_input: Option<u64>,
     /// Whether known violations are printed too.
-    pub(crate) known: bool,
+    pub(crate) prints_known: bool,
     /// The folder with the programs; if `None`, the folder of this program.
     pub(crate) programs: Option<PathBuf>,
 }
@@ -66,5 +66,5 @@ pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments
         return Err(format!("--from {from} is above --to {to}"));
     }
     let targets = if chosen.is_empty() { TARGETS.iter().collect() } else { chosen };
-    Ok(Arguments { seeds: from..=to, targets, inputs, only, known, programs })
+    Ok(Arguments { seeds: from..=to, targets, inputs, only_input: only, prints_known: known, programs })
 }

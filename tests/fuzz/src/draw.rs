@@ -166,7 +166,7 @@ pub(crate) fn odd_number(dice: &mut Dice) -> String {
 }
 
 /// Makes a small change to a text that is probably valid.
-pub(crate) fn near(dice: &mut Dice, text: &str) -> String {
+pub(crate) fn change_slightly(dice: &mut Dice, text: &str) -> String {
     let mut all: Vec<char> = text.chars().collect();
     let at = dice.index(all.len() + 1);
     match dice.roll(10) {

@@ -11,7 +11,7 @@ use crate::draw::{mutate_bytes, odd_number, odd_text, pick};
 use crate::json;
 
 /// Timeout of an answer: longer than the longest time that a service's manual states.
-const ANSWER_WAIT: Duration = Duration::from_secs(45);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(45);
 
 /// A request before it becomes bytes.
 #[derive(Debug, Clone)]
@@ -283,8 +283,8 @@ pub(crate) fn exchange(
 ) -> Result<Option<Reply>, String> {
     let mut stream =
         TcpStream::connect(address).map_err(|error| format!("cannot connect: {error}"))?;
-    let bounded = stream.set_read_timeout(Some(ANSWER_WAIT));
-    bounded.and(stream.set_write_timeout(Some(ANSWER_WAIT))).expect("a live socket");
+    let bounded = stream.set_read_timeout(Some(ANSWER_TIMEOUT));
+    bounded.and(stream.set_write_timeout(Some(ANSWER_TIMEOUT))).expect("a live socket");
     // The server may answer and close before it has read everything.
     let _refused_early = stream.write_all(bytes);
     if half_close {
@@ -300,7 +300,7 @@ pub(crate) fn exchange(
             Ok(0) => break,
             Ok(count) => received.extend_from_slice(&piece[..count]),
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                return Err(format!("no complete answer within {} s", ANSWER_WAIT.as_secs()));
+                return Err(format!("no complete answer within {} s", ANSWER_TIMEOUT.as_secs()));
             }
             // A reset counts as the end of the connection, too.
             Err(_reset) => break,

@@ -3,7 +3,7 @@
 use bursar_tests::dice::Dice;
 use serde_json::Value;
 
-use crate::draw::{mutate_bytes, near, odd_number, odd_text, pick};
+use crate::draw::{mutate_bytes, change_slightly, odd_number, odd_text, pick};
 
 /// A JSON value in which members may repeat and a raw value may have any bytes.
 #[derive(Debug, Clone)]
@@ -15,7 +15,7 @@ pub(crate) enum Json {
 }
 
 /// Member names that other endpoints know, or that parsers treat in special ways.
-const NAMES: &[&str] = &[
+const ODD_MEMBER_NAMES: &[&str] = &[
     "",
     "__proto__",
     "constructor",
@@ -145,7 +145,7 @@ impl Json {
                     // Writes a number or a word without its quotes.
                     2 => Self::Raw(text.clone().into_bytes()),
                     3 => raw_text(dice, text),
-                    _near => Self::Text(near(dice, text)),
+                    _near => Self::Text(change_slightly(dice, text)),
                 }
             }
             Self::Raw(bytes) => {
@@ -168,10 +168,10 @@ fn mutate_members(dice: &mut Dice, members: &mut Vec<(String, Json)>) {
             let twice = members[at].clone();
             members.insert(dice.index(members.len() + 1), twice);
         }
-        3 => members[at].0 = near(dice, &members[at].0.clone()),
+        3 => members[at].0 = change_slightly(dice, &members[at].0.clone()),
         4 => {
             let name =
-                if dice.chance(1, 4) { odd_text(dice) } else { pick(dice, NAMES).to_string() };
+                if dice.chance(1, 4) { odd_text(dice) } else { pick(dice, ODD_MEMBER_NAMES).to_string() };
             members.push((name, odd_value(dice)));
         }
         5 => {
@@ -213,7 +213,7 @@ fn odd_value(dice: &mut Dice) -> Json {
         2 => Json::List(Vec::new()),
         3 => Json::Object(Vec::new()),
         4 | 5 => Json::Raw(odd_number(dice).into_bytes()),
-        6 => deep(dice),
+        6 => deeply_nested(dice),
         7 => Json::Object(vec![(odd_text(dice), Json::Text(odd_text(dice)))]),
         8 => Json::Raw(
             pick(dice, &[&b"NaN"[..], b"-Infinity", b"'x'", b"01", b"1.", b"", b"/**/1"]).to_vec(),
@@ -222,7 +222,7 @@ fn odd_value(dice: &mut Dice) -> Json {
     }
 }
 
-fn deep(dice: &mut Dice) -> Json {
+fn deeply_nested(dice: &mut Dice) -> Json {
     let depth = dice.one_of(&[2, 16, 31, 32, 33, 63, 64, 65, 127, 128, 129, 1_000, 20_000]);
     let (open, close) = *pick(dice, &[("[", "]"), ("{\"a\":", "}"), ("[{\"a\":[", "]}]")]);
     Json::Raw(format!("{}1{}", open.repeat(depth), close.repeat(depth)).into_bytes())

@@ -9,9 +9,9 @@ use crate::http::Reply;
 use crate::process::{Ended, panic_text};
 
 /// Longest message to a person, in bytes.
-const MESSAGE_MAX: usize = 4_096;
+const MESSAGE_BYTES_MAX: usize = 4_096;
 /// Longest text of a command on standard error, in bytes: a message, and the usage of the command.
-const STDERR_MAX: usize = 8_192;
+const STDERR_BYTES_MAX: usize = 8_192;
 
 /// The wallet's codes with their HTTP status and exit code, from the manual.
 static CODES: LazyLock<BTreeMap<&str, (u16, i32)>> = LazyLock::new(|| {
@@ -54,7 +54,7 @@ fn check_message(what: &str, text: &str, violated: &mut Vec<String>) {
     if let Some(odd) = odd {
         violated.push(format!("{what} contains the control character {odd:?}: {text:?}"));
     }
-    if text.len() > MESSAGE_MAX {
+    if text.len() > MESSAGE_BYTES_MAX {
         violated.push(format!("{what} has {} bytes", text.len()));
     }
     if text.is_empty() {
@@ -90,7 +90,7 @@ fn check_error(reply: &Reply, violated: &mut Vec<String>) -> Option<Value> {
 }
 
 /// Checks an answer of the agent server. Returns its class.
-pub(crate) fn engine_answer(reply: &Reply, violated: &mut Vec<String>) -> String {
+pub(crate) fn check_engine_answer(reply: &Reply, violated: &mut Vec<String>) -> String {
     let Some(error) = check_error(reply, violated) else { return reply.status.to_string() };
     let text = |name: &str| error[name].as_str().unwrap_or_default();
     for name in ["error", "reason", "hint", "message"] {
@@ -115,7 +115,7 @@ pub(crate) fn engine_answer(reply: &Reply, violated: &mut Vec<String>) -> String
 }
 
 /// Checks an answer of the facilitator. Returns its class.
-pub(crate) fn facilitator_answer(reply: &Reply, violated: &mut Vec<String>) -> String {
+pub(crate) fn check_facilitator_answer(reply: &Reply, violated: &mut Vec<String>) -> String {
     let verdict = check_error(reply, violated);
     let value = verdict.clone().or_else(|| reply.json()).unwrap_or_default();
     let reason = value["invalidReason"].as_str().or(value["errorReason"].as_str());
@@ -143,7 +143,7 @@ pub(crate) fn facilitator_answer(reply: &Reply, violated: &mut Vec<String>) -> S
 }
 
 /// Checks an answer of the proxy. `upstream` means that the upstream may have written it. Returns its class.
-pub(crate) fn proxy_answer(reply: &Reply, upstream: bool, violated: &mut Vec<String>) -> String {
+pub(crate) fn check_proxy_answer(reply: &Reply, upstream: bool, violated: &mut Vec<String>) -> String {
     let mut found = Vec::new();
     let error = check_error(reply, &mut found);
     let own = !upstream || error.as_ref().is_some_and(|error| !error["x402"].is_null());
@@ -200,12 +200,12 @@ pub(crate) fn check_faults(message: &Value, violated: &mut Vec<String>) {
 }
 
 /// Checks the end of any command: it ended by itself with a documented code and no panic. Returns its class.
-pub(crate) fn command_end(ended: &Ended, documented: &[i32], violated: &mut Vec<String>) -> String {
+pub(crate) fn check_command_end(ended: &Ended, documented: &[i32], violated: &mut Vec<String>) -> String {
     if let Some(text) = panic_text(&ended.stderr) {
         violated.push(format!("a panic on standard error: {text}"));
     }
     let err = String::from_utf8_lossy(&ended.stderr);
-    if ended.stderr.len() > STDERR_MAX {
+    if ended.stderr.len() > STDERR_BYTES_MAX {
         violated.push(format!("{} bytes on standard error: {err:.300}", ended.stderr.len()));
     }
     if let Some(odd) = err.chars().find(|c| c.is_control() && !matches!(c, '\n' | '\t')) {
@@ -229,7 +229,7 @@ pub(crate) fn command_end(ended: &Ended, documented: &[i32], violated: &mut Vec<
 }
 
 /// Checks the output of a command of the wallet with `--json`.
-pub(crate) fn envelope(ended: &Ended, violated: &mut Vec<String>) {
+pub(crate) fn check_envelope(ended: &Ended, violated: &mut Vec<String>) {
     let Ok(exit) = ended.code() else { return };
     let out = String::from_utf8_lossy(&ended.stdout);
     let document: Value = match serde_json::from_slice(&ended.stdout) {
@@ -297,12 +297,12 @@ mod tests {
             (500, "{\"status\":\"error\",\"code\":\"INTERNAL_ERROR\",\"error\":\"x\"}"),
         ] {
             let mut violated = Vec::new();
-            engine_answer(&reply(status, body), &mut violated);
+            check_engine_answer(&reply(status, body), &mut violated);
             assert!(!violated.is_empty(), "{status} {body}");
         }
         let mut violated = Vec::new();
         let good = "{\"status\":\"error\",\"code\":\"AUTH_FAILED\",\"error\":\"x\"}";
-        assert_eq!(engine_answer(&reply(401, good), &mut violated), "401 AUTH_FAILED");
+        assert_eq!(check_engine_answer(&reply(401, good), &mut violated), "401 AUTH_FAILED");
         assert!(violated.is_empty(), "{violated:?}");
     }
 }

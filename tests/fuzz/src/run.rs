@@ -16,7 +16,7 @@ const WARM_UP: u64 = 60;
 /// Runs every target with every seed.
 pub(crate) fn run_all(arguments: &Arguments) -> Report {
     let programs = Programs::find(arguments.programs.as_deref());
-    let mut report = Report::new(arguments.known);
+    let mut report = Report::new(arguments.prints_known);
     for seed in arguments.seeds.clone() {
         for target in &arguments.targets {
             let started = Instant::now();
@@ -73,7 +73,7 @@ fn run_target(
         Ok(scene) => scene,
         Err(why) => return fail(report, target, seed, None, arguments, "", &why),
     };
-    let numbers = match arguments.only {
+    let numbers = match arguments.only_input {
         Some(only) => only..only + 1,
         None => 0..inputs,
     };

@@ -3,7 +3,7 @@
 use bursar_tests::channel::Channel;
 use bursar_tests::dice::Dice;
 use bursar_tests::payer::Payer;
-use bursar_tests::proxy::{chat, streaming};
+use bursar_tests::proxy::{chat, streaming_chat};
 use serde_json::json;
 
 use super::health::Health;
@@ -12,7 +12,7 @@ use super::http_facilitator::{self, Facilitator, base};
 use super::http_proxy::Proxy;
 use super::wallet::Wallet;
 use crate::http::{Reply, Request, exchange};
-use crate::oracle::{command_end, engine_answer, envelope, facilitator_answer, proxy_answer};
+use crate::oracle::{check_command_end, check_engine_answer, check_envelope, check_facilitator_answer, check_proxy_answer};
 use crate::process::run;
 use crate::programs::Programs;
 use crate::scene::{Outcome, Scene};
@@ -91,8 +91,8 @@ impl Scene for Engine {
             self.stub(which).lie(Dice::new(dice.next_u64()));
             let ended = run(command, self.wallet.home(), b"");
             outcome.input = with_answers(line, self.stub(which));
-            outcome.class = command_end(&ended, super::args::WALLET_EXITS, &mut outcome.violated);
-            envelope(&ended, &mut outcome.violated);
+            outcome.class = check_command_end(&ended, super::args::WALLET_EXITS, &mut outcome.violated);
+            check_envelope(&ended, &mut outcome.violated);
         } else {
             let (path, fields) = loop {
                 let drawn = fields(dice, self.payments);
@@ -104,7 +104,7 @@ impl Scene for Engine {
             self.stub(which).lie(Dice::new(dice.next_u64()));
             let answer = exchange(self.wallet.engine.address, &request.encode(), false);
             outcome.input = with_answers(&format!("{path} {fields}"), self.stub(which));
-            outcome.class = class_of(answer, engine_answer, &mut outcome.violated);
+            outcome.class = class_of(answer, check_engine_answer, &mut outcome.violated);
         }
         outcome.violated.extend(self.wallet.engine.fault());
         outcome
@@ -171,7 +171,7 @@ impl Scene for Settler {
         let asked = crate::report::escaped(&request.encode());
         let mut outcome =
             Outcome { input: with_answers(&asked, &self.facilitator.node), ..Outcome::default() };
-        outcome.class = class_of(answer, facilitator_answer, &mut outcome.violated);
+        outcome.class = class_of(answer, check_facilitator_answer, &mut outcome.violated);
         outcome.violated.extend(self.facilitator.service.fault());
         outcome
     }
@@ -236,7 +236,7 @@ impl Scene for Seller {
 
     fn input(&mut self, dice: &mut Dice) -> Outcome {
         let text = format!("hello {}", dice.next_u64());
-        let body = if dice.chance(1, 2) { chat(&text) } else { streaming(&text) };
+        let body = if dice.chance(1, 2) { chat(&text) } else { streaming_chat(&text) };
         let version = 1 + dice.roll(2);
         let request = match self.proxy.paid(dice, &body, version) {
             Ok(request) => request,
@@ -260,7 +260,7 @@ impl Scene for Seller {
         outcome.class = match answer {
             Ok(reply) => {
                 outcome.violated.extend(check_charge(&reply, name, settled));
-                proxy_answer(&reply, name == "upstream", &mut outcome.violated)
+                check_proxy_answer(&reply, name == "upstream", &mut outcome.violated)
             }
             // A stream that breaks after its first chunk may lack its last chunk.
             Err(why) if why.contains("odd chunk") && name == "upstream" => "broken stream".into(),

@@ -10,8 +10,8 @@ use bursar_tests::dice::Dice;
 use super::http_facilitator::{self, Facilitator};
 use super::http_proxy::{self, Proxy};
 use super::wallet::{StateWatch, Wallet};
-use crate::draw::{mutate_bytes, near, odd_number, odd_text, pick};
-use crate::oracle::{command_end, envelope};
+use crate::draw::{mutate_bytes, change_slightly, odd_number, odd_text, pick};
+use crate::oracle::{check_command_end, check_envelope};
 use crate::process::run;
 use crate::programs::{FACILITATOR, PROXY, Programs, private};
 use crate::report::escaped;
@@ -182,7 +182,7 @@ fn mutate_words(dice: &mut Dice, words: &mut Vec<OsString>, lines: &[&str]) {
             8 => words.extend((0..dice.one_of(&[3, 30, 900])).map(|n| OsString::from(n.to_string()))),
             _near => {
                 if let Some(word) = words.get_mut(at) {
-                    *word = near(dice, &word.to_string_lossy()).into();
+                    *word = change_slightly(dice, &word.to_string_lossy()).into();
                 }
             }
         }
@@ -256,7 +256,7 @@ impl Scene for WalletArguments {
         let at = if empty.is_some() { "(no engine) " } else { "" };
         let mut outcome = Outcome { input: format!("{at}{}", shown(&words)), ..Outcome::default() };
         let violated = &mut outcome.violated;
-        outcome.class = command_end(&ended, WALLET_EXITS, violated);
+        outcome.class = check_command_end(&ended, WALLET_EXITS, violated);
         let asks_help = words.iter().any(|word| {
             let text = word.to_string_lossy();
             ["help", "completions"].contains(&text.as_ref())
@@ -265,7 +265,7 @@ impl Scene for WalletArguments {
                 || text.starts_with('-') && !text.starts_with("--") && text.contains(['h', 'V'])
         });
         if json && !ended.was_ready && !(asks_help && ended.code() == Ok(0)) {
-            envelope(&ended, violated);
+            check_envelope(&ended, violated);
         }
         violated.extend(self.wallet.engine.fault());
         if empty.is_none() {
@@ -351,7 +351,7 @@ impl Scene for ServiceArguments {
         command.args(&words);
         let ended = run(command, self.home.path(), b"");
         let mut outcome = Outcome { input: shown(&words), ..Outcome::default() };
-        outcome.class = command_end(&ended, SERVICE_EXITS, &mut outcome.violated);
+        outcome.class = check_command_end(&ended, SERVICE_EXITS, &mut outcome.violated);
         outcome
     }
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::args::WALLET_LINES;
 use super::health::Health;
 use super::wallet::{PASSWORD, StateWatch, Wallet};
-use crate::draw::{mutate_bytes, near};
+use crate::draw::{mutate_bytes, change_slightly};
 use crate::json::mutated;
 use crate::oracle::check_faults;
 use crate::programs::Programs;
@@ -232,7 +232,7 @@ fn wrong_proof(dice: &mut Dice, token: &str, nonce: &str, right: &Value) -> Vec<
         1 => proof(token, Side::Client, nonce, "c"),
         2 => proof(token, Side::Client, "c", ""),
         3 => proof("", Side::Client, "c", nonce),
-        4 => near(dice, text),
+        4 => change_slightly(dice, text),
         5 => String::new(),
         _any => return frame(0, &mutated(dice, right)),
     };

@@ -12,7 +12,7 @@ use super::wallet::{StateWatch, Wallet, offer, offer_v2};
 use crate::draw::{dice_of, mutate_bytes};
 use crate::http::{Body, Request, exchange};
 use crate::json::mutated;
-use crate::oracle::engine_answer;
+use crate::oracle::check_engine_answer;
 use crate::programs::Programs;
 use crate::report::escaped;
 use crate::scene::{Outcome, Scene};
@@ -183,7 +183,7 @@ impl Scene for AgentServer {
                 Ok(None) => "closed".into(),
                 Ok(Some(reply)) => {
                     accepted |= reply.status < 400 && request.method == "POST";
-                    engine_answer(&reply, violated)
+                    check_engine_answer(&reply, violated)
                 }
             };
         violated.extend(self.wallet.engine.fault());

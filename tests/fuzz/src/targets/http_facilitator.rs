@@ -17,7 +17,7 @@ use super::http_engine::{is_unframed, own_dice};
 use crate::draw::mutate_bytes;
 use crate::http::{Body, Request, exchange};
 use crate::json::mutated;
-use crate::oracle::facilitator_answer;
+use crate::oracle::check_facilitator_answer;
 use crate::process::{Service, run};
 use crate::programs::{FACILITATOR, Programs, private};
 use crate::report::escaped;
@@ -228,7 +228,7 @@ impl Scene for Server {
                 "none".into()
             }
             Ok(None) => "closed".into(),
-            Ok(Some(reply)) => facilitator_answer(&reply, violated),
+            Ok(Some(reply)) => check_facilitator_answer(&reply, violated),
         };
         violated.extend(self.facilitator.service.fault());
         outcome

@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use bursar_core::networks::{ChainId, by_chain};
 use bursar_tests::dice::Dice;
 use bursar_tests::payer::{Payer, TransferMethod, now_s};
-use bursar_tests::proxy::{SELLER, chat, streaming};
+use bursar_tests::proxy::{SELLER, chat, streaming_chat};
 use serde_json::{Value, json};
 
 use super::health::Health;
@@ -14,7 +14,7 @@ use super::http_engine::{is_unframed, own_dice};
 use crate::draw::mutate_bytes;
 use crate::http::{Body, Reply, Request, exchange};
 use crate::json::mutated;
-use crate::oracle::proxy_answer;
+use crate::oracle::check_proxy_answer;
 use crate::process::Service;
 use crate::programs::{PROXY, Programs, private};
 use crate::report::escaped;
@@ -171,7 +171,7 @@ impl Server {
         }
         let body = match dice.roll(4) {
             0 => chat(&format!("hello {}", dice.next_u64())),
-            1 => streaming(&format!("hello {}", dice.next_u64())),
+            1 => streaming_chat(&format!("hello {}", dice.next_u64())),
             _rich => rich(dice),
         };
         if dice.chance(1, 2) {
@@ -241,7 +241,7 @@ impl Scene for Server {
                     "none".into()
                 }
                 Ok(None) => "closed".into(),
-                Ok(Some(reply)) => proxy_answer(&reply, false, violated),
+                Ok(Some(reply)) => check_proxy_answer(&reply, false, violated),
             };
         // The stubs verify, answer and settle every request, so a refusal comes before the upstream is called.
         let refused = outcome.class.starts_with('4') && !raw && !is_unframed(&request);

@@ -6,8 +6,8 @@ use bursar_tests::dice::Dice;
 
 use super::args::{SERVICE_EXITS, WALLET_EXITS};
 use super::{http_facilitator, http_proxy};
-use crate::draw::{mutate_bytes, near, odd_number, odd_text, pick};
-use crate::oracle::{command_end, envelope};
+use crate::draw::{mutate_bytes, change_slightly, odd_number, odd_text, pick};
+use crate::oracle::{check_command_end, check_envelope};
 use crate::process::run;
 use crate::programs::{BURSAR, FACILITATOR, PROXY, Programs, local, private};
 use crate::report::escaped;
@@ -87,12 +87,12 @@ fn mutate_text(dice: &mut Dice, valid: &str) -> Vec<u8> {
         match dice.roll(12) {
             0 => drop(lines.remove(at)),
             1 => lines.insert(at, line),
-            2 => lines[at] = format!("{} = {value}", near(dice, key)),
+            2 => lines[at] = format!("{} = {value}", change_slightly(dice, key)),
             3 => lines[at] = format!("{key} = {}", 1 + dice.roll(2_000)),
             4 => lines[at] = format!("{key} = {}", pick(dice, VALUES)),
             5 => lines[at] = format!("{key} = {}", odd_number(dice)),
             6 => lines[at] = format!("{key} = {:?}", odd_text(dice)),
-            7 => lines[at] = near(dice, &line),
+            7 => lines[at] = change_slightly(dice, &line),
             8 => lines.insert(at, format!("[{}]", odd_text(dice))),
             9 => {
                 let depth = dice.one_of(&[2, 50, 127, 128, 5_000]);
@@ -251,9 +251,9 @@ impl Scene for Settings {
         let ended = self.run(line, &text);
         let mut outcome =
             Outcome { input: format!("{line} with {}", escaped(&text)), ..Outcome::default() };
-        outcome.class = command_end(&ended, self.exits, &mut outcome.violated);
+        outcome.class = check_command_end(&ended, self.exits, &mut outcome.violated);
         if line.starts_with("--json") {
-            envelope(&ended, &mut outcome.violated);
+            check_envelope(&ended, &mut outcome.violated);
         }
         outcome
     }

@@ -16,7 +16,7 @@ use super::http_proxy::{self, Proxy};
 use super::wallet::{Wallet, offer};
 use crate::draw::mutate_bytes;
 use crate::http::{Request, exchange};
-use crate::oracle::{command_end, engine_answer, envelope, facilitator_answer, proxy_answer};
+use crate::oracle::{check_command_end, check_engine_answer, check_envelope, check_facilitator_answer, check_proxy_answer};
 use crate::process::{Service, run};
 use crate::programs::{BURSAR, FACILITATOR, PROXY, Programs, local};
 use crate::scene::{Outcome, Scene};
@@ -183,8 +183,8 @@ impl Scene for Folder {
             command.arg("--json").args(line.split_whitespace());
             let ended = run(command, self.home.path(), b"");
             outcome.input = format!("{line} after {}", outcome.input);
-            outcome.class = command_end(&ended, WALLET_EXITS, violated);
-            envelope(&ended, violated);
+            outcome.class = check_command_end(&ended, WALLET_EXITS, violated);
+            check_envelope(&ended, violated);
             return outcome;
         }
         match self.start(&data) {
@@ -192,18 +192,18 @@ impl Scene for Folder {
                 // If an engine cannot start, it must not exit with 3, which means that no engine runs.
                 let exits: Vec<i32> =
                     WALLET_EXITS.iter().copied().filter(|code| *code != 3).collect();
-                outcome.class = command_end(&ended, &exits, violated);
+                outcome.class = check_command_end(&ended, &exits, violated);
             }
             Ok(mut service) => {
                 for path in ["/health", "/receipt/6f1c2b1e-3b0a-4a86-9a7b-0c2f3f4d5e6f"] {
                     let reply = exchange(service.address, &Request::get(path).encode(), false);
                     match reply {
-                        Ok(Some(reply)) => drop(engine_answer(&reply, violated)),
+                        Ok(Some(reply)) => drop(check_engine_answer(&reply, violated)),
                         other => violated.push(format!("{path}: {other:?}")),
                     }
                 }
                 violated.extend(service.fault());
-                outcome.class = command_end(&service.stop(), WALLET_EXITS, violated);
+                outcome.class = check_command_end(&service.stop(), WALLET_EXITS, violated);
             }
         }
         outcome
@@ -243,7 +243,7 @@ pub(super) fn open_facilitator(programs: &Programs, seed: u64) -> Result<Box<dyn
         config,
         store,
         requests,
-        check: facilitator_answer,
+        check: check_facilitator_answer,
         _surroundings: vec![node],
     };
     store.keep()?;
@@ -273,7 +273,7 @@ pub(super) fn open_proxy(programs: &Programs, seed: u64) -> Result<Box<dyn Scene
     http_proxy::write_settings(home.path(), [&upstream.url, &facilitator.url, &node.url]);
     let (config, store) = ("proxy.toml", "proxy.redb");
     let check = |reply: &crate::http::Reply, violated: &mut Vec<String>| {
-        proxy_answer(reply, false, violated)
+        check_proxy_answer(reply, false, violated)
     };
     let surroundings = vec![upstream, facilitator, node];
     let store =
@@ -305,7 +305,7 @@ impl Store {
         command.arg("--config").arg(home.join(self.config));
         let mut service = match Service::try_start(command, &home.join("service.log")) {
             Ok(service) => service,
-            Err(ended) => return command_end(&ended, DAMAGED, violated),
+            Err(ended) => return check_command_end(&ended, DAMAGED, violated),
         };
         let mut classes = Vec::new();
         for request in &self.requests {
@@ -320,7 +320,7 @@ impl Store {
                 return "ended".into();
             }
         }
-        let ended = command_end(&service.stop(), DAMAGED, violated);
+        let ended = check_command_end(&service.stop(), DAMAGED, violated);
         classes.dedup();
         format!("{ended} after {}", classes.join("+"))
     }

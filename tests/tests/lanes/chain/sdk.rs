@@ -79,7 +79,7 @@ impl Peer {
     async fn open(chain: &Devnet) -> Self {
         let script = Script::start("peer.mjs", &[chain.url(), PAY_TO]).await;
         let client = reqwest::Client::builder().no_proxy().timeout(TIMEOUT).build();
-        Self { url: script.ready.clone(), client: client.expect("a client"), _script: script }
+        Self { url: script.ready_text.clone(), client: client.expect("a client"), _script: script }
     }
 
     fn url(&self, side: Side) -> String {

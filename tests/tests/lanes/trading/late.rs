@@ -83,7 +83,7 @@ async fn t_53_no_swap_is_signed_after_a_stop_or_after_five_minutes() {
             assert_eq!(stage.balance(sold).await, before, "{case}");
             // The owner has sent the approval and its revocation.
             let sent = stage.mined_since(first).await;
-            let approved: Vec<U256> = sent.iter().filter_map(|one| one.approved()).collect();
+            let approved: Vec<U256> = sent.iter().filter_map(|one| one.approved_amount()).collect();
             assert_eq!(approved, [U256::from(sale.units), U256::ZERO], "{case}: {sent:?}");
             assert_eq!(sent.len(), 2, "{case}: {sent:?}");
         }

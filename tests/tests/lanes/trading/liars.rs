@@ -101,10 +101,10 @@ impl Scene {
     fn begin_fault(&self, fault: NodeFault) {
         match fault {
             NodeFault::Lie(lie) => self.lying_node.queue_lies([lie]),
-            NodeFault::Family(family, conduct) => self.two_faced_node.set(family, conduct),
+            NodeFault::Family(family, conduct) => self.two_faced_node.set_conduct(family, conduct),
             NodeFault::AnotherChain => {
                 for family in Family::ALL {
-                    self.two_faced_node.set(family, Conduct::OtherChain);
+                    self.two_faced_node.set_conduct(family, Conduct::OtherChain);
                 }
             }
         }

@@ -3,20 +3,20 @@
 use std::time::Duration;
 
 use alloy_primitives::{Address, U256};
-use bursar_tests::sent::{self, Sent};
+use bursar_tests::sent::{self, AccountTransaction};
 use serde_json::json;
 
 use crate::trading::stage::{Stage, TIMEOUT};
 
 impl Stage {
     /// Returns the owner's transactions that no block contains yet, by nonce.
-    pub(crate) async fn pending(&self) -> Vec<Sent> {
+    pub(crate) async fn pending(&self) -> Vec<AccountTransaction> {
         sent::pending(&self.chain, self.owner).await
     }
 
     /// Waits for a pending transaction to `to` while blocks are held. If `mine` is set, mines other pending
     /// transactions, and exactly the blocks that settle them: one more block could contain the awaited transaction.
-    pub(crate) async fn await_pending(&self, to: Address, mine: bool) -> Sent {
+    pub(crate) async fn await_pending(&self, to: Address, mine: bool) -> AccountTransaction {
         let end = tokio::time::Instant::now() + TIMEOUT;
         loop {
             let pending = self.pending().await;
@@ -33,7 +33,7 @@ impl Stage {
     }
 
     /// Returns the owner's transactions in blocks from `first` on, in their order.
-    pub(crate) async fn mined_since(&self, first: u64) -> Vec<Sent> {
+    pub(crate) async fn mined_since(&self, first: u64) -> Vec<AccountTransaction> {
         sent::mined_since(&self.chain, self.owner, first).await
     }
 

@@ -62,7 +62,7 @@ async fn t_51_two_agents_on_one_address_each_spend_their_own_allowance() {
     let sent = stage.mined_since(first).await;
     let kinds: Vec<bool> = sent.iter().map(|one| one.is_approval()).collect();
     assert_eq!(kinds, [true, false].repeat(sales.len()), "{sent:?}");
-    let approved: Vec<U256> = sent.iter().filter_map(|one| one.approved()).collect();
+    let approved: Vec<U256> = sent.iter().filter_map(|one| one.approved_amount()).collect();
     let mut units: Vec<U256> = sales.iter().map(|sale| U256::from(sale.units)).collect();
     let mut sorted = approved.clone();
     sorted.sort();

@@ -64,7 +64,7 @@ impl Market {
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
-        format!("{}{path}", self.shop.ready)
+        format!("{}{path}", self.shop.ready_text)
     }
 
     pub(crate) async fn balances(&self, payer: Address) -> (U256, U256) {

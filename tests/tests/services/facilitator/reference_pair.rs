@@ -44,7 +44,7 @@ impl Pair {
         let network = stage.network().caip2();
         let args = [their_chain.url(), &network, &format!("0x{key}")];
         let script = Script::start("facilitator.mjs", &args).await;
-        let their_url = script.ready.clone();
+        let their_url = script.ready_text.clone();
         let client = reqwest::Client::builder().no_proxy().build().expect("a client");
         Some(Self { stage, their_chain, their_url, client, _script: script })
     }

@@ -31,16 +31,16 @@ impl Merchant {
 
     /// Returns the server's host and port.
     pub(crate) fn authority(&self) -> &str {
-        self.script.ready.trim_start_matches("http://")
+        self.script.ready_text.trim_start_matches("http://")
     }
 
     fn url(&self) -> String {
-        format!("{}/thing", self.script.ready)
+        format!("{}/thing", self.script.ready_text)
     }
 
     /// Returns how often the paid handler ran.
     pub(crate) async fn paid_handler_runs(&self) -> u64 {
-        let response = self.client.get(format!("{}/served", self.script.ready)).send().await;
+        let response = self.client.get(format!("{}/served", self.script.ready_text)).send().await;
         let served: Value = response.expect("an answer").json().await.expect("JSON");
         served["served"].as_u64().unwrap_or_else(|| panic!("{served}"))
     }

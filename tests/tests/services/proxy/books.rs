@@ -24,7 +24,7 @@ use bursar_proxy::service::{clock, facilitator_of, nodes_of, upstream_of};
 use bursar_proxy::tokens::Vocabulary;
 use bursar_proxy::unpaid::UnpaidSales;
 use bursar_tests::payer::{Payer, now_s};
-use bursar_tests::proxy::{Customer, PaymentRequired, ProxyHome, chat, receipt, streaming};
+use bursar_tests::proxy::{Customer, PaymentRequired, ProxyHome, chat, receipt, streaming_chat};
 use bursar_tests::scripted_facilitator::{FacilitatorReply, ScriptedFacilitator};
 use bursar_tests::upstream::{Behavior, Upstream, answer, frames};
 use bursar_x402::Version;
@@ -250,7 +250,7 @@ async fn a_stream_stays_owed_while_its_settlement_is_unknown() {
     for stage in [Progress::Owed, Progress::Streaming] {
         let behavior = Behavior::Stream(frames(&["hello", " world"]));
         let (seller, store) = TestSeller::with(behavior, 0, Arc::new).await;
-        let order = seller.order(&streaming("hello"));
+        let order = seller.order(&streaming_chat("hello"));
         let record = pending_record(order.clone(), stage);
         let deps = seller.seller.deps();
         deps.ledger.put(&record, None).await.unwrap();
@@ -274,7 +274,7 @@ async fn a_stream_stays_owed_while_its_settlement_is_unknown() {
 #[tokio::test]
 async fn an_owed_stream_whose_settlement_failed_does_not_count_as_unpaid() {
     let (seller, store) = TestSeller::with(Behavior::Nothing, 0, Arc::new).await;
-    let record = pending_record(seller.order(&streaming("hello")), Progress::Owed);
+    let record = pending_record(seller.order(&streaming_chat("hello")), Progress::Owed);
     let deps = seller.seller.deps();
     deps.ledger.put(&record, None).await.unwrap();
     deps.unpaid.load(&record);
@@ -325,7 +325,7 @@ async fn an_owed_stream_refused_for_lack_of_a_slot_reports_whether_it_is_paid() 
         (Settlement::Requested, Code::Busy, ChargeStatus::Unknown),
     ] {
         let (seller, _store) = TestSeller::with(Behavior::Nothing, 0, Arc::new).await;
-        let order = seller.order(&streaming("hello"));
+        let order = seller.order(&streaming_chat("hello"));
         let record = Record { settlement, ..pending_record(order.clone(), Progress::Owed) };
         let deps = seller.seller.deps();
         deps.ledger.put(&record, None).await.unwrap();
@@ -340,7 +340,7 @@ async fn an_owed_stream_refused_for_lack_of_a_slot_reports_whether_it_is_paid() 
 #[tokio::test]
 async fn an_owed_stream_answered_in_one_piece_is_delivered_and_not_charged_again() {
     let (seller, _store) = TestSeller::with(Behavior::Half, 0, Arc::new).await;
-    let order = seller.order(&streaming("hello"));
+    let order = seller.order(&streaming_chat("hello"));
     let record = Record {
         settlement: Settlement::Settled { receipt: "{}".to_owned() },
         ..pending_record(order.clone(), Progress::Owed)
@@ -467,7 +467,7 @@ async fn a_failed_settlement_is_counted_against_its_payer_once_it_is_on_disk() {
 async fn a_stream_ends_for_its_reader_once_its_end_is_on_disk() {
     let behavior = Behavior::Stream(frames(&["hello", " world"]));
     let (seller, store) = TestSeller::with(behavior, 60_000, TestStore::with_gate).await;
-    let order = seller.order(&streaming("hello"));
+    let order = seller.order(&streaming_chat("hello"));
     let (seller, identity) = (&seller.seller, order.identity);
     let sold = seller.sell(order).await;
     let SaleOutcome::Stream(mut streamed) = sold else { panic!("{sold:?}") };
@@ -495,7 +495,7 @@ async fn a_stored_answer_outlives_the_price_and_the_row_of_its_model() {
     for (version, behavior, body) in [
         (1, Behavior::Whole(answer("hello world")), chat("hello")),
         (2, Behavior::Whole(answer("hello world")), chat("hello")),
-        (2, Behavior::Stream(frames(&["hello", " world"])), streaming("hello")),
+        (2, Behavior::Stream(frames(&["hello", " world"])), streaming_chat("hello")),
     ] {
         let mut stage = Stage::with(behavior, &model_settings("toy", "0.001")).await;
         let header = stage.customer.sign(version, &body).await;
@@ -538,7 +538,7 @@ async fn a_stored_answer_outlives_the_price_and_the_row_of_its_model() {
 async fn an_owed_answer_is_settled_and_delivered_after_its_model_is_removed() {
     for (behavior, body, calls) in [
         (Behavior::Whole(answer("hello world")), chat("hello"), 1),
-        (Behavior::Stream(frames(&["hello", " world"])), streaming("hello"), 2),
+        (Behavior::Stream(frames(&["hello", " world"])), streaming_chat("hello"), 2),
     ] {
         let stage = Stage::with(behavior, &model_settings("toy", "0.001")).await;
         stage.facilitator.set_settle_reply(FacilitatorReply::SettlesThenFails);
@@ -565,7 +565,7 @@ async fn an_owed_stream_keeps_the_bound_that_was_paid_for() {
     let settings = "completion_tokens = 50\nextra_fields = [\"mirostat\"]";
     let mut stage = Stage::with(behavior.clone(), settings).await;
     stage.facilitator.set_settle_reply(FacilitatorReply::SettlesThenFails);
-    let mut body = streaming("hello");
+    let mut body = streaming_chat("hello");
     body.as_object_mut().unwrap().remove("max_completion_tokens");
     body["mirostat"] = json!(1);
     let header = stage.customer.sign(2, &body).await;

@@ -1,7 +1,7 @@
 //! An upstream that refuses, breaks off, stalls or sends garbage: its answers are passed on or
 //! reported, and never charged.
 
-use bursar_tests::proxy::{ProxyHome, chat, streaming};
+use bursar_tests::proxy::{ProxyHome, chat, streaming_chat};
 use bursar_tests::upstream::{Behavior, KEY, answer};
 use serde_json::json;
 
@@ -16,7 +16,7 @@ async fn upstream_refusals_are_forwarded_unpaid_and_the_payment_stays_valid() {
         let text =
             format!("{{\"error\":{{\"message\":\"no {status}\",\"type\":\"x\",\"code\":null}}}}");
         stage.upstream.set_behavior(Behavior::Status(status, text.clone()));
-        for body in [&body, &streaming("hello")] {
+        for body in [&body, &streaming_chat("hello")] {
             let header = stage.customer.sign(2, body).await;
             let response = stage.customer.send(body, &header).await;
             assert!(!response.headers().contains_key("payment-response"));
@@ -59,7 +59,7 @@ async fn an_answer_that_breaks_off_or_never_comes_costs_nothing() {
     let response = stage.customer.send(&body, &header).await;
     assert_eq!(refusal(response).await, (502, "upstream_broken".to_owned()));
     stage.upstream.set_behavior(Behavior::Nothing);
-    for body in [&body, &streaming("hello")] {
+    for body in [&body, &streaming_chat("hello")] {
         let response = stage.customer.buy(2, body).await;
         assert_eq!(refusal(response).await, (504, "upstream_timeout".to_owned()));
     }
@@ -109,7 +109,7 @@ async fn an_invalid_upstream_answer_is_not_sold_even_with_status_200() {
         [vec![error.clone()], vec![": wait\n\n".to_owned(), error], vec![": wait\n\n".to_owned()]]
     {
         let stage = Stage::set_up(Behavior::Stream(pieces)).await;
-        let response = stage.customer.buy(2, &streaming("hello")).await;
+        let response = stage.customer.buy(2, &streaming_chat("hello")).await;
         assert_eq!(refusal(response).await, (502, "upstream_broken".to_owned()));
         assert_eq!(stage.facilitator.settle_calls(), 0);
     }
@@ -131,7 +131,7 @@ async fn an_answer_without_content_costs_nothing_and_never_locks_the_payer_out()
     let done = "data: [DONE]\n\n";
     let stream = |frames: &[&str]| Behavior::Stream(vec![frames.concat()]);
     let stage = Stage::with_answer().await;
-    let (body, streamed) = (chat("hello"), streaming("hello"));
+    let (body, streamed) = (chat("hello"), streaming_chat("hello"));
     let header = stage.customer.sign(2, &body).await;
     // These are more faults than a payer may cause, each with its own payment.
     for behavior in [
@@ -179,7 +179,7 @@ async fn an_empty_text_and_reported_tokens_are_charged() {
     }
     for last in [stop, tokens] {
         stage.upstream.set_behavior(Behavior::Stream(vec![role.to_owned(), last.to_owned()]));
-        let response = stage.customer.buy(2, &streaming("hello")).await;
+        let response = stage.customer.buy(2, &streaming_chat("hello")).await;
         assert_eq!(response.status(), 200);
         assert_eq!(response.text().await.unwrap(), format!("{role}{last}"));
     }

@@ -1,6 +1,6 @@
 //! Browser pages: refused by default. With `cors_origins` they can ask, pay, and read price and receipt.
 
-use bursar_tests::proxy::{chat, receipt, streaming};
+use bursar_tests::proxy::{chat, receipt, streaming_chat};
 use bursar_tests::raw::RawClient;
 use bursar_tests::upstream::{Behavior, answer, frames};
 use reqwest::{Method, Response};
@@ -57,7 +57,7 @@ async fn a_page_of_a_listed_origin_pays_and_reads_price_answer_and_receipt() {
         assert_eq!(permitted_origin(&response).as_deref(), Some(origin));
         for (body, behavior) in [
             (chat("hello"), whole_answer()),
-            (streaming("hello"), Behavior::Stream(frames(&["hello", " world"]))),
+            (streaming_chat("hello"), Behavior::Stream(frames(&["hello", " world"]))),
         ] {
             stage.upstream.set_behavior(behavior);
             let response = stage.customer.request(&body).header("origin", origin).send().await;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use bursar_tests::proxy::{chat, receipt, streaming};
+use bursar_tests::proxy::{chat, receipt, streaming_chat};
 use bursar_tests::scripted_facilitator::FacilitatorReply;
 use bursar_tests::upstream::{Behavior, answer, frames};
 use serde_json::json;
@@ -63,7 +63,7 @@ async fn the_key_is_not_derived_from_the_payment() {
 async fn a_payment_settled_for_another_caller_buys_nothing() {
     for (behavior, body) in [
         (Behavior::Whole(answer("hello world")), chat("hello")),
-        (Behavior::Stream(frames(&["hello", " world"])), streaming("hello")),
+        (Behavior::Stream(frames(&["hello", " world"])), streaming_chat("hello")),
     ] {
         // Tests a first request, and requests after one whose answer was lost.
         for first in
@@ -153,7 +153,7 @@ async fn a_facilitator_without_gas_is_not_the_payers_fault() {
 async fn t_54_a_payment_without_gas_to_settle_it_causes_no_upstream_call() {
     for (behavior, body) in [
         (Behavior::Whole(answer("hello world")), chat("hello")),
-        (Behavior::Stream(frames(&["hello", " world"])), streaming("hello")),
+        (Behavior::Stream(frames(&["hello", " world"])), streaming_chat("hello")),
     ] {
         for reason in ["facilitator_out_of_gas", "gas_budget_spent", "gas_too_high"] {
             let stage = Stage::set_up(behavior.clone()).await;

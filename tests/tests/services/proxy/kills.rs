@@ -2,7 +2,7 @@
 //! moved once.
 
 use bursar_tests::payer::Payer;
-use bursar_tests::proxy::{Customer, ProxyHome, chat, receipt, streaming};
+use bursar_tests::proxy::{Customer, ProxyHome, chat, receipt, streaming_chat};
 use bursar_tests::scripted_facilitator::ScriptedFacilitator;
 use bursar_tests::upstream::{Behavior, Upstream, answer, frames};
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ async fn kill_and_repeat(point: &str, stream: bool) -> Scene {
     let upstream = Upstream::serve(behavior).await;
     let facilitator = ScriptedFacilitator::serve().await;
     let home = ProxyHome::new(&upstream.url, &facilitator.url, "");
-    let body = if stream { streaming("hello") } else { chat("hello") };
+    let body = if stream { streaming_chat("hello") } else { chat("hello") };
     let mut first = home.start_process(Some(&format!("{point}:1")));
     let mut customer = Customer::of(&first.url, Payer::random());
     let header = customer.sign(2, &body).await;

@@ -1,6 +1,6 @@
 //! One payment buys one answer.
 
-use bursar_tests::proxy::{chat, receipt, streaming};
+use bursar_tests::proxy::{chat, receipt, streaming_chat};
 use bursar_tests::upstream::{Behavior, answer, frames};
 use futures::future::join_all;
 use serde_json::json;
@@ -9,7 +9,7 @@ use crate::proxy::stage::{Stage, refusal, status_and_json, wait_until};
 
 #[tokio::test]
 async fn fifty_parallel_uses_of_one_payment_are_one_upstream_call_and_one_charge() {
-    for body in [chat("hello"), streaming("hello")] {
+    for body in [chat("hello"), streaming_chat("hello")] {
         let stream = body.get("stream").is_some();
         let behavior = if stream {
             Behavior::Stream(frames(&["hello", " world"]))

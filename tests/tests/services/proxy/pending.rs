@@ -2,7 +2,7 @@
 
 use bursar_tests::node::{FakeNode, KnownTransactions};
 use bursar_tests::payer::Payer;
-use bursar_tests::proxy::{Customer, chat, receipt, streaming};
+use bursar_tests::proxy::{Customer, chat, receipt, streaming_chat};
 use bursar_tests::scripted_facilitator::FacilitatorReply;
 use bursar_tests::upstream::{Behavior, answer, frames};
 use futures::future::join_all;
@@ -18,7 +18,7 @@ fn whole_answer() -> Behavior {
 async fn a_pending_settlement_whose_transaction_no_node_knows_gives_no_content() {
     for (behavior, body) in [
         (whole_answer(), chat("hello")),
-        (Behavior::Stream(frames(&["hello", " world"])), streaming("hello")),
+        (Behavior::Stream(frames(&["hello", " world"])), streaming_chat("hello")),
     ] {
         for knows in [KnownTransactions::Nothing, KnownTransactions::Broken] {
             let stage = Stage::set_up(behavior.clone()).await;

@@ -1,7 +1,7 @@
 //! A facilitator that fails, is slow, is unreachable or lies: no charge without an answer,
 //! and no answer without payment.
 
-use bursar_tests::proxy::{chat, receipt, streaming};
+use bursar_tests::proxy::{chat, receipt, streaming_chat};
 use bursar_tests::scripted_facilitator::FacilitatorReply;
 use bursar_tests::upstream::{Behavior, answer, frames};
 use serde_json::{Value, json};
@@ -48,7 +48,7 @@ async fn a_failed_settlement_gives_no_content_and_keeps_the_answer_for_a_retry()
 async fn a_failed_settlement_of_a_stream_sends_no_chunk_and_frees_the_payment() {
     let stage = Stage::set_up(stream()).await;
     stage.facilitator.set_settle_reply(FacilitatorReply::Refuses("insufficient_balance"));
-    let body = streaming("hello");
+    let body = streaming_chat("hello");
     let header = stage.customer.sign(2, &body).await;
     let response = stage.customer.send(&body, &header).await;
     assert_eq!(receipt(&response)["success"], json!(false));
@@ -95,7 +95,7 @@ async fn a_pending_settlement_is_delivered_and_followed_to_its_end() {
 async fn a_pending_settlement_of_a_no_longer_valid_payment_gives_no_content() {
     for (behavior, body) in [
         (Behavior::Late(answer("hello world")), chat("hello")),
-        (Behavior::LateStream(frames(&["hello", " world"])), streaming("hello")),
+        (Behavior::LateStream(frames(&["hello", " world"])), streaming_chat("hello")),
     ] {
         for sent in [true, false] {
             let stage = Stage::set_up(behavior.clone()).await;
@@ -153,7 +153,7 @@ async fn an_unknown_settlement_gives_no_content_and_a_repeat_is_charged_once() {
         FacilitatorReply::Text(200, "nonsense".to_owned()),
         FacilitatorReply::Text(200, "x".repeat(100_000)),
     ] {
-        for (behavior, body) in [(whole_answer(), chat("hello")), (stream(), streaming("hello"))] {
+        for (behavior, body) in [(whole_answer(), chat("hello")), (stream(), streaming_chat("hello"))] {
             let stage = Stage::set_up(behavior).await;
             stage.facilitator.set_settle_reply(reply.clone());
             let header = stage.customer.sign(2, &body).await;
@@ -204,7 +204,7 @@ async fn a_payment_settled_for_another_seller_buys_nothing() {
 /// The first request may have moved the money, so a refusal of the second proves nothing.
 #[tokio::test]
 async fn after_an_unknown_settlement_a_refusal_is_not_trusted() {
-    for (behavior, body) in [(whole_answer(), chat("hello")), (stream(), streaming("hello"))] {
+    for (behavior, body) in [(whole_answer(), chat("hello")), (stream(), streaming_chat("hello"))] {
         let stage = Stage::set_up(behavior).await;
         stage.facilitator.set_settle_reply(FacilitatorReply::SettlesThenFails);
         let header = stage.customer.sign(2, &body).await;

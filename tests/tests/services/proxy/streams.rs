@@ -1,7 +1,7 @@
 //! Streams: they are passed on piece by piece, settled before the first piece, and kept for a
 //! customer that loses the connection.
 
-use bursar_tests::proxy::{receipt, streaming};
+use bursar_tests::proxy::{receipt, streaming_chat};
 use bursar_tests::scripted_facilitator::FacilitatorReply;
 use bursar_tests::upstream::{Behavior, KEY, frames};
 use reqwest::Response;
@@ -26,7 +26,7 @@ async fn next_piece(response: &mut Response) -> String {
 async fn each_chunk_is_forwarded_before_the_next_arrives() {
     for version in [1, 2] {
         let stage = Stage::set_up(gated_stream(false)).await;
-        let body = streaming("count");
+        let body = streaming_chat("count");
         let header = stage.customer.sign(version, &body).await;
         let mut response = stage.customer.send(&body, &header).await;
         // The stream is paid, and the receipt is in the head.
@@ -55,7 +55,7 @@ async fn each_chunk_is_forwarded_before_the_next_arrives() {
 async fn no_chunk_is_sent_before_the_settlement() {
     let stage = Stage::set_up(Behavior::Stream(answer_pieces())).await;
     stage.facilitator.set_settle_reply(FacilitatorReply::Late);
-    let body = streaming("count");
+    let body = streaming_chat("count");
     let header = stage.customer.sign(2, &body).await;
     let mut waiting = Box::pin(stage.customer.send(&body, &header));
     while stage.facilitator.settle_calls() == 0 {
@@ -71,7 +71,7 @@ async fn no_chunk_is_sent_before_the_settlement() {
 #[tokio::test]
 async fn a_customer_that_leaves_a_stream_gets_all_of_it_on_repeat() {
     let stage = Stage::set_up(gated_stream(false)).await;
-    let body = streaming("count");
+    let body = streaming_chat("count");
     let header = stage.customer.sign(2, &body).await;
     let mut response = stage.customer.send(&body, &header).await;
     assert_eq!(next_piece(&mut response).await, answer_pieces()[0]);
@@ -88,7 +88,7 @@ async fn a_customer_that_leaves_a_stream_gets_all_of_it_on_repeat() {
 async fn a_stream_that_breaks_after_its_first_chunk_ends_with_an_error_and_stays_paid() {
     for version in [1, 2] {
         let stage = Stage::set_up(gated_stream(true)).await;
-        let body = streaming("count");
+        let body = streaming_chat("count");
         let header = stage.customer.sign(version, &body).await;
         let mut response = stage.customer.send(&body, &header).await;
         // Lets the upstream send one piece at a time, because a server that breaks off drops its unsent pieces.
@@ -115,7 +115,7 @@ async fn a_stream_that_breaks_after_its_first_chunk_ends_with_an_error_and_stays
 async fn a_stream_that_breaks_before_its_first_chunk_costs_nothing() {
     for behavior in [Behavior::NoPiece, Behavior::Stream(Vec::new())] {
         let stage = Stage::set_up(behavior).await;
-        let body = streaming("count");
+        let body = streaming_chat("count");
         let header = stage.customer.sign(2, &body).await;
         let response = stage.customer.send(&body, &header).await;
         assert_eq!(refusal(response).await, (502, "upstream_broken".to_owned()));
@@ -133,7 +133,7 @@ async fn a_stream_is_forwarded_up_to_its_error_frame() {
     let error = "data: {\"error\":{\"message\":\"overloaded\"}}\n\n".to_owned();
     let sent = vec![": wait\n\n".to_owned(), answer_pieces()[0].clone(), error];
     let stage = Stage::set_up(Behavior::Stream(sent.clone())).await;
-    let body = streaming("count");
+    let body = streaming_chat("count");
     let header = stage.customer.sign(2, &body).await;
     let response = stage.customer.send(&body, &header).await;
     assert_eq!(response.text().await.unwrap(), sent.concat());
@@ -145,7 +145,7 @@ async fn a_stream_is_forwarded_up_to_its_error_frame() {
 #[tokio::test]
 async fn a_stalled_stream_is_cut_off_with_an_error() {
     let stage = Stage::with(gated_stream(false), "upstream_idle_ms = 200").await;
-    let body = streaming("count");
+    let body = streaming_chat("count");
     let header = stage.customer.sign(2, &body).await;
     let response = stage.customer.send(&body, &header).await;
     let text = response.text().await.unwrap();
@@ -155,7 +155,7 @@ async fn a_stalled_stream_is_cut_off_with_an_error() {
 #[tokio::test]
 async fn an_upstream_that_does_not_stream_is_answered_in_one_piece() {
     let stage = Stage::with_answer().await;
-    let body = streaming("count");
+    let body = streaming_chat("count");
     let response = stage.customer.buy(2, &body).await;
     assert_eq!(receipt(&response)["success"], json!(true));
     assert_eq!(
@@ -167,7 +167,7 @@ async fn an_upstream_that_does_not_stream_is_answered_in_one_piece() {
 #[tokio::test]
 async fn stream_tokens_are_counted_if_the_upstream_reports_no_usage() {
     let stage = Stage::set_up(Behavior::Stream(frames(&["hello", " world"]))).await;
-    let response = stage.customer.buy(2, &streaming("count")).await;
+    let response = stage.customer.buy(2, &streaming_chat("count")).await;
     let _all = response.text().await.unwrap();
     let line = "bursar_proxy_tokens_total{model=\"other\",kind=\"completion\"} 2";
     stage.wait_for_metric(line).await;
@@ -183,7 +183,7 @@ async fn the_upstreams_key_is_in_no_stream_wherever_it_is_cut() {
             format!("data: {{\"choices\":[{{\"delta\":{{\"content\":\"a {spelling} b\"}}}}]}}\n\n");
         let clean = text.replace(&spelling, "[key]");
         let at = text.find(&spelling).unwrap();
-        let body = streaming("count");
+        let body = streaming_chat("count");
         // The text is sent in two pieces, cut at every position of the key, and in three pieces.
         for cut in (at..=at + spelling.len()).step_by(if spelling == KEY { 1 } else { 13 }) {
             let (one, rest) = text.split_at(cut);
@@ -203,16 +203,16 @@ async fn the_upstreams_key_is_in_no_stream_wherever_it_is_cut() {
     }
     // The key is at the very end of the stream.
     stage.upstream.set_behavior(Behavior::Stream(vec![answer_pieces()[0].clone(), format!(": {KEY}")]));
-    let response = stage.customer.buy(2, &streaming("count")).await.text().await.unwrap();
+    let response = stage.customer.buy(2, &streaming_chat("count")).await.text().await.unwrap();
     assert_eq!(response, format!("{}: [key]", answer_pieces()[0]));
     // The proxy holds back a mere prefix of the key until the end, and then sends it.
     stage.upstream.set_behavior(Behavior::Stream(vec![answer_pieces()[0].clone(), ": sk-up".to_owned()]));
-    let response = stage.customer.buy(2, &streaming("count")).await.text().await.unwrap();
+    let response = stage.customer.buy(2, &streaming_chat("count")).await.text().await.unwrap();
     assert_eq!(response, format!("{}: sk-up", answer_pieces()[0]));
     let spaced = KEY.replace('-', "\\u002d");
     let whole =
         |text: &str| format!("{{\"choices\":[{{\"message\":{{\"content\":\"{text}\"}}}}]}}");
     stage.upstream.set_behavior(Behavior::Status(200, whole(&spaced)));
-    let response = stage.customer.buy(2, &streaming("count")).await.text().await.unwrap();
+    let response = stage.customer.buy(2, &streaming_chat("count")).await.text().await.unwrap();
     assert_eq!(response, whole("[key]"));
 }

@@ -4,7 +4,7 @@ use alloy_primitives::{Address, Bytes, U256};
 use alloy_sol_types::{SolCall, sol};
 use bursar_devnet::Call;
 use bursar_tests::proxy::{
-    Customer, PaymentHeader, PaymentRequired, SELLER, chat, receipt, streaming,
+    Customer, PaymentHeader, PaymentRequired, SELLER, chat, receipt, streaming_chat,
 };
 use bursar_tests::upstream::{Behavior, answer, frames};
 use reqwest::Response;
@@ -77,7 +77,7 @@ async fn a_payer_that_spends_the_money_during_the_request_gets_no_content() {
         (BASE, 1, late_answer(), chat("hello"), 1),
         (ROBINHOOD, 2, late_answer(), chat("hello"), 1),
         // An unpaid stream is not stored.
-        (BASE, 2, stream(), streaming("hello"), 2),
+        (BASE, 2, stream(), streaming_chat("hello"), 2),
     ] {
         let Some(mut stage) = Stage::set_up(chain, does).await else { return };
         let customer = stage.customer(INITIAL_BALANCE).await;
@@ -128,7 +128,7 @@ async fn a_facilitator_restarted_during_the_request_settles_once() {
 async fn without_a_block_the_answer_is_sent_and_the_receipt_follows() {
     for (chain, does, body) in [
         (BASE, whole_answer(), chat("hello")),
-        (ROBINHOOD, Behavior::Stream(frames(&["hello", " world"])), streaming("hello")),
+        (ROBINHOOD, Behavior::Stream(frames(&["hello", " world"])), streaming_chat("hello")),
     ] {
         // Longer than a broadcast takes on a busy machine: a payment that is not sent within it is refused.
         let Some(stage) = Stage::with(chain, does, "wait_ms = 1500", "").await else { return };
@@ -175,7 +175,7 @@ fn balance_at_latest(stage: &Stage) -> Value {
 async fn concurrent_payments_from_one_balance_buy_one_answer() {
     for (does, body) in [
         (whole_answer(), chat("hello")),
-        (Behavior::Stream(frames(&["hello", " world"])), streaming("hello")),
+        (Behavior::Stream(frames(&["hello", " world"])), streaming_chat("hello")),
     ] {
         let Some(stage) = Stage::with(BASE, does, "wait_ms = 200", "").await else { return };
         let customer = stage.customer(0).await;

@@ -2,7 +2,7 @@
 
 use alloy_primitives::U256;
 use bursar_core::networks::ChainId;
-use bursar_tests::proxy::{chat, receipt, streaming};
+use bursar_tests::proxy::{chat, receipt, streaming_chat};
 use bursar_tests::upstream::{Behavior, answer, frames};
 use serde_json::Value;
 
@@ -28,8 +28,8 @@ async fn sells_on(chain: ChainId) {
             assert_eq!(stage.earned().await, before + header.terms.amount);
 
             stage.upstream.set_behavior(Behavior::Stream(frames(&["hello", " world"])));
-            let header = customer.sign(version, &streaming(words)).await;
-            let response = customer.send(&streaming(words), &header).await;
+            let header = customer.sign(version, &streaming_chat(words)).await;
+            let response = customer.send(&streaming_chat(words), &header).await;
             let paid = receipt(&response);
             assert_eq!(response.text().await.unwrap(), frames(&["hello", " world"]).concat());
             stage.assert_moved(&paid, customer.payer.address(), header.terms.amount).await;

@@ -4,7 +4,7 @@
 
 use bursar_core::networks::ChainId;
 use bursar_tests::operator::Expect;
-use bursar_tests::proxy::{PaymentRequired, chat, client, receipt, streaming};
+use bursar_tests::proxy::{PaymentRequired, chat, client, receipt, streaming_chat};
 use bursar_tests::ready_wallet::ReadyWallet;
 use bursar_tests::upstream::{Behavior, answer, frames};
 use reqwest::{Client, Response};
@@ -92,7 +92,7 @@ async fn pays_on(chain: ChainId) {
 
         // Above the limit, nothing is signed before the operator approves.
         let before = stage.earned().await;
-        let body = streaming("hello");
+        let body = streaming_chat("hello");
         let (status, held) = spender.sign(version, &url, &body).await;
         assert_eq!((status, &held["code"]), (202, &json!("APPROVAL_REQUIRED")), "{held}");
         let id = held["request_id"].as_str().expect("an id").to_owned();

@@ -173,7 +173,7 @@ async fn t_40_five_hundred_slow_senders_block_no_caller() {
     for mut slow in dribble.await.expect("it dribbled") {
         let reply = slow.reply(false).await.expect("an answer");
         assert_eq!((reply.status, reply.code().as_str()), (408, "REQUEST_TIMEOUT"), "{reply:?}");
-        assert!(reply.closes());
+        assert!(reply.closes_connection());
     }
     engine.assert_pays().await;
 }

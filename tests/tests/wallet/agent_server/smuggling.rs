@@ -12,7 +12,7 @@ async fn assert_refused(stage: &Stage, raw: &[u8], code: &str) {
     let reply = caller.ask(&[raw, &smuggled[..]].concat()).await;
     assert_eq!(reply.code(), code, "{shown:?}: {reply:?}");
     assert_eq!(reply.json()["status"], "error", "{shown:?}");
-    assert!(reply.closes(), "{shown:?}: {reply:?}");
+    assert!(reply.closes_connection(), "{shown:?}: {reply:?}");
     assert!(!caller.accepts_another_request().await, "{shown:?}");
 }
 
@@ -53,7 +53,7 @@ async fn t_40_an_unexpected_body_is_never_parsed_as_a_request() {
             let raw = format!("{method} /health HTTP/1.1\r\nHost: localhost\r\n{framing}");
             let reply = caller.ask(raw.as_bytes()).await;
             assert_eq!(reply.status, 400, "{raw}: {reply:?}");
-            assert!(reply.closes());
+            assert!(reply.closes_connection());
             // Whether or not the answer to the HEAD request has a body, the server parsed no
             // request from the smuggled bytes.
             assert_eq!(stage.head().await, before, "{raw}");

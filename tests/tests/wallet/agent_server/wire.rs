@@ -198,7 +198,7 @@ async fn t_40_every_request_form_has_its_specified_answer() {
         let mut caller = RawClient::to(stage.address).await;
         let reply = caller.ask(&raw).await;
         assert_eq!((reply.status, reply.code().as_str()), (status, code), "{shown:?}: {reply:?}");
-        assert_eq!(reply.closes(), !accepts_another_request, "{shown:?}: {reply:?}");
+        assert_eq!(reply.closes_connection(), !accepts_another_request, "{shown:?}: {reply:?}");
         assert_eq!(caller.accepts_another_request().await, accepts_another_request, "{shown:?}");
         for (name, value) in [
             ("content-type", "application/json"),
@@ -221,7 +221,7 @@ async fn t_40_the_answer_does_not_depend_on_how_the_bytes_are_split() {
     for (raw, status, code, accepts_another_request) in small {
         let shown = String::from_utf8_lossy(&raw).into_owned();
         let mut caller = RawClient::to(stage.address).await;
-        caller.trickle(&raw).await;
+        caller.send_bytewise(&raw).await;
         let reply = caller.reply(raw.starts_with(b"HEAD ")).await.expect("an answer");
         assert_eq!((reply.status, reply.code().as_str()), (status, code), "{shown:?}: {reply:?}");
         assert_eq!(caller.accepts_another_request().await, accepts_another_request, "{shown:?}");

@@ -73,7 +73,7 @@ async fn health_until(address: SocketAddr, mut opened: oneshot::Receiver<()>) ->
     let mut is_opened = false;
     loop {
         let started = Instant::now();
-        let mut caller = RawClient::from(OTHER, address).await.expect("connected");
+        let mut caller = RawClient::connect_from(OTHER, address).await.expect("connected");
         assert_eq!(caller.ask(HEALTH).await.status, 200);
         took.push(started.elapsed());
         is_opened |= opened.try_recv().is_ok();

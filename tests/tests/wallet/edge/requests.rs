@@ -74,11 +74,11 @@ async fn t_40_public_services_answer_each_raw_request_once_however_it_is_split()
             let mut caller = RawClient::to(service.address).await;
             let reply = caller.ask(&raw).await;
             assert_eq!(reply.status, status, "{shown}: {reply:?}");
-            assert_eq!(reply.closes(), !accepts_another_request, "{shown}: {reply:?}");
+            assert_eq!(reply.closes_connection(), !accepts_another_request, "{shown}: {reply:?}");
             assert_eq!(caller.accepts_another_request().await, accepts_another_request, "{shown}");
             if raw.len() < 300 {
                 let mut caller = RawClient::to(service.address).await;
-                caller.trickle(&raw).await;
+                caller.send_bytewise(&raw).await;
                 let reply = caller.reply(false).await.expect("an answer");
                 assert_eq!(reply.status, status, "{shown}, byte by byte: {reply:?}");
             }
@@ -93,7 +93,7 @@ async fn assert_refused(service: &Service, raw: &str) {
     let smuggled = health_request("");
     let reply = caller.ask(&[raw.as_bytes(), &smuggled[..]].concat()).await;
     assert!(reply.status == 400 || reply.status == 413, "{shown}: {reply:?}");
-    assert!(reply.closes(), "{shown}: {reply:?}");
+    assert!(reply.closes_connection(), "{shown}: {reply:?}");
     assert!(!caller.accepts_another_request().await, "{shown}");
 }
 
