@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use serde_json::Value;
 
 use crate::http::Reply;
-use crate::process::{Ended, panic_text};
+use crate::process::{ProgramEnd, panic_text};
 
 /// Longest message to a person, in bytes.
 const MESSAGE_BYTES_MAX: usize = 4_096;
@@ -200,7 +200,7 @@ pub(crate) fn check_faults(message: &Value, violated: &mut Vec<String>) {
 }
 
 /// Checks the end of any command: it ended by itself with a documented code and no panic. Returns its class.
-pub(crate) fn check_command_end(ended: &Ended, documented: &[i32], violated: &mut Vec<String>) -> String {
+pub(crate) fn check_command_end(ended: &ProgramEnd, documented: &[i32], violated: &mut Vec<String>) -> String {
     if let Some(text) = panic_text(&ended.stderr) {
         violated.push(format!("a panic on standard error: {text}"));
     }
@@ -229,7 +229,7 @@ pub(crate) fn check_command_end(ended: &Ended, documented: &[i32], violated: &mu
 }
 
 /// Checks the output of a command of the wallet with `--json`.
-pub(crate) fn check_envelope(ended: &Ended, violated: &mut Vec<String>) {
+pub(crate) fn check_envelope(ended: &ProgramEnd, violated: &mut Vec<String>) {
     let Ok(exit) = ended.code() else { return };
     let out = String::from_utf8_lossy(&ended.stdout);
     let document: Value = match serde_json::from_slice(&ended.stdout) {

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal};
 
 /// Timeout of a start or stop of a service; reached only if something hangs.
-const SERVICE_WAIT: Duration = Duration::from_secs(60);
+const SERVICE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Timeout of a command.
-pub(crate) const COMMAND_WAIT: Duration = Duration::from_secs(20);
+pub(crate) const COMMAND_TIMEOUT: Duration = Duration::from_secs(20);
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// A running service.
@@ -39,12 +39,12 @@ impl Service {
     }
 
     /// Like [`Self::start`], but returns how a service ended that did not become ready.
-    pub(crate) fn try_start(mut command: Command, log: &Path) -> Result<Self, Ended> {
+    pub(crate) fn try_start(mut command: Command, log: &Path) -> Result<Self, ProgramEnd> {
         let out_file = log.with_extension("out");
         let file = |path: &Path| File::create(path).expect("a file for output");
         command.stdin(Stdio::null()).stdout(file(&out_file)).stderr(file(log));
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-        let end = Instant::now() + SERVICE_WAIT;
+        let end = Instant::now() + SERVICE_TIMEOUT;
         loop {
             let status = child.try_wait().expect("a child of ours");
             let out = std::fs::read(&out_file).unwrap_or_default();
@@ -55,17 +55,17 @@ impl Service {
                 let _ended = child.kill();
                 let _reaped = child.wait();
                 let err = std::fs::read(log).unwrap_or_default();
-                return Err(Ended { status, was_ready: false, stdout: out, stderr: err });
+                return Err(ProgramEnd { status, was_ready: false, stdout: out, stderr: err });
             }
             std::thread::sleep(POLL_INTERVAL);
         }
     }
 
     /// Returns the reason for which the service is not healthy: it has ended, or its log has a panic.
-    pub(crate) fn fault(&mut self) -> Option<String> {
+    pub(crate) fn health_fault(&mut self) -> Option<String> {
         let log = std::fs::read(&self.log).unwrap_or_default();
         if let Some(status) = self.child.try_wait().expect("a child of ours") {
-            return Some(format!("the service ended: {status}; {}", tail(&log)));
+            return Some(format!("the service ended: {status}; {}", last_lines(&log)));
         }
         panic_text(&log).map(|text| format!("a panic on standard error: {text}"))
     }
@@ -94,9 +94,9 @@ impl Service {
     }
 
     /// Stops the service with SIGTERM and returns its end.
-    pub(crate) fn stop(mut self) -> Ended {
+    pub(crate) fn stop(mut self) -> ProgramEnd {
         signal(&self.child, Signal::TERM);
-        let end = Instant::now() + SERVICE_WAIT;
+        let end = Instant::now() + SERVICE_TIMEOUT;
         let status = loop {
             let status = self.child.try_wait().expect("a child of ours");
             if status.is_some() || Instant::now() > end {
@@ -105,7 +105,7 @@ impl Service {
             std::thread::sleep(POLL_INTERVAL);
         };
         let err = std::fs::read(&self.log).unwrap_or_default();
-        Ended { status, was_ready: true, stdout: Vec::new(), stderr: err }
+        ProgramEnd { status, was_ready: true, stdout: Vec::new(), stderr: err }
     }
 }
 
@@ -118,7 +118,7 @@ impl Drop for Service {
 
 /// A command that has ended.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct ProgramEnd {
     /// The exit status; `None` if the command reached the time limit.
     pub(crate) status: Option<ExitStatus>,
     /// Whether the process printed READY and was stopped by SIGTERM.
@@ -127,20 +127,20 @@ pub(crate) struct Ended {
     pub(crate) stderr: Vec<u8>,
 }
 
-impl Ended {
+impl ProgramEnd {
     /// Returns the exit code.
     ///
     /// # Errors
     /// The command did not end in time, or a signal ended it.
     pub(crate) fn code(&self) -> Result<i32, String> {
-        let limit = COMMAND_WAIT.as_secs();
+        let limit = COMMAND_TIMEOUT.as_secs();
         let status = self.status.ok_or(format!("it did not end within {limit} s"))?;
         status.code().ok_or_else(|| format!("signal {:?} ended it", status.signal()))
     }
 }
 
 /// Runs a command until it exits. Stops a service with SIGTERM once it is ready.
-pub(crate) fn run(mut command: Command, folder: &Path, input: &[u8]) -> Ended {
+pub(crate) fn run(mut command: Command, folder: &Path, input: &[u8]) -> ProgramEnd {
     let (out, err) = (folder.join("command.out"), folder.join("command.err"));
     let file = |path: &Path| File::create(path).expect("a file for output");
     command.stdin(Stdio::piped()).stdout(file(&out)).stderr(file(&err));
@@ -149,7 +149,7 @@ pub(crate) fn run(mut command: Command, folder: &Path, input: &[u8]) -> Ended {
         // The program may exit without reading its input.
         let _unread = stdin.write_all(input);
     }
-    let end = Instant::now() + COMMAND_WAIT;
+    let end = Instant::now() + COMMAND_TIMEOUT;
     let mut was_ready = false;
     let status = loop {
         if let Some(status) = child.try_wait().expect("a child of ours") {
@@ -171,7 +171,7 @@ pub(crate) fn run(mut command: Command, folder: &Path, input: &[u8]) -> Ended {
         std::thread::sleep(POLL_INTERVAL);
     };
     let read = |path: &Path| std::fs::read(path).unwrap_or_default();
-    Ended { status, was_ready, stdout: read(&out), stderr: read(&err) }
+    ProgramEnd { status, was_ready, stdout: read(&out), stderr: read(&err) }
 }
 
 /// Returns the line of a panic in a program's standard error.
@@ -183,7 +183,7 @@ pub(crate) fn panic_text(log: &[u8]) -> Option<String> {
     Some(text[at..].chars().take(400).collect())
 }
 
-fn tail(log: &[u8]) -> String {
+fn last_lines(log: &[u8]) -> String {
     let text = String::from_utf8_lossy(log);
     let skip = text.chars().count().saturating_sub(600);
     text.chars().skip(skip).collect()

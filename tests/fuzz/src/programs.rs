@@ -53,7 +53,7 @@ impl Programs {
 }
 
 /// Sets the variables that keep a wallet from calling other machines: one node and no explorer or prices.
-pub(crate) fn local(command: &mut Command, node: &OsStr) {
+pub(crate) fn keep_calls_local(command: &mut Command, node: &OsStr) {
     for network in [8453, 4663] {
         command.env(format!("BURSAR_NETWORKS_{network}_RPC"), node);
     }
@@ -65,7 +65,7 @@ pub(crate) fn local(command: &mut Command, node: &OsStr) {
 }
 
 /// Writes a file that only its owner may read.
-pub(crate) fn private(path: &Path, text: &[u8]) {
+pub(crate) fn write_private(path: &Path, text: &[u8]) {
     use std::io::Write;
     use std::os::unix::fs::OpenOptionsExt;
     let mut options = std::fs::File::options();

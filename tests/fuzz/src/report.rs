@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 use crate::known::is_known;
 
 /// Maximum number of failures of one target that are printed in full.
-const PRINTED_MAX: usize = 25;
+const PRINTED_FAILURES_MAX: usize = 25;
 /// Longest printed part of an input, in characters.
-const INPUT_MAX: usize = 2_000;
+const INPUT_CHARS_MAX: usize = 2_000;
 
 /// The counts of one target.
 #[derive(Debug, Default, Clone)]
@@ -68,7 +68,7 @@ impl Report {
             return;
         }
         counts.failures += 1;
-        if counts.failures as usize <= PRINTED_MAX {
+        if counts.failures as usize <= PRINTED_FAILURES_MAX {
             println!("{}", failure.text());
         }
     }
@@ -99,7 +99,7 @@ impl Failure<'_> {
             Some(number) => format!("--only {number}"),
             None => format!("--inputs {inputs}"),
         };
-        let mut shown: String = input.chars().take(INPUT_MAX).collect();
+        let mut shown: String = input.chars().take(INPUT_CHARS_MAX).collect();
         if shown.len() < input.len() {
             write!(shown, "… ({} bytes)", input.len()).expect("text");
         }

@@ -11,7 +11,7 @@ use crate::scene::Scene;
 use crate::targets::Target;
 
 /// Number of inputs before memory and files are first measured.
-const WARM_UP: u64 = 60;
+const WARM_UP_INPUTS: u64 = 60;
 
 /// Runs every target with every seed.
 pub(crate) fn run_all(arguments: &Arguments) -> Report {
@@ -57,7 +57,7 @@ fn fail(
 
 fn open(target: &Target, programs: &Programs, seed: u64) -> Result<Box<dyn Scene>, String> {
     let mut scene = (target.open)(programs, seed)?;
-    scene.good().map_err(|why| format!("the valid input failed: {why}"))?;
+    scene.send_valid().map_err(|why| format!("the valid input failed: {why}"))?;
     Ok(scene)
 }
 
@@ -79,7 +79,7 @@ fn run_target(
     };
     let mut since_start = 0;
     for number in numbers {
-        let outcome = scene.input(&mut dice_of(seed, target.name, number));
+        let outcome = scene.send_mutated(&mut dice_of(seed, target.name, number));
         let counts = report.counts(target.name);
         counts.inputs += 1;
         *counts.classes.entry(outcome.class.clone()).or_default() += 1;
@@ -87,7 +87,7 @@ fn run_target(
             fail(report, target, seed, Some(number), arguments, &outcome.input, violated);
         }
         since_start += 1;
-        if since_start == WARM_UP {
+        if since_start == WARM_UP_INPUTS {
             scene.measure();
         }
         if !scene.is_alive() {
@@ -102,10 +102,10 @@ fn run_target(
             };
         }
     }
-    for violated in scene.settle() {
+    for violated in scene.check_at_end() {
         fail(report, target, seed, None, arguments, "", &violated);
     }
-    if let Err(why) = scene.good() {
+    if let Err(why) = scene.send_valid() {
         let why = format!("the valid input failed at the end: {why}");
         fail(report, target, seed, None, arguments, "", &why);
     }

@@ -19,16 +19,16 @@ pub(crate) trait Scene {
     ///
     /// # Errors
     /// The input did not succeed; the text describes the result.
-    fn good(&mut self) -> Result<(), String>;
+    fn send_valid(&mut self) -> Result<(), String>;
 
     /// Sends a mutated input and checks the result.
-    fn input(&mut self, dice: &mut Dice) -> Outcome;
+    fn send_mutated(&mut self, dice: &mut Dice) -> Outcome;
 
     /// Measures the programs after the warm-up. Does nothing for commands that end by themselves.
     fn measure(&mut self) {}
 
     /// Checks the programs at the end: their memory, their files and their state.
-    fn settle(&mut self) -> Vec<String> {
+    fn check_at_end(&mut self) -> Vec<String> {
         Vec::new()
     }
 

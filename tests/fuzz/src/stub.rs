@@ -29,15 +29,15 @@ pub(crate) struct Call {
 pub(crate) type Answer = (u16, &'static str, Vec<u8>);
 
 #[derive(Debug, Default)]
-struct Shared {
+struct StubState {
     /// If set, mutates the answers.
     dice: Mutex<Option<Dice>>,
     /// The bytes of the mutated answers.
-    sent: Mutex<Vec<Vec<u8>>>,
+    mutated_answers: Mutex<Vec<Vec<u8>>>,
     calls: AtomicU64,
     /// The number of POST calls by target.
     posts: Mutex<BTreeMap<String, u64>>,
-    ends: AtomicBool,
+    is_stopping: AtomicBool,
 }
 
 /// A server on a free port. It stops when dropped.
@@ -45,7 +45,7 @@ struct Shared {
 pub(crate) struct Stub {
     pub(crate) url: String,
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<StubState>,
 }
 
 impl Stub {
@@ -53,11 +53,11 @@ impl Stub {
     pub(crate) fn start(answer: fn(&Call) -> Answer) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(StubState::default());
         let state = Arc::clone(&shared);
         std::thread::spawn(move || {
             for stream in listener.incoming() {
-                if state.ends.load(Ordering::SeqCst) {
+                if state.is_stopping.load(Ordering::SeqCst) {
                     return;
                 }
                 let (Ok(stream), state) = (stream, Arc::clone(&state)) else { continue };
@@ -68,15 +68,15 @@ impl Stub {
     }
 
     /// Mutates all answers from now on.
-    pub(crate) fn lie(&self, dice: Dice) {
-        self.shared.sent.lock().expect("held for a moment").clear();
+    pub(crate) fn mutate_answers(&self, dice: Dice) {
+        self.shared.mutated_answers.lock().expect("held for a moment").clear();
         *self.shared.dice.lock().expect("held for a moment") = Some(dice);
     }
 
     /// Answers validly again. Returns the mutated answers, escaped.
-    pub(crate) fn tell_the_truth(&self) -> Vec<String> {
+    pub(crate) fn stop_mutating(&self) -> Vec<String> {
         *self.shared.dice.lock().expect("held for a moment") = None;
-        let sent = std::mem::take(&mut *self.shared.sent.lock().expect("held for a moment"));
+        let sent = std::mem::take(&mut *self.shared.mutated_answers.lock().expect("held for a moment"));
         sent.iter().map(|bytes| escaped(&bytes[..bytes.len().min(3_000)])).collect()
     }
 
@@ -94,13 +94,13 @@ impl Stub {
 
 impl Drop for Stub {
     fn drop(&mut self) {
-        self.shared.ends.store(true, Ordering::SeqCst);
+        self.shared.is_stopping.store(true, Ordering::SeqCst);
         // Wakes the loop that accepts connections.
         let _woken = TcpStream::connect(self.address);
     }
 }
 
-fn serve(stream: &TcpStream, answer: fn(&Call) -> Answer, shared: &Shared) {
+fn serve(stream: &TcpStream, answer: fn(&Call) -> Answer, shared: &StubState) {
     let idle = Duration::from_secs(90);
     let bounded = stream.set_read_timeout(Some(idle)).and(stream.set_nodelay(true));
     let Ok(clone) = bounded.and_then(|()| stream.try_clone()) else { return };
@@ -115,7 +115,7 @@ fn serve(stream: &TcpStream, answer: fn(&Call) -> Answer, shared: &Shared) {
         let (bytes, keep) = match &mut *shared.dice.lock().expect("held for a moment") {
             Some(dice) => {
                 let bytes = mutated_answer(dice, &valid);
-                shared.sent.lock().expect("held for a moment").push(bytes.clone());
+                shared.mutated_answers.lock().expect("held for a moment").push(bytes.clone());
                 (bytes, false)
             }
             None => (encode(&valid, ""), true),

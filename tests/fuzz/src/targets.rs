@@ -14,7 +14,7 @@ mod wallet;
 use crate::programs::Programs;
 use crate::scene::Scene;
 
-type Open = fn(&Programs, u64) -> Result<Box<dyn Scene>, String>;
+type OpenScene = fn(&Programs, u64) -> Result<Box<dyn Scene>, String>;
 
 /// A target: a kind of mutated input, and the programs that receive it.
 #[derive(Debug)]
@@ -23,10 +23,10 @@ pub(crate) struct Target {
     /// The number of inputs in a run without `--inputs`.
     pub(crate) inputs: u64,
     /// Starts the programs.
-    pub(crate) open: Open,
+    pub(crate) open: OpenScene,
 }
 
-const fn target(name: &'static str, inputs: u64, open: Open) -> Target {
+const fn target(name: &'static str, inputs: u64, open: OpenScene) -> Target {
     Target { name, inputs, open }
 }
 

@@ -7,7 +7,7 @@ use bursar_tests::proxy::{chat, streaming_chat};
 use serde_json::json;
 
 use super::health::Health;
-use super::http_engine::{fields, own_dice, signed};
+use super::http_engine::{fields, scene_dice, signed_fields};
 use super::http_facilitator::{self, Facilitator, base};
 use super::http_proxy::Proxy;
 use super::wallet::Wallet;
@@ -33,17 +33,17 @@ const QUESTIONS: &[&str] = &[
 
 /// Returns a request's text together with the mutated answers that it got.
 fn with_answers(asked: &str, stub: &Stub) -> String {
-    format!("{asked}\n  answered by: {}", stub.tell_the_truth().join("\n  then: "))
+    format!("{asked}\n  answered by: {}", stub.stop_mutating().join("\n  then: "))
 }
 
 /// Returns a violation if a stub got no request, because then nothing was tested.
-fn unasked(stubs: &[(&str, &Stub)]) -> Vec<String> {
+fn stubs_without_requests(stubs: &[(&str, &Stub)]) -> Vec<String> {
     let silent = stubs.iter().filter(|(_, stub)| stub.calls() == 0);
     silent.map(|(name, _)| format!("the {name} was never asked")).collect()
 }
 
 #[derive(Debug)]
-struct Engine {
+struct EngineScene {
     wallet: Wallet,
     health: Health,
     payments: u64,
@@ -52,10 +52,10 @@ struct Engine {
 pub(super) fn open_engine(programs: &Programs, _seed: u64) -> Result<Box<dyn Scene>, String> {
     // After a bad answer, the engine asks the node again after this pause, so that the next input reaches the node.
     let wallet = Wallet::start(programs, 40)?;
-    Ok(Box::new(Engine { wallet, health: Health::default(), payments: 0 }))
+    Ok(Box::new(EngineScene { wallet, health: Health::default(), payments: 0 }))
 }
 
-impl Engine {
+impl EngineScene {
     fn stub(&self, number: u64) -> &Stub {
         match number {
             0 => &self.wallet.prices,
@@ -65,8 +65,8 @@ impl Engine {
     }
 }
 
-impl Scene for Engine {
-    fn good(&mut self) -> Result<(), String> {
+impl Scene for EngineScene {
+    fn send_valid(&mut self) -> Result<(), String> {
         // Waits until the pause after the last bad answer is over.
         let end = std::time::Instant::now() + std::time::Duration::from_secs(30);
         loop {
@@ -80,7 +80,7 @@ impl Scene for Engine {
         }
     }
 
-    fn input(&mut self, dice: &mut Dice) -> Outcome {
+    fn send_mutated(&mut self, dice: &mut Dice) -> Outcome {
         let which = dice.roll(8);
         let mut outcome = Outcome::default();
         self.payments += 1;
@@ -88,7 +88,7 @@ impl Scene for Engine {
             let line = dice.one_of(QUESTIONS);
             let mut command = self.wallet.command();
             command.arg("--json").args(line.split_whitespace());
-            self.stub(which).lie(Dice::new(dice.next_u64()));
+            self.stub(which).mutate_answers(Dice::new(dice.next_u64()));
             let ended = run(command, self.wallet.home(), b"");
             outcome.input = with_answers(line, self.stub(which));
             outcome.class = check_command_end(&ended, super::args::WALLET_EXITS, &mut outcome.violated);
@@ -100,13 +100,13 @@ impl Scene for Engine {
                     break drawn;
                 }
             };
-            let request = Request::post(path, signed(&self.wallet.bearer, path, &fields));
-            self.stub(which).lie(Dice::new(dice.next_u64()));
+            let request = Request::post(path, signed_fields(&self.wallet.bearer, path, &fields));
+            self.stub(which).mutate_answers(Dice::new(dice.next_u64()));
             let answer = exchange(self.wallet.engine.address, &request.encode(), false);
             outcome.input = with_answers(&format!("{path} {fields}"), self.stub(which));
             outcome.class = class_of(answer, check_engine_answer, &mut outcome.violated);
         }
-        outcome.violated.extend(self.wallet.engine.fault());
+        outcome.violated.extend(self.wallet.engine.health_fault());
         outcome
     }
 
@@ -114,14 +114,14 @@ impl Scene for Engine {
         self.health.measure(&self.wallet.engine);
     }
 
-    fn settle(&mut self) -> Vec<String> {
+    fn check_at_end(&mut self) -> Vec<String> {
         let mut violated = self.health.compare(&self.wallet.engine);
-        violated.extend(unasked(&[("node", &self.wallet.node)]));
+        violated.extend(stubs_without_requests(&[("node", &self.wallet.node)]));
         violated
     }
 
     fn is_alive(&mut self) -> bool {
-        self.wallet.engine.fault().is_none()
+        self.wallet.engine.health_fault().is_none()
     }
 }
 
@@ -140,7 +140,7 @@ fn class_of(
     class.to_owned()
 }
 
-struct Settler {
+struct FacilitatorScene {
     facilitator: Facilitator,
     health: Health,
     channel: Channel,
@@ -151,11 +151,11 @@ pub(super) fn open_facilitator(programs: &Programs, _seed: u64) -> Result<Box<dy
     let key = alloy_primitives::B256::repeat_byte(7);
     let receiver = alloy_primitives::Address::repeat_byte(0x55);
     let channel = Channel::new(base(), Payer::from_word(key), receiver);
-    Ok(Box::new(Settler { facilitator, health: Health::default(), channel }))
+    Ok(Box::new(FacilitatorScene { facilitator, health: Health::default(), channel }))
 }
 
-impl Scene for Settler {
-    fn good(&mut self) -> Result<(), String> {
+impl Scene for FacilitatorScene {
+    fn send_valid(&mut self) -> Result<(), String> {
         let request = Request::get("/health").encode();
         let reply = exchange(self.facilitator.service.address, &request, false)?;
         match reply {
@@ -164,15 +164,15 @@ impl Scene for Settler {
         }
     }
 
-    fn input(&mut self, dice: &mut Dice) -> Outcome {
+    fn send_mutated(&mut self, dice: &mut Dice) -> Outcome {
         let request = http_facilitator::request(dice, &self.channel);
-        self.facilitator.node.lie(Dice::new(dice.next_u64()));
+        self.facilitator.node.mutate_answers(Dice::new(dice.next_u64()));
         let answer = exchange(self.facilitator.service.address, &request.encode(), false);
         let asked = crate::report::escaped(&request.encode());
         let mut outcome =
             Outcome { input: with_answers(&asked, &self.facilitator.node), ..Outcome::default() };
         outcome.class = class_of(answer, check_facilitator_answer, &mut outcome.violated);
-        outcome.violated.extend(self.facilitator.service.fault());
+        outcome.violated.extend(self.facilitator.service.health_fault());
         outcome
     }
 
@@ -180,14 +180,14 @@ impl Scene for Settler {
         self.health.measure(&self.facilitator.service);
     }
 
-    fn settle(&mut self) -> Vec<String> {
+    fn check_at_end(&mut self) -> Vec<String> {
         let mut violated = self.health.compare(&self.facilitator.service);
-        violated.extend(unasked(&[("node", &self.facilitator.node)]));
+        violated.extend(stubs_without_requests(&[("node", &self.facilitator.node)]));
         violated
     }
 
     fn is_alive(&mut self) -> bool {
-        self.facilitator.service.fault().is_none()
+        self.facilitator.service.health_fault().is_none()
     }
 }
 
@@ -212,37 +212,37 @@ fn check_charge(reply: &Reply, liar: &str, settled: u64) -> Option<String> {
 }
 
 #[derive(Debug)]
-struct Seller {
+struct ProxyScene {
     proxy: Proxy,
     health: Health,
-    own: Dice,
+    scene_dice: Dice,
     sales: u64,
 }
 
 pub(super) fn open_proxy(programs: &Programs, seed: u64) -> Result<Box<dyn Scene>, String> {
     let proxy = Proxy::start(programs)?;
-    let own = own_dice(seed, "answers-proxy");
-    Ok(Box::new(Seller { proxy, health: Health::default(), own, sales: 0 }))
+    let own = scene_dice(seed, "answers-proxy");
+    Ok(Box::new(ProxyScene { proxy, health: Health::default(), scene_dice: own, sales: 0 }))
 }
 
-impl Scene for Seller {
-    fn good(&mut self) -> Result<(), String> {
+impl Scene for ProxyScene {
+    fn send_valid(&mut self) -> Result<(), String> {
         self.sales += 1;
         let body = chat(&format!("a valid question {}", self.sales));
-        let request = self.proxy.paid(&mut self.own, &body, 2)?;
+        let request = self.proxy.pay_for(&mut self.scene_dice, &body, 2)?;
         let reply = self.proxy.ask(&request)?;
         if reply.status == 200 { Ok(()) } else { Err(format!("{reply:?}")) }
     }
 
-    fn input(&mut self, dice: &mut Dice) -> Outcome {
+    fn send_mutated(&mut self, dice: &mut Dice) -> Outcome {
         let text = format!("hello {}", dice.next_u64());
         let body = if dice.chance(1, 2) { chat(&text) } else { streaming_chat(&text) };
         let version = 1 + dice.roll(2);
-        let request = match self.proxy.paid(dice, &body, version) {
+        let request = match self.proxy.pay_for(dice, &body, version) {
             Ok(request) => request,
             Err(why) => {
                 let mut violated = vec![format!("a valid request has no price: {why}")];
-                violated.extend(self.proxy.service.fault());
+                violated.extend(self.proxy.service.health_fault());
                 return Outcome { class: "no price".into(), input: String::new(), violated };
             }
         };
@@ -252,7 +252,7 @@ impl Scene for Seller {
             _node => (&self.proxy.node, "node"),
         };
         let settled = self.proxy.facilitator.posts("/settle");
-        liar.lie(Dice::new(dice.next_u64()));
+        liar.mutate_answers(Dice::new(dice.next_u64()));
         let answer = self.proxy.ask(&request);
         let settled = self.proxy.facilitator.posts("/settle") - settled;
         let asked = format!("{name} {}", json!(body));
@@ -269,7 +269,7 @@ impl Scene for Seller {
                 "none".into()
             }
         };
-        outcome.violated.extend(self.proxy.service.fault());
+        outcome.violated.extend(self.proxy.service.health_fault());
         outcome
     }
 
@@ -277,14 +277,14 @@ impl Scene for Seller {
         self.health.measure(&self.proxy.service);
     }
 
-    fn settle(&mut self) -> Vec<String> {
+    fn check_at_end(&mut self) -> Vec<String> {
         let mut violated = self.health.compare(&self.proxy.service);
         let Proxy { upstream, facilitator, .. } = &self.proxy;
-        violated.extend(unasked(&[("upstream", upstream), ("facilitator", facilitator)]));
+        violated.extend(stubs_without_requests(&[("upstream", upstream), ("facilitator", facilitator)]));
         violated
     }
 
     fn is_alive(&mut self) -> bool {
-        self.proxy.service.fault().is_none()
+        self.proxy.service.health_fault().is_none()
     }
 }

@@ -13,7 +13,7 @@ use super::wallet::{StateWatch, Wallet};
 use crate::draw::{mutate_bytes, change_slightly, odd_number, odd_text, pick};
 use crate::oracle::{check_command_end, check_envelope};
 use crate::process::run;
-use crate::programs::{FACILITATOR, PROXY, Programs, private};
+use crate::programs::{FACILITATOR, PROXY, Programs, write_private};
 use crate::report::escaped;
 use crate::scene::{Outcome, Scene};
 
@@ -24,7 +24,7 @@ pub(super) const WALLET_EXITS: &[i32] =
 pub(super) const SERVICE_EXITS: &[i32] = &[0, 1, 2, 13, 15];
 
 /// Number of consecutive refused commands after which the state is compared.
-const SERIES: u64 = 4;
+const REFUSALS_PER_COMPARISON: u64 = 4;
 
 /// Valid command lines of the wallet's program. None of them stops agents, locks the wallet,
 /// or runs until it is stopped.
@@ -213,7 +213,7 @@ fn draw_words(dice: &mut Dice, lines: &[&str]) -> Vec<OsString> {
     }
 }
 
-fn shown(words: &[OsString]) -> String {
+fn words_text(words: &[OsString]) -> String {
     words.iter().map(|word| format!("{:?} ", escaped(word.as_bytes()))).collect()
 }
 
@@ -226,16 +226,16 @@ struct WalletArguments {
 
 pub(super) fn open_bursar(programs: &Programs, _seed: u64) -> Result<Box<dyn Scene>, String> {
     let wallet = Wallet::start(programs, 500)?;
-    Ok(Box::new(WalletArguments { wallet, state: StateWatch::new(SERIES), folders: 0 }))
+    Ok(Box::new(WalletArguments { wallet, state: StateWatch::new(REFUSALS_PER_COMPARISON), folders: 0 }))
 }
 
 impl Scene for WalletArguments {
-    fn good(&mut self) -> Result<(), String> {
+    fn send_valid(&mut self) -> Result<(), String> {
         let listed = self.wallet.must("agent list")?;
         if listed.to_string().contains("bot") { Ok(()) } else { Err(listed.to_string()) }
     }
 
-    fn input(&mut self, dice: &mut Dice) -> Outcome {
+    fn send_mutated(&mut self, dice: &mut Dice) -> Outcome {
         let mut words = draw_words(dice, WALLET_LINES);
         let json = dice.chance(3, 4);
         if json {
@@ -254,7 +254,7 @@ impl Scene for WalletArguments {
         let input = b"correct horse battery\ncorrect horse battery\n";
         let ended = run(command, self.wallet.home(), input);
         let at = if empty.is_some() { "(no engine) " } else { "" };
-        let mut outcome = Outcome { input: format!("{at}{}", shown(&words)), ..Outcome::default() };
+        let mut outcome = Outcome { input: format!("{at}{}", words_text(&words)), ..Outcome::default() };
         let violated = &mut outcome.violated;
         outcome.class = check_command_end(&ended, WALLET_EXITS, violated);
         let asks_help = words.iter().any(|word| {
@@ -267,9 +267,9 @@ impl Scene for WalletArguments {
         if json && !ended.was_ready && !(asks_help && ended.code() == Ok(0)) {
             check_envelope(&ended, violated);
         }
-        violated.extend(self.wallet.engine.fault());
+        violated.extend(self.wallet.engine.health_fault());
         if empty.is_none() {
-            violated.extend(self.state.after(&self.wallet, ended.code() == Ok(0)));
+            violated.extend(self.state.compare_after(&self.wallet, ended.code() == Ok(0)));
         }
         if let Some(empty) = &empty {
             let _never_made = std::fs::remove_dir_all(empty);
@@ -278,7 +278,7 @@ impl Scene for WalletArguments {
     }
 
     fn is_alive(&mut self) -> bool {
-        self.wallet.engine.fault().is_none()
+        self.wallet.engine.health_fault().is_none()
     }
 }
 
@@ -332,12 +332,12 @@ fn service(
     surroundings: Box<dyn std::any::Any>,
     make: Box<dyn Fn(&Path) -> Command>,
 ) -> Box<dyn Scene> {
-    private(&home.path().join("password"), b"correct horse battery");
+    write_private(&home.path().join("password"), b"correct horse battery");
     Box::new(ServiceArguments { name, lines, home, _surroundings: surroundings, make })
 }
 
 impl Scene for ServiceArguments {
-    fn good(&mut self) -> Result<(), String> {
+    fn send_valid(&mut self) -> Result<(), String> {
         let ended = run((self.make)(self.home.path()), self.home.path(), b"");
         match (ended.was_ready, ended.code()) {
             (true, Ok(0)) => Ok(()),
@@ -345,12 +345,12 @@ impl Scene for ServiceArguments {
         }
     }
 
-    fn input(&mut self, dice: &mut Dice) -> Outcome {
+    fn send_mutated(&mut self, dice: &mut Dice) -> Outcome {
         let words = draw_words(dice, self.lines);
         let mut command = (self.make)(self.home.path());
         command.args(&words);
         let ended = run(command, self.home.path(), b"");
-        let mut outcome = Outcome { input: shown(&words), ..Outcome::default() };
+        let mut outcome = Outcome { input: words_text(&words), ..Outcome::default() };
         outcome.class = check_command_end(&ended, SERVICE_EXITS, &mut outcome.violated);
         outcome
     }

@@ -20,13 +20,13 @@ use crate::report::escaped;
 use crate::scene::{Outcome, Scene};
 
 /// Timeout of a wait for the end of a connection whose sending side is closed.
-const END_WAIT: Duration = Duration::from_secs(30);
+const END_TIMEOUT: Duration = Duration::from_secs(30);
 /// Longest frame from the engine. Answers with many rows have some hundred kilobytes.
-const FRAME_MAX: usize = 16 << 20;
+const FRAME_BYTES_MAX: usize = 16 << 20;
 /// The id of the last command of a connection.
-const LAST: u64 = 999_999;
+const LAST_COMMAND_ID: u64 = 999_999;
 /// Number of connections without a valid proof after which the state is compared.
-const SERIES: u64 = 40;
+const CONNECTIONS_PER_COMPARISON: u64 = 40;
 
 #[derive(Debug)]
 struct Control {
@@ -49,7 +49,7 @@ pub(super) fn open_unproven(programs: &Programs, _seed: u64) -> Result<Box<dyn S
 
 fn open(programs: &Programs, proves: bool) -> Result<Box<dyn Scene>, String> {
     let wallet = Wallet::start(programs, 500)?;
-    let state = StateWatch::new(SERIES);
+    let state = StateWatch::new(CONNECTIONS_PER_COMPARISON);
     Ok(Box::new(Control { proves, wallet, health: Health::default(), state }))
 }
 
@@ -62,7 +62,7 @@ fn frame(kind: u8, body: &[u8]) -> Vec<u8> {
 /// Returns the valid command that follows all others of a connection.
 fn last_frame() -> Vec<u8> {
     let order = Order::parse_line("agent list").expect("a valid line");
-    let run = ToEngine::Run { id: LAST, order: Box::new(order), asking: Asking::Silent };
+    let run = ToEngine::Run { id: LAST_COMMAND_ID, order: Box::new(order), asking: Asking::Silent };
     frame(0, &serde_json::to_vec(&run).expect("JSON"))
 }
 
@@ -73,25 +73,25 @@ impl Connection {
     /// Returns the next frame: its kind and its body; `None` at the end.
     fn receive(&mut self) -> Result<Option<(u8, Vec<u8>)>, String> {
         let mut length = [0; 4];
-        if !self.fill(&mut length)? {
+        if !self.read_exactly(&mut length)? {
             return Ok(None);
         }
         let length = usize::try_from(u32::from_be_bytes(length)).expect("64 bits");
-        if length == 0 || length > FRAME_MAX {
+        if length == 0 || length > FRAME_BYTES_MAX {
             return Err(format!("a frame of {length} bytes"));
         }
         let mut body = vec![0; length];
-        if !self.fill(&mut body)? {
+        if !self.read_exactly(&mut body)? {
             return Err("half a frame".into());
         }
         Ok(Some((body[0], body[1..].to_vec())))
     }
 
-    fn fill(&mut self, buffer: &mut [u8]) -> Result<bool, String> {
+    fn read_exactly(&mut self, buffer: &mut [u8]) -> Result<bool, String> {
         match self.0.read_exact(buffer) {
             Ok(()) => Ok(true),
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                Err(format!("the connection does not end within {} s", END_WAIT.as_secs()))
+                Err(format!("the connection does not end within {} s", END_TIMEOUT.as_secs()))
             }
             // The engine hangs up on a malformed stream.
             Err(_ended) => Ok(false),
@@ -170,7 +170,7 @@ impl Control {
         let file: Value = serde_json::from_slice(&file.expect("control.json")).expect("JSON");
         let socket = file["socket"].as_str().expect("a path");
         let stream = UnixStream::connect(socket).map_err(|error| format!("no socket: {error}"))?;
-        stream.set_read_timeout(Some(END_WAIT)).expect("a live socket");
+        stream.set_read_timeout(Some(END_TIMEOUT)).expect("a live socket");
         let mut connection = Connection(stream);
         let end = |connection: &Connection| {
             let _ended = connection.0.shutdown(std::net::Shutdown::Write);
@@ -187,7 +187,7 @@ impl Control {
         let mut bytes = frame(0, proof.to_string().as_bytes());
         if let Some(dice) = &script.proof_dice {
             let mut dice = dice.clone();
-            while is_right(&bytes, &proof) {
+            while is_valid_proof(&bytes, &proof) {
                 bytes = wrong_proof(&mut dice, token, nonce, &proof);
             }
         }
@@ -214,7 +214,7 @@ impl Control {
             }
             check_faults(&message, violated);
             class = name.to_owned();
-            if name == "done" && message["id"] == LAST {
+            if name == "done" && message["id"] == LAST_COMMAND_ID {
                 end(&connection);
             } else if name == "done" {
                 class = "done before".into();
@@ -240,13 +240,13 @@ fn wrong_proof(dice: &mut Dice, token: &str, nonce: &str, right: &Value) -> Vec<
 }
 
 /// Returns whether a frame proves the token. A mutation may leave the proof unchanged.
-fn is_right(sent: &[u8], proof: &Value) -> bool {
+fn is_valid_proof(sent: &[u8], proof: &Value) -> bool {
     let sent = sent.get(5..).and_then(|body| serde_json::from_slice::<Value>(body).ok());
     sent.is_some_and(|sent| sent["proof"] == proof["proof"])
 }
 
 impl Scene for Control {
-    fn good(&mut self) -> Result<(), String> {
+    fn send_valid(&mut self) -> Result<(), String> {
         let hello = json!({
             "frame": "hello", "protocol": 1, "version": "0.1.0", "nonce": "c", "program": "command",
         });
@@ -263,7 +263,7 @@ impl Scene for Control {
         }
     }
 
-    fn input(&mut self, dice: &mut Dice) -> Outcome {
+    fn send_mutated(&mut self, dice: &mut Dice) -> Outcome {
         let script = Script::draw(dice, self.proves);
         let shown = [&script.hello[..], &script.frames.concat()].concat();
         let mut outcome = Outcome { input: escaped(&shown), ..Outcome::default() };
@@ -275,9 +275,9 @@ impl Scene for Control {
                 "none".into()
             }
         };
-        violated.extend(self.wallet.engine.fault());
+        violated.extend(self.wallet.engine.health_fault());
         if violated.is_empty() {
-            violated.extend(self.state.after(&self.wallet, script.proves));
+            violated.extend(self.state.compare_after(&self.wallet, script.proves));
         }
         outcome
     }
@@ -286,13 +286,13 @@ impl Scene for Control {
         self.health.measure(&self.wallet.engine);
     }
 
-    fn settle(&mut self) -> Vec<String> {
+    fn check_at_end(&mut self) -> Vec<String> {
         let mut violated = self.health.compare(&self.wallet.engine);
         violated.extend(self.wallet.must("audit verify").err());
         violated
     }
 
     fn is_alive(&mut self) -> bool {
-        self.wallet.engine.fault().is_none()
+        self.wallet.engine.health_fault().is_none()
     }
 }

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use crate::process::Service;
 
 /// Maximum growth of a service after the warm-up, in MiB. It covers buffers of bodies and answers in debug builds.
-const GROWTH_MIB: f64 = 96.0;
+const GROWTH_MIB_MAX: f64 = 96.0;
 /// Time for which connections may stay open after the fuzzer closed them. Idle connections end after 75 seconds.
-const CLOSE_WAIT: Duration = Duration::from_secs(90);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// Measurements of one service.
 #[derive(Debug, Default)]
@@ -25,10 +25,10 @@ impl Health {
         let Some((memory, files)) = self.start else { return Vec::new() };
         let mut violated = Vec::new();
         let now = service.memory_mib();
-        if now > memory + GROWTH_MIB {
+        if now > memory + GROWTH_MIB_MAX {
             violated.push(format!("resident memory grew from {memory:.0} to {now:.0} MiB"));
         }
-        let end = Instant::now() + CLOSE_WAIT;
+        let end = Instant::now() + CLOSE_TIMEOUT;
         // Since the first measurement, the service may have opened its store and pooled connections to its nodes.
         while service.open_files() > files + 8 && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(50));

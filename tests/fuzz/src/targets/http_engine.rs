@@ -18,7 +18,7 @@ use crate::report::escaped;
 use crate::scene::{Outcome, Scene};
 
 /// Number of consecutive refused requests after which the state is compared.
-const SERIES: u64 = 12;
+const REFUSALS_PER_COMPARISON: u64 = 12;
 const ADDRESS: &str = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913";
 const VENUE: &str = "0xBeEff033F34C046626B8D0A041844C5d1A5409dd";
 const ID: &str = "6f1c2b1e-3b0a-4a86-9a7b-0c2f3f4d5e6f";
@@ -35,7 +35,7 @@ struct AgentServer {
 pub(super) fn open(programs: &Programs, _seed: u64) -> Result<Box<dyn Scene>, String> {
     let wallet = Wallet::start(programs, 500)?;
     let health = Health::default();
-    Ok(Box::new(AgentServer { wallet, health, state: StateWatch::new(SERIES), payments: 0 }))
+    Ok(Box::new(AgentServer { wallet, health, state: StateWatch::new(REFUSALS_PER_COMPARISON), payments: 0 }))
 }
 
 pub(super) fn now() -> i64 {
@@ -88,7 +88,7 @@ pub(super) fn fields(dice: &mut Dice, number: u64) -> (&'static str, Value) {
 }
 
 /// Adds the agent's proof to the fields, as the manual describes.
-pub(super) fn signed(agent: &Agent, path: &str, fields: &Value) -> Value {
+pub(super) fn signed_fields(agent: &Agent, path: &str, fields: &Value) -> Value {
     let members = fields.as_object().cloned().unwrap_or_default();
     let message = match path {
         "/callback" => Map::from_iter([("callback".to_owned(), fields.clone())]),
@@ -132,7 +132,7 @@ impl AgentServer {
             // Mutates the fields before signing: with a valid proof, they reach the rules behind the authentication.
             fields = serde_json::from_slice(&mutated(dice, &fields)).unwrap_or(fields);
         }
-        let mut body = signed(agent, path, &fields);
+        let mut body = signed_fields(agent, path, &fields);
         if agent.uses_bearer && path == "/sign" {
             body["idempotency_key"] = json!(format!("key-{}-{}", self.payments, dice.next_u64()));
         }
@@ -149,22 +149,22 @@ impl AgentServer {
 }
 
 impl Scene for AgentServer {
-    fn good(&mut self) -> Result<(), String> {
+    fn send_valid(&mut self) -> Result<(), String> {
         self.payments += 1;
         let url = format!("https://api.example.com/good/{}", self.payments);
         let fields = json!({ "x402_data": offer(1_000, &url), "request_url": url });
-        let mut body = signed(&self.wallet.bearer, "/sign", &fields);
+        let mut body = signed_fields(&self.wallet.bearer, "/sign", &fields);
         body["idempotency_key"] = json!(format!("good-{}", self.payments));
         let bytes = Request::post("/sign", body).encode();
         let reply = exchange(self.wallet.engine.address, &bytes, false)?.ok_or("no answer")?;
-        self.state = StateWatch::new(SERIES);
+        self.state = StateWatch::new(REFUSALS_PER_COMPARISON);
         match reply.json() {
             Some(value) if reply.status == 200 && value["status"] == "success" => Ok(()),
             _other => Err(format!("{} {}", reply.status, escaped(&reply.body))),
         }
     }
 
-    fn input(&mut self, dice: &mut Dice) -> Outcome {
+    fn send_mutated(&mut self, dice: &mut Dice) -> Outcome {
         let request = self.request(dice);
         let mut bytes = request.encode();
         let raw = dice.chance(1, 15);
@@ -175,7 +175,7 @@ impl Scene for AgentServer {
         let violated = &mut outcome.violated;
         let mut accepted = raw;
         outcome.class =
-            match exchange(self.wallet.engine.address, &bytes, raw || is_unframed(&request)) {
+            match exchange(self.wallet.engine.address, &bytes, raw || is_body_too_short(&request)) {
                 Err(why) => {
                     violated.push(why);
                     "none".into()
@@ -186,9 +186,9 @@ impl Scene for AgentServer {
                     check_engine_answer(&reply, violated)
                 }
             };
-        violated.extend(self.wallet.engine.fault());
+        violated.extend(self.wallet.engine.health_fault());
         if violated.is_empty() {
-            violated.extend(self.state.after(&self.wallet, accepted));
+            violated.extend(self.state.compare_after(&self.wallet, accepted));
         }
         outcome
     }
@@ -197,7 +197,7 @@ impl Scene for AgentServer {
         self.health.measure(&self.wallet.engine);
     }
 
-    fn settle(&mut self) -> Vec<String> {
+    fn check_at_end(&mut self) -> Vec<String> {
         let mut violated = self.health.compare(&self.wallet.engine);
         match self.wallet.must("audit verify") {
             Ok(_verified) => {}
@@ -207,18 +207,18 @@ impl Scene for AgentServer {
     }
 
     fn is_alive(&mut self) -> bool {
-        self.wallet.engine.fault().is_none()
+        self.wallet.engine.health_fault().is_none()
     }
 }
 
 /// Returns whether the body is shorter than its headers state, so that the server waits for more.
-pub(super) fn is_unframed(request: &Request) -> bool {
+pub(super) fn is_body_too_short(request: &Request) -> bool {
     let framing = ["content-length", "transfer-encoding", "expect"];
     request.headers.iter().any(|(name, _)| framing.contains(&name.as_str()))
         || matches!(request.body, Body::None) && request.method != "GET"
 }
 
 /// Returns the generator of a scene's own values, such as keys.
-pub(super) fn own_dice(seed: u64, name: &str) -> Dice {
+pub(super) fn scene_dice(seed: u64, name: &str) -> Dice {
     dice_of(seed, name, u64::MAX)
 }

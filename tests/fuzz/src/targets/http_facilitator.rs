@@ -13,19 +13,19 @@ use bursar_tests::payer::{Payer, SignedPayment, TransferMethod};
 use serde_json::{Value, json};
 
 use super::health::Health;
-use super::http_engine::{is_unframed, own_dice};
+use super::http_engine::{is_body_too_short, scene_dice};
 use crate::draw::mutate_bytes;
 use crate::http::{Body, Request, exchange};
 use crate::json::mutated;
 use crate::oracle::check_facilitator_answer;
 use crate::process::{Service, run};
-use crate::programs::{FACILITATOR, Programs, private};
+use crate::programs::{FACILITATOR, Programs, write_private};
 use crate::report::escaped;
 use crate::scene::{Outcome, Scene};
 use crate::stub::{Stub, answers};
 
 /// Time for which a payment may stay open after its last answer. Withdrawals take some seconds.
-const WITHDRAWAL_WAIT: Duration = Duration::from_secs(60);
+const WITHDRAWAL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A facilitator with one signer on Base, and its node.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl Facilitator {
         let text = std::fs::read_to_string(&file).expect("written");
         let metrics = |port: &str| format!("metrics_listen = \"{port}\"");
         let text = text.replace(&metrics("127.0.0.1:0"), &metrics(&free.to_string()));
-        private(&file, text.as_bytes());
+        write_private(&file, text.as_bytes());
         let mut command = programs.command(FACILITATOR, home.path());
         let program = command.get_program().into();
         command.arg("--config").arg(file);
@@ -67,14 +67,14 @@ impl Facilitator {
 
 /// Writes the settings `facilitator.toml` and the files that they name.
 pub(super) fn write_settings(home: &std::path::Path, node: &str) {
-    private(&home.join("signer.key"), format!("{:064x}", 0x5151).as_bytes());
-    private(&home.join("authorizer.key"), "61".repeat(32).as_bytes());
+    write_private(&home.join("signer.key"), format!("{:064x}", 0x5151).as_bytes());
+    write_private(&home.join("authorizer.key"), "61".repeat(32).as_bytes());
     let text = format!(
         "listen = \"127.0.0.1:0\"\nmetrics_listen = \"127.0.0.1:0\"\nwait_ms = 200\nrate_per_minute = 0\n\
          drain_ms = 1000\n\n[networks.8453]\nrpc = [\"{node}\"]\nsigners = [\"signer.key\"]\n\
          authorizer = \"authorizer.key\"\npoll_ms = 20\n"
     );
-    private(&home.join("facilitator.toml"), text.as_bytes());
+    write_private(&home.join("facilitator.toml"), text.as_bytes());
 }
 
 pub(super) fn base() -> &'static Network {
@@ -94,19 +94,19 @@ pub(super) fn payment(dice: &mut Dice, method: TransferMethod) -> SignedPayment 
     payer.pay(method, &terms)
 }
 
-struct Server {
+struct FacilitatorServerScene {
     facilitator: Facilitator,
     health: Health,
-    own: Dice,
+    scene_dice: Dice,
     channel: Channel,
 }
 
 pub(super) fn open(programs: &Programs, seed: u64) -> Result<Box<dyn Scene>, String> {
     let facilitator = Facilitator::start(programs)?;
-    let own = own_dice(seed, "http-facilitator");
+    let own = scene_dice(seed, "http-facilitator");
     let key = B256::repeat_byte(7);
     let channel = Channel::new(base(), Payer::from_word(key), Address::repeat_byte(0x55));
-    Ok(Box::new(Server { facilitator, health: Health::default(), own, channel }))
+    Ok(Box::new(FacilitatorServerScene { facilitator, health: Health::default(), scene_dice: own, channel }))
 }
 
 /// Returns a valid request.
@@ -179,8 +179,8 @@ fn claim(channel: &Channel) -> Value {
     json!({ "network": "eip155:8453", "type": "claim", "claims": [row] })
 }
 
-impl Scene for Server {
-    fn good(&mut self) -> Result<(), String> {
+impl Scene for FacilitatorServerScene {
+    fn send_valid(&mut self) -> Result<(), String> {
         let address = self.facilitator.service.address;
         let ask = |request: Request| {
             let reply = exchange(address, &request.encode(), false)?.ok_or("no answer")?;
@@ -190,7 +190,7 @@ impl Scene for Server {
         if status != 200 || supported["kinds"].as_array().is_none_or(Vec::is_empty) {
             return Err(format!("/supported: {status} {supported}"));
         }
-        let paid = payment(&mut self.own, TransferMethod::Eip3009);
+        let paid = payment(&mut self.scene_dice, TransferMethod::Eip3009);
         let (status, verdict) = ask(Request::post("/verify", paid.body(2)))?;
         let refused = ["invalid_payload", "invalid_signature"].map(Some);
         // The stub's chain knows no balances, so the verdict of a valid payment comes from the simulation.
@@ -206,7 +206,7 @@ impl Scene for Server {
         Ok(())
     }
 
-    fn input(&mut self, dice: &mut Dice) -> Outcome {
+    fn send_mutated(&mut self, dice: &mut Dice) -> Outcome {
         let mut request = request(dice, &self.channel);
         match &request.body {
             Body::Json(value) if dice.chance(1, 2) => {
@@ -222,7 +222,7 @@ impl Scene for Server {
         let mut outcome = Outcome { input: escaped(&bytes), ..Outcome::default() };
         let address = self.facilitator.service.address;
         let violated = &mut outcome.violated;
-        outcome.class = match exchange(address, &bytes, raw || is_unframed(&request)) {
+        outcome.class = match exchange(address, &bytes, raw || is_body_too_short(&request)) {
             Err(why) => {
                 violated.push(why);
                 "none".into()
@@ -230,7 +230,7 @@ impl Scene for Server {
             Ok(None) => "closed".into(),
             Ok(Some(reply)) => check_facilitator_answer(&reply, violated),
         };
-        violated.extend(self.facilitator.service.fault());
+        violated.extend(self.facilitator.service.health_fault());
         outcome
     }
 
@@ -238,10 +238,10 @@ impl Scene for Server {
         self.health.measure(&self.facilitator.service);
     }
 
-    fn settle(&mut self) -> Vec<String> {
+    fn check_at_end(&mut self) -> Vec<String> {
         let mut violated = self.health.compare(&self.facilitator.service);
         // The stub's chain mines no transaction, so accepted payments are withdrawn and no gas is spent.
-        let end = Instant::now() + WITHDRAWAL_WAIT;
+        let end = Instant::now() + WITHDRAWAL_TIMEOUT;
         loop {
             let status = match self.facilitator.status() {
                 Ok(status) => status,
@@ -264,6 +264,6 @@ impl Scene for Server {
     }
 
     fn is_alive(&mut self) -> bool {
-        self.facilitator.service.fault().is_none()
+        self.facilitator.service.health_fault().is_none()
     }
 }

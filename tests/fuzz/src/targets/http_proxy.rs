@@ -10,13 +10,13 @@ use bursar_tests::proxy::{SELLER, chat, streaming_chat};
 use serde_json::{Value, json};
 
 use super::health::Health;
-use super::http_engine::{is_unframed, own_dice};
+use super::http_engine::{is_body_too_short, scene_dice};
 use crate::draw::mutate_bytes;
 use crate::http::{Body, Reply, Request, exchange};
 use crate::json::mutated;
 use crate::oracle::check_proxy_answer;
 use crate::process::Service;
-use crate::programs::{PROXY, Programs, private};
+use crate::programs::{PROXY, Programs, write_private};
 use crate::report::escaped;
 use crate::scene::{Outcome, Scene};
 use crate::stub::{Stub, answers};
@@ -53,7 +53,7 @@ impl Proxy {
     }
 
     /// Asks for the price of a body and pays it, with a key and a nonce drawn from the dice.
-    pub(super) fn paid(
+    pub(super) fn pay_for(
         &self,
         dice: &mut Dice,
         body: &Value,
@@ -98,7 +98,7 @@ fn pay(dice: &mut Dice, version: u64, v1: &Value, v2: &Value) -> Value {
 
 /// Writes the settings `proxy.toml` and the key that they name.
 pub(super) fn write_settings(home: &std::path::Path, [upstream, facilitator, node]: [&str; 3]) {
-    private(&home.join("key"), bursar_tests::upstream::KEY.as_bytes());
+    write_private(&home.join("key"), bursar_tests::upstream::KEY.as_bytes());
     let text = format!(
         "listen = \"127.0.0.1:0\"\nmetrics_listen = \"127.0.0.1:0\"\nwallet_address = \"{SELLER}\"\n\
          upstream_url = \"{upstream}/v1\"\nfacilitator_url = \"{facilitator}\"\nupstream_api_key_file = \"key\"\n\
@@ -106,25 +106,25 @@ pub(super) fn write_settings(home: &std::path::Path, [upstream, facilitator, nod
          max_unpaid_usd = \"100000\"\nmax_unpaid_usd_per_payer = \"100000\"\n\n\
          [models.toy]\ninput_per_1k = \"0.001\"\noutput_per_1k = \"0.002\"\n"
     );
-    private(&home.join("proxy.toml"), text.as_bytes());
+    write_private(&home.join("proxy.toml"), text.as_bytes());
 }
 
 #[derive(Debug)]
-struct Server {
+struct ProxyServerScene {
     proxy: Proxy,
     health: Health,
-    own: Dice,
+    scene_dice: Dice,
     sales: u64,
 }
 
 pub(super) fn open(programs: &Programs, seed: u64) -> Result<Box<dyn Scene>, String> {
     let proxy = Proxy::start(programs)?;
-    let own = own_dice(seed, "http-proxy");
-    Ok(Box::new(Server { proxy, health: Health::default(), own, sales: 0 }))
+    let own = scene_dice(seed, "http-proxy");
+    Ok(Box::new(ProxyServerScene { proxy, health: Health::default(), scene_dice: own, sales: 0 }))
 }
 
 /// Returns a chat request with many optional members.
-pub(super) fn rich(dice: &mut Dice) -> Value {
+pub(super) fn chat_with_options(dice: &mut Dice) -> Value {
     let mut body = json!({
         "model": "toy", "max_completion_tokens": 100, "temperature": 0.5, "top_p": 1, "n": 1, "stop": ["x"],
         "messages": [
@@ -148,7 +148,7 @@ pub(super) fn rich(dice: &mut Dice) -> Value {
     body
 }
 
-impl Server {
+impl ProxyServerScene {
     /// Returns whether a refused request calls the upstream. `calls` is the number of calls before it.
     ///
     /// A counted call may belong to an earlier request whose customer has left, so the request is sent again.
@@ -172,7 +172,7 @@ impl Server {
         let body = match dice.roll(4) {
             0 => chat(&format!("hello {}", dice.next_u64())),
             1 => streaming_chat(&format!("hello {}", dice.next_u64())),
-            _rich => rich(dice),
+            _rich => chat_with_options(dice),
         };
         if dice.chance(1, 2) {
             let mut request = Request::post(CHAT, body.clone());
@@ -183,7 +183,7 @@ impl Server {
             return Ok(request);
         }
         let version = 1 + dice.roll(2);
-        let mut request = self.proxy.paid(dice, &body, version)?;
+        let mut request = self.proxy.pay_for(dice, &body, version)?;
         match dice.roll(3) {
             0 => request.mutate(dice),
             1 => {
@@ -201,12 +201,12 @@ impl Server {
     }
 }
 
-impl Scene for Server {
-    fn good(&mut self) -> Result<(), String> {
+impl Scene for ProxyServerScene {
+    fn send_valid(&mut self) -> Result<(), String> {
         for version in [1, 2] {
             self.sales += 1;
             let body = chat(&format!("a valid question {}", self.sales));
-            let request = self.proxy.paid(&mut self.own, &body, version)?;
+            let request = self.proxy.pay_for(&mut self.scene_dice, &body, version)?;
             let reply = self.proxy.ask(&request)?;
             let text = reply.json().unwrap_or_default();
             let content = &text["choices"][0]["message"]["content"];
@@ -217,12 +217,12 @@ impl Scene for Server {
         Ok(())
     }
 
-    fn input(&mut self, dice: &mut Dice) -> Outcome {
+    fn send_mutated(&mut self, dice: &mut Dice) -> Outcome {
         let request = match self.request(dice) {
             Ok(request) => request,
             Err(why) => {
                 let mut violated = vec![format!("a valid request has no price: {why}")];
-                violated.extend(self.proxy.service.fault());
+                violated.extend(self.proxy.service.health_fault());
                 return Outcome { class: "no price".into(), input: String::new(), violated };
             }
         };
@@ -235,7 +235,7 @@ impl Scene for Server {
         let violated = &mut outcome.violated;
         let calls = self.proxy.upstream.posts(CHAT);
         outcome.class =
-            match exchange(self.proxy.service.address, &bytes, raw || is_unframed(&request)) {
+            match exchange(self.proxy.service.address, &bytes, raw || is_body_too_short(&request)) {
                 Err(why) => {
                     violated.push(why);
                     "none".into()
@@ -244,11 +244,11 @@ impl Scene for Server {
                 Ok(Some(reply)) => check_proxy_answer(&reply, false, violated),
             };
         // The stubs verify, answer and settle every request, so a refusal comes before the upstream is called.
-        let refused = outcome.class.starts_with('4') && !raw && !is_unframed(&request);
+        let refused = outcome.class.starts_with('4') && !raw && !is_body_too_short(&request);
         if refused && self.is_called_by(&bytes, calls) {
             violated.push(format!("{} after a call of the upstream", outcome.class));
         }
-        violated.extend(self.proxy.service.fault());
+        violated.extend(self.proxy.service.health_fault());
         outcome
     }
 
@@ -256,11 +256,11 @@ impl Scene for Server {
         self.health.measure(&self.proxy.service);
     }
 
-    fn settle(&mut self) -> Vec<String> {
+    fn check_at_end(&mut self) -> Vec<String> {
         self.health.compare(&self.proxy.service)
     }
 
     fn is_alive(&mut self) -> bool {
-        self.proxy.service.fault().is_none()
+        self.proxy.service.health_fault().is_none()
     }
 }

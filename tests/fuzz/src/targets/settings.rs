@@ -9,7 +9,7 @@ use super::{http_facilitator, http_proxy};
 use crate::draw::{mutate_bytes, change_slightly, odd_number, odd_text, pick};
 use crate::oracle::{check_command_end, check_envelope};
 use crate::process::run;
-use crate::programs::{BURSAR, FACILITATOR, PROXY, Programs, local, private};
+use crate::programs::{BURSAR, FACILITATOR, PROXY, Programs, keep_calls_local, write_private};
 use crate::report::escaped;
 use crate::scene::{Outcome, Scene};
 
@@ -37,7 +37,7 @@ const PROXY_KEYS: &str = "completion_tokens = 1024\nmax_completion_tokens = 3276
     bound_field = \"max_tokens\"\nextra_fields = [\"x\"]\nmax_prompt_tokens = 1000\nasset_transfer = \"eip3009\"\n";
 
 /// Values that TOML allows, or that only look valid.
-const VALUES: &[&str] = &[
+const ODD_VALUES: &[&str] = &[
     "\"\"",
     "''",
     "0",
@@ -89,7 +89,7 @@ fn mutate_text(dice: &mut Dice, valid: &str) -> Vec<u8> {
             1 => lines.insert(at, line),
             2 => lines[at] = format!("{} = {value}", change_slightly(dice, key)),
             3 => lines[at] = format!("{key} = {}", 1 + dice.roll(2_000)),
-            4 => lines[at] = format!("{key} = {}", pick(dice, VALUES)),
+            4 => lines[at] = format!("{key} = {}", pick(dice, ODD_VALUES)),
             5 => lines[at] = format!("{key} = {}", odd_number(dice)),
             6 => lines[at] = format!("{key} = {:?}", odd_text(dice)),
             7 => lines[at] = change_slightly(dice, &line),
@@ -140,7 +140,7 @@ pub(super) fn open_bursar(programs: &Programs, _seed: u64) -> Result<Box<dyn Sce
             .current_dir(home)
             .env("HOME", home)
             .env("BURSAR_DATA_DIR", home.join("data"));
-        local(&mut command, "http://127.0.0.1:9".as_ref());
+        keep_calls_local(&mut command, "http://127.0.0.1:9".as_ref());
         command
     };
     let made = run(with_words(make(home.path()), "--json status"), home.path(), b"");
@@ -176,7 +176,7 @@ pub(super) fn open_facilitator(programs: &Programs, _seed: u64) -> Result<Box<dy
     let (general, network) = FACILITATOR_KEYS;
     let valid = format!("{general}{valid}{network}");
     let defaults = &[("rpc", "RPC_URL_8453", "http://127.0.0.1:9")];
-    Ok(Box::new(service(programs, home, FACILITATOR, "facilitator.toml", valid, defaults)))
+    Ok(Box::new(settings_scene(programs, home, FACILITATOR, "facilitator.toml", valid, defaults)))
 }
 
 pub(super) fn open_proxy(programs: &Programs, _seed: u64) -> Result<Box<dyn Scene>, String> {
@@ -189,10 +189,10 @@ pub(super) fn open_proxy(programs: &Programs, _seed: u64) -> Result<Box<dyn Scen
         ("rpc", "RPC_URL", "http://127.0.0.1:9"),
         ("facilitator_url", "FACILITATOR_URL", "http://127.0.0.1:9"),
     ];
-    Ok(Box::new(service(programs, home, PROXY, "proxy.toml", valid, defaults)))
+    Ok(Box::new(settings_scene(programs, home, PROXY, "proxy.toml", valid, defaults)))
 }
 
-fn service(
+fn settings_scene(
     programs: &Programs,
     home: tempfile::TempDir,
     name: &'static str,
@@ -221,8 +221,8 @@ fn with_words(mut command: Command, line: &str) -> Command {
 }
 
 impl Settings {
-    fn run(&self, line: &str, text: &[u8]) -> crate::process::Ended {
-        private(&self.home.path().join(self.file), text);
+    fn run(&self, line: &str, text: &[u8]) -> crate::process::ProgramEnd {
+        write_private(&self.home.path().join(self.file), text);
         let mut command = with_words((self.make)(self.home.path()), line);
         let shown = String::from_utf8_lossy(text);
         for (key, variable, value) in self.defaults {
@@ -236,7 +236,7 @@ impl Settings {
 }
 
 impl Scene for Settings {
-    fn good(&mut self) -> Result<(), String> {
+    fn send_valid(&mut self) -> Result<(), String> {
         let line = if self.exits == WALLET_EXITS { "engine" } else { "run" };
         let ended = self.run(line, self.valid.as_bytes());
         match (ended.was_ready, ended.code()) {
@@ -245,7 +245,7 @@ impl Scene for Settings {
         }
     }
 
-    fn input(&mut self, dice: &mut Dice) -> Outcome {
+    fn send_mutated(&mut self, dice: &mut Dice) -> Outcome {
         let line = dice.one_of(self.lines);
         let text = mutate_text(dice, &self.valid);
         let ended = self.run(line, &text);

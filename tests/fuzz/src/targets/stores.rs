@@ -10,7 +10,7 @@ use bursar_tests::proxy::chat;
 use serde_json::json;
 
 use super::args::WALLET_EXITS;
-use super::http_engine::{own_dice, signed};
+use super::http_engine::{scene_dice, signed_fields};
 use super::http_facilitator::{self, Facilitator, payment};
 use super::http_proxy::{self, Proxy};
 use super::wallet::{Wallet, offer};
@@ -18,14 +18,14 @@ use crate::draw::mutate_bytes;
 use crate::http::{Request, exchange};
 use crate::oracle::{check_command_end, check_engine_answer, check_envelope, check_facilitator_answer, check_proxy_answer};
 use crate::process::{Service, run};
-use crate::programs::{BURSAR, FACILITATOR, PROXY, Programs, local};
+use crate::programs::{BURSAR, FACILITATOR, PROXY, Programs, keep_calls_local};
 use crate::scene::{Outcome, Scene};
 use crate::stub::Stub;
 
 /// The page size of redb, in bytes.
 const PAGE: usize = 4_096;
 /// Exit codes that a service may have if its store is damaged.
-const DAMAGED: &[i32] = &[0, 13];
+const EXITS_WITH_DAMAGED_STORE: &[i32] = &[0, 13];
 
 /// Damages a file, for example with parts of its earlier version `older`. Returns a description of the damage.
 fn damage(dice: &mut Dice, file: &Path, older: Option<&Path>) -> String {
@@ -115,7 +115,7 @@ pub(super) fn open_engine(programs: &Programs, _seed: u64) -> Result<Box<dyn Sce
         let url = format!("https://api.example.com/{number}");
         let fields =
             json!({ "x402_data": offer(1_000 + 900_000 * number, &url), "request_url": url });
-        let body = signed(&wallet.bearer, "/sign", &fields);
+        let body = signed_fields(&wallet.bearer, "/sign", &fields);
         exchange(wallet.engine.address, &Request::post("/sign", body).encode(), false)?;
     }
     let home = wallet.stop()?;
@@ -135,12 +135,12 @@ impl Folder {
     fn command(&self, data: &Path) -> Command {
         let (mut command, home) = (Command::new(&self.program), self.home.path());
         command.env_clear().current_dir(home).env("HOME", home).env("BURSAR_DATA_DIR", data);
-        local(&mut command, "http://127.0.0.1:9".as_ref());
+        keep_calls_local(&mut command, "http://127.0.0.1:9".as_ref());
         command.env("BURSAR_PASSWORD_FILE", home.join("password"));
         command
     }
 
-    fn start(&self, data: &Path) -> Result<Service, crate::process::Ended> {
+    fn start(&self, data: &Path) -> Result<Service, crate::process::ProgramEnd> {
         let mut command = self.command(data);
         command.arg("engine");
         Service::try_start(command, &self.home.path().join("engine.log"))
@@ -148,7 +148,7 @@ impl Folder {
 }
 
 impl Scene for Folder {
-    fn good(&mut self) -> Result<(), String> {
+    fn send_valid(&mut self) -> Result<(), String> {
         let data = self.copy();
         let service = self.start(&data).map_err(|ended| format!("the intact folder: {ended:?}"))?;
         let request = Request::get("/health").encode();
@@ -160,7 +160,7 @@ impl Scene for Folder {
         }
     }
 
-    fn input(&mut self, dice: &mut Dice) -> Outcome {
+    fn send_mutated(&mut self, dice: &mut Dice) -> Outcome {
         let data = self.copy();
         let names = ["journal.redb", "journal-history.redb", "wallets/main.wallet"];
         let files = names.map(|name| data.join(name));
@@ -202,7 +202,7 @@ impl Scene for Folder {
                         other => violated.push(format!("{path}: {other:?}")),
                     }
                 }
-                violated.extend(service.fault());
+                violated.extend(service.health_fault());
                 outcome.class = check_command_end(&service.stop(), WALLET_EXITS, violated);
             }
         }
@@ -224,7 +224,7 @@ struct Store {
 }
 
 pub(super) fn open_facilitator(programs: &Programs, seed: u64) -> Result<Box<dyn Scene>, String> {
-    let mut own = own_dice(seed, "stores-facilitator");
+    let mut own = scene_dice(seed, "stores-facilitator");
     let Facilitator { service, node, home, .. } = Facilitator::start(programs)?;
     let mut requests = Vec::new();
     for _ in 0..4 {
@@ -246,12 +246,12 @@ pub(super) fn open_facilitator(programs: &Programs, seed: u64) -> Result<Box<dyn
         check: check_facilitator_answer,
         _surroundings: vec![node],
     };
-    store.keep()?;
+    store.save_intact_copy()?;
     Ok(Box::new(store))
 }
 
 pub(super) fn open_proxy(programs: &Programs, seed: u64) -> Result<Box<dyn Scene>, String> {
-    let mut own = own_dice(seed, "stores-proxy");
+    let mut own = scene_dice(seed, "stores-proxy");
     let proxy = Proxy::start(programs)?;
     let mut requests = Vec::new();
     for number in 0..6 {
@@ -260,7 +260,7 @@ pub(super) fn open_proxy(programs: &Programs, seed: u64) -> Result<Box<dyn Scene
             let store = proxy.home.path().join("proxy.redb");
             std::fs::copy(&store, store.with_extension("older")).expect("copied");
         }
-        let request = proxy.paid(&mut own, &chat(&format!("question {number}")), 2)?;
+        let request = proxy.pay_for(&mut own, &chat(&format!("question {number}")), 2)?;
         let reply = proxy.ask(&request)?;
         if reply.status != 200 {
             return Err(format!("a sale failed: {reply:?}"));
@@ -278,13 +278,13 @@ pub(super) fn open_proxy(programs: &Programs, seed: u64) -> Result<Box<dyn Scene
     let surroundings = vec![upstream, facilitator, node];
     let store =
         Store { home, program, config, store, requests, check, _surroundings: surroundings };
-    store.keep()?;
+    store.save_intact_copy()?;
     Ok(Box::new(store))
 }
 
 impl Store {
     /// Keeps a copy of the intact store under another name.
-    fn keep(&self) -> Result<(), String> {
+    fn save_intact_copy(&self) -> Result<(), String> {
         let file = self.home.path().join(self.store);
         let kept = std::fs::copy(&file, file.with_extension("intact"));
         kept.map(drop).map_err(|error| format!("{}: {error}", file.display()))
@@ -305,7 +305,7 @@ impl Store {
         command.arg("--config").arg(home.join(self.config));
         let mut service = match Service::try_start(command, &home.join("service.log")) {
             Ok(service) => service,
-            Err(ended) => return check_command_end(&ended, DAMAGED, violated),
+            Err(ended) => return check_command_end(&ended, EXITS_WITH_DAMAGED_STORE, violated),
         };
         let mut classes = Vec::new();
         for request in &self.requests {
@@ -315,19 +315,19 @@ impl Store {
                 _none if service.has_ended_by(13) => break,
                 other => violated.push(format!("no answer: {other:?}")),
             }
-            if let Some(fault) = service.fault().filter(|_fault| !service.has_ended_by(13)) {
+            if let Some(fault) = service.health_fault().filter(|_fault| !service.has_ended_by(13)) {
                 violated.push(fault);
                 return "ended".into();
             }
         }
-        let ended = check_command_end(&service.stop(), DAMAGED, violated);
+        let ended = check_command_end(&service.stop(), EXITS_WITH_DAMAGED_STORE, violated);
         classes.dedup();
         format!("{ended} after {}", classes.join("+"))
     }
 }
 
 impl Scene for Store {
-    fn good(&mut self) -> Result<(), String> {
+    fn send_valid(&mut self) -> Result<(), String> {
         self.restore();
         let mut violated = Vec::new();
         let class = self.run(&mut violated);
@@ -338,7 +338,7 @@ impl Scene for Store {
         }
     }
 
-    fn input(&mut self, dice: &mut Dice) -> Outcome {
+    fn send_mutated(&mut self, dice: &mut Dice) -> Outcome {
         let file = self.restore();
         let older = file.with_extension("older");
         let older = older.exists().then_some(older);

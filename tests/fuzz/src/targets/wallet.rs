@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::process::{Service, run};
-use crate::programs::{BURSAR, ENGINE, Programs, local, private};
+use crate::programs::{BURSAR, ENGINE, Programs, keep_calls_local, write_private};
 use crate::stub::{Stub, answers};
 
 pub(crate) const PASSWORD: &str = "correct horse battery";
@@ -55,11 +55,11 @@ impl Wallet {
         let home = tempfile::tempdir().expect("a folder");
         let (node, prices) = (Stub::start(answers::node), Stub::start(answers::prices));
         let explorer = Stub::start(answers::explorer);
-        private(&home.path().join("password"), PASSWORD.as_bytes());
+        write_private(&home.path().join("password"), PASSWORD.as_bytes());
         let name = add(&mut Command::new(""), home.path());
         let mut command = programs.command(name, home.path());
         add(&mut command, home.path());
-        local(&mut command, node.url.as_ref());
+        keep_calls_local(&mut command, node.url.as_ref());
         command
             .env("BURSAR_TEST_CLOCK", home.path().join("clock"))
             .env("BURSAR_TEST_PRICE_API", &prices.url)
@@ -102,7 +102,7 @@ impl Wallet {
         command.env_clear().current_dir(home).env("HOME", home);
         command.env("BURSAR_DATA_DIR", home.join("data"));
         command.env("BURSAR_PASSWORD_FILE", home.join("password"));
-        local(&mut command, self.node.url.as_ref());
+        keep_calls_local(&mut command, self.node.url.as_ref());
         command
     }
 
@@ -157,7 +157,7 @@ struct State {
 #[derive(Debug)]
 pub(crate) struct StateWatch {
     /// The number of refused inputs between two comparisons.
-    series: u64,
+    inputs_per_comparison: u64,
     /// The state after the last accepted input.
     state: Option<State>,
     refused: u64,
@@ -165,17 +165,17 @@ pub(crate) struct StateWatch {
 
 impl StateWatch {
     pub(crate) fn new(series: u64) -> Self {
-        Self { series, state: None, refused: 0 }
+        Self { inputs_per_comparison: series, state: None, refused: 0 }
     }
 
     /// Counts an input. Returns the violation if refused inputs have changed the state.
-    pub(crate) fn after(&mut self, wallet: &Wallet, accepted: bool) -> Option<String> {
+    pub(crate) fn compare_after(&mut self, wallet: &Wallet, accepted: bool) -> Option<String> {
         if accepted {
             (self.state, self.refused) = (None, 0);
             return None;
         }
         self.refused += 1;
-        if self.state.is_some() && self.refused < self.series {
+        if self.state.is_some() && self.refused < self.inputs_per_comparison {
             return None;
         }
         self.refused = 0;
