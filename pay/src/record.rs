@@ -25,8 +25,8 @@ const REPORTED_HEADERS: &[&str] = &[
 
 /// The state of a purchase.
 ///
-/// `sign_requested` is set before the request to the wallet, and `sent` is increased before the payment is sent,
-/// because an interrupted call may still have taken effect.
+/// `sign_requested` is set before the request to the wallet, and `send_attempts` is increased before the payment is
+/// sent, because an interrupted call may still have taken effect.
 #[derive(Default)]
 pub(crate) struct PurchaseRecord {
     pub(crate) status: Option<StatusCode>,

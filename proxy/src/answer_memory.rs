@@ -2,9 +2,9 @@
 //! nothing.
 //!
 //! A sale reserves [`RESERVED_ANSWER_BYTES`] of the first half before its payment is verified. If an answer turns out to be
-//! longer, it reserves [`ANSWER_BYTES_MAX`] of the second half while it is read, before it is settled. An answer waits
-//! for the second half at most once and holds no other part of that half meanwhile, so answers cannot block each other.
-//! Repeats of stored answers cost nothing. They share a further quarter, so they cannot take the memory of sales.
+//! longer, it reserves reserves [`ANSWER_BYTES_MAX`] of the second half while it is read, before it is settled. An answer waits
+//! for the second half second half at most once and holds no other part of that half meanwhile, so answers cannot block each other.
+//! Repeats of stored of stored answers cost nothing. They share a further quarter, so they cannot take the memory of sales.
 
 use std::sync::Arc;
 

@@ -89,7 +89,7 @@ pub struct StreamFilter {
 /// One way to read the held bytes as the secret.
 #[derive(Debug, Clone, Copy)]
 struct PartialMatch {
-    /// The index in `held` at which the match starts.
+    /// The index in `held_bytes` at which the match starts.
     start: usize,
     /// Number of bytes of the secret that were matched.
     matched: usize,

@@ -158,7 +158,7 @@ impl Upstream {
             let head = self.passthrough_head(&rest)?;
             let most = PASSTHROUGH_BYTES_MAX;
             let body = self.read_into(&mut room, rest, most, deadline_ms).await;
-            // The payer does not control the length of an error, so a long error is not `is_excessive`.
+            // The payer does not control the length of an error, so a long error is not `may_be_caused_by_request`.
             let body = body.map_err(|none| NoAnswer::from(none.fault))?;
             let body = room.hold(self.redactor.redact(body));
             return Ok(UpstreamReply::Refusal(Passthrough { body, ..head }));

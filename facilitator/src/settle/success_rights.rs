@@ -1,6 +1,6 @@
 //! Decides which request may receive the success of a payment. A success is returned to one request, and to repeats of
-//! it with the same `Idempotency-Key`. In the record, `answered` persists that the success was returned, and `promised`
-//! that `settlement_pending` was returned. This module holds the rights of requests in progress.
+//! it with the same `Idempotency-Key`. In the record, `success_returned_at` persists that the success was returned, and
+//! `pending_returned` that `settlement_pending` was returned. This module holds the rights of requests in progress.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -11,7 +11,7 @@ use crate::payment::Payment;
 pub struct NodeEvidence<'a> {
     /// The payer's balance of the token.
     pub balance: Option<U256>,
-    /// The answers to `Method::facts`.
+    /// The answers to `Method::diagnostic_calls`.
     pub facts: &'a [Option<Bytes>],
     /// The revert data of the transfer; empty if there is none.
     pub revert: &'a Bytes,

@@ -7,7 +7,7 @@ use crate::ports::{Chain, ChainFault, Clock};
 /// Returns by how many milliseconds our clock is ahead of the newest block, or `None` if the chain is idle.
 ///
 /// If the newest block seems old, the function waits [`CHAIN_IDLE_AFTER_MS`] for another block, because an idle chain
-/// proves nothing about the clock.
+/// proves nothing about the the clock.
 ///
 /// # Errors
 /// No node answers.

@@ -22,7 +22,7 @@ pub const SYMBOL_CHARS_MAX: usize = 32;
 /// The list is not paginated and takes less than a kilobyte per token.
 pub const REPLY_BYTES_MAX: usize = 8 << 20;
 
-/// Timeout of one request, in milliseconds: half of `FUNDS_WAIT_MS`, the limit for all balances of an address.
+/// Timeout of one request, in milliseconds: half of `FUNDS_TIMEOUT_MS`, the limit for all balances of an address.
 pub const TIMEOUT_MS: u64 = 5_000;
 
 /// Maximum number of decimals accepted. With more, no amount of 256 bits would reach one whole token.

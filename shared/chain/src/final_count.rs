@@ -61,7 +61,8 @@ impl FinalCounts {
             }
             Err(fault) => fault,
         };
-        // The step grows with the depth of finality, so that fewer than twice `NOTED_COUNTS_TARGET` counts cover that depth.
+        // The step grows with the depth of finality, so that fewer than twice `NOTED_COUNTS_TARGET` counts cover that
+        // depth.
         let step = (head.saturating_sub(last_final) / NOTED_COUNTS_TARGET).max(1);
         let noted = self.note(chain, signer, head, step).await;
         while let Some(at) = self.noted.iter().rposition(|noted| noted.block <= last_final) {

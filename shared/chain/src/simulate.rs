@@ -78,8 +78,9 @@ enum CachedMethod {
 impl Simulator {
     /// Returns the simulation method that the nodes support.
     ///
-    /// It probes the nodes if the method is unknown. If the method is not the best, it probes again after `SIMULATIONS_BEFORE_PROBE`
-    /// simulations, or after `SIMULATIONS_BEFORE_PROBE_AFTER_LOSS` if the nodes have just lost a method.
+    /// It probes the nodes if the method is unknown. If the method is not the best, it probes again after
+    /// `SIMULATIONS_BEFORE_PROBE` simulations, or after `SIMULATIONS_BEFORE_PROBE_AFTER_LOSS` if the nodes
+    /// have just lost a method.
     ///
     /// # Errors
     /// No node gave a usable answer to the probe.

@@ -101,7 +101,7 @@ crate::code_table! {
     UnattendedLimit "unattended_limit" "over unattended.daily, the limit while no person has opened the wallet since the engine started";
     // Only cards have this reason: such a request is not held.
     Device "device" "the key of the paying address is in a Ledger";
-    // The number is `limits::FAILED_PLANS_A_DAY`.
+    // The number is `limits::FAILED_PLANS_PER_DAY_MAX`.
     FailedPlans "failed_plans" "20 trades and supplies of this agent paid for gas today (UTC) and failed";
 }
 

@@ -266,8 +266,8 @@ pub const WRITE_TIMEOUT_MS: u64 = 10_000;
 pub const HANDLER_TIMEOUT_MS: u64 = 30_000;
 /// Time from the first byte of a call that trades or lends until its answer.
 ///
-/// It covers measuring, recording, and the wait for the end of the plan. It is below [`HANDLER_TIMEOUT_MS`], and below the
-/// timeout of clients that give up after 30 seconds.
+/// It covers measuring, recording, and the wait for the end of the plan. It is below [`HANDLER_TIMEOUT_MS`], and below
+/// the timeout of clients that give up after 30 seconds.
 pub const ANSWER_TIMEOUT_MS: u64 = 25_000;
 /// How long arriving bytes are discarded after the last response.
 ///

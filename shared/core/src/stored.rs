@@ -5,8 +5,9 @@
 //! ways:
 //!
 //! 1. A variant is appended to an enum. Older values do not contain it, so no new form is needed.
-//! 2. A field is added to a struct, at any place, with a new form: raise [`NEWEST_FORM`], add a module next to [`added_in_form_8`],
-//!    and mark the field with `#[serde(default, with = "stored::since_8")]`. In an older form it reads as its default.
+//! 2. A field is added to a struct, at any place, with a new form: raise [`NEWEST_FORM`], add a module next to
+//!    [`added_in_form_8`], and mark the field with `#[serde(default, with = "stored::added_in_form_8")]`. In an older
+//!    form it reads as its default.
 //! 3. Any other change is a new event next to the old one, which is still read. Nothing is removed, reordered, or
 //!    inserted between variants.
 //!

@@ -19,7 +19,8 @@ pub fn use_one_arena() {
 ///
 /// By default, glibc raises this limit to the longest block freed so far, up to 32 MiB. It then keeps freed blocks
 /// below the raised limit. In addition, each thread's arena keeps free memory of up to twice that limit, which
-/// [`release_free_pages`] does not reach. Call this before the first thread starts. It does nothing if the allocator is not
+/// [`release_free_pages`] does
+/// not reach. Call this before the first thread starts. It does nothing if the allocator is not
 /// glibc's.
 pub fn return_large_blocks() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]

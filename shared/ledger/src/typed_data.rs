@@ -117,8 +117,8 @@ pub fn ask_full(path: &DerivationPath, typed: &TypedData) -> Result<Vec<Command>
 ///
 /// They are the same for all values.
 ///
-/// An app that answers at once ([`crate::app::Configuration::answers_before_showing`]) does not show anything yet. It refuses
-/// the last of these commands with [`crate::status::Status::INVALID_DATA`] if a switch of its settings is off.
+/// An app that answers at once ([`crate::app::Configuration::answers_before_showing`]) does not show anything yet. It
+/// refuses the last of these commands with [`crate::status::Status::INVALID_DATA`] if a switch of its settings is off.
 ///
 /// # Errors
 /// [`RequestTooLong`].

@@ -3,7 +3,7 @@
 //! # Examples
 //!
 //! ```
-//! use bursar_rows::{Options, RowFile, StoreError, decode, encode, existing};
+//! use bursar_rows::{Options, RowFile, StoreError, decode, encode, table_if_written};
 //! use redb::TableDefinition;
 //!
 //! const VISITS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("visits");
@@ -18,7 +18,7 @@
 //!     Ok::<(), StoreError>(())
 //! })?;
 //! let visits: Option<u32> = file.read_here(|read| {
-//!     let Some(table) = existing(read.open_table(VISITS))? else { return Ok(None) };
+//!     let Some(table) = table_if_written(read.open_table(VISITS))? else { return Ok(None) };
 //!     table.get("alice")?.map(|row| decode(row.value())).transpose()
 //! })?;
 //! assert_eq!(visits, Some(7));

@@ -19,8 +19,8 @@ pub fn name_store(store: &Path, library: &'static str) {
     let _named = STORE_AND_LIBRARY.set((store.to_owned(), library));
 }
 
-/// Replaces the message of panics. A panic in the store's library ends the process with [`exit::STORE_UNUSABLE`], because the
-/// library panics on some kinds of damage instead of reporting them.
+/// Replaces the message of panics. A panic in the store's library ends the process with [`exit::STORE_UNUSABLE`],
+/// because the library panics on some kinds of damage instead of reporting them.
 pub(crate) fn install(name: &'static str) {
     std::panic::set_hook(Box::new(move |panic| {
         let store = STORE_AND_LIBRARY.get().filter(|(_path, library)| is_panic_in(library, panic));

@@ -15,11 +15,11 @@
 //! ```
 //! use alloy_primitives::{U256, address};
 //! use bursar_core::money::Bps;
-//! use bursar_core::networks::by_name;
+//! use bursar_core::networks::by_id_name_or_title;
 //! use bursar_uniswap::{Currency, PoolKey, Terms, V4Path, V4Swap, price, quote, swap};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let network = by_name("robinhood").ok_or("no such network")?;
+//! let network = by_id_name_or_title("robinhood").ok_or("no such network")?;
 //! let exchange = network.exchange.ok_or("no exchange")?;
 //! let dollars = Currency::Token(network.stablecoin.address);
 //!

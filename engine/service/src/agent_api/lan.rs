@@ -51,8 +51,8 @@ impl LanBearers {
         }
     }
 
-    /// Warns of an agent's bearer token from another machine, at most once per [`LAN_BEARER_WARN_INTERVAL_MS`]. Call it only
-    /// for proven agents: unproven callers must not fill the list.
+    /// Warns of an agent's bearer token from another machine, at most once per [`LAN_BEARER_WARN_INTERVAL_MS`]. Call it
+    /// only for proven agents: unproven callers must not fill the list.
     pub fn note(&self, peer: IpAddr, by_bearer: bool, agent: &AgentId) {
         if is_lan_bearer(peer, by_bearer) && self.is_due(agent) {
             tracing::warn!(%agent, "a bearer token came over the network, where others can read it");

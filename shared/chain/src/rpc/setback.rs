@@ -19,7 +19,8 @@ pub(super) enum Setback {
         code: i64,
         message: String,
     },
-    /// The node refused a request that even a healthy node may refuse (`Kind::Refusable`); another node may accept
+    /// The node refused a request that even a healthy node may refuse (`MethodKind::Refusable`); another node may
+    /// accept
     /// it.
     Declined {
         code: i64,

@@ -5,7 +5,8 @@
 //! - Lines end in CRLF. No line is folded, has spaces around a header's name, or contains control bytes except tabs.
 //! - There is at most one `Content-Length`, of plain digits.
 //! - `Transfer-Encoding` is absent, or is `chunked` in HTTP/1.1 without a `Content-Length`.
-//! - GET and HEAD have no body, except on the paths of [`BodyBounds::on_get`](super::bounds::BodyBounds::get_with_body_paths).
+//! - GET and HEAD have no body, except on the paths of
+//!   [`BodyBounds::get_with_body_paths`](super::bounds::BodyBounds::get_with_body_paths).
 //! - `Expect` is absent or `100-continue`.
 //! - `Connection` is ASCII. Upgrades are refused under [`Bounds::refuse_upgrade`].
 //! - The target is a valid URI, in visible ASCII and without a fragment.

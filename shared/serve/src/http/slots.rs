@@ -128,7 +128,7 @@ struct Slot {
     activity: Activity,
     /// Position in the peer's queue while the connection waits.
     eviction_rank: EvictionRank,
-    /// Bytes of the request beyond [`BodyBounds::free_bytes`](super::bounds::BodyBounds::uncounted_bytes).
+    /// Bytes of the request beyond [`BodyBounds::uncounted_bytes`](super::bounds::BodyBounds::uncounted_bytes).
     memory: usize,
     /// Whether the memory counts towards complete requests.
     is_whole: bool,

@@ -191,7 +191,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
 
     /// Watches for a peer that leaves during its request.
     ///
-    /// With `half_close`, a peer that ends its side does not cancel the request.
+    /// With `allow_half_close`, a peer that ends its side does not cancel the request.
     fn poll_peer_gone(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.buffer.is_empty() {
             let read = ready!(self.poll_more(cx, HEAD_READ_BYTES));

@@ -222,7 +222,7 @@ mod tests {
             let name = entry.unwrap().file_name().into_string().unwrap();
             // Timing code does not affect the content of a chain.
             let counts = STATE_SOURCES.iter().any(|(counted, _)| *counted == name) || name == "times.rs";
-            assert!(counts, "{name} is missing in RECIPE");
+            assert!(counts, "{name} is missing in STATE_SOURCES");
         }
     }
 

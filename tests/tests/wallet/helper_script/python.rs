@@ -45,7 +45,7 @@ pub(crate) fn run_helper(url: &str, agent: &Agent, arguments: &[&str]) -> (i32, 
     (output.status.code().unwrap(), serde_json::from_str(&answer).unwrap())
 }
 
-/// Runs a script that has the helper as the module `run_helper`, and prints JSON.
+/// Runs a script that has the helper as the module `helper`, and prints JSON.
 pub(crate) fn run_script(url: &str, agent: &Agent, code: &str, arguments: &[&str]) -> Value {
     let mut command = program("python3", url, agent);
     command.arg("-c").arg(code).args(arguments);

@@ -105,8 +105,8 @@ fn read(
     Ok((ask, contradicted))
 }
 
-/// Returns by how many bytes the challenge's JSON exceeds [`HEADER_BYTES_BEFORE_PADDING`]. Most honest challenges do not exceed
-/// it.
+/// Returns by how many bytes the challenge's JSON exceeds [`HEADER_BYTES_BEFORE_PADDING`]. Most honest challenges do
+/// not exceed it.
 fn padding(input: &PaymentInput) -> u32 {
     let bytes = match input {
         PaymentInput::Header(text) => text.len() / 4 * 3,
