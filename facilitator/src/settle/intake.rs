@@ -494,7 +494,7 @@ impl SettlementService {
             state: State::Queued,
             gas: need.reservation.gas,
             gas_caller: origin.caller,
-            origin: origin,
+            origin,
             pending_returned: false,
             success_returned_at: None,
         };
@@ -523,7 +523,7 @@ impl SettlementService {
             state: State::Closed { at },
             gas: 0,
             gas_caller: origin.caller,
-            origin: origin,
+            origin,
             pending_returned: false,
             success_returned_at: None,
         };
@@ -932,7 +932,7 @@ impl SettlementService {
             state: found.state(at),
             gas: 0,
             gas_caller: origin.caller,
-            origin: origin,
+            origin,
             pending_returned: false,
             success_returned_at: None,
         };

@@ -164,7 +164,7 @@ impl Stage {
         let exit = ended.await.expect("it ends").code();
         let secret = &self.agent.token[3..];
         assert!(!text.contains(secret) && !stderr.contains(secret), "{text}{stderr}");
-        ProgramOutput { exit, stdout: text, stderr: stderr }
+        ProgramOutput { exit, stdout: text, stderr }
     }
 
     /// Starts the example and returns after the wallet has held its request, with the request's id.

@@ -15,7 +15,7 @@ use crate::trading::stage::{AUTOMATIC, DOLLAR, ETHER, Stage, atoms};
 const DYNAMIC_FEE: u32 = 0x80_0000;
 
 /// Half of the output, in millionths.
-const HALF_MILLIONTHS: u32 = 500_000;
+const HALF_PPM: u32 = 500_000;
 /// The fee that a dishonest hook sets: 40 %.
 const HIGH_FEE: u32 = 400_000;
 
@@ -78,12 +78,12 @@ async fn t_49_no_hook_fills_below_the_floor_listed_or_not() {
     let above = Held(HoldReason::ImpactAboveCeiling);
     for (name, rights, conduct, fee, listed) in [
         ("honest", Watches, HookConduct::HONEST, POOL_FEE, Fills),
-        ("may take and does not", ChangesOutput, takes(Never, HALF_MILLIONTHS), POOL_FEE, Fills),
+        ("may take and does not", ChangesOutput, takes(Never, HALF_PPM), POOL_FEE, Fills),
         ("takes 1 % of all", ChangesOutput, takes(Always, 10_000), POOL_FEE, Fills),
         ("takes 10 % of all", ChangesOutput, takes(Always, 100_000), POOL_FEE, above),
-        ("takes from routers", ChangesOutput, takes(UnlessQuoted, HALF_MILLIONTHS), POOL_FEE, refused),
-        ("takes where gas costs", ChangesOutput, takes(WhenGasCosts, HALF_MILLIONTHS), POOL_FEE, refused),
-        ("takes twice the output", ChangesOutput, takes(Always, 4 * HALF_MILLIONTHS), POOL_FEE, absurd),
+        ("takes from routers", ChangesOutput, takes(UnlessQuoted, HALF_PPM), POOL_FEE, refused),
+        ("takes where gas costs", ChangesOutput, takes(WhenGasCosts, HALF_PPM), POOL_FEE, refused),
+        ("takes twice the output", ChangesOutput, takes(Always, 4 * HALF_PPM), POOL_FEE, absurd),
         ("a dynamic fee", Watches, HookConduct::HONEST, DYNAMIC_FEE, Fills),
         ("a high dynamic fee", Watches, charges(Always), DYNAMIC_FEE, above),
         ("a fee for routers", Watches, charges(UnlessQuoted), DYNAMIC_FEE, refused),
@@ -136,7 +136,7 @@ async fn t_49_no_hook_fills_below_the_floor_listed_or_not() {
 async fn t_49_a_hook_that_waits_for_a_later_block_fills_nothing_below_the_floor() {
     let Some(mut stage) = Stage::set_up(AUTOMATIC).await else { return };
     let dollar = stage.dollar();
-    let conduct = HookConduct { share: HALF_MILLIONTHS, ..HookConduct::HONEST };
+    let conduct = HookConduct { share: HALF_PPM, ..HookConduct::HONEST };
     let pool = stage.add_hooked_pool(HookRights::ChangesOutput, conduct, POOL_FEE).await;
     stage.operator.must(&format!("policy edit p --trade-hooks {}", pool.hooks)).await;
     let left = stage.volume_left().await;
@@ -177,7 +177,7 @@ async fn t_49_a_hook_that_waits_for_a_later_block_fills_nothing_below_the_floor(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn t_49_a_hook_that_turns_after_the_request_is_refused_at_the_approval() {
     let Some(mut stage) = Stage::set_up(AUTOMATIC).await else { return };
-    let honest = HookConduct { share: HALF_MILLIONTHS, ..HookConduct::HONEST };
+    let honest = HookConduct { share: HALF_PPM, ..HookConduct::HONEST };
     let pool = stage.add_hooked_pool(HookRights::ChangesOutput, honest, POOL_FEE).await;
     let (status, answer) = trade_in(&mut stage, &pool).await;
     assert_eq!((status, &answer["status"]), (202, &json!("pending")), "{answer}");
