@@ -182,8 +182,10 @@ pub enum AllowanceLeft {
     Zero,
     /// It may have been given, or the main transaction may have left a part of it: only the chain knows.
     Possible,
-    /// It was given, and no transaction of the plan has used or revoked it.
-    Given,
+    /// The transaction in this block gave it, and no later one of the plan has used or revoked it.
+    Given {
+        block: u64,
+    },
 }
 
 /// How a request with a plan ended.
@@ -255,12 +257,12 @@ impl Execution {
         use AllowanceLeft::{Given, Possible, Zero};
         let buys_shares = self.quote.loan().is_some_and(LoanQuote::buys_shares);
         self.steps.iter().fold(Zero, |left, step| match (step.purpose, step.outcome) {
-            (StepPurpose::Allowance, Some(Outcome::Succeeded { .. })) => Given,
+            (StepPurpose::Allowance, Some(Outcome::Succeeded { block, .. })) => Given { block },
             // If the node's report about the nonce is wrong, this transaction may still be mined.
             (StepPurpose::Allowance, Some(Outcome::NonceTaken)) => Possible,
             (StepPurpose::Supply, Some(Outcome::Succeeded { .. })) if buys_shares => Possible,
             (main, Some(Outcome::Succeeded { .. })) if main.is_main() => Zero,
-            (main, Some(Outcome::NonceTaken)) if main.is_main() && left == Given => Possible,
+            (main, Some(Outcome::NonceTaken)) if main.is_main() && left != Zero => Possible,
             // A token that reverts a revocation would revert every later one.
             (
                 StepPurpose::Revocation,

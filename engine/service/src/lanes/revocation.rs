@@ -44,16 +44,18 @@ pub(super) async fn allowance_left(
         return Ok(None);
     };
     let chain = chains.get(&network.chain).ok_or_else(unavailable)?;
+    let read = async |block| {
+        let answer = chain.call(token, token::allowance_call(request.from, spender), block).await;
+        Ok(U256::try_from_be_slice(&answer?) != Some(U256::ZERO))
+    };
     let is_left = match execution.allowance_left() {
         AllowanceLeft::Zero => false,
         AllowanceLeft::Possible => {
-            let question = token::allowance(request.from, spender);
-            let answer = chain.call(token, question, BlockTag::Latest).await;
-            let left = answer.map_err(|_fault| unavailable())?;
-            U256::try_from_be_slice(&left) != Some(U256::ZERO)
+            read(BlockTag::Latest).await.map_err(|_fault: ChainFault| unavailable())?
         }
-        // Not read: a node that is some blocks behind does not show a new allowance.
-        AllowanceLeft::Given => true,
+        // A node that is some blocks behind, or that keeps no past state, does not have this block. The token may have
+        // ignored the call, so it is asked.
+        AllowanceLeft::Given { block } => read(BlockTag::Number(block)).await.unwrap_or(true),
     };
     Ok(is_left.then_some(Allowance { token, spender, network, chain }))
 }
