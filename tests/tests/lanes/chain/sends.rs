@@ -115,7 +115,10 @@ async fn a_send_needs_no_large_batch_and_doctor_names_a_node_that_takes_none() {
     let mut stage = Stage::set_up(chain, start).await;
     let Answer::Doctor { checks } = stage.operator.must("doctor").await else { panic!() };
     let line = checks.iter().find(|check| check.check == "batches on Base").expect("a line");
-    assert!(line.finding.contains("no batch of 50 requests (batch too large"), "{line:?}");
+    assert!(
+        line.finding.contains("does not accept a batch of 50 requests (batch too large"),
+        "{line:?}"
+    );
     stage.chain.request("anvil_setBalance", json!([stage.payer, GAS_MONEY])).await.expect("set");
     let line = format!("address send pay {TO} 0.25 --network base --confirm 0.25 --no-wait");
     order_send(&mut stage, &line).await;
@@ -134,7 +137,10 @@ async fn an_impossible_or_declined_send_is_refused_and_moves_nothing() {
         (format!("address send pay {} 1 --confirm 1", TO.replace("Bc6", "bC6")), Code::BadInput),
         ("address send pay pay 1 --confirm 1".to_owned(), Code::BadInput),
         (format!("address send pay {TO} 1 --token doge --confirm 1"), Code::NothingFound),
-        (format!("address send pay {TO} 1 --token {WRONG_CHECKSUM_ADDRESS} --confirm 1"), Code::BadInput),
+        (
+            format!("address send pay {TO} 1 --token {WRONG_CHECKSUM_ADDRESS} --confirm 1"),
+            Code::BadInput,
+        ),
         (format!("address send pay {TO} 1 --network sepolia --confirm 1"), Code::NetworkDisabled),
         (format!("address send pay {TO} 1 --confirm 2"), Code::Declined),
     ] {
@@ -155,7 +161,11 @@ const EXPENSIVE_ORACLE_CODE: &str = "0x670429d069189e000060005260206000f3";
 async fn the_data_fee_is_part_of_the_required_balance() {
     let Some(mut stage) = stage().await else { return };
     let oracle = bursar_core::networks::OP_GAS_PRICE_ORACLE;
-    stage.chain.request("anvil_setCode", json!([oracle, EXPENSIVE_ORACLE_CODE])).await.expect("set");
+    stage
+        .chain
+        .request("anvil_setCode", json!([oracle, EXPENSIVE_ORACLE_CODE]))
+        .await
+        .expect("set");
     // The balance is ten coins. The fee for data may take 0.6 of them.
     let line = format!("address send pay {TO} 9.5 --network base --confirm 9.5 --no-wait");
     let refused = stage.operator.run_refused(&line).await;

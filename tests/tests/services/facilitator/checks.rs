@@ -31,7 +31,10 @@ async fn check_reports_what_is_present_and_what_is_missing() {
     let bare = FacilitatorHome::new(chain.network(), chain.url(), 1, "", "");
     let answer = findings(&bare).await;
     assert!(has_finding(&answer, Severity::Bad, "fund it"), "{answer:#?}");
-    assert!(has_finding(&answer, Severity::Warning, "is not a facilitator of Prism"), "{answer:#?}");
+    assert!(
+        has_finding(&answer, Severity::Warning, "is not a facilitator of Prism"),
+        "{answer:#?}"
+    );
     assert!(has_finding(&answer, Severity::Good, "EIP-712 domain: USD Coin 2"), "{answer:#?}");
 
     assert!(has_finding(&answer, Severity::Good, "because no authorizer is set"), "{answer:#?}");
@@ -53,7 +56,10 @@ async fn check_reports_what_is_present_and_what_is_missing() {
     let named = upto_contract::setting(&[&[0, 1]]);
     let by_contract = FacilitatorHome::new(chain.network(), chain.url(), 2, "", &named);
     let answer = findings(&by_contract).await;
-    assert!(has_finding(&answer, Severity::Warning, "the scheme upto is not offered"), "{answer:#?}");
+    assert!(
+        has_finding(&answer, Severity::Warning, "the scheme upto is not offered"),
+        "{answer:#?}"
+    );
     let contract = upto_contract::deploy(&chain, &[0, 1]).await;
     let text = format!("the upto contract {contract} can be called by ");
     assert!(has_finding(&findings(&by_contract).await, Severity::Good, &text));
@@ -81,7 +87,7 @@ async fn check_names_a_node_without_large_batches_which_settles_all_the_same() {
         let node = LimitedRpc::in_front_of(chain.url(), batch_max).await;
         let stage = Stage::with_node(chain, &node.url, 1, "", "").await;
         let answer = findings(&stage.home).await;
-        let said = "no batch of 50 requests (batch too large (code -32600))";
+        let said = "does not accept a batch of 50 requests (batch too large (code -32600))";
         assert!(has_finding(&answer, Severity::Warning, said), "{batch_max}: {answer:#?}");
         let payment = stage.pay(&stage.payer().await, TransferMethod::Eip3009, 700);
         let settled = stage.settle(&payment.body(2)).await;

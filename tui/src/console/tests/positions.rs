@@ -258,7 +258,10 @@ fn positions_that_fail_or_take_long_hide_and_delay_no_balance() {
     stage.answer(slow, Err(fault()));
     let screen = stage.screen();
     assert!(screen.contains("12.5") && screen.contains("8, positions ?"), "{screen}");
-    assert!(screen.contains("Positions are not known: No venue could be read. r"), "{screen}");
+    assert!(
+        screen.contains("Positions are not known: No venue could be read. Press r"),
+        "{screen}"
+    );
     // Known positions remain, and are marked as old.
     asked(&mut stage, Ok(Answer::Positions(answer())));
     assert!(stage.screen().contains("8, 4 positions ! "), "{}", stage.screen());
