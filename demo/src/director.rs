@@ -22,7 +22,7 @@ use tokio::process::Child;
 
 use crate::market::{Market, Product, SELLER, create_account_file, fund_buyer};
 use crate::roles::CHAIN;
-use crate::stage::{Actor, new_key, password, role_command, print_line, print_step, wait_for_key};
+use crate::stage::{Actor, new_key, password, print_line, print_step, role_command, wait_for_key};
 
 /// The initial balance of the agent's address, in smallest units: 20 dollars.
 const INITIAL_BALANCE: u128 = 20_000_000;
@@ -101,8 +101,10 @@ pub(crate) async fn direct(yes: bool) -> anyhow::Result<()> {
     print_summary(&mut operator, chain.as_ref(), paying).await?;
     market.close().await?;
     engine.end().await?;
-    print_line("\nThat was the whole loop. For your own wallet, run `bursar wallet create main` and see \
-         the README.")
+    print_line(
+        "\nThat was the whole loop. For your own wallet, run `bursar wallet create main` and see \
+         the README.",
+    )
 }
 
 /// Step 1: starts anvil, if it is installed or npm can install it.
@@ -204,7 +206,9 @@ fn print_result(stdout: Vec<u8>) -> anyhow::Result<()> {
 async fn buy_by_the_meter(chain: &Devnet, folder: &Path, shop: &str) -> anyhow::Result<()> {
     let file = folder.join("buyer.key");
     let buyer = create_account_file(&file, &new_key()?)?;
-    print_line("  the wallet does not sign the scheme upto, so this buyer signs with a separate key:")?;
+    print_line(
+        "  the wallet does not sign the scheme upto, so this buyer signs with a separate key:",
+    )?;
     print_line(&format!("  {buyer}, which approves Permit2 once"))?;
     fund_buyer(chain, buyer, BUYER_BALANCE).await?;
     let file = file.to_str().context("the folder's name is not valid UTF-8")?;
@@ -255,7 +259,10 @@ async fn print_summary(
     };
     for agent in agents {
         let limit = agent.daily_limit.unwrap_or_default();
-        print_line(&format!("  agent {}: spent {} of {limit} USD today", agent.name, agent.spent_today))?;
+        print_line(&format!(
+            "  agent {}: spent {} of {limit} USD today",
+            agent.name, agent.spent_today
+        ))?;
     }
     print_balances(chain, paying).await?;
     let Answer::Audit(audit) = must(operator, "audit verify").await? else {

@@ -90,20 +90,33 @@ impl Market {
             shop.url
         ))?;
         let metered = Some(shop.url.clone());
-        Ok(Self { actors: vec![shop, proxy, model, facilitator], small_product: small, large_product: large, metered_url: metered })
+        Ok(Self {
+            actors: vec![shop, proxy, model, facilitator],
+            small_product: small,
+            large_product: large,
+            metered_url: metered,
+        })
     }
 
     /// Starts the merchant that needs no chain: no money moves.
     pub(crate) async fn without_chain() -> anyhow::Result<Self> {
         let merchant = Actor::start(&["merchant", &SELLER.to_string()]).await?;
-        print_line(&format!("  {}/small costs 0.012, {}/large costs 1.50", merchant.url, merchant.url))?;
+        print_line(&format!(
+            "  {}/small costs 0.012, {}/large costs 1.50",
+            merchant.url, merchant.url
+        ))?;
         let product = |path: &str| Product {
             url: format!("{}{path}", merchant.url),
             body: None,
             title: format!("what is at {path}"),
         };
         let (small, large) = (product("/small"), product("/large"));
-        Ok(Self { actors: vec![merchant], small_product: small, large_product: large, metered_url: None })
+        Ok(Self {
+            actors: vec![merchant],
+            small_product: small,
+            large_product: large,
+            metered_url: None,
+        })
     }
 
     pub(crate) async fn close(self) -> anyhow::Result<()> {

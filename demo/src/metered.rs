@@ -130,7 +130,12 @@ impl Shop {
         }
     }
 
-    async fn ask_facilitator(&self, what: &str, payment: &Value, required: &Value) -> anyhow::Result<Value> {
+    async fn ask_facilitator(
+        &self,
+        what: &str,
+        payment: &Value,
+        required: &Value,
+    ) -> anyhow::Result<Value> {
         let body = json!({
             "x402Version": 2, "paymentPayload": payment, "paymentRequirements": required,
         });

@@ -99,7 +99,8 @@ pub(crate) async fn proxy(settings: &Path) -> anyhow::Result<()> {
 
 /// Runs a merchant with two priced resources that only checks signatures.
 pub(crate) async fn merchant(pay_to: Address) -> anyhow::Result<()> {
-    let config = MerchantConfig::new(CHAIN, pay_to).sell("/small", SMALL_PRICE).sell("/large", LARGE_PRICE);
+    let config =
+        MerchantConfig::new(CHAIN, pay_to).sell("/small", SMALL_PRICE).sell("/large", LARGE_PRICE);
     let merchant = Merchant::serve(config).await?;
     let term = signal(SignalKind::terminate())?;
     print_ready(merchant.url())?;
@@ -130,8 +131,9 @@ pub(crate) async fn agent(url: String, body: Option<String>) -> u8 {
 
 /// Pays a merchant in this process from the user's own wallet. The merchant settles nothing.
 pub(crate) async fn pay() -> anyhow::Result<()> {
-    let config =
-        MerchantConfig::new(CHAIN, UNOWNED_ADDRESS).sell("/small", SMALL_PRICE).sell("/large", LARGE_PRICE);
+    let config = MerchantConfig::new(CHAIN, UNOWNED_ADDRESS)
+        .sell("/small", SMALL_PRICE)
+        .sell("/large", LARGE_PRICE);
     let merchant = Merchant::serve(config).await?;
     for (path, price) in [("/small", "0.012"), ("/large", "1.50")] {
         print_line(&format!("A paywall asks for {price} USDC on Base:"))?;
@@ -142,7 +144,9 @@ pub(crate) async fn pay() -> anyhow::Result<()> {
         print_line("")?;
     }
     merchant.stop().await;
-    print_line("Both are paid as far as your wallet knows. No money moved: this merchant settles nothing.")
+    print_line(
+        "Both are paid as far as your wallet knows. No money moved: this merchant settles nothing.",
+    )
 }
 
 /// Reports the URL of this process to the director.

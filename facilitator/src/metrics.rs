@@ -14,7 +14,8 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 /// Upper bounds of the duration buckets, in seconds: from answers that need no node to answers that wait for a block.
-const DURATION_BUCKETS_S: [f64; 12] = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+const DURATION_BUCKETS_S: [f64; 12] =
+    [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
 /// The route of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
@@ -85,8 +86,9 @@ impl Default for Metrics {
         let mut registry = Registry::with_prefix("facilitator");
         let answers = Family::<AnswerLabels, Counter>::default();
         registry.register("answers", "Responses by route and result", answers.clone());
-        let seconds =
-            Family::<RouteLabel, Histogram>::new_with_constructor(|| Histogram::new(DURATION_BUCKETS_S));
+        let seconds = Family::<RouteLabel, Histogram>::new_with_constructor(|| {
+            Histogram::new(DURATION_BUCKETS_S)
+        });
         registry.register("answer_seconds", "Duration of responses", seconds.clone());
         let open = Gauge::default();
         registry.register("open_payments", "Open payments", open.clone());

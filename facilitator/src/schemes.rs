@@ -3,7 +3,9 @@
 use bursar_core::networks::{self, ChainId};
 use bursar_x402::settlement::SettlementRequest;
 
-use crate::batch::{BatchSettlement, claim_proposal, deposit_proposal, refund_proposal, sweep_proposal};
+use crate::batch::{
+    BatchSettlement, claim_proposal, deposit_proposal, refund_proposal, sweep_proposal,
+};
 use crate::exact::Exact;
 use crate::job::Job;
 use crate::network::NetworkContext;
@@ -22,7 +24,9 @@ pub static SCHEMES: [&dyn Scheme; 3] = [&Exact, &Upto, &BatchSettlement];
 /// # Errors
 /// [`Rejection`]: the scheme or the network is unknown, or the payment names another scheme or network than the
 /// requirements.
-pub fn scheme_and_network(request: &SettlementRequest) -> Result<(&'static dyn Scheme, ChainId), Rejection> {
+pub fn scheme_and_network(
+    request: &SettlementRequest,
+) -> Result<(&'static dyn Scheme, ChainId), Rejection> {
     let requirements = &request.requirements;
     let is_named = |scheme: &&&dyn Scheme| {
         scheme.name() == requirements.scheme && scheme.versions().contains(&request.version)
@@ -32,7 +36,8 @@ pub fn scheme_and_network(request: &SettlementRequest) -> Result<(&'static dyn S
     if request.paid_scheme.as_ref().is_some_and(|paid| *paid != requirements.scheme) {
         return Err(other_scheme.into());
     }
-    let row = networks::by_id_or_v1_name(&requirements.network).ok_or(Reason::UnsupportedNetwork)?;
+    let row =
+        networks::by_id_or_v1_name(&requirements.network).ok_or(Reason::UnsupportedNetwork)?;
     let paid = request.paid_network.as_deref().map(networks::by_id_or_v1_name);
     match paid {
         Some(Some(paid)) if paid.chain == row.chain => Ok((scheme, row.chain)),

@@ -366,7 +366,8 @@ const CONTRACT_LOOKUP_TIMEOUT_MS: u64 = 3_000;
 async fn look_for_contracts(settlers: &BTreeMap<ChainId, Arc<Settler>>, clock: &Arc<dyn Clock>) {
     let each = settlers.values().map(|settler| schemes::look_for_contracts(&settler.network));
     // A lookup that is dropped keeps the contracts that it has found.
-    let _looked = with_timeout(&**clock, CONTRACT_LOOKUP_TIMEOUT_MS, futures::future::join_all(each)).await;
+    let _looked =
+        with_timeout(&**clock, CONTRACT_LOOKUP_TIMEOUT_MS, futures::future::join_all(each)).await;
 }
 
 fn settlement_service(

@@ -60,7 +60,9 @@ impl StoreProbe {
         let mut last = self.last.lock().await;
         self.renew(&mut last);
         let now_ms = self.clock.mono_ms();
-        if let Some(proof) = last.filter(|proof| now_ms.saturating_sub(proof.at_ms) < COMMIT_PROOF_MS) {
+        if let Some(proof) =
+            last.filter(|proof| now_ms.saturating_sub(proof.at_ms) < COMMIT_PROOF_MS)
+        {
             return proof.accepts_writes;
         }
         let accepts = self.payments.probe().await.is_ok();

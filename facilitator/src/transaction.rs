@@ -139,7 +139,8 @@ pub fn call(contracts: &Contracts, jobs: &[&Job], gas_limit: u64) -> Call {
 
 /// Whether a contract makes the calls of these jobs. All of them have the same sender rule.
 fn is_through_a_contract(jobs: &[&Job]) -> bool {
-    jobs.first().is_some_and(|first| matches!(first.work().sender(), SenderRule::ThroughContract(_)))
+    jobs.first()
+        .is_some_and(|first| matches!(first.work().sender(), SenderRule::ThroughContract(_)))
 }
 
 fn multicall(

@@ -42,19 +42,25 @@ impl Agent {
             })?;
             value.into_string().map_err(|_not_utf8| misconfigured(format!("{name} is not text.")))
         };
-        let id = found(ID_VARIABLE)?.parse().map_err(|error| misconfigured(format!("{ID_VARIABLE}: {error}.")))?;
+        let id = found(ID_VARIABLE)?
+            .parse()
+            .map_err(|error| misconfigured(format!("{ID_VARIABLE}: {error}.")))?;
         let token = SecretString::from(found(TOKEN_VARIABLE)?);
         let bearer = match found(MODE_VARIABLE)?.as_str() {
             "hmac" => false,
             "bearer" => true,
-            _other => return Err(misconfigured(format!("{MODE_VARIABLE} must be hmac or bearer."))),
+            _other => {
+                return Err(misconfigured(format!("{MODE_VARIABLE} must be hmac or bearer.")));
+            }
         };
         if decode_token(&token).is_none() {
             return Err(misconfigured(format!("{TOKEN_VARIABLE} must be AT_ and 64 hex digits.")));
         }
         // Plain http is allowed because the operator chose this URL and its network, as in the wallet's LAN mode.
-        let wallet = Target::parse(&found(URL_VARIABLE)?, PlainHttpHosts::Any)
-            .map_err(|_fault| misconfigured(format!("{URL_VARIABLE} is not a valid wallet URL.")))?;
+        let wallet =
+            Target::parse(&found(URL_VARIABLE)?, PlainHttpHosts::Any).map_err(|_fault| {
+                misconfigured(format!("{URL_VARIABLE} is not a valid wallet URL."))
+            })?;
         Ok(Self { id, token, uses_bearer: bearer, wallet })
     }
 
@@ -139,8 +145,12 @@ mod tests {
     const SECRET: &str = "AT_000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 
     fn agent(change: (&str, &str)) -> Result<Agent, Failure> {
-        let usual =
-            [(ID_VARIABLE, "ABC123"), (TOKEN_VARIABLE, SECRET), (MODE_VARIABLE, "hmac"), (URL_VARIABLE, "http://127.0.0.1:9402")];
+        let usual = [
+            (ID_VARIABLE, "ABC123"),
+            (TOKEN_VARIABLE, SECRET),
+            (MODE_VARIABLE, "hmac"),
+            (URL_VARIABLE, "http://127.0.0.1:9402"),
+        ];
         Agent::from_environment(|name| {
             let (_, value) = usual.iter().find(|(known, _)| *known == name)?;
             let value = if change.0 == name { change.1 } else { value };

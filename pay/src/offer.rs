@@ -214,7 +214,9 @@ mod tests {
     #[test]
     fn max_price_is_exact_and_applies_to_every_payable_offer() {
         let within = |offers: &[_], limit: &str| {
-            challenge(offers).check_limit(&PriceLimit::parse(limit).unwrap()).map_err(|fault| fault.code)
+            challenge(offers)
+                .check_limit(&PriceLimit::parse(limit).unwrap())
+                .map_err(|fault| fault.code)
         };
         let above = Err(Code::OfferAboveMax);
         assert_eq!(within(&[("base", "10000", None)], "0.01"), Ok(()));

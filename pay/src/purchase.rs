@@ -149,7 +149,11 @@ impl Purchase {
         Ok(payment)
     }
 
-    async fn wait_for_decision(&mut self, id: RequestId, mut on: WaitsFor) -> Result<Payment, Fault> {
+    async fn wait_for_decision(
+        &mut self,
+        id: RequestId,
+        mut on: WaitsFor,
+    ) -> Result<Payment, Fault> {
         self.record.request = Some(id);
         self.print_wait(id, on);
         let longest = Duration::from_millis(HOLD_MS.unsigned_abs()).saturating_add(RESTART_GRACE);
@@ -242,8 +246,10 @@ impl Purchase {
             );
             Fault::because(Code::ResourceUnreachable, message)
         } else {
-            let message =
-                format!("{label} gave no complete answer: {lost}. {}", self.record.maybe_paid_text());
+            let message = format!(
+                "{label} gave no complete answer: {lost}. {}",
+                self.record.maybe_paid_text()
+            );
             Fault::because(Code::PaymentUnanswered, message)
         })
     }
@@ -313,7 +319,8 @@ impl Purchase {
         payment: &Payment,
     ) -> Result<StatusCode, BodyError> {
         self.record_receipt(&answer.headers);
-        let filled = self.pass_on_while_reporting(payment, async |sink| sink.fill(&mut answer).await).await;
+        let filled =
+            self.pass_on_while_reporting(payment, async |sink| sink.fill(&mut answer).await).await;
         filled.map(|()| answer.status)
     }
 
@@ -327,7 +334,9 @@ impl Purchase {
         let settled = settled.filter(|_| self.record.report_accepted.is_none());
         let report = async {
             match settled {
-                Some(transaction) => Some(self.wallet.report_settled(payment.id, transaction).await),
+                Some(transaction) => {
+                    Some(self.wallet.report_settled(payment.id, transaction).await)
+                }
                 None => None,
             }
         };
@@ -351,7 +360,9 @@ impl Purchase {
         let body = offer_body(answer).await.unwrap_or_default();
         let offered = offered.or_else(|| Challenge::in_body(&body).ok());
         if reason.is_none() {
-            reason = offered.and_then(|offered| offered.error).map(|error| quoted(&error, SERVER_TEXT_CHARS_MAX));
+            reason = offered
+                .and_then(|offered| offered.error)
+                .map(|error| quoted(&error, SERVER_TEXT_CHARS_MAX));
         }
         if let Err(fault) = self.sink.pass_on_chunk(&body).await {
             return fault;

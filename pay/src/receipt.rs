@@ -68,8 +68,9 @@ impl Receipt {
     /// Returns the receipt as one line. Server text is quoted, so that it cannot break the line.
     pub(crate) fn describe(&self) -> String {
         let network = self.network.as_ref();
-        let network =
-            network.map(|name| format!(" on {}", quoted(name, SHOWN_CHARS_MAX))).unwrap_or_default();
+        let network = network
+            .map(|name| format!(" on {}", quoted(name, SHOWN_CHARS_MAX)))
+            .unwrap_or_default();
         let transaction = match (self.claimed_transaction(), &self.transaction) {
             (Some(hash), _) => format!(", transaction {hash}"),
             (None, Some(text)) => format!(", transaction {}", quoted(text, SHOWN_CHARS_MAX)),
@@ -107,7 +108,10 @@ mod tests {
         // either.
         for (success, text) in [(false, hash.as_str()), (true, "0x12"), (true, "")] {
             let json = format!("{{\"success\":{success},\"transaction\":\"{text}\"}}");
-            assert_eq!(read("payment-response", &json).unwrap().unwrap().claimed_transaction(), None);
+            assert_eq!(
+                read("payment-response", &json).unwrap().unwrap().claimed_transaction(),
+                None
+            );
         }
     }
 

@@ -11,8 +11,8 @@ use bursar_core::json;
 use bursar_core::limits::{BODY_DEPTH_MAX, URL_BYTES_MAX};
 use bursar_core::text::quoted;
 use bursar_outbound::{
-    Bytes, Client, HeaderMap, HeaderName, HeaderValue, Method, SendFailure, OutboundRequest,
-    PlainHttpHosts, ReplyStream, Target, TargetFault,
+    Bytes, Client, HeaderMap, HeaderName, HeaderValue, Method, OutboundRequest, PlainHttpHosts,
+    ReplyStream, SendFailure, Target, TargetFault,
 };
 
 use crate::args::PayArgs;
@@ -158,9 +158,10 @@ fn method(args: &PayArgs) -> Result<Method, Fault> {
     };
     match Method::from_bytes(text.as_bytes()) {
         Ok(method) if method != Method::CONNECT => Ok(method),
-        Ok(_) | Err(_) => {
-            Err(invalid_argument(format!("{} is not a valid method for --method.", quoted(text, 40))))
-        }
+        Ok(_) | Err(_) => Err(invalid_argument(format!(
+            "{} is not a valid method for --method.",
+            quoted(text, 40)
+        ))),
     }
 }
 
@@ -184,8 +185,9 @@ fn headers(lines: &[String]) -> Result<HeaderMap, Fault> {
             return Err(invalid_argument(message));
         }
         // The message omits the header's value, which may be a secret.
-        let value = HeaderValue::from_str(value.trim())
-            .map_err(|_bad| invalid_argument(format!("The value of the header {shown} is not plain text.")))?;
+        let value = HeaderValue::from_str(value.trim()).map_err(|_bad| {
+            invalid_argument(format!("The value of the header {shown} is not plain text."))
+        })?;
         headers.append(name, value);
     }
     Ok(headers)

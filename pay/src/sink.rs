@@ -101,7 +101,9 @@ impl Sink {
                     Fault::because(Code::InternalError, message)
                 })
             }
-            Self::Memory { body, .. } if chunk.len() <= MEMORY_BYTES_MAX.saturating_sub(body.len()) => {
+            Self::Memory { body, .. }
+                if chunk.len() <= MEMORY_BYTES_MAX.saturating_sub(body.len()) =>
+            {
                 body.extend_from_slice(chunk);
                 Ok(())
             }

@@ -9,7 +9,7 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::ids::RequestId;
 use bursar_core::json::{self, Object, Value};
-use bursar_core::limits::{BODY_DEPTH_MAX, HANDLER_TIMEOUT_MS, AGENT_REPLY_BYTES_MAX};
+use bursar_core::limits::{AGENT_REPLY_BYTES_MAX, BODY_DEPTH_MAX, HANDLER_TIMEOUT_MS};
 use bursar_core::text::quoted;
 use bursar_outbound::{Client, HeaderName, HeaderValue, Reply};
 use bursar_x402::header;
@@ -124,7 +124,11 @@ impl Wallet {
     /// Reports the transaction that settled a payment.
     ///
     /// The error contains the reason why the wallet did not record it.
-    pub(crate) async fn report_settled(&self, id: RequestId, transaction: &str) -> Result<(), String> {
+    pub(crate) async fn report_settled(
+        &self,
+        id: RequestId,
+        transaction: &str,
+    ) -> Result<(), String> {
         let told = Object::new()
             .with("transaction_id", id.to_string())
             .with("event", "settled")

@@ -209,7 +209,10 @@ mod tests {
         ] {
             assert_eq!(classify_whole(body.as_bytes()), WholeAnswerKind::Sold, "{body}");
         }
-        assert_eq!(classify_whole(b"{\"choices\":[{\"message\":{\"content\":\"\xff\"}}]}"), WholeAnswerKind::Sold);
+        assert_eq!(
+            classify_whole(b"{\"choices\":[{\"message\":{\"content\":\"\xff\"}}]}"),
+            WholeAnswerKind::Sold
+        );
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Memory for whole answers, from the request to the last byte that is sent. It only counts bytes and allocates
 //! nothing.
 //!
-//! A sale reserves [`RESERVED_ANSWER_BYTES`] of the first half before its payment is verified. If an answer turns out to be
-//! longer, it reserves reserves [`ANSWER_BYTES_MAX`] of the second half while it is read, before it is settled. An answer waits
-//! for the second half second half at most once and holds no other part of that half meanwhile, so answers cannot block each other.
-//! Repeats of stored of stored answers cost nothing. They share a further quarter, so they cannot take the memory of sales.
+//! A sale reserves [`RESERVED_ANSWER_BYTES`] of the first half before its payment is verified. If an answer turns out
+//! to be longer, it reserves [`ANSWER_BYTES_MAX`] of the second half while it is read, before it is settled. An answer
+//! waits for the second half at most once and holds no other part of that half meanwhile, so answers cannot block each
+//! other. Repeats of stored answers cost nothing. They share a further quarter, so they cannot take the memory of
+//! sales.
 
 use std::sync::Arc;
 
@@ -167,7 +168,10 @@ mod tests {
 
     #[test]
     fn the_longest_answer_is_a_whole_number_of_units() {
-        assert_eq!(usize::try_from(LONG_ANSWER_UNITS).unwrap() * RESERVED_ANSWER_BYTES, ANSWER_BYTES_MAX);
+        assert_eq!(
+            usize::try_from(LONG_ANSWER_UNITS).unwrap() * RESERVED_ANSWER_BYTES,
+            ANSWER_BYTES_MAX
+        );
     }
 
     #[test]
@@ -195,7 +199,11 @@ mod tests {
         assert!(other.extend().now_or_never().is_none());
         let held = one.hold(vec![1; RESERVED_ANSWER_BYTES + 1]);
         assert_eq!(memory.second_half.available_permits(), UNITS - 2);
-        assert_eq!(memory.first_half.available_permits(), UNITS - 1, "its first unit is free again");
+        assert_eq!(
+            memory.first_half.available_permits(),
+            UNITS - 1,
+            "its first unit is free again"
+        );
         assert!(other.extend().now_or_never().is_none());
         assert!(memory.wait_for_freed_memory().now_or_never().is_none());
         drop(held);

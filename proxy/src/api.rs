@@ -202,7 +202,8 @@ async fn answer(
     let quote = price(api, body, resource).await?;
     let now = u64::try_from(api.clock.utc().0).unwrap_or(0) / 1_000;
     let longest_seconds = api.pricing.config().upstream_ms.div_ceil(1_000);
-    let earliest_expiry = now.saturating_add(longest_seconds).saturating_add(PAYMENT_MARGIN_SECONDS);
+    let earliest_expiry =
+        now.saturating_add(longest_seconds).saturating_add(PAYMENT_MARGIN_SECONDS);
     // No payment needs to last longer, and the proxy must store a payment's record until the payment expires.
     let span = earliest_expiry..=now.saturating_add(EXPIRY_AHEAD_SECONDS_MAX);
     let payment = match Payment::read(text, version, &quote.offers, &span) {
@@ -297,7 +298,11 @@ async fn price(api: &Arc<Api>, body: Bytes, resource: Arc<str>) -> Result<Quote,
 }
 
 /// Returns the quote of an owed stream at the terms that were paid.
-async fn quote_for_owed_stream(api: &Arc<Api>, body: Bytes, record: Record) -> Result<Quote, Fault> {
+async fn quote_for_owed_stream(
+    api: &Arc<Api>,
+    body: Bytes,
+    record: Record,
+) -> Result<Quote, Fault> {
     if body.len() > SHORT_BODY_BYTES_MAX {
         return price_long_body(api, move |pricing| pricing.quote_owed(&body, &record)).await;
     }

@@ -105,7 +105,8 @@ impl Chat {
     fn of(object: Object) -> Result<Self, Fault> {
         let messages = member(&object, "messages");
         let messages = messages.ok_or_else(|| invalid_member("messages", "is missing"))?;
-        let messages = messages.as_array().ok_or_else(|| invalid_member("messages", "is not an array"))?;
+        let messages =
+            messages.as_array().ok_or_else(|| invalid_member("messages", "is not an array"))?;
         if messages.is_empty() {
             return Err(invalid_member("messages", "is empty"));
         }
@@ -135,7 +136,8 @@ impl Chat {
             return None;
         }
         let mut object = Object::new();
-        for (key, value) in self.object.iter().filter(|(key, _value)| !BOUND_MEMBERS.contains(key)) {
+        for (key, value) in self.object.iter().filter(|(key, _value)| !BOUND_MEMBERS.contains(key))
+        {
             object.insert(key, value.clone());
         }
         object.insert(name, most);

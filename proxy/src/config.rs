@@ -181,7 +181,9 @@ impl Config {
                 return wrong("a network has too many nodes: list at most 8");
             }
             if !urls.is_empty() {
-                all.push(RpcConfig::new(network.chain, urls).with_plain_http(self.plain_http_hosts()));
+                all.push(
+                    RpcConfig::new(network.chain, urls).with_plain_http(self.plain_http_hosts()),
+                );
             }
         }
         Ok(all)

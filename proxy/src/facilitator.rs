@@ -11,7 +11,7 @@ use bursar_core::json::{self, Object, Value};
 use bursar_core::networks::{Network, by_id_or_v1_name};
 use bursar_core::time::Utc;
 use bursar_outbound::{
-    Bytes, Client, HeaderMap, HeaderValue, Method, SendFailure, OutboundRequest, Target,
+    Bytes, Client, HeaderMap, HeaderValue, Method, OutboundRequest, SendFailure, Target,
 };
 use bursar_serve::wait::with_timeout;
 use bursar_x402::settlement::REPEATED_HEADER;

@@ -209,7 +209,8 @@ mod tests {
     #[test]
     fn clients_must_not_retry_possibly_charged_requests() {
         for code in Code::ALL {
-            let harmless = code.sentence().contains("nothing was charged") || code.kind() == INVALID_REQUEST_TYPE;
+            let harmless = code.sentence().contains("nothing was charged")
+                || code.kind() == INVALID_REQUEST_TYPE;
             let limits = matches!(code, Code::TooManyRequests);
             assert!(harmless || limits || code.retry() == Some(false), "{code}");
         }

@@ -14,7 +14,8 @@ use prometheus_client::registry::Registry;
 use crate::book::Usage;
 
 /// Histogram bounds in seconds, from short answers to long ones.
-const DURATION_BUCKETS_S: [f64; 12] = [0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
+const DURATION_BUCKETS_S: [f64; 12] =
+    [0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ResultLabel {

@@ -45,7 +45,8 @@ impl Nodes {
                 let wake = self.clock.mono_ms().saturating_add(LOOKUP_PAUSE_MS);
                 self.clock.sleep_until(wake).await;
             }
-            match with_timeout(&*self.clock, LOOKUP_TIMEOUT_MS, chain.is_known_anywhere(hash)).await {
+            match with_timeout(&*self.clock, LOOKUP_TIMEOUT_MS, chain.is_known_anywhere(hash)).await
+            {
                 Some(Ok(true)) => return true,
                 Some(Ok(false)) => {}
                 Some(Err(fault)) => {

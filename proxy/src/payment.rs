@@ -154,8 +154,9 @@ impl PaymentIdentity {
             Version::V2 => Some(top.required("accepted", top.object("accepted")?)?),
         };
         let accepted_terms = accepted.map_or(top, |object| Fields::new(object, "accepted."));
-        let network =
-            by_id_or_v1_name(accepted_terms.required("network", accepted_terms.digits("network")?)?);
+        let network = by_id_or_v1_name(
+            accepted_terms.required("network", accepted_terms.digits("network")?)?,
+        );
         let unknown =
             || Rejection::new("unsupported_network", "the payment is on an unknown network");
         let network = network.ok_or_else(unknown)?;
@@ -188,7 +189,8 @@ fn offer_for<'a>(
     if scheme != "exact" {
         return Err(Rejection::new("unsupported_scheme", "only scheme exact is offered").into());
     }
-    let network = by_id_or_v1_name(accepted_terms.required("network", accepted_terms.digits("network")?)?);
+    let network =
+        by_id_or_v1_name(accepted_terms.required("network", accepted_terms.digits("network")?)?);
     let offer = offers.iter().find(|offer| Some(offer.terms.network) == network);
     offer.ok_or_else(|| {
         let message = "the payment is on a network that was not offered";
@@ -266,9 +268,13 @@ impl UnverifiedPayment {
                     reject_unsigned_members(object, prefix, known)?;
                     Ok::<_, X402Error>(Fields::new(object, prefix))
                 };
-                let permitted =
-                    part("permitted", "payload.permit2Authorization.permitted.", &PERMITTED_MEMBERS)?;
-                let witness = part("witness", "payload.permit2Authorization.witness.", &WITNESS_MEMBERS)?;
+                let permitted = part(
+                    "permitted",
+                    "payload.permit2Authorization.permitted.",
+                    &PERMITTED_MEMBERS,
+                )?;
+                let witness =
+                    part("witness", "payload.permit2Authorization.witness.", &WITNESS_MEMBERS)?;
                 Self {
                     from: signed.address("from")?,
                     to: witness.address("to")?,

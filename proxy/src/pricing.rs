@@ -97,7 +97,8 @@ impl Pricing {
         let ParsedRequest { chat, model } = request;
         let name = chat.model.as_deref().or(config.default_model.as_deref());
         let max_bound = self.answer_tokens_limit(Some(&model));
-        let bound = chat.answer_tokens_max.unwrap_or_else(|| self.default_answer_tokens_max(Some(&model)));
+        let bound =
+            chat.answer_tokens_max.unwrap_or_else(|| self.default_answer_tokens_max(Some(&model)));
         if bound > max_bound {
             let why = format!("an answer can have at most {max_bound} tokens");
             return Err(Fault::of(Code::TooManyTokens)

@@ -31,8 +31,8 @@ use crate::pricing::Quote;
 use crate::unpaid::{self, Dollars, UnpaidGuard, UnpaidSales};
 use crate::upstream::{NoAnswer, Passthrough, Upstream, UpstreamReply, UpstreamResponse};
 use crate::usage;
-pub use budget::StreamBudget;
 pub(crate) use budget::CUSTOMER_READ_MS_MAX;
+pub use budget::StreamBudget;
 
 /// Maximum size of an answer that is stored after delivery.
 pub const STORED_ANSWER_BYTES_MAX: usize = 1 << 20;
@@ -372,7 +372,8 @@ impl Seller {
     /// Loads a stored answer once there is room for it.
     async fn stored_answer(&self, record: &Record) -> SaleStep<StoredAnswer> {
         let answers = &self.0.answers;
-        let room = with_timeout(&*self.0.clock, self.0.repeat_wait_ms, answers.reserve_longest()).await;
+        let room =
+            with_timeout(&*self.0.clock, self.0.repeat_wait_ms, answers.reserve_longest()).await;
         let Some(room) = room else {
             let paid = record.settlement.allows_delivery();
             let code = if paid { Code::AnswerOwed } else { Code::Busy };
@@ -405,7 +406,12 @@ impl Seller {
     ///
     /// Adds a penalty if the request is the cause: it asked for too much, and the upstream answered other requests
     /// meanwhile.
-    async fn end_unanswered<T>(&self, record: &Record, none: NoAnswer, started_ms: u64) -> SaleStep<T> {
+    async fn end_unanswered<T>(
+        &self,
+        record: &Record,
+        none: NoAnswer,
+        started_ms: u64,
+    ) -> SaleStep<T> {
         if none.may_be_caused_by_request && self.0.upstream.has_answered_since(started_ms) {
             self.0.penalties.add(record.payer, self.0.clock.mono_ms());
         }
@@ -438,8 +444,11 @@ impl Seller {
             self.settle_stream(&mut record, unpaid).await?;
         }
         // The sale is paid from here on, so after a failure the record must remain for a retry.
-        let room = with_timeout(&*self.0.clock, self.0.repeat_wait_ms, self.0.answers.reserve()).await;
-        let Some(room) = room else { return end_sale(PaymentRefusal::of(Code::AnswerOwed, &record)) };
+        let room =
+            with_timeout(&*self.0.clock, self.0.repeat_wait_ms, self.0.answers.reserve()).await;
+        let Some(room) = room else {
+            return end_sale(PaymentRefusal::of(Code::AnswerOwed, &record));
+        };
         let response = match self.call_upstream(order, room).await {
             Ok(UpstreamReply::Success(response)) => response,
             Ok(UpstreamReply::Refusal(_)) | Err(_) => {
@@ -511,14 +520,18 @@ impl Seller {
     fn set_answered(&self, order: &Order, record: &mut Record, answer: &StoredAnswer) {
         let quote = &order.quote;
         record.stage = Stage::Answered;
-        record.usage =
-            usage::usage_of_whole_answer(&answer.body, quote.estimate.prompt_tokens, quote.vocabulary);
+        record.usage = usage::usage_of_whole_answer(
+            &answer.body,
+            quote.estimate.prompt_tokens,
+            quote.vocabulary,
+        );
         self.count_usage(order, record);
     }
 
     fn count_usage(&self, order: &Order, record: &Record) {
         if let Some(usage) = record.usage {
-            let model = order.quote.estimate.model.as_deref().filter(|_name| order.quote.is_model_in_table);
+            let model =
+                order.quote.estimate.model.as_deref().filter(|_name| order.quote.is_model_in_table);
             self.0.metrics.add_tokens(model, usage);
         }
     }

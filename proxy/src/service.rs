@@ -33,7 +33,7 @@ use crate::metrics::Metrics;
 use crate::node::Nodes;
 use crate::penalties::PayerPenalties;
 use crate::pricing::Pricing;
-use crate::sell::{StreamBudget, CUSTOMER_READ_MS_MAX, Seller, SellerDeps};
+use crate::sell::{CUSTOMER_READ_MS_MAX, Seller, SellerDeps, StreamBudget};
 use crate::unpaid::UnpaidSales;
 use crate::upkeep;
 use crate::upstream::{Upstream, UpstreamKey, UpstreamTimeouts};
@@ -106,8 +106,10 @@ fn bounds_of(config: &Config) -> Bounds {
     let mut bounds = Bounds::public(http::slots_for_files(file_limit(), config.in_flight));
     bounds.trusted_proxies = config.trusted_proxies.clone();
     bounds.write_ms_max = CUSTOMER_READ_MS_MAX;
-    bounds.body.incomplete_bytes_max = ARRIVING_BODIES_BYTES_MAX.max(config.body_bytes.saturating_mul(4));
-    bounds.body.complete_bytes_max = OPEN_BODIES_BYTES_MAX.max(config.body_bytes.saturating_mul(16));
+    bounds.body.incomplete_bytes_max =
+        ARRIVING_BODIES_BYTES_MAX.max(config.body_bytes.saturating_mul(4));
+    bounds.body.complete_bytes_max =
+        OPEN_BODIES_BYTES_MAX.max(config.body_bytes.saturating_mul(16));
     bounds
 }
 

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bursar_chain::ports::Clock;
 use bursar_outbound::{
-    Bytes, Client, HeaderMap, HeaderValue, Method, SendFailure, OutboundRequest, ReplyStream, Target,
+    Bytes, Client, HeaderMap, HeaderValue, Method, OutboundRequest, ReplyStream, SendFailure,
+    Target,
 };
 use bursar_serve::wait::with_timeout;
 use secrecy::SecretString;
@@ -199,7 +200,10 @@ impl Upstream {
         let left = deadline_ms.saturating_sub(self.clock.mono_ms());
         match with_timeout(&*self.clock, left, step).await {
             Some(result) => Ok(result?),
-            None => Err(NoAnswer { fault: Fault::of(Code::UpstreamTimeout), may_be_caused_by_request: true }),
+            None => Err(NoAnswer {
+                fault: Fault::of(Code::UpstreamTimeout),
+                may_be_caused_by_request: true,
+            }),
         }
     }
 
@@ -218,9 +222,11 @@ impl Upstream {
     /// # Errors
     /// The stream broke, or no chunk came in time.
     pub async fn next_chunk(&self, rest: &mut ReplyStream) -> Result<Option<Bytes>, Fault> {
-        with_timeout(&*self.clock, self.timeouts.idle_ms, async { rest.chunk().await.map_err(broken_answer_fault) })
-            .await
-            .unwrap_or_else(|| Err(Fault::of(Code::UpstreamTimeout)))
+        with_timeout(&*self.clock, self.timeouts.idle_ms, async {
+            rest.chunk().await.map_err(broken_answer_fault)
+        })
+        .await
+        .unwrap_or_else(|| Err(Fault::of(Code::UpstreamTimeout)))
     }
 
     /// Returns the body of an answer that is not a stream, without the key.
@@ -248,7 +254,8 @@ impl Upstream {
         while let Some(chunk) = self.with_deadline(deadline_ms, self.next_chunk(&mut rest)).await? {
             let length = chunk.len().saturating_add(body.len());
             if length > bytes_max {
-                let fault = broken_answer_fault(format!("the answer is longer than {bytes_max} bytes"));
+                let fault =
+                    broken_answer_fault(format!("the answer is longer than {bytes_max} bytes"));
                 return Err(NoAnswer { fault, may_be_caused_by_request: true });
             }
             if length > room.bytes() {
@@ -282,7 +289,8 @@ impl Upstream {
                 return Err(Fault::of(Code::UpstreamBroken).with_detail(format!("HTTP {status}")));
             }
             let head = self.passthrough_head(&response)?;
-            let body = response.read_to_end(PASSTHROUGH_BYTES_MAX).await.map_err(broken_answer_fault)?;
+            let body =
+                response.read_to_end(PASSTHROUGH_BYTES_MAX).await.map_err(broken_answer_fault)?;
             Ok(Passthrough { body: self.redactor.redact(body).into(), ..head })
         };
         with_timeout(&*self.clock, MODELS_TIMEOUT_MS, exchange)
@@ -341,7 +349,9 @@ async fn read_until_content(rest: &mut ReplyStream) -> Result<Bytes, Fault> {
             return Err(broken_answer_fault("the stream ended without content".to_owned()));
         };
         if chunk.len() > HELD_BACK_BYTES_MAX.saturating_sub(start.len()) {
-            return Err(broken_answer_fault("the stream has no content at its beginning".to_owned()));
+            return Err(broken_answer_fault(
+                "the stream has no content at its beginning".to_owned(),
+            ));
         }
         let is_first = start.is_empty();
         match start.add(&chunk) {

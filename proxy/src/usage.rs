@@ -20,7 +20,12 @@ pub fn usage_of_whole_answer(body: &[u8], prompt: u64, vocabulary: Vocabulary) -
 /// Returns the usage of a stream, or of its end if `whole` is false.
 ///
 /// `prompt` is our count, used if the upstream reports none.
-pub fn usage_of_stream(frames: &[u8], whole: bool, prompt: u64, vocabulary: Vocabulary) -> Option<Usage> {
+pub fn usage_of_stream(
+    frames: &[u8],
+    whole: bool,
+    prompt: u64,
+    vocabulary: Vocabulary,
+) -> Option<Usage> {
     let read = |text: &[u8]| json::parse_few(text, DEPTH_MAX, VALUES_MAX).ok();
     let frames: Vec<Value> = events(frames).filter_map(read).collect();
     let last = frames.iter().rev().find_map(reported_usage);
@@ -39,7 +44,11 @@ fn reported_usage(answer: &Value) -> Option<Usage> {
 }
 
 /// Counts the tokens of an answer. The texts of each choice are counted separately.
-fn count_usage(answers: &mut dyn Iterator<Item = &Value>, prompt: u64, vocabulary: Vocabulary) -> Usage {
+fn count_usage(
+    answers: &mut dyn Iterator<Item = &Value>,
+    prompt: u64,
+    vocabulary: Vocabulary,
+) -> Usage {
     let mut texts: Vec<(String, String)> = Vec::new();
     for answer in answers {
         for choice in answer.get("choices").and_then(Value::as_array).unwrap_or_default() {

@@ -148,7 +148,9 @@ fn with_many_rows(frame: Received) -> Received {
             Answer::Activity(page)
         }
         Answer::Balances { addresses } => Answer::Balances {
-            addresses: repeat_rows(addresses, |row, number| row.label = format!("address {number}")),
+            addresses: repeat_rows(addresses, |row, number| {
+                row.label = format!("address {number}")
+            }),
         },
         other => other,
     });

@@ -51,7 +51,8 @@ async fn compare() {
     let Some(chain) = lending_chain_or_skip(BASE).await else { return };
     let node = FarNode::start_limited(chain.url(), NODE_DELAY, SEARCH_BLOCKS_MAX).await;
     let (stage, _operator, _owner) = Stage::with_node(node, chain, POLICY, NODE_DELAY).await;
-    let (mut still, mut searching, mut number) = (RoundMeasurements::default(), RoundMeasurements::default(), 0);
+    let (mut still, mut searching, mut number) =
+        (RoundMeasurements::default(), RoundMeasurements::default(), 0);
     // The first round warms up.
     round(&stage, &mut RoundMeasurements::default(), &mut number).await;
     for _each in 0..ROUNDS {

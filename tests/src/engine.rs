@@ -124,7 +124,8 @@ impl TestEngine {
         if !setup.settings.is_empty() {
             std::fs::write(path.join("settings.toml"), setup.settings).expect("settings");
         }
-        let disk = Arc::new(TestDisk { free_bytes: AtomicU64::new(u64::MAX), ..TestDisk::default() });
+        let disk =
+            Arc::new(TestDisk { free_bytes: AtomicU64::new(u64::MAX), ..TestDisk::default() });
         let random = Arc::new(ScriptedRandom::default());
         let edition = Edition { retention: setup.retention, ..test_edition() };
         let mut options = Options::new(folder, lock, edition, setup.mode);

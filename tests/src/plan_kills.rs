@@ -60,7 +60,14 @@ pub struct Kills {
 impl Kills {
     pub fn new(lane: KilledLane, seed: u64) -> Self {
         let (dice, reached) = (Dice::new(seed), BTreeSet::new());
-        Self { lane, dice, count: 0, reached_points: reached, armed_point: None, kills_since_death: 0 }
+        Self {
+            lane,
+            dice,
+            count: 0,
+            reached_points: reached,
+            armed_point: None,
+            kills_since_death: 0,
+        }
     }
 
     /// Returns the number of kills so far.
@@ -75,14 +82,23 @@ impl Kills {
 
     /// Returns the points at which no kill has happened yet.
     pub fn points_not_reached(&self) -> Vec<&'static str> {
-        self.lane.points.iter().copied().filter(|point| !self.reached_points.contains(point)).collect()
+        self.lane
+            .points
+            .iter()
+            .copied()
+            .filter(|point| !self.reached_points.contains(point))
+            .collect()
     }
 
     /// Plans another kill if none is planned, or if the planned one was missed too often.
     pub async fn plan(&mut self, scene: &mut Scene<'_>) {
         if self.armed_point.is_none_or(|(_point, missed)| missed >= MISSED_REQUESTS_MAX) {
             self.kills_since_death += 1;
-            assert!(self.kills_since_death <= PLANNED_KILLS_MAX, "no request passes {:?}", self.armed_point);
+            assert!(
+                self.kills_since_death <= PLANNED_KILLS_MAX,
+                "no request passes {:?}",
+                self.armed_point
+            );
             if !scene.engine.has_exited() {
                 scene.engine.kill();
             }

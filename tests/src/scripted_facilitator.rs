@@ -148,7 +148,11 @@ impl FacilitatorState {
     }
 }
 
-async fn verify(State(shared): State<Arc<FacilitatorState>>, headers: HeaderMap, body: Bytes) -> Response {
+async fn verify(
+    State(shared): State<Arc<FacilitatorState>>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
     shared.record_key("verify", &headers);
     shared.verify_calls.fetch_add(1, Ordering::SeqCst);
     let request: Value = serde_json::from_slice(&body).expect("JSON");
@@ -173,7 +177,11 @@ async fn verify(State(shared): State<Arc<FacilitatorState>>, headers: HeaderMap,
     }
 }
 
-async fn settle(State(shared): State<Arc<FacilitatorState>>, headers: HeaderMap, body: Bytes) -> Response {
+async fn settle(
+    State(shared): State<Arc<FacilitatorState>>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
     shared.record_key("settle", &headers);
     shared.settle_calls.fetch_add(1, Ordering::SeqCst);
     let request: Value = serde_json::from_slice(&body).expect("JSON");

@@ -66,7 +66,11 @@ pub async fn mined_since(chain: &Devnet, account: Address, first: u64) -> Vec<Ac
 }
 
 /// Returns an account's transactions from the newest one back to block `first`; `None` if a block is missing.
-async fn follow_parents(chain: &Devnet, account: Address, first: u64) -> Option<Vec<AccountTransaction>> {
+async fn follow_parents(
+    chain: &Devnet,
+    account: Address,
+    first: u64,
+) -> Option<Vec<AccountTransaction>> {
     let mut found = Vec::new();
     let mut read = ("eth_getBlockByNumber", json!(["latest", true]));
     loop {

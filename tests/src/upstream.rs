@@ -238,7 +238,11 @@ fn text_response(status: u16, text: String) -> Response {
     (status, [(header::CONTENT_TYPE, "application/json")], text).into_response()
 }
 
-async fn chat(State(shared): State<Arc<UpstreamState>>, headers: HeaderMap, body: Bytes) -> Response {
+async fn chat(
+    State(shared): State<Arc<UpstreamState>>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
     shared.calls.fetch_add(1, Ordering::SeqCst);
     let keyed = has_key(&headers);
     shared.requests.lock().expect("held for a moment").push((headers, body));
@@ -285,7 +289,12 @@ async fn pass_gate(shared: &UpstreamState) {
     shared.gate.acquire().await.expect("open").forget();
 }
 
-fn stream_response(shared: &Arc<UpstreamState>, pieces: Vec<String>, breaks: bool, gated: bool) -> Response {
+fn stream_response(
+    shared: &Arc<UpstreamState>,
+    pieces: Vec<String>,
+    breaks: bool,
+    gated: bool,
+) -> Response {
     let (sender, mut receiver) = mpsc::channel::<Result<Bytes, std::io::Error>>(1);
     let shared = Arc::clone(shared);
     tokio::spawn(async move {

@@ -196,11 +196,23 @@ impl Job {
                 drop(out.write_all(&output));
                 let output = String::from_utf8_lossy(&output);
                 let failure = (!status.success()).then(|| last_lines(&output));
-                ProgramResult { name, tests: tests_in(&output), wall_time: wall, processor_time: processor, failure }
+                ProgramResult {
+                    name,
+                    tests: tests_in(&output),
+                    wall_time: wall,
+                    processor_time: processor,
+                    failure,
+                }
             }
             Err(error) => {
                 let failure = Some(format!("{error:#}"));
-                ProgramResult { name, tests: 0, wall_time: wall, processor_time: Duration::ZERO, failure }
+                ProgramResult {
+                    name,
+                    tests: 0,
+                    wall_time: wall,
+                    processor_time: Duration::ZERO,
+                    failure,
+                }
             }
         }
     }
@@ -246,7 +258,10 @@ fn processor_of(child: &Child) -> Duration {
     // spaces.
     let fields = stat.rsplit_once(')').map(|(_name, rest)| rest).unwrap_or_default();
     let ticks = fields.split_whitespace().skip(11).take(4);
-    ticks.filter_map(|ticks| ticks.parse().ok()).map(|ticks: u32| PROCESSOR_TICK.saturating_mul(ticks)).sum()
+    ticks
+        .filter_map(|ticks| ticks.parse().ok())
+        .map(|ticks: u32| PROCESSOR_TICK.saturating_mul(ticks))
+        .sum()
 }
 
 /// Returns how many tests passed, from the output of one or several test programs.

@@ -10,7 +10,9 @@
 //! chain time blocks the renewal too. A blocked renewal waits until the clocks agree or the operator grants it.
 
 use bursar_core::card::ByLane;
-use bursar_core::limits::{ALLOWANCE_BOOT_SLACK_MS, ALLOWANCE_LIFE_MS_MIN, CLOCK_AHEAD_OF_CHAIN_MS_MAX};
+use bursar_core::limits::{
+    ALLOWANCE_BOOT_SLACK_MS, ALLOWANCE_LIFE_MS_MIN, CLOCK_AHEAD_OF_CHAIN_MS_MAX,
+};
 use bursar_core::money::Usd;
 use bursar_core::time::{LocalDay, Moment, Utc};
 use serde::{Deserialize, Serialize};

@@ -4,7 +4,7 @@
 use alloy_primitives::{Address, B256, U256};
 use bursar_core::codes::Code;
 use bursar_core::ids::{AgentId, RequestId};
-use bursar_core::limits::{SETTLEMENT_CHECK_MS_MAX, REPORTS_PER_PAYMENT_MAX};
+use bursar_core::limits::{REPORTS_PER_PAYMENT_MAX, SETTLEMENT_CHECK_MS_MAX};
 use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
 use serde::{Deserialize, Serialize};

@@ -75,9 +75,12 @@ mod tests {
     fn less_than_the_reserve_is_short_and_an_unknown_space_is_not() {
         let free = Arc::new(Free::default());
         let room = DiskRoom::new(Arc::clone(&free) as Arc<dyn Disk>, PathBuf::new());
-        for (bytes, is_short) in
-            [(0, true), (FREE_DISK_BYTES_MIN - 1, true), (FREE_DISK_BYTES_MIN, false), (u64::MAX, false)]
-        {
+        for (bytes, is_short) in [
+            (0, true),
+            (FREE_DISK_BYTES_MIN - 1, true),
+            (FREE_DISK_BYTES_MIN, false),
+            (u64::MAX, false),
+        ] {
             free.0.store(bytes, Ordering::Relaxed);
             assert_eq!(room.is_short(), is_short, "{bytes}");
         }

@@ -38,8 +38,10 @@ pub struct Retention {
 
 impl Retention {
     /// The retention of all editions; tests use shorter ones.
-    pub const PRODUCTION: Self =
-        Self { snapshot_every: SNAPSHOT_INTERVAL_ENTRIES_MIN, signed_days: SIGNATURE_MEMORY_DAYS_MIN };
+    pub const PRODUCTION: Self = Self {
+        snapshot_every: SNAPSHOT_INTERVAL_ENTRIES_MIN,
+        signed_days: SIGNATURE_MEMORY_DAYS_MIN,
+    };
 }
 
 impl Edition {

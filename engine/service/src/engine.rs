@@ -307,7 +307,7 @@ impl Engine {
 
     /// Stops the engine: rejects new calls, waits for work in flight, locks the wallet and commits.
     ///
-    /// It waits up to [`DRAIN_TIMEOUT_MS`] for calls, and then up to [`DRAIN_MS`] for other tasks.
+    /// It waits up to [`DRAIN_TIMEOUT_MS`] for calls, and then up to [`DRAIN_TIMEOUT_MS`] for other tasks.
     pub async fn stop(self) {
         if let Err(fault) = self.end().await {
             tracing::error!(code = %fault.code, %fault, "the engine could not be stopped as planned");

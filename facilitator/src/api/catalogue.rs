@@ -123,7 +123,8 @@ impl Catalogue {
         let is_on = |is_on: fn(&NetworkConfig) -> bool| {
             self.served.values().any(|network| is_on(&network.config))
         };
-        let permit = is_on(|config| config.eip2612_gas_sponsoring).then_some(sponsoring::EIP2612_KEY);
+        let permit =
+            is_on(|config| config.eip2612_gas_sponsoring).then_some(sponsoring::EIP2612_KEY);
         let approval = is_on(|config| config.erc20_approval_gas_sponsoring)
             .then_some(sponsoring::ERC20_APPROVAL_KEY);
         permit.into_iter().chain(approval).collect()

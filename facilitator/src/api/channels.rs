@@ -14,7 +14,9 @@ use serde::Deserialize;
 
 use crate::api::access::Caller;
 use crate::api::error_code::ErrorCode;
-use crate::api::request::{BodyResult, ParsedRequest, RequestError, body_of, parse_settlement_request};
+use crate::api::request::{
+    BodyResult, ParsedRequest, RequestError, body_of, parse_settlement_request,
+};
 use crate::api::responses;
 use crate::api::settling::settle_parsed;
 use crate::api::state::Api;

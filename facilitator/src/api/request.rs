@@ -108,7 +108,9 @@ pub(super) fn body_of(body: BodyResult) -> Result<json::Value, RequestError> {
 }
 
 /// Reads the body of `/verify` and `/settle`.
-pub(super) fn parse_settlement_request(body: &json::Value) -> Result<SettlementRequest, RequestError> {
+pub(super) fn parse_settlement_request(
+    body: &json::Value,
+) -> Result<SettlementRequest, RequestError> {
     SettlementRequest::parse(body).map_err(|fault| match fault {
         SettlementFault::Malformed(fault) => RequestError::Malformed(fault),
         SettlementFault::Version => {

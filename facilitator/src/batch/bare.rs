@@ -68,5 +68,8 @@ pub fn request(
         extra: Default::default(),
         channel: terms.channel,
     };
-    Ok(SettlementRequest { extensions, ..SettlementRequest::from_bare_payload(requirements, payload) })
+    Ok(SettlementRequest {
+        extensions,
+        ..SettlementRequest::from_bare_payload(requirements, payload)
+    })
 }

@@ -108,20 +108,25 @@ impl CheckedClaims {
             if proof == VoucherProof::Key {
                 row.signature = signature::with_contract_v(&row.signature);
             }
-            network.channel_config_cache.insert(channel, row.channel.clone(), network.clock.mono_ms());
+            network.channel_config_cache.insert(
+                channel,
+                row.channel.clone(),
+                network.clock.mono_ms(),
+            );
             rows.push((channel, row, proof));
         }
         let receivers = rows.iter().map(|(_channel, row, _proof)| row.channel.receiver);
-        let ClaimSignature { signature, must_raise_claimed: must_add } = match (signature, claim_use) {
-            (Some(signature), _any) => ClaimSignature { signature, must_raise_claimed: false },
-            (None, ClaimUse::Alone(permission)) => {
-                permission.sign_claims(digest, authorizer, receivers)?
-            }
-            (None, ClaimUse::BeforeRefund(permission)) => {
-                let signature = permission.sign(digest, authorizer, receivers)?;
-                ClaimSignature { signature, must_raise_claimed: false }
-            }
-        };
+        let ClaimSignature { signature, must_raise_claimed: must_add } =
+            match (signature, claim_use) {
+                (Some(signature), _any) => ClaimSignature { signature, must_raise_claimed: false },
+                (None, ClaimUse::Alone(permission)) => {
+                    permission.sign_claims(digest, authorizer, receivers)?
+                }
+                (None, ClaimUse::BeforeRefund(permission)) => {
+                    let signature = permission.sign(digest, authorizer, receivers)?;
+                    ClaimSignature { signature, must_raise_claimed: false }
+                }
+            };
         let is_by_key = signature::signer(&digest, &signature) == Some(authorizer);
         let signature = if is_by_key { signature::with_contract_v(&signature) } else { signature };
         Ok(Self { rows, authorizer, digest, signature, is_by_key, must_raise_claimed: must_add })
@@ -178,11 +183,18 @@ impl CheckedClaims {
         let rows = u64::try_from(self.rows.len()).unwrap_or(u64::MAX);
         let gas = if is_plain { TRUSTED_CALL_GAS } else { UNTRUSTED_CALL_GAS };
         let gas = gas.max(BASE_GAS.saturating_add(ROW_GAS.saturating_mul(rows)).saturating_mul(2));
-        let wanted = Reads { code_accounts: codes.clone(), calls, gas, exact_question: None, is_trusted: is_plain };
+        let wanted = Reads {
+            code_accounts: codes.clone(),
+            calls,
+            gas,
+            exact_question: None,
+            is_trusted: is_plain,
+        };
         let answers = reads::read(network, wanted, priority).await?;
         let reject = |reason: Reason| VerifyError::from(reason);
         let has_code = |account: Address| {
-            let found = codes.iter().zip(&answers.have_code).find(|(known, _code)| **known == account);
+            let found =
+                codes.iter().zip(&answers.have_code).find(|(known, _code)| **known == account);
             found.is_some_and(|(_account, code)| *code)
         };
         let outcomes = answers.outcomes.ok_or_else(|| reject(Reason::ClaimSimulation))?;
@@ -292,9 +304,14 @@ pub(crate) async fn check_again(
     job: &ChannelClaim,
 ) -> Result<(), VerifyError> {
     let claims = job.rows.iter().map(|row| row.claim.clone()).collect();
-    let batch = CheckedClaims::read(network, claims, Some(job.signature.clone()), USE_OF_SIGNED_CLAIMS)?;
+    let batch =
+        CheckedClaims::read(network, claims, Some(job.signature.clone()), USE_OF_SIGNED_CLAIMS)?;
     let now = batch.check(network, Priority::Batched).await?;
-    if now.rows.iter().any(Row::raises_claimed) { Ok(()) } else { Err(Reason::VoucherBelowClaimed.into()) }
+    if now.rows.iter().any(Row::raises_claimed) {
+        Ok(())
+    } else {
+        Err(Reason::VoucherBelowClaimed.into())
+    }
 }
 
 impl Proposal for ClaimProposal {

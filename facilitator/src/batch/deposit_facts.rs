@@ -80,7 +80,8 @@ impl DepositFacts {
             None
         };
         let gas = if is_trusted { TRUSTED_CALL_GAS } else { UNTRUSTED_CALL_GAS };
-        let wanted = Reads { code_accounts: vec![payer], calls, gas, exact_question: exact, is_trusted };
+        let wanted =
+            Reads { code_accounts: vec![payer], calls, gas, exact_question: exact, is_trusted };
         let ReadAnswers { have_code: codes, outcomes, exact_revert } =
             reads::read(network, wanted, priority).await?;
         let has_code = codes.first().copied().unwrap_or_default();

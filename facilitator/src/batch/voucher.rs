@@ -89,8 +89,12 @@ impl VoucherStatement {
             terms::escrow_domain(network).voucher_digest(self.channel, self.voucher.max_claimable);
         let mut calls = state_reads::calls(&network.contracts, self.channel).to_vec();
         calls.push(reads::signature_call(payer, digest, self.voucher.signature.clone()));
-        let wanted =
-            Reads { code_accounts: vec![payer], calls, gas: UNTRUSTED_CALL_GAS, ..Reads::default() };
+        let wanted = Reads {
+            code_accounts: vec![payer],
+            calls,
+            gas: UNTRUSTED_CALL_GAS,
+            ..Reads::default()
+        };
         let answers = reads::read(network, wanted, Priority::Now).await?;
         let Some(mut outcomes) = answers.outcomes else {
             return Err(self.reject(Reason::VoucherSignature));

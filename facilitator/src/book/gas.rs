@@ -114,7 +114,8 @@ impl GasBook {
     /// The gas and the spending that count against a new payment of a caller.
     pub(super) fn usage(&mut self, chain: ChainId, caller: B256, day: i64) -> GasUsage {
         self.roll_day(day);
-        let held = |account| self.reserved_by_account.get(&(chain, account)).copied().unwrap_or_default();
+        let held =
+            |account| self.reserved_by_account.get(&(chain, account)).copied().unwrap_or_default();
         let spent = |account| self.spent.get(&(chain, account)).copied().unwrap_or_default();
         GasUsage {
             network_reserved: self.reserved_by_network.get(&chain).copied().unwrap_or_default(),
@@ -214,12 +215,25 @@ mod tests {
         book.reserve(key(2), CHAIN, caller(8), reservation(50));
         let reservation = |book: &mut GasBook| {
             let usage = book.usage(CHAIN, caller(7), 5);
-            assert_eq!(usage.network_reserved.data_kilobytes, usage.network_reserved.gas.div_ceil(100));
+            assert_eq!(
+                usage.network_reserved.data_kilobytes,
+                usage.network_reserved.gas.div_ceil(100)
+            );
             (usage.network_reserved.gas, usage.caller_reserved.gas, usage.total_reserved.gas)
         };
         let both = book.usage(CHAIN, caller(7), 5);
-        assert_eq!((both.network_reserved.data_kilobytes, both.caller_reserved.data_kilobytes, both.total_reserved.data_kilobytes), (2, 1, 2));
-        assert_eq!((both.network_reserved.gas, both.caller_reserved.gas, both.total_reserved.gas), (150, 100, 150));
+        assert_eq!(
+            (
+                both.network_reserved.data_kilobytes,
+                both.caller_reserved.data_kilobytes,
+                both.total_reserved.data_kilobytes
+            ),
+            (2, 1, 2)
+        );
+        assert_eq!(
+            (both.network_reserved.gas, both.caller_reserved.gas, both.total_reserved.gas),
+            (150, 100, 150)
+        );
         book.assign(key(1), Some(batch));
         book.end(&key(1), true);
         book.end(&key(1), true);
@@ -231,7 +245,11 @@ mod tests {
         // A payment that was never in a transaction releases its gas at once.
         book.end(&key(2), false);
         assert_eq!(book.usage(CHAIN, caller(8), 5).total_reserved, GasReservation::default());
-        assert!(book.holds.is_empty() && book.reserved_by_network.is_empty() && book.reserved_by_account.is_empty());
+        assert!(
+            book.holds.is_empty()
+                && book.reserved_by_network.is_empty()
+                && book.reserved_by_account.is_empty()
+        );
     }
 
     #[test]
@@ -259,7 +277,11 @@ mod tests {
         assert_eq!(book.usage(CHAIN, caller(7), 5).caller_reserved.gas, 100);
         book.reserve(key(1), CHAIN, caller(8), reservation(50));
         let usage = book.usage(CHAIN, caller(8), 5);
-        assert_eq!((usage.caller_reserved.gas, usage.total_reserved.gas), (50, 150), "both may cost gas");
+        assert_eq!(
+            (usage.caller_reserved.gas, usage.total_reserved.gas),
+            (50, 150),
+            "both may cost gas"
+        );
         // The payment is not accepted after all: its earlier transaction still counts.
         book.release(&key(1));
         assert_eq!(book.usage(CHAIN, caller(7), 5).total_reserved.gas, 100);
@@ -282,15 +304,27 @@ mod tests {
         book.reserve(key(1), CHAIN, caller(7), reservation(100));
         book.reserve(key(2), CHAIN, caller(8), reservation(50));
         let own = book.usage_except(&key(1), CHAIN, caller(7), 5);
-        assert_eq!((own.network_reserved.gas, own.caller_reserved.gas, own.total_reserved.gas), (50, 0, 50));
+        assert_eq!(
+            (own.network_reserved.gas, own.caller_reserved.gas, own.total_reserved.gas),
+            (50, 0, 50)
+        );
         let others = book.usage_except(&key(1), CHAIN, caller(8), 5);
-        assert_eq!((others.network_reserved.gas, others.caller_reserved.gas, others.total_reserved.gas), (50, 50, 50));
+        assert_eq!(
+            (others.network_reserved.gas, others.caller_reserved.gas, others.total_reserved.gas),
+            (50, 50, 50)
+        );
         let all = book.usage_except(&key(3), CHAIN, caller(8), 5);
-        assert_eq!((all.network_reserved.gas, all.caller_reserved.gas, all.total_reserved.gas), (150, 50, 150));
+        assert_eq!(
+            (all.network_reserved.gas, all.caller_reserved.gas, all.total_reserved.gas),
+            (150, 50, 150)
+        );
         book.assign(key(1), Some(SubmissionId([1; 16])));
         book.end(&key(1), true);
         let again = book.usage_except(&key(1), CHAIN, caller(7), 5);
-        assert_eq!(again.caller_reserved.gas, 100, "what was spent for it counts until it is accounted for");
+        assert_eq!(
+            again.caller_reserved.gas, 100,
+            "what was spent for it counts until it is accounted for"
+        );
     }
 
     #[test]

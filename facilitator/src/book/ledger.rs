@@ -268,7 +268,10 @@ impl Ledger {
     ///
     /// # Errors
     /// A failure of the store.
-    pub async fn load(store: Arc<dyn PaymentStore>, now: Utc) -> Result<(Self, OpenWork), StoreFault> {
+    pub async fn load(
+        store: Arc<dyn PaymentStore>,
+        now: Utc,
+    ) -> Result<(Self, OpenWork), StoreFault> {
         let all = store.open().await?;
         let mut open = OpenPayments::default();
         for one in store.gas_spent_on(day_of(now)).await? {
@@ -356,7 +359,13 @@ impl Ledger {
         batch: Batch,
     ) -> Result<Option<Record>, StoreFault> {
         let change = Change::FoundOnChain { record: Box::new(record), batch };
-        match self.commit(vec![change]).await?.into_iter().next().ok_or_else(ledger_stopped_fault)? {
+        match self
+            .commit(vec![change])
+            .await?
+            .into_iter()
+            .next()
+            .ok_or_else(ledger_stopped_fault)?
+        {
             ChangeResult::Conflict(existing) => Ok(Some(*existing)),
             ChangeResult::Stored | ChangeResult::Merged(_) => Ok(None),
         }
@@ -391,7 +400,11 @@ impl Ledger {
     ///
     /// # Errors
     /// A failure of the store.
-    pub async fn record_pending_returned(&self, key: JobKey, origin: RequestOrigin) -> Result<(), StoreFault> {
+    pub async fn record_pending_returned(
+        &self,
+        key: JobKey,
+        origin: RequestOrigin,
+    ) -> Result<(), StoreFault> {
         self.commit(vec![Change::PendingReturned { key, origin }]).await.map(|_none| ())
     }
 
@@ -498,7 +511,10 @@ impl Ledger {
 
     async fn commit(&self, changes: Vec<Change>) -> Result<Vec<ChangeResult>, StoreFault> {
         let (done, answer) = oneshot::channel();
-        self.commands.send(Command { changes, done }).await.map_err(|_gone| ledger_stopped_fault())?;
+        self.commands
+            .send(Command { changes, done })
+            .await
+            .map_err(|_gone| ledger_stopped_fault())?;
         answer.await.map_err(|_gone| ledger_stopped_fault())?
     }
 }

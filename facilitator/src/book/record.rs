@@ -66,8 +66,15 @@ impl Record {
     /// Returns this record, with `asked`, `promised` and `answered` of an earlier record of the same job.
     #[must_use]
     pub fn with_answers_of(&self, earlier: &Self) -> Self {
-        let Self { origin: asked, pending_returned: promised, success_returned_at: answered, .. } = *earlier;
-        Self { origin: asked, pending_returned: promised, success_returned_at: answered, ..self.clone() }
+        let Self {
+            origin: asked, pending_returned: promised, success_returned_at: answered, ..
+        } = *earlier;
+        Self {
+            origin: asked,
+            pending_returned: promised,
+            success_returned_at: answered,
+            ..self.clone()
+        }
     }
 
     /// Whether the success may still be returned for this request, as far as the record shows.

@@ -74,10 +74,11 @@ impl PaymentStore for RedbPayments {
     /// Runs on the caller's thread: each request looks up one payment.
     fn get(&self, key: JobKey) -> StoreReply<'_, Option<Record>> {
         Box::pin(async move {
-            let found = self.file.read_here(|read| match table_if_written(read.open_table(PAYMENTS))? {
-                Some(table) => record(&table, key.0.as_slice()),
-                None => Ok(None),
-            });
+            let found =
+                self.file.read_here(|read| match table_if_written(read.open_table(PAYMENTS))? {
+                    Some(table) => record(&table, key.0.as_slice()),
+                    None => Ok(None),
+                });
             Ok(found?)
         })
     }
@@ -225,13 +226,19 @@ fn apply_changes(
                 results.push(result_of(other));
             }
             Change::PendingReturned { key, origin } => {
-                if let Some(known) = tables.record(*key)?.filter(|known| known.may_return_success_to(origin)) {
+                if let Some(known) =
+                    tables.record(*key)?.filter(|known| known.may_return_success_to(origin))
+                {
                     tables.put(&Record { origin: *origin, pending_returned: true, ..known })?;
                 }
             }
             Change::SuccessReturned { key, origin, at } => {
                 if let Some(known) = tables.record(*key)? {
-                    tables.put(&Record { origin: *origin, success_returned_at: Some(*at), ..known })?;
+                    tables.put(&Record {
+                        origin: *origin,
+                        success_returned_at: Some(*at),
+                        ..known
+                    })?;
                 }
             }
             Change::OutcomeSet { key, state, attempts } => {

@@ -321,7 +321,13 @@ mod tests {
             assert_eq!(decode(&row).unwrap(), record);
             // A row of the third version is read too. That version does not show whether a pending answer was returned.
             let Record { job, accepted_at, since_block, attempts, state, .. } = record.clone();
-            let Record { gas, gas_caller: gas_of, origin: asked, success_returned_at: answered, .. } = record.clone();
+            let Record {
+                gas,
+                gas_caller: gas_of,
+                origin: asked,
+                success_returned_at: answered,
+                ..
+            } = record.clone();
             let third = ThirdRecord {
                 job,
                 accepted_at,

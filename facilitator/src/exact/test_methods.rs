@@ -115,13 +115,16 @@ fn signed_terms_are_read_and_compared_with_the_requirements() {
     }
     let other = || json!(Address::repeat_byte(9));
     for id in [MethodId::Eip3009, MethodId::Prism] {
-        let at = |at: &str, value| read(id, &payload_with(id, &format!("/authorization/{at}"), value));
+        let at =
+            |at: &str, value| read(id, &payload_with(id, &format!("/authorization/{at}"), value));
         assert_eq!(at("to", other()), Err(Reason::Recipient));
         assert_eq!(at("value", json!("699")), Err(Reason::TooLittle));
         assert_eq!(at("value", json!("701")), Err(Reason::TooMuch));
     }
     let id = MethodId::Permit2;
-    let at = |at: &str, value| read(id, &payload_with(id, &format!("/permit2Authorization/{at}"), value));
+    let at = |at: &str, value| {
+        read(id, &payload_with(id, &format!("/permit2Authorization/{at}"), value))
+    };
     assert_eq!(at("spender", other()), Err(Reason::Permit2Spender));
     assert_eq!(at("witness/to", other()), Err(Reason::Permit2Recipient));
     assert_eq!(at("permitted/token", other()), Err(Reason::Permit2Token));
@@ -173,7 +176,8 @@ fn struct_hashes_and_domains_match_the_standards() {
         "PermitWitnessTransferFrom(TokenPermissions permitted,address spender,uint256 nonce,\
          uint256 deadline,Witness witness){permitted}{witness}"
     );
-    let permitted = hash(&[keccak256(permitted), TOKEN.into_word(), number(terms.authorized_amount)]);
+    let permitted =
+        hash(&[keccak256(permitted), TOKEN.into_word(), number(terms.authorized_amount)]);
     let witness = hash(&[keccak256(witness), PAYEE.into_word(), times[0]]);
     let spender = contracts().exact_permit2_proxy.into_word();
     let expected = hash(&[keccak256(kind), permitted, spender, terms.nonce, times[1], witness]);
@@ -188,7 +192,8 @@ fn diagnosed_reason(id: MethodId, balance: Option<u64>, facts: &[Option<u64>]) -
     let revert = Bytes::new();
     let word = |fact: &Option<u64>| fact.map(|fact| Bytes::from(B256::from(U256::from(fact))));
     let facts: Vec<_> = facts.iter().map(word).collect();
-    let evidence = NodeEvidence { balance: balance.map(U256::from), facts: &facts, revert: &revert };
+    let evidence =
+        NodeEvidence { balance: balance.map(U256::from), facts: &facts, revert: &revert };
     method(id).diagnose(&payment(id), &evidence)
 }
 
@@ -218,8 +223,9 @@ fn failure_reason_follows_from_the_facts_read() {
     assert_eq!(of(Some(700), Some(0), None), Reason::Permit2Simulation);
 
     // The nonce is 258.
-    let of =
-        |balance, next, allowed| diagnosed_reason(MethodId::Prism, balance, &[next, allowed, Some(30)]);
+    let of = |balance, next, allowed| {
+        diagnosed_reason(MethodId::Prism, balance, &[next, allowed, Some(30)])
+    };
     assert_eq!(of(Some(700), Some(259), rich), Reason::NonceUsed);
     assert_eq!(of(Some(700), Some(257), rich), Reason::PrismNonce);
     assert_eq!(of(Some(699), Some(258), rich), Reason::InsufficientBalance);

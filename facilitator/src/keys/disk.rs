@@ -58,7 +58,11 @@ pub(super) fn read(file: &Path) -> Result<OpenedFile, KeyFault> {
     if bytes.len() > KEY_FILE_BYTES_MAX {
         return Err(unreadable(io::Error::other("it is too long")));
     }
-    Ok(OpenedFile { bytes, mode: mode_of(&metadata), exposed_mode: secret_file::mode_if_exposed(&metadata) })
+    Ok(OpenedFile {
+        bytes,
+        mode: mode_of(&metadata),
+        exposed_mode: secret_file::mode_if_exposed(&metadata),
+    })
 }
 
 #[cfg(unix)]

@@ -8,7 +8,7 @@ use crate::book::reservation::GasReservation;
 use crate::config::NetworkConfig;
 use crate::job::Job;
 use crate::reason::{Reason, Rejection};
-use crate::settle::price::{SignerNeed, Price};
+use crate::settle::price::{Price, SignerNeed};
 
 const WEI_PER_COIN: U256 = U256::from_limbs([1_000_000_000_000_000_000, 0, 0, 0]);
 
@@ -152,7 +152,8 @@ mod tests {
         amount: u64,
     ) -> Option<Reason> {
         let dollar = config.network.stablecoin.address;
-        let result = check_affordable(config, price, &payment(dollar, amount), &need_of_100_gas(), usage);
+        let result =
+            check_affordable(config, price, &payment(dollar, amount), &need_of_100_gas(), usage);
         result.err().map(|rejection| rejection.reason)
     }
 
@@ -177,11 +178,19 @@ mod tests {
     #[test]
     fn spent_and_reserved_gas_count_against_both_budgets() {
         let price = Price::for_test(10, &[1_000_000]);
-        let caller = GasUsage { caller_reserved: reservation(9_900), total_reserved: reservation(9_900), ..GasUsage::default() };
+        let caller = GasUsage {
+            caller_reserved: reservation(9_900),
+            total_reserved: reservation(9_900),
+            ..GasUsage::default()
+        };
         assert_eq!(reason(&config(), &price, &caller, 1), None, "ten percent are 100,000 wei");
         let more = GasUsage { caller_reserved: reservation(9_901), ..caller };
         assert_eq!(reason(&config(), &price, &more, 1), Some(Reason::GasBudget));
-        let spent = GasUsage { caller_reserved: reservation(9_800), spent_caller: U256::from(1_001), ..caller };
+        let spent = GasUsage {
+            caller_reserved: reservation(9_800),
+            spent_caller: U256::from(1_001),
+            ..caller
+        };
         assert_eq!(reason(&config(), &price, &spent, 1), Some(Reason::GasBudget));
         let total = GasUsage { total_reserved: reservation(49_901), ..GasUsage::default() };
         assert_eq!(reason(&config(), &price, &total, 1), Some(Reason::GasBudget));

@@ -149,7 +149,12 @@ impl Settler {
         let data_gas = last.map_or(0, |price| price.data_gas);
         let gas = block.map_or(u64::MAX, |block| (block / 100).saturating_mul(share));
         let has_multicall = self.network.is_multicall_known();
-        DispatchLimits { transaction_gas_max: gas.min(transaction::GAS_MAX / 2), data_gas, has_multicall, ..self.limits }
+        DispatchLimits {
+            transaction_gas_max: gas.min(transaction::GAS_MAX / 2),
+            data_gas,
+            has_multicall,
+            ..self.limits
+        }
     }
 }
 

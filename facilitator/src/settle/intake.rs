@@ -12,7 +12,7 @@ use bursar_x402::settlement::SettlementRequest;
 use tokio::sync::watch;
 
 use crate::book::batch::Batch;
-use crate::book::ledger::{Acceptance, RoomClaim, Ledger, Lookup, Progress, Usage};
+use crate::book::ledger::{Acceptance, Ledger, Lookup, Progress, RoomClaim, Usage};
 use crate::book::record::{ATTEMPTS_MAX, Record, RequestOrigin, State};
 use crate::book::redb_store::fresh_id;
 use crate::job::Job;
@@ -24,10 +24,12 @@ use crate::reason::{Reason, Rejection};
 use crate::requester::Requester;
 use crate::scheme::{Proposal, Proposed, Scheme};
 use crate::schemes;
-use crate::settle::price::{SignerNeed, Price};
+use crate::settle::price::{Price, SignerNeed};
 use crate::settle::settlement_search::FoundSettlement;
 use crate::settle::settler::Settler;
-use crate::settle::success_rights::{ForeignSettlements, SuccessShare, SuccessRight, SuccessRights};
+use crate::settle::success_rights::{
+    ForeignSettlements, SuccessRight, SuccessRights, SuccessShare,
+};
 use crate::settle::withdraw::DueAnswer;
 use crate::settle::{budget, settlement_search};
 use crate::transfer::terms_check::Purpose;
@@ -190,9 +192,8 @@ impl SettlementService {
         if need.senders.as_ref().is_some_and(Vec::is_empty) {
             const PAUSED_MESSAGE: &str = "Another program uses the keys of this facilitator's signers, so they take no payments \
                                   now and the payment was not made: try again in ten minutes or elsewhere.";
-            return Err(
-                Rejection::with_message(Reason::OutOfGas, PAUSED_MESSAGE).for_payer(proposal.payer())
-            );
+            return Err(Rejection::with_message(Reason::OutOfGas, PAUSED_MESSAGE)
+                .for_payer(proposal.payer()));
         }
         if !price.can_pay(&need, usage.network_reserved) {
             return Err(reject(Reason::OutOfGas));
@@ -315,9 +316,13 @@ impl SettlementService {
         let Some(known) = known else { return Ok(false) };
         let record = known.record();
         if matches!(record.state, State::Failed { .. }) {
-            let is_promised =
-                proposal.is_same_job(&record.job) && self.is_pending_answer_of_another(record, origin);
-            return if is_promised { Err(duplicate_rejection(proposal, record).into()) } else { Ok(false) };
+            let is_promised = proposal.is_same_job(&record.job)
+                && self.is_pending_answer_of_another(record, origin);
+            return if is_promised {
+                Err(duplicate_rejection(proposal, record).into())
+            } else {
+                Ok(false)
+            };
         }
         let shares = proposal.is_same_job(&record.job)
             && !self.is_settled_elsewhere(record)
@@ -387,7 +392,8 @@ impl SettlementService {
         deadline: u64,
     ) -> Result<SettleOutcome, EarlyExit> {
         let key = proposal.key();
-        let repeat = || RequestContext { proposal, origin, success_right: None, may_retry_failed: true };
+        let repeat =
+            || RequestContext { proposal, origin, success_right: None, may_retry_failed: true };
         let (mut attempts, mut uncertain) = (0, false);
         if let Some(known) = self.ledger.find(key).await.map_err(SettleError::from)? {
             if let Some(outcome) = self.known_outcome(settler, repeat(), &known, deadline).await? {
@@ -467,7 +473,12 @@ impl SettlementService {
                 let failed = |known: Lookup| matches!(known.record().state, State::Failed { .. });
                 if known.is_none_or(failed) {
                     return self
-                        .record_settlement_by_another(settler, proposal, origin, (rejection, deadline))
+                        .record_settlement_by_another(
+                            settler,
+                            proposal,
+                            origin,
+                            (rejection, deadline),
+                        )
                         .await;
                 }
                 // A concurrent request with the same nonce was faster. `settle_until` looks at its payment.
@@ -499,7 +510,8 @@ impl SettlementService {
             success_returned_at: None,
         };
         let (accepted, right) = self.accept_and_enqueue(settler, record, Some(claim)).await?;
-        let context = RequestContext { proposal, origin, success_right: right, may_retry_failed: false };
+        let context =
+            RequestContext { proposal, origin, success_right: right, may_retry_failed: false };
         let outcome = self.known_outcome(settler, context, &accepted.lookup, deadline).await?;
         let requeued =
             || SettleError::Unavailable("the payment was queued again by another task".to_owned());
@@ -528,7 +540,8 @@ impl SettlementService {
             success_returned_at: None,
         };
         let (accepted, right) = self.accept_and_enqueue(settler, record, None).await?;
-        let context = RequestContext { proposal, origin, success_right: right, may_retry_failed: false };
+        let context =
+            RequestContext { proposal, origin, success_right: right, may_retry_failed: false };
         let outcome = self.known_outcome(settler, context, &accepted.lookup, deadline).await?;
         let other =
             || SettleError::Unavailable("another settlement of this payment failed".to_owned());
@@ -674,12 +687,18 @@ impl SettlementService {
                 DueAnswer::Known(hash) => {
                     // Our transaction may be in a block without effect, if another sender made the payment. On a
                     // pending answer, this merchant could deliver in addition to the one that got the success.
-                    if let Some(other) = self.find_foreign_settlement(settler, record, due_by).await {
-                        return Ok(Some(duplicate_rejection_with_hash(context.proposal, Some(other)).into()));
+                    if let Some(other) = self.find_foreign_settlement(settler, record, due_by).await
+                    {
+                        return Ok(Some(
+                            duplicate_rejection_with_hash(context.proposal, Some(other)).into(),
+                        ));
                     }
                     // The promise is stored before the answer is sent, because the requester may deliver on the answer.
                     if !self.success_rights.repeats_for_all() {
-                        self.ledger.record_pending_returned(key, origin).await.map_err(SettleError::from)?;
+                        self.ledger
+                            .record_pending_returned(key, origin)
+                            .await
+                            .map_err(SettleError::from)?;
                     }
                     return Ok(Some(SettleOutcome::Pending { hash, payer }));
                 }
@@ -794,7 +813,9 @@ impl SettlementService {
                 let another_has_it = self.was_returned_to_another(record, context.origin).await?;
                 Some(match share {
                     SuccessShare::Own(right) if !another_has_it => settled(false, Some(right)),
-                    SuccessShare::WithHolder(right) if !another_has_it => settled(true, Some(right)),
+                    SuccessShare::WithHolder(right) if !another_has_it => {
+                        settled(true, Some(right))
+                    }
                     SuccessShare::Again => settled(true, None),
                     SuccessShare::Own(_) | SuccessShare::WithHolder(_) | SuccessShare::None => {
                         duplicate_rejection(context.proposal, record).into()
@@ -923,7 +944,8 @@ impl SettlementService {
     ) -> Result<Option<SettleOutcome>, EarlyExit> {
         let at = settler.network.clock.utc();
         let key = job.work().key();
-        let batch = Batch::of_found_transaction(fresh_id().map_err(SettleError::from)?, &job, found.hash);
+        let batch =
+            Batch::of_found_transaction(fresh_id().map_err(SettleError::from)?, &job, found.hash);
         let record = Record {
             job,
             accepted_at: at,
@@ -941,8 +963,10 @@ impl SettlementService {
         if existing.is_none() {
             settler.watch_settlement(batch);
         }
-        let right = if existing.is_none() { self.success_rights.try_take(key, origin) } else { None };
-        let context = RequestContext { proposal, origin, success_right: right, may_retry_failed: false };
+        let right =
+            if existing.is_none() { self.success_rights.try_take(key, origin) } else { None };
+        let context =
+            RequestContext { proposal, origin, success_right: right, may_retry_failed: false };
         Ok(self.final_outcome(settler, context, existing.as_ref().unwrap_or(&record)).await?)
     }
 }

@@ -270,7 +270,8 @@ mod tests {
     fn a_payment_with_more_data_costs_more() {
         let both = Price { data_fee: U256::from(5), data_gas: 20, ..price(10, &[1_050]) };
         assert_eq!(both.with_data(100, 3), GasReservation { gas: 160, data_kilobytes: 3 });
-        let need = |kilobytes| SignerNeed { reservation: both.with_data(80, kilobytes), senders: None };
+        let need =
+            |kilobytes| SignerNeed { reservation: both.with_data(80, kilobytes), senders: None };
         assert!(both.can_pay(&need(1), reservation(0)));
         assert!(!both.can_pay(&need(2), reservation(0)));
         let half = Price { next_block_price: 5, ..both };

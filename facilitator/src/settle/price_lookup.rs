@@ -10,7 +10,7 @@ use bursar_chain::ports::{BlockTag, ChainFault};
 use bursar_submit::fees;
 
 use crate::book::reservation::GasReservation;
-use crate::settle::price::{SignerNeed, Price};
+use crate::settle::price::{Price, SignerNeed};
 use crate::settle::settler::Settler;
 use crate::transaction::KILOBYTE_BYTES;
 

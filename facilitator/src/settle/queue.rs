@@ -208,7 +208,10 @@ impl Lane {
         let reservation_of = |job: &Job| {
             let kilobytes = transaction::data_kilobytes(job);
             let data_gas = limits.data_gas.saturating_mul(kilobytes);
-            GasReservation { gas: transaction::gas_share(job).saturating_add(data_gas), data_kilobytes: kilobytes }
+            GasReservation {
+                gas: transaction::gas_share(job).saturating_add(data_gas),
+                data_kilobytes: kilobytes,
+            }
         };
         let mut total = reservation_of(&first.record.job);
         let mut taken = vec![first.record];
@@ -471,8 +474,10 @@ mod tests {
 
     #[test]
     fn shared_transaction_respects_the_gas_limit() {
-        let small =
-            DispatchLimits { transaction_gas_max: 2 * transaction::gas_share(&record(1, MethodId::Eip3009).job), ..LIMITS };
+        let small = DispatchLimits {
+            transaction_gas_max: 2 * transaction::gas_share(&record(1, MethodId::Eip3009).job),
+            ..LIMITS
+        };
         let mut all = queue((1..=3).map(|n| record(n, MethodId::Eip3009)));
         assert_eq!(numbers(next(&mut all, &small, true, 100)), [1, 2]);
         // One payment is always taken, however much gas it needs. Otherwise it would wait forever.

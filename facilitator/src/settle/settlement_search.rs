@@ -134,7 +134,10 @@ pub(super) async fn find(
 ///
 /// # Errors
 /// No node answers.
-pub(super) async fn find_recent(settler: &Settler, job: &Job) -> Result<Option<FoundSettlement>, ChainFault> {
+pub(super) async fn find_recent(
+    settler: &Settler,
+    job: &Job,
+) -> Result<Option<FoundSettlement>, ChainFault> {
     let head = settler.network.chain.block_number().await?;
     find(settler, job, head.saturating_sub(RECENT_BLOCKS)).await
 }

@@ -21,7 +21,7 @@ use crate::job::Job;
 use crate::metrics::Metrics;
 use crate::network::NetworkContext;
 use crate::settle::paused_signers::PausedSigners;
-use crate::settle::price::{SignerNeed, PriceCache};
+use crate::settle::price::{PriceCache, SignerNeed};
 use crate::settle::queue::DispatchLimits;
 use crate::settle::submission_lock::SubmissionLocks;
 use crate::transaction;
@@ -169,7 +169,9 @@ impl Settler {
     fn with_data(&self, gas: u64, jobs: &[&Job]) -> GasReservation {
         let kilobytes = jobs.iter().map(|job| transaction::data_kilobytes(job)).sum();
         let last = self.prices.last();
-        last.map_or(GasReservation { gas, data_kilobytes: kilobytes }, |price| price.with_data(gas, kilobytes))
+        last.map_or(GasReservation { gas, data_kilobytes: kilobytes }, |price| {
+            price.with_data(gas, kilobytes)
+        })
     }
 
     /// Sleeps on the network's clock. Cancel-safe.

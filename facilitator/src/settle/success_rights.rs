@@ -203,8 +203,14 @@ mod tests {
             matches!(all.share(&open, origin_with_key(0)), SuccessShare::None),
             "without a key nothing is repeated"
         );
-        assert!(matches!(all.share(&open, origin_with_key(1)), SuccessShare::None), "another request holds the right");
-        assert!(!all.would_share(&open, origin_with_key(0)) && !all.would_share(&open, origin_with_key(1)));
+        assert!(
+            matches!(all.share(&open, origin_with_key(1)), SuccessShare::None),
+            "another request holds the right"
+        );
+        assert!(
+            !all.would_share(&open, origin_with_key(0))
+                && !all.would_share(&open, origin_with_key(1))
+        );
         drop(first);
         assert!(all.would_share(&open, origin_with_key(0)));
         assert!(matches!(all.share(&open, origin_with_key(0)), SuccessShare::Own(_)));
@@ -218,9 +224,15 @@ mod tests {
         let first = all.try_take(open.key(), origin_with_key(1));
         let along = all.share(&open, origin_with_key(1));
         assert!(matches!(along, SuccessShare::WithHolder(_)));
-        assert!(all.would_share(&open, origin_with_key(1)) && !all.would_share(&open, origin_with_key(2)));
+        assert!(
+            all.would_share(&open, origin_with_key(1))
+                && !all.would_share(&open, origin_with_key(2))
+        );
         drop(along);
-        assert!(matches!(all.share(&open, origin_with_key(2)), SuccessShare::None), "the first still holds it");
+        assert!(
+            matches!(all.share(&open, origin_with_key(2)), SuccessShare::None),
+            "the first still holds it"
+        );
         drop(first);
         assert!(matches!(all.share(&open, origin_with_key(2)), SuccessShare::Own(_)));
     }
@@ -242,7 +254,10 @@ mod tests {
         }
         let first = all.share(&keyless, origin_with_key(0));
         assert!(matches!(first, SuccessShare::Own(_)));
-        assert!(matches!(all.share(&keyless, origin_with_key(0)), SuccessShare::None), "another one has it");
+        assert!(
+            matches!(all.share(&keyless, origin_with_key(0)), SuccessShare::None),
+            "another one has it"
+        );
     }
 
     #[test]
@@ -254,7 +269,10 @@ mod tests {
         assert!(matches!(all.share(&answered, origin_with_key(0)), SuccessShare::None));
         let keyless = record(origin_with_key(0), true);
         assert!(matches!(all.share(&keyless, origin_with_key(0)), SuccessShare::None));
-        assert!(all.would_share(&answered, origin_with_key(1)) && !all.would_share(&answered, origin_with_key(0)));
+        assert!(
+            all.would_share(&answered, origin_with_key(1))
+                && !all.would_share(&answered, origin_with_key(0))
+        );
         let every = SuccessRights::new(Repeats::Success);
         assert!(matches!(every.share(&keyless, origin_with_key(0)), SuccessShare::Again));
         assert!(every.would_share(&keyless, origin_with_key(0)));

@@ -634,7 +634,11 @@ async fn resolve_undone(settler: &Arc<Settler>, batch: &Batch) {
     let is_elsewhere = matches!(record.state, State::SettledElsewhere { .. });
     if is_elsewhere && !record.pending_returned && record.success_returned_at.is_none() {
         let at = settler.network.clock.utc();
-        let state = State::Failed { reason: Reason::Withdrawn, message: REORGANISED_MESSAGE.to_owned(), at };
+        let state = State::Failed {
+            reason: Reason::Withdrawn,
+            message: REORGANISED_MESSAGE.to_owned(),
+            at,
+        };
         store_state(settler, record, state, record.attempts).await;
     } else {
         resolve(settler, record, NotCarriedOut::NeverMined).await;
@@ -724,7 +728,8 @@ fn unknown_outcome(at: Utc) -> State {
 
 /// Whether a job that never expires has waited too long for a transaction.
 fn is_stale(record: &Record, now: Utc) -> bool {
-    record.job.work().expires().is_none() && now.since_ms(record.accepted_at) >= UNEXPIRING_RETRY_MS_MAX
+    record.job.work().expires().is_none()
+        && now.since_ms(record.accepted_at) >= UNEXPIRING_RETRY_MS_MAX
 }
 
 /// Whether the reason indicates that another transaction has probably carried out the job.
@@ -781,7 +786,10 @@ async fn refused_state(
         return Ok(State::Closed { at });
     }
     let is_purchase = record.job.work().is_purchase();
-    if suggests_foreign_settlement(rejection.reason) && inclusion == Inclusion::Included && is_purchase {
+    if suggests_foreign_settlement(rejection.reason)
+        && inclusion == Inclusion::Included
+        && is_purchase
+    {
         // Our own transaction probably used the nonce, but a node returned a receipt that does not prove the payment.
         return Ok(unknown_outcome(at));
     }
@@ -897,7 +905,9 @@ async fn check_sent(settler: &Settler, job: &Job, inclusion: Inclusion) -> Resul
     }
     let checked = schemes::check_on_chain(network, job, rule).await;
     match &checked {
-        Err(VerifyError::Rejected(rejection)) if suggests_foreign_settlement(rejection.reason) => checked,
+        Err(VerifyError::Rejected(rejection)) if suggests_foreign_settlement(rejection.reason) => {
+            checked
+        }
         Err(VerifyError::Chain(_)) => checked,
         _valid_or_refused => {
             job.work().check_time(network.now_seconds())?;

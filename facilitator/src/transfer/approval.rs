@@ -164,7 +164,11 @@ impl Approval {
         let approve = ContractCall { to: self.token, data: self.data.clone() };
         let gas = self.gas_limit.min(UNTRUSTED_CALL_GAS);
         let exact = Some(call_question(self.payer, approve, gas));
-        let answers = reads::read(network, Reads { exact_question: exact, ..Reads::default() }, Priority::Batched);
+        let answers = reads::read(
+            network,
+            Reads { exact_question: exact, ..Reads::default() },
+            Priority::Batched,
+        );
         match answers.await?.exact_revert {
             Some(revert) => {
                 let failed = Rejection::from(Reason::ApprovalFailed).with_revert(&revert);

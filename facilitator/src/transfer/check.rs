@@ -119,7 +119,8 @@ pub fn parse(
     let amount = method.moved_amount(&terms, requirements.amount, purpose).map_err(reject)?;
     let signature = signature::unwrap(&signed).ok_or_else(|| reject(Reason::InvalidSignature))?;
     let chain = network.contracts.chain;
-    if method.domain(&network.contracts) == SigningDomain::Token && names_other_domain(chain, requirements)
+    if method.domain(&network.contracts) == SigningDomain::Token
+        && names_other_domain(chain, requirements)
     {
         return Err(reject(Reason::NameMismatch));
     }
@@ -128,12 +129,21 @@ pub fn parse(
         let Terms { payer, token, authorized_amount: amount, valid_before: deadline, .. } = terms;
         let needed = NeededAllowance { payer, token, amount };
         let authorized = AllowanceNeed { needed, deadline };
-        let codes = SponsoringReasons { permit_amount: Reason::Permit2612Amount, no_approvals: None };
+        let codes =
+            SponsoringReasons { permit_amount: Reason::Permit2612Amount, no_approvals: None };
         sponsoring::read(network, &request.extensions, &authorized, codes)?
     } else {
         None
     };
-    Ok(TransferProposal { chain, method, terms, amount, signature, sponsoring, claimed_separator: claimed })
+    Ok(TransferProposal {
+        chain,
+        method,
+        terms,
+        amount,
+        signature,
+        sponsoring,
+        claimed_separator: claimed,
+    })
 }
 
 impl TransferProposal {
@@ -512,7 +522,8 @@ async fn domain_separator(
     match parsed.method.domain(&network.contracts) {
         SigningDomain::Known(separator) => Ok(separator),
         SigningDomain::Token => {
-            let separator = token_separator(network, parsed.terms.token, parsed.claimed_separator).await?;
+            let separator =
+                token_separator(network, parsed.terms.token, parsed.claimed_separator).await?;
             let missing = Rejection::from(Reason::MissingDomain);
             Ok(separator.ok_or_else(|| missing.for_payer(parsed.terms.payer))?)
         }

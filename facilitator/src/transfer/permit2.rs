@@ -128,7 +128,11 @@ pub(crate) fn is_nonce_used(bitmap: U256, nonce: U256) -> bool {
 }
 
 /// The calls whose answers explain why a transfer would fail, in the order that [`diagnose`] expects.
-pub(crate) fn diagnostic_calls(contracts: &Contracts, terms: &Terms, proxy: Address) -> Vec<ContractCall> {
+pub(crate) fn diagnostic_calls(
+    contracts: &Contracts,
+    terms: &Terms,
+    proxy: Address,
+) -> Vec<ContractCall> {
     let nonce = U256::from_be_bytes(terms.nonce.0);
     let allowance = IErc20::allowanceCall { owner: terms.payer, spender: contracts.permit2 };
     vec![
@@ -177,7 +181,16 @@ pub(crate) fn terms_of(
     valid_after: U256,
 ) -> Terms {
     let nonce = B256::from(nonce);
-    Terms { token, payer, payee, authorized_amount: authorized, nonce, valid_after, valid_before, facilitator: None }
+    Terms {
+        token,
+        payer,
+        payee,
+        authorized_amount: authorized,
+        nonce,
+        valid_after,
+        valid_before,
+        facilitator: None,
+    }
 }
 
 /// Whether a mined transaction carried out a payment through `proxy`. `calls` are the transaction's calls, and `read`

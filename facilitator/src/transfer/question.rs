@@ -106,7 +106,9 @@ pub(super) async fn ask(
     let mut answer = if is_batched {
         match CallOutcome::of(next())? {
             CallOutcome::Returned(data) => calls.decode_batch(&data)?,
-            CallOutcome::Reverted(_data) => PaymentFacts { calls_used_all_gas: true, ..PaymentFacts::default() },
+            CallOutcome::Reverted(_data) => {
+                PaymentFacts { calls_used_all_gas: true, ..PaymentFacts::default() }
+            }
         }
     } else {
         let outcomes =

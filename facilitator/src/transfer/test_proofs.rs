@@ -137,10 +137,19 @@ fn authorization_is_proven_by_its_nonce_in_events_and_call_data() {
     let (own, other) = (call_of(id, &terms(1)), call_of(id, &terms(2)));
     let logs = [nonce_used_log(1), transfer_log(TOKEN, PAYEE, 700)];
     assert!(proves(id, &terms(1), &own, &logs, false));
-    assert!(!proves(id, &terms(1), &own, &[nonce_used_log(2), transfer_log(TOKEN, PAYEE, 700)], false), "event");
+    assert!(
+        !proves(id, &terms(1), &own, &[nonce_used_log(2), transfer_log(TOKEN, PAYEE, 700)], false),
+        "event"
+    );
     assert!(!proves(id, &terms(1), &other, &logs, false), "call data");
     assert!(!proves(id, &terms(1), &own, &[transfer_log(TOKEN, PAYEE, 700)], false), "no use");
-    assert!(!proves(id, &terms(1), &own, &[nonce_used_log(1), transfer_log(TOKEN, PAYEE, 699)], false));
+    assert!(!proves(
+        id,
+        &terms(1),
+        &own,
+        &[nonce_used_log(1), transfer_log(TOKEN, PAYEE, 699)],
+        false
+    ));
     // An `AuthorizationUsed` event of another contract does not count.
     let foreign = Log { address: STRANGER, ..nonce_used_log(1) };
     assert!(!proves(id, &terms(1), &own, &[foreign, transfer_log(TOKEN, PAYEE, 700)], false));
@@ -152,7 +161,8 @@ fn authorization_is_proven_by_its_nonce_in_events_and_call_data() {
     let two = [transfer_log(TOKEN, PAYEE, 700), nonce_used_log(1), nonce_used_log(2)];
     assert!(!proves(id, &terms(1), &own, &two, false), "the transfer may belong to either use");
     // The nonce was used for another payee, and this payee got the amount for another reason.
-    let two = [nonce_used_log(1), transfer_log(TOKEN, STRANGER, 500), transfer_log(TOKEN, PAYEE, 700)];
+    let two =
+        [nonce_used_log(1), transfer_log(TOKEN, STRANGER, 500), transfer_log(TOKEN, PAYEE, 700)];
     assert!(!proves(id, &terms(1), &own, &two, false), "the first transfer is that of the nonce");
     // Any relay contract may have submitted the payment.
     let mut relayed = own.clone();
@@ -187,10 +197,22 @@ fn prism_settlement_is_proven_by_its_nonce_and_the_amount_received() {
     let (own, other) = (call_of(id, &terms(1)), call_of(id, &terms(2)));
     let logs = [transfer_log(TOKEN, PAYEE, 690), prism_log(1, 10)];
     assert!(proves(id, &terms(1), &own, &logs, false));
-    assert!(!proves(id, &terms(1), &own, &[transfer_log(TOKEN, PAYEE, 690), prism_log(2, 10)], false));
+    assert!(!proves(
+        id,
+        &terms(1),
+        &own,
+        &[transfer_log(TOKEN, PAYEE, 690), prism_log(2, 10)],
+        false
+    ));
     assert!(!proves(id, &terms(1), &other, &logs, false));
     assert!(!proves(id, &terms(1), &own, &[prism_log(1, 10)], false), "nothing arrived");
-    assert!(!proves(id, &terms(1), &own, &[transfer_log(TOKEN, PAYEE, 700), prism_log(1, 10)], false));
+    assert!(!proves(
+        id,
+        &terms(1),
+        &own,
+        &[transfer_log(TOKEN, PAYEE, 700), prism_log(1, 10)],
+        false
+    ));
     let elsewhere = Log { address: STRANGER, ..prism_log(1, 10) };
     assert!(!proves(id, &terms(1), &own, &[transfer_log(TOKEN, PAYEE, 690), elsewhere], false));
 }
@@ -259,16 +281,27 @@ fn permit_in_our_batch_is_proven_by_a_transfer_before_the_proxy_event() {
     assert!(!proves(id, &terms(1), &batch, &one, true));
     assert!(proves(id, &more, &batch, &one, true));
     // The transfer of an authorization with the same amount proves no permit.
-    let mixed = [nonce_used_log(5), transfer_log(TOKEN, PAYEE, 700), transfer_log(TOKEN, PAYEE, 900), settled_log()];
+    let mixed = [
+        nonce_used_log(5),
+        transfer_log(TOKEN, PAYEE, 700),
+        transfer_log(TOKEN, PAYEE, 900),
+        settled_log(),
+    ];
     assert!(!proves(id, &terms(1), &batch, &mixed, true));
     assert!(proves(id, &more, &batch, &mixed, true));
-    let both = [transfer_log(TOKEN, PAYEE, 700), settled_log(), transfer_log(TOKEN, PAYEE, 900), settled_log()];
+    let both = [
+        transfer_log(TOKEN, PAYEE, 700),
+        settled_log(),
+        transfer_log(TOKEN, PAYEE, 900),
+        settled_log(),
+    ];
     assert!(proves(id, &terms(1), &batch, &both, true) && proves(id, &more, &batch, &both, true));
 }
 
 /// Returns a payment of at most 900 that moves 700. Its payer named this contract.
 fn through_contract(nonce: u8, contract: Address) -> Payment {
-    let terms = Terms { facilitator: Some(contract), authorized_amount: U256::from(900), ..terms(nonce) };
+    let terms =
+        Terms { facilitator: Some(contract), authorized_amount: U256::from(900), ..terms(nonce) };
     Payment { amount: U256::from(700), ..payment_of(MethodId::UptoPermit2ByContract, &terms) }
 }
 

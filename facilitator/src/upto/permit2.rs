@@ -125,7 +125,8 @@ impl Method for UptoPermit2 {
 
     fn transfer(&self, contracts: &Contracts, payment: &Payment) -> ContractCall {
         let terms = &payment.terms;
-        let (permit, amount, owner) = (permit2::permit_arguments(terms), payment.amount, terms.payer);
+        let (permit, amount, owner) =
+            (permit2::permit_arguments(terms), payment.amount, terms.payer);
         let witness = (terms.payee, terms.facilitator.unwrap_or_default(), terms.valid_after);
         let signature = permit2::signature(payment);
         let data = match permit2::token_permit_arguments(payment) {

@@ -112,7 +112,10 @@ async fn test_dependent_changes(store: &dyn PaymentStore) {
     let by =
         RequestOrigin { caller: B256::repeat_byte(5), idempotency: Some(B256::repeat_byte(6)) };
     store.commit(vec![outcome_set(2, settled(10))]).await.unwrap();
-    store.commit(vec![Change::SuccessReturned { key: key(2), origin: by, at: Utc(11) }]).await.unwrap();
+    store
+        .commit(vec![Change::SuccessReturned { key: key(2), origin: by, at: Utc(11) }])
+        .await
+        .unwrap();
     let answered = store.get(key(2)).await.unwrap().unwrap();
     assert_eq!((answered.origin, answered.success_returned_at), (by, Some(Utc(11))));
     assert_eq!(answered.state, settled(10));
@@ -121,13 +124,19 @@ async fn test_dependent_changes(store: &dyn PaymentStore) {
     let reopened = Change::Reopened(Box::new(again.clone()));
     let answers = store.commit(vec![reopened.clone()]).await.unwrap();
     let waits = store.get(key(2)).await.unwrap().unwrap();
-    assert_eq!((&waits.state, waits.origin, waits.success_returned_at), (&queued, by, Some(Utc(11))));
+    assert_eq!(
+        (&waits.state, waits.origin, waits.success_returned_at),
+        (&queued, by, Some(Utc(11)))
+    );
     assert_eq!(answers, [ChangeResult::Merged(Box::new(waits.clone()))], "as it is on disk");
     assert_eq!(store.commit(vec![reopened]).await.unwrap(), [conflict(waits)], "not settled");
     store.commit(vec![outcome_set(2, failed(12))]).await.unwrap();
     let answers = store.commit(vec![Change::Accepted(Box::new(again))]).await.unwrap();
     let taken = store.get(key(2)).await.unwrap().unwrap();
-    assert_eq!((&taken.state, taken.origin, taken.success_returned_at), (&queued, by, Some(Utc(11))));
+    assert_eq!(
+        (&taken.state, taken.origin, taken.success_returned_at),
+        (&queued, by, Some(Utc(11)))
+    );
     assert_eq!(answers, [ChangeResult::Merged(Box::new(taken))]);
     // A pending answer belongs to one requester, and the record still names that requester after a failure.
     store.commit(vec![accepted_change(4)]).await.unwrap();
@@ -179,7 +188,10 @@ async fn test_payment_store(open: impl Fn() -> Box<dyn PaymentStore>) {
     assert_eq!(store.get(key(1)).await.unwrap(), None);
 
     // Each key is accepted once, even within one commit.
-    let taken = store.commit(vec![accepted_change(1), accepted_change(2), accepted_change(1)]).await.unwrap();
+    let taken = store
+        .commit(vec![accepted_change(1), accepted_change(2), accepted_change(1)])
+        .await
+        .unwrap();
     assert_eq!(taken, [ChangeResult::Stored, ChangeResult::Stored, conflict(record(1))]);
     assert_eq!(store.commit(vec![accepted_change(1)]).await.unwrap(), [conflict(record(1))]);
 

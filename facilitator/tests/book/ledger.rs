@@ -25,7 +25,15 @@ fn batch(id: u8, nonces: &[u8]) -> (Batch, Vec<B256>) {
     let jobs = nonces.iter().map(|n| record(*n).key()).collect();
     let id = SubmissionId([id; 16]);
     let signer = Address::repeat_byte(7);
-    let batch = Batch { id, chain: CHAIN, signer, jobs, gas_limit: 150, data_kilobytes: 2, found_transaction: None };
+    let batch = Batch {
+        id,
+        chain: CHAIN,
+        signer,
+        jobs,
+        gas_limit: 150,
+        data_kilobytes: 2,
+        found_transaction: None,
+    };
     (batch, nonces.iter().map(|n| B256::repeat_byte(*n)).collect())
 }
 
@@ -60,8 +68,12 @@ fn reservation(gas: u64, kilobytes: u64) -> GasReservation {
 async fn gas_of_ended_payments_counts_until_their_transaction_is_accounted_for() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("facilitator.redb");
-    let expected =
-        GasUsage { network_reserved: reservation(200, 2), caller_reserved: reservation(300, 3), total_reserved: reservation(300, 3), ..GasUsage::default() };
+    let expected = GasUsage {
+        network_reserved: reservation(200, 2),
+        caller_reserved: reservation(300, 3),
+        total_reserved: reservation(300, 3),
+        ..GasUsage::default()
+    };
     let (sent, digests) = batch(1, &[1, 2]);
     let book = ledger(&file).await;
     for n in [1, 2, 3] {
@@ -88,7 +100,10 @@ async fn gas_of_ended_payments_counts_until_their_transaction_is_accounted_for()
     let spent = GasSpent { chain: CHAIN, day: 3, caller: CALLER, wei: U256::from(77) };
     book.close(&sent, vec![spent]).await.unwrap();
     let usage = book.gas_usage(CHAIN, CALLER, NOW);
-    assert_eq!((usage.network_reserved, usage.total_reserved), (reservation(100, 1), reservation(100, 1)));
+    assert_eq!(
+        (usage.network_reserved, usage.total_reserved),
+        (reservation(100, 1), reservation(100, 1))
+    );
     assert_eq!((usage.spent_caller, usage.spent_total), (U256::from(77), U256::from(77)));
     drop(book);
     let usage = ledger(&file).await.gas_usage(CHAIN, CALLER, NOW);
@@ -132,20 +147,31 @@ async fn claimed_room_counts_until_the_last_request_releases_it() {
     };
     let (one, other) = (payment(1, 1), payment(2, 2));
     let (seen, first) = claim_of(&one);
-    assert_eq!((seen.count, seen.amount, seen.gas.network_reserved), (0, U256::ZERO, reservation(0, 0)));
+    assert_eq!(
+        (seen.count, seen.amount, seen.gas.network_reserved),
+        (0, U256::ZERO, reservation(0, 0))
+    );
     let (seen, again) = claim_of(&one);
     assert_eq!((seen.count, seen.gas.network_reserved), (0, reservation(0, 0)), "the same payment");
     drop(first);
     let (seen, third) = claim_of(&other);
     assert_eq!((seen.count, seen.amount), (1, U256::from(10)));
-    assert_eq!((seen.gas.network_reserved, seen.gas.caller_reserved), (reservation(100, 1), reservation(100, 1)));
+    assert_eq!(
+        (seen.gas.network_reserved, seen.gas.caller_reserved),
+        (reservation(100, 1), reservation(100, 1))
+    );
     drop(third);
     drop(again);
     let (seen, _claim) = claim_of(&other);
     assert_eq!((seen.count, seen.gas.network_reserved), (0, reservation(0, 0)), "all was let go");
-    let refused = book.claim(&one, (CALLER, reservation(100, 1)), NOW, |_owed: &Usage| Err::<(), _>("no"));
+    let refused =
+        book.claim(&one, (CALLER, reservation(100, 1)), NOW, |_owed: &Usage| Err::<(), _>("no"));
     assert_eq!(refused.err(), Some("no"));
-    assert_eq!(book.gas_usage(CHAIN, CALLER, NOW).network_reserved, reservation(100, 1), "a refusal claims nothing");
+    assert_eq!(
+        book.gas_usage(CHAIN, CALLER, NOW).network_reserved,
+        reservation(100, 1),
+        "a refusal claims nothing"
+    );
 }
 
 /// A waiting request receives the outcome once it is on disk. A claim whose payment was accepted remains in effect
@@ -155,8 +181,9 @@ async fn a_waiter_receives_the_end_of_its_payment() {
     let folder = tempfile::tempdir().unwrap();
     let book = ledger(&folder.path().join("facilitator.redb")).await;
     let one = record(1);
-    let claim =
-        book.claim(&one.job, (CALLER, reservation(100, 1)), NOW, |_owed: &Usage| Ok::<_, ()>(())).unwrap();
+    let claim = book
+        .claim(&one.job, (CALLER, reservation(100, 1)), NOW, |_owed: &Usage| Ok::<_, ()>(()))
+        .unwrap();
     let accepted = book.accept(one.clone()).await.unwrap();
     drop(claim);
     assert_eq!(book.gas_usage(CHAIN, CALLER, NOW).network_reserved, reservation(100, 1));
@@ -179,7 +206,8 @@ async fn a_waiter_receives_the_end_of_its_payment() {
     let again = Record { attempts: 1, ..one.clone() };
     assert!(book.reopen(again.clone()).await.unwrap());
     let known = book.find(one.key()).await.unwrap();
-    let known = known.as_ref().map(|known| (known.record().origin, known.record().success_returned_at));
+    let known =
+        known.as_ref().map(|known| (known.record().origin, known.record().success_returned_at));
     assert_eq!(known, Some((by, Some(Utc(5)))), "that its success was returned is not forgotten");
     assert!(!book.reopen(again).await.unwrap());
     assert_eq!(book.backlog(), (1, Some(Utc(1))));

@@ -3,8 +3,8 @@
 use bursar_facilitator::book::record::State;
 use bursar_facilitator::reason::Reason;
 
-use crate::stage::{StageConfig, Stage, payer, signer};
-use crate::withdrawals::{reason, is_settled};
+use crate::stage::{Stage, StageConfig, payer, signer};
+use crate::withdrawals::{is_settled, reason};
 use crate::world::BroadcastReaction;
 
 /// The time that a job waits for its approval, in milliseconds.
@@ -25,11 +25,15 @@ async fn a_payment_is_sent_once_its_approval_is_mined() {
 /// again.
 #[tokio::test(start_paused = true)]
 async fn an_approval_is_given_up_after_three_refusals_in_a_row() {
-    let refuse = || BroadcastReaction::Refuse("max priority fee per gas higher than max fee per gas");
+    let refuse =
+        || BroadcastReaction::Refuse("max priority fee per gas higher than max fee per gas");
     let cases = [
         (vec![refuse(), refuse(), refuse()], false),
         (vec![refuse(), refuse()], true),
-        (vec![refuse(), refuse(), BroadcastReaction::ConfirmWithoutTaking, refuse(), refuse()], true),
+        (
+            vec![refuse(), refuse(), BroadcastReaction::ConfirmWithoutTaking, refuse(), refuse()],
+            true,
+        ),
     ];
     for (sends, is_settled) in cases {
         let mut stage = Stage::with_defaults().await;
@@ -64,7 +68,11 @@ async fn an_approval_is_given_up_after_three_refusals_in_a_row() {
 #[tokio::test(start_paused = true)]
 async fn an_approval_that_is_never_mined_ends_its_payment_after_a_minute() {
     let mut stage = Stage::with_defaults().await;
-    stage.world.state().broadcast_reactions.extend(std::iter::repeat_n(BroadcastReaction::ConfirmWithoutTaking, 100));
+    stage
+        .world
+        .state()
+        .broadcast_reactions
+        .extend(std::iter::repeat_n(BroadcastReaction::ConfirmWithoutTaking, 100));
     stage.keep_mining();
     let pay = stage.sign_payment_with_approval(1, 700, 1);
     let caller = stage.spawn_settle(&pay);
@@ -91,7 +99,11 @@ async fn an_approval_that_is_never_mined_ends_its_payment_after_a_minute() {
 #[tokio::test(start_paused = true)]
 async fn an_approval_whose_nonce_is_used_otherwise_ends_its_payment() {
     let mut stage = Stage::with(StageConfig { wait_ms: 20_000, ..StageConfig::default() }).await;
-    stage.world.state().broadcast_reactions.extend(std::iter::repeat_n(BroadcastReaction::ConfirmWithoutTaking, 100));
+    stage
+        .world
+        .state()
+        .broadcast_reactions
+        .extend(std::iter::repeat_n(BroadcastReaction::ConfirmWithoutTaking, 100));
     stage.keep_mining();
     let pay = stage.sign_payment_with_approval(1, 700, 1);
     let caller = stage.spawn_settle(&pay);

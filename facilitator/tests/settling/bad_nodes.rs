@@ -6,9 +6,9 @@ use bursar_facilitator::reason::Reason;
 use bursar_facilitator::settle::intake::{SettleError, SettleOutcome};
 use bursar_facilitator::verify::VerifyError;
 
-use crate::stage::{SignedPayment, StageConfig, Stage, caller_origin, signer, keyed_origin};
-use crate::withdrawals::{is_uncertain, reason, reason_of, is_settled};
-use crate::world::{Flaw, PastBlocks, BroadcastReaction, Tx};
+use crate::stage::{SignedPayment, Stage, StageConfig, caller_origin, keyed_origin, signer};
+use crate::withdrawals::{is_settled, is_uncertain, reason, reason_of};
+use crate::world::{BroadcastReaction, Flaw, PastBlocks, Tx};
 
 const FLAWS: [Flaw; 2] = [Flaw::NoEvents, Flaw::Reverted];
 
@@ -20,7 +20,10 @@ async fn stage_with(flaw: Flaw) -> Stage {
 }
 
 /// Repeats the settlement until its answer is final.
-async fn settle_until_final(stage: &Stage, pay: &SignedPayment) -> Result<SettleOutcome, SettleError> {
+async fn settle_until_final(
+    stage: &Stage,
+    pay: &SignedPayment,
+) -> Result<SettleOutcome, SettleError> {
     loop {
         match stage.settle_by(pay, keyed_origin(7)).await {
             Ok(SettleOutcome::Pending { .. }) => {}
@@ -75,7 +78,8 @@ async fn a_second_node_proves_what_the_first_one_hides() {
 #[tokio::test(start_paused = true)]
 async fn a_request_that_waits_for_a_hidden_payment_gets_no_refusal() {
     for flaw in FLAWS {
-        let mut stage = Stage::with(StageConfig { wait_ms: 60_000, ..StageConfig::default() }).await;
+        let mut stage =
+            Stage::with(StageConfig { wait_ms: 60_000, ..StageConfig::default() }).await;
         stage.world.state().flaw = Some(flaw);
         stage.keep_mining();
         let end = stage.settle(&stage.sign_payment(1, 700, 1)).await;

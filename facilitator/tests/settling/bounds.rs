@@ -8,8 +8,8 @@ use bursar_facilitator::settle::price::SignerNeed;
 use bursar_facilitator::verify::{ValidAnswer, VerifyError};
 
 use crate::contracts::network;
-use crate::stage::{COIN, SignedPayment, StageConfig, Stage, caller_origin, signer, keyed_origin};
-use crate::withdrawals::{reason, is_settled};
+use crate::stage::{COIN, SignedPayment, Stage, StageConfig, caller_origin, keyed_origin, signer};
+use crate::withdrawals::{is_settled, reason};
 use crate::world::{GWEI, Node};
 
 fn verdict(verified: &Result<ValidAnswer, VerifyError>) -> Option<Reason> {
@@ -68,7 +68,8 @@ async fn a_repeat_with_the_same_key_receives_the_same_end() {
     let mut stage = Stage::with_defaults().await;
     let pay = stage.sign_payment(1, 700, 1);
     let (settlement, request) = (std::sync::Arc::clone(&stage.settlement), pay.request.clone());
-    let first = tokio::spawn(async move { settlement.settle(&request, &keyed_origin(7).into()).await });
+    let first =
+        tokio::spawn(async move { settlement.settle(&request, &keyed_origin(7).into()).await });
     stage.advance_clock(300).await;
     assert!(
         stage.settlement.verify(&pay.request, &keyed_origin(7).into()).await.is_ok(),
@@ -155,7 +156,8 @@ async fn a_silent_node_holds_no_request_longer_than_ten_seconds() {
         assert!(matches!(verified, Err(VerifyError::Chain(_))), "{verified:?}");
         assert!(stage.clock_ms() - begun <= 10_000);
         let begun = stage.clock_ms();
-        let settling: Vec<_> = (1..9).map(|n| stage.spawn_settle(&stage.sign_payment(n, 1, 1))).collect();
+        let settling: Vec<_> =
+            (1..9).map(|n| stage.spawn_settle(&stage.sign_payment(n, 1, 1))).collect();
         for settling in settling {
             let end = settling.await.unwrap();
             assert!(matches!(end, Err(SettleError::Unavailable(_))), "{end:?}");
@@ -277,7 +279,8 @@ async fn a_payment_whose_nonce_was_just_used_is_still_good_for_its_own_request()
     let stage = Stage::with_defaults().await;
     let pay = stage.sign_payment(1, 700, 1);
     let (settlement, request) = (std::sync::Arc::clone(&stage.settlement), pay.request.clone());
-    let first = tokio::spawn(async move { settlement.settle(&request, &keyed_origin(7).into()).await });
+    let first =
+        tokio::spawn(async move { settlement.settle(&request, &keyed_origin(7).into()).await });
     stage.advance_clock(300).await;
     stage.world.mine_foreign_settlement(network().stablecoin.address, pay.call());
     assert!(stage.record(&pay).await.unwrap().state.is_open());
@@ -312,7 +315,10 @@ async fn a_used_nonce_without_a_proof_is_refused() {
     let mut terms = pay.terms.clone();
     terms.authorized_amount = U256::from(5);
     // Another sender settles a different payment with the same nonce.
-    stage.world.mine_foreign_settlement(network().stablecoin.address, SignedPayment::signed(1, terms).call());
+    stage.world.mine_foreign_settlement(
+        network().stablecoin.address,
+        SignedPayment::signed(1, terms).call(),
+    );
     stage.keep_mining();
     let end = stage.settle(&pay).await;
     assert_eq!(reason(&end), Some(Reason::NonceUsed), "{end:?}");

@@ -9,9 +9,9 @@ use bursar_facilitator::verify::VerifyError;
 
 use crate::contracts::network;
 use crate::log::Log;
-use crate::stage::{StageConfig, Stage, caller_origin, signer};
-use crate::withdrawals::{reason, reason_of, is_settled};
-use crate::world::{GWEI, Node, BroadcastReaction};
+use crate::stage::{Stage, StageConfig, caller_origin, signer};
+use crate::withdrawals::{is_settled, reason, reason_of};
+use crate::world::{BroadcastReaction, GWEI, Node};
 
 fn is_settled_elsewhere(state: &State, expected: B256) -> bool {
     matches!(state, State::SettledElsewhere { hash, .. } if *hash == expected)
@@ -237,7 +237,11 @@ async fn a_found_settlement_that_is_undone_is_counted_and_settled_again() {
         };
         assert_eq!(settled_hash, Some(hash));
         assert_eq!(stage.record(&pay).await.unwrap().gas, 0, "we pay nothing for it");
-        stage.ledger.mark_answered(pay.key, caller_origin(1), bursar_core::time::Utc(1)).await.unwrap();
+        stage
+            .ledger
+            .mark_answered(pay.key, caller_origin(1), bursar_core::time::Utc(1))
+            .await
+            .unwrap();
         drop(right);
         if restart {
             stage = stage.restart(|_plan| {}).await;
@@ -272,7 +276,8 @@ async fn a_reorganisation_after_the_answer_is_counted_and_settled_again() {
     // The settling transaction is gone, and another transaction with the same key has used its nonce.
     stage.world.reorganise(1, false);
     stage.world.use_nonce(signer(1));
-    stage.world.state().broadcast_reactions = vec![BroadcastReaction::Refuse("nonce too low"); 3].into();
+    stage.world.state().broadcast_reactions =
+        vec![BroadcastReaction::Refuse("nonce too low"); 3].into();
     stage.keep_mining();
     stage.advance_clock(70_000).await;
     let copy = stage.settle_by(&pay, caller_origin(2)).await;
@@ -359,7 +364,8 @@ async fn a_displaced_transaction_is_pending_until_its_payment_expires() {
         let record = stage.record(&pay).await.unwrap();
         assert!(record.state.is_open(), "{:?}", record.state);
         if brought {
-            let hash = stage.world.mine_foreign_settlement(network().stablecoin.address, pay.call());
+            let hash =
+                stage.world.mine_foreign_settlement(network().stablecoin.address, pay.call());
             stage.advance_clock(20_000).await;
             assert!(is_settled_elsewhere(&stage.record(&pay).await.unwrap().state, hash));
         } else {
@@ -404,7 +410,8 @@ async fn a_displaced_payment_that_never_expires_is_sent_again_after_a_day() {
 async fn a_transaction_that_every_node_refuses_is_abandoned() {
     let mut stage = Stage::with(StageConfig { wait_ms: 8_400, ..StageConfig::default() }).await;
     let pay = stage.sign_payment(1, 700, 1);
-    stage.world.state().broadcast_reactions = vec![BroadcastReaction::Refuse("intrinsic gas too low"); 100].into();
+    stage.world.state().broadcast_reactions =
+        vec![BroadcastReaction::Refuse("intrinsic gas too low"); 100].into();
     let settling = stage.spawn_settle(&pay);
     stage.advance_clock(300).await;
     settling.abort();
@@ -444,7 +451,8 @@ async fn a_transaction_is_not_broadcast_when_its_first_payment_is_about_to_expir
     for (honest_ms, moves) in [(4_900, true), (8_050, false)] {
         let mut stage = Stage::with(StageConfig { wait_ms: 8_400, ..StageConfig::default() }).await;
         // No node accepts it, and its caller has disconnected.
-        stage.world.state().broadcast_reactions = vec![BroadcastReaction::Refuse("busy"); 1_000].into();
+        stage.world.state().broadcast_reactions =
+            vec![BroadcastReaction::Refuse("busy"); 1_000].into();
         let pay = stage.sign_payment_valid_for(1, 700, 1, 10);
         let settling = stage.spawn_settle(&pay);
         stage.advance_clock(200).await;

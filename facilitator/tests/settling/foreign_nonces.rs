@@ -5,8 +5,8 @@ use bursar_facilitator::reason::Reason;
 use bursar_facilitator::settle::intake::SettleOutcome;
 
 use crate::log::Log;
-use crate::stage::{StageConfig, Stage, caller_origin, signer, keyed_origin};
-use crate::withdrawals::{reason, is_settled};
+use crate::stage::{Stage, StageConfig, caller_origin, keyed_origin, signer};
+use crate::withdrawals::{is_settled, reason};
 use crate::world::World;
 
 fn foreign_nonce_count(stage: &Stage, n: u8) -> u64 {
@@ -129,8 +129,12 @@ async fn a_foreign_transaction_between_two_of_ours_is_reported() {
 #[tokio::test(start_paused = true)]
 async fn transactions_of_our_own_are_never_reported() {
     let stage = Stage::with(StageConfig { wait_ms: 500, ..StageConfig::default() }).await;
-    stage.world.state().broadcast_reactions = vec![crate::world::BroadcastReaction::Refuse("intrinsic gas too low"); 8].into();
-    assert_eq!(reason(&stage.settle(&stage.sign_payment(1, 700, 1)).await), Some(Reason::Withdrawn));
+    stage.world.state().broadcast_reactions =
+        vec![crate::world::BroadcastReaction::Refuse("intrinsic gas too low"); 8].into();
+    assert_eq!(
+        reason(&stage.settle(&stage.sign_payment(1, 700, 1)).await),
+        Some(Reason::Withdrawn)
+    );
     stage.world.state().broadcast_reactions.clear();
     let _pending = stage.settle(&stage.sign_payment(2, 700, 2)).await;
     let mut stage = stage.restart(|_plan| {}).await;

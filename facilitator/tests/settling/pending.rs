@@ -5,8 +5,8 @@ use bursar_facilitator::reason::Reason;
 use bursar_facilitator::settle::intake::{SettleError, SettleOutcome};
 use bursar_facilitator::verify::VerifyError;
 
-use crate::stage::{SignedPayment, StageConfig, Stage, caller_origin, keyed_origin};
-use crate::withdrawals::{reason, is_settled};
+use crate::stage::{SignedPayment, Stage, StageConfig, caller_origin, keyed_origin};
+use crate::withdrawals::{is_settled, reason};
 use crate::world::BroadcastReaction;
 
 type SettleResult = Result<SettleOutcome, SettleError>;
@@ -108,7 +108,8 @@ async fn a_request_that_was_cut_off_keeps_no_pending_answer() {
 async fn of_sixteen_keyless_copies_of_one_caller_one_gets_the_success() {
     let mut stage = pending_stage().await;
     let pay = stage.sign_payment(1, 700, 1);
-    let sixteen = |stage: &Stage| -> Vec<_> { (0..16).map(|_n| stage.spawn_settle(&pay)).collect() };
+    let sixteen =
+        |stage: &Stage| -> Vec<_> { (0..16).map(|_n| stage.spawn_settle(&pay)).collect() };
     let mut pending = 0;
     for one in sixteen(&stage) {
         let end = one.await.unwrap();

@@ -7,8 +7,8 @@ use bursar_facilitator::reason::Reason;
 use bursar_facilitator::settle::queue::DispatchLimits;
 use bursar_facilitator::work::SenderRule;
 
-use crate::stage::{COIN, StageConfig, Stage, caller_origin, signer};
-use crate::withdrawals::{reason, is_settled};
+use crate::stage::{COIN, Stage, StageConfig, caller_origin, signer};
+use crate::withdrawals::{is_settled, reason};
 
 #[tokio::test(start_paused = true)]
 async fn the_least_busy_signer_is_next_and_none_has_more_in_flight_than_it_may() {
@@ -133,7 +133,9 @@ async fn a_transactions_cost_is_subtracted_from_the_cached_balance() {
     plan.config.confirmations = 2;
     let stage = Stage::with(plan).await;
     let price = stage.settler.price().await.unwrap();
-    stage.world.fund(signer(1), price.cost(GasReservation { gas: 240_000, data_kilobytes: 1 }).unwrap());
+    stage
+        .world
+        .fund(signer(1), price.cost(GasReservation { gas: 240_000, data_kilobytes: 1 }).unwrap());
     stage.advance_clock(2_100).await;
     let before = stage.settler.look_up_price().await.unwrap().balances[&signer(1)];
     let first = stage.spawn_settle(&stage.sign_payment(1, 10, 1));
@@ -162,7 +164,10 @@ async fn a_payment_waits_briefly_to_share_a_transaction() {
     let first = stage.spawn_settle(&stage.sign_payment(1, 10, 1));
     stage.advance_clock(200).await;
     assert_eq!(stage.world.pool().len(), 1);
-    let rest = [stage.spawn_settle(&stage.sign_payment(2, 10, 2)), stage.spawn_settle(&stage.sign_payment(3, 10, 3))];
+    let rest = [
+        stage.spawn_settle(&stage.sign_payment(2, 10, 2)),
+        stage.spawn_settle(&stage.sign_payment(3, 10, 3)),
+    ];
     stage.advance_clock(300).await;
     assert_eq!(stage.world.pool().len(), 2, "together, and soon");
     stage.world.mine();
@@ -179,11 +184,14 @@ async fn a_transaction_is_as_large_as_its_signer_can_pay_for() {
     let mut stage = Stage::with(plan).await;
     let first = stage.spawn_settle(&stage.sign_payment(1, 10, 1));
     stage.advance_clock(100).await;
-    let rest: Vec<_> = (2..=9).map(|n| stage.spawn_settle(&stage.sign_payment(n, 10, u64::from(n)))).collect();
+    let rest: Vec<_> =
+        (2..=9).map(|n| stage.spawn_settle(&stage.sign_payment(n, 10, u64::from(n)))).collect();
     stage.advance_clock(300).await;
     let price = stage.settler.price().await.unwrap();
     // From now on the signer has enough coin for about three payments.
-    stage.world.fund(signer(1), price.cost(GasReservation { gas: 600_000, data_kilobytes: 1 }).unwrap());
+    stage
+        .world
+        .fund(signer(1), price.cost(GasReservation { gas: 600_000, data_kilobytes: 1 }).unwrap());
     let _price = stage.settler.look_up_price().await.unwrap();
     stage.keep_mining();
     assert!(is_settled(&first.await.unwrap()));
@@ -203,7 +211,8 @@ async fn gas_counts_for_the_caller_that_had_the_payment_accepted() {
     let pay = stage.sign_payment(1, 700, 1);
     let settlement = std::sync::Arc::clone(&stage.settlement);
     let request = pay.request.clone();
-    let first = tokio::spawn(async move { settlement.settle(&request, &caller_origin(7).into()).await });
+    let first =
+        tokio::spawn(async move { settlement.settle(&request, &caller_origin(7).into()).await });
     stage.advance_clock(100).await;
     first.abort();
     assert!(stage.usage(7).caller_reserved.gas > 0);

@@ -41,7 +41,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::contracts::{CHAIN, IToken, PERMIT2, PROXY, network};
-use crate::world::{START_TIME, GWEI, World};
+use crate::world::{GWEI, START_TIME, World};
 
 pub(crate) const SHOP: Address = Address::repeat_byte(0x55);
 /// One coin, in wei.
@@ -292,7 +292,13 @@ impl Stage {
     }
 
     /// Signs a payment from a payer to the shop, with this nonce, valid for `seconds`.
-    pub(crate) fn sign_payment_valid_for(&self, payer: u8, amount: u64, nonce: u64, seconds: i64) -> SignedPayment {
+    pub(crate) fn sign_payment_valid_for(
+        &self,
+        payer: u8,
+        amount: u64,
+        nonce: u64,
+        seconds: i64,
+    ) -> SignedPayment {
         let before = self.clock.now().utc.seconds() + seconds;
         let terms = Terms {
             token: network().stablecoin.address,
@@ -308,7 +314,12 @@ impl Stage {
     }
 
     /// Signs a payment by Permit2 with an approval. The payer has coin for the approval's gas.
-    pub(crate) fn sign_payment_with_approval(&self, payer: u8, amount: u64, nonce: u64) -> SignedPayment {
+    pub(crate) fn sign_payment_with_approval(
+        &self,
+        payer: u8,
+        amount: u64,
+        nonce: u64,
+    ) -> SignedPayment {
         let plain = self.sign_payment_valid_for(payer, amount, nonce, 300);
         self.world.fund(self::payer(payer), COIN);
         SignedPayment::with_approval(payer, plain.terms, 0)
@@ -482,7 +493,9 @@ impl SignedPayment {
     pub(crate) fn with_approval(payer: u8, terms: Terms, nonce: u64) -> Self {
         let method = bursar_facilitator::transfer::registry::method(MethodId::Permit2);
         let contracts = Contracts { permit2: PERMIT2, exact_permit2_proxy: PROXY, ..contracts() };
-        let SigningDomain::Known(separator) = method.domain(&contracts) else { panic!("of Permit2") };
+        let SigningDomain::Known(separator) = method.domain(&contracts) else {
+            panic!("of Permit2")
+        };
         let signature = signature_of(payer, MethodId::Permit2, &contracts, (separator, &terms));
         let raw = approval(&self::key(100 + payer), terms.token, nonce);
         let payload = serde_json::json!({
@@ -536,7 +549,15 @@ impl SignedPayment {
 
     /// Returns the call that settles the payment, for any sender.
     pub(crate) fn call(&self) -> alloy_primitives::Bytes {
-        let Terms { payer, payee, authorized_amount: authorized, nonce, valid_after, valid_before, .. } = self.terms;
+        let Terms {
+            payer,
+            payee,
+            authorized_amount: authorized,
+            nonce,
+            valid_after,
+            valid_before,
+            ..
+        } = self.terms;
         IToken::transferWithAuthorizationCall {
             from: payer,
             to: payee,

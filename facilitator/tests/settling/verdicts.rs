@@ -11,8 +11,8 @@ use bursar_facilitator::verify::VerifyError;
 use serde_json::json;
 
 use crate::contracts::{EIP1271_MAGIC, OTHER_TOKEN, network};
-use crate::stage::{COIN, SignedPayment, StageConfig, SHOP, Stage, caller_origin, payer, signer};
-use crate::withdrawals::{reason, is_settled};
+use crate::stage::{COIN, SHOP, SignedPayment, Stage, StageConfig, caller_origin, payer, signer};
+use crate::withdrawals::{is_settled, reason};
 
 /// Suffix of a signature by a wallet that is not deployed yet (EIP-6492).
 const UNDEPLOYED: [u8; 32] = [
@@ -40,7 +40,11 @@ fn corrupt_signature(mut signature: Vec<u8>) -> Vec<u8> {
 }
 
 /// Returns a payment with its signature changed.
-fn payment_with_changed_signature(stage: &Stage, n: u8, change: impl FnOnce(Vec<u8>) -> Vec<u8>) -> SignedPayment {
+fn payment_with_changed_signature(
+    stage: &Stage,
+    n: u8,
+    change: impl FnOnce(Vec<u8>) -> Vec<u8>,
+) -> SignedPayment {
     SignedPayment::signed_with(n, stage.sign_payment(n, 700, 1).terms, change, "USD Coin")
 }
 
@@ -98,8 +102,14 @@ async fn a_payment_costs_one_exchange() {
 async fn a_wrong_signature_is_refused_for_its_likely_reason() {
     let stage = Stage::with_defaults().await;
     let longer = |signature: Vec<u8>| [signature, vec![0]].concat();
-    assert_eq!(verdict(&stage, &payment_with_changed_signature(&stage, 1, corrupt_signature)).await, Some(Reason::InvalidSignature));
-    assert_eq!(verdict(&stage, &payment_with_changed_signature(&stage, 2, longer)).await, Some(Reason::Undeployed));
+    assert_eq!(
+        verdict(&stage, &payment_with_changed_signature(&stage, 1, corrupt_signature)).await,
+        Some(Reason::InvalidSignature)
+    );
+    assert_eq!(
+        verdict(&stage, &payment_with_changed_signature(&stage, 2, longer)).await,
+        Some(Reason::Undeployed)
+    );
     let terms = stage.sign_payment(3, 700, 1).terms;
     let named = SignedPayment::signed_with(3, terms, corrupt_signature, "Another Coin");
     assert_eq!(verdict(&stage, &named).await, Some(Reason::NameMismatch));
@@ -125,7 +135,12 @@ async fn requirements_for_another_domain_are_refused() {
     ] {
         let mut extra = json!({"name": "USD Coin", "version": "2"});
         extra.as_object_mut().unwrap().extend(member.as_object().unwrap().clone());
-        let pay = SignedPayment::signed_for(1, stage.sign_payment(1, 700, 1).terms, |signature| signature, extra);
+        let pay = SignedPayment::signed_for(
+            1,
+            stage.sign_payment(1, 700, 1).terms,
+            |signature| signature,
+            extra,
+        );
         assert_eq!(verdict(&stage, &pay).await, expected, "{member}");
         if expected.is_some() {
             assert_eq!(reason(&stage.settle(&pay).await), expected, "{member}");
@@ -197,7 +212,11 @@ async fn a_wallet_is_deployed_only_by_a_factory_that_is_allowed() {
         if allowed {
             // A moment later the wallet is deployed, and signs without deployment data.
             stage.world.state().smart_wallets.insert(payer(1), accepting_answer());
-            assert_eq!(verdict(&stage, &payment_with_changed_signature(&stage, 1, corrupt_signature)).await, None);
+            assert_eq!(
+                verdict(&stage, &payment_with_changed_signature(&stage, 1, corrupt_signature))
+                    .await,
+                None
+            );
         }
     }
 }
@@ -246,7 +265,8 @@ async fn without_multicall_payments_are_checked_and_sent_one_by_one() {
     let plan = StageConfig { limits, wait_ms: 8_000, ..StageConfig::default() };
     let mut stage = Stage::with(plan).await;
     stage.world.state().has_multicall = false;
-    let pays: Vec<SignedPayment> = (1..=4).map(|n| stage.sign_payment(n, 100, u64::from(n))).collect();
+    let pays: Vec<SignedPayment> =
+        (1..=4).map(|n| stage.sign_payment(n, 100, u64::from(n))).collect();
     assert_eq!(verdict(&stage, &pays[0]).await, None);
     let settling: Vec<_> = pays.iter().map(|pay| stage.spawn_settle(pay)).collect();
     stage.keep_mining();
@@ -310,10 +330,16 @@ async fn a_long_signature_costs_its_signer_more() {
     stage.world.fund(signer(1), gas + fee * U256::from(6));
     stage.advance_clock(2_100).await;
     let _price = stage.settler.look_up_price().await.unwrap();
-    assert_eq!(verdict(&stage, &payment_with_changed_signature(&stage, 1, long(3_300))).await, Some(Reason::OutOfGas));
+    assert_eq!(
+        verdict(&stage, &payment_with_changed_signature(&stage, 1, long(3_300))).await,
+        Some(Reason::OutOfGas)
+    );
     let end = stage.settle(&payment_with_changed_signature(&stage, 1, long(3_300))).await;
     assert_eq!(reason(&end), Some(Reason::OutOfGas), "{end:?}");
-    assert_eq!(verdict(&stage, &payment_with_changed_signature(&stage, 1, long(2_200))).await, None);
+    assert_eq!(
+        verdict(&stage, &payment_with_changed_signature(&stage, 1, long(2_200))).await,
+        None
+    );
     // The amount reserved for the long signature counts against other payments.
     let settling = stage.spawn_settle(&payment_with_changed_signature(&stage, 1, long(2_200)));
     stage.advance_clock(100).await;

@@ -6,8 +6,8 @@ use bursar_facilitator::reason::Reason;
 use bursar_facilitator::settle::intake::{SettleError, SettleOutcome};
 use bursar_facilitator::settle::queue::DispatchLimits;
 
-use crate::stage::{COIN, SignedPayment, StageConfig, Stage, signer};
-use crate::world::{GWEI, Node, BroadcastReaction};
+use crate::stage::{COIN, SignedPayment, Stage, StageConfig, signer};
+use crate::world::{BroadcastReaction, GWEI, Node};
 
 pub(crate) fn reason(end: &Result<SettleOutcome, SettleError>) -> Option<Reason> {
     match end {
@@ -155,7 +155,9 @@ async fn a_silent_node_next_to_a_refusing_one_makes_the_outcome_unknown() {
 /// known.
 #[tokio::test(start_paused = true)]
 async fn an_unanswered_broadcast_is_not_refused_until_its_nonce_is_used() {
-    for lie in [BroadcastReaction::Break, BroadcastReaction::Late(5_000), BroadcastReaction::Late(700)] {
+    for lie in
+        [BroadcastReaction::Break, BroadcastReaction::Late(5_000), BroadcastReaction::Late(700)]
+    {
         let mut stage = Stage::with(StageConfig { wait_ms: 400, ..StageConfig::default() }).await;
         stage.world.state().broadcast_reactions.push_back(lie.clone());
         let pay = stage.sign_payment(1, 700, 1);
@@ -223,7 +225,8 @@ async fn a_waiting_copy_receives_the_withdrawal() {
 #[tokio::test(start_paused = true)]
 async fn a_cost_that_no_node_returns_is_estimated() {
     let mut stage = Stage::with(StageConfig { wait_ms: 400, ..StageConfig::default() }).await;
-    stage.world.state().broadcast_reactions = vec![BroadcastReaction::ConfirmWithoutTaking; 3].into();
+    stage.world.state().broadcast_reactions =
+        vec![BroadcastReaction::ConfirmWithoutTaking; 3].into();
     let pay = stage.sign_payment(1, 700, 1);
     assert_eq!(reason(&stage.settle(&pay).await), Some(Reason::Withdrawn));
     stage.world.state().broadcast_reactions.clear();
@@ -240,7 +243,8 @@ async fn a_cost_that_no_node_returns_is_estimated() {
 #[tokio::test(start_paused = true)]
 async fn a_charge_after_a_refusal_is_counted_and_kept() {
     let mut stage = Stage::with(StageConfig { wait_ms: 400, ..StageConfig::default() }).await;
-    stage.world.state().broadcast_reactions = vec![BroadcastReaction::ConfirmWithoutTaking; 3].into();
+    stage.world.state().broadcast_reactions =
+        vec![BroadcastReaction::ConfirmWithoutTaking; 3].into();
     let pay = stage.sign_payment(1, 700, 1);
     assert_eq!(reason(&stage.settle(&pay).await), Some(Reason::Withdrawn));
     stage.world.state().broadcast_reactions.clear();
@@ -261,7 +265,8 @@ async fn a_charge_after_a_refusal_is_counted_and_kept() {
 #[tokio::test(start_paused = true)]
 async fn a_payment_queued_behind_a_full_signer_is_withdrawn_unsigned() {
     let limits = DispatchLimits { in_flight_max: 1, batch_max: 1, ..StageConfig::default().limits };
-    let mut stage = Stage::with(StageConfig { wait_ms: 1_000, limits, ..StageConfig::default() }).await;
+    let mut stage =
+        Stage::with(StageConfig { wait_ms: 1_000, limits, ..StageConfig::default() }).await;
     let (one, other) = (stage.sign_payment(1, 700, 1), stage.sign_payment(2, 300, 2));
     let (first, second) = (stage.spawn_settle(&one), stage.spawn_settle(&other));
     let ends = [first.await.unwrap(), second.await.unwrap()];
@@ -330,9 +335,11 @@ async fn a_payment_that_no_signer_can_pay_for_is_answered_before_the_deadline() 
 #[tokio::test(start_paused = true)]
 async fn all_payments_of_a_transaction_are_withdrawn_together() {
     let mut stage = Stage::with(StageConfig { wait_ms: 600, ..StageConfig::default() }).await;
-    stage.world.state().broadcast_reactions = vec![BroadcastReaction::ConfirmWithoutTaking; 6].into();
+    stage.world.state().broadcast_reactions =
+        vec![BroadcastReaction::ConfirmWithoutTaking; 6].into();
     // The first payment is sent alone, and the other payments wait to share a transaction.
-    let pays: Vec<SignedPayment> = (1..=6).map(|n| stage.sign_payment(n, 100, u64::from(n))).collect();
+    let pays: Vec<SignedPayment> =
+        (1..=6).map(|n| stage.sign_payment(n, 100, u64::from(n))).collect();
     let settling: Vec<_> = pays.iter().map(|pay| stage.spawn_settle(pay)).collect();
     for settling in settling {
         let end = settling.await.unwrap();
@@ -351,7 +358,8 @@ async fn no_payment_of_a_transaction_is_refused_while_its_broadcast_is_unanswere
     for lie in [BroadcastReaction::Break, BroadcastReaction::Late(5_000)] {
         let mut stage = Stage::with(StageConfig { wait_ms: 600, ..StageConfig::default() }).await;
         stage.world.state().broadcast_reactions = vec![lie.clone(); 6].into();
-        let pays: Vec<SignedPayment> = (1..=6).map(|n| stage.sign_payment(n, 100, u64::from(n))).collect();
+        let pays: Vec<SignedPayment> =
+            (1..=6).map(|n| stage.sign_payment(n, 100, u64::from(n))).collect();
         let settling: Vec<_> = pays.iter().map(|pay| stage.spawn_settle(pay)).collect();
         for settling in settling {
             let end = settling.await.unwrap();

@@ -690,7 +690,9 @@ impl Chain for World {
         match treatment {
             None => self.reply(|state| state.take(tx)),
             Some(BroadcastReaction::ConfirmWithoutTaking) => self.reply(move |_state| Ok(tx.hash)),
-            Some(BroadcastReaction::Refuse(words)) => self.reply(move |_state| Err(rejection(words))),
+            Some(BroadcastReaction::Refuse(words)) => {
+                self.reply(move |_state| Err(rejection(words)))
+            }
             Some(BroadcastReaction::TakeAndRefuse(words)) => self.reply(move |state| {
                 state.take(tx)?;
                 Err(rejection(words))

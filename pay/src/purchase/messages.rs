@@ -24,7 +24,8 @@ impl Purchase {
         if answer.status.is_redirection() {
             let to =
                 answer.headers.get("location").map(|to| String::from_utf8_lossy(to.as_bytes()));
-            let to = to.map_or_else(|| "elsewhere".to_owned(), |to| quoted(&to, SERVER_TEXT_CHARS_MAX));
+            let to =
+                to.map_or_else(|| "elsewhere".to_owned(), |to| quoted(&to, SERVER_TEXT_CHARS_MAX));
             let message = format!(
                 "The answer {} redirects to {to}. Redirects are not followed, because a payment is bound to \
                  its URL.",
@@ -95,7 +96,9 @@ impl Purchase {
         match Receipt::read(headers) {
             None => self.print_line(&self.receipt_line("the server sent no receipt")),
             Some(Err(why)) => {
-                self.print_line(&self.receipt_line(&format!("the server's receipt cannot be read: {why}")));
+                self.print_line(
+                    &self.receipt_line(&format!("the server's receipt cannot be read: {why}")),
+                );
             }
             Some(Ok(receipt)) => {
                 self.print_line(&self.receipt_line(&receipt.describe()));
@@ -106,8 +109,12 @@ impl Purchase {
 
     /// Formats the line about the receipt. It claims nothing that the server did not report.
     fn receipt_line(&self, said: &str) -> String {
-        let price =
-            self.record.signed_price.as_ref().map(|(price, _)| price.describe()).unwrap_or_default();
+        let price = self
+            .record
+            .signed_price
+            .as_ref()
+            .map(|(price, _)| price.describe())
+            .unwrap_or_default();
         format!("sent a payment of {price} (request {}); {said}", self.record.id())
     }
 }

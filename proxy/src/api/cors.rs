@@ -54,7 +54,11 @@ fn preflight(request: &HeaderMap) -> Response {
 }
 
 /// Lets pages of an allowed origin read a response.
-pub(super) fn add_allow_headers(origins: &CorsOrigins, origin: Option<&HeaderValue>, headers: &mut HeaderMap) {
+pub(super) fn add_allow_headers(
+    origins: &CorsOrigins,
+    origin: Option<&HeaderValue>,
+    headers: &mut HeaderMap,
+) {
     if let CorsOrigins::Listed(_) = origins {
         // A cache must not return the response for one origin to another.
         headers.append(VARY, HeaderValue::from_static("Origin"));

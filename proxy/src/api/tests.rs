@@ -18,7 +18,7 @@ use crate::book::redb_store::RedbStore;
 use crate::book::{SaleKey, Settlement};
 use crate::config::Config;
 use crate::penalties::PayerPenalties;
-use crate::sell::{StreamBudget, SellerDeps};
+use crate::sell::{SellerDeps, StreamBudget};
 use crate::service::{clock, facilitator_of, nodes_of, upstream_of};
 
 /// openapi.json lists the routes of `api.rs` and every code.

@@ -4,7 +4,7 @@
 
 use bursar_core::json::{Object, Value};
 
-use super::{Chat, member, invalid_member};
+use super::{Chat, invalid_member, member};
 use crate::fault::{Code, Fault};
 use crate::tokens::Vocabulary;
 
@@ -58,7 +58,8 @@ impl Chat {
     /// # Errors
     /// [`Fault`] for messages that are malformed, have content without a price, or have unknown members.
     pub fn count(&self, vocabulary: Vocabulary, image: Option<u64>) -> Result<TokenCounts, Fault> {
-        let mut counter = TokenCounter { vocabulary, tokens_per_image: image, sum: TOKENS_BEFORE_ANSWER };
+        let mut counter =
+            TokenCounter { vocabulary, tokens_per_image: image, sum: TOKENS_BEFORE_ANSWER };
         let messages = self.object.get("messages").and_then(Value::as_array).unwrap_or_default();
         for message in messages {
             let message = message
@@ -131,7 +132,8 @@ impl TokenCounter {
 
     fn add_part(&mut self, part: &Value) -> Result<(), Fault> {
         let kind = part.get("type").and_then(Value::as_str);
-        let kind = kind.ok_or_else(|| invalid_member("messages", "has a content part without a type"))?;
+        let kind =
+            kind.ok_or_else(|| invalid_member("messages", "has a content part without a type"))?;
         match kind {
             "text" | "refusal" => {
                 let text = part.get(kind).and_then(Value::as_str);

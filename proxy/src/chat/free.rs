@@ -18,7 +18,10 @@ const FREE_VALUE_BYTES_MAX: usize = 128;
 const EXTRA_BYTES_MAX: usize = 1 << 10;
 
 /// Returns the first free member that is too long, and an explanation. Members that are not in `known` share one limit.
-pub(super) fn first_too_long<'a>(object: &'a Object, known: &[&str]) -> Option<(&'a str, &'static str)> {
+pub(super) fn first_too_long<'a>(
+    object: &'a Object,
+    known: &[&str],
+) -> Option<(&'a str, &'static str)> {
     let mut extra = 0_usize;
     for (key, value) in object.iter().filter(|(_key, value)| **value != Value::Null) {
         if known.contains(&key) {

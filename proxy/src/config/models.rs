@@ -6,7 +6,7 @@ use bursar_core::text::quoted;
 use bursar_serve::settings::{InvalidKey, Key, RawSetting, put, set_from_table};
 use toml::{Table, Value};
 
-use crate::price::{Rate, Rates, PRICE_DECIMALS};
+use crate::price::{PRICE_DECIMALS, Rate, Rates};
 use crate::tokens::Vocabulary;
 
 /// Settings of a model.
@@ -120,7 +120,8 @@ pub(super) fn read(models: &Table) -> Result<BTreeMap<String, Model>, InvalidKey
         let Value::Table(keys) = value else {
             return Err(wrong("it must be a table of keys, like [models.\"gpt-4o-mini\"]"));
         };
-        let mut draft = ModelDraft { input: None, output: None, model: Model::of(Rates::flat(Rate(0))) };
+        let mut draft =
+            ModelDraft { input: None, output: None, model: Model::of(Rates::flat(Rate(0))) };
         set_from_table(MODEL, &mut draft, &format!("{key}."), keys)?;
         let (Some(input), Some(output)) = (draft.input, draft.output) else {
             return Err(wrong("set input_per_1k and output_per_1k"));

@@ -9,7 +9,7 @@ use super::models::{MODEL, rate};
 use super::values::{Config, CorsOrigins, Rpc, SecretUrl};
 use crate::answer_memory::MEMORY_BYTES_MIN;
 use crate::offer::Method;
-use crate::unpaid::{Dollars, DOLLAR_DECIMALS};
+use crate::unpaid::{DOLLAR_DECIMALS, Dollars};
 
 /// Returns the settings table of the manual as Markdown.
 pub fn reference() -> String {

@@ -15,7 +15,7 @@ use secrecy::SecretString;
 use super::models::Model;
 use crate::offer::Method;
 use crate::price::Rate;
-use crate::unpaid::{Dollars, DOLLAR_DECIMALS, UnpaidLimits};
+use crate::unpaid::{DOLLAR_DECIMALS, Dollars, UnpaidLimits};
 
 /// The default upstream.
 pub const DEFAULT_UPSTREAM: &str = "https://api.openai.com/v1";

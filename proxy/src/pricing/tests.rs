@@ -115,11 +115,15 @@ fn an_owed_stream_uses_the_model_and_bound_that_were_paid() {
     let quoted = pricing.quote_owed(&open, &owed_record(&open, Some("m"), Some(77))).unwrap();
     let sent: serde_json::Value = serde_json::from_slice(&quoted.upstream_body).unwrap();
     assert_eq!((&sent["model"], &sent["max_completion_tokens"]), (&"m".into(), &77.into()));
-    assert_eq!((&sent["mirostat"], quoted.stream, quoted.is_model_in_table), (&1.into(), true, false));
+    assert_eq!(
+        (&sent["mirostat"], quoted.stream, quoted.is_model_in_table),
+        (&1.into(), true, false)
+    );
     assert_eq!((quoted.answer_tokens_max, quoted.estimate.prompt_tokens), (Some(77), 9));
     let digest: Digest = Sha256::digest(&open).into();
     assert_eq!((quoted.digest, quoted.estimate.model.as_deref()), (digest, Some("m")));
-    let unnamed = pricing.quote_owed(&open, &owed_record(&open, None, Some(77))).unwrap().upstream_body;
+    let unnamed =
+        pricing.quote_owed(&open, &owed_record(&open, None, Some(77))).unwrap().upstream_body;
     assert!(!unnamed.windows(7).any(|window| window == b"\"model\""), "none was paid for");
     // If the record has no bound, the body's bound counts, or else the default bound, limited to the model's maximum.
     let named = Bytes::from(format!("{BODY},\"max_tokens\":33,\"n\":2}}"));

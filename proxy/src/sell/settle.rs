@@ -2,7 +2,7 @@
 
 use bursar_core::networks::{ChainId, by_chain};
 
-use super::{PaymentRefusal, SaleOutcome, Seller, SaleStep, end_sale};
+use super::{PaymentRefusal, SaleOutcome, SaleStep, Seller, end_sale};
 use crate::book::{Record, Settlement, Stage, StoredAnswer};
 use crate::facilitator::{SaleContext, SettleOutcome, Verdict};
 use crate::fault::Code;

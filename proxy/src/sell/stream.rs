@@ -8,8 +8,10 @@ use bursar_serve::wait::with_timeout;
 use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
-use super::budget::{StreamBudget, CUSTOMER_READ_MS_MAX};
-use super::{AnswerHead, STORED_ANSWER_BYTES_MAX, Order, PaidStream, SaleOutcome, Seller, SaleStep};
+use super::budget::{CUSTOMER_READ_MS_MAX, StreamBudget};
+use super::{
+    AnswerHead, Order, PaidStream, STORED_ANSWER_BYTES_MAX, SaleOutcome, SaleStep, Seller,
+};
 use crate::answer;
 use crate::book::ledger::PaymentGuard;
 use crate::book::{Record, Stage, StoredAnswer};
@@ -156,7 +158,8 @@ impl Seller {
             if let Some(sender) = &customer
                 && !next.is_empty()
                 && !matches!(
-                    with_timeout(&*self.0.clock, CUSTOMER_READ_MS_MAX, sender.chunks.send(next)).await,
+                    with_timeout(&*self.0.clock, CUSTOMER_READ_MS_MAX, sender.chunks.send(next))
+                        .await,
                     Some(Ok(()))
                 )
             {

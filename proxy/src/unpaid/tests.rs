@@ -2,7 +2,10 @@ use super::*;
 use proptest::prelude::*;
 
 fn unpaid(per_payer: u64, total: u64) -> UnpaidSales {
-    UnpaidSales::new(UnpaidLimits { per_payer_max: U256::from(per_payer), total_max: U256::from(total) })
+    UnpaidSales::new(UnpaidLimits {
+        per_payer_max: U256::from(per_payer),
+        total_max: U256::from(total),
+    })
 }
 
 fn id(n: u64) -> PaymentId {

@@ -7,11 +7,14 @@ use crate::ports::{Chain, ChainFault, Clock};
 /// Returns by how many milliseconds our clock is ahead of the newest block, or `None` if the chain is idle.
 ///
 /// If the newest block seems old, the function waits [`CHAIN_IDLE_AFTER_MS`] for another block, because an idle chain
-/// proves nothing about the the clock.
+/// proves nothing about the clock.
 ///
 /// # Errors
 /// No node answers.
-pub async fn clock_lead_ms(chain: &dyn Chain, clock: &dyn Clock) -> Result<Option<i64>, ChainFault> {
+pub async fn clock_lead_ms(
+    chain: &dyn Chain,
+    clock: &dyn Clock,
+) -> Result<Option<i64>, ChainFault> {
     let first = chain.block_time().await?;
     let now = clock.now();
     let apart = now.utc.since_ms(first);

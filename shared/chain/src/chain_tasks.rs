@@ -63,7 +63,11 @@ pub async fn quote(chain: &dyn Chain, signer: Address, gas: &Gas) -> Result<Quot
 }
 
 /// Returns the gas of an empty transfer.
-async fn empty_transfer_gas(chain: &dyn Chain, signer: Address, gas: &Gas) -> Result<u64, ChainFault> {
+async fn empty_transfer_gas(
+    chain: &dyn Chain,
+    signer: Address,
+    gas: &Gas,
+) -> Result<u64, ChainFault> {
     let plain_gas = match gas.model {
         // Arbitrum includes the data fee in gas, so only the node knows the gas. The margin of a quarter covers later
         // changes of the data fee.
@@ -71,7 +75,9 @@ async fn empty_transfer_gas(chain: &dyn Chain, signer: Address, gas: &Gas) -> Re
             let needed = chain.estimate_gas(signer, Call::empty(signer, 0)).await?;
             needed.saturating_add(needed / 4)
         }
-        FeeModel::Eip1559 | FeeModel::OpStack | FeeModel::Legacy | FeeModel::Free => EMPTY_TRANSFER_GAS,
+        FeeModel::Eip1559 | FeeModel::OpStack | FeeModel::Legacy | FeeModel::Free => {
+            EMPTY_TRANSFER_GAS
+        }
     };
     if plain_gas > EMPTY_TRANSFER_GAS_MAX {
         let message =

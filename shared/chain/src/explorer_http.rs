@@ -184,7 +184,9 @@ mod tests {
         entry
     }
 
-    fn read_changed_entry(change: impl FnOnce(&mut Value)) -> Result<Vec<TokenBalance>, &'static str> {
+    fn read_changed_entry(
+        change: impl FnOnce(&mut Value),
+    ) -> Result<Vec<TokenBalance>, &'static str> {
         read(json!([entry(change)]).to_string().as_bytes())
     }
 
@@ -221,7 +223,10 @@ mod tests {
             assert!(read_changed_entry(|entry| entry["value"] = json!(value)).is_err(), "{value}");
         }
         for address in [json!(null), json!(""), json!("0x12"), json!(7)] {
-            assert!(read_changed_entry(|entry| entry["token"]["address_hash"] = address.clone()).is_err());
+            assert!(
+                read_changed_entry(|entry| entry["token"]["address_hash"] = address.clone())
+                    .is_err()
+            );
         }
         for body in ["", "null", "{}", "[1]", "[{}]", "{\"items\":[]}", "<html>", "[]]"] {
             assert!(read(body.as_bytes()).is_err(), "{body}");
@@ -241,10 +246,13 @@ mod tests {
             (json!("1e3"), None),
             (json!(["6"]), None),
         ] {
-            let tokens = read_changed_entry(|entry| entry["token"]["decimals"] = reported.clone()).unwrap();
+            let tokens =
+                read_changed_entry(|entry| entry["token"]["decimals"] = reported.clone()).unwrap();
             assert_eq!(tokens[0].decimals, read, "{reported}");
         }
-        let tokens = read_changed_entry(|entry| entry["token"]["symbol"] = json!("ß".repeat(1 << 20))).unwrap();
+        let tokens =
+            read_changed_entry(|entry| entry["token"]["symbol"] = json!("ß".repeat(1 << 20)))
+                .unwrap();
         assert_eq!(tokens[0].symbol.chars().count(), SYMBOL_CHARS_MAX);
         let many = json!(vec![entry(|_same| {}); TOKENS_MAX + 1]);
         assert_eq!(read(many.to_string().as_bytes()).unwrap().len(), TOKENS_MAX);

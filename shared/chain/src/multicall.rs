@@ -131,7 +131,8 @@ fn encode_reads(reads: &[Read]) -> Bytes {
 
 fn decode_results(answer: &[u8], count: usize) -> Result<Vec<Result<Bytes, ReadFault>>, ReadFault> {
     // The ABI encoding takes two words for the list, and four words in addition to the data of each read.
-    let longest = (2 * WORD_BYTES).saturating_add(count.saturating_mul(4 * WORD_BYTES + ANSWER_BYTES_MAX));
+    let longest =
+        (2 * WORD_BYTES).saturating_add(count.saturating_mul(4 * WORD_BYTES + ANSWER_BYTES_MAX));
     if answer.len() > longest {
         return Err(ReadFault::Malformed("it is too long"));
     }
@@ -179,7 +180,9 @@ async fn one_by_one(
 /// Decodes one word. A call to an account without code returns no data, which is not a zero.
 fn number(answer: &[u8]) -> Result<U256, ReadFault> {
     match answer.len() {
-        WORD_BYTES => U256::try_from_be_slice(answer).ok_or(ReadFault::Malformed("it is not a number")),
+        WORD_BYTES => {
+            U256::try_from_be_slice(answer).ok_or(ReadFault::Malformed("it is not a number"))
+        }
         0 => Err(ReadFault::Malformed("it is empty: there may be no contract at this address")),
         _other => Err(ReadFault::Malformed("it is not a single number")),
     }

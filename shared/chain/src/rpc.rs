@@ -114,9 +114,9 @@ impl RpcChain {
 
 impl Chain for RpcChain {
     fn chain_id(&self) -> ChainReply<'_, ChainId> {
-        Box::pin(
-            async move { self.run_in_order(&|endpoint| Box::pin(self.ask_identity(endpoint))).await },
-        )
+        Box::pin(async move {
+            self.run_in_order(&|endpoint| Box::pin(self.ask_identity(endpoint))).await
+        })
     }
 
     fn submit_chain_id(&self) -> ChainReply<'_, Option<ChainId>> {
@@ -145,14 +145,20 @@ impl Chain for RpcChain {
     }
 
     fn receipt(&self, hash: B256) -> ChainReply<'_, Option<Receipt>> {
-        let call =
-            Call { method: "eth_getTransactionReceipt", params: json!([hash]), kind: MethodKind::Read };
+        let call = Call {
+            method: "eth_getTransactionReceipt",
+            params: json!([hash]),
+            kind: MethodKind::Read,
+        };
         self.ask(call, move |raw| receipt::receipt_of(raw, hash))
     }
 
     fn receipts_from_all_nodes(&self, hash: B256) -> ChainReply<'_, Vec<Receipt>> {
-        let call =
-            Call { method: "eth_getTransactionReceipt", params: json!([hash]), kind: MethodKind::Read };
+        let call = Call {
+            method: "eth_getTransactionReceipt",
+            params: json!([hash]),
+            kind: MethodKind::Read,
+        };
         let step = self.endpoint_request(call, move |raw| receipt::receipt_of(raw, hash));
         Box::pin(async move { Ok(self.run_at_all(&step).await?.into_iter().flatten().collect()) })
     }
@@ -215,7 +221,10 @@ impl Chain for RpcChain {
 
     fn block_number(&self) -> ChainReply<'_, u64> {
         let decode = |raw: &RawValue| u64_of(&decode_as::<String>(raw)?);
-        self.ask(Call { method: "eth_blockNumber", params: json!([]), kind: MethodKind::Read }, decode)
+        self.ask(
+            Call { method: "eth_blockNumber", params: json!([]), kind: MethodKind::Read },
+            decode,
+        )
     }
 
     fn safe_block_number(&self) -> ChainReply<'_, u64> {
@@ -242,7 +251,10 @@ impl Chain for RpcChain {
 
     fn block_hash(&self, number: u64) -> ChainReply<'_, Option<B256>> {
         let params = json!([block_tag_json(BlockTag::Number(number)), false]);
-        self.ask(Call { method: "eth_getBlockByNumber", params, kind: MethodKind::Read }, block_hash)
+        self.ask(
+            Call { method: "eth_getBlockByNumber", params, kind: MethodKind::Read },
+            block_hash,
+        )
     }
 
     fn transaction_count_in(&self, address: Address, block: B256) -> ChainReply<'_, u64> {

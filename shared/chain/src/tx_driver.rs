@@ -318,8 +318,8 @@ impl<H: Host> ChainTasks<H> {
 
     /// Decides whether the driver reuses the last quote, waits, or requests another quote. Each quote takes several
     /// requests, and a submission may wait for many blocks. A first offer and the replacement of a withdrawn call
-    /// reuse a quote younger than [`QUEUED_QUOTE_INTERVAL_MS`]. The transaction counts of that quote can only be too low,
-    /// which is harmless: harmless: the outbox knows the nonces that it has used.
+    /// reuse a quote younger than [`QUEUED_QUOTE_INTERVAL_MS`]. The transaction counts of that quote can only be too
+    /// low, which is harmless: the outbox knows the nonces that it has used.
     fn last_quote(&mut self) -> LastQuote {
         // A withdrawn call can still be mined until another transaction uses its nonce, so its replacement is
         // urgent.
@@ -353,7 +353,9 @@ impl<H: Host> ChainTasks<H> {
             }
         }
         let now = self.context.clock.mono_ms();
-        if !self.is_finality_unknown || now.saturating_sub(self.last_deep_lookup_ms) >= DEEP_LOOKUP_PAUSE_MS {
+        if !self.is_finality_unknown
+            || now.saturating_sub(self.last_deep_lookup_ms) >= DEEP_LOOKUP_PAUSE_MS
+        {
             self.last_deep_lookup_ms = now;
         } else {
             // Skip transactions with enough confirmations: a lookup without a transaction count cannot end their

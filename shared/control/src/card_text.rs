@@ -582,11 +582,17 @@ mod tests {
         };
         card.balance = Some(balance.clone());
         let enough = "balance    48.201200 -> 46.701200 USDC  (read 2026-11-19T17:40:12Z)";
-        assert_eq!((row(&card, "balance").0.as_str(), card.has_insufficient_balance()), (enough, false));
+        assert_eq!(
+            (row(&card, "balance").0.as_str(), card.has_insufficient_balance()),
+            (enough, false)
+        );
         (balance.before, balance.after) = ("0.400000".into(), None);
         card.balance = Some(balance);
         let short = "balance    0.400000 USDC: NOT ENOUGH  (read 2026-11-19T17:40:12Z)";
-        assert_eq!((row(&card, "balance").0.as_str(), card.has_insufficient_balance()), (short, true));
+        assert_eq!(
+            (row(&card, "balance").0.as_str(), card.has_insufficient_balance()),
+            (short, true)
+        );
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub use policy::{PolicyOptions, PolicyOrder};
 pub use requests::{Approve, Deny, RequestsOrder};
 pub use server::{AuditOrder, NetworkOrder, ServerOrder};
 pub use trading::{AllowancesOrder, QuoteOrder};
-pub use wallet::{SeedOrder, WalletOrder, PhraseLength};
+pub use wallet::{PhraseLength, SeedOrder, WalletOrder};
 
 /// One command of the operator.
 #[derive(Debug, Clone, PartialEq, Eq, Subcommand, Serialize, Deserialize)]

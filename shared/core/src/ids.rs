@@ -113,7 +113,8 @@ impl FromStr for AgentId {
     type Err = IdError;
 
     fn from_str(text: &str) -> Result<Self, IdError> {
-        const FORMAT_ERROR: IdError = IdError("an agent code has three capital letters and three digits");
+        const FORMAT_ERROR: IdError =
+            IdError("an agent code has three capital letters and three digits");
         let bytes: [u8; 6] = text.as_bytes().try_into().map_err(|_length| FORMAT_ERROR)?;
         let [a, b, c, x, y, z] = bytes;
         let letters = [a, b, c].iter().all(u8::is_ascii_uppercase);

@@ -441,7 +441,8 @@ pub fn by_id_or_v1_name(text: &str) -> Option<&'static Network> {
 
 /// Finds a row by anything that [`by_id_or_v1_name`] accepts, or by title in any case.
 pub fn by_id_name_or_title(name: &str) -> Option<&'static Network> {
-    by_id_or_v1_name(name).or_else(|| NETWORKS.iter().find(|row| row.title.eq_ignore_ascii_case(name)))
+    by_id_or_v1_name(name)
+        .or_else(|| NETWORKS.iter().find(|row| row.title.eq_ignore_ascii_case(name)))
 }
 
 /// Iterates over all networks, starting with Base, where most merchants are paid, for commands that name no network.

@@ -6,7 +6,7 @@ pub mod keys;
 use serde::{Deserialize, Serialize};
 
 use crate::change::{Change, list_change, switch_text};
-use crate::limits::{SERVER_HOSTS_MAX, MAX_VALIDITY_S};
+use crate::limits::{MAX_VALIDITY_S, SERVER_HOSTS_MAX};
 use crate::money::Usd;
 use keys::Key;
 
@@ -274,7 +274,9 @@ impl Setting {
     /// Returns the accepted values if this value is not valid.
     pub fn accepted_values_if_invalid(&self) -> Option<&'static str> {
         match self {
-            Setting::Hosts(hosts) if hosts.len() > SERVER_HOSTS_MAX => Some("a list of at most 64 names"),
+            Setting::Hosts(hosts) if hosts.len() > SERVER_HOSTS_MAX => {
+                Some("a list of at most 64 names")
+            }
             Setting::Hosts(hosts) if !hosts.iter().all(|host| is_host(host)) => {
                 Some("lower-case names or addresses, without scheme, port or path")
             }
@@ -375,10 +377,17 @@ mod tests {
     #[test]
     fn invalid_setting_values_are_refused() {
         for host in ["wallet.lan", "10.0.0.1", "[fd00::1]", "my-host_2"] {
-            assert_eq!(Setting::Hosts(vec![host.into()]).accepted_values_if_invalid(), None, "{host}");
+            assert_eq!(
+                Setting::Hosts(vec![host.into()]).accepted_values_if_invalid(),
+                None,
+                "{host}"
+            );
         }
         for host in ["", "Wallet.lan", "a:1", "http://a", "a/b", "fd00::1", "[]", "a b", "*"] {
-            assert!(Setting::Hosts(vec![host.into()]).accepted_values_if_invalid().is_some(), "{host}");
+            assert!(
+                Setting::Hosts(vec![host.into()]).accepted_values_if_invalid().is_some(),
+                "{host}"
+            );
         }
         assert!(Setting::Hosts(vec!["a".into(); 65]).accepted_values_if_invalid().is_some());
         assert!(Setting::MaxValidity(29).accepted_values_if_invalid().is_some());

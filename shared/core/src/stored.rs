@@ -157,14 +157,20 @@ mod tests {
         assert_eq!(form, OLDEST_READABLE_FORM);
         let old = Before { first: 1, last: "end".to_owned() };
         assert_eq!(postcard::from_bytes::<Before>(&bytes), Ok(old));
-        assert_eq!(read_in_form(OLDEST_READABLE_FORM, || postcard::from_bytes::<Now>(&bytes)), Ok(now(None)));
+        assert_eq!(
+            read_in_form(OLDEST_READABLE_FORM, || postcard::from_bytes::<Now>(&bytes)),
+            Ok(now(None))
+        );
     }
 
     #[test]
     fn a_value_with_the_new_field_takes_the_new_form_and_loses_nothing() {
         let (form, bytes) = write_now(&now(Some(300)));
         assert_eq!(form, NEWEST_FORM);
-        assert_eq!(read_in_form(NEWEST_FORM, || postcard::from_bytes::<Now>(&bytes)), Ok(now(Some(300))));
+        assert_eq!(
+            read_in_form(NEWEST_FORM, || postcard::from_bytes::<Now>(&bytes)),
+            Ok(now(Some(300)))
+        );
         // Outside of `read_in_form` and `write_in_oldest_form` the form is the newest, also after a panic in them.
         let fails = || read_in_form(OLDEST_READABLE_FORM, || panic!("a bug"));
         assert!(std::panic::catch_unwind(fails).is_err());
@@ -179,6 +185,9 @@ mod tests {
         let old: Now = serde_json::from_str(r#"{"first":1,"last":"end"}"#).unwrap();
         assert_eq!(old, now(None));
         let new = r#"{"first":1,"added":7,"last":"end"}"#;
-        assert_eq!(read_in_form(OLDEST_READABLE_FORM, || serde_json::from_str::<Now>(new).unwrap()), now(Some(7)));
+        assert_eq!(
+            read_in_form(OLDEST_READABLE_FORM, || serde_json::from_str::<Now>(new).unwrap()),
+            now(Some(7))
+        );
     }
 }

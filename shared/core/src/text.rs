@@ -225,9 +225,9 @@ impl Zone {
     /// Formats date, time and offset: `2026-07-01 14:05 UTC+2`.
     pub fn moment(&self, at: &str) -> String {
         let offset = self.offset_at(at);
-        offset
-            .civil(at)
-            .map_or(at.to_owned(), |time| format!("{} {} {offset}", time.date(), format_minute(time)))
+        offset.civil(at).map_or(at.to_owned(), |time| {
+            format!("{} {} {offset}", time.date(), format_minute(time))
+        })
     }
 
     /// Formats time and offset: `14:05 UTC+2`.

@@ -3,7 +3,9 @@
 use alloy_primitives::{Address, keccak256};
 use bursar_core::derivation::DerivationPath;
 
-use crate::command::{AnswerFault, Command, ETHEREUM_CLASS, Fields, RequestTooLong, encode_path, instruction};
+use crate::command::{
+    AnswerFault, Command, ETHEREUM_CLASS, Fields, RequestTooLong, encode_path, instruction,
+};
 
 /// Whether the device shows the address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -109,7 +109,12 @@ pub fn ask_full(path: &DerivationPath, typed: &TypedData) -> Result<Vec<Command>
         commands.push(begin_struct(name)?);
         push_value(value, &mut commands)?;
     }
-    commands.push(Command::new(ETHEREUM_CLASS, instruction::TYPED_DATA, [0, 1], encode_path(path)?));
+    commands.push(Command::new(
+        ETHEREUM_CLASS,
+        instruction::TYPED_DATA,
+        [0, 1],
+        encode_path(path)?,
+    ));
     Ok(commands)
 }
 
@@ -152,7 +157,11 @@ fn begin_struct(name: &str) -> Result<Command, RequestTooLong> {
 ///
 /// # Errors
 /// [`RequestTooLong::Path`].
-pub fn ask_hashes(path: &DerivationPath, domain: B256, message: B256) -> Result<Command, RequestTooLong> {
+pub fn ask_hashes(
+    path: &DerivationPath,
+    domain: B256,
+    message: B256,
+) -> Result<Command, RequestTooLong> {
     let data = [&encode_path(path)?[..], domain.as_slice(), message.as_slice()].concat();
     Ok(Command::new(ETHEREUM_CLASS, instruction::TYPED_DATA, [0, 0], data))
 }
@@ -204,8 +213,9 @@ fn length_prefixed(name: &str) -> Result<Vec<u8>, RequestTooLong> {
 }
 
 fn push_value(value: &Value, commands: &mut Vec<Command>) -> Result<(), RequestTooLong> {
-    let mut push =
-        |p1, p2, data| commands.push(Command::new(ETHEREUM_CLASS, instruction::VALUE, [p1, p2], data));
+    let mut push = |p1, p2, data| {
+        commands.push(Command::new(ETHEREUM_CLASS, instruction::VALUE, [p1, p2], data))
+    };
     match value {
         Value::Struct(fields) => fields.iter().try_for_each(|field| push_value(field, commands)),
         Value::Array(items) => {

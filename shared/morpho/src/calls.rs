@@ -134,7 +134,11 @@ pub fn force_deallocate(
     owner: Address,
 ) -> Result<Bytes, CallFault> {
     let data = market.map_or_else(Bytes::new, liquidity_data);
-    let (assets, adapter, owner) = (require_nonzero_amount(assets)?, require_nonzero_address(adapter)?, require_nonzero_address(owner)?);
+    let (assets, adapter, owner) = (
+        require_nonzero_amount(assets)?,
+        require_nonzero_address(adapter)?,
+        require_nonzero_address(owner)?,
+    );
     Ok(encode(&IVaultV2::forceDeallocateCall { adapter, data, assets, onBehalf: owner }))
 }
 

@@ -75,7 +75,8 @@ pub fn reason(data: &[u8]) -> RevertReason {
     if data.iter().all(|byte| *byte == 0) {
         return RevertReason::Unreadable;
     }
-    data.first_chunk::<4>().map_or(RevertReason::Unreadable, |selector| RevertReason::Selector(*selector))
+    data.first_chunk::<4>()
+        .map_or(RevertReason::Unreadable, |selector| RevertReason::Selector(*selector))
 }
 
 fn vault_reason(error: &VaultError) -> RevertReason {
@@ -109,14 +110,16 @@ fn vault_reason(error: &VaultError) -> RevertReason {
 fn text_reason(text: &str) -> RevertReason {
     match text {
         "insufficient liquidity" => RevertReason::NotLiquid,
-        "inconsistent input" => Reverted::Known(
+        "inconsistent input" => RevertReason::Known(
             "the market needs an amount of assets or of shares, and exactly one of the two",
         ),
         "market not created" => RevertReason::Known("the market does not exist"),
         "zero assets" => RevertReason::Known("the amount is zero"),
         "zero address" => RevertReason::Known("an address of the call is the zero address"),
         "unauthorized" => RevertReason::Known("the caller may not act for this position"),
-        "max uint128 exceeded" => RevertReason::Known("the amount exceeds what the market can count"),
+        "max uint128 exceeded" => {
+            RevertReason::Known("the amount exceeds what the market can count")
+        }
         "transfer reverted" | "transfer returned false" => {
             RevertReason::Known("the token refused the transfer out of the market")
         }

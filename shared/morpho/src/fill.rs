@@ -112,7 +112,11 @@ pub fn penalty_amounts(vault: Address, owner: Address, logs: &[Log]) -> Option<M
 ///
 /// Both are zero without a transfer. A transfer from `owner` to itself counts in both. `None` if a transfer of the
 /// token cannot be read, or if a sum exceeds 256 bits.
-pub fn token_received_and_sent(token: Address, owner: Address, logs: &[Log]) -> Option<(U256, U256)> {
+pub fn token_received_and_sent(
+    token: Address,
+    owner: Address,
+    logs: &[Log],
+) -> Option<(U256, U256)> {
     let (mut inward, mut outward) = (U256::ZERO, U256::ZERO);
     for log in events_with_topic(logs, token, IErc20::Transfer::SIGNATURE_HASH) {
         let event = decode_event::<IErc20::Transfer>(&log.topics, &log.data)?;

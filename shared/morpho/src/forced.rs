@@ -155,7 +155,9 @@ impl VaultFunds {
         let growth = mul_div_ceil(worth, U256::ONE, FULL_EXIT_MARGIN_DIVISOR);
         let with_growth =
             growth.and_then(|growth| missing.checked_add(growth)?.checked_add(ROUNDING_UNITS_MAX));
-        let plan = self.plan_for_goal(SelectionGoal::AssetsAndPenalty(with_growth.ok_or(NoForcedPlan::Overflow)?))?;
+        let plan = self.plan_for_goal(SelectionGoal::AssetsAndPenalty(
+            with_growth.ok_or(NoForcedPlan::Overflow)?,
+        ))?;
         let both = plan.assets.checked_add(plan.penalty).ok_or(NoForcedPlan::Overflow)?;
         if both < missing {
             return Err(self.too_little(SelectionGoal::AssetsAndPenalty(missing), worth));
@@ -172,7 +174,9 @@ impl VaultFunds {
         let with_dear = self.choose_sources(goal, U256::MAX);
         let reaches = |plan: ForcedPlan| match goal {
             SelectionGoal::Assets(goal) => plan.assets >= goal,
-            SelectionGoal::AssetsAndPenalty(goal) => plan.assets.saturating_add(plan.penalty) >= goal,
+            SelectionGoal::AssetsAndPenalty(goal) => {
+                plan.assets.saturating_add(plan.penalty) >= goal
+            }
         };
         if with_dear.is_some_and(reaches) {
             return NoForcedPlan::PenaltyTooHigh;

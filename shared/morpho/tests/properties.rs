@@ -189,7 +189,12 @@ fn without_accrual(market: &Market) -> AccruedMarket {
 }
 
 /// Returns the market after a supply or a withdrawal of these amounts.
-fn market_after_move(market: &AccruedMarket, assets: U256, shares: U256, is_supply: bool) -> Option<Market> {
+fn market_after_move(
+    market: &AccruedMarket,
+    assets: U256,
+    shares: U256,
+    is_supply: bool,
+) -> Option<Market> {
     let totals = market.totals();
     let (assets, shares) = (u128::try_from(assets).ok()?, u128::try_from(shares).ok()?);
     let change = |old: u128, by| if is_supply { old.checked_add(by) } else { old.checked_sub(by) };

@@ -40,5 +40,5 @@ pub use exchange::Reply;
 pub use label::EndpointLabel;
 pub use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 pub use reqwest::{Method, StatusCode};
-pub use stream::{SendFailure, OutboundRequest, ReplyStream};
+pub use stream::{OutboundRequest, ReplyStream, SendFailure};
 pub use target::{PlainHttpHosts, Target, TargetFault};

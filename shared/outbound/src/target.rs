@@ -134,7 +134,8 @@ fn is_loopback(url: &Url) -> bool {
 /// The internet does not route these addresses, and public DNS does not serve these names. Local names are single
 /// labels, such as those of containers, and names below a top-level name reserved for local networks.
 fn is_private(url: &Url) -> bool {
-    const LOCAL_DOMAIN_SUFFIXES: [&str; 5] = ["local", "internal", "lan", "localdomain", "home.arpa"];
+    const LOCAL_DOMAIN_SUFFIXES: [&str; 5] =
+        ["local", "internal", "lan", "localdomain", "home.arpa"];
     match url.host() {
         Some(Host::Ipv4(address)) => is_private_v4(address),
         Some(Host::Ipv6(address)) => match address.to_ipv4_mapped() {
@@ -180,8 +181,9 @@ mod tests {
             ("https://a.test/api/v2/", "https://a.test/api/v2/x/y%2F.."),
             ("https://a.test", "https://a.test/x/y%2F.."),
         ] {
-            let made =
-                Target::parse(base, PlainHttpHosts::ThisMachine).unwrap().with_segments(&["x", "y/.."]);
+            let made = Target::parse(base, PlainHttpHosts::ThisMachine)
+                .unwrap()
+                .with_segments(&["x", "y/.."]);
             assert_eq!(made.url.as_str(), below);
             assert!(!format!("{made:?}").contains("api"), "{made:?}");
         }

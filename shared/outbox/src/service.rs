@@ -346,7 +346,8 @@ impl Host for ServiceHost {
         self.broadcasts.send_if_modified(|all| {
             let ended = |broadcasts: &&mut Broadcasts| broadcasts.in_progress == Some(hash);
             let Some(broadcasts) = all.get_mut(&id).filter(ended) else { return false };
-            *broadcasts = Broadcasts { in_progress: None, ended_unclear: broadcasts.ended_unclear || !clear };
+            *broadcasts =
+                Broadcasts { in_progress: None, ended_unclear: broadcasts.ended_unclear || !clear };
             true
         });
     }

@@ -6,7 +6,11 @@ use tokio_util::sync::CancellationToken;
 /// Returns the future's output, or `None` if it takes longer than `ms` milliseconds.
 ///
 /// After the timeout the future is dropped.
-pub async fn with_timeout<T>(clock: &dyn Clock, ms: u64, future: impl Future<Output = T>) -> Option<T> {
+pub async fn with_timeout<T>(
+    clock: &dyn Clock,
+    ms: u64,
+    future: impl Future<Output = T>,
+) -> Option<T> {
     let end = clock.mono_ms().saturating_add(ms);
     // cancel-safe: the clock only waits, and the future may be dropped at the timeout.
     tokio::select! {

@@ -91,7 +91,8 @@ fn decode_wrap(call: &Call) -> Option<Decoded> {
 fn v3_swap(owner: Address, call: &Call) -> Option<Decoded> {
     let outer = ISwapRouter02::multicallCall::abi_decode_validate(&call.data).ok()?;
     let (swap, rest) = outer.data.split_first()?;
-    let V3InnerSwap { token_in, token_out, recipient, amount_in, min_out } = decode_v3_inner_swap(swap)?;
+    let V3InnerSwap { token_in, token_out, recipient, amount_in, min_out } =
+        decode_v3_inner_swap(swap)?;
     let unwraps = match rest {
         [] => false,
         // The unused input of a partial fill returns to the caller.

@@ -73,7 +73,11 @@ fn router_reason(error: &RouterError, depth: u8) -> String {
         }
         RouterError::TransactionDeadlinePassed(_) => "the swap's deadline has passed".to_owned(),
         RouterError::ExecutionFailed(e) => {
-            format!("router command {} failed: {}", e.commandIndex, nested_reason(&e.message, depth))
+            format!(
+                "router command {} failed: {}",
+                e.commandIndex,
+                nested_reason(&e.message, depth)
+            )
         }
         RouterError::SliceOutOfBounds(_)
         | RouterError::LengthMismatch(_)

@@ -8,11 +8,12 @@ use bursar_core::networks::{ChainId, Exchange, RouterCalldata, by_id_name_or_tit
 use bursar_uniswap::abi::router::{IUniversalRouter, v2_0, v2_1_1};
 use bursar_uniswap::abi::v3::ISwapRouter02;
 use bursar_uniswap::price::{
-    cost_bps, probe_amount, floor_out, ideal_out, impact, min_hop_price_x36,
+    cost_bps, floor_out, ideal_out, impact, min_hop_price_x36, probe_amount,
 };
 use bursar_uniswap::{
-    Currency, Flow, HookPermissions, Impact, Log, TradeMeasurement, NativeSide, Permit, PoolKey, Terms,
-    V3Path, V3Pool, V3Swap, V4Path, V4Swap, errors, fill, price, quote, read, swap,
+    Currency, Flow, HookPermissions, Impact, Log, NativeSide, Permit, PoolKey, Terms,
+    TradeMeasurement, V3Path, V3Pool, V3Swap, V4Path, V4Swap, errors, fill, price, quote, read,
+    swap,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -68,7 +68,13 @@ impl<'a> Choice<'a> {
                  transfers of the asset itself",
             ));
         }
-        Ok(Self { offer, network, asset, payee, is_reference_stablecoin: asset == network.stablecoin.address })
+        Ok(Self {
+            offer,
+            network,
+            asset,
+            payee,
+            is_reference_stablecoin: asset == network.stablecoin.address,
+        })
     }
 }
 
@@ -268,8 +274,9 @@ mod tests {
             "\"verifyingContract\":\"0x833589fcD6eDb6E08f4c7C32D4f71b54bdA02913\"",
         ] {
             for version in [1, 2] {
-                let payable =
-                    |list: &[(&str, &str)]| chosen_index_and_reference(&offers_with_extra(version, list), &[8453]);
+                let payable = |list: &[(&str, &str)]| {
+                    chosen_index_and_reference(&offers_with_extra(version, list), &[8453])
+                };
                 assert_eq!(payable(&[(USDC_BASE, other), (USDC_BASE, &own)]), (1, true), "{other}");
                 assert_eq!(payable(&[(USDC_BASE, ""), (USDC_BASE, other)]), (0, true), "{other}");
                 // A payable offer in another token is preferred to an offer that cannot be paid.

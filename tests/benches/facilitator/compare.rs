@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bursar_tests::facilitator::FacilitatorHome;
 
-use crate::http::{run_load, post};
+use crate::http::{post, run_load};
 use crate::process::Process;
 use crate::stage::{PROGRAM, chain, fund, payers, payments};
 
@@ -46,8 +46,11 @@ pub async fn measure() {
             for build in &mut builds {
                 let before = build.process.processor_time();
                 let asked = Arc::clone(&asked);
-                let run = run_load(&build.process.address, connections, REQUESTS_PER_TURN, asked, false).await;
-                let cpu = (build.process.processor_time() - before).as_secs_f64() * 1e6 / REQUESTS_PER_TURN as f64;
+                let run =
+                    run_load(&build.process.address, connections, REQUESTS_PER_TURN, asked, false)
+                        .await;
+                let cpu = (build.process.processor_time() - before).as_secs_f64() * 1e6
+                    / REQUESTS_PER_TURN as f64;
                 build.turns.push((run.rate(), cpu));
             }
         }

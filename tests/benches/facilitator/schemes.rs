@@ -11,9 +11,9 @@ use bursar_tests::payer::{PERMIT2, Payer, TransferMethod};
 use bursar_tests::upto_contract;
 use serde_json::{Value, json};
 
-use crate::http::{run_load, post};
+use crate::http::{post, run_load};
 use crate::process::Process;
-use crate::settle::{counting_node, print_gas_per_payment, gas_of, payments_by_transaction};
+use crate::settle::{counting_node, gas_of, payments_by_transaction, print_gas_per_payment};
 use crate::stage::{SHOP, chain, fund, payers, payments, start_facilitator};
 
 /// Number of requests in a turn of `/verify`, and number of turns.
@@ -111,8 +111,14 @@ async fn vouchers() {
             for scheme in [turn % 2, 1 - turn % 2] {
                 let requests = if scheme == 0 { &vouchers } else { &exact };
                 let before = node_calls.load(Ordering::Relaxed);
-                let run =
-                    run_load(&process.address, connections, REQUESTS_PER_TURN, Arc::clone(requests), false).await;
+                let run = run_load(
+                    &process.address,
+                    connections,
+                    REQUESTS_PER_TURN,
+                    Arc::clone(requests),
+                    false,
+                )
+                .await;
                 if scheme == 0 {
                     calls += node_calls.load(Ordering::Relaxed) - before;
                     count += REQUESTS_PER_TURN;

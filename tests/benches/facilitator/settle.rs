@@ -16,7 +16,7 @@ use bursar_tests::facilitator::FacilitatorHome;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use crate::http::{Run, run_load, post};
+use crate::http::{Run, post, run_load};
 use crate::process::Process;
 use crate::stage::{chain, fund, payers, payments, start_facilitator};
 
@@ -105,7 +105,11 @@ pub fn payments_by_transaction(run: &Run) -> BTreeMap<String, usize> {
 }
 
 /// Prints the time between a lone payment's block and its answer.
-async fn measure_lone_payment(chain: &Devnet, process: &Process, payers: &[bursar_tests::payer::Payer]) {
+async fn measure_lone_payment(
+    chain: &Devnet,
+    process: &Process,
+    payers: &[bursar_tests::payer::Payer],
+) {
     let mut late = Vec::new();
     for paid in payments(chain, payers, 6) {
         let body = Arc::new(vec![post("/settle", &paid.body(2).to_string())]);

@@ -14,7 +14,7 @@ use bursar_tests::payer::digest;
 use serde_json::json;
 use tokio::net::TcpListener;
 
-use crate::http::{Run, run_load, post};
+use crate::http::{Run, post, run_load};
 use crate::stage::{chain, fund, payers, payments, start_facilitator};
 
 const REQUESTS_PER_ROUND: usize = 6_000;
@@ -56,17 +56,28 @@ pub async fn measure() {
         let mut best: Option<(Run, f64)> = None;
         let (mut echoes, mut calls): (f64, f64) = (0.0, 0.0);
         for _round in 0..ROUNDS {
-            let run = run_load(&echo, connections, REQUESTS_PER_ROUND, Arc::clone(&requests), false).await;
+            let run =
+                run_load(&echo, connections, REQUESTS_PER_ROUND, Arc::clone(&requests), false)
+                    .await;
             echoes = echoes.max(run.rate());
-            let run = run_load(&node, connections, REQUESTS_PER_ROUND, Arc::clone(&simulation), false).await;
+            let run =
+                run_load(&node, connections, REQUESTS_PER_ROUND, Arc::clone(&simulation), false)
+                    .await;
             calls = calls.max(run.rate());
             let before = process.processor_time();
-            let run =
-                run_load(&process.address, connections, REQUESTS_PER_ROUND, Arc::clone(&requests), true).await;
+            let run = run_load(
+                &process.address,
+                connections,
+                REQUESTS_PER_ROUND,
+                Arc::clone(&requests),
+                true,
+            )
+            .await;
             let good =
                 |answer: &(usize, Vec<u8>)| answer.1.windows(14).any(|w| w == b"\"isValid\":true");
             assert!(run.answers.iter().all(good), "all are good");
-            let cpu = (process.processor_time() - before).as_secs_f64() * 1_000.0 / REQUESTS_PER_ROUND as f64;
+            let cpu = (process.processor_time() - before).as_secs_f64() * 1_000.0
+                / REQUESTS_PER_ROUND as f64;
             if best.as_ref().is_none_or(|(known, _cpu)| run.rate() > known.rate()) {
                 best = Some((run, cpu));
             }
@@ -171,13 +182,18 @@ pub async fn far_node(url: &str, away: Duration) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address").to_string();
     let client = reqwest::Client::builder().no_proxy().build().expect("a client");
-    let pass = |State(FarNodeState(url, client, away)): State<FarNodeState>, body: axum::body::Bytes| async move {
+    let pass = |State(FarNodeState(url, client, away)): State<FarNodeState>,
+                body: axum::body::Bytes| async move {
         tokio::time::sleep(away).await;
         let request = client.post(url).header("content-type", "application/json").body(body);
         let answer = request.send().await.expect("answered");
         Body::from(answer.bytes().await.expect("bytes"))
     };
-    let app = Router::new().route("/", route(pass)).with_state(FarNodeState(url.to_owned(), client, away));
+    let app = Router::new().route("/", route(pass)).with_state(FarNodeState(
+        url.to_owned(),
+        client,
+        away,
+    ));
     tokio::spawn(async move { axum::serve(listener, app).await });
     address
 }

@@ -12,7 +12,7 @@ use bursar_tests::process::{EngineProcess, StartOptions};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::http::{Run, run_load, post};
+use crate::http::{Run, post, run_load};
 
 /// Maximum number of payments that are signed in advance; a proof is valid for five minutes.
 const PAYMENTS_PER_BATCH: usize = 20_000;
@@ -91,16 +91,21 @@ impl Wallet {
         let created = operator.outcome("agent register bench --auth hmac").await;
         let Ok(Answer::Credentials(given)) = created.reply.result else { panic!("an agent") };
         operator.must(&format!("agent commission {} p pay", given.agent_id)).await;
-        let agent =
-            Agent { id: given.agent_id, token: created.secret.expect("a token"), uses_bearer: false };
+        let agent = Agent {
+            id: given.agent_id,
+            token: created.secret.expect("a token"),
+            uses_bearer: false,
+        };
         assert_eq!(engine.terminate(), Some(0));
         Self { folder: folder.to_owned(), agent, notes: Notes::default(), _home: None }
     }
 
     pub fn start(&self, open: bool) -> Running {
         let env = vec![("BURSAR_SERVER_RATE_PER_MINUTE".to_owned(), "4000000000".to_owned())];
-        let engine =
-            EngineProcess::start(&self.folder, &StartOptions { has_password: open, env, ..StartOptions::default() });
+        let engine = EngineProcess::start(
+            &self.folder,
+            &StartOptions { has_password: open, env, ..StartOptions::default() },
+        );
         Running {
             engine,
             agent: self.agent.clone(),

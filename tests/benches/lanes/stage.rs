@@ -66,7 +66,11 @@ impl Stage {
         chain.request("anvil_setBalance", json!([owner, ether])).await.expect("set");
         let client = reqwest::Client::builder().no_proxy().timeout(TIMEOUT).build();
         let client = client.expect("a client");
-        (Self { chain, node, engine, agent, node_delay: away, client, _home: home }, operator, owner)
+        (
+            Self { chain, node, engine, agent, node_delay: away, client, _home: home },
+            operator,
+            owner,
+        )
     }
 
     /// Starts to mine ten blocks a second.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use crate::http::{run_load, post};
+use crate::http::{post, run_load};
 use crate::stage::{Stage, body, upstream};
 
 const REQUESTS_PER_ROUND: usize = 1_500;
@@ -39,20 +39,24 @@ pub async fn measure() {
     );
     for connections in [1, 8, 32] {
         let requests = Arc::new(stage.paid_requests(&body, REQUESTS_PER_ROUND).await);
-        let bare = run_load(&upstream, connections, REQUESTS_PER_ROUND, Arc::clone(&plain), false).await;
+        let bare =
+            run_load(&upstream, connections, REQUESTS_PER_ROUND, Arc::clone(&plain), false).await;
         let side = |path: &str| {
             let (facilitator_request, facilitator) =
                 (post(path, &facilitator_request.to_string()), facilitator.clone());
             async move {
                 let facilitator_request = Arc::new(vec![facilitator_request]);
-                run_load(&facilitator, connections, REQUESTS_PER_ROUND, facilitator_request, false).await
+                run_load(&facilitator, connections, REQUESTS_PER_ROUND, facilitator_request, false)
+                    .await
             }
         };
         let (verify, settle) = (side("/verify").await, side("/settle").await);
         let before = stage.process.processor_time();
         let moved = stage.facilitator.settled();
-        let run = run_load(&stage.process.address, connections, REQUESTS_PER_ROUND, requests, true).await;
-        let cpu = (stage.process.processor_time() - before).as_secs_f64() * 1_000.0 / REQUESTS_PER_ROUND as f64;
+        let run =
+            run_load(&stage.process.address, connections, REQUESTS_PER_ROUND, requests, true).await;
+        let cpu = (stage.process.processor_time() - before).as_secs_f64() * 1_000.0
+            / REQUESTS_PER_ROUND as f64;
         let good = |answer: &(usize, Vec<u8>)| answer.1.windows(13).any(|w| w == b"It will rain.");
         assert!(run.answers.iter().all(good), "all are answered");
         assert_eq!(stage.facilitator.settled() - moved, REQUESTS_PER_ROUND, "all are charged once");

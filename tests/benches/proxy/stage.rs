@@ -18,7 +18,11 @@ use crate::process::Process;
 /// Returns a typical chat request of about a thousand bytes.
 pub fn body(stream: bool) -> Value {
     let text = "Tell me, in a few words, what the weather will be like. ".repeat(16);
-    if stream { bursar_tests::proxy::streaming_chat(&text) } else { bursar_tests::proxy::chat(&text) }
+    if stream {
+        bursar_tests::proxy::streaming_chat(&text)
+    } else {
+        bursar_tests::proxy::chat(&text)
+    }
 }
 
 pub struct Stage {

@@ -9,7 +9,7 @@ use axum::routing::post as route;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use crate::http::{Run, run_load, post};
+use crate::http::{Run, post, run_load};
 use crate::stage::{Stage, body, upstream};
 
 const REQUESTS_PER_ROUND: usize = 20_000;
@@ -48,7 +48,8 @@ async fn measure_body(stage: &Stage, name: &str, body: &Value, round: usize) {
             let before = stage.process.processor_time();
             let address = &stage.process.address;
             let run = run_load(address, connections, round, Arc::clone(&challenge), false).await;
-            let cpu = (stage.process.processor_time() - before).as_secs_f64() * 1_000.0 / round as f64;
+            let cpu =
+                (stage.process.processor_time() - before).as_secs_f64() * 1_000.0 / round as f64;
             if best.as_ref().is_none_or(|(known, _cpu)| run.rate() > known.rate()) {
                 best = Some((run, cpu));
             }

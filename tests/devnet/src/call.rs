@@ -63,7 +63,13 @@ impl Receipt {
     }
 
     /// Returns whether the coin emitted exactly this transfer.
-    pub(crate) fn has_transfer(&self, coin: Address, from: Address, to: Address, value: U256) -> bool {
+    pub(crate) fn has_transfer(
+        &self,
+        coin: Address,
+        from: Address,
+        to: Address,
+        value: U256,
+    ) -> bool {
         let topics = [IStable::Transfer::SIGNATURE_HASH, from.into_word(), to.into_word()];
         let data = value.to_be_bytes::<32>();
         self.logs

@@ -1,5 +1,5 @@
-//! `cargo xtask devnet --recompile`: compiles our own contracts from `kit/contracts` and the facilitator's contract again,
-//! with a compiler pinned by its own lock file. Only a changed contract needs it; tests never do.
+//! `cargo xtask devnet --recompile`: compiles our own contracts from `kit/contracts` and the facilitator's contract
+//! again, with a compiler pinned by its own lock file. Only a changed contract needs it; tests never do.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

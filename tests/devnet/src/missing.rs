@@ -20,7 +20,9 @@ pub enum MissingChain {
     Tool(&'static str),
     #[error("{tool} does not work ({detail}): {INSTALL_TOOLS_COMMAND}")]
     BrokenTool { tool: &'static str, detail: String },
-    #[error("node {found} is too old, the local chain kit needs 18 or newer: {INSTALL_TOOLS_COMMAND}")]
+    #[error(
+        "node {found} is too old, the local chain kit needs 18 or newer: {INSTALL_TOOLS_COMMAND}"
+    )]
     OldNode { found: String },
     #[error("cannot use the folder {path}: {source}")]
     Folder { path: PathBuf, source: io::Error },

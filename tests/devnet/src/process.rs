@@ -84,8 +84,9 @@ impl Anvil {
             .map_err(start_error)?;
         let child = child.await.map_err(start_error)?.map_err(start_error)?;
         let anvil = Self { child: Mutex::new(child) };
-        let answer =
-            timeout(START_TIMEOUT, url).await.map_err(|_late| start_error("it printed no URL in time"))?;
+        let answer = timeout(START_TIMEOUT, url)
+            .await
+            .map_err(|_late| start_error("it printed no URL in time"))?;
         let url = answer.map_err(start_error)?.map_err(start_error)?;
         Ok((anvil, url))
     }
@@ -115,7 +116,9 @@ impl Anvil {
         let late = |_late| start_error("it did not end when asked to");
         let status = timeout(START_TIMEOUT, gone).await.map_err(late)?.map_err(start_error)?;
         match status {
-            Some(status) if !status.success() => Err(start_error(format!("it ended with {status}"))),
+            Some(status) if !status.success() => {
+                Err(start_error(format!("it ended with {status}")))
+            }
             _ => Ok(()),
         }
     }

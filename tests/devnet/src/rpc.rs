@@ -42,9 +42,12 @@ impl Rpc {
     pub(crate) fn new(url: &str) -> Result<Self, DevnetError> {
         // Uses no proxy: a proxy from the environment would otherwise receive requests for this machine's ports.
         let client =
-            reqwest::Client::builder().no_proxy().timeout(ANSWER_TIMEOUT).build().map_err(|error| {
-                DevnetError::Rpc { method: "connect".into(), detail: error_with_causes(&error) }
-            })?;
+            reqwest::Client::builder().no_proxy().timeout(ANSWER_TIMEOUT).build().map_err(
+                |error| DevnetError::Rpc {
+                    method: "connect".into(),
+                    detail: error_with_causes(&error),
+                },
+            )?;
         Ok(Self { client, url: url.into() })
     }
 

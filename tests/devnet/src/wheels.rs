@@ -23,8 +23,9 @@ pub struct Wheels {
 impl Wheels {
     /// Installs the packages unless they are installed; returns the Python that has them.
     pub(crate) fn install(&self, environment: &KitEnvironment) -> Result<PathBuf, MissingChain> {
-        let python =
-            environment.program("python3").ok_or_else(|| self.broken_python("python3 is missing"))?;
+        let python = environment
+            .program("python3")
+            .ok_or_else(|| self.broken_python("python3 is missing"))?;
         let folder = self.folder(&python, environment)?;
         let parent = environment.target.join("devnet");
         let ready = folder.join("bin/python");

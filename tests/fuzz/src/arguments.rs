@@ -66,5 +66,12 @@ pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments
         return Err(format!("--from {from} is above --to {to}"));
     }
     let targets = if chosen.is_empty() { TARGETS.iter().collect() } else { chosen };
-    Ok(Arguments { seeds: from..=to, targets, inputs, only_input: only, prints_known: known, programs })
+    Ok(Arguments {
+        seeds: from..=to,
+        targets,
+        inputs,
+        only_input: only,
+        prints_known: known,
+        programs,
+    })
 }

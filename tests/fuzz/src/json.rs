@@ -3,7 +3,7 @@
 use bursar_tests::dice::Dice;
 use serde_json::Value;
 
-use crate::draw::{mutate_bytes, change_slightly, odd_number, odd_text, pick};
+use crate::draw::{change_slightly, mutate_bytes, odd_number, odd_text, pick};
 
 /// A JSON value in which members may repeat and a raw value may have any bytes.
 #[derive(Debug, Clone)]
@@ -170,8 +170,11 @@ fn mutate_members(dice: &mut Dice, members: &mut Vec<(String, Json)>) {
         }
         3 => members[at].0 = change_slightly(dice, &members[at].0.clone()),
         4 => {
-            let name =
-                if dice.chance(1, 4) { odd_text(dice) } else { pick(dice, ODD_MEMBER_NAMES).to_string() };
+            let name = if dice.chance(1, 4) {
+                odd_text(dice)
+            } else {
+                pick(dice, ODD_MEMBER_NAMES).to_string()
+            };
             members.push((name, odd_value(dice)));
         }
         5 => {

@@ -6,5 +6,7 @@ const KNOWN_VIOLATIONS: &[(&str, &str)] = &[];
 
 /// Returns whether a violation is on the list.
 pub(crate) fn is_known(target: &str, violated: &str) -> bool {
-    KNOWN_VIOLATIONS.iter().any(|(prefix, part)| target.starts_with(prefix) && violated.contains(part))
+    KNOWN_VIOLATIONS
+        .iter()
+        .any(|(prefix, part)| target.starts_with(prefix) && violated.contains(part))
 }

@@ -143,7 +143,11 @@ pub(crate) fn check_facilitator_answer(reply: &Reply, violated: &mut Vec<String>
 }
 
 /// Checks an answer of the proxy. `upstream` means that the upstream may have written it. Returns its class.
-pub(crate) fn check_proxy_answer(reply: &Reply, upstream: bool, violated: &mut Vec<String>) -> String {
+pub(crate) fn check_proxy_answer(
+    reply: &Reply,
+    upstream: bool,
+    violated: &mut Vec<String>,
+) -> String {
     let mut found = Vec::new();
     let error = check_error(reply, &mut found);
     let own = !upstream || error.as_ref().is_some_and(|error| !error["x402"].is_null());
@@ -200,7 +204,11 @@ pub(crate) fn check_faults(message: &Value, violated: &mut Vec<String>) {
 }
 
 /// Checks the end of any command: it ended by itself with a documented code and no panic. Returns its class.
-pub(crate) fn check_command_end(ended: &ProgramEnd, documented: &[i32], violated: &mut Vec<String>) -> String {
+pub(crate) fn check_command_end(
+    ended: &ProgramEnd,
+    documented: &[i32],
+    violated: &mut Vec<String>,
+) -> String {
     if let Some(text) = panic_text(&ended.stderr) {
         violated.push(format!("a panic on standard error: {text}"));
     }

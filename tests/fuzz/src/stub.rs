@@ -76,7 +76,8 @@ impl Stub {
     /// Answers validly again. Returns the mutated answers, escaped.
     pub(crate) fn stop_mutating(&self) -> Vec<String> {
         *self.shared.dice.lock().expect("held for a moment") = None;
-        let sent = std::mem::take(&mut *self.shared.mutated_answers.lock().expect("held for a moment"));
+        let sent =
+            std::mem::take(&mut *self.shared.mutated_answers.lock().expect("held for a moment"));
         sent.iter().map(|bytes| escaped(&bytes[..bytes.len().min(3_000)])).collect()
     }
 
@@ -171,13 +172,19 @@ fn mutated_answer(dice: &mut Dice, (status, kind, body): &Answer) -> Vec<u8> {
     let closes = "connection: close\r\n";
     match dice.roll(24) {
         0 => {
-            answer.0 = dice
-                .one_of(&[100, 101, 199, 201, 204, 301, 304, 400, 401, 402, 403, 404, 408, 413, 429])
+            answer.0 = dice.one_of(&[
+                100, 101, 199, 201, 204, 301, 304, 400, 401, 402, 403, 404, 408, 413, 429,
+            ])
         }
         1 => answer.0 = dice.one_of(&[500, 502, 503, 504, 599, 600, 999]),
         2 => {
-            answer.1 =
-                dice.one_of(&["", "text/html", "application/json", "text/event-stream", "image/png"])
+            answer.1 = dice.one_of(&[
+                "",
+                "text/html",
+                "application/json",
+                "text/event-stream",
+                "image/png",
+            ])
         }
         3 => answer.2 = odd_text(dice).into_bytes(),
         4 => answer.2 = vec![dice.one_of(b" [{\"9"); dice.one_of(&[100_000, 9 << 20, 40 << 20])],

@@ -377,8 +377,8 @@ impl Device {
         self.changed.notify_all();
     }
 
-    /// The person takes one step towards a switch, for which a person needs [`STEP`](crate::settings::STEP). The last one
-    /// turns it on. Returns whether it is on. A prompt on the screen must be answered first.
+    /// The person takes one step towards a switch, for which a person needs [`STEP`](crate::settings::STEP). The last
+    /// one turns it on. Returns whether it is on. A prompt on the screen must be answered first.
     pub fn step_towards(&self, switch: Switch) -> bool {
         let mut state = self.state();
         if state.prompt.is_none() && !state.is_locked && state.other_app.is_none() {

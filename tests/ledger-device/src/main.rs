@@ -1,4 +1,5 @@
-//! Runs a simulated Ledger device: `bursar-ledger-device "<words>" [command port] [control port]`. Prints both addresses.
+//! Runs a simulated Ledger device: `bursar-ledger-device "<words>" [command port] [control port]`. Prints both
+//! addresses.
 
 use std::io::Write;
 use std::process::ExitCode;

@@ -1,7 +1,7 @@
 //! The device on two ports of this machine.
 //!
-//! Commands use the framing of Ledger's emulator: a request is its length in four bytes and the command; an answer is the
-//! length of its data, the data, and the status word, which the length does not count.
+//! Commands use the framing of Ledger's emulator: a request is its length in four bytes and the command; an answer is
+//! the length of its data, the data, and the status word, which the length does not count.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

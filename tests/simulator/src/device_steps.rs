@@ -160,7 +160,9 @@ fn draw(dice: &mut Dice, swarm: Swarm) -> DeviceStep {
         36 | 37 if swarm.crashes => {
             DeviceStep::CrashAt { point: dice.index(POINTS.len()), after: dice.roll(2) as u32 }
         }
-        _ => DeviceStep::Pass { ms: dice.one_of(&[250, SECOND, 2 * SECOND, 16 * SECOND, 40 * SECOND]) },
+        _ => DeviceStep::Pass {
+            ms: dice.one_of(&[250, SECOND, 2 * SECOND, 16 * SECOND, 40 * SECOND]),
+        },
     }
 }
 

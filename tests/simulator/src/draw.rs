@@ -95,7 +95,8 @@ impl Plan {
                     0 => steps.extend([Step::Lock, Step::OpenUnattended]),
                     1 if self.swarm.restarts => steps.extend([Step::Restart, Step::OpenUnattended]),
                     2 if dice.chance(1, 4) => {
-                        steps.push(Step::UnattendedDaily { micros: dice.one_of(&UNATTENDED_DAILY) });
+                        steps
+                            .push(Step::UnattendedDaily { micros: dice.one_of(&UNATTENDED_DAILY) });
                     }
                     _ => {}
                 }

@@ -38,10 +38,12 @@ struct Case {
     required_program: &'static str,
 }
 
-const SHELL: Case = Case { program: "sh", script: "agent.sh", auth: "bearer", required_program: CURL };
+const SHELL: Case =
+    Case { program: "sh", script: "agent.sh", auth: "bearer", required_program: CURL };
 const PYTHON: Case =
     Case { program: "python3", script: "agent.py", auth: "hmac", required_program: "python3" };
-const NODE: Case = Case { program: "node", script: "agent.mjs", auth: "hmac", required_program: "node" };
+const NODE: Case =
+    Case { program: "node", script: "agent.mjs", auth: "hmac", required_program: "node" };
 
 /// Returns the path of the program that `case` needs. `BURSAR_TEST_SKIP` may name a program that is not installed;
 /// otherwise a missing program fails the test.

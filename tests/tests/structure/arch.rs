@@ -411,7 +411,8 @@ fn addresses_are_read_by_one_parser() {
         "shared/morpho/src",
         "shared/uniswap/src",
     ];
-    let code: Vec<PathBuf> = folders.into_iter().flat_map(source_files).chain(wallet_sources()).collect();
+    let code: Vec<PathBuf> =
+        folders.into_iter().flat_map(source_files).chain(wallet_sources()).collect();
     let answers = [
         "shared/chain/src/rpc/transaction.rs",
         "shared/chain/src/explorer_http.rs",
@@ -445,7 +446,8 @@ fn restricted_names_occur_only_in_their_shared_service_modules() {
 fn unsafe_code_is_in_one_crate() {
     let services = ["facilitator/src", "proxy/src", "shared/outbox/src", "shared/serve/src"];
     let heap = ["shared/heap/src"].into_iter().flat_map(source_files);
-    let code = wallet_sources().into_iter().chain(services.into_iter().flat_map(source_files)).chain(heap);
+    let code =
+        wallet_sources().into_iter().chain(services.into_iter().flat_map(source_files)).chain(heap);
     assert_word_only_in_files(&code.collect::<Vec<_>>(), "unsafe {", &["shared/heap/src/lib.rs"]);
 }
 

@@ -58,7 +58,10 @@ fn assert_manual_tables(name: &str, tables: &[(&str, String)]) {
 
 #[test]
 fn the_checked_in_description_is_the_generated_one() {
-    assert_manual("openapi.json", &format!("{}\n", serde_json::to_string_pretty(&document()).unwrap()));
+    assert_manual(
+        "openapi.json",
+        &format!("{}\n", serde_json::to_string_pretty(&document()).unwrap()),
+    );
 }
 
 #[test]

@@ -155,7 +155,9 @@ impl ImportReader<'_> {
             UseTree::Name(name) => self.read_use_leaf(path, &name.ident.to_string()),
             UseTree::Rename(name) => self.read_use_leaf(path, &name.ident.to_string()),
             UseTree::Glob(_) => self.note_import(&path),
-            UseTree::Group(group) => group.items.iter().for_each(|each| self.read_use_tree(prefix, each)),
+            UseTree::Group(group) => {
+                group.items.iter().for_each(|each| self.read_use_tree(prefix, each))
+            }
         }
     }
 

@@ -73,7 +73,10 @@ fn no_function_grows_beyond_its_limit() {
 fn no_file_of_a_product_grows_beyond_its_limit() {
     let sources = SourceFile::all().into_iter().filter(SourceFile::is_production);
     let sized = sources.map(|source| (source.path.clone(), source.text.lines().count()));
-    compare_with_list("long_files.txt", &sized.filter(|(_path, lines)| *lines > FILE_LINES_MAX).collect());
+    compare_with_list(
+        "long_files.txt",
+        &sized.filter(|(_path, lines)| *lines > FILE_LINES_MAX).collect(),
+    );
 }
 
 #[test]

@@ -97,7 +97,8 @@ async fn t_08_every_accepted_message_has_its_canonical_text_and_digest() {
         let signature = text(body, "signature");
         let timestamp = case["message"]["timestamp"].as_u64().unwrap();
         let bytes = body.to_string();
-        let json::Value::Object(object) = json::parse(bytes.as_bytes(), BODY_DEPTH_MAX).unwrap() else {
+        let json::Value::Object(object) = json::parse(bytes.as_bytes(), BODY_DEPTH_MAX).unwrap()
+        else {
             panic!("{id}")
         };
         let message =

@@ -410,7 +410,10 @@ async fn approval_requires_the_amount_and_the_shown_card() {
     let mut operator = engine.operator();
     operator.asking = bursar_control::wire::Asking::Agreed;
     assert_eq!(operator.run_refused(&format!("approve {id}")).await.code, Code::ConfirmationNeeded);
-    assert_eq!(operator.run_refused(&format!("approve {id} --confirm 5")).await.code, Code::Declined);
+    assert_eq!(
+        operator.run_refused(&format!("approve {id} --confirm 5")).await.code,
+        Code::Declined
+    );
     let wrong = format!("approve {id} --confirm 6 --card {}", "0".repeat(64));
     assert_eq!(operator.run_refused(&wrong).await.code, Code::CardChanged);
     operator.must(&format!("approve {id} --confirm 6")).await;

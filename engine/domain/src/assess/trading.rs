@@ -214,7 +214,8 @@ fn has_unlisted_hooks(ask: &TradeAsk, trading: &TradingPolicy) -> bool {
 /// Returns whether a token is neither in our table nor on the policy's list.
 fn is_unlisted(ask: &TradeAsk, token: &TradeToken, trading: &TradingPolicy) -> bool {
     let Some(address) = token.address else { return false };
-    let known = networks::by_chain(ask.chain).is_some_and(|network| network.is_dollar_or_wrapped_native(address));
+    let known = networks::by_chain(ask.chain)
+        .is_some_and(|network| network.is_dollar_or_wrapped_native(address));
     !known && !trading.tokens.contains(address)
 }
 

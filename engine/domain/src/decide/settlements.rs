@@ -3,7 +3,7 @@
 use alloy_primitives::B256;
 use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
-use bursar_core::limits::{SETTLEMENT_CHECKS_PER_AGENT_MAX, SETTLEMENT_CHECKS_MAX};
+use bursar_core::limits::{SETTLEMENT_CHECKS_MAX, SETTLEMENT_CHECKS_PER_AGENT_MAX};
 
 use crate::approval::may_work;
 use crate::command::{Command, Report};
@@ -36,7 +36,8 @@ pub(super) fn report(
         None => Settlement::of(request)?,
     };
     let own = state.settling.values().filter(|one| one.agent == report.agent).count();
-    let room = state.settling.len() < SETTLEMENT_CHECKS_MAX && own < SETTLEMENT_CHECKS_PER_AGENT_MAX;
+    let room =
+        state.settling.len() < SETTLEMENT_CHECKS_MAX && own < SETTLEMENT_CHECKS_PER_AGENT_MAX;
     Ok(match before.after(&report.content, command.moment.utc, report.check_chain && room) {
         None => Decision::reply(Vec::new(), Reply::Reported(before.stage)),
         Some(settlement) => {

@@ -5,7 +5,9 @@ use axum::http::{HeaderMap, header};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::json::{self, Object, Value};
-use bursar_core::limits::{BODY_BYTES_MAX, BODY_DEPTH_MAX, BODY_VALUES_MAX, IDEMPOTENCY_KEY_BYTES_MAX};
+use bursar_core::limits::{
+    BODY_BYTES_MAX, BODY_DEPTH_MAX, BODY_VALUES_MAX, IDEMPOTENCY_KEY_BYTES_MAX,
+};
 
 /// Reads the object of a body. An empty body is an empty object, as in the original wallet.
 pub(super) async fn object(headers: &HeaderMap, body: Body) -> Result<Object, Fault> {
@@ -20,8 +22,9 @@ pub(super) async fn object(headers: &HeaderMap, body: Body) -> Result<Object, Fa
     {
         return Err(Fault::new(Code::PayloadTooLarge));
     }
-    let bytes =
-        to_bytes(body, BODY_BYTES_MAX).await.map_err(|_too_large| Fault::new(Code::PayloadTooLarge))?;
+    let bytes = to_bytes(body, BODY_BYTES_MAX)
+        .await
+        .map_err(|_too_large| Fault::new(Code::PayloadTooLarge))?;
     if bytes.is_empty() {
         return Ok(Object::new());
     }

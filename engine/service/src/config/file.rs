@@ -151,8 +151,8 @@ fn apply_networks(
 ) -> Result<(), String> {
     let mut met: BTreeMap<ChainId, &String> = BTreeMap::new();
     for (name, table) in networks {
-        let row =
-            by_id_or_v1_name(name).ok_or_else(|| format!("networks.{name} is not a supported network"))?;
+        let row = by_id_or_v1_name(name)
+            .ok_or_else(|| format!("networks.{name} is not a supported network"))?;
         if let Some(other) = met.insert(row.chain, name) {
             return Err(format!(
                 "networks.{other} and networks.{name} are the same network: keep one"

@@ -7,7 +7,9 @@ use bursar_control::answers::Reply;
 use bursar_control::grammar::Order;
 use bursar_control::wire::{Frame, ToClient, ToEngine};
 use bursar_core::client::{Client, Program};
-use bursar_core::limits::{FINAL_FRAME_TIMEOUT_MS, FRAME_BYTES_MAX, HANDSHAKE_FRAME_BYTES_MAX, HANDSHAKE_TIMEOUT_MS};
+use bursar_core::limits::{
+    FINAL_FRAME_TIMEOUT_MS, FRAME_BYTES_MAX, HANDSHAKE_FRAME_BYTES_MAX, HANDSHAKE_TIMEOUT_MS,
+};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 

@@ -10,7 +10,8 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::ids::RequestId;
 use bursar_core::limits::{
-    CORE_BATCH_MAX, CORE_BATCH_QUICK_MAX, CORE_QUEUE_MAX, SLOW_CORE_STEP_MS_MIN, SIGNATURE_RECORD_DELAY_MS_MAX,
+    CORE_BATCH_MAX, CORE_BATCH_QUICK_MAX, CORE_QUEUE_MAX, SIGNATURE_RECORD_DELAY_MS_MAX,
+    SLOW_CORE_STEP_MS_MIN,
 };
 use bursar_core::time::Moment;
 use bursar_domain::event::LockCause;
@@ -69,7 +70,8 @@ impl Handle {
         let (views, view) = watch::channel(Arc::new(core.view()));
         let trade_ends = TradeEnds::new();
         let publish = Publisher { views, trade_ends: trade_ends.clone() };
-        let worker = Worker { core, publish, clock: Arc::clone(&clock), batch_limit: CORE_BATCH_MAX };
+        let worker =
+            Worker { core, publish, clock: Arc::clone(&clock), batch_limit: CORE_BATCH_MAX };
         (Self { queue, permits, view, trade_ends, reader, clock }, CoreLoop { worker, inbox })
     }
 

@@ -108,7 +108,9 @@ impl ReadyDevice {
         configuration: &Configuration,
     ) -> Result<ReceivedCommands, NotReady> {
         let commands = match check_typed_data(self, configuration)? {
-            TypedDataForm::Full if configuration.answers_before_showing() => payment::first_commands(token)?,
+            TypedDataForm::Full if configuration.answers_before_showing() => {
+                payment::first_commands(token)?
+            }
             TypedDataForm::Full | TypedDataForm::Hashes => Vec::new(),
         };
         for command in &commands {

@@ -103,7 +103,8 @@ impl<'a> EncodedEntry<'a> {
     }
 
     fn decode(self) -> Result<Entry, String> {
-        let read = stored::read_in_form(self.form, || postcard::take_from_bytes::<Event>(self.event));
+        let read =
+            stored::read_in_form(self.form, || postcard::take_from_bytes::<Event>(self.event));
         let (event, left) = read.map_err(|error| error.to_string())?;
         if !left.is_empty() {
             return Err("bytes follow the event".to_owned());

@@ -10,7 +10,9 @@ use bursar_control::answers::{ActivityAnswer, ActivityRow, Answer};
 use bursar_control::grammar::{ActivityOrder, WatchOrder};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::limits::{FRAME_BYTES_MAX, HISTORY_ROWS_MAX, WATCH_FRAME_BYTES_MAX, WATCH_FRAME_ENTRIES_MAX};
+use bursar_core::limits::{
+    FRAME_BYTES_MAX, HISTORY_ROWS_MAX, WATCH_FRAME_BYTES_MAX, WATCH_FRAME_ENTRIES_MAX,
+};
 
 use super::dialogue::Dialogue;
 use super::support::Done;
@@ -40,7 +42,8 @@ pub(super) async fn list(
     let after = last.saturating_sub(u64::try_from(limit).unwrap_or(u64::MAX));
     let mut entries = rows(engine, view, after, last).await?;
     entries.reverse();
-    let left_out = truncate_to_fit(&mut entries, FRAME_BYTES_MAX.saturating_sub(FRAME_BYTES_MAX / 8));
+    let left_out =
+        truncate_to_fit(&mut entries, FRAME_BYTES_MAX.saturating_sub(FRAME_BYTES_MAX / 8));
     let more = after > 0 || left_out > 0;
     Ok(Answer::Activity(ActivityAnswer { entries, more }).into())
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bursar_control::answers::{Answer, SecretField, SeedAnswer};
-use bursar_control::grammar::{AddressOrder, BalancesOrder, SeedOrder, PhraseLength};
+use bursar_control::grammar::{AddressOrder, BalancesOrder, PhraseLength, SeedOrder};
 use bursar_control::wire::SecretPrompt;
 use bursar_core::codes::Code;
 use bursar_core::derivation::Layout;

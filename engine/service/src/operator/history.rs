@@ -17,7 +17,7 @@ use bursar_core::card::Lane;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::ids::{AgentId, Name, RequestId};
-use bursar_core::limits::{HISTORY_ROWS_MAX, EXPORT_PART_BYTES, EXPORT_PART_TIMEOUT_MS};
+use bursar_core::limits::{EXPORT_PART_BYTES, EXPORT_PART_TIMEOUT_MS, HISTORY_ROWS_MAX};
 use bursar_core::money::{Atoms, TokenAmount};
 use bursar_core::status::RequestStatus;
 use bursar_core::text;

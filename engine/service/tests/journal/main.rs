@@ -383,7 +383,11 @@ fn accepting_the_journal_restores_identities_that_a_fast_clock_forgot() {
 fn a_long_journal_is_opened_from_its_snapshot_and_its_tail() {
     let (store, state) = filled(SNAPSHOT_INTERVAL_ENTRIES_MIN + 200);
     let kept = store.snapshot().unwrap().expect("a snapshot was kept");
-    assert!(kept.head.seq >= SNAPSHOT_INTERVAL_ENTRIES_MIN && kept.head.seq < state.seq, "{}", kept.head.seq);
+    assert!(
+        kept.head.seq >= SNAPSHOT_INTERVAL_ENTRIES_MIN && kept.head.seq < state.seq,
+        "{}",
+        kept.head.seq
+    );
     assert_eq!(open(&store).state(), &state);
     // Entries before the snapshot are not read at start; the audit reads all of them.
     store.tamper(7, |bytes| bytes[49] ^= 1);

@@ -71,7 +71,10 @@ impl RpcChain {
     }
 
     /// Asks the endpoints in their order until one gives a final answer.
-    pub(super) async fn run_in_order<'a, T>(&'a self, step: &EndpointRequest<'a, T>) -> Result<T, ChainFault> {
+    pub(super) async fn run_in_order<'a, T>(
+        &'a self,
+        step: &EndpointRequest<'a, T>,
+    ) -> Result<T, ChainFault> {
         let total = Duration::from_millis(self.config.limits.total_timeout_ms);
         let mut budget = pin!(tokio::time::sleep(total));
         let mut tally = Tally::default();
@@ -113,7 +116,10 @@ impl RpcChain {
 
     /// Asks every endpoint at once, except those that are cooling down or foreign. The best answer counts: a
     /// result before a final error, and a final error before any other setback.
-    pub(super) async fn run_everywhere<'a, T>(&'a self, step: &EndpointRequest<'a, T>) -> Result<T, ChainFault> {
+    pub(super) async fn run_everywhere<'a, T>(
+        &'a self,
+        step: &EndpointRequest<'a, T>,
+    ) -> Result<T, ChainFault> {
         let mut tally = Tally::default();
         let mut rejection = None;
         for (position, endpoint, end) in futures::future::join_all(self.run_at_each(step)).await {
@@ -130,7 +136,10 @@ impl RpcChain {
     ///
     /// # Errors
     /// No endpoint gave a result.
-    pub(super) async fn run_at_all<'a, T>(&'a self, step: &EndpointRequest<'a, T>) -> Result<Vec<T>, ChainFault> {
+    pub(super) async fn run_at_all<'a, T>(
+        &'a self,
+        step: &EndpointRequest<'a, T>,
+    ) -> Result<Vec<T>, ChainFault> {
         let mut tally = Tally::default();
         let mut results = Vec::new();
         for (position, endpoint, end) in futures::future::join_all(self.run_at_each(step)).await {
@@ -143,7 +152,10 @@ impl RpcChain {
     }
 
     /// Asks every endpoint at once whether something is true. `false` only if every endpoint denies it.
-    pub(super) async fn run_anywhere<'a>(&'a self, step: &EndpointRequest<'a, bool>) -> Result<bool, ChainFault> {
+    pub(super) async fn run_anywhere<'a>(
+        &'a self,
+        step: &EndpointRequest<'a, bool>,
+    ) -> Result<bool, ChainFault> {
         let mut tally = Tally::default();
         let mut unknown = false;
         // Return at the first positive answer: other endpoints may hang.

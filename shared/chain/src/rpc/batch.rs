@@ -96,7 +96,8 @@ impl RpcChain {
         let step = |endpoint| -> BoxFuture<'_, Result<Option<String>, Setback>> {
             Box::pin(async move {
                 self.ensure_identity(endpoint).await?;
-                let call = || Call { method: "eth_chainId", params: json!([]), kind: MethodKind::Read };
+                let call =
+                    || Call { method: "eth_chainId", params: json!([]), kind: MethodKind::Read };
                 let calls: Vec<Call> = std::iter::repeat_with(call).take(count).collect();
                 let decode = |_at: usize, raw: &RawValue| decode_as::<String>(raw);
                 match self.exchange_batch(endpoint, &calls, 0, &decode).await? {
@@ -121,7 +122,10 @@ impl RpcChain {
         let mut size = endpoint.batch_max(self.mono_ms()).min(calls.len()).max(1);
         let mut refused: Option<BatchRefusal> = None;
         loop {
-            match self.exchange_in_batches_of(endpoint, calls, size, refused.as_ref(), decode).await? {
+            match self
+                .exchange_in_batches_of(endpoint, calls, size, refused.as_ref(), decode)
+                .await?
+            {
                 BatchOutcome::Answered(outcomes) => {
                     // Record the limit only now: the answer to a smaller batch proves that the size was the reason.
                     if let Some(BatchRefusal { message: said, .. }) = refused

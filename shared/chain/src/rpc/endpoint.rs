@@ -10,7 +10,7 @@ use tracing::{error, info, warn};
 use crate::rpc::breaker::{Breaker, FailureEffect};
 use crate::rpc::config::{ConfigError, RpcLimits};
 use crate::rpc::health::Health;
-use crate::rpc::identity::{IdentityCheck, Identity};
+use crate::rpc::identity::{Identity, IdentityCheck};
 use bursar_outbound::EndpointLabel;
 use bursar_outbound::{PlainHttpHosts, Target, TargetFault};
 

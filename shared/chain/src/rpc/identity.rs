@@ -27,7 +27,9 @@ impl Identity {
     pub(super) fn check(&self, now_ms: u64) -> IdentityCheck {
         match *self {
             Self::Ours { until_ms } if now_ms < until_ms => IdentityCheck::NotNeeded,
-            Self::Foreign { answered, until_ms } if now_ms < until_ms => IdentityCheck::Refuse { answered },
+            Self::Foreign { answered, until_ms } if now_ms < until_ms => {
+                IdentityCheck::Refuse { answered }
+            }
             Self::Unknown | Self::Ours { .. } | Self::Foreign { .. } => IdentityCheck::Due,
         }
     }

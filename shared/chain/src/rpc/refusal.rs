@@ -17,7 +17,11 @@ const REVERTED: i64 = 3;
 const REJECTION_CODES: [i64; 4] = [-32000, -32003, -32010, REVERTED];
 
 /// Interprets an error. `scrub` makes the node's text safe for errors and logs.
-pub(super) fn classify(kind: MethodKind, error: WireError, scrub: impl Fn(&str) -> String) -> Setback {
+pub(super) fn classify(
+    kind: MethodKind,
+    error: WireError,
+    scrub: impl Fn(&str) -> String,
+) -> Setback {
     let WireError { code, message, data } = error;
     match kind {
         MethodKind::Execute if is_revert(code, &message, data.as_ref()) => {
@@ -101,8 +105,10 @@ mod tests {
         let wide = json!({"code": -32005, "message": "limit exceeded"});
         assert!(matches!(classified(MethodKind::Refusable, wide), Setback::Declined { .. }));
         for code in [-32000, -32003, -32010] {
-            let setback =
-                classified(MethodKind::Broadcast, json!({"code": code, "message": "nonce too low"}));
+            let setback = classified(
+                MethodKind::Broadcast,
+                json!({"code": code, "message": "nonce too low"}),
+            );
             assert!(matches!(setback, Setback::Final(ChainFault::Rejected { .. })), "{code}");
         }
     }

@@ -26,7 +26,10 @@ pub(crate) fn lowest_free_nonce(outbox: &Outbox, pending: u64, mined: u64) -> Op
 
 /// Returns the first gap of nonces that no submission holds, and the submission that the gap blocks. The search
 /// starts at `pending`, the first nonce for which the node has no transaction.
-pub(crate) fn first_nonce_gap(outbox: &Outbox, pending: u64) -> Option<(SubmissionId, std::ops::Range<u64>)> {
+pub(crate) fn first_nonce_gap(
+    outbox: &Outbox,
+    pending: u64,
+) -> Option<(SubmissionId, std::ops::Range<u64>)> {
     let mut from = pending;
     for (nonce, id) in outbox.held_nonces().range(pending..) {
         if *nonce > from {

@@ -38,7 +38,10 @@ pub(crate) fn advance(
 }
 
 /// Finds the attempt of a receipt. A receipt counts only for bytes that we persisted.
-fn attempt_of_receipt<'a>(one: &'a Submission, found: &FoundReceipt) -> Option<(Included, &'a Attempt)> {
+fn attempt_of_receipt<'a>(
+    one: &'a Submission,
+    found: &FoundReceipt,
+) -> Option<(Included, &'a Attempt)> {
     let mut tried = one.attempts.iter().enumerate();
     let (attempt, tried) =
         tried.find(|(_at, tried)| tried.raw.as_ref().is_some_and(|raw| raw.hash == found.hash))?;

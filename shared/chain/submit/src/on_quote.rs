@@ -156,12 +156,14 @@ impl Draft {
             } else {
                 fees::offer_within(&quote.fee, one.ceiling)
             };
-            let (trouble, accepted) =
-                match (offer, nonces::lowest_free_nonce(&self.outbox, quote.pending, quote.mined)) {
-                    (None, _any) => (Some(Trouble::TooExpensive), None),
-                    (_any, None) => (Some(Trouble::NonceJump), None),
-                    (Some(fees), Some(nonce)) => (None, Some((fees, nonce))),
-                };
+            let (trouble, accepted) = match (
+                offer,
+                nonces::lowest_free_nonce(&self.outbox, quote.pending, quote.mined),
+            ) {
+                (None, _any) => (Some(Trouble::TooExpensive), None),
+                (_any, None) => (Some(Trouble::NonceJump), None),
+                (Some(fees), Some(nonce)) => (None, Some((fees, nonce))),
+            };
             if let Some(changed) = trouble_change(id, one, trouble) {
                 self.record(changed);
             }

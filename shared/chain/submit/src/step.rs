@@ -29,7 +29,9 @@ pub fn step(outbox: &Outbox, rules: &Rules, at: Utc, input: Input) -> Result<Ste
             raise(outbox, rules, at, id, &CappedQuote { quote, price_max: most })
         }
         Input::Quoted(quote) => Ok(on_quote::advance(outbox, rules, at, &quote)),
-        Input::Signature { id, attempt, signature } => on_signature(outbox, at, id, attempt, &signature),
+        Input::Signature { id, attempt, signature } => {
+            on_signature(outbox, at, id, attempt, &signature)
+        }
         Input::Declined { id, attempt } => Ok(on_declined(outbox, id, attempt)),
         Input::Answered { id, answer } => Ok(on_send_answer(outbox, id, answer)),
         Input::LookedUp { id, asked, found, known, head, settled } => Ok(on_lookup::advance(
@@ -39,7 +41,9 @@ pub fn step(outbox: &Outbox, rules: &Rules, at: Utc, input: Input) -> Result<Ste
             id,
             &LookupResult { attempts_asked: asked, found, known, head, settled_nonces: settled },
         )),
-        Input::Tick => Ok(Step { events: expire_unsigned(outbox, at), actions: tick(outbox, rules, at) }),
+        Input::Tick => {
+            Ok(Step { events: expire_unsigned(outbox, at), actions: tick(outbox, rules, at) })
+        }
     }
 }
 

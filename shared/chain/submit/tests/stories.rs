@@ -7,8 +7,8 @@ use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
 use bursar_submit::fees::FeeQuote;
 use bursar_submit::{
-    Action, Call, Event, Fees, FoundReceipt, Input, Outbox, OutboxKey, Outcome, Quote, Raw, Refusal,
-    Rules, SendAnswer, SubmissionId, Trouble, apply, raised_offer, resume, step,
+    Action, Call, Event, Fees, FoundReceipt, Input, Outbox, OutboxKey, Outcome, Quote, Raw,
+    Refusal, Rules, SendAnswer, SubmissionId, Trouble, apply, raised_offer, resume, step,
 };
 use bursar_x402::signature::Signature65;
 use k256::ecdsa::SigningKey;
@@ -103,7 +103,8 @@ fn call(n: u8) -> Call {
 }
 
 fn lookup_with_receipt(n: u8, found: Option<&Raw>, asked: usize, block: u64, head: u64) -> Input {
-    let found = found.map(|raw| FoundReceipt { hash: raw.hash, block, block_hash: B256::ZERO, ok: true });
+    let found =
+        found.map(|raw| FoundReceipt { hash: raw.hash, block, block_hash: B256::ZERO, ok: true });
     let settled = if found.is_some() { head } else { 0 };
     Input::LookedUp { id: id(n), asked, found, known: true, head, settled }
 }
@@ -116,7 +117,11 @@ fn a_submission_succeeds_once_its_block_is_final() {
     let [(_id, raw)] = sent.as_slice() else { panic!("{sent:?}") };
     assert_eq!(story.input(lookup_with_receipt(1, None, 1, 0, 5)).0, []);
     assert_eq!(story.input(lookup_with_receipt(1, Some(raw), 1, 6, 6)).0.len(), 1, "included");
-    assert_eq!(story.input(lookup_with_receipt(1, Some(raw), 1, 6, 7)).0, [], "two blocks are not three");
+    assert_eq!(
+        story.input(lookup_with_receipt(1, Some(raw), 1, 6, 7)).0,
+        [],
+        "two blocks are not three"
+    );
     let (events, _) = story.input(lookup_with_receipt(1, Some(raw), 1, 6, 8));
     let outcome = Outcome::Succeeded { hash: raw.hash, block: 6 };
     assert_eq!(events, [Event::Finished { id: id(1), outcome }]);

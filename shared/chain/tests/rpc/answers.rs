@@ -7,7 +7,7 @@ use bursar_core::time::Utc;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::node::{ACCOUNT, Answer, Node, chain, chain_with, clock, limits, unreachable_url, ours};
+use crate::node::{ACCOUNT, Answer, Node, chain, chain_with, clock, limits, ours, unreachable_url};
 
 const CONTRACT: Address = Address::repeat_byte(0x22);
 
@@ -30,7 +30,10 @@ async fn every_request_matches_the_json_rpc_specification() {
     node.set_answer("eth_call", Answer::Result(json!("0x0102")));
     node.set_answer("eth_getBalance", Answer::Result(json!("0xde0b6b3a7640000")));
     node.set_answer("eth_getCode", Answer::Result(json!("0x")));
-    node.set_answer("eth_getBlockByNumber", Answer::Result(json!({"timestamp": "0x6553f100", "x": 1})));
+    node.set_answer(
+        "eth_getBlockByNumber",
+        Answer::Result(json!({"timestamp": "0x6553f100", "x": 1})),
+    );
     node.set_answer("eth_sendRawTransaction", Answer::Result(json!(sent)));
     node.set_answer("eth_getTransactionReceipt", Answer::Result(Value::Null));
     let chain = chain(&[&node]);

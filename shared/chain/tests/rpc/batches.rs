@@ -89,7 +89,10 @@ async fn a_node_that_refuses_everything_is_not_asked_for_each() {
         (Answer::Text(200, refusal(-32005)), 1),
     ] {
         let node = echoing(answer).await;
-        node.set_answer("eth_getCode", Answer::Error(json!({"code": -32005, "message": "slow down"})));
+        node.set_answer(
+            "eth_getCode",
+            Answer::Error(json!({"code": -32005, "message": "slow down"})),
+        );
         let fault = ask(&chain(&[&node]), 25).await.unwrap_err();
         assert_eq!(node.count("eth_getCode").await, wanted, "{fault}");
     }

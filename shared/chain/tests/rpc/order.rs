@@ -8,8 +8,8 @@ use bursar_chain::rpc::{ConfigError, ENDPOINTS_MAX, RpcChain, RpcConfig, RpcLimi
 use serde_json::json;
 
 use crate::node::{
-    ACCOUNT, Answer, COOL_DOWN_MS, Node, RETRY_MS, chain, chain_with, clock, foreign, limits,
-    unreachable_url, ours,
+    ACCOUNT, Answer, COOL_DOWN_MS, Node, RETRY_MS, chain, chain_with, clock, foreign, limits, ours,
+    unreachable_url,
 };
 
 async fn balance(chain: &RpcChain) -> Result<U256, ChainFault> {
@@ -30,7 +30,10 @@ async fn endpoints_are_asked_in_their_order_until_one_answers() {
     let (first, second) = (Node::with_balance(1).await, Node::with_balance(2).await);
     let both = chain(&[&first, &second]);
     assert_eq!(balance(&both).await, wei(1));
-    assert!(second.asked_methods().await.is_empty(), "the second is not troubled while the first answers");
+    assert!(
+        second.asked_methods().await.is_empty(),
+        "the second is not troubled while the first answers"
+    );
 
     first.fail_all();
     assert_eq!(balance(&both).await, wei(2));
@@ -97,7 +100,10 @@ async fn a_refused_search_does_not_count_against_its_node() {
 async fn a_safe_block_is_a_number_or_refused() {
     let node = Node::with_balance(1).await;
     let chain = chain(&[&node]);
-    node.set_answer("eth_getBlockByNumber", Answer::Result(json!({"number": "0x10", "hash": "0x"})));
+    node.set_answer(
+        "eth_getBlockByNumber",
+        Answer::Result(json!({"number": "0x10", "hash": "0x"})),
+    );
     assert_eq!(chain.safe_block_number().await, Ok(16));
     let asked = node.questions().await;
     assert_eq!(asked.last().unwrap()["params"], json!(["safe", false]));
@@ -122,7 +128,8 @@ async fn a_question_ends_at_its_total_timeout() {
 
 #[tokio::test]
 async fn a_failing_endpoint_gets_one_trial_after_its_cool_down() {
-    let (first, second, clock) = (Node::with_balance(1).await, Node::with_balance(2).await, clock());
+    let (first, second, clock) =
+        (Node::with_balance(1).await, Node::with_balance(2).await, clock());
     let chain = chain_with(&[first.url(), second.url()], limits(), &clock);
     first.fail_all();
     for _ in 0..2 {
@@ -167,7 +174,8 @@ async fn the_chain_id_is_checked_again_after_an_outage() {
 
 #[tokio::test]
 async fn if_all_endpoints_cool_down_the_oldest_failure_is_retried() {
-    let (first, second, clock) = (Node::with_balance(1).await, Node::with_balance(2).await, clock());
+    let (first, second, clock) =
+        (Node::with_balance(1).await, Node::with_balance(2).await, clock());
     let once = RpcLimits { breaker_failures: 1, ..limits() };
     let chain = chain_with(&[first.url(), second.url()], once, &clock);
     first.set_answer("eth_getBalance", Answer::Text(503, String::new()));
@@ -176,7 +184,8 @@ async fn if_all_endpoints_cool_down_the_oldest_failure_is_retried() {
     second.set_answer("eth_getBalance", Answer::Text(503, String::new()));
     assert_eq!(reasons(balance(&chain).await.unwrap_err()).len(), 2);
 
-    let (before_first, before_second) = (first.asked_methods().await.len(), second.asked_methods().await.len());
+    let (before_first, before_second) =
+        (first.asked_methods().await.len(), second.asked_methods().await.len());
     let why = reasons(balance(&chain).await.unwrap_err());
     assert_eq!(why.len(), 2);
     assert!(why[0].contains("503") && why[1].contains("paused"), "{why:?}");
@@ -193,7 +202,8 @@ async fn if_all_endpoints_cool_down_the_oldest_failure_is_retried() {
 
 #[tokio::test]
 async fn a_cooling_endpoint_is_skipped_while_another_can_be_asked() {
-    let (first, second, clock) = (Node::with_balance(1).await, Node::with_balance(2).await, clock());
+    let (first, second, clock) =
+        (Node::with_balance(1).await, Node::with_balance(2).await, clock());
     let chain = chain_with(&[first.url(), second.url()], limits(), &clock);
     first.fail_all();
     for _ in 0..2 {
@@ -207,7 +217,8 @@ async fn a_cooling_endpoint_is_skipped_while_another_can_be_asked() {
 
 #[tokio::test]
 async fn a_foreign_endpoint_is_asked_only_for_its_chain_id() {
-    let (stranger, node, clock) = (Node::with_balance(99).await, Node::with_balance(1).await, clock());
+    let (stranger, node, clock) =
+        (Node::with_balance(99).await, Node::with_balance(1).await, clock());
     stranger.set_answer("eth_chainId", Answer::Result(json!(format!("{:#x}", foreign().0))));
     let chain = chain_with(&[stranger.url(), node.url()], limits(), &clock);
     for _ in 0..5 {

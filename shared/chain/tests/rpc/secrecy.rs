@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex};
 use bursar_chain::ports::{BlockTag, Chain};
 use serde_json::json;
 
-use crate::node::{ACCOUNT, Answer, Node, SECRET, chain, chain_with, clock, limits, unreachable_url, ours};
+use crate::node::{
+    ACCOUNT, Answer, Node, SECRET, chain, chain_with, clock, limits, ours, unreachable_url,
+};
 
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
@@ -40,7 +42,9 @@ async fn neither_faults_nor_debug_nor_logs_show_a_path_or_query() {
         Answer::Redirect(format!("http://127.0.0.1:1/{SECRET}")),
     ] {
         node.set_answer("eth_getBalance", answer);
-        for chain in [chain(&[&node]), chain_with(&[node.url(), unreachable_url()], limits(), &clock())] {
+        for chain in
+            [chain(&[&node]), chain_with(&[node.url(), unreachable_url()], limits(), &clock())]
+        {
             for _ in 0..3 {
                 let fault = chain.balance(ACCOUNT, BlockTag::Latest).await.unwrap_err();
                 shown.push_str(&format!("{fault} {fault:?} {chain:?}\n"));

@@ -5,7 +5,9 @@ use bursar_chain::ports::{BlockTag, Chain, ChainFault};
 use bursar_chain::rpc::RpcChain;
 use serde_json::{Value, json};
 
-use crate::node::{ACCOUNT, Answer, Node, chain, chain_with, clock, foreign, limits, unreachable_url, ours};
+use crate::node::{
+    ACCOUNT, Answer, Node, chain, chain_with, clock, foreign, limits, ours, unreachable_url,
+};
 
 const RAW: Bytes = Bytes::from_static(&[2, 248, 1]);
 
@@ -38,7 +40,11 @@ async fn the_submit_endpoint_gets_every_broadcast_and_no_read() {
     assert_eq!(chain.transaction_count(ACCOUNT, BlockTag::Pending).await, Ok(5));
     assert_eq!(chain.chain_id().await, Ok(ours()));
     let sent = ["eth_chainId", "eth_sendRawTransaction", "eth_sendRawTransaction"];
-    assert_eq!(relay.asked_methods().await, sent, "its chain before the first, and nothing but broadcasts");
+    assert_eq!(
+        relay.asked_methods().await,
+        sent,
+        "its chain before the first, and nothing but broadcasts"
+    );
     assert_eq!(node.count("eth_sendRawTransaction").await, 0);
 }
 
@@ -61,7 +67,8 @@ async fn a_foreign_submit_endpoint_gets_no_transaction_and_there_is_no_fallback(
 
 #[tokio::test]
 async fn submit_endpoints_are_tried_in_their_order() {
-    let (node, first, second) = (accepting_raw().await, accepting_raw().await, accepting_raw().await);
+    let (node, first, second) =
+        (accepting_raw().await, accepting_raw().await, accepting_raw().await);
     first.set_answer("eth_sendRawTransaction", Answer::Text(503, "down".to_owned()));
     let chain = chain_with_submit(&[&node], &[&first, &second]);
     assert_eq!(chain.send_raw(RAW).await, Ok(keccak256(RAW)));

@@ -71,8 +71,8 @@ pub struct VenueName {
 pub enum PositionOrder {
     /// Take lent money back, also while agents are frozen. No policy limit applies.
     ///
-    /// A Vault V2 pays out its free money alone. With `--force-deallocate` it also takes money back from the adapters that
-    /// have lent it, for a penalty of at most 2 % that stays in the vault. The price is shown before you confirm.
+    /// A Vault V2 pays out its free money alone. With `--force-deallocate` it also takes money back from the adapters
+    /// that have lent it, for a penalty of at most 2 % that stays in the vault. The price is shown before you confirm.
     Withdraw {
         #[command(flatten)]
         venue: VenueName,
@@ -91,8 +91,8 @@ pub enum PositionOrder {
     },
     /// Book a loss: the ceiling of deposits then counts only what the venue pays now.
     ///
-    /// What was supplied and not withdrawn counts against the ceiling, also if a node reports that nothing is there. If the
-    /// money is really lost, this takes it off.
+    /// What was supplied and not withdrawn counts against the ceiling, also if a node reports that nothing is there. If
+    /// the money is really lost, this takes it off.
     WriteOff {
         #[command(flatten)]
         venue: VenueName,

@@ -55,7 +55,8 @@ pub enum PolicyOrder {
         /// The trade's price impact, fee included [default: 0].
         #[arg(long, value_name = "PERCENT", value_parser = Bps::parse_percent, requires = "trade")]
         impact: Option<Bps>,
-        /// Test a supply of this value instead of a payment: to a curated venue that could pay it back, rehearsed and funded.
+        /// Test a supply of this value instead of a payment: to a curated venue that could pay it back, rehearsed and
+        /// funded.
         #[arg(long, conflicts_with = "trade")]
         supply: bool,
         /// What the address has lent before, in dollars [default: 0].

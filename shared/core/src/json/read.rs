@@ -47,7 +47,11 @@ impl FromStr for Number {
     fn from_str(text: &str) -> Result<Self, JsonError> {
         let mut reader = Reader { text, offset: 0, values_left: 1 };
         let number = reader.number()?;
-        if reader.peek().is_none() { Ok(number) } else { Err(JsonError::TrailingText(reader.offset)) }
+        if reader.peek().is_none() {
+            Ok(number)
+        } else {
+            Err(JsonError::TrailingText(reader.offset))
+        }
     }
 }
 

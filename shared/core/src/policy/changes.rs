@@ -29,7 +29,11 @@ impl Changes {
         let (old, new) = (&old.payments, &new.payments);
         self.add_switch(("payments.enabled", "payments"), old.enabled, new.enabled);
         self.add_limit(("payments.daily", "max per day"), old.daily, new.daily);
-        self.add_limit(("payments.per_request", "max per payment"), old.per_request, new.per_request);
+        self.add_limit(
+            ("payments.per_request", "max per payment"),
+            old.per_request,
+            new.per_request,
+        );
         self.add_limit(("payments.auto_below", "automatic below"), old.auto_below, new.auto_below);
         let (allowed, blocked) = (&new.hosts.allowed, &new.hosts.blocked);
         let was = (&old.hosts.allowed, &old.hosts.blocked);
@@ -63,7 +67,11 @@ impl Changes {
     fn lending(&mut self, old: &Policy, new: &Policy) {
         let (old, new) = (&old.lending, &new.lending);
         self.add_switch(("lending.enabled", "lending"), old.enabled, new.enabled);
-        self.add_limit(("lending.max_deposit", "max per deposit"), old.max_deposit, new.max_deposit);
+        self.add_limit(
+            ("lending.max_deposit", "max per deposit"),
+            old.max_deposit,
+            new.max_deposit,
+        );
         self.add_limit(("lending.max_total", "max lent in total"), old.max_total, new.max_total);
         self.add_share(("lending.max_share", "max share lent"), old.max_share, new.max_share);
         let field = ("lending.auto_below", "lending automatic below");

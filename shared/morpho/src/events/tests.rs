@@ -32,7 +32,8 @@ fn a_created_vault_v2_is_the_fourth_topic() {
 #[test]
 fn a_created_metamorpho_vault_is_the_second_topic() {
     let topics = [CREATE_METAMORPHO, topic(3), topic(9), topic(2)];
-    let data = (account(1), U256::from(86_400), "Steady USDC".to_owned(), "sUSDC".to_owned(), MARKET);
+    let data =
+        (account(1), U256::from(86_400), "Steady USDC".to_owned(), "sUSDC".to_owned(), MARKET);
     let expected = VaultCreated {
         factory: EMITTER,
         kind: VaultKind::MetaMorpho,

@@ -65,13 +65,23 @@ fn deposits_for_the_owner_are_added() {
         let rows = [
             (vec![], None),
             (vec![deposit(venue, OWNER, small)], moved_amounts(1, 20)),
-            (vec![deposit(venue, OWNER, small), deposit(venue, OWNER, large)], moved_amounts(301, 4_020)),
-            (vec![deposit(venue, OWNER, small), deposit(venue, OTHER, large)], moved_amounts(1, 20)),
+            (
+                vec![deposit(venue, OWNER, small), deposit(venue, OWNER, large)],
+                moved_amounts(301, 4_020),
+            ),
+            (
+                vec![deposit(venue, OWNER, small), deposit(venue, OTHER, large)],
+                moved_amounts(1, 20),
+            ),
             (vec![deposit(venue, OTHER, large)], None),
             (vec![withdrawal(venue, OWNER, OWNER, small)], None),
         ];
         for (logs, expected) in rows {
-            assert_eq!(supplied_amounts(SINGLETON, &venue, OWNER, &logs), expected, "{venue} {logs:?}");
+            assert_eq!(
+                supplied_amounts(SINGLETON, &venue, OWNER, &logs),
+                expected,
+                "{venue} {logs:?}"
+            );
         }
     }
 }
@@ -92,7 +102,11 @@ fn withdrawals_of_the_owner_to_itself_are_added() {
             (vec![deposit(venue, OWNER, small)], None),
         ];
         for (logs, expected) in rows {
-            assert_eq!(withdrawn_amounts(SINGLETON, &venue, OWNER, &logs), expected, "{venue} {logs:?}");
+            assert_eq!(
+                withdrawn_amounts(SINGLETON, &venue, OWNER, &logs),
+                expected,
+                "{venue} {logs:?}"
+            );
         }
     }
 }

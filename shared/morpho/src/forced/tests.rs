@@ -25,7 +25,11 @@ fn source(adapter: u8, from: u8, supplied: u64, penalty: u64) -> ForcedSource {
 
 fn vault_funds(plain: u64, sources: &[ForcedSource], free: &[(u8, u64)]) -> VaultFunds {
     let free = free.iter().map(|(number, free)| (payer(*number), n(*free)));
-    VaultFunds { plain_withdrawal_max: n(plain), sources: sources.to_vec(), free_by_payer: free.collect() }
+    VaultFunds {
+        plain_withdrawal_max: n(plain),
+        sources: sources.to_vec(),
+        free_by_payer: free.collect(),
+    }
 }
 
 /// Returns adapter, assets and penalty of each part.

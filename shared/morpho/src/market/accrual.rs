@@ -57,7 +57,8 @@ impl Market {
     }
 
     fn add_interest(&mut self, rate: U256, elapsed_s: U256) -> Option<()> {
-        let interest = wad_mul(U256::from(self.total_borrow_assets), compound_interest(rate, elapsed_s)?)?;
+        let interest =
+            wad_mul(U256::from(self.total_borrow_assets), compound_interest(rate, elapsed_s)?)?;
         let stored = u128::try_from(interest).ok()?;
         self.total_borrow_assets = self.total_borrow_assets.checked_add(stored)?;
         self.total_supply_assets = self.total_supply_assets.checked_add(stored)?;

@@ -93,9 +93,15 @@ fn factory_asset_adapters_and_curator_refuse_every_vault() {
             VaultReading { adapters, ..vault.clone() }
         };
         let rows = [
-            (VaultReading { is_from_official_factory: false, ..vault.clone() }, UntrustedReason::Factory),
+            (
+                VaultReading { is_from_official_factory: false, ..vault.clone() },
+                UntrustedReason::Factory,
+            ),
             (VaultReading { asset: STRANGER, ..vault.clone() }, UntrustedReason::Asset(STRANGER)),
-            (VaultReading { curator: STRANGER, ..vault.clone() }, UntrustedReason::Curator(STRANGER)),
+            (
+                VaultReading { curator: STRANGER, ..vault.clone() },
+                UntrustedReason::Curator(STRANGER),
+            ),
             (with(hostile), UntrustedReason::Adapter(hostile.adapter)),
             (with(inner), UntrustedReason::InnerVault(STRANGER)),
         ];

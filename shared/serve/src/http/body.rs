@@ -22,7 +22,11 @@ pub(super) struct RequestBody {
 }
 
 impl RequestBody {
-    pub(super) fn new(inner: Incoming, link: Arc<ConnectionState>, shared: Arc<ServerState>) -> Self {
+    pub(super) fn new(
+        inner: Incoming,
+        link: Arc<ConnectionState>,
+        shared: Arc<ServerState>,
+    ) -> Self {
         Self { inner, link, shared, was_polled: false }
     }
 }

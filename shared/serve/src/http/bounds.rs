@@ -121,7 +121,12 @@ impl Bounds {
             trusted_proxies: IpRanges::default(),
             loopback: Loopback::LikeOthers,
             // A payment header takes some kilobytes, and reverse proxies add lines.
-            head: HeadBounds { bytes_max: 64 << 10, line_bytes_max: 8 << 10, lines_max: 100, ms_max: 10_000 },
+            head: HeadBounds {
+                bytes_max: 64 << 10,
+                line_bytes_max: 8 << 10,
+                lines_max: 100,
+                ms_max: 10_000,
+            },
             body: BodyBounds {
                 bytes_max: 16 << 20,
                 ms_max: 60_000,

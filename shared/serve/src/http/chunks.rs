@@ -93,7 +93,9 @@ impl Chunks {
     fn state_after_byte(&mut self, byte: u8, bytes_max: u64) -> Result<ExpectedByte, Refusal> {
         match (self.next, byte) {
             (ExpectedByte::Size { digits: 1.., size }, b'\r') => Ok(ExpectedByte::SizeEnd { size }),
-            (ExpectedByte::Size { digits: ..SIZE_DIGITS_MAX, .. }, _) if byte.is_ascii_hexdigit() => {
+            (ExpectedByte::Size { digits: ..SIZE_DIGITS_MAX, .. }, _)
+                if byte.is_ascii_hexdigit() =>
+            {
                 let ExpectedByte::Size { digits, size } = self.next else {
                     return Err(Refusal::Malformed);
                 };

@@ -10,7 +10,7 @@ use hyper::service::service_fn;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::edge::ServerState;
-use super::progress::{DeadlineAction, ConnectionState, Phase, Signal};
+use super::progress::{ConnectionState, DeadlineAction, Phase, Signal};
 use super::refusal::{Refusal, encode};
 use super::service::{ConnectionAddresses, RefusedHead, refuse, respond};
 use super::slots::ConnectionGuard;

@@ -54,7 +54,9 @@ impl HeadScan {
                 match (self.line_bytes, self.complete_lines) {
                     (0, 0) => return Err(Refusal::Malformed),
                     (0, _some) => return Ok(Some(self.scanned_bytes)),
-                    (_text, _any) => (self.complete_lines, self.line_bytes) = (self.complete_lines + 1, 0),
+                    (_text, _any) => {
+                        (self.complete_lines, self.line_bytes) = (self.complete_lines + 1, 0)
+                    }
                 }
             } else if byte != b'\r' {
                 self.line_bytes += 1;
@@ -114,7 +116,10 @@ pub(super) fn check(head: &[u8], bounds: &Bounds) -> Result<Head, Refusal> {
     };
     // Many servers ignore a body of GET or HEAD, and would parse the body as the next request.
     let is_read = method == Method::GET.as_str() || method == Method::HEAD.as_str();
-    if is_read && framing != Framing::Complete && !may_have_body(target, bounds.body.get_with_body_paths) {
+    if is_read
+        && framing != Framing::Complete
+        && !may_have_body(target, bounds.body.get_with_body_paths)
+    {
         return Err(malformed);
     }
     Ok(Head { framing })

@@ -230,15 +230,22 @@ impl Progress {
         let reading = match self.phase {
             Phase::Linger => {
                 let linger = self.phase_start_ms.saturating_add(bounds.linger_ms_max);
-                let stop = self.stopping_since_ms.map(|at| at.max(self.phase_start_ms) + STOP_LINGER_MS);
+                let stop =
+                    self.stopping_since_ms.map(|at| at.max(self.phase_start_ms) + STOP_LINGER_MS);
                 return Some((linger.min(stop.unwrap_or(linger)), DeadlineAction::Close));
             }
             // A refusal gets as much time as a stalled response.
             _refused if self.refused_ms.is_some() => {
-                let at = self.refused_ms.unwrap_or(self.phase_start_ms).saturating_add(bounds.write_ms_max);
+                let at = self
+                    .refused_ms
+                    .unwrap_or(self.phase_start_ms)
+                    .saturating_add(bounds.write_ms_max);
                 Some((at, DeadlineAction::Close))
             }
-            Phase::Idle => Some((self.phase_start_ms.saturating_add(bounds.idle_ms_max), DeadlineAction::Close)),
+            Phase::Idle => Some((
+                self.phase_start_ms.saturating_add(bounds.idle_ms_max),
+                DeadlineAction::Close,
+            )),
             Phase::Head => {
                 let at = self.phase_start_ms.saturating_add(bounds.head.ms_max);
                 Some((at, DeadlineAction::Refuse(Refusal::Timeout)))
@@ -260,21 +267,26 @@ impl Progress {
             }
             _none => None,
         };
-        let stalled =
-            self.stalled_since_ms.map(|at| (at.saturating_add(bounds.write_ms_max), DeadlineAction::Close));
+        let stalled = self
+            .stalled_since_ms
+            .map(|at| (at.saturating_add(bounds.write_ms_max), DeadlineAction::Close));
         [reading, handler, stalled].into_iter().flatten().min_by_key(|(at, _due)| *at)
     }
 
     fn body_deadline(&self, bounds: &Bounds) -> Option<(u64, DeadlineAction)> {
         let pace = self.body_wanted_ms.map(|wanted| {
             let body = &bounds.body;
-            let received = u64::try_from(self.received_bytes - self.bytes_at_body_wanted.min(self.received_bytes));
+            let received = u64::try_from(
+                self.received_bytes - self.bytes_at_body_wanted.min(self.received_bytes),
+            );
             let received = received.unwrap_or(u64::MAX).saturating_mul(1_000);
             let earned = received.checked_div(body.bytes_per_s_min).unwrap_or(u64::MAX);
             let allowed = body.grace_ms.saturating_add(earned).min(body.ms_max);
             (wanted.saturating_add(allowed), DeadlineAction::Refuse(Refusal::Timeout))
         });
-        let stop = self.stopping_since_ms.map(|at| (at.saturating_add(STOP_BODY_MS), DeadlineAction::Close));
+        let stop = self
+            .stopping_since_ms
+            .map(|at| (at.saturating_add(STOP_BODY_MS), DeadlineAction::Close));
         pace.into_iter().chain(stop).min_by_key(|(at, _due)| *at)
     }
 }

@@ -218,7 +218,15 @@ impl Table {
         let id = self.next_number();
         let kind = Activity::Idle;
         let turn = (false, id);
-        let slot = Slot { peer, is_remote, activity: kind, eviction_rank: turn, memory: 0, is_whole: false, link };
+        let slot = Slot {
+            peer,
+            is_remote,
+            activity: kind,
+            eviction_rank: turn,
+            memory: 0,
+            is_whole: false,
+            link,
+        };
         self.slots.insert(id, slot);
         let entry = self.peers.entry(peer).or_default();
         entry.slots += 1;
@@ -315,7 +323,8 @@ impl Table {
             return Ok(());
         }
         let (owner, is_remote) = (slot.peer, slot.is_remote);
-        let (all, remote) = (self.bounds.body.incomplete_bytes_max, self.bounds.body.remote_bytes_max);
+        let (all, remote) =
+            (self.bounds.body.incomplete_bytes_max, self.bounds.body.remote_bytes_max);
         loop {
             let over_all = self.memory.saturating_add(more) > all;
             let over_remote = is_remote && self.remote_memory.saturating_add(more) > remote;
@@ -347,7 +356,9 @@ impl Table {
         remote_only: bool,
     ) -> Result<(), Refusal> {
         let unfinished = |slot: &Slot| {
-            slot.activity != Activity::Working && slot.memory > 0 && (slot.is_remote || !remote_only)
+            slot.activity != Activity::Working
+                && slot.memory > 0
+                && (slot.is_remote || !remote_only)
         };
         let held = |address: &IpAddr| self.peers.get(address).map_or(0, |peer| peer.memory);
         let candidates = self.slots.iter().filter(|(id, slot)| **id != grower && unfinished(slot));

@@ -79,9 +79,13 @@ fn secret_text_on(shows_modes: bool, file: &Path) -> Result<String, ConfigFault>
 /// # Errors
 /// The file cannot be read, or is longer than 1 MiB.
 pub fn read_text(file: &Path) -> Result<String, ConfigFault> {
-    bursar_files::read_text_or_pipe(file, SETTINGS_BYTES_MAX).map_err(|source| match source.kind() {
-        ErrorKind::FileTooLarge => ConfigFault::TooLong { file: file.to_owned(), max: SETTINGS_BYTES_MAX },
-        _other => ConfigFault::Unreadable { file: file.to_owned(), source },
+    bursar_files::read_text_or_pipe(file, SETTINGS_BYTES_MAX).map_err(|source| {
+        match source.kind() {
+            ErrorKind::FileTooLarge => {
+                ConfigFault::TooLong { file: file.to_owned(), max: SETTINGS_BYTES_MAX }
+            }
+            _other => ConfigFault::Unreadable { file: file.to_owned(), source },
+        }
     })
 }
 

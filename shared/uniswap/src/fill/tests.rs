@@ -189,8 +189,14 @@ fn a_v3_pool_reports_what_each_side_moves() {
     };
     let flow = |is_token0| Flow::V3Pool { pool: OTHER, is_token0 };
     let logs = [event(-70, 50)];
-    assert_eq!((net_received(&flow(true), &logs), net_spent(&flow(true), &logs)), (Some(n(70)), None));
-    assert_eq!((net_received(&flow(false), &logs), net_spent(&flow(false), &logs)), (None, Some(n(50))));
+    assert_eq!(
+        (net_received(&flow(true), &logs), net_spent(&flow(true), &logs)),
+        (Some(n(70)), None)
+    );
+    assert_eq!(
+        (net_received(&flow(false), &logs), net_spent(&flow(false), &logs)),
+        (None, Some(n(50)))
+    );
     assert_eq!(net_received(&Flow::V3Pool { pool: TOKEN, is_token0: true }, &logs), None);
     assert_eq!(net_received(&flow(true), &[event(-70, 50), event(-5, 1)]), Some(n(75)));
 }

@@ -47,7 +47,15 @@ type ImpactCase = (&'static str, u128, u128, U256, Option<u128>, u16, Option<u16
 #[test]
 fn the_cost_is_right_for_each_size_and_scale() {
     let rows: [ImpactCase; 8] = [
-        ("20 dollars, 6 to 18", 20 * MILLION, 2_000 * E18, sqrt(MILLION, 1), Some(10_000), 129, Some(129)),
+        (
+            "20 dollars, 6 to 18",
+            20 * MILLION,
+            2_000 * E18,
+            sqrt(MILLION, 1),
+            Some(10_000),
+            129,
+            Some(129),
+        ),
         ("1 dollar, 6 to 18", MILLION, 100 * E18, sqrt(MILLION, 1), Some(10_000), 129, Some(128)),
         // The dust would be more than a hundredth of the trade.
         ("0.99 dollars, 6 to 18", 990_000, 99 * E18, sqrt(MILLION, 1), None, 129, None),
@@ -67,13 +75,25 @@ fn the_cost_is_right_for_each_size_and_scale() {
         ("20 dollars, 6 to 2", 20 * MILLION, 200_000, sqrt(1, 100), None, 130, None),
         // Both outputs are rounded down: the dust of 10,131 pays 10,099, so the cost is 1 - 19,743,160 × 10,131 /
         // (20e6 × 10,099) = 0.971 %.
-        ("20 dollars, 6 to 6", 20 * MILLION, 2_000 * MILLION, sqrt(1, 1), Some(10_131), 129, Some(128)),
+        (
+            "20 dollars, 6 to 6",
+            20 * MILLION,
+            2_000 * MILLION,
+            sqrt(1, 1),
+            Some(10_131),
+            129,
+            Some(128),
+        ),
     ];
     for (name, amount_in, reserve_out, price, dust, by_price, by_dust) in rows {
         let pool = ConstantProductPool { reserve_in: 100 * amount_in, reserve_out };
         let both = pool.measure(amount_in, Some(price));
         assert_eq!(both.probe.map(|dust| dust.amount_in), dust.map(n), "{name}");
-        assert_eq!(impact(&TradeMeasurement { probe: None, ..both }), known(by_price, 30), "{name}");
+        assert_eq!(
+            impact(&TradeMeasurement { probe: None, ..both }),
+            known(by_price, 30),
+            "{name}"
+        );
         let only_dust = impact(&TradeMeasurement { ideal: None, ..both });
         assert_eq!(only_dust, by_dust.map_or(Impact::Unknown, |cost| known(cost, 30)), "{name}");
         assert_eq!(impact(&both), known(by_price.max(by_dust.unwrap_or(0)), 30), "{name}");
@@ -82,7 +102,8 @@ fn the_cost_is_right_for_each_size_and_scale() {
 
 #[test]
 fn a_quote_above_the_pools_price_is_unknown_never_good() {
-    let trade = ConstantProductPool { reserve_in: 2_000 * MILLION, reserve_out: 2_000 * E18 }.measure(20 * MILLION, None);
+    let trade = ConstantProductPool { reserve_in: 2_000 * MILLION, reserve_out: 2_000 * E18 }
+        .measure(20 * MILLION, None);
     let at = |ideal: U256| impact(&TradeMeasurement { ideal: Some(ideal), ..trade });
     assert_eq!(at(trade.amount_out - n(1)), Impact::Unknown);
     assert_eq!(at(trade.amount_out), known(129, 30));
@@ -93,7 +114,8 @@ fn a_quote_above_the_pools_price_is_unknown_never_good() {
 
 #[test]
 fn the_worse_of_two_measures_counts() {
-    let trade = ConstantProductPool { reserve_in: 2_000 * MILLION, reserve_out: 2_000 * E18 }.measure(20 * MILLION, None);
+    let trade = ConstantProductPool { reserve_in: 2_000 * MILLION, reserve_out: 2_000 * E18 }
+        .measure(20 * MILLION, None);
     // The cost by price is 50 %.
     let halved = TradeMeasurement { ideal: Some(trade.amount_out * n(2)), ..trade };
     assert_eq!(impact(&halved), known(5_000, 30));
@@ -113,7 +135,8 @@ fn the_worse_of_two_measures_counts() {
 
 #[test]
 fn a_small_quote_that_proves_nothing_is_left_out() {
-    let trade = ConstantProductPool { reserve_in: 2_000 * MILLION, reserve_out: 2_000 * MILLION }.measure(20 * MILLION, None);
+    let trade = ConstantProductPool { reserve_in: 2_000 * MILLION, reserve_out: 2_000 * MILLION }
+        .measure(20 * MILLION, None);
     let due = |dust: U256| trade.amount_out * dust / trade.amount_in;
     let with = |amount_in: u128, amount_out: U256| {
         let dust = PriceProbe { amount_in: n(amount_in), amount_out };

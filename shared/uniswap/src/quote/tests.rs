@@ -98,7 +98,10 @@ fn a_v3_pool_that_ran_dry_is_found_by_its_price() {
         assert_eq!(quote(price), (dry.clone(), dry.clone()));
     }
     // A word of more than 160 bits cannot be a price.
-    assert_eq!(quote(one << 160), (Err(QuoteFault::MalformedAnswer), Err(QuoteFault::MalformedAnswer)));
+    assert_eq!(
+        quote(one << 160),
+        (Err(QuoteFault::MalformedAnswer), Err(QuoteFault::MalformedAnswer))
+    );
 
     let several = |prices: Vec<U256>| {
         let ticks = vec![one; prices.len()];

@@ -82,8 +82,9 @@ fn split_router_call(call: &Call) -> (Bytes, Vec<Bytes>, Bytes, Vec<Bytes>) {
 #[test]
 fn a_single_swap_has_the_words_of_its_routers_version() {
     let path = native_to_dollars();
-    let single =
-        |layout| split_router_call(&v4_exact_input(&exchange(layout), &v4(&path)).unwrap()).3[0].clone();
+    let single = |layout| {
+        split_router_call(&v4_exact_input(&exchange(layout), &v4(&path)).unwrap()).3[0].clone()
+    };
     let old = single(RouterCalldata::V2_0);
     assert_eq!(old.len(), 0x160);
     assert_eq!(

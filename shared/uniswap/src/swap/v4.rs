@@ -139,7 +139,8 @@ fn multi_hop_params(layout: RouterCalldata, swap: &V4Swap<'_>) -> Result<Vec<u8>
         return Err(SwapFault::HopPrices);
     }
     let currency_in = swap.path.input().address();
-    let (in_128, out_128) = (signed_amount(swap.terms.amount_in)?, signed_amount(swap.terms.min_out)?);
+    let (in_128, out_128) =
+        (signed_amount(swap.terms.amount_in)?, signed_amount(swap.terms.min_out)?);
     Ok(match layout {
         RouterCalldata::V2_0 if !prices.is_empty() => return Err(SwapFault::HopPrices),
         RouterCalldata::V2_0 => v2_0::ExactInputParams {

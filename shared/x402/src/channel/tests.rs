@@ -218,11 +218,14 @@ fn a_malformed_payload_is_refused_naming_the_member() {
         (completed_refund("\"claims\":[]"), "payload.refundNonce is missing"),
         (completed_refund("\"refundAuthorizerSignature\":\"0x01\""), "payload.claims is missing"),
         (
-            completed_refund("\"refundNonce\":\"7\",\"claims\":[]").replace("\"amount\":\"5\",", ""),
+            completed_refund("\"refundNonce\":\"7\",\"claims\":[]")
+                .replace("\"amount\":\"5\",", ""),
             "payload.amount is missing",
         ),
         (
-            completed_refund("\"refundNonce\":\"7\",\"claims\":[],\"claimAuthorizerSignature\":\"\""),
+            completed_refund(
+                "\"refundNonce\":\"7\",\"claims\":[],\"claimAuthorizerSignature\":\"\"",
+            ),
             "payload.claimAuthorizerSignature is not 0x",
         ),
         ("{\"type\":7}".to_owned(), "payload.type is not a string"),
@@ -318,7 +321,8 @@ fn the_withdraw_delay_has_the_bounds_of_the_escrow() {
 fn vouchers_are_signed_by_the_authorizer_if_there_is_one() {
     let signer = parsed_config().voucher_signer();
     assert_eq!((signer.address(), signer.may_be_contract()), (Address::repeat_byte(2), false));
-    let signer = ChannelConfig { payer_authorizer: Address::ZERO, ..parsed_config() }.voucher_signer();
+    let signer =
+        ChannelConfig { payer_authorizer: Address::ZERO, ..parsed_config() }.voucher_signer();
     assert_eq!((signer.address(), signer.may_be_contract()), (Address::repeat_byte(1), true));
 }
 

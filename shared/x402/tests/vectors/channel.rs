@@ -235,7 +235,11 @@ fn read(payload: &Value) -> Result<ChannelPayload, bursar_x402::channel::Payload
     ChannelPayload::parse(value.as_object().unwrap(), "")
 }
 
-fn is_voucher_signed(config: &ChannelConfig, voucher: &SignedVoucher, domain: EscrowDomain) -> bool {
+fn is_voucher_signed(
+    config: &ChannelConfig,
+    voucher: &SignedVoucher,
+    domain: EscrowDomain,
+) -> bool {
     let digest = domain.voucher_digest(voucher.channel_id, voucher.max_claimable);
     domain.check_channel_id(config, voucher.channel_id).is_ok()
         && config.check_withdraw_delay().is_ok()

@@ -102,7 +102,8 @@ impl Builder<'_> {
         for vault in self.contracts.lending.vaults() {
             self.approve(self.dollar(), vault).await?;
             // Both kinds of vaults have this function.
-            let deposit = IVaultV2::depositCall { assets: U256::from(VAULT_DEPOSIT), receiver: maker };
+            let deposit =
+                IVaultV2::depositCall { assets: U256::from(VAULT_DEPOSIT), receiver: maker };
             self.send(vault, &deposit).await?;
         }
         self.approve(self.contracts.weth, morpho).await?;

@@ -293,7 +293,11 @@ impl Devnet {
     }
 
     /// Sends a call from the owner of the chain's liquidity.
-    pub(super) async fn send_as_maker(&self, to: Address, call: &impl SolCall) -> Result<(), DevnetError> {
+    pub(super) async fn send_as_maker(
+        &self,
+        to: Address,
+        call: &impl SolCall,
+    ) -> Result<(), DevnetError> {
         self.send_with_free_gas(&Call::new(MAKER, to, call)).await.map(|_receipt| ())
     }
 

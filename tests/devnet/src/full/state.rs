@@ -221,7 +221,8 @@ mod tests {
         for entry in fs::read_dir(folder).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();
             // Timing code does not affect the content of a chain.
-            let counts = STATE_SOURCES.iter().any(|(counted, _)| *counted == name) || name == "times.rs";
+            let counts =
+                STATE_SOURCES.iter().any(|(counted, _)| *counted == name) || name == "times.rs";
             assert!(counts, "{name} is missing in STATE_SOURCES");
         }
     }

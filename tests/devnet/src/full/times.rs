@@ -66,10 +66,12 @@ impl StepTimes {
         let exists = state::is_recorded(anvil, recorded)?;
         let started = Instant::now();
         state::recorded_state(anvil, recorded).await?;
-        let build = Step { name: format!("build {chain}"), took: started.elapsed(), is_done_now: !exists };
+        let build =
+            Step { name: format!("build {chain}"), took: started.elapsed(), is_done_now: !exists };
         let started = Instant::now();
         Devnet::start_full_at(anvil, chain).await?;
-        let load = Step { name: format!("reload {chain}"), took: started.elapsed(), is_done_now: true };
+        let load =
+            Step { name: format!("reload {chain}"), took: started.elapsed(), is_done_now: true };
         self.steps.extend([build, load]);
         Ok(())
     }

@@ -158,7 +158,8 @@ impl Devnet {
         to: Address,
         assets: u128,
     ) -> Result<(), DevnetError> {
-        self.send_as_maker(adapter, &IOddAdapter::stealCall { to, assets: U256::from(assets) }).await
+        self.send_as_maker(adapter, &IOddAdapter::stealCall { to, assets: U256::from(assets) })
+            .await
     }
 
     /// Deploys a contract that emits events of vaults and of Morpho Blue in the name of any account.
@@ -180,7 +181,8 @@ impl Devnet {
         assets: u128,
     ) -> Result<(), DevnetError> {
         let assets = U256::from(assets);
-        self.send_as_maker(forger, &IForger::forgeDepositCall { owner, assets, shares: assets }).await
+        self.send_as_maker(forger, &IForger::forgeDepositCall { owner, assets, shares: assets })
+            .await
     }
 
     /// Emits the event of a supply to a market that never happened.

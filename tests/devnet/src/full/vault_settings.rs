@@ -160,7 +160,8 @@ impl Devnet {
         bps: u64,
     ) -> Result<(), DevnetError> {
         let penalty = U256::from(u128::from(bps).saturating_mul(WAD / 10_000));
-        self.send_as_maker(vault, &IVaultV2::setForceDeallocatePenaltyCall { adapter, penalty }).await
+        self.send_as_maker(vault, &IVaultV2::setForceDeallocatePenaltyCall { adapter, penalty })
+            .await
     }
 
     /// Gives a Vault V2 new dollars that belong to no depositor.

@@ -41,8 +41,7 @@ impl Shop {
             Version::V1 => {}
             Version::V2 => {
                 let url = self.resource(path);
-                challenge["resource"] =
-                    json!({ "url": url, "description": description(path), "mimeType": CONTENT_TYPE });
+                challenge["resource"] = json!({ "url": url, "description": description(path), "mimeType": CONTENT_TYPE });
                 challenge["extensions"] = json!({});
             }
         }

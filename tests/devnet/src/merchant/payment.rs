@@ -128,7 +128,11 @@ fn check_accepted(offered: &Value, accepted: &Value) -> Result<(), Refusal> {
     if accepted == offered { Ok(()) } else { Err(Refusal::Accepted) }
 }
 
-fn check_scheme_and_network(offered: &Value, scheme: &Value, network: &Value) -> Result<(), Refusal> {
+fn check_scheme_and_network(
+    offered: &Value,
+    scheme: &Value,
+    network: &Value,
+) -> Result<(), Refusal> {
     if *scheme != offered["scheme"] {
         return Err(Refusal::Scheme(scheme.clone()));
     }

@@ -189,7 +189,10 @@ async fn run(operator: Operator, mode: &'static str, path: &str) -> Vec<(i32, Va
                 panic!("{program}: {error}; apt-get install -y nodejs python3")
             });
         // Every run is a separate purchase: a second process must not repeat the proof of the first.
-        assert!(now_s() > state.latest_hmac_second.load(Ordering::Relaxed), "{script} ended too early");
+        assert!(
+            now_s() > state.latest_hmac_second.load(Ordering::Relaxed),
+            "{script} ended too early"
+        );
         let printed = String::from_utf8(done.stdout).unwrap();
         assert_eq!(printed.lines().count(), 1, "{script}: {printed}");
         results.push((done.status.code().unwrap(), serde_json::from_str(&printed).unwrap()));

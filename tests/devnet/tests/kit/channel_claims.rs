@@ -61,7 +61,8 @@ async fn a_row_that_adds_nothing_is_skipped_before_its_signature_is_checked() {
     let rows = vec![unsigned(3 * DOLLAR + 1)];
     let refusal = channel.trader.refusal(&claim_of(&channel, RECEIVER, rows)).await;
     let length = B256::ZERO;
-    let expected = [&error_data("ECDSAInvalidSignatureLength(uint256)"), length.as_slice()].concat();
+    let expected =
+        [&error_data("ECDSAInvalidSignatureLength(uint256)"), length.as_slice()].concat();
     assert_eq!(refusal, expected);
 }
 

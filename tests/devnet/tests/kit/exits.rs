@@ -57,7 +57,9 @@ async fn a_metamorpho_reports_what_it_can_pay() {
     trader.devnet.drain_market(&one, 0).await.unwrap();
     trader.devnet.drain_market(&other, 30 * DOLLAR).await.unwrap();
     assert_eq!(trader.read_contract(vault, most()).await, U256::from(30 * DOLLAR));
-    trader.assert_refused_with::<IMetaMorpho::NotEnoughLiquidity>(&trader.redeem_all(vault).await).await;
+    trader
+        .assert_refused_with::<IMetaMorpho::NotEnoughLiquidity>(&trader.redeem_all(vault).await)
+        .await;
     let too_much = trader.withdraw(vault, U256::from(30 * DOLLAR + 1));
     trader.assert_refused_with::<IMetaMorpho::NotEnoughLiquidity>(&too_much).await;
     trader.must(&trader.withdraw(vault, U256::from(30 * DOLLAR))).await;
@@ -176,7 +178,8 @@ async fn a_forced_deallocation_and_its_withdrawal_are_one_transaction() {
         let (data, on_behalf) = (market.encoded(), trader.address);
         IVault::forceDeallocateCall { adapter, data, assets, onBehalf: on_behalf }.abi_encode()
     };
-    let pay = IVault::withdrawCall { assets: half, receiver: trader.address, owner: trader.address };
+    let pay =
+        IVault::withdrawCall { assets: half, receiver: trader.address, owner: trader.address };
     let all = |calls: Vec<Vec<u8>>| {
         let data = calls.into_iter().map(Bytes::from).collect();
         trader.call(vault, &IVault::multicallCall { data })
@@ -210,7 +213,9 @@ async fn a_forced_deallocation_and_its_withdrawal_are_one_transaction() {
 async fn a_deposit_without_allowance_or_money_fails_as_documented() {
     let Some(trader) = Trader::on(ChainId(8453)).await else { return };
     let vault = trader.lending().vaults_v2[0];
-    trader.assert_refused_with::<IVault::TransferFromReverted>(&trader.deposit(vault, DOLLAR)).await;
+    trader
+        .assert_refused_with::<IVault::TransferFromReverted>(&trader.deposit(vault, DOLLAR))
+        .await;
     trader.approve(trader.dollar(), vault).await;
     let too_much = trader.deposit(vault, 10_000_000 * DOLLAR);
     trader.assert_refused_with::<IVault::TransferFromReverted>(&too_much).await;
@@ -230,7 +235,9 @@ async fn a_paused_stablecoin_neither_enters_nor_leaves() {
     for vault in [v2, v1] {
         trader.must(&trader.deposit(vault, 100 * DOLLAR)).await;
         trader.devnet.set_paused(true).await.unwrap();
-        trader.assert_refused_with::<IVault::TransferFromReverted>(&trader.deposit(vault, DOLLAR)).await;
+        trader
+            .assert_refused_with::<IVault::TransferFromReverted>(&trader.deposit(vault, DOLLAR))
+            .await;
         assert!(trader.devnet.simulate(&trader.redeem_all(vault).await).await.is_err());
         trader.devnet.set_paused(false).await.unwrap();
         trader.must(&trader.redeem_all(vault).await).await;

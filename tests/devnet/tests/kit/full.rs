@@ -161,7 +161,10 @@ async fn the_coin_has_the_domain_of_its_row_on_any_network() {
         let coin = trader.network.stablecoin;
         let found = trader.devnet.read(coin.address, IErc20::DOMAIN_SEPARATORCall {}).await;
         assert_eq!(found.unwrap(), coin.domain_separator, "{chain}");
-        assert_eq!(trader.balance(coin.address, trader.address).await, U256::from(1_000_000 * DOLLAR));
+        assert_eq!(
+            trader.balance(coin.address, trader.address).await,
+            U256::from(1_000_000 * DOLLAR)
+        );
     }
 }
 

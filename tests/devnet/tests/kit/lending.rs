@@ -195,7 +195,8 @@ impl Trader {
     pub(crate) async fn metamorpho(&self) -> (Address, [LoanMarket; 2]) {
         let one = self.devnet.create_market(self.lending().irm).await.unwrap();
         let other = self.devnet.create_market(self.lending().irm).await.unwrap();
-        let vault = self.devnet.create_metamorpho(&self.trusted_vault(), &[one, other]).await.unwrap();
+        let vault =
+            self.devnet.create_metamorpho(&self.trusted_vault(), &[one, other]).await.unwrap();
         self.approve(self.dollar(), vault).await;
         (vault, [one, other])
     }

@@ -107,7 +107,8 @@ async fn a_payment_without_cover_can_be_tried_again() {
     let merchant = Merchant::serve(goods().settle_on(devnet.clone())).await.unwrap();
     let payer = Payer::new(0x12);
     let url = format!("{}/small", merchant.url());
-    let header = payer.header(robinhood(), &offer_of(&url).await, &payer.terms(SHOP, SMALL_PRICE, 1));
+    let header =
+        payer.header(robinhood(), &offer_of(&url).await, &payer.terms(SHOP, SMALL_PRICE, 1));
 
     let poor = get(&url, Some(&header)).await;
     assert!(text(&poor.body["error"]).contains("transfer amount exceeds balance"));
@@ -202,8 +203,14 @@ async fn every_defect_of_a_payment_is_named() {
             "invalid_exact_evm_recipient_mismatch",
             signed(&payer.terms(Address::repeat_byte(9), SMALL_PRICE, 1)),
         ),
-        ("invalid_exact_evm_payload_authorization_value", signed(&payer.terms(SHOP, SMALL_PRICE - 1, 1))),
-        ("invalid_exact_evm_payload_authorization_value", signed(&payer.terms(SHOP, SMALL_PRICE + 1, 1))),
+        (
+            "invalid_exact_evm_payload_authorization_value",
+            signed(&payer.terms(SHOP, SMALL_PRICE - 1, 1)),
+        ),
+        (
+            "invalid_exact_evm_payload_authorization_value",
+            signed(&payer.terms(SHOP, SMALL_PRICE + 1, 1)),
+        ),
         (
             "invalid_exact_evm_payload_authorization_valid_before",
             signed(&bursar_devnet::Authorization {

@@ -42,8 +42,11 @@ impl Case {
     }
 
     async fn transfer_to_payee(&self, value: u64) -> bool {
-        let take =
-            IToken::transferFromCall { from: self.trader.address, to: TO, value: U256::from(value) };
+        let take = IToken::transferFromCall {
+            from: self.trader.address,
+            to: TO,
+            value: U256::from(value),
+        };
         self.trader.devnet.send_as(&Call::new(SPENDER, self.token, &take)).await.is_ok()
     }
 
@@ -56,7 +59,11 @@ impl Case {
 async fn an_ordinary_token_moves_what_is_approved() {
     let Some(case) = Case::of(TokenQuirk::None).await else { return };
     assert!(case.approve(100).await && case.approve(200).await);
-    assert!(case.transfer_to_payee(150).await && !case.transfer_to_payee(51).await && case.transfer_to_payee(50).await);
+    assert!(
+        case.transfer_to_payee(150).await
+            && !case.transfer_to_payee(51).await
+            && case.transfer_to_payee(50).await
+    );
     assert_eq!(case.payee_balance().await, U256::from(200));
     // A rebase changes all balances, and new decimals change how amounts are displayed.
     case.trader.devnet.rebase_token(case.token, 50).await.unwrap();

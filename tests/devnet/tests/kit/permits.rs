@@ -257,7 +257,9 @@ async fn a_permit_that_another_sender_used_does_not_stop_a_proxy_payment() {
     let Some(trader) = Trader::with_address(ChainId(8453), key.address()).await else { return };
     let plain = trader.devnet.deploy_permit_token("Permit", "1").await.unwrap();
     trader.devnet.mint_of(plain, trader.address, 5 * DOLLAR).await.unwrap();
-    for (nonce, token, event) in [(10, trader.dollar(), FAILED_WITH_REASON_EVENT), (11, plain, FAILED_WITH_DATA_EVENT)] {
+    for (nonce, token, event) in
+        [(10, trader.dollar(), FAILED_WITH_REASON_EVENT), (11, plain, FAILED_WITH_DATA_EVENT)]
+    {
         let payment = Payment { nonce: U256::from(nonce), ..Payment::new(trader.address, token) };
         let permit = Permit::new(&trader, trader.address, payment.amount);
         let permit_signature = permit.sign(&trader, token, &key).await;
@@ -266,7 +268,9 @@ async fn a_permit_that_another_sender_used_does_not_stop_a_proxy_payment() {
         let permit = permit.for_proxy(&permit_signature);
         let call = payment.call_with_permit(&trader, &signature, permit);
         let logs = trader.logs(&trader.must(&call).await).await;
-        let [failed] = &failed_permits(&logs, token, trader.address)[..] else { panic!("one event") };
+        let [failed] = &failed_permits(&logs, token, trader.address)[..] else {
+            panic!("one event")
+        };
         assert_eq!(failed[..4], error_data(event));
         assert_eq!(trader.balance(token, payment.to).await, U256::from(payment.amount));
     }
@@ -282,7 +286,11 @@ async fn a_permit_for_another_amount_stops_a_proxy_payment() {
         let permit = Permit::new(&trader, trader.address, value);
         let permit = permit.for_proxy(&permit.sign(&trader, trader.dollar(), &key).await);
         let call = payment.call_with_permit(&trader, &signature, permit);
-        assert_eq!(trader.refusal(&call).await, error_data("Permit2612AmountMismatch()"), "{value}");
+        assert_eq!(
+            trader.refusal(&call).await,
+            error_data("Permit2612AmountMismatch()"),
+            "{value}"
+        );
     }
     // A failed permit alone grants no allowance.
     let permit = Permit::new(&trader, trader.address, payment.amount).for_proxy(&[27; 65]);

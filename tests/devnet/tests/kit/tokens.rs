@@ -213,7 +213,8 @@ async fn a_plain_token_is_moved_by_an_allowance_whatever_it_answers() {
         for call in holder.indirect_payments().await {
             assert_eq!(holder.effect(&call).await, (1001, 1001, vec![1001]), "{mode:?}");
         }
-        let take = IToken::transferFromCall { from: holder.trader.address, to: TO, value: U256::ONE };
+        let take =
+            IToken::transferFromCall { from: holder.trader.address, to: TO, value: U256::ONE };
         let taker = holder.trader.contracts.prism;
         let answer = holder.trader.devnet.simulate(&Call::new(taker, holder.token, &take)).await;
         let answer: Bytes = answer.unwrap();

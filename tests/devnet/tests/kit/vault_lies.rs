@@ -123,7 +123,9 @@ async fn a_hostile_adapter_takes_the_money_of_an_official_vault() {
     trader.assert_refused_with::<IVault::BoxIsIlliquid>(&trader.redeem_all(vault).await).await;
     trader.must(&trader.withdraw(vault, U256::from(DOLLAR))).await;
     trader.devnet.set_adapter_refuses(adapter, true).await.unwrap();
-    trader.assert_refused_with::<IVault::BoxIsIlliquid>(&trader.withdraw(vault, U256::from(DOLLAR))).await;
+    trader
+        .assert_refused_with::<IVault::BoxIsIlliquid>(&trader.withdraw(vault, U256::from(DOLLAR)))
+        .await;
 }
 
 #[tokio::test]

@@ -245,7 +245,9 @@ async fn a_loss_lowers_the_price_of_a_vault_v2_and_hides_in_a_metamorpho() {
     // Version 1.1 does not lower its share price, so the last depositors to leave bear the loss.
     let left = trader.worth(v1).await;
     assert!(left >= dollars(99_999), "{left}");
-    trader.assert_refused_with::<IMetaMorpho::NotEnoughLiquidity>(&trader.redeem_all(v1).await).await;
+    trader
+        .assert_refused_with::<IMetaMorpho::NotEnoughLiquidity>(&trader.redeem_all(v1).await)
+        .await;
     trader.must(&trader.deposit(v1, DOLLAR)).await;
     let lost = trader.read_contract(v1, IMetaMorpho::lostAssetsCall {}).await;
     assert!(lost > dollars(24_999) && lost < dollars(25_001), "{lost}");

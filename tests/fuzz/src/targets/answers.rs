@@ -12,7 +12,10 @@ use super::http_facilitator::{self, Facilitator, base};
 use super::http_proxy::Proxy;
 use super::wallet::Wallet;
 use crate::http::{Reply, Request, exchange};
-use crate::oracle::{check_command_end, check_engine_answer, check_envelope, check_facilitator_answer, check_proxy_answer};
+use crate::oracle::{
+    check_command_end, check_engine_answer, check_envelope, check_facilitator_answer,
+    check_proxy_answer,
+};
 use crate::process::run;
 use crate::programs::Programs;
 use crate::scene::{Outcome, Scene};
@@ -91,7 +94,8 @@ impl Scene for EngineScene {
             self.stub(which).mutate_answers(Dice::new(dice.next_u64()));
             let ended = run(command, self.wallet.home(), b"");
             outcome.input = with_answers(line, self.stub(which));
-            outcome.class = check_command_end(&ended, super::args::WALLET_EXITS, &mut outcome.violated);
+            outcome.class =
+                check_command_end(&ended, super::args::WALLET_EXITS, &mut outcome.violated);
             check_envelope(&ended, &mut outcome.violated);
         } else {
             let (path, fields) = loop {
@@ -280,7 +284,10 @@ impl Scene for ProxyScene {
     fn check_at_end(&mut self) -> Vec<String> {
         let mut violated = self.health.compare(&self.proxy.service);
         let Proxy { upstream, facilitator, .. } = &self.proxy;
-        violated.extend(stubs_without_requests(&[("upstream", upstream), ("facilitator", facilitator)]));
+        violated.extend(stubs_without_requests(&[
+            ("upstream", upstream),
+            ("facilitator", facilitator),
+        ]));
         violated
     }
 

@@ -10,7 +10,7 @@ use bursar_tests::dice::Dice;
 use super::http_facilitator::{self, Facilitator};
 use super::http_proxy::{self, Proxy};
 use super::wallet::{StateWatch, Wallet};
-use crate::draw::{mutate_bytes, change_slightly, odd_number, odd_text, pick};
+use crate::draw::{change_slightly, mutate_bytes, odd_number, odd_text, pick};
 use crate::oracle::{check_command_end, check_envelope};
 use crate::process::run;
 use crate::programs::{FACILITATOR, PROXY, Programs, write_private};
@@ -179,7 +179,9 @@ fn mutate_words(dice: &mut Dice, words: &mut Vec<OsString>, lines: &[&str]) {
             }
             6 if at < words.len() => words[at] = odd_number(dice).into(),
             7 if at < words.len() => words[at] = odd_text(dice).into(),
-            8 => words.extend((0..dice.one_of(&[3, 30, 900])).map(|n| OsString::from(n.to_string()))),
+            8 => {
+                words.extend((0..dice.one_of(&[3, 30, 900])).map(|n| OsString::from(n.to_string())))
+            }
             _near => {
                 if let Some(word) = words.get_mut(at) {
                     *word = change_slightly(dice, &word.to_string_lossy()).into();
@@ -226,7 +228,11 @@ struct WalletArguments {
 
 pub(super) fn open_bursar(programs: &Programs, _seed: u64) -> Result<Box<dyn Scene>, String> {
     let wallet = Wallet::start(programs, 500)?;
-    Ok(Box::new(WalletArguments { wallet, state: StateWatch::new(REFUSALS_PER_COMPARISON), folders: 0 }))
+    Ok(Box::new(WalletArguments {
+        wallet,
+        state: StateWatch::new(REFUSALS_PER_COMPARISON),
+        folders: 0,
+    }))
 }
 
 impl Scene for WalletArguments {
@@ -254,7 +260,8 @@ impl Scene for WalletArguments {
         let input = b"correct horse battery\ncorrect horse battery\n";
         let ended = run(command, self.wallet.home(), input);
         let at = if empty.is_some() { "(no engine) " } else { "" };
-        let mut outcome = Outcome { input: format!("{at}{}", words_text(&words)), ..Outcome::default() };
+        let mut outcome =
+            Outcome { input: format!("{at}{}", words_text(&words)), ..Outcome::default() };
         let violated = &mut outcome.violated;
         outcome.class = check_command_end(&ended, WALLET_EXITS, violated);
         let asks_help = words.iter().any(|word| {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::args::WALLET_LINES;
 use super::health::Health;
 use super::wallet::{PASSWORD, StateWatch, Wallet};
-use crate::draw::{mutate_bytes, change_slightly};
+use crate::draw::{change_slightly, mutate_bytes};
 use crate::json::mutated;
 use crate::oracle::check_faults;
 use crate::programs::Programs;

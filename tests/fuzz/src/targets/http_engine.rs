@@ -35,7 +35,12 @@ struct AgentServer {
 pub(super) fn open(programs: &Programs, _seed: u64) -> Result<Box<dyn Scene>, String> {
     let wallet = Wallet::start(programs, 500)?;
     let health = Health::default();
-    Ok(Box::new(AgentServer { wallet, health, state: StateWatch::new(REFUSALS_PER_COMPARISON), payments: 0 }))
+    Ok(Box::new(AgentServer {
+        wallet,
+        health,
+        state: StateWatch::new(REFUSALS_PER_COMPARISON),
+        payments: 0,
+    }))
 }
 
 pub(super) fn now() -> i64 {
@@ -174,18 +179,21 @@ impl Scene for AgentServer {
         let mut outcome = Outcome { input: escaped(&bytes), ..Outcome::default() };
         let violated = &mut outcome.violated;
         let mut accepted = raw;
-        outcome.class =
-            match exchange(self.wallet.engine.address, &bytes, raw || is_body_too_short(&request)) {
-                Err(why) => {
-                    violated.push(why);
-                    "none".into()
-                }
-                Ok(None) => "closed".into(),
-                Ok(Some(reply)) => {
-                    accepted |= reply.status < 400 && request.method == "POST";
-                    check_engine_answer(&reply, violated)
-                }
-            };
+        outcome.class = match exchange(
+            self.wallet.engine.address,
+            &bytes,
+            raw || is_body_too_short(&request),
+        ) {
+            Err(why) => {
+                violated.push(why);
+                "none".into()
+            }
+            Ok(None) => "closed".into(),
+            Ok(Some(reply)) => {
+                accepted |= reply.status < 400 && request.method == "POST";
+                check_engine_answer(&reply, violated)
+            }
+        };
         violated.extend(self.wallet.engine.health_fault());
         if violated.is_empty() {
             violated.extend(self.state.compare_after(&self.wallet, accepted));

@@ -106,7 +106,12 @@ pub(super) fn open(programs: &Programs, seed: u64) -> Result<Box<dyn Scene>, Str
     let own = scene_dice(seed, "http-facilitator");
     let key = B256::repeat_byte(7);
     let channel = Channel::new(base(), Payer::from_word(key), Address::repeat_byte(0x55));
-    Ok(Box::new(FacilitatorServerScene { facilitator, health: Health::default(), scene_dice: own, channel }))
+    Ok(Box::new(FacilitatorServerScene {
+        facilitator,
+        health: Health::default(),
+        scene_dice: own,
+        channel,
+    }))
 }
 
 /// Returns a valid request.

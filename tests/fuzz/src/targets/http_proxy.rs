@@ -234,15 +234,18 @@ impl Scene for ProxyServerScene {
         let mut outcome = Outcome { input: escaped(&bytes), ..Outcome::default() };
         let violated = &mut outcome.violated;
         let calls = self.proxy.upstream.posts(CHAT);
-        outcome.class =
-            match exchange(self.proxy.service.address, &bytes, raw || is_body_too_short(&request)) {
-                Err(why) => {
-                    violated.push(why);
-                    "none".into()
-                }
-                Ok(None) => "closed".into(),
-                Ok(Some(reply)) => check_proxy_answer(&reply, false, violated),
-            };
+        outcome.class = match exchange(
+            self.proxy.service.address,
+            &bytes,
+            raw || is_body_too_short(&request),
+        ) {
+            Err(why) => {
+                violated.push(why);
+                "none".into()
+            }
+            Ok(None) => "closed".into(),
+            Ok(Some(reply)) => check_proxy_answer(&reply, false, violated),
+        };
         // The stubs verify, answer and settle every request, so a refusal comes before the upstream is called.
         let refused = outcome.class.starts_with('4') && !raw && !is_body_too_short(&request);
         if refused && self.is_called_by(&bytes, calls) {

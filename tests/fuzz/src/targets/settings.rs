@@ -6,7 +6,7 @@ use bursar_tests::dice::Dice;
 
 use super::args::{SERVICE_EXITS, WALLET_EXITS};
 use super::{http_facilitator, http_proxy};
-use crate::draw::{mutate_bytes, change_slightly, odd_number, odd_text, pick};
+use crate::draw::{change_slightly, mutate_bytes, odd_number, odd_text, pick};
 use crate::oracle::{check_command_end, check_envelope};
 use crate::process::run;
 use crate::programs::{BURSAR, FACILITATOR, PROXY, Programs, keep_calls_local, write_private};

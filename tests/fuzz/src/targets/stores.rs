@@ -16,7 +16,10 @@ use super::http_proxy::{self, Proxy};
 use super::wallet::{Wallet, offer};
 use crate::draw::mutate_bytes;
 use crate::http::{Request, exchange};
-use crate::oracle::{check_command_end, check_engine_answer, check_envelope, check_facilitator_answer, check_proxy_answer};
+use crate::oracle::{
+    check_command_end, check_engine_answer, check_envelope, check_facilitator_answer,
+    check_proxy_answer,
+};
 use crate::process::{Service, run};
 use crate::programs::{BURSAR, FACILITATOR, PROXY, Programs, keep_calls_local};
 use crate::scene::{Outcome, Scene};

@@ -121,7 +121,8 @@ async fn balances_are_exact_before_and_after_a_payment() {
     let Some(chain) = local_chain(BASE).await else { return };
     let (recorder, url) = CallRecorder::start_in_front_of(&chain).await;
     let mut stage =
-        Stage::set_up(chain.clone(), StartOptions { rpc: Some(url), ..StartOptions::default() }).await;
+        Stage::set_up(chain.clone(), StartOptions { rpc: Some(url), ..StartOptions::default() })
+            .await;
     stage.operator.must("network disable 4663").await;
     let agent = stage.add_agent("bot", "hmac").await;
     give_native(&chain, stage.payer, 1_000_000_000_000_000_001).await;
@@ -169,7 +170,8 @@ async fn a_dead_node_gives_null_and_an_error_without_its_url() {
     let Some(chain) = local_chain(BASE).await else { return };
     let url = format!("{}/?key={KEY}", chain.url());
     let mut stage =
-        Stage::set_up(chain.clone(), StartOptions { rpc: Some(url), ..StartOptions::default() }).await;
+        Stage::set_up(chain.clone(), StartOptions { rpc: Some(url), ..StartOptions::default() })
+            .await;
     stage.operator.must("network disable 4663").await;
     let agent = stage.add_agent("bot", "bearer").await;
     let body = |balances: &str| {

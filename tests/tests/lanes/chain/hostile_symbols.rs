@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::chain::explorers::{Scene, address, assert_chain_balances_intact, start_explorer, token_list};
+use crate::chain::explorers::{
+    Scene, address, assert_chain_balances_intact, start_explorer, token_list,
+};
 
 /// Returns symbols that move a cursor, hide text, reorder it, or end the surrounding text.
 fn attacks() -> Vec<String> {

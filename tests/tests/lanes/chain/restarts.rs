@@ -16,8 +16,8 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::chain::programs::{NODE, PYTHON};
 use crate::chain::stage::{
-    LARGE_PRICE, NUMBERED_PRICE_BASE, POLL_INTERVAL, SMALL_PRICE, Stage, TIMEOUT, dollars, local_chain, open_shop,
-    signed_terms,
+    LARGE_PRICE, NUMBERED_PRICE_BASE, POLL_INTERVAL, SMALL_PRICE, Stage, TIMEOUT, dollars,
+    local_chain, open_shop, signed_terms,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

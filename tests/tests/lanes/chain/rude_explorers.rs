@@ -8,9 +8,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-use crate::chain::explorers::{KEY, Scene, UncalledServer, assert_chain_balances_intact, token_list, token};
+use crate::chain::explorers::{
+    KEY, Scene, UncalledServer, assert_chain_balances_intact, token, token_list,
+};
 
-const EXPLORER_FAILED_MESSAGE: &str = "The explorer gave no valid answer: other tokens may be missing.";
+const EXPLORER_FAILED_MESSAGE: &str =
+    "The explorer gave no valid answer: other tokens may be missing.";
 
 /// How the test's server misbehaves.
 #[derive(Debug, Clone)]

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::chain::programs::{Buyer, CASES};
 use crate::chain::settlements::{
-    PROGRAMS, assert_verified, program, report_settled, stage_with_relay, download_helper,
+    PROGRAMS, assert_verified, download_helper, program, report_settled, stage_with_relay,
 };
 use crate::chain::stage::{SMALL_PRICE, Stage, TIMEOUT};
 
@@ -286,7 +286,9 @@ const FORGERIES: [Forgery; 10] = [
     Forgery {
         name: "another payee, signed, with theirs written over it",
         change_offer: |offer| edit_text(offer, "/payTo", stranger_address),
-        change_payment: |payment| edit_text(payment, "/payload/authorization/to", |_to| PAY_TO.to_owned()),
+        change_payment: |payment| {
+            edit_text(payment, "/payload/authorization/to", |_to| PAY_TO.to_owned())
+        },
         ahead_s: 0,
         error: SIGNATURE,
     },
@@ -341,7 +343,9 @@ const FORGERIES: [Forgery; 10] = [
     Forgery {
         name: "another payer",
         change_offer: NO_CHANGE,
-        change_payment: |payment| edit_text(payment, "/payload/authorization/from", stranger_address),
+        change_payment: |payment| {
+            edit_text(payment, "/payload/authorization/from", stranger_address)
+        },
         ahead_s: 0,
         error: SIGNATURE,
     },
@@ -364,7 +368,8 @@ async fn official_servers_refuse_forged_payments() {
     for side in SIDES {
         let before = stage.balances().await;
         for forgery in &FORGERIES {
-            let mut payment = peer.sign_changed_offer(&stage, &agent, side, forgery.change_offer).await;
+            let mut payment =
+                peer.sign_changed_offer(&stage, &agent, side, forgery.change_offer).await;
             (forgery.change_payment)(&mut payment);
             peer.advance(forgery.ahead_s).await;
             let answer = peer.request_resource(side, Some(&header(&payment))).await;

@@ -111,7 +111,11 @@ async fn serve_through(lies: Vec<Lie>, disruption: Disruption) {
     let mut pending = disruption;
     let end = Instant::now() + TIMEOUT;
     while !service.has_exited() {
-        assert!(Instant::now() < end, "{case}: no end, {} broadcasts", rpc.broadcast_transactions().len());
+        assert!(
+            Instant::now() < end,
+            "{case}: no end, {} broadcasts",
+            rpc.broadcast_transactions().len()
+        );
         match pending {
             Disruption::Kill { after } if rpc.broadcast_transactions().len() >= after => {
                 drop(service);

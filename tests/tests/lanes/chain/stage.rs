@@ -306,7 +306,9 @@ impl Stage {
         };
         let route = (terms.from, terms.to, terms.value);
         assert_eq!(route, (self.payer, merchant_address(), U256::from(price)));
-        assert!(self.chain.is_authorization_used(terms.from, terms.nonce).await.expect("an answer"));
+        assert!(
+            self.chain.is_authorization_used(terms.from, terms.nonce).await.expect("an answer")
+        );
         (terms, transaction)
     }
 

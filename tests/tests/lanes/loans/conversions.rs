@@ -187,7 +187,10 @@ async fn our_conversions_equal_those_of_the_contract() {
         }
     }
     assert_eq!(moved + refused, STATES_COUNT);
-    assert!(moved > STATES_COUNT / 2 && refused > STATES_COUNT / 50, "{moved} moved, {refused} refused");
+    assert!(
+        moved > STATES_COUNT / 2 && refused > STATES_COUNT / 50,
+        "{moved} moved, {refused} refused"
+    );
 }
 
 /// Runs a case in one call, so that all steps see the same time.

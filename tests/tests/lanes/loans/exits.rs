@@ -21,8 +21,11 @@ async fn missing_gas_money_is_named_and_little_suffices() {
         assert_eq!(status, 200, "{answer}");
         for poor in [U256::ZERO, U256::ONE] {
             stage.chain.request("anvil_setBalance", json!([stage.owner, poor])).await.expect("set");
-            let code =
-                stage.operator.run_refused(&format!("position withdraw {venue} all --yes")).await.code;
+            let code = stage
+                .operator
+                .run_refused(&format!("position withdraw {venue} all --yes"))
+                .await
+                .code;
             assert_eq!(code, Code::InsufficientFunds, "{poor} wei");
             for (status, answer) in
                 [stage.supply(&venue, 100).await, stage.withdraw_all(&venue).await]
@@ -65,8 +68,11 @@ async fn the_network_of_a_withdrawal_follows_from_the_venue() {
     stage.operator.must(&format!("position withdraw {} all --yes", venues[0])).await;
     stage.operator.must(&format!("position withdraw {} all --yes", venues[1])).await;
     stage.await_booked(2).await;
-    let code =
-        stage.operator.run_refused(&format!("position withdraw {} all --yes", venues[0])).await.code;
+    let code = stage
+        .operator
+        .run_refused(&format!("position withdraw {} all --yes", venues[0]))
+        .await
+        .code;
     assert_eq!(code, Code::InsufficientFunds, "nothing is left");
 }
 

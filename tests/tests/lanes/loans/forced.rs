@@ -249,7 +249,9 @@ async fn only_what_is_missing_is_forced_and_from_the_cheapest_adapter_first() {
     let coins = stage.dollars().await;
     let done = withdraw(&mut stage, &vault.forced_withdrawal_line("800")).await;
     assert_eq!(stage.dollars().await - coins, U256::from(800 * DOLLAR));
-    let [(cheap, most, low), (dear, rest, high)] = done.deallocations[..] else { panic!("two adapters") };
+    let [(cheap, most, low), (dear, rest, high)] = done.deallocations[..] else {
+        panic!("two adapters")
+    };
     assert_eq!((cheap, dear), (second, vault.adapter));
     assert!(most.abs_diff(U256::from(500 * DOLLAR)) < U256::from(DOLLAR / 100), "{most}");
     assert_eq!(most + rest, U256::from(700 * DOLLAR));

@@ -100,7 +100,8 @@ impl Run {
         let at = usize::try_from(self.kills.dice.roll(count)).expect("few");
         let supplies = point.starts_with("plan.supply") || point.starts_with("plan.allowance");
         if supplies || self.shares(at).await.is_zero() {
-            let amount = if self.kills.dice.roll(4) == 0 { APPROVED_DOLLARS } else { AUTOMATIC_DOLLARS };
+            let amount =
+                if self.kills.dice.roll(4) == 0 { APPROVED_DOLLARS } else { AUTOMATIC_DOLLARS };
             return (at, LoanKind::Supply(amount));
         }
         let deal = match self.kills.dice.roll(3) {
@@ -124,13 +125,19 @@ impl Run {
     async fn run_loan(&mut self) {
         self.kills.plan(&mut self.stage.scene()).await;
         let (at, deal) = self.choose_loan().await;
-        let lie = if deal == LoanKind::SupplyToClosed { VaultLie::ShutOnceApproved } else { VaultLie::None };
+        let lie = if deal == LoanKind::SupplyToClosed {
+            VaultLie::ShutOnceApproved
+        } else {
+            VaultLie::None
+        };
         self.stage.chain.set_vault_lie(self.venues[0].1, lie).await.expect("set");
         let held = self.shares(at).await;
         let venue = self.venues[at].0.clone();
         let mut asked = match deal {
             LoanKind::Supply(_) | LoanKind::SupplyToClosed => self.stage.request("supply", &venue),
-            LoanKind::WithdrawPart | LoanKind::WithdrawAll => self.stage.request("withdraw", &venue),
+            LoanKind::WithdrawPart | LoanKind::WithdrawAll => {
+                self.stage.request("withdraw", &venue)
+            }
         };
         match deal {
             LoanKind::Supply(dollars) => asked["amount"] = json!(dollars.to_string()),

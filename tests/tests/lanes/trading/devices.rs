@@ -48,7 +48,11 @@ impl Scene {
     }
 
     /// Waits until `found` returns something.
-    async fn wait_until<T>(&mut self, what: &str, found: impl AsyncFn(&mut Self) -> Option<T>) -> T {
+    async fn wait_until<T>(
+        &mut self,
+        what: &str,
+        found: impl AsyncFn(&mut Self) -> Option<T>,
+    ) -> T {
         let end = Instant::now() + TIMEOUT;
         loop {
             if let Some(found) = found(self).await {
@@ -126,8 +130,12 @@ async fn a_swap_takes_two_presses_and_fills_to_the_unit() {
     sale.check(&scene.stage, before, &end).await;
     assert_eq!(prompts(&scene.device), 2);
     // The swap's deadline leaves a person enough time.
-    let swap =
-        scene.stage.mined_since(scene.first_block).await.into_iter().find(|sent| !sent.is_approval());
+    let swap = scene
+        .stage
+        .mined_since(scene.first_block)
+        .await
+        .into_iter()
+        .find(|sent| !sent.is_approval());
     let swap = swap.expect("a swap");
     let deadline = U256::try_from_be_slice(&swap.data[4..36]).expect("a word").to::<u64>();
     let now = u64::try_from(scene.stage.engine.now_s()).expect("after 1970");

@@ -156,7 +156,12 @@ async fn a_thin_pool_holds_and_a_pool_that_is_too_small_gives_no_price() {
     let refused = stage.operator.run_refused(&format!("approve {} --yes", request.id)).await;
     assert_eq!(refused.code, Code::Unpriced, "{refused}");
     // Another pool can deliver the amount. The payment now has a price, and the policy refuses it.
-    stage.add_v3_pool([Side::new(stage.dollar(), DEEP_LIQUIDITY), Side::new(token, DEEP_LIQUIDITY)], 500).await;
+    stage
+        .add_v3_pool(
+            [Side::new(stage.dollar(), DEEP_LIQUIDITY), Side::new(token, DEEP_LIQUIDITY)],
+            500,
+        )
+        .await;
     let refused = stage.operator.run_refused(&format!("approve {} --yes", request.id)).await;
     assert_eq!(refused.code, Code::ConfirmationNeeded, "{refused}");
     assert!(refused.message.contains("--confirm 100.06"), "{refused}");

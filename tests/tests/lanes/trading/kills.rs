@@ -160,7 +160,13 @@ impl Run {
         all
     }
 
-    async fn check_chain(&mut self, deal: TradeKind, before: [U256; 5], answer: &Value, case: &str) {
+    async fn check_chain(
+        &mut self,
+        deal: TradeKind,
+        before: [U256; 5],
+        answer: &Value,
+        case: &str,
+    ) {
         let sent = self.stage.mined_since(self.first_block).await;
         let swaps: Vec<_> = sent.iter().filter(|one| !one.is_approval()).collect();
         let executed = answer["status"] == "executed";
@@ -181,7 +187,10 @@ impl Run {
             expected[place(operation.sold)] -= U256::from(operation.units);
             expected[place(operation.bought)] += atoms(&answer["amount_out"]);
         } else {
-            assert!(matches!(deal, TradeKind::TransferRefused | TradeKind::ApprovalForgotten), "{case}");
+            assert!(
+                matches!(deal, TradeKind::TransferRefused | TradeKind::ApprovalForgotten),
+                "{case}"
+            );
         }
         assert_eq!(self.balances().await, expected, "{case}");
         self.stage.assert_no_allowance().await;

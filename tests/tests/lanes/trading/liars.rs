@@ -66,10 +66,13 @@ fn cases(all: bool) -> Vec<(Moment, NodeFault)> {
     let mut cases = Vec::new();
     // A lie about sending affects either the approval or the swap.
     for lie in Lie::ALL.into_iter().chain([Lie::NoSimulation]) {
-        cases.extend([Moment::Request, Moment::Approved].map(|moment| (moment, NodeFault::Lie(lie))));
+        cases.extend(
+            [Moment::Request, Moment::Approved].map(|moment| (moment, NodeFault::Lie(lie))),
+        );
     }
     let families = Family::ALL.into_iter().filter(|family| *family != Family::Identity);
-    let each = families.flat_map(|family| CONDUCTS.map(|conduct| NodeFault::Family(family, conduct)));
+    let each =
+        families.flat_map(|family| CONDUCTS.map(|conduct| NodeFault::Family(family, conduct)));
     for (number, fault) in each.enumerate() {
         let chosen = moments.iter().enumerate().filter(|(at, _moment)| all || number % 3 == *at);
         cases.extend(chosen.map(|(_at, moment)| (*moment, fault)));
@@ -95,7 +98,14 @@ impl Scene {
         let faces = TwoFacedRpc::in_front_of(&lies.url, other.url()).await;
         let env = vec![("BURSAR_TEST_PATIENCE".to_owned(), NODE_TIMEOUT_MS.to_owned())];
         let stage = Stage::with_node(chain, faces.url.clone(), POLICY, env).await;
-        Some(Self { stage, two_faced_node: faces, lying_node: lies, spent: 0.0, unknown: 0.0, fees: 0.0 })
+        Some(Self {
+            stage,
+            two_faced_node: faces,
+            lying_node: lies,
+            spent: 0.0,
+            unknown: 0.0,
+            fees: 0.0,
+        })
     }
 
     fn begin_fault(&self, fault: NodeFault) {

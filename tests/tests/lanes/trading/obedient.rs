@@ -66,7 +66,16 @@ impl Run {
                 (vec!["--object".to_owned(), supply(scene, &mut dice).to_string()], dollar)
             }
         };
-        Self { seed, lane, mode, call_timeouts_s: patience, request_arguments: wanted, agent, owner, token }
+        Self {
+            seed,
+            lane,
+            mode,
+            call_timeouts_s: patience,
+            request_arguments: wanted,
+            agent,
+            owner,
+            token,
+        }
     }
 
     /// Runs the agent until it exits, and returns its report.
@@ -74,7 +83,11 @@ impl Run {
         scene.await_money(self.owner).await;
         let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("agents/obedient.py");
         let mut command = Command::new("python3");
-        command.arg(program).arg(self.lane).args(&self.request_arguments).args(["--timeout", self.call_timeouts_s]);
+        command
+            .arg(program)
+            .arg(self.lane)
+            .args(&self.request_arguments)
+            .args(["--timeout", self.call_timeouts_s]);
         command.args(self.mode.1.then_some("--key"));
         command
             .env("WALLET_URL", &scene.engine.url)
@@ -161,7 +174,8 @@ fn supply(scene: &Scene, dice: &mut Dice) -> Value {
 
 /// Returns the seeds from the environment, or else the first few.
 fn seeds() -> Vec<u64> {
-    let text = std::env::var("BURSAR_OBEDIENT_SEEDS").unwrap_or_else(|_unset| DEFAULT_RUNS.to_string());
+    let text =
+        std::env::var("BURSAR_OBEDIENT_SEEDS").unwrap_or_else(|_unset| DEFAULT_RUNS.to_string());
     let number = |text: &str| text.parse().expect("a number of runs, or from..to");
     match text.split_once("..") {
         Some((from, to)) => (number(from)..number(to)).collect(),
@@ -178,7 +192,9 @@ fn slowest_call() -> Duration {
 async fn an_agent_that_obeys_the_page_never_makes_a_second_execution() {
     let mut wrong = Vec::new();
     for seeds in seeds().chunks(RUNS_PER_ENGINE) {
-        let Some(mut scene) = Scene::set_up(slowest_call(), Dice::new(seeds[0])).await else { return };
+        let Some(mut scene) = Scene::set_up(slowest_call(), Dice::new(seeds[0])).await else {
+            return;
+        };
         let mut runs = Vec::new();
         for (index, seed) in seeds.iter().enumerate() {
             runs.push(Run::prepare(&mut scene, index, *seed).await);
@@ -199,7 +215,8 @@ async fn an_agent_that_obeys_the_page_never_makes_a_second_execution() {
 /// Runs some futures concurrently, and returns their results in order.
 async fn run_concurrently<T>(all: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
     let all = all.enumerate().map(|(index, one)| async move { (index, one.await) });
-    let mut done: Vec<(usize, T)> = stream::iter(all).buffer_unordered(CONCURRENT_RUNS).collect().await;
+    let mut done: Vec<(usize, T)> =
+        stream::iter(all).buffer_unordered(CONCURRENT_RUNS).collect().await;
     done.sort_by_key(|(index, _result)| *index);
     done.into_iter().map(|(_index, result)| result).collect()
 }

@@ -53,7 +53,8 @@ async fn t_52_a_permit_that_another_account_sends_first_fills_the_swap_once() {
         <(PermitSingle, sol_data::Bytes)>::abi_decode_params(input).expect("a permit");
     let permit =
         IPermits::permitCall { owner: stage.owner, permitSingle: permit_single, signature };
-    let sent = stage.chain.queue_as(&Call::new(STRANGER, permit2, &permit), HIGHEST_GAS_PRICE).await;
+    let sent =
+        stage.chain.queue_as(&Call::new(STRANGER, permit2, &permit), HIGHEST_GAS_PRICE).await;
     let sent = sent.expect("queued");
     stage.chain.mine(1).await.expect("mined");
     let place = async |hash: &str| {

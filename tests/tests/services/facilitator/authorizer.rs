@@ -98,7 +98,9 @@ async fn claims_and_refunds_are_signed_for_the_callers_own_receivers() {
 
     // The facilitator refuses refunds of another receiver's channels in every form, and requests
     // that name another authorizer.
-    let refund = |channel: &Channel, claimed: u128| without_authorizer_signatures(channel.refund(PRICE, 0, claimed));
+    let refund = |channel: &Channel, claimed: u128| {
+        without_authorizer_signatures(channel.refund(PRICE, 0, claimed))
+    };
     for (body, code) in [
         (refund(&others, 0), &refused),
         (refund(&others, PRICE), &refused),
@@ -126,12 +128,16 @@ async fn claims_and_refunds_are_signed_for_the_callers_own_receivers() {
     let repeated = merchants.settle("stall", &claim_body(&[&others])).await;
     assert_eq!(reason(&repeated), "duplicate_settlement", "{repeated}");
     let before = stage.balance(own.payer.address()).await;
-    let refunded = merchants.settle("shop", &without_authorizer_signatures(own.refund(DEPOSIT, 0, 2 * PRICE))).await;
+    let refunded = merchants
+        .settle("shop", &without_authorizer_signatures(own.refund(DEPOSIT, 0, 2 * PRICE)))
+        .await;
     assert_eq!(refunded["success"], true, "{refunded}");
     assert_eq!(refunded["amount"], (DEPOSIT - 2 * PRICE).to_string());
     let paid_back = stage.balance(own.payer.address()).await - before;
     assert_eq!(paid_back, U256::from(DEPOSIT - 2 * PRICE));
-    let repeated = merchants.settle("shop", &without_authorizer_signatures(own.refund(DEPOSIT, 0, 2 * PRICE))).await;
+    let repeated = merchants
+        .settle("shop", &without_authorizer_signatures(own.refund(DEPOSIT, 0, 2 * PRICE)))
+        .await;
     assert_eq!(reason(&repeated), "duplicate_settlement", "{repeated}");
 
     // Requests that their own authorizer has signed are executed for any caller.
@@ -181,8 +187,14 @@ async fn without_api_keys_claims_are_signed_for_any_caller_and_refunds_for_none(
         (rows(&[(one, 2 * PRICE, PRICE)]), &*nothing),
         (rows(&[(other, PRICE, PRICE), (one, 2 * PRICE, PRICE)]), &*nothing),
         (forged, &*full_code("voucher_signature")),
-        (without_authorizer_signatures(one.refund(PRICE, 0, 0)), &*full_code("authorizer_not_configured")),
-        (without_authorizer_signatures(one.refund(PRICE, 0, 2 * PRICE)), &*full_code("authorizer_not_configured")),
+        (
+            without_authorizer_signatures(one.refund(PRICE, 0, 0)),
+            &*full_code("authorizer_not_configured"),
+        ),
+        (
+            without_authorizer_signatures(one.refund(PRICE, 0, 2 * PRICE)),
+            &*full_code("authorizer_not_configured"),
+        ),
     ] {
         let answer = stage.settle_without_key(&body).await;
         assert_eq!(reason(&answer), code, "{answer}");

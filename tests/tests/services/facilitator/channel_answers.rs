@@ -85,7 +85,8 @@ impl Answers {
                 }
             }
             Expected::Duplicate { job, is_same } => {
-                let settled_in = self.first_successes.get(job).map(|answer| answer["transaction"].clone());
+                let settled_in =
+                    self.first_successes.get(job).map(|answer| answer["transaction"].clone());
                 let hash = settled_in.filter(|hash| *is_same && *hash != "").unwrap_or(Value::Null);
                 let is_named = is_race || body["extra"]["transaction"] == hash;
                 if reason(body) == "duplicate_settlement" && body["transaction"] == "" && is_named {

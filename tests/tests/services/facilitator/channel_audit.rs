@@ -63,7 +63,11 @@ struct CallProof {
 ///
 /// # Errors
 /// Names a call without effect that no simultaneous action explains.
-pub(crate) async fn audit(world: &World, races: &SpoilableCalls, from: u64) -> Result<(u64, usize), String> {
+pub(crate) async fn audit(
+    world: &World,
+    races: &SpoilableCalls,
+    from: u64,
+) -> Result<(u64, usize), String> {
     let newest = world.request("eth_blockNumber", json!([])).await;
     let newest = newest.as_str().expect("text").trim_start_matches("0x").to_owned();
     let newest = u64::from_str_radix(&newest, 16).expect("a number");
@@ -81,7 +85,11 @@ pub(crate) async fn audit(world: &World, races: &SpoilableCalls, from: u64) -> R
     Ok((newest, calls))
 }
 
-async fn audit_transaction(world: &World, races: &SpoilableCalls, sent: &Value) -> Result<usize, String> {
+async fn audit_transaction(
+    world: &World,
+    races: &SpoilableCalls,
+    sent: &Value,
+) -> Result<usize, String> {
     let to: Address = serde_json::from_value(sent["to"].clone()).expect("an address");
     let data: Bytes = serde_json::from_value(sent["input"].clone()).expect("bytes");
     let domain = EscrowDomain::new(world.stage.network().chain, ESCROW);
@@ -120,7 +128,10 @@ fn proof_of_call(domain: &EscrowDomain, data: &[u8]) -> Option<CallProof> {
     use IBatchSettlement as I;
     let id = |config: I::ChannelConfig| domain.channel_id(&ChannelConfig::from(config));
     if let Ok(call) = I::depositCall::abi_decode(data) {
-        return Some(CallProof { event: I::Deposited::SIGNATURE_HASH, keys: vec![id(call.config)] });
+        return Some(CallProof {
+            event: I::Deposited::SIGNATURE_HASH,
+            keys: vec![id(call.config)],
+        });
     }
     if let Ok(call) = I::claimWithSignatureCall::abi_decode(data) {
         let keys = call.voucherClaims.into_iter().map(|row| id(row.voucher.channel)).collect();

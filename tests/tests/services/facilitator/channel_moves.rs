@@ -285,7 +285,8 @@ impl ActionScript {
 
     /// Draws an actor's own transaction: either an independent one, or a copy of a request that the actor has seen.
     fn own_transaction(&mut self, model: &mut Model) -> Action {
-        let withdrawing = self.channel_with_withdrawal(model).filter(|_channel| self.dice.chance(1, 2));
+        let withdrawing =
+            self.channel_with_withdrawal(model).filter(|_channel| self.dice.chance(1, 2));
         let channel = withdrawing.unwrap_or_else(|| self.channel());
         let terms = model.terms(channel).clone();
         let state = model.view.channels[channel];
@@ -308,7 +309,8 @@ impl ActionScript {
             }
             4..=5 => (Transaction::Sweep(terms.receiver), Sender::Stranger),
             6..=8 => {
-                let amount = near_bound(&mut self.dice, state.available()).max(self.dice.roll(4).into());
+                let amount =
+                    near_bound(&mut self.dice, state.available()).max(self.dice.roll(4).into());
                 let by = [payer, payer, key, receiver];
                 (Transaction::Initiate { channel, amount }, self.dice.one_of(&by))
             }

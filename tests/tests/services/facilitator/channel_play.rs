@@ -15,7 +15,7 @@ use crate::facilitator::channel_answers::{ActionResult, Answers};
 use crate::facilitator::channel_audit::SpoilableCalls;
 use crate::facilitator::channel_draws;
 use crate::facilitator::channel_model::{
-    ChannelState, Layout, Mined, Model, Sender, ChainView, VoucherKey,
+    ChainView, ChannelState, Layout, Mined, Model, Sender, VoucherKey,
 };
 use crate::facilitator::channel_moves::ActionScript;
 use crate::facilitator::channel_requests::{Expected, Job, NamedTransaction, Request, Success};
@@ -323,7 +323,10 @@ impl Play<'_> {
         let view = &self.model.view;
         let given: U256 = self.model.layout.funds.iter().map(|funds| U256::from(*funds)).sum();
         if view.sum_of_all_units() != given {
-            return Err(format!("{given} units were given, and there are {}", view.sum_of_all_units()));
+            return Err(format!(
+                "{given} units were given, and there are {}",
+                view.sum_of_all_units()
+            ));
         }
         for (state, signed) in view.channels.iter().zip(&self.model.highest_vouchers) {
             if state.claimed > *signed || state.claimed > state.balance {

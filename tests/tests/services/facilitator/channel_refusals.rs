@@ -93,8 +93,14 @@ async fn refusals_of_channels_that_need_no_node_are_given_without_one() {
     ];
     // Only the settle endpoint refuses these cases.
     let settles = [
-        (full_code("claim_payload"), rows(&[row.clone(), row.clone()], json!([row_json, row_json]))),
-        (full_code("claim_payload"), rows(&[row.clone(), other_row], json!([row_json, other_json]))),
+        (
+            full_code("claim_payload"),
+            rows(&[row.clone(), row.clone()], json!([row_json, row_json])),
+        ),
+        (
+            full_code("claim_payload"),
+            rows(&[row.clone(), other_row], json!([row_json, other_json])),
+        ),
         (full_code("claim_simulation_failed"), channel.claim(PRICE, PRICE + 1)),
         (
             full_code("authorizer_not_configured"),
@@ -107,9 +113,10 @@ async fn refusals_of_channels_that_need_no_node_are_given_without_one() {
         (full_code("refund_amount_invalid"), channel.refund(0, 0, 0)),
     ];
     let delay = {
-        let short = Channel::with_config(stage.network(), channel.payer.clone(), ESCROW, |config| {
-            config.withdraw_delay = WithdrawDelay::try_from(899).expect("short");
-        });
+        let short =
+            Channel::with_config(stage.network(), channel.payer.clone(), ESCROW, |config| {
+                config.withdraw_delay = WithdrawDelay::try_from(899).expect("short");
+            });
         short.deposit(DEPOSIT, PRICE)
     };
     let expired = with(

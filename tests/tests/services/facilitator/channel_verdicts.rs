@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use crate::facilitator::channel_model::{
     Batch, ChannelState, Method, Mined, Model, Refund, Row, Sender, Transaction, VoucherKey,
 };
-use crate::facilitator::channel_requests::{Expected, Forged, Job, NamedTransaction, Request, Success};
+use crate::facilitator::channel_requests::{
+    Expected, Forged, Job, NamedTransaction, Request, Success,
+};
 
 /// The facilitator's decision about a job before it stores the job.
 enum Verdict {
@@ -82,7 +84,8 @@ impl Model {
         match request {
             Request::Deposit { number, forged, .. } => {
                 let channel = self.authorizations[*number].channel;
-                let is_forged = *forged == Some(Forged::Voucher) && self.is_forgery_detected_without_node(channel);
+                let is_forged = *forged == Some(Forged::Voucher)
+                    && self.is_forgery_detected_without_node(channel);
                 require(!is_forged, "voucher_signature")
             }
             Request::Claim(batch) => self.check_rows(&batch.rows),
@@ -105,7 +108,10 @@ impl Model {
             let is_other = Some(self.terms(row.channel).authorizer) != authorizer;
             require(!is_other && channels.insert(row.channel), "claim_payload")?;
             require(row.total <= row.ceiling, "claim_simulation_failed")?;
-            require(!(row.is_forged && self.is_forgery_detected_without_node(row.channel)), "voucher_signature")?;
+            require(
+                !(row.is_forged && self.is_forgery_detected_without_node(row.channel)),
+                "voucher_signature",
+            )?;
         }
         Ok(())
     }
@@ -235,7 +241,13 @@ impl Model {
         }
     }
 
-    fn success(&self, request: &Request, job: Job, proof: NamedTransaction, effect: &Effect) -> Expected {
+    fn success(
+        &self,
+        request: &Request,
+        job: Job,
+        proof: NamedTransaction,
+        effect: &Effect,
+    ) -> Expected {
         let (channel, payer) = match request {
             Request::Deposit { number, .. } => (Some(self.authorizations[*number].channel), true),
             Request::Refund(refund) => (Some(refund.channel), true),
@@ -289,7 +301,9 @@ impl Model {
         after.book.insert(job.clone(), (request.clone(), is_keyed));
         match self.judge(request) {
             Verdict::Refuse(code) => vec![(Expected::Refused(code), self.clone())],
-            Verdict::Close => vec![(after.success(request, job, NamedTransaction::Nothing, &nothing), after)],
+            Verdict::Close => {
+                vec![(after.success(request, job, NamedTransaction::Nothing, &nothing), after)]
+            }
             Verdict::Found(mined) => {
                 let mut after = self.clone();
                 after.done_elsewhere.insert(job, (request.clone(), mined));
@@ -301,7 +315,8 @@ impl Model {
                 if let Job::Sweep(receiver, total) = job {
                     after.uncertain_sweeps.remove(&(receiver, total));
                 }
-                let mut all = vec![(after.success(request, job, NamedTransaction::Own, &effect), after)];
+                let mut all =
+                    vec![(after.success(request, job, NamedTransaction::Own, &effect), after)];
                 all.extend(
                     self.penalty(request).map(|code| (Expected::Refused(code), self.clone())),
                 );

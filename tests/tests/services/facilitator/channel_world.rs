@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::facilitator::channel::ESCROW;
 use crate::facilitator::channel_actors::Actors;
-use crate::facilitator::channel_model::{ChannelState, Mined, Totals, ChainView};
+use crate::facilitator::channel_model::{ChainView, ChannelState, Mined, Totals};
 use crate::facilitator::stage::Stage;
 
 sol! {

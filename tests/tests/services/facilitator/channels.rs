@@ -277,7 +277,8 @@ async fn channels_have_separate_endpoints() {
     };
     let id = channel.id.to_string();
     assert_eq!(get(&id).await.0, 404, "no deposit yet");
-    let (status, answer) = post("/batch/deposit", &bare_body(&channel.deposit(DEPOSIT, PRICE))).await;
+    let (status, answer) =
+        post("/batch/deposit", &bare_body(&channel.deposit(DEPOSIT, PRICE))).await;
     assert_eq!((status, &answer["success"]), (200, &json!(true)), "{answer}");
     // The endpoint determines the type, so a body may omit it.
     let mut untyped = bare_body(&channel.claim(PRICE, PRICE));

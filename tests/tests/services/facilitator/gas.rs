@@ -446,7 +446,8 @@ async fn a_withdrawal_survives_a_kill_at_any_point() {
         let answer = loop {
             assert!(Instant::now() < end, "{point}: no end");
             chain.mine(1).await.expect("mined");
-            let used = chain.is_authorization_used(terms.from, terms.nonce).await.expect("answered");
+            let used =
+                chain.is_authorization_used(terms.from, terms.nonce).await.expect("answered");
             let pool = chain.request("txpool_status", json!([])).await.expect("answered");
             let count = json!([home.signers[0], "latest"]);
             let sent = chain.request("eth_getTransactionCount", count).await.expect("answered");

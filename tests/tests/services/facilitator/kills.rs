@@ -115,7 +115,11 @@ fn log(home: &FacilitatorHome) -> String {
 }
 
 /// Asserts that no nonce is missing and no transaction is left in the pool.
-pub(crate) async fn assert_no_gap_and_empty_pool(chain: &Devnet, home: &FacilitatorHome, case: &str) {
+pub(crate) async fn assert_no_gap_and_empty_pool(
+    chain: &Devnet,
+    home: &FacilitatorHome,
+    case: &str,
+) {
     for signer in &home.signers {
         let count = async |tag: &str| {
             let answer = chain.request("eth_getTransactionCount", json!([signer, tag])).await;

@@ -168,7 +168,12 @@ impl Market {
     }
 
     /// Sends a payment header to a shop.
-    pub(crate) async fn send_payment_header(&self, url: &str, name: &str, value: &str) -> reqwest::Response {
+    pub(crate) async fn send_payment_header(
+        &self,
+        url: &str,
+        name: &str,
+        value: &str,
+    ) -> reqwest::Response {
         self.client.get(url).header(name, value).send().await.expect("an answer")
     }
 

@@ -18,7 +18,12 @@ enum AccountKind {
     Undeployed,
 }
 
-async fn sign_payment(stage: &Stage, method: TransferMethod, kind: AccountKind, amount: u64) -> SignedPayment {
+async fn sign_payment(
+    stage: &Stage,
+    method: TransferMethod,
+    kind: AccountKind,
+    amount: u64,
+) -> SignedPayment {
     let payer = stage.payer().await;
     let chain = &stage.chain;
     let mut terms = payer.terms(stage.network(), SHOP, amount);

@@ -265,7 +265,8 @@ async fn a_payment_that_expires_in_the_queue_is_never_sent() {
         wait_until("sent", async || transaction_count_of_all(&stage, "pending").await == 1).await;
         terms.valid_before_s = now_s() + 8;
         let short = second.pay(TransferMethod::Eip3009, &terms).body(2);
-        // When the first payment is mined, less than `SETTLING_MARGIN_SECONDS` (6) of the second payment's validity is left.
+        // When the first payment is mined, less than `SETTLING_MARGIN_SECONDS` (6) of the second payment's validity is
+        // left.
         let end = terms.valid_before_s;
         let mined = async {
             wait_until("expired", async || now_s() + 6 > end).await;

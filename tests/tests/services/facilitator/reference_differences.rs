@@ -40,8 +40,10 @@ pub(crate) const EVERY_CASE: &str = "every pair of answers with these values";
 
 pub(crate) const REASON_ADDRESS_SPELLING: &str =
     "Addresses are compared by value. Ours are in lower case, theirs as they were sent.";
-pub(crate) const REASON_NEXT_STEP: &str = "We add what to do next. The field is optional in the protocol.";
-pub(crate) const REASON_SPECIFIED_NAME: &str = "The specification of this facilitator names the code.";
+pub(crate) const REASON_NEXT_STEP: &str =
+    "We add what to do next. The field is optional in the protocol.";
+pub(crate) const REASON_SPECIFIED_NAME: &str =
+    "The specification of this facilitator names the code.";
 pub(crate) const REASON_ENVELOPE_FIRST: &str =
     "We compare the envelope before we read the payload. The field is optional.";
 pub(crate) const REASON_PAYER_OMITTED: &str = "We leave the field out instead of an empty address.";
@@ -96,7 +98,8 @@ fn listed_differences(
     found: &BTreeSet<FieldDifference>,
 ) -> BTreeSet<FieldDifference> {
     let everywhere = |row: &Difference| {
-        row.case == EVERY_CASE && found.contains(&[row.field, row.theirs, row.ours].map(str::to_owned))
+        row.case == EVERY_CASE
+            && found.contains(&[row.field, row.theirs, row.ours].map(str::to_owned))
     };
     let rows = rows.iter().filter(|row| row.case == case || everywhere(row));
     rows.map(|row| [row.field, row.theirs, row.ours].map(str::to_owned)).collect()
@@ -114,7 +117,8 @@ pub(crate) fn assert_differ_as_listed(answers: &[(String, [Fields; 2])], rows: &
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     for row in rows {
-        let is_known = row.case == EVERY_CASE || answers.iter().any(|(case, _answers)| case == row.case);
+        let is_known =
+            row.case == EVERY_CASE || answers.iter().any(|(case, _answers)| case == row.case);
         assert!(is_known && !row.reason.is_empty(), "{row:?}");
     }
 }

@@ -272,7 +272,8 @@ async fn eip3009_refusals(stage: &Stage) -> Vec<Refusal> {
 async fn permit2_refusals(stage: &Stage) -> Vec<Refusal> {
     let chain = &stage.chain;
     let payer = stage.payer().await;
-    let paid = payer.pay(TransferMethod::Permit2, &payment_terms(stage, &payer, TransferMethod::Permit2));
+    let paid =
+        payer.pay(TransferMethod::Permit2, &payment_terms(stage, &payer, TransferMethod::Permit2));
     let stingy = Payer::random();
     chain.mint(stingy.address(), INITIAL_BALANCE).await.expect("minted");
     let refusing = chain.deploy_token("No", "1", TokenMode::PlainRefusing).await.expect("deployed");
@@ -286,11 +287,20 @@ async fn permit2_refusals(stage: &Stage) -> Vec<Refusal> {
             body: named(&format!("{permit}/spender"), json!(OTHER)),
             ..refusal("another spender", "invalid_permit2_spender", &paid)
         },
-        refusal_for_other_term("another token", "permit2_token_mismatch", &paid, "asset", json!(OTHER)),
+        refusal_for_other_term(
+            "another token",
+            "permit2_token_mismatch",
+            &paid,
+            "asset",
+            json!(OTHER),
+        ),
         refusal(
             "without an allowance",
             "permit2_allowance_required",
-            &stingy.pay(TransferMethod::Permit2, &payment_terms(stage, &stingy, TransferMethod::Permit2)),
+            &stingy.pay(
+                TransferMethod::Permit2,
+                &payment_terms(stage, &stingy, TransferMethod::Permit2),
+            ),
         ),
         refusal(
             "a token that refuses",
@@ -318,7 +328,8 @@ async fn prism_refusals(stage: &Stage) -> Vec<Refusal> {
         refusal(
             "without an allowance",
             "prism_allowance_required",
-            &stingy.pay(TransferMethod::Prism, &payment_terms(stage, &stingy, TransferMethod::Prism)),
+            &stingy
+                .pay(TransferMethod::Prism, &payment_terms(stage, &stingy, TransferMethod::Prism)),
         ),
     ]
 }

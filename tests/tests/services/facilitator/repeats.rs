@@ -131,7 +131,8 @@ async fn fifty_concurrent_settles_in_any_encoding_are_one_transaction() {
     let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     let payer = stage.payer().await;
     let paid = stage.pay(&payer, TransferMethod::Eip3009, 600);
-    let bodies = [paid.body(2), with_changed_signature(&paid, |bytes| bytes[64] -= 27), paid.body(1)];
+    let bodies =
+        [paid.body(2), with_changed_signature(&paid, |bytes| bytes[64] -= 27), paid.body(1)];
     let forged = with_changed_signature(&paid, |bytes| bytes.fill(0x5a));
     let asked = (0..50).map(|at| stage.settle_with_key_of(&bodies[at % 3], &bodies[0]));
     let (answer, theirs) = tokio::join!(futures::future::join_all(asked), stage.settle(&forged));

@@ -37,7 +37,11 @@ async fn official_version_2_shops_and_customers_settle_through_us_on_base() {
     routes["/dollars"] = json!({ "network": stage.network().caip2(), "price": PRICE_IN_DOLLARS });
     let mut market = Market::open(stage, json!({ "v2": routes })).await;
     let payer = market.stage.payer().await;
-    for (path, again) in [("/dollars", ALREADY_USED_CODE), ("/eip3009", ALREADY_USED_CODE), ("/permit2", ALREADY_USED_CODE)] {
+    for (path, again) in [
+        ("/dollars", ALREADY_USED_CODE),
+        ("/eip3009", ALREADY_USED_CODE),
+        ("/permit2", ALREADY_USED_CODE),
+    ] {
         market.assert_buys(FETCH_V2, path, PayerAccount::of(&payer), again).await;
     }
     market.close().await;
@@ -95,9 +99,11 @@ async fn smart_wallets_pay_official_shops_through_us() {
     let v2 = version_2_routes(&stage);
     let mut market = Market::open(stage, json!({ "v1": v1, "v2": v2 })).await;
     for is_there in [true, false] {
-        for (client, path, again) in
-            [(FETCH_V2, "/eip3009", ALREADY_USED_CODE), (FETCH_V2, "/permit2", ALREADY_USED_CODE), (FETCH_V1, "/v1", ALREADY_USED_CODE)]
-        {
+        for (client, path, again) in [
+            (FETCH_V2, "/eip3009", ALREADY_USED_CODE),
+            (FETCH_V2, "/permit2", ALREADY_USED_CODE),
+            (FETCH_V1, "/v1", ALREADY_USED_CODE),
+        ] {
             let owner = Payer::random();
             let account = wallet(&market.stage, &owner, is_there).await;
             market.assert_buys(client, path, account, again).await;

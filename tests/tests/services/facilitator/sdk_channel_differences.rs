@@ -1,8 +1,9 @@
 //! The fields in which our answers about payment channels differ from those of npm's `@x402/evm`.
 
 use crate::facilitator::reference_differences::{
-    ABSENT, Difference, EVERY_CASE, REASON_REPEAT_FINDS, HASH, LOWER_CASE, MIXED_CASE, REASON_SETTLED_ONCE, REASON_SPECIFIED_NAME, REASON_NEXT_STEP,
-    REASON_ADDRESS_SPELLING, TEXT, differs,
+    ABSENT, Difference, EVERY_CASE, HASH, LOWER_CASE, MIXED_CASE, REASON_ADDRESS_SPELLING,
+    REASON_NEXT_STEP, REASON_REPEAT_FINDS, REASON_SETTLED_ONCE, REASON_SPECIFIED_NAME, TEXT,
+    differs,
 };
 
 const REASON_PAYER_NAMED: &str = "The request names the payer. The field is optional.";
@@ -10,10 +11,14 @@ const REASON_PRECISE_CODE: &str =
     "The code names what is wrong, where theirs names a failed check or another one.";
 const REASON_ROWS_FIRST: &str =
     "We check each row before a simulation: the escrow skips rows without checking them.";
-const REASON_CLAIM_SENT_ONCE: &str = "A claim is sent once. A repeat without an idempotency key names it.";
-const REASON_NOTHING_RECORDED: &str = "The escrow would record nothing, so there is no reason to pay gas.";
-const REASON_AUTHORIZER_REQUIRED: &str = "Only a facilitator with an authorizer lists the scheme, so ours has one.";
-const REASON_UNBOUND_VOUCHER: &str = "They settle a refund whose voucher belongs to another channel.";
+const REASON_CLAIM_SENT_ONCE: &str =
+    "A claim is sent once. A repeat without an idempotency key names it.";
+const REASON_NOTHING_RECORDED: &str =
+    "The escrow would record nothing, so there is no reason to pay gas.";
+const REASON_AUTHORIZER_REQUIRED: &str =
+    "Only a facilitator with an authorizer lists the scheme, so ours has one.";
+const REASON_UNBOUND_VOUCHER: &str =
+    "They settle a refund whose voucher belongs to another channel.";
 
 /// Every field in which an answer of ours differs, and the reason.
 pub(crate) const DIFFERENCES: [Difference; 51] = [
@@ -149,7 +154,13 @@ pub(crate) const DIFFERENCES: [Difference; 51] = [
         "invalid_batch_settlement_evm_cumulative_exceeds_balance",
         REASON_ROWS_FIRST,
     ),
-    differs("settle a claim again", "errorReason", ABSENT, "duplicate_settlement", REASON_CLAIM_SENT_ONCE),
+    differs(
+        "settle a claim again",
+        "errorReason",
+        ABSENT,
+        "duplicate_settlement",
+        REASON_CLAIM_SENT_ONCE,
+    ),
     differs("settle a claim again", "extra.transaction", ABSENT, HASH, REASON_REPEAT_FINDS),
     differs("settle a claim again", "success", "true", "false", REASON_CLAIM_SENT_ONCE),
     differs("settle a claim again", "transaction", HASH, "", REASON_CLAIM_SENT_ONCE),
@@ -191,7 +202,13 @@ pub(crate) const DIFFERENCES: [Difference; 51] = [
         "duplicate_settlement",
         REASON_SETTLED_ONCE,
     ),
-    differs("settle a refund of a part again", "extra.transaction", ABSENT, HASH, REASON_REPEAT_FINDS),
+    differs(
+        "settle a refund of a part again",
+        "extra.transaction",
+        ABSENT,
+        HASH,
+        REASON_REPEAT_FINDS,
+    ),
     differs(
         "settle a refund with an old nonce",
         "errorReason",
@@ -199,7 +216,13 @@ pub(crate) const DIFFERENCES: [Difference; 51] = [
         "duplicate_settlement",
         REASON_SETTLED_ONCE,
     ),
-    differs("settle a refund of another channel id", "amount", "1000", ABSENT, REASON_UNBOUND_VOUCHER),
+    differs(
+        "settle a refund of another channel id",
+        "amount",
+        "1000",
+        ABSENT,
+        REASON_UNBOUND_VOUCHER,
+    ),
     differs(
         "settle a refund of another channel id",
         "errorReason",
@@ -242,10 +265,28 @@ pub(crate) const DIFFERENCES: [Difference; 51] = [
         ABSENT,
         REASON_UNBOUND_VOUCHER,
     ),
-    differs("settle a refund of another channel id", "success", "true", "false", REASON_UNBOUND_VOUCHER),
-    differs("settle a refund of another channel id", "transaction", HASH, "", REASON_UNBOUND_VOUCHER),
+    differs(
+        "settle a refund of another channel id",
+        "success",
+        "true",
+        "false",
+        REASON_UNBOUND_VOUCHER,
+    ),
+    differs(
+        "settle a refund of another channel id",
+        "transaction",
+        HASH,
+        "",
+        REASON_UNBOUND_VOUCHER,
+    ),
     differs("supported", "signers", MIXED_CASE, LOWER_CASE, REASON_ADDRESS_SPELLING),
-    differs("supported", "kinds.extra.receiverAuthorizer", ABSENT, LOWER_CASE, REASON_AUTHORIZER_REQUIRED),
+    differs(
+        "supported",
+        "kinds.extra.receiverAuthorizer",
+        ABSENT,
+        LOWER_CASE,
+        REASON_AUTHORIZER_REQUIRED,
+    ),
     differs(
         "settle a claim without consent",
         "errorReason",

@@ -41,7 +41,8 @@ fn with(body: &Value, parent: &str, key: &str, value: Value) -> Value {
 /// Returns the request without one member of the payload.
 fn without(body: &Value, key: &str) -> Value {
     let mut body = body.clone();
-    let payload = body.pointer_mut(PAYLOAD_POINTER).and_then(Value::as_object_mut).expect("an object");
+    let payload =
+        body.pointer_mut(PAYLOAD_POINTER).and_then(Value::as_object_mut).expect("an object");
     payload.remove(key).expect("a member");
     body
 }
@@ -86,7 +87,10 @@ impl Pair {
             ("voucher for nothing", channel.deposit(DEPOSIT, 0)),
             ("of nothing", channel.deposit(0, PRICE)),
             ("forged voucher", with(&good, &voucher, "signature", unrelated_signature())),
-            ("forged authorization", with(&good, EIP3009_POINTER, "signature", unrelated_signature())),
+            (
+                "forged authorization",
+                with(&good, EIP3009_POINTER, "signature", unrelated_signature()),
+            ),
             ("forged permit", with(&permit, PERMIT2_POINTER, "signature", unrelated_signature())),
             ("expired", with(&good, EIP3009_POINTER, "validBefore", json!("1000000000"))),
             ("not yet valid", with(&good, EIP3009_POINTER, "validAfter", json!("99999999999"))),
@@ -96,7 +100,10 @@ impl Pair {
                 let permitted = json!({ "token": channel.config.token, "amount": "7" });
                 with(&permit, PERMIT2_POINTER, "permitted", permitted)
             }),
-            ("another witness", with(&permit, PERMIT2_POINTER, "witness", json!({ "channelId": other.id }))),
+            (
+                "another witness",
+                with(&permit, PERMIT2_POINTER, "witness", json!({ "channelId": other.id })),
+            ),
             ("no money", poor.deposit(DEPOSIT, PRICE)),
             ("no allowance", unapproved.deposit_by_permit2(DEPOSIT, PRICE)),
             ("Permit2 is required", with(&good, &extra, "assetTransferMethod", json!("permit2"))),
@@ -124,11 +131,15 @@ impl Pair {
     /// Vouchers, claims, payouts and refunds; each answer depends on the earlier ones.
     async fn life_cases(&self) -> Vec<Case> {
         let (channel, unknown) = (self.channel().await, self.channel().await);
-        [opening_cases(&channel), voucher_cases(&channel, &unknown), claim_cases(&channel, &unknown)]
-            .into_iter()
-            .chain([cases_after_claims(&channel), refund_cases(&channel, &unknown)])
-            .flatten()
-            .collect()
+        [
+            opening_cases(&channel),
+            voucher_cases(&channel, &unknown),
+            claim_cases(&channel, &unknown),
+        ]
+        .into_iter()
+        .chain([cases_after_claims(&channel), refund_cases(&channel, &unknown)])
+        .flatten()
+        .collect()
     }
 }
 
@@ -145,7 +156,8 @@ fn opening_cases(channel: &Channel) -> Vec<Case> {
 
 fn voucher_cases(channel: &Channel, unknown: &Channel) -> Vec<Case> {
     let good = channel.voucher(2 * PRICE);
-    let forged_voucher = with(&good, &format!("{PAYLOAD_POINTER}/voucher"), "signature", unrelated_signature());
+    let forged_voucher =
+        with(&good, &format!("{PAYLOAD_POINTER}/voucher"), "signature", unrelated_signature());
     vec![
         verify("verify a voucher", good.clone()),
         verify("verify a voucher for everything", channel.voucher(2 * DEPOSIT)),
@@ -158,7 +170,10 @@ fn voucher_cases(channel: &Channel, unknown: &Channel) -> Vec<Case> {
             "verify a request for a refund above the balance",
             refund_request(channel, 2 * DEPOSIT + 1),
         ),
-        verify("verify a request for a refund of an unknown channel", refund_request(unknown, PRICE)),
+        verify(
+            "verify a request for a refund of an unknown channel",
+            refund_request(unknown, PRICE),
+        ),
         settle("settle a request for a refund", refund_request(channel, PRICE)),
         verify("verify a completed refund", channel.refund(PRICE, 0, PRICE)),
         verify("verify a claim", channel.claim(PRICE, PRICE)),
@@ -172,7 +187,10 @@ fn claim_cases(channel: &Channel, unknown: &Channel) -> Vec<Case> {
     let row = format!("{PAYLOAD_POINTER}/claims/0");
     vec![
         settle("settle a payout before any claim", channel.sweep()),
-        settle("settle a claim with a forged voucher", with(&good, &row, "signature", unrelated_signature())),
+        settle(
+            "settle a claim with a forged voucher",
+            with(&good, &row, "signature", unrelated_signature()),
+        ),
         settle(
             "settle a claim with a forged consent",
             with(&good, PAYLOAD_POINTER, "claimAuthorizerSignature", unrelated_signature()),

@@ -233,7 +233,8 @@ async fn play_channel_life_with(
     shop.request_refund(Some(PRICE / 2), PRICE / 2, "refund of a part to the customer").await;
     shop.buy_with_voucher(6 * PRICE, "a request after the refund").await;
     shop.run_manager_job("refund", "refund of the rest by the shop").await;
-    shop.assert_returned(2 * DEPOSIT - 6 * PRICE - PRICE / 2, "refund of the rest by the shop").await;
+    shop.assert_returned(2 * DEPOSIT - 6 * PRICE - PRICE / 2, "refund of the rest by the shop")
+        .await;
     shop.assert_payment_refused(
         "invalid_batch_settlement_evm_cumulative_exceeds_balance",
         "a voucher after the refund",

@@ -9,10 +9,11 @@ use bursar_tests::payer::{
 use serde_json::{Value, json};
 
 use crate::facilitator::reference_differences::{
-    ABSENT, Difference, EVERY_CASE, REASON_REPEAT_FINDS, HASH, LOWER_CASE, MIXED_CASE, REASON_PAYER_OMITTED, REASON_SETTLED_ONCE, REASON_SPECIFIED_NAME,
-    REASON_NEXT_STEP, REASON_ADDRESS_SPELLING, TEXT, REASON_ENVELOPE_FIRST, assert_differ_as_listed, differs, fields,
+    ABSENT, Difference, EVERY_CASE, HASH, LOWER_CASE, MIXED_CASE, REASON_ADDRESS_SPELLING,
+    REASON_ENVELOPE_FIRST, REASON_NEXT_STEP, REASON_PAYER_OMITTED, REASON_REPEAT_FINDS,
+    REASON_SETTLED_ONCE, REASON_SPECIFIED_NAME, TEXT, assert_differ_as_listed, differs, fields,
 };
-use crate::facilitator::reference_pair::{Case, Pair, with_checksums, settle, verify};
+use crate::facilitator::reference_pair::{Case, Pair, settle, verify, with_checksums};
 use crate::facilitator::stage::{BASE, INITIAL_BALANCE, ROBINHOOD, SHOP};
 
 const PRICE_MAX: u64 = 10_000;
@@ -139,7 +140,13 @@ const DIFFERENCES: [Difference; 36] = [
         REASON_SETTLED_ONCE,
     ),
     differs("settle zero again", "success", "true", "false", REASON_SETTLED_ONCE),
-    differs("settle zero again", "errorReason", ABSENT, "duplicate_settlement", REASON_SETTLED_ONCE),
+    differs(
+        "settle zero again",
+        "errorReason",
+        ABSENT,
+        "duplicate_settlement",
+        REASON_SETTLED_ONCE,
+    ),
     differs("settle zero again", "amount", "0", ABSENT, REASON_SETTLED_ONCE),
     differs("verify a payment closed with zero", "isValid", "true", "false", REASON_ZERO_CLOSES),
     differs(
@@ -150,10 +157,22 @@ const DIFFERENCES: [Difference; 36] = [
         REASON_ZERO_CLOSES,
     ),
     differs("settle a part after zero", "success", "true", "false", REASON_ZERO_CLOSES),
-    differs("settle a part after zero", "errorReason", ABSENT, "duplicate_settlement", REASON_ZERO_CLOSES),
+    differs(
+        "settle a part after zero",
+        "errorReason",
+        ABSENT,
+        "duplicate_settlement",
+        REASON_ZERO_CLOSES,
+    ),
     differs("settle a part after zero", "transaction", HASH, "", REASON_ZERO_CLOSES),
     differs("settle a part after zero", "amount", "5", ABSENT, REASON_ZERO_CLOSES),
-    differs("supported", "kinds.extra.facilitatorAddress", MIXED_CASE, LOWER_CASE, REASON_ADDRESS_SPELLING),
+    differs(
+        "supported",
+        "kinds.extra.facilitatorAddress",
+        MIXED_CASE,
+        LOWER_CASE,
+        REASON_ADDRESS_SPELLING,
+    ),
     differs("supported", "signers", MIXED_CASE, LOWER_CASE, REASON_ADDRESS_SPELLING),
 ];
 
@@ -224,7 +243,11 @@ impl Pair {
 
     /// Requests whose answers depend on the earlier ones.
     async fn settlements(&self) -> Vec<Case> {
-        let (part, above, zero) = (self.sign_new_payment().await, self.sign_new_payment().await, self.sign_new_payment().await);
+        let (part, above, zero) = (
+            self.sign_new_payment().await,
+            self.sign_new_payment().await,
+            self.sign_new_payment().await,
+        );
         vec![
             settle("settle above the cap", above.settle_body(PRICE_MAX + 1)),
             settle("settle the cap afterwards", above.settle_body(PRICE_MAX)),

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use crate::facilitator::channel::Channel;
 use crate::facilitator::reference_differences::{
-    ABSENT, Difference, EVERY_CASE, LOWER_CASE, MIXED_CASE, REASON_NEXT_STEP, REASON_ADDRESS_SPELLING, TEXT,
-    assert_differ_as_listed, differs,
+    ABSENT, Difference, EVERY_CASE, LOWER_CASE, MIXED_CASE, REASON_ADDRESS_SPELLING,
+    REASON_NEXT_STEP, TEXT, assert_differ_as_listed, differs,
 };
 use crate::facilitator::reference_pair::{Case, Pair, settle, verify};
 use crate::facilitator::sponsoring::{KINDS, PaymentKind};
@@ -18,7 +18,8 @@ use crate::facilitator::stage::{BASE, INITIAL_BALANCE, ROBINHOOD, SHOP};
 
 const PRICE: u64 = 10_000;
 
-const REASON_AMOUNTS_COMPARED: &str = "We compare the two amounts before we simulate, and so name the cause.";
+const REASON_AMOUNTS_COMPARED: &str =
+    "We compare the two amounts before we simulate, and so name the cause.";
 const REASON_PERMIT_IGNORED: &str =
     "The collector ignores a permit that the token rejects: what is missing is the allowance.";
 

@@ -102,7 +102,8 @@ async fn assert_not_served(
     case: &str,
 ) {
     let account = PayerAccount::of(payer);
-    let (before, served) = (market.balances(account.address).await, market.paid_handler_runs().await);
+    let (before, served) =
+        (market.balances(account.address).await, market.paid_handler_runs().await);
     let answer = market.order(client, &market.url("/upto"), &account).await;
     let challenge =
         decode_header(answer["challenge"].as_str().unwrap_or_else(|| panic!("{answer}")));
@@ -207,7 +208,8 @@ async fn fastapi_settles_what_customers_with_fetch_used() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn express_settles_what_customers_in_python_used() {
     for chain in [BASE, ROBINHOOD] {
-        partial_amounts_are_settled(chain, Framework::Express, &[HTTPX_CLIENT, REQUESTS_CLIENT]).await;
+        partial_amounts_are_settled(chain, Framework::Express, &[HTTPX_CLIENT, REQUESTS_CLIENT])
+            .await;
     }
 }
 

@@ -36,7 +36,8 @@ pub(crate) enum PaymentKind {
     Deposit,
 }
 
-pub(crate) const KINDS: [PaymentKind; 3] = [PaymentKind::Exact, PaymentKind::Upto, PaymentKind::Deposit];
+pub(crate) const KINDS: [PaymentKind; 3] =
+    [PaymentKind::Exact, PaymentKind::Upto, PaymentKind::Deposit];
 
 /// A request without extensions, and the account that receives its payment.
 pub(crate) struct Request {
@@ -202,12 +203,20 @@ async fn approvals_are_broadcast(chain: ChainId) {
             let mut request = stage.request(kind, &payer);
             request.body = with(request.body, &approval);
             stage.assert_moves_price(&request, &payer, &case).await;
-            assert_eq!(stage.transaction_count_of(payer.address()).await, "0x1", "{case}: the approval");
+            assert_eq!(
+                stage.transaction_count_of(payer.address()).await,
+                "0x1",
+                "{case}: the approval"
+            );
             // The next payment includes the same approval, which is no longer needed.
             let mut next = stage.request(kind, &payer);
             next.body = with(next.body, &approval);
             stage.assert_moves_price(&next, &payer, &case).await;
-            assert_eq!(stage.transaction_count_of(payer.address()).await, "0x1", "{case}: nothing more");
+            assert_eq!(
+                stage.transaction_count_of(payer.address()).await,
+                "0x1",
+                "{case}: nothing more"
+            );
         }
     }
     stage.facilitator.stop().await;

@@ -9,7 +9,7 @@ use bursar_tests::sponsored::{ApprovalTerms, PermitTerms};
 use serde_json::{Value, json};
 
 use crate::facilitator::channel::{full_code, reason};
-use crate::facilitator::sponsoring::{KINDS, PaymentKind, PRICE, with};
+use crate::facilitator::sponsoring::{KINDS, PRICE, PaymentKind, with};
 use crate::facilitator::stage::{BASE, INITIAL_BALANCE, SHOP, Stage};
 
 /// The order of the curve secp256k1.

@@ -17,7 +17,10 @@ const PRICE_MAX: u64 = 10_000;
 
 /// Returns the terms of a payment to the shop that the first signer may settle.
 fn terms_for(stage: &Stage, payer: &Payer) -> PaymentTerms {
-    PaymentTerms { facilitator: stage.home.signers[0], ..payer.terms(stage.network(), SHOP, PRICE_MAX) }
+    PaymentTerms {
+        facilitator: stage.home.signers[0],
+        ..payer.terms(stage.network(), SHOP, PRICE_MAX)
+    }
 }
 
 async fn sign_payment(stage: &Stage) -> SignedPayment {

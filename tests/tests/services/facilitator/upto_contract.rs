@@ -272,7 +272,8 @@ async fn a_payment_that_names_a_contract_without_code_is_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn known_payments_are_answered_after_the_settings_have_lost_their_contract() {
     let Some((stage, contract)) = set_up(2, "").await else { return };
-    let (settled, closed) = (sign_payment(&stage, contract).await, sign_payment(&stage, contract).await);
+    let (settled, closed) =
+        (sign_payment(&stage, contract).await, sign_payment(&stage, contract).await);
     let new = sign_payment(&stage, contract).await;
     let bodies = [settled.settle_body(77), closed.settle_body(0)];
     let mut answers = Vec::new();

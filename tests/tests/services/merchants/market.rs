@@ -28,7 +28,10 @@ const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Waits for a condition, and fails the test at the deadline.
-pub(crate) async fn wait_within_deadline<T>(condition: &str, reached: impl Future<Output = T>) -> T {
+pub(crate) async fn wait_within_deadline<T>(
+    condition: &str,
+    reached: impl Future<Output = T>,
+) -> T {
     timeout(WAIT_TIMEOUT, reached).await.unwrap_or_else(|_late| panic!("no {condition} in time"))
 }
 

@@ -17,7 +17,8 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::merchants::market::{
-    BASE, PAYER_BALANCE, PRICE, ample_coin, transaction_count, set_coin, shop_settings, wait_for_broadcast,
+    BASE, PAYER_BALANCE, PRICE, ample_coin, set_coin, shop_settings, transaction_count,
+    wait_for_broadcast,
 };
 use crate::merchants::merchant::{Merchant, MerchantAnswer};
 

@@ -16,7 +16,8 @@ use tokio::net::{TcpSocket, TcpStream};
 use crate::proxy::stage::{Stage, refusal, wait_until};
 
 /// The smallest memory: 128 sales, one of which may be long.
-const SMALLEST_MEMORY_SETTINGS: &str = "answers_bytes = 16777216\nupstream_ms = 3000\nupstream_idle_ms = 3000";
+const SMALLEST_MEMORY_SETTINGS: &str =
+    "answers_bytes = 16777216\nupstream_ms = 3000\nupstream_idle_ms = 3000";
 
 /// An answer of which only the head was read.
 struct UnreadAnswer {

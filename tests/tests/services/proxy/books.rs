@@ -19,7 +19,7 @@ use bursar_proxy::offer::Challenge;
 use bursar_proxy::payment::{Payment, PaymentIdentity};
 use bursar_proxy::penalties::PayerPenalties;
 use bursar_proxy::pricing::Pricing;
-use bursar_proxy::sell::{StreamBudget, ChargeStatus, Order, SaleOutcome, Seller, SellerDeps};
+use bursar_proxy::sell::{ChargeStatus, Order, SaleOutcome, Seller, SellerDeps, StreamBudget};
 use bursar_proxy::service::{clock, facilitator_of, nodes_of, upstream_of};
 use bursar_proxy::tokens::Vocabulary;
 use bursar_proxy::unpaid::UnpaidSales;
@@ -308,7 +308,10 @@ async fn a_sale_is_kept_as_it_was_paid() {
     assert_eq!((rest, stored.answer_tokens_max), (paid, Some(100)));
     // A sale is found by its body together with its payment, and by no other pair.
     let (identity, body) = (order.identity, order.quote.digest);
-    assert_eq!(seller.seller.find_charged_repeat(identity, &body).await.unwrap(), Some(stored.clone()));
+    assert_eq!(
+        seller.seller.find_charged_repeat(identity, &body).await.unwrap(),
+        Some(stored.clone())
+    );
     assert_eq!(seller.seller.find_charged_repeat(identity, &[0; 32]).await.unwrap(), None);
     let forged = PaymentIdentity { digest: [0; 32], ..identity };
     assert_eq!(seller.seller.find_charged_repeat(forged, &body).await.unwrap(), None);
@@ -588,7 +591,8 @@ async fn an_owed_stream_keeps_the_bound_that_was_paid_for() {
 /// The upstream did not answer, so the payment has bought nothing and the current price applies.
 #[tokio::test]
 async fn a_payment_that_bought_nothing_yet_needs_the_current_price() {
-    let stage = Stage::with(Behavior::Status(500, "{}".to_owned()), &model_settings("toy", "0.001")).await;
+    let stage =
+        Stage::with(Behavior::Status(500, "{}".to_owned()), &model_settings("toy", "0.001")).await;
     let body = chat("hello");
     let header = stage.customer.sign(2, &body).await;
     assert_eq!(stage.customer.send(&body, &header).await.status(), 500);

@@ -127,10 +127,16 @@ async fn all_origins_may_be_allowed() {
     let stage = Stage::with(whole_answer(), "cors_origins = [\"*\"]").await;
     for origin in [APP_ORIGIN, "null"] {
         let response = preflight(&stage, "/v1/chat/completions", origin).await;
-        assert_eq!((response.status().as_u16(), permitted_origin(&response).as_deref()), (204, Some("*")));
+        assert_eq!(
+            (response.status().as_u16(), permitted_origin(&response).as_deref()),
+            (204, Some("*"))
+        );
         let request = stage.customer.request(&chat("hello")).header("origin", origin);
         let response = request.send().await.unwrap();
-        assert_eq!((response.status().as_u16(), permitted_origin(&response).as_deref()), (402, Some("*")));
+        assert_eq!(
+            (response.status().as_u16(), permitted_origin(&response).as_deref()),
+            (402, Some("*"))
+        );
         assert!(!response.headers().contains_key("vary"));
     }
 }

@@ -146,7 +146,8 @@ async fn a_payment_that_the_facilitator_refuses_gets_a_challenge_with_the_reason
     let body = chat("hello");
     let header = stage.customer.sign(2, &body).await;
     stage.facilitator.set_verify_reply(FacilitatorReply::Refuses("insufficient_balance"));
-    assert_challenge(stage.customer.send(&body, &header).await, "insufficient_balance: so it is").await;
+    assert_challenge(stage.customer.send(&body, &header).await, "insufficient_balance: so it is")
+        .await;
     assert_eq!(stage.counts(), (0, 0));
     // The same payment buys once the facilitator accepts it.
     stage.facilitator.set_verify_reply(FacilitatorReply::Good);

@@ -153,7 +153,9 @@ async fn an_unknown_settlement_gives_no_content_and_a_repeat_is_charged_once() {
         FacilitatorReply::Text(200, "nonsense".to_owned()),
         FacilitatorReply::Text(200, "x".repeat(100_000)),
     ] {
-        for (behavior, body) in [(whole_answer(), chat("hello")), (stream(), streaming_chat("hello"))] {
+        for (behavior, body) in
+            [(whole_answer(), chat("hello")), (stream(), streaming_chat("hello"))]
+        {
             let stage = Stage::set_up(behavior).await;
             stage.facilitator.set_settle_reply(reply.clone());
             let header = stage.customer.sign(2, &body).await;

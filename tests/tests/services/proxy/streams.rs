@@ -202,11 +202,15 @@ async fn the_upstreams_key_is_in_no_stream_wherever_it_is_cut() {
         }
     }
     // The key is at the very end of the stream.
-    stage.upstream.set_behavior(Behavior::Stream(vec![answer_pieces()[0].clone(), format!(": {KEY}")]));
+    stage
+        .upstream
+        .set_behavior(Behavior::Stream(vec![answer_pieces()[0].clone(), format!(": {KEY}")]));
     let response = stage.customer.buy(2, &streaming_chat("count")).await.text().await.unwrap();
     assert_eq!(response, format!("{}: [key]", answer_pieces()[0]));
     // The proxy holds back a mere prefix of the key until the end, and then sends it.
-    stage.upstream.set_behavior(Behavior::Stream(vec![answer_pieces()[0].clone(), ": sk-up".to_owned()]));
+    stage
+        .upstream
+        .set_behavior(Behavior::Stream(vec![answer_pieces()[0].clone(), ": sk-up".to_owned()]));
     let response = stage.customer.buy(2, &streaming_chat("count")).await.text().await.unwrap();
     assert_eq!(response, format!("{}: sk-up", answer_pieces()[0]));
     let spaced = KEY.replace('-', "\\u002d");

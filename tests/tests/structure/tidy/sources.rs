@@ -83,7 +83,9 @@ struct Openings(usize);
 
 impl Openings {
     fn note(&mut self, visibility: &Visibility, attributes: &[Attribute]) {
-        if matches!(visibility, Visibility::Public(_)) && count_sentences(&first_paragraph(attributes)) > 1 {
+        if matches!(visibility, Visibility::Public(_))
+            && count_sentences(&first_paragraph(attributes)) > 1
+        {
             self.0 += 1;
         }
     }

@@ -203,7 +203,8 @@ async fn t_42_repeated_slow_bodies_block_no_agent() {
     // Tests the default rate, and a rate so high that no request is refused before its body is read.
     for rate in ["300", "1000000"] {
         let env = vec![("BURSAR_SERVER_RATE_PER_MINUTE".to_owned(), rate.to_owned())];
-        let mut engine = LoadedEngine::start(&StartOptions { env, ..StartOptions::default() }).await;
+        let mut engine =
+            LoadedEngine::start(&StartOptions { env, ..StartOptions::default() }).await;
         let mut connection = RawClient::to(engine.address()).await;
         engine.assert_pays_over(&mut connection).await;
         let begun = Arc::new(AtomicU64::new(0));

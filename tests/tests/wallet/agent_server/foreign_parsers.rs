@@ -108,7 +108,10 @@ fn url(dice: &mut Dice) -> String {
 }
 
 fn lists() -> HostLists {
-    HostLists { allowed: vec![HostEntry::parse(ALLOWED_HOST).expect("a host")], blocked: Vec::new() }
+    HostLists {
+        allowed: vec![HostEntry::parse(ALLOWED_HOST).expect("a host")],
+        blocked: Vec::new(),
+    }
 }
 
 /// Asserts that each parser takes an allowed host from each URL, or none.

@@ -68,8 +68,9 @@ async fn t_24_the_network_has_access_only_while_the_operator_allows_it() {
     // A loopback server does not listen at the network address.
     let (before, warnings) = server(&mut operator, "server status").await;
     assert_eq!((before.open_to_network, warnings), (false, Vec::new()));
-    let refused =
-        AgentClient::for_url(&format!("http://{address}:{}", port_of(&before))).get("/health").await;
+    let refused = AgentClient::for_url(&format!("http://{address}:{}", port_of(&before)))
+        .get("/health")
+        .await;
     assert!(refused.is_err());
     operator.must("wallet lock").await;
     let fault = operator.run_refused("server start --allow-lan").await;

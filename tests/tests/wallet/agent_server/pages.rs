@@ -66,8 +66,10 @@ async fn t_23_no_route_answers_a_web_page_or_a_foreign_host_name() {
     let pages = PAGE_HEADERS
         .iter()
         .map(|page| (format!("Host: localhost\r\n{page}"), 403, "BROWSER_ORIGIN_REJECTED"));
-    let foreign = FOREIGN_HOST_HEADERS.iter().map(|host| ((*host).to_owned(), 403, "FOREIGN_HOST_REJECTED"));
-    let ambiguous = AMBIGUOUS_HOST_HEADERS.iter().map(|hosts| ((*hosts).to_owned(), 400, "BAD_REQUEST"));
+    let foreign =
+        FOREIGN_HOST_HEADERS.iter().map(|host| ((*host).to_owned(), 403, "FOREIGN_HOST_REJECTED"));
+    let ambiguous =
+        AMBIGUOUS_HOST_HEADERS.iter().map(|hosts| ((*hosts).to_owned(), 400, "BAD_REQUEST"));
     for (lines, status, code) in pages.chain(foreign).chain(ambiguous) {
         for (method, path) in ROUTES {
             let mut caller = RawClient::to(stage.address).await;

@@ -171,12 +171,18 @@ async fn t_40_checks_run_in_the_documented_order() {
 #[tokio::test]
 async fn an_ipv6_network_of_64_bits_counts_as_one_caller() {
     let stage = Stage::new(RATE_PER_MINUTE).await;
-    assert_eq!(served_count(&stage, 1_000, |n| format!("2001:db8:0:1::{n:x}")).await, RATE_PER_MINUTE);
+    assert_eq!(
+        served_count(&stage, 1_000, |n| format!("2001:db8:0:1::{n:x}")).await,
+        RATE_PER_MINUTE
+    );
     assert_eq!(served_count(&stage, 10, |n| format!("2001:db8:0:2::{n:x}")).await, 10);
     assert_eq!(served_count(&stage, 400, |_n| "192.168.1.9".to_owned()).await, RATE_PER_MINUTE);
     assert_eq!(served_count(&stage, 10, |_n| "::ffff:192.168.1.9".to_owned()).await, 0);
     assert_eq!(served_count(&stage, 10, |n| format!("192.168.1.{}", n + 10)).await, 10);
-    assert_eq!(served_count(&stage, 400, |n| format!("127.0.0.{}", n % 200 + 1)).await, RATE_PER_MINUTE);
+    assert_eq!(
+        served_count(&stage, 400, |n| format!("127.0.0.{}", n % 200 + 1)).await,
+        RATE_PER_MINUTE
+    );
     assert_eq!(served_count(&stage, 10, |_n| "::1".to_owned()).await, 0);
 }
 

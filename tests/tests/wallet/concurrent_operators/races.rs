@@ -7,7 +7,7 @@ use bursar_domain::requests::Approver;
 
 use bursar_tests::dice::Dice;
 
-use crate::concurrent_operators::stage::{Choice, DecisionResult, Stage, random_choice, names};
+use crate::concurrent_operators::stage::{Choice, DecisionResult, Stage, names, random_choice};
 
 const ROUNDS: usize = 1_000;
 

@@ -4,7 +4,7 @@ use bursar_core::codes::Code;
 use bursar_tests::process::StartOptions;
 
 use crate::crash::cases::{choose_cases, points_reached, run_all};
-use crate::crash::scenario::{WHOLE_LIFE, Scenario, Step, StepError};
+use crate::crash::scenario::{Scenario, Step, StepError, WHOLE_LIFE};
 
 /// Runs a whole life with one failing write, and asserts that each message names the file.
 ///

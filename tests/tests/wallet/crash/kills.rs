@@ -10,7 +10,7 @@ use bursar_tests::process::StartOptions;
 
 use crate::crash::cases::{choose_cases, points_reached, run_all};
 use crate::crash::points;
-use crate::crash::scenario::{WHOLE_LIFE, NEW_PASSWORD, Scenario, Step, StepError};
+use crate::crash::scenario::{NEW_PASSWORD, Scenario, Step, StepError, WHOLE_LIFE};
 
 /// Makes the first commit fail, so that the new wallet's file is removed again.
 const FAIL_FIRST_COMMIT: &str = "fail:journal.before_commit:1";
@@ -46,7 +46,9 @@ async fn every_fault_point_of_the_sources_is_reached() {
         points_reached(WHOLE_LIFE, None).await.into_iter().map(|(_step, point)| point).collect();
     let taken_back = points_reached(&[Step::CreateWallet], Some(FAIL_FIRST_COMMIT)).await;
     hit_points.extend(taken_back.into_iter().map(|(_step, point)| point));
-    hit_points.extend(points_reached(&life_with_deletion(), None).await.into_iter().map(|(_step, point)| point));
+    hit_points.extend(
+        points_reached(&life_with_deletion(), None).await.into_iter().map(|(_step, point)| point),
+    );
     let named = points::points_in_sources();
     let missed: Vec<_> = named.difference(&hit_points).collect();
     assert!(missed.is_empty(), "no scenario reaches {missed:?}");

@@ -145,7 +145,10 @@ async fn kills_at_random_moments_never_make_a_second_authorization() {
     let asks: Arc<Vec<Ask>> = Arc::new(asks.collect());
     for life in 0..ENGINE_LIVES {
         if life > 0 {
-            engine = EngineProcess::start(&folder, &StartOptions { has_password: true, ..start_with_history() });
+            engine = EngineProcess::start(
+                &folder,
+                &StartOptions { has_password: true, ..start_with_history() },
+            );
         }
         let last = 1 + dice.index(120);
         run_life(&mut engine, &asks, last, &mut dice).await;
@@ -192,7 +195,10 @@ async fn check_engine(
     asks: &[Ask],
     recorded: &BTreeMap<String, u64>,
 ) {
-    let mut engine = EngineProcess::start(folder, &StartOptions { has_password: true, ..StartOptions::default() });
+    let mut engine = EngineProcess::start(
+        folder,
+        &StartOptions { has_password: true, ..StartOptions::default() },
+    );
     let caller = AgentClient::for_url(&engine.url);
     let mut operator = engine.operator().await;
     let Answer::Audit(audit) = operator.must("audit verify").await else { panic!() };

@@ -27,7 +27,10 @@ impl Scenario {
     /// Opens the wallet with the expected password. While a password change is in doubt, either one may be right.
     async fn open_after(&mut self, step: Step) -> Result<(), StepError> {
         if !self.has_wallet().await? {
-            assert!(!self.observed.answered_steps.contains(&Step::CreateWallet), "the wallet is gone");
+            assert!(
+                !self.observed.answered_steps.contains(&Step::CreateWallet),
+                "the wallet is gone"
+            );
             return Ok(());
         }
         let in_doubt = step == Step::Passwd && self.password == PASSWORD;

@@ -91,7 +91,8 @@ async fn a_paused_engine_answers_queued_requests_once_and_expires_old_holds() {
     let fault = engine.operator().await.run_refused(&format!("approve {id} --yes")).await;
     assert_eq!(fault.code, Code::RequestExpired, "{fault}");
     // Uses a new connection, because the engine may have closed the idle one.
-    let polled = AgentClient::for_url(&engine.url).get(&format!("/sign/status/{id}")).await.unwrap();
+    let polled =
+        AgentClient::for_url(&engine.url).get(&format!("/sign/status/{id}")).await.unwrap();
     assert_eq!(json_or_null(&polled.1)["code"], "REQUEST_EXPIRED");
     assert_eq!(engine.terminate(), Some(0));
 }

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 pub(crate) fn points_in_sources() -> BTreeSet<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../engine/service/src");
     let code: Vec<String> = rust_files(&root).iter().map(|file| production_code(file)).collect();
-    let called = code.iter().flat_map(|text| quoted_after(text, "hit(\"")).map(|(_before, text)| text);
+    let called =
+        code.iter().flat_map(|text| quoted_after(text, "hit(\"")).map(|(_before, text)| text);
     let mut points: BTreeSet<String> = called.filter(|text| is_point(text)).collect();
     let first = |point: &str| point.split_once('.').map(|(first, _rest)| first.to_owned());
     let families: BTreeSet<String> = points.iter().filter_map(|point| first(point)).collect();

@@ -114,7 +114,10 @@ async fn flood(mut service: Service) {
     assert!(p99 < HEALTH_P99_MAX, "{name}: {p99:?}");
     assert!(service.resident_mib_max() <= service.memory_max, "{name}");
     assert!(held <= usize::try_from(OPEN_FILES_HARD_LIMIT).expect("small"), "{name}");
-    assert!(held > usize::try_from(OPEN_FILES_HARD_LIMIT / 4).expect("small"), "{name} raised its soft limit");
+    assert!(
+        held > usize::try_from(OPEN_FILES_HARD_LIMIT / 4).expect("small"),
+        "{name} raised its soft limit"
+    );
     // When the flood ends, the service frees the resources that the flood used.
     flood.end().await;
     wait_until("all connections are closed", || service.sockets() < 64).await;

@@ -113,6 +113,7 @@ async fn t_40_public_services_read_no_ambiguous_framing() {
             assert_refused(&service, &format!("{head}{chunks}")).await;
         }
         let old = first.replace("HTTP/1.1", "HTTP/1.0");
-        assert_refused(&service, &format!("{old}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")).await;
+        assert_refused(&service, &format!("{old}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"))
+            .await;
     }
 }

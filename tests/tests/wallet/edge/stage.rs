@@ -43,8 +43,12 @@ impl Service {
         // No node answers at this address: no test of the edge settles a payment.
         let home = facilitator::FacilitatorHome::new(network, "http://127.0.0.1:9", 1, "", "");
         let program = "bursar-test-facilitator";
-        let process =
-            ServiceProcess::start_with_file_limits(program, &home.settings(), OPEN_FILES_SOFT_LIMIT, OPEN_FILES_HARD_LIMIT);
+        let process = ServiceProcess::start_with_file_limits(
+            program,
+            &home.settings(),
+            OPEN_FILES_SOFT_LIMIT,
+            OPEN_FILES_HARD_LIMIT,
+        );
         let dependencies = Dependencies::Facilitator { _home: home };
         Self::new("facilitator", process, "/verify", FACILITATOR_MEMORY_MAX, dependencies)
     }
@@ -54,8 +58,12 @@ impl Service {
         let facilitator = ScriptedFacilitator::serve().await;
         let home = proxy::ProxyHome::new(&upstream.url, &facilitator.url, "");
         let program = "bursar-test-proxy";
-        let process =
-            ServiceProcess::start_with_file_limits(program, &home.settings(), OPEN_FILES_SOFT_LIMIT, OPEN_FILES_HARD_LIMIT);
+        let process = ServiceProcess::start_with_file_limits(
+            program,
+            &home.settings(),
+            OPEN_FILES_SOFT_LIMIT,
+            OPEN_FILES_HARD_LIMIT,
+        );
         let dependencies =
             Dependencies::Proxy { _home: home, _upstream: upstream, _facilitator: facilitator };
         Self::new("proxy", process, "/v1/chat/completions", 128.0, dependencies)

@@ -51,7 +51,8 @@ async fn an_invalid_journal_file_is_refused_by_name_and_left_unchanged() {
     }
     std::fs::remove_file(&file).unwrap();
     std::fs::create_dir(&file).unwrap();
-    start_refused(&used.folder(), &StartOptions::default()).assert_refusal(13, &[&text(&file), REMEDY]);
+    start_refused(&used.folder(), &StartOptions::default())
+        .assert_refusal(13, &[&text(&file), REMEDY]);
     // The engine starts with the restored file.
     std::fs::remove_dir(&file).unwrap();
     std::fs::write(&file, &whole).unwrap();
@@ -142,7 +143,8 @@ async fn damage_that_makes_the_store_panic_is_reported_with_the_file() {
         }
         found += 1;
         std::fs::write(&file, &bytes).unwrap();
-        start_refused(&used.folder(), &StartOptions::default()).assert_refusal(13, &[&text(&file), REMEDY]);
+        start_refused(&used.folder(), &StartOptions::default())
+            .assert_refusal(13, &[&text(&file), REMEDY]);
         if found == 3 {
             break;
         }
@@ -160,7 +162,8 @@ async fn an_empty_or_missing_journal_next_to_a_wallet_is_refused() {
         } else {
             std::fs::write(&file, b"").unwrap();
         }
-        start_refused(&used.folder(), &StartOptions::default()).assert_refusal(13, &[&text(&file), "backup"]);
+        start_refused(&used.folder(), &StartOptions::default())
+            .assert_refusal(13, &[&text(&file), "backup"]);
     }
 }
 
@@ -196,7 +199,8 @@ async fn an_invalid_settings_file_is_refused_by_name_and_left_unchanged() {
     }
     std::fs::remove_file(&file).unwrap();
     std::fs::create_dir(&file).unwrap();
-    start_refused(&used.folder(), &StartOptions::default()).assert_refusal(2, &[&text(&file), "move it away"]);
+    start_refused(&used.folder(), &StartOptions::default())
+        .assert_refusal(2, &[&text(&file), "move it away"]);
 }
 
 #[test]

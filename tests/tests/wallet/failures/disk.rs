@@ -93,10 +93,16 @@ async fn after_a_failed_commit_nothing_is_decided_and_a_restart_knows_every_answ
         let used = UsedFolder::new().await;
         let fault = Some(format!("fail:{point}:{n}"));
         let carry = Some(Checkpoints { after_bytes: 60_000, in_background: true });
-        let start = StartOptions { fault, has_password: true, checkpoints: carry, ..StartOptions::default() };
+        let start = StartOptions {
+            fault,
+            has_password: true,
+            checkpoints: carry,
+            ..StartOptions::default()
+        };
         let mut engine = EngineProcess::start(&used.folder(), &start);
         let caller = AgentClient::for_url(&engine.url);
-        let Answers { paid, unsigned, failed } = send_until_commit_fails(&caller, &used.agent).await;
+        let Answers { paid, unsigned, failed } =
+            send_until_commit_fails(&caller, &used.agent).await;
 
         // Reads still work.
         assert_eq!(caller.get("/health").await.unwrap().0, 200);
@@ -186,7 +192,8 @@ async fn a_disk_that_fills_up_is_reported_early_and_loses_nothing() {
     let carry = Some(Checkpoints { after_bytes: 20_000, in_background: true });
     let elsewhere = tempfile::tempdir().unwrap();
     let log = elsewhere.path().join("log");
-    let start = StartOptions { checkpoints: carry, log: Some(log.clone()), ..StartOptions::default() };
+    let start =
+        StartOptions { checkpoints: carry, log: Some(log.clone()), ..StartOptions::default() };
     let mut engine = EngineProcess::start(&folder, &start);
     let mut operator = engine.operator().await;
     let agent = set_up_wallet(&mut operator).await;
@@ -245,7 +252,10 @@ async fn a_disk_that_fills_up_is_reported_early_and_loses_nothing() {
 
     drop(file);
     std::fs::remove_file(&filler).unwrap();
-    let mut engine = EngineProcess::start(&folder, &StartOptions { has_password: true, ..StartOptions::default() });
+    let mut engine = EngineProcess::start(
+        &folder,
+        &StartOptions { has_password: true, ..StartOptions::default() },
+    );
     let mut operator = engine.operator().await;
     let Answer::Audit(audit) = operator.must("audit verify").await else { panic!() };
     assert!(audit.sealed && audit.untrusted.is_none(), "{audit:?}");

@@ -16,7 +16,8 @@ use bursar_tests::process::{EngineProcess, StartOptions};
 use serde_json::json;
 
 use crate::failures::stage::{
-    UsedFolder, ask, assert_unchanged, make_pipe, start_refused, start_refused_unchecked, set_up_wallet, text,
+    UsedFolder, ask, assert_unchanged, make_pipe, set_up_wallet, start_refused,
+    start_refused_unchecked, text,
 };
 
 fn is_root() -> bool {
@@ -103,8 +104,10 @@ fn a_lock_that_cannot_be_taken_is_reported_with_its_file() {
 #[tokio::test]
 async fn a_second_engine_on_the_folder_exits_10_and_the_first_keeps_running() {
     let used = UsedFolder::new().await;
-    let mut first =
-        EngineProcess::start(&used.folder(), &StartOptions { has_password: true, ..StartOptions::default() });
+    let mut first = EngineProcess::start(
+        &used.folder(),
+        &StartOptions { has_password: true, ..StartOptions::default() },
+    );
     let before = inventory(&used.folder());
     let output = start_refused_unchecked(&used.folder(), &StartOptions::default());
     output.assert_refusal(10, &["ENGINE_RUNNING"]);
@@ -230,7 +233,8 @@ async fn under_any_umask_only_the_owner_has_access() {
         }
         engine.kill();
         // The next engine restores the modes of the files that a killed engine left.
-        let mut engine = EngineProcess::start(&folder, &StartOptions { has_password: true, ..start });
+        let mut engine =
+            EngineProcess::start(&folder, &StartOptions { has_password: true, ..start });
         assert_closed(&folder);
         assert_eq!(engine.terminate(), Some(0));
         assert_closed(&folder);
@@ -257,7 +261,8 @@ async fn a_pipe_in_the_place_of_a_file_is_refused_at_once() {
         let kept = std::fs::read(&path).ok();
         let _gone = std::fs::remove_file(&path);
         make_pipe(&path);
-        start_refused_unchecked(&used.folder(), &StartOptions::default()).assert_refusal(exit, &[&text(&path)]);
+        start_refused_unchecked(&used.folder(), &StartOptions::default())
+            .assert_refusal(exit, &[&text(&path)]);
         std::fs::remove_file(&path).unwrap();
         if let Some(kept) = kept {
             std::fs::write(&path, kept).unwrap();

@@ -14,7 +14,7 @@ use bursar_tests::proxy::ProxyHome;
 use bursar_tests::service::{ServiceProcess, program_path};
 
 use crate::failures::disk::fill_disk;
-use crate::failures::stage::{make_pipe, start_refused_unchecked, set_up_wallet};
+use crate::failures::stage::{make_pipe, set_up_wallet, start_refused_unchecked};
 
 const FACILITATOR: &str = "bursar-test-facilitator";
 const PROXY: &str = "bursar-test-proxy";

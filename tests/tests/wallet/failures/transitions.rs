@@ -53,7 +53,9 @@ async fn a_failed_seal_stops_decisions_like_any_failed_commit() {
         assert_eq!(status, 200, "{answer}");
         // The signature's record is pending until the next commit; dropping that commit would leave a gap.
         let id: RequestId = answer["transaction_id"].as_str().unwrap().parse().unwrap();
-        timeout(TIMEOUT, wait_until_recorded(&engine, id)).await.expect("the signature is recorded");
+        timeout(TIMEOUT, wait_until_recorded(&engine, id))
+            .await
+            .expect("the signature is recorded");
         let mut operator = engine.operator();
         if line == "wallet open" {
             operator.must("wallet lock").await;
@@ -120,7 +122,8 @@ async fn a_wallet_whose_creation_failed_late_can_be_opened_or_created_again() {
         let home = tempfile::tempdir().unwrap();
         let folder = home.path().join("data");
         let fault = Some(format!("fail:{point}:1"));
-        let mut engine = EngineProcess::start(&folder, &StartOptions { fault, ..StartOptions::default() });
+        let mut engine =
+            EngineProcess::start(&folder, &StartOptions { fault, ..StartOptions::default() });
         let fault = engine.operator().await.run_refused("wallet create main").await;
         assert_eq!(fault.code, Code::JournalFailed, "{point}: {fault}");
         assert_eq!(engine.terminate(), Some(0));

@@ -10,7 +10,12 @@ use bursar_tests::process::{EngineProcess, StartOptions};
 use crate::failures::stage::{UsedFolder, assert_unchanged, start_refused_unchecked, text};
 
 /// Opens the wallet, which must fail and leave the wallet files unchanged.
-async fn assert_open_refused(used: &UsedFolder, operator: &mut Operator, code: Code, texts: &[&str]) {
+async fn assert_open_refused(
+    used: &UsedFolder,
+    operator: &mut Operator,
+    code: Code,
+    texts: &[&str],
+) {
     let wallets = used.file("wallets");
     let before = inventory(&wallets);
     let fault = operator.run_refused("wallet open").await;
@@ -105,7 +110,8 @@ async fn at_start_a_damaged_wallet_exits_13_and_a_wrong_password_exits_5() {
     let env = vec![("BURSAR_TEST_PASSWORD".to_owned(), "not the password".to_owned())];
     let current = used.file("wallets/main.wallet");
     let wallets = inventory(&used.file("wallets"));
-    let output = start_refused_unchecked(&used.folder(), &StartOptions { env, ..StartOptions::default() });
+    let output =
+        start_refused_unchecked(&used.folder(), &StartOptions { env, ..StartOptions::default() });
     output.assert_refusal(
         5,
         &["WRONG_PASSWORD", "The password does not open the wallet", "try again"],
@@ -145,7 +151,10 @@ fn a_folder_of_wallets_that_is_open_to_others_is_refused_by_name() {
     let used = runtime.block_on(UsedFolder::new());
     std::fs::set_permissions(used.file("wallets"), PermissionsExt::from_mode(0o755)).unwrap();
     let before = persistent_inventory(&used.file("wallets"));
-    let output = start_refused_unchecked(&used.folder(), &StartOptions { has_password: true, ..StartOptions::default() });
+    let output = start_refused_unchecked(
+        &used.folder(),
+        &StartOptions { has_password: true, ..StartOptions::default() },
+    );
     output.assert_refusal(13, &["DATA_FOLDER", &text(&used.file("wallets")), "chmod 700"]);
     assert_unchanged(&before, &persistent_inventory(&used.file("wallets")), &output.output);
 }

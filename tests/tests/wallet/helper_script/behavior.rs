@@ -21,7 +21,9 @@ pub(crate) fn agent(bearer: bool) -> Agent {
 
 /// Checks the proof in a body with the engine's own table of signed messages.
 pub(crate) fn check_proof(agent: &Agent, seen: &ReceivedRequest) {
-    let json::Value::Object(body) = json::parse(&seen.body, BODY_DEPTH_MAX).unwrap() else { panic!() };
+    let json::Value::Object(body) = json::parse(&seen.body, BODY_DEPTH_MAX).unwrap() else {
+        panic!()
+    };
     let signature = seen.json()["signature"].as_str().unwrap().to_owned();
     if agent.uses_bearer {
         return assert_eq!(signature, agent.token);
@@ -72,8 +74,10 @@ pub(crate) fn shop() -> Peer {
     Peer::serve(|seen, _n| {
         Some(match seen.header("payment-signature") {
             None => reply(402, &json!({})).with_header("payment-required", offer()),
-            Some(_paid) => reply(200, &json!({ "goods": "yours" }))
-                .with_header("PAYMENT-RESPONSE", header(&json!({ "success": true, "transaction": TX }))),
+            Some(_paid) => reply(200, &json!({ "goods": "yours" })).with_header(
+                "PAYMENT-RESPONSE",
+                header(&json!({ "success": true, "transaction": TX })),
+            ),
         })
     })
 }
@@ -124,8 +128,10 @@ fn version_1_sends_the_body_unchanged_and_the_header_of_the_answer() {
     let shop = Peer::serve(move |seen, _n| {
         Some(match seen.header("x-payment") {
             None => reply(402, &challenge),
-            Some(_paid) => reply(200, &json!("goods"))
-                .with_header("X-PAYMENT-RESPONSE", header(&json!({ "success": true, "transaction": TX }))),
+            Some(_paid) => reply(200, &json!("goods")).with_header(
+                "X-PAYMENT-RESPONSE",
+                header(&json!({ "success": true, "transaction": TX })),
+            ),
         })
     });
     for bearer in [false, true] {
@@ -178,8 +184,9 @@ print(json.dumps([helper.Wallet.from_env().pay(sys.argv[1]).transaction_id for _
 #[test]
 fn a_payment_header_follows_no_redirect_and_an_unpaid_request_none_to_another_origin() {
     let agent = agent(false);
-    let other =
-        Peer::serve(|_seen, _n| Some(reply(402, &json!({})).with_header("PAYMENT-REQUIRED", offer())));
+    let other = Peer::serve(|_seen, _n| {
+        Some(reply(402, &json!({})).with_header("PAYMENT-REQUIRED", offer()))
+    });
     let elsewhere = format!("{}/", other.url);
     let aim = elsewhere.clone();
     let shop = Peer::serve(move |seen, _n| {
@@ -431,7 +438,8 @@ fn a_position_that_ends_otherwise_is_an_error_with_its_reason() {
     let held = Peer::serve(|_seen, _n| {
         Some(reply(202, &json!({ "status": "pending", "request_id": "7f3c" })))
     });
-    let (exit, answer) = run_helper(&held.url, &agent, &["wait-position", "7f3c", "--timeout", "0"]);
+    let (exit, answer) =
+        run_helper(&held.url, &agent, &["wait-position", "7f3c", "--timeout", "0"]);
     assert_eq!((exit, &answer["code"]), (1, &json!("TIMEOUT")));
     assert_eq!(paths(&held), ["/position/status/7f3c"]);
 }

@@ -22,8 +22,8 @@ use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 
 use crate::helper_script::behavior;
-use crate::helper_script::peer::{Peer, reply, ok_reply};
-use crate::helper_script::python::{assets, run_to_end, program, text};
+use crate::helper_script::peer::{Peer, ok_reply, reply};
+use crate::helper_script::python::{assets, program, run_to_end, text};
 
 fn skill() -> String {
     fs::read_to_string(assets().join("skill.md")).unwrap()

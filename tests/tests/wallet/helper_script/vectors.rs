@@ -22,7 +22,8 @@ fn unused_agent() -> Agent {
 
 /// Runs code that reads the vector file `sys.argv[1]`.
 fn run_vector_code(code: &str, file: &str) -> Vec<Value> {
-    let answer = run_script("http://127.0.0.1:9", &unused_agent(), code, &[vectors(file).to_str().unwrap()]);
+    let answer =
+        run_script("http://127.0.0.1:9", &unused_agent(), code, &[vectors(file).to_str().unwrap()]);
     answer.as_array().unwrap().clone()
 }
 

@@ -20,7 +20,7 @@ use bursar_ledger_device::server::serve;
 use bursar_x402::authorization::Authorization;
 use bursar_x402::typed_data::TokenDomain;
 
-use super::support::{WAIT_TIMEOUT, SEED_WORDS};
+use super::support::{SEED_WORDS, WAIT_TIMEOUT};
 
 /// A simulated device, and the port that finds it.
 struct Bench {

@@ -56,7 +56,8 @@ async fn addresses_of_every_layout_are_listed_and_added() {
             "0x3a1DBb8A6ad007Aa58F31343231F0d7401559CF4",
         ),
     ] {
-        let listed = list_addresses(&engine, &format!("address ledger list {options} --count 1")).await;
+        let listed =
+            list_addresses(&engine, &format!("address ledger list {options} --count 1")).await;
         let [only] = &listed.addresses[..] else { panic!("{listed:?}") };
         assert_eq!((only.path.as_str(), only.address.as_str()), (path, expected));
         assert_eq!(only.label, None);
@@ -85,7 +86,8 @@ async fn the_same_seed_and_index_give_the_same_address_in_software() {
     operator.phrase = SEED_WORDS.to_owned();
     operator.must("seed import").await;
     let software = address(&engine, "address create soft 7 --seed S002").await;
-    let listed = list_addresses(&engine, "address ledger list --layout bip44 --start 7 --count 1").await;
+    let listed =
+        list_addresses(&engine, "address ledger list --layout bip44 --start 7 --count 1").await;
     assert_eq!(listed.addresses[0].address, software.address);
     assert_eq!(listed.addresses[0].path, software.path);
     assert_eq!(listed.addresses[0].label.as_deref(), Some("soft"));

@@ -202,12 +202,16 @@ async fn a_late_press_after_a_stop_is_read_and_discarded() {
                 })
                 .await;
         }
-        let other = if stop == "deny" { bench.start_waiting_payment(2).await } else { request.clone() };
+        let other =
+            if stop == "deny" { bench.start_waiting_payment(2).await } else { request.clone() };
         bench.wait_for_device_text(&other, "still shows an earlier request: reject it there").await;
         // The operator signs the abandoned prompt after all; no caller gets that signature.
         bench.press(Decision::Press).await;
         if stop == "deny" {
-            assert_eq!(bench.poll_until_status(&request, "rejected").await["code"], "REQUEST_DENIED");
+            assert_eq!(
+                bench.poll_until_status(&request, "rejected").await["code"],
+                "REQUEST_DENIED"
+            );
         }
         bench.press_until_paid(&other).await;
         assert_eq!(bench.prompt_count(), 2, "{stop}: {:?}", bench.device.log());

@@ -81,7 +81,12 @@ async fn after_a_kill_at_any_point_the_same_terms_are_signed_once() {
         drop((operator, engine));
 
         let (fault, unlock) = (Some(format!("kill:{point}")), true);
-        let start = StartOptions { env: env.clone(), fault, has_password: unlock, ..StartOptions::default() };
+        let start = StartOptions {
+            env: env.clone(),
+            fault,
+            has_password: unlock,
+            ..StartOptions::default()
+        };
         let mut engine = EngineProcess::start(&folder, &start);
         let wallet = Wallet { http: reqwest::Client::builder().no_proxy().build().unwrap() };
         let body = agent.ask(engine.now_s(), &offer(12_000, 1), None);

@@ -161,8 +161,9 @@ async fn a_send_is_signed_by_one_press_and_offers_the_whole_ceiling() {
     assert_eq!(scene.prompt_count(), 1, "one press for one send");
     // A token can be sent only with blind signing.
     scene.bench.device.change(|app| app.blind_signing = false);
-    let line =
-        format!("address send safe {OTHER_RECEIVER} 0.5 --token USDC --network base --yes --no-wait");
+    let line = format!(
+        "address send safe {OTHER_RECEIVER} 0.5 --token USDC --network base --yes --no-wait"
+    );
     let Answer::Send(sent) = scene.bench.engine.operator().must(&line).await else {
         panic!("a send")
     };
@@ -230,7 +231,12 @@ async fn a_refused_send_is_dropped_and_a_cancel_or_a_higher_offer_asks_again() {
         .await;
     scene.bench.press(Decision::Press).await;
     // Waits until the node has the empty transaction: a block mined earlier would contain the payment instead.
-    scene.bench.wait_until("the empty one", async || scene.has_pending_transfer(U256::ZERO).await.then_some(())).await;
+    scene
+        .bench
+        .wait_until("the empty one", async || {
+            scene.has_pending_transfer(U256::ZERO).await.then_some(())
+        })
+        .await;
     assert_eq!(scene.prompt_count(), 5);
     let ended = scene.wait_for_status(&sent.id, "cancelled", true).await;
     assert!(ended.block.is_some(), "{ended:?}");
@@ -303,8 +309,9 @@ async fn a_command_fails_whose_send_is_refused_or_cancelled() {
 async fn a_send_behind_another_says_how_many_are_before_it() {
     let Some(scene) = Scene::start().await else { return };
     scene.bench.device.change(|app| app.blind_signing = false);
-    let line =
-        format!("address send safe {OTHER_RECEIVER} 0.5 --token USDC --network base --yes --no-wait");
+    let line = format!(
+        "address send safe {OTHER_RECEIVER} 0.5 --token USDC --network base --yes --no-wait"
+    );
     scene.bench.engine.operator().must(&line).await;
     let coins = scene.send("0.1").await;
     scene
@@ -328,8 +335,9 @@ async fn a_send_behind_another_says_how_many_are_before_it() {
 async fn a_send_that_needs_a_switch_keeps_no_payment_waiting() {
     let Some(scene) = Scene::start().await else { return };
     scene.bench.device.change(|app| app.blind_signing = false);
-    let line =
-        format!("address send safe {OTHER_RECEIVER} 0.5 --token USDC --network base --yes --no-wait");
+    let line = format!(
+        "address send safe {OTHER_RECEIVER} 0.5 --token USDC --network base --yes --no-wait"
+    );
     scene.bench.engine.operator().must(&line).await;
     let (_code, asked) = scene.bench.ask(12_000, 1).await;
     let id = asked["request_id"].as_str().unwrap().to_owned();

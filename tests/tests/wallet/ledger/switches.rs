@@ -31,14 +31,17 @@ impl Bench {
     }
 
     async fn wait_for_queue_text(&self, part: &str) -> DeviceAnswer {
-        self.wait_until(part, async || self.device_answer().await.filter(|device| device.state.contains(part)))
-            .await
+        self.wait_until(part, async || {
+            self.device_answer().await.filter(|device| device.state.contains(part))
+        })
+        .await
     }
 
     /// Lets time pass in small steps, so that the queue works in between.
     async fn advance_slowly(&self, ms: u64) {
         let until = self.engine.clock.mono_ms() + ms;
-        self.wait_until("the time", async || (self.engine.clock.mono_ms() >= until).then_some(())).await;
+        self.wait_until("the time", async || (self.engine.clock.mono_ms() >= until).then_some(()))
+            .await;
     }
 
     /// Takes `steps` steps towards a switch; returns whether the switch is on afterwards.
@@ -73,8 +76,15 @@ async fn a_person_with_two_seconds_a_step_reaches_the_switch_and_the_payment_fol
         bench.device.change(|app| app.raw_messages = false);
         let request = bench.start_payment_refused_by_device(1).await;
         let (refusals, polls) = bench.refusals_and_reads();
-        assert!(bench.walk_to_switch(switch, STEPS_TO_SWITCH).await, "{switch:?}: the settings were covered");
-        assert_eq!((bench.refusals_and_reads().0, bench.device.covered()), (refusals, 0), "{switch:?}");
+        assert!(
+            bench.walk_to_switch(switch, STEPS_TO_SWITCH).await,
+            "{switch:?}: the settings were covered"
+        );
+        assert_eq!(
+            (bench.refusals_and_reads().0, bench.device.covered()),
+            (refusals, 0),
+            "{switch:?}"
+        );
         assert!(bench.refusals_and_reads().1 > polls, "the configuration is read meanwhile");
         if !found_by_itself {
             // The app's configuration does not report this switch, so the wallet must wait for its next try.
@@ -96,10 +106,16 @@ async fn the_wallet_asks_again_after_half_a_minute_and_then_each_minute() {
         let (before, polls) = bench.refusals_and_reads();
         // The refusal was up to four seconds ago.
         bench.engine.clock.advance((rest_s - 4) * 1_000);
-        bench.wait_until("two polls", async || (bench.refusals_and_reads().1 > polls + 1).then_some(())).await;
+        bench
+            .wait_until("two polls", async || {
+                (bench.refusals_and_reads().1 > polls + 1).then_some(())
+            })
+            .await;
         assert_eq!(bench.refusals_and_reads().0, before, "{rest_s}");
         bench.engine.clock.advance(4_000);
-        bench.wait_until("a try", async || (bench.refusals_and_reads().0 > before).then_some(())).await;
+        bench
+            .wait_until("a try", async || (bench.refusals_and_reads().0 > before).then_some(()))
+            .await;
         assert_eq!(bench.refusals_and_reads().0, before + 1, "{rest_s}");
     }
     bench.device.change(|app| app.raw_messages = true);

@@ -86,7 +86,8 @@ fn typed_data_is_sent_as_the_host_library_sends_it() {
         let ours = ask_full(&path, &typed_json::read(&json)).unwrap();
         let ours: Vec<Vec<u8>> = ours.iter().map(Command::to_bytes).collect();
         let is_ours = |command: &Vec<u8>| [TYPE, VALUE, TYPED_DATA].contains(&command[1]);
-        let theirs: Vec<Vec<u8>> = commands_of_transcript(transcript).into_iter().filter(is_ours).collect();
+        let theirs: Vec<Vec<u8>> =
+            commands_of_transcript(transcript).into_iter().filter(is_ours).collect();
         assert_eq!(ours, theirs, "{name}");
         if signer(&ours, transcript) == EMULATOR {
             hashed.insert(message);

@@ -55,8 +55,10 @@ fn kind(base: &str) -> FieldType {
 
 fn struct_value(types: &[StructType], name: &str, json: &Json) -> Value {
     let of = types.iter().find(|one| one.name == name).unwrap();
-    let values =
-        of.fields.iter().map(|field| value(types, field, field.array_levels.len(), &json[&field.name]));
+    let values = of
+        .fields
+        .iter()
+        .map(|field| value(types, field, field.array_levels.len(), &json[&field.name]));
     Value::Struct(values.collect())
 }
 
@@ -80,7 +82,9 @@ fn value(types: &[StructType], field: &Field, levels: usize, json: &Json) -> Val
         FieldType::Bool => Value::number(U256::from(u8::from(text == "true" || text == "1"))),
         FieldType::String => Value::string(&text),
         // Numbers in hex are sent as they are written.
-        FieldType::Int(_) | FieldType::Uint(_) if text.starts_with("0x") => Value::Atom(hex_bytes()),
+        FieldType::Int(_) | FieldType::Uint(_) if text.starts_with("0x") => {
+            Value::Atom(hex_bytes())
+        }
         FieldType::Int(size) if text.starts_with('-') => {
             let whole = I256::from_dec_str(&text).unwrap().to_be_bytes::<32>();
             Value::Atom(whole[32 - usize::from(*size)..].to_vec())
@@ -88,6 +92,8 @@ fn value(types: &[StructType], field: &Field, levels: usize, json: &Json) -> Val
         FieldType::Int(_) | FieldType::Uint(_) => {
             Value::number(if text.is_empty() { U256::ZERO } else { text.parse().unwrap() })
         }
-        FieldType::Address | FieldType::FixedBytes(_) | FieldType::Bytes => Value::Atom(hex_bytes()),
+        FieldType::Address | FieldType::FixedBytes(_) | FieldType::Bytes => {
+            Value::Atom(hex_bytes())
+        }
     }
 }

@@ -121,7 +121,10 @@ async fn a_deleted_agent_is_rejected_at_once_and_its_history_stays() {
         let (status, answer) =
             engine.post("/sign", &bot.ask(engine.now_s(), &offer(1, 2), url)).await;
         assert_eq!((status, &answer["code"]), (401, &json!("AUTH_FAILED")));
-        assert_eq!(operator.run_refused(&format!("agent show {auth}")).await.code, Code::NothingFound);
+        assert_eq!(
+            operator.run_refused(&format!("agent show {auth}")).await.code,
+            Code::NothingFound
+        );
         let line = format!("history --agent {}", bot.id);
         let Answer::History(history) = operator.must(&line).await else { panic!() };
         assert_eq!(history.requests.len(), 1);

@@ -43,7 +43,8 @@ impl Stage {
     /// Asks for a payment; returns the status and the request's id.
     async fn ask(&mut self, chain: ChainId, payee: &str, atoms: u64) -> (u16, String) {
         self.requests_sent += 1;
-        let mut offer = challenge(chain, atoms, &format!("https://a.example/{}", self.requests_sent));
+        let mut offer =
+            challenge(chain, atoms, &format!("https://a.example/{}", self.requests_sent));
         offer["accepts"][0]["payTo"] = payee.into();
         let body = self.agent.ask(self.engine.now_s(), &header(&offer), None);
         let (status, answer) = self.engine.post("/sign", &body).await;
@@ -95,9 +96,18 @@ async fn a_card_marks_first_payments_and_counts_authorized_ones() {
     let mut stage = Stage::new(Setup::default()).await;
     let id = stage.hold(BASE, PAY_TO).await;
     let first = stage.card(&id).await;
-    assert_eq!((first.paid_before.as_ref(), first.has_unknown_payee()), (Some(&never_paid()), true));
+    assert_eq!(
+        (first.paid_before.as_ref(), first.has_unknown_payee()),
+        (Some(&never_paid()), true)
+    );
     stage.must(&format!("approve {id} --yes")).await;
-    let once = PaidBefore { times: 1, approved: 1, first: unix_to_text(0), last: unix_to_text(0), usd: Usd(1_500_000) };
+    let once = PaidBefore {
+        times: 1,
+        approved: 1,
+        first: unix_to_text(0),
+        last: unix_to_text(0),
+        usd: Usd(1_500_000),
+    };
     assert_eq!(stage.payee_history(BASE, PAY_TO).await, once);
 
     // An automatic payment counts as a payment, but not as an approval.
@@ -196,7 +206,13 @@ async fn a_restart_a_snapshot_and_a_replay_count_the_same() {
     let mut stage = Stage::new(setup()).await;
     assert_eq!(stage.ask(BASE, PAY_TO, 250_000).await.0, 200);
     let id = stage.hold(BASE, PAY_TO).await;
-    let once = PaidBefore { times: 1, approved: 0, first: unix_to_text(0), last: unix_to_text(0), usd: Usd(250_000) };
+    let once = PaidBefore {
+        times: 1,
+        approved: 0,
+        first: unix_to_text(0),
+        last: unix_to_text(0),
+        usd: Usd(250_000),
+    };
 
     // The state is first replayed from the entries, and then loaded from a snapshot.
     for snapshot in [false, true] {
@@ -245,7 +261,10 @@ async fn a_card_shows_the_balance_before_and_after_the_payment() {
             let card = stage.card(&id).await;
             let answer = card.balance.as_ref().expect("it was read");
             assert_eq!((answer.before.as_str(), answer.after.as_deref()), (before, after));
-            assert_eq!((answer.symbol.as_str(), Some(&answer.read)), ("USDC", unix_to_text(0).as_ref()));
+            assert_eq!(
+                (answer.symbol.as_str(), Some(&answer.read)),
+                ("USDC", unix_to_text(0).as_ref())
+            );
             assert_eq!(card.has_insufficient_balance(), after.is_none());
             assert_eq!(card.balance_unknown_reason, None);
         }

@@ -31,7 +31,9 @@ impl Watcher {
     async fn next_rows(&mut self) -> Vec<ActivityRow> {
         match self.0.receive().await.unwrap() {
             Received::Message(ToClient::Entries { id: 1, entries }) => {
-                assert!((1..=WATCH_FRAME_ENTRIES_MAX).contains(&u64::try_from(entries.len()).unwrap()));
+                assert!(
+                    (1..=WATCH_FRAME_ENTRIES_MAX).contains(&u64::try_from(entries.len()).unwrap())
+                );
                 assert!(serde_json::to_vec(&entries).unwrap().len() <= WATCH_FRAME_BYTES_MAX);
                 entries
             }
@@ -40,7 +42,10 @@ impl Watcher {
     }
 
     /// Returns all entries up to the first that matches.
-    pub(crate) async fn rows_until(&mut self, fits: impl Fn(&ActivityRow) -> bool) -> Vec<ActivityRow> {
+    pub(crate) async fn rows_until(
+        &mut self,
+        fits: impl Fn(&ActivityRow) -> bool,
+    ) -> Vec<ActivityRow> {
         let mut answer: Vec<ActivityRow> = Vec::new();
         while !answer.iter().any(&fits) {
             answer.extend(self.next_rows().await);

@@ -18,7 +18,7 @@ enum Outcome {
     /// Not a valid amount.
     Refused,
 }
-use Outcome::{Held, AboveLimit, Refused, Signed};
+use Outcome::{AboveLimit, Held, Refused, Signed};
 
 /// Amounts as JSON text, strings with their quotes.
 const TABLE: &[(&str, Outcome)] = &[

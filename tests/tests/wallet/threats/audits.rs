@@ -16,7 +16,7 @@ use bursar_tests::operator::Expect;
 use bursar_tests::process::{EngineProcess, StartOptions};
 use serde_json::Value;
 
-use crate::threats::stage::{add_agent, engine_with, set_up_wallet, into_arc, unlimited_in_memory};
+use crate::threats::stage::{add_agent, engine_with, into_arc, set_up_wallet, unlimited_in_memory};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn t_45_an_audit_while_agents_pay_reports_no_damage() {
@@ -117,7 +117,10 @@ async fn t_45_a_file_changed_under_a_running_engine_is_refused_at_the_next_start
             paid.push(pay(&engine, &agent, n).await);
         }
         engine.kill();
-        match EngineProcess::try_start(&folder, &StartOptions { has_password: true, ..StartOptions::default() }) {
+        match EngineProcess::try_start(
+            &folder,
+            &StartOptions { has_password: true, ..StartOptions::default() },
+        ) {
             Err(why) => {
                 assert!(
                     why.contains("exit status: 13") && why.contains("JOURNAL_DAMAGED"),

@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::threats::stage::{POLICY, engine_with, journal_seq, send, signed_body, unlimited_in_memory};
+use crate::threats::stage::{
+    POLICY, engine_with, journal_seq, send, signed_body, unlimited_in_memory,
+};
 
 /// Fields that name another wallet, receiver or policy. The spellings come from the original wallet, from the policy
 /// that it shows to agents, and from the contracts behind it.

@@ -59,7 +59,12 @@ impl Table<'_> {
     }
 
     /// Adds the same challenge as a header and as JSON; only the code of a refusal may differ.
-    fn add_challenge(&mut self, name: &str, change: impl Fn(&mut Value), wanted: (u16, &'static str)) {
+    fn add_challenge(
+        &mut self,
+        name: &str,
+        change: impl Fn(&mut Value),
+        wanted: (u16, &'static str),
+    ) {
         let mut offer = self.offer();
         change(&mut offer);
         let as_data = if wanted == BAD_HEADER { BAD_FORMAT } else { wanted };
@@ -171,7 +176,11 @@ fn challenges(table: &mut Table<'_>) {
         offer["rest"] = json!("r".repeat(rest - offer.to_string().len()));
         assert_eq!(offer.to_string().len(), bytes);
         let spaced = serde_json::to_string_pretty(&offer).unwrap();
-        table.add_members(&format!("{bytes} bytes of data"), &format!("\"x402_data\":{spaced}"), wanted);
+        table.add_members(
+            &format!("{bytes} bytes of data"),
+            &format!("\"x402_data\":{spaced}"),
+            wanted,
+        );
     }
     let kept = "k".repeat(3_900);
     let echo = |parts: usize| {
@@ -267,7 +276,11 @@ fn many_values(table: &mut Table<'_>) {
         let count = crowd.len() / item.len();
         let inside = format!("\"x402_data\":{{\"x402Version\":2,\"accepts\":[{crowd}]}}");
         table.add_members(&format!("{count} offers {item}"), &inside, BAD_JSON);
-        table.add_payment_members(&format!("{count} times {item}"), &format!("\"x\":[{crowd}]"), BAD_JSON);
+        table.add_payment_members(
+            &format!("{count} times {item}"),
+            &format!("\"x\":[{crowd}]"),
+            BAD_JSON,
+        );
     }
     // At the bound and one above it. Body, agent, signature, payment header and list count as values too.
     let room = BODY_VALUES_MAX - 5;

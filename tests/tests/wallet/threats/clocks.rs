@@ -10,7 +10,7 @@ use bursar_tests::offers::offer;
 use bursar_tests::operator::Expect;
 
 use crate::threats::stage::{
-    authorized_count, engine_with, run_all, into_arc, signed_atoms, unlimited_in_memory,
+    authorized_count, engine_with, into_arc, run_all, signed_atoms, unlimited_in_memory,
 };
 
 const LIMIT: u64 = 10_000_000;
@@ -55,9 +55,17 @@ async fn t_29_setting_the_clock_renews_no_allowance() {
         // Sets the clock back by various times, and forward again within the same day.
         for hours in [1, 11, 13, 36, 24 * 40, 24 * 800] {
             engine.clock.set_utc(Utc::from_seconds(NOON_S).plus_ms(-hours * HOUR_MS));
-            assert_eq!(spend_allowance(&engine, &agent, &mut n).await, 0, "{boot_id}: {hours} h back");
+            assert_eq!(
+                spend_allowance(&engine, &agent, &mut n).await,
+                0,
+                "{boot_id}: {hours} h back"
+            );
             engine.clock.set_utc(Utc::from_seconds(NOON_S + 11 * 3600));
-            assert_eq!(spend_allowance(&engine, &agent, &mut n).await, 0, "{boot_id}: back and forward");
+            assert_eq!(
+                spend_allowance(&engine, &agent, &mut n).await,
+                0,
+                "{boot_id}: back and forward"
+            );
         }
         // In time zones to the east it is already tomorrow, which must not renew the allowance.
         for zone in ["Pacific/Kiritimati", "Asia/Tokyo", "Pacific/Pago_Pago", "UTC"] {

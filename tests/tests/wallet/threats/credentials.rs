@@ -79,13 +79,20 @@ async fn t_09_a_replaced_credential_fails_at_once_and_is_in_no_file() {
     for token in &tokens {
         let digits = &token[3..];
         for secret in [token.as_bytes(), digits.as_bytes(), &hex::decode(digits).unwrap()[..]] {
-            assert_eq!(files_with_secret(&folder, secret), Vec::<PathBuf>::new(), "a token lies in a file");
+            assert_eq!(
+                files_with_secret(&folder, secret),
+                Vec::<PathBuf>::new(),
+                "a token lies in a file"
+            );
         }
     }
     assert!(files(&folder).len() >= 3, "{:?}", files(&folder));
 
     // A restart does not restore an old credential.
-    let engine = EngineProcess::start(&folder, &StartOptions { has_password: true, ..StartOptions::default() });
+    let engine = EngineProcess::start(
+        &folder,
+        &StartOptions { has_password: true, ..StartOptions::default() },
+    );
     let mut connection = KeepAlive::open(&engine.url);
     for (n, agent) in (1_000..).zip(&given) {
         let answer = ask(&mut connection, agent, n);

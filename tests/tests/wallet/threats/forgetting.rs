@@ -16,7 +16,9 @@ use bursar_tests::operator::Expect;
 use serde_json::{Value, json};
 
 use crate::threats::node::{Block, BlockTimeChain};
-use crate::threats::stage::{POLICY, authorized_count, engine_with, offer_with, unlimited_in_memory};
+use crate::threats::stage::{
+    POLICY, authorized_count, engine_with, offer_with, unlimited_in_memory,
+};
 
 const DAY_S: i64 = 86_400;
 const AHEAD_S: i64 = 40 * DAY_S;
@@ -129,7 +131,11 @@ impl Wallet {
     }
 }
 
-fn setup(store: &MemoryStore, clock: Arc<ManualClock>, chain: Option<&Arc<BlockTimeChain>>) -> Setup {
+fn setup(
+    store: &MemoryStore,
+    clock: Arc<ManualClock>,
+    chain: Option<&Arc<BlockTimeChain>>,
+) -> Setup {
     let store = Some(Box::new(store.clone()) as _);
     let mut setup = Setup { store, clock, retention: RETENTION, ..unlimited_in_memory() };
     setup.chains.extend(chain.map(|chain| (BASE, Arc::clone(chain) as _)));

@@ -11,7 +11,7 @@ use bursar_tests::operator::{Expect, Operator};
 use serde_json::json;
 
 use crate::threats::stage::{
-    authorized_count, engine_with, offer_with, run_all, into_arc, signed_atoms, unlimited_in_memory,
+    authorized_count, engine_with, into_arc, offer_with, run_all, signed_atoms, unlimited_in_memory,
 };
 
 /// Requests that may be pending at once: per agent, and in total.

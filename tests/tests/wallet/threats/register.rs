@@ -160,7 +160,18 @@ fn the_register_describes_the_planted_bugs_of_the_worlds() {
 
 #[test]
 fn a_star_stands_for_any_text() {
-    assert!(matches_pattern("t_08_*", "t_08_a_proof") && matches_pattern("two_*_deliver_*", "two_shops_deliver_once"));
-    assert!(matches_pattern("a_b", "a_b") && matches_pattern("*_once", "sold_once") && matches_pattern("a_*", "a_"));
-    assert!(!matches_pattern("t_08_*", "t_07_a") && !matches_pattern("*_once", "once_more") && !matches_pattern("a_b", "a_bc"));
+    assert!(
+        matches_pattern("t_08_*", "t_08_a_proof")
+            && matches_pattern("two_*_deliver_*", "two_shops_deliver_once")
+    );
+    assert!(
+        matches_pattern("a_b", "a_b")
+            && matches_pattern("*_once", "sold_once")
+            && matches_pattern("a_*", "a_")
+    );
+    assert!(
+        !matches_pattern("t_08_*", "t_07_a")
+            && !matches_pattern("*_once", "once_more")
+            && !matches_pattern("a_b", "a_bc")
+    );
 }

@@ -12,7 +12,7 @@ use bursar_tests::operator::Expect;
 use serde_json::{Value, json};
 
 use crate::threats::stage::{
-    POLICY, authorized_count, engine_with, run_all, into_arc, signed_body, unlimited_in_memory,
+    POLICY, authorized_count, engine_with, into_arc, run_all, signed_body, unlimited_in_memory,
 };
 
 const HOUR_MS: u64 = 3_600_000;
@@ -104,7 +104,8 @@ async fn t_07_a_replayed_request_never_pays_twice() {
 #[tokio::test]
 async fn t_07_a_replayed_request_keeps_its_first_outcome() {
     let clock = Arc::new(ManualClock::new(Utc::from_seconds(NEW_YEAR_S)));
-    let (engine, agent) = engine_with(setup_on_disk(&clock), "--day 10 --txn 5 --auto 0.5", "hmac").await;
+    let (engine, agent) =
+        engine_with(setup_on_disk(&clock), "--day 10 --txn 5 --auto 0.5", "hmac").await;
     let ask = |n: u64, atoms: u64| agent.ask(NEW_YEAR_S, &offer(atoms, n), None);
     let (held, denied, refused) = (ask(1, 2_000_000), ask(2, 2_000_000), ask(3, 6_000_000));
     let mut ids = Vec::new();
@@ -190,11 +191,14 @@ async fn t_31_concurrent_requests_with_one_key_sign_one_payment() {
     let (engine, agent) = engine_with(unlimited_in_memory(), POLICY, "bearer").await;
     let (engine, agent) = (into_arc(engine), into_arc(agent));
     for round in 0..8u64 {
-        let asks = (0..32u64).map(|n| {
-            let (engine, agent) = (Arc::clone(&engine), Arc::clone(&agent));
-            let content = round * 2 + n % 2;
-            async move { post_with_key(&engine, &agent, content, json!(format!("key-{round}"))).await }
-        });
+        let asks =
+            (0..32u64).map(|n| {
+                let (engine, agent) = (Arc::clone(&engine), Arc::clone(&agent));
+                let content = round * 2 + n % 2;
+                async move {
+                    post_with_key(&engine, &agent, content, json!(format!("key-{round}"))).await
+                }
+            });
         let mut headers = BTreeSet::new();
         let mut conflicts = 0;
         for (status, answer) in run_all(asks).await {

@@ -136,7 +136,11 @@ async fn t_13_a_held_request_that_changes_in_memory_is_not_signed() {
             let refused = engine.engine.core().act(action).await.unwrap_err();
             assert_eq!(refused.code, wanted, "{what}, {target:?}: {refused}");
             let (_, polled) = engine.get(&format!("/sign/status/{id}")).await;
-            assert_eq!((&polled["status"], authorized_count(&engine)), (&json!("pending"), 0), "{what}");
+            assert_eq!(
+                (&polled["status"], authorized_count(&engine)),
+                (&json!("pending"), 0),
+                "{what}"
+            );
             assert_eq!(polled.get("header_value"), None, "{what}, {target:?}");
             // The journal has the original request, and so does the restarted engine.
             swap.arm(None);

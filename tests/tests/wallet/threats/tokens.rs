@@ -140,8 +140,11 @@ async fn t_11_decimals_and_symbols_in_an_offer_are_ignored() {
             engine.post("/sign", &agent.ask(engine.now_s(), &header, None)).await;
         assert_eq!((status, answer["code"].as_str().unwrap()), wanted, "{asset}: {answer}");
     }
-    let holds: Vec<HoldReason> =
-        pending_requests(&mut operator).await.into_iter().map(|held| held.card.unwrap().hold).collect();
+    let holds: Vec<HoldReason> = pending_requests(&mut operator)
+        .await
+        .into_iter()
+        .map(|held| held.card.unwrap().hold)
+        .collect();
     let unpriced = HoldReason::Unpriced;
     assert_eq!(holds, [HoldReason::AboveThreshold, unpriced, unpriced]);
 }
@@ -237,7 +240,10 @@ async fn t_13_an_invalid_payee_is_refused_at_intake() {
             assert_eq!(reply, (400, "INVALID_PAYMENT_DATA"), "{pay_to}: {answer}");
         }
     }
-    assert_eq!((authorized_count(&engine), pending_requests(&mut engine.operator()).await.len()), (0, 0));
+    assert_eq!(
+        (authorized_count(&engine), pending_requests(&mut engine.operator()).await.len()),
+        (0, 0)
+    );
 }
 
 #[tokio::test]

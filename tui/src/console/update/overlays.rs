@@ -167,7 +167,8 @@ fn give(question: &mut Question) -> Option<Secret> {
     }
     match question.first.take() {
         None if question.field.text().chars().count() < PASSWORD_CHARS_MIN => {
-            question.fault = Some(format!("Too short: use at least {PASSWORD_CHARS_MIN} characters."));
+            question.fault =
+                Some(format!("Too short: use at least {PASSWORD_CHARS_MIN} characters."));
             question.field.clear();
             None
         }

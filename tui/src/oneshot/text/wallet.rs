@@ -19,7 +19,8 @@ pub(super) fn wallet(to: &mut Sheet, wallet: &WalletAnswer, context: Context<'_>
         return to.next(&what, &command);
     }
     let locks = wallet.locks_in_s.filter(|_seconds| context.engine_running);
-    let locks = locks.map_or_else(String::new, |s| format!(", locks in {}", approximate_duration(s)));
+    let locks =
+        locks.map_or_else(String::new, |s| format!(", locks in {}", approximate_duration(s)));
     to.rows(&[
         ("wallet", wallet.name.clone().unwrap_or_default()),
         ("state", format!("{}{locks}", state_after(wallet, context))),

@@ -21,7 +21,8 @@ use bursar_domain::{Action, Decision, Effect, LaneAsk, Refusal, Reply, Request, 
 use bursar_morpho::VenueId;
 use bursar_submit::fees::FeeQuote;
 use bursar_submit::{
-    Action as OutboxAction, Call, Fees, FoundReceipt, Input, OutboxKey, Quote as GasQuote, SubmissionId,
+    Action as OutboxAction, Call, Fees, FoundReceipt, Input, OutboxKey, Quote as GasQuote,
+    SubmissionId,
 };
 
 pub(crate) use crate::loans::asks::policy;

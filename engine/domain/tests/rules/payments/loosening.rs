@@ -99,7 +99,8 @@ fn an_edit_that_changes_nothing_records_nothing() {
 ///
 /// Each is refused without a record while the wallet is locked, and succeeds once it is unlocked.
 fn giving() -> Vec<Action> {
-    let chain = bursar_core::networks::by_id_or_v1_name("sepolia").expect("a row of the table").chain;
+    let chain =
+        bursar_core::networks::by_id_or_v1_name("sepolia").expect("a row of the table").chain;
     vec![
         Action::AddSeed { id: SeedId(2), words: 24 },
         build_another_address(),

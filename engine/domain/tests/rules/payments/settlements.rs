@@ -5,7 +5,10 @@ use std::sync::Arc;
 use alloy_primitives::B256;
 use bursar_core::codes::Code;
 use bursar_core::ids::{AgentId, RequestId};
-use bursar_core::limits::{SETTLEMENT_CHECK_MS_MAX, SETTLEMENT_CHECKS_PER_AGENT_MAX, SETTLEMENT_CHECKS_MAX, REPORTS_PER_PAYMENT_MAX};
+use bursar_core::limits::{
+    REPORTS_PER_PAYMENT_MAX, SETTLEMENT_CHECK_MS_MAX, SETTLEMENT_CHECKS_MAX,
+    SETTLEMENT_CHECKS_PER_AGENT_MAX,
+};
 use bursar_core::time::Utc;
 use bursar_domain::agents::Credential;
 use bursar_domain::settlement::{Check, ReportContent, ReportKind, Settlement, Stage};
@@ -98,14 +101,19 @@ fn chain_lookups_are_bounded_in_all() {
 #[test]
 fn chain_lookups_are_bounded_per_agent() {
     let mut world = ordinary();
-    let ids: Vec<RequestId> =
-        (0..=SETTLEMENT_CHECKS_PER_AGENT_MAX as u64).map(|n| world.signs(payment(1_000 + n))).collect();
+    let ids: Vec<RequestId> = (0..=SETTLEMENT_CHECKS_PER_AGENT_MAX as u64)
+        .map(|n| world.signs(payment(1_000 + n)))
+        .collect();
     for (n, id) in ids.iter().enumerate() {
         assert_eq!(
             report(&mut world, *id, content(ReportKind::Settled, Some(1))),
             Ok(Stage::Settled)
         );
-        assert_eq!(world.state.settling.contains_key(id), n < SETTLEMENT_CHECKS_PER_AGENT_MAX, "{n}");
+        assert_eq!(
+            world.state.settling.contains_key(id),
+            n < SETTLEMENT_CHECKS_PER_AGENT_MAX,
+            "{n}"
+        );
     }
     checked(&mut world, ids[0], 1, Check::Verified { block: 7 });
     let last = *ids.last().unwrap();

@@ -164,8 +164,8 @@ fn a_cancellation_waits_for_a_stopped_agent() {
     }
 }
 
-/// A revocation has no time limit, so neither a tick nor an unlock ends its offers. Otherwise rising fees would keep it from
-/// being mined, and all later transactions of the address would wait.
+/// A revocation has no time limit, so neither a tick nor an unlock ends its offers. Otherwise rising fees would keep it
+/// from being mined, and all later transactions of the address would wait.
 #[test]
 fn a_revocation_is_offered_again_after_the_five_minutes_of_its_plan() {
     type Happens = fn(&mut Bench);

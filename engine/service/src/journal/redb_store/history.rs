@@ -211,7 +211,9 @@ pub(super) fn settlement(
     read: &ReadTransaction,
     seq: u64,
 ) -> Result<Option<Settlement>, StoreError> {
-    let Some(settlements) = table_if_written(read.open_table(SETTLEMENTS))? else { return Ok(None) };
+    let Some(settlements) = table_if_written(read.open_table(SETTLEMENTS))? else {
+        return Ok(None);
+    };
     let bytes = settlements.get(seq)?;
     bytes.map(|bytes| decode_settlement(bytes.value())).transpose()
 }

@@ -41,7 +41,8 @@ impl VaultList {
         let seen = scan.seen_vaults(network.chain);
         let known = scan.known_vaults(network.chain);
         let mut list = Self { vaults: Vec::new(), concerning: BTreeSet::new() };
-        for vault in contracts.pinned_vaults.iter().chain(seen.iter().take(FOREIGN_VAULTS_READ_MAX)) {
+        for vault in contracts.pinned_vaults.iter().chain(seen.iter().take(FOREIGN_VAULTS_READ_MAX))
+        {
             if list.concerning.insert(*vault) {
                 list.vaults.push(*vault);
             }

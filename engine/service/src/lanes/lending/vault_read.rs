@@ -244,7 +244,8 @@ impl VaultReads {
             adapters: origins,
             adapter_registry: registry,
         };
-        let text = |at| answers.bytes(at).map(|answer| token::decode_text(answer)).unwrap_or_default();
+        let text =
+            |at| answers.bytes(at).map(|answer| token::decode_text(answer)).unwrap_or_default();
         Ok(VaultOutcome::Whole(Box::new(Venue {
             address: self.address,
             kind,
@@ -445,10 +446,7 @@ impl LiquidityReads {
     }
 }
 
-pub(super) fn trusted_parties<'a>(
-    network: &Network,
-    contracts: &'a Contracts,
-) -> TrustList<'a> {
+pub(super) fn trusted_parties<'a>(network: &Network, contracts: &'a Contracts) -> TrustList<'a> {
     TrustList {
         stablecoin: network.stablecoin.address,
         curators: contracts.curators,

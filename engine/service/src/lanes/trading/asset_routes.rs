@@ -265,7 +265,9 @@ fn delivered(
         Ok(answer) => match decode(&answer) {
             Ok(quote) => Some(RouteOutput::Amount(quote.amount)),
             Err(QuoteFault::InsufficientLiquidity) => Some(RouteOutput::TooMuch),
-            Err(QuoteFault::Reverted(_) | QuoteFault::MalformedAnswer | QuoteFault::TooLarge) => None,
+            Err(QuoteFault::Reverted(_) | QuoteFault::MalformedAnswer | QuoteFault::TooLarge) => {
+                None
+            }
         },
         Err(ChainFault::Reverted { .. }) => Some(RouteOutput::TooMuch),
         Err(_failed) => None,

@@ -8,7 +8,7 @@ use bursar_core::money::Bps;
 use bursar_domain::Refusal;
 use bursar_domain::trades::Venue;
 use bursar_submit::Call;
-use bursar_uniswap::price::{PriceProbe, HopPrice, TradeMeasurement};
+use bursar_uniswap::price::{HopPrice, PriceProbe, TradeMeasurement};
 use bursar_uniswap::route::Hop;
 use bursar_uniswap::{Impact, Quote, QuoteFault, V3Pool, price, quote, read};
 

@@ -10,8 +10,8 @@ use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
 use bursar_submit::{
-    Action, Call, Event, FoundReceipt, Input, Outbox, OutboxKey, Outcome, Rules, SendAnswer, SubmissionId,
-    apply, resume, step,
+    Action, Call, Event, FoundReceipt, Input, Outbox, OutboxKey, Outcome, Rules, SendAnswer,
+    SubmissionId, apply, resume, step,
 };
 use k256::ecdsa::SigningKey;
 use proptest::prelude::Rng;
@@ -115,7 +115,8 @@ impl World {
             2..=9 => self.act(),
             10 | 11 => self.input(Input::Tick),
             12 | 13 => {
-                let (memory, foreign, ok) = (self.random_one_in(4), self.random_one_in(40), !self.random_one_in(5));
+                let (memory, foreign, ok) =
+                    (self.random_one_in(4), self.random_one_in(40), !self.random_one_in(5));
                 self.net.mine(memory, foreign, ok);
                 if foreign {
                     self.tally.count("foreign");
@@ -292,7 +293,9 @@ impl World {
                 self.tally.count("bumped");
                 self.authorized.insert((*id, *digest));
             }
-            Event::Signed { id, raw, .. } => drop(self.persisted_bytes.insert((*id, raw.bytes.clone()))),
+            Event::Signed { id, raw, .. } => {
+                drop(self.persisted_bytes.insert((*id, raw.bytes.clone())))
+            }
             Event::Reserved { id, nonce } => {
                 let held = self.outbox.held_nonces();
                 let taken = held.get(nonce);
@@ -309,8 +312,11 @@ impl World {
                 });
                 if *outcome == Outcome::Dropped {
                     let value = self.outbox.open[id].call.value;
-                    let sent =
-                        self.net.ever_broadcast.values().any(|tx| !value.is_zero() && tx.value == value);
+                    let sent = self
+                        .net
+                        .ever_broadcast
+                        .values()
+                        .any(|tx| !value.is_zero() && tx.value == value);
                     assert!(!sent, "{id} was dropped although it had been sent");
                 }
             }

@@ -28,7 +28,11 @@ fn t_40_a_length_is_one_number_of_plain_digits() {
     for bad in
         ["", "+1", "-1", "1,1", "1 1", "0x1", "1.0", "१", "99999999999999999", "00000000000000001"]
     {
-        assert_eq!(framing_of_post(&format!("Content-Length: {bad}")), Err(Refusal::Length), "{bad:?}");
+        assert_eq!(
+            framing_of_post(&format!("Content-Length: {bad}")),
+            Err(Refusal::Length),
+            "{bad:?}"
+        );
     }
     let twice = framing("POST / HTTP/1.1", &["Content-Length: 1", "Content-Length: 1"]);
     assert_eq!(twice, Err(Refusal::Length));
@@ -49,7 +53,11 @@ fn t_40_chunked_is_the_only_encoding_and_never_next_to_a_length() {
     for bad in
         ["", "gzip", "identity", "gzip, chunked", "chunked, chunked", "chunked;q=1", "xchunked"]
     {
-        assert_eq!(framing_of_post(&format!("Transfer-Encoding: {bad}")), Err(Refusal::Malformed), "{bad}");
+        assert_eq!(
+            framing_of_post(&format!("Transfer-Encoding: {bad}")),
+            Err(Refusal::Malformed),
+            "{bad}"
+        );
     }
 }
 

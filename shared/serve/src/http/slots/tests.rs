@@ -45,7 +45,9 @@ fn the_longest_waiting_connection_is_evicted_never_a_working_one() {
     let mut table = table(ten_slots());
     let ids: Vec<u64> = (0..10).map(|_| admit(&mut table, REMOTE).unwrap()).collect();
     assert!(table.set_activity(ids[0], Activity::Working));
-    assert!(table.set_activity(ids[1], Activity::Working) && table.set_activity(ids[1], Activity::Idle));
+    assert!(
+        table.set_activity(ids[1], Activity::Working) && table.set_activity(ids[1], Activity::Idle)
+    );
     // A repeated wait does not move a connection to the end of the queue.
     assert!(table.set_activity(ids[2], Activity::Idle));
     let link = Arc::clone(&table.slots[&ids[2]].link);
@@ -113,7 +115,9 @@ fn a_connection_of_a_proven_caller_is_evicted_after_all_others() {
     for _slow in 0..100 {
         admit_receiving(&mut table, REMOTE);
     }
-    assert!(table.set_activity(proven, Activity::Working) && table.set_activity(proven, Activity::Idle));
+    assert!(
+        table.set_activity(proven, Activity::Working) && table.set_activity(proven, Activity::Idle)
+    );
     for _working in 0..9 {
         admit_working(&mut table, REMOTE);
     }
@@ -161,7 +165,8 @@ fn all_addresses_of_one_peer_share_one_limit() {
 #[test]
 fn a_trusted_proxy_has_no_share_and_can_lose_connections() {
     let trusted = IpRanges::parse([REMOTE]).unwrap();
-    let mut table = table(Bounds { slots_per_peer_max: 2, trusted_proxies: trusted, ..ten_slots() });
+    let mut table =
+        table(Bounds { slots_per_peer_max: 2, trusted_proxies: trusted, ..ten_slots() });
     let ids: Vec<u64> = (0..10).map(|_| admit(&mut table, REMOTE).unwrap()).collect();
     assert!(admit(&mut table, OTHER).is_some());
     assert!(!has_slot(&table, ids[0]) && has_slot(&table, ids[1]));

@@ -60,7 +60,10 @@ impl ReportingServer {
             .route("/small", get(move || async move { small("small".into_response()) }))
             .route("/empty", get(move || async move { empty(().into_response()) }))
             .route("/streamed", get(move || async move { streamed(chunks()) }))
-            .route("/large", get(move || async move { large(vec![b'x'; LARGE_BODY_BYTES].into_response()) }))
+            .route(
+                "/large",
+                get(move || async move { large(vec![b'x'; LARGE_BODY_BYTES].into_response()) }),
+            )
             .route("/endless", get(move || async move { endless(begun()) }))
             .route("/late", get(late));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -285,7 +285,8 @@ async fn an_evicted_connection_reads_no_further_request() {
     let mut first = Peer::for_server(Arc::clone(&shared), 1024);
     first.send("GET /ends HT").await;
     sleep(Duration::from_millis(10)).await;
-    let mut others = [Peer::for_server(Arc::clone(&shared), 1024), Peer::for_server(Arc::clone(&shared), 1024)];
+    let mut others =
+        [Peer::for_server(Arc::clone(&shared), 1024), Peer::for_server(Arc::clone(&shared), 1024)];
     assert_eq!(first.read_to_end().await, (String::new(), 10));
     for other in &mut others {
         other.send("GET /ends HTTP/1.1\r\n\r\n").await;

@@ -6,7 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use alloy_primitives::{Address, B256};
-use bursar_core::limits::{SCAN_OWNERS_MAX, SCAN_VAULTS_MAX, SCAN_RECEIVED_DEPOSIT_VENUES_MAX, SCAN_OWN_DEPOSIT_VENUES_MAX};
+use bursar_core::limits::{
+    SCAN_OWN_DEPOSIT_VENUES_MAX, SCAN_OWNERS_MAX, SCAN_RECEIVED_DEPOSIT_VENUES_MAX, SCAN_VAULTS_MAX,
+};
 use bursar_core::networks::{ChainId, Lending as Contracts, Network, VaultKind, by_chain};
 use bursar_morpho::VenueId;
 use serde::{Deserialize, Serialize};
@@ -163,7 +165,8 @@ impl SavedOwner {
             given: venues(self.given_vaults, self.given_markets),
             ignores_venues: self.ignores_venues,
         };
-        let fits = found.own.len() <= SCAN_OWN_DEPOSIT_VENUES_MAX && found.given.len() <= SCAN_RECEIVED_DEPOSIT_VENUES_MAX;
+        let fits = found.own.len() <= SCAN_OWN_DEPOSIT_VENUES_MAX
+            && found.given.len() <= SCAN_RECEIVED_DEPOSIT_VENUES_MAX;
         fits.then_some((self.owner, found))
     }
 }

@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use alloy_primitives::Address;
 use bursar_core::limits::{
-    SCAN_LAG_BLOCKS_MAX, SCAN_OWNERS_MAX, SCAN_VAULTS_MAX, SCAN_RECEIVED_DEPOSIT_VENUES_MAX, SCAN_OWN_DEPOSIT_VENUES_MAX,
+    SCAN_LAG_BLOCKS_MAX, SCAN_OWN_DEPOSIT_VENUES_MAX, SCAN_OWNERS_MAX,
+    SCAN_RECEIVED_DEPOSIT_VENUES_MAX, SCAN_VAULTS_MAX,
 };
 use bursar_core::networks::{Lending as Contracts, VaultKind};
 use bursar_morpho::VenueId;

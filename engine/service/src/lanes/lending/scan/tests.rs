@@ -5,7 +5,10 @@ mod stage;
 
 use alloy_primitives::{Address, B256, Bytes};
 use bursar_chain::ports::ChainFault;
-use bursar_core::limits::{SCAN_QUERY_BLOCKS_MAX, SCAN_QUERY_ADDRESSES_MAX, SCAN_VAULTS_MAX, SCAN_RECEIVED_DEPOSIT_VENUES_MAX};
+use bursar_core::limits::{
+    SCAN_QUERY_ADDRESSES_MAX, SCAN_QUERY_BLOCKS_MAX, SCAN_RECEIVED_DEPOSIT_VENUES_MAX,
+    SCAN_VAULTS_MAX,
+};
 use bursar_core::networks::VaultKind;
 use bursar_morpho::VenueId;
 

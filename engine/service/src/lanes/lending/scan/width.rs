@@ -1,6 +1,6 @@
 //! How many blocks the scan requests at once, and how long it pauses after failures. Pure.
 
-use bursar_core::limits::{SCAN_QUERY_BLOCKS_MAX, SCAN_PAUSE_MAX_MS, SCAN_PAUSE_MS};
+use bursar_core::limits::{SCAN_PAUSE_MAX_MS, SCAN_PAUSE_MS, SCAN_QUERY_BLOCKS_MAX};
 
 /// The number of successful searches after which the width that failed last is tried again. A node that always
 /// refuses that width then refuses less than one search in this many.

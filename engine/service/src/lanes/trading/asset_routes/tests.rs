@@ -3,7 +3,7 @@ use std::fmt;
 use alloy_primitives::aliases::{I24, I56, U160};
 use alloy_sol_types::SolCall;
 use bursar_chain::ports::ChainReply;
-use bursar_core::networks::by_name;
+use bursar_core::networks::by_id_name_or_title;
 use bursar_uniswap::abi::v3::{IQuoterV2, IV3Pool};
 
 use super::*;

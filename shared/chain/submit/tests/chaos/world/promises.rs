@@ -38,7 +38,8 @@ impl World {
         }
         let effects = self.net.effects();
         let mut seen = BTreeSet::new();
-        let values: BTreeMap<_, _> = self.submission_by_value.iter().map(|(value, id)| (*id, *value)).collect();
+        let values: BTreeMap<_, _> =
+            self.submission_by_value.iter().map(|(value, id)| (*id, *value)).collect();
         for event in &self.journal {
             let Event::Finished { id, outcome } = event else { continue };
             assert!(seen.insert(*id), "{id} ended twice");

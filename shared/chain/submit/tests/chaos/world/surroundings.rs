@@ -105,7 +105,8 @@ impl World {
         }
         if self.node_lies_about_blocks() {
             let hash = hashes[self.random_below(hashes.len())];
-            let made_up = FoundReceipt { hash, block: head, block_hash: B256::repeat_byte(1), ok: true };
+            let made_up =
+                FoundReceipt { hash, block: head, block_hash: B256::repeat_byte(1), ok: true };
             found = if found.is_some() { None } else { Some(made_up) };
         }
         if self.node_lies_about_blocks() {
