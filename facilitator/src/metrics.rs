@@ -158,9 +158,9 @@ impl Default for Metrics {
             unfinished,
             finality_unknown,
             node_up,
-            count_gas_spent: gas_spent,
-            count_reorganised: reorganised,
-            count_charged_after_refusal: charged_after_refusal,
+            gas_spent,
+            reorganised,
+            charged_after_refusal,
             foreign_nonces,
         }
     }

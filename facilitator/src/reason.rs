@@ -155,7 +155,7 @@ pub struct Rejection {
 impl Rejection {
     /// Creates a rejection with its own message.
     pub fn with_message(reason: Reason, message: impl Into<String>) -> Self {
-        Self { reason, message: message.into(), payer: None, with_settlement: None }
+        Self { reason, message: message.into(), payer: None, settled_in: None }
     }
 
     /// Adds the payer, if it is known.

@@ -308,7 +308,7 @@ impl Purchase {
             return Ok(SendOutcome::InUse { after, body });
         }
         self.record_receipt(&headers);
-        self.pass_on_while_reporting(payment, async |sink| sink.take(&body).await).await?;
+        self.pass_on_while_reporting(payment, async |sink| sink.pass_on_chunk(&body).await).await?;
         Ok(SendOutcome::Answered(StatusCode::CONFLICT))
     }
 
@@ -320,7 +320,7 @@ impl Purchase {
     ) -> Result<StatusCode, BodyError> {
         self.record_receipt(&answer.headers);
         let filled =
-            self.pass_on_while_reporting(payment, async |sink| sink.fill(&mut answer).await).await;
+            self.pass_on_while_reporting(payment, async |sink| sink.pass_on_body(&mut answer).await).await;
         filled.map(|()| answer.status)
     }
 

@@ -60,7 +60,7 @@ impl SigningKey {
                 .and_then(|bytes| Self::from_bytes(&bytes).ok())
                 .ok_or_else(|| KeyFault::NoKey { file: file.to_owned() })
         };
-        zeroize_stack::<STACK_BYTES>();
+        zeroize_stack::<WIPED_STACK_BYTES>();
         key
     }
 
@@ -89,7 +89,7 @@ impl SigningKey {
         let (salt, iv, id) = (random()?, random()?, random()?);
         let keystore = Keystore::seal(&secret, key.address, password, kdf(&salt), &iv, *id);
         let text = keystore.and_then(|keystore| keystore.to_json());
-        zeroize_stack::<STACK_BYTES>();
+        zeroize_stack::<WIPED_STACK_BYTES>();
         let text = text.map_err(|error| error.into_fault(file))?;
         disk::create(file, text.as_bytes())?;
         Ok(key)
@@ -116,7 +116,7 @@ impl SigningKey {
     /// None in practice: the key is valid, and an r beyond the order is as unlikely as guessing the key.
     pub fn sign(&self, digest: B256) -> Result<Signature65, SignatureError> {
         let signature = self.sign_on_wiped_stack(digest);
-        zeroize_stack::<STACK_BYTES>();
+        zeroize_stack::<WIPED_STACK_BYTES>();
         signature
     }
 

@@ -62,7 +62,7 @@ impl Settler {
             Ok(lookup) => (lookup, false),
             Err(_taken) => (self.prices.lookup.lock().await, true),
         };
-        if let Some(price) = self.prices.last().filter(|price| price.at_ms >= requested_ms) {
+        if let Some(price) = self.prices.last().filter(|price| price.looked_up_ms >= requested_ms) {
             return Ok(price);
         }
         // A lookup that began after this request has failed. This request then fails, too, and starts no further
@@ -85,7 +85,7 @@ impl Settler {
         };
         let balances = futures::future::try_join_all(self.network.all_signers().map(balance));
         let known = self.prices.last();
-        let known = known.map(|last| (last.data_fee, last.data_gas, last.data_at_ms));
+        let known = known.map(|last| (last.data_fee, last.data_gas, last.data_looked_up_ms));
         let known = known.filter(|(_fee, _gas, at)| at_ms.saturating_sub(*at) < DATA_FEE_CACHE_MS);
         let data = async {
             if let Some(known) = known {

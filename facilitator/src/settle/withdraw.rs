@@ -247,7 +247,7 @@ impl Settler {
         let Some(price) = self.prices.last() else { return Reason::Withdrawn };
         let senders = self.free_senders(record.job.work().sender());
         let need = SignerNeed { reservation: record.reservation(), senders };
-        if !price.affordable {
+        if !price.is_within_gas_price_max {
             Reason::GasTooHigh
         } else if !price.can_pay(&need, GasReservation::default()) {
             Reason::OutOfGas

@@ -494,10 +494,10 @@ impl Chain for World {
         }
         let now_s = self.now_s();
         self.reply(move |state| {
-            if let Some(words) = state.call_trouble {
+            if let Some(words) = state.call_error {
                 return Err(rejection(words));
             }
-            let result = state.simulated().run(to, &data, now_s);
+            let result = state.simulated_token().run(to, &data, now_s);
             result.map(|(_logs, returned)| returned).map_err(|data| ChainFault::Reverted { data })
         })
     }
@@ -508,7 +508,7 @@ impl Chain for World {
     }
 
     fn balance(&self, address: Address, _block: BlockTag) -> ChainReply<'_, U256> {
-        self.reply(move |state| Ok(state.coin.get(&address).copied().unwrap_or_default()))
+        self.reply(move |state| Ok(state.coin_balances.get(&address).copied().unwrap_or_default()))
     }
 
     fn code_at(&self, address: Address, _block: BlockTag) -> ChainReply<'_, Bytes> {
@@ -585,7 +585,7 @@ impl Chain for World {
 
     fn fee_facts(&self) -> ChainReply<'_, FeeFacts> {
         self.reply(|state| {
-            state.prices += 1;
+            state.price_requests += 1;
             Ok(FeeFacts {
                 base_fee: Some(state.base_fee),
                 tip: Some(1_000_000),
@@ -667,7 +667,7 @@ impl Chain for World {
                 from: one.tx.from,
                 nonce: one.tx.nonce,
             });
-            let foreign = state.foreign.iter().filter(|(_account, at)| at.contains(&block));
+            let foreign = state.foreign_nonce_blocks.iter().filter(|(_account, at)| at.contains(&block));
             let foreign = foreign.map(|(account, _at)| SentNonce {
                 hash: Self::foreign_hash(*account, block),
                 from: *account,
@@ -688,17 +688,17 @@ impl Chain for World {
         let treatment = state.broadcast_reactions.pop_front();
         drop(state);
         match treatment {
-            None => self.reply(|state| state.take(tx)),
+            None => self.reply(|state| state.accept_transaction(tx)),
             Some(BroadcastReaction::ConfirmWithoutTaking) => self.reply(move |_state| Ok(tx.hash)),
             Some(BroadcastReaction::Refuse(words)) => {
                 self.reply(move |_state| Err(rejection(words)))
             }
             Some(BroadcastReaction::TakeAndRefuse(words)) => self.reply(move |state| {
-                state.take(tx)?;
+                state.accept_transaction(tx)?;
                 Err(rejection(words))
             }),
             Some(BroadcastReaction::TakeAndBreak) => self.reply(move |state| {
-                state.take(tx)?;
+                state.accept_transaction(tx)?;
                 Err(down())
             }),
             Some(BroadcastReaction::Break) => self.reply(|_state| Err(down())),

@@ -163,7 +163,7 @@ async fn one_by_one(
         let answer = match read {
             Read::Native(address) => {
                 let wei = chain.balance(*address, block).await;
-                wei.map(|wei| Bytes::copy_from_slice(&wei.to_be_bytes::<WORD>()))
+                wei.map(|wei| Bytes::copy_from_slice(&wei.to_be_bytes::<WORD_BYTES>()))
             }
             Read::Call { to, data } => chain.call(*to, data.clone(), block).await,
         };

@@ -138,7 +138,7 @@ prop_compose! {
         match choice {
             0 => {
                 let call = IErc20::approveCall { spender: owner, value: any_amount };
-                let decoded = Decoded::Approve { token: vault, spender: owner, any_amount };
+                let decoded = Decoded::Approve { token: vault, spender: owner, amount: any_amount };
                 (vault, call.abi_encode().into(), decoded)
             }
             1 => {

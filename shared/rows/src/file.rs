@@ -61,7 +61,7 @@ impl RowFile {
         }
         let db = open_existing(path, options)?;
         let (broken, failure) = (CancellationToken::new(), Arc::default());
-        Ok(Self { db: Arc::new(db), options, write_failed: broken, failure })
+        Ok(Self { db: Arc::new(db), options, broken, failure })
     }
 
     /// Returns the first failure of a write, if there was one.

@@ -33,7 +33,7 @@ impl Service {
     pub(crate) fn start(command: Command, log: &Path) -> Result<Self, String> {
         let name = format!("{command:?}");
         Self::try_start(command, log).map_err(|ended| {
-            let said = String::from_utf8_lossy(&ended.err).into_owned();
+            let said = String::from_utf8_lossy(&ended.stderr).into_owned();
             format!("{name} is not ready: {:?}: {said}", ended.status)
         })
     }

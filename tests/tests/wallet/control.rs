@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::pin::pin;
 use std::time::Duration;
 
+use bursar_chain::ports::Clock;
 use bursar_control::answers::Answer;
 use bursar_control::grammar::Order;
 use bursar_control::wire::{Asking, ControlFile, Frame, PROTOCOL, Side, ToClient, ToEngine, proof};
@@ -170,7 +171,7 @@ async fn each_wrong_password_delays_the_next_attempt_longer() {
         operator.passwords.push_back(password.to_owned());
         let mut ended = pin!(operator.outcome("wallet open"));
         if wait_s > 0 {
-            let end_ms = engine.clock.mono_ms() + wait_s * 1_000;
+            let end_ms = engine.clock.now().mono_ms + wait_s * 1_000;
             while !engine.clock.has_sleeper_at(end_ms) {
                 let early = tokio::time::timeout(Duration::from_millis(1), &mut ended).await;
                 assert!(early.is_err(), "{wait_s} s: it did not wait at all");

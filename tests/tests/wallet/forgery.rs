@@ -88,7 +88,7 @@ async fn a_forged_authorization_is_never_signed() {
     engine.set_up_wallet(POLICY).await;
     let agent = engine.add_agent("bot", "bearer").await;
     let (id, authorization) = forged_authorization(&engine.engine.core().view().state);
-    let (signer, mut sign_requests) = SlowSigner::is_person();
+    let (signer, mut sign_requests) = SlowSigner::person();
     // A locked engine writes no more entries by itself.
     engine.operator().must("wallet lock").await;
     append_forged(&store, &authorization);

@@ -249,7 +249,7 @@ async fn a_freeze_between_commit_and_signature_returns_no_signature() {
 
 #[tokio::test]
 async fn a_signer_that_asks_a_person_does_not_block_other_requests() {
-    let (signer, mut sign_requests) = SlowSigner::is_person();
+    let (signer, mut sign_requests) = SlowSigner::person();
     let engine = TestEngine::start(Setup { signer: Some(signer), ..Setup::default() }).await;
     engine.set_up_wallet(POLICY).await;
     let agent = engine.add_agent("bot", "hmac").await;

@@ -81,7 +81,7 @@ pub(super) async fn next_action(
     }
     let quote = chain_tasks::quote(&*chain, request.from, &network.gas).await;
     let quote = quote.map_err(|_fault| unavailable())?;
-    let offer = fees::within(&quote.fee, network.gas.ceiling).ok_or_else(unavailable)?;
+    let offer = fees::offer_within(&quote.fee, network.gas.ceiling).ok_or_else(unavailable)?;
     Ok(Action::OpenStep(Box::new(StepOrder {
         id: request.id,
         index: execution.steps.len(),

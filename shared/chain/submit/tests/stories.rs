@@ -32,7 +32,7 @@ impl Story {
         let point = key.verifying_key().to_encoded_point(false);
         let signer = Address::from_word(keccak256(&point.as_bytes()[1..]));
         let outbox = Outbox::new(OutboxKey { chain: ChainId(1), signer });
-        Self { rules: RULES, outbox, key, now: Utc(0), price: 100, pending: 0, report_mined: 0 }
+        Self { rules: RULES, outbox, key, now: Utc(0), price: 100, pending: 0, mined: 0 }
     }
 
     fn input(&mut self, input: Input) -> (Vec<Event>, Vec<Action>) {

@@ -35,7 +35,7 @@ impl Scene {
         let clock = Arc::new(ManualClock::new(Utc::from_seconds(NEW_YEAR_S)));
         let config = RpcConfig::new(BASE, [chain.url().to_owned()]);
         let node = RpcChain::new(config, Arc::clone(&clock) as Arc<dyn Clock>).expect("a node");
-        let (signer, requests) = SlowSigner::is_person();
+        let (signer, requests) = SlowSigner::person();
         let setup = Setup {
             signer: Some(signer as Arc<dyn Signer>),
             chains: BTreeMap::from([(BASE, Arc::new(node) as Arc<dyn Chain>)]),

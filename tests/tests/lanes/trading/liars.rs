@@ -255,14 +255,15 @@ async fn a_node_that_is_behind_hides_no_allowance_from_its_plan() {
     let mut scene = Scene::set_up(&other).await.expect("a chain");
     let (sold, bought) = (scene.stage.dollar(), scene.stage.contracts.weth);
     let sale = Operation { sold, bought, units: 30 * DOLLAR, amount: "30", v4: false };
-    let body = scene.stage.body(None, &sale.request(&scene.stage));
+    let request = sale.request(&scene.stage);
+    let body = scene.stage.request_body(None, &request);
     let sent = scene.stage.nonce().await;
     let client = scene.stage.client();
     let trade = tokio::spawn(async move { client.post("/trade", &body).await });
     scene.await_sent(sent + 1, &trade).await;
     assert_ne!(scene.stage.allowance(sold, scene.stage.contracts.v3.router).await, U256::ZERO);
     // Until the end of the plan, reads show the state before the approval.
-    scene.begin(Fault::Family(Family::Reads, Conduct::Behind(8)));
+    scene.begin_fault(NodeFault::Family(Family::Reads, Conduct::Behind(8)));
     let (_status, answer) = trade.await.expect("an answer");
     let end = scene.end_of(&answer, "behind").await;
     assert_eq!(end["status"], "rejected", "{end}");

@@ -413,7 +413,7 @@ async fn the_end_of_a_settlement_is_counted_once_it_is_on_disk() {
     for (reply, unpaid_answers) in
         [(FacilitatorReply::Good, 0), (FacilitatorReply::Refuses("insufficient_balance"), 1)]
     {
-        let (seller, store) = TestSeller::with(Behavior::Nothing, 0, TestStore::is_full).await;
+        let (seller, store) = TestSeller::with(Behavior::Nothing, 0, TestStore::that_fills).await;
         let record = pending_record(seller.order(&chat("hello")), Progress::Paid);
         let deps = seller.seller.deps();
         deps.ledger.put(&record, None).await.unwrap();
@@ -434,7 +434,7 @@ async fn the_end_of_a_settlement_is_counted_once_it_is_on_disk() {
         }
         assert_eq!(count(), (None, 0, false), "{reply:?}");
         assert_eq!(deps.penalties.lockout_ms(record.payer, deps.clock.mono_ms()), None);
-        store.full.store(false, Ordering::SeqCst);
+        store.is_full.store(false, Ordering::SeqCst);
         seller.seller.reconcile(record.clone(), false).await;
         let revenue = (unpaid_answers == 0).then(|| record.amount.clone());
         assert_eq!(count(), (revenue, unpaid_answers, true), "{reply:?}");
@@ -445,7 +445,7 @@ async fn the_end_of_a_settlement_is_counted_once_it_is_on_disk() {
 #[tokio::test]
 async fn a_failed_settlement_is_counted_against_its_payer_once_it_is_on_disk() {
     let (seller, store) =
-        TestSeller::with(Behavior::Whole(answer("hello")), 0, TestStore::is_full).await;
+        TestSeller::with(Behavior::Whole(answer("hello")), 0, TestStore::that_fills).await;
     seller.facilitator.set_settle_reply(FacilitatorReply::Refuses("insufficient_balance"));
     let order = seller.order(&chat("hello"));
     let payer = order.payment.as_ref().unwrap().payer;
@@ -458,7 +458,7 @@ async fn a_failed_settlement_is_counted_against_its_payer_once_it_is_on_disk() {
         assert_eq!(sell().await, Code::StoreFailed);
     }
     assert_eq!(deps.penalties.lockout_ms(payer, deps.clock.mono_ms()), None);
-    store.full.store(false, Ordering::SeqCst);
+    store.is_full.store(false, Ordering::SeqCst);
     for _time in 0..10 {
         assert_eq!(sell().await, Code::SettlementFailed);
     }
@@ -478,7 +478,7 @@ async fn a_stream_ends_for_its_reader_once_its_end_is_on_disk() {
     while !text.ends_with(b"[DONE]\n\n") {
         text.extend_from_slice(&streamed.chunks.recv().await.expect("a piece"));
     }
-    wait_until(|| store.reached.load(Ordering::SeqCst)).await;
+    wait_until(|| store.is_reached.load(Ordering::SeqCst)).await;
     assert_eq!(streamed.chunks.try_recv(), Err(TryRecvError::Empty), "it has no end yet");
     assert!(!streamed.complete.load(Ordering::SeqCst));
     store.gate.add_permits(1);

@@ -68,7 +68,7 @@ impl World {
         let signer = Address::from_word(keccak256(&point.as_bytes()[1..]));
         Self {
             rng,
-            node_lies: lies,
+            lies,
             seed,
             net: Net::default(),
             now: Utc(1_000_000),
@@ -294,7 +294,7 @@ impl World {
                 self.authorized.insert((*id, *digest));
             }
             Event::Signed { id, raw, .. } => {
-                drop(self.persisted_bytes.insert((*id, raw.bytes.clone())))
+                self.persisted_bytes.insert((*id, raw.bytes.clone()));
             }
             Event::Reserved { id, nonce } => {
                 let held = self.outbox.held_nonces();
