@@ -20,7 +20,7 @@ pub enum Credential {
     Hmac {
         /// A hash of id and secret, so that an older wallet file cannot bring back a replaced secret. The secret has
         /// 256 random bits, so the hash reveals nothing about it.
-        check: [u8; 32],
+        secret_hash: [u8; 32],
     },
     /// SHA-256 of the whole token text, `AT_` included.
     Bearer { sha256: [u8; 32] },
@@ -52,7 +52,7 @@ pub struct Agent {
     pub reserved: ByLane<Usd>,
     pub refusals: Refusals,
     /// Number of the agent's payments that can still be redeemed.
-    pub open: u32,
+    pub open_payments: u32,
     pub usage: Usage,
     pub failed_plans: FailedPlans,
 }
@@ -89,14 +89,14 @@ pub struct Usage {
 
 impl Usage {
     /// Returns the number of requests and the bytes of padding on the day of `at`.
-    pub fn on(&self, at: Utc) -> (u32, u64) {
-        if day(at) == self.day { (self.requests, self.padding) } else { (0, 0) }
+    pub fn counts_on(&self, at: Utc) -> (u32, u64) {
+        if utc_day(at) == self.day { (self.requests, self.padding) } else { (0, 0) }
     }
 
     pub(crate) fn count(&mut self, at: Utc, padding: u32) {
-        let (requests, before) = self.on(at);
+        let (requests, before) = self.counts_on(at);
         *self = Self {
-            day: day(at),
+            day: utc_day(at),
             requests: requests.saturating_add(1),
             padding: before.saturating_add(u64::from(padding)),
         };
@@ -112,21 +112,21 @@ pub struct FailedPlans {
 
 impl FailedPlans {
     /// Returns the number of failed plans on the day of `at`.
-    pub fn on(&self, at: Utc) -> u32 {
-        if day(at) == self.day { self.count } else { 0 }
+    pub fn count_on(&self, at: Utc) -> u32 {
+        if utc_day(at) == self.day { self.count } else { 0 }
     }
 
     pub(crate) fn count(&mut self, at: Utc) {
-        *self = Self { day: day(at), count: self.on(at).saturating_add(1) };
+        *self = Self { day: utc_day(at), count: self.count_on(at).saturating_add(1) };
     }
 
     /// Sets the count to the daily bound: after a restore, the number of failed plans is unknown.
     pub(crate) fn use_up(&mut self, at: Utc) {
-        *self = Self { day: day(at), count: self.on(at).max(FAILED_PLANS_PER_DAY_MAX) };
+        *self = Self { day: utc_day(at), count: self.count_on(at).max(FAILED_PLANS_PER_DAY_MAX) };
     }
 }
 
-fn day(at: Utc) -> i64 {
+fn utc_day(at: Utc) -> i64 {
     at.seconds().div_euclid(86_400)
 }
 

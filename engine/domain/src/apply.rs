@@ -138,16 +138,16 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
             return changed(plans::start(state, entry, asked, until));
         }
         Event::PaymentApproved { id, terms, by, asset } => {
-            let status = payments::authorized(terms, at, Approver::Operator(*by));
+            let status = payments::authorized_status(terms, at, Approver::Operator(*by));
             return changed(payments::approve(state, id, asset.as_deref(), status));
         }
         Event::DeviceAwaitApproved { id, by, until, asset } => {
-            let status = prompts::awaiting(Approver::Operator(*by), at, until);
+            let status = prompts::awaiting_device_status(Approver::Operator(*by), at, until);
             return changed(prompts::approve(state, id, asset.as_deref(), status));
         }
         Event::ExecutionApproved { id, by, until, quote, floor, counted } => {
             let measured =
-                plans::Measured { quote: quote.clone(), floor: *floor, counted: *counted };
+                plans::PlanMeasurement { quote: quote.clone(), floor: *floor, counted: *counted };
             let plan = plans::new(entry, Approver::Operator(*by), until, measured);
             return changed(plans::approve(state, id, plan));
         }

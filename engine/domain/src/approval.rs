@@ -37,7 +37,7 @@ pub(crate) fn may_work<'a>(state: &State, agent: &'a Agent) -> Result<&'a Commis
 }
 
 /// Returns the reason that would refuse an approval at this moment, if there is one.
-pub(crate) fn obstacle(state: &State, request: &Request, moment: &Moment) -> Option<Refusal> {
+pub(crate) fn approval_refusal(state: &State, request: &Request, moment: &Moment) -> Option<Refusal> {
     // Assumes a trusted journal: an untrusted one only holds requests and never refuses them.
     let verdict = || fresh_verdict(state, moment, true, request, &Requote::Nothing).1;
     may_be_approved(state).and_then(|()| verdict()).err()
@@ -158,7 +158,7 @@ impl Review<'_> {
             policy: self.policy,
             network_enabled: self.state.is_network_enabled(payment.chain),
             trusted: self.trusted,
-            clock_off: clock_is_off(self.moment),
+            is_clock_off: clock_is_off(self.moment),
             max_validity_s: self.state.settings.max_validity_s,
             spent: self.spent.payment,
             // Excludes the request's own reservation, which the approval turns into spending.
@@ -178,9 +178,9 @@ impl Review<'_> {
             policy: self.policy,
             network_enabled: state.is_network_enabled(trade.chain),
             trusted: self.trusted,
-            clock_off: clock_is_off(moment),
+            is_clock_off: clock_is_off(moment),
             now: u64::try_from(moment.utc.seconds()).unwrap_or(0),
-            promised: state.promised(
+            commitments: state.commitments(
                 request.from,
                 trade.chain,
                 trade.token_in.address,

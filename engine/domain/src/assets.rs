@@ -13,7 +13,7 @@ use crate::trades::Venue;
 /// Longest name or version of a token's domain that is stored, in bytes.
 ///
 /// The bound is needed because the offer chooses the text.
-pub const DOMAIN_TEXT_MAX: usize = 128;
+pub const DOMAIN_TEXT_BYTES_MAX: usize = 128;
 
 /// How the amount of a payment is converted to dollars.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,7 +28,7 @@ pub enum Price {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ForeignAsset {
     /// The name and version that the offer claims; `None` if one of them is missing or too long.
-    pub claim: Option<DomainText>,
+    pub claimed_domain: Option<DomainText>,
     /// The token's answer about the claim.
     ///
     /// Nothing is signed unless the token confirmed it.
@@ -79,28 +79,28 @@ pub struct AssetQuote {
     /// The route whose price is `cost`.
     pub route: Venue,
     /// Proceeds of selling the amount on the worst route that can take it; `None` if there is no such route.
-    pub sold: Option<Atoms>,
+    pub sale_proceeds: Option<Atoms>,
     /// Cost of ten times the amount on `route`; `None` if the route cannot deliver so much.
-    pub tenfold: Option<Atoms>,
+    pub tenfold_cost: Option<Atoms>,
     /// Deviation of the price of the route's pools from their ten-minute average; `None` if they keep no average.
-    pub average_off: Option<Bps>,
+    pub average_deviation: Option<Bps>,
 }
 
 impl ForeignAsset {
     /// Returns an asset of which only the offer's claim is known.
-    pub fn claimed(name: Option<&str>, version: Option<&str>) -> Self {
-        let short = |text: &str| text.len() <= DOMAIN_TEXT_MAX;
+    pub fn from_claim(name: Option<&str>, version: Option<&str>) -> Self {
+        let short = |text: &str| text.len() <= DOMAIN_TEXT_BYTES_MAX;
         let claim = name.zip(version).filter(|(name, version)| short(name) && short(version));
         let text = |(name, version): (&str, &str)| DomainText {
             name: name.to_owned(),
             version: version.to_owned(),
         };
-        Self { claim: claim.map(text), ..Self::default() }
+        Self { claimed_domain: claim.map(text), ..Self::default() }
     }
 
     /// Returns the claim, if the token confirmed it.
-    pub fn confirmed(&self) -> Option<&DomainText> {
-        self.claim.as_ref().filter(|_claim| self.domain == DomainCheck::Confirmed)
+    pub fn confirmed_domain(&self) -> Option<&DomainText> {
+        self.claimed_domain.as_ref().filter(|_claim| self.domain == DomainCheck::Confirmed)
     }
 
     /// Refuses an approval if the measurement `now` shows that the token cannot be paid.
@@ -108,14 +108,14 @@ impl ForeignAsset {
     /// # Errors
     /// `UNSUPPORTED_ASSET` or `UNPRICED`
     pub fn check_payable(&self, now: &Self) -> Result<(), Refusal> {
-        if now.domain == DomainCheck::Unconfirmed || now.claim != self.claim {
+        if now.domain == DomainCheck::Unconfirmed || now.claimed_domain != self.claimed_domain {
             return Err(Refusal::because(
                 Code::UnsupportedAsset,
                 "The token did not confirm the offer's name and version, or takes no authorizations \
                  (EIP-3009), so nothing can be signed: deny the request.",
             ));
         }
-        if now.confirmed().is_none() || now.quote.is_none() {
+        if now.confirmed_domain().is_none() || now.quote.is_none() {
             return Err(Refusal::new(Code::Unpriced));
         }
         Ok(())

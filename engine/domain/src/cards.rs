@@ -14,7 +14,7 @@ use bursar_core::time::{Moment, Utc};
 use bursar_x402::authorization::MIN_VALIDITY_SECONDS;
 
 use crate::agents::Agent;
-use crate::approval::obstacle;
+use crate::approval::approval_refusal;
 use crate::assess::lending;
 use crate::assets::ForeignAsset;
 use crate::effects::Effects;
@@ -28,10 +28,10 @@ use crate::state::State;
 use crate::trades::{TradeAsk, TradeToken};
 
 /// Lowest possible threshold for typing the amount at an approval, while `confirm_typing_above` is not set.
-pub const DEFAULT_TYPED_FROM: Usd = Usd::dollars(5);
+pub const DEFAULT_CONFIRM_TYPING_ABOVE: Usd = Usd::dollars(5);
 
 /// Maximum number of characters of a token's name or version on a card.
-const DOMAIN_SHOWN: usize = 40;
+const DOMAIN_CHARS_MAX: usize = 40;
 
 /// Returns the label of an address of this wallet.
 pub fn own_label(state: &State, address: Address) -> Option<Name> {
@@ -40,7 +40,7 @@ pub fn own_label(state: &State, address: Address) -> Option<Name> {
 }
 
 /// Returns the current label of the paying address. Its old label may belong to another address now.
-fn label_now(state: &State, request: &Request) -> Name {
+fn current_label(state: &State, request: &Request) -> Name {
     own_label(state, request.from).unwrap_or_else(|| request.label.clone())
 }
 
@@ -79,16 +79,16 @@ pub fn card(state: &State, request: &Request, moment: &Moment) -> Option<Card> {
     let digest = card::digest(&terms, reason, policy.version);
     // A tenth of the policy's largest request: above that, an accidental approval is expensive.
     let tenth = Usd(limits.per_request.0.checked_div(10).unwrap_or(0));
-    let typed_from = state.settings.confirm_typing_above.unwrap_or(tenth.max(DEFAULT_TYPED_FROM));
+    let typed_from = state.settings.confirm_typing_above.unwrap_or(tenth.max(DEFAULT_CONFIRM_TYPING_ABOVE));
     Some(Card {
         id: request.id,
         terms,
         hold: reason,
-        obstacle: obstacle(state, request, moment).map(|refusal| refusal.describe()),
+        obstacle: approval_refusal(state, request, moment).map(|refusal| refusal.describe()),
         policy: policy.name.clone(),
         policy_version: policy.version,
         agent_name: agent.name.clone(),
-        label: label_now(state, request),
+        label: current_label(state, request),
         network_title: format!("{} ({})", network.title, network.chain),
         amount: request.ask.amount_text(),
         unpriced,
@@ -123,7 +123,7 @@ fn hold_and_time(state: &State, request: &Request, moment: &Moment) -> Option<(H
         Status::Held { reason, deadline } => Some((*reason, deadline.left_ms(moment))),
         Status::AwaitingDevice(_) => Some((HoldReason::Device, request.device_left_ms(moment)?)),
         Status::Executing(_) if state.is_at_device(request) => {
-            Some((HoldReason::Device, state.press_left_ms(request, moment)))
+            Some((HoldReason::Device, state.device_signature_left_ms(request, moment)))
         }
         Status::Authorized { .. }
         | Status::Executing(_)
@@ -192,8 +192,8 @@ fn asset_card(asset: &ForeignAsset, network: &Network) -> AssetCard {
     let money = |atoms: Atoms| {
         format!("{} {}", TokenAmount { atoms, decimals: coin.decimals }, coin.symbol)
     };
-    let domain = asset.confirmed().map(|domain| {
-        let quoted = |part: &str| text::quoted(part, DOMAIN_SHOWN);
+    let domain = asset.confirmed_domain().map(|domain| {
+        let quoted = |part: &str| text::quoted(part, DOMAIN_CHARS_MAX);
         format!("{} version {}", quoted(&domain.name), quoted(&domain.version))
     });
     let quote = asset.quote.as_ref();
@@ -201,9 +201,9 @@ fn asset_card(asset: &ForeignAsset, network: &Network) -> AssetCard {
         domain,
         costs: quote.map(|quote| money(quote.cost)),
         route: quote.map(|quote| quote.route.describe()),
-        sells_for: quote.and_then(|quote| quote.sold).map(money),
-        tenfold: quote.and_then(|quote| quote.tenfold).map(money),
-        average_off: quote.and_then(|quote| quote.average_off).map(|off| off.to_string()),
+        sells_for: quote.and_then(|quote| quote.sale_proceeds).map(money),
+        tenfold: quote.and_then(|quote| quote.tenfold_cost).map(money),
+        average_off: quote.and_then(|quote| quote.average_deviation).map(|off| off.to_string()),
         quoted: quote.map(|quote| text::utc(quote.at)),
     }
 }
@@ -273,11 +273,11 @@ fn loan_card(
     let amount = |atoms: Atoms| loan.assets_text(atoms);
     let lender = Lender { agent, from: request.from, request: Some(request.id), started: None };
     let context = context(state, moment, true, lender, policy, (loan, quote));
-    let lent = context.deployed.filter(|_known| loan.supplies()).and_then(|deployed| {
+    let lent = context.total_lent.filter(|_known| loan.is_supply()).and_then(|deployed| {
         let before = deployed.checked_add(context.reserved).ok()?;
         Some(Change { before, after: before.checked_add(loan.counted(quote)).ok()? })
     });
-    let ceiling = context.deployed.map_or(policy.lending.max_total, |deployed| {
+    let ceiling = context.total_lent.map_or(policy.lending.max_total, |deployed| {
         lending::ceiling(&policy.lending, quote.exposure.liquid, deployed)
     });
     let venue = quote.venue.as_deref();
@@ -290,10 +290,10 @@ fn loan_card(
         trust: venue.map_or(String::new(), |venue| loan_text::standing(venue, context.standing)),
         is_trusted: context.standing == Standing::Trusted,
         shares: loan_text::shares_text(quote, quote.shares),
-        worth: loan.supplies().then(|| amount(quote.worth)),
+        worth: loan.is_supply().then(|| amount(quote.redeem_value)),
         position: amount(quote.position),
         withdrawable: quote.withdrawable.map(amount),
-        free: venue.and_then(|venue| venue.free).map(amount),
+        free: venue.and_then(|venue| venue.free_liquidity).map(amount),
         lent,
         ceiling,
         operations: context.operations,
@@ -337,7 +337,7 @@ pub fn trade_card(trade: &TradeAsk, trading: &TradingPolicy) -> TradeCard {
         at_least: amount_out(trade.floor(quote)),
         pool: trade.venue.describe(),
         best: quote
-            .best
+            .best_route
             .as_ref()
             .filter(|best| best.venue != trade.venue)
             .map(|best| format!("{} by {}", amount_out(best.out), best.venue.describe())),

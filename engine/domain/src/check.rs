@@ -40,7 +40,7 @@ pub fn check_held(state: &State) -> Result<(), Violation> {
             let held = state.held.values().filter(of_lane).map(|request| request.ask.usd());
             let executing = state.executing.values().filter(of_lane);
             let executing = executing.filter_map(|request| Some(request.execution()?.reserved()));
-            let by_device = state.by_device().filter(of_lane).map(|request| request.ask.usd());
+            let by_device = state.reserved_for_device().filter(of_lane).map(|request| request.ask.usd());
             let sum = held
                 .chain(executing)
                 .chain(by_device)
@@ -62,7 +62,7 @@ pub fn check_held(state: &State) -> Result<(), Violation> {
             )));
         }
     }
-    for outbox in state.outboxes.busy() {
+    for outbox in state.outboxes.with_open_submissions() {
         let holders = outbox.open.values().filter(|one| one.nonce.is_some()).count();
         if holders != outbox.held_nonces().len() {
             return Err(Violation(format!("two submissions of {:?} hold one nonce", outbox.key)));
@@ -81,7 +81,7 @@ pub fn check_held(state: &State) -> Result<(), Violation> {
 }
 
 /// Returns whether terms pay the requested amount, from the request's address to the requested payee.
-fn are_of(terms: &Authorization, request: &Request, payment: &PaymentAsk) -> bool {
+fn terms_match_request(terms: &Authorization, request: &Request, payment: &PaymentAsk) -> bool {
     terms.value == payment.amount.0 && terms.to == payment.payee && terms.from == request.from
 }
 
@@ -94,13 +94,13 @@ fn check_devices(state: &State) -> Result<(), Violation> {
         let (Some(turn), Some(payment)) = (request.device_turn(), payment) else {
             return Err(Violation(format!("{id:?} waits for a device but is no such payment")));
         };
-        if *id != request.id || (has_ended && turn.shown().is_none()) {
+        if *id != request.id || (has_ended && turn.shown_prompt().is_none()) {
             return Err(Violation(format!("{id:?} cannot have been signed by a device")));
         }
         if !has_ended && !state.agents.contains_key(&request.agent) {
             return Err(Violation(format!("{id:?} waits for an agent that no longer exists")));
         }
-        let is_bound = |terms| are_of(terms, request, payment);
+        let is_bound = |terms| terms_match_request(terms, request, payment);
         if turn.prompt.as_ref().is_some_and(|prompt| !is_bound(&prompt.terms)) {
             return Err(Violation(format!("{id:?} was prompted for other terms than requested")));
         }
@@ -144,10 +144,10 @@ fn check_authorized(state: &State) -> Result<(), Violation> {
     }
     for agent in state.agents.values() {
         let open = state.authorized.values().filter(|request| request.agent == agent.id).count();
-        if usize::try_from(agent.open) != Ok(open) {
+        if usize::try_from(agent.open_payments) != Ok(open) {
             return Err(Violation(format!(
                 "agent {} counts {} open payments, but there are {open}",
-                agent.id, agent.open
+                agent.id, agent.open_payments
             )));
         }
     }
@@ -158,7 +158,7 @@ fn check_authorized(state: &State) -> Result<(), Violation> {
         let Some(payment) = request.ask.payment() else {
             return Err(Violation(format!("{id:?} is authorized but is not a payment")));
         };
-        let bound = are_of(terms, request, payment);
+        let bound = terms_match_request(terms, request, payment);
         let lapses = request.lapses_at().is_some_and(|at| state.lapses.contains(&(at, *id)));
         if !bound || !lapses {
             return Err(Violation(format!(

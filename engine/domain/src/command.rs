@@ -118,7 +118,7 @@ pub enum Action {
     /// Records the deletion of the wallet, whose file is removed next. The password was entered again, unless `lost`.
     DeleteWallet {
         /// Whether the wallet file is already gone, so that no password can be checked.
-        lost: bool,
+        is_file_gone: bool,
     },
     /// Imports the contents of a wallet file into a journal without a wallet.
     RecoverWallet(Box<RecoveredWallet>),
@@ -245,7 +245,7 @@ pub struct Recall {
 pub struct Approval {
     pub id: RequestId,
     /// The digest of the card that the operator saw.
-    pub shown: String,
+    pub card_digest: String,
     /// Random EIP-3009 nonce; only the approval of a payment uses it.
     pub nonce: [u8; 32],
     pub by: Client,
@@ -315,7 +315,7 @@ pub struct Report {
     pub content: ReportContent,
     /// Whether the settings require a chain lookup of a settled payment.
     pub check_chain: bool,
-    pub known: ReportContext,
+    pub context: ReportContext,
 }
 
 /// The records in the indexes that concern a report.
@@ -326,7 +326,7 @@ pub struct ReportContext {
     pub request: Option<Request>,
     pub settlement: Option<Settlement>,
     /// The reply to an earlier, identical report.
-    pub answered: Option<Stage>,
+    pub earlier_reply: Option<Stage>,
 }
 
 /// An agent's authenticated request.
@@ -338,7 +338,7 @@ pub struct Ask {
     /// The lane's refusal, if it could not measure the request.
     ///
     /// The refusal is recorded, so a repeat of the request gets it too.
-    pub refused: Option<Refusal>,
+    pub lane_refusal: Option<Refusal>,
     pub prior: Prior,
     /// Random id and EIP-3009 nonce, which only a new request uses.
     pub id: RequestId,
@@ -352,9 +352,9 @@ pub struct Ask {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AskBounds {
     /// Maximum number of payments that may be redeemable at once.
-    pub open: Option<u32>,
+    pub open_payments_max: Option<u32>,
     /// Maximum number of new requests in a day (UTC).
-    pub today: Option<u32>,
+    pub requests_a_day_max: Option<u32>,
 }
 
 /// The contents of a wallet file, without its secrets.

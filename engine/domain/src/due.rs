@@ -19,7 +19,7 @@ pub(crate) fn expiry(id: RequestId, moment: &Moment) -> Event {
 
 /// Returns the event that ends a held request, if its deadline has passed.
 pub(crate) fn expiry_if_due(request: &Request, moment: &Moment) -> Option<Event> {
-    request.is_over(moment).then(|| expiry(request.id, moment))
+    request.is_hold_over(moment).then(|| expiry(request.id, moment))
 }
 
 /// Returns the event that starts the next day of the limit on unattended spending, if one is due.

@@ -35,12 +35,12 @@ pub(crate) fn failures_are_used_up(
     moment: &Moment,
     own: Option<RequestId>,
 ) -> bool {
-    if !gives(ask) {
+    if !pays_input(ask) {
         return false;
     }
-    let failed = agent.failed_plans.on(moment.utc.max(state.clock));
+    let failed = agent.failed_plans.count_on(moment.utc.max(state.clock));
     let running = state.executing.values().filter(|request| {
-        request.agent == agent.id && Some(request.id) != own && gives(&request.ask)
+        request.agent == agent.id && Some(request.id) != own && pays_input(&request.ask)
     });
     let signed = running.filter(|request| {
         request.execution().is_some_and(|one| one.end.is_none() && has_signed(state, request, one))
@@ -83,7 +83,7 @@ pub(crate) fn has_failed(state: &State, request: &Request) -> bool {
     let took_effect = execution
         .main_step()
         .is_some_and(|step| matches!(step.outcome, Some(Outcome::Succeeded { .. })));
-    gives(&request.ask) && !is_executed && !took_effect && has_signed(state, request, execution)
+    pays_input(&request.ask) && !is_executed && !took_effect && has_signed(state, request, execution)
 }
 
 /// Returns the value of a trade's gas fee that counts in the daily volume; `None` in other lanes.
@@ -98,22 +98,22 @@ pub(crate) fn fee_counted(state: &State, request: &Request, fee: Option<U256>) -
     let agent = state.agents.get(&request.agent);
     let policy = agent.and_then(|agent| state.policy_of(agent));
     let most = policy.map_or(Usd::ZERO, |policy| policy.trading.daily);
-    Some(worth(fee.unwrap_or(trade.quote.plan_cost), price).min(most))
+    Some(wei_to_usd(fee.unwrap_or(trade.quote.plan_cost), price).min(most))
 }
 
 /// Converts wei to dollars, rounded up to a millionth of a dollar.
-fn worth(wei: U256, price: Usd) -> Usd {
+fn wei_to_usd(wei: U256, price: Usd) -> Usd {
     let one = U256::from(10).saturating_pow(U256::from(NATIVE_DECIMALS));
     let micros = wei.saturating_mul(U256::from(price.0)).div_ceil(one);
     Usd(u64::try_from(micros).unwrap_or(u64::MAX))
 }
 
 /// Returns whether the plan of a request spends an input, in a swap or in a deposit.
-fn gives(ask: &LaneAsk) -> bool {
+fn pays_input(ask: &LaneAsk) -> bool {
     match ask {
         LaneAsk::Payment(_) => false,
         LaneAsk::Trade(_) => true,
-        LaneAsk::Loan(loan) => loan.supplies(),
+        LaneAsk::Loan(loan) => loan.is_supply(),
     }
 }
 
@@ -143,10 +143,10 @@ mod tests {
 
     #[test]
     fn a_fee_is_rounded_up() {
-        let eth = |wei: u128, price| worth(U256::from(wei), Usd::dollars(price));
+        let eth = |wei: u128, price| wei_to_usd(U256::from(wei), Usd::dollars(price));
         assert_eq!(eth(0, 3_000), Usd::ZERO);
         assert_eq!(eth(1, 3_000), Usd(1));
         assert_eq!(eth(1_000_000_000_000_000, 3_000), Usd::dollars(3));
-        assert_eq!(worth(U256::MAX, Usd(u64::MAX)), Usd(u64::MAX));
+        assert_eq!(wei_to_usd(U256::MAX, Usd(u64::MAX)), Usd(u64::MAX));
     }
 }

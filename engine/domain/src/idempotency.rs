@@ -22,11 +22,11 @@ const MERGED_AFTER_PLAN_MS: i64 = CONTENT_MERGE_MS - PLAN_MS;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Prior {
     /// The newest request with the same identity.
-    pub same: Option<Request>,
+    pub newest: Option<Request>,
     /// A settled payment with the same identity: the newest request or an earlier one.
-    pub paid: Option<Request>,
+    pub settled_payment: Option<Request>,
     /// The request that last used the same idempotency key.
-    pub claimed: Option<Request>,
+    pub last_with_key: Option<Request>,
 }
 
 /// How a request that may be a repeat is answered.
@@ -47,23 +47,23 @@ pub enum Repeat {
 /// without a signature, but a device may have signed its terms. Until those terms lapse, the request is not paid
 /// again.
 pub fn repeat(prior: &Prior, identity: &Identity, moment: &Moment, is_open: bool) -> Repeat {
-    if let (Some(claim), Some(first)) = (identity.claim(), &prior.claimed) {
+    if let (Some(claim), Some(first)) = (identity.claim(), &prior.last_with_key) {
         let other = first.identity.claim().is_some_and(|first| first.content != claim.content);
         if other && is_remembered(first, moment) {
             return Repeat::Refuse(Code::IdempotencyConflict);
         }
     }
-    let Some(first) = &prior.same else { return Repeat::New };
+    let Some(first) = &prior.newest else { return Repeat::New };
     let signed = matches!(identity, Identity::Hmac { .. });
     let spent = matches!(first.status, Status::Authorized { .. });
-    if let Some(paid) = prior.paid.as_ref().filter(|paid| paid.id == first.id) {
+    if let Some(paid) = prior.settled_payment.as_ref().filter(|paid| paid.id == first.id) {
         return Repeat::Settled(Box::new(paid.clone()));
     }
     if is_open || is_remembered(first, moment) || (signed && !spent) {
         Repeat::Same(Box::new(first.clone()))
     } else if signed {
         Repeat::Refuse(Code::PaymentExpired)
-    } else if let Some(paid) = &prior.paid {
+    } else if let Some(paid) = &prior.settled_payment {
         // An earlier payment lapsed. The agent requested it again as `first`, and then reported the earlier payment
         // as settled.
         Repeat::Settled(Box::new(paid.clone()))

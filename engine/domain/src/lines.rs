@@ -11,16 +11,16 @@ use crate::requests::Request;
 use crate::state::State;
 
 /// Returns the outbox that a request's transactions pass through.
-fn line(request: &Request) -> OutboxKey {
+fn outbox_key_of(request: &Request) -> OutboxKey {
     outbox_key(request.ask.chain(), request.from)
 }
 
 /// Returns, for each address and network, the request whose plan may act now.
-pub fn acting(state: &State) -> BTreeMap<OutboxKey, &Arc<Request>> {
+pub fn acting_plans(state: &State) -> BTreeMap<OutboxKey, &Arc<Request>> {
     let mut first: BTreeMap<OutboxKey, (Turn, &Arc<Request>)> = BTreeMap::new();
     for request in state.executing.values() {
         let Some(turn) = turn(state, request) else { continue };
-        let slot = first.entry(line(request)).or_insert((turn, request));
+        let slot = first.entry(outbox_key_of(request)).or_insert((turn, request));
         if turn < slot.0 {
             *slot = (turn, request);
         }
@@ -30,7 +30,7 @@ pub fn acting(state: &State) -> BTreeMap<OutboxKey, &Arc<Request>> {
 
 /// Returns whether a plan may act now.
 pub(crate) fn is_acting(state: &State, request: &Request) -> bool {
-    acting(state).get(&line(request)).is_some_and(|first| first.id == request.id)
+    acting_plans(state).get(&outbox_key_of(request)).is_some_and(|first| first.id == request.id)
 }
 
 /// The turn of a plan among the plans of its address and network; the smallest one acts.

@@ -10,7 +10,7 @@ use bursar_core::time::Moment;
 
 use crate::agents::Agent;
 use crate::assess::clock_is_off;
-use crate::assess::lending::{LoanContext, deployed};
+use crate::assess::lending::{LoanContext, total_lent};
 use crate::loans::{LoanAsk, LoanQuote, Standing};
 use crate::plan::{Execution, Volume};
 use crate::refusal::Refusal;
@@ -41,7 +41,7 @@ pub(crate) fn check_current(
     quote: &LoanQuote,
 ) -> Result<(), Refusal> {
     let mut own = state.loans.used_by(from, |_any| true);
-    if ask.supplies() && own.any(|(_place, lent)| lent.changed > quote.as_of) {
+    if ask.is_supply() && own.any(|(_place, lent)| lent.changed_entry > quote.as_of_entry) {
         let message = "Another loan of this address ended meanwhile: try again.";
         return Err(Refusal::because(Code::Busy, message));
     }
@@ -66,14 +66,14 @@ pub(crate) fn context<'a>(
         policy,
         network_enabled: state.is_network_enabled(ask.chain),
         trusted,
-        clock_off: clock_is_off(moment),
+        is_clock_off: clock_is_off(moment),
         now: u64::try_from(moment.utc.seconds()).unwrap_or(0),
-        promised: state.promised(from, ask.chain, ask.token_in(), moment, started),
+        commitments: state.commitments(from, ask.chain, ask.token_in(), moment, started),
         standing: standing.unwrap_or(Standing::Untrusted),
-        best: record.and_then(|record| record.best),
-        is_first: !record.is_some_and(|record| record.is_used),
+        best_price: record.and_then(|record| record.best_price),
+        is_first_supply: !record.is_some_and(|record| record.is_used),
         // Without a reading of the loan's own network, the exposure is incomplete.
-        deployed: deployed(&state.loans, from, &policy.networks, &quote.exposure)
+        total_lent: total_lent(&state.loans, from, &policy.networks, &quote.exposure)
             .filter(|_sum| quote.exposure.networks.contains(&ask.chain)),
         reserved: reserved(state, moment, from, &policy.networks, request),
         operations: operations(state, moment, agent, request),
@@ -118,7 +118,7 @@ fn open_loans<'a>(
     moment: &'a Moment,
     without: Option<RequestId>,
 ) -> impl Iterator<Item = &'a Request> {
-    let held = state.held.values().filter(|request| !request.is_over(moment));
+    let held = state.held.values().filter(|request| !request.is_hold_over(moment));
     let executing = state.executing.values().filter(|request| {
         request.execution().is_some_and(|execution| execution.volume == Volume::Reserved)
     });

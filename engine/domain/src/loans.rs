@@ -71,7 +71,7 @@ pub struct LoanQuote {
     /// The newest journal entry before the measurement began.
     ///
     /// `exposure` contains no change by a later entry.
-    pub as_of: u64,
+    pub as_of_entry: u64,
     /// `None` if the loan could not be measured.
     pub venue: Option<Box<VenueFacts>>,
     /// The amount that moves.
@@ -79,7 +79,7 @@ pub struct LoanQuote {
     /// The shares that a supply receives, or that a withdrawal gives back.
     pub shares: U256,
     /// For a supply, the assets that its shares would redeem for right after it, by the simulation.
-    pub worth: Atoms,
+    pub redeem_value: Atoms,
     /// The venue's shares that the paying address holds.
     pub held_shares: U256,
     pub position: Atoms,
@@ -121,7 +121,7 @@ pub struct VenueFacts {
     /// The amount that a fixed number of shares redeems for.
     pub price: Option<SharePrice>,
     /// The amount that all lenders together can withdraw now; `None` if it is unknown.
-    pub free: Option<Atoms>,
+    pub free_liquidity: Option<Atoms>,
 }
 
 /// The kinds of venues.
@@ -184,7 +184,7 @@ impl LoanQuote {
 
 impl LoanAsk {
     /// Returns whether the loan is a supply.
-    pub fn supplies(&self) -> bool {
+    pub fn is_supply(&self) -> bool {
         self.action == LoanAction::Supply
     }
 
@@ -193,15 +193,15 @@ impl LoanAsk {
     /// One stablecoin counts as one dollar. `None` if the table no longer contains the network, or on overflow.
     pub fn value(&self, quote: &LoanQuote) -> Option<Usd> {
         let coin = &networks::by_chain(self.chain)?.stablecoin;
-        self.most(quote).to_usd(coin.decimals, Round::Up).ok()
+        self.max_amount(quote).to_usd(coin.decimals, Round::Up).ok()
     }
 
     /// Returns the largest amount that a quote may move.
     ///
     /// A supply that buys shares may take its whole token allowance, even if its simulation took less.
-    pub fn most(&self, quote: &LoanQuote) -> Atoms {
+    pub fn max_amount(&self, quote: &LoanQuote) -> Atoms {
         match self.size {
-            LoanSize::Assets(size) if self.supplies() => size.max(quote.assets),
+            LoanSize::Assets(size) if self.is_supply() => size.max(quote.assets),
             LoanSize::Assets(_) | LoanSize::Shares(_) | LoanSize::All => quote.assets,
         }
     }
@@ -243,7 +243,7 @@ impl LoanAsk {
     /// Returns the token that leaves the paying address, if one does.
     pub fn token_in(&self) -> Option<Address> {
         let coin = networks::by_chain(self.chain).map(|network| network.stablecoin.address);
-        coin.filter(|_coin| self.supplies())
+        coin.filter(|_coin| self.is_supply())
     }
 
     /// Formats the amount that moves, like `25.000000 USDC`.
@@ -301,14 +301,14 @@ pub struct LoanPlace {
 pub struct NetSupply {
     pub net: Usd,
     /// The journal entry of the newest change.
-    pub changed: u64,
+    pub changed_entry: u64,
 }
 
 /// The journal's record of a venue.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct VenueRecord {
     /// The highest share price that was recorded with a request.
-    pub best: Option<SharePrice>,
+    pub best_price: Option<SharePrice>,
     /// The operator's confirmation of a venue that Bursar alone would not use.
     pub confirmed: Option<Confirmation>,
     /// Whether the operator has ever confirmed the venue.
@@ -318,7 +318,7 @@ pub struct VenueRecord {
     /// Whether a supply to the venue was allowed.
     pub is_used: bool,
     /// Whether Bursar's own rules trusted the venue when a request for it was recorded.
-    pub has_passed: bool,
+    pub was_trusted_by_rules: bool,
 }
 
 /// The operator trusts a venue while it names these accounts.
@@ -348,11 +348,11 @@ impl Loans {
     pub(crate) fn note_quote(&mut self, ask: &LoanAsk, quote: &LoanQuote) {
         let Some(venue) = &quote.venue else { return };
         let record = self.venues.entry((ask.chain, ask.venue)).or_default();
-        record.has_passed |= matches!(venue.trust, Trust::Curated | Trust::Pinned);
+        record.was_trusted_by_rules |= matches!(venue.trust, Trust::Curated | Trust::Pinned);
         if let Some(price) = venue.price
-            && record.best.is_none_or(|best| best.is_below(&price))
+            && record.best_price.is_none_or(|best| best.is_below(&price))
         {
-            record.best = Some(price);
+            record.best_price = Some(price);
         }
     }
 
@@ -372,8 +372,8 @@ impl Loans {
     /// Later prices are compared with this one, so that one loss needs only one approval.
     pub(crate) fn accept_price(&mut self, ask: &LoanAsk, quote: &LoanQuote) {
         let price = quote.venue.as_ref().and_then(|venue| venue.price);
-        if let Some(price) = price.filter(|_price| ask.supplies()) {
-            self.venues.entry((ask.chain, ask.venue)).or_default().best = Some(price);
+        if let Some(price) = price.filter(|_price| ask.is_supply()) {
+            self.venues.entry((ask.chain, ask.venue)).or_default().best_price = Some(price);
         }
     }
 
@@ -386,21 +386,21 @@ impl Loans {
 
     /// Records that a supply was allowed.
     pub(crate) fn note_use(&mut self, ask: &LoanAsk) {
-        if ask.supplies() {
+        if ask.is_supply() {
             self.venues.entry((ask.chain, ask.venue)).or_default().is_used = true;
         }
     }
 
     /// Adds the amount that a supply may have moved.
-    pub(crate) fn supplied(&mut self, place: LoanPlace, value: Usd, seq: u64) {
+    pub(crate) fn add_supplied(&mut self, place: LoanPlace, value: Usd, seq: u64) {
         let lent = self.lent.entry(place).or_default();
-        *lent = NetSupply { net: Usd(lent.net.0.saturating_add(value.0)), changed: seq };
+        *lent = NetSupply { net: Usd(lent.net.0.saturating_add(value.0)), changed_entry: seq };
     }
 
     /// Subtracts an amount that came back or never left.
-    pub(crate) fn returned(&mut self, place: LoanPlace, value: Usd, seq: u64) {
+    pub(crate) fn subtract_returned(&mut self, place: LoanPlace, value: Usd, seq: u64) {
         let lent = self.lent.entry(place).or_default();
-        *lent = NetSupply { net: lent.net.left_after(value), changed: seq };
+        *lent = NetSupply { net: lent.net.left_after(value), changed_entry: seq };
     }
 }
 
@@ -433,7 +433,7 @@ impl Standing {
         let confirmed = record.and_then(|record| record.confirmed.as_ref());
         let as_confirmed =
             confirmed.is_some_and(|confirmed| (confirmed.curator, confirmed.owner) == parties);
-        let was_good = record.is_some_and(|record| record.was_confirmed || record.has_passed);
+        let was_good = record.is_some_and(|record| record.was_confirmed || record.was_trusted_by_rules);
         match trust {
             Trust::Curated | Trust::Pinned => Self::Trusted,
             Trust::NewNeedsConfirmation(_) if as_confirmed => Self::Trusted,

@@ -112,14 +112,14 @@ pub struct SendRecord {
     /// The newest transaction signed for the send when it ended.
     ///
     /// If the outcome is unknown, this transaction may still be mined.
-    pub last: Option<B256>,
+    pub last_tx: Option<B256>,
     /// Whether the amount that a withdrawal returned is recorded.
     pub is_booked: bool,
 }
 
 impl SendRecord {
     /// Returns the transaction of a withdrawal that took effect and is not booked yet.
-    pub fn unbooked(&self) -> Option<B256> {
+    pub fn unbooked_tx(&self) -> Option<B256> {
         match self.ended {
             Some((Outcome::Succeeded { hash, .. }, _at)) if !self.is_booked => {
                 self.send.withdrawn_from().map(|_venue| hash)
@@ -132,17 +132,17 @@ impl SendRecord {
 /// All outboxes, and the sends that go through them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Outboxes {
-    pub each: BTreeMap<OutboxKey, Arc<Outbox>>,
+    pub by_key: BTreeMap<OutboxKey, Arc<Outbox>>,
     /// The open sends, and the latest finished ones.
     pub sends: BTreeMap<RequestId, Arc<SendRecord>>,
     /// The finished sends, oldest first.
-    over: VecDeque<RequestId>,
+    finished_sends: VecDeque<RequestId>,
 }
 
 impl Outboxes {
     /// Returns the outbox of a signer on a network; an empty one if nothing was ever sent.
     pub fn get(&self, key: &OutboxKey) -> Arc<Outbox> {
-        self.each.get(key).cloned().unwrap_or_else(|| Arc::new(Outbox::new(*key)))
+        self.by_key.get(key).cloned().unwrap_or_else(|| Arc::new(Outbox::new(*key)))
     }
 
     /// Returns the amount in flight from an address, in the smallest unit.
@@ -175,18 +175,18 @@ impl Outboxes {
     }
 
     /// Returns the outboxes that have open submissions.
-    pub fn busy(&self) -> impl Iterator<Item = &Arc<Outbox>> {
-        self.each.values().filter(|outbox| !outbox.open.is_empty())
+    pub fn with_open_submissions(&self) -> impl Iterator<Item = &Arc<Outbox>> {
+        self.by_key.values().filter(|outbox| !outbox.open.is_empty())
     }
 
     pub(crate) fn add_send(&mut self, send: &Send, at: Utc) {
         let record =
-            SendRecord { send: send.clone(), at, ended: None, last: None, is_booked: false };
+            SendRecord { send: send.clone(), at, ended: None, last_tx: None, is_booked: false };
         self.sends.insert(send.id, Arc::new(record));
     }
 
     pub(crate) fn apply_event(&mut self, key: &OutboxKey, event: &OutboxEvent, at: Utc) {
-        let outbox = self.each.entry(*key).or_insert_with(|| Arc::new(Outbox::new(*key)));
+        let outbox = self.by_key.entry(*key).or_insert_with(|| Arc::new(Outbox::new(*key)));
         let one = outbox.open.get(&event.submission());
         let last = one.and_then(|one| one.newest()).map(|(_at, _tried, raw)| raw.hash);
         bursar_submit::apply(Arc::make_mut(outbox), event);
@@ -205,10 +205,10 @@ impl Outboxes {
     fn finish_send(&mut self, id: RequestId, outcome: Outcome, last: Option<B256>, at: Utc) {
         let Some(record) = self.sends.get_mut(&id).map(Arc::make_mut) else { return };
         record.ended = Some((outcome, at));
-        record.last = last;
-        self.over.push_back(id);
-        if self.over.len() > FINISHED_SENDS_MAX
-            && let Some(oldest) = self.over.pop_front()
+        record.last_tx = last;
+        self.finished_sends.push_back(id);
+        if self.finished_sends.len() > FINISHED_SENDS_MAX
+            && let Some(oldest) = self.finished_sends.pop_front()
         {
             self.sends.remove(&oldest);
         }
@@ -220,7 +220,7 @@ impl Outboxes {
     /// because they may be mined in any case.
     pub(crate) fn drop_unsigned(&mut self, at: Utc) {
         let unsigned: Vec<(OutboxKey, SubmissionId)> = self
-            .each
+            .by_key
             .values()
             .flat_map(|outbox| outbox.open.iter().map(|(id, one)| (outbox.key, *id, one)))
             .filter(|(key, _id, one)| !one.is_signed() || !one.is_genuine(key))
@@ -230,7 +230,7 @@ impl Outboxes {
             let outcome = Outcome::Dropped;
             self.apply_event(&key, &OutboxEvent::Finished { id, outcome }, at);
         }
-        for outbox in self.each.values_mut() {
+        for outbox in self.by_key.values_mut() {
             let mut events = Vec::new();
             for (id, one) in &outbox.open {
                 let unsigned = one.unsigned_attempt();

@@ -29,7 +29,7 @@ pub struct Payee {
 
 /// Totals of the payments that were authorized to a payee.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Paid {
+pub struct PaymentTotals {
     pub times: u64,
     /// The number of payments that the operator approved.
     ///
@@ -41,7 +41,7 @@ pub struct Paid {
 }
 
 /// The totals of each payee.
-pub type Tally = BTreeMap<Payee, Paid>;
+pub type Tally = BTreeMap<Payee, PaymentTotals>;
 
 impl Payee {
     /// Returns the payee of a payment.
@@ -50,12 +50,12 @@ impl Payee {
     }
 }
 
-impl Paid {
+impl PaymentTotals {
     /// Adds a later payment.
     ///
     /// The totals saturate, because they are only shown.
     #[must_use]
-    pub fn and(self, later: Self) -> Self {
+    pub fn plus(self, later: Self) -> Self {
         Self {
             times: self.times.saturating_add(later.times),
             approved: self.approved.saturating_add(later.approved),
@@ -66,7 +66,7 @@ impl Paid {
     }
 
     /// Converts the totals for a card; all zero for a payee that was never paid.
-    pub fn for_card(paid: Option<Self>) -> PaidBefore {
+    pub fn to_card(paid: Option<Self>) -> PaidBefore {
         PaidBefore {
             times: paid.map_or(0, |paid| paid.times),
             approved: paid.map_or(0, |paid| paid.approved),
@@ -81,7 +81,7 @@ impl Paid {
 ///
 /// The record of a signature is not another payment: the payment was authorized before. Only with a device does the
 /// signature authorize the payment. Held, denied, refused and expired requests are not payments.
-pub fn payment(entry: &Entry, changed: Option<&ChangedRecord>) -> Option<(Payee, Paid)> {
+pub fn payment(entry: &Entry, changed: Option<&ChangedRecord>) -> Option<(Payee, PaymentTotals)> {
     let Some(ChangedRecord::Request(request)) = changed else { return None };
     let Status::Authorized { by, .. } = &request.status else { return None };
     if matches!(entry.event, Event::PaymentSigned { .. }) {
@@ -89,18 +89,18 @@ pub fn payment(entry: &Entry, changed: Option<&ChangedRecord>) -> Option<(Payee,
     }
     let payment = request.ask.payment()?;
     let approved = u64::from(matches!(by, Approver::Operator(_)));
-    let paid = Paid { times: 1, approved, first: entry.at, last: entry.at, usd: payment.usd };
+    let paid = PaymentTotals { times: 1, approved, first: entry.at, last: entry.at, usd: payment.usd };
     Some((Payee::of(payment), paid))
 }
 
 /// Counts the payments of consecutive entries by replaying them.
 #[derive(Debug)]
-pub struct Count {
+pub struct TallyReplay {
     state: State,
     pub tally: Tally,
 }
 
-impl Count {
+impl TallyReplay {
     /// Starts at `state`, the state before the first entry.
     pub fn from(state: State) -> Self {
         Self { state, tally: Tally::new() }
@@ -116,6 +116,6 @@ impl Count {
 /// Adds the payment that an entry authorized, if any, to the tally.
 pub fn count(tally: &mut Tally, entry: &Entry, changed: Option<&ChangedRecord>) {
     if let Some((payee, paid)) = payment(entry, changed) {
-        tally.entry(payee).and_modify(|known| *known = known.and(paid)).or_insert(paid);
+        tally.entry(payee).and_modify(|known| *known = known.plus(paid)).or_insert(paid);
     }
 }

@@ -12,7 +12,7 @@ use crate::state::State;
 
 impl State {
     /// Returns whether a device must give the next signature of a plan.
-    pub fn awaits_press(&self, request: &Request) -> bool {
+    pub fn awaits_device_signature(&self, request: &Request) -> bool {
         let Some(execution) = request.execution() else { return false };
         self.is_on_device(request.from)
             && match execution.open_step() {
@@ -25,7 +25,7 @@ impl State {
     }
 
     /// Returns whether a running plan needs a device, but has not opened a step or ordered a permit yet.
-    pub fn awaits_first_press(&self, request: &Request) -> bool {
+    pub fn awaits_first_device_signature(&self, request: &Request) -> bool {
         let untouched = request
             .execution()
             .is_some_and(|execution| execution.steps.is_empty() && execution.permit.is_none());
@@ -33,7 +33,7 @@ impl State {
     }
 
     /// Returns whether the device is asked for an empty transaction, because the step of a plan was signed too late.
-    pub fn awaits_empty(&self, request: &Request) -> bool {
+    pub fn awaits_empty_transaction(&self, request: &Request) -> bool {
         let unsigned = self.open_submission(request).and_then(Submission::unsigned_attempt);
         unsigned.is_some_and(|(_at, tried)| matches!(tried.kind, Kind::Empty { .. }))
     }
@@ -52,7 +52,7 @@ impl State {
     ///
     /// It does while its main transaction is not signed, or while the device must give another signature.
     pub fn is_at_device(&self, request: &Request) -> bool {
-        self.is_unsigned_at_device(request) || self.awaits_press(request)
+        self.is_unsigned_at_device(request) || self.awaits_device_signature(request)
     }
 
     /// Returns the plans that need a device.
@@ -61,7 +61,7 @@ impl State {
     }
 
     /// Returns the milliseconds left to sign on the device: until the plan's deadline or the end of the open prompt.
-    pub fn press_left_ms(&self, request: &Request, moment: &Moment) -> u64 {
+    pub fn device_signature_left_ms(&self, request: &Request, moment: &Moment) -> u64 {
         let Some(execution) = request.execution() else { return 0 };
         let left = execution.left_ms(moment);
         let unsigned = self.open_submission(request).filter(|one| !one.is_signed());
@@ -79,6 +79,6 @@ impl State {
     /// Returns the submission of a step, if it is open.
     fn submission(&self, request: &Request, step: &PlanStep) -> Option<&Submission> {
         let key = outbox_key(request.ask.chain(), request.from);
-        self.outboxes.each.get(&key)?.open.get(&step.submission)
+        self.outboxes.by_key.get(&key)?.open.get(&step.submission)
     }
 }

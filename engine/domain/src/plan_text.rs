@@ -124,7 +124,7 @@ pub fn progress(execution: &Execution) -> Option<String> {
         return revokes.then(|| StepPurpose::Revocation.text().to_owned());
     }
     let last = execution.steps.last().map(|step| step.purpose);
-    let rest = unopened(execution);
+    let rest = unopened_purposes(execution);
     let of = opened.saturating_add(rest.len());
     let (at, purpose) = match execution.open_step() {
         Some(step) => (opened, step.purpose),
@@ -138,9 +138,9 @@ pub fn progress(execution: &Execution) -> Option<String> {
 }
 
 /// Describes the signature that a plan needs now from a device, like `2/3 permit`; `None` if it needs none.
-pub fn press(state: &State, request: &Request) -> Option<String> {
+pub fn device_signature_text(state: &State, request: &Request) -> Option<String> {
     let execution = request.execution()?;
-    if state.awaits_empty(request) {
+    if state.awaits_empty_transaction(request) {
         return Some("empty transaction".to_owned());
     }
     if execution.end.is_some() {
@@ -152,7 +152,7 @@ pub fn press(state: &State, request: &Request) -> Option<String> {
         .trade()
         .is_some_and(|quote| quote.calls.iter().any(|call| matches!(call, Decoded::Permit { .. })));
     let mut rest: Vec<&str> = Vec::new();
-    for purpose in unopened(execution) {
+    for purpose in unopened_purposes(execution) {
         // The permit comes before the swap, which contains it.
         if purpose.is_main() && has_permit && !signed {
             rest.push("permit");
@@ -168,7 +168,7 @@ pub fn press(state: &State, request: &Request) -> Option<String> {
 }
 
 /// Returns the purposes of the transactions that the plan has not opened yet.
-fn unopened(execution: &Execution) -> Vec<StepPurpose> {
+fn unopened_purposes(execution: &Execution) -> Vec<StepPurpose> {
     let last = execution.steps.last().map(|step| step.purpose);
     // The newest quote may be older or newer than the last step, so purposes up to the rank of that step are skipped.
     let after = |one: &StepPurpose| last.is_none_or(|last| rank(*one) > rank(last));

@@ -85,7 +85,7 @@ impl WaitEnd {
 
 impl DeviceTurn {
     /// Returns the terms that the device may have signed.
-    pub fn shown(&self) -> Option<&Prompt> {
+    pub fn shown_prompt(&self) -> Option<&Prompt> {
         self.prompt.as_ref().filter(|prompt| prompt.count > 0)
     }
 
@@ -94,7 +94,7 @@ impl DeviceTurn {
     /// Before a prompt, this is the time for the device to get ready. During a prompt, it is the time for the person
     /// to answer; the terms of the prompt are valid for `valid_s` seconds.
     pub(crate) fn left_ms(&self, moment: &Moment, valid_s: u64) -> u64 {
-        let Some(prompt) = self.shown() else { return self.until.left_ms(moment) };
+        let Some(prompt) = self.shown_prompt() else { return self.until.left_ms(moment) };
         // A prompt begins before `until`, so its end is bounded too, even if the clock is set back.
         let valid_ms = i64::try_from(valid_s.saturating_mul(1000)).unwrap_or(i64::MAX);
         let more_ms = valid_ms.saturating_sub(PROMPT_MARGIN_MS);

@@ -32,7 +32,7 @@ impl Refusal {
     }
 
     /// Creates the refusal of a limit: `requested` is over `bound`.
-    pub fn over(code: Code, requested: Usd, bound: Usd) -> Self {
+    pub fn over_limit(code: Code, requested: Usd, bound: Usd) -> Self {
         Self { requested: Some(requested), bound: Some(bound), ..Self::new(code) }
     }
 

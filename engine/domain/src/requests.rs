@@ -258,7 +258,7 @@ impl PaymentAsk {
     pub fn token_domain(&self) -> Option<TokenDomain> {
         match &self.price {
             Price::Reference => Some(TokenDomain::of_stablecoin(self.network()?)),
-            Price::Foreign(asset) => asset.confirmed().map(|domain| TokenDomain {
+            Price::Foreign(asset) => asset.confirmed_domain().map(|domain| TokenDomain {
                 name: domain.name.clone(),
                 version: domain.version.clone(),
                 chain: self.chain,
@@ -309,7 +309,7 @@ impl Request {
     fn fixed_terms(&self) -> Option<(&Authorization, Utc)> {
         match &self.status {
             Status::Authorized { terms, at, .. } => Some((terms, *at)),
-            Status::AwaitingDevice(turn) => turn.shown().map(|prompt| (&prompt.terms, prompt.at)),
+            Status::AwaitingDevice(turn) => turn.shown_prompt().map(|prompt| (&prompt.terms, prompt.at)),
             Status::Held { .. }
             | Status::Executing(_)
             | Status::Ended(_)
@@ -372,7 +372,7 @@ impl Request {
     }
 
     /// Returns whether the hold is past its deadline, whether or not its expiry is recorded.
-    pub fn is_over(&self, moment: &Moment) -> bool {
+    pub fn is_hold_over(&self, moment: &Moment) -> bool {
         matches!(&self.status, Status::Held { deadline, .. } if deadline.has_passed(moment))
     }
 

@@ -260,7 +260,7 @@ impl Settlement {
 
     /// Returns the settlement after our own chain lookup.
     #[must_use]
-    pub fn checked(&self, found: &Check) -> Self {
+    pub fn after_check(&self, found: &Check) -> Self {
         let stage = match found {
             Check::Verified { .. } => Stage::Verified,
             Check::Reverted { .. } => Stage::Failed,

@@ -107,7 +107,7 @@ impl State {
     ///
     /// It lacks the authorizations, which only the core needs. Only pointers are copied, so the cost does not depend
     /// on the size of the state.
-    pub fn published(&self) -> Self {
+    pub fn copy_to_publish(&self) -> Self {
         Self {
             seq: self.seq,
             clock: self.clock,
@@ -149,7 +149,7 @@ impl State {
     }
 
     /// Returns the payments that reserve value for a device: they wait for it, or it may have signed their terms.
-    pub fn by_device(&self) -> impl Iterator<Item = &Arc<Request>> {
+    pub fn reserved_for_device(&self) -> impl Iterator<Item = &Arc<Request>> {
         self.waiting.values().chain(self.unanswered.values())
     }
 
@@ -228,7 +228,7 @@ impl State {
     /// The sum contains open transactions (native coin), open sends (tokens), payments that may be redeemed, and
     /// running plans. With `before`, only plans that started before that journal entry count. On overflow, an amount
     /// is `U256::MAX`.
-    pub fn promised(
+    pub fn commitments(
         &self,
         from: Address,
         chain: ChainId,
@@ -243,7 +243,7 @@ impl State {
         let signed = self.authorized.values().filter(|request| {
             request.from == from && request.lapses_at().is_some_and(|lapses_at| lapses_at > now)
         });
-        let by_device = self.by_device().filter(|request| request.from == from);
+        let by_device = self.reserved_for_device().filter(|request| request.from == from);
         let payments = signed.chain(by_device).filter_map(|request| request.ask.payment());
         let payments =
             payments.filter(|payment| payment.chain == chain && Some(payment.asset) == token);
@@ -263,7 +263,7 @@ impl State {
             if takes_input && token.is_some() && ask.token_in() == token {
                 let amount = match (ask, &execution.quote) {
                     (LaneAsk::Trade(trade), _) => trade.amount_in.0,
-                    (LaneAsk::Loan(loan), Quote::Loan(quote)) => loan.most(quote).0,
+                    (LaneAsk::Loan(loan), Quote::Loan(quote)) => loan.max_amount(quote).0,
                     (LaneAsk::Payment(_) | LaneAsk::Loan(_), _) => U256::ZERO,
                 };
                 promised.token_in = promised.token_in.saturating_add(amount);

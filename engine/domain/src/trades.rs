@@ -106,7 +106,7 @@ pub struct TradeQuote {
     /// The route with the highest output among those that Bursar compares, the trade's own included.
     ///
     /// `None` if no pool trades the pair.
-    pub best: Option<Box<RouteQuote>>,
+    pub best_route: Option<Box<RouteQuote>>,
     /// Price impact: how much less the quote pays than the pool's own rate, fee included.
     ///
     /// `None` if that is unknown.

@@ -297,7 +297,7 @@ impl Core {
 
     fn with_history(&self, mut action: Action) -> Result<Action, JournalError> {
         if let Action::Report(report) = &mut action {
-            report.known.answered = self.journal.answered(&report.identity)?;
+            report.context.earlier_reply = self.journal.answered(&report.identity)?;
             report.known.request = self.find(report.id)?.map(|request| (*request).clone());
             report.known.settlement = match &report.known.request {
                 Some(request) => self.journal.settlement(request)?,
@@ -315,7 +315,7 @@ impl Core {
     fn prior(&self, identity: &Identity) -> Result<Prior, JournalError> {
         let mut prior = self.journal.prior(identity)?;
         // The stored record may not have the signature of an authorization yet.
-        if let Some(same) = &mut prior.same
+        if let Some(same) = &mut prior.newest
             && let Some(open) = self.state.authorized.get(&same.id)
         {
             same.status.clone_from(&open.status);
@@ -523,7 +523,7 @@ impl Core {
     /// Builds the view that other threads read without a message to the core.
     pub fn view(&self) -> View {
         View {
-            state: self.state.published(),
+            state: self.state.copy_to_publish(),
             burst_lapses_at: self.state.burst_lapses_at(),
             authorized: self.state.authorized.len(),
             head: self.journal.durable(),

@@ -479,7 +479,7 @@ fn keyring(
     }
     let mut lacking = Vec::new();
     for (id, agent) in state.agents.iter() {
-        let Credential::Hmac { check } = &agent.credential else { continue };
+        let Credential::Hmac { secret_hash: check } = &agent.credential else { continue };
         match wallet.agent_secret(id) {
             Some(secret) if agent_check(id, secret.expose_secret()) == *check => {
                 keyring.add_agent(id.clone(), file::boxed(secret.expose_secret()));

@@ -126,7 +126,7 @@ fn loan_order(
         chain: loan.chain.0,
         owner: request.from,
         venue: loan.venue.to_string().to_lowercase(),
-        supplies: loan.supplies(),
+        supplies: loan.is_supply(),
         is_all: loan.size == LoanSize::All,
         is_main: execution.open_step().is_some_and(|step| step.purpose.is_main()),
         is_first: attempt == 0,

@@ -18,7 +18,7 @@ pub(crate) fn change_input(plant: PlantedBug, state: &mut State, command: &mut C
         (PlantedBug::PressedAgain, Action::Ask(ask)) => {
             let by_device = |first: &Request| state.is_on_device(first.from);
             let paid = |first: &Request| matches!(first.status, Status::Authorized { .. });
-            ask.prior.same.take_if(|first| by_device(first) && paid(first));
+            ask.prior.newest.take_if(|first| by_device(first) && paid(first));
         }
         _other => {}
     }

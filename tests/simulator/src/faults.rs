@@ -404,17 +404,17 @@ fn change_input(plant: PlantedBug, state: &mut State, command: &mut Command) {
             let bearer = ask.identity.claim_key().is_some()
                 || ask.identity.index_key().first() == Some(&b'b');
             let denied =
-                ask.prior.same.as_ref().is_some_and(|r| matches!(r.status, Status::Denied { .. }));
+                ask.prior.newest.as_ref().is_some_and(|r| matches!(r.status, Status::Denied { .. }));
             if bearer && denied {
-                ask.prior.same = None;
+                ask.prior.newest = None;
             }
         }
         (PlantedBug::LateSettledForgotten, Action::Ask(ask)) => {
-            let newest = ask.prior.same.as_ref().map(|same| same.id);
+            let newest = ask.prior.newest.as_ref().map(|same| same.id);
             ask.prior.paid = ask.prior.paid.take().filter(|paid| Some(paid.id) == newest);
         }
         (PlantedBug::OtherUrlUnjudged, Action::Ask(ask)) => {
-            if let Some(same) = &ask.prior.same
+            if let Some(same) = &ask.prior.newest
                 && let LaneAsk::Payment(first) = &same.ask
                 && let Some(payment) = ask.ask.payment_mut()
             {

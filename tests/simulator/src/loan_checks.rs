@@ -263,7 +263,7 @@ impl World {
             return Vec::new();
         };
         let is_busy = state.executing.values().any(|request| request.from == owner)
-            || state.held.values().any(|request| !request.is_over(&moment));
+            || state.held.values().any(|request| !request.is_hold_over(&moment));
         if is_busy {
             return Vec::new();
         }

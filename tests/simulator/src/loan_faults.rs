@@ -110,7 +110,7 @@ pub(crate) fn change_state(
         // The bug treats the transactions that the plan has sent like earlier, unrelated ones.
         PlantedBug::SuppliedAgain if memory.starts => {
             for request in Arc::make_mut(&mut state.executing).values_mut() {
-                let is_supply = request.loan().is_some_and(LoanAsk::supplies);
+                let is_supply = request.loan().is_some_and(LoanAsk::is_supply);
                 let execution = is_supply.then(|| execution_mut(Arc::make_mut(request))).flatten();
                 for step in execution.into_iter().flat_map(|one| &mut one.steps) {
                     step.purpose = StepPurpose::AllowanceReset;
@@ -127,7 +127,7 @@ fn free_again(state: &mut State, before: Option<&Request>, event: &Event) {
     let ExecutionEnd::Executed { received: Some(moved), .. } = end else { return };
     let Some((request, loan)) = before.and_then(|one| Some((one, one.loan()?))) else { return };
     let lent = &mut Arc::make_mut(&mut state.loans).lent;
-    if !loan.supplies()
+    if !loan.is_supply()
         && let Some(lent) = lent.get_mut(&loan.place(request.from))
     {
         lent.net = lent.net.left_after(Usd(moved.0.saturating_to()));
@@ -189,8 +189,8 @@ fn each_quote(
 /// Replaces the measurement by the one from the agent's request.
 fn use_first_quote(state: &State, command: &mut Command) {
     each_quote(state, &mut command.action, |_state, _from, loan, quote| {
-        let as_of = quote.as_of;
-        *quote = LoanQuote { as_of, ..loan.quote.clone() };
+        let as_of = quote.as_of_entry;
+        *quote = LoanQuote { as_of_entry: as_of, ..loan.quote.clone() };
     });
 }
 
@@ -259,7 +259,7 @@ fn forget_others(state: &mut State, command: &Command, forgets: impl Fn(&Request
 fn limit_withdrawal(state: &State, command: &Command) -> Result<(), Refusal> {
     let Action::Ask(ask) = &command.action else { return Ok(()) };
     let LaneAsk::Loan(loan) = &ask.ask else { return Ok(()) };
-    let agent = state.agents.get(&ask.agent).filter(|_agent| !loan.supplies());
+    let agent = state.agents.get(&ask.agent).filter(|_agent| !loan.is_supply());
     let Some(policy) = agent.and_then(|agent| state.policy_of(agent)) else { return Ok(()) };
     let done = agent.map_or(0, |agent| operations(state, &command.moment, agent, None));
     if done < policy.lending.operations_per_day {

@@ -461,7 +461,7 @@ impl World {
     pub(crate) fn has_open_loans(&mut self) -> bool {
         let state = self.process().core().state();
         let mut all = state.held.values().chain(state.executing.values());
-        all.any(|request| request.loan().is_some()) || state.outboxes.busy().next().is_some()
+        all.any(|request| request.loan().is_some()) || state.outboxes.with_open_submissions().next().is_some()
     }
 
     /// Changes the venue of a loan.

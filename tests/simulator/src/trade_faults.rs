@@ -70,19 +70,19 @@ pub(crate) fn change_input(plant: PlantedBug, state: &mut State, command: &mut C
             }
         }
         (PlantedBug::FeeUncounted, Action::EndExecution { fee, .. }) => *fee = Some(U256::ZERO),
-        (PlantedBug::RepeatExecuted, Action::Recall(recall)) => recall.prior.same = None,
+        (PlantedBug::RepeatExecuted, Action::Recall(recall)) => recall.prior.newest = None,
         (PlantedBug::RepeatExecuted, Action::Ask(ask)) if matches!(ask.ask, LaneAsk::Trade(_)) => {
-            ask.prior.same = None;
+            ask.prior.newest = None;
         }
         (PlantedBug::KeylessRepeated, Action::Recall(recall))
             if recall.identity.is_by_content() =>
         {
-            recall.prior.same = None;
+            recall.prior.newest = None;
         }
         (PlantedBug::KeylessRepeated, Action::Ask(ask))
             if ask.identity.is_by_content() && !matches!(ask.ask, LaneAsk::Payment(_)) =>
         {
-            ask.prior.same = None;
+            ask.prior.newest = None;
         }
         (PlantedBug::HookAutomatic, action) => {
             if let Some(hooks) = hooks_of(state, action) {

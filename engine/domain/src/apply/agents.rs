@@ -33,7 +33,7 @@ pub(super) fn register(
         commission: None,
         reserved: ByLane::default(),
         refusals: Refusals::default(),
-        open: 0,
+        open_payments: 0,
         usage: Usage::default(),
         failed_plans: FailedPlans::default(),
     };

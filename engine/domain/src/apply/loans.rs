@@ -36,7 +36,7 @@ pub(super) fn settle(state: &mut State, request: &Request, end: &ExecutionEnd) {
     };
     let Some(quote) = execution.quote.loan() else { return };
     let decimals = network.stablecoin.decimals;
-    let back = if !loan.supplies() {
+    let back = if !loan.is_supply() {
         let back = (*moved).min(quote.assets).to_usd(decimals, Round::Down);
         back.unwrap_or(Usd(u64::MAX))
     } else if quote.buys_shares() {
@@ -64,5 +64,5 @@ pub(super) fn book_withdrawal(state: &mut State, id: RequestId, received: Option
 
 /// Subtracts an amount from the total that the journal counts as lent at a venue.
 pub(super) fn subtract(state: &mut State, place: LoanPlace, usd: Usd) {
-    Arc::make_mut(&mut state.loans).returned(place, usd, state.seq);
+    Arc::make_mut(&mut state.loans).subtract_returned(place, usd, state.seq);
 }

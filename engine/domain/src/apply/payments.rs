@@ -16,7 +16,7 @@ use crate::requests::{Request, Status};
 use crate::state::State;
 
 /// Returns the status of a payment that is authorized but not signed.
-pub(super) fn authorized(terms: &Authorization, at: Utc, by: Approver) -> Status {
+pub(super) fn authorized_status(terms: &Authorization, at: Utc, by: Approver) -> Status {
     Status::Authorized { terms: terms.clone(), at, by, signature: None }
 }
 
@@ -27,7 +27,7 @@ pub(super) fn authorize(
     asked: &RequestDraft,
     terms: &Authorization,
 ) -> Arc<Request> {
-    let status = authorized(terms, entry.at, Approver::Policy);
+    let status = authorized_status(terms, entry.at, Approver::Policy);
     let request = requests::receive(state, entry, asked, status);
     spend(state, request)
 }
@@ -64,7 +64,7 @@ pub(super) fn spend(state: &mut State, request: Request) -> Arc<Request> {
     // `lapses_at` is always `Some` here: all callers have just authorized the request.
     state.lapses.insert((request.lapses_at().unwrap_or(u64::MAX), request.id));
     state.authorized.insert(request.id, Arc::clone(&request));
-    agents::change(state, &request.agent, |agent| agent.open = agent.open.saturating_add(1));
+    agents::change(state, &request.agent, |agent| agent.open_payments = agent.open_payments.saturating_add(1));
     request
 }
 
@@ -110,5 +110,5 @@ pub(super) fn forget_lapsed(state: &mut State) {
 }
 
 fn count_closed(state: &mut State, request: &Request) {
-    agents::change(state, &request.agent, |agent| agent.open = agent.open.saturating_sub(1));
+    agents::change(state, &request.agent, |agent| agent.open_payments = agent.open_payments.saturating_sub(1));
 }

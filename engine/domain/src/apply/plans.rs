@@ -18,7 +18,7 @@ use crate::requests::{LaneAsk, Request, Status};
 use crate::state::State;
 
 /// The measurement with which a plan starts, and the bounds that follow from it.
-pub(super) struct Measured {
+pub(super) struct PlanMeasurement {
     pub(super) quote: Quote,
     /// The least output that a trade accepts; zero for a loan.
     pub(super) floor: Atoms,
@@ -31,7 +31,7 @@ pub(super) fn new(
     entry: &Entry,
     by: Approver,
     until: &Deadline,
-    Measured { quote, floor, counted }: Measured,
+    PlanMeasurement { quote, floor, counted }: PlanMeasurement,
 ) -> Execution {
     Execution {
         by,
@@ -66,7 +66,7 @@ pub(super) fn start(
     let status = match planned {
         Some((quote, floor)) => {
             loans::note(state, &asked.ask, &quote);
-            let measured = Measured { quote, floor, counted };
+            let measured = PlanMeasurement { quote, floor, counted };
             Status::Executing(Box::new(new(entry, Approver::Policy, until, measured)))
         }
         None => {
@@ -178,9 +178,9 @@ pub(super) fn change(
         && let LaneAsk::Loan(loan) = &request.ask
     {
         allowances::count_operation(state, &request.agent);
-        if loan.supplies() {
+        if loan.is_supply() {
             let place = loan.place(request.from);
-            Arc::make_mut(&mut state.loans).supplied(place, counted, state.seq);
+            Arc::make_mut(&mut state.loans).add_supplied(place, counted, state.seq);
         }
     }
     Some(request)

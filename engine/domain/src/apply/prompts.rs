@@ -18,7 +18,7 @@ use crate::requests::{Request, Status};
 use crate::state::State;
 
 /// Returns the status of a payment that waits until the device is ready.
-pub(super) fn awaiting(by: Approver, at: Utc, until: &Deadline) -> Status {
+pub(super) fn awaiting_device_status(by: Approver, at: Utc, until: &Deadline) -> Status {
     Status::AwaitingDevice(Box::new(DeviceTurn { by, at, until: until.clone(), prompt: None }))
 }
 
@@ -29,7 +29,7 @@ pub(super) fn wait(
     asked: &RequestDraft,
     until: &Deadline,
 ) -> Arc<Request> {
-    let status = awaiting(Approver::Policy, entry.at, until);
+    let status = awaiting_device_status(Approver::Policy, entry.at, until);
     let request = requests::receive(state, entry, asked, status);
     insert(state, request)
 }
@@ -86,7 +86,7 @@ pub(super) fn sign(
 ) -> Option<Arc<Request>> {
     let mut request = (*Arc::make_mut(&mut state.waiting).remove(id)?).clone();
     let Status::AwaitingDevice(turn) = &request.status else { return None };
-    let (by, terms) = (turn.by, turn.shown()?.terms.clone());
+    let (by, terms) = (turn.by, turn.shown_prompt()?.terms.clone());
     allowances::unreserve(state, &request.agent, Lane::Payment, request.ask.usd());
     request.status = Status::Authorized { terms, at, by, signature: Some(*signature) };
     Some(payments::spend(state, request))

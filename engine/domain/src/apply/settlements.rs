@@ -15,7 +15,7 @@ pub(super) fn report(state: &mut State, settlement: &Settlement) -> Arc<Settleme
 /// Stores the result of the chain lookup.
 pub(super) fn check(state: &mut State, id: &RequestId, found: &Check) -> Option<Arc<Settlement>> {
     let known = Arc::make_mut(&mut state.settling).remove(id)?;
-    Some(track(state, known.checked(found)))
+    Some(track(state, known.after_check(found)))
 }
 
 fn track(state: &mut State, settlement: Settlement) -> Arc<Settlement> {

@@ -19,7 +19,7 @@ use crate::loans::{Exposure, LoanAsk, LoanPlace, LoanQuote, Loans, Standing, Ven
 use crate::refusal::Refusal;
 
 /// A supply needs the operator if the venue's free liquidity is less than this many times the deposit.
-const FREE_DEPOSITS: u64 = 10;
+const FREE_LIQUIDITY_FACTOR: u64 = 10;
 
 /// Everything that the rules read.
 #[derive(Debug)]
@@ -32,18 +32,18 @@ pub struct LoanContext<'a> {
     /// Whether the journal matches the wallet.
     pub trusted: bool,
     /// Whether this machine's clock is far off the newest block.
-    pub clock_off: bool,
+    pub is_clock_off: bool,
     /// This machine's clock, in Unix seconds.
     pub now: u64,
-    pub promised: Commitments,
+    pub commitments: Commitments,
     /// The trust of Bursar and of the operator in the venue.
     pub standing: Standing,
     /// The highest price of the venue's shares that was recorded.
-    pub best: Option<SharePrice>,
+    pub best_price: Option<SharePrice>,
     /// Whether no supply to this venue was allowed before.
-    pub is_first: bool,
+    pub is_first_supply: bool,
     /// The total that the address has lent on the policy's networks; `None` if a part cannot be read.
-    pub deployed: Option<Usd>,
+    pub total_lent: Option<Usd>,
     /// Value of the other pending supplies from this address, by any agent.
     pub reserved: Usd,
     /// Number of the agent's other supplies and withdrawals today, including open ones.
@@ -55,7 +55,7 @@ pub struct LoanContext<'a> {
 /// Decides whether a loan is executed, held or refused.
 pub fn assess(context: &LoanContext<'_>) -> Verdict {
     let checked = check_use(context).and_then(|venue| {
-        if context.ask.supplies() {
+        if context.ask.is_supply() {
             check_supply(context, venue)?;
             check_funds(context)?;
             check_shares(context, venue)?;
@@ -79,7 +79,7 @@ pub fn assess(context: &LoanContext<'_>) -> Verdict {
 /// For each venue, the higher of the amounts on the chain and in the journal counts. A disabled network is not read,
 /// so only the journal counts there: disabling a network lifts no limit. `None` if a part cannot be read, or on
 /// overflow.
-pub fn deployed(
+pub fn total_lent(
     loans: &Loans,
     owner: Address,
     networks: &AllowedNetworks,
@@ -144,15 +144,15 @@ fn check_supply(context: &LoanContext<'_>, venue: &VenueFacts) -> Result<(), Ref
     }
     let counted = ask.counted(quote);
     if counted > lending.max_deposit {
-        return Err(Refusal::over(Code::PerDepositExceeded, counted, lending.max_deposit));
+        return Err(Refusal::over_limit(Code::PerDepositExceeded, counted, lending.max_deposit));
     }
-    let deployed = context.deployed.ok_or(Refusal::new(Code::ExposureUnreadable))?;
+    let deployed = context.total_lent.ok_or(Refusal::new(Code::ExposureUnreadable))?;
     let limit = ceiling(lending, quote.exposure.liquid, deployed);
     let committed = deployed.checked_add(context.reserved);
     let after = committed.and_then(|committed| committed.checked_add(counted));
     if !after.is_ok_and(|after| after <= limit) {
         let left = committed.map_or(Usd::ZERO, |committed| limit.left_after(committed));
-        return Err(Refusal::over(Code::ExposureExceeded, counted, left));
+        return Err(Refusal::over_limit(Code::ExposureExceeded, counted, left));
     }
     Ok(())
 }
@@ -165,7 +165,7 @@ fn check_shares(context: &LoanContext<'_>, venue: &VenueFacts) -> Result<(), Ref
             "The venue has too few virtual shares, so a donation could take a part of the deposit.";
         return Err(Refusal::because(Code::VenueNotPermitted, message));
     }
-    if !keeps_deposit_value(ask.most(quote).0, quote.worth.0) {
+    if !keeps_deposit_value(ask.max_amount(quote).0, quote.redeem_value.0) {
         let message = "The shares of this deposit would be worth less than 99.9 % of it.";
         return Err(Refusal::because(Code::WouldFail, message));
     }
@@ -192,14 +192,14 @@ fn check_standing(context: &LoanContext<'_>, venue: &VenueFacts) -> Result<(), R
 
 /// Checks that the address holds enough stablecoin for a supply, and enough native coin for gas.
 fn check_funds(context: &LoanContext<'_>) -> Result<(), Refusal> {
-    let LoanContext { ask, quote, promised, .. } = context;
+    let LoanContext { ask, quote, commitments: promised, .. } = context;
     let leaving = promised.native.checked_add(quote.plan_cost);
     if leaving.is_none_or(|leaving| leaving > quote.native_balance) {
         let message = "The paying address does not hold enough ETH for gas.";
         return Err(Refusal::because(Code::InsufficientFunds, message));
     }
     let free = quote.balance.checked_sub(promised.token_in);
-    if ask.supplies() && free.is_none_or(|free| free < ask.most(quote).0) {
+    if ask.is_supply() && free.is_none_or(|free| free < ask.max_amount(quote).0) {
         let message =
             "The balance of the paying address, less amounts in flight, is below the deposit.";
         return Err(Refusal::because(Code::InsufficientFunds, message));
@@ -214,11 +214,11 @@ fn hold_reason(context: &LoanContext<'_>, venue: &VenueFacts) -> Option<HoldReas
     if !context.trusted {
         return Some(HoldReason::JournalUntrusted);
     }
-    if context.clock_off || is_ahead(context) {
+    if context.is_clock_off || is_block_ahead(context) {
         return Some(HoldReason::ClockOff);
     }
     let unusual =
-        if ask.supplies() { supply_doubt(context, venue) } else { withdrawal_doubt(context) };
+        if ask.is_supply() { supply_doubt(context, venue) } else { withdrawal_doubt(context) };
     if unusual.is_some() {
         return unusual;
     }
@@ -237,10 +237,10 @@ fn hold_reason(context: &LoanContext<'_>, venue: &VenueFacts) -> Option<HoldReas
 
 fn supply_doubt(context: &LoanContext<'_>, venue: &VenueFacts) -> Option<HoldReason> {
     let LoanContext { ask, quote, .. } = context;
-    if context.standing != Standing::Trusted && context.is_first {
+    if context.standing != Standing::Trusted && context.is_first_supply {
         return Some(HoldReason::UncuratedVenue);
     }
-    let fell = match (context.best, venue.price) {
+    let fell = match (context.best_price, venue.price) {
         (Some(best), Some(now)) => now.is_below(&best),
         (_, None) => true,
         (None, Some(_)) => false,
@@ -248,11 +248,11 @@ fn supply_doubt(context: &LoanContext<'_>, venue: &VenueFacts) -> Option<HoldRea
     if fell {
         return Some(HoldReason::SharePriceFell);
     }
-    let wanted = ask.most(quote).0.saturating_mul(U256::from(FREE_DEPOSITS));
-    if venue.free.is_none_or(|free| free.0 < wanted) {
+    let wanted = ask.max_amount(quote).0.saturating_mul(U256::from(FREE_LIQUIDITY_FACTOR));
+    if venue.free_liquidity.is_none_or(|free| free.0 < wanted) {
         return Some(HoldReason::ThinLiquidity);
     }
-    let leaving = context.promised.native.saturating_add(quote.plan_cost);
+    let leaving = context.commitments.native.saturating_add(quote.plan_cost);
     let left = quote.native_balance.saturating_sub(leaving);
     (left < quote.exit_cost).then_some(HoldReason::ExitUnfunded)
 }
@@ -263,7 +263,7 @@ fn withdrawal_doubt(context: &LoanContext<'_>) -> Option<HoldReason> {
 }
 
 /// Returns whether the quote's block is over ten minutes in the future of our clock.
-fn is_ahead(context: &LoanContext<'_>) -> bool {
+fn is_block_ahead(context: &LoanContext<'_>) -> bool {
     let most = context.now.saturating_add(CLOCK_OFF_CHAIN_MS_MAX.unsigned_abs() / 1_000);
     context.quote.block_time > most
 }

@@ -15,13 +15,13 @@ use crate::refusal::Refusal;
 use crate::requests::PaymentAsk;
 
 /// A payment is held if its amount of the token sells for this many percent less than it costs.
-const SELL_PERCENT: u64 = 5;
+const SELL_LOSS_PERCENT_MAX: u64 = 5;
 
 /// A payment is held if ten times its amount costs this many percent more or less than ten times its price.
-const TENFOLD_PERCENT: u64 = 1;
+const TENFOLD_DEVIATION_PERCENT_MAX: u64 = 1;
 
 /// A payment is held if the token's price is this far off its ten-minute average.
-const AVERAGE_OFF: Bps = Bps(300);
+const AVERAGE_DEVIATION_MAX: Bps = Bps(300);
 
 /// Everything that the rules read.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub struct PaymentContext<'a> {
     /// Whether the journal matches the wallet.
     pub trusted: bool,
     /// Whether this machine's clock is far off the newest block.
-    pub clock_off: bool,
+    pub is_clock_off: bool,
     /// Longest validity, in seconds, that needs no approval.
     pub max_validity_s: u64,
     /// How much of today's allowance is already spent.
@@ -60,7 +60,7 @@ pub fn assess(context: &PaymentContext<'_>) -> Verdict {
 fn check_refusals(context: &PaymentContext<'_>) -> Result<bool, Refusal> {
     let (ask, payments) = (context.ask, &context.policy.payments);
     if context.spent >= payments.daily {
-        return Err(Refusal::over(Code::LimitReached, ask.usd, Usd::ZERO));
+        return Err(Refusal::over_limit(Code::LimitReached, ask.usd, Usd::ZERO));
     }
     if !payments.enabled {
         return Err(Refusal::new(Code::X402Disabled));
@@ -77,13 +77,13 @@ fn check_refusals(context: &PaymentContext<'_>) -> Result<bool, Refusal> {
     }
     let resource_outside = check_hosts(&payments.hosts, ask.request_url.as_deref(), ask)?;
     if ask.usd > payments.per_request {
-        return Err(Refusal::over(Code::ExceedsPerRequestMax, ask.usd, payments.per_request));
+        return Err(Refusal::over_limit(Code::ExceedsPerRequestMax, ask.usd, payments.per_request));
     }
     let committed = context.spent.checked_add(context.reserved);
     let after = committed.and_then(|committed| committed.checked_add(ask.usd));
     if !after.is_ok_and(|after| after <= payments.daily) {
         let left = committed.map_or(Usd::ZERO, |committed| payments.daily.left_after(committed));
-        return Err(Refusal::over(Code::ExceedsDailyLimit, ask.usd, left));
+        return Err(Refusal::over_limit(Code::ExceedsDailyLimit, ask.usd, left));
     }
     Ok(resource_outside)
 }
@@ -141,7 +141,7 @@ fn hold_reason(context: &PaymentContext<'_>, resource_outside: bool) -> Option<H
     let doubt = ask.foreign().and_then(asset_doubt);
     if !context.trusted {
         Some(HoldReason::JournalUntrusted)
-    } else if context.clock_off {
+    } else if context.is_clock_off {
         Some(HoldReason::ClockOff)
     } else if ask.domain_contradicted {
         Some(HoldReason::DomainContradicted)
@@ -162,7 +162,7 @@ fn hold_reason(context: &PaymentContext<'_>, resource_outside: bool) -> Option<H
 
 /// Returns the reason to ask the operator about a token outside our table, if there is one.
 fn asset_doubt(asset: &ForeignAsset) -> Option<HoldReason> {
-    match (asset.domain, asset.confirmed(), &asset.quote) {
+    match (asset.domain, asset.confirmed_domain(), &asset.quote) {
         (DomainCheck::Unconfirmed, ..) => Some(HoldReason::DomainUnconfirmed),
         (_any, Some(_confirmed), Some(quote)) => price_doubt(quote),
         (_any, None, _) | (_any, _, None) => Some(HoldReason::Unpriced),
@@ -177,16 +177,16 @@ fn price_doubt(quote: &AssetQuote) -> Option<HoldReason> {
     };
     let cost = quote.cost.0;
     let sells_well =
-        quote.sold.is_some_and(|sold| sold.0 >= cost || !differs(cost, sold.0, SELL_PERCENT));
+        quote.sale_proceeds.is_some_and(|sold| sold.0 >= cost || !differs(cost, sold.0, SELL_LOSS_PERCENT_MAX));
     let in_proportion = cost.checked_mul(U256::from(10));
     let is_deep = in_proportion
-        .zip(quote.tenfold)
-        .is_some_and(|(cost, tenfold)| !differs(cost, tenfold.0, TENFOLD_PERCENT));
+        .zip(quote.tenfold_cost)
+        .is_some_and(|(cost, tenfold)| !differs(cost, tenfold.0, TENFOLD_DEVIATION_PERCENT_MAX));
     if !sells_well {
         Some(HoldReason::SellsForLess)
     } else if !is_deep {
         Some(HoldReason::ThinMarket)
-    } else if quote.average_off.is_some_and(|off| off >= AVERAGE_OFF) {
+    } else if quote.average_deviation.is_some_and(|off| off >= AVERAGE_DEVIATION_MAX) {
         Some(HoldReason::OffAverage)
     } else {
         None

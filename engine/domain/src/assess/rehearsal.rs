@@ -61,12 +61,12 @@ pub fn rehearse(
         policy,
         network_enabled: state.is_network_enabled(network.chain),
         trusted,
-        clock_off: clock_is_off(moment),
+        is_clock_off: clock_is_off(moment),
         max_validity_s: state.settings.max_validity_s,
         spent: Usd::ZERO,
         reserved: Usd::ZERO,
         held_by_agent: 0,
-        held_in_all: waiting(state, moment),
+        held_in_all: count_waiting(state, moment),
     })
 }
 
@@ -90,13 +90,13 @@ pub fn rehearse_trade(
         policy,
         network_enabled: state.is_network_enabled(ask.chain),
         trusted,
-        clock_off: clock_is_off(moment),
+        is_clock_off: clock_is_off(moment),
         now: u64::try_from(moment.utc.seconds()).unwrap_or(0),
-        promised,
+        commitments: promised,
         spent: Usd::ZERO,
         reserved: Usd::ZERO,
         held_by_agent: 0,
-        held_in_all: waiting(state, moment),
+        held_in_all: count_waiting(state, moment),
     })
 }
 
@@ -137,7 +137,7 @@ pub fn plain_trade(network: &Network, usd: Usd, slippage: Bps, impact: Bps) -> O
     })
 }
 
-/// Returns what `policy` would decide now about a supply of an address that has lent `deployed` in total.
+/// Returns what `policy` would decide now about a supply of an address that has lent `total_lent` in total.
 pub fn rehearse_supply(
     state: &State,
     policy: &Policy,
@@ -155,17 +155,17 @@ pub fn rehearse_supply(
         policy,
         network_enabled: state.is_network_enabled(ask.chain),
         trusted,
-        clock_off: clock_is_off(moment),
+        is_clock_off: clock_is_off(moment),
         now: u64::try_from(moment.utc.seconds()).unwrap_or(0),
-        promised: NOTHING_PROMISED,
+        commitments: NO_COMMITMENTS,
         standing: Standing::Trusted,
-        best: None,
-        is_first: false,
-        deployed: Some(deployed),
+        best_price: None,
+        is_first_supply: false,
+        total_lent: Some(deployed),
         reserved: Usd::ZERO,
         operations: 0,
         held_by_agent: 0,
-        held_in_all: waiting(state, moment),
+        held_in_all: count_waiting(state, moment),
     })
 }
 
@@ -187,12 +187,12 @@ pub fn plain_supply(network: &Network, usd: Usd) -> Option<LoanAsk> {
         share_decimals: network.stablecoin.decimals,
         resists_donations: true,
         price: SharePrice::new(assets.0, U256::from(1)),
-        free: Some(Atoms(U256::MAX)),
+        free_liquidity: Some(Atoms(U256::MAX)),
     };
     let mut quote = LoanQuote {
         venue: Some(Box::new(venue)),
         assets,
-        worth: assets,
+        redeem_value: assets,
         native_balance: U256::MAX,
         balance: U256::MAX,
         effects: Effects::Proven,
@@ -213,9 +213,9 @@ pub fn plain_supply(network: &Network, usd: Usd) -> Option<LoanAsk> {
 }
 
 /// The commitments of an address with no transaction in flight and no signed payment.
-pub const NOTHING_PROMISED: Commitments = Commitments { native: U256::ZERO, token_in: U256::ZERO };
+pub const NO_COMMITMENTS: Commitments = Commitments { native: U256::ZERO, token_in: U256::ZERO };
 
-fn waiting(state: &State, moment: &Moment) -> usize {
+fn count_waiting(state: &State, moment: &Moment) -> usize {
     let held = state.held.values().filter(|request| expiry_if_due(request, moment).is_none());
     held.count().saturating_add(state.waiting_at(moment).count())
 }

@@ -25,10 +25,10 @@ pub struct TradeContext<'a> {
     /// Whether the journal matches the wallet.
     pub trusted: bool,
     /// Whether this machine's clock is far off the newest block.
-    pub clock_off: bool,
+    pub is_clock_off: bool,
     /// This machine's clock, in Unix seconds.
     pub now: u64,
-    pub promised: Commitments,
+    pub commitments: Commitments,
     /// Volume already spent of the allowance in force.
     pub spent: Usd,
     /// Volume reserved by the agent's other trades.
@@ -91,7 +91,7 @@ fn check_refusals(context: &TradeContext<'_>) -> Result<(), Refusal> {
     if let Some(value) = quote.value_in
         && value > trading.per_trade
     {
-        return Err(Refusal::over(Code::ExceedsPerTradeMax, value, trading.per_trade));
+        return Err(Refusal::over_limit(Code::ExceedsPerTradeMax, value, trading.per_trade));
     }
     check_funds(context)?;
     let counted = counted(quote, trading);
@@ -99,7 +99,7 @@ fn check_refusals(context: &TradeContext<'_>) -> Result<(), Refusal> {
     let after = committed.and_then(|committed| committed.checked_add(counted));
     if !after.is_ok_and(|after| after <= trading.daily) {
         let left = committed.map_or(Usd::ZERO, |committed| trading.daily.left_after(committed));
-        return Err(Refusal::over(Code::ExceedsDailyVolume, counted, left));
+        return Err(Refusal::over_limit(Code::ExceedsDailyVolume, counted, left));
     }
     Ok(())
 }
@@ -107,7 +107,7 @@ fn check_refusals(context: &TradeContext<'_>) -> Result<(), Refusal> {
 /// Checks that the address holds enough native coin for value, gas and the policy's minimum, and enough of the input
 /// token.
 fn check_funds(context: &TradeContext<'_>) -> Result<(), Refusal> {
-    let TradeContext { ask, quote, promised, .. } = context;
+    let TradeContext { ask, quote, commitments: promised, .. } = context;
     let sends_native = ask.token_in.address.is_none();
     let value = if sends_native { ask.amount_in.0 } else { U256::ZERO };
     let leaving =
@@ -137,7 +137,7 @@ fn hold_reason(context: &TradeContext<'_>) -> Option<HoldReason> {
     if !context.trusted {
         return Some(HoldReason::JournalUntrusted);
     }
-    if context.clock_off || is_ahead(context) {
+    if context.is_clock_off || is_block_ahead(context) {
         return Some(HoldReason::ClockOff);
     }
     let Some(value) = quote.value_in else { return Some(HoldReason::NoValue) };
@@ -149,7 +149,7 @@ fn hold_reason(context: &TradeContext<'_>) -> Option<HoldReason> {
             }
             Some(_within) => {}
         }
-        if is_outdone(quote, trading.max_impact) {
+        if has_better_route(quote, trading.max_impact) {
             return Some(HoldReason::BetterRoute);
         }
         if has_unlisted_hooks(ask, trading) {
@@ -159,7 +159,7 @@ fn hold_reason(context: &TradeContext<'_>) -> Option<HoldReason> {
             return Some(HoldReason::UnlistedToken);
         }
         match quote.value_out {
-            Some(out) if is_unfair(value, out, trading.max_impact) => {
+            Some(out) if loses_too_much_value(value, out, trading.max_impact) => {
                 return Some(HoldReason::UnfairValue);
             }
             // ETH lacks a price only if its sources fail or disagree.
@@ -182,7 +182,7 @@ fn hold_reason(context: &TradeContext<'_>) -> Option<HoldReason> {
 /// Returns whether the quote's block is over ten minutes in the future of our clock.
 ///
 /// The deadlines of a swap and of its permit are computed from the time of that block.
-fn is_ahead(context: &TradeContext<'_>) -> bool {
+fn is_block_ahead(context: &TradeContext<'_>) -> bool {
     let most = context.now.saturating_add(CLOCK_OFF_CHAIN_MS_MAX.unsigned_abs() / 1_000);
     context.quote.block_time > most
 }
@@ -193,8 +193,8 @@ fn is_one_to_one(ask: &TradeAsk) -> bool {
 }
 
 /// Returns whether this route pays less than the best route by more than `ceiling`.
-fn is_outdone(quote: &TradeQuote, ceiling: Bps) -> bool {
-    quote.best.as_ref().is_some_and(|best| {
+fn has_better_route(quote: &TradeQuote, ceiling: Bps) -> bool {
+    quote.best_route.as_ref().is_some_and(|best| {
         let least = bursar_uniswap::price::floor_out(best.out.0, ceiling);
         least.is_some_and(|least| quote.out.0 < least)
     })
@@ -226,7 +226,7 @@ fn is_eth(ask: &TradeAsk, token: &TradeToken) -> bool {
 }
 
 /// Returns whether the value of the output is below that of the input by more than `ceiling`.
-fn is_unfair(value_in: Usd, value_out: Usd, ceiling: Bps) -> bool {
+fn loses_too_much_value(value_in: Usd, value_out: Usd, ceiling: Bps) -> bool {
     let kept = 10_000u64.saturating_sub(u64::from(ceiling.0));
     let least = u128::from(value_in.0).saturating_mul(u128::from(kept));
     u128::from(value_out.0).saturating_mul(10_000) < least

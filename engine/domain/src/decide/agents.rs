@@ -47,7 +47,7 @@ pub(super) fn replace_credential(
     credential: &Credential,
 ) -> Result<Decision, Refusal> {
     require_unlocked(command)?;
-    let agent = known(state, agent)?;
+    let agent = registered_agent(state, agent)?;
     Ok(Decision::done(vec![Event::CredentialReplaced {
         agent: agent.id.clone(),
         credential: credential.clone(),
@@ -62,7 +62,7 @@ pub(super) fn commission(
     label: &Name,
 ) -> Result<Decision, Refusal> {
     require_unlocked(command)?;
-    let agent = known(state, agent)?;
+    let agent = registered_agent(state, agent)?;
     let record = state.policy(policy).ok_or_else(|| {
         Refusal::because(
             Code::NothingFound,
@@ -98,7 +98,7 @@ pub(super) fn suspend(
     command: &Command,
     agent: &AgentId,
 ) -> Result<Decision, Refusal> {
-    let agent = known(state, agent)?;
+    let agent = registered_agent(state, agent)?;
     if agent.suspended {
         return Ok(Decision::done(Vec::new()));
     }
@@ -114,7 +114,7 @@ pub(super) fn delete(
     command: &Command,
     agent: &AgentId,
 ) -> Result<Decision, Refusal> {
-    let agent = known(state, agent)?;
+    let agent = registered_agent(state, agent)?;
     let (mut events, mut waiting) = (Vec::new(), 0usize);
     for request in state.held.values().filter(|request| request.agent == agent.id) {
         // An expired hold needs no decision by the operator; only its expiry is not recorded yet.
@@ -158,7 +158,7 @@ pub(super) fn resume(
     agent: &AgentId,
 ) -> Result<Decision, Refusal> {
     require_unlocked(command)?;
-    let agent = known(state, agent)?;
+    let agent = registered_agent(state, agent)?;
     let event = Event::AgentResumed { agent: agent.id.clone() };
     Ok(Decision::done(if agent.suspended { vec![event] } else { Vec::new() }))
 }
@@ -169,7 +169,7 @@ pub(super) fn renew(
     agent: &AgentId,
 ) -> Result<Decision, Refusal> {
     require_unlocked(command)?;
-    let agent = known(state, agent)?;
+    let agent = registered_agent(state, agent)?;
     let commission = agent.commission.as_ref().ok_or(Refusal::new(Code::AgentNotCommissioned))?;
     match commission.window.start.renewal(&command.moment) {
         Renewal::HeldBack(start) | Renewal::Renew(start) => {
@@ -198,7 +198,7 @@ pub(super) fn thaw(state: &State, command: &Command) -> Result<Decision, Refusal
     Ok(Decision::done(events))
 }
 
-fn known<'a>(state: &'a State, agent: &AgentId) -> Result<&'a Arc<Agent>, Refusal> {
+fn registered_agent<'a>(state: &'a State, agent: &AgentId) -> Result<&'a Arc<Agent>, Refusal> {
     state.agents.get(agent).ok_or_else(|| {
         Refusal::because(
             Code::NothingFound,

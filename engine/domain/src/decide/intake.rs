@@ -30,14 +30,14 @@ pub(super) struct Queue {
     pub(super) expired: Vec<RequestId>,
     /// Value that the agent's open requests reserve.
     pub(super) reserved: ByLane<Usd>,
-    pub(super) by_agent: usize,
-    pub(super) in_all: usize,
+    pub(super) count_of_agent: usize,
+    pub(super) count_in_all: usize,
 }
 
 impl Queue {
     pub(super) fn now(state: &State, agent: &Agent, moment: &Moment) -> Self {
         let mut queue =
-            Self { expired: Vec::new(), reserved: agent.reserved, by_agent: 0, in_all: 0 };
+            Self { expired: Vec::new(), reserved: agent.reserved, count_of_agent: 0, count_in_all: 0 };
         for request in state.held.values() {
             let own = request.agent == agent.id;
             if expiry_if_due(request, moment).is_some() {
@@ -47,14 +47,14 @@ impl Queue {
                     *reserved = reserved.left_after(request.ask.usd());
                 }
             } else {
-                queue.in_all = queue.in_all.saturating_add(1);
-                queue.by_agent = queue.by_agent.saturating_add(usize::from(own));
+                queue.count_in_all = queue.count_in_all.saturating_add(1);
+                queue.count_of_agent = queue.count_of_agent.saturating_add(usize::from(own));
             }
         }
         let plans = state.plans_at_device();
         for request in state.waiting.values().chain(plans.filter(|one| one.is_running())) {
-            queue.in_all = queue.in_all.saturating_add(1);
-            queue.by_agent = queue.by_agent.saturating_add(usize::from(request.agent == agent.id));
+            queue.count_in_all = queue.count_in_all.saturating_add(1);
+            queue.count_of_agent = queue.count_of_agent.saturating_add(usize::from(request.agent == agent.id));
         }
         queue
     }

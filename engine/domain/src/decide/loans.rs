@@ -34,8 +34,8 @@ fn assess_loan(intake: &Intake<'_>, agent: &Agent, loan: &LoanAsk) -> Verdict {
     let lender = Lender { agent, from, request: None, started: None };
     let subject = (loan, &loan.quote);
     assess(&LoanContext {
-        held_by_agent: queue.by_agent,
-        held_in_all: queue.in_all,
+        held_by_agent: queue.count_of_agent,
+        held_in_all: queue.count_in_all,
         ..context(state, &command.moment, command.trusted, lender, policy, subject)
     })
 }

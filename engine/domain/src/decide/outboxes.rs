@@ -128,7 +128,7 @@ pub(super) fn apply_input(
     let is_refused = matches!(input, Input::Declined { .. });
     let why = if is_refused { WaitEnd::Refused } else { WaitEnd::TooLate };
     let unsigned = state.is_on_device(key.signer).then_some(why);
-    let owned = with_owners(state, command, key, &stopped, unsigned, step.events);
+    let owned = with_plan_events(state, command, key, &stopped, unsigned, step.events);
     let events = stopped.into_iter().chain(owned).collect();
     Ok(Decision {
         events,
@@ -146,7 +146,7 @@ pub(super) fn apply_input(
 ///
 /// The outcome of a submission and its consequence for the plan are then one commit. `stopped` are the events of the
 /// same decision that stopped plans. `unsigned` is the reason why a device did not sign a dropped transaction.
-fn with_owners(
+fn with_plan_events(
     state: &State,
     command: &Command,
     key: &OutboxKey,

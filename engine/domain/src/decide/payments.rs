@@ -29,12 +29,12 @@ pub(super) fn verdict(intake: &Intake<'_>, payment: &PaymentAsk) -> Verdict {
         policy,
         network_enabled: state.is_network_enabled(payment.chain),
         trusted: command.trusted,
-        clock_off: clock_is_off(&command.moment),
+        is_clock_off: clock_is_off(&command.moment),
         max_validity_s: state.settings.max_validity_s,
         spent: spent.payment,
         reserved: queue.reserved.payment,
-        held_by_agent: queue.by_agent,
-        held_in_all: queue.in_all,
+        held_by_agent: queue.count_of_agent,
+        held_in_all: queue.count_in_all,
     })
 }
 

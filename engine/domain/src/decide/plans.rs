@@ -106,7 +106,7 @@ pub(super) fn stop_forbidden(state: &State, command: &Command, key: &OutboxKey) 
         .values()
         .filter(|request| outbox_key(request.ask.chain(), request.from) == *key);
     let stopped = of_outbox.flat_map(|request| {
-        forbidden(state, command, request)
+        signing_refusal(state, command, request)
             .map(|refusal| with_cause(state, request, refusal))
             .map(|refusal| stop_one(state, request, &refusal, Declines::Call))
             .unwrap_or_default()
@@ -132,11 +132,11 @@ pub(super) fn is_forbidden(
     let unsigned = outbox.open.get(&id).and_then(|one| one.unsigned_attempt());
     match unsigned.map(|(_attempt, tried)| tried.kind) {
         Some(Kind::Empty { .. }) => check_stops(state, owner).is_err(),
-        Some(Kind::Call) | None => forbidden(state, command, owner).is_some(),
+        Some(Kind::Call) | None => signing_refusal(state, command, owner).is_some(),
     }
 }
 
-fn forbidden(state: &State, command: &Command, request: &Request) -> Option<Refusal> {
+fn signing_refusal(state: &State, command: &Command, request: &Request) -> Option<Refusal> {
     let execution = request.execution()?;
     let step = execution.open_step()?;
     let executes = step.purpose != StepPurpose::Revocation;
@@ -173,7 +173,7 @@ pub(super) fn end(
         events.extend(agent_renewal_if_due(state, request, &command.moment));
         events.push(Event::TradeFeeCounted { id, fee });
     }
-    events.extend(ended(request, execution, end.clone()));
+    events.extend(end_events(request, execution, end.clone()));
     Ok(Decision::reply(events, Reply::Request(id)))
 }
 
@@ -199,7 +199,7 @@ pub(super) fn close(state: &State, command: &Command, id: RequestId) -> Result<D
 }
 
 /// Returns the event that ends a request, and the one that closes its plan if nothing is left to do.
-pub(super) fn ended(request: &Request, execution: &Execution, end: ExecutionEnd) -> Vec<Event> {
+pub(super) fn end_events(request: &Request, execution: &Execution, end: ExecutionEnd) -> Vec<Event> {
     let mut after = execution.clone();
     after.end_request(end.clone());
     let mut events = vec![Event::ExecutionEnded { id: request.id, end }];
@@ -338,7 +338,7 @@ pub(super) fn deny(
     reason: Option<&String>,
 ) -> Result<Decision, Refusal> {
     require_sealed(command)?;
-    if state.awaits_empty(request) {
+    if state.awaits_empty_transaction(request) {
         let message = "A transaction of this request was signed too late. Sign the empty transaction on the Ledger, so that the late \
                        one cannot take effect.";
         return Err(Refusal::because(Code::AlreadyDecided, message));
@@ -392,7 +392,7 @@ fn stop_one(state: &State, request: &Request, refusal: &Refusal, declines: Decli
         }
     }
     if after.end.is_none() && !main_may_happen {
-        events.extend(ended(request, &after, ExecutionEnd::Rejected(refusal.clone())));
+        events.extend(end_events(request, &after, ExecutionEnd::Rejected(refusal.clone())));
     } else if after.is_over() {
         events.push(Event::PlanClosed { id: request.id });
     }
@@ -418,7 +418,7 @@ pub(super) fn stop_idle(state: &State, command: &Command) -> Vec<Event> {
 }
 
 /// Stops the plans that were allowed too long ago. The caller has checked that the wallet is unlocked.
-pub(super) fn overdue(state: &State, moment: &Moment) -> Vec<Event> {
+pub(super) fn stop_overdue(state: &State, moment: &Moment) -> Vec<Event> {
     let late = state.executing.values().filter(|request| is_overdue(request, moment));
     late.flat_map(|request| {
         let refusal = with_cause(state, request, Refusal::new(Code::PlanExpired));

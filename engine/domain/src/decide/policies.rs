@@ -32,7 +32,7 @@ pub(super) fn edit(
     name: &Name,
     policy: &Policy,
 ) -> Result<Decision, Refusal> {
-    let record = state.policy(name).ok_or_else(|| unknown(name))?;
+    let record = state.policy(name).ok_or_else(|| unknown_policy(name))?;
     if policy.loosens(&record.policy) {
         require_unlocked(command)?;
     }
@@ -43,7 +43,7 @@ pub(super) fn edit(
 }
 
 pub(super) fn delete(state: &State, name: &Name) -> Result<Decision, Refusal> {
-    let record = state.policy(name).ok_or_else(|| unknown(name))?;
+    let record = state.policy(name).ok_or_else(|| unknown_policy(name))?;
     let user = state.agents.values().find(|agent| {
         agent.commission.as_ref().is_some_and(|given| given.policy.key() == name.key())
     });
@@ -65,6 +65,6 @@ fn set(state: &State, name: &Name, policy: &Policy, before: Option<&Policy>) -> 
     Event::PolicySet { name: name.clone(), version, policy: Box::new(policy.clone()), before }
 }
 
-fn unknown(name: &Name) -> Refusal {
+fn unknown_policy(name: &Name) -> Refusal {
     Refusal::because(Code::NothingFound, format!("There is no policy {name}: see `policy list`."))
 }

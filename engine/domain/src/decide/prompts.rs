@@ -30,7 +30,7 @@ pub(super) fn prompt(
     nonce: [u8; 32],
 ) -> Result<Decision, Refusal> {
     let (request, turn) = may_be_signed(state, command, id)?;
-    if let Some(over) = over(request, &command.moment) {
+    if let Some(over) = wait_end_if_over(request, &command.moment) {
         return Ok(Decision::reply(vec![over], Reply::Refused(WaitEnd::TooLate.code().into())));
     }
     let (mut events, verdict) =
@@ -39,7 +39,7 @@ pub(super) fn prompt(
         events.push(Event::RequestRejected { id, refusal: refusal.clone() });
         return Ok(Decision::reply(events, Reply::Refused(refusal)));
     }
-    let terms = match (turn.shown(), request.ask.payment()) {
+    let terms = match (turn.shown_prompt(), request.ask.payment()) {
         (Some(prompt), _any) => prompt.terms.clone(),
         (None, Some(payment)) => payments::terms(request.from, payment, &command.moment, nonce)?,
         (None, None) => return Err(Refusal::new(Code::InternalError)),
@@ -51,15 +51,15 @@ pub(super) fn prompt(
 /// Records that the device did not accept the prompt.
 pub(super) fn fail(state: &State, command: &Command, id: RequestId) -> Result<Decision, Refusal> {
     require_sealed(command)?;
-    prompted(state, id)?;
+    check_prompted(state, id)?;
     Ok(Decision::reply(vec![Event::PromptFailed { id }], Reply::Request(id)))
 }
 
 /// Ends a payment that a person refused on the device.
 pub(super) fn refuse(state: &State, command: &Command, id: RequestId) -> Result<Decision, Refusal> {
     require_sealed(command)?;
-    prompted(state, id)?;
-    Ok(Decision::reply(vec![ended(id, WaitEnd::Refused, &command.moment)], Reply::Request(id)))
+    check_prompted(state, id)?;
+    Ok(Decision::reply(vec![wait_ended_event(id, WaitEnd::Refused, &command.moment)], Reply::Request(id)))
 }
 
 /// Records the device's signature. A signature for an ended request, a stopped agent or other terms is discarded.
@@ -75,7 +75,7 @@ pub(super) fn accept(
         return Err(Refusal::new(Code::LedgerError));
     }
     // The agent may already have received the answer that the wait is over.
-    if request.is_wait_over(&command.moment) || turn.shown().is_none() {
+    if request.is_wait_over(&command.moment) || turn.shown_prompt().is_none() {
         return Err(Refusal::new(Code::PaymentExpired));
     }
     // Value that is spent now counts in the allowance of this moment.
@@ -91,13 +91,13 @@ pub(super) fn accept(
 }
 
 /// Returns the events that end overdue waits. A locked wallet records them too, because agents receive their results.
-pub(super) fn waits_over(state: &State, moment: &Moment) -> Vec<Event> {
-    state.waiting.values().filter_map(|request| over(request, moment)).collect()
+pub(super) fn ended_waits(state: &State, moment: &Moment) -> Vec<Event> {
+    state.waiting.values().filter_map(|request| wait_end_if_over(request, moment)).collect()
 }
 
 /// Returns the events that release the value of terms that can no longer be redeemed. The caller has checked that the
 /// wallet is unlocked.
-pub(super) fn lapsed(state: &State, moment: &Moment) -> Vec<Event> {
+pub(super) fn lapsed_events(state: &State, moment: &Moment) -> Vec<Event> {
     state.lapsed_at(moment).map(|request| Event::PaymentLapsed { id: request.id }).collect()
 }
 
@@ -108,11 +108,11 @@ pub(super) fn reject_all(state: &State, code: Code) -> Vec<Event> {
 }
 
 /// Returns the event that ends a wait, if it is over.
-pub(super) fn over(request: &Request, moment: &Moment) -> Option<Event> {
-    request.is_wait_over(moment).then(|| ended(request.id, WaitEnd::TooLate, moment))
+pub(super) fn wait_end_if_over(request: &Request, moment: &Moment) -> Option<Event> {
+    request.is_wait_over(moment).then(|| wait_ended_event(request.id, WaitEnd::TooLate, moment))
 }
 
-fn ended(id: RequestId, end: WaitEnd, moment: &Moment) -> Event {
+fn wait_ended_event(id: RequestId, end: WaitEnd, moment: &Moment) -> Event {
     Event::DeviceWaitEnded { id, end, told_until: Deadline::after(moment) }
 }
 
@@ -122,19 +122,19 @@ fn may_be_signed<'a>(
     id: RequestId,
 ) -> Result<(&'a Arc<Request>, &'a DeviceTurn), Refusal> {
     require_sealed(command)?;
-    let (request, turn) = waiting(state, id)?;
+    let (request, turn) = waiting_request(state, id)?;
     let agent = state.agents.get(&request.agent).ok_or(Refusal::new(Code::AgentNotCommissioned))?;
     may_work(state, agent)?;
     Ok((request, turn))
 }
 
-fn waiting(state: &State, id: RequestId) -> Result<(&Arc<Request>, &DeviceTurn), Refusal> {
+fn waiting_request(state: &State, id: RequestId) -> Result<(&Arc<Request>, &DeviceTurn), Refusal> {
     let request = state.waiting.get(&id);
     let turn = request.and_then(|request| request.device_turn());
     request.zip(turn).ok_or(Refusal::new(Code::RequestNotFound))
 }
 
-fn prompted(state: &State, id: RequestId) -> Result<(), Refusal> {
-    let (_request, turn) = waiting(state, id)?;
-    turn.shown().map(|_any| ()).ok_or(Refusal::new(Code::RequestNotFound))
+fn check_prompted(state: &State, id: RequestId) -> Result<(), Refusal> {
+    let (_request, turn) = waiting_request(state, id)?;
+    turn.shown_prompt().map(|_any| ()).ok_or(Refusal::new(Code::RequestNotFound))
 }

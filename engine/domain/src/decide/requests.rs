@@ -9,7 +9,7 @@ use bursar_core::ids::RequestId;
 use bursar_core::limits::PADDING_BYTES_PER_DAY_MAX;
 
 use super::intake::{Intake, Queue};
-use super::unattended::exceeds;
+use super::unattended::exceeds_daily_limit;
 use super::{loans, payments, plans, prompts, steps, trades};
 use crate::agents::Agent;
 use crate::approval::{FreshPrices, fresh_prices, fresh_verdict, may_be_approved, may_work};
@@ -58,7 +58,7 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
     let reply = Reply::Request(ask.id);
     match verdict(&intake, agent, ask)? {
         Verdict::Act => {
-            let (event, effects) = act(&intake, asked, ask.nonce)?;
+            let (event, effects) = act_on_allowed(&intake, asked, ask.nonce)?;
             events.push(event);
             Ok(Decision { events, effects, reply })
         }
@@ -81,7 +81,7 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
 /// Applies the policy, and the rules of all lanes, to a new request.
 fn verdict(intake: &Intake<'_>, agent: &Agent, ask: &Ask) -> Result<Verdict, Refusal> {
     let Intake { state, command, from, queue, .. } = *intake;
-    let verdict = match (&ask.refused, &ask.ask) {
+    let verdict = match (&ask.lane_refusal, &ask.ask) {
         (Some(refusal), LaneAsk::Loan(loan)) => loans::refused(intake, agent, loan, refusal)?,
         (Some(refusal), LaneAsk::Payment(_) | LaneAsk::Trade(_)) => {
             Verdict::Refuse(refusal.clone())
@@ -94,10 +94,10 @@ fn verdict(intake: &Intake<'_>, agent: &Agent, ask: &Ask) -> Result<Verdict, Ref
         return Ok(verdict);
     }
     let moment = &command.moment;
-    let (by_agent, in_all) = (queue.by_agent, queue.in_all);
+    let (by_agent, in_all) = (queue.count_of_agent, queue.count_in_all);
     Ok(if gas::failures_are_used_up(state, agent, &ask.ask, moment, None) {
         hold(HoldReason::FailedPlans, by_agent, in_all)
-    } else if exceeds(state, moment, ask.ask.usd(), None) {
+    } else if exceeds_daily_limit(state, moment, ask.ask.usd(), None) {
         hold(HoldReason::UnattendedLimit, by_agent, in_all)
     } else if state.is_on_device(from) && is_full(by_agent, in_all) {
         // A person must press a button, so the request takes a place in the queue.
@@ -108,7 +108,7 @@ fn verdict(intake: &Intake<'_>, agent: &Agent, ask: &Ask) -> Result<Verdict, Ref
 }
 
 /// Returns the event and the effects of a request that the policy allows.
-fn act(
+fn act_on_allowed(
     intake: &Intake<'_>,
     asked: Box<RequestDraft>,
     nonce: [u8; 32],
@@ -157,16 +157,16 @@ fn answer_repeat(
     may_get: impl Fn(&Request) -> Result<(), Refusal>,
 ) -> Result<Option<Decision>, Refusal> {
     // If the hold has expired but the expiry is not recorded yet, the repeat gets the expiry.
-    if let Some(first) = &prior.same
+    if let Some(first) = &prior.newest
         && let Some(expiry) = expiry_if_due(first, &command.moment)
     {
         may_get(first)?;
         return Ok(Some(Decision::reply(vec![expiry], Reply::Request(first.id))));
     }
-    let same = prior.same.as_ref();
+    let same = prior.newest.as_ref();
     // If the wait for a device has ended but its end is not recorded yet, the repeat gets that end too.
     if let Some(first) = same.and_then(|first| state.waiting.get(&first.id))
-        && let Some(over) = prompts::over(first, &command.moment)
+        && let Some(over) = prompts::wait_end_if_over(first, &command.moment)
     {
         may_get(first)?;
         return Ok(Some(Decision::reply(vec![over], Reply::Request(first.id))));
@@ -202,18 +202,18 @@ fn within_bounds(
     command: &Command,
     ask: &Ask,
 ) -> Result<(), Refusal> {
-    let (requests, padding) = agent.usage.on(command.moment.utc.max(state.clock));
+    let (requests, padding) = agent.usage.counts_on(command.moment.utc.max(state.clock));
     let padding = padding.saturating_add(u64::from(ask.ask.padding()));
-    if ask.bounds.today.is_some_and(|most| requests >= most)
+    if ask.bounds.requests_a_day_max.is_some_and(|most| requests >= most)
         || (padding > PADDING_BYTES_PER_DAY_MAX && ask.ask.padding() > 0)
     {
         return Err(Refusal::new(Code::TooManyToday));
     }
-    match ask.bounds.open {
+    match ask.bounds.open_payments_max {
         Some(most)
             if ask.ask.payment().is_some()
-                && agent.open >= most
-                && still_open(state, agent, command) >= most =>
+                && agent.open_payments >= most
+                && count_redeemable(state, agent, command) >= most =>
         {
             Err(Refusal::new(Code::TooManyOpen))
         }
@@ -224,13 +224,13 @@ fn within_bounds(
 /// Counts the agent's payments that can still be redeemed.
 ///
 /// It subtracts lapsed payments, because they leave the state only with the next entry.
-fn still_open(state: &State, agent: &Agent, command: &Command) -> u32 {
+fn count_redeemable(state: &State, agent: &Agent, command: &Command) -> u32 {
     let now = command.moment.utc.max(state.clock).seconds();
     let now = u64::try_from(now).unwrap_or(0);
     let lapsed = state.lapses.iter().take_while(|(lapses_at, _id)| *lapses_at <= now);
     let own =
         lapsed.filter(|(_at, id)| state.authorized.get(id).is_some_and(|r| r.agent == agent.id));
-    agent.open.saturating_sub(u32::try_from(own.count()).unwrap_or(u32::MAX))
+    agent.open_payments.saturating_sub(u32::try_from(own.count()).unwrap_or(u32::MAX))
 }
 
 pub(super) fn approve(
@@ -245,7 +245,7 @@ pub(super) fn approve(
     require_unlocked(command)?;
     may_be_approved(state)?;
     let card = cards::card(state, request, &command.moment).ok_or(Code::CardChanged)?;
-    if card.digest != approval.shown {
+    if card.digest != approval.card_digest {
         return Err(Refusal::new(Code::CardChanged));
     }
     let mut events = Vec::new();
@@ -323,13 +323,13 @@ pub(super) fn tick(state: &State, command: &Command) -> Decision {
     let moment = &command.moment;
     let mut events: Vec<Event> =
         state.held.values().filter_map(|request| expiry_if_due(request, moment)).collect();
-    events.extend(prompts::waits_over(state, moment));
+    events.extend(prompts::ended_waits(state, moment));
     // No seal covers the entries of a locked wallet, so they must not spend or release value. A renewal that is due
     // takes place at the next unlock.
     if command.unlocked {
         events.extend(renewals(state, moment));
-        events.extend(plans::overdue(state, moment));
-        events.extend(prompts::lapsed(state, moment));
+        events.extend(plans::stop_overdue(state, moment));
+        events.extend(prompts::lapsed_events(state, moment));
         let now = u64::try_from(moment.utc.seconds()).unwrap_or(0);
         if events.is_empty() && state.burst_lapses_at().is_some_and(|at| at <= now) {
             events.push(Event::AuthorizationsLapsed);

@@ -24,14 +24,14 @@ pub(super) fn report(
     let agent = state.agents.get(&report.agent).ok_or(Refusal::new(Code::AuthFailed))?;
     may_work(state, agent)?;
     require_unlocked(command)?;
-    if let Some(stage) = report.known.answered {
+    if let Some(stage) = report.context.earlier_reply {
         return Ok(Decision::reply(Vec::new(), Reply::Reported(stage)));
     }
-    let request = report.known.request.as_ref().ok_or(Refusal::new(Code::TransactionNotFound))?;
+    let request = report.context.request.as_ref().ok_or(Refusal::new(Code::TransactionNotFound))?;
     if request.agent != agent.id {
         return Err(Refusal::new(Code::Unauthorized));
     }
-    let before = match &report.known.settlement {
+    let before = match &report.context.settlement {
         Some(known) => known.clone(),
         None => Settlement::of(request)?,
     };

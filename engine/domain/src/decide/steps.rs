@@ -64,7 +64,7 @@ pub(super) fn open_step(
         if let (LaneAsk::Loan(loan), Quote::Loan(quote)) = (&request.ask, &order.quote) {
             check_current(state, request.from, loan, quote)?;
         }
-        let allowed = check_first(plan, order.purpose)
+        let allowed = check_first_allowance(plan, order.purpose)
             .and_then(|()| still_allowed(state, command, request, plan, &order.quote));
         if let Err(refusal) = allowed {
             let refusal = with_cause(state, request, refusal);
@@ -89,7 +89,7 @@ pub(super) fn open_step(
 /// Checks that the plan has not given this allowance before.
 ///
 /// A token that did not keep one allowance would lose the next one too, and each costs gas.
-fn check_first(execution: &Execution, purpose: StepPurpose) -> Result<(), Refusal> {
+fn check_first_allowance(execution: &Execution, purpose: StepPurpose) -> Result<(), Refusal> {
     let repeats = !purpose.is_main()
         && execution.steps.iter().any(|step| {
             step.purpose == purpose && matches!(step.outcome, Some(Outcome::Succeeded { .. }))

@@ -25,13 +25,13 @@ pub(super) fn verdict(intake: &Intake<'_>, trade: &TradeAsk) -> Verdict {
         policy,
         network_enabled: state.is_network_enabled(trade.chain),
         trusted: command.trusted,
-        clock_off: clock_is_off(&command.moment),
+        is_clock_off: clock_is_off(&command.moment),
         now: u64::try_from(command.moment.utc.seconds()).unwrap_or(0),
-        promised: state.promised(from, trade.chain, trade.token_in.address, &command.moment, None),
+        commitments: state.commitments(from, trade.chain, trade.token_in.address, &command.moment, None),
         spent: spent.trade,
         reserved: queue.reserved.trade,
-        held_by_agent: queue.by_agent,
-        held_in_all: queue.in_all,
+        held_by_agent: queue.count_of_agent,
+        held_in_all: queue.count_in_all,
     })
 }
 
@@ -63,9 +63,9 @@ pub(super) fn still_allowed(
         policy,
         network_enabled: state.is_network_enabled(trade.chain),
         trusted: command.trusted,
-        clock_off: clock_is_off(&command.moment),
+        is_clock_off: clock_is_off(&command.moment),
         now: u64::try_from(command.moment.utc.seconds()).unwrap_or(0),
-        promised: state.promised(
+        commitments: state.commitments(
             request.from,
             trade.chain,
             trade.token_in.address,

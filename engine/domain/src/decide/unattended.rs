@@ -17,14 +17,14 @@ use crate::state::State;
 ///
 /// Value that running plans and devices may still spend counts too, except that of the plan `own`. An operation
 /// without value, such as a withdrawal, never exceeds the limit.
-pub(super) fn exceeds(state: &State, moment: &Moment, usd: Usd, own: Option<RequestId>) -> bool {
+pub(super) fn exceeds_daily_limit(state: &State, moment: &Moment, usd: Usd, own: Option<RequestId>) -> bool {
     let Some(limit) = state.settings.unattended_daily.filter(|_limit| state.unattended.active)
     else {
         return false;
     };
     let running = state.executing.values().filter(|request| Some(request.id) != own);
     let running = running.filter_map(|request| Some(request.execution()?.reserved()));
-    let by_device = state.by_device().map(|request| request.ask.usd());
+    let by_device = state.reserved_for_device().map(|request| request.ask.usd());
     let spent = state.unattended.spent_at(moment);
     let sum =
         running.chain(by_device).chain([usd]).try_fold(spent, |sum, one| sum.checked_add(one));
@@ -41,7 +41,7 @@ pub(super) fn check_unattended(
 ) -> Result<(), Refusal> {
     let counted = execution.counted.max(value.unwrap_or_default());
     let is_over = execution.by == Approver::Policy
-        && exceeds(state, &command.moment, counted, Some(request.id));
+        && exceeds_daily_limit(state, &command.moment, counted, Some(request.id));
     if is_over {
         return Err(Refusal::because(
             Code::RequestNoLongerValid,

@@ -53,7 +53,7 @@ pub(super) fn book(
     received: Option<Atoms>,
 ) -> Result<Decision, Refusal> {
     require_sealed(command)?;
-    let is_due = state.outboxes.sends.get(&id).is_some_and(|record| record.unbooked().is_some());
+    let is_due = state.outboxes.sends.get(&id).is_some_and(|record| record.unbooked_tx().is_some());
     let event = Event::WithdrawalBooked { id, received };
     Ok(Decision::done(if is_due { vec![event] } else { Vec::new() }))
 }
@@ -80,7 +80,7 @@ pub(super) fn write_off(
     // A withdrawal of the operator is also in flight until it is booked.
     let is_sent = |record: &SendRecord| {
         let send = &record.send;
-        let due = record.ended.is_none() || record.unbooked().is_some();
+        let due = record.ended.is_none() || record.unbooked_tx().is_some();
         let here = send.withdrawn_from().map(|venue| LoanPlace {
             owner: send.from,
             chain: send.chain,

@@ -40,7 +40,7 @@ pub(super) fn recover(
     events
         .extend(found.seeds.iter().map(|(id, words)| Event::SeedAdded { id: *id, words: *words }));
     for (id, check) in &found.agents {
-        let credential = Credential::Hmac { check: *check };
+        let credential = Credential::Hmac { secret_hash: *check };
         match state.agents.get(id) {
             // The agent outlived the deletion of its wallet, and its secret is the same.
             Some(known) if known.credential == credential => continue,
@@ -57,7 +57,7 @@ pub(super) fn recover(
             format!("recovered {id}").parse().map_err(|_bad| Refusal::new(Code::InternalError))?;
         events.push(Event::AgentRegistered { id: id.clone(), name, credential });
     }
-    events.extend(restored(state, &command.moment));
+    events.extend(end_after_restore(state, &command.moment));
     Ok(Decision::done(events))
 }
 
@@ -70,7 +70,7 @@ pub(super) fn delete(state: &State, command: &Command, lost: bool) -> Result<Dec
         require_unlocked(command)?;
     }
     wallet(state)?;
-    if state.outboxes.busy().next().is_some() {
+    if state.outboxes.with_open_submissions().next().is_some() {
         let message = "A transaction is in flight: see `address sends`.";
         return Err(Refusal::because(Code::InUse, message));
     }
@@ -193,7 +193,7 @@ pub(super) fn delete_address(
         let message = "A trade from this address is being executed: wait for its end.";
         return Err(Refusal::because(Code::InUse, message));
     }
-    if state.outboxes.busy().any(|outbox| outbox.key.signer == known.address) {
+    if state.outboxes.with_open_submissions().any(|outbox| outbox.key.signer == known.address) {
         let message = "A transaction from this address is in flight: see `address sends`.";
         return Err(Refusal::because(Code::InUse, message));
     }
@@ -218,7 +218,7 @@ const RESTORED_REASON: &str = "The wallet was restored from a backup in which th
                         after the backup was made: your operator must check the payments before you pay again.";
 
 /// Ends all undecided and unsigned requests of a backup: they may have been approved and signed after the backup.
-pub(super) fn restored(state: &State, moment: &Moment) -> Vec<Event> {
+pub(super) fn end_after_restore(state: &State, moment: &Moment) -> Vec<Event> {
     let ended = state.held.keys().chain(state.waiting.keys()).map(|id| Event::RequestDenied {
         id: *id,
         reason: Some(RESTORED_REASON.to_owned()),

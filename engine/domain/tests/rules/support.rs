@@ -243,9 +243,9 @@ impl World {
         let one = |id: &&RequestId| self.records[*id].identity.index_key() == identity.index_key();
         let earlier = || self.records.keys().filter(one).find(paid);
         Prior {
-            same: same.map(record),
-            paid: same.filter(paid).or_else(earlier).map(record),
-            claimed: identity.claim_key().and_then(|key| self.latest_by_key.get(&key)).map(record),
+            newest: same.map(record),
+            settled_payment: same.filter(paid).or_else(earlier).map(record),
+            last_with_key: identity.claim_key().and_then(|key| self.latest_by_key.get(&key)).map(record),
         }
     }
 
@@ -282,7 +282,7 @@ impl World {
             agent: agent.clone(),
             identity,
             ask: ask.into(),
-            refused: None,
+            lane_refusal: None,
             prior,
             id,
             nonce,
@@ -365,10 +365,10 @@ impl World {
         let known = ReportContext {
             request: self.records.get(&id).cloned(),
             settlement: self.settlements.get(&id).cloned(),
-            answered: self.reported.get(&identity.index_key()).copied(),
+            earlier_reply: self.reported.get(&identity.index_key()).copied(),
         };
         let agent = agent.clone();
-        Action::Report(Box::new(Report { agent, identity, id, content, check_chain: true, known }))
+        Action::Report(Box::new(Report { agent, identity, id, content, check_chain: true, context: known }))
     }
 
     /// Makes a new request of the world's first agent.
@@ -428,7 +428,7 @@ impl World {
     pub(crate) fn approval(&mut self, id: RequestId, shown: &str) -> Action {
         Action::Approve(Box::new(Approval {
             id,
-            shown: shown.to_owned(),
+            card_digest: shown.to_owned(),
             nonce: self.draw_nonce(),
             by: OPERATOR,
             quote: Requote::Nothing,

@@ -180,8 +180,8 @@ impl Api {
     pub(super) fn ask_bounds(&self) -> AskBounds {
         let rate = self.rate_limit();
         AskBounds {
-            open: rate.map(|rate| rate.saturating_mul(OPEN_PAYMENTS_RATE_MINUTES)),
-            today: rate.map(|_rate| REQUESTS_PER_DAY_MAX),
+            open_payments_max: rate.map(|rate| rate.saturating_mul(OPEN_PAYMENTS_RATE_MINUTES)),
+            requests_a_day_max: rate.map(|_rate| REQUESTS_PER_DAY_MAX),
         }
     }
 

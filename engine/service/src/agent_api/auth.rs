@@ -236,7 +236,7 @@ mod tests {
             commission: None,
             reserved: Default::default(),
             refusals: Default::default(),
-            open: 0,
+            open_payments: 0,
             usage: Default::default(),
             failed_plans: Default::default(),
         };
@@ -245,7 +245,7 @@ mod tests {
 
     fn view() -> View {
         let agents = BTreeMap::from([
-            agent("AAA111", Credential::Hmac { check: [0; 32] }),
+            agent("AAA111", Credential::Hmac { secret_hash: [0; 32] }),
             agent("BBB222", Credential::Bearer { sha256: [0; 32] }),
         ]);
         View {

@@ -40,7 +40,7 @@ async fn try_callback(api: &Api, request: HttpRequest) -> Result<Answer, Fault> 
         id,
         content,
         check_chain: api.verifies_settlements(),
-        known: ReportContext::default(),
+        context: ReportContext::default(),
     };
     incoming.time.claim()?;
     let reported = api.core.act(Action::Report(Box::new(report))).await;

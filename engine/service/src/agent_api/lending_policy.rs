@@ -3,7 +3,7 @@
 use bursar_core::json::{Object, Value};
 use bursar_core::money::Usd;
 use bursar_core::policy::Policy;
-use bursar_domain::assess::lending::{ceiling, deployed};
+use bursar_domain::assess::lending::{ceiling, total_lent};
 use bursar_domain::loan_context::{operations, reserved};
 use bursar_domain::loans::Exposure;
 
@@ -23,7 +23,7 @@ pub(super) fn lending_policy(
     let owner = caller.paying().map(|known| known.address);
     let known = owner.zip(exposure);
     let lent =
-        known.and_then(|(owner, exposure)| deployed(&state.loans, owner, networks, exposure));
+        known.and_then(|(owner, exposure)| total_lent(&state.loans, owner, networks, exposure));
     let liquid = exposure.map(|exposure| exposure.liquid).filter(|_any| lent.is_some());
     let limit = lent.zip(liquid).map(|(lent, liquid)| ceiling(policy, liquid, lent));
     let open = owner.map_or(Usd::ZERO, |owner| reserved(state, moment, owner, networks, None));

@@ -210,7 +210,7 @@ impl<P: PlanInput> NewRequest<'_, P> {
             agent: agent.id.clone(),
             identity: self.identity.clone(),
             ask,
-            refused,
+            lane_refusal: refused,
             prior: Prior::default(),
             id: self.id,
             nonce: [0; 32],
@@ -241,7 +241,7 @@ async fn try_status<P: PlanInput>(api: &Api, id: &str) -> Result<Answer, Fault> 
     let moment = api.core.now();
     let record = api.request(id).await.filter(|record| P::Ask::of(record).is_some());
     let record = record.ok_or(Fault::new(Code::RequestNotFound))?;
-    if record.is_over(&moment) {
+    if record.is_hold_over(&moment) {
         // Commit the expiry before reporting it: a clock that is set back must not revive the request.
         if let Err(fault) = api.core.act(Action::Tick).await {
             tracing::warn!(code = %fault.code, "could not record that a request expired");

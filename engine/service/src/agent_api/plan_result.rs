@@ -73,7 +73,7 @@ pub(super) fn polled<R: PlanResult>(
             .with_outcome(Outcome::InProgress)
     };
     match &record.status {
-        Status::Held { .. } if record.is_over(moment) => {
+        Status::Held { .. } if record.is_hold_over(moment) => {
             over(asked, &id, Code::RequestExpired.into()).with_status(200)
         }
         Status::Held { deadline, .. } => pending(deadline.left_ms(moment)),

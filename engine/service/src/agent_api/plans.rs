@@ -43,7 +43,7 @@ pub(super) fn identity_of(
 impl Api {
     /// Returns whether the request is allowed and its device has not been prompted yet.
     pub(super) fn awaits_first_press(&self, record: &Request) -> bool {
-        self.core.view().state.awaits_first_press(record)
+        self.core.view().state.awaits_first_device_signature(record)
     }
 
     /// Waits until an allowed trade or loan has ended, the call's time is over or the server stops. Returns the

@@ -69,7 +69,7 @@ async fn try_sign(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
         agent: agent.id.clone(),
         identity,
         ask: payment.into(),
-        refused: None,
+        lane_refusal: None,
         prior: Prior::default(),
         id: RequestId::from_entropy(api.random()?),
         nonce: api.random()?,

@@ -11,7 +11,7 @@ use bursar_core::json::{Object, Value};
 use bursar_core::money::Atoms;
 use bursar_core::networks::Network;
 use bursar_core::policy::Policy;
-use bursar_domain::assess::lending::deployed;
+use bursar_domain::assess::lending::total_lent;
 use bursar_domain::loans::Exposure;
 use bursar_morpho::VenueId;
 
@@ -92,7 +92,7 @@ fn scan(progress: Option<ScanProgress>) -> Object {
 fn is_complete(caller: &Caller, policy: &Policy, exposure: &Exposure) -> bool {
     let loans = &caller.view.state.loans;
     let owner = caller.paying().map(|known| known.address);
-    owner.is_some_and(|owner| deployed(loans, owner, &policy.networks, exposure).is_some())
+    owner.is_some_and(|owner| total_lent(loans, owner, &policy.networks, exposure).is_some())
 }
 
 /// Lists the curated and confirmed venues, then other venues in which the address has a position.

@@ -55,7 +55,7 @@ pub(super) async fn run(shared: Arc<EngineContext>) {
 fn is_due(shared: &EngineContext) -> bool {
     let view = shared.core.view();
     let moment = shared.core.now();
-    let expired = view.state.held.values().any(|request| request.is_over(&moment));
+    let expired = view.state.held.values().any(|request| request.is_hold_over(&moment));
     let mut given = view.state.agents.values().filter_map(|agent| agent.commission.as_ref());
     let mut renews =
         || given.any(|given| matches!(given.window.start.renewal(&moment), Renewal::Renew(_)));

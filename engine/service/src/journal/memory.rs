@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bursar_core::ids::RequestId;
-use bursar_domain::payees::{Paid, Payee};
+use bursar_domain::payees::{PaymentTotals, Payee};
 use bursar_domain::{Request, Settlement};
 
 use super::head::Head;
@@ -99,7 +99,7 @@ impl Store for MemoryStore {
         bytes.map(|bytes| decode_settlement(&bytes)).transpose()
     }
 
-    fn paid(&self, payee: &Payee) -> Result<Option<Paid>, StoreError> {
+    fn paid(&self, payee: &Payee) -> Result<Option<PaymentTotals>, StoreError> {
         Ok(self.with(|tables| tables.payees.get(payee).copied()))
     }
 
@@ -129,7 +129,7 @@ impl Reader for MemoryStore {
         Store::settlement(self, seq)
     }
 
-    fn paid(&self, payee: &Payee) -> Result<Option<Paid>, StoreError> {
+    fn paid(&self, payee: &Payee) -> Result<Option<PaymentTotals>, StoreError> {
         self.with(|tables| {
             if tables.payees_through != tables.head {
                 return Err(behind());
@@ -223,7 +223,7 @@ impl<S: Store> Store for FaultyStore<S> {
         self.inner.settlement(seq)
     }
 
-    fn paid(&self, payee: &Payee) -> Result<Option<Paid>, StoreError> {
+    fn paid(&self, payee: &Payee) -> Result<Option<PaymentTotals>, StoreError> {
         self.inner.paid(payee)
     }
 

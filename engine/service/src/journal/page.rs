@@ -77,7 +77,7 @@ mod tests {
 
     use bursar_core::ids::RequestId;
     use bursar_core::time::Utc;
-    use bursar_domain::payees::{Paid, Payee};
+    use bursar_domain::payees::{PaymentTotals, Payee};
     use bursar_domain::{Event, Request, Settlement};
 
     use super::*;
@@ -107,7 +107,7 @@ mod tests {
         fn settlement(&self, seq: u64) -> Result<Option<Settlement>, StoreError> {
             self.0.settlement(seq)
         }
-        fn paid(&self, payee: &Payee) -> Result<Option<Paid>, StoreError> {
+        fn paid(&self, payee: &Payee) -> Result<Option<PaymentTotals>, StoreError> {
             self.0.paid(payee)
         }
         fn payees(&self, visit: &mut VisitPaid<'_>) -> Result<(), StoreError> {

@@ -8,7 +8,7 @@ use std::collections::btree_map::Entry as Slot;
 
 use bursar_core::networks::ChainId;
 use bursar_domain::apply::ChangedRecord;
-use bursar_domain::payees::{self, Count, Paid, Payee, Tally};
+use bursar_domain::payees::{self, TallyReplay, PaymentTotals, Payee, Tally};
 use bursar_domain::{Entry, State};
 
 use super::chain::Journal;
@@ -27,7 +27,7 @@ impl Journal {
         let Some((payee, paid)) = payees::payment(entry, touched) else { return };
         match self.pending.payees.entry(payee) {
             Slot::Occupied(mut known) => {
-                let both = known.get().and(paid);
+                let both = known.get().plus(paid);
                 known.insert(both);
             }
             Slot::Vacant(slot) => {
@@ -35,7 +35,7 @@ impl Journal {
                 let before =
                     if self.pending.payees_replaced { Ok(None) } else { self.store.paid(&payee) };
                 match before {
-                    Ok(before) => drop(slot.insert(before.map_or(paid, |known| known.and(paid)))),
+                    Ok(before) => drop(slot.insert(before.map_or(paid, |known| known.plus(paid)))),
                     // No decision depends on the rows, so continue. They stay out of date until they are rebuilt.
                     Err(failure) => {
                         tracing::warn!(%failure, "cannot read the earlier payments to a payee");
@@ -65,7 +65,7 @@ impl Journal {
     /// # Errors
     /// The chain is damaged, or the store cannot be read.
     pub fn count_payees(&self, fresh: State) -> Result<Tally, JournalError> {
-        let mut count = Count::from(fresh);
+        let mut count = TallyReplay::from(fresh);
         let _proof = self.replay(Head::default(), |entry| count.next(entry))?;
         Ok(count.tally)
     }
@@ -120,12 +120,12 @@ pub(super) fn decode_payee(bytes: &[u8]) -> Option<Payee> {
     Some(Payee { chain: ChainId(u64::from_be_bytes(*chain)), address: address.into() })
 }
 
-pub(super) fn encode_paid(paid: &Paid) -> Vec<u8> {
+pub(super) fn encode_paid(paid: &PaymentTotals) -> Vec<u8> {
     // Plain numbers: encoding cannot fail.
     postcard::to_allocvec(paid).unwrap_or_default()
 }
 
-pub(super) fn decode_paid(bytes: &[u8]) -> Option<Paid> {
+pub(super) fn decode_paid(bytes: &[u8]) -> Option<PaymentTotals> {
     postcard::from_bytes(bytes).ok()
 }
 
@@ -165,7 +165,7 @@ mod tests {
         pay(&mut journal, 20);
         assert_eq!(journal.reader().paid(&payee).unwrap(), None, "nothing is on disk yet");
         journal.commit().unwrap();
-        let paid = |times, last| Paid {
+        let paid = |times, last| PaymentTotals {
             times,
             approved: times,
             first: Utc::from_seconds(10),
@@ -184,7 +184,7 @@ mod tests {
         let key = encode_payee(&payee);
         assert_eq!((key.len(), decode_payee(&key)), (28, Some(payee)));
         assert_eq!((decode_payee(&key[1..]), decode_payee(&[])), (None, None));
-        let paid = Paid { times: 1, approved: 0, first: Utc(-2), last: Utc(3), usd: Usd(4) };
+        let paid = PaymentTotals { times: 1, approved: 0, first: Utc(-2), last: Utc(3), usd: Usd(4) };
         assert_eq!(decode_paid(&encode_paid(&paid)), Some(paid));
         assert_eq!(decode_paid(&[0xff]), None);
     }

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use bursar_domain::payees::{Paid, Payee, Tally};
+use bursar_domain::payees::{PaymentTotals, Payee, Tally};
 use bursar_domain::{Request, Settlement};
 use redb::{Database, ReadableDatabase};
 
@@ -306,7 +306,7 @@ impl Store for RedbStore {
         self.levels.settlement(seq)
     }
 
-    fn paid(&self, payee: &Payee) -> Result<Option<Paid>, StoreError> {
+    fn paid(&self, payee: &Payee) -> Result<Option<PaymentTotals>, StoreError> {
         self.levels.row_of(payee)
     }
 

@@ -172,7 +172,7 @@ impl Journal {
             Some(same) => self.paid(same)?,
             None => None,
         };
-        Ok(Prior { same, paid, claimed })
+        Ok(Prior { newest: same, settled_payment: paid, last_with_key: claimed })
     }
 
     /// Returns a settled payment of an ask: `same` if it is settled, else the payment that was reported as settled
@@ -312,7 +312,7 @@ mod tests {
         }
 
         fn reverted(&mut self, settlement: &Settlement) {
-            let next = settlement.checked(&Check::Reverted { block: 1 });
+            let next = settlement.after_check(&Check::Reverted { block: 1 });
             self.journal.note_settlement(&Arc::new(next)).unwrap();
         }
 
@@ -320,7 +320,7 @@ mod tests {
         fn paid(&mut self, content: u8) -> Option<u64> {
             let paid = |journal: &Journal| {
                 let prior = journal.prior(&bearer(content)).unwrap();
-                prior.paid.map(|request| request.seq)
+                prior.settled_payment.map(|request| request.seq)
             };
             let waiting = paid(&self.journal);
             let _on_disk = self.journal.commit().unwrap();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bursar_core::ids::RequestId;
 use bursar_core::stored;
-use bursar_domain::payees::{Paid, Payee, Tally};
+use bursar_domain::payees::{PaymentTotals, Payee, Tally};
 use bursar_domain::{Request, Settlement};
 use serde::{Deserialize, Serialize};
 
@@ -111,7 +111,7 @@ pub type Visit<'a> = dyn FnMut(&[u8]) -> bool + 'a;
 pub type VisitRequest<'a> = dyn FnMut(Request) -> bool + 'a;
 
 /// Visits one payee row; `None` if it is damaged.
-pub type VisitPaid<'a> = dyn FnMut(Payee, Option<Paid>) + 'a;
+pub type VisitPaid<'a> = dyn FnMut(Payee, Option<PaymentTotals>) + 'a;
 
 /// The durable side of the journal.
 pub trait Store: Send + fmt::Debug {
@@ -134,7 +134,7 @@ pub trait Store: Send + fmt::Debug {
     /// The settlement of the request that an entry created.
     fn settlement(&self, seq: u64) -> Result<Option<Settlement>, StoreError>;
     /// The payments to a payee; `None` also if the row is damaged.
-    fn paid(&self, payee: &Payee) -> Result<Option<Paid>, StoreError>;
+    fn paid(&self, payee: &Payee) -> Result<Option<PaymentTotals>, StoreError>;
     /// The newest entry that the payee rows include. A commit directly after this entry, with complete payee rows,
     /// advances it to the new head. After any other commit it stays behind until the rows are rebuilt.
     fn payees_through(&self) -> Result<Head, StoreError>;
@@ -171,7 +171,7 @@ pub trait Reader: Send + Sync + fmt::Debug {
     /// The settlement of the request that an entry created.
     fn settlement(&self, seq: u64) -> Result<Option<Settlement>, StoreError>;
     /// The payments to a payee. Also fails while the rows are behind the head.
-    fn paid(&self, payee: &Payee) -> Result<Option<Paid>, StoreError>;
+    fn paid(&self, payee: &Payee) -> Result<Option<PaymentTotals>, StoreError>;
     /// Visits all payee rows, in any order.
     fn payees(&self, visit: &mut VisitPaid<'_>) -> Result<(), StoreError>;
     /// Visits the requests, newest first; `false` stops.

@@ -72,7 +72,7 @@ pub async fn run(worker: Worker) {
         busy.retain(|_line, task| !task.is_finished());
         booking.retain(|_line, task| !task.is_finished());
         let view = Arc::clone(&views.borrow_and_update());
-        for (line, request) in lines::acting(&view.state) {
+        for (line, request) in lines::acting_plans(&view.state) {
             let waits = request.execution().is_some_and(|one| one.open_step().is_some());
             if waits || busy.contains_key(&line) {
                 continue;
@@ -81,7 +81,7 @@ pub async fn run(worker: Worker) {
             let task = worker.tasks.clone().spawn(async move { worker.advance(&request).await });
             busy.insert(line, task);
         }
-        let unbooked = view.state.outboxes.sends.values().filter(|one| one.unbooked().is_some());
+        let unbooked_tx = view.state.outboxes.sends.values().filter(|one| one.unbooked_tx().is_some());
         for record in unbooked.clone() {
             let line = record.send.key();
             if let Entry::Vacant(idle) = booking.entry(line) {
@@ -115,7 +115,7 @@ enum StepResult {
 impl Worker {
     /// Takes the next step of a plan, or pauses if that is not possible now.
     async fn advance(&self, request: &Request) {
-        let needs_turn = self.core.view().state.awaits_press(request);
+        let needs_turn = self.core.view().state.awaits_device_signature(request);
         let taken = if needs_turn && !self.has_nothing_left(request).await {
             self.take_turn(request).await
         } else {
@@ -204,7 +204,7 @@ impl Worker {
 
     /// Records the amount that a withdrawal of the operator brought back, or pauses if that is not possible now.
     async fn book(&self, record: &SendRecord) {
-        let Some(hash) = record.unbooked() else { return };
+        let Some(hash) = record.unbooked_tx() else { return };
         let booked = match self.lending.brought_back(&record.send, hash).await {
             Ok(received) => {
                 let id = record.send.id;

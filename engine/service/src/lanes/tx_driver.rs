@@ -33,7 +33,7 @@ pub async fn run(tx_driver: TxDriver) {
     loop {
         outboxes.retain(|_key, task| !task.is_finished());
         let view = Arc::clone(&views.borrow_and_update());
-        for outbox in view.state.outboxes.busy() {
+        for outbox in view.state.outboxes.with_open_submissions() {
             let by_person = view.state.is_on_device(outbox.key.signer);
             let (Some(row), Some(rules)) =
                 (by_chain(outbox.key.chain), outboxes::rules(&outbox.key, by_person))

@@ -232,7 +232,7 @@ async fn new_credential(
             let (vault, id) = (Arc::clone(&engine.vault), id.clone());
             let stored = blocking(move || {
                 let check = vault.store_agent_secret(&id, secret.expose_secret())?;
-                Ok::<_, Fault>(NewCredential { secret, credential: Credential::Hmac { check } })
+                Ok::<_, Fault>(NewCredential { secret, credential: Credential::Hmac { secret_hash: check } })
             });
             stored.await?
         }

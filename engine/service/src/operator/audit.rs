@@ -7,7 +7,7 @@ use bursar_control::grammar::AuditOrder;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_domain::State;
-use bursar_domain::payees::Count;
+use bursar_domain::payees::TallyReplay;
 
 use super::dialogue::Dialogue;
 use super::support::Done;
@@ -53,7 +53,7 @@ async fn verify(engine: &Arc<EngineContext>, head: Option<&str>) -> Result<Done,
     let view = engine.core.view();
     let (reader, shared, published) = (engine.core.reader(), Arc::clone(engine), view.head);
     let read = move || {
-        let mut count = Count::from(State::new(shared.edition.networks_on.iter().copied()));
+        let mut count = TallyReplay::from(State::new(shared.edition.networks_on.iter().copied()));
         let (mut met, mut passed) = (wanted.is_none(), published.seq == 0);
         let head = walk_chain(&*reader, |entry, hash| {
             met = met || wanted == Some(hash);
@@ -99,7 +99,7 @@ async fn verify(engine: &Arc<EngineContext>, head: Option<&str>) -> Result<Done,
 /// New payments can change the rows meanwhile. If the rows differ, counts the newer entries and compares again. If
 /// there are no newer entries, the rows are wrong.
 fn payee_rows_match(
-    mut count: Count,
+    mut count: TallyReplay,
     reader: &dyn Reader,
     mut last: u64,
 ) -> Result<bool, JournalError> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bursar_core::card::{Balance, Card};
 use bursar_core::money::TokenAmount;
 use bursar_core::time::Moment;
-use bursar_domain::payees::{Paid, Payee};
+use bursar_domain::payees::{PaymentTotals, Payee};
 use bursar_domain::{LaneAsk, PaymentAsk, Request, State, cards};
 
 use super::support::balance_error;
@@ -38,7 +38,7 @@ impl CardContext {
         // The card of a trade shows its own prices.
         let LaneAsk::Payment(payment) = &request.ask else { return Some(card) };
         match self.reader.paid(&Payee::of(payment)) {
-            Ok(paid) => card.paid_before = Some(Paid::for_card(paid)),
+            Ok(paid) => card.paid_before = Some(PaymentTotals::to_card(paid)),
             Err(failure) => card.paid_before_unknown_reason = Some(failure.to_string()),
         }
         match self.balance(request, payment) {

@@ -71,7 +71,7 @@ fn place(status: &DeviceStatus, is_open: bool, view: &View, request: &Request) -
     if let Some(stop) = stop(is_open, view, request) {
         return stop;
     }
-    if request.execution().is_some() && !view.state.awaits_press(request) {
+    if request.execution().is_some() && !view.state.awaits_device_signature(request) {
         return QueueStatus::new("sent", "Its last transaction is on the way to a block.");
     }
     let why = status.why(request.from, waiter(status, request));
@@ -145,7 +145,7 @@ pub(super) fn answer(engine: &EngineContext) -> Option<DeviceAnswer> {
     let moment = engine.core.now();
     let status = Arc::clone(&engine.device_status.borrow());
     let is_open = engine.vault.is_unlocked();
-    let plans = view.state.plans_at_device().filter(|request| view.state.awaits_press(request));
+    let plans = view.state.plans_at_device().filter(|request| view.state.awaits_device_signature(request));
     let mut plans: Vec<&Arc<Request>> = plans.collect();
     plans.sort_by_key(|request| request.seq);
     let mut payments: Vec<&Arc<Request>> = view.state.waiting_at(&moment).collect();

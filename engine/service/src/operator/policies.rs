@@ -158,7 +158,7 @@ fn rehearse_trade(
         Fault::because(Code::UnknownNetwork, message)
     })?;
     let (moment, trusted) = (engine.core.now(), view.untrusted.is_none());
-    let promised = rehearsal::NOTHING_PROMISED;
+    let promised = rehearsal::NO_COMMITMENTS;
     let verdict =
         rehearsal::rehearse_trade(&view.state, &record.policy, &ask, promised, &moment, trusted);
     let told = rehearsed(record, row, Lane::Trade, amount, &verdict);

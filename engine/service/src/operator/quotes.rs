@@ -159,7 +159,7 @@ fn verdict(
     let view = engine.core.view();
     let (moment, trusted) = (engine.core.now(), view.untrusted.is_none());
     let token = ask.token_in.address;
-    let promised = view.state.promised(known.address, ask.chain, token, &moment, None);
+    let promised = view.state.commitments(known.address, ask.chain, token, &moment, None);
     let verdict =
         rehearsal::rehearse_trade(&view.state, &record.policy, ask, promised, &moment, trusted);
     let auto_below = record.policy.trading.auto_below;

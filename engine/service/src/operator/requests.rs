@@ -104,7 +104,7 @@ async fn retry(engine: &EngineContext) {
 ///
 /// The time would not sort them: several requests can have the same time, and a clock can be set back.
 pub(super) fn pending(state: &State, moment: &Moment) -> Vec<Arc<Request>> {
-    let held = state.held.values().filter(|request| !request.is_over(moment));
+    let held = state.held.values().filter(|request| !request.is_hold_over(moment));
     let plans = state.plans_at_device().filter(|request| request.is_running());
     let pending = held.chain(state.waiting_at(moment)).chain(plans);
     let mut pending: Vec<Arc<Request>> = pending.cloned().collect();
@@ -134,7 +134,7 @@ pub(super) async fn approve(
     if !request.is_held() {
         return Err(explain_end(engine, request.id, Fault::new(Code::AlreadyDecided)));
     }
-    if request.is_over(&engine.core.now()) {
+    if request.is_hold_over(&engine.core.now()) {
         // Records the expiry before reporting it: a clock set back must not make the request pending again.
         act(engine, Action::Tick).await?;
         // Another operator program may have decided the request just before its deadline.
@@ -152,7 +152,7 @@ pub(super) async fn approve(
     let nonce = engine.random()?;
     let (shown, by) = (card.digest.clone(), dialogue.client());
     let quote = requote(engine, &view.state, &request, &card).await?;
-    let approval = Approval { id: card.id, shown, nonce, by, quote };
+    let approval = Approval { id: card.id, card_digest: shown, nonce, by, quote };
     let approved = Action::Approve(Box::new(approval));
     let outcome =
         act(engine, approved).await.map_err(|fault| explain_end(engine, card.id, fault))?;
@@ -172,7 +172,7 @@ pub(super) async fn approve(
     let status = match (signed, &record.status) {
         (true, _any) => DecidedStatus::Signed,
         (false, Status::AwaitingDevice(_)) => DecidedStatus::AwaitingDevice,
-        (false, _plan) if engine.core.view().state.awaits_press(&record) => {
+        (false, _plan) if engine.core.view().state.awaits_device_signature(&record) => {
             DecidedStatus::AwaitingDevice
         }
         (false, _other) => DecidedStatus::Executing,

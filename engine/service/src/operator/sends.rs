@@ -20,7 +20,7 @@ use bursar_core::money::{Atoms, Round, TokenAmount, parse_decimal};
 use bursar_core::networks::{NATIVE_DECIMALS, by_chain};
 use bursar_core::status::SendStatus;
 use bursar_core::text;
-use bursar_domain::cards::DEFAULT_TYPED_FROM;
+use bursar_domain::cards::DEFAULT_CONFIRM_TYPING_ABOVE;
 use bursar_domain::outboxes::{Send, SendRecord, rules};
 use bursar_domain::{Action, State};
 use bursar_submit::{ChainState, Fees, Input, Outcome, Quote, Submission, raised_offer};
@@ -175,7 +175,7 @@ fn must_be_typed(state: &State, send: &Send) -> bool {
     let dollar = row.filter(|row| send.token == Some(row.stablecoin.address));
     let usd =
         dollar.and_then(|row| send.amount.atoms.to_usd(row.stablecoin.decimals, Round::Up).ok());
-    let typed_from = state.settings.confirm_typing_above.unwrap_or(DEFAULT_TYPED_FROM);
+    let typed_from = state.settings.confirm_typing_above.unwrap_or(DEFAULT_CONFIRM_TYPING_ABOVE);
     usd.is_none_or(|usd| usd >= typed_from)
 }
 

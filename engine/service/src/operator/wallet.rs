@@ -168,7 +168,7 @@ async fn delete(
         needs_trust(engine)?;
     }
     // Check the deletion before the operator has to type the name.
-    rehearse(engine, Action::DeleteWallet { lost })?;
+    rehearse(engine, Action::DeleteWallet { is_file_gone: lost })?;
     let mut lines = vec![format!(
         "wallet {}: {} and {}",
         known.name,
@@ -192,7 +192,7 @@ async fn delete(
     }
     type_name(dialogue, lines, known.name.as_str(), confirm).await?;
     let _one_at_a_time = engine.wallet_changes.lock().await;
-    act(engine, Action::DeleteWallet { lost }).await?;
+    act(engine, Action::DeleteWallet { is_file_gone: lost }).await?;
     engine.core.locked(LockCause::Operator, None).await?;
     let (vault, name) = (Arc::clone(&engine.vault), known.name.clone());
     let removed = blocking(move || vault.discard(&name)).await?;

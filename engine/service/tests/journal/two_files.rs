@@ -10,7 +10,7 @@ use bursar_core::ids::RequestId;
 use bursar_core::money::Usd;
 use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
-use bursar_domain::payees::{Paid, Payee};
+use bursar_domain::payees::{PaymentTotals, Payee};
 use bursar_engine::journal::{
     Batch, Checkpoints, Head, Journal, MemoryStore, Reader, RedbStore, Seal, Snapshot, Store,
     check_closed_journal,
@@ -52,8 +52,8 @@ fn payee(tail: u8) -> Payee {
     Payee { chain: ChainId(8453), address: [tail; 20].into() }
 }
 
-fn paid(times: u64) -> Paid {
-    Paid { times, approved: 0, first: Utc(1), last: Utc(2), usd: Usd(times) }
+fn paid(times: u64) -> PaymentTotals {
+    PaymentTotals { times, approved: 0, first: Utc(1), last: Utc(2), usd: Usd(times) }
 }
 
 /// Makes batches as a journal does: entries in order, and other rows about any of them.

@@ -128,7 +128,7 @@ async fn t_13_a_held_request_that_changes_in_memory_is_not_signed() {
             let shown = digest.clone();
             let action = Action::Approve(Box::new(Approval {
                 id,
-                shown,
+                card_digest: shown,
                 nonce: [1; 32],
                 by: Client::Inside,
                 quote: Requote::Nothing,

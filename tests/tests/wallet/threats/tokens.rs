@@ -187,7 +187,7 @@ async fn t_13_an_approval_is_bound_to_the_card_shown() {
     let id: RequestId = mine.parse().unwrap();
     let swapped = Action::Approve(Box::new(Approval {
         id,
-        shown: their_card,
+        card_digest: their_card,
         nonce: [1; 32],
         by: Client::Inside,
         quote: Requote::Nothing,

@@ -70,7 +70,7 @@ pub(crate) fn facts() -> VenueFacts {
         share_decimals: 18,
         resists_donations: true,
         price: price(1_000_000),
-        free: Some(Atoms(U256::from(1_000_000_000_000_u64))),
+        free_liquidity: Some(Atoms(U256::from(1_000_000_000_000_u64))),
     }
 }
 
@@ -99,11 +99,11 @@ pub(crate) fn quote(micros: u64) -> LoanQuote {
         block: 100,
         block_time: 0,
         at: Utc(0),
-        as_of: u64::MAX,
+        as_of_entry: u64::MAX,
         venue: Some(Box::new(facts())),
         assets: Atoms(U256::from(micros)),
         shares: U256::from(micros),
-        worth: Atoms(U256::from(micros)),
+        redeem_value: Atoms(U256::from(micros)),
         held_shares: U256::from(COINS),
         position: Atoms(U256::from(COINS)),
         withdrawable: Some(Atoms(U256::from(COINS))),

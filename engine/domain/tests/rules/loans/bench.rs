@@ -12,7 +12,7 @@ use bursar_core::money::{Atoms, Usd};
 use bursar_core::networks::ChainId;
 use bursar_core::policy::{AllowedNetworks, Policy};
 use bursar_domain::agents::Credential;
-use bursar_domain::assess::lending::deployed;
+use bursar_domain::assess::lending::total_lent;
 use bursar_domain::command::{Approval, Requote, StepOrder, VenueTrust};
 use bursar_domain::loan_context::{operations, reserved};
 use bursar_domain::loans::{LoanAsk, LoanPlace, LoanQuote};
@@ -74,7 +74,7 @@ impl Bench {
     pub(crate) fn under(policy: &Policy) -> Self {
         let clock = Clock::at("2026-01-15T12:00:00Z", "UTC");
         let mut world = build::world(clock, policy);
-        build::register(&mut world, 1, Credential::Hmac { check: [8; 32] });
+        build::register(&mut world, 1, Credential::Hmac { secret_hash: [8; 32] });
         world.must(build::commission(1, crate::support::policy_name().as_str(), "main"));
         build::register(&mut world, 2, Credential::Bearer { sha256: [1; 32] });
         world.must(build::commission(2, crate::support::policy_name().as_str(), "spare"));
@@ -99,7 +99,7 @@ impl Bench {
         let identity = build::signed(self.world.draw(), self.world.clock.utc);
         let mut action = self.world.ask_action(&build::agent(agent), identity, ask);
         if let Action::Ask(ask) = &mut action {
-            ask.refused = refused;
+            ask.lane_refusal = refused;
         }
         match self.world.run(action)?.reply {
             Reply::Request(id) => match self.status(id) {
@@ -159,7 +159,7 @@ impl Bench {
         let quote = quote.map_or_else(Requote::Failed, Requote::Plan);
         self.world.run(Action::Approve(Box::new(Approval {
             id,
-            shown,
+            card_digest: shown,
             nonce,
             by: OPERATOR,
             quote,
@@ -420,7 +420,7 @@ impl Bench {
     /// Returns the amount that counts as lent by an address if a node reports no position.
     pub(crate) fn deployed(&self, label: &str) -> u64 {
         let owner = build::address(label);
-        deployed(&self.world.state.loans, owner, &AllowedNetworks::AllEnabled, &nothing_lent())
+        total_lent(&self.world.state.loans, owner, &AllowedNetworks::AllEnabled, &nothing_lent())
             .expect("a sum")
             .0
     }

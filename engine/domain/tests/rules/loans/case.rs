@@ -71,7 +71,7 @@ impl Case {
     pub(crate) fn resize(&mut self, micros: u64) {
         let assets = Atoms(U256::from(micros));
         self.ask.size = LoanSize::Assets(assets);
-        (self.quote.assets, self.quote.worth) = (assets, assets);
+        (self.quote.assets, self.quote.redeem_value) = (assets, assets);
         self.quote.shares = assets.0;
     }
 
@@ -82,13 +82,13 @@ impl Case {
             policy: &self.policy,
             network_enabled: self.network_enabled,
             trusted: self.trusted,
-            clock_off: self.clock_off,
+            is_clock_off: self.clock_off,
             now: NOW,
-            promised: self.promised,
+            commitments: self.promised,
             standing: self.standing,
-            best: self.best,
-            is_first: self.is_first,
-            deployed: self.deployed,
+            best_price: self.best,
+            is_first_supply: self.is_first,
+            total_lent: self.deployed,
             reserved: self.reserved,
             operations: self.operations,
             held_by_agent: self.held.0,

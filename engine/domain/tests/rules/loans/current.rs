@@ -10,7 +10,7 @@ use crate::loans::bench::{Bench, Fate, loan};
 use crate::support::build;
 
 fn as_of(seq: u64, asked: LoanAsk) -> LoanAsk {
-    quoted(asked, |quote| quote.as_of = seq)
+    quoted(asked, |quote| quote.as_of_entry = seq)
 }
 
 /// Returns a bench with a finished loan, and the entry that changed it last.
@@ -20,7 +20,7 @@ fn lender() -> (Bench, u64) {
     bench.takes(id, StepPurpose::Supply, Fate::Succeeded);
     bench.executed(id, Some(40_000_000));
     let place = supply(0).place(build::address("main"));
-    let changed = bench.world.state.loans.lent[&place].changed;
+    let changed = bench.world.state.loans.lent[&place].changed_entry;
     assert!(changed > 0 && changed <= bench.world.state.seq);
     (bench, changed)
 }
@@ -83,7 +83,7 @@ fn an_approval_measured_before_the_newest_loan_is_busy_and_keeps_the_request() {
         let other = bench.starts(1, supply(1_000_000));
         bench.takes(other, StepPurpose::Supply, Fate::Succeeded);
         bench.executed(other, Some(1_000_000));
-        let changed = bench.world.state.loans.lent.values().map(|lent| lent.changed).max().unwrap();
+        let changed = bench.world.state.loans.lent.values().map(|lent| lent.changed_entry).max().unwrap();
         let seq = changed.checked_add_signed(younger).unwrap();
         let quote = as_of(seq, supply(60_000_000)).quote;
         if busy {

@@ -5,7 +5,7 @@ use bursar_core::codes::Code;
 use bursar_core::money::Usd;
 use bursar_core::networks::{self, ChainId};
 use bursar_core::policy::AllowedNetworks;
-use bursar_domain::assess::lending::deployed;
+use bursar_domain::assess::lending::total_lent;
 use bursar_domain::assess::{Verdict, rehearsal};
 use bursar_domain::loan_context::reserved;
 use bursar_domain::loans::{Exposure, LoanAsk};
@@ -39,7 +39,7 @@ fn each_venue_counts_the_higher_of_chain_and_journal() {
     let bench = lender();
     let main = build::address("main");
     let sum = |exposure: &Exposure| {
-        deployed(&bench.world.state.loans, main, &AllowedNetworks::AllEnabled, exposure)
+        total_lent(&bench.world.state.loans, main, &AllowedNetworks::AllEnabled, exposure)
     };
     for (positions, wanted) in [
         // A node that reports no position cannot lower the sum.
@@ -60,7 +60,7 @@ fn each_venue_counts_the_higher_of_chain_and_journal() {
     }
     let spare = build::address("spare");
     assert_eq!(
-        deployed(&bench.world.state.loans, spare, &AllowedNetworks::AllEnabled, &nothing_lent()),
+        total_lent(&bench.world.state.loans, spare, &AllowedNetworks::AllEnabled, &nothing_lent()),
         Some(Usd::ZERO)
     );
     for unreadable in [(BASE, None), (ROBINHOOD, Some(vault(0x77)))] {
@@ -77,7 +77,7 @@ fn networks_outside_the_policy_do_not_count() {
     let bench = lender();
     let exposure = Exposure { networks: vec![BASE], ..nothing_lent() };
     let only = AllowedNetworks::Only([BASE].into());
-    let sum = deployed(&bench.world.state.loans, build::address("main"), &only, &exposure);
+    let sum = total_lent(&bench.world.state.loans, build::address("main"), &only, &exposure);
     assert_eq!(sum, Some(Usd(40_000_000)));
 
     let mut bench = lender();

@@ -81,7 +81,7 @@ impl Run {
 
     /// Picks an outbox; a busy one, if there is one.
     fn key(&self, pick: usize) -> OutboxKey {
-        let busy: Vec<_> = self.bench.world.state.outboxes.busy().map(|one| one.key).collect();
+        let busy: Vec<_> = self.bench.world.state.outboxes.with_open_submissions().map(|one| one.key).collect();
         if let Some(key) = pick.checked_rem(busy.len()).and_then(|pick| busy.get(pick)) {
             return *key;
         }
@@ -94,7 +94,7 @@ impl Run {
         let size = u64::try_from(asked.amount().0).expect("a small amount");
         let mut quote = asks::quote(size);
         let seq = self.bench.world.state.seq;
-        quote.as_of = seq.saturating_sub(reading.age);
+        quote.as_of_entry = seq.saturating_sub(reading.age);
         let own =
             self.ledger.truth.iter().filter(|(one, lent)| one.owner == place.owner && **lent > 0);
         let shown = own.filter(|_any| !reading.lies);
@@ -103,7 +103,7 @@ impl Run {
         let here = self.ledger.truth.get(&place).copied().unwrap_or(0);
         (quote.held_shares, quote.position) = (U256::from(here), Atoms(U256::from(here)));
         quote.withdrawable = None;
-        if asked.supplies() && reading.less > 0 {
+        if asked.is_supply() && reading.less > 0 {
             // The supply buys shares, and its simulation took less than its size.
             quote.calls = mint_calls(size);
             quote.assets = Atoms(U256::from(size.saturating_sub(reading.less).max(1)));
@@ -127,7 +127,7 @@ impl Run {
         asked.counted = asked.counted(&asked.quote);
         let newest = self.bench.world.state.loans.lent.iter();
         let newest = newest.filter(|(one, _lent)| one.owner == owner).map(|(_, lent)| lent.changed);
-        let is_old = supplies && newest.max().is_some_and(|changed| changed > asked.quote.as_of);
+        let is_old = supplies && newest.max().is_some_and(|changed| changed > asked.quote.as_of_entry);
         let before = self.bench.world.entries.len();
         let answer = self.bench.ask_lane(agent, loan(asked));
         if is_old {
@@ -166,7 +166,7 @@ impl Run {
         let mut order = self.bench.step(id, purpose);
         if let LaneAsk::Loan(loan) = &request.ask {
             // The lane takes only steps of the loan's kind, and none after the main transaction.
-            let wrong = if loan.supplies() { StepPurpose::Withdrawal } else { StepPurpose::Supply };
+            let wrong = if loan.is_supply() { StepPurpose::Withdrawal } else { StepPurpose::Supply };
             if purpose == wrong || purpose == StepPurpose::Swap {
                 return;
             }
@@ -222,7 +222,7 @@ impl Run {
                 self.bench.end(id, ExecutionEnd::Executed { hash, received, position: None });
         } else {
             let first = execution.steps.is_empty();
-            let main = match self.bench.record(id).loan().map(LoanAsk::supplies) {
+            let main = match self.bench.record(id).loan().map(LoanAsk::is_supply) {
                 Some(true) => StepPurpose::Supply,
                 Some(false) => StepPurpose::Withdrawal,
                 None => StepPurpose::Swap,

@@ -21,7 +21,7 @@ pub(crate) const HOLDS: [(HoldReason, Change); 9] = [
         case.policy.lending.curated_only = false;
     }),
     (HoldReason::SharePriceFell, |case| case.best = price(1_000_001)),
-    (HoldReason::ThinLiquidity, |case| case.venue().free = Some(Atoms(U256::from(99_999_999)))),
+    (HoldReason::ThinLiquidity, |case| case.venue().free_liquidity = Some(Atoms(U256::from(99_999_999)))),
     (HoldReason::ExitUnfunded, |case| case.quote.exit_cost = U256::from(HELD_WEI)),
     (HoldReason::EffectsUnproven, |case| case.quote.effects = Effects::Unproven),
     (HoldReason::ManualOnly, |case| case.policy.lending.auto_below = Usd::ZERO),
@@ -119,7 +119,7 @@ fn free_money_below_ten_deposits_asks() {
         [(Some(99_999_999), thin), (Some(100_000_000), Act), (Some(100_000_001), Act), (None, thin)]
     {
         judge(&format!("{free:?}"), wanted, |case| {
-            case.venue().free = free.map(|free: u64| Atoms(U256::from(free)));
+            case.venue().free_liquidity = free.map(|free: u64| Atoms(U256::from(free)));
         });
     }
 }
@@ -174,10 +174,10 @@ fn a_supply_that_paid_less_in_its_rehearsal_counts_its_whole_size() {
     });
     judge("worth", Refuse(Code::WouldFail), |case| {
         mint(case, 10_000_000);
-        case.quote.worth = Atoms(U256::from(9_989_999));
+        case.quote.redeem_value = Atoms(U256::from(9_989_999));
     });
     judge("liquidity", Hold(HoldReason::ThinLiquidity), |case| {
         mint(case, 10_000_000);
-        case.venue().free = Some(Atoms(U256::from(99_999_999)));
+        case.venue().free_liquidity = Some(Atoms(U256::from(99_999_999)));
     });
 }

@@ -177,7 +177,7 @@ impl Ledger {
     fn begin(&mut self, asked: &RequestDraft, expires: Option<Utc>, until: Option<Utc>) {
         let LaneAsk::Loan(loan) = &asked.ask else { return };
         let size = u64::try_from(loan.amount().0).expect("a small amount");
-        let (supplies, place) = (loan.supplies(), loan.place(asked.from));
+        let (supplies, place) = (loan.is_supply(), loan.place(asked.from));
         if supplies {
             assert_eq!(asked.ask.usd().0, size, "all of it counts");
             let own = self.loans.values().filter(|one| one.agent == asked.agent && one.open);

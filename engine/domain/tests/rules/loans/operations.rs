@@ -21,7 +21,7 @@ fn bench() -> Bench {
 
 /// Executes a loan completely.
 fn executes(bench: &mut Bench, agent: usize, loan: LoanAsk) {
-    let purpose = if loan.supplies() { StepPurpose::Supply } else { StepPurpose::Withdrawal };
+    let purpose = if loan.is_supply() { StepPurpose::Supply } else { StepPurpose::Withdrawal };
     let id = bench.starts(agent, loan);
     bench.takes(id, purpose, Fate::Succeeded);
     bench.executed(id, Some(1_000_000));

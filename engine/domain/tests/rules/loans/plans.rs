@@ -88,7 +88,7 @@ const POINTS: [Point; 6] = [
 ];
 
 fn main_of(loan: &LoanAsk) -> StepPurpose {
-    if loan.supplies() { StepPurpose::Supply } else { StepPurpose::Withdrawal }
+    if loan.is_supply() { StepPurpose::Supply } else { StepPurpose::Withdrawal }
 }
 
 /// Returns a plan at a point, with the requests for a signature that are still unanswered.
@@ -303,7 +303,7 @@ fn a_rule_comes_before_the_refusal_of_the_lane() {
         (supply(60_000_000), Code::InsufficientLiquidity),
         (supply(100_000_001), Code::PerDepositExceeded),
         (
-            quoted(supply(1_000_000), |quote| quote.worth = bursar_core::money::Atoms::default()),
+            quoted(supply(1_000_000), |quote| quote.redeem_value = bursar_core::money::Atoms::default()),
             Code::InsufficientLiquidity,
         ),
         (

@@ -41,7 +41,7 @@ fn held_and_running_supplies_of_all_agents_of_the_address_are_reserved() {
             let more = LoanAsk { size: supply(1_000_001).size, ..asked.clone() };
             let more = LoanAsk { counted: Usd(1_000_001), ..more };
             let more = quoted(more, |quote| {
-                (quote.assets, quote.worth) =
+                (quote.assets, quote.redeem_value) =
                     (Atoms(U256::from(1_000_001)), Atoms(U256::from(1_000_001)));
             });
             assert_eq!(bench.refuses(agent, more), Code::ExposureExceeded);

@@ -35,7 +35,7 @@ const REFUSALS: [(Code, Change); 14] = [
     (Code::InsufficientFunds, |case| case.quote.native_balance = U256::ZERO),
     (Code::InsufficientFunds, |case| case.quote.balance = U256::ZERO),
     (Code::VenueNotPermitted, |case| case.venue().resists_donations = false),
-    (Code::WouldFail, |case| case.quote.worth = Atoms(U256::from(9_989_999))),
+    (Code::WouldFail, |case| case.quote.redeem_value = Atoms(U256::from(9_989_999))),
 ];
 
 /// The first refusal wins, and no reason to hold hides a refusal.
@@ -230,9 +230,9 @@ fn shares_worth_999_thousandths_of_the_deposit_pass() {
         (9_989_999, Refuse(Code::WouldFail)),
         (0, Refuse(Code::WouldFail)),
     ] {
-        judge("worth", wanted, |case| case.quote.worth = Atoms(U256::from(worth)));
+        judge("worth", wanted, |case| case.quote.redeem_value = Atoms(U256::from(worth)));
         judge_withdrawal("what is taken back is worth its amount", Act, |case| {
-            case.quote.worth = Atoms(U256::from(worth));
+            case.quote.redeem_value = Atoms(U256::from(worth));
         });
     }
 }

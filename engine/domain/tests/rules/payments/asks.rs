@@ -173,7 +173,7 @@ mod limits {
         assert_eq!(world.refuses(payment(1_000)).code, Code::TooManyPending);
         // A full queue does not stop automatic payments or other agents.
         world.signs(payment(9));
-        build::register(&mut world, 1, Credential::Hmac { check: [7; 32] });
+        build::register(&mut world, 1, Credential::Hmac { secret_hash: [7; 32] });
         world.must(build::commission(1, "daily bread", "main"));
         let identity = build::signed(world.draw(), world.clock.utc);
         let other = world.ask_as(&build::agent(1), identity, payment(1_000));
@@ -191,7 +191,7 @@ mod limits {
             let id: AgentId = format!("ZZZ{number:03}").parse().expect("an agent code");
             let (policy, label) = (build::name("daily bread"), build::name("main"));
             let (name, credential) =
-                (build::name(&format!("crowd {number}")), Credential::Hmac { check: [7; 32] });
+                (build::name(&format!("crowd {number}")), Credential::Hmac { secret_hash: [7; 32] });
             world.must(Action::RegisterAgent { id: id.clone(), name, credential });
             world.must(Action::Commission { agent: id.clone(), policy, label });
             for place in 0..20 {
@@ -282,7 +282,7 @@ mod refusals {
     #[test]
     fn an_agent_that_may_not_work_is_refused_without_a_trace() {
         let mut world = ordinary();
-        build::register(&mut world, 1, Credential::Hmac { check: [7; 32] });
+        build::register(&mut world, 1, Credential::Hmac { secret_hash: [7; 32] });
         let entries = world.entries.len();
         for (agent, code) in [(1, Code::AgentNotCommissioned), (2, Code::AuthFailed)] {
             let identity = build::signed(world.draw(), world.clock.utc);
@@ -461,7 +461,7 @@ fn an_untouched_day_costs_nothing_but_one_renewal() {
 #[test]
 fn open_payments_are_bounded_per_agent() {
     let mut world = ordinary();
-    world.bounds = AskBounds { open: Some(3), today: Some(100) };
+    world.bounds = AskBounds { open_payments_max: Some(3), requests_a_day_max: Some(100) };
     for n in 0..3 {
         world.signs(payment(1_000 + n));
     }
@@ -481,7 +481,7 @@ fn open_payments_are_bounded_per_agent() {
 #[test]
 fn requests_and_padding_are_bounded_per_agent_and_day() {
     let mut world = ordinary();
-    world.bounds = AskBounds { open: None, today: Some(3) };
+    world.bounds = AskBounds { open_payments_max: None, requests_a_day_max: Some(3) };
     world.signs(payment(1_000));
     world.holds(payment(1_000_000));
     let _refused = world.refuses(PaymentAsk { amount: Atoms::default(), ..payment(0) });

@@ -125,7 +125,7 @@ fn a_prompt_that_was_not_shown_leaves_no_terms() {
     assert!(world.records[&id].terms().is_none());
     // The prompt stays recorded, so that the status shown to agents does not return from `executing` to `pending`.
     let turn = world.records[&id].device_turn().expect("it waits");
-    assert!(turn.prompt.is_some() && turn.shown().is_none());
+    assert!(turn.prompt.is_some() && turn.shown_prompt().is_none());
     world.clock.pass(MINUTE);
     let later = prompt(&mut world, id);
     assert!(later.valid_before > first.valid_before && later.nonce != first.nonce);
@@ -435,7 +435,7 @@ fn an_address_an_agent_and_a_wallet_with_a_waiting_payment_stay() {
     let mut world = world();
     let id = awaits(&mut world, 900_000);
     assert_eq!(code(&mut world, Action::DeleteAgent { agent: build::agent(0) }), Code::InUse);
-    assert_eq!(code(&mut world, Action::DeleteWallet { lost: false }), Code::InUse);
+    assert_eq!(code(&mut world, Action::DeleteWallet { is_file_gone: false }), Code::InUse);
     world.must(denial(id));
     world.must(Action::DeleteAgent { agent: build::agent(0) });
     world.must(Action::DeleteAddress { label: build::name("main") });

@@ -10,7 +10,7 @@ use bursar_core::ids::RequestId;
 use bursar_core::money::{Atoms, Bps, Usd};
 use bursar_core::networks::{self, ChainId};
 use bursar_domain::assets::{
-    AssetQuote, DOMAIN_TEXT_MAX, DomainCheck, DomainText, ForeignAsset, Price, TokenText,
+    AssetQuote, DOMAIN_TEXT_BYTES_MAX, DomainCheck, DomainText, ForeignAsset, Price, TokenText,
 };
 use bursar_domain::command::Requote;
 use bursar_domain::trades::{TradeQuote, Venue};
@@ -41,15 +41,15 @@ fn quote(cost: u64) -> AssetQuote {
         cost: atoms(cost),
         usd: Usd(cost),
         route: Venue::V3 { fee: 3_000, pool: Address::repeat_byte(0x70) },
-        sold: Some(atoms(cost - cost / 1_000)),
-        tenfold: Some(atoms(cost * 10)),
-        average_off: None,
+        sale_proceeds: Some(atoms(cost - cost / 1_000)),
+        tenfold_cost: Some(atoms(cost * 10)),
+        average_deviation: None,
     }
 }
 
 fn asset(quote: Option<AssetQuote>) -> ForeignAsset {
     ForeignAsset {
-        claim: Some(DomainText { name: "Gold".into(), version: "3".into() }),
+        claimed_domain: Some(DomainText { name: "Gold".into(), version: "3".into() }),
         domain: DomainCheck::Confirmed,
         text: Some(TokenText { symbol: "GLD".into(), decimals: 18 }),
         quote,
@@ -124,27 +124,27 @@ fn each_doubt_about_the_price_holds_at_its_bound() {
     };
     let rows: [(&str, Change, Option<HoldReason>); 16] = [
         ("no doubt", |_quote| (), None),
-        ("sells 4.999 % lower", |q| q.sold = Some(atoms(95_001)), None),
-        ("sells 5 % lower", |q| q.sold = Some(atoms(95_000)), Some(HoldReason::SellsForLess)),
-        ("sells for nothing", |q| q.sold = Some(atoms(0)), Some(HoldReason::SellsForLess)),
-        ("cannot be sold", |q| q.sold = None, Some(HoldReason::SellsForLess)),
-        ("sells higher", |q| q.sold = Some(atoms(200_000)), None),
-        ("ten times is 0.9999 % dearer", |q| q.tenfold = Some(atoms(1_009_999)), None),
-        ("1 % dearer", |q| q.tenfold = Some(atoms(1_010_000)), Some(HoldReason::ThinMarket)),
-        ("0.9999 % cheaper", |q| q.tenfold = Some(atoms(990_001)), None),
-        ("1 % cheaper", |q| q.tenfold = Some(atoms(990_000)), Some(HoldReason::ThinMarket)),
-        ("ten times is not for sale", |q| q.tenfold = None, Some(HoldReason::ThinMarket)),
+        ("sells 4.999 % lower", |q| q.sale_proceeds = Some(atoms(95_001)), None),
+        ("sells 5 % lower", |q| q.sale_proceeds = Some(atoms(95_000)), Some(HoldReason::SellsForLess)),
+        ("sells for nothing", |q| q.sale_proceeds = Some(atoms(0)), Some(HoldReason::SellsForLess)),
+        ("cannot be sold", |q| q.sale_proceeds = None, Some(HoldReason::SellsForLess)),
+        ("sells higher", |q| q.sale_proceeds = Some(atoms(200_000)), None),
+        ("ten times is 0.9999 % dearer", |q| q.tenfold_cost = Some(atoms(1_009_999)), None),
+        ("1 % dearer", |q| q.tenfold_cost = Some(atoms(1_010_000)), Some(HoldReason::ThinMarket)),
+        ("0.9999 % cheaper", |q| q.tenfold_cost = Some(atoms(990_001)), None),
+        ("1 % cheaper", |q| q.tenfold_cost = Some(atoms(990_000)), Some(HoldReason::ThinMarket)),
+        ("ten times is not for sale", |q| q.tenfold_cost = None, Some(HoldReason::ThinMarket)),
         (
             "too large to compare",
-            |q| q.tenfold = Some(Atoms(U256::MAX)),
+            |q| q.tenfold_cost = Some(Atoms(U256::MAX)),
             Some(HoldReason::ThinMarket),
         ),
-        ("2.99 % off the average", |q| q.average_off = Some(Bps(299)), None),
-        ("3 % off", |q| q.average_off = Some(Bps(300)), Some(HoldReason::OffAverage)),
-        ("far off", |q| q.average_off = Some(Bps(u16::MAX)), Some(HoldReason::OffAverage)),
+        ("2.99 % off the average", |q| q.average_deviation = Some(Bps(299)), None),
+        ("3 % off", |q| q.average_deviation = Some(Bps(300)), Some(HoldReason::OffAverage)),
+        ("far off", |q| q.average_deviation = Some(Bps(u16::MAX)), Some(HoldReason::OffAverage)),
         (
             "several doubts: the first",
-            |q| (q.sold, q.tenfold, q.average_off) = (None, None, Some(Bps(300))),
+            |q| (q.sale_proceeds, q.tenfold_cost, q.average_deviation) = (None, None, Some(Bps(300))),
             Some(HoldReason::SellsForLess),
         ),
     ];
@@ -157,7 +157,7 @@ fn each_doubt_about_the_price_holds_at_its_bound() {
 fn sums_that_do_not_fit_are_a_doubt() {
     let huge = AssetQuote {
         cost: Atoms(U256::MAX),
-        sold: Some(Atoms(U256::MAX - U256::from(1))),
+        sale_proceeds: Some(Atoms(U256::MAX - U256::from(1))),
         ..quote(100_000)
     };
     let answer = ordinary().ask(in_asset(asset(Some(huge))));
@@ -168,7 +168,7 @@ fn sums_that_do_not_fit_are_a_doubt() {
 fn a_doubt_outranks_the_threshold_and_unusual_reasons_outrank_a_doubt() {
     let thin = || {
         let mut quote = quote(5_000_000);
-        quote.tenfold = None;
+        quote.tenfold_cost = None;
         in_asset(asset(Some(quote)))
     };
     assert_eq!(ordinary().ask(thin()).held_for(), Some(HoldReason::ThinMarket));
@@ -184,7 +184,7 @@ fn without_a_price_or_a_domain_it_is_held_and_never_signed() {
         (asset(None), HoldReason::Unpriced),
         (unconfirmed(DomainCheck::Unknown, quote(1)), HoldReason::Unpriced),
         (unconfirmed(DomainCheck::Unconfirmed, quote(1)), HoldReason::DomainUnconfirmed),
-        (ForeignAsset { claim: None, ..asset(Some(quote(1))) }, HoldReason::Unpriced),
+        (ForeignAsset { claimed_domain: None, ..asset(Some(quote(1))) }, HoldReason::Unpriced),
         (ForeignAsset::default(), HoldReason::Unpriced),
     ] {
         let mut world = ordinary();
@@ -268,7 +268,7 @@ fn an_approval_under_another_claim_signs_nothing() {
     let mut world = ordinary();
     let id = world.holds(foreign(5_000_000));
     let mut other = asset(Some(quote(5_000_000)));
-    other.claim = Some(DomainText { name: "Silver".into(), version: "3".into() });
+    other.claimed_domain = Some(DomainText { name: "Silver".into(), version: "3".into() });
     let refused = approve(&mut world, id, Requote::Asset(Box::new(other))).unwrap_err();
     assert_eq!(refused.code, Code::UnsupportedAsset);
     assert!(world.records[&id].is_held());
@@ -306,7 +306,7 @@ fn where_no_exchange_can_quote_it_is_refused() {
 
 #[test]
 fn a_claim_needs_both_parts_and_a_bounded_length() {
-    let (longest, long) = ("n".repeat(DOMAIN_TEXT_MAX), "n".repeat(DOMAIN_TEXT_MAX + 1));
+    let (longest, long) = ("n".repeat(DOMAIN_TEXT_BYTES_MAX), "n".repeat(DOMAIN_TEXT_BYTES_MAX + 1));
     for (name, version, kept) in [
         (Some("Gold"), Some("3"), true),
         (Some(""), Some(""), true),
@@ -316,7 +316,7 @@ fn a_claim_needs_both_parts_and_a_bounded_length() {
         (Some(long.as_str()), Some("3"), false),
         (Some("Gold"), Some(long.as_str()), false),
     ] {
-        assert_eq!(ForeignAsset::claimed(name, version).claim.is_some(), kept, "{name:?}");
+        assert_eq!(ForeignAsset::from_claim(name, version).claimed_domain.is_some(), kept, "{name:?}");
     }
 }
 

@@ -108,7 +108,7 @@ fn giving() -> Vec<Action> {
         Action::RegisterAgent {
             id: build::agent(2),
             name: build::name("a third"),
-            credential: Credential::Hmac { check: [7; 32] },
+            credential: Credential::Hmac { secret_hash: [7; 32] },
         },
         Action::ReplaceCredential {
             agent: build::agent(1),
@@ -216,7 +216,7 @@ fn names_and_codes_are_given_once() {
     let agent = |index: usize, name: &str| Action::RegisterAgent {
         id: build::agent(index),
         name: build::name(name),
-        credential: Credential::Hmac { check: [7; 32] },
+        credential: Credential::Hmac { secret_hash: [7; 32] },
     };
     assert_eq!(world.refused(agent(2, "AGENT 1")).code, Code::NameTaken);
     assert_eq!(world.refused(agent(1, "somebody else")).code, Code::NameTaken);

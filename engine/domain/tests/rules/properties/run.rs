@@ -67,7 +67,7 @@ impl Run {
         for (index, agent) in model.agents.iter().enumerate() {
             let bearer = Credential::Bearer { sha256: [1; 32] };
             let credential =
-                if agent.bears_token { bearer } else { Credential::Hmac { check: [7; 32] } };
+                if agent.bears_token { bearer } else { Credential::Hmac { secret_hash: [7; 32] } };
             build::register(&mut world, index, credential);
         }
         let mut run = Self {

@@ -147,7 +147,7 @@ pub(crate) fn sign(label: &str, digest: B256) -> Signature65 {
 /// A wallet with two addresses, and a first agent under `policy`.
 pub(crate) fn world(clock: Clock, policy: &Policy) -> World {
     let mut world = wallet(clock);
-    register(&mut world, 0, Credential::Hmac { check: [7; 32] });
+    register(&mut world, 0, Credential::Hmac { secret_hash: [7; 32] });
     world.must(Action::CreatePolicy {
         name: super::policy_name(),
         policy: Box::new(policy.clone()),
@@ -199,7 +199,7 @@ pub(crate) fn with_device(clock: Clock, policy: &Policy) -> World {
         path: "m/44'/60'/0'/0/0".to_owned(),
         address: address("main"),
     })));
-    register(&mut world, 0, Credential::Hmac { check: [7; 32] });
+    register(&mut world, 0, Credential::Hmac { secret_hash: [7; 32] });
     world.must(Action::CreatePolicy {
         name: super::policy_name(),
         policy: Box::new(policy.clone()),

@@ -43,7 +43,7 @@ pub(crate) fn quote(micros: u64) -> TradeQuote {
         at: Utc(0),
         out: Atoms(U256::from(micros) * U256::from(OUT_PER_MICRO)),
         gas: 150_000,
-        best: None,
+        best_route: None,
         impact: Some(Bps(30)),
         value_in: Some(Usd(micros)),
         value_out: Some(Usd(micros)),

@@ -73,7 +73,7 @@ impl Bench {
 
     pub(crate) fn at(clock: Clock, policy: &Policy) -> Self {
         let mut world = build::world(clock, policy);
-        build::register(&mut world, 1, Credential::Hmac { check: [8; 32] });
+        build::register(&mut world, 1, Credential::Hmac { secret_hash: [8; 32] });
         world.must(build::commission(1, crate::support::policy_name().as_str(), "main"));
         build::register(&mut world, 2, Credential::Bearer { sha256: [1; 32] });
         world.must(build::commission(2, crate::support::policy_name().as_str(), "spare"));
@@ -130,7 +130,7 @@ impl Bench {
         let quote = quote.map_or_else(Requote::Failed, |quote| Requote::Plan(quote.into()));
         self.world.run(Action::Approve(Box::new(Approval {
             id,
-            shown,
+            card_digest: shown,
             nonce,
             by: OPERATOR,
             quote,

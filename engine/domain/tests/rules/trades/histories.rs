@@ -93,7 +93,7 @@ impl Run {
 
     /// Picks an outbox; a busy one, if there is one.
     fn key(&self, pick: usize) -> OutboxKey {
-        let busy: Vec<_> = self.bench.world.state.outboxes.busy().map(|one| one.key).collect();
+        let busy: Vec<_> = self.bench.world.state.outboxes.with_open_submissions().map(|one| one.key).collect();
         if let Some(key) = pick.checked_rem(busy.len()).and_then(|pick| busy.get(pick)) {
             return *key;
         }

@@ -218,7 +218,7 @@ fn a_rehearsed_trade_meets_the_rules_of_a_real_one() {
     let rehearsed = |dollars, slippage, impact| {
         let ask = rehearsal::plain_trade(build::base(), Usd::dollars(dollars), slippage, impact);
         let ask = ask.expect("an exchange");
-        let promised = rehearsal::NOTHING_PROMISED;
+        let promised = rehearsal::NO_COMMITMENTS;
         rehearsal::rehearse_trade(&state, &policy(), &ask, promised, &moment, true)
     };
     let code = |verdict| match verdict {

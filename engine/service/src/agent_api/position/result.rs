@@ -180,7 +180,7 @@ fn quote(loan: &LoanAsk) -> Value {
     };
     let approvals = quote.calls.len().saturating_sub(1);
     let notional = loan.value(quote).map_or(Value::Null, |usd| decimal(&usd.to_string()));
-    let free = venue.and_then(|venue| venue.free);
+    let free = venue.and_then(|venue| venue.free_liquidity);
     Object::new()
         .with("venue", loan.venue.to_string())
         .with("venue_kind", kind)

@@ -48,7 +48,7 @@ async fn try_status(api: &Api, id: &str) -> Result<Answer, Fault> {
         }
         // The poll succeeds, whatever the outcome of the request.
         Status::Refused { refusal, .. } => rejected(&record, refusal.sentence(), refusal.code),
-        Status::Held { .. } if record.is_over(&moment) => {
+        Status::Held { .. } if record.is_hold_over(&moment) => {
             // Commit the expiry before reporting it: a clock that is set back must not revive the request. If the
             // commit fails, report the expiry nevertheless.
             if let Err(fault) = api.core.act(Action::Tick).await {

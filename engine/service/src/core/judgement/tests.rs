@@ -11,7 +11,7 @@ use bursar_domain::agents::Credential;
 use bursar_domain::assets::Price;
 use bursar_domain::event::RequestDraft;
 use bursar_domain::identity::Identity;
-use bursar_domain::payees::{Paid, Payee};
+use bursar_domain::payees::{PaymentTotals, Payee};
 use bursar_domain::trades::{TradeAsk, TradeQuote, TradeToken, Venue};
 use bursar_domain::{LaneAsk, PaymentAsk, deadline::Deadline};
 use bursar_x402::{Authorization, Echo};
@@ -198,7 +198,7 @@ fn with(event: Event) -> MemoryStore {
     let agent = Event::AgentRegistered {
         id: "ABC123".parse().unwrap(),
         name: "bot".parse().unwrap(),
-        credential: Credential::Hmac { check: [0; 32] },
+        credential: Credential::Hmac { secret_hash: [0; 32] },
     };
     core.record(agent, &moment(0)).unwrap();
     core.record(event, &moment(0)).unwrap();
@@ -258,7 +258,7 @@ fn payees_that_unlock_did_not_look_at_are_counted_when_the_journal_is_accepted()
     let store = long();
     let head = store.head().unwrap();
     let payee = Payee { chain: NETWORKS[0].chain, address: [3; 20].into() };
-    let made_up = Paid { times: 9, approved: 9, first: Utc(0), last: Utc(0), usd: Usd(9) };
+    let made_up = PaymentTotals { times: 9, approved: 9, first: Utc(0), last: Utc(0), usd: Usd(9) };
     let payees = [(payee, made_up)].into();
     store.clone().commit(Batch { head, payees, ..Batch::default() }).unwrap();
     assert_eq!(unlock(&store, LAST_H, KEY).unwrap(), None);

@@ -6,7 +6,7 @@ use std::ops::Bound;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use bursar_core::ids::RequestId;
-use bursar_domain::payees::{Paid, Payee};
+use bursar_domain::payees::{PaymentTotals, Payee};
 use bursar_domain::{Request, Settlement};
 use bursar_rows::table_if_written;
 use redb::{Database, ReadTransaction, ReadableDatabase};
@@ -103,7 +103,7 @@ impl LayeredReader {
     }
 
     /// Returns a payee's row, even while the rows are behind the head.
-    pub(super) fn row_of(&self, payee: &Payee) -> Result<Option<Paid>, StoreError> {
+    pub(super) fn row_of(&self, payee: &Payee) -> Result<Option<PaymentTotals>, StoreError> {
         let near = |tables: &Tables| tables.payees.get(payee).copied();
         self.find(near, |read| payees::one(read, payee))
     }
@@ -154,7 +154,7 @@ impl Reader for LayeredReader {
         self.find(near, far)?.transpose()
     }
 
-    fn paid(&self, payee: &Payee) -> Result<Option<Paid>, StoreError> {
+    fn paid(&self, payee: &Payee) -> Result<Option<PaymentTotals>, StoreError> {
         {
             let layers = self.read();
             if layers.active.payees_through != layers.active.head {

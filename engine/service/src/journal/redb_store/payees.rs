@@ -1,6 +1,6 @@
 //! The history's table of payees.
 
-use bursar_domain::payees::{Paid, Payee, Tally};
+use bursar_domain::payees::{PaymentTotals, Payee, Tally};
 use bursar_rows::table_if_written;
 use redb::{ReadTransaction, ReadableTable, Table, TableDefinition};
 
@@ -21,7 +21,7 @@ pub(super) fn insert(
 }
 
 /// Returns a payee's row; `None` also if it is damaged.
-pub(super) fn one(read: &ReadTransaction, payee: &Payee) -> Result<Option<Paid>, StoreError> {
+pub(super) fn one(read: &ReadTransaction, payee: &Payee) -> Result<Option<PaymentTotals>, StoreError> {
     let Some(payees) = table_if_written(read.open_table(PAYEES))? else { return Ok(None) };
     let bytes = payees.get(encode_payee(payee).as_slice())?;
     Ok(bytes.and_then(|bytes| decode_paid(bytes.value())))

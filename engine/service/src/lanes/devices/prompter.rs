@@ -363,7 +363,7 @@ impl Prompter {
             Subject::Request(id) => is_valid && view.state.waiting.contains_key(&id),
             Subject::Attempt { submission, attempt } => {
                 let open =
-                    view.state.outboxes.busy().find_map(|outbox| outbox.open.get(&submission));
+                    view.state.outboxes.with_open_submissions().find_map(|outbox| outbox.open.get(&submission));
                 let tried = open.and_then(|one| one.attempts.get(attempt));
                 let is_mined =
                     open.is_some_and(|one| matches!(one.chain_state, ChainState::Included(_)));
@@ -399,7 +399,7 @@ impl Prompter {
                 Utc::from_seconds(seconds)
             }
             (Subject::Attempt { submission, attempt }, _) => {
-                let mut outboxes = view.state.outboxes.busy();
+                let mut outboxes = view.state.outboxes.with_open_submissions();
                 let open = outboxes.find_map(|outbox| outbox.open.get(&submission))?;
                 let is_call = open.attempts.get(attempt)?.kind == Kind::Call;
                 open.until.filter(|_any| is_call)?

@@ -298,7 +298,7 @@ impl DeviceQueue {
             let state = &Arc::clone(&views.borrow_and_update()).state;
             let request = state.executing.get(&plan);
             // The request was stopped or rejected meanwhile.
-            if !request.is_some_and(|request| state.awaits_press(request)) {
+            if !request.is_some_and(|request| state.awaits_device_signature(request)) {
                 return false;
             }
             // cancel-safe: every branch only waits, and `recv` keeps the messages that it has not returned.
@@ -354,7 +354,7 @@ impl DeviceQueue {
             let request = view.state.executing.get(&plan.request);
             may_sign
                 && !plan.granted.is_closed()
-                && request.is_some_and(|request| view.state.awaits_press(request))
+                && request.is_some_and(|request| view.state.awaits_device_signature(request))
         });
     }
 

@@ -110,7 +110,7 @@ async fn plan(
     let position = position.ok_or_else(unavailable)?;
     let NetworkReader { chain, network, contracts, .. } = *reader;
     let forced = ForcedReader { chain, network, contracts, vault, block };
-    let money = forced.money(venue.facts.free.map(|free| free.0)).await?;
+    let money = forced.money(venue.facts.free_liquidity.map(|free| free.0)).await?;
     check_exit_gate(&venue)?;
     let worth = position.worth;
     let (plan, exit) = match ask.size {

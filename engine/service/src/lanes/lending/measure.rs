@@ -65,7 +65,7 @@ impl Lending {
         let asked = self.hints.venue(ask.chain, ask.venue).endorser;
         let measured = self.measure_once(ask, owner, known).await?;
         let trust = measured.quote.venue.as_ref().map(|venue| venue.trust);
-        if ask.supplies()
+        if ask.is_supply()
             && is_unendorsed(ask.venue, trust.as_ref())
             && self.finds_other_endorser(network, ask.venue, asked).await
         {
@@ -124,7 +124,7 @@ impl Lending {
     ) -> Result<(ReadNetwork, Vec<(ChainId, Option<VenueId>)>), Refusal> {
         let wanted = Some(LoanTarget { venue: ask.venue, preview: preview(ask) });
         let alone = [ask.venue];
-        if !ask.supplies() {
+        if !ask.is_supply() {
             return Ok((reader.read(&alone, wanted).await?, Vec::new()));
         }
         if self.listed(ask.chain).is_none() {
@@ -148,7 +148,7 @@ impl Lending {
         owner: Address,
         known: &KnownVenues,
     ) -> (Vec<(ChainId, Result<ReadNetwork, Refusal>)>, Vec<(ChainId, Option<VenueId>)>) {
-        if !ask.supplies() {
+        if !ask.is_supply() {
             return (Vec::new(), Vec::new());
         }
         let unlisted = self.list_once(known).await;
@@ -185,12 +185,12 @@ impl Lending {
         };
         let plan = rehearse::rehearse(chain, &simulator, &sender, &rehearsal).await?;
         quote.assets = Atoms(plan.assets);
-        if !ask.supplies() {
+        if !ask.is_supply() {
             // The rehearsal has paid out this amount, so it can be withdrawn in the next block.
             quote.withdrawable = quote.withdrawable.map(|most| most.max(quote.assets));
         }
         quote.shares = plan.shares;
-        quote.worth = Atoms(plan.worth);
+        quote.redeem_value = Atoms(plan.worth);
         quote.plan_cost = plan.cost;
         quote.gas = plan.gas;
         quote.effects = plan.effects;
@@ -210,7 +210,7 @@ impl Lending {
         LoanQuote {
             block_time: own.block_time,
             at: self.ports.clock.utc(),
-            as_of: known.as_of,
+            as_of_entry: known.as_of,
             venue: Some(Box::new(venue.facts.clone())),
             assets: Atoms(venue.assets),
             shares: venue.shares,
@@ -329,7 +329,7 @@ pub(super) fn preview(ask: &LoanAsk) -> Preview {
 /// Returns whether a supply buys an exact number of shares, so that its allowance limits their price. This is so for
 /// vaults that are not trusted.
 fn buys_shares(known: &KnownVenues, ask: &LoanAsk, venue: &ReadVenue) -> bool {
-    ask.supplies() && matches!(ask.venue, VenueId::Vault(_)) && !is_trusted(known, ask, venue)
+    ask.is_supply() && matches!(ask.venue, VenueId::Vault(_)) && !is_trusted(known, ask, venue)
 }
 
 /// Returns whether a deposit needs no limit on the share price: the venue is trusted, or the operator confirmed it with
@@ -356,7 +356,7 @@ fn check_early(
     if ask.deadline.is_some_and(|deadline| deadline <= own.block_time) {
         return Err(Refusal::new(Code::DeadlinePassed));
     }
-    if ask.supplies() {
+    if ask.is_supply() {
         if let Some(gate) = venue.deposit_gate {
             let message = format!("Nothing is deposited: {}.", gate.refusal());
             return Err(Refusal::because(Code::VenueNotPermitted, message));

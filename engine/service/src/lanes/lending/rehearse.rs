@@ -137,7 +137,7 @@ struct After {
 impl Rehearsal<'_> {
     fn parts(&self) -> Result<Vec<Part>, Refusal> {
         let mut parts = Vec::with_capacity(3);
-        let purpose = if self.ask.supplies() {
+        let purpose = if self.ask.is_supply() {
             if self.own.allowance != self.venue.assets {
                 let call = self.approval(self.venue.assets);
                 parts.push(Part { kind: PartKind::Step(StepPurpose::Allowance), call });
@@ -163,7 +163,7 @@ impl Rehearsal<'_> {
     /// already right.
     fn reset(&self) -> Option<Part> {
         let standing = self.own.allowance;
-        let changes = self.ask.supplies() && !standing.is_zero() && standing != self.venue.assets;
+        let changes = self.ask.is_supply() && !standing.is_zero() && standing != self.venue.assets;
         changes.then(|| Part {
             kind: PartKind::Step(StepPurpose::AllowanceReset),
             call: self.approval(U256::ZERO),
@@ -173,7 +173,7 @@ impl Rehearsal<'_> {
     fn loan_call(&self) -> Result<Call, Refusal> {
         let (assets, shares, owner) = (self.venue.assets, self.venue.shares, self.owner);
         let by_assets = matches!(self.ask.size, LoanSize::Assets(_));
-        let data = match (self.ask.venue, self.ask.supplies()) {
+        let data = match (self.ask.venue, self.ask.is_supply()) {
             (VenueId::Vault(_), true) if self.buys_shares => calls::mint(shares, owner),
             (VenueId::Vault(_), true) => calls::deposit(assets, owner),
             (VenueId::Vault(_), false) if by_assets => calls::withdraw(assets, owner),
@@ -243,7 +243,7 @@ impl Rehearsal<'_> {
             Refusal::because(Code::WouldFail, message)
         };
         let Some(reads) = &simulated.reads else {
-            if parts > 1 || self.ask.supplies() {
+            if parts > 1 || self.ask.is_supply() {
                 let message = "No node can simulate this loan as a whole: see `doctor`.";
                 return Err(Refusal::because(Code::ChainUnavailable, message));
             }
@@ -257,7 +257,7 @@ impl Rehearsal<'_> {
         };
         let after = self.after(reads).map_err(wrong)?;
         let shown =
-            if self.ask.supplies() { self.supplied(&after) } else { self.withdrawn(&after) };
+            if self.ask.is_supply() { self.supplied(&after) } else { self.withdrawn(&after) };
         let shown = shown.map_err(wrong)?;
         if simulated.method != SimulationMethod::SimulateV1 {
             return Ok(SimulationResult { effects: Effects::Unproven, ..shown });

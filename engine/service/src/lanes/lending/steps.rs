@@ -58,7 +58,7 @@ impl Lending {
         let chain = self.chain(network)?;
         let (block, logs) = self.logs_of(network, hash).await?;
         let singleton = contracts.singleton;
-        let moved = if loan.supplies() {
+        let moved = if loan.is_supply() {
             fill::supplied_amounts(singleton, &loan.venue, owner, &logs)
         } else {
             fill::withdrawn_amounts(singleton, &loan.venue, owner, &logs)
@@ -104,5 +104,5 @@ impl Lending {
 /// Returns the token that a supply approves and the contract that may take it; `None` for a withdrawal.
 pub(in crate::lanes) fn approved(loan: &LoanAsk) -> Option<(Address, Address)> {
     let LoanNetwork { network, contracts } = LoanNetwork::of(loan.chain).ok()?;
-    loan.supplies().then(|| (network.stablecoin.address, spender(contracts, loan.venue)))
+    loan.is_supply().then(|| (network.stablecoin.address, spender(contracts, loan.venue)))
 }

@@ -282,7 +282,7 @@ impl VaultExtras {
             share_decimals: decimals.unwrap_or(18),
             resists_donations: has_enough_virtual_shares(virtual_shares),
             price: number(self.price).ok().and_then(|one| SharePrice::new(one, PRICE_SHARES)),
-            free: free.map(Atoms),
+            free_liquidity: free.map(Atoms),
         };
         Ok(ReadVenue {
             facts,
@@ -329,7 +329,7 @@ fn market_facts(
         share_decimals: 0,
         resists_donations: bursar_morpho::market::VIRTUAL_SHARES >= VIRTUAL_SHARES_MIN,
         price: SharePrice::new(market.assets_floor(PRICE_SHARES)?, PRICE_SHARES),
-        free: Some(Atoms(market.liquidity())),
+        free_liquidity: Some(Atoms(market.liquidity())),
     };
     Some(ReadVenue {
         facts,

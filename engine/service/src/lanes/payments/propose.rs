@@ -80,7 +80,7 @@ fn read(
         (usd, Price::Reference)
     } else {
         let claim =
-            ForeignAsset::claimed(offer.extra.name.as_deref(), offer.extra.version.as_deref());
+            ForeignAsset::from_claim(offer.extra.name.as_deref(), offer.extra.version.as_deref());
         (Usd::ZERO, Price::Foreign(Box::new(claim)))
     };
     let contradicted = match domain_claim(&offer.extra, &network.stablecoin) {

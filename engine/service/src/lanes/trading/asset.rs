@@ -29,7 +29,7 @@ impl Trading {
     /// `None` if the payment is in a reference stablecoin, or its network has no exchange.
     pub async fn appraise(&self, payment: &PaymentAsk) -> Option<ForeignAsset> {
         let mut asset =
-            ForeignAsset { claim: payment.foreign()?.claim.clone(), ..ForeignAsset::default() };
+            ForeignAsset { claimed_domain: payment.foreign()?.claimed_domain.clone(), ..ForeignAsset::default() };
         let network = payment.network()?;
         let exchange = network.exchange?;
         let (token, amount) = (payment.asset, payment.amount.0);
@@ -102,7 +102,7 @@ fn check_domain(
     separator: usize,
     state: usize,
 ) -> Option<DomainCheck> {
-    let Some(claim) = &asset.claim else { return Some(DomainCheck::Unconfirmed) };
+    let Some(claim) = &asset.claimed_domain else { return Some(DomainCheck::Unconfirmed) };
     let claimed = TokenDomain {
         name: claim.name.clone(),
         version: claim.version.clone(),

@@ -121,9 +121,9 @@ impl Routes {
             cost: Atoms(cost),
             usd,
             route: route.venue(subject),
-            sold: checks.sold.map(Atoms),
-            tenfold: checks.tenfold.map(Atoms),
-            average_off: checks.average_off,
+            sale_proceeds: checks.sold.map(Atoms),
+            tenfold_cost: checks.tenfold.map(Atoms),
+            average_deviation: checks.average_off,
         })
     }
 

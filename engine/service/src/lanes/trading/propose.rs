@@ -271,7 +271,7 @@ fn quote_of(
         native_price: eth,
         native_balance: market.native_balance,
         balance_in: market.balance_in,
-        best: best_of(spec, market),
+        best_route: best_of(spec, market),
         ..TradeQuote::default()
     }
 }

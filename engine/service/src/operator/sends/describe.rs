@@ -44,7 +44,7 @@ pub(crate) fn send(state: &State, record: &SendRecord) -> SendAnswer {
         tx_hash: mined
             .map(|(hash, _block)| hash)
             .or(newest)
-            .or(record.last)
+            .or(record.last_tx)
             .map(|hash| hash.to_string()),
         block: mined.map(|(_hash, block)| block),
     }

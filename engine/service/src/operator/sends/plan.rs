@@ -19,7 +19,7 @@ use bursar_core::text;
 use bursar_core::time::Utc;
 use bursar_domain::cards::own_label;
 use bursar_domain::outboxes::{Outboxes, Send};
-use bursar_domain::payees::{Paid, Payee};
+use bursar_domain::payees::{PaymentTotals, Payee};
 use bursar_submit::{Call, OutboxKey, fees};
 
 use super::resolve::{Asset, asset, network, payee};
@@ -107,7 +107,7 @@ pub(super) async fn plan(
         label: transfer.label.clone(),
         to: to.to_checksum(None),
         to_label: own_label(&view.state, to),
-        paid_before: paid.ok().map(Paid::for_card),
+        paid_before: paid.ok().map(PaymentTotals::to_card),
         to_contract,
         token: transfer.asset.token.map(|token| token.to_checksum(None)),
         unverified: !transfer.asset.verified,

@@ -110,10 +110,10 @@ pub(crate) fn agent(engine: &EngineContext, state: &State, agent: &Agent) -> Age
         renewal_held: given.is_some_and(|given| {
             matches!(given.window.start.renewal(&moment), Renewal::HeldBack(_))
         }),
-        requests_today: agent.usage.on(moment.utc.max(state.clock)).0,
+        requests_today: agent.usage.counts_on(moment.utc.max(state.clock)).0,
         requests_limit: (!engine.core.view().settings().rate_limit_off).then_some(REQUESTS_PER_DAY_MAX),
-        padding_today: agent.usage.on(moment.utc.max(state.clock)).1,
-        open: agent.open,
+        padding_today: agent.usage.counts_on(moment.utc.max(state.clock)).1,
+        open: agent.open_payments,
         renews_at_unknown_reason: renews_at
             .is_none()
             .then(|| state.renewal_doubt(agent).to_owned()),
@@ -212,7 +212,7 @@ pub(crate) fn at_device(
     }
     answer.step = step_at_device(state, request, place);
     if request.is_running() {
-        let left_ms = state.press_left_ms(request, moment);
+        let left_ms = state.device_signature_left_ms(request, moment);
         answer.status = RequestStatus::AwaitingDevice;
         answer.expires_in_ms = Some(left_ms);
         answer.expires_in_seconds = Some(left_ms.div_ceil(1_000));

@@ -101,7 +101,7 @@ fn the_card_digest_ignores_time_and_other_spending() {
     world.approves(twin);
     let other = world.holds(payment(5_000_000));
     world.deny(other).expect("it waits");
-    build::register(&mut world, 1, Credential::Hmac { check: [7; 32] });
+    build::register(&mut world, 1, Credential::Hmac { secret_hash: [7; 32] });
     let name = build::name("another agent's");
     world.must(Action::CreatePolicy { name: name.clone(), policy: Box::default() });
     world.must(build::commission(1, name.as_str(), "spare"));

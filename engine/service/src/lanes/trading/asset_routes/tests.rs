@@ -172,10 +172,10 @@ async fn the_highest_cost_and_the_lowest_sale_of_all_tiers_count() {
     let found = quote_of(LOW, &[500, 3_000], &Market::default()).await.unwrap();
     assert_eq!((found.cost, found.usd.0), (atoms(103_000), 103_000));
     assert!(matches!(found.route, Venue::V3 { fee: 3_000, .. }), "{:?}", found.route);
-    assert_eq!((found.sold, found.tenfold), (Some(atoms(96_000)), Some(atoms(1_003_000))));
-    assert_eq!((found.average_off, found.at), (None, Utc::from_seconds(7)));
+    assert_eq!((found.sale_proceeds, found.tenfold_cost), (Some(atoms(96_000)), Some(atoms(1_003_000))));
+    assert_eq!((found.average_deviation, found.at), (None, Utc::from_seconds(7)));
     let found = quote_of(LOW, &[500], &Market::default()).await.unwrap();
-    assert_eq!((found.cost, found.sold), (atoms(100_500), Some(atoms(98_500))));
+    assert_eq!((found.cost, found.sale_proceeds), (atoms(100_500), Some(atoms(98_500))));
     assert_eq!(quote_of(LOW, &[], &Market::default()).await, None);
 }
 
@@ -205,7 +205,7 @@ async fn checks_without_a_result_are_doubts_and_checks_without_an_answer_leave_n
     let market =
         Market { tenfold: |_fee| reverted(), sale: |_fee| reverted(), ..Market::default() };
     let found = quote_of(LOW, &[500], &market).await.unwrap();
-    assert_eq!((found.sold, found.tenfold), (None, None));
+    assert_eq!((found.sale_proceeds, found.tenfold_cost), (None, None));
     for market in [
         Market { tenfold: |_fee| failed(), ..Market::default() },
         Market { sale: |_fee| failed(), ..Market::default() },
@@ -229,7 +229,7 @@ async fn the_average_is_compared_in_the_direction_of_the_price() {
     ] {
         let market = Market { tick: slot0(now), average: average(mean), ..Market::default() };
         let found = quote_of(token, &[500], &market).await.unwrap();
-        assert_eq!(found.average_off, Some(Bps(off)), "{token} {now} {mean}");
+        assert_eq!(found.average_deviation, Some(Bps(off)), "{token} {now} {mean}");
     }
 }
 
@@ -251,7 +251,7 @@ async fn the_averages_of_two_pools_are_added_each_in_its_own_direction() {
         let routes = Routes::through(&subject, &[pool(coin), pool(LOW)]);
         let found = routes.quote(&market, &subject, Utc::from_seconds(7)).await.unwrap();
         assert!(matches!(found.route, Venue::V3Path { .. }), "{:?}", found.route);
-        assert_eq!(found.average_off, Some(Bps(off)), "{first} {second}");
+        assert_eq!(found.average_deviation, Some(Bps(off)), "{first} {second}");
     }
 }
 
