@@ -51,18 +51,18 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
         Event::AddressAdded(added) => wallets::add_address(state, added, at),
         Event::AddressRenamed { from, to } => wallets::rename_address(state, from, to),
         Event::AddressDeleted { label } => wallets::delete_address(state, label),
-        Event::WalletOpened { noted } => {
-            wallets::open(state, *noted);
+        Event::WalletOpened { noted_entry: noted } => {
+            wallets::record_unlock(state, *noted);
             state.unattended.active = false;
         }
-        Event::WalletOpenedUnattended { noted } => {
-            wallets::open(state, *noted);
+        Event::WalletOpenedUnattended { noted_entry: noted } => {
+            wallets::record_unlock(state, *noted);
             state.unattended.active = true;
         }
         // The limits for unattended use apply from the start of the engine until a person unlocks the wallet.
         Event::EngineStarted => state.unattended.active = true,
         Event::UnattendedDayStarted { start } => state.unattended.begin(start.clone()),
-        Event::WalletLocked { noted, .. } => wallets::note(state, *noted),
+        Event::WalletLocked { noted_entry: noted, .. } => wallets::record_noted_entry(state, *noted),
         Event::WalletDeleted => wallets::delete(state),
         // This event changes no state: it only informs readers of the journal.
         Event::PasswordChanged => {}
@@ -122,19 +122,19 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
         Event::SettlementChecked { id, found } => {
             return settlements::check(state, id, found).map(ChangedRecord::Settlement);
         }
-        Event::PaymentAuthorized { asked, terms } => {
+        Event::PaymentAuthorized { draft: asked, terms } => {
             return changed(payments::authorize(state, entry, asked, terms));
         }
-        Event::RequestHeld { asked, reason, deadline } => {
+        Event::RequestHeld { draft: asked, reason, deadline } => {
             return changed(requests::hold(state, entry, asked, *reason, deadline));
         }
-        Event::RequestRefused { asked, refusal } => {
+        Event::RequestRefused { draft: asked, refusal } => {
             return changed(requests::refuse(state, entry, asked, refusal));
         }
-        Event::DeviceAwaited { asked, until } => {
-            return changed(prompts::wait(state, entry, asked, until));
+        Event::DeviceAwaited { draft: asked, until } => {
+            return changed(prompts::add_awaiting(state, entry, asked, until));
         }
-        Event::ExecutionStarted { asked, until } => {
+        Event::ExecutionStarted { draft: asked, until } => {
             return changed(plans::start(state, entry, asked, until));
         }
         Event::PaymentApproved { id, terms, by, asset } => {
@@ -145,19 +145,19 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
             let status = prompts::awaiting_device_status(Approver::Operator(*by), at, until);
             return changed(prompts::approve(state, id, asset.as_deref(), status));
         }
-        Event::ExecutionApproved { id, by, until, quote, floor, counted } => {
+        Event::ExecutionApproved { id, by, until, quote, floor, counted_value: counted } => {
             let measured =
-                plans::PlanMeasurement { quote: quote.clone(), floor: *floor, counted: *counted };
+                plans::PlanMeasurement { quote: quote.clone(), floor: *floor, counted_value: *counted };
             let plan = plans::new(entry, Approver::Operator(*by), until, measured);
             return changed(plans::approve(state, id, plan));
         }
-        Event::RequestDenied { id, reason, by, told_until } => {
+        Event::RequestDenied { id, reason, by, repeatable_until: told_until } => {
             let (reason, told_until) = (reason.clone(), told_until.clone());
-            let status = Status::Denied { reason, at, by: *by, told_until };
+            let status = Status::Denied { reason, at, by: *by, repeatable_until: told_until };
             return changed(requests::end(state, id, status));
         }
-        Event::RequestExpired { id, told_until } => {
-            let status = Status::Expired { at, told_until: told_until.clone() };
+        Event::RequestExpired { id, repeatable_until: told_until } => {
+            let status = Status::Expired { at, repeatable_until: told_until.clone() };
             return changed(requests::end(state, id, status));
         }
         Event::RequestRejected { id, refusal } => {
@@ -168,13 +168,13 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
             return changed(payments::sign(state, id, signature));
         }
         Event::PaymentPrompted { id, terms } => {
-            return changed(prompts::show(state, id, terms, at));
+            return changed(prompts::count_prompt(state, id, terms, at));
         }
         Event::SignedOnDevice { id, signature } => {
             return changed(prompts::sign(state, id, signature, at));
         }
-        Event::PromptFailed { id } => return changed(prompts::fail(state, id)),
-        Event::DeviceWaitEnded { id, end, told_until } => {
+        Event::PromptFailed { id } => return changed(prompts::uncount_prompt(state, id)),
+        Event::DeviceWaitEnded { id, end, repeatable_until: told_until } => {
             return changed(prompts::end(state, id, *end, at, told_until));
         }
         Event::StepOpened { id, purpose, quote } => {

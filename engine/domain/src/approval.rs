@@ -188,7 +188,7 @@ impl Review<'_> {
                 None,
             ),
             spent: self.spent.trade,
-            reserved: self.agent.reserved.trade.left_after(trade.counted),
+            reserved: self.agent.reserved.trade.left_after(trade.counted_value),
             held_by_agent: 0,
             held_in_all: 0,
         }))

@@ -275,7 +275,7 @@ fn loan_card(
     let context = context(state, moment, true, lender, policy, (loan, quote));
     let lent = context.total_lent.filter(|_known| loan.is_supply()).and_then(|deployed| {
         let before = deployed.checked_add(context.reserved).ok()?;
-        Some(Change { before, after: before.checked_add(loan.counted(quote)).ok()? })
+        Some(Change { before, after: before.checked_add(loan.counted_value_at(quote)).ok()? })
     });
     let ceiling = context.total_lent.map_or(policy.lending.max_total, |deployed| {
         lending::ceiling(&policy.lending, quote.exposure.liquid, deployed)

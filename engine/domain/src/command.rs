@@ -105,7 +105,7 @@ pub enum Action {
     RecordUnlock {
         /// Whether a person entered the password.
         attended: bool,
-        noted: Option<u64>,
+        noted_entry: Option<u64>,
     },
     /// Records a password change.
     RecordPasswordChange,
@@ -286,7 +286,7 @@ pub struct StepOrder {
     pub purpose: StepPurpose,
     pub call: Call,
     /// Maximum price to offer for a unit of gas, in wei.
-    pub ceiling: u128,
+    pub gas_price_max: u128,
     /// The call is only broadcast before this moment.
     pub until: Option<Utc>,
     /// The measurement for which the call was built.

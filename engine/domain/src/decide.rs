@@ -63,12 +63,12 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
             settings::set_network(state, command, *chain, *enabled)
         }
         Action::Set(setting) => settings::set(state, command, setting),
-        Action::RecordUnlock { noted, attended } => {
-            Ok(journal::unlocked(state, command, *noted, *attended))
+        Action::RecordUnlock { noted_entry: noted, attended } => {
+            Ok(journal::record_unlock(state, command, *noted, *attended))
         }
-        Action::RecordPasswordChange => Ok(journal::password_changed(command)),
-        Action::RecordWrongPassword => Ok(journal::wrong_password(state)),
-        Action::RecordStart => Ok(journal::started(state)),
+        Action::RecordPasswordChange => Ok(journal::record_password_change(command)),
+        Action::RecordWrongPassword => Ok(journal::record_wrong_password(state)),
+        Action::RecordStart => Ok(journal::record_start(state)),
         Action::RecordRestore => Ok(Decision::done(wallets::end_after_restore(state, &command.moment))),
         Action::DeleteWallet { is_file_gone: lost } => wallets::delete(state, command, *lost),
         Action::RecoverWallet(found) => wallets::recover(state, command, found),
@@ -85,19 +85,19 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
         Action::Deny { id, reason, by } => {
             requests::deny(state, command, *id, reason.as_ref(), *by)
         }
-        Action::Signed { id, signature } => Ok(payments::signed(state, *id, signature)),
+        Action::Signed { id, signature } => Ok(payments::record_signature(state, *id, signature)),
         Action::Prompt { id, nonce } => prompts::prompt(state, command, *id, *nonce),
         Action::FailPrompt { id } => prompts::fail(state, command, *id),
         Action::RefusedOnDevice { id } => prompts::refuse(state, command, *id),
         Action::SignedOnDevice { id, signature } => prompts::accept(state, command, *id, signature),
         Action::Report(report) => settlements::report(state, command, report),
         Action::Checked { id, tx_hash, found } => {
-            Ok(settlements::checked(state, *id, *tx_hash, found))
+            Ok(settlements::record_check(state, *id, *tx_hash, found))
         }
         Action::OpenStep(order) => steps::open_step(state, command, order),
         Action::OrderPermit(order) => permits::order(state, command, order),
         Action::PermitSigned { id, permit, signature } => {
-            permits::signed(state, command, *id, permit, signature)
+            permits::record_signature(state, command, *id, permit, signature)
         }
         Action::EndExecution { id, steps, end, fee } => {
             plans::end(state, command, *id, *steps, end, *fee)

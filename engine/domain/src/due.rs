@@ -14,7 +14,7 @@ use crate::state::State;
 
 /// Returns the event that expires a held request.
 pub(crate) fn expiry(id: RequestId, moment: &Moment) -> Event {
-    Event::RequestExpired { id, told_until: Deadline::after(moment) }
+    Event::RequestExpired { id, repeatable_until: Deadline::after(moment) }
 }
 
 /// Returns the event that ends a held request, if its deadline has passed.

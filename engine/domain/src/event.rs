@@ -99,16 +99,16 @@ pub enum Event {
     /// The operator accepted the journal as it is, usually because it did not match the wallet at unlock.
     JournalAccepted,
     PaymentAuthorized {
-        asked: Box<RequestDraft>,
+        draft: Box<RequestDraft>,
         terms: Authorization,
     },
     RequestHeld {
-        asked: Box<RequestDraft>,
+        draft: Box<RequestDraft>,
         reason: HoldReason,
         deadline: Deadline,
     },
     RequestRefused {
-        asked: Box<RequestDraft>,
+        draft: Box<RequestDraft>,
         refusal: Refusal,
     },
     PaymentApproved {
@@ -118,16 +118,16 @@ pub enum Event {
         /// The approved measurement of a token outside our table. It replaces the measurement of the request.
         asset: Option<Box<ForeignAsset>>,
     },
-    /// Until `told_until`, an identical request of a bearer agent gets this result.
+    /// Until `repeatable_until`, an identical request of a bearer agent gets this result.
     RequestDenied {
         id: RequestId,
         reason: Option<String>,
         by: Client,
-        told_until: Deadline,
+        repeatable_until: Deadline,
     },
     RequestExpired {
         id: RequestId,
-        told_until: Deadline,
+        repeatable_until: Deadline,
     },
     /// The operator approved the request, but a rule refused it at that moment: a limit, a suspension, a network.
     RequestRejected {
@@ -138,7 +138,7 @@ pub enum Event {
     ///
     /// After `until`, only revocations and empty transactions of the plan are signed.
     ExecutionStarted {
-        asked: Box<RequestDraft>,
+        draft: Box<RequestDraft>,
         until: Deadline,
     },
     /// The operator approved a request that a plan executes, with the measurement `quote`.
@@ -150,7 +150,7 @@ pub enum Event {
         /// The least output that a trade accepts; zero for a loan.
         floor: Atoms,
         /// The value that counts against the limit of the lane.
-        counted: Usd,
+        counted_value: Usd,
     },
     /// A transaction of a plan was opened. An outbox event in the same commit contains its call.
     StepOpened {
@@ -243,14 +243,14 @@ pub enum Event {
     /// The correct password was entered, and the journal matches the wallet.
     WalletOpened {
         /// The entry that this unlock wrote into the wallet file; `None` if the file could not be written.
-        noted: Option<u64>,
+        noted_entry: Option<u64>,
     },
     /// The wallet was deleted. Earlier entries suspended all agents. The wallet's files are removed after this entry.
     WalletDeleted,
     WalletLocked {
         cause: LockCause,
         /// The entry that was noted in the wallet file just before; `None` if the file could not be written.
-        noted: Option<u64>,
+        noted_entry: Option<u64>,
     },
     /// The password changed: the old one no longer opens the wallet.
     PasswordChanged,
@@ -276,7 +276,7 @@ pub enum Event {
     /// The wallet was opened at a start by a password that no person entered, and the journal matches the wallet.
     WalletOpenedUnattended {
         /// As in [`Event::WalletOpened`].
-        noted: Option<u64>,
+        noted_entry: Option<u64>,
     },
     /// A day of the limit `unattended.daily` began.
     UnattendedDayStarted {
@@ -284,7 +284,7 @@ pub enum Event {
     },
     /// The policy allowed a payment from an address of a device. It waits until the device is ready.
     DeviceAwaited {
-        asked: Box<RequestDraft>,
+        draft: Box<RequestDraft>,
         until: Deadline,
     },
     /// The operator approved a payment from an address of a device. It waits until the device is ready.
@@ -311,11 +311,11 @@ pub enum Event {
     },
     /// The wait for the device ended without a signature.
     ///
-    /// Until `told_until`, an identical request of a bearer agent gets this result.
+    /// Until `repeatable_until`, an identical request of a bearer agent gets this result.
     DeviceWaitEnded {
         id: RequestId,
         end: WaitEnd,
-        told_until: Deadline,
+        repeatable_until: Deadline,
     },
     /// The terms of an ended request, which a device may have signed, can no longer be redeemed.
     PaymentLapsed {
@@ -335,12 +335,12 @@ pub enum Event {
 
 impl Event {
     /// Returns the request that the event creates.
-    pub fn asked(&self) -> Option<&RequestDraft> {
-        let (Self::PaymentAuthorized { asked, .. }
-        | Self::RequestHeld { asked, .. }
-        | Self::RequestRefused { asked, .. }
-        | Self::ExecutionStarted { asked, .. }
-        | Self::DeviceAwaited { asked, .. }) = self
+    pub fn draft(&self) -> Option<&RequestDraft> {
+        let (Self::PaymentAuthorized { draft: asked, .. }
+        | Self::RequestHeld { draft: asked, .. }
+        | Self::RequestRefused { draft: asked, .. }
+        | Self::ExecutionStarted { draft: asked, .. }
+        | Self::DeviceAwaited { draft: asked, .. }) = self
         else {
             return None;
         };

@@ -84,9 +84,9 @@ fn is_remembered(first: &Request, moment: &Moment) -> bool {
             !first.identity.is_by_content() || is_merged(first, execution, moment)
         }
         Status::Authorized { .. } => first.is_redeemable(moment.utc),
-        Status::Denied { told_until, .. }
-        | Status::Expired { told_until, .. }
-        | Status::NotSigned { told_until, .. } => !told_until.has_passed(moment),
+        Status::Denied { repeatable_until: told_until, .. }
+        | Status::Expired { repeatable_until: told_until, .. }
+        | Status::NotSigned { repeatable_until: told_until, .. } => !told_until.has_passed(moment),
         Status::Refused { .. } => false,
     }
 }

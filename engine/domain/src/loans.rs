@@ -27,7 +27,7 @@ pub struct LoanAsk {
     /// The measurement at the time of the request.
     pub quote: LoanQuote,
     /// Value that counts against the ceiling until the request is over: the value of a supply, zero for a withdrawal.
-    pub counted: Usd,
+    pub counted_value: Usd,
 }
 
 /// The direction of a loan.
@@ -233,7 +233,7 @@ impl LoanAsk {
     }
 
     /// Returns the value of a quote that counts against the ceiling.
-    pub fn counted(&self, quote: &LoanQuote) -> Usd {
+    pub fn counted_value_at(&self, quote: &LoanQuote) -> Usd {
         match self.action {
             LoanAction::Supply => self.value(quote).unwrap_or(Usd(u64::MAX)),
             LoanAction::Withdraw => Usd::ZERO,

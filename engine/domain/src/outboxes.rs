@@ -42,7 +42,7 @@ pub struct Send {
     /// The call of the transaction.
     pub call: Call,
     /// The highest price to offer for a unit of gas, in wei.
-    pub ceiling: u128,
+    pub gas_price_max: u128,
     pub by: Client,
 }
 

@@ -96,7 +96,7 @@ pub struct Execution {
     /// The least output that a trade accepts; zero for a loan.
     pub floor: Atoms,
     /// The value that counts against the limit of the lane.
-    pub counted: Usd,
+    pub counted_value: Usd,
     pub volume: Volume,
     /// The newest permit of the swap, for venues that take the input by a permit.
     pub permit: Option<SwapPermit>,
@@ -312,7 +312,7 @@ impl Execution {
     /// Returns the value that the plan still reserves of its agent's allowance.
     pub fn reserved(&self) -> Usd {
         match self.volume {
-            Volume::Reserved => self.counted,
+            Volume::Reserved => self.counted_value,
             Volume::Spent | Volume::Returned => Usd::ZERO,
         }
     }

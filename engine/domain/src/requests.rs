@@ -62,8 +62,8 @@ impl LaneAsk {
     pub fn usd(&self) -> Usd {
         match self {
             LaneAsk::Payment(payment) => payment.usd,
-            LaneAsk::Trade(trade) => trade.counted,
-            LaneAsk::Loan(loan) => loan.counted,
+            LaneAsk::Trade(trade) => trade.counted_value,
+            LaneAsk::Loan(loan) => loan.counted_value,
         }
     }
 
@@ -200,11 +200,11 @@ pub enum Status {
         at: Utc,
         by: Client,
         /// Until this deadline, an identical request of a bearer agent gets the same answer.
-        told_until: Deadline,
+        repeatable_until: Deadline,
     },
     Expired {
         at: Utc,
-        told_until: Deadline,
+        repeatable_until: Deadline,
     },
     /// Allowed, and waiting for a signature of its device.
     AwaitingDevice(Box<DeviceTurn>),
@@ -213,7 +213,7 @@ pub enum Status {
         end: WaitEnd,
         at: Utc,
         /// As for a denied request: the deadline until which a repeat gets the same answer.
-        told_until: Deadline,
+        repeatable_until: Deadline,
     },
 }
 

@@ -60,7 +60,7 @@ pub struct State {
     /// The newest journal entry that the wallet file is known to name.
     ///
     /// A wallet file that names an older entry is an older copy.
-    pub wallet_noted: u64,
+    pub noted_entry: u64,
     /// When the journal was restored from a backup, or recovered from a wallet file.
     ///
     /// Requests signed before that moment are refused, because the journal may have lost their records.
@@ -120,7 +120,7 @@ impl State {
             networks_on: Arc::clone(&self.networks_on),
             frozen: self.frozen,
             passwords_refused: self.passwords_refused,
-            wallet_noted: self.wallet_noted,
+            noted_entry: self.noted_entry,
             restored: self.restored,
             settings: Arc::clone(&self.settings),
             held: Arc::clone(&self.held),

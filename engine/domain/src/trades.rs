@@ -33,7 +33,7 @@ pub struct TradeAsk {
     pub quote: TradeQuote,
     /// Value that counts against the daily volume: the trade's value, or the policy's largest trade if that is
     /// unknown.
-    pub counted: Usd,
+    pub counted_value: Usd,
 }
 
 /// A token of a trade, with its own description.

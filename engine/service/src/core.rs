@@ -582,9 +582,9 @@ impl Draft {
 /// the merchant chooses the echo's length.
 fn without_echo(mut event: Event) -> (Event, Option<Echo>) {
     let echo = match &mut event {
-        Event::PaymentAuthorized { asked, .. }
-        | Event::DeviceAwaited { asked, .. }
-        | Event::RequestHeld { asked, .. } => asked.ask.payment_mut().map(|payment| {
+        Event::PaymentAuthorized { draft: asked, .. }
+        | Event::DeviceAwaited { draft: asked, .. }
+        | Event::RequestHeld { draft: asked, .. } => asked.ask.payment_mut().map(|payment| {
             let stripped = payment.echo.without_parts();
             std::mem::replace(&mut payment.echo, stripped)
         }),

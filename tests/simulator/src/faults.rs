@@ -399,7 +399,7 @@ fn change_input(plant: PlantedBug, state: &mut State, command: &mut Command) {
         (PlantedBug::BootClockIgnored, Action::Tick) => {
             command.moment.boot_id = "another boot".to_owned();
         }
-        (PlantedBug::KeyUnbound, Action::Ask(ask)) => ask.prior.claimed = None,
+        (PlantedBug::KeyUnbound, Action::Ask(ask)) => ask.prior.last_with_key = None,
         (PlantedBug::DenialForgotten, Action::Ask(ask)) => {
             let bearer = ask.identity.claim_key().is_some()
                 || ask.identity.index_key().first() == Some(&b'b');
@@ -411,7 +411,7 @@ fn change_input(plant: PlantedBug, state: &mut State, command: &mut Command) {
         }
         (PlantedBug::LateSettledForgotten, Action::Ask(ask)) => {
             let newest = ask.prior.newest.as_ref().map(|same| same.id);
-            ask.prior.paid = ask.prior.paid.take().filter(|paid| Some(paid.id) == newest);
+            ask.prior.settled_payment = ask.prior.settled_payment.take().filter(|paid| Some(paid.id) == newest);
         }
         (PlantedBug::OtherUrlUnjudged, Action::Ask(ask)) => {
             if let Some(same) = &ask.prior.newest

@@ -139,7 +139,7 @@ pub(crate) fn change_state(
         }
         (PlantedBug::VolumeTwice, Event::RequestDenied { .. } | Event::RequestExpired { .. }) => {
             let trade = before.and_then(Request::trade);
-            let counted = trade.map_or(Usd::ZERO, |trade| trade.counted);
+            let counted = trade.map_or(Usd::ZERO, |trade| trade.counted_value);
             return_volume(state, before, counted);
         }
         (PlantedBug::VolumeOfDisplaced, Event::StepEnded { outcome: Outcome::NonceTaken, .. }) => {

@@ -77,7 +77,7 @@ fn forged_authorization(state: &State) -> (RequestId, Event) {
         valid_before: u64::from(u32::MAX),
         nonce: [7; 32].into(),
     };
-    (id, Event::PaymentAuthorized { asked: Box::new(asked), terms })
+    (id, Event::PaymentAuthorized { draft: Box::new(asked), terms })
 }
 
 #[tokio::test]

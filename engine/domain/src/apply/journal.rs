@@ -11,7 +11,7 @@ use crate::state::State;
 
 /// Drops the unsigned transactions and the unsigned authorizations of an accepted journal.
 pub(super) fn accept(state: &mut State, at: Utc) {
-    state.wallet_noted = 0;
+    state.noted_entry = 0;
     Arc::make_mut(&mut state.outboxes).drop_unsigned(at);
     payments::drop_unsigned(state);
 }

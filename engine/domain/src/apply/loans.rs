@@ -13,7 +13,7 @@ use crate::requests::{LaneAsk, Request};
 use crate::state::State;
 
 /// Records the measurement of a loan that was allowed or is being executed.
-pub(super) fn note(state: &mut State, ask: &LaneAsk, quote: &Quote) {
+pub(super) fn record_quote(state: &mut State, ask: &LaneAsk, quote: &Quote) {
     if let (LaneAsk::Loan(loan), Quote::Loan(quote)) = (ask, quote) {
         let loans = Arc::make_mut(&mut state.loans);
         loans.note_quote(loan, quote);
@@ -41,8 +41,8 @@ pub(super) fn settle(state: &mut State, request: &Request, end: &ExecutionEnd) {
         back.unwrap_or(Usd(u64::MAX))
     } else if quote.buys_shares() {
         let taken = moved.to_usd(decimals, Round::Up).unwrap_or(Usd(u64::MAX));
-        let most = loss_max(U256::from(execution.counted.0));
-        execution.counted.left_after(taken).min(Usd(most.saturating_to()))
+        let most = loss_max(U256::from(execution.counted_value.0));
+        execution.counted_value.left_after(taken).min(Usd(most.saturating_to()))
     } else {
         return;
     };

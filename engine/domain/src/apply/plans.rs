@@ -23,7 +23,7 @@ pub(super) struct PlanMeasurement {
     /// The least output that a trade accepts; zero for a loan.
     pub(super) floor: Atoms,
     /// The value that counts against the limit of the lane.
-    pub(super) counted: Usd,
+    pub(super) counted_value: Usd,
 }
 
 /// Returns a plan that the entry starts.
@@ -31,7 +31,7 @@ pub(super) fn new(
     entry: &Entry,
     by: Approver,
     until: &Deadline,
-    PlanMeasurement { quote, floor, counted }: PlanMeasurement,
+    PlanMeasurement { quote, floor, counted_value: counted }: PlanMeasurement,
 ) -> Execution {
     Execution {
         by,
@@ -40,7 +40,7 @@ pub(super) fn new(
         until: until.clone(),
         quote,
         floor,
-        counted,
+        counted_value: counted,
         volume: Volume::Reserved,
         permit: None,
         steps: Vec::new(),
@@ -65,8 +65,8 @@ pub(super) fn start(
     };
     let status = match planned {
         Some((quote, floor)) => {
-            loans::note(state, &asked.ask, &quote);
-            let measured = PlanMeasurement { quote, floor, counted };
+            loans::record_quote(state, &asked.ask, &quote);
+            let measured = PlanMeasurement { quote, floor, counted_value: counted };
             Status::Executing(Box::new(new(entry, Approver::Policy, until, measured)))
         }
         None => {
@@ -84,8 +84,8 @@ pub(super) fn approve(
     execution: Execution,
 ) -> Option<Arc<Request>> {
     let mut request = requests::release(state, id)?;
-    allowances::reserve(state, &request.agent, request.ask.lane(), execution.counted);
-    loans::note(state, &request.ask, &execution.quote);
+    allowances::reserve(state, &request.agent, request.ask.lane(), execution.counted_value);
+    loans::record_quote(state, &request.ask, &execution.quote);
     if let (Some(loan), Some(quote)) = (request.loan(), execution.quote.loan()) {
         Arc::make_mut(&mut state.loans).accept_price(loan, quote);
     }
@@ -111,11 +111,11 @@ pub(super) fn open_step(
         execution.steps.push(PlanStep { purpose, submission, outcome: None });
         execution.quote = quote.clone();
         if purpose != StepPurpose::Revocation {
-            let value = quote.value().unwrap_or(execution.counted);
-            execution.counted = execution.counted.max(value);
+            let value = quote.value().unwrap_or(execution.counted_value);
+            execution.counted_value = execution.counted_value.max(value);
         }
     })?;
-    loans::note(state, &changed.ask, quote);
+    loans::record_quote(state, &changed.ask, quote);
     Some(changed)
 }
 
@@ -162,7 +162,7 @@ pub(super) fn change(
     let Status::Executing(execution) = &mut Arc::make_mut(slot).status else { return None };
     let (before, volume_before) = (execution.reserved(), execution.volume);
     change(execution);
-    let (after, volume, counted) = (execution.reserved(), execution.volume, execution.counted);
+    let (after, volume, counted) = (execution.reserved(), execution.volume, execution.counted_value);
     let released = before.left_after(after);
     let request = Arc::clone(slot);
     let lane = request.ask.lane();

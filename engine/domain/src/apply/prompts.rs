@@ -23,7 +23,7 @@ pub(super) fn awaiting_device_status(by: Approver, at: Utc, until: &Deadline) ->
 }
 
 /// Adds a payment that the policy allowed and that waits for its device.
-pub(super) fn wait(
+pub(super) fn add_awaiting(
     state: &mut State,
     entry: &Entry,
     asked: &RequestDraft,
@@ -54,7 +54,7 @@ fn insert(state: &mut State, request: Request) -> Arc<Request> {
 }
 
 /// Counts a prompt of `terms`, or of the terms of an earlier prompt if they may have been signed.
-pub(super) fn show(
+pub(super) fn count_prompt(
     state: &mut State,
     id: &RequestId,
     terms: &Authorization,
@@ -69,7 +69,7 @@ pub(super) fn show(
 }
 
 /// Removes a prompt from the count because the device did not accept it.
-pub(super) fn fail(state: &mut State, id: &RequestId) -> Option<Arc<Request>> {
+pub(super) fn uncount_prompt(state: &mut State, id: &RequestId) -> Option<Arc<Request>> {
     change(state, id, |turn| {
         if let Some(prompt) = &mut turn.prompt {
             prompt.count = prompt.count.saturating_sub(1);
@@ -106,7 +106,7 @@ pub(super) fn end(
             turn.prompt = turn.prompt.take().filter(|prompt| prompt.count > 1);
         });
     }
-    requests::end(state, id, Status::NotSigned { end, at, told_until: told_until.clone() })
+    requests::end(state, id, Status::NotSigned { end, at, repeatable_until: told_until.clone() })
 }
 
 /// Releases the reserved value of an ended request, whose terms can no longer be redeemed.

@@ -24,21 +24,21 @@ pub(super) fn create(state: &mut State, name: &Name, wallet_id: [u8; 16], at: Ut
 
 pub(super) fn delete(state: &mut State) {
     state.wallet = None;
-    state.wallet_noted = 0;
+    state.noted_entry = 0;
     state.passwords_refused = 0;
 }
 
 /// Records that the correct password was entered.
 ///
 /// `noted` is the entry that the wallet file names now, if the file was written.
-pub(super) fn open(state: &mut State, noted: Option<u64>) {
+pub(super) fn record_unlock(state: &mut State, noted: Option<u64>) {
     state.passwords_refused = 0;
-    note(state, noted);
+    record_noted_entry(state, noted);
 }
 
 /// Records the entry that the wallet file names, if the file was written.
-pub(super) fn note(state: &mut State, noted: Option<u64>) {
-    state.wallet_noted = noted.unwrap_or(state.wallet_noted);
+pub(super) fn record_noted_entry(state: &mut State, noted: Option<u64>) {
+    state.noted_entry = noted.unwrap_or(state.noted_entry);
 }
 
 pub(super) fn add_seed(state: &mut State, id: SeedId, words: u8, at: Utc) {

@@ -142,7 +142,7 @@ fn check_supply(context: &LoanContext<'_>, venue: &VenueFacts) -> Result<(), Ref
     if context.operations >= lending.operations_per_day {
         return Err(Refusal::new(Code::DailyOpsExceeded));
     }
-    let counted = ask.counted(quote);
+    let counted = ask.counted_value_at(quote);
     if counted > lending.max_deposit {
         return Err(Refusal::over_limit(Code::PerDepositExceeded, counted, lending.max_deposit));
     }

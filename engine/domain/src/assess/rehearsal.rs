@@ -133,7 +133,7 @@ pub fn plain_trade(network: &Network, usd: Usd, slippage: Bps, impact: Bps) -> O
         slippage,
         deadline: None,
         quote,
-        counted: usd,
+        counted_value: usd,
     })
 }
 
@@ -208,7 +208,7 @@ pub fn plain_supply(network: &Network, usd: Usd) -> Option<LoanAsk> {
         size: LoanSize::Assets(assets),
         deadline: None,
         quote,
-        counted: usd,
+        counted_value: usd,
     })
 }
 

@@ -60,7 +60,7 @@ pub fn assess(context: &TradeContext<'_>) -> Verdict {
 /// Returns the value that a trade counts against the daily volume.
 ///
 /// This is the value of its input, or the policy's maximum for one trade if that value is unknown.
-pub fn counted(quote: &TradeQuote, trading: &TradingPolicy) -> Usd {
+pub fn counted_value(quote: &TradeQuote, trading: &TradingPolicy) -> Usd {
     quote.value_in.unwrap_or(trading.per_trade)
 }
 
@@ -94,7 +94,7 @@ fn check_refusals(context: &TradeContext<'_>) -> Result<(), Refusal> {
         return Err(Refusal::over_limit(Code::ExceedsPerTradeMax, value, trading.per_trade));
     }
     check_funds(context)?;
-    let counted = counted(quote, trading);
+    let counted = counted_value(quote, trading);
     let committed = context.spent.checked_add(context.reserved);
     let after = committed.and_then(|committed| committed.checked_add(counted));
     if !after.is_ok_and(|after| after <= trading.daily) {

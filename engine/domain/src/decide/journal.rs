@@ -25,7 +25,7 @@ pub(super) fn accept(state: &State, command: &Command) -> Result<Decision, Refus
 }
 
 /// Records an unlock, with everything that became due while the wallet was locked.
-pub(super) fn unlocked(
+pub(super) fn record_unlock(
     state: &State,
     command: &Command,
     noted: Option<u64>,
@@ -35,9 +35,9 @@ pub(super) fn unlocked(
         return Decision::done(Vec::new());
     }
     let mut events = if attended {
-        vec![Event::WalletOpened { noted }]
+        vec![Event::WalletOpened { noted_entry: noted }]
     } else {
-        let opened = Event::WalletOpenedUnattended { noted };
+        let opened = Event::WalletOpenedUnattended { noted_entry: noted };
         let day = state.unattended.day_to_begin(&command.moment);
         std::iter::once(opened).chain(day).collect()
     };
@@ -46,18 +46,18 @@ pub(super) fn unlocked(
     Decision::done(events)
 }
 
-pub(super) fn password_changed(command: &Command) -> Decision {
+pub(super) fn record_password_change(command: &Command) -> Decision {
     let sealed = require_sealed(command).is_ok();
     Decision::done(if sealed { vec![Event::PasswordChanged] } else { Vec::new() })
 }
 
-pub(super) fn wrong_password(state: &State) -> Decision {
+pub(super) fn record_wrong_password(state: &State) -> Decision {
     let times = state.passwords_refused.saturating_add(1);
     Decision::done(vec![Event::PasswordRefused { times }])
 }
 
 /// Records the start of an engine. Without a wallet there is nothing to record.
-pub(super) fn started(state: &State) -> Decision {
+pub(super) fn record_start(state: &State) -> Decision {
     let events = if state.wallet.is_some() { vec![Event::EngineStarted] } else { Vec::new() };
     Decision::done(events)
 }

@@ -44,7 +44,7 @@ fn assess_loan(intake: &Intake<'_>, agent: &Agent, loan: &LoanAsk) -> Verdict {
 ///
 /// # Errors
 /// `BUSY` if the measurement is too old to judge by.
-pub(super) fn refused(
+pub(super) fn refused_verdict(
     intake: &Intake<'_>,
     agent: &Agent,
     loan: &LoanAsk,
@@ -66,8 +66,8 @@ pub(super) fn refused(
 }
 
 /// Returns the least output, which is zero for a loan, and the value that counts against the ceiling.
-pub(super) fn accepted(loan: &LoanAsk, quote: &LoanQuote) -> (Atoms, Usd) {
-    (Atoms::default(), loan.counted(quote))
+pub(super) fn floor_and_counted_value(loan: &LoanAsk, quote: &LoanQuote) -> (Atoms, Usd) {
+    (Atoms::default(), loan.counted_value_at(quote))
 }
 
 /// Applies the policy to a fresh measurement, before the next signature for the loan.

@@ -38,7 +38,7 @@ pub(super) fn send(state: &State, command: &Command, send: &Send) -> Result<Deci
     let open = Input::Open {
         id: send.submission(),
         call: send.call.clone(),
-        ceiling: send.ceiling,
+        ceiling: send.gas_price_max,
         until: None,
     };
     let mut decision = apply_input(state, command, &send.key(), &open)?;

@@ -39,7 +39,7 @@ pub(super) fn verdict(intake: &Intake<'_>, payment: &PaymentAsk) -> Verdict {
 }
 
 /// Records a signature once. A repeat, or a signature for a finished request, changes nothing.
-pub(super) fn signed(state: &State, id: RequestId, signature: &Signature65) -> Decision {
+pub(super) fn record_signature(state: &State, id: RequestId, signature: &Signature65) -> Decision {
     let unsigned = state.authorized.get(&id).is_some_and(|request| {
         matches!(request.status, Status::Authorized { signature: None, .. })
     });

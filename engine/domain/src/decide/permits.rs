@@ -49,7 +49,7 @@ pub(super) fn order(
 ///
 /// # Errors
 /// The wallet is locked or its journal untrusted: no seal would cover the entry. The plan then orders another permit.
-pub(super) fn signed(
+pub(super) fn record_signature(
     state: &State,
     command: &Command,
     id: RequestId,

@@ -90,7 +90,7 @@ pub(super) fn may_sign(
         {
             Err(Refusal::new(Code::ExceedsPerTradeMax))
         }
-        Quote::Loan(_) if execution.counted > policy.lending.max_deposit => {
+        Quote::Loan(_) if execution.counted_value > policy.lending.max_deposit => {
             Err(Refusal::new(Code::PerDepositExceeded))
         }
         Quote::Trade(_) | Quote::Loan(_) => Ok(()),

@@ -113,7 +113,7 @@ pub(super) fn wait_end_if_over(request: &Request, moment: &Moment) -> Option<Eve
 }
 
 fn wait_ended_event(id: RequestId, end: WaitEnd, moment: &Moment) -> Event {
-    Event::DeviceWaitEnded { id, end, told_until: Deadline::after(moment) }
+    Event::DeviceWaitEnded { id, end, repeatable_until: Deadline::after(moment) }
 }
 
 fn may_be_signed<'a>(

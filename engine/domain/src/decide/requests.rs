@@ -64,7 +64,7 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
         }
         Verdict::Hold(reason) => {
             let deadline = Deadline::after(&command.moment);
-            events.push(Event::RequestHeld { asked, reason, deadline });
+            events.push(Event::RequestHeld { draft: asked, reason, deadline });
             Ok(Decision::reply(events, reply))
         }
         Verdict::Refuse(refusal) => {
@@ -72,7 +72,7 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
                 return Ok(Decision::reply(events, Reply::Refused(refusal)));
             }
             let asked = Box::new(RequestDraft { ask: strip_refused(asked.ask), ..*asked });
-            events.push(Event::RequestRefused { asked, refusal });
+            events.push(Event::RequestRefused { draft: asked, refusal });
             Ok(Decision::reply(events, reply))
         }
     }
@@ -82,7 +82,7 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
 fn verdict(intake: &Intake<'_>, agent: &Agent, ask: &Ask) -> Result<Verdict, Refusal> {
     let Intake { state, command, from, queue, .. } = *intake;
     let verdict = match (&ask.lane_refusal, &ask.ask) {
-        (Some(refusal), LaneAsk::Loan(loan)) => loans::refused(intake, agent, loan, refusal)?,
+        (Some(refusal), LaneAsk::Loan(loan)) => loans::refused_verdict(intake, agent, loan, refusal)?,
         (Some(refusal), LaneAsk::Payment(_) | LaneAsk::Trade(_)) => {
             Verdict::Refuse(refusal.clone())
         }
@@ -117,17 +117,17 @@ fn act_on_allowed(
     let moment = &command.moment;
     Ok(match &asked.ask {
         LaneAsk::Payment(_) if state.is_on_device(from) => {
-            (Event::DeviceAwaited { asked, until: Deadline::after(moment) }, Vec::new())
+            (Event::DeviceAwaited { draft: asked, until: Deadline::after(moment) }, Vec::new())
         }
         LaneAsk::Payment(payment) => {
             let terms = payments::terms(from, payment, moment, nonce)?;
             let effects = vec![Effect::Sign(asked.id)];
-            (Event::PaymentAuthorized { asked, terms }, effects)
+            (Event::PaymentAuthorized { draft: asked, terms }, effects)
         }
         // No effect is needed: the lane finds the running plans in the published view.
         LaneAsk::Trade(_) | LaneAsk::Loan(_) => {
             let until = plans::plan_deadline(moment);
-            (Event::ExecutionStarted { asked, until }, Vec::new())
+            (Event::ExecutionStarted { draft: asked, until }, Vec::new())
         }
     })
 }
@@ -290,7 +290,7 @@ pub(super) fn approve(
             }
         }
         LaneAsk::Trade(_) | LaneAsk::Loan(_) => {
-            events.push(steps::approved(state, command, request, approval)?);
+            events.push(steps::approval_event(state, command, request, approval)?);
             Vec::new()
         }
     };
@@ -315,7 +315,7 @@ pub(super) fn deny(
         }
     }
     let told_until = Deadline::after(&command.moment);
-    let event = Event::RequestDenied { id, reason: reason.cloned(), by, told_until };
+    let event = Event::RequestDenied { id, reason: reason.cloned(), by, repeatable_until: told_until };
     Ok(Decision::reply(vec![event], Reply::Request(id)))
 }
 

@@ -50,7 +50,7 @@ pub(super) fn report(
 }
 
 /// Records the end of a chain lookup. Ignores a transaction that is not the pending one.
-pub(super) fn checked(state: &State, id: RequestId, tx_hash: B256, found: &Check) -> Decision {
+pub(super) fn record_check(state: &State, id: RequestId, tx_hash: B256, found: &Check) -> Decision {
     let is_pending = state.settling.get(&id).is_some_and(|known| known.tx_hash == Some(tx_hash));
     let ended = !matches!(found, Check::Pending { .. } | Check::Off);
     let event = Event::SettlementChecked { id, found: found.clone() };

@@ -27,7 +27,7 @@ use crate::state::State;
 ///
 /// # Errors
 /// There is no measurement, or it belongs to another lane.
-pub(super) fn approved(
+pub(super) fn approval_event(
     state: &State,
     command: &Command,
     request: &Request,
@@ -38,8 +38,8 @@ pub(super) fn approved(
     let agent = state.agents.get(&request.agent);
     let policy = agent.and_then(|agent| state.policy_of(agent)).ok_or_else(missing)?;
     let (floor, counted) = match (&request.ask, quote) {
-        (LaneAsk::Trade(trade), Quote::Trade(quote)) => trades::accepted(trade, quote, policy),
-        (LaneAsk::Loan(loan), Quote::Loan(quote)) => loans::accepted(loan, quote),
+        (LaneAsk::Trade(trade), Quote::Trade(quote)) => trades::floor_and_counted_value(trade, quote, policy),
+        (LaneAsk::Loan(loan), Quote::Loan(quote)) => loans::floor_and_counted_value(loan, quote),
         (LaneAsk::Payment(_) | LaneAsk::Trade(_) | LaneAsk::Loan(_), _) => return Err(missing()),
     };
     Ok(Event::ExecutionApproved {
@@ -48,7 +48,7 @@ pub(super) fn approved(
         until: plan_deadline(&command.moment),
         quote: quote.clone(),
         floor,
-        counted,
+        counted_value: counted,
     })
 }
 
@@ -75,7 +75,7 @@ pub(super) fn open_step(
     let open = Input::Open {
         id: submission_id(request.id, order.index),
         call: order.call.clone(),
-        ceiling: order.ceiling,
+        ceiling: order.gas_price_max,
         until: order.until,
     };
     let key = outbox_key(request.ask.chain(), request.from);

@@ -36,9 +36,9 @@ pub(super) fn verdict(intake: &Intake<'_>, trade: &TradeAsk) -> Verdict {
 }
 
 /// Returns the least output that an approval accepts, and the value that counts against the daily volume.
-pub(super) fn accepted(trade: &TradeAsk, quote: &TradeQuote, policy: &Policy) -> (Atoms, Usd) {
+pub(super) fn floor_and_counted_value(trade: &TradeAsk, quote: &TradeQuote, policy: &Policy) -> (Atoms, Usd) {
     let floor = trade.floor(&trade.quote).max(trade.floor(quote));
-    (floor, trading::counted(quote, &policy.trading))
+    (floor, trading::counted_value(quote, &policy.trading))
 }
 
 /// Applies the least output and the policy to fresh prices, before the next signature for a swap.

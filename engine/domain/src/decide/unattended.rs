@@ -39,7 +39,7 @@ pub(super) fn check_unattended(
     execution: &Execution,
     value: Option<Usd>,
 ) -> Result<(), Refusal> {
-    let counted = execution.counted.max(value.unwrap_or_default());
+    let counted = execution.counted_value.max(value.unwrap_or_default());
     let is_over = execution.by == Approver::Policy
         && exceeds_daily_limit(state, &command.moment, counted, Some(request.id));
     if is_over {

@@ -223,7 +223,7 @@ pub(super) fn end_after_restore(state: &State, moment: &Moment) -> Vec<Event> {
         id: *id,
         reason: Some(RESTORED_REASON.to_owned()),
         by: Client::Inside,
-        told_until: Deadline::after(moment),
+        repeatable_until: Deadline::after(moment),
     });
     let noted = Event::JournalRestored { start: WindowStart::first(moment) };
     ended.chain([noted]).collect()

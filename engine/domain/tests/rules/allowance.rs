@@ -21,7 +21,7 @@ use crate::support::clock::{Clock, DAY, HOUR, MINUTE, SECOND, utc};
 
 const VECTORS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/vectors/allowance.json");
 
-fn rows(table: &str) -> Vec<Value> {
+fn vector_rows(table: &str) -> Vec<Value> {
     let text = std::fs::read_to_string(VECTORS).expect("the vectors are there");
     let file: Value = serde_json::from_str(&text).unwrap();
     file[table].as_array().unwrap().clone()
@@ -48,12 +48,12 @@ fn moment(row: &Value, zone: &str) -> Moment {
     moment
 }
 
-fn started(day: LocalDay, utc: Utc) -> WindowStart {
+fn window_start(day: LocalDay, utc: Utc) -> WindowStart {
     WindowStart { day, utc, boot_id: String::new(), boot_ms: 0 }
 }
 
 /// Applies the rule. Returns whether the allowance was renewed, and its date and start afterwards.
-fn after(start: &WindowStart, moment: &Moment) -> (bool, LocalDay, Utc) {
+fn renewal_after(start: &WindowStart, moment: &Moment) -> (bool, LocalDay, Utc) {
     match start.renewal(moment) {
         Renewal::Keep => (false, start.day, start.utc),
         Renewal::Renew(next) => (true, next.day, next.utc),
@@ -63,18 +63,18 @@ fn after(start: &WindowStart, moment: &Moment) -> (bool, LocalDay, Utc) {
 
 #[test]
 fn every_renewal_decision_matches_the_vectors() {
-    let (cases, mut wrong) = (rows("cases"), Vec::new());
+    let (cases, mut wrong) = (vector_rows("cases"), Vec::new());
     assert_eq!(cases.len(), 48);
     for case in &cases {
         let moment = moment(case, "tz_now");
         assert_eq!(i64::from(moment.offset_s), case["utc_offset_now_s"].as_i64().unwrap());
-        let start = started(day(case, "last_local_date"), instant(case, "last_start_utc"));
+        let start = window_start(day(case, "last_local_date"), instant(case, "last_start_utc"));
         let wanted = (
             case["renew"].as_bool().unwrap(),
             day(case, "new_last_local_date"),
             instant(case, "new_start_utc"),
         );
-        let got = after(&start, &moment);
+        let got = renewal_after(&start, &moment);
         if got != wanted {
             wrong.push(format!("{}: got {got:?}, wanted {wanted:?}", text(case, "id")));
         }
@@ -85,7 +85,7 @@ fn every_renewal_decision_matches_the_vectors() {
 /// Returns the steps of every sequence, each with its id and index. The first step of a sequence commissions the
 /// agent.
 fn sequences() -> Vec<Vec<(String, Value)>> {
-    let sequences: Vec<Vec<(String, Value)>> = rows("sequences")
+    let sequences: Vec<Vec<(String, Value)>> = vector_rows("sequences")
         .iter()
         .map(|row| {
             let steps = row["steps"].as_array().unwrap().iter().enumerate();
@@ -99,7 +99,7 @@ fn sequences() -> Vec<Vec<(String, Value)>> {
     sequences
 }
 
-fn wanted(step: &Value) -> (bool, LocalDay, Utc) {
+fn expected_renewal(step: &Value) -> (bool, LocalDay, Utc) {
     (step["renew"].as_bool().unwrap(), day(step, "last_local_date"), instant(step, "start_utc"))
 }
 
@@ -108,14 +108,14 @@ fn every_renewal_sequence_matches_the_vectors() {
     for steps in sequences() {
         let (place, first) = &steps[0];
         let mut start = WindowStart::first(&moment(first, "tz"));
-        assert_eq!((true, start.day, start.utc), wanted(first), "{place}");
+        assert_eq!((true, start.day, start.utc), expected_renewal(first), "{place}");
         for (place, step) in &steps[1..] {
             let now = moment(step, "tz");
             assert_eq!(now.day_start, instant(step, "day_start_utc"), "{place}");
             assert_eq!(i64::from(now.offset_s), step["utc_offset_s"].as_i64().unwrap(), "{place}");
-            let got = after(&start, &now);
-            assert_eq!(got, wanted(step), "{place}");
-            start = started(got.1, got.2);
+            let got = renewal_after(&start, &now);
+            assert_eq!(got, expected_renewal(step), "{place}");
+            start = window_start(got.1, got.2);
         }
     }
 }
@@ -128,10 +128,10 @@ fn ten_at_once() -> Policy {
     policy
 }
 
-const ALL_OF_IT: u64 = 10_000_000;
+const WHOLE_ALLOWANCE: u64 = 10_000_000;
 
 /// Runs a sequence, and checks that a spent allowance is available again exactly where the vectors renew it.
-fn through_the_engine(
+fn run_through_engine(
     steps: &[(String, Value)],
     mut before_asking: impl FnMut(&mut World),
 ) -> World {
@@ -140,18 +140,18 @@ fn through_the_engine(
     for (place, step) in steps {
         world.clock = clock(step);
         before_asking(&mut world);
-        let (renews, day, start) = wanted(step);
+        let (renews, day, start) = expected_renewal(step);
         if renews {
             assert_ne!(world.agent_status(), AgentStatus::LimitReached, "{place}");
-            world.signs(payment(ALL_OF_IT));
+            world.signs(payment(WHOLE_ALLOWANCE));
         } else {
-            assert_eq!(world.refuses(payment(ALL_OF_IT)).code, Code::LimitReached, "{place}");
+            assert_eq!(world.refuses(payment(WHOLE_ALLOWANCE)).code, Code::LimitReached, "{place}");
             assert_eq!(world.refuses(payment(1)).code, Code::LimitReached, "{place}");
         }
         assert_eq!(world.agent_status(), AgentStatus::LimitReached, "{place}");
         let window = &world.commission().window;
         assert_eq!((window.start.day, window.start.utc), (day, start), "{place}");
-        assert_eq!(window.spent.payment, Usd(ALL_OF_IT), "{place}");
+        assert_eq!(window.spent.payment, Usd(WHOLE_ALLOWANCE), "{place}");
     }
     world
 }
@@ -159,8 +159,8 @@ fn through_the_engine(
 #[test]
 fn requests_and_ticks_renew_as_the_vector_sequences_do() {
     for steps in sequences() {
-        let lazy = through_the_engine(&steps, |_world| {});
-        let timed = through_the_engine(&steps, |world| {
+        let lazy = run_through_engine(&steps, |_world| {});
+        let timed = run_through_engine(&steps, |world| {
             world.tick();
             // A second tick at the same moment does nothing.
             assert_eq!(world.tick().events, []);
@@ -238,7 +238,7 @@ fn yesterdays_spending_does_not_count_at_an_approval_after_midnight() {
 #[test]
 fn a_new_policy_does_not_grant_a_new_allowance() {
     let mut world = build::world(Clock::at("2026-01-15T12:00:00Z", "UTC"), &ten_at_once());
-    world.signs(payment(ALL_OF_IT));
+    world.signs(payment(WHOLE_ALLOWANCE));
     world.clock.pass(MINUTE);
     let other = build::name("other");
     world.must(Action::CreatePolicy { name: other.clone(), policy: Box::new(ten_at_once()) });
@@ -253,7 +253,7 @@ fn a_new_policy_does_not_grant_a_new_allowance() {
 #[test]
 fn limit_reached_ends_with_the_renewal_only_if_something_may_be_spent() {
     let mut world = build::world(Clock::at("2026-01-15T00:00:00Z", "UTC"), &ten_at_once());
-    world.signs(payment(ALL_OF_IT));
+    world.signs(payment(WHOLE_ALLOWANCE));
     assert_eq!(world.agent_status(), AgentStatus::LimitReached);
     world.clock.pass(DAY);
     assert_eq!(world.agent_status(), AgentStatus::Active);
@@ -276,7 +276,7 @@ fn suspension_never_ends_by_time() {
 fn flying_west_does_not_grant_a_past_date_again() {
     let clock = Clock::at("2026-06-01T10:00:00Z", "Pacific/Kiritimati").just_booted();
     let mut world = build::world(clock, &ten_at_once());
-    world.signs(payment(ALL_OF_IT));
+    world.signs(payment(WHOLE_ALLOWANCE));
     world.clock.zone = TimeZone::get("Pacific/Honolulu").unwrap();
     // 20 hours after the start it is June 1 in Honolulu, but the allowance already belongs to June 2.
     world.clock.pass_until("2026-06-02T06:00:00Z");
@@ -285,7 +285,7 @@ fn flying_west_does_not_grant_a_past_date_again() {
     world.clock.pass_until("2026-06-03T09:59:59Z");
     assert_eq!(world.refuses(payment(1)).code, Code::LimitReached);
     world.clock.pass_until("2026-06-03T10:00:00Z");
-    world.signs(payment(ALL_OF_IT));
+    world.signs(payment(WHOLE_ALLOWANCE));
 }
 
 /// The agent is commissioned two hours before midnight. Its first allowance belongs to that day, its second one to
@@ -293,13 +293,13 @@ fn flying_west_does_not_grant_a_past_date_again() {
 #[test]
 fn an_allowance_renews_at_midnight_and_at_no_other_time() {
     let mut world = build::world(Clock::at("2026-01-15T22:00:00Z", "UTC"), &ten_at_once());
-    world.signs(payment(ALL_OF_IT));
+    world.signs(payment(WHOLE_ALLOWANCE));
     for day in ["2026-01-16", "2026-01-17"] {
         world.clock.pass_until(&format!("{day}T00:00:00Z"));
         world.clock.set_by(-SECOND);
         assert_eq!(world.refuses(payment(1)).code, Code::LimitReached);
         world.clock.set_by(SECOND);
-        world.signs(payment(ALL_OF_IT));
+        world.signs(payment(WHOLE_ALLOWANCE));
         for time in ["10:00:00", "18:00:00", "20:00:00", "23:59:59"] {
             world.clock.pass_until(&format!("{day}T{time}Z"));
             assert_eq!(world.refuses(payment(1)).code, Code::LimitReached, "{day} {time}");
@@ -314,7 +314,7 @@ mod hardening {
     /// A world whose allowance is spent at midnight. The machine booted an hour before.
     fn spent_at_midnight() -> World {
         let mut world = build::world(Clock::at("2026-01-15T00:00:00Z", "UTC"), &ten_at_once());
-        world.signs(payment(ALL_OF_IT));
+        world.signs(payment(WHOLE_ALLOWANCE));
         world
     }
 
@@ -334,7 +334,7 @@ mod hardening {
         world.clock.set_by(6 * MINUTE);
         assert_eq!(world.refuses(payment(1)).code, Code::LimitReached);
         world.clock.pass(1);
-        world.signs(payment(ALL_OF_IT));
+        world.signs(payment(WHOLE_ALLOWANCE));
     }
 
     #[test]
@@ -349,18 +349,18 @@ mod hardening {
     fn a_new_boot_renews_by_the_wall_clock() {
         let mut world = spent_at_midnight();
         world.clock.reboot(DAY);
-        world.signs(payment(ALL_OF_IT));
+        world.signs(payment(WHOLE_ALLOWANCE));
     }
 
     #[test]
     fn a_late_first_request_still_gets_midnight_within_a_boot() {
         let mut world = spent_at_midnight();
         world.clock.pass_until("2026-01-16T18:00:00Z");
-        world.signs(payment(ALL_OF_IT));
+        world.signs(payment(WHOLE_ALLOWANCE));
         world.clock.pass_until("2026-01-16T23:59:59Z");
         assert_eq!(world.refuses(payment(1)).code, Code::LimitReached);
         world.clock.pass(SECOND);
-        world.signs(payment(ALL_OF_IT));
+        world.signs(payment(WHOLE_ALLOWANCE));
     }
 
     #[test]
@@ -369,9 +369,9 @@ mod hardening {
         world.clock.pass_until("2026-01-16T17:00:00Z");
         world.clock.reboot(MINUTE);
         world.clock.pass_until("2026-01-16T18:00:00Z");
-        world.signs(payment(ALL_OF_IT));
+        world.signs(payment(WHOLE_ALLOWANCE));
         world.clock.pass_until("2026-01-17T00:00:00Z");
-        world.signs(payment(ALL_OF_IT));
+        world.signs(payment(WHOLE_ALLOWANCE));
     }
 
     #[test]
@@ -389,7 +389,7 @@ mod hardening {
             let now = world.now();
             (now.local_day, now.day_start)
         });
-        world.signs(payment(ALL_OF_IT));
+        world.signs(payment(WHOLE_ALLOWANCE));
         // The grant uses up its date, so the operator cannot renew the allowance a second time.
         assert_eq!(world.refused(renew()).code, Code::BadInput);
         // After the clock is corrected, the real next day grants nothing.
@@ -397,7 +397,7 @@ mod hardening {
         world.clock.pass(DAY);
         assert_eq!(world.refuses(payment(1)).code, Code::LimitReached);
         world.clock.pass(DAY);
-        world.signs(payment(ALL_OF_IT));
+        world.signs(payment(WHOLE_ALLOWANCE));
     }
 
     #[test]
@@ -440,7 +440,7 @@ mod hardening {
         assert_eq!(world.tick().events, []);
         assert_eq!(world.refuses(payment(1)).code, Code::LimitReached);
         world.clock.chain_hint = Some(world.clock.utc.plus_ms(-HOUR));
-        renews(&mut world);
+        assert_renews(&mut world);
     }
 
     #[test]
@@ -449,7 +449,7 @@ mod hardening {
             let mut world = spent_at_midnight();
             world.clock.pass(DAY);
             world.clock.chain_hint = hint;
-            renews(&mut world);
+            assert_renews(&mut world);
         }
     }
 
@@ -466,11 +466,11 @@ mod hardening {
     /// Asserts that a whole new allowance is granted.
     ///
     /// It first clears the known chain time, because a payment is held while the clock differs from it.
-    fn renews(world: &mut World) {
+    fn assert_renews(world: &mut World) {
         world.tick();
         assert_eq!(world.spent(), Usd::ZERO);
         world.clock.chain_hint = None;
-        world.signs(payment(ALL_OF_IT));
+        world.signs(payment(WHOLE_ALLOWANCE));
     }
 
     /// At the next midnight the wall clock jumps to 23:00, and then by one more hour to the following date.
@@ -481,7 +481,7 @@ mod hardening {
         let mut world = spent_at_midnight();
         world.clock.pass(DAY);
         world.clock.set_by(23 * HOUR);
-        world.signs(payment(ALL_OF_IT));
+        world.signs(payment(WHOLE_ALLOWANCE));
         world.clock.set_by(HOUR);
         assert_eq!(world.refuses(payment(1)).code, Code::LimitReached);
     }
@@ -491,7 +491,7 @@ mod hardening {
 ///
 /// The boot clock limits how many allowances such changes can grant.
 #[derive(Debug, Clone)]
-enum Move {
+enum ClockChange {
     Pass(i64),
     Set(i64),
     Zone(&'static str),
@@ -506,12 +506,12 @@ const ZONES: [&str; 6] = [
     "Australia/Lord_Howe",
 ];
 
-fn moves() -> impl Strategy<Value = Vec<Move>> {
+fn any_clock_changes() -> impl Strategy<Value = Vec<ClockChange>> {
     let one = prop_oneof![
-        3 => (0..30 * HOUR).prop_map(Move::Pass),
-        1 => Just(Move::Pass(20 * HOUR)),
-        2 => (-40 * HOUR..60 * HOUR).prop_map(Move::Set),
-        1 => prop::sample::select(&ZONES[..]).prop_map(Move::Zone),
+        3 => (0..30 * HOUR).prop_map(ClockChange::Pass),
+        1 => Just(ClockChange::Pass(20 * HOUR)),
+        2 => (-40 * HOUR..60 * HOUR).prop_map(ClockChange::Set),
+        1 => prop::sample::select(&ZONES[..]).prop_map(ClockChange::Zone),
     ];
     prop::collection::vec(one, 1..40)
 }
@@ -520,18 +520,18 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn the_boot_clock_bounds_the_allowances_granted_within_a_boot(moves in moves()) {
+    fn the_boot_clock_bounds_the_allowances_granted_within_a_boot(any_clock_changes in any_clock_changes()) {
         let mut world = build::world(Clock::at("2026-03-27T09:00:00Z", "UTC"), &ten_at_once());
         let began = world.clock.boottime_ms;
         let (mut granted, mut dates) = (1u64, vec![world.now().local_day]);
-        world.signs(payment(ALL_OF_IT));
-        for one in moves {
+        world.signs(payment(WHOLE_ALLOWANCE));
+        for one in any_clock_changes {
             match one {
-                Move::Pass(ms) => world.clock.pass(ms),
-                Move::Set(ms) => world.clock.set_by(ms),
-                Move::Zone(zone) => world.clock.zone = TimeZone::get(zone).unwrap(),
+                ClockChange::Pass(ms) => world.clock.pass(ms),
+                ClockChange::Set(ms) => world.clock.set_by(ms),
+                ClockChange::Zone(zone) => world.clock.zone = TimeZone::get(zone).unwrap(),
             }
-            if world.ask(payment(ALL_OF_IT)).code().is_none() {
+            if world.ask(payment(WHOLE_ALLOWANCE)).code().is_none() {
                 granted += 1;
                 dates.push(world.now().local_day);
             }
@@ -566,7 +566,7 @@ proptest! {
             }
             timed.tick();
         }
-        let answers = [lazy.ask(payment(ALL_OF_IT)), timed.ask(payment(ALL_OF_IT))];
+        let answers = [lazy.ask(payment(WHOLE_ALLOWANCE)), timed.ask(payment(WHOLE_ALLOWANCE))];
         prop_assert_eq!(&answers[0], &answers[1]);
         prop_assert_eq!(lazy.spent(), timed.spent());
         let (lazy, timed) = (&lazy.commission().window, &timed.commission().window);

@@ -29,7 +29,7 @@ proptest! {
     /// docs/register.md lists them.
     #[test]
     fn no_history_breaks_an_invariant(history in any_history()) {
-        quietly(|| Run::through(&history).finish())?;
+        quietly(|| Run::run_history(&history).finish())?;
     }
 
     /// If no clock is set and the first allowance begins at midnight, no date exceeds its limit.
@@ -38,7 +38,7 @@ proptest! {
     #[test]
     fn with_honest_clocks_no_date_exceeds_its_limit(history in honest_history()) {
         quietly(|| {
-            let run = Run::through(&history);
+            let run = Run::run_history(&history);
             run.ledger.assert_dates();
             run.finish();
         })?;
@@ -53,16 +53,16 @@ fn the_workload_reaches_every_answer() {
     let mut seen = BTreeSet::new();
     for _case in 0..96 {
         let history = any_history().new_tree(&mut runner).unwrap().current();
-        let mut run = Run::through(&history);
+        let mut run = Run::run_history(&history);
         run.finish();
-        seen.append(&mut run.seen);
+        seen.append(&mut run.reached);
     }
-    let missing: Vec<_> = WANTED.iter().filter(|what| !seen.contains(**what)).collect();
+    let missing: Vec<_> = MUST_REACH.iter().filter(|what| !seen.contains(**what)).collect();
     assert!(missing.is_empty(), "never reached: {missing:?}\nreached: {seen:?}");
 }
 
 /// The events, answers and codes that the histories must reach, as [`Run`] notes them.
-const WANTED: &[&str] = &[
+const MUST_REACH: &[&str] = &[
     "AgentCommissioned",
     "AgentResumed",
     "AgentSuspended",

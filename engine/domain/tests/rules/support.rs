@@ -67,7 +67,7 @@ impl Answer {
     }
 
     /// Returns the reason for which the request is held, if it is held.
-    pub(crate) fn held_for(&self) -> Option<HoldReason> {
+    pub(crate) fn hold_reason(&self) -> Option<HoldReason> {
         match self {
             Answer::Holds(_, reason) => Some(*reason),
             Answer::Signs(_)
@@ -95,7 +95,7 @@ pub(crate) struct World {
     reported: BTreeMap<Vec<u8>, Stage>,
     /// The newest request of each idempotency key.
     latest_by_key: BTreeMap<Vec<u8>, RequestId>,
-    drawn: u64,
+    draw_count: u64,
     /// The bounds that apply to every request.
     pub(crate) bounds: AskBounds,
 }
@@ -114,7 +114,7 @@ impl World {
             settlements: BTreeMap::new(),
             reported: BTreeMap::new(),
             latest_by_key: BTreeMap::new(),
-            drawn: 0,
+            draw_count: 0,
             bounds: AskBounds::default(),
         }
     }
@@ -145,7 +145,7 @@ impl World {
     /// Locks the wallet as the core does: unsigned plans end first.
     pub(crate) fn lock(&mut self) {
         let mut events = stop_plans(&self.state);
-        events.push(Event::WalletLocked { cause: LockCause::Operator, noted: None });
+        events.push(Event::WalletLocked { cause: LockCause::Operator, noted_entry: None });
         self.record_all(&events);
         self.unlocked = false;
     }
@@ -153,13 +153,13 @@ impl World {
     /// Unlocks the wallet by a person.
     pub(crate) fn unlock(&mut self) {
         self.unlocked = true;
-        self.must(Action::RecordUnlock { attended: true, noted: None });
+        self.must(Action::RecordUnlock { attended: true, noted_entry: None });
     }
 
     /// Unlocks the wallet as the boot service does.
     pub(crate) fn unlock_unattended(&mut self) {
         self.unlocked = true;
-        self.must(Action::RecordUnlock { attended: false, noted: None });
+        self.must(Action::RecordUnlock { attended: false, noted_entry: None });
     }
 
     /// Runs an action that must succeed.
@@ -179,15 +179,15 @@ impl World {
             "no seal would cover {:?}",
             entry.event
         );
-        self.keep(entry);
+        self.store_entry(entry);
     }
 
     /// Records an entry that an attacker wrote into the file.
     pub(crate) fn forge(&mut self, event: Event) {
-        self.keep(Entry { seq: self.state.seq + 1, at: self.state.clock, event });
+        self.store_entry(Entry { seq: self.state.seq + 1, at: self.state.clock, event });
     }
 
-    fn keep(&mut self, entry: Entry) {
+    fn store_entry(&mut self, entry: Entry) {
         let amid_commit = self.is_amid_commit(&entry.event);
         let changed = apply(&mut self.state, &entry);
         if !amid_commit {
@@ -228,9 +228,9 @@ impl World {
     /// Returns the same world after a restart: state and indexes come from the journal alone.
     pub(crate) fn restarted(&self) -> Self {
         let mut next = Self::empty(self.clock.clone());
-        (next.unlocked, next.trusted, next.drawn) = (self.unlocked, self.trusted, self.drawn);
+        (next.unlocked, next.trusted, next.draw_count) = (self.unlocked, self.trusted, self.draw_count);
         for entry in &self.entries {
-            next.keep(entry.clone());
+            next.store_entry(entry.clone());
         }
         next
     }
@@ -251,8 +251,8 @@ impl World {
 
     /// Returns a number that this world has not drawn before.
     pub(crate) fn draw(&mut self) -> u64 {
-        self.drawn += 1;
-        self.drawn
+        self.draw_count += 1;
+        self.draw_count
     }
 
     fn draw_id(&mut self) -> RequestId {

@@ -88,7 +88,7 @@ impl Core {
 
     /// Returns a reason if the wallet file is older than the newest note that the journal records.
     fn stale_wallet_file(&self, note: Option<Head>) -> Option<String> {
-        let (noted, known) = (self.state.wallet_noted, note.map_or(0, |note| note.seq));
+        let (noted, known) = (self.state.noted_entry, note.map_or(0, |note| note.seq));
         (known < noted).then(|| {
             format!(
                 "the wallet file is older than the journal: it names entry {known}, its newest copy named entry {noted}"
@@ -198,7 +198,7 @@ impl Core {
         let is_recorded = self.journal.is_sealing() && self.state.wallet.is_some();
         if is_recorded && self.failed.is_none() {
             let mut ended = bursar_domain::decide::stop_plans(&self.state);
-            ended.push(Event::WalletLocked { cause, noted });
+            ended.push(Event::WalletLocked { cause, noted_entry: noted });
             let recorded = ended
                 .into_iter()
                 .try_for_each(|event| self.record(event, moment).map(|_changed| ()));
@@ -254,7 +254,7 @@ impl Examination {
         if self.unknown.is_some() || !is_repeatable(entry, moment) {
             return;
         }
-        let known = match (&entry.event, entry.event.asked()) {
+        let known = match (&entry.event, entry.event.draft()) {
             // A repeat of a forgotten request is refused, so it needs no index entry.
             (_, Some(asked)) => core.journal.is_forgotten(&asked.identity).and_then(|forgotten| {
                 Ok(forgotten || core.journal.knows(&asked.identity, entry.seq)?)

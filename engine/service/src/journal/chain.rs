@@ -226,7 +226,7 @@ impl Journal {
         }
         let mut index = Vec::new();
         let _proof = self.replay(Head::default(), |entry| {
-            let identity = match (&entry.event, entry.event.asked()) {
+            let identity = match (&entry.event, entry.event.draft()) {
                 (_, Some(asked)) => &asked.identity,
                 (Event::SettlementReported { identity, .. }, None) => identity,
                 (_other, None) => return,

@@ -116,7 +116,7 @@ mod tests {
             until: Deadline::in_ms(&moment, 1_000),
             quote: measured().quote.into(),
             floor: measured().floor,
-            counted: Usd::ZERO,
+            counted_value: Usd::ZERO,
             volume: Volume::Reserved,
             permit: None,
             steps: Vec::new(),

@@ -319,7 +319,7 @@ impl Worker {
                 index,
                 purpose,
                 call: part.call,
-                ceiling,
+                gas_price_max: ceiling,
                 until: Some(until),
                 quote,
             }))),

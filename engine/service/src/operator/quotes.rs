@@ -164,6 +164,6 @@ fn verdict(
         rehearsal::rehearse_trade(&view.state, &record.policy, ask, promised, &moment, trusted);
     let auto_below = record.policy.trading.auto_below;
     let (verdict, code, reason) =
-        describe::verdict(&verdict, ask.counted, auto_below, "executed without asking you");
+        describe::verdict(&verdict, ask.counted_value, auto_below, "executed without asking you");
     VerdictAnswer { policy: record.name.as_str().to_owned(), verdict, code, reason }
 }

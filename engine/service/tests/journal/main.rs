@@ -320,7 +320,7 @@ fn signed_asks_are_forgotten_only_if_a_chain_agrees_with_the_clock() {
 fn refused(request: &Request) -> Event {
     let Request { id, agent, label, from, identity, ask, .. } = request.clone();
     let asked = Box::new(RequestDraft { id, agent, label, from, identity, ask });
-    Event::RequestRefused { asked, refusal: Code::LimitReached.into() }
+    Event::RequestRefused { draft: asked, refusal: Code::LimitReached.into() }
 }
 
 /// If a chain agreed with a clock that was ahead, the operator can restore the forgotten identities by

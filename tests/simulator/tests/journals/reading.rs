@@ -192,8 +192,8 @@ fn line(entry: &Entry) -> String {
         Event::RequestRefused { refusal, .. } | Event::RequestRejected { refusal, .. } => {
             refusal.code.text().to_owned()
         }
-        Event::ExecutionStarted { asked, .. } => asked.ask.lane().text().to_owned(),
-        Event::PaymentAuthorized { asked, .. } => asked.ask.amount_text(),
+        Event::ExecutionStarted { draft: asked, .. } => asked.ask.lane().text().to_owned(),
+        Event::PaymentAuthorized { draft: asked, .. } => asked.ask.amount_text(),
         Event::StepOpened { purpose, .. } => purpose.text().to_owned(),
         Event::StepEnded { outcome, .. } => variant(format!("{outcome:?}")),
         Event::ExecutionEnded { end, .. } => {

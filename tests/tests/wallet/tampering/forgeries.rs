@@ -121,8 +121,8 @@ async fn an_entry_after_the_last_seal_that_needed_an_open_wallet_is_untrusted() 
             start: Some(start),
             before: None,
         },
-        Event::WalletOpened { noted: Some(1) },
-        Event::WalletLocked { cause: LockCause::Operator, noted: None },
+        Event::WalletOpened { noted_entry: Some(1) },
+        Event::WalletLocked { cause: LockCause::Operator, noted_entry: None },
         Event::PasswordChanged,
         Event::PasswordRefused { times: 7 },
     ] {
@@ -297,7 +297,7 @@ async fn an_edited_record_changes_no_spending() {
                         boot_ms: 0,
                     };
                     request.status =
-                        Status::Denied { reason: None, at, by: Client::Inside, told_until };
+                        Status::Denied { reason: None, at, by: Client::Inside, repeatable_until: told_until };
                 }
             });
         })

@@ -26,7 +26,7 @@ pub(crate) const PLAN_COST: u64 = 1_000_000_000_000;
 pub(crate) const EXIT_COST: u64 = 3_000_000_000_000;
 
 /// The stablecoins of an address on each network: ten thousand dollars.
-pub(crate) const COINS: u64 = 10_000_000_000;
+pub(crate) const STABLECOIN_BALANCE: u64 = 10_000_000_000;
 
 /// The curator and the owner that a venue names.
 pub(crate) const CURATOR: Address = Address::repeat_byte(0xc1);
@@ -88,7 +88,7 @@ pub(crate) fn nothing_lent() -> Exposure {
     Exposure {
         networks: vec![BASE, ROBINHOOD],
         positions: Vec::new(),
-        liquid: Usd(COINS),
+        liquid: Usd(STABLECOIN_BALANCE),
         unreadable: Vec::new(),
     }
 }
@@ -104,12 +104,12 @@ pub(crate) fn quote(micros: u64) -> LoanQuote {
         assets: Atoms(U256::from(micros)),
         shares: U256::from(micros),
         redeem_value: Atoms(U256::from(micros)),
-        held_shares: U256::from(COINS),
-        position: Atoms(U256::from(COINS)),
-        withdrawable: Some(Atoms(U256::from(COINS))),
+        held_shares: U256::from(STABLECOIN_BALANCE),
+        position: Atoms(U256::from(STABLECOIN_BALANCE)),
+        withdrawable: Some(Atoms(U256::from(STABLECOIN_BALANCE))),
         exposure: nothing_lent(),
         native_balance: U256::from(HELD_WEI),
-        balance: U256::from(COINS),
+        balance: U256::from(STABLECOIN_BALANCE),
         plan_cost: U256::from(PLAN_COST),
         exit_cost: U256::from(EXIT_COST),
         gas: 300_000,
@@ -127,30 +127,30 @@ pub(crate) fn supply(micros: u64) -> LoanAsk {
         size: LoanSize::Assets(Atoms(U256::from(micros))),
         deadline: None,
         quote: quote(micros),
-        counted: Usd(micros),
+        counted_value: Usd(micros),
     }
 }
 
 /// A withdrawal of `micros` micro-dollars from the vault of [`supply`].
 pub(crate) fn withdrawal(micros: u64) -> LoanAsk {
-    LoanAsk { action: LoanAction::Withdraw, counted: Usd::ZERO, ..supply(micros) }
+    LoanAsk { action: LoanAction::Withdraw, counted_value: Usd::ZERO, ..supply(micros) }
 }
 
 /// The same loan on another network or at another venue.
-pub(crate) fn at(chain: ChainId, venue: VenueId, loan: LoanAsk) -> LoanAsk {
+pub(crate) fn loan_at(chain: ChainId, venue: VenueId, loan: LoanAsk) -> LoanAsk {
     LoanAsk { chain, venue, ..loan }
 }
 
 /// The same loan with another quote.
-pub(crate) fn quoted(loan: LoanAsk, change: impl FnOnce(&mut LoanQuote)) -> LoanAsk {
+pub(crate) fn with_quote(loan: LoanAsk, change: impl FnOnce(&mut LoanQuote)) -> LoanAsk {
     let mut loan = loan;
     change(&mut loan.quote);
     loan
 }
 
 /// The same loan at a venue with other facts.
-pub(crate) fn seen(loan: LoanAsk, change: impl FnOnce(&mut VenueFacts)) -> LoanAsk {
-    quoted(loan, |quote| change(quote.venue.as_mut().expect("a venue")))
+pub(crate) fn with_facts(loan: LoanAsk, change: impl FnOnce(&mut VenueFacts)) -> LoanAsk {
+    with_quote(loan, |quote| change(quote.venue.as_mut().expect("a venue")))
 }
 
 pub(crate) fn place(label: &str, loan: &LoanAsk) -> LoanPlace {

@@ -68,10 +68,10 @@ fn label(key: OutboxKey) -> &'static str {
 impl Bench {
     /// A bench at noon UTC on a winter's day.
     pub(crate) fn new() -> Self {
-        Self::under(&policy())
+        Self::with_policy(&policy())
     }
 
-    pub(crate) fn under(policy: &Policy) -> Self {
+    pub(crate) fn with_policy(policy: &Policy) -> Self {
         let clock = Clock::at("2026-01-15T12:00:00Z", "UTC");
         let mut world = build::world(clock, policy);
         build::register(&mut world, 1, Credential::Hmac { secret_hash: [8; 32] });
@@ -140,7 +140,7 @@ impl Bench {
         }
     }
 
-    pub(crate) fn held_for(&self, id: RequestId) -> Option<HoldReason> {
+    pub(crate) fn hold_reason(&self, id: RequestId) -> Option<HoldReason> {
         match self.status(id) {
             Status::Held { reason, .. } => Some(*reason),
             _decided => None,
@@ -203,7 +203,7 @@ impl Bench {
             index: execution.steps.len(),
             purpose,
             call: call(),
-            ceiling: CEILING,
+            gas_price_max: CEILING,
             until: (!revokes).then_some(execution.until.utc),
             quote: execution.quote.clone(),
         }
@@ -241,7 +241,7 @@ impl Bench {
 
     /// Opens a step and drives it to an end.
     #[track_caller]
-    pub(crate) fn takes(&mut self, id: RequestId, purpose: StepPurpose, fate: Fate) {
+    pub(crate) fn open_and_finish(&mut self, id: RequestId, purpose: StepPurpose, fate: Fate) {
         self.opens(id, purpose);
         self.finish(id, fate);
     }
@@ -253,7 +253,7 @@ impl Bench {
 
     /// Ends a loan whose main transaction is final, as the lane does after it has read the receipt.
     #[track_caller]
-    pub(crate) fn executed(&mut self, id: RequestId, received: Option<u64>) {
+    pub(crate) fn end_executed(&mut self, id: RequestId, received: Option<u64>) {
         let hash = self.execution(id).main_step().and_then(|step| step.hash());
         let hash = hash.expect("a final main transaction");
         let received = received.map(|received| Atoms(U256::from(received)));
@@ -266,8 +266,8 @@ impl Bench {
     pub(crate) fn lends(&mut self, agent: usize, loan: LoanAsk) -> RequestId {
         let micros = u64::try_from(loan.amount().0).expect("a small amount");
         let id = self.starts(agent, loan);
-        self.takes(id, StepPurpose::Supply, Fate::Succeeded);
-        self.executed(id, Some(micros));
+        self.open_and_finish(id, StepPurpose::Supply, Fate::Succeeded);
+        self.end_executed(id, Some(micros));
         assert!(self.is_closed(id));
         id
     }

@@ -9,7 +9,7 @@ use bursar_core::money::{Atoms, Usd};
 use bursar_core::networks;
 use bursar_domain::loans::{LoanAsk, LoanSize};
 
-use crate::loans::asks::{BASE, ROBINHOOD, at, market, quoted, supply, vault, withdrawal};
+use crate::loans::asks::{BASE, ROBINHOOD, loan_at, market, with_quote, supply, vault, withdrawal};
 use crate::loans::bench::{Bench, policy};
 use crate::support::build;
 
@@ -21,7 +21,7 @@ fn sized(size: LoanSize) -> LoanAsk {
 fn card_of(loan: LoanAsk) -> bursar_core::card::Card {
     let mut policy = policy();
     policy.lending.auto_below = Usd::ZERO;
-    let mut bench = Bench::under(&policy);
+    let mut bench = Bench::with_policy(&policy);
     let id = bench.holds(0, loan);
     bench.world.card(id).expect("a card")
 }
@@ -35,7 +35,7 @@ fn the_terms_name_what_moves_and_where() {
         (withdrawal(60_000_000), "60000000", "withdraw", "assets", vault(0x77)),
         (sized(LoanSize::Shares(U256::from(7))), "7", "withdraw", "shares", vault(0x77)),
         (sized(LoanSize::All), "0", "withdraw", "all", vault(0x77)),
-        (at(BASE, market(0x66), supply(60_000_000)), "60000000", "supply", "assets", market(0x66)),
+        (loan_at(BASE, market(0x66), supply(60_000_000)), "60000000", "supply", "assets", market(0x66)),
     ] {
         let terms = card_of(loan).terms;
         assert_eq!(terms.lane, Lane::Loan);
@@ -56,9 +56,9 @@ fn the_digest_binds_every_term() {
         supply(60_000_000),
         supply(60_000_001),
         withdrawal(60_000_000),
-        at(BASE, vault(0x78), supply(60_000_000)),
-        at(BASE, market(0x77), supply(60_000_000)),
-        at(ROBINHOOD, vault(0x77), supply(60_000_000)),
+        loan_at(BASE, vault(0x78), supply(60_000_000)),
+        loan_at(BASE, market(0x77), supply(60_000_000)),
+        loan_at(ROBINHOOD, vault(0x77), supply(60_000_000)),
         sized(LoanSize::Shares(U256::from(60_000_000))),
         sized(LoanSize::Shares(U256::ZERO)),
         sized(LoanSize::All),
@@ -68,7 +68,7 @@ fn the_digest_binds_every_term() {
     .collect();
     assert_eq!(digests.iter().collect::<BTreeSet<_>>().len(), digests.len());
     // Measurements are shown on the card, but are not part of its terms.
-    let measured = quoted(supply(60_000_000), |quote| quote.gas += 1);
+    let measured = with_quote(supply(60_000_000), |quote| quote.gas += 1);
     assert_eq!(card_of(measured).digest, digests[0]);
 }
 
@@ -93,7 +93,7 @@ fn an_approval_of_another_card_changes_nothing() {
 fn the_card_shows_what_is_lent_before_and_after() {
     let mut bench = Bench::new();
     bench.lends(0, supply(40_000_000));
-    bench.starts(1, at(ROBINHOOD, vault(0x31), supply(30_000_000)));
+    bench.starts(1, loan_at(ROBINHOOD, vault(0x31), supply(30_000_000)));
     let other = bench.holds(1, supply(50_000_000));
     let id = bench.holds(0, supply(60_000_000));
     let lent = |bench: &Bench| bench.world.card(id).unwrap().loan.unwrap().lent;
@@ -118,7 +118,7 @@ fn the_card_shows_what_is_lent_before_and_after() {
 /// The card counts the most that the supply may take, even if its simulation took less.
 #[test]
 fn the_card_of_a_purchase_of_shares_counts_its_size() {
-    let cheap = quoted(supply(60_000_000), |quote| quote.assets = Atoms(U256::from(1)));
+    let cheap = with_quote(supply(60_000_000), |quote| quote.assets = Atoms(U256::from(1)));
     let card = card_of(cheap);
     assert_eq!(card.usd, Usd(60_000_000));
     let lent = card.loan.unwrap().lent;

@@ -5,20 +5,20 @@ use bursar_domain::Refusal;
 use bursar_domain::loans::{LoanAsk, LoanQuote};
 use bursar_domain::plan::StepPurpose;
 
-use crate::loans::asks::{ROBINHOOD, at, mint_calls, quoted, supply, vault, withdrawal};
+use crate::loans::asks::{ROBINHOOD, loan_at, mint_calls, with_quote, supply, vault, withdrawal};
 use crate::loans::bench::{Bench, Fate, loan};
 use crate::support::build;
 
-fn as_of(seq: u64, asked: LoanAsk) -> LoanAsk {
-    quoted(asked, |quote| quote.as_of_entry = seq)
+fn loan_as_of(seq: u64, asked: LoanAsk) -> LoanAsk {
+    with_quote(asked, |quote| quote.as_of_entry = seq)
 }
 
 /// Returns a bench with a finished loan, and the entry that changed it last.
 fn lender() -> (Bench, u64) {
     let mut bench = Bench::new();
     let id = bench.starts(0, supply(40_000_000));
-    bench.takes(id, StepPurpose::Supply, Fate::Succeeded);
-    bench.executed(id, Some(40_000_000));
+    bench.open_and_finish(id, StepPurpose::Supply, Fate::Succeeded);
+    bench.end_executed(id, Some(40_000_000));
     let place = supply(0).place(build::address("main"));
     let changed = bench.world.state.loans.lent[&place].changed_entry;
     assert!(changed > 0 && changed <= bench.world.state.seq);
@@ -27,7 +27,7 @@ fn lender() -> (Bench, u64) {
 
 /// Runs an action that must be refused as `BUSY` and must record nothing.
 #[track_caller]
-fn is_busy<T>(bench: &mut Bench, run: impl FnOnce(&mut Bench) -> Result<T, Refusal>) {
+fn assert_busy<T>(bench: &mut Bench, run: impl FnOnce(&mut Bench) -> Result<T, Refusal>) {
     let (state, entries) = (bench.world.state.clone(), bench.world.entries.len());
     match run(bench) {
         Err(refusal) => assert_eq!(refusal.code, Code::Busy),
@@ -43,13 +43,13 @@ fn a_request_measured_before_the_newest_loan_is_busy() {
             let (mut bench, changed) = lender();
             let seq = changed.checked_add_signed(younger).unwrap();
             for chain_and_venue in [None, Some((ROBINHOOD, vault(0x12)))] {
-                let asked = as_of(seq, supply(1_000_000));
+                let asked = loan_as_of(seq, supply(1_000_000));
                 let asked = match chain_and_venue {
-                    Some((chain, venue)) => at(chain, venue, asked),
+                    Some((chain, venue)) => loan_at(chain, venue, asked),
                     None => asked,
                 };
                 if busy {
-                    is_busy(&mut bench, |bench| bench.ask(agent, asked));
+                    assert_busy(&mut bench, |bench| bench.ask(agent, asked));
                 } else {
                     bench.starts(agent, asked);
                 }
@@ -57,8 +57,8 @@ fn a_request_measured_before_the_newest_loan_is_busy() {
         }
     }
     let (mut bench, _changed) = lender();
-    bench.starts(2, as_of(0, supply(1_000_000)));
-    bench.starts(0, as_of(0, withdrawal(1_000_000)));
+    bench.starts(2, loan_as_of(0, supply(1_000_000)));
+    bench.starts(0, loan_as_of(0, withdrawal(1_000_000)));
 }
 
 /// A request that the lane refuses is `BUSY` too if its measurement is too old.
@@ -66,11 +66,11 @@ fn a_request_measured_before_the_newest_loan_is_busy() {
 fn a_refused_request_measured_before_the_newest_loan_is_busy() {
     let (mut bench, changed) = lender();
     let refusal = Refusal::new(Code::WouldFail);
-    is_busy(&mut bench, |bench| {
-        bench.ask_refused(0, loan(as_of(changed - 1, supply(1_000_000))), Some(refusal.clone()))
+    assert_busy(&mut bench, |bench| {
+        bench.ask_refused(0, loan(loan_as_of(changed - 1, supply(1_000_000))), Some(refusal.clone()))
     });
     // A request without a measurement cannot be too old.
-    let unread = quoted(supply(1_000_000), |quote| *quote = LoanQuote::default());
+    let unread = with_quote(supply(1_000_000), |quote| *quote = LoanQuote::default());
     let answer = bench.ask_refused(0, loan(unread), Some(refusal)).unwrap_err();
     assert_eq!(answer.code, Code::WouldFail);
 }
@@ -81,13 +81,13 @@ fn an_approval_measured_before_the_newest_loan_is_busy_and_keeps_the_request() {
         let (mut bench, _first) = lender();
         let id = bench.holds(0, supply(60_000_000));
         let other = bench.starts(1, supply(1_000_000));
-        bench.takes(other, StepPurpose::Supply, Fate::Succeeded);
-        bench.executed(other, Some(1_000_000));
+        bench.open_and_finish(other, StepPurpose::Supply, Fate::Succeeded);
+        bench.end_executed(other, Some(1_000_000));
         let changed = bench.world.state.loans.lent.values().map(|lent| lent.changed_entry).max().unwrap();
         let seq = changed.checked_add_signed(younger).unwrap();
-        let quote = as_of(seq, supply(60_000_000)).quote;
+        let quote = loan_as_of(seq, supply(60_000_000)).quote;
         if busy {
-            is_busy(&mut bench, |bench| bench.approve(id, Ok(quote.into())));
+            assert_busy(&mut bench, |bench| bench.approve(id, Ok(quote.into())));
             assert!(bench.record(id).is_held());
         } else {
             bench.approves(id, quote);
@@ -102,21 +102,21 @@ fn a_step_measured_before_the_newest_loan_is_busy() {
         [(StepPurpose::Supply, None), (StepPurpose::Allowance, Some(StepPurpose::Supply))]
     {
         let mut bench = Bench::new();
-        let id = bench.starts(0, as_of(bench.world.state.seq, supply(40_000_000)));
+        let id = bench.starts(0, loan_as_of(bench.world.state.seq, supply(40_000_000)));
         // Plans of the same address on different networks run at the same time.
-        let bought = quoted(supply(30_000_000), |quote| quote.calls = mint_calls(30_000_000));
-        let other = bench.starts(1, at(ROBINHOOD, vault(0x12), bought));
-        bench.takes(other, StepPurpose::Supply, Fate::Succeeded);
-        is_busy(&mut bench, |bench| bench.try_open(id, first));
-        let young = as_of(bench.world.state.seq, supply(40_000_000)).quote;
+        let bought = with_quote(supply(30_000_000), |quote| quote.calls = mint_calls(30_000_000));
+        let other = bench.starts(1, loan_at(ROBINHOOD, vault(0x12), bought));
+        bench.open_and_finish(other, StepPurpose::Supply, Fate::Succeeded);
+        assert_busy(&mut bench, |bench| bench.try_open(id, first));
+        let young = loan_as_of(bench.world.state.seq, supply(40_000_000)).quote;
         bench.try_open_by(id, first, young.clone()).unwrap();
         bench.finish(id, Fate::Succeeded);
         // The purchase took a cent less than it was allowed to, which changes the amount lent once more.
-        bench.executed(other, Some(29_990_000));
+        bench.end_executed(other, Some(29_990_000));
         if let Some(second) = second {
-            is_busy(&mut bench, |bench| bench.try_open_by(id, second, young));
+            assert_busy(&mut bench, |bench| bench.try_open_by(id, second, young));
             assert_eq!(bench.end_code(id), None);
-            let younger = as_of(bench.world.state.seq, supply(40_000_000)).quote;
+            let younger = loan_as_of(bench.world.state.seq, supply(40_000_000)).quote;
             bench.try_open_by(id, second, younger).unwrap();
             assert!(bench.execution(id).open_step().is_some());
         }
@@ -127,8 +127,8 @@ fn a_step_measured_before_the_newest_loan_is_busy() {
 #[test]
 fn a_withdrawal_is_never_busy() {
     let (mut bench, changed) = lender();
-    let id = bench.holds(0, as_of(0, withdrawal(60_000_000)));
-    bench.approves(id, as_of(changed - 1, withdrawal(60_000_000)).quote);
+    let id = bench.holds(0, loan_as_of(0, withdrawal(60_000_000)));
+    bench.approves(id, loan_as_of(changed - 1, withdrawal(60_000_000)).quote);
     bench.opens(id, StepPurpose::Withdrawal);
 }
 
@@ -139,11 +139,11 @@ fn a_write_off_and_a_withdrawal_make_earlier_measurements_old() {
     let before = bench.world.state.seq;
     let place = supply(0).place(build::address("main"));
     bench.write_off(place, 30_000_000).unwrap();
-    is_busy(&mut bench, |bench| bench.ask(0, as_of(before, supply(1_000_000))));
+    assert_busy(&mut bench, |bench| bench.ask(0, loan_as_of(before, supply(1_000_000))));
     let id = bench.starts(1, withdrawal(10_000_000));
-    bench.takes(id, StepPurpose::Withdrawal, Fate::Succeeded);
+    bench.open_and_finish(id, StepPurpose::Withdrawal, Fate::Succeeded);
     let before = bench.world.state.seq;
-    bench.executed(id, Some(10_000_000));
-    is_busy(&mut bench, |bench| bench.ask(0, as_of(before, supply(1_000_000))));
-    bench.starts(0, as_of(bench.world.state.seq, supply(1_000_000)));
+    bench.end_executed(id, Some(10_000_000));
+    assert_busy(&mut bench, |bench| bench.ask(0, loan_as_of(before, supply(1_000_000))));
+    bench.starts(0, loan_as_of(bench.world.state.seq, supply(1_000_000)));
 }

@@ -23,7 +23,7 @@ fn owner() -> Address {
     build::address("main")
 }
 
-fn forced(parts: usize, exit: LoanAmount) -> Bytes {
+fn forced_exit_call(parts: usize, exit: LoanAmount) -> Bytes {
     let part = ForcedPart { adapter: ADAPTER, market: None, assets: U256::from(30_000_000) };
     calls::forced_exit(&vec![part; parts], exit, owner()).expect("a call")
 }
@@ -41,7 +41,7 @@ fn send(data: Bytes) -> Send {
         to: VAULT,
         amount: TokenAmount { atoms: Atoms(U256::from(30_000_000)), decimals: coin.decimals },
         call: Call { to: VAULT, value: U256::ZERO, data, gas_limit: 100_000 },
-        ceiling: 1_000,
+        gas_price_max: 1_000,
         by: OPERATOR,
     }
 }
@@ -52,8 +52,8 @@ fn a_withdrawal_is_one_with_and_without_forced_deallocations() {
     for data in [
         calls::withdraw(U256::ONE, owner()).expect("a call"),
         calls::redeem(U256::ONE, owner()).expect("a call"),
-        forced(1, assets),
-        forced(16, shares),
+        forced_exit_call(1, assets),
+        forced_exit_call(16, shares),
     ] {
         let send = send(data);
         assert_eq!(send.withdrawn_from(), Some(VenueId::Vault(VAULT)));
@@ -89,7 +89,7 @@ fn the_penalty_of_a_forced_exit_stays_counted_as_lent() {
     bench.lends(0, supply(40_000_000));
     let place = supply(0).place(owner());
     assert_eq!((place.venue, bench.lent(&place)), (vault(0x77), 40_000_000));
-    let mut send = send(forced(2, LoanAmount::Shares(U256::ONE)));
+    let mut send = send(forced_exit_call(2, LoanAmount::Shares(U256::ONE)));
     send.amount.atoms = Atoms(U256::from(39_200_000));
     let (id, key, submission) = (send.id, send.key(), send.submission());
     bench.world.must(Action::Send(Box::new(send)));
@@ -114,7 +114,7 @@ fn each_part_of_a_forced_exit_is_described() {
     let singleton = by_chain(BASE).and_then(|network| network.lending).expect("lends").singleton;
     let loan = withdrawal(30_000_000);
     let mut quote = quote(30_000_000);
-    let data = forced(1, LoanAmount::Assets(U256::from(29_000_000)));
+    let data = forced_exit_call(1, LoanAmount::Assets(U256::from(29_000_000)));
     quote.calls = decode_parts(singleton, VAULT, &data);
     let adapter = ADAPTER.to_checksum(None);
     let texts = loan_text::calls(&loan, &quote);

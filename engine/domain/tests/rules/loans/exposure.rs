@@ -12,25 +12,25 @@ use bursar_domain::loans::{Exposure, LoanAsk};
 use bursar_domain::plan::StepPurpose;
 use bursar_morpho::VenueId;
 
-use crate::loans::asks::{BASE, ROBINHOOD, at, market, nothing_lent, quoted, supply, vault};
+use crate::loans::asks::{BASE, ROBINHOOD, loan_at, market, nothing_lent, with_quote, supply, vault};
 use crate::loans::bench::{Bench, Fate};
 use crate::support::build;
 
 /// An exposure in which the chain shows these positions.
-fn shows(positions: &[(ChainId, VenueId, u64)]) -> Exposure {
+fn exposure_of(positions: &[(ChainId, VenueId, u64)]) -> Exposure {
     let positions = positions.iter().map(|(chain, venue, worth)| (*chain, *venue, Usd(*worth)));
     Exposure { positions: positions.collect(), ..nothing_lent() }
 }
 
-fn with(exposure: &Exposure, asked: LoanAsk) -> LoanAsk {
-    quoted(asked, |quote| quote.exposure = exposure.clone())
+fn with_exposure(exposure: &Exposure, asked: LoanAsk) -> LoanAsk {
+    with_quote(asked, |quote| quote.exposure = exposure.clone())
 }
 
 /// An address that has lent 40 dollars to a vault and 20 to a market on another network.
 fn lender() -> Bench {
     let mut bench = Bench::new();
     bench.lends(0, supply(40_000_000));
-    bench.lends(1, at(ROBINHOOD, market(0x66), supply(20_000_000)));
+    bench.lends(1, loan_at(ROBINHOOD, market(0x66), supply(20_000_000)));
     bench
 }
 
@@ -56,7 +56,7 @@ fn each_venue_counts_the_higher_of_chain_and_journal() {
         // A position that is read twice counts once.
         (vec![(BASE, vault(0x99), 7_000_000), (BASE, vault(0x99), 7_000_000)], 67_000_000),
     ] {
-        assert_eq!(sum(&shows(&positions)), Some(Usd(wanted)), "{positions:?}");
+        assert_eq!(sum(&exposure_of(&positions)), Some(Usd(wanted)), "{positions:?}");
     }
     let spare = build::address("spare");
     assert_eq!(
@@ -68,7 +68,7 @@ fn each_venue_counts_the_higher_of_chain_and_journal() {
         assert_eq!(sum(&exposure), None);
     }
     let too_much = [(BASE, vault(1), u64::MAX), (BASE, vault(2), 1)];
-    assert_eq!(sum(&shows(&too_much)), None);
+    assert_eq!(sum(&exposure_of(&too_much)), None);
 }
 
 /// Only networks on which the agent may lend count.
@@ -82,7 +82,7 @@ fn networks_outside_the_policy_do_not_count() {
 
     let mut bench = lender();
     let exposure = Exposure { networks: vec![ROBINHOOD], ..nothing_lent() };
-    bench.holds(0, at(ROBINHOOD, market(0x66), with(&exposure, supply(60_000_000))));
+    bench.holds(0, loan_at(ROBINHOOD, market(0x66), with_exposure(&exposure, supply(60_000_000))));
     let (state, now) = (&bench.world.state, bench.world.now());
     let to_come = |networks| reserved(state, &now, build::address("main"), networks, None);
     assert_eq!(to_come(&AllowedNetworks::AllEnabled), Usd(60_000_000));
@@ -97,7 +97,7 @@ fn disabling_a_network_lifts_no_limit() {
         bench.lends(0, supply(45_000_000));
     }
     let exposure = Exposure { networks: vec![ROBINHOOD], ..nothing_lent() };
-    let asked = |micros| at(ROBINHOOD, market(0x66), with(&exposure, supply(micros)));
+    let asked = |micros| loan_at(ROBINHOOD, market(0x66), with_exposure(&exposure, supply(micros)));
     assert_eq!(bench.refuses(0, asked(80_000_001)), Code::ExposureExceeded);
     bench.holds(0, asked(80_000_000));
 }
@@ -107,12 +107,12 @@ fn an_exposure_that_cannot_be_read_stops_supplies_and_no_withdrawal() {
     for unreadable in [(BASE, None), (BASE, Some(vault(0x78))), (ROBINHOOD, None)] {
         let mut bench = lender();
         let exposure = Exposure { unreadable: vec![unreadable], ..nothing_lent() };
-        let asked = with(&exposure, supply(1_000_000));
+        let asked = with_exposure(&exposure, supply(1_000_000));
         assert_eq!(bench.refuses(0, asked), Code::ExposureUnreadable);
-        bench.starts(0, with(&exposure, crate::loans::asks::withdrawal(1_000_000)));
+        bench.starts(0, with_exposure(&exposure, crate::loans::asks::withdrawal(1_000_000)));
 
         let id = bench.holds(0, supply(60_000_000));
-        let unread = with(&exposure, supply(60_000_000)).quote;
+        let unread = with_exposure(&exposure, supply(60_000_000)).quote;
         assert_eq!(bench.rejects(id, unread), Code::ExposureUnreadable);
         assert_eq!(bench.reserved("main"), 0);
     }
@@ -124,7 +124,7 @@ fn an_exposure_without_the_loans_own_network_is_unreadable() {
     for networks in [vec![], vec![ROBINHOOD]] {
         let mut bench = Bench::new();
         let exposure = Exposure { networks, ..nothing_lent() };
-        let asked = with(&exposure, supply(1_000_000));
+        let asked = with_exposure(&exposure, supply(1_000_000));
         assert_eq!(bench.refuses(0, asked), Code::ExposureUnreadable);
     }
 }
@@ -146,7 +146,7 @@ fn the_ceiling_is_of_the_address() {
     for (micros, fits) in [(39_999_999, true), (40_000_000, true), (40_000_001, false)] {
         for agent in [0, 1] {
             let mut bench = filled();
-            match bench.ask(agent, at(ROBINHOOD, vault(0x55), supply(micros))) {
+            match bench.ask(agent, loan_at(ROBINHOOD, vault(0x55), supply(micros))) {
                 Ok(_id) => assert!(fits, "{micros}"),
                 Err(refusal) => {
                     assert!(!fits, "{micros}: {refusal:?}");
@@ -165,7 +165,7 @@ fn the_ceiling_is_of_the_address() {
 fn a_supply_of_unknown_effect_counts_although_the_chain_shows_nothing() {
     let mut bench = Bench::new();
     let id = bench.starts(0, supply(40_000_000));
-    bench.takes(id, StepPurpose::Supply, Fate::NonceTaken);
+    bench.open_and_finish(id, StepPurpose::Supply, Fate::NonceTaken);
     assert_eq!(bench.deployed("main"), 40_000_000);
     assert_eq!(bench.reserved("main"), 0);
 }

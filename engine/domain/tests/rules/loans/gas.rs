@@ -12,24 +12,24 @@ fn failed_supplies_and_trades_count_together_and_withdrawals_do_not() {
     let mut policy = policy();
     policy.trading.enabled = true;
     policy.trading.auto_below = trades::policy().trading.auto_below;
-    let mut bench = Bench::under(&policy);
+    let mut bench = Bench::with_policy(&policy);
     for count in 0..20 {
         if count % 2 == 0 {
             let id = bench.starts(0, supply(1_000_000));
-            bench.takes(id, StepPurpose::Supply, Fate::Reverted);
+            bench.open_and_finish(id, StepPurpose::Supply, Fate::Reverted);
         } else {
             let trade = Box::new(trades::trade(1_000_000));
             let id = bench.ask_lane(0, bursar_domain::LaneAsk::Trade(trade)).unwrap();
-            bench.takes(id, StepPurpose::Swap, Fate::Cancelled);
+            bench.open_and_finish(id, StepPurpose::Swap, Fate::Cancelled);
         }
         // Failed withdrawals do not count.
         let id = bench.starts(0, withdrawal(1_000_000));
-        bench.takes(id, StepPurpose::Withdrawal, Fate::Reverted);
+        bench.open_and_finish(id, StepPurpose::Withdrawal, Fate::Reverted);
     }
     let held = bench.holds(0, supply(1_000_000));
-    assert_eq!(bench.held_for(held), Some(HoldReason::FailedPlans));
+    assert_eq!(bench.hold_reason(held), Some(HoldReason::FailedPlans));
     let trade = Box::new(trades::trade(1_000_000));
     let held = bench.ask_lane(0, bursar_domain::LaneAsk::Trade(trade)).unwrap();
-    assert_eq!(bench.held_for(held), Some(HoldReason::FailedPlans));
+    assert_eq!(bench.hold_reason(held), Some(HoldReason::FailedPlans));
     bench.starts(0, withdrawal(1_000_000));
 }

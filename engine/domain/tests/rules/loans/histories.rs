@@ -46,15 +46,15 @@ struct Run {
 }
 
 impl Run {
-    fn through(history: &[Step]) -> Self {
+    fn run_history(history: &[Step]) -> Self {
         let mut policy = policy();
         policy.lending.max_total = Usd::dollars(200);
         policy.lending.operations_per_day = OPERATIONS;
-        let ledger = Ledger::within(200_000_000);
-        let mut run = Self { bench: Bench::under(&policy), ledger };
+        let ledger = Ledger::with_limit(200_000_000);
+        let mut run = Self { bench: Bench::with_policy(&policy), ledger };
         for (agent, at) in [(0, 0), (2, 2)] {
             let (chain, venue) = place_at(at);
-            run.bench.lends(agent, asks::at(chain, venue, asks::supply(30_000_000)));
+            run.bench.lends(agent, asks::loan_at(chain, venue, asks::supply(30_000_000)));
         }
         run.ledger.follow(&run.bench);
         for step in history {
@@ -71,11 +71,11 @@ impl Run {
         found.get(pick.checked_rem(found.len())?).copied()
     }
 
-    fn held(&self, pick: usize) -> Option<RequestId> {
+    fn pick_held(&self, pick: usize) -> Option<RequestId> {
         self.pick(pick, |status| matches!(status, Status::Held { .. }))
     }
 
-    fn running(&self, pick: usize) -> Option<RequestId> {
+    fn pick_running(&self, pick: usize) -> Option<RequestId> {
         self.pick(pick, |status| matches!(status, Status::Executing(_)))
     }
 
@@ -90,23 +90,23 @@ impl Run {
     }
 
     /// Measures a loan as `reading` specifies: correctly, from a node that lies, or too long ago.
-    fn measured(&self, place: LoanPlace, asked: &LoanAsk, reading: Reading) -> LoanQuote {
+    fn measure(&self, place: LoanPlace, asked: &LoanAsk, reading: Reading) -> LoanQuote {
         let size = u64::try_from(asked.amount().0).expect("a small amount");
         let mut quote = asks::quote(size);
         let seq = self.bench.world.state.seq;
         quote.as_of_entry = seq.saturating_sub(reading.age);
         let own =
-            self.ledger.truth.iter().filter(|(one, lent)| one.owner == place.owner && **lent > 0);
+            self.ledger.on_chain.iter().filter(|(one, lent)| one.owner == place.owner && **lent > 0);
         let shown = own.filter(|_any| !reading.lies);
         let shown = shown.map(|(one, lent)| (one.chain, one.venue, Usd(*lent)));
         quote.exposure.positions = shown.collect();
-        let here = self.ledger.truth.get(&place).copied().unwrap_or(0);
+        let here = self.ledger.on_chain.get(&place).copied().unwrap_or(0);
         (quote.held_shares, quote.position) = (U256::from(here), Atoms(U256::from(here)));
         quote.withdrawable = None;
-        if asked.is_supply() && reading.less > 0 {
+        if asked.is_supply() && reading.shortfall_micros > 0 {
             // The supply buys shares, and its simulation took less than its size.
             quote.calls = mint_calls(size);
-            quote.assets = Atoms(U256::from(size.saturating_sub(reading.less).max(1)));
+            quote.assets = Atoms(U256::from(size.saturating_sub(reading.shortfall_micros).max(1)));
         }
         assert_eq!(quote.exposure.networks, nothing_lent().networks);
         quote
@@ -114,17 +114,17 @@ impl Run {
 
     fn ask(&mut self, agent: usize, micros: u64, at: usize, supplies: bool, reading: Reading) {
         let owner = build::address(if agent < 2 { "main" } else { "spare" });
-        let own = self.ledger.truth.iter().filter(|(one, lent)| one.owner == owner && **lent > 0);
+        let own = self.ledger.on_chain.iter().filter(|(one, lent)| one.owner == owner && **lent > 0);
         let own: Vec<_> = own.map(|(one, _lent)| (one.chain, one.venue)).collect();
         let lent_at = at.checked_rem(own.len()).filter(|_any| !supplies).map(|at| own[at]);
         let (chain, venue) = lent_at.unwrap_or_else(|| place_at(at));
         let place = LoanPlace { owner, chain, venue };
-        let here = self.ledger.truth.get(&place).copied().unwrap_or(0);
+        let here = self.ledger.on_chain.get(&place).copied().unwrap_or(0);
         let asked =
             if supplies { asks::supply(micros) } else { asks::withdrawal(micros.min(here)) };
-        let mut asked = asks::at(chain, venue, asked);
-        asked.quote = self.measured(place, &asked, reading);
-        asked.counted = asked.counted(&asked.quote);
+        let mut asked = asks::loan_at(chain, venue, asked);
+        asked.quote = self.measure(place, &asked, reading);
+        asked.counted_value = asked.counted_value_at(&asked.quote);
         let newest = self.bench.world.state.loans.lent.iter();
         let newest = newest.filter(|(one, _lent)| one.owner == owner).map(|(_, lent)| lent.changed);
         let is_old = supplies && newest.max().is_some_and(|changed| changed > asked.quote.as_of_entry);
@@ -135,7 +135,7 @@ impl Run {
             assert_eq!(self.bench.world.entries.len(), before);
         }
         if let Err(refusal) = answer {
-            self.ledger.seen.insert(refusal.code.to_string());
+            self.ledger.reached.insert(refusal.code.to_string());
             let is_money = matches!(
                 refusal.code,
                 Code::PerDepositExceeded
@@ -149,15 +149,15 @@ impl Run {
     }
 
     fn approve(&mut self, pick: usize, reading: Reading) {
-        let Some(id) = self.held(pick) else { return };
+        let Some(id) = self.pick_held(pick) else { return };
         let request = self.bench.record(id);
         let quote: Quote = match &request.ask {
-            LaneAsk::Loan(loan) => self.measured(loan.place(request.from), loan, reading).into(),
+            LaneAsk::Loan(loan) => self.measure(loan.place(request.from), loan, reading).into(),
             LaneAsk::Trade(trade) => trade.quote.clone().into(),
             LaneAsk::Payment(_) => return,
         };
         if let Err(refusal) = self.bench.approve(id, Ok(quote)) {
-            self.ledger.seen.insert(format!("approval {}", refusal.code));
+            self.ledger.reached.insert(format!("approval {}", refusal.code));
         }
     }
 
@@ -172,13 +172,13 @@ impl Run {
             }
             // A revocation needs no measurement.
             if purpose != StepPurpose::Revocation {
-                order.quote = self.measured(loan.place(request.from), loan, reading).into();
+                order.quote = self.measure(loan.place(request.from), loan, reading).into();
             }
         } else if matches!(purpose, StepPurpose::Supply | StepPurpose::Withdrawal) {
             return;
         }
         if let Err(refusal) = self.bench.order(order) {
-            self.ledger.seen.insert(format!("step {}", refusal.code));
+            self.ledger.reached.insert(format!("step {}", refusal.code));
         }
     }
 
@@ -197,7 +197,7 @@ impl Run {
 
     /// Opens the step that the lane would open next, and drives it to its end.
     fn advance(&mut self, pick: usize, fate: Fate, reading: Reading, shows: bool) {
-        let Some(id) = self.running(pick) else { return };
+        let Some(id) = self.pick_running(pick) else { return };
         let execution = self.bench.execution(id).clone();
         let key = self.bench.key(id);
         if let Some(step) = execution.open_step() {
@@ -213,7 +213,7 @@ impl Run {
             let Some(Outcome::Succeeded { hash, .. }) = main.outcome else {
                 panic!("a request without an end after {main:?}");
             };
-            let less = if main.purpose == StepPurpose::Supply { reading.less } else { 0 };
+            let less = if main.purpose == StepPurpose::Supply { reading.shortfall_micros } else { 0 };
             let received = self.ledger.moved(&id).filter(|_known| shows).map(|moved| {
                 let moved = moved - less.min(moved);
                 Atoms(U256::from(moved))
@@ -239,37 +239,37 @@ impl Run {
 
     /// The chain loses a part of a position, and the operator writes it off.
     fn write_off(&mut self, pick: usize, left: u64) {
-        let places: Vec<_> = self.ledger.truth.keys().copied().collect();
+        let places: Vec<_> = self.ledger.on_chain.keys().copied().collect();
         let Some(place) = pick.checked_rem(places.len()).map(|pick| places[pick]) else { return };
         let left = self.ledger.truth[&place] * left / 1000;
         match self.bench.write_off(place, left) {
             Ok(_booked) => drop(self.ledger.truth.insert(place, left)),
-            Err(refusal) => drop(self.ledger.seen.insert(format!("write-off {}", refusal.code))),
+            Err(refusal) => drop(self.ledger.reached.insert(format!("write-off {}", refusal.code))),
         }
     }
 
     fn step(&mut self, step: &Step) {
         match *step {
-            Step::Supply { agent, micros, at, reading } => {
+            Step::Supply { agent, micros, place_index: at, reading } => {
                 self.ask(agent, micros, at, true, reading);
             }
-            Step::Withdraw { agent, micros, at } => {
-                let reading = Reading { lies: false, age: 40, less: 0 };
+            Step::Withdraw { agent, micros, place_index: at } => {
+                let reading = Reading { lies: false, age: 40, shortfall_micros: 0 };
                 self.ask(agent, micros, at, false, reading);
             }
-            Step::Trade { agent, micros, base } => {
+            Step::Trade { agent, micros, on_base: base } => {
                 let trade = trades::trade(micros);
                 let trade = if base { trade } else { trades::on(ROBINHOOD, trade) };
                 let _refused = self.bench.ask_lane(agent, LaneAsk::Trade(Box::new(trade)));
             }
             Step::Approve { pick, reading } => self.approve(pick, reading),
             Step::Deny(pick) => {
-                if let Some(id) = self.held(pick) {
+                if let Some(id) = self.pick_held(pick) {
                     let _refused = self.bench.world.deny(id);
                 }
             }
             Step::Open { pick, purpose, reading } => {
-                if let Some(id) = self.running(pick) {
+                if let Some(id) = self.pick_running(pick) {
                     self.open(id, purpose, reading);
                 }
             }
@@ -285,11 +285,11 @@ impl Run {
                 self.bench.price(key);
                 self.sign(key);
             }
-            Step::Advance { pick, fate, reading, shows } => {
+            Step::Advance { pick, fate, reading, shows_receipt: shows } => {
                 self.advance(pick, fate, reading, shows);
             }
             Step::End(pick) => {
-                if let Some(id) = self.running(pick) {
+                if let Some(id) = self.pick_running(pick) {
                     let refusal = Refusal::new(Code::WouldFail);
                     let end = if self.ledger.moved(&id).is_some() {
                         ExecutionEnd::Failed { refusal, hash: None }
@@ -300,7 +300,7 @@ impl Run {
                 }
             }
             Step::Close(pick) => {
-                if let Some(id) = self.running(pick) {
+                if let Some(id) = self.pick_running(pick) {
                     let _locked = self.bench.world.run(Action::ClosePlan { id });
                 }
             }
@@ -340,7 +340,7 @@ proptest! {
     /// Checks I-d and I-r, the number of operations, one plan per address and network, and the replay.
     #[test]
     fn no_history_breaks_an_invariant(history in any_history()) {
-        quietly(|| drop(Run::through(&history)))?;
+        quietly(|| drop(Run::run_history(&history)))?;
     }
 }
 
@@ -351,14 +351,14 @@ fn the_workload_reaches_every_end() {
     let mut seen = BTreeSet::new();
     for _case in 0..160 {
         let history = any_history().new_tree(&mut runner).unwrap().current();
-        seen.append(&mut Run::through(&history).ledger.seen);
+        seen.append(&mut Run::run_history(&history).ledger.reached);
     }
-    let missing: Vec<_> = WANTED.iter().filter(|what| !seen.contains(**what)).collect();
+    let missing: Vec<_> = MUST_REACH.iter().filter(|what| !seen.contains(**what)).collect();
     assert!(missing.is_empty(), "never reached: {missing:?}\nreached: {seen:?}");
 }
 
 /// The events, ends, step outcomes and codes that the histories must reach.
-const WANTED: &[&str] = &[
+const MUST_REACH: &[&str] = &[
     "AGENTS_FROZEN",
     "AGENT_SUSPENDED",
     "AllowanceRenewed",

@@ -41,35 +41,35 @@ struct Loan {
 pub(crate) struct Ledger {
     loans: BTreeMap<RequestId, Loan>,
     /// The amount at each place on the chain, if every transaction that may have taken effect did so.
-    pub(crate) truth: BTreeMap<LoanPlace, u64>,
+    pub(crate) on_chain: BTreeMap<LoanPlace, u64>,
     /// The amount that the journal must expect at each place.
     expected: BTreeMap<LoanPlace, u64>,
     /// Number of finished operations in each agent's running allowance.
-    done: BTreeMap<AgentId, u32>,
+    finished_operations: BTreeMap<AgentId, u32>,
     frozen: bool,
     suspended: BTreeSet<AgentId>,
     /// Maximum value that may be lent, in micro-dollars.
     pub(crate) limit: u64,
-    read: usize,
-    pub(crate) seen: BTreeSet<String>,
+    entries_read: usize,
+    pub(crate) reached: BTreeSet<String>,
 }
 
 impl Ledger {
-    pub(crate) fn within(limit: u64) -> Self {
+    pub(crate) fn with_limit(limit: u64) -> Self {
         Self { limit, ..Self::default() }
     }
 
     /// Reads the new entries and compares the sums with the state.
     pub(crate) fn follow(&mut self, bench: &Bench) {
-        for entry in &bench.world.entries[self.read..] {
-            self.note(entry, bench);
+        for entry in &bench.world.entries[self.entries_read..] {
+            self.record_entry(entry, bench);
         }
-        self.read = bench.world.entries.len();
+        self.entries_read = bench.world.entries.len();
         let state = &bench.world.state;
         for (place, lent) in &state.loans.lent {
             let expected = self.expected.get(place).copied().unwrap_or(0);
             assert_eq!(lent.net.0, expected, "{place:?}");
-            assert!(lent.net.0 >= self.truth.get(place).copied().unwrap_or(0), "{place:?}");
+            assert!(lent.net.0 >= self.on_chain.get(place).copied().unwrap_or(0), "{place:?}");
         }
         assert_eq!(state.loans.lent.len(), self.expected.len(), "a venue is read for ever");
         for (id, agent) in state.agents.iter() {
@@ -77,7 +77,7 @@ impl Ledger {
             let reserved: u64 = own.filter(|loan| loan.supplies).map(|loan| loan.size).sum();
             assert_eq!(agent.reserved.loan.0, reserved, "{id}");
             let window = &agent.commission.as_ref().expect("a commission").window;
-            assert_eq!(window.operations, self.done.get(id).copied().unwrap_or(0), "{id}");
+            assert_eq!(window.operations, self.finished_operations.get(id).copied().unwrap_or(0), "{id}");
         }
         for (index, label) in [(0, "main"), (2, "spare")] {
             let now = bench.world.now().utc;
@@ -99,12 +99,12 @@ impl Ledger {
         self.loans.get(id)?.moved
     }
 
-    fn note(&mut self, entry: &Entry, bench: &Bench) {
+    fn record_entry(&mut self, entry: &Entry, bench: &Bench) {
         match &entry.event {
-            Event::RequestHeld { asked, deadline, .. } => {
+            Event::RequestHeld { draft: asked, deadline, .. } => {
                 self.begin(asked, Some(deadline.utc), None);
             }
-            Event::ExecutionStarted { asked, until } => self.begin(asked, None, Some(until.utc)),
+            Event::ExecutionStarted { draft: asked, until } => self.begin(asked, None, Some(until.utc)),
             Event::ExecutionApproved { id, until, .. } => {
                 let Some(loan) = self.loans.get_mut(id) else { return };
                 assert!(loan.open && loan.expires.take().is_some_and(|at| entry.at < at));
@@ -132,36 +132,36 @@ impl Ledger {
                     let step = execution.main_step().expect("the main step");
                     assert!(loan.main.replace((*purpose, step.submission)).is_none());
                     if *purpose == StepPurpose::Supply {
-                        self.seen.insert("supply opened".to_owned());
+                        self.reached.insert("supply opened".to_owned());
                     }
                 }
             }
-            Event::Outbox { event, .. } => self.note_signature(event),
+            Event::Outbox { event, .. } => self.check_signature(event),
             Event::StepEnded { id, outcome } => self.end_step(id, *outcome, bench),
             Event::ExecutionEnded { id, end } => self.end(id, end, bench),
             Event::LoanWrittenOff { place, from, to } => {
                 assert_eq!(self.expected.insert(*place, to.0), Some(from.0));
             }
             Event::AllowanceRenewed { agent, .. } => {
-                self.done.insert(agent.clone(), 0);
+                self.finished_operations.insert(agent.clone(), 0);
             }
             Event::Frozen => self.frozen = true,
             Event::Thawed => self.frozen = false,
             Event::AgentSuspended { agent } => drop(self.suspended.insert(agent.clone())),
             Event::AgentResumed { agent } => drop(self.suspended.remove(agent)),
-            Event::RequestRefused { asked, refusal } if matches!(asked.ask, LaneAsk::Loan(_)) => {
-                self.seen.insert(refusal.code.to_string());
+            Event::RequestRefused { draft: asked, refusal } if matches!(asked.ask, LaneAsk::Loan(_)) => {
+                self.reached.insert(refusal.code.to_string());
             }
             _other => {}
         }
         let text = format!("{:?}", entry.event);
         let name = text.split(|end: char| !end.is_alphanumeric()).next().unwrap_or_default();
-        self.seen.insert(name.to_owned());
+        self.reached.insert(name.to_owned());
     }
 
     /// Checks I-g: nothing is signed for a stopped agent. Only an empty transaction may be authorized, and it stays
     /// unsigned.
-    fn note_signature(&self, event: &OutboxEvent) {
+    fn check_signature(&self, event: &OutboxEvent) {
         let signs = match event {
             OutboxEvent::Authorized { kind, .. } => *kind == Kind::Call,
             OutboxEvent::Signed { .. } => true,
@@ -181,7 +181,7 @@ impl Ledger {
         if supplies {
             assert_eq!(asked.ask.usd().0, size, "all of it counts");
             let own = self.loans.values().filter(|one| one.agent == asked.agent && one.open);
-            let done = self.done.get(&asked.agent).copied().unwrap_or(0);
+            let done = self.finished_operations.get(&asked.agent).copied().unwrap_or(0);
             assert!(own.count() + (done as usize) < OPERATIONS as usize, "too many operations");
         }
         let loan = Loan {
@@ -204,7 +204,7 @@ impl Ledger {
 
     /// Checks I-r: the amounts that an address has lent and may still lend fit the limit together.
     fn assert_within(&self, owner: Address) {
-        let lent = self.truth.iter().filter(|(place, _lent)| place.owner == owner);
+        let lent = self.on_chain.iter().filter(|(place, _lent)| place.owner == owner);
         let lent: u64 = lent.map(|(_place, lent)| lent).sum();
         let open = self.loans.values().filter(|loan| loan.place.owner == owner);
         let open: u64 = open.filter(|loan| loan.supplies && loan.open).map(|loan| loan.size).sum();
@@ -220,7 +220,7 @@ impl Ledger {
         let took_effect = matches!(outcome, Outcome::Succeeded { .. } | Outcome::NonceTaken);
         let name = format!("{outcome:?}");
         let name = name.split(' ').next().unwrap_or_default().to_owned();
-        self.seen.insert(format!("{:?} {name}", step.purpose));
+        self.reached.insert(format!("{:?} {name}", step.purpose));
         if loan.main.is_none_or(|(_purpose, submission)| submission != step.submission) {
             return;
         }
@@ -231,8 +231,8 @@ impl Ledger {
         if !took_effect {
             return;
         }
-        *self.done.entry(loan.agent.clone()).or_default() += 1;
-        let truth = self.truth.entry(loan.place).or_default();
+        *self.finished_operations.entry(loan.agent.clone()).or_default() += 1;
+        let truth = self.on_chain.entry(loan.place).or_default();
         if loan.supplies {
             *self.expected.entry(loan.place).or_default() += loan.size;
             *truth += loan.size;
@@ -263,14 +263,14 @@ impl Ledger {
                     // Only a purchase of shares can take less than it was allowed to, and at most a thousandth less.
                     let spared = if buys { loan.size / 1_000 } else { 0 };
                     *expected -= (loan.size - received).min(spared);
-                    *self.truth.get_mut(&loan.place).expect("a place") -= loan.size - received;
+                    *self.on_chain.get_mut(&loan.place).expect("a place") -= loan.size - received;
                 } else {
                     assert_eq!(received, moved);
                     *expected = expected.saturating_sub(received);
                 }
             }
             ExecutionEnd::Rejected(refusal) | ExecutionEnd::Failed { refusal, .. } => {
-                self.seen.insert(refusal.code.to_string());
+                self.reached.insert(refusal.code.to_string());
             }
         }
     }

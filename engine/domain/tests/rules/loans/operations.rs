@@ -16,15 +16,15 @@ use crate::support::clock::{DAY, HOUR, MINUTE};
 fn bench() -> Bench {
     let mut policy: Policy = policy();
     policy.lending.operations_per_day = 2;
-    Bench::under(&policy)
+    Bench::with_policy(&policy)
 }
 
 /// Executes a loan completely.
 fn executes(bench: &mut Bench, agent: usize, loan: LoanAsk) {
     let purpose = if loan.is_supply() { StepPurpose::Supply } else { StepPurpose::Withdrawal };
     let id = bench.starts(agent, loan);
-    bench.takes(id, purpose, Fate::Succeeded);
-    bench.executed(id, Some(1_000_000));
+    bench.open_and_finish(id, purpose, Fate::Succeeded);
+    bench.end_executed(id, Some(1_000_000));
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn held_started_and_finished_loans_count_and_the_next_supply_is_refused() {
             assert_eq!(bench.refuses(0, supply(1_000_000)), Code::DailyOpsExceeded);
             assert_eq!(bench.operations(0), 2, "a refused request does not count");
             let asks = bench.holds(0, withdrawal(1_000_000));
-            assert_eq!(bench.held_for(asks), Some(HoldReason::OperationsSpent));
+            assert_eq!(bench.hold_reason(asks), Some(HoldReason::OperationsSpent));
             // Each agent has its own count, even if agents share an address.
             assert_eq!(bench.operations(1), 0);
             executes(&mut bench, 1, supply(1_000_000));
@@ -56,9 +56,9 @@ fn a_request_does_not_count_against_itself() {
     let id = bench.holds(0, supply(60_000_000));
     assert_eq!(bench.refuses(0, supply(1_000_000)), Code::DailyOpsExceeded);
     bench.approves(id, supply(60_000_000).quote);
-    bench.takes(id, StepPurpose::Allowance, Fate::Succeeded);
-    bench.takes(id, StepPurpose::Supply, Fate::Succeeded);
-    bench.executed(id, Some(60_000_000));
+    bench.open_and_finish(id, StepPurpose::Allowance, Fate::Succeeded);
+    bench.open_and_finish(id, StepPurpose::Supply, Fate::Succeeded);
+    bench.end_executed(id, Some(60_000_000));
     assert_eq!(bench.operations(0), 2);
 }
 
@@ -73,8 +73,8 @@ fn an_approval_exceeds_the_operations_only_for_a_withdrawal() {
     assert_eq!(bench.operations(0), 1);
     bench.world.edit(|policy| policy.lending.operations_per_day = 0).unwrap();
     bench.approves(takes, withdrawal(60_000_000).quote);
-    bench.takes(takes, StepPurpose::Withdrawal, Fate::Succeeded);
-    bench.executed(takes, Some(60_000_000));
+    bench.open_and_finish(takes, StepPurpose::Withdrawal, Fate::Succeeded);
+    bench.end_executed(takes, Some(60_000_000));
     assert_eq!(bench.operations(0), 1);
 }
 
@@ -145,7 +145,7 @@ fn operations_renew_with_the_allowance() {
     assert_eq!(bench.operations(0), 1);
     bench.finish(id, Fate::Succeeded);
     assert_eq!(bench.operations(0), 1);
-    bench.executed(id, Some(1_000_000));
+    bench.end_executed(id, Some(1_000_000));
     assert_eq!(bench.operations(0), 1);
 }
 
@@ -154,7 +154,7 @@ fn operations_renew_with_the_allowance() {
 fn an_end_after_the_outcome_changes_no_count() {
     let mut bench = bench();
     let id = bench.starts(0, supply(1_000_000));
-    bench.takes(id, StepPurpose::Supply, Fate::Succeeded);
+    bench.open_and_finish(id, StepPurpose::Supply, Fate::Succeeded);
     let end = ExecutionEnd::Failed { refusal: Refusal::new(Code::ExecutionError), hash: None };
     bench.end(id, end).unwrap();
     assert_eq!(bench.operations(0), 1);

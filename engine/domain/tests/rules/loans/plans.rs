@@ -9,14 +9,14 @@ use bursar_domain::plan::{ExecutionEnd, PLAN_MS, StepPurpose, Volume};
 use bursar_domain::{Action, Decision, Event, LaneAsk};
 use bursar_submit::Event as OutboxEvent;
 
-use crate::loans::asks::{BASE, ROBINHOOD, at, price, quoted, seen, supply, vault, withdrawal};
+use crate::loans::asks::{BASE, ROBINHOOD, loan_at, price, with_quote, with_facts, supply, vault, withdrawal};
 use crate::loans::bench::{Bench, Fate, signatures};
 use crate::support::build;
-use crate::trades::asks::trade;
+use crate::trade_ask::asks::trade;
 
 const VALUE: u64 = 40_000_000;
 
-fn trades(micros: u64) -> LaneAsk {
+fn trade_ask(micros: u64) -> LaneAsk {
     LaneAsk::Trade(Box::new(trade(micros)))
 }
 
@@ -30,28 +30,28 @@ fn plans_of_both_lanes_act_one_after_the_other() {
             if loan {
                 (bench.starts(agent, supply(VALUE)), StepPurpose::Supply)
             } else {
-                (bench.ask_lane(agent, trades(VALUE)).unwrap(), StepPurpose::Swap)
+                (bench.ask_lane(agent, trade_ask(VALUE)).unwrap(), StepPurpose::Swap)
             }
         };
         let (first, main) = start(&mut bench, loan_first, 0);
         let (second, other_main) = start(&mut bench, !loan_first, 1);
-        let elsewhere = bench.starts(1, at(ROBINHOOD, vault(0x31), supply(VALUE)));
+        let elsewhere = bench.starts(1, loan_at(ROBINHOOD, vault(0x31), supply(VALUE)));
         let spare = bench.starts(2, withdrawal(VALUE));
         for purpose in [StepPurpose::Allowance, other_main] {
             assert_eq!(bench.try_open(second, purpose).unwrap_err().code, Code::Busy);
         }
         bench.opens(elsewhere, StepPurpose::Supply);
         bench.opens(spare, StepPurpose::Withdrawal);
-        bench.takes(first, StepPurpose::Allowance, Fate::Succeeded);
+        bench.open_and_finish(first, StepPurpose::Allowance, Fate::Succeeded);
         assert_eq!(bench.try_open(second, other_main).unwrap_err().code, Code::Busy);
-        bench.takes(first, main, Fate::Reverted);
+        bench.open_and_finish(first, main, Fate::Reverted);
         // The second plan acts either before or after the revocation of the first, never at the same time.
         bench.opens(first, StepPurpose::Revocation);
         assert_eq!(bench.try_open(second, other_main).unwrap_err().code, Code::Busy);
         bench.finish(first, Fate::Succeeded);
         bench.opens(second, StepPurpose::Allowance);
         bench.finish(second, Fate::Succeeded);
-        bench.takes(second, other_main, Fate::Succeeded);
+        bench.open_and_finish(second, other_main, Fate::Succeeded);
     }
 }
 
@@ -61,9 +61,9 @@ fn the_next_plan_waits_for_the_receipt() {
     let mut bench = Bench::new();
     let first = bench.starts(0, supply(VALUE));
     let second = bench.starts(1, supply(VALUE));
-    bench.takes(first, StepPurpose::Supply, Fate::Succeeded);
+    bench.open_and_finish(first, StepPurpose::Supply, Fate::Succeeded);
     assert_eq!(bench.try_open(second, StepPurpose::Supply).unwrap_err().code, Code::Busy);
-    bench.executed(first, Some(VALUE));
+    bench.end_executed(first, Some(VALUE));
     bench.opens(second, StepPurpose::Supply);
 }
 
@@ -87,7 +87,7 @@ const POINTS: [Point; 6] = [
     Point::MainAuthorized,
 ];
 
-fn main_of(loan: &LoanAsk) -> StepPurpose {
+fn main_purpose(loan: &LoanAsk) -> StepPurpose {
     if loan.is_supply() { StepPurpose::Supply } else { StepPurpose::Withdrawal }
 }
 
@@ -99,8 +99,8 @@ fn plan_at(point: Point, loan: &LoanAsk) -> (Bench, RequestId, Option<Decision>)
         Point::Nothing => return (bench, id, None),
         Point::AllowanceOpen | Point::AllowanceAuthorized => StepPurpose::Allowance,
         Point::AllowanceMined | Point::MainOpen | Point::MainAuthorized => {
-            bench.takes(id, StepPurpose::Allowance, Fate::Succeeded);
-            main_of(loan)
+            bench.open_and_finish(id, StepPurpose::Allowance, Fate::Succeeded);
+            main_purpose(loan)
         }
     };
     if point == Point::AllowanceMined {
@@ -175,7 +175,7 @@ fn what_is_unsigned_ends_at_a_stop() {
                     bench.sign(key, unanswered);
                 }
                 assert_eq!(signatures(&bench.price(key)), [], "{what}");
-                let main = bench.try_open(id, main_of(&loan));
+                let main = bench.try_open(id, main_purpose(&loan));
                 assert!(main.is_err(), "{what}: {main:?}");
                 assert_unsigned_since(&bench, since, &what);
                 assert_eq!(bench.execution(id).end, end, "{what}");
@@ -200,7 +200,7 @@ fn nothing_is_signed_after_the_rules_forbid_it() {
                 if bench.execution(id).end.is_some() {
                     assert!(unanswered.is_some(), "{what}: the signature came too late");
                 } else if bench.world.state.outboxes.get(&key).open.is_empty() {
-                    bench.try_open(id, main_of(&loan)).expect("the loan ends");
+                    bench.try_open(id, main_purpose(&loan)).expect("the loan ends");
                 } else {
                     assert_eq!(signatures(&bench.price(key)), [], "{what}");
                 }
@@ -265,7 +265,7 @@ fn a_doubt_that_appears_within_a_plan_ends_an_automatic_one() {
         } else {
             bench.starts(0, asked.clone())
         };
-        let fell = seen(asked, |venue| venue.price = price(999_999)).quote;
+        let fell = with_facts(asked, |venue| venue.price = price(999_999)).quote;
         bench.try_open_by(id, StepPurpose::Supply, fell).unwrap();
         if approved {
             assert!(bench.execution(id).open_step().is_some());
@@ -280,18 +280,18 @@ fn a_doubt_that_appears_within_a_plan_ends_an_automatic_one() {
 #[test]
 fn the_highest_recorded_price_of_a_share_counts_for_all() {
     let mut bench = Bench::new();
-    let at_price = |micros, assets| seen(supply(micros), |venue| venue.price = price(assets));
+    let at_price = |micros, assets| with_facts(supply(micros), |venue| venue.price = price(assets));
     let held = bench.holds(0, at_price(60_000_000, 1_000_002));
     bench.world.deny(held).unwrap();
     for (assets, asks) in
         [(1_000_001, true), (1_000_002, false), (1_000_003, false), (1_000_002, true)]
     {
         let id = bench.ask(2, at_price(1_000_000, assets)).unwrap();
-        assert_eq!(bench.held_for(id).is_some(), asks, "{assets}");
+        assert_eq!(bench.hold_reason(id).is_some(), asks, "{assets}");
     }
     // Every venue has its own highest price, and so has the same vault address on another network.
-    bench.starts(2, at(BASE, vault(0x78), at_price(1_000_000, 1)));
-    bench.starts(2, at(ROBINHOOD, vault(0x77), at_price(1_000_000, 1)));
+    bench.starts(2, loan_at(BASE, vault(0x78), at_price(1_000_000, 1)));
+    bench.starts(2, loan_at(ROBINHOOD, vault(0x77), at_price(1_000_000, 1)));
 }
 
 /// A refusal by the lane does not hide a rule that refuses the request too.
@@ -303,11 +303,11 @@ fn a_rule_comes_before_the_refusal_of_the_lane() {
         (supply(60_000_000), Code::InsufficientLiquidity),
         (supply(100_000_001), Code::PerDepositExceeded),
         (
-            quoted(supply(1_000_000), |quote| quote.redeem_value = bursar_core::money::Atoms::default()),
+            with_quote(supply(1_000_000), |quote| quote.redeem_value = bursar_core::money::Atoms::default()),
             Code::InsufficientLiquidity,
         ),
         (
-            quoted(supply(1_000_000), |quote| quote.native_balance = alloy_primitives::U256::ZERO),
+            with_quote(supply(1_000_000), |quote| quote.native_balance = alloy_primitives::U256::ZERO),
             Code::InsufficientFunds,
         ),
         (withdrawal(1_000_000), Code::InsufficientLiquidity),
@@ -318,7 +318,7 @@ fn a_rule_comes_before_the_refusal_of_the_lane() {
         assert_eq!((bench.reserved("main"), bench.operations(0)), (0, 0));
     }
     // If nothing could be measured, the rules that need no measurement still take precedence.
-    let unread = quoted(supply(1_000_000), |quote| *quote = Default::default());
+    let unread = with_quote(supply(1_000_000), |quote| *quote = Default::default());
     for (code, forbid) in RULES.into_iter().take(3) {
         let mut bench = Bench::new();
         forbid(&mut bench);

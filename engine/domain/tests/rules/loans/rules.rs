@@ -11,7 +11,7 @@ use bursar_core::policy::AllowedNetworks;
 use bursar_domain::assess::Verdict;
 use bursar_domain::loans::Standing;
 
-use crate::loans::asks::{COINS, HELD_WEI, PLAN_COST, ROBINHOOD};
+use crate::loans::asks::{STABLECOIN_BALANCE, HELD_WEI, PLAN_COST, ROBINHOOD};
 use crate::loans::case::Wanted::{Act, Hold, Refuse};
 use crate::loans::case::{Case, NOW, Wanted, judge, judge_withdrawal};
 use crate::loans::holds::HOLDS;
@@ -195,7 +195,7 @@ fn the_deposit_and_the_gas_must_be_there_after_everything_in_flight() {
         let short = U256::from(short);
         judge("coins", wanted, |case| case.quote.balance = U256::from(10_000_000) - short);
         judge("coins in flight", wanted, |case| {
-            case.promised.token_in = U256::from(COINS) - U256::from(10_000_000) + short;
+            case.promised.token_in = U256::from(STABLECOIN_BALANCE) - U256::from(10_000_000) + short;
         });
         let gas = |case: &mut Case| {
             case.quote.native_balance = U256::from(PLAN_COST) - short;
@@ -241,7 +241,7 @@ fn shares_worth_999_thousandths_of_the_deposit_pass() {
 #[test]
 fn a_withdrawal_is_never_refused_for_money() {
     judge_withdrawal("over every limit", Hold(HoldReason::AboveThreshold), |case| {
-        case.resize(COINS);
+        case.resize(STABLECOIN_BALANCE);
         case.policy.lending.max_deposit = Usd::ZERO;
         case.policy.lending.max_total = Usd::ZERO;
         case.policy.lending.max_share = Some(Bps(0));

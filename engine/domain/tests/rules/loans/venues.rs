@@ -12,15 +12,15 @@ use bursar_domain::{Action, Event};
 use bursar_morpho::Trust;
 
 use crate::loans::asks::{
-    BASE, CURATOR, OWNER, ROBINHOOD, at, new_venue, refused_venue, seen, supply, vault, withdrawal,
+    BASE, CURATOR, OWNER, ROBINHOOD, loan_at, new_venue, refused_venue, with_facts, supply, vault, withdrawal,
 };
 use crate::loans::bench::{Bench, Fate, policy};
 
 const OTHER: Address = Address::repeat_byte(0x0f);
 
 /// A small supply to a venue with this trust.
-fn judged(trust: Trust) -> LoanAsk {
-    seen(supply(1_000_000), |venue| venue.trust = trust)
+fn supply_with_trust(trust: Trust) -> LoanAsk {
+    with_facts(supply(1_000_000), |venue| venue.trust = trust)
 }
 
 fn untrust() -> Action {
@@ -30,18 +30,18 @@ fn untrust() -> Action {
 fn open_bench() -> Bench {
     let mut policy = policy();
     policy.lending.curated_only = false;
-    Bench::under(&policy)
+    Bench::with_policy(&policy)
 }
 
 /// A venue that Bursar does not trust needs a confirmation, which covers only the accounts that the venue named then.
 #[test]
 fn a_new_venue_is_used_while_it_names_the_confirmed_accounts() {
     let mut bench = Bench::new();
-    assert_eq!(bench.refuses(0, judged(new_venue())), Code::VenueNotPermitted);
+    assert_eq!(bench.refuses(0, supply_with_trust(new_venue())), Code::VenueNotPermitted);
     let trust = bench.trust(BASE, vault(0x77));
     assert_eq!(bench.world.must(trust.clone()).events.len(), 1);
     assert_eq!(bench.world.must(trust).events, [], "it is known");
-    bench.lends(0, judged(new_venue()));
+    bench.lends(0, supply_with_trust(new_venue()));
     for (curator, owner) in [
         (Some(OTHER), Some(OWNER)),
         (Some(CURATOR), Some(OTHER)),
@@ -50,16 +50,16 @@ fn a_new_venue_is_used_while_it_names_the_confirmed_accounts() {
         (Some(OWNER), Some(CURATOR)),
     ] {
         let changed =
-            seen(judged(new_venue()), |venue| (venue.curator, venue.owner) = (curator, owner));
+            with_facts(supply_with_trust(new_venue()), |venue| (venue.curator, venue.owner) = (curator, owner));
         let refusal = bench.ask(0, changed).unwrap_err();
         assert_eq!(refusal.code, Code::VenueNotPermitted, "{curator:?} {owner:?}");
         assert!(refusal.describe().contains("has changed"), "{}", refusal.describe());
     }
-    let elsewhere = at(ROBINHOOD, vault(0x77), judged(new_venue()));
+    let elsewhere = loan_at(ROBINHOOD, vault(0x77), supply_with_trust(new_venue()));
     assert_eq!(bench.refuses(0, elsewhere), Code::VenueNotPermitted, "another network's vault");
-    let another = at(BASE, vault(0x78), judged(new_venue()));
+    let another = loan_at(BASE, vault(0x78), supply_with_trust(new_venue()));
     assert_eq!(bench.refuses(0, another), Code::VenueNotPermitted);
-    bench.lends(0, judged(new_venue()));
+    bench.lends(0, supply_with_trust(new_venue()));
 }
 
 /// No confirmation makes a refused venue usable. A withdrawal never needs a confirmation.
@@ -67,8 +67,8 @@ fn a_new_venue_is_used_while_it_names_the_confirmed_accounts() {
 fn a_refused_venue_takes_nothing_whatever_the_operator_confirmed() {
     let mut bench = Bench::new();
     bench.world.must(bench.trust(BASE, vault(0x77)));
-    assert_eq!(bench.refuses(0, judged(refused_venue())), Code::VenueNotPermitted);
-    bench.starts(0, seen(withdrawal(1_000_000), |venue| venue.trust = refused_venue()));
+    assert_eq!(bench.refuses(0, supply_with_trust(refused_venue())), Code::VenueNotPermitted);
+    bench.starts(0, with_facts(withdrawal(1_000_000), |venue| venue.trust = refused_venue()));
 }
 
 /// A venue that Bursar trusted before and no longer trusts counts as changed, under every policy.
@@ -77,17 +77,17 @@ fn a_venue_that_passed_once_is_refused_when_it_no_longer_does() {
     for was in [Trust::Curated, Trust::Pinned] {
         for is in [new_venue(), refused_venue()] {
             let mut bench = open_bench();
-            bench.lends(0, judged(was));
-            let refusal = bench.ask(0, judged(is)).unwrap_err();
+            bench.lends(0, supply_with_trust(was));
+            let refusal = bench.ask(0, supply_with_trust(is)).unwrap_err();
             assert_eq!(refusal.code, Code::VenueNotPermitted, "{was:?} {is:?}");
             assert!(refusal.describe().contains("has changed"), "{}", refusal.describe());
         }
     }
     // The operator may confirm the venue in its new form.
     let mut bench = Bench::new();
-    bench.lends(0, judged(Trust::Curated));
+    bench.lends(0, supply_with_trust(Trust::Curated));
     bench.world.must(bench.trust(BASE, vault(0x77)));
-    bench.lends(0, judged(new_venue()));
+    bench.lends(0, supply_with_trust(new_venue()));
 }
 
 /// The measurement of a held request counts too: Bursar trusted the venue when the request was recorded.
@@ -113,13 +113,13 @@ fn a_venue_that_changes_within_a_plan_ends_it() {
         } else {
             bench.starts(0, supply(40_000_000))
         };
-        bench.takes(id, StepPurpose::Allowance, Fate::Succeeded);
+        bench.open_and_finish(id, StepPurpose::Allowance, Fate::Succeeded);
         let mut changed = bench.execution(id).quote.loan().unwrap().clone();
         changed.venue.as_mut().unwrap().trust = refused_venue();
         bench.try_open_by(id, StepPurpose::Supply, changed).unwrap();
         assert_eq!(bench.end_code(id), Some(Code::VenueNotPermitted), "{approved}");
         assert_eq!(bench.reserved("main"), 0);
-        bench.takes(id, StepPurpose::Revocation, Fate::Succeeded);
+        bench.open_and_finish(id, StepPurpose::Revocation, Fate::Succeeded);
         assert!(bench.is_closed(id));
     }
 }
@@ -131,14 +131,14 @@ fn only_the_first_supply_to_each_uncurated_venue_asks() {
         let mut bench = open_bench();
         for venue in [vault(0x77), vault(0x78)] {
             for chain in [BASE, ROBINHOOD] {
-                let asked = at(chain, venue, judged(trust));
+                let asked = loan_at(chain, venue, supply_with_trust(trust));
                 // A withdrawal from a venue does not count as its first use.
                 bench.starts(
                     0,
-                    seen(at(chain, venue, withdrawal(1_000_000)), |one| one.trust = trust),
+                    with_facts(loan_at(chain, venue, withdrawal(1_000_000)), |one| one.trust = trust),
                 );
                 let first = bench.holds(0, asked.clone());
-                assert_eq!(bench.held_for(first), Some(HoldReason::UncuratedVenue));
+                assert_eq!(bench.hold_reason(first), Some(HoldReason::UncuratedVenue));
                 let again = bench.holds(1, asked.clone());
                 bench.world.deny(first).unwrap();
                 bench.world.deny(again).unwrap();
@@ -155,11 +155,11 @@ fn only_the_first_supply_to_each_uncurated_venue_asks() {
 fn the_first_supply_after_trust_was_taken_back_asks_again() {
     let mut bench = open_bench();
     bench.world.must(bench.trust(BASE, vault(0x77)));
-    bench.lends(0, judged(new_venue()));
+    bench.lends(0, supply_with_trust(new_venue()));
     bench.world.must(untrust());
-    match bench.ask(0, judged(new_venue())) {
+    match bench.ask(0, supply_with_trust(new_venue())) {
         Err(refusal) => assert_eq!(refusal.code, Code::VenueNotPermitted),
-        Ok(id) => assert_eq!(bench.held_for(id), Some(HoldReason::UncuratedVenue)),
+        Ok(id) => assert_eq!(bench.hold_reason(id), Some(HoldReason::UncuratedVenue)),
     }
 }
 
@@ -167,12 +167,12 @@ fn the_first_supply_after_trust_was_taken_back_asks_again() {
 #[test]
 fn taking_trust_back_permits_nothing_that_was_refused() {
     for now in [new_venue(), refused_venue()] {
-        let changed = seen(judged(now), |venue| venue.owner = Some(OTHER));
+        let changed = with_facts(supply_with_trust(now), |venue| venue.owner = Some(OTHER));
         for is_used in [false, true] {
             let mut bench = open_bench();
             bench.world.must(bench.trust(BASE, vault(0x77)));
             if is_used {
-                bench.lends(0, judged(new_venue()));
+                bench.lends(0, supply_with_trust(new_venue()));
             }
             assert_eq!(bench.refuses(0, changed.clone()), Code::VenueNotPermitted);
             bench.world.must(untrust());
@@ -205,14 +205,14 @@ fn trust_needs_an_open_wallet_and_taking_it_back_does_not() {
     assert_eq!(bench.world.must(untrust()).events.len(), 1);
     assert_eq!(bench.world.refused(untrust()).code, Code::NothingFound);
     bench.world.unlock();
-    assert_eq!(bench.refuses(0, judged(new_venue())), Code::VenueNotPermitted);
+    assert_eq!(bench.refuses(0, supply_with_trust(new_venue())), Code::VenueNotPermitted);
 }
 
 /// The operator cannot withdraw trust from a venue that Bursar itself trusts.
 #[test]
 fn a_curated_venue_cannot_be_untrusted() {
     let mut bench = Bench::new();
-    bench.lends(0, judged(Trust::Curated));
+    bench.lends(0, supply_with_trust(Trust::Curated));
     assert_eq!(bench.world.refused(untrust()).code, Code::NothingFound);
 }
 

@@ -14,7 +14,7 @@ pub(crate) struct Reading {
     /// How many entries ago the measurement began.
     pub(crate) age: u64,
     /// How much less than its size a supply's simulation took, in micro-dollars.
-    pub(crate) less: u64,
+    pub(crate) shortfall_micros: u64,
 }
 
 /// One step of a history. A number picks a request, an outbox or a place.
@@ -23,18 +23,18 @@ pub(crate) enum Step {
     Supply {
         agent: usize,
         micros: u64,
-        at: usize,
+        place_index: usize,
         reading: Reading,
     },
     Withdraw {
         agent: usize,
         micros: u64,
-        at: usize,
+        place_index: usize,
     },
     Trade {
         agent: usize,
         micros: u64,
-        base: bool,
+        on_base: bool,
     },
     Approve {
         pick: usize,
@@ -59,7 +59,7 @@ pub(crate) enum Step {
         pick: usize,
         fate: Fate,
         reading: Reading,
-        shows: bool,
+        shows_receipt: bool,
     },
     End(usize),
     Close(usize),
@@ -85,7 +85,7 @@ pub(crate) enum Step {
 fn any_reading() -> impl Strategy<Value = Reading> {
     let age = prop_oneof![12 => Just(0u64), 1 => 1u64..4, 2 => 4u64..40];
     let less = prop_oneof![3 => Just(0u64), 1 => 1u64..30_000];
-    (prop::bool::weighted(0.3), age, less).prop_map(|(lies, age, less)| Reading { lies, age, less })
+    (prop::bool::weighted(0.3), age, less).prop_map(|(lies, age, less)| Reading { lies, age, shortfall_micros: less })
 }
 
 fn any_request() -> impl Strategy<Value = Step> {
@@ -99,11 +99,11 @@ fn any_request() -> impl Strategy<Value = Step> {
     ];
     prop_oneof![
         10 => (agent.clone(), micros.clone(), at.clone(), any_reading())
-            .prop_map(|(agent, micros, at, reading)| Step::Supply { agent, micros, at, reading }),
+            .prop_map(|(agent, micros, place_index, reading)| Step::Supply { agent, micros, place_index, reading }),
         6 => (agent.clone(), micros.clone(), at)
-            .prop_map(|(agent, micros, at)| Step::Withdraw { agent, micros, at }),
+            .prop_map(|(agent, micros, place_index)| Step::Withdraw { agent, micros, place_index }),
         2 => (agent, micros, any::<bool>())
-            .prop_map(|(agent, micros, base)| Step::Trade { agent, micros, base }),
+            .prop_map(|(agent, micros, on_base)| Step::Trade { agent, micros, on_base }),
     ]
 }
 
@@ -131,7 +131,7 @@ fn any_plan_step() -> impl Strategy<Value = Step> {
         5 => (pick.clone(), fate()).prop_map(|(pick, fate)| Step::Mine { pick, fate }),
         2 => pick.clone().prop_map(Step::Cancel),
         40 => (pick.clone(), fate(), any_reading(), prop::bool::weighted(0.8)).prop_map(
-            |(pick, fate, reading, shows)| Step::Advance { pick, fate, reading, shows },
+            |(pick, fate, reading, shows_receipt)| Step::Advance { pick, fate, reading, shows_receipt },
         ),
         1 => pick.clone().prop_map(Step::End),
         2 => pick.prop_map(Step::Close),

@@ -6,7 +6,7 @@ use bursar_domain::Event;
 use bursar_domain::loans::LoanPlace;
 use bursar_domain::plan::StepPurpose;
 
-use crate::loans::asks::{ROBINHOOD, at, supply, vault, withdrawal};
+use crate::loans::asks::{ROBINHOOD, loan_at, supply, vault, withdrawal};
 use crate::loans::bench::{Bench, Fate};
 use crate::support::build;
 
@@ -18,7 +18,7 @@ fn place() -> LoanPlace {
 fn a_write_off_lowers_only_its_place_to_the_given_amount() {
     let mut bench = Bench::new();
     bench.lends(0, supply(40_000_000));
-    bench.lends(1, at(ROBINHOOD, vault(0x31), supply(30_000_000)));
+    bench.lends(1, loan_at(ROBINHOOD, vault(0x31), supply(30_000_000)));
     bench.lends(2, supply(20_000_000));
     let decision = bench.write_off(place(), 15_000_000).unwrap();
     let (from, to) = (Usd(40_000_000), Usd(15_000_000));
@@ -73,7 +73,7 @@ fn a_write_off_waits_for_the_loans_in_flight_at_its_place() {
         bench.finish(id, Fate::Succeeded);
         let before = bench.lent(&place);
         assert_eq!(bench.write_off(place, 9_000_000).unwrap_err().code, Code::Busy);
-        bench.executed(id, Some(30_000_000));
+        bench.end_executed(id, Some(30_000_000));
         let after = if purpose == StepPurpose::Supply { before } else { before - 30_000_000 };
         assert_eq!(bench.lent(&place), after);
         bench.write_off(place, 1_000_000).unwrap();
@@ -82,7 +82,7 @@ fn a_write_off_waits_for_the_loans_in_flight_at_its_place() {
     // Loans at other places do not matter.
     let mut bench = Bench::new();
     bench.lends(0, supply(40_000_000));
-    bench.starts(0, at(ROBINHOOD, vault(0x31), supply(30_000_000)));
+    bench.starts(0, loan_at(ROBINHOOD, vault(0x31), supply(30_000_000)));
     bench.starts(2, supply(30_000_000));
     bench.write_off(place(), 0).unwrap();
 }

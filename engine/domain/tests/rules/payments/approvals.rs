@@ -17,16 +17,16 @@ use crate::support::clock::{Clock, DAY, HOUR, MINUTE, SECOND};
 use crate::support::{OPERATOR, World, build, denial};
 use build::{ordinary, payment};
 
-const QUARTER: i64 = 15 * MINUTE;
+const QUARTER_HOUR: i64 = 15 * MINUTE;
 
 /// A world with one held payment of two dollars.
-fn waiting() -> (World, RequestId) {
+fn world_with_held() -> (World, RequestId) {
     let mut world = ordinary();
     let id = world.holds(payment(2_000_000));
     (world, id)
 }
 
-fn shown(world: &World, id: RequestId) -> String {
+fn card_digest(world: &World, id: RequestId) -> String {
     world.card(id).expect("a card").digest
 }
 
@@ -36,7 +36,7 @@ fn is_expired(world: &World, id: RequestId) -> bool {
 
 /// Checks that a command came too late because the hold was over, and that the end of the hold is recorded.
 #[track_caller]
-fn came_too_late(world: &mut World, action: Action, id: RequestId) {
+fn assert_too_late(world: &mut World, action: Action, id: RequestId) {
     let decision = world.must(action);
     assert_eq!(decision.reply, Reply::Refused(Code::RequestExpired.into()));
     assert_eq!(decision.effects, []);
@@ -50,9 +50,9 @@ mod approval {
 
     #[test]
     fn turns_the_reservation_into_spending_and_fixes_the_terms_of_that_moment() {
-        let (mut world, id) = waiting();
+        let (mut world, id) = world_with_held();
         world.clock.pass(10 * MINUTE);
-        let action = world.approval(id, &shown(&world, id));
+        let action = world.approval(id, &card_digest(&world, id));
         let Action::Approve(approval) = &action else { panic!("{action:?}") };
         let nonce = approval.nonce;
         let decision = world.must(action);
@@ -74,8 +74,8 @@ mod approval {
 
     #[test]
     fn works_once() {
-        let (mut world, id) = waiting();
-        let digest = shown(&world, id);
+        let (mut world, id) = world_with_held();
+        let digest = card_digest(&world, id);
         world.approves(id);
         let again = world.approval(id, &digest);
         assert_eq!(world.refused(again).code, Code::AlreadyDecided);
@@ -85,8 +85,8 @@ mod approval {
 
     #[test]
     fn of_a_request_that_is_not_held_is_refused() {
-        let (mut world, id) = waiting();
-        let digest = shown(&world, id);
+        let (mut world, id) = world_with_held();
+        let digest = card_digest(&world, id);
         let automatic = world.signs(payment(1));
         let action = world.approval(automatic, &digest);
         assert_eq!(world.refused(action).code, Code::AlreadyDecided);
@@ -101,9 +101,9 @@ mod approval {
 
     #[test]
     fn needs_an_open_wallet() {
-        let (mut world, id) = waiting();
+        let (mut world, id) = world_with_held();
         world.unlocked = false;
-        let action = world.approval(id, &shown(&world, id));
+        let action = world.approval(id, &card_digest(&world, id));
         assert_eq!(world.refused(action).code, Code::WalletLocked);
         world.unlocked = true;
         world.approves(id);
@@ -121,7 +121,7 @@ mod approval {
 
     #[test]
     fn pays_from_the_address_on_the_card_wherever_the_agent_is_now() {
-        let (mut world, id) = waiting();
+        let (mut world, id) = world_with_held();
         world.must(build::commission(0, "daily bread", "spare"));
         let card = world.card(id).expect("a card");
         assert_eq!(card.terms.address, build::address("main").to_checksum(None));
@@ -155,14 +155,14 @@ mod denial {
 
     #[test]
     fn gives_the_reservation_back_and_keeps_the_reason() {
-        let (mut world, id) = waiting();
+        let (mut world, id) = world_with_held();
         world.holds(payment(3_000_000));
         let reason = Some("too dear".to_owned());
         let decision = world.must(Action::Deny { id, reason: reason.clone(), by: OPERATOR });
         assert_eq!((decision.reply, decision.effects), (Reply::Request(id), vec![]));
         let (at, told_until) =
             (world.clock.utc, bursar_domain::requests::Deadline::after(&world.now()));
-        assert_eq!(*world.status(id), Status::Denied { reason, at, by: OPERATOR, told_until });
+        assert_eq!(*world.status(id), Status::Denied { reason, at, by: OPERATOR, repeatable_until: told_until });
         assert_eq!((world.spent(), world.reserved()), (Usd::ZERO, Usd::dollars(3)));
         world.refused(denial(id));
         assert_eq!(world.reserved(), Usd::dollars(3));
@@ -170,7 +170,7 @@ mod denial {
 
     #[test]
     fn needs_neither_an_open_wallet_nor_agents_that_work() {
-        let (mut world, id) = waiting();
+        let (mut world, id) = world_with_held();
         world.must(Action::Freeze);
         world.must(Action::Suspend { agent: build::agent(0) });
         world.unlocked = false;

@@ -17,7 +17,7 @@ use crate::support::clock::{Clock, DAY, HOUR, MINUTE};
 use crate::support::{Answer, World, build};
 use build::{ordinary, payment, policy};
 
-fn with(change: impl FnOnce(&mut Policy)) -> World {
+fn world_with_policy(change: impl FnOnce(&mut Policy)) -> World {
     let mut policy = policy();
     change(&mut policy);
     build::world(Clock::at("2026-01-15T12:00:00Z", "UTC"), &policy)
@@ -39,22 +39,22 @@ mod threshold {
         for micros in [1_000_000, 1_000_001, 10_000_000] {
             let mut world = ordinary();
             let answer = world.ask(payment(micros));
-            assert_eq!(answer.held_for(), Some(HoldReason::AboveThreshold), "{micros}");
+            assert_eq!(answer.hold_reason(), Some(HoldReason::AboveThreshold), "{micros}");
             assert_eq!((world.spent(), world.reserved()), (Usd::ZERO, Usd(micros)));
         }
     }
 
     #[test]
     fn zero_means_manual_only() {
-        let mut world = with(|policy| policy.payments.auto_below = Usd::ZERO);
+        let mut world = world_with_policy(|policy| policy.payments.auto_below = Usd::ZERO);
         let answer = world.ask(payment(1));
-        assert_eq!(answer.held_for(), Some(HoldReason::ManualOnly));
+        assert_eq!(answer.hold_reason(), Some(HoldReason::ManualOnly));
     }
 
     #[test]
     fn a_threshold_of_one_micro_dollar_holds_every_payment() {
-        let mut world = with(|policy| policy.payments.auto_below = Usd(1));
-        assert_eq!(world.ask(payment(1)).held_for(), Some(HoldReason::AboveThreshold));
+        let mut world = world_with_policy(|policy| policy.payments.auto_below = Usd(1));
+        assert_eq!(world.ask(payment(1)).hold_reason(), Some(HoldReason::AboveThreshold));
     }
 }
 
@@ -63,7 +63,7 @@ mod limits {
 
     #[test]
     fn the_per_request_maximum_itself_passes_and_more_is_refused_outright() {
-        let mut world = with(|policy| policy.payments.auto_below = Usd::dollars(1000));
+        let mut world = world_with_policy(|policy| policy.payments.auto_below = Usd::dollars(1000));
         world.signs(payment(10_000_000));
         let refusal = world.refuses(payment(10_000_001));
         assert_eq!(refusal.code, Code::ExceedsPerRequestMax);
@@ -73,7 +73,7 @@ mod limits {
 
     #[test]
     fn daily_limit_counts_spent_and_reserved_amounts() {
-        let mut world = with(|policy| {
+        let mut world = world_with_policy(|policy| {
             policy.payments.daily = Usd::dollars(10);
             policy.payments.auto_below = Usd::dollars(3);
         });
@@ -95,7 +95,7 @@ mod limits {
 
     #[test]
     fn a_spent_allowance_is_limit_reached() {
-        let mut world = with(|policy| {
+        let mut world = world_with_policy(|policy| {
             policy.payments.daily = Usd::dollars(2);
             policy.payments.auto_below = Usd::dollars(2);
         });
@@ -110,16 +110,16 @@ mod limits {
 
     #[test]
     fn a_limit_of_zero_refuses_every_payment() {
-        let mut world = with(|policy| policy.payments.daily = Usd::ZERO);
+        let mut world = world_with_policy(|policy| policy.payments.daily = Usd::ZERO);
         assert_eq!(world.refuses(payment(1)).code, Code::LimitReached);
         assert_eq!(world.agent_status(), AgentStatus::LimitReached);
-        let mut world = with(|policy| policy.payments.per_request = Usd::ZERO);
+        let mut world = world_with_policy(|policy| policy.payments.per_request = Usd::ZERO);
         assert_eq!(world.refuses(payment(1)).code, Code::ExceedsPerRequestMax);
     }
 
     #[test]
     fn a_limit_lowered_below_what_is_spent_leaves_zero_and_no_debt() {
-        let mut world = with(|policy| policy.payments.auto_below = Usd::dollars(9));
+        let mut world = world_with_policy(|policy| policy.payments.auto_below = Usd::dollars(9));
         world.signs(payment(5_000_000));
         world.edit(|policy| policy.payments.daily = Usd::dollars(3)).expect("tightening is free");
         let refusal = world.refuses(payment(1));
@@ -131,7 +131,7 @@ mod limits {
 
     #[test]
     fn many_small_payments_stop_exactly_at_the_limit() {
-        let mut world = with(|policy| policy.payments.daily = Usd::dollars(10));
+        let mut world = world_with_policy(|policy| policy.payments.daily = Usd::dollars(10));
         let signed =
             (0..200).filter(|_ask| matches!(world.ask(payment(70_000)), Answer::Signs(_))).count();
         assert_eq!(signed, 142);
@@ -142,7 +142,7 @@ mod limits {
 
     #[test]
     fn each_agent_has_its_own_allowance() {
-        let mut world = with(|policy| {
+        let mut world = world_with_policy(|policy| {
             policy.payments.daily = Usd::dollars(2);
             policy.payments.auto_below = Usd::dollars(3);
         });
@@ -168,7 +168,7 @@ mod limits {
 
     #[test]
     fn an_agent_has_at_most_twenty_held_requests() {
-        let mut world = with(|policy| policy.payments.auto_below = Usd(10));
+        let mut world = world_with_policy(|policy| policy.payments.auto_below = Usd(10));
         let held: Vec<_> = (0..20).map(|_ask| world.holds(payment(1_000))).collect();
         assert_eq!(world.refuses(payment(1_000)).code, Code::TooManyPending);
         // A full queue does not stop automatic payments or other agents.
@@ -186,7 +186,7 @@ mod limits {
 
     #[test]
     fn at_most_five_hundred_requests_are_held_in_all() {
-        let mut world = with(|policy| policy.payments.auto_below = Usd::ZERO);
+        let mut world = world_with_policy(|policy| policy.payments.auto_below = Usd::ZERO);
         for number in 0..26u32 {
             let id: AgentId = format!("ZZZ{number:03}").parse().expect("an agent code");
             let (policy, label) = (build::name("daily bread"), build::name("main"));
@@ -198,7 +198,7 @@ mod limits {
                 let identity = build::signed(world.draw(), world.clock.utc);
                 let answer = world.ask_as(&id, identity, payment(1));
                 let room = number < 25;
-                assert_eq!(answer.held_for().is_some(), room, "{number} {place} {answer:?}");
+                assert_eq!(answer.hold_reason().is_some(), room, "{number} {place} {answer:?}");
                 assert_eq!(answer.code(), (!room).then_some(Code::TooManyPending));
             }
         }
@@ -213,7 +213,7 @@ mod refusals {
     /// obstacle.
     #[test]
     fn come_in_the_specified_order() {
-        let mut world = with(|policy| {
+        let mut world = world_with_policy(|policy| {
             policy.payments.enabled = false;
             policy.payments.per_request = Usd::dollars(5);
             policy.payments.daily = Usd::dollars(4);
@@ -253,7 +253,7 @@ mod refusals {
     /// An agent at its limit gets this code, whatever else is wrong with its request.
     #[test]
     fn limit_reached_is_reported_before_other_refusals() {
-        let mut world = with(|policy| {
+        let mut world = world_with_policy(|policy| {
             policy.payments.daily = Usd::dollars(1);
             policy.payments.auto_below = Usd::dollars(2);
         });
@@ -313,7 +313,7 @@ mod offers {
 
     #[test]
     fn an_amount_is_above_zero_and_at_most_a_thousand_million_dollars() {
-        let mut world = with(|policy| {
+        let mut world = world_with_policy(|policy| {
             let payments = &mut policy.payments;
             payments.daily = Usd(u64::MAX);
             (payments.per_request, payments.auto_below) = (Usd(u64::MAX), Usd(u64::MAX));
@@ -374,7 +374,7 @@ mod offers {
     fn a_network_outside_the_policy_pays_nothing() {
         let other = networks::by_id_or_v1_name("robinhood").expect("a row of the table");
         let mut world =
-            with(|policy| policy.networks = AllowedNetworks::Only([other.chain].into()));
+            world_with_policy(|policy| policy.networks = AllowedNetworks::Only([other.chain].into()));
         assert_eq!(world.refuses(payment(1)).code, Code::NetworkNotAllowed);
         world.signs(PaymentAsk {
             chain: other.chain,
@@ -387,12 +387,12 @@ mod offers {
     fn an_unusual_payment_is_held_whatever_its_amount() {
         let mut world = ordinary();
         let contradicted = PaymentAsk { domain_contradicted: true, ..payment(1) };
-        assert_eq!(world.ask(contradicted).held_for(), Some(HoldReason::DomainContradicted));
+        assert_eq!(world.ask(contradicted).hold_reason(), Some(HoldReason::DomainContradicted));
         world.signs(PaymentAsk { valid_seconds: 3600, ..payment(1) });
         let long = PaymentAsk { valid_seconds: 3601, ..payment(1) };
-        assert_eq!(world.ask(long).held_for(), Some(HoldReason::LongValidity));
+        assert_eq!(world.ask(long).hold_reason(), Some(HoldReason::LongValidity));
         world.trusted = false;
-        assert_eq!(world.ask(payment(1)).held_for(), Some(HoldReason::JournalUntrusted));
+        assert_eq!(world.ask(payment(1)).hold_reason(), Some(HoldReason::JournalUntrusted));
         world.trusted = true;
         world.signs(payment(1));
     }

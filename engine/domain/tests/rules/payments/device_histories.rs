@@ -29,14 +29,14 @@ struct PressRecord {
 
 struct History {
     world: World,
-    dice: u64,
-    asked: Vec<RequestId>,
+    random_state: u64,
+    requests: Vec<RequestId>,
     /// The prompt on the device's screen.
     screen: Option<(RequestId, Authorization)>,
-    pressed: Vec<(RequestId, PressRecord)>,
+    press_records: Vec<(RequestId, PressRecord)>,
     /// The terms of each request that were recorded before the device received them for signing.
-    recorded: BTreeMap<RequestId, Vec<Authorization>>,
-    seen: BTreeMap<&'static str, u32>,
+    prompted_terms: BTreeMap<RequestId, Vec<Authorization>>,
+    event_counts: BTreeMap<&'static str, u32>,
 }
 
 impl History {
@@ -48,15 +48,15 @@ impl History {
         let (asked, pressed) = (Vec::new(), Vec::new());
         let (recorded, seen) = (BTreeMap::new(), BTreeMap::new());
         let dice = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        Self { world, dice, asked, screen: None, pressed, recorded, seen }
+        Self { world, random_state: dice, requests: asked, screen: None, press_records: pressed, prompted_terms: recorded, event_counts: seen }
     }
 
     /// Returns a random number below `sides` (xorshift).
     fn roll(&mut self, sides: u64) -> u64 {
-        self.dice ^= self.dice << 13;
-        self.dice ^= self.dice >> 7;
-        self.dice ^= self.dice << 17;
-        (self.dice >> 11) % sides
+        self.random_state ^= self.random_state << 13;
+        self.random_state ^= self.random_state >> 7;
+        self.random_state ^= self.random_state << 17;
+        (self.random_state >> 11) % sides
     }
 
     /// Returns a random index below `len`.
@@ -65,15 +65,15 @@ impl History {
         usize::try_from(self.roll(sides)).expect("few")
     }
 
-    fn any(&mut self) -> Option<RequestId> {
-        let count = self.asked.len();
+    fn any_request(&mut self) -> Option<RequestId> {
+        let count = self.requests.len();
         // Picks one of the four newest requests.
         let back = self.index(count.clamp(1, 4));
-        (count > back).then(|| self.asked[count - 1 - back])
+        (count > back).then(|| self.requests[count - 1 - back])
     }
 
-    fn note(&mut self, what: &'static str) {
-        *self.seen.entry(what).or_default() += 1;
+    fn count_event(&mut self, what: &'static str) {
+        *self.event_counts.entry(what).or_default() += 1;
     }
 
     fn step(&mut self) {
@@ -82,13 +82,13 @@ impl History {
                 let micros = 100_000 * (1 + self.roll(40));
                 let answer = self.world.ask(payment(micros));
                 match answer {
-                    Answer::Awaits(id) | Answer::Holds(id, _) => self.asked.push(id),
-                    Answer::Refuses(..) | Answer::Unrecorded(_) => self.note("refused at once"),
+                    Answer::Awaits(id) | Answer::Holds(id, _) => self.requests.push(id),
+                    Answer::Refuses(..) | Answer::Unrecorded(_) => self.count_event("refused at once"),
                     Answer::Signs(_) | Answer::Earlier(_) => panic!("signed without a device"),
                 }
             }
             4 => {
-                if let Some(id) = self.any() {
+                if let Some(id) = self.any_request() {
                     drop(self.world.approve(id));
                 }
             }
@@ -102,10 +102,10 @@ impl History {
             14 => {
                 let ms = i64::try_from(self.roll(120)).expect("small") * SECOND - MINUTE;
                 self.world.clock.set_by(ms);
-                self.note("clock set");
+                self.count_event("clock set");
             }
             15 => {
-                if let Some(id) = self.any() {
+                if let Some(id) = self.any_request() {
                     drop(self.world.run(denial(id)));
                 }
             }
@@ -124,7 +124,7 @@ impl History {
                 // The engine dies: an answer of the device that it has not recorded is lost.
                 self.world = self.world.restarted();
                 self.screen = None;
-                self.note("restarted");
+                self.count_event("restarted");
             }
             _pass => {
                 self.world.clock.pass(SECOND);
@@ -145,7 +145,7 @@ impl History {
         let Ok(decision) = self.world.run(Action::Prompt { id, nonce }) else { return };
         for event in &decision.events {
             if let Event::PaymentPrompted { id, terms } = event {
-                self.recorded.entry(*id).or_default().push(terms.clone());
+                self.prompted_terms.entry(*id).or_default().push(terms.clone());
             }
         }
         if decision.effects == [Effect::Sign(id)] {
@@ -162,37 +162,37 @@ impl History {
         match self.roll(8) {
             0..=2 => {
                 let pressed = PressRecord { terms, signature, recorded: false };
-                self.pressed.push((id, pressed));
+                self.press_records.push((id, pressed));
                 if self.world.run(Action::SignedOnDevice { id, signature }).is_ok() {
-                    if let Some((_id, last)) = self.pressed.last_mut() {
+                    if let Some((_id, last)) = self.press_records.last_mut() {
                         last.recorded = true;
                     }
-                    self.note("signed");
+                    self.count_event("signed");
                 } else {
-                    self.note("signed too late");
+                    self.count_event("signed too late");
                 }
             }
             // The person pressed, but the cable was pulled before the answer.
             3 | 4 => {
-                self.pressed.push((id, PressRecord { terms, signature, recorded: false }));
-                self.note("answer lost");
+                self.press_records.push((id, PressRecord { terms, signature, recorded: false }));
+                self.count_event("answer lost");
             }
             5 => {
                 drop(self.world.run(Action::RefusedOnDevice { id }));
-                self.note("refused on the device");
+                self.count_event("refused on the device");
             }
             6 => {
                 drop(self.world.run(Action::FailPrompt { id }));
-                self.note("not shown");
+                self.count_event("not shown");
             }
-            _abandoned => self.note("abandoned"),
+            _abandoned => self.count_event("abandoned"),
         }
     }
 
     fn check(&mut self) {
         let state = &self.world.state;
-        for (id, pressed) in &self.pressed {
-            let recorded = &self.recorded[id];
+        for (id, pressed) in &self.press_records {
+            let recorded = &self.prompted_terms[id];
             assert!(recorded.contains(&pressed.terms), "signed terms that were not recorded");
             // The merchant's facilitator has an honest clock. It shows the machine's time, or the journal's if the
             // clock was set back.
@@ -213,7 +213,7 @@ impl History {
         for (id, request) in &self.world.records {
             if let Status::Authorized { signature, .. } = &request.status {
                 let made = self
-                    .pressed
+                    .press_records
                     .iter()
                     .any(|(of, one)| of == id && Some(one.signature) == *signature);
                 assert!(made, "I-l: {id:?} has a signature without a press");
@@ -234,7 +234,7 @@ impl History {
         self.world.tick();
         let held: u64 = self.world.state.held.values().map(|request| request.ask.usd().0).sum();
         assert_eq!(self.world.reserved(), Usd(held), "value is lost");
-        self.seen
+        self.event_counts
     }
 }
 

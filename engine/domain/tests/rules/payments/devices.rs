@@ -19,7 +19,7 @@ fn world() -> World {
 }
 
 #[track_caller]
-fn awaits(world: &mut World, micros: u64) -> RequestId {
+fn ask_awaiting(world: &mut World, micros: u64) -> RequestId {
     match world.ask(payment(micros)) {
         Answer::Awaits(id) => id,
         other => panic!("does not wait: {other:?}"),
@@ -39,36 +39,36 @@ fn sign(world: &World, id: RequestId) -> Action {
     Action::SignedOnDevice { id, signature: build::signature(world.records.get(&id)) }
 }
 
-fn code(world: &mut World, action: Action) -> Code {
+fn refusal_code(world: &mut World, action: Action) -> Code {
     world.refused(action).code
 }
 
-fn counts(world: &World) -> (Usd, Usd) {
+fn spent_and_reserved(world: &World) -> (Usd, Usd) {
     (world.spent(), world.reserved())
 }
 
 #[test]
 fn times_begin_with_the_prompt_and_the_value_is_spent_with_the_signature() {
     let mut world = world();
-    let id = awaits(&mut world, 900_000);
-    assert_eq!(counts(&world), (Usd::ZERO, Usd(900_000)));
+    let id = ask_awaiting(&mut world, 900_000);
+    assert_eq!(spent_and_reserved(&world), (Usd::ZERO, Usd(900_000)));
     assert!(world.records[&id].digest().is_none(), "nothing to sign yet");
     world.clock.pass(10 * MINUTE);
     let terms = prompt(&mut world, id);
     let now = u64::try_from(world.clock.utc.seconds()).unwrap();
     assert_eq!(terms.valid_before, now + 60);
-    assert_eq!(counts(&world), (Usd::ZERO, Usd(900_000)));
+    assert_eq!(spent_and_reserved(&world), (Usd::ZERO, Usd(900_000)));
     world.clock.pass(20 * SECOND);
     let signed = sign(&world, id);
     world.must(signed);
-    assert_eq!(counts(&world), (Usd(900_000), Usd::ZERO));
+    assert_eq!(spent_and_reserved(&world), (Usd(900_000), Usd::ZERO));
     let Status::Authorized { terms: kept, signature: Some(_), .. } = world.status(id) else {
         panic!("{:?}", world.status(id))
     };
     assert_eq!(*kept, terms);
     // The signature is accepted only once.
     let again = Action::SignedOnDevice { id, signature: build::signature(world.records.get(&id)) };
-    assert_eq!(code(&mut world, again), Code::RequestNotFound);
+    assert_eq!(refusal_code(&mut world, again), Code::RequestNotFound);
 }
 
 #[test]
@@ -78,30 +78,30 @@ fn an_approved_payment_waits_for_its_device_too() {
     let decision = world.approve(id).unwrap();
     assert_eq!(decision.effects, vec![], "nothing is signed without the device");
     assert!(matches!(world.status(id), Status::AwaitingDevice(_)));
-    assert_eq!(counts(&world), (Usd::ZERO, Usd(5_000_000)));
+    assert_eq!(spent_and_reserved(&world), (Usd::ZERO, Usd(5_000_000)));
     prompt(&mut world, id);
     let signed = sign(&world, id);
     world.must(signed);
-    assert_eq!(counts(&world), (Usd(5_000_000), Usd::ZERO));
+    assert_eq!(spent_and_reserved(&world), (Usd(5_000_000), Usd::ZERO));
     assert_eq!(world.approve(id).unwrap_err().code, Code::AlreadyDecided);
 }
 
 #[test]
 fn a_refusal_of_the_only_prompt_returns_the_value_at_once() {
     let mut world = world();
-    let id = awaits(&mut world, 900_000);
+    let id = ask_awaiting(&mut world, 900_000);
     prompt(&mut world, id);
     world.must(Action::RefusedOnDevice { id });
-    assert_eq!(counts(&world), (Usd::ZERO, Usd::ZERO));
+    assert_eq!(spent_and_reserved(&world), (Usd::ZERO, Usd::ZERO));
     assert!(matches!(world.status(id), Status::NotSigned { end: WaitEnd::Refused, .. }));
     let signed = sign(&world, id);
-    assert_eq!(code(&mut world, signed), Code::RequestNotFound);
+    assert_eq!(refusal_code(&mut world, signed), Code::RequestNotFound);
 }
 
 #[test]
 fn after_an_unknown_outcome_a_refusal_returns_the_value_only_once_the_terms_lapse() {
     let mut world = world();
-    let id = awaits(&mut world, 900_000);
+    let id = ask_awaiting(&mut world, 900_000);
     let first = prompt(&mut world, id);
     // The cable was pulled, but the person may have pressed before.
     world.clock.pass(5 * SECOND);
@@ -112,14 +112,14 @@ fn after_an_unknown_outcome_a_refusal_returns_the_value_only_once_the_terms_laps
     for (pass, reserved) in [(0, 900_000), (54 * SECOND, 900_000), (SECOND, 0)] {
         world.clock.pass(pass);
         world.tick();
-        assert_eq!(counts(&world), (Usd::ZERO, Usd(reserved)), "after {pass} ms");
+        assert_eq!(spent_and_reserved(&world), (Usd::ZERO, Usd(reserved)), "after {pass} ms");
     }
 }
 
 #[test]
 fn a_prompt_that_was_not_shown_leaves_no_terms() {
     let mut world = world();
-    let id = awaits(&mut world, 900_000);
+    let id = ask_awaiting(&mut world, 900_000);
     let first = prompt(&mut world, id);
     world.must(Action::FailPrompt { id });
     assert!(world.records[&id].terms().is_none());
@@ -138,7 +138,7 @@ fn a_prompt_that_was_not_shown_leaves_no_terms() {
 #[test]
 fn a_prompt_ends_ten_seconds_before_its_terms_and_the_wait_after_fifteen_minutes() {
     let mut world = world();
-    let (early, late) = (awaits(&mut world, 100_000), awaits(&mut world, 200_000));
+    let (early, late) = (ask_awaiting(&mut world, 100_000), ask_awaiting(&mut world, 200_000));
     world.clock.pass(HOLD_MS - 60 * SECOND);
     prompt(&mut world, late);
     let shown = 60 * SECOND - i64::try_from(PROMPT_MARGIN_S).unwrap() * SECOND;
@@ -163,7 +163,7 @@ fn a_prompt_ends_ten_seconds_before_its_terms_and_the_wait_after_fifteen_minutes
 #[test]
 fn a_clock_that_is_set_back_prolongs_no_wait() {
     let mut world = world();
-    let (waits, shown) = (awaits(&mut world, 100_000), awaits(&mut world, 200_000));
+    let (waits, shown) = (ask_awaiting(&mut world, 100_000), ask_awaiting(&mut world, 200_000));
     let terms = prompt(&mut world, shown);
     world.clock.set_by(-2 * DAY);
     world.clock.pass(HOLD_MS);
@@ -230,7 +230,7 @@ fn a_repeat_records_the_end_of_a_wait_that_is_over() {
 fn a_reboot_with_a_corrected_clock_prolongs_no_wait() {
     let mut world = world();
     world.clock.set_by(5 * DAY);
-    let (waits, shown) = (awaits(&mut world, 100_000), awaits(&mut world, 200_000));
+    let (waits, shown) = (ask_awaiting(&mut world, 100_000), ask_awaiting(&mut world, 200_000));
     prompt(&mut world, shown);
     world.clock.set_by(-5 * DAY);
     world.clock.reboot(MINUTE);
@@ -254,7 +254,7 @@ fn a_reboot_with_a_corrected_clock_prolongs_no_wait() {
 #[test]
 fn a_locked_wallet_records_the_end_of_a_wait_and_frees_only_what_was_not_shown() {
     let mut world = world();
-    let (waits, shown) = (awaits(&mut world, 100_000), awaits(&mut world, 200_000));
+    let (waits, shown) = (ask_awaiting(&mut world, 100_000), ask_awaiting(&mut world, 200_000));
     prompt(&mut world, shown);
     world.lock();
     world.clock.set_by(5 * DAY);
@@ -277,7 +277,7 @@ fn a_value_returns_within_the_boot_although_the_journal_is_ahead() {
     world.must(Action::Freeze);
     world.must(Action::Thaw);
     world.clock.set_by(-5 * DAY);
-    let id = awaits(&mut world, 100_000);
+    let id = ask_awaiting(&mut world, 100_000);
     prompt(&mut world, id);
     world.clock.pass(10 * SECOND);
     // The clock jumps ahead again, but the merchant may still redeem the terms.
@@ -310,11 +310,11 @@ fn a_late_signature_is_never_recorded() {
     ];
     for (what, stop, expected) in stops {
         let mut world = world();
-        let id = awaits(&mut world, 900_000);
+        let id = ask_awaiting(&mut world, 900_000);
         prompt(&mut world, id);
         stop(&mut world, id);
         let signed = sign(&world, id);
-        assert_eq!(code(&mut world, signed), expected, "{what}");
+        assert_eq!(refusal_code(&mut world, signed), expected, "{what}");
         assert_eq!(world.reserved(), Usd(900_000), "{what}: it may exist");
     }
 }
@@ -322,17 +322,17 @@ fn a_late_signature_is_never_recorded() {
 #[test]
 fn only_the_signature_of_the_address_over_the_terms_is_recorded() {
     let mut world = world();
-    let id = awaits(&mut world, 900_000);
+    let id = ask_awaiting(&mut world, 900_000);
     // Before a prompt there are no terms, so a signature is rejected.
     let unprompted = sign(&world, id);
-    assert_eq!(code(&mut world, unprompted), Code::RequestNotFound);
+    assert_eq!(refusal_code(&mut world, unprompted), Code::RequestNotFound);
     prompt(&mut world, id);
     let digest = world.records[&id].digest().unwrap();
     let other_key = build::sign("spare", digest);
     let other_terms = build::sign("main", alloy_primitives::B256::repeat_byte(1));
     for signature in [other_key, other_terms] {
         let action = Action::SignedOnDevice { id, signature };
-        assert_eq!(code(&mut world, action), Code::LedgerError);
+        assert_eq!(refusal_code(&mut world, action), Code::LedgerError);
     }
     let signed = sign(&world, id);
     world.must(signed);
@@ -341,15 +341,15 @@ fn only_the_signature_of_the_address_over_the_terms_is_recorded() {
 #[test]
 fn a_freeze_or_lock_keeps_the_request_and_prompts_go_on_with_the_same_terms() {
     let mut world = world();
-    let id = awaits(&mut world, 900_000);
+    let id = ask_awaiting(&mut world, 900_000);
     let terms = prompt(&mut world, id);
     world.must(Action::Freeze);
     let nonce = world.draw_nonce();
-    assert_eq!(code(&mut world, Action::Prompt { id, nonce }), Code::AgentsFrozen);
+    assert_eq!(refusal_code(&mut world, Action::Prompt { id, nonce }), Code::AgentsFrozen);
     world.must(Action::Thaw);
     world.lock();
-    assert_eq!(code(&mut world, Action::Prompt { id, nonce }), Code::WalletLocked);
-    assert_eq!(code(&mut world, Action::RefusedOnDevice { id }), Code::WalletLocked);
+    assert_eq!(refusal_code(&mut world, Action::Prompt { id, nonce }), Code::WalletLocked);
+    assert_eq!(refusal_code(&mut world, Action::RefusedOnDevice { id }), Code::WalletLocked);
     world.unlock();
     assert_eq!(prompt(&mut world, id), terms);
     let mut restarted = world.restarted();
@@ -361,7 +361,7 @@ fn a_freeze_or_lock_keeps_the_request_and_prompts_go_on_with_the_same_terms() {
 #[test]
 fn a_tightened_policy_rejects_the_request_at_its_turn() {
     let mut world = world();
-    let id = awaits(&mut world, 900_000);
+    let id = ask_awaiting(&mut world, 900_000);
     world.edit(|policy| policy.payments.per_request = Usd(500_000)).unwrap();
     let nonce = world.draw_nonce();
     let decision = world.must(Action::Prompt { id, nonce });
@@ -370,7 +370,7 @@ fn a_tightened_policy_rejects_the_request_at_its_turn() {
     );
     assert!(decision.effects.is_empty());
     assert!(matches!(world.status(id), Status::Refused { .. }));
-    assert_eq!(counts(&world), (Usd::ZERO, Usd::ZERO));
+    assert_eq!(spent_and_reserved(&world), (Usd::ZERO, Usd::ZERO));
 }
 
 #[test]
@@ -378,12 +378,12 @@ fn waiting_payments_count_against_every_limit_and_have_a_bound() {
     let mut policy = policy();
     policy.payments.daily = Usd::dollars(2);
     let mut world = build::with_device(Clock::at("2026-01-15T12:00:00Z", "UTC"), &policy);
-    awaits(&mut world, 900_000);
-    awaits(&mut world, 900_000);
+    ask_awaiting(&mut world, 900_000);
+    ask_awaiting(&mut world, 900_000);
     assert_eq!(world.refuses(payment(900_000)).code, Code::ExceedsDailyLimit);
     let mut world = self::world();
     for _place in 0..HELD_PER_AGENT_MAX {
-        awaits(&mut world, 10_000);
+        ask_awaiting(&mut world, 10_000);
     }
     assert_eq!(world.refuses(payment(10_000)).code, Code::TooManyPending);
 }
@@ -392,16 +392,16 @@ fn waiting_payments_count_against_every_limit_and_have_a_bound() {
 fn what_is_signed_after_midnight_counts_on_the_new_day() {
     let mut world = world();
     world.clock.pass(12 * HOUR - 30 * SECOND);
-    let spent = awaits(&mut world, 900_000);
+    let spent = ask_awaiting(&mut world, 900_000);
     prompt(&mut world, spent);
     let signed = sign(&world, spent);
     world.must(signed);
-    let late = awaits(&mut world, 800_000);
+    let late = ask_awaiting(&mut world, 800_000);
     prompt(&mut world, late);
     world.clock.pass(45 * SECOND);
     let signed = sign(&world, late);
     world.must(signed);
-    assert_eq!(counts(&world), (Usd(800_000), Usd::ZERO));
+    assert_eq!(spent_and_reserved(&world), (Usd(800_000), Usd::ZERO));
 }
 
 #[test]
@@ -433,9 +433,9 @@ fn a_repeat_gets_the_answer_of_the_first() {
 #[test]
 fn an_address_an_agent_and_a_wallet_with_a_waiting_payment_stay() {
     let mut world = world();
-    let id = awaits(&mut world, 900_000);
-    assert_eq!(code(&mut world, Action::DeleteAgent { agent: build::agent(0) }), Code::InUse);
-    assert_eq!(code(&mut world, Action::DeleteWallet { is_file_gone: false }), Code::InUse);
+    let id = ask_awaiting(&mut world, 900_000);
+    assert_eq!(refusal_code(&mut world, Action::DeleteAgent { agent: build::agent(0) }), Code::InUse);
+    assert_eq!(refusal_code(&mut world, Action::DeleteWallet { is_file_gone: false }), Code::InUse);
     world.must(denial(id));
     world.must(Action::DeleteAgent { agent: build::agent(0) });
     world.must(Action::DeleteAddress { label: build::name("main") });
@@ -445,13 +445,13 @@ fn an_address_an_agent_and_a_wallet_with_a_waiting_payment_stay() {
 fn accepting_a_journal_or_restoring_a_backup_ends_what_waits() {
     for action in [Action::AcceptJournal, Action::RecordRestore] {
         let mut world = world();
-        let (waiting, prompted) = (awaits(&mut world, 100_000), awaits(&mut world, 200_000));
+        let (waiting, prompted) = (ask_awaiting(&mut world, 100_000), ask_awaiting(&mut world, 200_000));
         prompt(&mut world, prompted);
         world.must(action);
         for id in [waiting, prompted] {
             assert!(!matches!(world.status(id), Status::AwaitingDevice(_)));
             let nonce = world.draw_nonce();
-            assert_eq!(code(&mut world, Action::Prompt { id, nonce }), Code::RequestNotFound);
+            assert_eq!(refusal_code(&mut world, Action::Prompt { id, nonce }), Code::RequestNotFound);
         }
         assert_eq!(world.reserved(), Usd(200_000));
         world.clock.pass(MINUTE);
@@ -463,16 +463,16 @@ fn accepting_a_journal_or_restoring_a_backup_ends_what_waits() {
 #[test]
 fn a_forger_can_free_no_value_and_sign_nothing() {
     let mut world = world();
-    let id = awaits(&mut world, 900_000);
+    let id = ask_awaiting(&mut world, 900_000);
     prompt(&mut world, id);
     let at = world.state.clock;
     let told_until = bursar_domain::requests::Deadline::after(&world.now());
     for event in [
-        Event::DeviceWaitEnded { id, end: WaitEnd::Refused, told_until: told_until.clone() },
+        Event::DeviceWaitEnded { id, end: WaitEnd::Refused, repeatable_until: told_until.clone() },
         Event::PromptFailed { id },
         Event::PaymentLapsed { id },
         Event::SignedOnDevice { id, signature: build::signature(world.records.get(&id)) },
-        Event::RequestExpired { id, told_until },
+        Event::RequestExpired { id, repeatable_until: told_until },
     ] {
         let entry = bursar_domain::Entry { seq: world.state.seq + 1, at, event };
         let may = bursar_domain::unsealed_tail::may_follow_a_seal(&world.state, &entry);
@@ -481,7 +481,7 @@ fn a_forger_can_free_no_value_and_sign_nothing() {
     // A locked wallet may deny the request or end its wait. Neither releases the value of terms that the device may
     // sign.
     let told_until = bursar_domain::requests::Deadline::after(&world.now());
-    let event = Event::DeviceWaitEnded { id, end: WaitEnd::TooLate, told_until };
+    let event = Event::DeviceWaitEnded { id, end: WaitEnd::TooLate, repeatable_until: told_until };
     let entry = bursar_domain::Entry { seq: world.state.seq + 1, at, event };
     assert!(bursar_domain::unsealed_tail::may_follow_a_seal(&world.state, &entry));
     world.lock();
@@ -492,11 +492,11 @@ fn a_forger_can_free_no_value_and_sign_nothing() {
 #[test]
 fn the_card_names_the_device_and_a_commission_may_use_it() {
     let mut world = world();
-    let id = awaits(&mut world, 900_000);
+    let id = ask_awaiting(&mut world, 900_000);
     let card = cards::card(&world.state, &world.records[&id], &world.now()).unwrap();
     assert_eq!((card.hold, card.expires_in_seconds), (HoldReason::Device, 900));
     let action = world.approval(id, &card.digest);
-    assert_eq!(code(&mut world, action), Code::AlreadyDecided);
+    assert_eq!(refusal_code(&mut world, action), Code::AlreadyDecided);
     let again = build::commission(0, policy_name().as_str(), "main");
     world.must(again);
     // A day later, nothing is reserved.

@@ -9,66 +9,66 @@ use crate::support::clock::Clock;
 use crate::support::{Answer, World, build};
 use build::{ordinary, payment, policy};
 
-fn urls(request: Option<&str>, resource: Option<&str>) -> PaymentAsk {
+fn payment_with_urls(request: Option<&str>, resource: Option<&str>) -> PaymentAsk {
     let own = |url: Option<&str>| url.map(str::to_owned);
     PaymentAsk { request_url: own(request), resource_url: own(resource), ..payment(1) }
 }
 
-fn listed(allowed: &[&str], blocked: &[&str]) -> World {
+fn world_with_lists(allowed: &[&str], blocked: &[&str]) -> World {
     let mut policy = policy();
     policy.payments.hosts = build::hosts(allowed, blocked);
     build::world(Clock::at("2026-01-15T12:00:00Z", "UTC"), &policy)
 }
 
-const INSIDE: Option<&str> = Some("https://api.good.example/x");
-const OUTSIDE: Option<&str> = Some("https://else.example/x");
-const BLOCKED: Option<&str> = Some("https://www.bad.example/x");
+const ALLOWED_URL: Option<&str> = Some("https://api.good.example/x");
+const UNLISTED_URL: Option<&str> = Some("https://else.example/x");
+const BLOCKED_URL: Option<&str> = Some("https://www.bad.example/x");
 
 #[test]
 fn a_blocked_domain_is_refused_at_every_amount_in_either_place() {
-    for mut world in [listed(&[], &["bad.example"]), listed(&["good.example"], &["bad.example"])] {
+    for mut world in [world_with_lists(&[], &["bad.example"]), world_with_lists(&["good.example"], &["bad.example"])] {
         for (request, resource) in
-            [(BLOCKED, INSIDE), (INSIDE, BLOCKED), (BLOCKED, None), (None, BLOCKED)]
+            [(BLOCKED_URL, ALLOWED_URL), (ALLOWED_URL, BLOCKED_URL), (BLOCKED_URL, None), (None, BLOCKED_URL)]
         {
-            assert_eq!(world.refuses(urls(request, resource)).code, Code::DomainNotAllowed);
+            assert_eq!(world.refuses(payment_with_urls(request, resource)).code, Code::DomainNotAllowed);
         }
-        world.signs(urls(INSIDE, INSIDE));
+        world.signs(payment_with_urls(ALLOWED_URL, ALLOWED_URL));
     }
 }
 
 #[test]
 fn the_block_list_wins_over_the_allow_list() {
-    let mut world = listed(&["bad.example"], &["www.bad.example"]);
-    assert_eq!(world.refuses(urls(BLOCKED, BLOCKED)).code, Code::DomainNotAllowed);
-    world.signs(urls(Some("https://bad.example/"), None));
+    let mut world = world_with_lists(&["bad.example"], &["www.bad.example"]);
+    assert_eq!(world.refuses(payment_with_urls(BLOCKED_URL, BLOCKED_URL)).code, Code::DomainNotAllowed);
+    world.signs(payment_with_urls(Some("https://bad.example/"), None));
 }
 
 #[test]
 fn outside_the_allow_list_is_refused_at_every_amount() {
-    let mut world = listed(&["good.example"], &[]);
+    let mut world = world_with_lists(&["good.example"], &[]);
     for (request, resource) in
-        [(OUTSIDE, INSIDE), (OUTSIDE, OUTSIDE), (OUTSIDE, None), (None, OUTSIDE)]
+        [(UNLISTED_URL, ALLOWED_URL), (UNLISTED_URL, UNLISTED_URL), (UNLISTED_URL, None), (None, UNLISTED_URL)]
     {
-        assert_eq!(world.refuses(urls(request, resource)).code, Code::DomainNotAllowed);
+        assert_eq!(world.refuses(payment_with_urls(request, resource)).code, Code::DomainNotAllowed);
     }
-    world.signs(urls(INSIDE, None));
-    world.signs(urls(None, INSIDE));
+    world.signs(payment_with_urls(ALLOWED_URL, None));
+    world.signs(payment_with_urls(None, ALLOWED_URL));
 }
 
 #[test]
 fn only_the_resource_outside_asks_the_operator_even_below_the_threshold() {
-    let mut world = listed(&["good.example"], &[]);
-    let answer = world.ask(urls(INSIDE, OUTSIDE));
-    assert_eq!(answer.held_for(), Some(HoldReason::ResourceOutsideAllowList));
+    let mut world = world_with_lists(&["good.example"], &[]);
+    let answer = world.ask(payment_with_urls(ALLOWED_URL, UNLISTED_URL));
+    assert_eq!(answer.hold_reason(), Some(HoldReason::ResourceOutsideAllowList));
 }
 
 #[test]
 fn with_lists_a_url_is_required_and_without_lists_none() {
-    let mut world = listed(&[], &["bad.example"]);
+    let mut world = world_with_lists(&[], &["bad.example"]);
     for nothing in [None, Some("")] {
-        assert_eq!(world.refuses(urls(nothing, nothing)).code, Code::DomainUrlRequired);
+        assert_eq!(world.refuses(payment_with_urls(nothing, nothing)).code, Code::DomainUrlRequired);
     }
-    ordinary().signs(urls(None, None));
+    ordinary().signs(payment_with_urls(None, None));
 }
 
 #[test]
@@ -82,8 +82,8 @@ fn url_pairs_are_decided_as_the_vectors_specify() {
         let list = |key: &str| -> Vec<&str> {
             row[key].as_array().expect("a list").iter().filter_map(Value::as_str).collect()
         };
-        let mut world = listed(&list("allowed"), &list("blocked"));
-        let answer = world.ask(urls(row["request_url"].as_str(), row["resource_url"].as_str()));
+        let mut world = world_with_lists(&list("allowed"), &list("blocked"));
+        let answer = world.ask(payment_with_urls(row["request_url"].as_str(), row["resource_url"].as_str()));
         let word = match &answer {
             Answer::Signs(_) => "allow",
             Answer::Holds(_, HoldReason::ResourceOutsideAllowList) => "hold",

@@ -56,15 +56,15 @@ fn asset(quote: Option<AssetQuote>) -> ForeignAsset {
     }
 }
 
-fn in_asset(asset: ForeignAsset) -> PaymentAsk {
+fn payment_in(asset: ForeignAsset) -> PaymentAsk {
     let mut ask = PaymentAsk { asset: TOKEN, amount: atoms(AMOUNT), ..payment(0) };
     ask.set_asset(asset);
     ask
 }
 
 /// A payment in a foreign token that costs `cost` micro-dollars.
-fn foreign(cost: u64) -> PaymentAsk {
-    in_asset(asset(Some(quote(cost))))
+fn foreign_payment(cost: u64) -> PaymentAsk {
+    payment_in(asset(Some(quote(cost))))
 }
 
 fn approve(world: &mut World, id: RequestId, fresh: Requote) -> Result<Decision, Refusal> {
@@ -76,14 +76,14 @@ fn approve(world: &mut World, id: RequestId, fresh: Requote) -> Result<Decision,
     world.run(action)
 }
 
-fn at(cost: u64) -> Requote {
+fn requote_at(cost: u64) -> Requote {
     Requote::Asset(Box::new(asset(Some(quote(cost)))))
 }
 
 #[test]
 fn below_the_threshold_it_is_signed_under_the_confirmed_domain() {
     let mut world = ordinary();
-    let id = world.signs(foreign(999_999));
+    let id = world.signs(foreign_payment(999_999));
     assert_eq!(world.spent(), Usd(999_999));
     let Status::Authorized { terms, .. } = world.status(id) else { panic!("not authorized") };
     assert_eq!(terms.value, U256::from(AMOUNT), "the amount is the token's, not the price");
@@ -101,17 +101,17 @@ fn below_the_threshold_it_is_signed_under_the_confirmed_domain() {
 #[test]
 fn the_dollar_price_counts_against_every_limit() {
     let mut world = ordinary();
-    assert_eq!(world.ask(foreign(1_000_000)).held_for(), Some(HoldReason::AboveThreshold));
+    assert_eq!(world.ask(foreign_payment(1_000_000)).hold_reason(), Some(HoldReason::AboveThreshold));
     assert_eq!(world.reserved(), Usd::dollars(1));
-    assert_eq!(world.refuses(foreign(10_000_001)).code, Code::ExceedsPerRequestMax);
+    assert_eq!(world.refuses(foreign_payment(10_000_001)).code, Code::ExceedsPerRequestMax);
     for _payment in 0..9 {
-        let id = world.holds(foreign(10_000_000));
-        approve(&mut world, id, at(10_000_000)).unwrap();
+        let id = world.holds(foreign_payment(10_000_000));
+        approve(&mut world, id, requote_at(10_000_000)).unwrap();
     }
     // 90 dollars are spent and one is reserved.
     assert_eq!((world.spent(), world.reserved()), (Usd::dollars(90), Usd::dollars(1)));
-    assert_eq!(world.refuses(foreign(9_000_001)).code, Code::ExceedsDailyLimit);
-    world.holds(foreign(9_000_000));
+    assert_eq!(world.refuses(foreign_payment(9_000_001)).code, Code::ExceedsDailyLimit);
+    world.holds(foreign_payment(9_000_000));
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn each_doubt_about_the_price_holds_at_its_bound() {
     let of = |change: Change| {
         let mut quote = quote(100_000);
         change(&mut quote);
-        ordinary().ask(in_asset(asset(Some(quote)))).held_for()
+        ordinary().ask(payment_in(asset(Some(quote)))).hold_reason()
     };
     let rows: [(&str, Change, Option<HoldReason>); 16] = [
         ("no doubt", |_quote| (), None),
@@ -160,8 +160,8 @@ fn sums_that_do_not_fit_are_a_doubt() {
         sale_proceeds: Some(Atoms(U256::MAX - U256::from(1))),
         ..quote(100_000)
     };
-    let answer = ordinary().ask(in_asset(asset(Some(huge))));
-    assert_eq!(answer.held_for(), Some(HoldReason::SellsForLess));
+    let answer = ordinary().ask(payment_in(asset(Some(huge))));
+    assert_eq!(answer.hold_reason(), Some(HoldReason::SellsForLess));
 }
 
 #[test]
@@ -169,12 +169,12 @@ fn a_doubt_outranks_the_threshold_and_unusual_reasons_outrank_a_doubt() {
     let thin = || {
         let mut quote = quote(5_000_000);
         quote.tenfold_cost = None;
-        in_asset(asset(Some(quote)))
+        payment_in(asset(Some(quote)))
     };
-    assert_eq!(ordinary().ask(thin()).held_for(), Some(HoldReason::ThinMarket));
+    assert_eq!(ordinary().ask(thin()).hold_reason(), Some(HoldReason::ThinMarket));
     let mut world = ordinary();
     world.trusted = false;
-    assert_eq!(world.ask(thin()).held_for(), Some(HoldReason::JournalUntrusted));
+    assert_eq!(world.ask(thin()).hold_reason(), Some(HoldReason::JournalUntrusted));
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn without_a_price_or_a_domain_it_is_held_and_never_signed() {
         (ForeignAsset::default(), HoldReason::Unpriced),
     ] {
         let mut world = ordinary();
-        let ask = in_asset(asset.clone());
+        let ask = payment_in(asset.clone());
         let Answer::Holds(id, found) = world.ask(ask) else { panic!("{asset:?}") };
         assert_eq!(found, reason, "{asset:?}");
         let card = world.card(id).unwrap();
@@ -219,15 +219,15 @@ fn without_a_price_or_a_domain_it_is_held_and_never_signed() {
 fn a_request_without_a_price_may_be_approved_at_the_price_of_that_moment() {
     let mut world = ordinary();
     let unknown = || ForeignAsset { domain: DomainCheck::Unknown, text: None, ..asset(None) };
-    let id = world.holds(in_asset(unknown()));
+    let id = world.holds(payment_in(unknown()));
     assert_eq!((world.spent(), world.reserved()), (Usd::ZERO, Usd::ZERO));
     assert!(world.card(id).unwrap().type_amount, "the operator types the price");
-    approve(&mut world, id, at(7_000_000)).unwrap();
+    approve(&mut world, id, requote_at(7_000_000)).unwrap();
     assert_eq!(world.spent(), Usd::dollars(7));
     assert!(world.records[&id].digest().is_some());
     // The policy judges the price that is measured at the approval.
-    let id = world.holds(in_asset(unknown()));
-    approve(&mut world, id, at(10_000_001)).unwrap();
+    let id = world.holds(payment_in(unknown()));
+    approve(&mut world, id, requote_at(10_000_001)).unwrap();
     let Status::Refused { refusal, was_held: true, .. } = world.status(id) else {
         panic!("{:?}", world.status(id))
     };
@@ -247,8 +247,8 @@ fn a_price_that_moved_by_more_than_one_percent_refuses_the_approval() {
         (50_000_000, Some(Code::PriceMoved)),
     ] {
         let mut world = ordinary();
-        let id = world.holds(foreign(5_000_000));
-        approve(&mut world, id, at(now)).unwrap();
+        let id = world.holds(foreign_payment(5_000_000));
+        approve(&mut world, id, requote_at(now)).unwrap();
         match (world.status(id), code) {
             (Status::Authorized { terms, .. }, None) => {
                 assert_eq!(terms.value, U256::from(AMOUNT), "the assessed amount is signed");
@@ -266,7 +266,7 @@ fn a_price_that_moved_by_more_than_one_percent_refuses_the_approval() {
 #[test]
 fn an_approval_under_another_claim_signs_nothing() {
     let mut world = ordinary();
-    let id = world.holds(foreign(5_000_000));
+    let id = world.holds(foreign_payment(5_000_000));
     let mut other = asset(Some(quote(5_000_000)));
     other.claimed_domain = Some(DomainText { name: "Silver".into(), version: "3".into() });
     let refused = approve(&mut world, id, Requote::Asset(Box::new(other))).unwrap_err();
@@ -278,14 +278,14 @@ fn an_approval_under_another_claim_signs_nothing() {
 fn the_daily_limit_at_approval_counts_the_fresh_price() {
     let mut world = ordinary();
     world.edit(|policy| policy.payments.daily = Usd::dollars(10)).unwrap();
-    let id = world.holds(foreign(10_000_000));
-    approve(&mut world, id, at(10_000_001)).unwrap();
+    let id = world.holds(foreign_payment(10_000_000));
+    approve(&mut world, id, requote_at(10_000_001)).unwrap();
     let Status::Refused { refusal, .. } = world.status(id) else { panic!("not refused") };
     // The limits for one request and for the day are equal here.
     assert_eq!(refusal.code, Code::ExceedsPerRequestMax);
     world.edit(|policy| policy.payments.per_request = Usd::dollars(20)).unwrap();
-    let id = world.holds(foreign(10_000_000));
-    approve(&mut world, id, at(10_000_001)).unwrap();
+    let id = world.holds(foreign_payment(10_000_000));
+    approve(&mut world, id, requote_at(10_000_001)).unwrap();
     let Status::Refused { refusal, .. } = world.status(id) else { panic!("not refused") };
     assert_eq!(refusal.code, Code::ExceedsDailyLimit);
 }
@@ -296,7 +296,7 @@ fn where_no_exchange_can_quote_it_is_refused() {
     let skale = ChainId(1_187_947_933);
     assert!(networks::by_chain(skale).unwrap().exchange.is_none());
     world.must(Action::SetNetwork { chain: skale, enabled: true });
-    let ask = PaymentAsk { chain: skale, ..foreign(1_000) };
+    let ask = PaymentAsk { chain: skale, ..foreign_payment(1_000) };
     assert_eq!(world.refuses(ask.clone()).code, Code::UnsupportedAsset);
     assert_eq!((world.spent(), world.reserved()), (Usd::ZERO, Usd::ZERO));
     // The other rules take precedence: a policy that allows no payments refuses this one.
@@ -325,7 +325,7 @@ fn the_card_shows_the_price_and_quotes_the_tokens_own_text() {
     let mut world = ordinary();
     let mut asset = asset(Some(quote(5_000_000)));
     asset.text = Some(TokenText { symbol: "USDC".into(), decimals: 18 });
-    let id = world.holds(in_asset(asset));
+    let id = world.holds(payment_in(asset));
     let card = world.card(id).unwrap();
     assert_eq!(card.amount, format!("2.5 \"USDC\" ({TOKEN})"));
     assert_eq!((card.usd, card.unpriced), (Usd::dollars(5), false));
@@ -335,7 +335,7 @@ fn the_card_shows_the_price_and_quotes_the_tokens_own_text() {
     assert_eq!(shown.sells_for.as_deref(), Some("4.995000 USDC"));
     assert_eq!(shown.tenfold.as_deref(), Some("50.000000 USDC"));
     // The digest of an approval does not contain the price, so another price has the same digest.
-    let again = world.holds(foreign(5_000_001));
+    let again = world.holds(foreign_payment(5_000_001));
     assert_eq!(world.card(again).unwrap().digest, card.digest);
     let plain = world.holds(payment(5_000_000));
     assert!(world.card(plain).unwrap().asset.is_none());

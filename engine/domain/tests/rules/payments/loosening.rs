@@ -26,7 +26,7 @@ fn world() -> World {
     world
 }
 
-const LOOSER: [Change; 12] = [
+const LOOSENING_CHANGES: [Change; 12] = [
     |policy| policy.payments.daily.0 += 1,
     |policy| policy.payments.per_request.0 += 1,
     |policy| policy.payments.auto_below.0 += 1,
@@ -41,7 +41,7 @@ const LOOSER: [Change; 12] = [
     |policy| policy.lending.curated_only = false,
 ];
 
-const TIGHTER: [Change; 9] = [
+const TIGHTENING_CHANGES: [Change; 9] = [
     |policy| policy.payments.daily.0 -= 1,
     |policy| policy.payments.per_request.0 -= 1,
     |policy| policy.payments.auto_below = Usd::ZERO,
@@ -55,7 +55,7 @@ const TIGHTER: [Change; 9] = [
 
 #[test]
 fn a_policy_is_loosened_with_an_open_wallet_only() {
-    for (place, change) in LOOSER.into_iter().enumerate() {
+    for (place, change) in LOOSENING_CHANGES.into_iter().enumerate() {
         let mut world = world();
         world.unlocked = false;
         let before = world.state.clone();
@@ -69,7 +69,7 @@ fn a_policy_is_loosened_with_an_open_wallet_only() {
 
 #[test]
 fn a_policy_can_be_tightened_while_locked() {
-    for change in TIGHTER {
+    for change in TIGHTENING_CHANGES {
         let mut world = world();
         world.unlocked = false;
         assert_eq!(world.edit(change).expect("tightening is free").events.len(), 1);
@@ -98,7 +98,7 @@ fn an_edit_that_changes_nothing_records_nothing() {
 /// Actions that grant something.
 ///
 /// Each is refused without a record while the wallet is locked, and succeeds once it is unlocked.
-fn giving() -> Vec<Action> {
+fn granting_actions() -> Vec<Action> {
     let chain =
         bursar_core::networks::by_id_or_v1_name("sepolia").expect("a row of the table").chain;
     vec![
@@ -137,11 +137,11 @@ fn actions_that_grant_need_an_unlocked_wallet() {
     world.must(Action::Freeze);
     world.clock.set_by(DAY);
     world.unlocked = false;
-    for action in giving() {
+    for action in granting_actions() {
         assert_eq!(world.refused(action.clone()).code, Code::WalletLocked, "{action:?}");
     }
     world.unlocked = true;
-    for action in giving() {
+    for action in granting_actions() {
         assert_eq!(world.must(action.clone()).events.len(), 1, "{action:?}");
     }
 }
@@ -174,8 +174,8 @@ fn actions_that_restrict_work_while_locked_and_only_once() {
     world.clock.pass(2 * DAY);
     assert_eq!(world.must(Action::Tick).events, []);
     world.unlocked = true;
-    let events = world.must(Action::RecordUnlock { attended: true, noted: Some(7) }).events;
-    let [Event::WalletOpened { noted: Some(7) }, Event::AllowanceRenewed { .. }] =
+    let events = world.must(Action::RecordUnlock { attended: true, noted_entry: Some(7) }).events;
+    let [Event::WalletOpened { noted_entry: Some(7) }, Event::AllowanceRenewed { .. }] =
         events.as_slice()
     else {
         panic!("it renews when it is opened: {events:?}");
@@ -187,12 +187,12 @@ fn unlocks_of_an_untrusted_journal_are_not_recorded() {
     for (unlocked, trusted) in [(true, true), (true, false), (false, true), (false, false)] {
         let mut world = world();
         (world.unlocked, world.trusted) = (unlocked, trusted);
-        let opened = world.must(Action::RecordUnlock { attended: true, noted: None }).events;
+        let opened = world.must(Action::RecordUnlock { attended: true, noted_entry: None }).events;
         let changed = world.must(Action::RecordPasswordChange).events;
         if unlocked && trusted {
             assert_eq!(
                 (opened, changed),
-                (vec![Event::WalletOpened { noted: None }], vec![Event::PasswordChanged])
+                (vec![Event::WalletOpened { noted_entry: None }], vec![Event::PasswordChanged])
             );
         } else {
             assert_eq!((opened, changed), (Vec::new(), Vec::new()), "{unlocked} {trusted}");

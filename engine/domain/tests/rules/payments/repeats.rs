@@ -15,7 +15,7 @@ use crate::support::clock::{DAY, HOUR, MINUTE, SECOND};
 use crate::support::{Answer, World, build};
 use build::{ordinary, payment};
 
-const QUARTER: i64 = 15 * MINUTE;
+const QUARTER_HOUR: i64 = 15 * MINUTE;
 
 /// An agent and the identity of its request.
 #[derive(Clone)]
@@ -44,7 +44,7 @@ impl Asker {
 
     /// Repeats the request before and after a restart, and checks that it gets the record of `id` both times.
     #[track_caller]
-    fn gets_again(&self, world: &mut World, id: RequestId, payment: &PaymentAsk) {
+    fn assert_repeats(&self, world: &mut World, id: RequestId, payment: &PaymentAsk) {
         let record = world.records[&id].clone();
         let before = world.state.clone();
         let mut restarted = world.restarted();
@@ -65,7 +65,7 @@ fn world() -> World {
 }
 
 /// Runs a test with one asker of each kind.
-fn each(test: impl Fn(&mut World, Asker)) {
+fn for_each_asker(test: impl Fn(&mut World, Asker)) {
     let mut signing = world();
     let asker = Asker::signed(&mut signing);
     test(&mut signing, asker);
@@ -96,15 +96,15 @@ mod signed_payments {
 
     #[test]
     fn are_answered_with_the_same_authorization_while_it_is_good() {
-        each(|world, asker| {
+        for_each_asker(|world, asker| {
             let ask = payment(500_000);
             let id = id_of(&asker.asks(world, ask.clone()));
-            asker.gets_again(world, id, &ask);
+            asker.assert_repeats(world, id, &ask);
             world.must(world.signed(id));
-            asker.gets_again(world, id, &ask);
+            asker.assert_repeats(world, id, &ask);
             assert!(matches!(world.status(id), Status::Authorized { signature: Some(_), .. }));
             world.clock.pass(60 * SECOND - 1);
-            asker.gets_again(world, id, &ask);
+            asker.assert_repeats(world, id, &ask);
             assert_eq!(spent_and_reserved(world), 500_000);
         });
     }
@@ -136,7 +136,7 @@ mod signed_payments {
             assert_ne!(first, second);
             assert_eq!(spent_and_reserved(&world), 1_000_000);
             // From now on, repeats get the second request's answer.
-            asker.gets_again(&mut world, second, &payment(500_000));
+            asker.assert_repeats(&mut world, second, &payment(500_000));
         }
     }
 
@@ -159,7 +159,7 @@ mod signed_payments {
                     if held == "denied" {
                         world.deny(id).unwrap();
                     } else {
-                        world.clock.pass(QUARTER);
+                        world.clock.pass(QUARTER_HOUR);
                     }
                     world.tick();
                     assert!(!matches!(world.status(id), Status::Held { .. }));
@@ -169,7 +169,7 @@ mod signed_payments {
             let settled = ReportContent { kind: ReportKind::Settled, tx_hash: None, error: None };
             let action = world.report_action(&asker.agent, report, first, settled);
             world.must(action);
-            world.clock.pass(QUARTER);
+            world.clock.pass(QUARTER_HOUR);
             let mut restarted = world.restarted();
             for world in [&mut world, &mut restarted] {
                 let identity = asker.identity.clone();
@@ -184,7 +184,7 @@ mod signed_payments {
 
     #[test]
     fn are_the_same_for_sixteen_copies_at_once() {
-        each(|world, asker| {
+        for_each_asker(|world, asker| {
             let answers: Vec<_> =
                 (0..16).map(|_copy| asker.asks(world, payment(500_000))).collect();
             let id = id_of(&answers[0]);
@@ -196,13 +196,13 @@ mod signed_payments {
 
     #[test]
     fn are_repeated_although_the_limit_is_reached_since() {
-        each(|world, asker| {
+        for_each_asker(|world, asker| {
             let ask = payment(500_000);
             let id = id_of(&asker.asks(world, ask.clone()));
             world.edit(|policy| policy.payments.daily = Usd(500_000)).expect("tightening is free");
-            asker.gets_again(world, id, &ask);
+            asker.assert_repeats(world, id, &ask);
             world.edit(|policy| policy.payments.per_request = Usd(1)).expect("tightening is free");
-            asker.gets_again(world, id, &ask);
+            asker.assert_repeats(world, id, &ask);
         });
     }
 }
@@ -212,23 +212,23 @@ mod held {
 
     #[test]
     fn gets_the_same_request_and_reserves_once() {
-        each(|world, asker| {
+        for_each_asker(|world, asker| {
             let ask = payment(2_000_000);
             let id = id_of(&asker.asks(world, ask.clone()));
-            asker.gets_again(world, id, &ask);
-            world.clock.pass(QUARTER - 1);
-            asker.gets_again(world, id, &ask);
+            asker.assert_repeats(world, id, &ask);
+            world.clock.pass(QUARTER_HOUR - 1);
+            asker.assert_repeats(world, id, &ask);
             assert_eq!((world.state.held.len(), spent_and_reserved(world)), (1, 2_000_000));
         });
     }
 
     #[test]
     fn and_approved_gets_the_authorization() {
-        each(|world, asker| {
+        for_each_asker(|world, asker| {
             let ask = payment(2_000_000);
             let id = id_of(&asker.asks(world, ask.clone()));
             world.approves(id);
-            asker.gets_again(world, id, &ask);
+            asker.assert_repeats(world, id, &ask);
             assert_eq!(spent_and_reserved(world), 2_000_000);
         });
     }
@@ -238,12 +238,12 @@ mod turned_down {
     use super::*;
 
     /// Returns a request that the operator denied, or that expired undecided.
-    fn ended(world: &mut World, asker: &Asker, denied: bool) -> RequestId {
+    fn ended_request(world: &mut World, asker: &Asker, denied: bool) -> RequestId {
         let id = id_of(&asker.asks(world, payment(2_000_000)));
         if denied {
             world.deny(id).expect("it waits");
         } else {
-            world.clock.pass(QUARTER);
+            world.clock.pass(QUARTER_HOUR);
             world.tick();
         }
         id
@@ -254,10 +254,10 @@ mod turned_down {
         for denied in [true, false] {
             let mut world = world();
             let asker = Asker::signed(&mut world);
-            let id = ended(&mut world, &asker, denied);
-            for wait in [0, QUARTER, 29 * DAY] {
+            let id = ended_request(&mut world, &asker, denied);
+            for wait in [0, QUARTER_HOUR, 29 * DAY] {
                 world.clock.pass(wait);
-                asker.gets_again(&mut world, id, &payment(2_000_000));
+                asker.assert_repeats(&mut world, id, &payment(2_000_000));
             }
         }
     }
@@ -267,10 +267,10 @@ mod turned_down {
         for (denied, key) in [(true, None), (false, None), (true, Some("k")), (false, Some("k"))] {
             let mut world = world();
             let asker = Asker::bearer("report", key);
-            let id = ended(&mut world, &asker, denied);
-            asker.gets_again(&mut world, id, &payment(2_000_000));
-            world.clock.pass(QUARTER - 1);
-            asker.gets_again(&mut world, id, &payment(2_000_000));
+            let id = ended_request(&mut world, &asker, denied);
+            asker.assert_repeats(&mut world, id, &payment(2_000_000));
+            world.clock.pass(QUARTER_HOUR - 1);
+            asker.assert_repeats(&mut world, id, &payment(2_000_000));
             world.clock.pass(1);
             let again = asker.asks(&mut world, payment(2_000_000));
             assert!(matches!(again, Answer::Holds(new, _) if new != id), "{again:?}");
@@ -287,10 +287,10 @@ mod refused {
         let asker = Asker::signed(&mut world);
         let ask = payment(10_000_001);
         let id = id_of(&asker.asks(&mut world, ask.clone()));
-        asker.gets_again(&mut world, id, &ask);
+        asker.assert_repeats(&mut world, id, &ask);
         world.edit(|policy| policy.payments.per_request = Usd::dollars(50)).expect("open");
         world.clock.pass(3 * DAY);
-        asker.gets_again(&mut world, id, &ask);
+        asker.assert_repeats(&mut world, id, &ask);
         assert_eq!(world.records.len(), 1);
     }
 
@@ -312,14 +312,14 @@ mod refused {
     /// A request that was approved and then refused by the policy in force follows the same rules.
     #[test]
     fn at_approval_follows_the_same_rules() {
-        each(|world, asker| {
+        for_each_asker(|world, asker| {
             let ask = payment(2_000_000);
             let id = id_of(&asker.asks(world, ask.clone()));
             world.edit(|policy| policy.payments.per_request = Usd::dollars(1)).expect("free");
             world.rejects(id);
             let again = asker.asks(world, ask.clone());
             match &asker.identity {
-                Identity::Hmac { .. } => asker.gets_again(world, id, &ask),
+                Identity::Hmac { .. } => asker.assert_repeats(world, id, &ask),
                 Identity::Bearer { .. } => {
                     assert_eq!(again.code(), Some(Code::ExceedsPerRequestMax));
                     assert_ne!(id_of(&again), id);
@@ -340,7 +340,7 @@ mod refused {
         let asker = Asker::signed(&mut world);
         let answer = asker.asks(&mut world, payment(1));
         assert_eq!(answer.code(), Some(Code::NetworkDisabled));
-        asker.gets_again(&mut world, id_of(&answer), &payment(1));
+        asker.assert_repeats(&mut world, id_of(&answer), &payment(1));
     }
 }
 
@@ -355,7 +355,7 @@ mod idempotency_keys {
             .to_vec();
         assert_eq!(world.records.len(), 3);
         assert_eq!(spent_and_reserved(&world), 1_500_000);
-        Asker::bearer("report", Some("key 1")).gets_again(&mut world, ids[1], &payment(500_000));
+        Asker::bearer("report", Some("key 1")).assert_repeats(&mut world, ids[1], &payment(500_000));
     }
 
     #[test]
@@ -390,13 +390,13 @@ mod idempotency_keys {
 mod another_url {
     use super::*;
 
-    fn at(url: &str, micros: u64) -> PaymentAsk {
+    fn payment_at(url: &str, micros: u64) -> PaymentAsk {
         PaymentAsk { request_url: Some(url.to_owned()), ..payment(micros) }
     }
 
-    const OWN: &str = "https://api.example/report";
-    const INSIDE: &str = "https://www.api.example/other";
-    const OUTSIDE: &str = "https://else.example/";
+    const FIRST_URL: &str = "https://api.example/report";
+    const ALLOWED_URL: &str = "https://www.api.example/other";
+    const UNLISTED_URL: &str = "https://else.example/";
 
     #[test]
     fn passes_the_domain_rule_before_the_stored_answer_is_given() {
@@ -406,14 +406,14 @@ mod another_url {
                 .edit(|policy| policy.payments.hosts = build::hosts(&["api.example"], &[]))
                 .expect("free");
             let asker = Asker::bearer("report", None);
-            let id = id_of(&asker.asks(&mut world, at(OWN, micros)));
+            let id = id_of(&asker.asks(&mut world, payment_at(FIRST_URL, micros)));
             let before = spent_and_reserved(&world);
-            let answer = asker.asks(&mut world, at(OUTSIDE, micros));
+            let answer = asker.asks(&mut world, payment_at(UNLISTED_URL, micros));
             assert_eq!(answer.code(), Some(Code::DomainNotAllowed));
             assert_eq!(spent_and_reserved(&world), before);
             if micros < 10_000_001 {
                 assert!(matches!(answer, Answer::Unrecorded(_)), "{answer:?}");
-                asker.gets_again(&mut world, id, &at(INSIDE, micros));
+                asker.assert_repeats(&mut world, id, &payment_at(ALLOWED_URL, micros));
             }
         }
     }
@@ -422,13 +422,13 @@ mod another_url {
     fn that_is_blocked_gets_nothing() {
         let mut world = world();
         let asker = Asker::bearer("report", None);
-        let id = id_of(&asker.asks(&mut world, at(OWN, 1)));
+        let id = id_of(&asker.asks(&mut world, payment_at(FIRST_URL, 1)));
         world
             .edit(|policy| policy.payments.hosts = build::hosts(&[], &["else.example"]))
             .expect("free");
-        let answer = asker.asks(&mut world, at(OUTSIDE, 1));
+        let answer = asker.asks(&mut world, payment_at(UNLISTED_URL, 1));
         assert_eq!(answer.code(), Some(Code::DomainNotAllowed));
-        asker.gets_again(&mut world, id, &at(OWN, 1));
+        asker.assert_repeats(&mut world, id, &payment_at(FIRST_URL, 1));
     }
 
     /// From the specification: "a different one passes the domain rule".
@@ -436,19 +436,19 @@ mod another_url {
     /// The first URL has already passed the domain rule, and the agent has received its payment.
     #[test]
     fn is_checked_but_the_first_url_is_not_checked_again() {
-        each(|world, asker| {
-            let id = id_of(&asker.asks(world, at(OWN, 1)));
+        for_each_asker(|world, asker| {
+            let id = id_of(&asker.asks(world, payment_at(FIRST_URL, 1)));
             world
                 .edit(|policy| policy.payments.hosts = build::hosts(&[], &["api.example"]))
                 .expect("tightening is free");
-            asker.gets_again(world, id, &at(OWN, 1));
+            asker.assert_repeats(world, id, &payment_at(FIRST_URL, 1));
         });
     }
 }
 
 #[test]
 fn an_agent_that_may_not_work_gets_no_stored_answer() {
-    each(|world, asker| {
+    for_each_asker(|world, asker| {
         asker.asks(world, payment(1));
         world.must(Action::Freeze);
         let frozen = asker.asks(world, payment(1));

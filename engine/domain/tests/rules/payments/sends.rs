@@ -77,28 +77,28 @@ fn send(n: u8) -> Send {
             data: Default::default(),
             gas_limit: 21_000,
         },
-        ceiling: 1_000,
+        gas_price_max: 1_000,
         by: OPERATOR,
     }
 }
 
-fn input(input: Input) -> Action {
+fn outbox_action(input: Input) -> Action {
     Action::Outbox { key: outbox(), input: Box::new(input) }
 }
 
-fn quoted() -> Action {
+fn gas_price_action() -> Action {
     let fee = FeeQuote { fees: Fees::Dynamic { max_fee: 100, tip: 1 }, needed: 50 };
-    input(Input::Quoted(Quote { fee, plain_gas: 21_000, pending: 0, mined: 0 }))
+    outbox_action(Input::Quoted(Quote { fee, plain_gas: 21_000, pending: 0, mined: 0 }))
 }
 
-fn id(n: u8) -> SubmissionId {
+fn submission_id(n: u8) -> SubmissionId {
     send(n).submission()
 }
 
 /// Opens a send and reports a gas price for it. Returns the digest to sign.
-fn authorized(world: &mut World, n: u8) -> B256 {
+fn open_and_price(world: &mut World, n: u8) -> B256 {
     world.must(Action::Send(Box::new(send(n))));
-    let decision = world.must(quoted());
+    let decision = world.must(gas_price_action());
     let digest = decision.effects.iter().find_map(|effect| match effect {
         Effect::Outbox(_key, OutboxAction::Sign { digest, .. }) => Some(*digest),
         _other => None,
@@ -106,8 +106,8 @@ fn authorized(world: &mut World, n: u8) -> B256 {
     digest.expect("it is to be signed")
 }
 
-fn seen(found: Option<FoundReceipt>, head: u64) -> Action {
-    input(Input::LookedUp { id: id(1), asked: 1, found, known: true, head, settled: head })
+fn lookup_action(found: Option<FoundReceipt>, head: u64) -> Action {
+    outbox_action(Input::LookedUp { id: submission_id(1), asked: 1, found, known: true, head, settled: head })
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn a_send_of_a_device_offers_the_whole_ceiling_and_holds_one_nonce() {
     let mut world = world_with(Backing::Device { layout: Layout::Live });
     world.must(Action::Send(Box::new(send(1))));
     world.must(Action::Send(Box::new(send(2))));
-    let decision = world.must(quoted());
+    let decision = world.must(gas_price_action());
     let offers: Vec<_> = decision
         .events
         .iter()
@@ -126,7 +126,7 @@ fn a_send_of_a_device_offers_the_whole_ceiling_and_holds_one_nonce() {
             _other => None,
         })
         .collect();
-    assert_eq!(offers, [(id(1), Fees::Dynamic { max_fee: send(1).ceiling, tip: 1 })]);
+    assert_eq!(offers, [(submission_id(1), Fees::Dynamic { max_fee: send(1).gas_price_max, tip: 1 })]);
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn an_order_needs_an_open_wallet_a_trusted_journal_and_an_address_of_ours() {
 #[test]
 fn a_locked_wallet_broadcasts_and_probes_but_signs_nothing_new() {
     let mut world = world();
-    let digest = authorized(&mut world, 1);
+    let digest = open_and_price(&mut world, 1);
     world.must(Action::Send(Box::new(send(2))));
     let signs = |effect: &Effect| matches!(effect, Effect::Outbox(_, OutboxAction::Sign { .. }));
     let whole = world.must(Action::ResumeOutbox(outbox())).effects;
@@ -161,24 +161,24 @@ fn a_locked_wallet_broadcasts_and_probes_but_signs_nothing_new() {
         assert!(resumed.iter().eq(others), "{resumed:?}");
     }
     // A gas price arrives, but authorizes nothing.
-    assert_eq!(world.must(quoted()).events, []);
+    assert_eq!(world.must(gas_price_action()).events, []);
     // A signer's refusal is not recorded now; the engine asks the signer again later.
-    assert_eq!(world.must(input(Input::Declined { id: id(1), attempt: 0 })).events, []);
-    assert_eq!(world.refused(input(Input::Cancel { id: id(1) })).code, Code::WalletLocked);
+    assert_eq!(world.must(outbox_action(Input::Declined { id: submission_id(1), attempt: 0 })).events, []);
+    assert_eq!(world.refused(outbox_action(Input::Cancel { id: submission_id(1) })).code, Code::WalletLocked);
     // A signature in flight is recorded, and its transaction is broadcast.
     let signature = sign(digest);
-    let kept = world.must(input(Input::Signature { id: id(1), attempt: 0, signature }));
+    let kept = world.must(outbox_action(Input::Signature { id: submission_id(1), attempt: 0, signature }));
     let [Effect::Outbox(_, OutboxAction::Send { raw, .. })] = kept.effects.as_slice() else {
         panic!("{kept:?}")
     };
     let found = FoundReceipt { hash: raw.hash, block: 5, block_hash: B256::ZERO, ok: true };
-    assert_eq!(world.must(seen(Some(found), 5)).events.len(), 1);
+    assert_eq!(world.must(lookup_action(Some(found), 5)).events.len(), 1);
     // A locked wallet may record the block, but only an unlocked wallet may record the end.
-    assert_eq!(world.must(seen(Some(found), 9)).events, []);
+    assert_eq!(world.must(lookup_action(Some(found), 9)).events, []);
     world.unlocked = true;
-    let ended = world.must(seen(Some(found), 9)).events;
+    let ended = world.must(lookup_action(Some(found), 9)).events;
     let done = Outcome::Succeeded { hash: raw.hash, block: 5 };
-    let finished = OutboxEvent::Finished { id: id(1), outcome: done };
+    let finished = OutboxEvent::Finished { id: submission_id(1), outcome: done };
     assert_eq!(ended, [Event::Outbox { key: outbox(), event: finished }]);
     let record = world.state.outboxes.sends.get(&send(1).id).expect("a record").clone();
     assert_eq!(record.ended.map(|(outcome, _at)| outcome), Some(done));
@@ -188,7 +188,7 @@ fn a_locked_wallet_broadcasts_and_probes_but_signs_nothing_new() {
 #[test]
 fn nothing_that_allows_a_signature_or_forgets_one_may_follow_a_seal() {
     let mut world = world();
-    let digest = authorized(&mut world, 1);
+    let digest = open_and_price(&mut world, 1);
     let unsigned = world.state.clone();
     let now = world.now();
     let follows = |state: &bursar_domain::State, event: OutboxEvent| {
@@ -197,26 +197,26 @@ fn nothing_that_allows_a_signature_or_forgets_one_may_follow_a_seal() {
         may_follow_a_seal(state, &entry)
     };
     let raw = |signature| {
-        let whole = world.state.outboxes.get(&outbox()).unsigned(id(1), 0).expect("one");
+        let whole = world.state.outboxes.get(&outbox()).unsigned(submission_id(1), 0).expect("one");
         whole.signed(signature)
     };
     let (ours, theirs) = (sign(digest), sign(B256::repeat_byte(1)));
-    let signed = |signature, raw| OutboxEvent::Signed { id: id(1), attempt: 0, signature, raw };
+    let signed = |signature, raw| OutboxEvent::Signed { id: submission_id(1), attempt: 0, signature, raw };
     assert!(follows(&unsigned, signed(ours, raw(&ours))));
     assert!(!follows(&unsigned, signed(theirs, raw(&theirs))), "of another digest");
     assert!(!follows(&unsigned, signed(ours, raw(&theirs))), "other bytes");
     let call = send(3).call;
     let (kind, fees) = (Kind::Call, Fees::Legacy { gas_price: 1 });
     for event in [
-        OutboxEvent::Opened { id: id(3), call, ceiling: 1, filler: false, until: None },
-        OutboxEvent::Reserved { id: id(1), nonce: 5 },
-        OutboxEvent::Authorized { id: id(1), kind, fees, digest, at: now.utc },
-        OutboxEvent::Declined { id: id(1), attempt: 0 },
-        OutboxEvent::CancelWanted { id: id(1) },
-        OutboxEvent::Finished { id: id(1), outcome: Outcome::Dropped },
-        OutboxEvent::Finished { id: id(1), outcome: Outcome::NonceTaken },
+        OutboxEvent::Opened { id: submission_id(3), call, ceiling: 1, filler: false, until: None },
+        OutboxEvent::Reserved { id: submission_id(1), nonce: 5 },
+        OutboxEvent::Authorized { id: submission_id(1), kind, fees, digest, at: now.utc },
+        OutboxEvent::Declined { id: submission_id(1), attempt: 0 },
+        OutboxEvent::CancelWanted { id: submission_id(1) },
+        OutboxEvent::Finished { id: submission_id(1), outcome: Outcome::Dropped },
+        OutboxEvent::Finished { id: submission_id(1), outcome: Outcome::NonceTaken },
         OutboxEvent::Finished {
-            id: id(1),
+            id: submission_id(1),
             outcome: Outcome::Reverted { hash: B256::ZERO, block: 1 },
         },
     ] {
@@ -230,40 +230,40 @@ fn nothing_that_allows_a_signature_or_forgets_one_may_follow_a_seal() {
 #[test]
 fn accepting_a_journal_drops_unsigned_transactions() {
     let mut world = world();
-    let digest = authorized(&mut world, 1);
+    let digest = open_and_price(&mut world, 1);
     let signature = sign(digest);
-    world.must(input(Input::Signature { id: id(1), attempt: 0, signature }));
-    let forged = authorized(&mut world, 2);
+    world.must(outbox_action(Input::Signature { id: submission_id(1), attempt: 0, signature }));
+    let forged = open_and_price(&mut world, 2);
     world.must(Action::AcceptJournal);
     let outbox_now = world.state.outboxes.get(&outbox());
-    assert!(outbox_now.open.contains_key(&id(1)), "what was signed may be mined");
-    assert!(!outbox_now.open.contains_key(&id(2)));
-    assert_eq!(outbox_now.open[&id(1)].ceiling, 100, "and no more is offered for it");
+    assert!(outbox_now.open.contains_key(&submission_id(1)), "what was signed may be mined");
+    assert!(!outbox_now.open.contains_key(&submission_id(2)));
+    assert_eq!(outbox_now.open[&submission_id(1)].ceiling, 100, "and no more is offered for it");
     world.clock.pass(1_000_000);
-    let offered = world.must(quoted()).events;
+    let offered = world.must(gas_price_action()).events;
     let allowed = |event: &Event| {
         matches!(event, Event::Outbox { event: OutboxEvent::Authorized { .. }, .. })
     };
     assert!(!offered.iter().any(allowed), "{offered:?}");
-    let late = input(Input::Signature { id: id(2), attempt: 0, signature: sign(forged) });
+    let late = outbox_action(Input::Signature { id: submission_id(2), attempt: 0, signature: sign(forged) });
     assert_eq!(world.must(late).effects, []);
 }
 
 #[test]
 fn a_forged_signature_does_not_survive_accepting_a_journal() {
     let mut world = world();
-    authorized(&mut world, 1);
+    open_and_price(&mut world, 1);
     let raw = bursar_submit::Raw { hash: B256::repeat_byte(1), bytes: vec![2, 1, 1].into() };
     let signature = sign(B256::repeat_byte(1));
-    let forged = OutboxEvent::Signed { id: id(1), attempt: 0, signature, raw };
+    let forged = OutboxEvent::Signed { id: submission_id(1), attempt: 0, signature, raw };
     world.forge(Event::Outbox { key: outbox(), event: forged });
-    assert!(world.state.outboxes.get(&outbox()).open[&id(1)].is_signed());
+    assert!(world.state.outboxes.get(&outbox()).open[&submission_id(1)].is_signed());
     world.must(Action::AcceptJournal);
     assert!(world.state.outboxes.get(&outbox()).open.is_empty());
     // An untrusted journal does not allow a cancellation either.
-    authorized(&mut world, 2);
+    open_and_price(&mut world, 2);
     world.trusted = false;
-    let cancel = input(Input::Cancel { id: id(2) });
+    let cancel = outbox_action(Input::Cancel { id: submission_id(2) });
     assert_eq!(world.refused(cancel).code, Code::JournalUntrusted);
 }
 
@@ -273,7 +273,7 @@ fn an_address_with_a_transaction_on_its_way_is_not_deleted() {
     world.must(Action::Send(Box::new(send(1))));
     let delete = Action::DeleteAddress { label: "sends".parse().expect("a name") };
     assert_eq!(world.refused(delete.clone()).code, Code::InUse);
-    world.must(input(Input::Cancel { id: id(1) }));
+    world.must(outbox_action(Input::Cancel { id: submission_id(1) }));
     world.must(delete);
 }
 

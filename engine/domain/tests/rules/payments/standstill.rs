@@ -11,11 +11,11 @@ use crate::support::clock::{DAY, HOUR, MINUTE, SECOND};
 use crate::support::{Answer, World, build};
 use build::{ordinary, payment};
 
-fn signature_of(world: &World, id: RequestId) -> bool {
+fn is_signed(world: &World, id: RequestId) -> bool {
     matches!(world.status(id), Status::Authorized { signature: Some(_), .. })
 }
 
-fn reissued(world: &mut World) -> Vec<RequestId> {
+fn reissue(world: &mut World) -> Vec<RequestId> {
     let decision = world.must(Action::Reissue);
     assert_eq!(decision.events, [], "a slip is no news");
     decision
@@ -28,7 +28,7 @@ fn reissued(world: &mut World) -> Vec<RequestId> {
         .collect()
 }
 
-fn in_order<const N: usize>(mut ids: [RequestId; N]) -> [RequestId; N] {
+fn sorted<const N: usize>(mut ids: [RequestId; N]) -> [RequestId; N] {
     ids.sort();
     ids
 }
@@ -94,7 +94,7 @@ mod frozen {
         let id = world.signs(payment(1));
         world.must(Action::Freeze);
         world.must(world.signed(id));
-        assert!(signature_of(&world, id));
+        assert!(is_signed(&world, id));
     }
 }
 
@@ -132,9 +132,9 @@ mod locked {
         let mut world = ordinary();
         let id = world.signs(payment(1));
         world.unlocked = false;
-        assert_eq!(reissued(&mut world), []);
+        assert_eq!(reissue(&mut world), []);
         world.unlocked = true;
-        assert_eq!(reissued(&mut world), [id]);
+        assert_eq!(reissue(&mut world), [id]);
     }
 }
 
@@ -153,11 +153,11 @@ mod reissue {
         let denied = world.holds(payment(3_000_000));
         world.deny(denied).expect("it waits");
         world.refuses(payment(11_000_000));
-        let wanted = in_order([automatic, approved]);
-        assert_eq!(reissued(&mut world), wanted);
+        let wanted = sorted([automatic, approved]);
+        assert_eq!(reissue(&mut world), wanted);
         // Every later reissue gives the same payments, also after a restart.
-        assert_eq!(reissued(&mut world.restarted()), wanted);
-        assert_eq!(reissued(&mut world), wanted);
+        assert_eq!(reissue(&mut world.restarted()), wanted);
+        assert_eq!(reissue(&mut world), wanted);
         assert_eq!(world.spent(), Usd(2_000_003));
     }
 
@@ -168,9 +168,9 @@ mod reissue {
         world.clock.pass(60 * SECOND - 1);
         // Meanwhile another entry advances the journal's time.
         world.holds(payment(2_000_000));
-        assert_eq!(reissued(&mut world), [id]);
+        assert_eq!(reissue(&mut world), [id]);
         world.clock.pass(1);
-        assert_eq!(reissued(&mut world), []);
+        assert_eq!(reissue(&mut world), []);
     }
 
     #[test]
@@ -178,9 +178,9 @@ mod reissue {
         let mut world = ordinary();
         let id = world.signs(payment(1));
         world.must(Action::Freeze);
-        assert_eq!(reissued(&mut world), []);
+        assert_eq!(reissue(&mut world), []);
         world.must(Action::Thaw);
-        assert_eq!(reissued(&mut world), [id]);
+        assert_eq!(reissue(&mut world), [id]);
     }
 
     /// I-g (global freeze or suspension of one agent) and I-i: nothing is signed for a suspended agent.
@@ -189,9 +189,9 @@ mod reissue {
         let mut world = ordinary();
         let id = world.signs(payment(1));
         world.must(Action::Suspend { agent: build::agent(0) });
-        assert_eq!(reissued(&mut world), []);
+        assert_eq!(reissue(&mut world), []);
         world.must(Action::Resume { agent: build::agent(0) });
-        assert_eq!(reissued(&mut world), [id]);
+        assert_eq!(reissue(&mut world), [id]);
     }
 }
 
@@ -206,11 +206,11 @@ mod untrusted {
         let answer = world.ask_as(&build::agent(0), identity.clone(), payment(1));
         let Answer::Signs(id) = answer else { panic!("{answer:?}") };
         world.trusted = false;
-        assert_eq!(reissued(&mut world), []);
+        assert_eq!(reissue(&mut world), []);
         let repeat = world.ask_action(&build::agent(0), identity, payment(1));
         assert_eq!(world.must(repeat).effects, []);
         world.trusted = true;
-        assert_eq!(reissued(&mut world), [id]);
+        assert_eq!(reissue(&mut world), [id]);
     }
 
     #[test]
@@ -225,11 +225,11 @@ mod untrusted {
         world.trusted = false;
         world.must(Action::AcceptJournal);
         world.trusted = true;
-        assert_eq!(reissued(&mut world), []);
+        assert_eq!(reissue(&mut world), []);
         assert_eq!(world.must(world.signed(unsigned)).events, []);
         let repeat = world.ask_action(&build::agent(0), identity, payment(1));
         assert_eq!(world.must(repeat).effects, []);
-        assert!(signature_of(&world, signed) && !signature_of(&world, unsigned));
+        assert!(is_signed(&world, signed) && !is_signed(&world, unsigned));
         assert!(world.state.authorized.keys().eq([&signed]));
         assert_eq!((world.spent(), world.reserved()), (Usd(3), Usd::dollars(2)));
         world.approves(held);
@@ -255,7 +255,7 @@ mod signature {
         let mut world = ordinary();
         let id = world.signs(payment(1));
         assert_eq!(world.must(world.signed(id)).events.len(), 1);
-        assert!(signature_of(&world, id));
+        assert!(is_signed(&world, id));
         assert_eq!(world.must(world.signed(id)).events, []);
         assert_eq!(world.spent(), Usd(1));
     }
@@ -277,7 +277,7 @@ mod signature {
         let id = world.signs(payment(1));
         world.unlocked = false;
         world.must(world.signed(id));
-        assert!(signature_of(&world, id));
+        assert!(is_signed(&world, id));
     }
 
     /// The clock was ahead and was corrected.
@@ -298,11 +298,11 @@ mod signature {
         assert!(
             world.state.authorized.contains_key(&id) && world.state.authorized.contains_key(&held)
         );
-        assert_eq!(reissued(&mut world), in_order([id, held]));
+        assert_eq!(reissue(&mut world), sorted([id, held]));
         assert_eq!(world.must(world.signed(id)).events.len(), 1);
-        assert!(signature_of(&world, id));
+        assert!(is_signed(&world, id));
         world.clock.pass(60 * SECOND);
-        assert_eq!(reissued(&mut world), []);
+        assert_eq!(reissue(&mut world), []);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::support::clock::{Clock, DAY, HOUR, MINUTE};
 use crate::support::{Answer, World, build};
 use build::{payment, policy};
 
-const LIMIT: Option<HoldReason> = Some(HoldReason::UnattendedLimit);
+const UNATTENDED_LIMIT: Option<HoldReason> = Some(HoldReason::UnattendedLimit);
 
 /// A world in which payments below 10 dollars are automatic and 5 dollars a day may be spent unattended.
 fn world() -> World {
@@ -33,7 +33,7 @@ fn reboot(world: &World) -> World {
 fn it_holds_what_exceeds_it_and_refuses_nothing() {
     let mut world = reboot(&world());
     world.signs(payment(3_000_000));
-    assert_eq!(world.ask(payment(2_000_001)).held_for(), LIMIT);
+    assert_eq!(world.ask(payment(2_000_001)).hold_reason(), UNATTENDED_LIMIT);
     world.signs(payment(2_000_000));
     let held = world.holds(payment(1));
     // The operator may approve a payment over the limit, which counts too.
@@ -47,14 +47,14 @@ fn only_unattended_days_count_and_only_they_are_limited() {
     attended.signs(payment(9_000_000));
     let mut world = reboot(&attended);
     world.signs(payment(5_000_000));
-    assert_eq!(world.ask(payment(1)).held_for(), LIMIT);
+    assert_eq!(world.ask(payment(1)).hold_reason(), UNATTENDED_LIMIT);
     // A person opens the wallet.
     world.lock();
     world.unlock();
     world.signs(payment(9_000_000));
     // Another reboot on the same day grants nothing.
     let mut world = reboot(&world);
-    assert_eq!(world.ask(payment(1)).held_for(), LIMIT);
+    assert_eq!(world.ask(payment(1)).hold_reason(), UNATTENDED_LIMIT);
 }
 
 #[test]
@@ -64,8 +64,8 @@ fn restarts_and_reboots_on_one_day_share_the_limit() {
         world.signs(payment(1_000_000));
         world = reboot(&world);
     }
-    assert_eq!(world.ask(payment(1)).held_for(), LIMIT);
-    assert_eq!(world.restarted().ask(payment(1)).held_for(), LIMIT);
+    assert_eq!(world.ask(payment(1)).hold_reason(), UNATTENDED_LIMIT);
+    assert_eq!(world.restarted().ask(payment(1)).hold_reason(), UNATTENDED_LIMIT);
 }
 
 #[test]
@@ -73,13 +73,13 @@ fn it_renews_at_a_later_midnight_and_not_by_a_clock_that_jumps() {
     let mut world = reboot(&world());
     world.signs(payment(5_000_000));
     world.clock.set_by(DAY);
-    assert_eq!(world.ask(payment(1)).held_for(), LIMIT, "the boot clock disagrees");
+    assert_eq!(world.ask(payment(1)).hold_reason(), UNATTENDED_LIMIT, "the boot clock disagrees");
     world.clock.set_by(-2 * DAY);
-    assert_eq!(world.ask(payment(1)).held_for(), LIMIT, "a day that was");
+    assert_eq!(world.ask(payment(1)).hold_reason(), UNATTENDED_LIMIT, "a day that was");
     world.clock.set_by(DAY);
     world.clock.pass(12 * HOUR);
     world.signs(payment(5_000_000));
-    assert_eq!(world.ask(payment(1)).held_for(), LIMIT);
+    assert_eq!(world.ask(payment(1)).hold_reason(), UNATTENDED_LIMIT);
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn all_agents_share_it() {
     world.signs(payment(4_000_000));
     let identity = build::signed(world.draw(), world.clock.utc);
     let answer = world.ask_as(&build::agent(1), identity, payment(1_000_001));
-    assert_eq!(answer.held_for(), LIMIT);
+    assert_eq!(answer.hold_reason(), UNATTENDED_LIMIT);
 }
 
 /// A payment that waits at a device counts even before it is signed.
@@ -103,9 +103,9 @@ fn payments_that_wait_at_a_device_count() {
     world.must(Action::Set(Setting::UnattendedDaily(Some(Usd::dollars(5)))));
     let mut world = reboot(&world);
     assert!(matches!(world.ask(payment(3_000_000)), Answer::Awaits(_)));
-    assert_eq!(world.ask(payment(2_000_001)).held_for(), LIMIT);
+    assert_eq!(world.ask(payment(2_000_001)).hold_reason(), UNATTENDED_LIMIT);
     assert!(matches!(world.ask(payment(2_000_000)), Answer::Awaits(_)));
-    assert_eq!(world.ask(payment(1)).held_for(), LIMIT);
+    assert_eq!(world.ask(payment(1)).hold_reason(), UNATTENDED_LIMIT);
     assert_eq!(world.state.unattended.spent_at(&world.now()), Usd::ZERO);
 }
 
@@ -113,7 +113,7 @@ fn payments_that_wait_at_a_device_count() {
 fn a_rule_that_refuses_or_holds_comes_first() {
     let mut world = reboot(&world());
     assert_eq!(world.refuses(payment(10_000_001)).code, Code::ExceedsPerRequestMax);
-    assert_eq!(world.ask(payment(10_000_000)).held_for(), Some(HoldReason::AboveThreshold));
+    assert_eq!(world.ask(payment(10_000_000)).hold_reason(), Some(HoldReason::AboveThreshold));
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn raising_it_needs_the_open_wallet_and_lowering_it_does_not() {
     world.must(set(Some(Usd::dollars(4))));
     let mut world = reboot(&world);
     world.signs(payment(4_000_000));
-    assert_eq!(world.ask(payment(1)).held_for(), LIMIT);
+    assert_eq!(world.ask(payment(1)).hold_reason(), UNATTENDED_LIMIT);
     world.must(set(None));
     world.signs(payment(9_000_000));
 }
@@ -144,7 +144,7 @@ fn zero_holds_everything() {
     let mut world = world();
     world.must(Action::Set(Setting::UnattendedDaily(Some(Usd::ZERO))));
     let mut world = reboot(&world);
-    assert_eq!(world.ask(payment(1)).held_for(), LIMIT);
+    assert_eq!(world.ask(payment(1)).hold_reason(), UNATTENDED_LIMIT);
 }
 
 mod histories {

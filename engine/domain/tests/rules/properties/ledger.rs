@@ -68,23 +68,23 @@ impl Ledger {
             scene.waiting,
             scene.limit
         );
-        self.see_limit(&request.agent, scene);
+        self.note_limit(&request.agent, scene);
         let key = (request.agent.clone(), scene.now.local_day);
         self.by_date.entry(key).or_default().0 += request.ask.usd().0;
     }
 
     /// Checks a reservation: the spent and the held value fit the limit together.
     pub(crate) fn hold(&mut self, request: &Request, scene: &Scene<'_>) {
-        let left = self.left(&request.agent, scene.allowance);
+        let left = self.value_left(&request.agent, scene.allowance);
         assert!(left + scene.waiting <= scene.limit, "I-a: reserved beyond the limit");
-        self.see_limit(&request.agent, scene);
+        self.note_limit(&request.agent, scene);
     }
 
-    pub(crate) fn left(&self, agent: &AgentId, allowance: usize) -> u64 {
+    pub(crate) fn value_left(&self, agent: &AgentId, allowance: usize) -> u64 {
         self.by_allowance.get(&(agent.clone(), allowance)).copied().unwrap_or(0)
     }
 
-    fn see_limit(&mut self, agent: &AgentId, scene: &Scene<'_>) {
+    fn note_limit(&mut self, agent: &AgentId, scene: &Scene<'_>) {
         let date = self.by_date.entry((agent.clone(), scene.now.local_day)).or_default();
         date.1 = date.1.max(scene.limit);
     }

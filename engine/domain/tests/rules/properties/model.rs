@@ -14,7 +14,7 @@ use crate::properties::rules::{Allowance, Context, Due, Rules, VARIANTS};
 use crate::support::build;
 use crate::support::clock::MINUTE;
 
-const QUARTER: i64 = 15 * MINUTE;
+const QUARTER_HOUR: i64 = 15 * MINUTE;
 
 #[derive(Debug)]
 pub(crate) struct Model {
@@ -38,7 +38,7 @@ pub(crate) struct Agent {
     pub(crate) id: AgentId,
     pub(crate) bears_token: bool,
     pub(crate) suspended: bool,
-    pub(crate) work: Option<Work>,
+    pub(crate) commission: Option<ModelCommission>,
     /// Number of allowances that the agent has received.
     pub(crate) allowances: usize,
     /// The latest minute (since 1970) with a recorded refusal, and the number of refusals in it.
@@ -46,7 +46,7 @@ pub(crate) struct Agent {
 }
 
 #[derive(Debug)]
-pub(crate) struct Work {
+pub(crate) struct ModelCommission {
     pub(crate) policy: usize,
     pub(crate) label: &'static str,
     pub(crate) allowance: Allowance,
@@ -69,10 +69,10 @@ pub(crate) enum ModelStatus {
     ///
     /// `void` is set if an untrusted journal was accepted before the signature; the payment is then never signed.
     Authorized {
-        before: u64,
+        valid_before: u64,
         signed: bool,
         lapsed: bool,
-        void: bool,
+        is_void: bool,
     },
     Refused,
     Denied {
@@ -93,7 +93,7 @@ pub(crate) enum Prediction {
     /// The stored answer. If the host lists have changed since, a refusal by them is correct too.
     Earlier(RequestId, Option<Code>),
     /// The earlier request was held past its deadline. Its expiry is recorded now.
-    Over(RequestId, Option<Code>),
+    HoldOver(RequestId, Option<Code>),
 }
 
 impl Agent {
@@ -129,12 +129,12 @@ fn is_quarter_hour_later(since: &Moment, now: &Moment) -> bool {
     } else {
         0
     };
-    wall >= QUARTER || by_boot >= QUARTER
+    wall >= QUARTER_HOUR || by_boot >= QUARTER_HOUR
 }
 
 impl ModelRequest {
     /// Returns whether the 15 minutes of a hold are over.
-    pub(crate) fn is_over(&self, now: &Moment) -> bool {
+    pub(crate) fn is_hold_over(&self, now: &Moment) -> bool {
         let ModelStatus::Held { since } = &self.status else { return false };
         is_quarter_hour_later(since, now)
     }
@@ -150,7 +150,7 @@ impl Model {
             id: build::agent(index),
             bears_token: index == 1,
             suspended: false,
-            work: None,
+            commission: None,
             allowances: 0,
             refused: (0, 0),
         };
@@ -182,37 +182,37 @@ impl Model {
     ) {
         let agent = &mut self.agents[agent];
         // A new policy does not start a new allowance.
-        let allowance = match agent.work.take() {
+        let allowance = match agent.commission.take() {
             Some(work) => work.allowance,
             None => {
                 agent.allowances += 1;
                 Allowance::first(now)
             }
         };
-        agent.work = Some(Work { policy, label, allowance });
+        agent.commission = Some(ModelCommission { policy, label, allowance });
     }
 
-    pub(crate) fn edited(&mut self, policy: usize, rules: Rules) {
+    pub(crate) fn edit_policy(&mut self, policy: usize, rules: Rules) {
         let newest = self.versions.into_iter().max().expect("two policies");
         (self.rules[policy], self.versions[policy]) = (rules, newest + 1);
     }
 
     /// Returns the version of an agent's policy.
     pub(crate) fn version(&self, agent: usize) -> Option<u64> {
-        self.agents[agent].work.as_ref().map(|work| self.versions[work.policy])
+        self.agents[agent].commission.as_ref().map(|work| self.versions[work.policy])
     }
 
     pub(crate) fn rules_of(&self, agent: usize) -> Option<Rules> {
-        self.agents[agent].work.as_ref().map(|work| self.rules[work.policy])
+        self.agents[agent].commission.as_ref().map(|work| self.rules[work.policy])
     }
 
     pub(crate) fn due(&self, agent: usize, now: &Moment) -> Due {
-        let work = self.agents[agent].work.as_ref();
+        let work = self.agents[agent].commission.as_ref();
         work.map_or(Due::Nothing, |work| work.allowance.due(now))
     }
 
     /// Checks and applies a renewal, made by the engine or by the operator.
-    pub(crate) fn renewed(
+    pub(crate) fn renew(
         &mut self,
         agent: usize,
         start: &WindowStart,
@@ -226,7 +226,7 @@ impl Model {
         assert_eq!((start.day, start.utc.0), (next.day, next.start_ms), "another start");
         let agent = &mut self.agents[agent];
         agent.allowances += 1;
-        let work = agent.work.as_mut().expect("a commissioned agent");
+        let work = agent.commission.as_mut().expect("a commissioned agent");
         assert!(work.allowance.day < next.day, "I-a: two allowances of one date");
         work.allowance = next;
     }
@@ -250,7 +250,7 @@ impl Model {
     }
 
     pub(crate) fn spent_by(&self, agent: usize) -> u64 {
-        self.agents[agent].work.as_ref().map_or(0, |work| work.allowance.spent)
+        self.agents[agent].commission.as_ref().map_or(0, |work| work.allowance.spent)
     }
 
     /// Returns the circumstances of a request that is not held now.
@@ -266,12 +266,12 @@ impl Model {
     }
 
     pub(crate) fn spend(&mut self, agent: usize, usd: u64) {
-        let work = self.agents[agent].work.as_mut().expect("a commissioned agent");
+        let work = self.agents[agent].commission.as_mut().expect("a commissioned agent");
         work.allowance.spent += usd;
     }
 
     /// Adds a new request.
-    pub(crate) fn enter(&mut self, id: RequestId, known: ModelRequest, identity: &Identity) {
+    pub(crate) fn add_request(&mut self, id: RequestId, known: ModelRequest, identity: &Identity) {
         if known.status.is_held() {
             self.reserved += known.usd();
         }
@@ -298,18 +298,18 @@ impl Model {
     }
 
     /// Applies the acceptance of a journal.
-    pub(crate) fn accepted(&mut self) {
+    pub(crate) fn accept_journal(&mut self) {
         for known in self.requests.values_mut() {
-            if let ModelStatus::Authorized { signed: false, void, .. } = &mut known.status {
+            if let ModelStatus::Authorized { signed: false, is_void: void, .. } = &mut known.status {
                 *void = true;
             }
         }
     }
 
     /// Notes a new reading of the wall clock.
-    pub(crate) fn clock_shows(&mut self, now: &Moment) {
+    pub(crate) fn note_clock(&mut self, now: &Moment) {
         for known in self.requests.values_mut() {
-            if let ModelStatus::Authorized { before, lapsed, .. } = &mut known.status {
+            if let ModelStatus::Authorized { valid_before: before, lapsed, .. } = &mut known.status {
                 *lapsed |= now.utc.seconds().unsigned_abs() >= *before;
             }
         }
@@ -328,7 +328,7 @@ impl Model {
     ) -> Prediction {
         let caller = &self.agents[agent];
         let idle = [
-            (caller.work.is_none(), Code::AgentNotCommissioned),
+            (caller.commission.is_none(), Code::AgentNotCommissioned),
             (caller.suspended, Code::AgentSuspended),
             (self.frozen, Code::AgentsFrozen),
         ];
@@ -344,7 +344,7 @@ impl Model {
                 // A key stays bound to its content while the answer to that content is remembered.
                 let remembered = match &self.requests[first].status {
                     ModelStatus::Held { .. } => true,
-                    ModelStatus::Authorized { before, .. } => {
+                    ModelStatus::Authorized { valid_before: before, .. } => {
                         now.utc.seconds().unsigned_abs() < *before
                     }
                     ModelStatus::Denied { at } | ModelStatus::Expired { at } => {
@@ -363,7 +363,7 @@ impl Model {
         let signature = !caller.bears_token;
         let remembered = match &first.status {
             ModelStatus::Held { .. } => true,
-            ModelStatus::Authorized { before, .. }
+            ModelStatus::Authorized { valid_before: before, .. }
                 if now.utc.seconds().unsigned_abs() < *before =>
             {
                 true
@@ -387,7 +387,7 @@ impl Model {
             Some(code) if ask.request_url != first.ask.request_url => {
                 Prediction::Unrecorded(vec![code])
             }
-            lists_now if first.is_over(now) => Prediction::Over(*id, lists_now),
+            lists_now if first.is_hold_over(now) => Prediction::HoldOver(*id, lists_now),
             lists_now => Prediction::Earlier(*id, lists_now),
         }
     }

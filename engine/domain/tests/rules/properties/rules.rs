@@ -64,7 +64,7 @@ pub(crate) const URLS: [(&str, &str); 4] = [
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum HostVerdict {
     Inside,
     Outside,
     Blocked,
@@ -100,15 +100,15 @@ impl Rules {
             || opened
     }
 
-    fn place(&self, url: &str) -> Place {
+    fn host_verdict(&self, url: &str) -> HostVerdict {
         let (_, host) = URLS.iter().find(|(known, _)| *known == url).expect("a URL of the table");
         let covers = |entry: &&str| *host == *entry || host.ends_with(&format!(".{entry}"));
         if self.blocked.iter().any(covers) {
-            Place::Blocked
+            HostVerdict::Blocked
         } else if self.allowed.is_empty() || self.allowed.iter().any(covers) {
-            Place::Inside
+            HostVerdict::Inside
         } else {
-            Place::Outside
+            HostVerdict::Outside
         }
     }
 
@@ -125,13 +125,13 @@ impl Rules {
         if self.allowed.is_empty() && self.blocked.is_empty() {
             return Ok(false);
         }
-        let place = |url: Option<&str>| url.map(|url| self.place(url));
+        let place = |url: Option<&str>| url.map(|url| self.host_verdict(url));
         let (request, resource) = (place(request), place(resource));
         let own = request.or(resource).ok_or(Code::DomainUrlRequired)?;
-        if [request, resource].contains(&Some(Place::Blocked)) || own == Place::Outside {
+        if [request, resource].contains(&Some(HostVerdict::Blocked)) || own == HostVerdict::Outside {
             return Err(Code::DomainNotAllowed);
         }
-        Ok(resource == Some(Place::Outside))
+        Ok(resource == Some(HostVerdict::Outside))
     }
 }
 
@@ -173,7 +173,7 @@ impl Context {
     /// Returns every reason for which the operator must decide.
     pub(crate) fn holds(&self, ask: &PaymentAsk, now: &Moment) -> Vec<HoldReason> {
         let rules = &self.rules;
-        let astray = now.chain_hint.is_some_and(|block| (now.utc.0 - block.0).abs() > TEN_MINUTES);
+        let astray = now.chain_hint.is_some_and(|block| (now.utc.0 - block.0).abs() > TEN_MINUTES_MS);
         let outside =
             rules.domains(ask.request_url.as_deref(), ask.resource_url.as_deref()) == Ok(true);
         let zero = rules.auto_below == 0;
@@ -214,9 +214,9 @@ pub(crate) enum Due {
     Grant(Allowance),
 }
 
-const TWENTY_HOURS: i64 = 20 * HOUR;
-const TEN_MINUTES: i64 = 10 * 60 * 1000;
-const SLACK: i64 = 5 * MINUTE;
+const TWENTY_HOURS_MS: i64 = 20 * HOUR;
+const TEN_MINUTES_MS: i64 = 10 * 60 * 1000;
+const CLOCK_SLACK_MS: i64 = 5 * MINUTE;
 
 fn boot_clock(now: &Moment) -> i64 {
     i64::try_from(now.boottime_ms).expect("a boot clock of this age")
@@ -224,10 +224,10 @@ fn boot_clock(now: &Moment) -> i64 {
 
 impl Allowance {
     pub(crate) fn first(now: &Moment) -> Self {
-        Self::begun(now, now.day_start.0)
+        Self::begun_at(now, now.day_start.0)
     }
 
-    fn begun(now: &Moment, start_ms: i64) -> Self {
+    fn begun_at(now: &Moment, start_ms: i64) -> Self {
         let by_wall = boot_clock(now) - (now.utc.0 - start_ms);
         let (day, boot_id) = (now.local_day, now.boot_id.clone());
         Self { day, start_ms, spent: 0, boot_id, boot_ms: (by_wall, by_wall) }
@@ -235,14 +235,14 @@ impl Allowance {
 
     pub(crate) fn due(&self, now: &Moment) -> Due {
         let lasted = now.day_start.0 - self.start_ms;
-        if now.local_day <= self.day || lasted < TWENTY_HOURS {
+        if now.local_day <= self.day || lasted < TWENTY_HOURS_MS {
             return Due::Nothing;
         }
-        let mut next = Self::begun(now, now.day_start.0);
+        let mut next = Self::begun_at(now, now.day_start.0);
         let ahead = now.chain_hint.is_some_and(|block| now.utc.0 - block.0 > HOUR);
         let (earliest, latest) = self.boot_ms;
         let counted =
-            |from: i64| self.boot_id != now.boot_id || boot_clock(now) - from >= lasted - SLACK;
+            |from: i64| self.boot_id != now.boot_id || boot_clock(now) - from >= lasted - CLOCK_SLACK_MS;
         if ahead || !counted(earliest) {
             next.boot_ms.1 = boot_clock(now);
             return Due::Grant(next);
@@ -250,7 +250,7 @@ impl Allowance {
         if self.boot_id == now.boot_id {
             // If setting the wall clock moves a start into the past, no second allowance may begin within this one.
             let (by_wall, _) = next.boot_ms;
-            let after = |from: i64| by_wall.max(from + lasted - SLACK).min(boot_clock(now));
+            let after = |from: i64| by_wall.max(from + lasted - CLOCK_SLACK_MS).min(boot_clock(now));
             next.boot_ms = (after(earliest), after(latest));
         }
         if counted(latest) { Due::Renewal(next) } else { Due::Either(next) }

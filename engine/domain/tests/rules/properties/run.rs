@@ -18,7 +18,7 @@ use bursar_domain::{Action, Decision, Effect, Event, PaymentAsk, Refusal, Reply,
 use crate::properties::ledger::{Ledger, Scene};
 use crate::properties::model::{Model, ModelRequest, ModelStatus, Prediction};
 use crate::properties::rules::{Due, VARIANTS};
-use crate::properties::workload::{History, Oddity, Pick, Shown, Size, Step, What};
+use crate::properties::workload::{History, Oddity, Pick, CardChoice, Size, Step, PaymentChoice};
 use crate::support::clock::{Clock, HOUR, MINUTE};
 use crate::support::{Answer, OPERATOR, World, build, decisive, denial};
 
@@ -32,7 +32,7 @@ pub(crate) struct Run {
     /// The first card of each held request, and the policy version at that time.
     cards: BTreeMap<RequestId, (String, u64)>,
     /// The events, answers and codes that occurred in this history.
-    pub(crate) seen: BTreeSet<String>,
+    pub(crate) reached: BTreeSet<String>,
 }
 
 fn policy_name(index: usize) -> String {
@@ -45,7 +45,7 @@ fn label(spare: bool) -> &'static str {
 
 impl Run {
     /// Runs the whole history.
-    pub(crate) fn through(history: &History) -> Self {
+    pub(crate) fn run_history(history: &History) -> Self {
         let mut run = Self::start(history);
         for step in &history.steps {
             run.step(step);
@@ -76,7 +76,7 @@ impl Run {
             ledger: Ledger::default(),
             asked: Vec::new(),
             cards: BTreeMap::new(),
-            seen: BTreeSet::new(),
+            reached: BTreeSet::new(),
         };
         for agent in 0..history.agents.min(2) {
             run.commission(agent, agent, agent == 1);
@@ -86,12 +86,12 @@ impl Run {
 
     fn step(&mut self, step: &Step) {
         match *step {
-            Step::Ask { agent, ref what, key, repeat } => self.ask(agent, what, key, repeat),
+            Step::Ask { agent, ref choice: what, key, repeat } => self.ask(agent, what, key, repeat),
             Step::Flood { agent, asks } => self.flood(agent, asks),
             Step::Approve { pick, shown } => self.approve(pick, shown),
             Step::SecondLook { pick, variant } => self.change_and_approve(pick, variant),
             Step::Deny { pick } => self.deny(pick),
-            Step::Signed { pick } => self.signed(pick),
+            Step::Signed { pick } => self.sign(pick),
             Step::Tick => self.tick(),
             Step::Reissue => self.reissue(),
             Step::Pass(ms) => self.world.clock.pass(ms),
@@ -106,7 +106,7 @@ impl Run {
                 self.world.clock.chain_hint = behind.map(|ms| utc.plus_ms(-ms));
             }
             Step::Edit { policy, variant } => self.edit(policy, variant),
-            Step::Commission { agent, policy, spare } => self.commission(agent, policy, spare),
+            Step::Commission { agent, policy, to_spare_address: spare } => self.commission(agent, policy, spare),
             Step::Suspend(agent) => self.suspend(agent),
             Step::Resume(agent) => self.resume(agent),
             Step::Renew(agent) => self.renew(agent),
@@ -119,7 +119,7 @@ impl Run {
             Step::Network(enabled) => self.network(enabled),
         }
         let now = self.world.now();
-        self.model.clock_shows(&now);
+        self.model.note_clock(&now);
         self.compare();
     }
 
@@ -137,14 +137,14 @@ impl Run {
         for event in &decision.events {
             let name = format!("{event:?}");
             let name = name.split([' ', '{', '(']).next().expect("a name");
-            self.seen.insert(name.to_owned());
+            self.reached.insert(name.to_owned());
             match event {
                 Event::AllowanceRenewed { agent, start } => {
                     let agent = self.model.index(agent);
-                    self.model.renewed(agent, start, &now, operator);
+                    self.model.renew(agent, start, &now, operator);
                 }
                 Event::RequestExpired { id, .. } => {
-                    assert!(self.model.requests[id].is_over(&now), "expired before its time");
+                    assert!(self.model.requests[id].is_hold_over(&now), "expired before its time");
                     self.model.end(*id, ModelStatus::Expired { at: now.clone() });
                 }
                 _decided_by_the_command => {}
@@ -158,8 +158,8 @@ impl Run {
         self.world.entries.last().expect("a journal").at
     }
 
-    fn note(&mut self, how: &str, what: &str) {
-        self.seen.insert(format!("{how}: {what}"));
+    fn mark_reached(&mut self, how: &str, what: &str) {
+        self.reached.insert(format!("{how}: {what}"));
     }
 
     /// Expects a refusal with one of these codes and without a record.
@@ -167,7 +167,7 @@ impl Run {
     fn expect_refused(&mut self, how: &str, result: Result<Decision, Refusal>, codes: &[Code]) {
         let refusal = result.expect_err("it must be refused");
         assert!(codes.contains(&refusal.code), "{:?}, not of {codes:?}", refusal.code);
-        self.note(how, refusal.code.text());
+        self.mark_reached(how, refusal.code.text());
     }
 
     fn scene<'a>(&self, agent: usize, now: &'a Moment) -> Scene<'a> {
@@ -175,7 +175,7 @@ impl Run {
             now,
             frozen: self.model.frozen,
             unlocked: self.world.unlocked,
-            idle: self.model.agents[agent].suspended || self.model.agents[agent].work.is_none(),
+            idle: self.model.agents[agent].suspended || self.model.agents[agent].commission.is_none(),
             allowance: self.model.agents[agent].allowances,
             waiting: self.model.reserved_by(agent),
             limit: self.model.rules_of(agent).map_or(0, |rules| rules.daily),
@@ -183,7 +183,7 @@ impl Run {
     }
 
     /// Passes the orders to sign to the ledger.
-    fn leaves(&mut self, effects: &[Effect], now: &Moment) {
+    fn record_orders(&mut self, effects: &[Effect], now: &Moment) {
         for effect in effects {
             let Effect::Sign(id) = effect else { continue };
             let scene = self.scene(self.model.requests[id].agent, now);
@@ -201,12 +201,12 @@ impl Run {
     }
 
     /// Checks that an authorized request is spent and ordered to be signed.
-    fn authorized(&mut self, id: RequestId, now: &Moment, effects: &[Effect]) {
+    fn check_authorized(&mut self, id: RequestId, now: &Moment, effects: &[Effect]) {
         let known = self.model.requests.get_mut(&id).expect("a known request");
         let before = now.utc.seconds().unsigned_abs() + known.ask.valid_seconds.max(30);
         let (agent, usd) = (known.agent, known.usd());
         known.status =
-            ModelStatus::Authorized { before, signed: false, lapsed: false, void: false };
+            ModelStatus::Authorized { valid_before: before, signed: false, lapsed: false, is_void: false };
         self.model.spend(agent, usd);
         let Status::Authorized { terms, .. } = &self.world.records[&id].status else {
             panic!("not authorized: {:?}", self.world.records[&id].status)
@@ -214,7 +214,7 @@ impl Run {
         assert_eq!(terms.valid_before, before);
         assert_eq!(terms.value, Atoms(U256::from(usd)).0);
         assert_eq!(effects, [Effect::Sign(id)]);
-        self.leaves(effects, now);
+        self.record_orders(effects, now);
     }
 
     fn tick(&mut self) {
@@ -222,7 +222,7 @@ impl Run {
         let decision = self.perform(Action::Tick).expect("never refused");
         assert_eq!((decision.reply, &decision.effects[..]), (Reply::Done, &[][..]));
         for known in self.model.requests.values() {
-            assert!(!known.is_over(&now), "I-n: over, and still waiting after the tick");
+            assert!(!known.is_hold_over(&now), "I-n: over, and still waiting after the tick");
         }
         for agent in 0..self.model.agents.len() {
             let due = self.model.due(agent, &now);
@@ -243,13 +243,13 @@ impl Run {
             let real = &state.agents[&agent.id];
             assert_eq!(real.suspended, agent.suspended);
             assert_eq!(real.reserved.payment.0, model.reserved_by(index), "I-d");
-            assert_eq!(real.commission.is_some(), agent.work.is_some());
-            let (Some(real), Some(work)) = (&real.commission, &agent.work) else { continue };
+            assert_eq!(real.commission.is_some(), agent.commission.is_some());
+            let (Some(real), Some(work)) = (&real.commission, &agent.commission) else { continue };
             let window = &real.window;
             assert_eq!(window.spent.payment.0, work.allowance.spent, "I-a");
             assert_eq!(
                 window.spent.payment.0,
-                self.ledger.left(&agent.id, agent.allowances),
+                self.ledger.value_left(&agent.id, agent.allowances),
                 "I-a"
             );
             assert_eq!(

@@ -19,7 +19,7 @@ pub(crate) struct History {
 pub(crate) enum Step {
     Ask {
         agent: usize,
-        what: What,
+        choice: PaymentChoice,
         key: Option<u8>,
         repeat: Option<u8>,
     },
@@ -30,7 +30,7 @@ pub(crate) enum Step {
     },
     Approve {
         pick: Pick,
-        shown: Shown,
+        shown: CardChoice,
     },
     /// The policy changes while a request is held, and the operator approves the new card.
     SecondLook {
@@ -60,7 +60,7 @@ pub(crate) enum Step {
     Commission {
         agent: usize,
         policy: usize,
-        spare: bool,
+        to_spare_address: bool,
     },
     Suspend(usize),
     Resume(usize),
@@ -77,7 +77,7 @@ pub(crate) enum Step {
 
 /// A payment. Its amount depends on the limits at the time of the request.
 #[derive(Debug, Clone)]
-pub(crate) struct What {
+pub(crate) struct PaymentChoice {
     pub(crate) size: Size,
     pub(crate) oddity: Oddity,
     pub(crate) request_url: Option<&'static str>,
@@ -107,22 +107,22 @@ pub(crate) enum Oddity {
 /// A request, picked by its index among the held requests or among all.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pick {
-    pub(crate) place: u8,
-    pub(crate) waiting: bool,
+    pub(crate) index: u8,
+    pub(crate) among_held: bool,
 }
 
 /// The card on which an approval is given.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Shown {
-    Now,
-    WhenItCame,
-    Never,
+pub(crate) enum CardChoice {
+    Current,
+    AtArrival,
+    Invalid,
 }
 
 const ZONES: [&str; 5] =
     ["UTC", "Europe/Berlin", "America/New_York", "Pacific/Kiritimati", "Australia/Lord_Howe"];
 
-fn what() -> impl Strategy<Value = What> {
+fn any_payment_choice() -> impl Strategy<Value = PaymentChoice> {
     let near = || prop_oneof![3 => -1i64..=1, 1 => -2_000_000i64..2_000_000];
     let size = prop_oneof![
         3 => (0u64..9_000_000).prop_map(Size::Micros),
@@ -142,7 +142,7 @@ fn what() -> impl Strategy<Value = What> {
         let urls: Vec<_> = URLS.iter().map(|(url, _host)| *url).collect();
         prop_oneof![1 => Just(None), 4 => select(urls).prop_map(Some)]
     };
-    (size, oddity, url(), url()).prop_map(|(size, oddity, request_url, resource_url)| What {
+    (size, oddity, url(), url()).prop_map(|(size, oddity, request_url, resource_url)| PaymentChoice {
         size,
         oddity,
         request_url,
@@ -150,22 +150,22 @@ fn what() -> impl Strategy<Value = What> {
     })
 }
 
-fn pick() -> impl Strategy<Value = Pick> {
-    (any::<u8>(), prop::bool::weighted(0.85)).prop_map(|(place, waiting)| Pick { place, waiting })
+fn any_pick() -> impl Strategy<Value = Pick> {
+    (any::<u8>(), prop::bool::weighted(0.85)).prop_map(|(place, waiting)| Pick { index: place, among_held: waiting })
 }
 
-fn shown() -> impl Strategy<Value = Shown> {
+fn any_card_choice() -> impl Strategy<Value = CardChoice> {
     prop_oneof![
-        6 => Just(Shown::Now),
-        3 => Just(Shown::WhenItCame),
-        1 => Just(Shown::Never),
+        6 => Just(CardChoice::Current),
+        3 => Just(CardChoice::AtArrival),
+        1 => Just(CardChoice::Invalid),
     ]
 }
 
 /// Time spans around the limits: within a validity, around 15 minutes, around 20 hours, beyond a day.
 ///
 /// With `short` spans, more requests are held at the same time.
-fn span(short: bool) -> BoxedStrategy<i64> {
+fn any_time_span(short: bool) -> BoxedStrategy<i64> {
     if short {
         return prop_oneof![3 => 0..90 * SECOND, 1 => 0..15 * MINUTE].boxed();
     }
@@ -180,42 +180,42 @@ fn span(short: bool) -> BoxedStrategy<i64> {
     .boxed()
 }
 
-fn asking(agents: usize) -> BoxedStrategy<Step> {
+fn agent_steps(agents: usize) -> BoxedStrategy<Step> {
     let key = || prop::option::weighted(0.3, 0u8..3);
     let repeat = || prop::option::weighted(0.3, 0u8..5);
     prop_oneof![
-        40 => (0..agents, what(), key(), repeat())
-            .prop_map(|(agent, what, key, repeat)| Step::Ask { agent, what, key, repeat }),
+        40 => (0..agents, any_payment_choice(), key(), repeat())
+            .prop_map(|(agent, choice, key, repeat)| Step::Ask { agent, choice, key, repeat }),
         1 => (0..agents, 18..22usize).prop_map(|(agent, asks)| Step::Flood { agent, asks }),
     ]
     .boxed()
 }
 
-fn deciding() -> BoxedStrategy<Step> {
+fn decision_steps() -> BoxedStrategy<Step> {
     prop_oneof![
-        6 => (pick(), shown()).prop_map(|(pick, shown)| Step::Approve { pick, shown }),
-        2 => (pick(), 0..VARIANTS.len())
+        6 => (any_pick(), any_card_choice()).prop_map(|(pick, shown)| Step::Approve { pick, shown }),
+        2 => (any_pick(), 0..VARIANTS.len())
             .prop_map(|(pick, variant)| Step::SecondLook { pick, variant }),
-        2 => pick().prop_map(|pick| Step::Deny { pick }),
-        3 => pick().prop_map(|pick| Step::Signed { pick }),
+        2 => any_pick().prop_map(|pick| Step::Deny { pick }),
+        3 => any_pick().prop_map(|pick| Step::Signed { pick }),
         2 => Just(Step::Reissue),
         3 => Just(Step::Tick),
     ]
     .boxed()
 }
 
-fn editing() -> BoxedStrategy<Step> {
+fn policy_steps() -> BoxedStrategy<Step> {
     (0..2usize, 0..VARIANTS.len())
         .prop_map(|(policy, variant)| Step::Edit { policy, variant })
         .boxed()
 }
 
-fn operating(agents: usize) -> BoxedStrategy<Step> {
+fn operator_steps(agents: usize) -> BoxedStrategy<Step> {
     let agent = move || 0..agents;
     prop_oneof![
-        6 => editing(),
+        6 => policy_steps(),
         3 => (agent(), 0..2usize, any::<bool>())
-            .prop_map(|(agent, policy, spare)| Step::Commission { agent, policy, spare }),
+            .prop_map(|(agent, policy, to_spare_address)| Step::Commission { agent, policy, to_spare_address }),
         1 => agent().prop_map(Step::Suspend),
         3 => agent().prop_map(Step::Resume),
         2 => agent().prop_map(Step::Renew),
@@ -231,13 +231,13 @@ fn operating(agents: usize) -> BoxedStrategy<Step> {
     .boxed()
 }
 
-fn clocks(short: bool) -> BoxedStrategy<Step> {
+fn clock_steps(short: bool) -> BoxedStrategy<Step> {
     prop_oneof![
-        8 => span(short).prop_map(Step::Pass),
-        2 => midnight(),
+        8 => any_time_span(short).prop_map(Step::Pass),
+        2 => midnight_step(),
         2 => (-2 * DAY..2 * DAY).prop_map(Step::SetClock),
-        1 => span(short).prop_map(|back| Step::SetClock(-back)),
-        1 => span(short).prop_map(Step::Reboot),
+        1 => any_time_span(short).prop_map(|back| Step::SetClock(-back)),
+        1 => any_time_span(short).prop_map(Step::Reboot),
         1 => select(&ZONES[..]).prop_map(Step::Zone),
         1 => prop::option::of(-HOUR..2 * HOUR).prop_map(Step::Block),
     ]
@@ -245,7 +245,7 @@ fn clocks(short: bool) -> BoxedStrategy<Step> {
 }
 
 /// The date changes while requests are held.
-fn midnight() -> BoxedStrategy<Step> {
+fn midnight_step() -> BoxedStrategy<Step> {
     prop_oneof![1 => select(&[-1, 0, 1][..]), 2 => -10 * MINUTE..10 * MINUTE]
         .prop_map(Step::Midnight)
         .boxed()
@@ -257,10 +257,10 @@ pub(crate) fn any_history() -> impl Strategy<Value = History> {
     (1..=3usize, select(&ZONES[..]), mood).prop_flat_map(|(agents, zone, mood)| {
         let (short, operator, clock) = mood;
         let step = prop_oneof![
-            10 => asking(agents),
-            6 => deciding(),
-            operator => operating(agents),
-            clock => clocks(short),
+            10 => agent_steps(agents),
+            6 => decision_steps(),
+            operator => operator_steps(agents),
+            clock => clock_steps(short),
         ];
         prop::collection::vec(step, 1..=120).prop_map(move |steps| History {
             agents,
@@ -275,11 +275,11 @@ pub(crate) fn any_history() -> impl Strategy<Value = History> {
 pub(crate) fn honest_history() -> impl Strategy<Value = History> {
     (1..=2usize, select(&ZONES[..])).prop_flat_map(|(agents, zone)| {
         let step = prop_oneof![
-            10 => asking(agents),
-            5 => deciding(),
-            1 => editing(),
-            4 => span(false).prop_map(Step::Pass),
-            1 => midnight(),
+            10 => agent_steps(agents),
+            5 => decision_steps(),
+            1 => policy_steps(),
+            4 => any_time_span(false).prop_map(Step::Pass),
+            1 => midnight_step(),
             1 => (0..20 * MINUTE).prop_map(Step::Reboot),
         ];
         prop::collection::vec(step, 1..=120).prop_map(move |steps| History {

@@ -73,7 +73,7 @@ pub(crate) fn trade(micros: u64) -> TradeAsk {
         slippage: Bps(100),
         deadline: None,
         quote: quote(micros),
-        counted: Usd(micros),
+        counted_value: Usd(micros),
     }
 }
 
@@ -96,5 +96,5 @@ pub(crate) fn in_v4(trade: TradeAsk) -> TradeAsk {
 ///
 /// The quote's value counts, or `most` if the quote has no value.
 pub(crate) fn quoted(trade: TradeAsk, quote: TradeQuote, most: Usd) -> TradeAsk {
-    TradeAsk { counted: quote.value_in.unwrap_or(most), quote, ..trade }
+    TradeAsk { counted_value: quote.value_in.unwrap_or(most), quote, ..trade }
 }

@@ -165,7 +165,7 @@ impl Bench {
             index: execution.steps.len(),
             purpose,
             call: call(),
-            ceiling: CEILING,
+            gas_price_max: CEILING,
             until: (!revokes).then_some(execution.until.utc),
             quote: execution.quote.clone(),
         }

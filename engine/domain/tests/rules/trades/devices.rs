@@ -24,7 +24,7 @@ fn at_swap() -> (Bench, RequestId, (bursar_submit::SubmissionId, usize)) {
 }
 
 fn press(bench: &Bench, id: RequestId) -> Option<String> {
-    plan_text::press(&bench.world.state, &bench.world.records[&id])
+    plan_text::device_signature_text(&bench.world.state, &bench.world.records[&id])
 }
 
 #[test]

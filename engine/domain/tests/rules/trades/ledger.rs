@@ -78,10 +78,10 @@ impl Ledger {
 
     fn note(&mut self, entry: &Entry) {
         match &entry.event {
-            Event::RequestHeld { asked, .. } | Event::ExecutionStarted { asked, .. } => {
+            Event::RequestHeld { draft: asked, .. } | Event::ExecutionStarted { draft: asked, .. } => {
                 self.begin(asked);
             }
-            Event::ExecutionApproved { id, counted, .. } => {
+            Event::ExecutionApproved { id, counted_value: counted, .. } => {
                 self.settle(id, false);
                 let trade = self.trades.get_mut(id).expect("it was held");
                 trade.open = Some(counted.0);

@@ -167,7 +167,7 @@ fn revocation(n: u8, signer: &str, token: Address, spender: Address) -> Send {
         to: spender,
         amount: TokenAmount { atoms: Atoms(U256::ZERO), decimals: 6 },
         call: Call { to: call.to, value: call.value, data: call.data, gas_limit: 60_000 },
-        ceiling: 1_000,
+        gas_price_max: 1_000,
         by: OPERATOR,
     }
 }

@@ -73,7 +73,7 @@ fn an_approved_trade_keeps_the_higher_floor() {
         fresh.out = Atoms(U256::from(fresh_out));
         bench.approves(id, fresh);
         assert_eq!(bench.execution(id).floor, Atoms(U256::from(floor)), "{fresh_out}");
-        assert_eq!(bench.execution(id).counted, Usd(61_000_000));
+        assert_eq!(bench.execution(id).counted_value, Usd(61_000_000));
         assert_eq!(bench.volumes(0), (0, 61_000_000));
         bench.takes(id, StepPurpose::Swap, Fate::Succeeded);
         bench.executed(id);
@@ -168,7 +168,7 @@ fn an_unknown_value_reserves_the_largest_trade_until_it_is_known() {
     let id = bench.holds(0, asked());
     bench.approves(id, unknown.clone());
     assert_eq!(bench.volumes(0), (0, 160_000_000));
-    assert_eq!(bench.execution(id).counted, Usd::dollars(100));
+    assert_eq!(bench.execution(id).counted_value, Usd::dollars(100));
 }
 
 /// Tightened limits take effect at the approval and at every step.

@@ -102,7 +102,7 @@ fn the_limit_holds_from_the_start_of_the_engine() {
     assert!(!bench.world.state.unattended.active, "a person created the wallet");
     bench.world.must(Action::RecordStart);
     bench.holds(0, trade(50_000_001));
-    bench.world.must(Action::RecordUnlock { attended: true, noted: None });
+    bench.world.must(Action::RecordUnlock { attended: true, noted_entry: None });
     bench.starts(0, trade(50_000_001));
 }
 

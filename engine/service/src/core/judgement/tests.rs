@@ -84,13 +84,13 @@ fn traded(byte: u8) -> Box<RequestDraft> {
         slippage: Bps(0),
         deadline: None,
         quote: TradeQuote::default(),
-        counted: Usd::ZERO,
+        counted_value: Usd::ZERO,
     };
     Box::new(RequestDraft { ask: LaneAsk::Trade(Box::new(ask)), ..*asked(byte) })
 }
 
 fn ask(byte: u8) -> Event {
-    Event::RequestRefused { asked: asked(byte), refusal: Code::LimitReached.into() }
+    Event::RequestRefused { draft: asked(byte), refusal: Code::LimitReached.into() }
 }
 
 /// Every event that creates a request, with the identity of `asked(1)`.
@@ -108,13 +108,13 @@ fn events_of_asks() -> Vec<Event> {
     vec![
         ask(1),
         Event::RequestHeld {
-            asked: asked(1),
+            draft: asked(1),
             reason: HoldReason::UnattendedLimit,
             deadline: until.clone(),
         },
-        Event::PaymentAuthorized { asked: asked(1), terms },
-        Event::DeviceAwaited { asked: asked(1), until: until.clone() },
-        Event::ExecutionStarted { asked: traded(1), until },
+        Event::PaymentAuthorized { draft: asked(1), terms },
+        Event::DeviceAwaited { draft: asked(1), until: until.clone() },
+        Event::ExecutionStarted { draft: traded(1), until },
     ]
 }
 

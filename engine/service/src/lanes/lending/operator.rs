@@ -49,7 +49,7 @@ impl WithdrawalOrder<'_> {
             size: self.size()?,
             deadline: None,
             quote: LoanQuote::default(),
-            counted: Usd::ZERO,
+            counted_value: Usd::ZERO,
         })
     }
 }

@@ -53,12 +53,12 @@ impl Lending {
             size: self.size(input).await?,
             deadline: input.deadline,
             quote: LoanQuote::default(),
-            counted: Usd::ZERO,
+            counted_value: Usd::ZERO,
         };
         let measured = self.measure(&ask, owner, known).await;
         match &measured {
             Ok(measured) => {
-                ask.counted = ask.counted(&measured.quote);
+                ask.counted_value = ask.counted_value_at(&measured.quote);
                 ask.quote = measured.quote.clone();
             }
             // A later try may succeed.

@@ -77,7 +77,7 @@ impl Trading {
             slippage: input.slippage.unwrap_or_else(|| default_slippage(policy)),
             deadline: input.deadline,
             quote: TradeQuote::default(),
-            counted: Usd::ZERO,
+            counted_value: Usd::ZERO,
         };
         let measured = match self.choose_venue(&*chain, &mut ask, owner, input).await {
             Ok(()) => {
@@ -88,7 +88,7 @@ impl Trading {
         };
         match &measured {
             Ok(measured) => {
-                ask.counted = counted(&measured.quote, policy);
+                ask.counted_value = counted(&measured.quote, policy);
                 ask.quote = measured.quote.clone();
             }
             // A later try may succeed.

@@ -146,10 +146,10 @@ fn describe(event: &Event) -> Description<'_> {
             let detail = format!("{times} wrong password{plural} since the last unlock");
             (EntryKind::WalletPasswordRefused, Wallet, Some(detail))
         }
-        Event::PaymentAuthorized { asked, .. } => {
+        Event::PaymentAuthorized { draft: asked, .. } => {
             (EntryKind::PaymentAuthorized, Asked(asked), None)
         }
-        Event::DeviceAwaited { asked, .. } => {
+        Event::DeviceAwaited { draft: asked, .. } => {
             (EntryKind::PaymentAwaitsDevice, Asked(asked), some("allowed by the policy"))
         }
         Event::DeviceAwaitApproved { id, by, .. } => {
@@ -164,10 +164,10 @@ fn describe(event: &Event) -> Description<'_> {
             (EntryKind::PaymentNotSigned, Request(*id), some(end.sentence()))
         }
         Event::PaymentLapsed { id } => (EntryKind::PaymentLapsed, Request(*id), None),
-        Event::RequestHeld { asked, reason, .. } => {
+        Event::RequestHeld { draft: asked, reason, .. } => {
             (EntryKind::PaymentHeld, Asked(asked), some(reason.sentence()))
         }
-        Event::RequestRefused { asked, refusal } => {
+        Event::RequestRefused { draft: asked, refusal } => {
             (EntryKind::PaymentRefused, Asked(asked), some(text::visible(&refusal.describe())))
         }
         Event::PaymentApproved { id, by, .. } => {
@@ -183,7 +183,7 @@ fn describe(event: &Event) -> Description<'_> {
         Event::RequestRejected { id, refusal } => {
             (EntryKind::PaymentRejected, Request(*id), some(text::visible(&refusal.describe())))
         }
-        Event::ExecutionStarted { asked, .. } => (EntryKind::TradeStarted, Asked(asked), None),
+        Event::ExecutionStarted { draft: asked, .. } => (EntryKind::TradeStarted, Asked(asked), None),
         Event::ExecutionApproved { id, by, .. } => {
             (EntryKind::TradeApproved, Request(*id), Some(format!("by {by}")))
         }

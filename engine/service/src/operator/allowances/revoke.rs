@@ -126,7 +126,7 @@ async fn plan(
         to: allowance.spender,
         amount: TokenAmount { atoms: Atoms::default(), decimals: token.decimals.unwrap_or(0) },
         call,
-        ceiling: gas.ceiling,
+        gas_price_max: gas.ceiling,
         by: dialogue.client(),
     };
     // If a running plan uses the allowance, refuse before the operator is prompted.

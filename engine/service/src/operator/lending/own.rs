@@ -109,7 +109,7 @@ pub(super) async fn withdraw(
         to: planned.call.to,
         amount: TokenAmount { atoms: planned.assets, decimals: coin.decimals },
         call: planned.call.clone(),
-        ceiling: planned.ceiling,
+        gas_price_max: planned.ceiling,
         by: dialogue.client(),
     };
     rehearse(engine, Action::Send(Box::new(send.clone())))?;
@@ -152,7 +152,7 @@ fn measured_again(send: Send, shown: &OwnWithdrawal, now: OwnWithdrawal) -> Resu
     let amount = |atoms| format!("{} {}", TokenAmount { atoms, decimals }, send.symbol);
     price::check(figures(shown), figures(&now), amount)?;
     let amount = TokenAmount { atoms: now.assets, decimals };
-    Ok(Send { amount, call: now.call, ceiling: now.ceiling, ..send })
+    Ok(Send { amount, call: now.call, gas_price_max: now.ceiling, ..send })
 }
 
 fn lines(

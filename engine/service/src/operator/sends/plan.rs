@@ -95,7 +95,7 @@ pub(super) async fn plan(
         to,
         amount,
         call,
-        ceiling: gas.ceiling,
+        gas_price_max: gas.ceiling,
         by,
     };
     let paid = engine.core.reader().paid(&Payee { chain: network.chain, address: to });

@@ -221,7 +221,7 @@ pub(crate) fn at_device(
 
 /// Returns the step of a plan that the device must sign now, like `1/2 token approval, confirm on device`.
 fn step_at_device(state: &State, request: &Request, place: &str) -> Option<String> {
-    plan_text::press(state, request).map(|press| format!("{press}, {place}"))
+    plan_text::device_signature_text(state, request).map(|press| format!("{press}, {place}"))
 }
 
 /// Returns the verdict of a policy, its code and its reason as text. `acts` is the reason if no approval is needed.

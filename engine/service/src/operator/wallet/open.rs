@@ -33,7 +33,7 @@ pub(crate) async fn open_with(
         attempt.finish(verified).await?;
         // A person is present now, although the wallet was opened without a person.
         if attended && engine.core.view().state.unattended.active {
-            act(engine, Action::RecordUnlock { noted: None, attended }).await?;
+            act(engine, Action::RecordUnlock { noted_entry: None, attended }).await?;
         }
         return Ok(Vec::new());
     }
@@ -51,7 +51,7 @@ pub(crate) async fn open_with(
     };
     let opened = match opened {
         Ok((warnings, noted)) => {
-            act(engine, Action::RecordUnlock { noted, attended }).await.map(|_recorded| warnings)
+            act(engine, Action::RecordUnlock { noted_entry: noted, attended }).await.map(|_recorded| warnings)
         }
         Err(fault) => Err(fault),
     };

@@ -34,12 +34,12 @@ fn shows_the_terms_that_would_be_signed() {
 
 #[test]
 fn an_approval_with_another_digest_is_refused() {
-    let (mut world, id) = waiting();
-    let digest = shown(&world, id);
+    let (mut world, id) = world_with_held();
+    let digest = card_digest(&world, id);
     let upper = digest.to_uppercase();
     let cut = digest.get(..63).expect("hex of 32 bytes");
     let other = world.holds(payment(3_000_000));
-    let others = shown(&world, other);
+    let others = card_digest(&world, other);
     for wrong in ["", "0", upper.as_str(), cut, others.as_str()] {
         let action = world.approval(id, wrong);
         assert_eq!(world.refused(action).code, Code::CardChanged, "{wrong}");
@@ -57,8 +57,8 @@ fn a_policy_change_invalidates_the_shown_card() {
         |policy| policy.trading.enabled = true,
     ];
     for change in changes {
-        let (mut world, id) = waiting();
-        let before = shown(&world, id);
+        let (mut world, id) = world_with_held();
+        let before = card_digest(&world, id);
         world.edit(change).expect("an open wallet");
         let action = world.approval(id, &before);
         assert_eq!(world.refused(action).code, Code::CardChanged);
@@ -69,8 +69,8 @@ fn a_policy_change_invalidates_the_shown_card() {
 
 #[test]
 fn a_policy_changed_and_changed_back_is_another_policy() {
-    let (mut world, id) = waiting();
-    let before = shown(&world, id);
+    let (mut world, id) = world_with_held();
+    let before = card_digest(&world, id);
     world.edit(|policy| policy.payments.daily = Usd::dollars(50)).expect("free");
     world.edit(|policy| policy.payments.daily = Usd::dollars(100)).expect("an open wallet");
     let action = world.approval(id, &before);
@@ -79,8 +79,8 @@ fn a_policy_changed_and_changed_back_is_another_policy() {
 
 #[test]
 fn a_new_policy_for_the_agent_invalidates_the_shown_card() {
-    let (mut world, id) = waiting();
-    let before = shown(&world, id);
+    let (mut world, id) = world_with_held();
+    let before = card_digest(&world, id);
     let name = build::name("other");
     let policy = Box::new(build::policy());
     world.must(Action::CreatePolicy { name, policy });
@@ -93,8 +93,8 @@ fn a_new_policy_for_the_agent_invalidates_the_shown_card() {
 /// The digest of a card does not contain counters, balances, remaining times or other policies.
 #[test]
 fn the_card_digest_ignores_time_and_other_spending() {
-    let (mut world, id) = waiting();
-    let before = shown(&world, id);
+    let (mut world, id) = world_with_held();
+    let before = card_digest(&world, id);
     world.clock.pass(5 * MINUTE);
     world.signs(payment(999_999));
     let twin = world.holds(payment(2_000_000));

@@ -4,8 +4,8 @@ use super::*;
 
 #[test]
 fn an_approval_one_millisecond_before_expiry_succeeds() {
-    let (mut world, id) = waiting();
-    world.clock.pass(QUARTER - 1);
+    let (mut world, id) = world_with_held();
+    world.clock.pass(QUARTER_HOUR - 1);
     assert_eq!(world.tick().events, []);
     world.approves(id);
 }
@@ -13,32 +13,32 @@ fn an_approval_one_millisecond_before_expiry_succeeds() {
 #[test]
 fn decisions_at_or_after_expiry_are_too_late() {
     for late in [0, 1, SECOND, DAY] {
-        let (mut world, id) = waiting();
-        let digest = shown(&world, id);
-        world.clock.pass(QUARTER + late);
+        let (mut world, id) = world_with_held();
+        let digest = card_digest(&world, id);
+        world.clock.pass(QUARTER_HOUR + late);
         let approval = world.approval(id, &digest);
-        came_too_late(&mut world, approval, id);
-        let (mut world, id) = waiting();
-        world.clock.pass(QUARTER + late);
-        came_too_late(&mut world, denial(id), id);
+        assert_too_late(&mut world, approval, id);
+        let (mut world, id) = world_with_held();
+        world.clock.pass(QUARTER_HOUR + late);
+        assert_too_late(&mut world, denial(id), id);
     }
 }
 
 #[test]
 fn after_expiry_every_decision_reports_the_expiry() {
-    let (mut world, id) = waiting();
-    world.clock.pass(QUARTER);
+    let (mut world, id) = world_with_held();
+    world.clock.pass(QUARTER_HOUR);
     world.unlocked = false;
     let approval = world.approval(id, "wrong");
-    came_too_late(&mut world, approval, id);
+    assert_too_late(&mut world, approval, id);
 }
 
 #[test]
 fn an_expiry_releases_the_reservation_once() {
-    let (mut world, id) = waiting();
+    let (mut world, id) = world_with_held();
     world.clock.pass(MINUTE);
     let second = world.holds(payment(3_000_000));
-    world.clock.pass(QUARTER - MINUTE);
+    world.clock.pass(QUARTER_HOUR - MINUTE);
     assert_eq!(world.tick().events.len(), 1);
     assert!(is_expired(&world, id) && !is_expired(&world, second));
     assert_eq!((world.spent(), world.reserved()), (Usd::ZERO, Usd::dollars(3)));
@@ -51,29 +51,29 @@ fn an_expiry_releases_the_reservation_once() {
 
 #[test]
 fn a_clock_set_back_does_not_extend_a_hold_within_a_boot() {
-    let (mut world, id) = waiting();
-    let digest = shown(&world, id);
+    let (mut world, id) = world_with_held();
+    let digest = card_digest(&world, id);
     world.clock.set_by(-10 * HOUR);
-    world.clock.pass(QUARTER - 1);
+    world.clock.pass(QUARTER_HOUR - 1);
     assert_eq!(world.card(id).expect("a card").expires_in_seconds, 1);
     assert_eq!(world.tick().events, []);
     world.clock.pass(1);
     let approval = world.approval(id, &digest);
-    came_too_late(&mut world, approval, id);
+    assert_too_late(&mut world, approval, id);
 }
 
 #[test]
 fn a_clock_set_forward_ends_a_hold_early() {
-    let (mut world, id) = waiting();
-    world.clock.set_by(QUARTER);
+    let (mut world, id) = world_with_held();
+    world.clock.set_by(QUARTER_HOUR);
     world.tick();
     assert!(is_expired(&world, id));
 }
 
 #[test]
 fn holds_expire_by_the_wall_clock_across_a_reboot() {
-    let (mut world, id) = waiting();
-    world.clock.reboot(QUARTER - 1);
+    let (mut world, id) = world_with_held();
+    world.clock.reboot(QUARTER_HOUR - 1);
     assert_eq!(world.tick().events, []);
     world.clock.pass(1);
     world.tick();
@@ -82,11 +82,11 @@ fn holds_expire_by_the_wall_clock_across_a_reboot() {
 
 #[test]
 fn a_clock_set_back_extends_a_hold_by_no_more_than_the_time_before_a_reboot() {
-    let (mut world, id) = waiting();
+    let (mut world, id) = world_with_held();
     world.clock.set_by(-10 * HOUR);
     // The machine has been up for a minute, so 15 minutes less that minute remain.
     world.clock.reboot(SECOND);
-    world.clock.pass(QUARTER - MINUTE - 1);
+    world.clock.pass(QUARTER_HOUR - MINUTE - 1);
     assert_eq!(world.card(id).expect("a card").expires_in_seconds, 1);
     assert_eq!(world.tick().events, []);
     world.clock.pass(1);
@@ -104,7 +104,7 @@ fn a_new_boot_id_alone_ends_no_hold() {
     world.clock.pass(MINUTE);
     world.clock.boot_id = "another".to_owned();
     assert_eq!(world.tick().events, []);
-    world.clock.pass(QUARTER - MINUTE);
+    world.clock.pass(QUARTER_HOUR - MINUTE);
     world.tick();
     assert!(is_expired(&world, id));
 }
@@ -114,7 +114,7 @@ fn holds_expire_by_the_wall_clock_without_a_boot_identity() {
     let clock = Clock::at("2026-01-15T12:00:00Z", "UTC").without_boot();
     let mut world = build::world(clock, &build::policy());
     let id = world.holds(payment(2_000_000));
-    world.clock.pass(QUARTER - 1);
+    world.clock.pass(QUARTER_HOUR - 1);
     assert_eq!(world.tick().events, []);
     world.clock.pass(1);
     world.tick();

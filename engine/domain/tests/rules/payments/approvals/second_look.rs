@@ -5,8 +5,8 @@
 use super::*;
 
 #[track_caller]
-fn turned_down(change: impl FnOnce(&mut World)) -> Refusal {
-    let (mut world, id) = waiting();
+fn refused_after(change: impl FnOnce(&mut World)) -> Refusal {
+    let (mut world, id) = world_with_held();
     world.holds(payment(3_000_000));
     change(&mut world);
     let spent = world.spent();
@@ -19,15 +19,15 @@ fn turned_down(change: impl FnOnce(&mut World)) -> Refusal {
 }
 
 #[track_caller]
-fn tightened(change: fn(&mut Policy)) -> Refusal {
-    turned_down(|world| {
+fn refused_under(change: fn(&mut Policy)) -> Refusal {
+    refused_after(|world| {
         world.edit(change).expect("tightening is free");
     })
 }
 
 #[test]
 fn a_lower_maximum_takes_effect() {
-    let refusal = tightened(|policy| policy.payments.per_request = Usd(1_999_999));
+    let refusal = refused_under(|policy| policy.payments.per_request = Usd(1_999_999));
     assert_eq!(refusal.code, Code::ExceedsPerRequestMax);
     assert_eq!(refusal.requested, Some(Usd::dollars(2)));
     assert_eq!(refusal.bound, Some(Usd(1_999_999)));
@@ -35,15 +35,15 @@ fn a_lower_maximum_takes_effect() {
 
 #[test]
 fn a_lower_daily_limit_takes_effect_and_counts_what_else_waits() {
-    let refusal = tightened(|policy| policy.payments.daily = Usd(4_999_999));
+    let refusal = refused_under(|policy| policy.payments.daily = Usd(4_999_999));
     assert_eq!((refusal.code, refusal.bound), (Code::ExceedsDailyLimit, Some(Usd(1_999_999))));
-    let refusal = tightened(|policy| policy.payments.daily = Usd::ZERO);
+    let refusal = refused_under(|policy| policy.payments.daily = Usd::ZERO);
     assert_eq!(refusal.code, Code::LimitReached);
 }
 
 #[test]
 fn a_limit_that_still_fits_is_no_reason_to_refuse() {
-    let (mut world, id) = waiting();
+    let (mut world, id) = world_with_held();
     let second = world.holds(payment(3_000_000));
     world.edit(|policy| policy.payments.daily = Usd::dollars(5)).expect("free");
     world.edit(|policy| policy.payments.per_request = Usd::dollars(3)).expect("free");
@@ -54,19 +54,19 @@ fn a_limit_that_still_fits_is_no_reason_to_refuse() {
 
 #[test]
 fn payments_switched_off_take_effect() {
-    let refusal = tightened(|policy| policy.payments.enabled = false);
+    let refusal = refused_under(|policy| policy.payments.enabled = false);
     assert_eq!(refusal.code, Code::X402Disabled);
 }
 
 #[test]
 fn domains_and_networks_take_effect() {
-    let refusal = tightened(|policy| policy.payments.hosts = build::hosts(&[], &["api.example"]));
+    let refusal = refused_under(|policy| policy.payments.hosts = build::hosts(&[], &["api.example"]));
     assert_eq!(refusal.code, Code::DomainNotAllowed);
-    let refusal = tightened(|policy| policy.payments.hosts = build::hosts(&["good.example"], &[]));
+    let refusal = refused_under(|policy| policy.payments.hosts = build::hosts(&["good.example"], &[]));
     assert_eq!(refusal.code, Code::DomainNotAllowed);
-    let refusal = tightened(|policy| policy.networks = AllowedNetworks::Only([].into()));
+    let refusal = refused_under(|policy| policy.networks = AllowedNetworks::Only([].into()));
     assert_eq!(refusal.code, Code::NetworkNotAllowed);
-    let refusal = turned_down(|world| {
+    let refusal = refused_after(|world| {
         world.must(Action::SetNetwork { chain: build::base().chain, enabled: false });
     });
     assert_eq!(refusal.code, Code::NetworkDisabled);
@@ -74,7 +74,7 @@ fn domains_and_networks_take_effect() {
 
 #[test]
 fn a_suspended_agent_is_turned_down() {
-    let refusal = turned_down(|world| {
+    let refusal = refused_after(|world| {
         world.must(Action::Suspend { agent: build::agent(0) });
     });
     assert_eq!(refusal.code, Code::AgentSuspended);
@@ -82,7 +82,7 @@ fn a_suspended_agent_is_turned_down() {
 
 #[test]
 fn the_agents_new_policy_is_the_one_that_counts() {
-    let refusal = turned_down(|world| {
+    let refusal = refused_after(|world| {
         let mut tight = build::policy();
         tight.payments.per_request = Usd::dollars(1);
         let name = build::name("tight");

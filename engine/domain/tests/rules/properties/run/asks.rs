@@ -3,18 +3,18 @@
 use super::*;
 
 impl Run {
-    pub(super) fn ask(&mut self, agent: usize, what: &What, key: Option<u8>, repeat: Option<u8>) {
-        let (identity, payment) = match self.earlier(agent, repeat) {
+    pub(super) fn ask(&mut self, agent: usize, what: &PaymentChoice, key: Option<u8>, repeat: Option<u8>) {
+        let (identity, payment) = match self.pick_earlier(agent, repeat) {
             Some((identity, payment)) if !self.model.agents[agent].bears_token => {
                 (identity, payment)
             }
             Some((_, payment)) => {
                 let request_url = what.request_url.map(str::to_owned);
-                self.identified(agent, key, PaymentAsk { request_url, ..payment })
+                self.with_identity(agent, key, PaymentAsk { request_url, ..payment })
             }
             None => {
                 let payment = self.payment(agent, what);
-                self.identified(agent, key, payment)
+                self.with_identity(agent, key, payment)
             }
         };
         self.asked.push((agent, identity.clone(), payment.clone()));
@@ -27,18 +27,18 @@ impl Run {
         match prediction {
             Prediction::Locked => {
                 result.expect_err("nobody is heard while the wallet is locked");
-                self.note("asked", "while locked");
+                self.mark_reached("asked", "while locked");
             }
             Prediction::Unrecorded(codes) => self.expect_refused("asked", result, &codes),
             Prediction::Earlier(first, lists_now) => {
                 self.expect_earlier(first, lists_now, result, &now)
             }
-            Prediction::Over(first, lists_now) => match result {
+            Prediction::HoldOver(first, lists_now) => match result {
                 Ok(decision) => {
                     assert_eq!(decision.reply, Reply::Request(first));
                     assert_eq!(decision.effects, []);
                     assert!(!self.model.requests[&first].status.is_held());
-                    self.note("repeated", "over");
+                    self.mark_reached("repeated", "over");
                 }
                 Err(refusal) => assert_eq!(Some(refusal.code), lists_now),
             },
@@ -53,13 +53,13 @@ impl Run {
         let urls = Some("https://good.example/a");
         for micros in 1..=asks as u64 {
             let (size, oddity) = (Size::Micros(micros), Oddity::Contradicted);
-            let what = What { size, oddity, request_url: urls, resource_url: urls };
+            let what = PaymentChoice { size, oddity, request_url: urls, resource_url: urls };
             self.ask(agent, &what, None, None);
         }
     }
 
     /// Returns one of this agent's latest requests for a repeat.
-    pub(super) fn earlier(
+    pub(super) fn pick_earlier(
         &self,
         agent: usize,
         repeat: Option<u8>,
@@ -69,7 +69,7 @@ impl Run {
         Some((identity.clone(), payment.clone()))
     }
 
-    pub(super) fn identified(
+    pub(super) fn with_identity(
         &mut self,
         agent: usize,
         key: Option<u8>,
@@ -87,7 +87,7 @@ impl Run {
         (build::bearer(id, content.as_bytes(), key.as_deref()), ask)
     }
 
-    pub(super) fn payment(&self, agent: usize, what: &What) -> PaymentAsk {
+    pub(super) fn payment(&self, agent: usize, what: &PaymentChoice) -> PaymentAsk {
         let own = |url: Option<&str>| url.map(str::to_owned);
         let ask = PaymentAsk {
             request_url: own(what.request_url),
@@ -141,8 +141,8 @@ impl Run {
             ModelStatus::Denied { .. } => "denied",
             ModelStatus::Expired { .. } => "expired",
         };
-        self.note("repeated", what);
-        self.leaves(&decision.effects, now);
+        self.mark_reached("repeated", what);
+        self.record_orders(&decision.effects, now);
     }
 
     /// Checks a new request against the policy in force.
@@ -156,7 +156,7 @@ impl Run {
     ) {
         let due = self.model.due(agent, now);
         assert!(!matches!(due, Due::Renewal(_)), "the day was not renewed first");
-        let label = self.model.agents[agent].work.as_ref().expect("at work").label;
+        let label = self.model.agents[agent].commission.as_ref().expect("at work").label;
         let context = self.model.context(agent, label, self.world.trusted);
         let (mut refusals, holds) = (context.refusals(&ask), context.holds(&ask, now));
         let waiting = self.model.waiting(agent).count();
@@ -165,7 +165,7 @@ impl Run {
         }
         let usd = ask.usd;
         let enter = |model: &mut Model, id, status| {
-            model.enter(id, ModelRequest { agent, label, ask, status }, identity);
+            model.add_request(id, ModelRequest { agent, label, ask, status }, identity);
         };
         let at = now.utc.max(self.journal_time());
         let recorded = self.model.agents[agent].is_recorded(at);
@@ -173,7 +173,7 @@ impl Run {
             Answer::Unrecorded(refusal) => {
                 assert!(refusals.contains(&refusal.code), "{refusal:?}, not of {refusals:?}");
                 assert!(!recorded, "a refusal left no trace");
-                self.note("asked", "refused too often to be recorded");
+                self.mark_reached("asked", "refused too often to be recorded");
             }
             Answer::Refuses(id, refusal) => {
                 assert!(recorded, "too many refusals are recorded");
@@ -187,13 +187,13 @@ impl Run {
                     _without_figures => None,
                 };
                 assert_eq!((refusal.bound, refusal.requested), (bound, bound.map(|_limit| usd)));
-                self.note("asked", refusal.code.text());
+                self.mark_reached("asked", refusal.code.text());
                 enter(&mut self.model, id, ModelStatus::Refused);
             }
             Answer::Holds(id, reason) => {
                 assert_eq!(refusals, [], "held");
                 assert!(holds.contains(&reason), "{reason:?}, not of {holds:?}");
-                self.note("held", reason.text());
+                self.mark_reached("held", reason.text());
                 enter(&mut self.model, id, ModelStatus::Held { since: now.clone() });
                 let scene = self.scene(agent, now);
                 self.ledger.hold(&self.world.records[&id], &scene);
@@ -205,7 +205,7 @@ impl Run {
             Answer::Signs(id) => {
                 assert_eq!((&refusals[..], &holds[..]), (&[][..], &[][..]), "signed");
                 enter(&mut self.model, id, ModelStatus::Refused);
-                self.authorized(id, now, &decision.effects);
+                self.check_authorized(id, now, &decision.effects);
             }
             other => panic!("a new ask got {other:?}"),
         }

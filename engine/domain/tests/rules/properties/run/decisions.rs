@@ -3,27 +3,27 @@
 use super::*;
 
 impl Run {
-    pub(super) fn picked(&self, pick: Pick) -> RequestId {
+    pub(super) fn pick_request(&self, pick: Pick) -> RequestId {
         let waiting = self.model.all_waiting();
-        let from: Vec<_> = if pick.waiting && !waiting.is_empty() {
+        let from: Vec<_> = if pick.among_held && !waiting.is_empty() {
             waiting
         } else {
             self.model.requests.keys().copied().collect()
         };
-        let place = usize::from(pick.place).checked_rem(from.len());
+        let place = usize::from(pick.index).checked_rem(from.len());
         place.map_or(RequestId::from_entropy([7; 16]), |place| from[place])
     }
 
-    pub(super) fn approve(&mut self, pick: Pick, shown: Shown) {
-        let (id, now) = (self.picked(pick), self.world.now());
+    pub(super) fn approve(&mut self, pick: Pick, shown: CardChoice) {
+        let (id, now) = (self.pick_request(pick), self.world.now());
         let agent = self.model.requests.get(&id).map(|known| known.agent);
         let version = agent.and_then(|agent| self.model.version(agent));
         let (digest, fits) = match (shown, self.cards.get(&id)) {
-            (Shown::Now, _) => {
+            (CardChoice::Current, _) => {
                 (self.world.card(id).map_or(String::new(), |card| card.digest), true)
             }
-            (Shown::WhenItCame, Some((digest, then))) => (digest.clone(), Some(*then) == version),
-            (Shown::WhenItCame, None) | (Shown::Never, _) => ("0".repeat(64), false),
+            (CardChoice::AtArrival, Some((digest, then))) => (digest.clone(), Some(*then) == version),
+            (CardChoice::AtArrival, None) | (CardChoice::Invalid, _) => ("0".repeat(64), false),
         };
         let action = self.world.approval(id, &digest);
         let foretold = self.world.card(id).and_then(|card| card.obstacle);
@@ -42,12 +42,12 @@ impl Run {
     }
 
     pub(super) fn change_and_approve(&mut self, pick: Pick, variant: usize) {
-        let known = self.model.requests.get(&self.picked(pick));
-        let work = known.and_then(|known| self.model.agents[known.agent].work.as_ref());
+        let known = self.model.requests.get(&self.pick_request(pick));
+        let work = known.and_then(|known| self.model.agents[known.agent].commission.as_ref());
         if let Some(policy) = work.map(|work| work.policy) {
             self.edit(policy, variant);
         }
-        self.approve(pick, Shown::Now);
+        self.approve(pick, CardChoice::Current);
     }
 
     /// Runs an approval or denial that must be refused or too late, whatever the policy. Returns false for any other
@@ -67,12 +67,12 @@ impl Run {
             self.expect_refused(how, result, &[Code::AlreadyDecided, Code::RequestNotFound]);
             return true;
         }
-        if known.is_some_and(|known| known.is_over(now)) {
+        if known.is_some_and(|known| known.is_hold_over(now)) {
             let decision = self.perform(action).expect("its end is recorded");
             assert_eq!(decision.reply, Reply::Refused(Code::RequestExpired.into()));
             assert_eq!(decision.effects, []);
             assert!(!self.model.requests[&id].status.is_held(), "I-e: over, and still waiting");
-            self.note(how, "too late");
+            self.mark_reached(how, "too late");
             return true;
         }
         let reasons = [
@@ -107,25 +107,25 @@ impl Run {
                 assert_eq!(decision.effects, []);
                 let code = refusal.code.text();
                 self.model.end(id, ModelStatus::Refused);
-                self.note("rejected", code);
+                self.mark_reached("rejected", code);
             }
             Status::Authorized { .. } => {
                 assert_eq!(refusals, [], "I-h: approved");
                 let status = ModelStatus::Authorized {
-                    before: 0,
+                    valid_before: 0,
                     signed: false,
                     lapsed: false,
-                    void: false,
+                    is_void: false,
                 };
                 self.model.end(id, status);
-                self.authorized(id, now, &decision.effects);
+                self.check_authorized(id, now, &decision.effects);
             }
             other => panic!("approved, and now {other:?}"),
         }
     }
 
     pub(super) fn deny(&mut self, pick: Pick) {
-        let (id, now) = (self.picked(pick), self.world.now());
+        let (id, now) = (self.pick_request(pick), self.world.now());
         let action = denial(id);
         if self.refuses_or_ends("denied", id, &now, true, action.clone()) {
             return;
@@ -135,17 +135,17 @@ impl Run {
         assert_eq!((decision.reply, &decision.effects[..]), (Reply::Request(id), &[][..]));
         let (at, told_until) =
             (self.journal_time(), bursar_domain::requests::Deadline::after(&now));
-        let denied = Status::Denied { reason: None, at, by: OPERATOR, told_until };
+        let denied = Status::Denied { reason: None, at, by: OPERATOR, repeatable_until: told_until };
         assert_eq!(self.world.status(id), &denied);
         self.model.end(id, ModelStatus::Denied { at: now });
     }
 
-    pub(super) fn signed(&mut self, pick: Pick) {
-        let id = self.authorized_one(pick).unwrap_or_else(|| self.picked(pick));
+    pub(super) fn sign(&mut self, pick: Pick) {
+        let id = self.pick_authorized(pick).unwrap_or_else(|| self.pick_request(pick));
         let action = self.world.signed(id);
         let recorded = !self.perform(action).expect("never refused").events.is_empty();
         match self.model.requests.get_mut(&id).map(|known| &mut known.status) {
-            Some(ModelStatus::Authorized { void: true, .. }) => {
+            Some(ModelStatus::Authorized { is_void: true, .. }) => {
                 assert!(!recorded, "a signature that nobody may make");
             }
             Some(ModelStatus::Authorized { signed, lapsed, .. }) => {
@@ -157,17 +157,17 @@ impl Run {
     }
 
     /// Returns one of the newest authorized requests.
-    pub(super) fn authorized_one(&self, pick: Pick) -> Option<RequestId> {
+    pub(super) fn pick_authorized(&self, pick: Pick) -> Option<RequestId> {
         let is_authorized = |id: &RequestId| {
             let known = self.model.requests.get(id);
             known.is_some_and(|known| matches!(known.status, ModelStatus::Authorized { .. }))
         };
         let ids = self.world.entries.iter().rev().filter_map(|entry| match &entry.event {
-            Event::PaymentAuthorized { asked, .. } => Some(asked.id),
+            Event::PaymentAuthorized { draft: asked, .. } => Some(asked.id),
             Event::PaymentApproved { id, .. } => Some(*id),
             _other => None,
         });
-        ids.filter(is_authorized).nth(usize::from(pick.place % 6))
+        ids.filter(is_authorized).nth(usize::from(pick.index % 6))
     }
 
     pub(super) fn reissue(&mut self) {
@@ -182,7 +182,7 @@ impl Run {
         assert_eq!(ordered.len(), decision.effects.len());
         let still = self.model.frozen || !self.world.unlocked || !self.world.trusted;
         for (id, known) in &self.model.requests {
-            let ModelStatus::Authorized { before, signed, lapsed, void } = known.status else {
+            let ModelStatus::Authorized { valid_before: before, signed, lapsed, is_void: void } = known.status else {
                 continue;
             };
             let good = now.utc.seconds().unsigned_abs() < before && !void;
@@ -191,8 +191,8 @@ impl Run {
             assert!(ordered.contains(id) == wanted || (wanted && lapsed), "reissued or not");
         }
         if !ordered.is_empty() {
-            self.seen.insert("reissued".to_owned());
+            self.reached.insert("reissued".to_owned());
         }
-        self.leaves(&decision.effects, &now);
+        self.record_orders(&decision.effects, &now);
     }
 }

@@ -15,7 +15,7 @@ impl Run {
         let changed = !result.expect("nothing to refuse").events.is_empty();
         assert_eq!(changed, rules != old);
         if changed {
-            self.model.edited(policy, rules);
+            self.model.edit_policy(policy, rules);
         }
     }
 
@@ -52,7 +52,7 @@ impl Run {
         let result = self.perform(Action::Renew { agent: id });
         let reasons = [
             (!self.world.unlocked, Code::WalletLocked),
-            (self.model.agents[agent].work.is_none(), Code::AgentNotCommissioned),
+            (self.model.agents[agent].commission.is_none(), Code::AgentNotCommissioned),
             (due == Due::Nothing, Code::BadInput),
         ];
         let codes: Vec<_> =
@@ -61,7 +61,7 @@ impl Run {
             return self.expect_refused("renewed", result, &codes);
         }
         assert_eq!(result.expect("nothing to refuse").events.len(), 1);
-        self.seen.insert("renewed by the operator".to_owned());
+        self.reached.insert("renewed by the operator".to_owned());
     }
 
     pub(super) fn freeze(&mut self) {
@@ -85,7 +85,7 @@ impl Run {
         }
         result.expect("nothing to refuse");
         self.world.trusted = true;
-        self.model.accepted();
+        self.model.accept_journal();
     }
 
     pub(super) fn network(&mut self, enabled: bool) {
