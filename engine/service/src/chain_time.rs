@@ -24,7 +24,7 @@ pub struct HintedClock {
 #[derive(Debug, Clone, Copy)]
 struct Probe {
     /// The time of the probe, on the clock of [`Moment::age_clock_ms`].
-    asked_ms: u64,
+    probed_at_ms: u64,
     /// The time of the newest block, and when we saw it, on the clock of [`Moment::age_clock_ms`].
     block: Option<(Utc, u64)>,
 }
@@ -37,21 +37,21 @@ impl HintedClock {
 
     /// Whether `chain` is due for a probe.
     ///
-    /// After `true` the caller must call [`HintedClock::ask`]; other callers receive `false`.
+    /// After `true` the caller must call [`HintedClock::probe`]; other callers receive `false`.
     pub fn is_due(&self, chain: ChainId, now: &Moment) -> bool {
         let now_ms = now.age_clock_ms();
         let mut chains = self.chains.lock().unwrap_or_else(PoisonError::into_inner);
         let known = chains.get(&chain);
         let due = known
-            .is_none_or(|probe| now_ms.saturating_sub(probe.asked_ms) >= CHAIN_TIME_INTERVAL_MS);
+            .is_none_or(|probe| now_ms.saturating_sub(probe.probed_at_ms) >= CHAIN_TIME_INTERVAL_MS);
         if due {
             let block = known.and_then(|probe| probe.block);
-            chains.insert(chain, Probe { asked_ms: now_ms, block });
+            chains.insert(chain, Probe { probed_at_ms: now_ms, block });
         }
         due
     }
 
-    fn learn(&self, chain: ChainId, block: Option<(Utc, u64)>) {
+    fn store_probe(&self, chain: ChainId, block: Option<(Utc, u64)>) {
         let mut chains = self.chains.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(probe) = chains.get_mut(&chain) {
             probe.block = block;
@@ -62,12 +62,12 @@ impl HintedClock {
     ///
     /// An old block may only mean an idle chain. So a block counts against our clock only if it lies in our
     /// future, or if another block follows it.
-    pub async fn ask(&self, chain: ChainId, node: &dyn Chain) {
+    pub async fn probe(&self, chain: ChainId, node: &dyn Chain) {
         let Ok(first) = node.block_time().await else { return };
         let now = self.machine.now();
         let apart = now.utc.since_ms(first);
         if apart.abs() <= CLOCK_OFF_CHAIN_WARN_MS {
-            return self.learn(chain, Some((first, now.age_clock_ms())));
+            return self.store_probe(chain, Some((first, now.age_clock_ms())));
         }
         self.machine.sleep_until(now.mono_ms.saturating_add(CHAIN_IDLE_AFTER_MS)).await;
         let Ok(second) = node.block_time().await else { return };
@@ -80,7 +80,7 @@ impl HintedClock {
                 "this machine's clock differs from the chain's"
             );
         }
-        self.learn(chain, block_and_age);
+        self.store_probe(chain, block_and_age);
     }
 
     /// Returns the newest chain time, extrapolated to now; `None` if no probe found a usable block recently.

@@ -172,7 +172,7 @@ fn requests_and_ticks_renew_as_the_vector_sequences_do() {
 
 #[test]
 fn a_tick_renews_every_commissioned_agent_and_no_other() {
-    let mut world = build::ordinary();
+    let mut world = build::ordinary_world();
     build::register(&mut world, 1, bursar_domain::agents::Credential::Hmac { secret_hash: [7; 32] });
     build::register(&mut world, 2, bursar_domain::agents::Credential::Hmac { secret_hash: [7; 32] });
     world.must(build::commission(2, "daily bread", "spare"));
@@ -264,7 +264,7 @@ fn limit_reached_ends_with_the_renewal_only_if_something_may_be_spent() {
 
 #[test]
 fn suspension_never_ends_by_time() {
-    let mut world = build::ordinary();
+    let mut world = build::ordinary_world();
     world.must(Action::Suspend { agent: build::agent(0) });
     world.clock.pass(3 * DAY);
     world.tick();
@@ -296,9 +296,9 @@ fn an_allowance_renews_at_midnight_and_at_no_other_time() {
     world.signs(payment(WHOLE_ALLOWANCE));
     for day in ["2026-01-16", "2026-01-17"] {
         world.clock.pass_until(&format!("{day}T00:00:00Z"));
-        world.clock.set_by(-SECOND);
+        world.clock.shift_wall_clock(-SECOND);
         assert_eq!(world.refuses(payment(1)).code, Code::LimitReached);
-        world.clock.set_by(SECOND);
+        world.clock.shift_wall_clock(SECOND);
         world.signs(payment(WHOLE_ALLOWANCE));
         for time in ["10:00:00", "18:00:00", "20:00:00", "23:59:59"] {
             world.clock.pass_until(&format!("{day}T{time}Z"));
@@ -321,7 +321,7 @@ mod hardening {
     #[test]
     fn a_forward_jump_within_a_boot_renews_nothing() {
         let mut world = spent_at_midnight();
-        world.clock.set_by(DAY);
+        world.clock.shift_wall_clock(DAY);
         assert_eq!(world.tick().events, []);
         assert_eq!(world.refuses(payment(1)).code, Code::LimitReached);
         assert_eq!(world.agent_status(), AgentStatus::LimitReached);
@@ -331,7 +331,7 @@ mod hardening {
     fn a_renewal_needs_a_day_on_the_boot_clock_less_five_minutes() {
         let mut world = spent_at_midnight();
         world.clock.pass(DAY - 5 * MINUTE - 1);
-        world.clock.set_by(6 * MINUTE);
+        world.clock.shift_wall_clock(6 * MINUTE);
         assert_eq!(world.refuses(payment(1)).code, Code::LimitReached);
         world.clock.pass(1);
         world.signs(payment(WHOLE_ALLOWANCE));
@@ -341,7 +341,7 @@ mod hardening {
     fn twenty_boot_clock_hours_do_not_renew_before_midnight() {
         let mut world = spent_at_midnight();
         world.clock.pass(20 * HOUR);
-        world.clock.set_by(4 * HOUR);
+        world.clock.shift_wall_clock(4 * HOUR);
         assert_eq!(world.refuses(payment(1)).code, Code::LimitReached);
     }
 
@@ -377,10 +377,10 @@ mod hardening {
     #[test]
     fn the_operator_grants_a_blocked_renewal_with_an_unlocked_wallet() {
         let mut world = spent_at_midnight();
-        world.clock.set_by(DAY);
+        world.clock.shift_wall_clock(DAY);
         world.unlocked = false;
         let renew = || Action::Renew { agent: build::agent(0) };
-        assert_eq!(world.refused(renew()).code, Code::WalletLocked);
+        assert_eq!(world.run_refused(renew()).code, Code::WalletLocked);
         world.unlocked = true;
         world.must(renew());
         let window = world.commission().window.clone();
@@ -391,9 +391,9 @@ mod hardening {
         });
         world.signs(payment(WHOLE_ALLOWANCE));
         // The grant uses up its date, so the operator cannot renew the allowance a second time.
-        assert_eq!(world.refused(renew()).code, Code::BadInput);
+        assert_eq!(world.run_refused(renew()).code, Code::BadInput);
         // After the clock is corrected, the real next day grants nothing.
-        world.clock.set_by(-DAY);
+        world.clock.shift_wall_clock(-DAY);
         world.clock.pass(DAY);
         assert_eq!(world.refuses(payment(1)).code, Code::LimitReached);
         world.clock.pass(DAY);
@@ -404,16 +404,16 @@ mod hardening {
     fn the_operator_cannot_grant_a_renewal_before_its_date() {
         let mut world = spent_at_midnight();
         let renew = || Action::Renew { agent: build::agent(0) };
-        assert_eq!(world.refused(renew()).code, Code::BadInput);
+        assert_eq!(world.run_refused(renew()).code, Code::BadInput);
         world.clock.pass(DAY - 1);
-        assert_eq!(world.refused(renew()).code, Code::BadInput);
-        world.clock.set_by(-3 * DAY);
-        assert_eq!(world.refused(renew()).code, Code::BadInput);
+        assert_eq!(world.run_refused(renew()).code, Code::BadInput);
+        world.clock.shift_wall_clock(-3 * DAY);
+        assert_eq!(world.run_refused(renew()).code, Code::BadInput);
         build::register(&mut world, 1, bursar_domain::agents::Credential::Hmac { secret_hash: [7; 32] });
         let idle = Action::Renew { agent: build::agent(1) };
-        assert_eq!(world.refused(idle).code, Code::AgentNotCommissioned);
+        assert_eq!(world.run_refused(idle).code, Code::AgentNotCommissioned);
         let unknown = Action::Renew { agent: build::agent(2) };
-        assert_eq!(world.refused(unknown).code, Code::NothingFound);
+        assert_eq!(world.run_refused(unknown).code, Code::NothingFound);
     }
 
     #[test]
@@ -423,7 +423,7 @@ mod hardening {
         world.edit(|policy| policy.payments.auto_below = Usd::dollars(1)).unwrap();
         world.clock.pass(MINUTE);
         let held = world.holds(payment(6_000_000));
-        world.clock.set_by(DAY);
+        world.clock.shift_wall_clock(DAY);
         world.must(Action::Renew { agent: build::agent(0) });
         // The clock jump also ended the hold, but its reservation is released only when that end is recorded.
         assert_eq!((world.spent(), world.reserved()), (Usd::ZERO, Usd::dollars(6)));
@@ -480,9 +480,9 @@ mod hardening {
     fn a_jump_to_the_evening_does_not_bring_the_next_renewal_forward() {
         let mut world = spent_at_midnight();
         world.clock.pass(DAY);
-        world.clock.set_by(23 * HOUR);
+        world.clock.shift_wall_clock(23 * HOUR);
         world.signs(payment(WHOLE_ALLOWANCE));
-        world.clock.set_by(HOUR);
+        world.clock.shift_wall_clock(HOUR);
         assert_eq!(world.refuses(payment(1)).code, Code::LimitReached);
     }
 }
@@ -528,7 +528,7 @@ proptest! {
         for one in any_clock_changes {
             match one {
                 ClockChange::Pass(ms) => world.clock.pass(ms),
-                ClockChange::Set(ms) => world.clock.set_by(ms),
+                ClockChange::Set(ms) => world.clock.shift_wall_clock(ms),
                 ClockChange::Zone(zone) => world.clock.zone = TimeZone::get(zone).unwrap(),
             }
             if world.ask(payment(WHOLE_ALLOWANCE)).code().is_none() {

@@ -328,14 +328,14 @@ impl World {
                 return Answer::Unrecorded(Code::PaymentSettled.into());
             }
             Reply::Refused(refusal) => {
-                assert_eq!((decisive(decision), decision.effects.len()), (0, 0));
+                assert_eq!((count_decisive(decision), decision.effects.len()), (0, 0));
                 return Answer::Unrecorded(refusal.clone());
             }
             Reply::Done | Reply::Reported(_) => {
                 panic!("no answer to an agent: {:?}", decision.reply)
             }
         };
-        assert_eq!(decisive(decision), 1, "one ask, one record: {:?}", decision.events);
+        assert_eq!(count_decisive(decision), 1, "one ask, one record: {:?}", decision.events);
         let (answer, effects) = match &self.records[&id].status {
             Status::Authorized { .. } => (Answer::Signs(id), vec![Effect::Sign(id)]),
             Status::Held { reason, .. } => (Answer::Holds(id, *reason), Vec::new()),
@@ -374,7 +374,7 @@ impl World {
     /// Makes a new request of the world's first agent.
     #[track_caller]
     pub(crate) fn ask(&mut self, payment: PaymentAsk) -> Answer {
-        let identity = build::signed(self.draw(), self.clock.utc);
+        let identity = build::signed_identity(self.draw(), self.clock.utc);
         self.ask_as(&build::agent(0), identity, payment)
     }
 
@@ -410,7 +410,7 @@ impl World {
 
     /// Runs an action that must be refused and must record nothing.
     #[track_caller]
-    pub(crate) fn refused(&mut self, action: Action) -> Refusal {
+    pub(crate) fn run_refused(&mut self, action: Action) -> Refusal {
         let before = (self.state.clone(), self.entries.len());
         let refusal = match self.run(action) {
             Err(refusal) => refusal,
@@ -447,7 +447,7 @@ impl World {
     pub(crate) fn approves(&mut self, id: RequestId) {
         let decision = self.approve(id).expect("the approval is not refused");
         assert_eq!(decision.reply, Reply::Request(id));
-        assert_eq!((decision.effects.clone(), decisive(&decision)), (vec![Effect::Sign(id)], 1));
+        assert_eq!((decision.effects.clone(), count_decisive(&decision)), (vec![Effect::Sign(id)], 1));
         assert!(matches!(self.status(id), Status::Authorized { .. }), "{:?}", self.status(id));
     }
 
@@ -455,7 +455,7 @@ impl World {
     #[track_caller]
     pub(crate) fn rejects(&mut self, id: RequestId) -> Refusal {
         let decision = self.approve(id).expect("the approval is heard");
-        assert_eq!(decisive(&decision), 1, "{:?}", decision.events);
+        assert_eq!(count_decisive(&decision), 1, "{:?}", decision.events);
         assert_eq!((decision.reply, &decision.effects[..]), (Reply::Request(id), &[][..]));
         match self.status(id) {
             Status::Refused { refusal, .. } => refusal.clone(),
@@ -464,7 +464,7 @@ impl World {
     }
 
     /// Builds the signer's report of a signature.
-    pub(crate) fn signed(&self, id: RequestId) -> Action {
+    pub(crate) fn signed_action(&self, id: RequestId) -> Action {
         Action::Signed { id, signature: build::signature(self.records.get(&id)) }
     }
 
@@ -506,7 +506,7 @@ impl World {
     }
 
     /// Returns the state that a replay of the journal alone gives.
-    pub(crate) fn replayed(&self) -> State {
+    pub(crate) fn replay(&self) -> State {
         let mut state = State::new(State::default_networks());
         for entry in &self.entries {
             apply(&mut state, entry);
@@ -517,7 +517,7 @@ impl World {
     /// Checks that a replay gives the identical state, and that the state survives serialization.
     #[track_caller]
     pub(crate) fn assert_replays(&self) {
-        let replayed = self.replayed();
+        let replayed = self.replay();
         assert_eq!(replayed, self.state, "the journal gives another state");
         let stored = postcard::to_allocvec(&self.state).expect("the state can be stored");
         assert_eq!(postcard::to_allocvec(&replayed).as_ref(), Ok(&stored));
@@ -536,7 +536,7 @@ impl Drop for World {
 }
 
 /// Counts the decisive events of a decision, without the renewals and ends of holds that come first.
-pub(crate) fn decisive(decision: &Decision) -> usize {
+pub(crate) fn count_decisive(decision: &Decision) -> usize {
     let on_the_way = |event: &Event| {
         matches!(
             event,

@@ -17,7 +17,7 @@ use bursar_domain::identity::Identity;
 use bursar_domain::wallets::PayingAddress;
 
 use super::api::Api;
-use super::auth::{AuthenticatedCaller, Fresh, Proof, ProvenBy, authenticate, identity};
+use super::auth::{AuthenticatedCaller, TimestampWindow, Proof, ProvenBy, authenticate, identity};
 use super::body;
 use super::call_time::CallTime;
 use super::message::Endpoint;
@@ -30,16 +30,16 @@ pub(super) struct Incoming {
     pub(super) body: Object,
     pub(super) peer: Option<SocketAddr>,
     pub(super) time: CallTime,
-    mark: Mark,
+    rate_verdict: RateVerdictCell,
 }
 
 impl Incoming {
     pub(super) async fn read(api: &Api, request: HttpRequest<Body>) -> Result<Self, Fault> {
         let (parts, body) = request.into_parts();
         let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0);
-        let mark = parts.extensions.get::<Mark>().cloned().unwrap_or_default();
+        let mark = parts.extensions.get::<RateVerdictCell>().cloned().unwrap_or_default();
         let time = CallTime::of(&parts.extensions, &*api.ports.clock);
-        Ok(Self { body: body::object(&parts.headers, body).await?, peer, time, mark })
+        Ok(Self { body: body::object(&parts.headers, body).await?, peer, time, rate_verdict: mark })
     }
 
     /// Returns the agent's id that the body names, before any proof is checked.
@@ -63,7 +63,7 @@ impl Incoming {
 ///
 /// It stays empty if the proof is invalid and the caller has not failed too often.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Mark(Arc<OnceLock<RateVerdict>>);
+pub(super) struct RateVerdictCell(Arc<OnceLock<RateVerdict>>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RateVerdict {
@@ -81,7 +81,7 @@ impl RateVerdict {
     }
 }
 
-impl Mark {
+impl RateVerdictCell {
     pub(super) fn get(&self) -> Option<RateVerdict> {
         self.0.get().copied()
     }
@@ -105,7 +105,7 @@ impl Caller {
     }
 
     /// Returns the address that the agent pays from.
-    pub(super) fn paying(&self) -> Option<&Arc<PayingAddress>> {
+    pub(super) fn paying_address(&self) -> Option<&Arc<PayingAddress>> {
         let commission = self.agent().commission.as_ref()?;
         self.view.state.wallet.as_ref()?.address(&commission.label)
     }
@@ -156,12 +156,12 @@ pub(super) fn prove(api: &Api, endpoint: Endpoint, incoming: &Incoming) -> Resul
     let signature = incoming.body.get("signature").and_then(Value::as_str);
     let by_bearer = matches!(signature.and_then(Proof::parse), Some(Proof::Bearer { .. }));
     if let Some(peer) = incoming.peer {
-        api.lan.judge(view.lan_bearer(), peer.ip(), by_bearer)?;
+        api.lan_bearers.judge(view.lan_bearer(), peer.ip(), by_bearer)?;
     }
     let proven = authenticate(
         &view,
         api.vault.gate(),
-        Fresh { now: moment.utc, window_s: api.signature_window_s() },
+        TimestampWindow { now: moment.utc, window_s: api.signature_window_s() },
         endpoint,
         api.agent_field,
         &incoming.body,
@@ -170,13 +170,13 @@ pub(super) fn prove(api: &Api, endpoint: Endpoint, incoming: &Incoming) -> Resul
     match (proven, incoming.peer) {
         (Ok(proven), peer) => {
             if let Some(peer) = peer {
-                api.lan.note(peer.ip(), by_bearer, &proven.agent.id);
+                api.lan_bearers.record(peer.ip(), by_bearer, &proven.agent.id);
             }
-            if let Err(wait) = api.rate.proven(&proven.agent.id, api.rate_limit()) {
-                incoming.mark.set(RateVerdict::AgentWaits(wait));
+            if let Err(wait) = api.rate.count_proven(&proven.agent.id, api.rate_limit()) {
+                incoming.rate_verdict.set(RateVerdict::AgentWaits(wait));
                 return Err(Fault::new(Code::RateLimitExceeded));
             }
-            incoming.mark.set(RateVerdict::ForAgent);
+            incoming.rate_verdict.set(RateVerdict::ForAgent);
             Ok(Caller { view, moment, proven })
         }
         // This limit counts only failures and never rejects a correct proof, so failures in an agent's name
@@ -186,7 +186,7 @@ pub(super) fn prove(api: &Api, endpoint: Endpoint, incoming: &Incoming) -> Resul
             Err(match api.failed_auth.count(named, peer.ip()) {
                 Ok(()) => fault,
                 Err(wait) => {
-                    incoming.mark.set(RateVerdict::FailedProofWaits(wait));
+                    incoming.rate_verdict.set(RateVerdict::FailedProofWaits(wait));
                     Fault::new(Code::RateLimitExceeded)
                 }
             })

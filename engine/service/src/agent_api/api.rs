@@ -40,14 +40,14 @@ pub struct Api {
     pub(crate) domains: TokenDomains,
     pub(crate) trading: Arc<Trading>,
     pub(crate) lending: Arc<Lending>,
-    pub(super) executed: ExecutionCounter,
+    pub(super) execution_counter: ExecutionCounter,
     /// The name of the body field that contains the agent's id. The edition sets it.
     pub(crate) agent_field: &'static str,
     pub(crate) folder: PathBuf,
     pub(crate) disk_room: Arc<DiskRoom>,
     pub(super) settings: Arc<LiveConfig>,
     pub(super) exposure: Exposure,
-    pub lan: LanBearers,
+    pub lan_bearers: LanBearers,
     pub failed_auth: FailedProofLimit,
     pub(super) host_rule: HostRule,
     pub(super) rate: Rate,
@@ -102,7 +102,7 @@ pub struct Lanes {
     pub execution: Execution,
     pub trading: Arc<Trading>,
     pub lending: Arc<Lending>,
-    pub executed: ExecutionCounter,
+    pub execution_counter: ExecutionCounter,
     pub funds: Arc<Funds>,
 }
 
@@ -127,13 +127,13 @@ impl Api {
         chain_time: HintedClock,
         config: ServerConfig,
     ) -> Self {
-        let Lanes { execution, trading, lending, executed, funds } = lanes;
+        let Lanes { execution, trading, lending, execution_counter: executed, funds } = lanes;
         let now = core.now();
         let system = rustix::system::uname();
         let machine = system.nodename().to_string_lossy();
         Self {
             exposure: config.exposure,
-            lan: LanBearers::new(Arc::clone(&ports.clock)),
+            lan_bearers: LanBearers::new(Arc::clone(&ports.clock)),
             failed_auth: FailedProofLimit::new(Arc::clone(&ports.clock)),
             host_rule: HostRule::new(config.exposure, &machine),
             rate: Rate::new(&ports.clock),
@@ -146,7 +146,7 @@ impl Api {
             funds,
             trading,
             lending,
-            executed,
+            execution_counter: executed,
             agent_field: config.agent_field,
             folder: config.folder,
             disk_room: config.disk_room,
@@ -165,7 +165,7 @@ impl Api {
         {
             let (clock, node) = (self.chain_time.clone(), Arc::clone(&node));
             // No caller waits for the probe, and an engine that stops abandons it.
-            tokio::spawn(async move { clock.ask(chain, &*node).await });
+            tokio::spawn(async move { clock.probe(chain, &*node).await });
         }
     }
 
@@ -197,6 +197,6 @@ impl Api {
 
     /// Returns the agents that used a bearer token from another machine since the server started.
     pub fn lan_bearers(&self) -> Vec<AgentId> {
-        self.lan.agents()
+        self.lan_bearers.agents()
     }
 }

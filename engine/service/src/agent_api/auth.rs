@@ -77,7 +77,7 @@ pub enum ProvenBy {
 
 /// The range of accepted signed timestamps.
 #[derive(Debug, Clone, Copy)]
-pub struct Fresh {
+pub struct TimestampWindow {
     pub now: Utc,
     /// The maximum distance of a timestamp from `now`, in seconds.
     pub window_s: u64,
@@ -90,7 +90,7 @@ pub struct Fresh {
 pub fn authenticate(
     view: &View,
     gate: &Gate,
-    fresh: Fresh,
+    fresh: TimestampWindow,
     endpoint: Endpoint,
     agent_field: &str,
     body: &Object,
@@ -149,13 +149,13 @@ fn hmac_matches(
     canonical: &str,
     proof: &Option<Proof<'_>>,
 ) -> bool {
-    const STAND_IN: [u8; 32] = [0; 32];
+    const STAND_IN_HASH: [u8; 32] = [0; 32];
     let check = |secret: Option<&[u8; 32]>| {
         let given = match proof {
             Some(Proof::Hmac { digest, .. }) => *digest,
-            Some(Proof::Bearer { .. }) | None => STAND_IN,
+            Some(Proof::Bearer { .. }) | None => STAND_IN_HASH,
         };
-        let Ok(mac) = Hmac::<Sha256>::new_from_slice(secret.unwrap_or(&STAND_IN)) else {
+        let Ok(mac) = Hmac::<Sha256>::new_from_slice(secret.unwrap_or(&STAND_IN_HASH)) else {
             return false;
         };
         #[cfg(test)]
@@ -272,10 +272,10 @@ mod tests {
     }
 
     /// Returns whether the caller is accepted, and the lengths of the messages whose HMACs were computed.
-    fn judged(gate: &Gate, id: &str, proof: &str) -> (bool, Vec<usize>) {
+    fn judge(gate: &Gate, id: &str, proof: &str) -> (bool, Vec<usize>) {
         let body = format!("{{\"agent_id\":\"{id}\",\"payment_required\":\"an offer\"}}");
         let Value::Object(body) = parse(body.as_bytes(), BODY_DEPTH_MAX).unwrap() else { panic!() };
-        let fresh = Fresh { now: Utc::from_seconds(NOW_S), window_s: 300 };
+        let fresh = TimestampWindow { now: Utc::from_seconds(NOW_S), window_s: 300 };
         HMACS.take();
         let view = view();
         let proven =
@@ -283,7 +283,7 @@ mod tests {
         (proven.is_ok(), HMACS.take())
     }
 
-    fn signed(id: &str, timestamp: i64) -> String {
+    fn signed_proof(id: &str, timestamp: i64) -> String {
         let text = format!(
             "{{\"agent_id\":\"{id}\",\"payment_required\":\"an offer\",\"timestamp\":{timestamp}}}"
         );
@@ -297,31 +297,31 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let vault = open_vault(folder.path());
         let gate = Arc::clone(vault.gate());
-        let right = signed("AAA111", NOW_S);
-        let (let_in, work) = judged(&gate, "AAA111", &right);
+        let right = signed_proof("AAA111", NOW_S);
+        let (let_in, work) = judge(&gate, "AAA111", &right);
         assert!(let_in && work.len() == 1, "{work:?}");
         let wrong = format!("SIG:{NOW_S}:{}", "0".repeat(64));
         let refused = |when: &str| {
             for (who, id, proof) in [
                 ("wrong signature", "AAA111", wrong.clone()),
-                ("stale", "AAA111", signed("AAA111", NOW_S - 400)),
-                ("of another agent", "AAA111", signed("BBB222", NOW_S)),
+                ("stale", "AAA111", signed_proof("AAA111", NOW_S - 400)),
+                ("of another agent", "AAA111", signed_proof("BBB222", NOW_S)),
                 ("unknown agent", "ZZZ999", wrong.clone()),
-                ("unknown agent, signed", "ZZZ999", signed("ZZZ999", NOW_S)),
+                ("unknown agent, signed", "ZZZ999", signed_proof("ZZZ999", NOW_S)),
                 ("no agent's id", "zzz999", wrong.clone()),
                 ("bearer agent", "BBB222", wrong.clone()),
             ] {
-                assert_eq!(judged(&gate, id, &proof), (false, work.clone()), "{when}: {who}");
+                assert_eq!(judge(&gate, id, &proof), (false, work.clone()), "{when}: {who}");
             }
         };
         refused("open");
         vault.lock();
         refused("locked");
-        assert_eq!(judged(&gate, "AAA111", &right), (false, work), "locked: right");
+        assert_eq!(judge(&gate, "AAA111", &right), (false, work), "locked: right");
         // An invalid proof or a token has no signed timestamp; the HMAC is computed nevertheless.
         for proof in ["", "SIG::", &format!("AT_{}", "0".repeat(64))] {
             for id in ["AAA111", "BBB222", "ZZZ999"] {
-                assert_eq!(judged(&gate, id, proof).1.len(), 1, "{id} {proof}");
+                assert_eq!(judge(&gate, id, proof).1.len(), 1, "{id} {proof}");
             }
         }
     }

@@ -11,7 +11,7 @@ use bursar_core::limits::FUNDS_FOREIGN_TOKENS_MAX;
 
 use super::admit::{Incoming, admit};
 use super::api::Api;
-use super::mandate::{usable, wallet_address, wallet_id};
+use super::mandate::{usable_networks, wallet_address, wallet_id};
 use super::message::Endpoint;
 use super::reply::Answer;
 use crate::funds::{Held, NetworkFunds};
@@ -27,12 +27,12 @@ async fn try_balances(api: &Api, request: HttpRequest) -> Result<Answer, Fault> 
         .with("status", "ok")
         .with("wallet_address", wallet_address(&caller))
         .with("wallet_id", wallet_id(&caller));
-    let Some(owner) = caller.paying().map(|known| known.address) else {
+    let Some(owner) = caller.paying_address().map(|known| known.address) else {
         let why = "No address is assigned to this agent.";
         let body = body.with("balances", Value::Null).with("balances_error", why);
         return Ok(Answer::new(200, body));
     };
-    let networks = usable(&caller);
+    let networks = usable_networks(&caller);
     // The lookup may take seconds. Drop the view, so that it does not stay in memory meanwhile.
     drop(caller);
     let funds = api.funds.of(owner, &networks).await;

@@ -37,7 +37,7 @@ impl CallTime {
     }
 
     /// Waits until [`ANSWER_TIMEOUT_MS`] after the arrival, when the call must be answered.
-    pub(super) async fn over(&self, clock: &dyn Clock) {
+    pub(super) async fn wait_until_over(&self, clock: &dyn Clock) {
         clock.sleep_until(self.began_ms.saturating_add(ANSWER_TIMEOUT_MS)).await;
     }
 
@@ -54,7 +54,7 @@ impl CallTime {
         tokio::select! {
             biased;
             done = work => Ok(done),
-            () = self.over(clock) => {
+            () = self.wait_until_over(clock) => {
                 let message = "The network's nodes or the price service answered too slowly to measure this request, and nothing was recorded. Ask again in a minute.";
                 Err(Fault::because(Code::ChainUnavailable, message))
             }

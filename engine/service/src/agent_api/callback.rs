@@ -73,7 +73,7 @@ fn read(incoming: &Incoming) -> Result<(RequestId, ReportContent), Fault> {
     if kind == ReportKind::Settled && tx_hash.is_none() {
         return Err(Fault::new(Code::MissingTxHash));
     }
-    let error = body::text(&incoming.body, "error")?.map(cut).filter(|text| !text.is_empty());
+    let error = body::text(&incoming.body, "error")?.map(truncate_error).filter(|text| !text.is_empty());
     Ok((id, ReportContent { kind, tx_hash, error }))
 }
 
@@ -86,7 +86,7 @@ fn hash(text: &str) -> Result<B256, Fault> {
 }
 
 /// Cuts an agent's error text to `REPORT_TEXT_BYTES_MAX`, at a character boundary.
-fn cut(text: &str) -> String {
+fn truncate_error(text: &str) -> String {
     let mut end = text.len().min(REPORT_TEXT_BYTES_MAX);
     while !text.is_char_boundary(end) {
         end = end.saturating_sub(1);
@@ -109,7 +109,7 @@ mod tests {
             (&format!("{fits}y"), &fits),
             (&format!("{one_less}é"), &one_less),
         ] {
-            assert_eq!(cut(text), kept);
+            assert_eq!(truncate_error(text), kept);
         }
     }
 }

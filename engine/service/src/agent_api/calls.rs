@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::http::Response;
 use bursar_core::codes::Code;
 
-use super::rate::fold;
+use super::rate::client_key;
 
 /// `route` is the path pattern of the matched route; `None` if no route matched or the HTTP edge refused the request.
 pub(super) fn log(

@@ -77,7 +77,7 @@ pub(super) fn refuse() -> RefusalWriter {
             Refusal::Target => Fault::because(code, refused.why.text()),
             _other => Fault::new(code),
         };
-        let response = Answer::from(fault).unrecorded().into_http();
+        let response = Answer::from(fault).mark_unrecorded().into_http();
         let method = refused.method.map_or("-", Method::as_str);
         calls::log(method, None, &response, refused.took_ms, refused.peer);
         response

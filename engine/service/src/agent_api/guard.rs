@@ -11,7 +11,7 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_serve::http::ProvenCaller;
 
-use super::admit::{Mark, RateVerdict};
+use super::admit::{RateVerdictCell, RateVerdict};
 use super::api::Api;
 use super::calls;
 use super::rate::WaitMs;
@@ -32,11 +32,11 @@ pub(super) async fn guard(
     let route = request.extensions().get::<MatchedPath>().cloned();
     let route = route.as_ref().map(MatchedPath::as_str);
     let limit = api.rate_limit();
-    let proves = Counts::of(route) == Counts::ByProof;
-    let count = || match Counts::of(route) {
-        Counts::AsPoll => api.rate.poll(peer.ip(), limit),
-        Counts::AsUnproven => api.rate.unproven(peer.ip(), limit),
-        Counts::ByProof => Ok(()),
+    let proves = RateBucket::of(route) == RateBucket::DecidedByProof;
+    let count = || match RateBucket::of(route) {
+        RateBucket::Poll => api.rate.count_poll(peer.ip(), limit),
+        RateBucket::Unproven => api.rate.count_unproven(peer.ip(), limit),
+        RateBucket::DecidedByProof => Ok(()),
     };
     let let_in = api
         .host_rule
@@ -46,13 +46,13 @@ pub(super) async fn guard(
         .and_then(|()| count().map_err(Answer::too_many));
     let response = match let_in {
         Ok(()) if proves => {
-            let mark = Mark::default();
+            let mark = RateVerdictCell::default();
             request.extensions_mut().insert(mark.clone());
             let mut response = next.run(request).await;
             if mark.get().is_some_and(RateVerdict::is_of_an_agent) {
                 response.extensions_mut().insert(ProvenCaller);
             }
-            match count_after(&mark, || api.rate.unproven(peer.ip(), limit)) {
+            match count_after(&mark, || api.rate.count_unproven(peer.ip(), limit)) {
                 Ok(()) => response,
                 Err(wait) => Answer::too_many(wait).into_http(),
             }
@@ -67,32 +67,32 @@ pub(super) async fn guard(
 
 /// The rate bucket that counts a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Counts {
+enum RateBucket {
     /// Polls and health checks, which monitors and agents repeat.
-    AsPoll,
-    AsUnproven,
+    Poll,
+    Unproven,
     /// The bucket of the proven agent, or the unproven bucket if the proof fails. Known only after the body is read.
-    ByProof,
+    DecidedByProof,
 }
 
-impl Counts {
+impl RateBucket {
     fn of(route: Option<&str>) -> Self {
         match route {
             Some(
                 "/health" | "/sign/status/{id}" | "/trade/status/{id}" | "/position/status/{id}",
-            ) => Self::AsPoll,
+            ) => Self::Poll,
             Some(
                 "/sign" | "/callback" | "/mandate" | "/balances" | "/trade" | "/venues"
                 | "/position" | "/status",
-            ) => Self::ByProof,
-            _other => Self::AsUnproven,
+            ) => Self::DecidedByProof,
+            _other => Self::Unproven,
         }
     }
 }
 
 /// Counts a call to an endpoint that accepts a proof, after the endpoint ran. Counting afterwards is early enough,
 /// because a call without a valid proof has no effect.
-fn count_after(mark: &Mark, unproven: impl FnOnce() -> Result<(), WaitMs>) -> Result<(), WaitMs> {
+fn count_after(mark: &RateVerdictCell, unproven: impl FnOnce() -> Result<(), WaitMs>) -> Result<(), WaitMs> {
     match mark.get() {
         Some(RateVerdict::ForAgent) => Ok(()),
         Some(RateVerdict::AgentWaits(wait)) => Err(wait),

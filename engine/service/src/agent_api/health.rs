@@ -76,7 +76,7 @@ async fn try_status(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
         .with("status", "ready")
         .with("signed", api.counters.signed())
         .with("rejected", api.counters.rejected())
-        .with("traded", api.executed.total())
+        .with("traded", api.execution_counter.total())
         .with("trade_rejected", api.counters.trades_rejected())
         .with("started_at", local_time(api.started, api.started_offset_s));
     let asked = body.get(api.agent_field).is_some() || body.get("signature").is_some();

@@ -102,12 +102,12 @@ mod tests {
     }
 
     /// The setting `server.hosts`.
-    fn listed() -> Vec<String> {
+    fn listed_hosts() -> Vec<String> {
         vec!["wallet.lan".to_owned()]
     }
 
     fn code(rule: &HostRule, headers: &[(&str, &str)]) -> Option<Code> {
-        rule.judge(&request(headers, "192.168.1.7:9402"), &listed()).err().map(|fault| fault.code)
+        rule.judge(&request(headers, "192.168.1.7:9402"), &listed_hosts()).err().map(|fault| fault.code)
     }
 
     const FOREIGN: [&str; 11] = [

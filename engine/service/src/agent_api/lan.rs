@@ -28,13 +28,13 @@ pub struct LanBearers {
     clock: Arc<dyn Clock>,
     /// The time of each agent's last warning, in monotonic milliseconds. A mutex instead of an owning task: it is
     /// held only to access the map.
-    warned: Mutex<BTreeMap<AgentId, u64>>,
+    last_warnings_ms: Mutex<BTreeMap<AgentId, u64>>,
 }
 
 impl LanBearers {
     /// Creates an empty list.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, warned: Mutex::default() }
+        Self { clock, last_warnings_ms: Mutex::default() }
     }
 
     /// Refuses bearer proofs from other machines if the operator's rule is `Refuse`. Call it before checking the
@@ -53,7 +53,7 @@ impl LanBearers {
 
     /// Warns of an agent's bearer token from another machine, at most once per [`LAN_BEARER_WARN_INTERVAL_MS`]. Call it
     /// only for proven agents: unproven callers must not fill the list.
-    pub fn note(&self, peer: IpAddr, by_bearer: bool, agent: &AgentId) {
+    pub fn record(&self, peer: IpAddr, by_bearer: bool, agent: &AgentId) {
         if is_lan_bearer(peer, by_bearer) && self.is_due(agent) {
             tracing::warn!(%agent, "a bearer token came over the network, where others can read it");
         }
@@ -61,12 +61,12 @@ impl LanBearers {
 
     /// Returns the agents whose tokens came from other machines.
     pub fn agents(&self) -> Vec<AgentId> {
-        self.warned.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
+        self.last_warnings_ms.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
     }
 
     fn is_due(&self, agent: &AgentId) -> bool {
         let now = self.clock.mono_ms();
-        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut warned = self.last_warnings_ms.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(last) = warned.get_mut(agent) {
             let due = now.saturating_sub(*last) >= LAN_BEARER_WARN_INTERVAL_MS;
             if due {
@@ -98,7 +98,7 @@ mod tests {
     const REMOTE: [&str; 3] = ["192.168.1.9", "fd00::9", "::ffff:192.168.1.9"];
     const LOCAL: [&str; 3] = ["127.0.0.1", "::1", "::ffff:127.0.0.1"];
 
-    fn fresh() -> (LanBearers, Arc<ManualClock>) {
+    fn new_bearers() -> (LanBearers, Arc<ManualClock>) {
         let clock = Arc::new(ManualClock::new(Utc::from_seconds(0)));
         (LanBearers::new(Arc::clone(&clock) as _), clock)
     }
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn t_24_refuse_rejects_only_bearer_tokens_of_other_machines() {
-        let (bearers, _clock) = fresh();
+        let (bearers, _clock) = new_bearers();
         for peer in REMOTE {
             let refused =
                 bearers.judge(LanBearer::Refuse, peer.parse().unwrap(), true).unwrap_err();
@@ -131,16 +131,16 @@ mod tests {
 
     #[test]
     fn t_24_warn_accepts_lan_bearer_tokens_and_records_their_agents() {
-        let (bearers, clock) = fresh();
+        let (bearers, clock) = new_bearers();
         let remote: IpAddr = REMOTE[0].parse().unwrap();
         assert!(bearers.judge(LanBearer::Warn, remote, true).is_ok());
-        bearers.note(remote, false, &agent(1));
+        bearers.record(remote, false, &agent(1));
         for peer in LOCAL {
-            bearers.note(peer.parse().unwrap(), true, &agent(2));
+            bearers.record(peer.parse().unwrap(), true, &agent(2));
         }
         assert_eq!(bearers.agents(), []);
-        bearers.note(remote, true, &agent(3));
-        bearers.note(remote, true, &agent(3));
+        bearers.record(remote, true, &agent(3));
+        bearers.record(remote, true, &agent(3));
         assert_eq!(bearers.agents(), [agent(3)]);
         assert!(!bearers.is_due(&agent(3)));
         clock.advance(LAN_BEARER_WARN_INTERVAL_MS - 1);
@@ -152,9 +152,9 @@ mod tests {
 
     #[test]
     fn the_lan_bearer_list_is_bounded_and_evicts_the_oldest() {
-        let (bearers, clock) = fresh();
+        let (bearers, clock) = new_bearers();
         for number in 0..=LAN_BEARER_AGENTS_MAX {
-            bearers.note(REMOTE[1].parse().unwrap(), true, &agent(number));
+            bearers.record(REMOTE[1].parse().unwrap(), true, &agent(number));
             clock.advance(1);
         }
         let agents = bearers.agents();

@@ -20,7 +20,7 @@ pub(super) fn lending_policy(
     let usd = |usd: Usd| decimal(&usd.to_string());
     let optional = |usd: Option<Usd>| usd.map_or(Value::Null, |usd| decimal(&usd.to_string()));
     let Policy { networks, lending: policy, .. } = policy;
-    let owner = caller.paying().map(|known| known.address);
+    let owner = caller.paying_address().map(|known| known.address);
     let known = owner.zip(exposure);
     let lent =
         known.and_then(|(owner, exposure)| total_lent(&state.loans, owner, networks, exposure));

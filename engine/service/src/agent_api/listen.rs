@@ -40,8 +40,8 @@ pub async fn bind(
             Some(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port))),
         ),
     };
-    let listener = open(first).map_err(|error| failed(first, &error))?;
-    let bound = listener.local_addr().map_err(|error| failed(first, &error))?;
+    let listener = open(first).map_err(|error| bind_fault(first, &error))?;
+    let bound = listener.local_addr().map_err(|error| bind_fault(first, &error))?;
     // 0.0.0.0 is not an address to connect to, so name the loopback address.
     let address = match exposure {
         Exposure::Loopback => bound,
@@ -53,7 +53,7 @@ pub async fn bind(
             Ok(listener) => listeners.push(listener),
             // The other program would receive requests that are meant for this server.
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                return Err(failed(sibling, &error));
+                return Err(bind_fault(sibling, &error));
             }
             Err(error) => tracing::debug!(%error, "not listening on IPv6"),
         }
@@ -78,7 +78,7 @@ fn open(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(LISTEN_BACKLOG)
 }
 
-fn failed(address: SocketAddr, error: &io::Error) -> Fault {
+fn bind_fault(address: SocketAddr, error: &io::Error) -> Fault {
     let port = address.port();
     let why = match error.kind() {
         io::ErrorKind::AddrInUse => format!("another program listens on port {port}"),
@@ -102,12 +102,12 @@ pub fn free_port_command(taken: SocketAddr) -> String {
 }
 
 /// How many ports are tried above a port that is taken.
-const PORTS_TRIED: u16 = 20;
+const PORTS_TRIED_MAX: u16 = 20;
 
 /// Finds a free port near a taken one. A fixed port is better than a random one, because agents are configured with
 /// it once. Returns 0 if it finds no free port: the system then chooses a port.
 fn free_port_near(port: u16) -> u16 {
-    let mut near = (1..=PORTS_TRIED).filter_map(|step| port.checked_add(step));
+    let mut near = (1..=PORTS_TRIED_MAX).filter_map(|step| port.checked_add(step));
     let is_free = |port: &u16| open(SocketAddr::from((Ipv4Addr::LOCALHOST, *port))).is_ok();
     near.find(is_free).unwrap_or(0)
 }
@@ -132,7 +132,7 @@ mod tests {
             let free = hint.strip_prefix("config set server.listen 127.0.0.1:").unwrap();
             let free: u16 = free.parse().unwrap();
             let taken = address.port();
-            assert!((taken + 1..=taken + PORTS_TRIED).contains(&free), "{free} instead of {taken}");
+            assert!((taken + 1..=taken + PORTS_TRIED_MAX).contains(&free), "{free} instead of {taken}");
         }
     }
 

@@ -57,7 +57,7 @@ async fn try_mandate(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
 async fn exposure(api: &Api, caller: &Caller) -> Option<Exposure> {
     let state = &caller.view.state;
     let policy = state.policy_of(caller.agent()).filter(|policy| policy.lending.enabled)?;
-    let owner = caller.paying()?.address;
+    let owner = caller.paying_address()?.address;
     Some(api.lending.exposure(owner, &KnownVenues::new(state, policy, owner)).await)
 }
 
@@ -79,12 +79,12 @@ pub(super) fn renews_at_unknown_reason(caller: &Caller) -> Value {
 }
 
 pub(super) fn wallet_address(caller: &Caller) -> Value {
-    caller.paying().map_or(Value::Null, |known| Value::from(known.address.to_checksum(None)))
+    caller.paying_address().map_or(Value::Null, |known| Value::from(known.address.to_checksum(None)))
 }
 
 /// Returns the operator's label of the paying address.
 pub(super) fn wallet_id(caller: &Caller) -> Value {
-    caller.paying().map_or(Value::Null, |known| Value::from(known.label.as_str()))
+    caller.paying_address().map_or(Value::Null, |known| Value::from(known.label.as_str()))
 }
 
 fn policy(caller: &Caller, exposure: Option<&Exposure>) -> Value {
@@ -143,7 +143,7 @@ fn domains(entries: &[HostEntry]) -> Value {
 }
 
 /// Returns the networks on which the agent may pay.
-pub(super) fn usable(caller: &Caller) -> Vec<&'static Network> {
+pub(super) fn usable_networks(caller: &Caller) -> Vec<&'static Network> {
     let state = &caller.view.state;
     let policy = state.policy_of(caller.agent());
     let usable = NETWORKS.iter().filter(|row| {
@@ -154,6 +154,6 @@ pub(super) fn usable(caller: &Caller) -> Vec<&'static Network> {
 
 /// Returns the networks on which the agent may pay, as CAIP-2 ids.
 fn networks(caller: &Caller) -> Value {
-    let usable = usable(caller).into_iter();
+    let usable = usable_networks(caller).into_iter();
     Value::from(usable.map(|row| Value::from(row.caip2())).collect::<Vec<_>>())
 }

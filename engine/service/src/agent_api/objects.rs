@@ -7,7 +7,7 @@ use bursar_core::json::{Object, Value};
 use super::admit::Incoming;
 
 /// Fields that only the operator decides, under every name that other wallets, our answers or the contracts use.
-const NOT_PERMITTED: &[&str] = &[
+const OPERATOR_FIELDS: &[&str] = &[
     "agent_id",
     "agent_code",
     "wallet_address",
@@ -42,7 +42,7 @@ const NOT_PERMITTED: &[&str] = &[
 /// # Errors
 /// `FIELD_NOT_PERMITTED`.
 pub(super) fn check_fields(object: &Object) -> Result<(), Fault> {
-    let named = NOT_PERMITTED.iter().find(|name| object.get(name).is_some());
+    let named = OPERATOR_FIELDS.iter().find(|name| object.get(name).is_some());
     named.map_or(Ok(()), |name| {
         let message = format!("Only the operator sets {name}: leave it out.");
         Err(Fault::because(Code::FieldNotPermitted, message))
@@ -53,7 +53,7 @@ pub(super) fn check_fields(object: &Object) -> Result<(), Fault> {
 ///
 /// # Errors
 /// `missing` if the field is absent or not an object.
-pub(super) fn wanted<'a>(
+pub(super) fn required_object<'a>(
     incoming: &'a Incoming,
     name: &str,
     missing: Code,

@@ -25,9 +25,9 @@ use super::api::Api;
 use super::body;
 use super::call_time::CallTime;
 use super::message::Endpoint;
-use super::objects::{check_fields, wanted};
+use super::objects::{check_fields, required_object};
 use super::path_id::{PathId, text_of};
-use super::plan_result::{PlanResult, describe, polled};
+use super::plan_result::{PlanResult, describe, describe_poll};
 use super::plans::identity_of;
 use super::reply::Answer;
 use crate::core::ActionAnswer;
@@ -42,9 +42,9 @@ pub(super) trait PlanInput: Sized {
     /// The field of the body that contains the object, and the error code if the field is missing.
     const FIELD: (&'static str, Code);
     /// The error code if the policy does not enable the lane.
-    const DISABLED: Code;
+    const DISABLED_CODE: Code;
     /// Maximum number of measurements of a request. The request is measured again if the core answered `BUSY`.
-    const MEASURED_MAX: usize;
+    const MEASUREMENTS_MAX: usize;
 
     fn is_enabled(policy: &Policy) -> bool;
 
@@ -63,8 +63,8 @@ pub(super) trait PlanInput: Sized {
     ///
     /// # Errors
     /// The refusal, if the lane reports it as an error instead of a result.
-    fn refused_by_rules(refusal: Refusal) -> Result<Answer, Fault> {
-        Ok(Self::Ask::refused(&refusal))
+    fn answer_rule_refusal(refusal: Refusal) -> Result<Answer, Fault> {
+        Ok(Self::Ask::answer_refused(&refusal))
     }
 }
 
@@ -104,7 +104,7 @@ async fn try_request<P: PlanInput>(api: &Api, request: HttpRequest) -> Result<An
     let incoming = Incoming::read(api, request).await?;
     incoming.named_agent(api)?;
     let (field, missing) = P::FIELD;
-    let object = wanted(&incoming, field, missing)?;
+    let object = required_object(&incoming, field, missing)?;
     check_fields(object)?;
     let key = body::idempotency_key(&incoming.body)?;
     let mut caller = admit(api, P::ENDPOINT, &incoming)?;
@@ -114,26 +114,26 @@ async fn try_request<P: PlanInput>(api: &Api, request: HttpRequest) -> Result<An
     let id = RequestId::from_entropy(api.random()?);
     let identity = identity_of(&caller, P::ENDPOINT, object, key.as_deref());
     // A repeat gets its answer before the chain is read again.
-    if let Some(record) = earlier(api, &caller, &identity).await? {
+    if let Some(record) = earlier_request(api, &caller, &identity).await? {
         return Ok(result::<P>(api, record, &incoming.time).await);
     }
     if api.disk_room.is_short() {
         return Err(Fault::new(Code::DiskFull));
     }
     if !P::is_enabled(policy) {
-        return P::refused_by_rules(Refusal::new(P::DISABLED));
+        return P::answer_rule_refusal(Refusal::new(P::DISABLED_CODE));
     }
     let input = match P::read(object) {
         Ok(input) => input,
         Err(InputFault::Malformed(fault)) => return Err(fault),
-        Err(InputFault::Refused(refusal)) => return Ok(P::Ask::refused(&refusal)),
+        Err(InputFault::Refused(refusal)) => return Ok(P::Ask::answer_refused(&refusal)),
     };
     // Do not call the endpoints of a network that the agent may not use.
     if !state.is_network_enabled(input.chain()) {
-        return Ok(P::Ask::refused(&Refusal::new(Code::NetworkDisabled)));
+        return Ok(P::Ask::answer_refused(&Refusal::new(Code::NetworkDisabled)));
     }
     if !policy.networks.allows(input.chain()) {
-        return Ok(P::Ask::refused(&Refusal::new(Code::NetworkNotAllowed)));
+        return Ok(P::Ask::answer_refused(&Refusal::new(Code::NetworkNotAllowed)));
     }
     api.probe_chain_time(input.chain(), &caller.moment);
     let new = NewRequest { input: &input, id, identity, time: &incoming.time };
@@ -150,7 +150,7 @@ async fn try_request<P: PlanInput>(api: &Api, request: HttpRequest) -> Result<An
 }
 
 /// Returns the earlier request that this one repeats; `None` if it is new.
-async fn earlier(
+async fn earlier_request(
     api: &Api,
     caller: &Caller,
     identity: &Identity,
@@ -169,8 +169,8 @@ async fn earlier(
 
 /// Waits for the end of an allowed request, and answers with the result.
 async fn result<P: PlanInput>(api: &Api, record: Arc<Request>, time: &CallTime) -> Answer {
-    let record = api.end_of(record, time).await;
-    describe::<P::Ask>(&record, api.awaits_first_press(&record)).of_request(&record)
+    let record = api.wait_for_end(record, time).await;
+    describe::<P::Ask>(&record, api.awaits_first_device_signature(&record)).with_identity_of(&record)
 }
 
 impl<P: PlanInput> NewRequest<'_, P> {
@@ -180,7 +180,7 @@ impl<P: PlanInput> NewRequest<'_, P> {
         api: &Api,
         caller: &mut Caller,
     ) -> Result<Result<Arc<Request>, Answer>, Fault> {
-        for _another_try in 1..P::MEASURED_MAX {
+        for _another_try in 1..P::MEASUREMENTS_MAX {
             match self.try_record(api, caller).await {
                 Err(fault) if fault.code == Code::Busy => caller.view = api.core.view(),
                 result => return result,
@@ -197,14 +197,14 @@ impl<P: PlanInput> NewRequest<'_, P> {
         let gone = || Fault::new(Code::AgentNotCommissioned);
         let (state, agent) = (&caller.view.state, caller.agent());
         let policy = state.policy_of(agent).ok_or_else(gone)?;
-        let owner = caller.paying().ok_or_else(gone)?.address;
+        let owner = caller.paying_address().ok_or_else(gone)?.address;
         let outbox = state.outboxes.get(&outbox_key(self.input.chain(), owner));
         let payer = Payer { state, policy, owner, id: self.id, outbox };
         let proposal = self.input.propose(api, payer);
         let (ask, refused) = match self.time.limit(&*api.ports.clock, proposal).await? {
             Ok(proposed) => proposed,
             Err(refusal) if refusal.code == Code::ChainUnavailable => return Err(refusal.into()),
-            Err(refusal) => return Ok(Err(P::Ask::refused(&refusal))),
+            Err(refusal) => return Ok(Err(P::Ask::answer_refused(&refusal))),
         };
         let ask = Ask {
             agent: agent.id.clone(),
@@ -220,7 +220,7 @@ impl<P: PlanInput> NewRequest<'_, P> {
         match asked.map_err(|fault| caller.hide_lock(fault))?.answer {
             ActionAnswer::Request(record) | ActionAnswer::Earlier(record) => Ok(Ok(record)),
             // After too many refusals of an agent in one minute, the core records no further ones.
-            ActionAnswer::Refused(refusal) => P::refused_by_rules(refusal).map(Err),
+            ActionAnswer::Refused(refusal) => P::answer_rule_refusal(refusal).map(Err),
             ActionAnswer::Settled(_) | ActionAnswer::Done | ActionAnswer::Reported(_) => {
                 Err(Fault::new(Code::InternalError))
             }
@@ -247,6 +247,6 @@ async fn try_status<P: PlanInput>(api: &Api, id: &str) -> Result<Answer, Fault> 
             tracing::warn!(code = %fault.code, "could not record that a request expired");
         }
     }
-    let awaits_first_press = api.awaits_first_press(&record);
-    Ok(polled::<P::Ask>(&record, awaits_first_press, &moment).of_request(&record))
+    let awaits_first_press = api.awaits_first_device_signature(&record);
+    Ok(describe_poll::<P::Ask>(&record, awaits_first_press, &moment).with_identity_of(&record))
 }

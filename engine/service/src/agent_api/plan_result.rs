@@ -18,16 +18,16 @@ pub(super) trait PlanResult {
     fn quote(&self) -> Value;
 
     /// Answers a refusal that is not recorded.
-    fn refused(refusal: &Refusal) -> Answer;
+    fn answer_refused(refusal: &Refusal) -> Answer;
 
     /// Answers a request that waits for a person.
-    fn pending(&self, id: &str) -> Answer;
+    fn answer_pending(&self, id: &str) -> Answer;
 
     /// Answers a refusal of a recorded request.
-    fn rejected(&self, id: &str, refusal: &Refusal, was_held: bool) -> Answer;
+    fn answer_rejected(&self, id: &str, refusal: &Refusal, was_held: bool) -> Answer;
 
     /// Answers a request whose plan is running or has ended.
-    fn executed(&self, id: &str, execution: &Execution) -> Answer;
+    fn answer_executed(&self, id: &str, execution: &Execution) -> Answer;
 }
 
 /// Answers a call with the full result.
@@ -35,24 +35,24 @@ pub(super) fn describe<R: PlanResult>(record: &Request, awaits_first_press: bool
     let Some(asked) = R::of(record) else { return Answer::from(Fault::new(Code::InternalError)) };
     let id = record.id.to_string();
     match &record.status {
-        Status::Held { .. } => asked.pending(&id),
-        Status::Executing(_) if awaits_first_press => asked.pending(&id),
-        Status::Refused { refusal, was_held, .. } => asked.rejected(&id, refusal, *was_held),
-        Status::Executing(execution) | Status::Ended(execution) => asked.executed(&id, execution),
+        Status::Held { .. } => asked.answer_pending(&id),
+        Status::Executing(_) if awaits_first_press => asked.answer_pending(&id),
+        Status::Refused { refusal, was_held, .. } => asked.answer_rejected(&id, refusal, *was_held),
+        Status::Executing(execution) | Status::Ended(execution) => asked.answer_executed(&id, execution),
         Status::Denied { reason: Some(reason), .. } => {
-            over(asked, &id, Refusal::because(Code::RequestDenied, reason))
+            answer_over(asked, &id, Refusal::because(Code::RequestDenied, reason))
         }
-        Status::Denied { reason: None, .. } => over(asked, &id, Code::RequestDenied.into()),
+        Status::Denied { reason: None, .. } => answer_over(asked, &id, Code::RequestDenied.into()),
         // Only payments are ever `Authorized`, `AwaitingDevice` or `NotSigned`.
         Status::Expired { .. }
         | Status::Authorized { .. }
         | Status::AwaitingDevice(_)
-        | Status::NotSigned { .. } => over(asked, &id, Code::RequestExpired.into()),
+        | Status::NotSigned { .. } => answer_over(asked, &id, Code::RequestExpired.into()),
     }
 }
 
 /// Answers a poll: 202 while the operator or a person at a device decides, else 200.
-pub(super) fn polled<R: PlanResult>(
+pub(super) fn describe_poll<R: PlanResult>(
     record: &Request,
     awaits_first_press: bool,
     moment: &Moment,
@@ -74,7 +74,7 @@ pub(super) fn polled<R: PlanResult>(
     };
     match &record.status {
         Status::Held { .. } if record.is_hold_over(moment) => {
-            over(asked, &id, Code::RequestExpired.into()).with_status(200)
+            answer_over(asked, &id, Code::RequestExpired.into()).with_status(200)
         }
         Status::Held { deadline, .. } => pending(deadline.left_ms(moment)),
         Status::Executing(execution) if awaits_first_press => pending(execution.left_ms(moment)),
@@ -93,6 +93,6 @@ pub(super) fn polled<R: PlanResult>(
 }
 
 /// Answers a request that the operator denied or that expired. The answer has no `code` of a failed approval.
-fn over<R: PlanResult>(asked: &R, id: &str, refusal: Refusal) -> Answer {
-    asked.rejected(id, &refusal, false)
+fn answer_over<R: PlanResult>(asked: &R, id: &str, refusal: Refusal) -> Answer {
+    asked.answer_rejected(id, &refusal, false)
 }

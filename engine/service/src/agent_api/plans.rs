@@ -42,7 +42,7 @@ pub(super) fn identity_of(
 
 impl Api {
     /// Returns whether the request is allowed and its device has not been prompted yet.
-    pub(super) fn awaits_first_press(&self, record: &Request) -> bool {
+    pub(super) fn awaits_first_device_signature(&self, record: &Request) -> bool {
         self.core.view().state.awaits_first_device_signature(record)
     }
 
@@ -50,7 +50,7 @@ impl Api {
     /// request in its state at that time.
     ///
     /// If a person signs the request on a device, it returns at once.
-    pub(super) async fn end_of(&self, record: Arc<Request>, time: &CallTime) -> Arc<Request> {
+    pub(super) async fn wait_for_end(&self, record: Arc<Request>, time: &CallTime) -> Arc<Request> {
         if !record.is_running() || self.core.view().state.is_on_device(record.from) {
             return record;
         }
@@ -58,7 +58,7 @@ impl Api {
         // Cancel-safe: the waits change nothing.
         tokio::select! {
             () = self.core.trade_ended(id) => {}
-            () = time.over(&*self.ports.clock) => {}
+            () = time.wait_until_over(&*self.ports.clock) => {}
             () = self.stopping.cancelled() => {}
         }
         self.request(id).await.unwrap_or(record)

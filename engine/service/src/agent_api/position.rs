@@ -24,9 +24,9 @@ impl PlanInput for LoanInput {
 
     const ENDPOINT: Endpoint = Endpoint::Position;
     const FIELD: (&'static str, Code) = ("position", Code::MissingPosition);
-    const DISABLED: Code = Code::DefiDisabled;
+    const DISABLED_CODE: Code = Code::DefiDisabled;
     // If another loan of the address ends during the measurement, the measurement is too old for a decision.
-    const MEASURED_MAX: usize = 3;
+    const MEASUREMENTS_MAX: usize = 3;
 
     fn is_enabled(policy: &Policy) -> bool {
         policy.lending.enabled
@@ -55,7 +55,7 @@ impl PlanInput for LoanInput {
     }
 
     /// Answers two codes with an error, although `/trade` answers every refusal with a result.
-    fn refused_by_rules(refusal: Refusal) -> Result<Answer, Fault> {
+    fn answer_rule_refusal(refusal: Refusal) -> Result<Answer, Fault> {
         match refusal.code {
             Code::DefiDisabled | Code::InvalidRequest => Err(refusal.into()),
             _other => Ok(LoanAsk::refused(&refusal)),
@@ -70,11 +70,11 @@ mod tests {
     #[test]
     fn two_refusals_by_the_rules_are_errors_and_the_others_results() {
         for code in [Code::DefiDisabled, Code::InvalidRequest] {
-            let answered = LoanInput::refused_by_rules(Refusal::new(code));
+            let answered = LoanInput::answer_rule_refusal(Refusal::new(code));
             assert_eq!(answered.unwrap_err(), Fault::new(code));
         }
         for code in [Code::NetworkDisabled, Code::VenueNotPermitted, Code::InsufficientLiquidity] {
-            let answer = LoanInput::refused_by_rules(Refusal::new(code)).unwrap();
+            let answer = LoanInput::answer_rule_refusal(Refusal::new(code)).unwrap();
             assert_eq!(answer.body.get("status"), Some(&"rejected".into()), "{code}");
         }
     }

@@ -19,9 +19,9 @@ const SWEEP_MS: u64 = 1_000;
 
 /// Counts the calls of the last minute per key.
 #[derive(Debug)]
-pub(super) struct Minute<K> {
+pub(super) struct MinuteWindow<K> {
     clock: Arc<dyn Clock>,
-    most_buckets: usize,
+    buckets_max: usize,
     // A mutex instead of an owning task: every call takes it, and it is never held across an await.
     buckets: Mutex<Buckets<K>>,
 }
@@ -31,14 +31,14 @@ struct Buckets<K> {
     /// The times of each key's calls in the last minute, oldest first. Rejected calls do not count.
     calls: HashMap<K, VecDeque<u64>>,
     /// The calls of all keys for which there was no bucket left.
-    others: VecDeque<u64>,
+    overflow_calls: VecDeque<u64>,
     swept_ms: u64,
 }
 
-impl<K: Eq + Hash> Minute<K> {
+impl<K: Eq + Hash> MinuteWindow<K> {
     pub(super) fn new(clock: Arc<dyn Clock>, most_buckets: usize) -> Self {
-        let buckets = Buckets { calls: HashMap::new(), others: VecDeque::new(), swept_ms: 0 };
-        Self { clock, most_buckets, buckets: Mutex::new(buckets) }
+        let buckets = Buckets { calls: HashMap::new(), overflow_calls: VecDeque::new(), swept_ms: 0 };
+        Self { clock, buckets_max: most_buckets, buckets: Mutex::new(buckets) }
     }
 
     /// Counts a call, unless the last minute already has `limit` calls.
@@ -48,15 +48,15 @@ impl<K: Eq + Hash> Minute<K> {
     pub(super) fn take(&self, key: K, limit: u32) -> Result<(), WaitMs> {
         let now = self.clock.mono_ms();
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
-        let Buckets { calls, others, swept_ms } = &mut *buckets;
-        if calls.len() >= self.most_buckets
+        let Buckets { calls, overflow_calls: others, swept_ms } = &mut *buckets;
+        if calls.len() >= self.buckets_max
             && !calls.contains_key(&key)
             && now.saturating_sub(*swept_ms) >= SWEEP_MS
         {
             *swept_ms = now;
             calls.retain(|_key, times| times.back().is_some_and(|last| is_recent(*last, now)));
         }
-        let full = calls.len() >= self.most_buckets && !calls.contains_key(&key);
+        let full = calls.len() >= self.buckets_max && !calls.contains_key(&key);
         take(if full { others } else { calls.entry(key).or_default() }, now, limit)
     }
 }
@@ -83,47 +83,47 @@ fn take(times: &mut VecDeque<u64>, now: u64, limit: u32) -> Result<(), WaitMs> {
 /// The three counters of the agent server.
 #[derive(Debug)]
 pub(super) struct Rate {
-    unproven: Minute<IpAddr>,
-    polls: Minute<IpAddr>,
-    agents: Minute<AgentId>,
+    unproven: MinuteWindow<IpAddr>,
+    polls: MinuteWindow<IpAddr>,
+    agents: MinuteWindow<AgentId>,
 }
 
 impl Rate {
     pub(super) fn new(clock: &Arc<dyn Clock>) -> Self {
-        let addresses = || Minute::new(Arc::clone(clock), RATE_ADDRESSES_MAX);
+        let addresses = || MinuteWindow::new(Arc::clone(clock), RATE_ADDRESSES_MAX);
         // The operator registers the agents, so their number needs no bound.
-        let agents = Minute::new(Arc::clone(clock), usize::MAX);
+        let agents = MinuteWindow::new(Arc::clone(clock), usize::MAX);
         Self { unproven: addresses(), polls: addresses(), agents }
     }
 
     /// Counts a call without a proof. With a limit of `None` nothing is counted.
     ///
     /// # Errors
-    /// See [`Minute::take`].
-    pub(super) fn unproven(&self, peer: IpAddr, limit: Option<u32>) -> Result<(), WaitMs> {
-        limit.map_or(Ok(()), |limit| self.unproven.take(fold(peer), limit))
+    /// See [`MinuteWindow::take`].
+    pub(super) fn count_unproven(&self, peer: IpAddr, limit: Option<u32>) -> Result<(), WaitMs> {
+        limit.map_or(Ok(()), |limit| self.unproven.take(client_key(peer), limit))
     }
 
     /// Counts a poll or a health check.
     ///
     /// # Errors
-    /// See [`Minute::take`].
-    pub(super) fn poll(&self, peer: IpAddr, limit: Option<u32>) -> Result<(), WaitMs> {
-        limit.map_or(Ok(()), |limit| self.polls.take(fold(peer), limit))
+    /// See [`MinuteWindow::take`].
+    pub(super) fn count_poll(&self, peer: IpAddr, limit: Option<u32>) -> Result<(), WaitMs> {
+        limit.map_or(Ok(()), |limit| self.polls.take(client_key(peer), limit))
     }
 
     /// Counts a call of a proven agent.
     ///
     /// # Errors
-    /// See [`Minute::take`].
-    pub(super) fn proven(&self, agent: &AgentId, limit: Option<u32>) -> Result<(), WaitMs> {
+    /// See [`MinuteWindow::take`].
+    pub(super) fn count_proven(&self, agent: &AgentId, limit: Option<u32>) -> Result<(), WaitMs> {
         limit.map_or(Ok(()), |limit| self.agents.take(agent.clone(), limit))
     }
 }
 
 /// Maps an address to the caller for which it counts, as [`client_address`] does. All programs on this machine are
 /// one caller.
-pub(super) fn fold(peer: IpAddr) -> IpAddr {
+pub(super) fn client_key(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         // A local process may call from any loopback address.
         local if local.is_loopback() => IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -137,9 +137,9 @@ mod tests {
     use bursar_chain::clock::manual::ManualClock;
     use bursar_core::time::Utc;
 
-    fn minute(most: usize) -> (Minute<u32>, Arc<ManualClock>) {
+    fn minute(most: usize) -> (MinuteWindow<u32>, Arc<ManualClock>) {
         let clock = Arc::new(ManualClock::new(Utc::from_seconds(0)));
-        (Minute::new(Arc::clone(&clock) as _, most), clock)
+        (MinuteWindow::new(Arc::clone(&clock) as _, most), clock)
     }
 
     #[test]

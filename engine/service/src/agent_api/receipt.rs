@@ -82,11 +82,11 @@ fn with_host(text: &str) -> String {
 }
 
 fn add_row(rows: &mut String, name: &str, value: &str) {
-    let (name, value) = (escaped(name), escaped(&bursar_core::text::visible(value)));
+    let (name, value) = (escape_html(name), escape_html(&bursar_core::text::visible(value)));
     rows.push_str(&format!("<tr><th>{name}<td>{value}"));
 }
 
-fn escaped(text: &str) -> String {
+fn escape_html(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

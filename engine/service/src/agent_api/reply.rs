@@ -81,21 +81,21 @@ impl Answer {
         };
         // These codes are returned before a request is recorded, or instead of recording it.
         match fault.code {
-            Code::Busy | Code::ChainUnavailable | Code::DiskFull => answer.unrecorded(),
+            Code::Busy | Code::ChainUnavailable | Code::DiskFull => answer.mark_unrecorded(),
             _other => answer,
         }
     }
 
     /// Adds the name of the identity by which a repeat of this request is recognised.
     #[must_use]
-    pub(super) fn of_request(mut self, record: &Request) -> Self {
+    pub(super) fn with_identity_of(mut self, record: &Request) -> Self {
         self.body.insert("identity", record.identity.name());
         self
     }
 
     /// States that the call recorded nothing, so repeating it cannot create a second request.
     #[must_use]
-    pub(super) fn unrecorded(mut self) -> Self {
+    pub(super) fn mark_unrecorded(mut self) -> Self {
         self.body.insert("recorded", false);
         self
     }

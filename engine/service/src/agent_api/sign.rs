@@ -79,7 +79,7 @@ async fn try_sign(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
     let outcome = asked.map_err(|fault| caller.hide_lock(fault))?;
     let record = match outcome.answer {
         ActionAnswer::Request(record) | ActionAnswer::Earlier(record) => record,
-        ActionAnswer::Settled(record) => return Ok(status::settled(&record)),
+        ActionAnswer::Settled(record) => return Ok(status::answer_settled(&record)),
         ActionAnswer::Done | ActionAnswer::Refused(_) | ActionAnswer::Reported(_) => {
             return Err(Fault::new(Code::InternalError));
         }

@@ -21,9 +21,9 @@ impl PlanInput for TradeInput {
 
     const ENDPOINT: Endpoint = Endpoint::Trade;
     const FIELD: (&'static str, Code) = ("trade", Code::MissingTrade);
-    const DISABLED: Code = Code::TradingDisabled;
+    const DISABLED_CODE: Code = Code::TradingDisabled;
     // The rules accept any measurement of a trade, so it is measured only once.
-    const MEASURED_MAX: usize = 1;
+    const MEASUREMENTS_MAX: usize = 1;
 
     fn is_enabled(policy: &Policy) -> bool {
         policy.trading.enabled

@@ -23,7 +23,7 @@ use super::numbers::decimal;
 use super::objects::check_fields;
 use super::plans::integer;
 use super::reply::Answer;
-use crate::lanes::lending::scan::ScanProgress;
+use crate::lanes::lending::scan_object::ScanProgress;
 use crate::lanes::lending::{KnownVenues, ListedMarket, Listing, OwnVenue, Venue, network_of};
 
 pub(super) async fn venues(State(api): State<Arc<Api>>, request: HttpRequest) -> Response<Body> {
@@ -57,7 +57,7 @@ async fn try_venues(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
     if !policy.networks.allows(network.chain) {
         return Err(Fault::new(Code::NetworkNotAllowed));
     }
-    let owner = caller.paying().ok_or_else(gone)?.address;
+    let owner = caller.paying_address().ok_or_else(gone)?.address;
     let known = KnownVenues::new(state, policy, owner);
     let listing = api.lending.listing(network, contracts).await?;
     let (exposure, own) = futures::future::join(
@@ -65,7 +65,7 @@ async fn try_venues(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
         api.lending.own_venues(network, contracts, owner, &known),
     )
     .await;
-    let venues = listed(&caller, network, &listing, &own?);
+    let venues = listed_venues(&caller, network, &listing, &own?);
     let body = Object::new()
         .with("status", "ok")
         .with("restricted", policy.lending.curated_only)
@@ -74,12 +74,12 @@ async fn try_venues(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
         .with("policy", lending_policy(&caller, policy, Some(&exposure)));
     let body = body
         .with("exposure_complete", is_complete(&caller, policy, &exposure))
-        .with("scan", scan(api.lending.scan().progress(network.chain)));
+        .with("scan", scan_object(api.lending.scan().progress(network.chain)));
     Ok(Answer::new(200, body))
 }
 
 /// Describes how far the search for venues and deposits has come. No request waits for the search.
-fn scan(progress: Option<ScanProgress>) -> Object {
+fn scan_object(progress: Option<ScanProgress>) -> Object {
     let next = progress.map(|progress| progress.next_block);
     let last = progress.and_then(|progress| progress.safe_block);
     Object::new()
@@ -91,12 +91,12 @@ fn scan(progress: Option<ScanProgress>) -> Object {
 /// Returns whether the whole exposure could be read. If not, every supply is refused.
 fn is_complete(caller: &Caller, policy: &Policy, exposure: &Exposure) -> bool {
     let loans = &caller.view.state.loans;
-    let owner = caller.paying().map(|known| known.address);
+    let owner = caller.paying_address().map(|known| known.address);
     owner.is_some_and(|owner| total_lent(loans, owner, &policy.networks, exposure).is_some())
 }
 
 /// Lists the curated and confirmed venues, then other venues in which the address has a position.
-fn listed(
+fn listed_venues(
     caller: &Caller,
     network: &'static Network,
     listing: &Listing,
@@ -124,11 +124,11 @@ fn listed(
         all.push(market(network, one, find(VenueId::Market(one.id))).into());
     }
     let others = own.iter().filter(|one| !shown.contains(&one.venue) && !one.shares.is_zero());
-    all.extend(others.map(|one| Value::from(other(network, one))));
+    all.extend(others.map(|one| Value::from(other_venue(network, one))));
     all
 }
 
-fn base(network: &Network, venue: VenueId, name: &str) -> Object {
+fn venue_base(network: &Network, venue: VenueId, name: &str) -> Object {
     let kind = match venue {
         VenueId::Vault(_) => "vault",
         VenueId::Market(_) => "market",
@@ -153,7 +153,7 @@ fn with_position(venue: Object, own: Option<&OwnVenue>) -> Object {
 }
 
 fn vault(network: &Network, venue: &Venue, own: Option<&OwnVenue>) -> Object {
-    let all = base(network, VenueId::Vault(venue.address), &venue.name)
+    let all = venue_base(network, VenueId::Vault(venue.address), &venue.name)
         .with("symbol", venue.symbol.as_str())
         .with("curator", venue.curator.to_checksum(None))
         .with("total_assets", integer(Atoms(venue.total_assets)))
@@ -163,7 +163,7 @@ fn vault(network: &Network, venue: &Venue, own: Option<&OwnVenue>) -> Object {
 }
 
 fn market(network: &Network, one: &ListedMarket, own: Option<&OwnVenue>) -> Object {
-    let all = base(network, VenueId::Market(one.id), &one.name)
+    let all = venue_base(network, VenueId::Market(one.id), &one.name)
         .with("collateral", one.params.collateral_token.to_checksum(None))
         .with("collateral_symbol", one.collateral_symbol.as_str())
         .with("lltv_percent", decimal(&one.lltv_percent))
@@ -173,6 +173,6 @@ fn market(network: &Network, one: &ListedMarket, own: Option<&OwnVenue>) -> Obje
 }
 
 /// Describes a venue that is neither curated nor confirmed, from which the address can withdraw its money.
-fn other(network: &Network, own: &OwnVenue) -> Object {
-    with_position(base(network, own.venue, ""), Some(own)).with("curated", false)
+fn other_venue(network: &Network, own: &OwnVenue) -> Object {
+    with_position(venue_base(network, own.venue, ""), Some(own)).with("curated", false)
 }

@@ -26,7 +26,7 @@ use sha2::{Digest, Sha256};
 
 const MAGIC: &[u8; 16] = b"bursar backup 1\n";
 /// The first bytes of a backup file of any version.
-const FAMILY: &[u8; 14] = b"bursar backup ";
+const MAGIC_PREFIX: &[u8; 14] = b"bursar backup ";
 const PIECE_BYTES: usize = 64 * 1024;
 const TAG_BYTES: usize = 16;
 /// Largest wallet file in a backup; real ones are much smaller.
@@ -37,16 +37,16 @@ pub const SALT_BYTES: usize = 32;
 type Salt = [u8; SALT_BYTES];
 
 /// The files that a backup may contain besides the wallet file.
-pub const NAMES: [&str; 4] =
+pub const FILE_NAMES: [&str; 4] =
     ["journal.redb", "journal-history.redb", "settings.toml", "partner.md"];
 
 /// Why a backup cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
     #[error("it is not a backup made by `bursar wallet backup`")]
-    OtherFile,
+    NotABackup,
     #[error("it was made by another version of Bursar")]
-    OtherVersion,
+    UnknownVersion,
     #[error("it is damaged or not complete")]
     Damaged,
     #[error("{0}")]
@@ -73,10 +73,10 @@ impl Head {
     /// The file is not a backup, of another version, or too short.
     pub fn read(from: &mut impl Read) -> Result<Self, ArchiveError> {
         let mut magic = [0; MAGIC.len()];
-        fill(from, &mut magic).map_err(|_short| ArchiveError::OtherFile)?;
+        fill(from, &mut magic).map_err(|_short| ArchiveError::NotABackup)?;
         if magic != *MAGIC {
-            let ours = magic.starts_with(FAMILY);
-            return Err(if ours { ArchiveError::OtherVersion } else { ArchiveError::OtherFile });
+            let ours = magic.starts_with(MAGIC_PREFIX);
+            return Err(if ours { ArchiveError::UnknownVersion } else { ArchiveError::NotABackup });
         }
         let mut length = [0; 4];
         fill(from, &mut length)?;
@@ -112,7 +112,7 @@ fn stream(key: &[u8; 32]) -> StreamBE32<Aes256Gcm> {
 
 /// Writes a backup of `files`, and returns the SHA-256 of each file as it was read.
 ///
-/// The names of the files must be in [`NAMES`].
+/// The names of the files must be in [`FILE_NAMES`].
 ///
 /// # Errors
 /// A file cannot be read, or `out` cannot be written.
@@ -167,7 +167,7 @@ pub fn digests(
 ) -> Result<Vec<[u8; 32]>, ArchiveError> {
     let mut digests = Vec::new();
     visit(from, head, key, |_name, file| {
-        digests.push(digest::sha256(file).map_err(damaged)?);
+        digests.push(digest::sha256(file).map_err(archive_error)?);
         Ok(())
     })?;
     Ok(digests)
@@ -179,7 +179,7 @@ pub fn digests(
 ///
 /// # Errors
 /// The key is wrong, a byte was altered, the end is missing, or the archive contains a file that is not in
-/// [`NAMES`].
+/// [`FILE_NAMES`].
 pub fn extract(
     from: impl Read,
     head: &Head,
@@ -190,7 +190,7 @@ pub fn extract(
     visit(from, head, key, |name, mut from| {
         let mut file =
             OpenOptions::new().write(true).create_new(true).mode(0o600).open(into.join(name))?;
-        io::copy(&mut from, &mut file).map_err(damaged)?;
+        io::copy(&mut from, &mut file).map_err(archive_error)?;
         file.sync_all()?;
         names.push(name);
         Ok(())
@@ -207,20 +207,20 @@ fn visit(
 ) -> Result<(), ArchiveError> {
     let mut archive = tar::Archive::new(Opener::new(from, head, key)?);
     for entry in archive.entries()? {
-        let mut entry = entry.map_err(damaged)?;
-        let path = entry.path().map_err(damaged)?.into_owned();
-        let known = NAMES.into_iter().find(|name| Path::new(name) == path);
+        let mut entry = entry.map_err(archive_error)?;
+        let path = entry.path().map_err(archive_error)?.into_owned();
+        let known = FILE_NAMES.into_iter().find(|name| Path::new(name) == path);
         let regular = entry.header().entry_type().is_file();
         let name = known.filter(|_name| regular).ok_or(ArchiveError::Damaged)?;
         each(name, &mut entry)?;
     }
     // The archive ends before the last piece does. Only that piece's mark proves that nothing is missing.
-    io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(damaged)?;
+    io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(archive_error)?;
     Ok(())
 }
 
 /// A piece that fails authentication surfaces here as a read error.
-fn damaged(error: io::Error) -> ArchiveError {
+fn archive_error(error: io::Error) -> ArchiveError {
     match error.kind() {
         io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof | io::ErrorKind::Other => {
             ArchiveError::Damaged
@@ -246,7 +246,7 @@ impl<W: Write> Sealer<W> {
     /// Writes the last piece, with its mark.
     fn finish(mut self) -> io::Result<()> {
         let payload = Payload { msg: &self.buffer, aad: &self.context };
-        let sealed = self.encryptor.encrypt_last(payload).map_err(not_sealed)?;
+        let sealed = self.encryptor.encrypt_last(payload).map_err(seal_error)?;
         self.out.write_all(&sealed)?;
         self.out.flush()
     }
@@ -257,7 +257,7 @@ impl<W: Write> Write for Sealer<W> {
         // A full piece is kept until more bytes arrive, because it may be the last.
         if self.buffer.len() == PIECE_BYTES {
             let payload = Payload { msg: &self.buffer, aad: &self.context };
-            let sealed = self.encryptor.encrypt_next(payload).map_err(not_sealed)?;
+            let sealed = self.encryptor.encrypt_next(payload).map_err(seal_error)?;
             self.out.write_all(&sealed)?;
             self.buffer.clear();
         }
@@ -272,7 +272,7 @@ impl<W: Write> Write for Sealer<W> {
     }
 }
 
-fn not_sealed(_error: aes_gcm::aead::Error) -> io::Error {
+fn seal_error(_error: aes_gcm::aead::Error) -> io::Error {
     io::Error::other("a piece cannot be sealed")
 }
 
@@ -283,25 +283,25 @@ struct Opener<R> {
     decryptor: Option<DecryptorBE32<Aes256Gcm>>,
     context: [u8; 32],
     /// The next sealed piece, which may be the last.
-    next: Vec<u8>,
-    open: Vec<u8>,
-    at: usize,
+    next_piece: Vec<u8>,
+    decrypted: Vec<u8>,
+    position: usize,
 }
 
 impl<R: Read> Opener<R> {
     fn new(mut from: R, head: &Head, key: &[u8; 32]) -> io::Result<Self> {
         let next = sealed_piece(&mut from)?;
         let decryptor = Some(DecryptorBE32::from_stream_primitive(stream(key)));
-        Ok(Self { from, decryptor, context: head.digest()?, next, open: Vec::new(), at: 0 })
+        Ok(Self { from, decryptor, context: head.digest()?, next_piece: next, decrypted: Vec::new(), position: 0 })
     }
 
     /// Decrypts the next piece. Returns `false` at the end.
     fn advance(&mut self) -> io::Result<bool> {
         let Some(mut decryptor) = self.decryptor.take() else { return Ok(false) };
-        let piece = std::mem::take(&mut self.next);
-        self.next = sealed_piece(&mut self.from)?;
+        let piece = std::mem::take(&mut self.next_piece);
+        self.next_piece = sealed_piece(&mut self.from)?;
         let payload = Payload { msg: &piece, aad: &self.context };
-        let opened = if self.next.is_empty() {
+        let opened = if self.next_piece.is_empty() {
             decryptor.decrypt_last(payload)
         } else {
             let opened = decryptor.decrypt_next(payload);
@@ -309,7 +309,7 @@ impl<R: Read> Opener<R> {
             opened
         };
         let altered = |_tag| io::Error::new(io::ErrorKind::InvalidData, "a piece was altered");
-        (self.open, self.at) = (opened.map_err(altered)?, 0);
+        (self.decrypted, self.position) = (opened.map_err(altered)?, 0);
         Ok(true)
     }
 }
@@ -323,17 +323,17 @@ fn sealed_piece(from: &mut impl Read) -> io::Result<Vec<u8>> {
 
 impl<R: Read> Read for Opener<R> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        while self.at >= self.open.len() {
+        while self.position >= self.decrypted.len() {
             if !self.advance()? {
                 return Ok(0);
             }
         }
-        let rest = self.open.get(self.at..).unwrap_or_default();
+        let rest = self.decrypted.get(self.position..).unwrap_or_default();
         let count = rest.len().min(bytes.len());
         for (to, from) in bytes.iter_mut().zip(rest) {
             *to = *from;
         }
-        self.at = self.at.saturating_add(count);
+        self.position = self.position.saturating_add(count);
         Ok(count)
     }
 }
@@ -361,7 +361,7 @@ mod tests {
         out
     }
 
-    fn opened(bytes: &[u8], key: [u8; 32], into: &Path) -> Result<Vec<&'static str>, ArchiveError> {
+    fn extract_all(bytes: &[u8], key: [u8; 32], into: &Path) -> Result<Vec<&'static str>, ArchiveError> {
         let mut from = bytes;
         let head = Head::read(&mut from)?;
         extract(from, &head, &key, into)
@@ -372,7 +372,7 @@ mod tests {
         for size in [0, 1, 511, 512, PIECE_BYTES - 1536, PIECE_BYTES - 512, PIECE_BYTES, 300_000] {
             let (folder, into) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
             let bytes = backup(folder.path(), &[("journal.redb", size), ("settings.toml", 3)]);
-            let names = opened(&bytes, [1; 32], into.path()).unwrap();
+            let names = extract_all(&bytes, [1; 32], into.path()).unwrap();
             assert_eq!(names, ["journal.redb", "settings.toml"]);
             for name in names {
                 let read = |folder: &Path| std::fs::read(folder.join(name)).unwrap();
@@ -387,7 +387,7 @@ mod tests {
         let bytes = backup(folder.path(), &[("journal.redb", 150_000)]);
         let refused = |bytes: &[u8]| {
             let into = tempfile::tempdir().unwrap();
-            assert!(opened(bytes, [1; 32], into.path()).is_err());
+            assert!(extract_all(bytes, [1; 32], into.path()).is_err());
         };
         let edges = [0, 15, 16, 19, 20, 40, 71, 72, bytes.len() - 17, bytes.len() - 1];
         let pieces = (0..bytes.len()).step_by(9_973);
@@ -403,16 +403,16 @@ mod tests {
         }
         refused(&[bytes.as_slice(), &[0]].concat());
         let into = tempfile::tempdir().unwrap();
-        assert!(opened(&bytes, [2; 32], into.path()).is_err(), "another key");
-        assert!(opened(&bytes, [1; 32], into.path()).is_ok());
+        assert!(extract_all(&bytes, [2; 32], into.path()).is_err(), "another key");
+        assert!(extract_all(&bytes, [1; 32], into.path()).is_ok());
     }
 
     #[test]
     fn foreign_files_and_other_backup_versions_are_distinguished() {
         let read = |bytes: &[u8]| Head::read(&mut &bytes[..]).unwrap_err();
-        assert!(matches!(read(b""), ArchiveError::OtherFile));
-        assert!(matches!(read(b"{\"format\": \"bursar-wallet\"}"), ArchiveError::OtherFile));
-        assert!(matches!(read(b"bursar backup 2\n...."), ArchiveError::OtherVersion));
+        assert!(matches!(read(b""), ArchiveError::NotABackup));
+        assert!(matches!(read(b"{\"format\": \"bursar-wallet\"}"), ArchiveError::NotABackup));
+        assert!(matches!(read(b"bursar backup 2\n...."), ArchiveError::UnknownVersion));
         assert!(matches!(read(b"bursar backup 1\n\xff\xff\xff\xff"), ArchiveError::Damaged));
     }
 
@@ -421,7 +421,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let bytes = backup(folder.path(), &[("engine.lock", 3)]);
         let into = tempfile::tempdir().unwrap();
-        assert!(matches!(opened(&bytes, [1; 32], into.path()), Err(ArchiveError::Damaged)));
+        assert!(matches!(extract_all(&bytes, [1; 32], into.path()), Err(ArchiveError::Damaged)));
         assert_eq!(std::fs::read_dir(into.path()).unwrap().count(), 0);
     }
 }

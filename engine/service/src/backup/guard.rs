@@ -17,7 +17,7 @@ use crate::journal::create_owner_only;
 /// Bytes that a backup leaves free: the engine's reserve, and as much again for agents' requests during the backup.
 const RESERVE_BYTES: u64 = 2 * FREE_DISK_BYTES_MIN;
 /// Bytes between two checks of the free space.
-const STRIDE_BYTES: usize = 1 << 20;
+const BYTES_PER_CHECK: usize = 1 << 20;
 
 /// Checks during one backup that the backup may continue.
 #[derive(Debug)]
@@ -78,16 +78,16 @@ impl Guard {
     }
 
     /// Returns a reader or writer that fails as soon as the backup may not continue.
-    pub(crate) fn over<T>(&self, inner: T) -> GuardedStream<'_, T> {
-        GuardedStream { inner, guard: self, since: STRIDE_BYTES }
+    pub(crate) fn wrap<T>(&self, inner: T) -> GuardedStream<'_, T> {
+        GuardedStream { inner, guard: self, bytes_since_check: BYTES_PER_CHECK }
     }
 
     /// Copies a file to a new file, which only its owner can read.
     pub(crate) fn copy(&self, from: &Path, to: &Path) -> io::Result<()> {
         create_owner_only(to)?;
         let to = File::options().write(true).open(to)?;
-        let mut to = BufWriter::with_capacity(STRIDE_BYTES, to);
-        io::copy(&mut self.over(File::open(from)?), &mut to)?;
+        let mut to = BufWriter::with_capacity(BYTES_PER_CHECK, to);
+        io::copy(&mut self.wrap(File::open(from)?), &mut to)?;
         to.flush()
     }
 }
@@ -97,34 +97,34 @@ pub(crate) fn mib(bytes: u64) -> u64 {
     bytes.div_ceil(1 << 20)
 }
 
-/// See [`Guard::over`].
+/// See [`Guard::wrap`].
 pub(crate) struct GuardedStream<'a, T> {
     inner: T,
     guard: &'a Guard,
-    since: usize,
+    bytes_since_check: usize,
 }
 
 impl<T> GuardedStream<'_, T> {
-    fn pass(&mut self, bytes: usize) -> io::Result<()> {
-        if self.since >= STRIDE_BYTES {
+    fn count_bytes(&mut self, bytes: usize) -> io::Result<()> {
+        if self.bytes_since_check >= BYTES_PER_CHECK {
             self.guard.check()?;
-            self.since = 0;
+            self.bytes_since_check = 0;
         }
-        self.since = self.since.saturating_add(bytes);
+        self.bytes_since_check = self.bytes_since_check.saturating_add(bytes);
         Ok(())
     }
 }
 
 impl<T: Read> Read for GuardedStream<'_, T> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        self.pass(bytes.len())?;
+        self.count_bytes(bytes.len())?;
         self.inner.read(bytes)
     }
 }
 
 impl<T: Write> Write for GuardedStream<'_, T> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.pass(bytes.len())?;
+        self.count_bytes(bytes.len())?;
         self.inner.write(bytes)
     }
 
@@ -145,17 +145,17 @@ mod tests {
     #[derive(Debug)]
     struct ShrinkingDisk {
         free: AtomicU64,
-        by: u64,
+        shrinks_by: u64,
     }
 
     impl Disk for ShrinkingDisk {
         fn free_bytes(&self, _folder: &Path) -> io::Result<u64> {
-            Ok(self.free.fetch_sub(self.by, Ordering::Relaxed))
+            Ok(self.free.fetch_sub(self.shrinks_by, Ordering::Relaxed))
         }
     }
 
     fn room(free: u64, by: u64) -> Arc<DiskRoom> {
-        let disk = Arc::new(ShrinkingDisk { free: free.into(), by });
+        let disk = Arc::new(ShrinkingDisk { free: free.into(), shrinks_by: by });
         Arc::new(DiskRoom::new(disk, PathBuf::new()))
     }
 
@@ -175,19 +175,19 @@ mod tests {
     fn a_disk_that_becomes_short_ends_the_copy_before_the_reserve() {
         let folder = tempfile::tempdir().unwrap();
         let (from, to) = (folder.path().join("from"), folder.path().join("to"));
-        std::fs::write(&from, vec![1; 4 * STRIDE_BYTES]).unwrap();
+        std::fs::write(&from, vec![1; 4 * BYTES_PER_CHECK]).unwrap();
         let guard = begin(RESERVE_BYTES + 2 * FREE_DISK_BYTES_MIN, FREE_DISK_BYTES_MIN, 0).unwrap();
         let error = guard.copy(&from, &to).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
         assert_eq!(guard.refusal().unwrap().code, Code::DiskFull);
-        assert!(std::fs::metadata(&to).unwrap().len() < 4 * STRIDE_BYTES as u64);
+        assert!(std::fs::metadata(&to).unwrap().len() < 4 * BYTES_PER_CHECK as u64);
     }
 
     #[test]
     fn a_cancelled_backup_copies_at_most_one_more_stride() {
         let guard = begin(u64::MAX, 0, 0).unwrap();
-        let mut reader = guard.over(io::repeat(1));
-        let mut piece = vec![0; STRIDE_BYTES];
+        let mut reader = guard.wrap(io::repeat(1));
+        let mut piece = vec![0; BYTES_PER_CHECK];
         reader.read_exact(&mut piece).unwrap();
         assert!(guard.refusal().is_none());
         guard.stop.cancel();

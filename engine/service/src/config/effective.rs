@@ -11,8 +11,8 @@ use bursar_core::settings::{ConsoleTime, Notices};
 use url::Url;
 
 use super::values::{
-    console_time, journal_only, limited, listed, loopback, notices, optional_url, switch, urls,
-    window,
+    parse_console_time, journal_only, check_rate, split_list, parse_loopback, parse_notices, parse_optional_url, parse_switch, parse_urls,
+    check_window,
 };
 
 /// Reads an environment variable.
@@ -115,31 +115,31 @@ impl Config {
             return Err(journal_only(key));
         }
         match key {
-            Key::Listen => self.listen = loopback(text)?,
+            Key::Listen => self.listen = parse_loopback(text)?,
             Key::Rate => {
                 let number = text.parse().map_err(|_bad| "it must be a whole number")?;
-                self.rate_per_minute = limited(number)?;
+                self.rate_per_minute = check_rate(number)?;
             }
             Key::SignatureWindow => {
                 let seconds = text.parse().map_err(|_bad| "it must be a whole number")?;
-                self.signature_window_s = window(seconds)?;
+                self.signature_window_s = check_window(seconds)?;
             }
-            Key::Autostart => self.autostart = switch(text)?,
-            Key::VerifySettlements => self.verify_settlements = switch(text)?,
-            Key::ConsoleNotify => self.notices = notices(text)?,
-            Key::ConsoleTime => self.console_time = console_time(text)?,
+            Key::Autostart => self.autostart = parse_switch(text)?,
+            Key::VerifySettlements => self.verify_settlements = parse_switch(text)?,
+            Key::ConsoleNotify => self.notices = parse_notices(text)?,
+            Key::ConsoleTime => self.console_time = parse_console_time(text)?,
             Key::NetworkRpc(chain) => {
-                self.rpc.insert(chain, urls(listed(text))?);
+                self.rpc.insert(chain, parse_urls(split_list(text))?);
             }
             Key::NetworkSubmitRpc(chain) => {
-                let list = if text == "none" { Vec::new() } else { urls(listed(text))? };
+                let list = if text == "none" { Vec::new() } else { parse_urls(split_list(text))? };
                 self.set_submit_rpc(chain, list);
             }
             Key::NetworkExplorer(chain) => {
-                let explorer = optional_url(text)?;
+                let explorer = parse_optional_url(text)?;
                 self.set_explorer(chain, explorer);
             }
-            Key::PricesUrl => self.prices = optional_url(text)?,
+            Key::PricesUrl => self.prices = parse_optional_url(text)?,
             Key::Hosts
             | Key::LanBearer
             | Key::AllowLan

@@ -11,7 +11,7 @@ use serde::de::IgnoredAny;
 
 use super::effective::{Config, Source};
 use super::values::{
-    console_time, journal_only, limited, loopback, notices, optional_url, urls, window,
+    parse_console_time, journal_only, check_rate, parse_loopback, parse_notices, parse_optional_url, parse_urls, check_window,
 };
 
 #[derive(Debug, Default, Deserialize)]
@@ -109,16 +109,16 @@ pub(super) fn apply(config: &mut Config, text: &str) -> Result<(), String> {
     refuse_what_loosens(&file)?;
     let mut from_file = |key: Key| config.sources.insert(key, Source::File);
     if let Some(listen) = &file.server.listen {
-        config.listen = loopback(listen).map_err(|why| format!("server.listen: {why}"))?;
+        config.listen = parse_loopback(listen).map_err(|why| format!("server.listen: {why}"))?;
         from_file(Key::Listen);
     }
     if let Some(rate) = file.server.rate_per_minute {
-        let rate = limited(rate).map_err(|why| format!("server.rate_per_minute: {why}"))?;
+        let rate = check_rate(rate).map_err(|why| format!("server.rate_per_minute: {why}"))?;
         config.rate_per_minute = rate;
         from_file(Key::Rate);
     }
     if let Some(seconds) = file.server.signature_window_s {
-        let seconds = window(seconds).map_err(|why| format!("server.signature_window_s: {why}"))?;
+        let seconds = check_window(seconds).map_err(|why| format!("server.signature_window_s: {why}"))?;
         config.signature_window_s = seconds;
         from_file(Key::SignatureWindow);
     }
@@ -131,15 +131,15 @@ pub(super) fn apply(config: &mut Config, text: &str) -> Result<(), String> {
         from_file(Key::VerifySettlements);
     }
     if let Some(notify) = &file.console.notify {
-        config.notices = notices(notify).map_err(|why| format!("console.notify: {why}"))?;
+        config.notices = parse_notices(notify).map_err(|why| format!("console.notify: {why}"))?;
         from_file(Key::ConsoleNotify);
     }
     if let Some(time) = &file.console.time {
-        config.console_time = console_time(time).map_err(|why| format!("console.time: {why}"))?;
+        config.console_time = parse_console_time(time).map_err(|why| format!("console.time: {why}"))?;
         from_file(Key::ConsoleTime);
     }
     if let Some(text) = &file.prices.url {
-        config.prices = optional_url(text).map_err(|why| format!("prices.url: {why}"))?;
+        config.prices = parse_optional_url(text).map_err(|why| format!("prices.url: {why}"))?;
         from_file(Key::PricesUrl);
     }
     apply_networks(config, &file.networks)
@@ -159,20 +159,20 @@ fn apply_networks(
             ));
         }
         if let Some(rpc) = &table.rpc {
-            let urls = urls(rpc.iter().map(String::as_str));
+            let urls = parse_urls(rpc.iter().map(String::as_str));
             let urls = urls.map_err(|why| format!("networks.{name}.rpc: {why}"))?;
             config.rpc.insert(row.chain, urls);
             config.sources.insert(Key::NetworkRpc(row.chain), Source::File);
         }
         if let Some(submit) = &table.submit_rpc {
-            let urls = urls(submit.iter().map(String::as_str));
+            let urls = parse_urls(submit.iter().map(String::as_str));
             let urls = urls.map_err(|why| format!("networks.{name}.submit_rpc: {why}"))?;
             config.set_submit_rpc(row.chain, urls);
             config.sources.insert(Key::NetworkSubmitRpc(row.chain), Source::File);
         }
         if let Some(text) = &table.explorer {
             let url =
-                optional_url(text).map_err(|why| format!("networks.{name}.explorer: {why}"))?;
+                parse_optional_url(text).map_err(|why| format!("networks.{name}.explorer: {why}"))?;
             config.set_explorer(row.chain, url);
             config.sources.insert(Key::NetworkExplorer(row.chain), Source::File);
         }

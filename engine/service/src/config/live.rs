@@ -13,7 +13,7 @@ use bursar_core::fault::Fault;
 use bursar_core::settings::keys::Key;
 use tokio::sync::{Mutex, MutexGuard, watch};
 
-use super::edit::{Value, edited};
+use super::edit::{Value, with_setting};
 use super::effective::{Config, Environment};
 use super::load::{SettingsError, text_of, unusable};
 
@@ -59,7 +59,7 @@ impl LiveConfig {
         let one_at_a_time = self.changes.lock().await;
         // Read the file again: the operator may have edited it since the engine read it.
         let old = text_of(&self.file)?;
-        let text = edited(&old, key, value).map_err(|why| unusable(&self.file, &why))?;
+        let text = with_setting(&old, key, value).map_err(|why| unusable(&self.file, &why))?;
         let read = |text: &str| Config::read(text, environment(), self.listen.as_deref());
         let after = read(&text).map_err(|wrong| match (wrong, read(&old)) {
             // The file was invalid before this change.

@@ -9,13 +9,13 @@ use bursar_core::text::{excerpt, snippet};
 
 use super::effective::{Config, Environment, Source};
 use super::file;
-use super::values::loopback;
+use super::values::parse_loopback;
 
 /// Largest settings file that is read; real ones are much smaller.
-const FILE_BYTES: u64 = 1 << 20;
+const SETTINGS_BYTES_MAX: u64 = 1 << 20;
 
 /// Maximum length of a reason that is shown, in characters: enough for a list of all keys.
-const WHY_CHARS: usize = 1_000;
+const REASON_CHARS_MAX: usize = 1_000;
 
 /// The source that is invalid, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl Config {
     ) -> Result<Self, Fault> {
         let text = text_of(file)?;
         Self::read(&text, environment, listen).map_err(|wrong| match wrong {
-            SettingsError::File(why) => unusable(file, &why),
+            SettingsError::File(why) => unusable_file(file, &why),
             SettingsError::Override(why) => Fault::because(Code::BadInput, why),
         })
     }
@@ -54,7 +54,7 @@ impl Config {
         file::apply(&mut config, text).map_err(SettingsError::File)?;
         config.apply_environment(environment).map_err(SettingsError::Override)?;
         if let Some(listen) = listen {
-            let parsed = loopback(listen);
+            let parsed = parse_loopback(listen);
             config.listen =
                 parsed.map_err(|why| SettingsError::Override(format!("--listen: {why}.")))?;
             config.sources.insert(Key::Listen, Source::Argument);
@@ -65,21 +65,21 @@ impl Config {
 
 /// Returns the text of the file, or an empty text if there is no file.
 pub(super) fn text_of(file: &Path) -> Result<String, Fault> {
-    match bursar_files::read_text(file, FILE_BYTES) {
+    match bursar_files::read_text(file, SETTINGS_BYTES_MAX) {
         Ok(text) => Ok(text),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
-        Err(error) => Err(unusable(file, &error.to_string())),
+        Err(error) => Err(unusable_file(file, &error.to_string())),
     }
 }
 
 /// Returns the error for a settings file that cannot be used.
-pub(super) fn unusable(file: &Path, why: &str) -> Fault {
+pub(super) fn unusable_file(file: &Path, why: &str) -> Fault {
     Fault::because(
         Code::BadInput,
         format!(
             "{} cannot be used: {}. Correct the file, or move it away.",
             snippet(&file.to_string_lossy()),
-            excerpt(why.trim_end().trim_end_matches('.'), WHY_CHARS)
+            excerpt(why.trim_end().trim_end_matches('.'), REASON_CHARS_MAX)
         ),
     )
 }
@@ -129,7 +129,7 @@ mod tests {
             let fault = load(&text, &[], None).expect_err(line);
             let shown = format!("{fault:?} {}", fault.message);
             assert!(shown.contains(told) && !shown.contains("SECRET"), "{line}: {shown}");
-            let edited = crate::config::edit::edited(&text, Key::Autostart, None);
+            let edited = crate::config::edit::with_setting(&text, Key::Autostart, None);
             assert!(!format!("{edited:?}").contains("SECRET") || edited.is_ok(), "{edited:?}");
         }
     }

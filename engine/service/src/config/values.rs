@@ -11,19 +11,19 @@ pub(super) fn journal_only(key: Key) -> String {
     format!("it can weaken a protection: set it with `config set {key} <value>` only")
 }
 
-pub(super) fn switch(text: &str) -> Result<bool, String> {
+pub(super) fn parse_switch(text: &str) -> Result<bool, String> {
     text.parse().map_err(|_bad| "write true or false".to_owned())
 }
 
-pub(super) fn notices(text: &str) -> Result<Notices, String> {
+pub(super) fn parse_notices(text: &str) -> Result<Notices, String> {
     Notices::parse(text).ok_or_else(|| "write all, bell or none".to_owned())
 }
 
-pub(super) fn console_time(text: &str) -> Result<ConsoleTime, String> {
+pub(super) fn parse_console_time(text: &str) -> Result<ConsoleTime, String> {
     ConsoleTime::parse(text).ok_or_else(|| "write local or utc".to_owned())
 }
 
-pub(super) fn loopback(text: &str) -> Result<SocketAddr, String> {
+pub(super) fn parse_loopback(text: &str) -> Result<SocketAddr, String> {
     let address: SocketAddr =
         text.parse().map_err(|_bad| format!("{text} is not an address like 127.0.0.1:9402"))?;
     if address.ip().is_loopback() {
@@ -35,7 +35,7 @@ pub(super) fn loopback(text: &str) -> Result<SocketAddr, String> {
     }
 }
 
-pub(super) fn limited(rate: u32) -> Result<u32, String> {
+pub(super) fn check_rate(rate: u32) -> Result<u32, String> {
     match rate {
         0 => {
             Err("0 turns a protection off: set it with `config set server.rate_per_minute 0` only"
@@ -45,7 +45,7 @@ pub(super) fn limited(rate: u32) -> Result<u32, String> {
     }
 }
 
-pub(super) fn window(seconds: u64) -> Result<u64, String> {
+pub(super) fn check_window(seconds: u64) -> Result<u64, String> {
     let (least, most) = (SIGNATURE_WINDOW_RANGE_S.start(), SIGNATURE_WINDOW_RANGE_S.end());
     if SIGNATURE_WINDOW_RANGE_S.contains(&seconds) {
         Ok(seconds)
@@ -54,21 +54,21 @@ pub(super) fn window(seconds: u64) -> Result<u64, String> {
     }
 }
 
-pub(super) fn listed(text: &str) -> impl Iterator<Item = &str> {
+pub(super) fn split_list(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').map(str::trim).filter(|part| !part.is_empty())
 }
 
-pub(super) fn urls<'a>(list: impl Iterator<Item = &'a str>) -> Result<Vec<Url>, String> {
-    list.map(url).collect()
+pub(super) fn parse_urls<'a>(list: impl Iterator<Item = &'a str>) -> Result<Vec<Url>, String> {
+    list.map(parse_url).collect()
 }
 
 /// Parses an endpoint. Errors never repeat the text, because path and query may contain an API key.
-fn url(text: &str) -> Result<Url, String> {
+fn parse_url(text: &str) -> Result<Url, String> {
     Url::parse(text).map_err(|error| format!("an endpoint is not a valid URL: {error}"))
 }
 
 /// Parses the URL of an explorer or of the price API. `none` turns the default off.
-pub(super) fn optional_url(text: &str) -> Result<Option<Url>, String> {
+pub(super) fn parse_optional_url(text: &str) -> Result<Option<Url>, String> {
     if text == "none" {
         return Ok(None);
     }

@@ -23,7 +23,7 @@ impl EngineContext {
                 execution: self.execution.clone(),
                 trading: Arc::clone(&self.trading),
                 lending: Arc::clone(&self.lending),
-                executed: self.executed.clone(),
+                execution_counter: self.executed.clone(),
                 funds: Arc::clone(&self.funds),
             },
             self.chain_time.clone(),

@@ -12,7 +12,7 @@ pub(crate) struct AgentUrl {
     /// Why there is no URL.
     pub(crate) problem: Option<String>,
     /// Whether the server is running.
-    pub(crate) serving: bool,
+    pub(crate) is_serving: bool,
 }
 
 impl EngineContext {
@@ -21,15 +21,15 @@ impl EngineContext {
         match self.server.lock().await.as_ref() {
             Some(server) => {
                 let url = format!("http://{}", server.address);
-                AgentUrl { url: Some(url), problem: None, serving: true }
+                AgentUrl { url: Some(url), problem: None, is_serving: true }
             }
-            None => planned(self.settings.get().listen),
+            None => planned_url(self.settings.get().listen),
         }
     }
 }
 
 /// Returns the URL of a server that does not run yet, unless its port is unknown or taken by another program.
-fn planned(listen: SocketAddr) -> AgentUrl {
+fn planned_url(listen: SocketAddr) -> AgentUrl {
     let problem = if listen.port() == 0 {
         Some("the agent server is not running, and picks a free port when it starts".to_owned())
     } else if is_taken(listen) {
@@ -42,5 +42,5 @@ fn planned(listen: SocketAddr) -> AgentUrl {
         None
     };
     let url = problem.is_none().then(|| format!("http://{listen}"));
-    AgentUrl { url, problem, serving: false }
+    AgentUrl { url, problem, is_serving: false }
 }

@@ -34,7 +34,7 @@ impl Channel {
     }
 
     /// Accepts frames of at most `most` bytes from now on.
-    pub(super) fn allow(&mut self, most: usize) {
+    pub(super) fn set_frame_bytes_max(&mut self, most: usize) {
         self.reader.allow(most);
     }
 

@@ -19,7 +19,7 @@ pub(super) struct ConnectionLimits {
 
 #[derive(Debug, Default)]
 struct Unproven {
-    next: u64,
+    next_number: u64,
     /// Oldest first.
     connections: VecDeque<(u64, CancellationToken)>,
 }

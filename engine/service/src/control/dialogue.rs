@@ -40,7 +40,7 @@ impl SessionDialogue {
     }
 
     /// Sends a prompt and returns the bytes of its answer.
-    async fn typed(&mut self, prompt: Prompt) -> Result<Zeroizing<Vec<u8>>, Fault> {
+    async fn prompt_for_bytes(&mut self, prompt: Prompt) -> Result<Zeroizing<Vec<u8>>, Fault> {
         self.ask(prompt).await?;
         match self.answers.recv().await {
             Some(PromptAnswer::Secret(bytes)) => Ok(bytes),
@@ -97,20 +97,20 @@ impl Dialogue for SessionDialogue {
             // cancel-safe: only a cancelled command drops an unsent frame, and that command ends here.
             tokio::select! {
                 sent = self.out.send(frame) => sent.map_err(|_gone| Fault::new(Code::Cancelled)),
-                () = cancelled(&mut self.answers) => Err(Fault::new(Code::Cancelled)),
+                () = wait_for_cancel(&mut self.answers) => Err(Fault::new(Code::Cancelled)),
             }
         })
     }
 
     fn cancelled(&mut self) -> BoxFuture<'_, ()> {
-        Box::pin(cancelled(&mut self.answers))
+        Box::pin(wait_for_cancel(&mut self.answers))
     }
 
     fn secret(&mut self, what: SecretPrompt) -> BoxFuture<'_, Result<SecretString, Fault>> {
         Box::pin(async move {
-            let bytes = self.typed(Prompt::Secret { what }).await?;
+            let bytes = self.prompt_for_bytes(Prompt::Secret { what }).await?;
             let text = std::str::from_utf8(&bytes)
-                .map_err(|_not_text| utf8("A secret must be UTF-8 text."))?;
+                .map_err(|_not_text| invalid_utf8("A secret must be UTF-8 text."))?;
             Ok(SecretString::from(text))
         })
     }
@@ -138,9 +138,9 @@ impl Dialogue for SessionDialogue {
         amount: &'a str,
     ) -> BoxFuture<'a, Result<String, Fault>> {
         Box::pin(async move {
-            let bytes = self.typed(Prompt::TypeAmount { lines, amount: amount.to_owned() }).await?;
+            let bytes = self.prompt_for_bytes(Prompt::TypeAmount { lines, amount: amount.to_owned() }).await?;
             String::from_utf8(bytes.to_vec())
-                .map_err(|_not_text| utf8("The amount must be a number."))
+                .map_err(|_not_text| invalid_utf8("The amount must be a number."))
         })
     }
 
@@ -150,9 +150,9 @@ impl Dialogue for SessionDialogue {
         name: &'a str,
     ) -> BoxFuture<'a, Result<String, Fault>> {
         Box::pin(async move {
-            let bytes = self.typed(Prompt::TypeName { lines, name: name.to_owned() }).await?;
+            let bytes = self.prompt_for_bytes(Prompt::TypeName { lines, name: name.to_owned() }).await?;
             String::from_utf8(bytes.to_vec())
-                .map_err(|_not_text| utf8("The name must be UTF-8 text."))
+                .map_err(|_not_text| invalid_utf8("The name must be UTF-8 text."))
         })
     }
 
@@ -161,12 +161,12 @@ impl Dialogue for SessionDialogue {
     }
 }
 
-fn utf8(message: &str) -> Fault {
+fn invalid_utf8(message: &str) -> Fault {
     Fault::because(Code::BadInput, message)
 }
 
 /// Completes when the command is cancelled. Drops answers without a pending prompt.
-async fn cancelled(answers: &mut mpsc::Receiver<PromptAnswer>) {
+async fn wait_for_cancel(answers: &mut mpsc::Receiver<PromptAnswer>) {
     while let Some(answer) = answers.recv().await {
         match answer {
             PromptAnswer::Cancelled => return,

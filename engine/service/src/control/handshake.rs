@@ -25,7 +25,7 @@ pub(super) async fn accept(
     nonce: &str,
     unproven: &UnprovenConnection,
 ) -> Result<(Program, OwnedSemaphorePermit), SessionError> {
-    let hello = next(channel).await?;
+    let hello = next_message(channel).await?;
     let ToEngine::Hello { protocol, version: theirs, nonce: client, program } = hello else {
         return Err(SessionError::Malformed);
     };
@@ -38,7 +38,7 @@ pub(super) async fn accept(
             proof: proof(token, Side::Engine, &client, nonce),
         })
         .await?;
-    let ToEngine::Proof { proof: given } = next(channel).await? else {
+    let ToEngine::Proof { proof: given } = next_message(channel).await? else {
         return Err(SessionError::Malformed);
     };
     if !proof_matches(&proof(token, Side::Client, &client, nonce), &given) {
@@ -65,7 +65,7 @@ pub(super) async fn accept(
     Ok((program, slot))
 }
 
-async fn next(channel: &mut Channel) -> Result<ToEngine, SessionError> {
+async fn next_message(channel: &mut Channel) -> Result<ToEngine, SessionError> {
     match channel.next().await? {
         Some(frame @ Frame::Json(_)) => frame.message().map_err(|_error| SessionError::Malformed),
         Some(Frame::Secret { .. }) | None => Err(SessionError::Malformed),

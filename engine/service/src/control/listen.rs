@@ -20,7 +20,7 @@ use crate::service::data_dir::DataFolder;
 use crate::service::instance;
 
 /// The longest path for a socket. The limit is 108 bytes on Linux and 104 on macOS and the BSDs.
-const PATH_BYTES: usize = 100;
+const SOCKET_PATH_BYTES_MAX: usize = 100;
 
 /// The listening control socket, whose files [`ControlServer::stop`] removes.
 #[derive(Debug)]
@@ -150,7 +150,7 @@ impl Peer {
 
 fn socket_path(folder: &DataFolder) -> Result<PathBuf, Fault> {
     let near = folder.file("control.sock");
-    if near.as_os_str().len() <= PATH_BYTES {
+    if near.as_os_str().len() <= SOCKET_PATH_BYTES_MAX {
         return Ok(near);
     }
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).ok_or_else(|| {

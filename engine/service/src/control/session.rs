@@ -47,7 +47,7 @@ pub(super) async fn serve_connected(
         () = engine.stopping.cancelled() => return Ok(()),
     };
     drop(unproven);
-    channel.allow(FRAME_BYTES_MAX);
+    channel.set_frame_bytes_max(FRAME_BYTES_MAX);
     let _counted = (program == Program::Console).then(|| Arc::clone(&engine.consoles));
     serve(engine, channel, Client::Attached { program, pid }).await
 }

@@ -266,7 +266,7 @@ fn token_text(secret: &[u8; 32]) -> Zeroizing<Vec<u8>> {
 async fn credentials(engine: &Arc<EngineContext>, id: &AgentId) -> Result<Done, Fault> {
     let view = engine.core.view();
     let agent = view.state.agents.get(id).ok_or(Fault::new(Code::InternalError))?;
-    let AgentUrl { url, problem, serving } = engine.agent_url().await;
+    let AgentUrl { url, problem, is_serving: serving } = engine.agent_url().await;
     let answer = Answer::Credentials(CredentialsAnswer {
         agent_id: id.to_string(),
         name: agent.name.as_str().to_owned(),

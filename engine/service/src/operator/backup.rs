@@ -223,11 +223,11 @@ impl WorkFolder {
         let write = || -> Result<bool, ArchiveError> {
             create_owner_only(&backup)?;
             let out = File::options().write(true).open(&backup)?;
-            let mut out = BufWriter::new(self.guard.over(out));
+            let mut out = BufWriter::new(self.guard.wrap(out));
             let put = archive::write(&mut out, head, key, &files)?;
             out.flush()?;
             files.iter().try_for_each(fs::remove_file)?;
-            let mut from = BufReader::new(self.guard.over(File::open(&backup)?));
+            let mut from = BufReader::new(self.guard.wrap(File::open(&backup)?));
             let head = Head::read(&mut from)?;
             Ok(archive::digests(from, &head, key)? == put)
         };
@@ -330,7 +330,7 @@ fn head_of(path: &Path) -> Result<Head, Fault> {
 
 fn unreadable(path: &Path, error: &ArchiveError) -> Fault {
     let code = match error {
-        ArchiveError::OtherFile | ArchiveError::OtherVersion | ArchiveError::Io(_) => {
+        ArchiveError::NotABackup | ArchiveError::UnknownVersion | ArchiveError::Io(_) => {
             Code::BadInput
         }
         ArchiveError::Damaged => Code::WalletDamaged,
@@ -361,7 +361,7 @@ fn prepare(
             Code::WrongPassword,
             "The password does not open the backup: enter the one that was valid when the backup was made.",
         ),
-        WalletFileError::UnsupportedVersion { .. } => unreadable(path, &ArchiveError::OtherVersion),
+        WalletFileError::UnsupportedVersion { .. } => unreadable(path, &ArchiveError::UnknownVersion),
         other => crate::vault::fault(other),
     })?;
     let unusable = |error: &dyn std::fmt::Display| {

@@ -32,7 +32,7 @@ use crate::support::{OPERATOR, World, build};
 
 /// The gas limit of every call, and the highest price that a call offers for a unit of gas, in wei.
 const GAS: u64 = 100_000;
-const CEILING: u128 = 1_000;
+const GAS_PRICE_MAX: u128 = 1_000;
 
 /// The fate of a transaction on the chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,7 +96,7 @@ impl Bench {
         ask: LaneAsk,
         refused: Option<Refusal>,
     ) -> Result<RequestId, Refusal> {
-        let identity = build::signed(self.world.draw(), self.world.clock.utc);
+        let identity = build::signed_identity(self.world.draw(), self.world.clock.utc);
         let mut action = self.world.ask_action(&build::agent(agent), identity, ask);
         if let Action::Ask(ask) = &mut action {
             ask.lane_refusal = refused;
@@ -203,7 +203,7 @@ impl Bench {
             index: execution.steps.len(),
             purpose,
             call: call(),
-            gas_price_max: CEILING,
+            gas_price_max: GAS_PRICE_MAX,
             until: (!revokes).then_some(execution.until.utc),
             quote: execution.quote.clone(),
         }

@@ -83,7 +83,7 @@ fn an_approval_of_another_card_changes_nothing() {
         let quote = supply(60_000_000).quote.into();
         approval.quote = bursar_domain::command::Requote::Plan(quote);
     }
-    assert_eq!(bench.world.refused(approval).code, Code::CardChanged);
+    assert_eq!(bench.world.run_refused(approval).code, Code::CardChanged);
     bench.approves(id, supply(60_000_000).quote);
 }
 

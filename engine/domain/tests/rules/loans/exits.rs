@@ -136,10 +136,10 @@ fn a_position_has_one_withdrawal_of_the_operator_that_waits_for_a_block() {
     let (key, submission) = (first.key(), first.submission());
     bench.world.must(Action::Send(Box::new(first)));
     let second = Action::Send(Box::new(plain(2)));
-    assert_eq!(bench.world.refused(second.clone()).code, Code::Busy);
+    assert_eq!(bench.world.run_refused(second.clone()).code, Code::Busy);
     let decision = bench.price(key);
     bench.sign(key, &decision);
-    assert_eq!(bench.world.refused(second.clone()).code, Code::Busy, "it is signed");
+    assert_eq!(bench.world.run_refused(second.clone()).code, Code::Busy, "it is signed");
     bench.mine(key, submission, Fate::Succeeded);
     bench.world.must(second);
 }

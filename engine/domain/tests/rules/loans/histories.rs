@@ -241,9 +241,9 @@ impl Run {
     fn write_off(&mut self, pick: usize, left: u64) {
         let places: Vec<_> = self.ledger.on_chain.keys().copied().collect();
         let Some(place) = pick.checked_rem(places.len()).map(|pick| places[pick]) else { return };
-        let left = self.ledger.truth[&place] * left / 1000;
+        let left = self.ledger.on_chain[&place] * left / 1000;
         match self.bench.write_off(place, left) {
-            Ok(_booked) => drop(self.ledger.truth.insert(place, left)),
+            Ok(_booked) => drop(self.ledger.on_chain.insert(place, left)),
             Err(refusal) => drop(self.ledger.reached.insert(format!("write-off {}", refusal.code))),
         }
     }

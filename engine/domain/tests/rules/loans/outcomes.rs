@@ -83,7 +83,7 @@ fn each_outcome_of_a_withdrawal() {
             let received = Some(Atoms(alloy_primitives::U256::from(30_000_000)));
             let end = ExecutionEnd::Executed { hash, received, position: None };
             let again = Action::EndExecution { id, steps: 1, end: Box::new(end), fee: None };
-            assert_eq!(bench.world.refused(again).code, Code::RequestNotFound);
+            assert_eq!(bench.world.run_refused(again).code, Code::RequestNotFound);
             assert_eq!(reserved_and_expected(&bench), (0, VALUE - 30_000_000));
         }
         assert!(bench.is_closed(id), "{fate:?}");
@@ -205,7 +205,7 @@ fn a_plan_closes_only_after_its_end_and_between_steps() {
     bench.finish(id, Fate::Dropped);
     assert!(!bench.is_closed(id));
     bench.world.lock();
-    assert_eq!(bench.world.refused(Action::ClosePlan { id }).code, Code::WalletLocked);
+    assert_eq!(bench.world.run_refused(Action::ClosePlan { id }).code, Code::WalletLocked);
     bench.world.unlock();
     assert_eq!(bench.world.must(Action::ClosePlan { id }).events.len(), 1);
     assert!(bench.is_closed(id));

@@ -196,14 +196,14 @@ fn taking_trust_back_permits_nothing_that_was_refused() {
 fn trust_needs_an_open_wallet_and_taking_it_back_does_not() {
     let mut bench = Bench::new();
     let trust = bench.trust(BASE, vault(0x77));
-    assert_eq!(bench.world.refused(untrust()).code, Code::NothingFound);
+    assert_eq!(bench.world.run_refused(untrust()).code, Code::NothingFound);
     bench.world.lock();
-    assert_eq!(bench.world.refused(trust.clone()).code, Code::WalletLocked);
+    assert_eq!(bench.world.run_refused(trust.clone()).code, Code::WalletLocked);
     bench.world.unlock();
     bench.world.must(trust);
     bench.world.lock();
     assert_eq!(bench.world.must(untrust()).events.len(), 1);
-    assert_eq!(bench.world.refused(untrust()).code, Code::NothingFound);
+    assert_eq!(bench.world.run_refused(untrust()).code, Code::NothingFound);
     bench.world.unlock();
     assert_eq!(bench.refuses(0, supply_with_trust(new_venue())), Code::VenueNotPermitted);
 }
@@ -213,7 +213,7 @@ fn trust_needs_an_open_wallet_and_taking_it_back_does_not() {
 fn a_curated_venue_cannot_be_untrusted() {
     let mut bench = Bench::new();
     bench.lends(0, supply_with_trust(Trust::Curated));
-    assert_eq!(bench.world.refused(untrust()).code, Code::NothingFound);
+    assert_eq!(bench.world.run_refused(untrust()).code, Code::NothingFound);
 }
 
 /// Only an unlocked wallet can write a confirmation or a write-off into the journal.

@@ -15,13 +15,13 @@ use bursar_domain::{Action, Effect, PaymentAsk, Refusal, Reply, Status};
 
 use crate::support::clock::{Clock, DAY, HOUR, MINUTE, SECOND};
 use crate::support::{OPERATOR, World, build, denial};
-use build::{ordinary, payment};
+use build::{ordinary_world, payment};
 
 const QUARTER_HOUR: i64 = 15 * MINUTE;
 
 /// A world with one held payment of two dollars.
 fn world_with_held() -> (World, RequestId) {
-    let mut world = ordinary();
+    let mut world = ordinary_world();
     let id = world.holds(payment(2_000_000));
     (world, id)
 }
@@ -78,8 +78,8 @@ mod approval {
         let digest = card_digest(&world, id);
         world.approves(id);
         let again = world.approval(id, &digest);
-        assert_eq!(world.refused(again).code, Code::AlreadyDecided);
-        assert_eq!(world.refused(denial(id)).code, Code::AlreadyDecided);
+        assert_eq!(world.run_refused(again).code, Code::AlreadyDecided);
+        assert_eq!(world.run_refused(denial(id)).code, Code::AlreadyDecided);
         assert_eq!(world.spent(), Usd::dollars(2));
     }
 
@@ -89,14 +89,14 @@ mod approval {
         let digest = card_digest(&world, id);
         let automatic = world.signs(payment(1));
         let action = world.approval(automatic, &digest);
-        assert_eq!(world.refused(action).code, Code::AlreadyDecided);
+        assert_eq!(world.run_refused(action).code, Code::AlreadyDecided);
         world.deny(id).expect("it waits");
         let action = world.approval(id, &digest);
-        world.refused(action);
+        world.run_refused(action);
         let never = RequestId::from_entropy([1; 16]);
         let action = world.approval(never, &digest);
-        assert_eq!(world.refused(action).code, Code::RequestNotFound);
-        assert_eq!(world.refused(denial(never)).code, Code::RequestNotFound);
+        assert_eq!(world.run_refused(action).code, Code::RequestNotFound);
+        assert_eq!(world.run_refused(denial(never)).code, Code::RequestNotFound);
     }
 
     #[test]
@@ -104,14 +104,14 @@ mod approval {
         let (mut world, id) = world_with_held();
         world.unlocked = false;
         let action = world.approval(id, &card_digest(&world, id));
-        assert_eq!(world.refused(action).code, Code::WalletLocked);
+        assert_eq!(world.run_refused(action).code, Code::WalletLocked);
         world.unlocked = true;
         world.approves(id);
     }
 
     #[test]
     fn ignores_a_full_queue_and_the_distrust_that_caused_the_hold() {
-        let mut world = ordinary();
+        let mut world = ordinary_world();
         world.trusted = false;
         let held: Vec<_> = (0..20).map(|_ask| world.holds(payment(1))).collect();
         world.approves(held[3]);
@@ -132,7 +132,7 @@ mod approval {
 
     #[test]
     fn keeps_the_requested_long_validity() {
-        let mut world = ordinary();
+        let mut world = ordinary_world();
         let long = world.holds(PaymentAsk { valid_seconds: 86_400, ..payment(1) });
         world.approves(long);
         let now = world.clock.utc.seconds().unsigned_abs();
@@ -164,7 +164,7 @@ mod denial {
             (world.clock.utc, bursar_domain::requests::Deadline::after(&world.now()));
         assert_eq!(*world.status(id), Status::Denied { reason, at, by: OPERATOR, repeatable_until: told_until });
         assert_eq!((world.spent(), world.reserved()), (Usd::ZERO, Usd::dollars(3)));
-        world.refused(denial(id));
+        world.run_refused(denial(id));
         assert_eq!(world.reserved(), Usd::dollars(3));
     }
 

@@ -15,7 +15,7 @@ use bursar_domain::{Action, PaymentAsk, Status};
 
 use crate::support::clock::{Clock, DAY, HOUR, MINUTE};
 use crate::support::{Answer, World, build};
-use build::{ordinary, payment, policy};
+use build::{ordinary_world, payment, policy};
 
 fn world_with_policy(change: impl FnOnce(&mut Policy)) -> World {
     let mut policy = policy();
@@ -28,7 +28,7 @@ mod threshold {
 
     #[test]
     fn below_it_a_payment_is_signed_at_once() {
-        let mut world = ordinary();
+        let mut world = ordinary_world();
         world.signs(payment(999_999));
         world.signs(payment(1));
         assert_eq!((world.spent(), world.reserved()), (Usd(1_000_000), Usd::ZERO));
@@ -37,7 +37,7 @@ mod threshold {
     #[test]
     fn at_and_above_it_the_operator_is_asked() {
         for micros in [1_000_000, 1_000_001, 10_000_000] {
-            let mut world = ordinary();
+            let mut world = ordinary_world();
             let answer = world.ask(payment(micros));
             assert_eq!(answer.hold_reason(), Some(HoldReason::AboveThreshold), "{micros}");
             assert_eq!((world.spent(), world.reserved()), (Usd::ZERO, Usd(micros)));
@@ -149,7 +149,7 @@ mod limits {
         build::register(&mut world, 1, Credential::Bearer { sha256: [1; 32] });
         world.must(build::commission(1, "daily bread", "main"));
         world.signs(payment(2_000_000));
-        let identity = build::bearer(&build::agent(1), b"report", None);
+        let identity = build::bearer_identity(&build::agent(1), b"report", None);
         let other = world.ask_as(&build::agent(1), identity, payment(2_000_000));
         assert!(matches!(other, Answer::Signs(_)), "{other:?}");
         assert_eq!(world.spent(), Usd::dollars(2));
@@ -157,7 +157,7 @@ mod limits {
 
     #[test]
     fn an_unredeemed_payment_stays_spent() {
-        let mut world = ordinary();
+        let mut world = ordinary_world();
         world.signs(payment(900_000));
         world.clock.pass(2 * MINUTE);
         world.tick();
@@ -175,7 +175,7 @@ mod limits {
         world.signs(payment(9));
         build::register(&mut world, 1, Credential::Hmac { secret_hash: [7; 32] });
         world.must(build::commission(1, "daily bread", "main"));
-        let identity = build::signed(world.draw(), world.clock.utc);
+        let identity = build::signed_identity(world.draw(), world.clock.utc);
         let other = world.ask_as(&build::agent(1), identity, payment(1_000));
         assert!(matches!(other, Answer::Holds(..)), "{other:?}");
         world.deny(held[7]).expect("it waits");
@@ -195,7 +195,7 @@ mod limits {
             world.must(Action::RegisterAgent { id: id.clone(), name, credential });
             world.must(Action::Commission { agent: id.clone(), policy, label });
             for place in 0..20 {
-                let identity = build::signed(world.draw(), world.clock.utc);
+                let identity = build::signed_identity(world.draw(), world.clock.utc);
                 let answer = world.ask_as(&id, identity, payment(1));
                 let room = number < 25;
                 assert_eq!(answer.hold_reason().is_some(), room, "{number} {place} {answer:?}");
@@ -270,7 +270,7 @@ mod refusals {
 
     #[test]
     fn are_recorded_once_with_their_figures_and_cost_nothing() {
-        let mut world = ordinary();
+        let mut world = ordinary_world();
         let answer = world.ask(payment(10_000_001));
         let Answer::Refuses(id, refusal) = answer else { panic!("{answer:?}") };
         let at = world.clock.utc;
@@ -281,11 +281,11 @@ mod refusals {
 
     #[test]
     fn an_agent_that_may_not_work_is_refused_without_a_trace() {
-        let mut world = ordinary();
+        let mut world = ordinary_world();
         build::register(&mut world, 1, Credential::Hmac { secret_hash: [7; 32] });
         let entries = world.entries.len();
         for (agent, code) in [(1, Code::AgentNotCommissioned), (2, Code::AuthFailed)] {
-            let identity = build::signed(world.draw(), world.clock.utc);
+            let identity = build::signed_identity(world.draw(), world.clock.utc);
             let answer = world.ask_as(&build::agent(agent), identity, payment(1));
             assert_eq!(answer, Answer::Unrecorded(code.into()));
         }
@@ -302,7 +302,7 @@ mod offers {
 
     #[test]
     fn a_payment_to_an_invalid_payee_is_refused() {
-        let mut world = ordinary();
+        let mut world = ordinary_world();
         for payee in [Address::ZERO, build::base().stablecoin.address, build::address("main")] {
             let refusal = world.refuses(PaymentAsk { payee, ..payment(1) });
             assert_eq!(refusal.code, Code::InvalidPaymentData, "{payee}");
@@ -326,7 +326,7 @@ mod offers {
 
     #[test]
     fn a_refused_request_is_stored_without_echo_or_url_paths() {
-        let mut world = ordinary();
+        let mut world = ordinary_world();
         for (url, kept) in [
             ("HTTPS://Shop.example:8443/a?b=c#d", Some("https://shop.example:8443")),
             ("http://shop.example", Some("http://shop.example")),
@@ -346,7 +346,7 @@ mod offers {
 
     #[test]
     fn a_validity_beyond_32_bits_is_refused() {
-        let mut world = ordinary();
+        let mut world = ordinary_world();
         let longest = u64::from(u32::MAX);
         // The longest allowed validity is held, not refused.
         world.holds(PaymentAsk { valid_seconds: longest, ..payment(100_000) });
@@ -358,7 +358,7 @@ mod offers {
 
     #[test]
     fn a_network_that_is_off_pays_nothing_until_it_is_on() {
-        let mut world = ordinary();
+        let mut world = ordinary_world();
         let ethereum = networks::by_id_or_v1_name("ethereum").expect("a row of the table");
         let ask =
             PaymentAsk { chain: ethereum.chain, asset: ethereum.stablecoin.address, ..payment(1) };
@@ -385,7 +385,7 @@ mod offers {
 
     #[test]
     fn an_unusual_payment_is_held_whatever_its_amount() {
-        let mut world = ordinary();
+        let mut world = ordinary_world();
         let contradicted = PaymentAsk { domain_contradicted: true, ..payment(1) };
         assert_eq!(world.ask(contradicted).hold_reason(), Some(HoldReason::DomainContradicted));
         world.signs(PaymentAsk { valid_seconds: 3600, ..payment(1) });
@@ -399,14 +399,14 @@ mod offers {
 
     #[test]
     fn an_unusual_payment_over_a_limit_is_refused() {
-        let mut world = ordinary();
+        let mut world = ordinary_world();
         let dear = PaymentAsk { domain_contradicted: true, ..payment(10_000_001) };
         assert_eq!(world.refuses(dear).code, Code::ExceedsPerRequestMax);
     }
 
     #[test]
     fn the_signed_terms_match_the_request_and_its_timeout() {
-        let mut world = ordinary();
+        let mut world = ordinary_world();
         world.clock.pass(999);
         let now = world.clock.utc.seconds().unsigned_abs();
         for (valid_seconds, lasts) in [(0, 30), (29, 30), (30, 30), (31, 31), (3600, 3600)] {
@@ -431,7 +431,7 @@ mod offers {
 
     #[test]
     fn each_payment_uses_its_own_drawn_nonce() {
-        let mut world = ordinary();
+        let mut world = ordinary_world();
         let digests: std::collections::BTreeSet<_> = (0..50)
             .map(|_same| {
                 let id = world.signs(payment(1));
@@ -439,7 +439,7 @@ mod offers {
             })
             .collect();
         assert_eq!(digests.len(), 50);
-        let identity = build::signed(world.draw(), world.clock.utc);
+        let identity = build::signed_identity(world.draw(), world.clock.utc);
         let action = world.ask_action(&build::agent(0), identity, payment(1));
         let Action::Ask(ask) = &action else { panic!("{action:?}") };
         let (id, nonce) = (ask.id, ask.nonce);
@@ -451,7 +451,7 @@ mod offers {
 
 #[test]
 fn an_untouched_day_costs_nothing_but_one_renewal() {
-    let mut world = ordinary();
+    let mut world = ordinary_world();
     world.clock.pass(10 * DAY + HOUR);
     assert_eq!(world.tick().events.len(), 1);
     assert_eq!(world.tick().events.len(), 0);
@@ -460,7 +460,7 @@ fn an_untouched_day_costs_nothing_but_one_renewal() {
 /// The number of redeemable payments is bounded. A lapsed payment makes room for another.
 #[test]
 fn open_payments_are_bounded_per_agent() {
-    let mut world = ordinary();
+    let mut world = ordinary_world();
     world.bounds = AskBounds { open_payments_max: Some(3), requests_a_day_max: Some(100) };
     for n in 0..3 {
         world.signs(payment(1_000 + n));
@@ -480,7 +480,7 @@ fn open_payments_are_bounded_per_agent() {
 /// Every request counts in the bound of the day, whatever its result, and so does the padding of its header.
 #[test]
 fn requests_and_padding_are_bounded_per_agent_and_day() {
-    let mut world = ordinary();
+    let mut world = ordinary_world();
     world.bounds = AskBounds { open_payments_max: None, requests_a_day_max: Some(3) };
     world.signs(payment(1_000));
     world.holds(payment(1_000_000));
@@ -489,7 +489,7 @@ fn requests_and_padding_are_bounded_per_agent_and_day() {
     world.clock.pass(24 * 3_600_000);
     world.signs(payment(1_002));
 
-    let mut world = ordinary();
+    let mut world = ordinary_world();
     let padded = |n: u64| PaymentAsk { padding: 12 << 20, ..payment(1_000 + n) };
     world.signs(padded(1));
     world.signs(padded(2));

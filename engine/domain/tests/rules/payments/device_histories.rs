@@ -44,7 +44,7 @@ impl History {
         let mut policy = policy();
         policy.payments.daily = Usd::dollars(6);
         policy.payments.auto_below = Usd::dollars(3);
-        let world = build::with_device(Clock::at("2026-01-15T21:00:00Z", "UTC"), &policy);
+        let world = build::world_with_device(Clock::at("2026-01-15T21:00:00Z", "UTC"), &policy);
         let (asked, pressed) = (Vec::new(), Vec::new());
         let (recorded, seen) = (BTreeMap::new(), BTreeMap::new());
         let dice = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -101,7 +101,7 @@ impl History {
             }
             14 => {
                 let ms = i64::try_from(self.roll(120)).expect("small") * SECOND - MINUTE;
-                self.world.clock.set_by(ms);
+                self.world.clock.shift_wall_clock(ms);
                 self.count_event("clock set");
             }
             15 => {

@@ -15,7 +15,7 @@ use crate::support::{Answer, World, build, denial, policy_name};
 use build::{payment, policy};
 
 fn world() -> World {
-    build::with_device(Clock::at("2026-01-15T12:00:00Z", "UTC"), &policy())
+    build::world_with_device(Clock::at("2026-01-15T12:00:00Z", "UTC"), &policy())
 }
 
 #[track_caller]
@@ -40,7 +40,7 @@ fn sign(world: &World, id: RequestId) -> Action {
 }
 
 fn refusal_code(world: &mut World, action: Action) -> Code {
-    world.refused(action).code
+    world.run_refused(action).code
 }
 
 fn spent_and_reserved(world: &World) -> (Usd, Usd) {
@@ -165,7 +165,7 @@ fn a_clock_that_is_set_back_prolongs_no_wait() {
     let mut world = world();
     let (waits, shown) = (ask_awaiting(&mut world, 100_000), ask_awaiting(&mut world, 200_000));
     let terms = prompt(&mut world, shown);
-    world.clock.set_by(-2 * DAY);
+    world.clock.shift_wall_clock(-2 * DAY);
     world.clock.pass(HOLD_MS);
     world.tick();
     assert!(matches!(world.status(waits), Status::NotSigned { end: WaitEnd::TooLate, .. }));
@@ -189,7 +189,7 @@ fn a_clock_that_is_set_back_prolongs_no_wait() {
 fn a_repeat_is_no_new_payment_while_the_device_may_have_signed_the_first() {
     let mut world = world();
     let agent = build::agent(0);
-    let identity = build::bearer(&agent, b"report", None);
+    let identity = build::bearer_identity(&agent, b"report", None);
     let long = || {
         let mut ask = payment(900_000);
         ask.valid_seconds = 1_800;
@@ -214,7 +214,7 @@ fn a_repeat_is_no_new_payment_while_the_device_may_have_signed_the_first() {
 fn a_repeat_records_the_end_of_a_wait_that_is_over() {
     let mut world = world();
     let agent = build::agent(0);
-    let identity = build::bearer(&agent, b"report", None);
+    let identity = build::bearer_identity(&agent, b"report", None);
     let Answer::Awaits(id) = world.ask_as(&agent, identity.clone(), payment(900_000)) else {
         panic!("it waits")
     };
@@ -229,10 +229,10 @@ fn a_repeat_records_the_end_of_a_wait_that_is_over() {
 #[test]
 fn a_reboot_with_a_corrected_clock_prolongs_no_wait() {
     let mut world = world();
-    world.clock.set_by(5 * DAY);
+    world.clock.shift_wall_clock(5 * DAY);
     let (waits, shown) = (ask_awaiting(&mut world, 100_000), ask_awaiting(&mut world, 200_000));
     prompt(&mut world, shown);
-    world.clock.set_by(-5 * DAY);
+    world.clock.shift_wall_clock(-5 * DAY);
     world.clock.reboot(MINUTE);
     let end = 60 * SECOND - i64::try_from(PROMPT_MARGIN_S).unwrap() * SECOND;
     let of = |world: &World, id| matches!(world.status(id), Status::AwaitingDevice(_));
@@ -257,9 +257,9 @@ fn a_locked_wallet_records_the_end_of_a_wait_and_frees_only_what_was_not_shown()
     let (waits, shown) = (ask_awaiting(&mut world, 100_000), ask_awaiting(&mut world, 200_000));
     prompt(&mut world, shown);
     world.lock();
-    world.clock.set_by(5 * DAY);
+    world.clock.shift_wall_clock(5 * DAY);
     world.tick();
-    world.clock.set_by(-5 * DAY);
+    world.clock.shift_wall_clock(-5 * DAY);
     let mut restarted = world.restarted();
     restarted.unlock();
     for id in [waits, shown] {
@@ -273,18 +273,18 @@ fn a_locked_wallet_records_the_end_of_a_wait_and_frees_only_what_was_not_shown()
 #[test]
 fn a_value_returns_within_the_boot_although_the_journal_is_ahead() {
     let mut world = world();
-    world.clock.set_by(5 * DAY);
+    world.clock.shift_wall_clock(5 * DAY);
     world.must(Action::Freeze);
     world.must(Action::Thaw);
-    world.clock.set_by(-5 * DAY);
+    world.clock.shift_wall_clock(-5 * DAY);
     let id = ask_awaiting(&mut world, 100_000);
     prompt(&mut world, id);
     world.clock.pass(10 * SECOND);
     // The clock jumps ahead again, but the merchant may still redeem the terms.
-    world.clock.set_by(5 * DAY);
+    world.clock.shift_wall_clock(5 * DAY);
     world.tick();
     assert_eq!(world.reserved(), Usd(100_000));
-    world.clock.set_by(-5 * DAY);
+    world.clock.shift_wall_clock(-5 * DAY);
     for (pass, reserved) in [(HOLD_MS + 49 * SECOND, 100_000), (SECOND, 0)] {
         world.clock.pass(pass);
         world.tick();
@@ -377,7 +377,7 @@ fn a_tightened_policy_rejects_the_request_at_its_turn() {
 fn waiting_payments_count_against_every_limit_and_have_a_bound() {
     let mut policy = policy();
     policy.payments.daily = Usd::dollars(2);
-    let mut world = build::with_device(Clock::at("2026-01-15T12:00:00Z", "UTC"), &policy);
+    let mut world = build::world_with_device(Clock::at("2026-01-15T12:00:00Z", "UTC"), &policy);
     ask_awaiting(&mut world, 900_000);
     ask_awaiting(&mut world, 900_000);
     assert_eq!(world.refuses(payment(900_000)).code, Code::ExceedsDailyLimit);
@@ -409,7 +409,7 @@ fn a_repeat_gets_the_answer_of_the_first() {
     for end in [WaitEnd::Refused, WaitEnd::TooLate] {
         let mut world = world();
         let agent = build::agent(0);
-        let identity = build::bearer(&agent, b"report", None);
+        let identity = build::bearer_identity(&agent, b"report", None);
         let Answer::Awaits(id) = world.ask_as(&agent, identity.clone(), payment(900_000)) else {
             panic!("it waits")
         };

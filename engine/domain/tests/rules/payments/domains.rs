@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::support::clock::Clock;
 use crate::support::{Answer, World, build};
-use build::{ordinary, payment, policy};
+use build::{ordinary_world, payment, policy};
 
 fn payment_with_urls(request: Option<&str>, resource: Option<&str>) -> PaymentAsk {
     let own = |url: Option<&str>| url.map(str::to_owned);
@@ -68,7 +68,7 @@ fn with_lists_a_url_is_required_and_without_lists_none() {
     for nothing in [None, Some("")] {
         assert_eq!(world.refuses(payment_with_urls(nothing, nothing)).code, Code::DomainUrlRequired);
     }
-    ordinary().signs(payment_with_urls(None, None));
+    ordinary_world().signs(payment_with_urls(None, None));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use bursar_domain::unsealed_tail::may_follow_a_seal;
 use bursar_domain::{Action, Entry, Event};
 
 use crate::support::{World, build};
-use build::{name, ordinary, payment};
+use build::{name, ordinary_world, payment};
 
 fn delete_agent() -> Action {
     Action::DeleteAgent { agent: build::agent(0) }
@@ -28,13 +28,13 @@ fn rename(from: &str, to: &str) -> Action {
 
 #[test]
 fn an_agent_is_deleted_once_nothing_of_it_waits() {
-    let mut world = ordinary();
+    let mut world = ordinary_world();
     let signed = world.signs(payment(1000));
     let holds = [world.holds(payment(2_000_000)), world.holds(payment(2_000_001))];
     for (id, beginning) in
         holds.into_iter().zip(["2 of its requests wait for", "1 of its requests waits for"])
     {
-        let refused = world.refused(delete_agent());
+        let refused = world.run_refused(delete_agent());
         assert_eq!(refused.code, Code::InUse);
         assert!(refused.message.as_ref().unwrap().starts_with(beginning), "{refused:?}");
         world.deny(id).unwrap();
@@ -43,7 +43,7 @@ fn an_agent_is_deleted_once_nothing_of_it_waits() {
     world.must(delete_agent());
     assert!(world.state.agents.is_empty());
     assert!(world.state.authorized.contains_key(&signed), "what was given can still be redeemed");
-    assert_eq!(world.refused(delete_agent()).code, Code::NothingFound);
+    assert_eq!(world.run_refused(delete_agent()).code, Code::NothingFound);
     // The name of the deleted agent is free, but an agent that takes the name is another agent.
     world.unlocked = true;
     let credential = bursar_domain::agents::Credential::Bearer { sha256: [3; 32] };
@@ -53,7 +53,7 @@ fn an_agent_is_deleted_once_nothing_of_it_waits() {
 
 #[test]
 fn an_expired_hold_does_not_block_an_agents_deletion() {
-    let mut world = ordinary();
+    let mut world = ordinary_world();
     world.holds(payment(2_000_000));
     world.clock.pass(bursar_core::limits::HOLD_MS);
     world.unlocked = false;
@@ -63,7 +63,7 @@ fn an_expired_hold_does_not_block_an_agents_deletion() {
 
 #[test]
 fn unsigned_payments_of_a_deleted_agent_are_never_signed() {
-    let mut world = ordinary();
+    let mut world = ordinary_world();
     world.signs(payment(1000));
     world.must(delete_agent());
     assert!(world.must(Action::Reissue).effects.is_empty());
@@ -71,9 +71,9 @@ fn unsigned_payments_of_a_deleted_agent_are_never_signed() {
 
 #[test]
 fn a_label_moves_with_the_agents_that_pay_from_it() {
-    let mut world = ordinary();
-    assert_eq!(world.refused(rename("main", "SPARE")).code, Code::NameTaken);
-    assert_eq!(world.refused(rename("none", "new")).code, Code::NothingFound);
+    let mut world = ordinary_world();
+    assert_eq!(world.run_refused(rename("main", "SPARE")).code, Code::NameTaken);
+    assert_eq!(world.run_refused(rename("none", "new")).code, Code::NothingFound);
     world.must(rename("MAIN", "new"));
     assert_eq!(world.commission().label, name("new"));
     let known = world.state.wallet.clone().unwrap();
@@ -88,29 +88,29 @@ fn a_label_moves_with_the_agents_that_pay_from_it() {
     );
     assert!(world.must(rename("new", "New")).events.is_empty());
     world.unlocked = false;
-    assert_eq!(world.refused(rename("New", "other")).code, Code::WalletLocked);
+    assert_eq!(world.run_refused(rename("New", "other")).code, Code::WalletLocked);
 }
 
 #[test]
 fn an_address_in_use_cannot_be_deleted() {
-    let mut world = ordinary();
-    assert_eq!(world.refused(delete("main")).code, Code::InUse);
+    let mut world = ordinary_world();
+    assert_eq!(world.run_refused(delete("main")).code, Code::InUse);
     let id = world.holds(payment(2_000_000));
     world.must(build::commission(0, crate::support::policy_name().as_str(), "spare"));
-    assert_eq!(world.refused(delete("main")).code, Code::InUse, "a request would be paid from it");
+    assert_eq!(world.run_refused(delete("main")).code, Code::InUse, "a request would be paid from it");
     world.deny(id).unwrap();
     world.unlocked = false;
-    assert_eq!(world.refused(delete("main")).code, Code::WalletLocked);
+    assert_eq!(world.run_refused(delete("main")).code, Code::WalletLocked);
     world.unlocked = true;
     world.must(delete("main"));
-    assert_eq!(world.refused(delete("main")).code, Code::NothingFound);
+    assert_eq!(world.run_refused(delete("main")).code, Code::NothingFound);
     // The same address may be added again, under any label.
     world.must(build::add_address("main", 0));
 }
 
 #[test]
 fn only_an_idle_agents_deletion_may_follow_a_seal() {
-    let mut world = ordinary();
+    let mut world = ordinary_world();
     let entry =
         |world: &World, event| Entry { seq: world.state.seq + 1, at: world.now().utc, event };
     let may = |world: &World, event| may_follow_a_seal(&world.state, &entry(world, event));
@@ -124,7 +124,7 @@ fn only_an_idle_agents_deletion_may_follow_a_seal() {
 
 #[test]
 fn a_rehearsal_returns_the_verdict_of_the_rules_and_changes_nothing() {
-    let mut world = ordinary();
+    let mut world = ordinary_world();
     let verdict = |world: &World, micros, trusted| {
         let policy = build::policy();
         rehearse(&world.state, &policy, build::base(), Usd(micros), None, &world.now(), trusted)
@@ -140,7 +140,7 @@ fn a_rehearsal_returns_the_verdict_of_the_rules_and_changes_nothing() {
     assert_eq!(refused(verdict(&world, 0, true)), Code::InvalidX402Format);
     // The rehearsal gives the same verdict as a real payment.
     for micros in [1, 499_999, 500_000, 5_000_000, 10_000_001] {
-        let mut real = ordinary();
+        let mut real = ordinary_world();
         let ask = real.ask(payment(micros));
         let same = match verdict(&world, micros, true) {
             Verdict::Act => matches!(ask, crate::support::Answer::Signs(_)),
@@ -159,14 +159,14 @@ fn a_rehearsal_returns_the_verdict_of_the_rules_and_changes_nothing() {
 
 #[test]
 fn the_code_of_a_deleted_agent_is_never_reused() {
-    let mut world = ordinary();
+    let mut world = ordinary_world();
     world.must(delete_agent());
     let again = Action::RegisterAgent {
         id: build::agent(0),
         name: build::name("another"),
         credential: bursar_domain::agents::Credential::Bearer { sha256: [9; 32] },
     };
-    assert_eq!(world.refused(again.clone()).code, Code::NameTaken);
+    assert_eq!(world.run_refused(again.clone()).code, Code::NameTaken);
     let mut world = world.restarted();
-    assert_eq!(world.refused(again).code, Code::NameTaken);
+    assert_eq!(world.run_refused(again).code, Code::NameTaken);
 }

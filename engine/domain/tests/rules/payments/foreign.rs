@@ -18,7 +18,7 @@ use bursar_domain::{Action, Decision, PaymentAsk, Refusal, Status};
 use bursar_x402::typed_data::TokenDomain;
 
 use crate::support::{Answer, World, build};
-use build::{ordinary, payment};
+use build::{ordinary_world, payment};
 
 const TOKEN: Address = Address::repeat_byte(0x77);
 
@@ -82,7 +82,7 @@ fn requote_at(cost: u64) -> Requote {
 
 #[test]
 fn below_the_threshold_it_is_signed_under_the_confirmed_domain() {
-    let mut world = ordinary();
+    let mut world = ordinary_world();
     let id = world.signs(foreign_payment(999_999));
     assert_eq!(world.spent(), Usd(999_999));
     let Status::Authorized { terms, .. } = world.status(id) else { panic!("not authorized") };
@@ -94,13 +94,13 @@ fn below_the_threshold_it_is_signed_under_the_confirmed_domain() {
         contract: TOKEN,
     };
     assert_eq!(world.records[&id].digest(), Some(domain.digest(terms)));
-    let signed = world.signed(id);
+    let signed = world.signed_action(id);
     world.must(signed);
 }
 
 #[test]
 fn the_dollar_price_counts_against_every_limit() {
-    let mut world = ordinary();
+    let mut world = ordinary_world();
     assert_eq!(world.ask(foreign_payment(1_000_000)).hold_reason(), Some(HoldReason::AboveThreshold));
     assert_eq!(world.reserved(), Usd::dollars(1));
     assert_eq!(world.refuses(foreign_payment(10_000_001)).code, Code::ExceedsPerRequestMax);
@@ -120,7 +120,7 @@ fn each_doubt_about_the_price_holds_at_its_bound() {
     let of = |change: Change| {
         let mut quote = quote(100_000);
         change(&mut quote);
-        ordinary().ask(payment_in(asset(Some(quote)))).hold_reason()
+        ordinary_world().ask(payment_in(asset(Some(quote)))).hold_reason()
     };
     let rows: [(&str, Change, Option<HoldReason>); 16] = [
         ("no doubt", |_quote| (), None),
@@ -160,7 +160,7 @@ fn sums_that_do_not_fit_are_a_doubt() {
         sale_proceeds: Some(Atoms(U256::MAX - U256::from(1))),
         ..quote(100_000)
     };
-    let answer = ordinary().ask(payment_in(asset(Some(huge))));
+    let answer = ordinary_world().ask(payment_in(asset(Some(huge))));
     assert_eq!(answer.hold_reason(), Some(HoldReason::SellsForLess));
 }
 
@@ -171,8 +171,8 @@ fn a_doubt_outranks_the_threshold_and_unusual_reasons_outrank_a_doubt() {
         quote.tenfold_cost = None;
         payment_in(asset(Some(quote)))
     };
-    assert_eq!(ordinary().ask(thin()).hold_reason(), Some(HoldReason::ThinMarket));
-    let mut world = ordinary();
+    assert_eq!(ordinary_world().ask(thin()).hold_reason(), Some(HoldReason::ThinMarket));
+    let mut world = ordinary_world();
     world.trusted = false;
     assert_eq!(world.ask(thin()).hold_reason(), Some(HoldReason::JournalUntrusted));
 }
@@ -187,7 +187,7 @@ fn without_a_price_or_a_domain_it_is_held_and_never_signed() {
         (ForeignAsset { claimed_domain: None, ..asset(Some(quote(1))) }, HoldReason::Unpriced),
         (ForeignAsset::default(), HoldReason::Unpriced),
     ] {
-        let mut world = ordinary();
+        let mut world = ordinary_world();
         let ask = payment_in(asset.clone());
         let Answer::Holds(id, found) = world.ask(ask) else { panic!("{asset:?}") };
         assert_eq!(found, reason, "{asset:?}");
@@ -217,7 +217,7 @@ fn without_a_price_or_a_domain_it_is_held_and_never_signed() {
 
 #[test]
 fn a_request_without_a_price_may_be_approved_at_the_price_of_that_moment() {
-    let mut world = ordinary();
+    let mut world = ordinary_world();
     let unknown = || ForeignAsset { domain: DomainCheck::Unknown, text: None, ..asset(None) };
     let id = world.holds(payment_in(unknown()));
     assert_eq!((world.spent(), world.reserved()), (Usd::ZERO, Usd::ZERO));
@@ -246,7 +246,7 @@ fn a_price_that_moved_by_more_than_one_percent_refuses_the_approval() {
         (1, Some(Code::PriceMoved)),
         (50_000_000, Some(Code::PriceMoved)),
     ] {
-        let mut world = ordinary();
+        let mut world = ordinary_world();
         let id = world.holds(foreign_payment(5_000_000));
         approve(&mut world, id, requote_at(now)).unwrap();
         match (world.status(id), code) {
@@ -265,7 +265,7 @@ fn a_price_that_moved_by_more_than_one_percent_refuses_the_approval() {
 
 #[test]
 fn an_approval_under_another_claim_signs_nothing() {
-    let mut world = ordinary();
+    let mut world = ordinary_world();
     let id = world.holds(foreign_payment(5_000_000));
     let mut other = asset(Some(quote(5_000_000)));
     other.claimed_domain = Some(DomainText { name: "Silver".into(), version: "3".into() });
@@ -276,7 +276,7 @@ fn an_approval_under_another_claim_signs_nothing() {
 
 #[test]
 fn the_daily_limit_at_approval_counts_the_fresh_price() {
-    let mut world = ordinary();
+    let mut world = ordinary_world();
     world.edit(|policy| policy.payments.daily = Usd::dollars(10)).unwrap();
     let id = world.holds(foreign_payment(10_000_000));
     approve(&mut world, id, requote_at(10_000_001)).unwrap();
@@ -292,7 +292,7 @@ fn the_daily_limit_at_approval_counts_the_fresh_price() {
 
 #[test]
 fn where_no_exchange_can_quote_it_is_refused() {
-    let mut world = ordinary();
+    let mut world = ordinary_world();
     let skale = ChainId(1_187_947_933);
     assert!(networks::by_chain(skale).unwrap().exchange.is_none());
     world.must(Action::SetNetwork { chain: skale, enabled: true });
@@ -322,7 +322,7 @@ fn a_claim_needs_both_parts_and_a_bounded_length() {
 
 #[test]
 fn the_card_shows_the_price_and_quotes_the_tokens_own_text() {
-    let mut world = ordinary();
+    let mut world = ordinary_world();
     let mut asset = asset(Some(quote(5_000_000)));
     asset.text = Some(TokenText { symbol: "USDC".into(), decimals: 18 });
     let id = world.holds(payment_in(asset));

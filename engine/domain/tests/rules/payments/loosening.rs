@@ -135,10 +135,10 @@ fn actions_that_grant_need_an_unlocked_wallet() {
     let mut world = world();
     world.must(Action::Suspend { agent: build::agent(0) });
     world.must(Action::Freeze);
-    world.clock.set_by(DAY);
+    world.clock.shift_wall_clock(DAY);
     world.unlocked = false;
     for action in granting_actions() {
-        assert_eq!(world.refused(action.clone()).code, Code::WalletLocked, "{action:?}");
+        assert_eq!(world.run_refused(action.clone()).code, Code::WalletLocked, "{action:?}");
     }
     world.unlocked = true;
     for action in granting_actions() {
@@ -204,30 +204,30 @@ fn unlocks_of_an_untrusted_journal_are_not_recorded() {
 fn a_policy_in_use_is_not_deleted() {
     let mut world = world();
     let delete = |text: &str| Action::DeletePolicy { name: build::name(text) };
-    assert_eq!(world.refused(delete("DAILY bread")).code, Code::InUse);
-    assert_eq!(world.refused(delete("none")).code, Code::NothingFound);
+    assert_eq!(world.run_refused(delete("DAILY bread")).code, Code::InUse);
+    assert_eq!(world.run_refused(delete("none")).code, Code::NothingFound);
 }
 
 #[test]
 fn names_and_codes_are_given_once() {
     let mut world = world();
     let policy = Action::CreatePolicy { name: build::name("Daily Bread"), policy: Box::default() };
-    assert_eq!(world.refused(policy).code, Code::NameTaken);
+    assert_eq!(world.run_refused(policy).code, Code::NameTaken);
     let agent = |index: usize, name: &str| Action::RegisterAgent {
         id: build::agent(index),
         name: build::name(name),
         credential: Credential::Hmac { secret_hash: [7; 32] },
     };
-    assert_eq!(world.refused(agent(2, "AGENT 1")).code, Code::NameTaken);
-    assert_eq!(world.refused(agent(1, "somebody else")).code, Code::NameTaken);
+    assert_eq!(world.run_refused(agent(2, "AGENT 1")).code, Code::NameTaken);
+    assert_eq!(world.run_refused(agent(1, "somebody else")).code, Code::NameTaken);
     // An agent name that equals another agent's id would make commands ambiguous.
-    assert_eq!(world.refused(agent(2, build::agent(0).as_str())).code, Code::NameTaken);
+    assert_eq!(world.run_refused(agent(2, build::agent(0).as_str())).code, Code::NameTaken);
     let wallet = Action::CreateWallet { name: build::name("second"), wallet_id: [8; 16] };
-    assert_eq!(world.refused(wallet).code, Code::WalletExists);
-    assert_eq!(world.refused(build::add_address("MAIN", 4)).code, Code::NameTaken);
-    assert_eq!(world.refused(build::commission(1, "none", "main")).code, Code::NothingFound);
-    assert_eq!(world.refused(build::commission(1, "daily bread", "none")).code, Code::NothingFound);
-    assert_eq!(world.refused(build::commission(2, "daily bread", "main")).code, Code::NothingFound);
+    assert_eq!(world.run_refused(wallet).code, Code::WalletExists);
+    assert_eq!(world.run_refused(build::add_address("MAIN", 4)).code, Code::NameTaken);
+    assert_eq!(world.run_refused(build::commission(1, "none", "main")).code, Code::NothingFound);
+    assert_eq!(world.run_refused(build::commission(1, "daily bread", "none")).code, Code::NothingFound);
+    assert_eq!(world.run_refused(build::commission(2, "daily bread", "main")).code, Code::NothingFound);
 }
 
 #[test]

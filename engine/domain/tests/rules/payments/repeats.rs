@@ -13,7 +13,7 @@ use bursar_domain::{Action, PaymentAsk, Reply, Status};
 
 use crate::support::clock::{DAY, HOUR, MINUTE, SECOND};
 use crate::support::{Answer, World, build};
-use build::{ordinary, payment};
+use build::{ordinary_world, payment};
 
 const QUARTER_HOUR: i64 = 15 * MINUTE;
 
@@ -27,14 +27,14 @@ struct Asker {
 impl Asker {
     /// An asker that repeats one signed body.
     fn signed(world: &mut World) -> Self {
-        let identity = build::signed(world.draw(), world.clock.utc);
+        let identity = build::signed_identity(world.draw(), world.clock.utc);
         Self { agent: build::agent(0), identity }
     }
 
     /// An asker that repeats one content, with or without an idempotency key.
     fn bearer(content: &str, key: Option<&str>) -> Self {
         let agent = build::agent(1);
-        Self { identity: build::bearer(&agent, content.as_bytes(), key), agent }
+        Self { identity: build::bearer_identity(&agent, content.as_bytes(), key), agent }
     }
 
     #[track_caller]
@@ -58,7 +58,7 @@ impl Asker {
 
 /// A world in which agent 0 signs and agent 1 has a bearer token.
 fn world() -> World {
-    let mut world = ordinary();
+    let mut world = ordinary_world();
     build::register(&mut world, 1, Credential::Bearer { sha256: [1; 32] });
     world.must(build::commission(1, "daily bread", "spare"));
     world
@@ -100,7 +100,7 @@ mod signed_payments {
             let ask = payment(500_000);
             let id = id_of(&asker.asks(world, ask.clone()));
             asker.assert_repeats(world, id, &ask);
-            world.must(world.signed(id));
+            world.must(world.signed_action(id));
             asker.assert_repeats(world, id, &ask);
             assert!(matches!(world.status(id), Status::Authorized { signature: Some(_), .. }));
             world.clock.pass(60 * SECOND - 1);
@@ -165,7 +165,7 @@ mod signed_payments {
                     assert!(!matches!(world.status(id), Status::Held { .. }));
                 }
             }
-            let report = build::bearer(&asker.agent, b"the report", None);
+            let report = build::bearer_identity(&asker.agent, b"the report", None);
             let settled = ReportContent { kind: ReportKind::Settled, tx_hash: None, error: None };
             let action = world.report_action(&asker.agent, report, first, settled);
             world.must(action);

@@ -60,10 +60,10 @@ fn an_agent_of_the_lost_journal_has_spent_its_first_day() {
 #[test]
 fn a_restore_by_a_clock_that_was_ahead_is_dated_again_by_the_operator() {
     let mut world = world("2026-01-15T12:00:00Z");
-    world.clock.set_by(40 * 24 * HOUR);
+    world.clock.shift_wall_clock(40 * 24 * HOUR);
     world.must(Action::RecordRestore);
     let ahead = world.state.restored.unwrap();
-    world.clock.set_by(-40 * 24 * HOUR);
+    world.clock.shift_wall_clock(-40 * 24 * HOUR);
     let now = world.now().utc;
     assert!(ahead > now);
     world.must(Action::AcceptJournal);

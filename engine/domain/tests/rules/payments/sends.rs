@@ -19,7 +19,7 @@ use bursar_submit::{
 use bursar_x402::signature::Signature65;
 use k256::ecdsa::SigningKey;
 
-use crate::support::build::ordinary;
+use crate::support::build::ordinary_world;
 use crate::support::{OPERATOR, World};
 
 /// The key of the sending address.
@@ -48,7 +48,7 @@ fn world() -> World {
 }
 
 fn world_with(backing: Backing) -> World {
-    let mut world = ordinary();
+    let mut world = ordinary_world();
     world.must(Action::AddAddress(Box::new(bursar_domain::event::AddressAdded {
         label: "sends".parse().expect("a name"),
         description: String::new(),
@@ -133,17 +133,17 @@ fn a_send_of_a_device_offers_the_whole_ceiling_and_holds_one_nonce() {
 fn an_order_needs_an_open_wallet_a_trusted_journal_and_an_address_of_ours() {
     let mut world = world();
     world.unlocked = false;
-    assert_eq!(world.refused(Action::Send(Box::new(send(1)))).code, Code::WalletLocked);
+    assert_eq!(world.run_refused(Action::Send(Box::new(send(1)))).code, Code::WalletLocked);
     (world.unlocked, world.trusted) = (true, false);
-    assert_eq!(world.refused(Action::Send(Box::new(send(1)))).code, Code::JournalUntrusted);
+    assert_eq!(world.run_refused(Action::Send(Box::new(send(1)))).code, Code::JournalUntrusted);
     world.trusted = true;
     let foreign = Send { from: Address::repeat_byte(1), ..send(1) };
-    assert_eq!(world.refused(Action::Send(Box::new(foreign))).code, Code::NothingFound);
+    assert_eq!(world.run_refused(Action::Send(Box::new(foreign))).code, Code::NothingFound);
     world.must(Action::SetNetwork { chain: ChainId(8453), enabled: false });
-    assert_eq!(world.refused(Action::Send(Box::new(send(1)))).code, Code::NetworkDisabled);
+    assert_eq!(world.run_refused(Action::Send(Box::new(send(1)))).code, Code::NetworkDisabled);
     world.must(Action::SetNetwork { chain: ChainId(8453), enabled: true });
     world.must(Action::Send(Box::new(send(1))));
-    assert_eq!(world.refused(Action::Send(Box::new(send(1)))).code, Code::AlreadyDecided);
+    assert_eq!(world.run_refused(Action::Send(Box::new(send(1)))).code, Code::AlreadyDecided);
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn a_locked_wallet_broadcasts_and_probes_but_signs_nothing_new() {
     assert_eq!(world.must(gas_price_action()).events, []);
     // A signer's refusal is not recorded now; the engine asks the signer again later.
     assert_eq!(world.must(outbox_action(Input::Declined { id: submission_id(1), attempt: 0 })).events, []);
-    assert_eq!(world.refused(outbox_action(Input::Cancel { id: submission_id(1) })).code, Code::WalletLocked);
+    assert_eq!(world.run_refused(outbox_action(Input::Cancel { id: submission_id(1) })).code, Code::WalletLocked);
     // A signature in flight is recorded, and its transaction is broadcast.
     let signature = sign(digest);
     let kept = world.must(outbox_action(Input::Signature { id: submission_id(1), attempt: 0, signature }));
@@ -264,7 +264,7 @@ fn a_forged_signature_does_not_survive_accepting_a_journal() {
     open_and_price(&mut world, 2);
     world.trusted = false;
     let cancel = outbox_action(Input::Cancel { id: submission_id(2) });
-    assert_eq!(world.refused(cancel).code, Code::JournalUntrusted);
+    assert_eq!(world.run_refused(cancel).code, Code::JournalUntrusted);
 }
 
 #[test]
@@ -272,7 +272,7 @@ fn an_address_with_a_transaction_on_its_way_is_not_deleted() {
     let mut world = world();
     world.must(Action::Send(Box::new(send(1))));
     let delete = Action::DeleteAddress { label: "sends".parse().expect("a name") };
-    assert_eq!(world.refused(delete.clone()).code, Code::InUse);
+    assert_eq!(world.run_refused(delete.clone()).code, Code::InUse);
     world.must(outbox_action(Input::Cancel { id: submission_id(1) }));
     world.must(delete);
 }

@@ -7,7 +7,7 @@ use bursar_core::settings::{LanBearer, Setting};
 use bursar_domain::{Action, PaymentAsk};
 
 use crate::support::{Answer, World, build};
-use build::{ordinary, payment};
+use build::{ordinary_world, payment};
 
 fn set(world: &mut World, setting: Setting) -> Result<usize, Code> {
     let decided = world.run(Action::Set(setting));
@@ -16,7 +16,7 @@ fn set(world: &mut World, setting: Setting) -> Result<usize, Code> {
 
 #[test]
 fn loosening_needs_an_open_wallet_and_tightening_does_not() {
-    let mut world = ordinary();
+    let mut world = ordinary_world();
     world.unlocked = false;
     for setting in [
         Setting::AllowLan(true),
@@ -39,7 +39,7 @@ fn loosening_needs_an_open_wallet_and_tightening_does_not() {
 
 #[test]
 fn the_longest_automatic_validity_is_a_setting() {
-    let mut world = ordinary();
+    let mut world = ordinary_world();
     let long = |seconds| PaymentAsk { valid_seconds: seconds, ..payment(1000) };
     assert!(matches!(world.ask(long(3600)), Answer::Signs(_)));
     assert!(matches!(world.ask(long(3601)), Answer::Holds(_, HoldReason::LongValidity)));
@@ -50,7 +50,7 @@ fn the_longest_automatic_validity_is_a_setting() {
 
 #[test]
 fn the_setting_decides_from_which_amount_typing_is_required() {
-    let mut world = ordinary();
+    let mut world = ordinary_world();
     let id = world.holds(payment(2_000_000));
     assert!(!world.card(id).unwrap().type_amount);
     set(&mut world, Setting::ConfirmTypingAbove(Some(Usd(2_000_000)))).unwrap();
@@ -61,7 +61,7 @@ fn the_setting_decides_from_which_amount_typing_is_required() {
 
 #[test]
 fn expired_holds_reserve_nothing_before_the_tick() {
-    let mut world = ordinary();
+    let mut world = ordinary_world();
     // Twenty held requests fill the queue and reserve nearly the whole daily limit.
     let waiting: Vec<_> = (0..20).map(|_ask| world.holds(payment(4_900_000))).collect();
     assert_eq!(world.refuses(payment(4_900_000)).code, Code::ExceedsDailyLimit);
@@ -76,7 +76,7 @@ fn expired_holds_reserve_nothing_before_the_tick() {
 
 #[test]
 fn refused_requests_are_recorded_at_a_bounded_rate() {
-    let mut world = ordinary();
+    let mut world = ordinary_world();
     let long = format!("https://api.example/{}", "a".repeat(4000));
     let dear = PaymentAsk {
         request_url: Some(long.clone()),
@@ -101,7 +101,7 @@ fn refused_requests_are_recorded_at_a_bounded_rate() {
 
 #[test]
 fn the_card_names_the_label_that_the_paying_address_has_now() {
-    let mut world = ordinary();
+    let mut world = ordinary_world();
     let id = world.holds(payment(2_000_000));
     let card = world.card(id).unwrap();
     let renamed = build::name("old");
@@ -113,7 +113,7 @@ fn the_card_names_the_label_that_the_paying_address_has_now() {
 
 #[test]
 fn t_14_a_clock_far_off_the_newest_block_asks_the_operator() {
-    let mut world = ordinary();
+    let mut world = ordinary_world();
     for (apart, held) in [(600_000, false), (600_001, true), (-600_000, false), (-600_001, true)] {
         world.clock.chain_hint = Some(world.clock.utc.plus_ms(apart));
         let answer = world.ask(payment(1000));

@@ -17,7 +17,7 @@ use bursar_domain::{Action, Entry, Event, Refusal, Reply};
 use proptest::prelude::*;
 
 use crate::support::{Answer, World, build};
-use build::{ordinary, payment};
+use build::{ordinary_world, payment};
 
 const SMALL: u64 = 70_000;
 
@@ -31,7 +31,7 @@ fn content(kind: ReportKind, tx: Option<u8>) -> ReportContent {
 
 /// Sends a new report of the first agent.
 fn report(world: &mut World, id: RequestId, content: ReportContent) -> Result<Stage, Refusal> {
-    let identity = build::signed(world.draw(), world.clock.utc);
+    let identity = build::signed_identity(world.draw(), world.clock.utc);
     let action = world.report_action(&build::agent(0), identity, id, content);
     world.run(action).map(|decision| match decision.reply {
         Reply::Reported(stage) => stage,
@@ -49,7 +49,7 @@ fn stage(world: &World, id: RequestId) -> Option<Stage> {
 
 #[test]
 fn a_payment_is_submitted_settled_and_verified() {
-    let mut world = ordinary();
+    let mut world = ordinary_world();
     let id = world.signs(payment(SMALL));
     let spent = world.spent();
     assert_eq!(report(&mut world, id, content(ReportKind::Submitted, None)), Ok(Stage::Submitted));
@@ -73,7 +73,7 @@ fn a_payment_is_submitted_settled_and_verified() {
 
 #[test]
 fn chain_lookups_are_bounded_in_all() {
-    let mut world = ordinary();
+    let mut world = ordinary_world();
     let ids: Vec<RequestId> = (0..3).map(|n| world.signs(payment(SMALL + n))).collect();
     assert_eq!(
         report(&mut world, ids[0], content(ReportKind::Settled, Some(1))),
@@ -100,7 +100,7 @@ fn chain_lookups_are_bounded_in_all() {
 /// The lookups for an agent's false reports are bounded, and other agents' lookups continue.
 #[test]
 fn chain_lookups_are_bounded_per_agent() {
-    let mut world = ordinary();
+    let mut world = ordinary_world();
     let ids: Vec<RequestId> = (0..=SETTLEMENT_CHECKS_PER_AGENT_MAX as u64)
         .map(|n| world.signs(payment(1_000 + n)))
         .collect();
@@ -123,7 +123,7 @@ fn chain_lookups_are_bounded_per_agent() {
 
 #[test]
 fn a_revert_is_final_until_another_transaction_pays() {
-    let mut world = ordinary();
+    let mut world = ordinary_world();
     let id = world.signs(payment(SMALL));
     report(&mut world, id, content(ReportKind::Settled, Some(1))).unwrap();
     checked(&mut world, id, 1, Check::Reverted { block: 7 });
@@ -137,7 +137,7 @@ fn a_revert_is_final_until_another_transaction_pays() {
 
 #[test]
 fn a_wrong_hash_is_not_verified_and_can_be_put_right() {
-    let mut world = ordinary();
+    let mut world = ordinary_world();
     let id = world.signs(payment(SMALL));
     report(&mut world, id, content(ReportKind::Settled, Some(1))).unwrap();
     checked(&mut world, id, 1, Check::Mismatch { block: 7 });
@@ -154,7 +154,7 @@ fn a_wrong_hash_is_not_verified_and_can_be_put_right() {
 
 #[test]
 fn only_results_of_pending_lookups_may_follow_a_seal() {
-    let mut world = ordinary();
+    let mut world = ordinary_world();
     let id = world.signs(payment(SMALL));
     let entry = |found: Check| Entry {
         seq: 1,
@@ -182,7 +182,7 @@ fn only_results_of_pending_lookups_may_follow_a_seal() {
 
 #[test]
 fn reports_about_one_payment_are_bounded_in_the_journal() {
-    let mut world = ordinary();
+    let mut world = ordinary_world();
     let id = world.signs(payment(SMALL));
     let before = world.entries.len();
     for tx in 0..40 {
@@ -200,15 +200,15 @@ fn reports_about_one_payment_are_bounded_in_the_journal() {
 
 #[test]
 fn reports_need_the_agents_own_authorized_payment() {
-    let mut world = ordinary();
+    let mut world = ordinary_world();
     build::register(&mut world, 1, Credential::Bearer { sha256: [1; 32] });
     world.must(build::commission(1, "daily bread", "spare"));
     let id = world.signs(payment(SMALL));
     let held = world.holds(payment(2_000_000));
-    let identity = build::signed(world.draw(), world.clock.utc);
+    let identity = build::signed_identity(world.draw(), world.clock.utc);
     let foreign =
         world.report_action(&build::agent(1), identity, id, content(ReportKind::Settled, Some(1)));
-    assert_eq!(world.refused(foreign).code, Code::Unauthorized);
+    assert_eq!(world.run_refused(foreign).code, Code::Unauthorized);
     let settled = content(ReportKind::Settled, Some(1));
     assert_eq!(report(&mut world, held, settled.clone()).unwrap_err().code, Code::InvalidRequest);
     let unknown = RequestId::from_entropy([9; 16]);
@@ -223,9 +223,9 @@ fn reports_need_the_agents_own_authorized_payment() {
 
 #[test]
 fn a_repeated_report_gets_the_first_answer() {
-    let mut world = ordinary();
+    let mut world = ordinary_world();
     let id = world.signs(payment(SMALL));
-    let identity = build::signed(world.draw(), world.clock.utc);
+    let identity = build::signed_identity(world.draw(), world.clock.utc);
     let first = content(ReportKind::Submitted, Some(1));
     let action = world.report_action(&build::agent(0), identity.clone(), id, first.clone());
     assert_eq!(world.must(action).reply, Reply::Reported(Stage::Submitted));
@@ -238,19 +238,19 @@ fn a_repeated_report_gets_the_first_answer() {
 
 #[test]
 fn a_settled_payment_is_never_signed_again() {
-    let mut world = ordinary();
+    let mut world = ordinary_world();
     build::register(&mut world, 1, Credential::Bearer { sha256: [1; 32] });
     world.must(build::commission(1, "daily bread", "spare"));
     for agent in [build::agent(0), build::agent(1)] {
         let identity = if agent == build::agent(0) {
-            build::signed(world.draw(), world.clock.utc)
+            build::signed_identity(world.draw(), world.clock.utc)
         } else {
-            build::bearer(&agent, b"content", None)
+            build::bearer_identity(&agent, b"content", None)
         };
         let Answer::Signs(id) = world.ask_as(&agent, identity.clone(), payment(SMALL)) else {
             panic!("not signed");
         };
-        let report = build::signed(world.draw(), world.clock.utc);
+        let report = build::signed_identity(world.draw(), world.clock.utc);
         let action = world.report_action(&agent, report, id, content(ReportKind::Settled, Some(1)));
         world.must(action);
         let spent = world.spent();
@@ -293,7 +293,7 @@ proptest! {
     /// `verified` never moves back, and `settled` moves back only after a revert.
     #[test]
     fn a_settlement_never_goes_back(steps in prop::collection::vec(any_step(), 1..40)) {
-        let mut world = ordinary();
+        let mut world = ordinary_world();
         let id = world.signs(payment(SMALL));
         let spent = (world.spent(), world.reserved());
         let mut last: Option<Stage> = None;

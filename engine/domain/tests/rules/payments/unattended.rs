@@ -72,11 +72,11 @@ fn restarts_and_reboots_on_one_day_share_the_limit() {
 fn it_renews_at_a_later_midnight_and_not_by_a_clock_that_jumps() {
     let mut world = reboot(&world());
     world.signs(payment(5_000_000));
-    world.clock.set_by(DAY);
+    world.clock.shift_wall_clock(DAY);
     assert_eq!(world.ask(payment(1)).hold_reason(), UNATTENDED_LIMIT, "the boot clock disagrees");
-    world.clock.set_by(-2 * DAY);
+    world.clock.shift_wall_clock(-2 * DAY);
     assert_eq!(world.ask(payment(1)).hold_reason(), UNATTENDED_LIMIT, "a day that was");
-    world.clock.set_by(DAY);
+    world.clock.shift_wall_clock(DAY);
     world.clock.pass(12 * HOUR);
     world.signs(payment(5_000_000));
     assert_eq!(world.ask(payment(1)).hold_reason(), UNATTENDED_LIMIT);
@@ -89,7 +89,7 @@ fn all_agents_share_it() {
     world.must(build::commission(1, crate::support::policy_name().as_str(), "main"));
     let mut world = reboot(&world);
     world.signs(payment(4_000_000));
-    let identity = build::signed(world.draw(), world.clock.utc);
+    let identity = build::signed_identity(world.draw(), world.clock.utc);
     let answer = world.ask_as(&build::agent(1), identity, payment(1_000_001));
     assert_eq!(answer.hold_reason(), UNATTENDED_LIMIT);
 }
@@ -99,7 +99,7 @@ fn all_agents_share_it() {
 fn payments_that_wait_at_a_device_count() {
     let mut policy = policy();
     policy.payments.auto_below = Usd::dollars(10);
-    let mut world = build::with_device(Clock::at("2026-01-15T12:00:00Z", "UTC"), &policy);
+    let mut world = build::world_with_device(Clock::at("2026-01-15T12:00:00Z", "UTC"), &policy);
     world.must(Action::Set(Setting::UnattendedDaily(Some(Usd::dollars(5)))));
     let mut world = reboot(&world);
     assert!(matches!(world.ask(payment(3_000_000)), Answer::Awaits(_)));
@@ -121,8 +121,8 @@ fn raising_it_needs_the_open_wallet_and_lowering_it_does_not() {
     let mut world = world();
     world.lock();
     let set = |dollars| Action::Set(Setting::UnattendedDaily(dollars));
-    assert_eq!(world.refused(set(Some(Usd::dollars(6)))).code, Code::WalletLocked);
-    assert_eq!(world.refused(set(None)).code, Code::WalletLocked);
+    assert_eq!(world.run_refused(set(Some(Usd::dollars(6)))).code, Code::WalletLocked);
+    assert_eq!(world.run_refused(set(None)).code, Code::WalletLocked);
     world.must(set(Some(Usd::dollars(4))));
     let mut world = reboot(&world);
     world.signs(payment(4_000_000));
@@ -235,7 +235,7 @@ mod histories {
                         passed_ms += ms;
                         world.clock.pass(ms);
                     }
-                    Step::SetClock(ms) => world.clock.set_by(ms),
+                    Step::SetClock(ms) => world.clock.shift_wall_clock(ms),
                 }
             }
             if sets_clock {

@@ -20,7 +20,7 @@ use crate::properties::model::{Model, ModelRequest, ModelStatus, Prediction};
 use crate::properties::rules::{Due, VARIANTS};
 use crate::properties::workload::{History, Oddity, Pick, CardChoice, Size, Step, PaymentChoice};
 use crate::support::clock::{Clock, HOUR, MINUTE};
-use crate::support::{Answer, OPERATOR, World, build, decisive, denial};
+use crate::support::{Answer, OPERATOR, World, build, count_decisive, denial};
 
 #[derive(Debug)]
 pub(crate) struct Run {
@@ -96,7 +96,7 @@ impl Run {
             Step::Reissue => self.reissue(),
             Step::Pass(ms) => self.world.clock.pass(ms),
             Step::Midnight(after) => self.pass_midnight(after),
-            Step::SetClock(ms) => self.world.clock.set_by(ms),
+            Step::SetClock(ms) => self.world.clock.shift_wall_clock(ms),
             Step::Reboot(ms) => self.reboot(ms),
             Step::Zone(zone) => {
                 self.world.clock.zone = jiff::tz::TimeZone::get(zone).expect("a zone");

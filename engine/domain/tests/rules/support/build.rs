@@ -107,13 +107,13 @@ static ECHO: LazyLock<Echo> = LazyLock::new(|| {
 });
 
 /// The identity of a signed request. Each `number` stands for another signature.
-pub(crate) fn signed(number: u64, at: Utc) -> Identity {
+pub(crate) fn signed_identity(number: u64, at: Utc) -> Identity {
     let day = u32::try_from(at.seconds().div_euclid(86_400)).unwrap_or(0);
     Identity::Hmac { day, digest: hash(&[b"signature", &number.to_be_bytes()]) }
 }
 
 /// The identity of a bearer agent's request.
-pub(crate) fn bearer(agent: &AgentId, content: &[u8], key: Option<&str>) -> Identity {
+pub(crate) fn bearer_identity(agent: &AgentId, content: &[u8], key: Option<&str>) -> Identity {
     let agent = agent.as_str().as_bytes();
     let key_bytes = key.unwrap_or("").as_bytes();
     Identity::Bearer {
@@ -188,7 +188,7 @@ pub(crate) fn commission(index: usize, policy: &str, label: &str) -> Action {
 }
 
 /// A world whose first agent pays from an address of a device, labelled `main`.
-pub(crate) fn with_device(clock: Clock, policy: &Policy) -> World {
+pub(crate) fn world_with_device(clock: Clock, policy: &Policy) -> World {
     let mut world = World::empty(clock);
     world.must(Action::CreateWallet { name: name("wallet"), wallet_id: [9; 16] });
     world.must(Action::AddAddress(Box::new(AddressAdded {
@@ -209,6 +209,6 @@ pub(crate) fn with_device(clock: Clock, policy: &Policy) -> World {
 }
 
 /// A world at noon UTC on a winter's day, under [`policy`].
-pub(crate) fn ordinary() -> World {
+pub(crate) fn ordinary_world() -> World {
     world(Clock::at("2026-01-15T12:00:00Z", "UTC"), &policy())
 }

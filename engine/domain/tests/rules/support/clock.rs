@@ -75,7 +75,7 @@ impl Clock {
     }
 
     /// Sets the wall clock forward or back without any time passing.
-    pub(crate) fn set_by(&mut self, ms: i64) {
+    pub(crate) fn shift_wall_clock(&mut self, ms: i64) {
         self.utc = self.utc.plus_ms(ms);
     }
 

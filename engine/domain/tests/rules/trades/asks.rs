@@ -78,7 +78,7 @@ pub(crate) fn trade(micros: u64) -> TradeAsk {
 }
 
 /// The same trade on another network.
-pub(crate) fn on(chain: ChainId, trade: TradeAsk) -> TradeAsk {
+pub(crate) fn trade_on(chain: ChainId, trade: TradeAsk) -> TradeAsk {
     let network = networks::by_chain(chain).expect("a network");
     let mut trade = TradeAsk { chain, ..trade };
     trade.token_in.address = Some(network.stablecoin.address);
@@ -95,6 +95,6 @@ pub(crate) fn in_v4(trade: TradeAsk) -> TradeAsk {
 /// The same trade with another quote.
 ///
 /// The quote's value counts, or `most` if the quote has no value.
-pub(crate) fn quoted(trade: TradeAsk, quote: TradeQuote, most: Usd) -> TradeAsk {
+pub(crate) fn with_quote(trade: TradeAsk, quote: TradeQuote, most: Usd) -> TradeAsk {
     TradeAsk { counted_value: quote.value_in.unwrap_or(most), quote, ..trade }
 }

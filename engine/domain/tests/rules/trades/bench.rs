@@ -23,14 +23,14 @@ use bursar_uniswap::Permit;
 use crate::support::clock::{Clock, SECOND};
 use crate::support::{OPERATOR, World, build};
 pub(crate) use crate::trades::asks::{
-    BASE, HELD_WEI, PLAN_COST, ROBINHOOD, in_v4, on, policy, quote, quoted, trade,
+    BASE, HELD_WEI, PLAN_COST, ROBINHOOD, in_v4, trade_on, policy, quote, with_quote, trade,
 };
 
 /// The gas limit of every call.
 const GAS: u64 = 100_000;
 
 /// Maximum price that a call offers for a unit of gas, in wei.
-const CEILING: u128 = 1_000;
+const GAS_PRICE_MAX: u128 = 1_000;
 
 /// Returns the newest quote of a trade.
 pub(crate) fn quote_of(execution: &Execution) -> &TradeQuote {
@@ -62,16 +62,16 @@ fn call() -> Call {
 
 /// Returns the most gas that an open step may cost, in wei.
 pub(crate) fn step_cost() -> U256 {
-    U256::from(GAS) * U256::from(CEILING)
+    U256::from(GAS) * U256::from(GAS_PRICE_MAX)
 }
 
 impl Bench {
     /// A bench at noon UTC on a winter's day.
     pub(crate) fn new() -> Self {
-        Self::at(Clock::at("2026-01-15T12:00:00Z", "UTC"), &policy())
+        Self::with_clock(Clock::at("2026-01-15T12:00:00Z", "UTC"), &policy())
     }
 
-    pub(crate) fn at(clock: Clock, policy: &Policy) -> Self {
+    pub(crate) fn with_clock(clock: Clock, policy: &Policy) -> Self {
         let mut world = build::world(clock, policy);
         build::register(&mut world, 1, Credential::Hmac { secret_hash: [8; 32] });
         world.must(build::commission(1, crate::support::policy_name().as_str(), "main"));
@@ -82,7 +82,7 @@ impl Bench {
 
     /// A bench whose first agent trades from an address of a device.
     pub(crate) fn with_device() -> Self {
-        let world = build::with_device(Clock::at("2026-01-15T12:00:00Z", "UTC"), &policy());
+        let world = build::world_with_device(Clock::at("2026-01-15T12:00:00Z", "UTC"), &policy());
         Self { world, mined: BTreeMap::new(), head: 100 }
     }
 
@@ -90,7 +90,7 @@ impl Bench {
 
     #[track_caller]
     pub(crate) fn ask(&mut self, agent: usize, trade: TradeAsk) -> Result<RequestId, Refusal> {
-        let identity = build::signed(self.world.draw(), self.world.clock.utc);
+        let identity = build::signed_identity(self.world.draw(), self.world.clock.utc);
         let ask = LaneAsk::Trade(Box::new(trade));
         let action = self.world.ask_action(&build::agent(agent), identity, ask);
         match self.world.run(action)?.reply {
@@ -165,7 +165,7 @@ impl Bench {
             index: execution.steps.len(),
             purpose,
             call: call(),
-            gas_price_max: CEILING,
+            gas_price_max: GAS_PRICE_MAX,
             until: (!revokes).then_some(execution.until.utc),
             quote: execution.quote.clone(),
         }
@@ -193,7 +193,7 @@ impl Bench {
 
     /// Opens a step and drives it to an end.
     #[track_caller]
-    pub(crate) fn takes(&mut self, id: RequestId, purpose: StepPurpose, fate: Fate) {
+    pub(crate) fn open_and_finish(&mut self, id: RequestId, purpose: StepPurpose, fate: Fate) {
         self.opens(id, purpose);
         self.finish(id, fate);
     }
@@ -255,14 +255,14 @@ impl Bench {
 
     /// Ends a trade whose swap is final, as the lane does after it has read the receipt.
     #[track_caller]
-    pub(crate) fn executed(&mut self, id: RequestId) {
-        self.executed_for(id, Some(U256::ZERO));
+    pub(crate) fn end_executed(&mut self, id: RequestId) {
+        self.end_executed_with_fee(id, Some(U256::ZERO));
     }
 
     /// Like [`Self::executed`], with the fee of the trade's transactions in wei; `None` if the receipts do not show
     /// it.
     #[track_caller]
-    pub(crate) fn executed_for(&mut self, id: RequestId, fee: Option<U256>) {
+    pub(crate) fn end_executed_with_fee(&mut self, id: RequestId, fee: Option<U256>) {
         let hash =
             self.execution(id).main_step().and_then(|step| step.hash()).expect("a final swap");
         let received = Some(quote_of(self.execution(id)).out);

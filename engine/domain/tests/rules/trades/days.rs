@@ -13,7 +13,7 @@ fn evening() -> Bench {
     let mut policy = policy();
     policy.trading.daily = Usd::dollars(100);
     policy.trading.auto_below = Usd::dollars(101);
-    let mut bench = Bench::at(Clock::at("2026-01-15T01:00:00Z", "UTC"), &policy);
+    let mut bench = Bench::with_clock(Clock::at("2026-01-15T01:00:00Z", "UTC"), &policy);
     bench.world.clock.pass_until(EVENING);
     bench
 }
@@ -26,8 +26,8 @@ fn a_trade_that_is_executed_at_midnight_counts_in_the_new_allowance() {
     {
         let mut bench = evening();
         let earlier = bench.starts(0, trade(30_000_000));
-        bench.takes(earlier, StepPurpose::Swap, Fate::Succeeded);
-        bench.executed(earlier);
+        bench.open_and_finish(earlier, StepPurpose::Swap, Fate::Succeeded);
+        bench.end_executed(earlier);
         let id = bench.starts(0, trade(60_000_000));
         bench.opens(id, StepPurpose::Swap);
         bench.signs(id);
@@ -50,8 +50,8 @@ fn a_swap_that_ends_before_the_first_tick_of_the_day_counts_in_the_new_allowance
     let mut bench = evening();
     let id = bench.starts(0, trade(100_000_000));
     bench.world.clock.pass(20 * SECOND);
-    bench.takes(id, StepPurpose::Swap, Fate::Succeeded);
-    bench.executed(id);
+    bench.open_and_finish(id, StepPurpose::Swap, Fate::Succeeded);
+    bench.end_executed(id);
     assert!(bench.ask(0, trade(1)).is_err(), "{:?}", bench.volumes(0));
 }
 
@@ -65,7 +65,7 @@ fn a_trade_that_is_held_at_midnight_counts_in_the_new_allowance() {
     assert!(bench.ask(0, trade(40_000_001)).is_err());
     bench.approves(id, quote(60_000_000));
     assert_eq!(bench.volumes(0), (0, 60_000_000));
-    bench.takes(id, StepPurpose::Swap, Fate::Succeeded);
+    bench.open_and_finish(id, StepPurpose::Swap, Fate::Succeeded);
     assert_eq!(bench.volumes(0), (60_000_000, 0));
 }
 
@@ -75,8 +75,8 @@ fn each_midnight_forgets_what_was_spent_before() {
     let mut bench = evening();
     for _day in 0..3 {
         let id = bench.starts(0, trade(100_000_000));
-        bench.takes(id, StepPurpose::Swap, Fate::Succeeded);
-        bench.executed(id);
+        bench.open_and_finish(id, StepPurpose::Swap, Fate::Succeeded);
+        bench.end_executed(id);
         assert!(bench.ask(0, trade(1)).is_err());
         bench.world.clock.pass(86_400 * SECOND);
     }

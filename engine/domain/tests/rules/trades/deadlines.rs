@@ -19,7 +19,7 @@ fn no_swap_follows_an_allowance_that_was_mined_too_late() {
     bench.finish(id, Fate::Succeeded);
     assert!(bench.try_open(id, StepPurpose::Swap).is_err());
     assert_eq!((bench.end_code(id), bench.volumes(0)), (Some(Code::PlanExpired), (0, 0)));
-    bench.takes(id, StepPurpose::Revocation, Fate::Succeeded);
+    bench.open_and_finish(id, StepPurpose::Revocation, Fate::Succeeded);
     assert!(bench.is_closed(id));
 }
 
@@ -28,7 +28,7 @@ fn no_swap_follows_an_allowance_that_was_mined_too_late() {
 fn a_plan_signs_until_five_minutes_and_not_at_five_minutes() {
     let at = |bench: &mut Bench, ms: i64, set_by: i64| {
         bench.world.clock.pass(ms);
-        bench.world.clock.set_by(set_by);
+        bench.world.clock.shift_wall_clock(set_by);
     };
     for (ms, set_by, late) in [
         (PLAN_MS - 1, 0, false),
@@ -59,7 +59,7 @@ fn a_plan_signs_until_five_minutes_and_not_at_five_minutes() {
 fn a_plan_ends_five_minutes_after_a_reboot_at_the_latest() {
     for (passed, late) in [(PLAN_MS - MINUTE - 1, false), (PLAN_MS - MINUTE, true)] {
         let (mut bench, id, _none) = plan_at(Point::AllowanceMined);
-        bench.world.clock.set_by(-HOUR);
+        bench.world.clock.shift_wall_clock(-HOUR);
         bench.world.clock.reboot(0);
         bench.world.clock.pass(passed);
         bench.world.tick();
@@ -95,7 +95,7 @@ fn a_clock_that_is_set_back_does_not_let_a_late_signature_through() {
     let (mut bench, id, unanswered) = plan_at(Point::SwapAuthorized);
     let (key, submission) = (bench.key(id), bench.submission(id));
     bench.world.clock.pass(PLAN_MS);
-    bench.world.clock.set_by(-HOUR);
+    bench.world.clock.shift_wall_clock(-HOUR);
     bench.sign(key, &unanswered.unwrap());
     assert!(!bench.is_signed(key, submission));
 }
@@ -168,8 +168,8 @@ fn a_cancellation_waits_for_a_stopped_agent() {
 /// from being mined, and all later transactions of the address would wait.
 #[test]
 fn a_revocation_is_offered_again_after_the_five_minutes_of_its_plan() {
-    type Happens = fn(&mut Bench);
-    let cases: [(&str, Happens); 2] = [
+    type BenchAction = fn(&mut Bench);
+    let cases: [(&str, BenchAction); 2] = [
         ("tick", |bench| {
             bench.world.tick();
         }),

@@ -9,16 +9,16 @@ use bursar_domain::Status;
 use bursar_domain::plan::StepPurpose;
 
 use crate::support::clock::{Clock, DAY, SECOND};
-use crate::trades::bench::{BASE, Bench, Fate, PLAN_COST, ROBINHOOD, on, policy, quote, trade};
+use crate::trades::bench::{BASE, Bench, Fate, PLAN_COST, ROBINHOOD, trade_on, policy, quote, trade};
 
 /// A trade that wastes gas: its swap is cancelled after its deadline.
-fn burns(bench: &mut Bench, agent: usize) -> RequestId {
+fn waste_gas(bench: &mut Bench, agent: usize) -> RequestId {
     let id = bench.starts(agent, trade(1_000_000));
-    bench.takes(id, StepPurpose::Swap, Fate::Cancelled);
+    bench.open_and_finish(id, StepPurpose::Swap, Fate::Cancelled);
     id
 }
 
-fn is_held(bench: &mut Bench, agent: usize) -> bool {
+fn next_trade_is_held(bench: &mut Bench, agent: usize) -> bool {
     let id = bench.ask(agent, trade(1_000_000)).expect("the trade is not refused");
     match bench.status(id) {
         Status::Held { reason, .. } => {
@@ -27,7 +27,7 @@ fn is_held(bench: &mut Bench, agent: usize) -> bool {
         }
         Status::Executing(_) => {
             // The trade ends without signing anything, so that the next plan of the address can act.
-            bench.takes(id, StepPurpose::Swap, Fate::Dropped);
+            bench.open_and_finish(id, StepPurpose::Swap, Fate::Dropped);
             false
         }
         other => panic!("{other:?}"),
@@ -38,15 +38,15 @@ fn is_held(bench: &mut Bench, agent: usize) -> bool {
 fn after_twenty_failed_plans_of_a_day_a_trade_needs_the_operator() {
     let mut bench = Bench::new();
     for count in 0..20 {
-        assert!(!is_held(&mut bench, 0), "after {count}");
-        burns(&mut bench, 0);
+        assert!(!next_trade_is_held(&mut bench, 0), "after {count}");
+        waste_gas(&mut bench, 0);
     }
-    assert!(is_held(&mut bench, 0));
-    assert!(!is_held(&mut bench, 2), "another agent");
+    assert!(next_trade_is_held(&mut bench, 0));
+    assert!(!next_trade_is_held(&mut bench, 2), "another agent");
     bench.world.clock.pass_until("2026-01-15T23:59:59Z");
-    assert!(is_held(&mut bench, 0));
+    assert!(next_trade_is_held(&mut bench, 0));
     bench.world.clock.pass(SECOND);
-    assert!(!is_held(&mut bench, 0), "the next UTC day");
+    assert!(!next_trade_is_held(&mut bench, 0), "the next UTC day");
 }
 
 #[test]
@@ -62,12 +62,12 @@ fn only_plans_that_signed_a_transaction_and_moved_nothing_count() {
         let mut bench = Bench::new();
         for _trade in 0..20 {
             let id = bench.starts(0, trade(1));
-            bench.takes(id, StepPurpose::Swap, fate);
+            bench.open_and_finish(id, StepPurpose::Swap, fate);
             if fate == Fate::Succeeded {
-                bench.executed(id);
+                bench.end_executed(id);
             }
         }
-        assert_eq!(is_held(&mut bench, 0), counts, "{fate:?}");
+        assert_eq!(next_trade_is_held(&mut bench, 0), counts, "{fate:?}");
     }
 }
 
@@ -77,11 +77,11 @@ fn a_plan_that_ends_after_its_approval_counts() {
     let mut bench = Bench::new();
     for _trade in 0..20 {
         let id = bench.starts(0, trade(1_000_000));
-        bench.takes(id, StepPurpose::Allowance, Fate::Succeeded);
-        bench.takes(id, StepPurpose::Swap, Fate::Dropped);
-        bench.takes(id, StepPurpose::Revocation, Fate::Succeeded);
+        bench.open_and_finish(id, StepPurpose::Allowance, Fate::Succeeded);
+        bench.open_and_finish(id, StepPurpose::Swap, Fate::Dropped);
+        bench.open_and_finish(id, StepPurpose::Revocation, Fate::Succeeded);
     }
-    assert!(is_held(&mut bench, 0));
+    assert!(next_trade_is_held(&mut bench, 0));
 }
 
 /// Plans that were allowed before the twentieth failure sign nothing after it.
@@ -90,7 +90,7 @@ fn a_queue_of_plans_stops_at_the_limit() {
     let mut bench = Bench::new();
     let all: Vec<RequestId> = (0..22).map(|_one| bench.starts(0, trade(1_000_000))).collect();
     for id in &all[..20] {
-        bench.takes(*id, StepPurpose::Swap, Fate::Cancelled);
+        bench.open_and_finish(*id, StepPurpose::Swap, Fate::Cancelled);
     }
     for id in &all[20..] {
         bench.try_open(*id, StepPurpose::Swap).expect("the order is not refused");
@@ -106,16 +106,16 @@ fn a_queue_of_plans_stops_at_the_limit() {
 fn two_networks_do_not_share_the_last_failure() {
     let mut bench = Bench::new();
     for _trade in 0..19 {
-        burns(&mut bench, 0);
+        waste_gas(&mut bench, 0);
     }
-    let here = bench.starts(0, on(BASE, trade(1_000_000)));
-    let there = bench.starts(0, on(ROBINHOOD, trade(1_000_000)));
+    let here = bench.starts(0, trade_on(BASE, trade(1_000_000)));
+    let there = bench.starts(0, trade_on(ROBINHOOD, trade(1_000_000)));
     bench.opens(here, StepPurpose::Swap);
     bench.signs(here);
     bench.try_open(there, StepPurpose::Swap).expect("the order is not refused");
     assert_eq!(bench.end_code(there), Some(Code::RequestNoLongerValid));
     bench.finish(here, Fate::Succeeded);
-    bench.executed(here);
+    bench.end_executed(here);
     bench.starts(0, trade(1_000_000));
 }
 
@@ -125,20 +125,20 @@ fn the_fee_of_an_executed_trade_counts_in_the_volume() {
         |micros: u64| U256::from(micros) * U256::from(10).pow(U256::from(12)) / U256::from(3_000);
     let mut bench = Bench::new();
     let id = bench.starts(0, trade(1));
-    bench.takes(id, StepPurpose::Allowance, Fate::Succeeded);
-    bench.takes(id, StepPurpose::Swap, Fate::Succeeded);
+    bench.open_and_finish(id, StepPurpose::Allowance, Fate::Succeeded);
+    bench.open_and_finish(id, StepPurpose::Swap, Fate::Succeeded);
     assert_eq!(bench.volumes(0), (1, 0));
-    bench.executed_for(id, Some(wei(2_000)));
+    bench.end_executed_with_fee(id, Some(wei(2_000)));
     assert_eq!(bench.volumes(0), (2_001, 0));
     let id = bench.starts(0, trade(1));
-    bench.takes(id, StepPurpose::Swap, Fate::Succeeded);
-    bench.executed_for(id, None);
+    bench.open_and_finish(id, StepPurpose::Swap, Fate::Succeeded);
+    bench.end_executed_with_fee(id, None);
     let most = PLAN_COST * 3_000 / 1_000_000_000_000;
     assert_eq!(bench.volumes(0), (2_002 + most, 0), "without a receipt, what it could cost");
     // A node reports the fee, so even an absurd one counts at most the volume of a day.
     let id = bench.starts(0, trade(1));
-    bench.takes(id, StepPurpose::Swap, Fate::Succeeded);
-    bench.executed_for(id, Some(U256::MAX));
+    bench.open_and_finish(id, StepPurpose::Swap, Fate::Succeeded);
+    bench.end_executed_with_fee(id, Some(U256::MAX));
     assert_eq!(bench.volumes(0), (2_003 + most + 500_000_000, 0), "the volume of a day");
 }
 
@@ -148,8 +148,8 @@ fn without_a_price_of_eth_a_fee_counts_one_dollar_and_holds_nothing() {
     let mut ask = trade(1_000_000);
     ask.quote.native_price = None;
     let id = bench.starts(0, ask);
-    bench.takes(id, StepPurpose::Swap, Fate::Succeeded);
-    bench.executed_for(id, Some(U256::ONE));
+    bench.open_and_finish(id, StepPurpose::Swap, Fate::Succeeded);
+    bench.end_executed_with_fee(id, Some(U256::ONE));
     assert_eq!(bench.volumes(0), (2_000_000, 0));
 }
 
@@ -158,11 +158,11 @@ fn without_a_price_of_eth_a_fee_counts_one_dollar_and_holds_nothing() {
 fn a_fee_never_counts_against_its_own_trade() {
     let mut policy = policy();
     policy.trading.daily = Usd::dollars(40);
-    let mut bench = Bench::at(Clock::at("2026-01-15T12:00:00Z", "UTC"), &policy);
+    let mut bench = Bench::with_clock(Clock::at("2026-01-15T12:00:00Z", "UTC"), &policy);
     let id = bench.starts(0, trade(40_000_000));
-    bench.takes(id, StepPurpose::Allowance, Fate::Succeeded);
-    bench.takes(id, StepPurpose::Swap, Fate::Succeeded);
-    bench.executed_for(id, Some(U256::from(PLAN_COST)));
+    bench.open_and_finish(id, StepPurpose::Allowance, Fate::Succeeded);
+    bench.open_and_finish(id, StepPurpose::Swap, Fate::Succeeded);
+    bench.end_executed_with_fee(id, Some(U256::from(PLAN_COST)));
     assert_eq!(bench.volumes(0), (40_003_000, 0));
     let refusal = bench.ask(0, trade(1)).expect_err("the volume is used up");
     assert_eq!(refusal.code, Code::ExceedsDailyVolume);
@@ -175,18 +175,18 @@ fn a_fee_never_counts_against_its_own_trade() {
 fn tiny_trades_use_up_the_volume_by_their_fees() {
     let mut policy = policy();
     policy.trading.daily = Usd::dollars(2);
-    let mut bench = Bench::at(Clock::at("2026-01-15T12:00:00Z", "UTC"), &policy);
+    let mut bench = Bench::with_clock(Clock::at("2026-01-15T12:00:00Z", "UTC"), &policy);
     let mut trades = 0;
-    while let Ok(id) = bench.ask(0, with_cost(U256::from(PLAN_COST) * U256::from(100))) {
-        bench.takes(id, StepPurpose::Swap, Fate::Succeeded);
-        bench.executed_for(id, Some(U256::from(PLAN_COST) * U256::from(100)));
+    while let Ok(id) = bench.ask(0, trade_with_plan_cost(U256::from(PLAN_COST) * U256::from(100))) {
+        bench.open_and_finish(id, StepPurpose::Swap, Fate::Succeeded);
+        bench.end_executed_with_fee(id, Some(U256::from(PLAN_COST) * U256::from(100)));
         trades += 1;
         assert!(trades < 10, "0.30 dollars each");
     }
     assert_eq!(trades, 7);
 }
 
-fn with_cost(wei: U256) -> bursar_domain::trades::TradeAsk {
+fn trade_with_plan_cost(wei: U256) -> bursar_domain::trades::TradeAsk {
     let mut ask = trade(1);
     ask.quote.plan_cost = wei;
     ask

@@ -20,7 +20,7 @@ use crate::support::build;
 use crate::support::cases::config;
 use crate::support::clock::SECOND;
 use crate::trades::bench::{
-    BASE, Bench, Fate, ROBINHOOD, in_v4, on, quote, quoted, signatures, trade,
+    BASE, Bench, Fate, ROBINHOOD, in_v4, trade_on, quote, with_quote, signatures, trade,
 };
 use crate::trades::ledger::Ledger;
 use crate::trades::workload::{Step, any_history};
@@ -47,7 +47,7 @@ fn rank(status: &Status) -> u8 {
     }
 }
 
-fn scaled(quote: TradeQuote, per_mille: u64) -> TradeQuote {
+fn scaled_quote(quote: TradeQuote, per_mille: u64) -> TradeQuote {
     let scale = |usd: Usd| Usd(usd.0 * per_mille / 1000);
     TradeQuote {
         out: Atoms(
@@ -61,7 +61,7 @@ fn scaled(quote: TradeQuote, per_mille: u64) -> TradeQuote {
 }
 
 impl Run {
-    fn through(history: &[Step]) -> Self {
+    fn run_history(history: &[Step]) -> Self {
         let bench = Bench::new();
         let mut run = Self { bench, ledger: Ledger::default(), ranks: BTreeMap::new() };
         for step in history {
@@ -83,11 +83,11 @@ impl Run {
         found.get(pick.checked_rem(found.len())?).copied()
     }
 
-    fn held(&self, pick: usize) -> Option<RequestId> {
+    fn pick_held(&self, pick: usize) -> Option<RequestId> {
         self.pick(pick, |status| matches!(status, Status::Held { .. }))
     }
 
-    fn running(&self, pick: usize) -> Option<RequestId> {
+    fn pick_running(&self, pick: usize) -> Option<RequestId> {
         self.pick(pick, |status| matches!(status, Status::Executing(_)))
     }
 
@@ -104,10 +104,10 @@ impl Run {
 
     fn step(&mut self, step: &Step) {
         match *step {
-            Step::Ask { agent, micros, base, known } => self.ask(agent, micros, base, known),
+            Step::Ask { agent, micros, on_base: base, is_listed_token: known } => self.ask(agent, micros, base, known),
             Step::Approve { pick, quote } => self.approve(pick, quote),
             Step::Deny(pick) => {
-                if let Some(id) = self.held(pick) {
+                if let Some(id) = self.pick_held(pick) {
                     let _refused = self.bench.world.deny(id);
                 }
             }
@@ -134,13 +134,13 @@ impl Run {
             }
             Step::Advance { pick, fate } => self.advance(pick, fate),
             Step::End(pick) => {
-                if let Some(id) = self.running(pick) {
+                if let Some(id) = self.pick_running(pick) {
                     let refusal = Refusal::new(bursar_core::codes::Code::NoPool);
                     let _refused = self.bench.end(id, ExecutionEnd::Rejected(refusal));
                 }
             }
             Step::Close(pick) => {
-                if let Some(id) = self.running(pick) {
+                if let Some(id) = self.pick_running(pick) {
                     let _locked = self.bench.world.run(Action::ClosePlan { id });
                 }
             }
@@ -171,24 +171,24 @@ impl Run {
     }
 
     fn ask(&mut self, agent: usize, micros: u64, base: bool, known: bool) {
-        let asked = if base { trade(micros) } else { in_v4(on(ROBINHOOD, trade(micros))) };
+        let asked = if base { trade(micros) } else { in_v4(trade_on(ROBINHOOD, trade(micros))) };
         let unknown = TradeQuote { value_in: None, ..quote(micros) };
-        let asked = if known { asked } else { quoted(asked, unknown, Usd::dollars(100)) };
+        let asked = if known { asked } else { with_quote(asked, unknown, Usd::dollars(100)) };
         let _refused = self.bench.ask(agent, asked);
     }
 
     fn approve(&mut self, pick: usize, per_mille: u64) {
-        let Some(id) = self.held(pick) else { return };
+        let Some(id) = self.pick_held(pick) else { return };
         let request = self.bench.record(id);
         let asked = request.trade().expect("a trade");
-        let fresh = scaled(asked.quote.clone(), per_mille);
+        let fresh = scaled_quote(asked.quote.clone(), per_mille);
         let _refused = self.bench.approve(id, Ok(fresh));
     }
 
     fn open(&mut self, pick: usize, purpose: StepPurpose, per_mille: u64, stale: bool) {
-        let Some(id) = self.running(pick) else { return };
+        let Some(id) = self.pick_running(pick) else { return };
         let mut order = self.bench.step(id, purpose);
-        order.quote = scaled(order.quote.trade().unwrap().clone(), per_mille).into();
+        order.quote = scaled_quote(order.quote.trade().unwrap().clone(), per_mille).into();
         if stale {
             order.index = order.index.wrapping_sub(1);
             let before = self.bench.world.entries.len();
@@ -200,9 +200,9 @@ impl Run {
     }
 
     fn permit(&mut self, pick: usize, per_mille: u64, signs: bool) {
-        let Some(id) = self.running(pick) else { return };
+        let Some(id) = self.pick_running(pick) else { return };
         let mut order = self.bench.permit(id);
-        order.quote = scaled(order.quote, per_mille);
+        order.quote = scaled_quote(order.quote, per_mille);
         let permit = order.permit;
         let _refused = self.bench.order_permit(order);
         if signs {
@@ -225,7 +225,7 @@ impl Run {
 
     /// Opens the step that the lane would open next, and drives it to its end.
     fn advance(&mut self, pick: usize, fate: Fate) {
-        let Some(id) = self.running(pick) else { return };
+        let Some(id) = self.pick_running(pick) else { return };
         let execution = self.bench.execution(id).clone();
         let key = self.bench.key(id);
         if let Some(step) = execution.open_step() {
@@ -257,7 +257,7 @@ proptest! {
     /// Checks I-a, I-d and I-p, one unfinished step per address and network, and the replay.
     #[test]
     fn no_history_breaks_an_invariant(history in any_history()) {
-        quietly(|| drop(Run::through(&history)))?;
+        quietly(|| drop(Run::run_history(&history)))?;
     }
 }
 
@@ -266,25 +266,25 @@ proptest! {
 #[test]
 fn an_overdue_plan_whose_nonce_was_taken_ends_once() {
     let history = [
-        Step::Ask { agent: 0, micros: 0, base: false, known: false },
+        Step::Ask { agent: 0, micros: 0, on_base: false, is_listed_token: false },
         Step::Approve { pick: 0, quote: 1000 },
         Step::Open { pick: 0, purpose: StepPurpose::Allowance, quote: 1000, stale: false },
         Step::Pass(299_999),
         Step::Advance { pick: 0, fate: Fate::Succeeded },
         Step::Advance { pick: 0, fate: Fate::NonceTaken },
     ];
-    drop(Run::through(&history));
+    drop(Run::run_history(&history));
 }
 
 /// The revocation of an ended trade becomes possible while another plan of the address has an open transaction.
 #[test]
 fn a_resumed_agents_revocation_waits_for_the_plan_that_has_begun() {
-    let ask = |agent| Step::Ask { agent, micros: 0, base: false, known: true };
+    let ask = |agent| Step::Ask { agent, micros: 0, on_base: false, is_listed_token: true };
     let advance = |pick| Step::Advance { pick, fate: Fate::Succeeded };
     let history = [
         ask(1),
         advance(0),
-        Step::Ask { agent: 0, micros: 50_000_000, base: false, known: false },
+        Step::Ask { agent: 0, micros: 50_000_000, on_base: false, is_listed_token: false },
         advance(0),
         Step::Suspend(1),
         advance(0),
@@ -295,7 +295,7 @@ fn a_resumed_agents_revocation_waits_for_the_plan_that_has_begun() {
         ask(0),
         advance(4),
     ];
-    drop(Run::through(&history));
+    drop(Run::run_history(&history));
 }
 
 /// Checks that the random histories reach every event, end and code. A property proves nothing about unreached cases.
@@ -305,14 +305,14 @@ fn the_workload_reaches_every_end() {
     let mut seen = BTreeSet::new();
     for _case in 0..512 {
         let history = any_history().new_tree(&mut runner).unwrap().current();
-        seen.append(&mut Run::through(&history).ledger.seen);
+        seen.append(&mut Run::run_history(&history).ledger.reached);
     }
-    let missing: Vec<_> = WANTED.iter().filter(|what| !seen.contains(**what)).collect();
+    let missing: Vec<_> = MUST_REACH.iter().filter(|what| !seen.contains(**what)).collect();
     assert!(missing.is_empty(), "never reached: {missing:?}\nreached: {seen:?}");
 }
 
 /// The events, ends, step outcomes and codes that the histories must reach, as the ledger notes them.
-const WANTED: &[&str] = &[
+const MUST_REACH: &[&str] = &[
     "AGENTS_FROZEN",
     "AGENT_SUSPENDED",
     "AllowanceRenewed",

@@ -13,7 +13,7 @@ use crate::trades::bench::Bench;
 #[derive(Debug, Default)]
 struct Account {
     /// The total that was ever reserved.
-    ever: u64,
+    reserved_total: u64,
     spent: u64,
     returned: u64,
     /// The volume spent in the running allowance.
@@ -24,11 +24,11 @@ struct Account {
 struct Trade {
     agent: AgentId,
     /// Chain and paying address.
-    line: (u64, [u8; 20]),
+    outbox: (u64, [u8; 20]),
     /// The value that is reserved for the trade; `None` once that value is spent or returned.
-    open: Option<u64>,
+    reserved_value: Option<u64>,
     /// Whether the value was spent.
-    spent: bool,
+    is_spent: bool,
     /// The purpose of the unfinished step.
     step: Option<StepPurpose>,
     ended: bool,
@@ -39,21 +39,21 @@ struct Trade {
 pub(crate) struct Ledger {
     accounts: BTreeMap<AgentId, Account>,
     trades: BTreeMap<RequestId, Trade>,
-    read: usize,
-    pub(crate) seen: std::collections::BTreeSet<String>,
+    entries_read: usize,
+    pub(crate) reached: std::collections::BTreeSet<String>,
 }
 
 impl Ledger {
     /// Reads the new entries and compares the sums with the state.
     pub(crate) fn follow(&mut self, bench: &Bench) {
-        for entry in &bench.world.entries[self.read..] {
-            self.note(entry);
+        for entry in &bench.world.entries[self.entries_read..] {
+            self.record_entry(entry);
         }
-        self.read = bench.world.entries.len();
+        self.entries_read = bench.world.entries.len();
         for (id, account) in &self.accounts {
             let own = self.trades.values().filter(|trade| trade.agent == *id);
-            let open: u64 = own.filter_map(|trade| trade.open).sum();
-            assert_eq!(account.ever, account.spent + account.returned + open, "{id}");
+            let open: u64 = own.filter_map(|trade| trade.reserved_value).sum();
+            assert_eq!(account.reserved_total, account.spent + account.returned + open, "{id}");
             let agent = &bench.world.state.agents[id];
             assert_eq!(agent.reserved.trade.0, open, "{id}");
             let window = &agent.commission.as_ref().expect("a commission").window;
@@ -63,7 +63,7 @@ impl Ledger {
         }
         for (id, trade) in &self.trades {
             let Some(execution) = bench.world.records[id].execution() else { continue };
-            let volume = match (trade.open, trade.spent) {
+            let volume = match (trade.reserved_value, trade.is_spent) {
                 (Some(_reserved), _any) => Volume::Reserved,
                 (None, true) => Volume::Spent,
                 (None, false) => Volume::Returned,
@@ -72,11 +72,11 @@ impl Ledger {
         }
         let mut busy = BTreeMap::new();
         for (id, trade) in self.trades.iter().filter(|(_id, trade)| trade.step.is_some()) {
-            assert_eq!(busy.insert(trade.line, id), None, "two steps of one line");
+            assert_eq!(busy.insert(trade.outbox, id), None, "two steps of one line");
         }
     }
 
-    fn note(&mut self, entry: &Entry) {
+    fn record_entry(&mut self, entry: &Entry) {
         match &entry.event {
             Event::RequestHeld { draft: asked, .. } | Event::ExecutionStarted { draft: asked, .. } => {
                 self.begin(asked);
@@ -84,9 +84,9 @@ impl Ledger {
             Event::ExecutionApproved { id, counted_value: counted, .. } => {
                 self.settle(id, false);
                 let trade = self.trades.get_mut(id).expect("it was held");
-                trade.open = Some(counted.0);
+                trade.reserved_value = Some(counted.0);
                 let account = self.accounts.get_mut(&trade.agent).expect("an account");
-                account.ever += counted.0;
+                account.reserved_total += counted.0;
             }
             Event::RequestDenied { id, .. }
             | Event::RequestExpired { id, .. }
@@ -99,13 +99,13 @@ impl Ledger {
                 assert!(!trade.closed);
                 assert!(!trade.ended || *purpose == StepPurpose::Revocation, "{purpose:?}");
                 // A step reserves the value of its own quote if that is higher.
-                if let (Some(open), Some(value)) = (trade.open, quote.value())
+                if let (Some(open), Some(value)) = (trade.reserved_value, quote.value())
                     && *purpose != StepPurpose::Revocation
                     && value.0 > open
                 {
-                    trade.open = Some(value.0);
+                    trade.reserved_value = Some(value.0);
                     let account = self.accounts.get_mut(&trade.agent).expect("an account");
-                    account.ever += value.0 - open;
+                    account.reserved_total += value.0 - open;
                 }
             }
             Event::StepEnded { id, outcome } => {
@@ -115,51 +115,51 @@ impl Ledger {
                     let spends = matches!(outcome, Outcome::Succeeded { .. } | Outcome::NonceTaken);
                     assert!(self.settle(id, spends), "a swap ends once");
                 }
-                self.seen.insert(format!("{purpose:?} {}", short(&format!("{outcome:?}"))));
+                self.reached.insert(format!("{purpose:?} {}", variant_name(&format!("{outcome:?}"))));
             }
             Event::ExecutionEnded { id, end } => {
                 let trade = self.trades.get_mut(id).expect("a trade");
                 assert!(!std::mem::replace(&mut trade.ended, true), "a trade ends once");
                 self.settle(id, false);
-                self.seen.insert(short(&format!("{end:?}")).to_owned());
+                self.reached.insert(variant_name(&format!("{end:?}")).to_owned());
                 if let ExecutionEnd::Rejected(refusal) = end {
-                    self.seen.insert(refusal.code.to_string());
+                    self.reached.insert(refusal.code.to_string());
                 }
             }
             Event::PlanClosed { id } => {
                 let trade = self.trades.get_mut(id).expect("a trade");
                 assert!(!std::mem::replace(&mut trade.closed, true), "a plan closes once");
-                assert!(trade.ended && trade.step.is_none() && trade.open.is_none());
+                assert!(trade.ended && trade.step.is_none() && trade.reserved_value.is_none());
             }
             Event::AllowanceRenewed { agent, .. } => {
                 self.accounts.entry(agent.clone()).or_default().spent_today = 0;
             }
             _other => {}
         }
-        self.seen.insert(short(&format!("{:?}", entry.event)).to_owned());
+        self.reached.insert(variant_name(&format!("{:?}", entry.event)).to_owned());
     }
 
     fn begin(&mut self, asked: &RequestDraft) {
         let counted = asked.ask.usd().0;
         let trade = Trade {
             agent: asked.agent.clone(),
-            line: (asked.ask.chain().0, asked.from.into_array()),
-            open: Some(counted),
-            spent: false,
+            outbox: (asked.ask.chain().0, asked.from.into_array()),
+            reserved_value: Some(counted),
+            is_spent: false,
             step: None,
             ended: false,
             closed: false,
         };
         assert!(self.trades.insert(asked.id, trade).is_none(), "one id, one request");
-        self.accounts.entry(asked.agent.clone()).or_default().ever += counted;
+        self.accounts.entry(asked.agent.clone()).or_default().reserved_total += counted;
     }
 
     /// Spends or returns the reserved value. Returns whether any was reserved.
     fn settle(&mut self, id: &RequestId, spends: bool) -> bool {
         let trade = self.trades.get_mut(id).expect("a trade");
-        let Some(open) = trade.open.take() else { return false };
+        let Some(open) = trade.reserved_value.take() else { return false };
         let account = self.accounts.get_mut(&trade.agent).expect("an account");
-        trade.spent = spends;
+        trade.is_spent = spends;
         if spends {
             account.spent += open;
             account.spent_today += open;
@@ -171,6 +171,6 @@ impl Ledger {
 }
 
 /// Returns the name of a variant from its `Debug` text.
-fn short(text: &str) -> &str {
+fn variant_name(text: &str) -> &str {
     text.split(|end: char| !end.is_alphanumeric()).next().unwrap_or_default()
 }

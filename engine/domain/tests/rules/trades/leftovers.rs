@@ -79,7 +79,7 @@ fn a_leftover_is_revoked_after_the_thaw_and_not_before() {
         assert!(bench.execution(id).open_step().is_none(), "it is unsigned too");
         assert!(!bench.is_closed(id));
         stop.lift(&mut bench);
-        bench.takes(id, StepPurpose::Revocation, Fate::Succeeded);
+        bench.open_and_finish(id, StepPurpose::Revocation, Fate::Succeeded);
         assert!(bench.is_closed(id));
     }
 }

@@ -6,7 +6,7 @@ use bursar_domain::command::StepOrder;
 use bursar_domain::plan::{ExecutionEnd, StepPurpose, Volume};
 
 use crate::support::build;
-use crate::trades::bench::{Bench, Fate, ROBINHOOD, on, quote, trade};
+use crate::trades::bench::{Bench, Fate, ROBINHOOD, trade_on, quote, trade};
 
 /// From a plan's first step until it is over, no other plan of the same address and network takes a step.
 #[test]
@@ -26,12 +26,12 @@ fn a_second_trade_of_the_line_waits_until_the_first_plan_is_over() {
         busy(&mut bench);
         bench.finish(first, Fate::Succeeded);
         busy(&mut bench);
-        bench.takes(first, StepPurpose::Swap, Fate::Reverted);
+        bench.open_and_finish(first, StepPurpose::Swap, Fate::Reverted);
         busy(&mut bench);
-        bench.takes(first, StepPurpose::Revocation, Fate::Succeeded);
+        bench.open_and_finish(first, StepPurpose::Revocation, Fate::Succeeded);
         assert!(bench.is_closed(first));
-        bench.takes(second, StepPurpose::Swap, Fate::Succeeded);
-        bench.executed(second);
+        bench.open_and_finish(second, StepPurpose::Swap, Fate::Succeeded);
+        bench.end_executed(second);
         assert!(bench.is_closed(second));
     }
 }
@@ -40,15 +40,15 @@ fn a_second_trade_of_the_line_waits_until_the_first_plan_is_over() {
 fn other_addresses_and_networks_are_independent() {
     let mut bench = Bench::new();
     let first = bench.starts(0, trade(40_000_000));
-    let elsewhere = bench.starts(0, on(ROBINHOOD, trade(40_000_000)));
+    let elsewhere = bench.starts(0, trade_on(ROBINHOOD, trade(40_000_000)));
     let other = bench.starts(2, trade(40_000_000));
     for id in [elsewhere, other, first] {
         bench.opens(id, StepPurpose::Allowance);
     }
     for id in [first, other, elsewhere] {
         bench.finish(id, Fate::Succeeded);
-        bench.takes(id, StepPurpose::Swap, Fate::Succeeded);
-        bench.executed(id);
+        bench.open_and_finish(id, StepPurpose::Swap, Fate::Succeeded);
+        bench.end_executed(id);
         assert!(bench.is_closed(id));
     }
     assert_eq!((bench.volumes(0), bench.volumes(2)), ((80_000_000, 0), (40_000_000, 0)));
@@ -60,12 +60,12 @@ fn an_older_request_that_is_approved_later_does_not_overtake_a_running_plan() {
     let mut bench = Bench::new();
     let older = bench.holds(0, trade(60_000_000));
     let running = bench.starts(1, trade(40_000_000));
-    bench.takes(running, StepPurpose::Allowance, Fate::Succeeded);
+    bench.open_and_finish(running, StepPurpose::Allowance, Fate::Succeeded);
     bench.approves(older, quote(60_000_000));
     let refused = bench.try_open(older, StepPurpose::Allowance).map(|decision| decision.events);
     assert_eq!(refused, Err(Refusal::new(Code::Busy)), "the allowance of the other would be lost");
-    bench.takes(running, StepPurpose::Swap, Fate::Succeeded);
-    bench.executed(running);
+    bench.open_and_finish(running, StepPurpose::Swap, Fate::Succeeded);
+    bench.end_executed(running);
     bench.opens(older, StepPurpose::Allowance);
 }
 
@@ -102,7 +102,7 @@ fn a_stale_or_repeated_order_opens_nothing() {
     assert_eq!(refused(&mut bench, &order), Code::AlreadyDecided);
     bench.order(StepOrder { purpose: StepPurpose::Swap, ..ahead.clone() }).unwrap();
     bench.finish(id, Fate::Succeeded);
-    bench.executed(id);
+    bench.end_executed(id);
     for order in [order, ahead, StepOrder { index: 2, ..bench.step(id, StepPurpose::Swap) }] {
         assert_eq!(refused(&mut bench, &order), Code::RequestNotFound);
     }
@@ -114,7 +114,7 @@ fn a_stale_or_repeated_order_opens_nothing() {
 fn a_plan_opens_one_swap() {
     let mut bench = Bench::new();
     let id = bench.starts(0, trade(40_000_000));
-    bench.takes(id, StepPurpose::Swap, Fate::Succeeded);
+    bench.open_and_finish(id, StepPurpose::Swap, Fate::Succeeded);
     assert!(bench.try_open(id, StepPurpose::Swap).is_err());
 }
 
@@ -126,22 +126,22 @@ fn a_stale_or_repeated_end_ends_nothing() {
     let end = |code| Box::new(ExecutionEnd::Rejected(Refusal::new(code)));
     let action =
         |steps, code| bursar_domain::Action::EndExecution { id, steps, end: end(code), fee: None };
-    assert_eq!(bench.world.refused(action(1, Code::NoPool)).code, Code::AlreadyDecided);
+    assert_eq!(bench.world.run_refused(action(1, Code::NoPool)).code, Code::AlreadyDecided);
     bench.opens(id, StepPurpose::Allowance);
     for steps in [0, 1] {
-        assert_eq!(bench.world.refused(action(steps, Code::NoPool)).code, Code::AlreadyDecided);
+        assert_eq!(bench.world.run_refused(action(steps, Code::NoPool)).code, Code::AlreadyDecided);
     }
     bench.finish(id, Fate::Succeeded);
-    assert_eq!(bench.world.refused(action(0, Code::NoPool)).code, Code::AlreadyDecided);
+    assert_eq!(bench.world.run_refused(action(0, Code::NoPool)).code, Code::AlreadyDecided);
     bench.world.must(action(1, Code::NoPool));
     assert_eq!((bench.end_code(id), bench.volume(id)), (Some(Code::NoPool), Volume::Returned));
-    assert_eq!(bench.world.refused(action(1, Code::PriceMoved)).code, Code::AlreadyDecided);
+    assert_eq!(bench.world.run_refused(action(1, Code::PriceMoved)).code, Code::AlreadyDecided);
     assert!(!bench.is_closed(id), "the allowance is left");
     for purpose in [StepPurpose::Allowance, StepPurpose::Swap] {
         assert_eq!(bench.try_open(id, purpose).unwrap_err().code, Code::AlreadyDecided);
     }
-    bench.takes(id, StepPurpose::Revocation, Fate::Succeeded);
-    assert_eq!(bench.world.refused(action(2, Code::NoPool)).code, Code::RequestNotFound);
+    bench.open_and_finish(id, StepPurpose::Revocation, Fate::Succeeded);
+    assert_eq!(bench.world.run_refused(action(2, Code::NoPool)).code, Code::RequestNotFound);
     assert_eq!((bench.end_code(id), bench.volumes(0)), (Some(Code::NoPool), (0, 0)));
 }
 
@@ -166,14 +166,14 @@ fn the_address_and_the_agent_of_a_plan_are_not_deleted() {
     let mut bench = Bench::new();
     let id = bench.starts(2, trade(40_000_000));
     let delete = bursar_domain::Action::DeleteAgent { agent: build::agent(2) };
-    assert_eq!(bench.world.refused(delete.clone()).code, Code::InUse);
+    assert_eq!(bench.world.run_refused(delete.clone()).code, Code::InUse);
     let name = crate::support::policy_name();
     bench.world.must(build::commission(2, name.as_str(), "main"));
     let label = build::name("spare");
     let drop_address = bursar_domain::Action::DeleteAddress { label };
-    assert_eq!(bench.world.refused(drop_address.clone()).code, Code::InUse);
-    bench.takes(id, StepPurpose::Swap, Fate::Succeeded);
-    bench.executed(id);
+    assert_eq!(bench.world.run_refused(drop_address.clone()).code, Code::InUse);
+    bench.open_and_finish(id, StepPurpose::Swap, Fate::Succeeded);
+    bench.end_executed(id);
     bench.world.must(delete);
     bench.world.must(drop_address);
 }

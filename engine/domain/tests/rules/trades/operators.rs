@@ -38,7 +38,7 @@ fn calls(trade: &TradeAsk) -> Vec<Decoded> {
     ]
 }
 
-fn planned(micros: u64) -> TradeAsk {
+fn planned_trade(micros: u64) -> TradeAsk {
     let mut trade = trade(micros);
     trade.quote.calls = calls(&trade);
     trade.quote.received = Some(Atoms(U256::from(10_000_000_000_000_000u64)));
@@ -47,7 +47,7 @@ fn planned(micros: u64) -> TradeAsk {
 
 #[test]
 fn a_plan_is_described_by_its_decoded_calls() {
-    let mut trade = planned(30_000_000);
+    let mut trade = planned_trade(30_000_000);
     let described = |trade: &TradeAsk| plan_text::calls(trade, &trade.quote);
     assert_eq!(
         described(&trade),
@@ -88,7 +88,7 @@ fn a_plan_is_described_by_its_decoded_calls() {
 #[test]
 fn a_running_plan_shows_its_step() {
     let mut bench = Bench::new();
-    let id = bench.starts(0, planned(40_000_000));
+    let id = bench.starts(0, planned_trade(40_000_000));
     let shown = |bench: &Bench| plan_text::progress(bench.execution(id));
     assert_eq!(shown(&bench).as_deref(), Some("1/2 token approval"));
     bench.opens(id, StepPurpose::Allowance);
@@ -104,7 +104,7 @@ fn a_running_plan_shows_its_step() {
     assert_eq!(shown(&bench).as_deref(), Some("2/2 swap"));
     bench.finish(id, Fate::Reverted);
     assert_eq!(shown(&bench).as_deref(), Some("revocation of the token approval"));
-    bench.takes(id, StepPurpose::Revocation, Fate::Succeeded);
+    bench.open_and_finish(id, StepPurpose::Revocation, Fate::Succeeded);
     assert_eq!(shown(&bench), None);
 }
 
@@ -121,7 +121,7 @@ fn an_entry_of_the_journal_names_its_step() {
 #[test]
 fn the_card_shows_effects_and_calls_and_its_digest_does_not_cover_them() {
     let mut bench = Bench::new();
-    let with = bench.holds(0, planned(60_000_000));
+    let with = bench.holds(0, planned_trade(60_000_000));
     let card = bench.world.card(with).expect("a card");
     let shown = card.trade.as_ref().expect("a trade");
     assert_eq!(shown.received.as_deref(), Some("0.01 WETH"));
@@ -177,7 +177,7 @@ fn an_allowance_that_a_running_plan_uses_is_not_taken_back() {
     let mut bench = Bench::new();
     let dollar = build::base().stablecoin.address;
     let (router, weth) = (exchange().v3.router, exchange().wrapped_native);
-    let id = bench.starts(0, planned(40_000_000));
+    let id = bench.starts(0, planned_trade(40_000_000));
     let revoke = |bench: &mut Bench, n, signer, token| {
         let send = revocation(n, signer, token, router);
         assert_eq!(send.revoked_token(), Some(token));
@@ -191,9 +191,9 @@ fn an_allowance_that_a_running_plan_uses_is_not_taken_back() {
     assert_eq!(revoke(&mut bench, 4, "spare", dollar), Ok(()));
     bench.finish(id, Fate::Succeeded);
     assert_eq!(revoke(&mut bench, 5, "main", dollar), Err(Code::Busy));
-    bench.takes(id, StepPurpose::Swap, Fate::Succeeded);
+    bench.open_and_finish(id, StepPurpose::Swap, Fate::Succeeded);
     assert_eq!(revoke(&mut bench, 6, "main", dollar), Err(Code::Busy));
-    bench.executed(id);
+    bench.end_executed(id);
     assert_eq!(revoke(&mut bench, 7, "main", dollar), Ok(()));
 }
 

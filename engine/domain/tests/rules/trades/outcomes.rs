@@ -10,17 +10,17 @@ const VALUE: u64 = 40_000_000;
 
 /// How the trade continues after a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum After {
+enum Consequence {
     Continues,
     Rejected(Code),
     Failed(Code),
 }
 
-use After::{Continues, Failed, Rejected};
+use Consequence::{Continues, Failed, Rejected};
 
 /// Checks a plan after a step: its end, its volume, and whether it leaves an allowance to be revoked.
 #[track_caller]
-fn assert_after(bench: &Bench, id: bursar_core::ids::RequestId, after: After, leaves: bool) {
+fn assert_consequence(bench: &Bench, id: bursar_core::ids::RequestId, after: Consequence, leaves: bool) {
     let execution = bench.execution(id);
     let end = match &execution.end {
         None => Continues,
@@ -51,9 +51,9 @@ fn each_outcome_of_an_allowance_and_of_its_reset() {
         ] {
             let mut bench = Bench::new();
             let id = bench.starts(0, trade(VALUE));
-            bench.takes(id, purpose, fate);
+            bench.open_and_finish(id, purpose, fate);
             assert_eq!(bench.volume(id), volume, "{purpose:?} {fate:?}");
-            assert_after(&bench, id, after, leaves);
+            assert_consequence(&bench, id, after, leaves);
         }
     }
 }
@@ -64,9 +64,9 @@ fn each_outcome_of_an_allowance_and_of_its_reset() {
 fn a_displaced_allowance_may_be_mined_later_and_is_revoked() {
     let mut bench = Bench::new();
     let id = bench.starts(0, trade(VALUE));
-    bench.takes(id, StepPurpose::Allowance, Fate::NonceTaken);
+    bench.open_and_finish(id, StepPurpose::Allowance, Fate::NonceTaken);
     assert_eq!(bench.volume(id), Volume::Returned);
-    assert_after(&bench, id, Failed(Code::ExecutionError), true);
+    assert_consequence(&bench, id, Failed(Code::ExecutionError), true);
 }
 
 /// Only an allowance that a mined step gave, and that no later transaction may have used, is known to be left.
@@ -111,18 +111,18 @@ fn each_outcome_of_a_swap() {
             let mut bench = Bench::new();
             let id = bench.starts(0, trade(VALUE));
             if allowed {
-                bench.takes(id, StepPurpose::Allowance, Fate::Succeeded);
+                bench.open_and_finish(id, StepPurpose::Allowance, Fate::Succeeded);
             }
-            bench.takes(id, StepPurpose::Swap, fate);
+            bench.open_and_finish(id, StepPurpose::Swap, fate);
             assert_eq!(bench.volume(id), volume, "{fate:?}");
-            assert_after(&bench, id, after, leaves);
+            assert_consequence(&bench, id, after, leaves);
             let hash = match &bench.execution(id).end {
                 Some(ExecutionEnd::Failed { hash, .. }) => *hash,
                 _other => None,
             };
             assert_eq!(hash.is_some(), fate == Fate::Reverted, "the receipt shows it");
             if fate == Fate::Succeeded {
-                bench.executed(id);
+                bench.end_executed(id);
                 assert!(bench.is_closed(id));
                 assert_eq!(bench.volumes(0), (VALUE, 0));
             }
@@ -143,14 +143,14 @@ fn each_outcome_of_a_revocation() {
         ] {
             let mut bench = Bench::new();
             let id = bench.starts(0, trade(VALUE));
-            bench.takes(id, StepPurpose::Allowance, Fate::Succeeded);
-            bench.takes(id, StepPurpose::Swap, swap);
+            bench.open_and_finish(id, StepPurpose::Allowance, Fate::Succeeded);
+            bench.open_and_finish(id, StepPurpose::Swap, swap);
             let (end, volume) = (bench.execution(id).end.clone(), bench.volumes(0));
-            bench.takes(id, StepPurpose::Revocation, fate);
+            bench.open_and_finish(id, StepPurpose::Revocation, fate);
             assert_eq!(bench.is_closed(id), closes, "{fate:?}");
             assert_eq!((&bench.execution(id).end, bench.volumes(0)), (&end, volume));
             if !closes {
-                bench.takes(id, StepPurpose::Revocation, Fate::Succeeded);
+                bench.open_and_finish(id, StepPurpose::Revocation, Fate::Succeeded);
                 assert!(bench.is_closed(id));
             }
         }
@@ -164,7 +164,7 @@ fn a_plan_closes_only_after_its_end_and_between_steps() {
     let id = bench.starts(0, trade(VALUE));
     let close = Action::ClosePlan { id };
     assert_eq!(bench.world.must(close.clone()).events, []);
-    bench.takes(id, StepPurpose::Allowance, Fate::Succeeded);
+    bench.open_and_finish(id, StepPurpose::Allowance, Fate::Succeeded);
     assert_eq!(bench.world.must(close.clone()).events, []);
     bench.opens(id, StepPurpose::Swap);
     assert_eq!(bench.world.must(close.clone()).events, []);
@@ -184,8 +184,8 @@ fn a_plan_closes_only_after_its_end_and_between_steps() {
 fn a_locked_wallet_closes_no_plan() {
     let mut bench = Bench::new();
     let id = bench.starts(0, trade(VALUE));
-    bench.takes(id, StepPurpose::Allowance, Fate::Succeeded);
-    bench.takes(id, StepPurpose::Swap, Fate::Reverted);
+    bench.open_and_finish(id, StepPurpose::Allowance, Fate::Succeeded);
+    bench.open_and_finish(id, StepPurpose::Swap, Fate::Reverted);
     bench.world.lock();
     let _refused = bench.world.run(Action::ClosePlan { id });
     assert!(!bench.is_closed(id));

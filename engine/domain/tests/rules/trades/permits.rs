@@ -13,16 +13,16 @@ use crate::trades::bench::{Bench, Fate, in_v4, trade};
 
 const VALUE: u64 = 40_000_000;
 
-fn started(bench: &mut Bench) -> RequestId {
+fn start_trade(bench: &mut Bench) -> RequestId {
     let id = bench.starts(0, in_v4(trade(VALUE)));
-    bench.takes(id, StepPurpose::Allowance, Fate::Succeeded);
+    bench.open_and_finish(id, StepPurpose::Allowance, Fate::Succeeded);
     id
 }
 
 #[test]
 fn an_ordered_permit_is_signed_once_under_its_own_digest() {
     let mut bench = Bench::new();
-    let id = started(&mut bench);
+    let id = start_trade(&mut bench);
     let order = bench.permit(id);
     let decision = bench.order_permit(order.clone()).unwrap();
     assert_eq!(decision.effects, [Effect::SignPermit(id)]);
@@ -35,15 +35,15 @@ fn an_ordered_permit_is_signed_once_under_its_own_digest() {
     assert!(signed.signature.is_some() && signed.permit == order.permit && signed.count == 1);
     assert_eq!(bench.record(id).permit_digest(), None);
     assert!(bench.record_permit(id, order.permit).unwrap().events.is_empty());
-    bench.takes(id, StepPurpose::Swap, Fate::Succeeded);
-    bench.executed(id);
+    bench.open_and_finish(id, StepPurpose::Swap, Fate::Succeeded);
+    bench.end_executed(id);
     assert!(bench.is_closed(id));
 }
 
 #[test]
 fn a_signature_of_a_replaced_permit_is_not_recorded() {
     let mut bench = Bench::new();
-    let id = started(&mut bench);
+    let id = start_trade(&mut bench);
     let first = bench.permit(id);
     bench.order_permit(first.clone()).unwrap();
     let mut second = first.clone();
@@ -56,7 +56,7 @@ fn a_signature_of_a_replaced_permit_is_not_recorded() {
 #[test]
 fn a_permit_that_does_not_fit_the_trade_is_refused() {
     let mut bench = Bench::new();
-    let id = started(&mut bench);
+    let id = start_trade(&mut bench);
     let good = bench.permit(id);
     let wrong: [fn(&mut PermitOrder); 6] = [
         |order| order.permit.token = build::address("spare"),
@@ -84,7 +84,7 @@ fn the_agents_own_deadline_bounds_the_permit() {
     let mut asked = in_v4(trade(VALUE));
     asked.deadline = Some(deadline);
     let id = bench.starts(0, asked);
-    bench.takes(id, StepPurpose::Allowance, Fate::Succeeded);
+    bench.open_and_finish(id, StepPurpose::Allowance, Fate::Succeeded);
     let mut order = bench.permit(id);
     order.quote.block_time = deadline - 20;
     order.permit.expiration = deadline + 1;
@@ -105,7 +105,7 @@ fn a_swap_of_v3_has_no_permit() {
 #[test]
 fn a_permit_is_not_signed_for_what_the_policy_no_longer_allows() {
     let mut bench = Bench::new();
-    let id = started(&mut bench);
+    let id = start_trade(&mut bench);
     let mut order = bench.permit(id);
     order.quote.out.0 -= order.quote.out.0 / U256::from(20);
     let decision = bench.order_permit(order).unwrap();
@@ -116,7 +116,7 @@ fn a_permit_is_not_signed_for_what_the_policy_no_longer_allows() {
 #[test]
 fn a_plan_orders_a_bounded_number_of_permits() {
     let mut bench = Bench::new();
-    let id = started(&mut bench);
+    let id = start_trade(&mut bench);
     for _each in 0..PERMITS_MAX {
         bench.order_permit(bench.permit(id)).unwrap();
     }
@@ -129,7 +129,7 @@ fn a_plan_orders_a_bounded_number_of_permits() {
 fn a_stopped_plan_orders_and_keeps_no_permit_to_sign() {
     for stop in [Action::Freeze, Action::Suspend { agent: build::agent(0) }] {
         let mut bench = Bench::new();
-        let id = started(&mut bench);
+        let id = start_trade(&mut bench);
         let order = bench.permit(id);
         bench.order_permit(order.clone()).unwrap();
         bench.world.must(stop);
@@ -146,7 +146,7 @@ fn a_stopped_plan_orders_and_keeps_no_permit_to_sign() {
 #[test]
 fn a_locked_wallet_records_no_signature() {
     let mut bench = Bench::new();
-    let id = started(&mut bench);
+    let id = start_trade(&mut bench);
     let order = bench.permit(id);
     bench.order_permit(order.clone()).unwrap();
     bench.world.unlocked = false;

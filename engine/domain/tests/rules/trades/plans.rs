@@ -11,7 +11,7 @@ use bursar_domain::{Action, Refusal, Status};
 
 use crate::support::build;
 use crate::support::clock::{MINUTE, SECOND};
-use crate::trades::bench::{BASE, Bench, Fate, PLAN_COST, quote, quoted, step_cost, trade};
+use crate::trades::bench::{BASE, Bench, Fate, PLAN_COST, quote, with_quote, step_cost, trade};
 
 /// The volume stays reserved until the swap is final, and is then spent once.
 #[test]
@@ -29,7 +29,7 @@ fn an_automatic_trade_executes_its_plan() {
     bench.finish(id, Fate::Succeeded);
     assert_eq!((bench.volumes(0), bench.volume(id)), ((40_000_000, 0), Volume::Spent));
     assert!(!bench.is_closed(id), "the lane reads the fill first");
-    bench.executed(id);
+    bench.end_executed(id);
     let hash = bench.execution(id).main_step().unwrap().hash().unwrap();
     let received = Some(Atoms(U256::from(40_000_000_000_u64)));
     assert_eq!(
@@ -47,12 +47,12 @@ fn a_plan_gives_an_allowance_once() {
     for lost in [StepPurpose::Allowance, StepPurpose::AllowanceReset] {
         let mut bench = Bench::new();
         let id = bench.starts(0, trade(40_000_000));
-        bench.takes(id, StepPurpose::AllowanceReset, Fate::Succeeded);
-        bench.takes(id, StepPurpose::Allowance, Fate::Succeeded);
+        bench.open_and_finish(id, StepPurpose::AllowanceReset, Fate::Succeeded);
+        bench.open_and_finish(id, StepPurpose::Allowance, Fate::Succeeded);
         bench.try_open(id, lost).expect("the trade ends");
         assert!(bench.execution(id).open_step().is_none());
         assert_eq!((bench.end_code(id), bench.volumes(0)), (Some(Code::WouldFail), (0, 0)));
-        bench.takes(id, StepPurpose::Revocation, Fate::Succeeded);
+        bench.open_and_finish(id, StepPurpose::Revocation, Fate::Succeeded);
         assert!(bench.is_closed(id));
     }
 }
@@ -75,8 +75,8 @@ fn an_approved_trade_keeps_the_higher_floor() {
         assert_eq!(bench.execution(id).floor, Atoms(U256::from(floor)), "{fresh_out}");
         assert_eq!(bench.execution(id).counted_value, Usd(61_000_000));
         assert_eq!(bench.volumes(0), (0, 61_000_000));
-        bench.takes(id, StepPurpose::Swap, Fate::Succeeded);
-        bench.executed(id);
+        bench.open_and_finish(id, StepPurpose::Swap, Fate::Succeeded);
+        bench.end_executed(id);
         assert!(bench.is_closed(id));
         assert_eq!(bench.volumes(0), (61_000_000, 0));
     }
@@ -158,7 +158,7 @@ fn the_fresh_value_is_judged_at_the_approval() {
 #[test]
 fn an_unknown_value_reserves_the_largest_trade_until_it_is_known() {
     let unknown = TradeQuote { value_in: None, value_out: None, ..quote(60_000_000) };
-    let asked = || quoted(trade(60_000_000), unknown.clone(), Usd::dollars(100));
+    let asked = || with_quote(trade(60_000_000), unknown.clone(), Usd::dollars(100));
     let mut bench = Bench::new();
     let id = bench.holds(0, asked());
     assert_eq!(bench.volumes(0), (0, 100_000_000));
@@ -192,12 +192,12 @@ fn a_tightened_policy_stops_the_trade() {
         let mut bench = Bench::new();
         let id = bench.holds(0, trade(60_000_000));
         bench.approves(id, quote(60_000_000));
-        bench.takes(id, StepPurpose::Allowance, Fate::Succeeded);
+        bench.open_and_finish(id, StepPurpose::Allowance, Fate::Succeeded);
         bench.world.edit(tighten).unwrap();
         bench.try_open(id, StepPurpose::Swap).unwrap();
         assert_eq!((bench.end_code(id), bench.volumes(0)), (Some(code), (0, 0)));
         assert!(!bench.is_closed(id), "the allowance is left");
-        bench.takes(id, StepPurpose::Revocation, Fate::Succeeded);
+        bench.open_and_finish(id, StepPurpose::Revocation, Fate::Succeeded);
         assert!(bench.is_closed(id));
     }
 }
@@ -268,7 +268,7 @@ fn the_input_of_a_running_trade_is_not_free_for_the_next() {
     let code = |bench: &mut Bench| bench.ask(0, ask.clone()).unwrap_err().code;
     assert_eq!(code(&mut bench), Code::InsufficientFunds);
     assert_eq!(bench.rejects(held, Ok(dear)), Code::InsufficientFunds);
-    bench.takes(first, StepPurpose::Allowance, Fate::Succeeded);
+    bench.open_and_finish(first, StepPurpose::Allowance, Fate::Succeeded);
     bench.opens(first, StepPurpose::Swap);
     assert_eq!(code(&mut bench), Code::InsufficientFunds, "the swap may still be mined");
     bench.finish(first, Fate::Succeeded);
@@ -284,13 +284,13 @@ fn a_later_trade_takes_no_tokens_from_an_earlier_one() {
     let first = bench.starts(0, ask.clone());
     let second = bench.starts(1, ask.clone());
     let mut order = bench.step(first, StepPurpose::Swap);
-    order.quote = holding(&order, 19_999_999);
+    order.quote = quote_with_balance(&order, 19_999_999);
     bench.order(order).unwrap();
     assert!(bench.execution(first).open_step().is_some());
     bench.finish(first, Fate::Succeeded);
-    bench.executed(first);
+    bench.end_executed(first);
     let mut order = bench.step(second, StepPurpose::Swap);
-    order.quote = holding(&order, 9_999_999);
+    order.quote = quote_with_balance(&order, 9_999_999);
     bench.order(order).unwrap();
     assert_eq!(bench.end_code(second), Some(Code::InsufficientFunds));
 }
@@ -344,7 +344,7 @@ fn with_out(micros: u64, out: u64) -> TradeQuote {
 }
 
 /// Returns the order's quote with another balance of the input token.
-fn holding(order: &StepOrder, balance: u64) -> Quote {
+fn quote_with_balance(order: &StepOrder, balance: u64) -> Quote {
     let quote = order.quote.trade().unwrap().clone();
     TradeQuote { balance_in: U256::from(balance), ..quote }.into()
 }

@@ -26,7 +26,7 @@ enum RequestStage {
     Refused,
 }
 
-const EVERY: [RequestStage; 10] = [
+const ALL_STAGES: [RequestStage; 10] = [
     RequestStage::Held,
     RequestStage::Started,
     RequestStage::AllowanceOpen,
@@ -51,7 +51,7 @@ fn ask(
 }
 
 /// Makes a request with an identity and brings it to a status.
-fn bring(
+fn bring_to_stage(
     bench: &mut Bench,
     agent: usize,
     identity: &Identity,
@@ -72,11 +72,11 @@ fn bring(
             bench.signs(id);
         }
         RequestStage::Executed => {
-            bench.takes(id, StepPurpose::Swap, Fate::Succeeded);
-            bench.executed(id);
+            bench.open_and_finish(id, StepPurpose::Swap, Fate::Succeeded);
+            bench.end_executed(id);
         }
-        RequestStage::Failed => bench.takes(id, StepPurpose::Swap, Fate::Reverted),
-        RequestStage::Stopped => bench.takes(id, StepPurpose::Allowance, Fate::Dropped),
+        RequestStage::Failed => bench.open_and_finish(id, StepPurpose::Swap, Fate::Reverted),
+        RequestStage::Stopped => bench.open_and_finish(id, StepPurpose::Allowance, Fate::Dropped),
         RequestStage::Denied => {
             bench.world.deny(id).unwrap();
         }
@@ -98,10 +98,10 @@ fn assert_same(bench: &mut Bench, id: RequestId, repeat: Result<Decision, Refusa
 
 #[test]
 fn a_signed_repeat_gets_the_same_request_in_every_status() {
-    for when in EVERY {
+    for when in ALL_STAGES {
         let mut bench = Bench::new();
-        let identity = build::signed(1, bench.world.clock.utc);
-        let (id, same) = bring(&mut bench, 0, &identity, when);
+        let identity = build::signed_identity(1, bench.world.clock.utc);
+        let (id, same) = bring_to_stage(&mut bench, 0, &identity, when);
         for wait in [0, DAY] {
             bench.world.clock.pass(wait);
             if wait > 0 && when == RequestStage::Held {
@@ -121,10 +121,10 @@ fn a_signed_repeat_gets_the_same_request_in_every_status() {
 /// With a key, an allowed trade is always recognised, a denied or expired one for 15 minutes, and a refused one never.
 #[test]
 fn a_bearers_repeat_under_its_key_gets_the_same_request() {
-    for when in EVERY {
+    for when in ALL_STAGES {
         let mut bench = Bench::new();
-        let identity = build::bearer(&build::agent(2), b"trade", Some("key"));
-        let (id, same) = bring(&mut bench, 2, &identity, when);
+        let identity = build::bearer_identity(&build::agent(2), b"trade", Some("key"));
+        let (id, same) = bring_to_stage(&mut bench, 2, &identity, when);
         let ended = matches!(when, RequestStage::Denied | RequestStage::Expired);
         let repeat = ask(&mut bench, 2, &identity, same.clone());
         if when == RequestStage::Refused {
@@ -145,10 +145,10 @@ fn a_bearers_repeat_under_its_key_gets_the_same_request() {
 }
 
 /// Brings a request that has only its content as identity to a status.
-fn by_content(when: RequestStage) -> (Bench, Identity, RequestId, TradeAsk) {
+fn bring_by_content(when: RequestStage) -> (Bench, Identity, RequestId, TradeAsk) {
     let mut bench = Bench::new();
-    let identity = build::bearer(&build::agent(2), b"trade", None);
-    let (id, same) = bring(&mut bench, 2, &identity, when);
+    let identity = build::bearer_identity(&build::agent(2), b"trade", None);
+    let (id, same) = bring_to_stage(&mut bench, 2, &identity, when);
     (bench, identity, id, same)
 }
 
@@ -158,8 +158,8 @@ fn by_content(when: RequestStage) -> (Bench, Identity, RequestId, TradeAsk) {
 /// If the trade ended before any broadcast, the same content is a new request.
 #[test]
 fn a_bearers_repeat_without_a_key_is_merged_by_its_content() {
-    for when in EVERY {
-        let (mut bench, identity, id, same) = by_content(when);
+    for when in ALL_STAGES {
+        let (mut bench, identity, id, same) = bring_by_content(when);
         let repeat = ask(&mut bench, 2, &identity, same.clone());
         if matches!(when, RequestStage::Refused | RequestStage::Stopped) {
             assert!(
@@ -187,8 +187,8 @@ fn a_bearers_repeat_without_a_key_is_merged_by_its_content() {
 #[test]
 fn a_clock_that_is_set_ends_no_merge() {
     for set_by in [-DAY, DAY] {
-        let (mut bench, identity, id, same) = by_content(RequestStage::Executed);
-        bench.world.clock.set_by(set_by);
+        let (mut bench, identity, id, same) = bring_by_content(RequestStage::Executed);
+        bench.world.clock.shift_wall_clock(set_by);
         let repeat = ask(&mut bench, 2, &identity, same.clone());
         assert_same(&mut bench, id, repeat, &format!("clock set by {set_by}"));
         bench.world.clock.pass(10 * MINUTE);
@@ -200,11 +200,11 @@ fn a_clock_that_is_set_ends_no_merge() {
 /// The ten minutes count from the first request, not from the operator's approval.
 #[test]
 fn a_merge_counts_from_the_ask() {
-    let (mut bench, identity, id, same) = by_content(RequestStage::Held);
+    let (mut bench, identity, id, same) = bring_by_content(RequestStage::Held);
     bench.world.clock.pass(8 * MINUTE);
     bench.approves(id, quote(60_000_000));
-    bench.takes(id, StepPurpose::Swap, Fate::Succeeded);
-    bench.executed(id);
+    bench.open_and_finish(id, StepPurpose::Swap, Fate::Succeeded);
+    bench.end_executed(id);
     let repeat = ask(&mut bench, 2, &identity, same.clone());
     assert_same(&mut bench, id, repeat, "eight minutes after the ask");
     bench.world.clock.pass(2 * MINUTE);
@@ -214,12 +214,12 @@ fn a_merge_counts_from_the_ask() {
 
 #[test]
 fn another_content_under_the_same_key_conflicts_while_the_first_is_remembered() {
-    for when in EVERY {
+    for when in ALL_STAGES {
         let mut bench = Bench::new();
-        let first = build::bearer(&build::agent(2), b"trade", Some("key"));
-        bring(&mut bench, 2, &first, when);
+        let first = build::bearer_identity(&build::agent(2), b"trade", Some("key"));
+        bring_to_stage(&mut bench, 2, &first, when);
         let (before, volumes) = (bench.world.entries.len(), bench.volumes(2));
-        let second = build::bearer(&build::agent(2), b"another trade", Some("key"));
+        let second = build::bearer_identity(&build::agent(2), b"another trade", Some("key"));
         let answer = ask(&mut bench, 2, &second, trade(1_000_000));
         if when == RequestStage::Refused {
             assert!(answer.is_ok(), "a refusal is never remembered");
@@ -236,10 +236,10 @@ fn other_identities_are_other_requests() {
     let mut bench = Bench::new();
     let now = bench.world.clock.utc;
     let identities = [
-        (0, build::signed(1, now)),
-        (0, build::signed(2, now)),
-        (2, build::bearer(&build::agent(2), b"trade", Some("a"))),
-        (2, build::bearer(&build::agent(2), b"trade", Some("b"))),
+        (0, build::signed_identity(1, now)),
+        (0, build::signed_identity(2, now)),
+        (2, build::bearer_identity(&build::agent(2), b"trade", Some("a"))),
+        (2, build::bearer_identity(&build::agent(2), b"trade", Some("b"))),
     ];
     for (agent, identity) in identities {
         let decision = ask(&mut bench, agent, &identity, trade(10_000_000)).unwrap();
@@ -253,8 +253,8 @@ fn other_identities_are_other_requests() {
 #[test]
 fn a_repeat_after_a_restart_gets_the_same_request() {
     let mut bench = Bench::new();
-    let identity = build::signed(1, bench.world.clock.utc);
-    let (id, same) = bring(&mut bench, 0, &identity, RequestStage::AllowanceOpen);
+    let identity = build::signed_identity(1, bench.world.clock.utc);
+    let (id, same) = bring_to_stage(&mut bench, 0, &identity, RequestStage::AllowanceOpen);
     bench.world = bench.world.restarted();
     let repeat = ask(&mut bench, 0, &identity, same);
     assert_same(&mut bench, id, repeat, "after a restart");

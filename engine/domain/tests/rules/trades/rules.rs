@@ -40,7 +40,7 @@ const HOLDS: [(HoldReason, Change); 10] = [
     (HoldReason::ClockOff, |case| case.clock_off = true),
     (HoldReason::NoValue, |case| case.quote.value_in = None),
     (HoldReason::ImpactAboveCeiling, |case| case.quote.impact = Some(Bps(501))),
-    (HoldReason::BetterRoute, |case| case.quote.best_route = Some(pays(10_526_315_791))),
+    (HoldReason::BetterRoute, |case| case.quote.best_route = Some(route_paying(10_526_315_791))),
     (HoldReason::HookedPool, |case| case.ask.venue = v4(500, Address::repeat_byte(1))),
     (HoldReason::UnlistedToken, |case| {
         case.ask.token_out.address = Some(Address::repeat_byte(0x42));
@@ -55,7 +55,7 @@ fn v4(fee: u32, hooks: Address) -> Venue {
 }
 
 /// Returns another route that pays `out`. The ordinary quote of ten dollars pays 10,000,000,000.
-fn pays(out: u64) -> Box<RouteQuote> {
+fn route_paying(out: u64) -> Box<RouteQuote> {
     Box::new(RouteQuote { venue: v4(500, Address::ZERO), out: Atoms(U256::from(out)) })
 }
 
@@ -312,7 +312,7 @@ fn a_pool_that_another_route_outdoes_asks() {
     ] {
         judge("outdone", wanted, |case| {
             case.quote.impact = Some(Bps(0));
-            case.quote.best_route = Some(pays(out));
+            case.quote.best_route = Some(route_paying(out));
             case.policy.trading.max_impact = Bps(ceiling);
         });
     }

@@ -104,7 +104,7 @@ pub(crate) fn plan_at(point: Point) -> (Bench, RequestId, Option<Decision>) {
             StepPurpose::Allowance
         }
         Point::AllowanceMined | Point::SwapOpen | Point::SwapAuthorized | Point::SwapSigned => {
-            bench.takes(id, StepPurpose::Allowance, Fate::Succeeded);
+            bench.open_and_finish(id, StepPurpose::Allowance, Fate::Succeeded);
             StepPurpose::Swap
         }
     };
@@ -173,7 +173,7 @@ fn what_is_unsigned_ends_at_a_stop_and_never_revives() {
             bench.world.tick();
             assert_unsigned_since(&bench, since);
             if point.has_allowance() {
-                bench.takes(id, StepPurpose::Revocation, Fate::Succeeded);
+                bench.open_and_finish(id, StepPurpose::Revocation, Fate::Succeeded);
             }
             assert!(bench.is_closed(id), "{what}");
             assert_eq!((&bench.execution(id).end, bench.volumes(0)), (&end, (0, 0)), "{what}");
@@ -207,12 +207,12 @@ fn a_signed_swap_is_watched_to_its_end() {
             assert_eq!(bench.volume(id), volume, "{stop:?} {fate:?}");
             assert_eq!(bench.volumes(0), (spent, 0), "{stop:?} {fate:?}");
             if fate == Fate::Succeeded {
-                bench.executed(id);
+                bench.end_executed(id);
             } else {
                 if stop != Stop::Lock {
                     stop.lift(&mut bench);
                 }
-                bench.takes(id, StepPurpose::Revocation, Fate::Succeeded);
+                bench.open_and_finish(id, StepPurpose::Revocation, Fate::Succeeded);
             }
             assert!(bench.is_closed(id), "{stop:?} {fate:?}");
             assert_eq!(bench.volumes(0), (spent, 0), "{stop:?} {fate:?}");
@@ -240,7 +240,7 @@ fn no_swap_follows_an_allowance_that_was_signed_before_a_stop() {
             assert!(bench.execution(id).open_step().is_none(), "{what}: {swap:?}");
             assert_eq!(bench.end_code(id), Some(stop.code()), "{what}");
             assert_eq!((bench.volume(id), bench.volumes(0)), (Volume::Returned, (0, 0)), "{what}");
-            bench.takes(id, StepPurpose::Revocation, Fate::Succeeded);
+            bench.open_and_finish(id, StepPurpose::Revocation, Fate::Succeeded);
             assert!(bench.is_closed(id), "{what}");
         }
     }

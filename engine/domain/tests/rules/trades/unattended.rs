@@ -16,7 +16,7 @@ fn bench() -> Bench {
     policy.trading.daily = Usd::dollars(1_000);
     policy.trading.per_trade = Usd::dollars(1_000);
     policy.trading.auto_below = Usd::dollars(1_000);
-    let mut bench = Bench::at(Clock::at("2026-01-15T12:00:00Z", "UTC"), &policy);
+    let mut bench = Bench::with_clock(Clock::at("2026-01-15T12:00:00Z", "UTC"), &policy);
     bench.world.must(Action::Set(Setting::UnattendedDaily(Some(Usd::dollars(50)))));
     bench
 }
@@ -39,11 +39,11 @@ fn running_plans_count() {
         other => panic!("{other:?}"),
     };
     assert_eq!(reason, HoldReason::UnattendedLimit);
-    bench.takes(first, StepPurpose::Swap, Fate::Succeeded);
-    bench.executed(first);
+    bench.open_and_finish(first, StepPurpose::Swap, Fate::Succeeded);
+    bench.end_executed(first);
     bench.holds(0, trade(20_000_001));
     let second = bench.starts(0, trade(20_000_000));
-    bench.takes(second, StepPurpose::Swap, Fate::Reverted);
+    bench.open_and_finish(second, StepPurpose::Swap, Fate::Reverted);
     // A swap that took no effect returns its value.
     bench.starts(0, trade(20_000_000));
 }
@@ -59,7 +59,7 @@ fn a_swap_that_is_final_on_the_next_day_begins_that_day() {
     bench.signs(id);
     bench.world.clock.pass(20 * SECOND);
     bench.finish(id, Fate::Succeeded);
-    bench.executed(id);
+    bench.end_executed(id);
     let spent = bench.world.state.unattended.spent_at(&bench.world.now());
     assert_eq!(spent, Usd::dollars(30));
     bench.holds(0, trade(20_000_001));

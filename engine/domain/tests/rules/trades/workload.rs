@@ -12,8 +12,8 @@ pub(crate) enum Step {
     Ask {
         agent: usize,
         micros: u64,
-        base: bool,
-        known: bool,
+        on_base: bool,
+        is_listed_token: bool,
     },
     /// `quote` is in thousandths of the requested output and value.
     Approve {
@@ -91,7 +91,7 @@ fn any_step() -> impl Strategy<Value = Step> {
     ];
     prop_oneof![
         12 => (agent.clone(), micros, any::<bool>(), prop::bool::weighted(0.9))
-            .prop_map(|(agent, micros, base, known)| Step::Ask { agent, micros, base, known }),
+            .prop_map(|(agent, micros, on_base, is_listed_token)| Step::Ask { agent, micros, on_base, is_listed_token }),
         5 => (pick.clone(), per_mille()).prop_map(|(pick, quote)| Step::Approve { pick, quote }),
         1 => pick.clone().prop_map(Step::Deny),
         8 => (pick.clone(), purpose, per_mille(), prop::bool::weighted(0.1)).prop_map(

@@ -58,12 +58,12 @@ const LOAN_CODES: &[&str] = &[
 ];
 
 /// Descriptions of a loan's fields.
-const VENUE: &str = "A vault's address, or a market's id: 0x and 64 hex digits.";
-const AMOUNT: &str = "In whole coins of the stablecoin, such as \"25.5\"; needed unless withdraw_all is \
+const VENUE_DESCRIPTION: &str = "A vault's address, or a market's id: 0x and 64 hex digits.";
+const AMOUNT_DESCRIPTION: &str = "In whole coins of the stablecoin, such as \"25.5\"; needed unless withdraw_all is \
     true. With denomination shares: whole shares of a vault, or the integer shares of a market.";
-const PROVEN: &str = "A simulation of the whole plan showed that exactly the quoted amount moves, and \
+const PROVEN_DESCRIPTION: &str = "A simulation of the whole plan showed that exactly the quoted amount moves, and \
     that nothing else changes.";
-const WITHDRAWABLE: &str = "What of the position can be withdrawn now; null if that is not known.";
+const WITHDRAWABLE_DESCRIPTION: &str = "What of the position can be withdrawn now; null if that is not known.";
 
 /// Returns the schemas, by name.
 pub(super) fn schemas() -> Map<String, Value> {
@@ -73,27 +73,27 @@ pub(super) fn schemas() -> Map<String, Value> {
     schemas
 }
 
-fn text() -> Value {
+fn text_schema() -> Value {
     json!({ "type": "string" })
 }
 
-fn count() -> Value {
+fn count_schema() -> Value {
     json!({ "type": "integer", "minimum": 0 })
 }
 
-fn maybe(kind: &str) -> Value {
+fn nullable_schema(kind: &str) -> Value {
     json!({ "type": [kind, "null"] })
 }
 
-fn kinds() -> Value {
+fn kinds_schema() -> Value {
     json!({ "type": "string", "enum": ["vault", "market"] })
 }
 
-fn atoms(description: &str) -> Value {
+fn atoms_schema(description: &str) -> Value {
     json!({ "type": "integer", "minimum": 0, "description": description })
 }
 
-fn maybe_atoms(description: &str) -> Value {
+fn nullable_atoms_schema(description: &str) -> Value {
     json!({ "type": ["integer", "null"], "minimum": 0, "description": description })
 }
 
@@ -104,7 +104,7 @@ fn chain_id() -> Value {
     json!({ "type": "integer", "enum": chains, "default": DEFAULT_TRADING.0 })
 }
 
-fn map(schemas: Value) -> Map<String, Value> {
+fn schema_map(schemas: Value) -> Map<String, Value> {
     match schemas {
         Value::Object(schemas) => schemas,
         _other => Map::new(),
@@ -112,15 +112,15 @@ fn map(schemas: Value) -> Map<String, Value> {
 }
 
 fn requests() -> Map<String, Value> {
-    map(json!({
+    schema_map(json!({
         "VenuesQuery": object(json!({ "chain_id": chain_id() }), &[]),
         "Position": closed_object(json!({
             "action": { "type": "string", "enum": ["supply", "withdraw"] },
             "venue": { "type": "string", "pattern": "^0x([0-9a-fA-F]{40}|[0-9a-fA-F]{64})$",
-                "description": VENUE },
+                "description": VENUE_DESCRIPTION },
             "venue_kind": { "type": "string", "enum": ["vault", "market"],
                 "description": "vault for an address, market for an id." },
-            "amount": { "type": ["string", "number"], "description": AMOUNT },
+            "amount": { "type": ["string", "number"], "description": AMOUNT_DESCRIPTION },
             "withdraw_all": { "type": "boolean", "default": false,
                 "description": "Withdraw by all shares of the address; `amount` then has no effect." },
             "denomination": { "type": "string", "enum": ["assets", "shares"], "default": "assets",
@@ -137,34 +137,34 @@ fn results() -> Map<String, Value> {
     let reasons: Vec<Value> = reasons.chain([Value::Null]).collect();
     let codes = LOAN_CODES.iter().map(|code| (*code).into());
     let codes: Vec<Value> = codes.chain([Value::Null]).collect();
-    map(json!({
+    schema_map(json!({
         "PositionQuote": object(json!({
-            "venue": text(), "venue_kind": kinds(), "protocol": { "const": "morpho" },
+            "venue": text_schema(), "venue_kind": kinds_schema(), "protocol": { "const": "morpho" },
             "action": { "type": "string", "enum": ["supply", "withdraw"] },
-            "asset": maybe("string"), "asset_decimals": maybe("integer"),
-            "share_decimals": maybe("integer"),
-            "assets": atoms("What moves, in atomic units of the stablecoin; may exceed 2^53."),
-            "shares": atoms("The shares that a supply gets or a withdrawal gives back, in atomic \
+            "asset": nullable_schema("string"), "asset_decimals": nullable_schema("integer"),
+            "share_decimals": nullable_schema("integer"),
+            "assets": atoms_schema("What moves, in atomic units of the stablecoin; may exceed 2^53."),
+            "shares": atoms_schema("The shares that a supply gets or a withdrawal gives back, in atomic \
                 units; may exceed 2^53."),
             "by_shares": { "type": "boolean",
                 "description": "The number of shares is fixed, and `assets` is what they redeem for." },
             "notional_usd": { "type": ["number", "null"],
                 "description": "The value in dollars, rounded up." },
-            "current_position_assets": atoms("What the address has in the venue before it."),
+            "current_position_assets": atoms_schema("What the address has in the venue before it."),
             "venue_withdrawable":
-                maybe_atoms("What all lenders together can withdraw now; null if unknown."),
-            "withdrawable_now": maybe_atoms(WITHDRAWABLE),
-            "asset_symbol": maybe("string"),
+                nullable_atoms_schema("What all lenders together can withdraw now; null if unknown."),
+            "withdrawable_now": nullable_atoms_schema(WITHDRAWABLE_DESCRIPTION),
+            "asset_symbol": nullable_schema("string"),
             "venue_name": { "type": ["string", "null"],
                 "description": "The venue's own text: it can claim anything." },
-            "curator": maybe("string"), "gas_estimate": count(),
+            "curator": nullable_schema("string"), "gas_estimate": count_schema(),
             "approvals_needed": { "type": "integer", "minimum": 0,
                 "description": "Transactions before the supply or withdrawal itself." },
             "effects": object(json!({
-                "proven": { "type": "boolean", "description": PROVEN },
+                "proven": { "type": "boolean", "description": PROVEN_DESCRIPTION },
                 "transactions": { "type": "integer", "minimum": 0,
                     "description": "Each needs a confirmation by the network." },
-                "calls": { "type": "array", "items": text(),
+                "calls": { "type": "array", "items": text_schema(),
                     "description": "The decoded calls of the plan in words, in their order." },
             }), &["proven", "transactions", "calls"]),
         }), &["venue", "venue_kind", "protocol", "action", "assets", "shares", "by_shares",
@@ -175,18 +175,18 @@ fn results() -> Map<String, Value> {
                 "description": "A UUID; empty if the request was refused before it was recorded." },
             "status": { "type": "string",
                 "enum": ["executed", "pending", "executing", "rejected", "failed"] },
-            "reason": maybe("string"),
-            "tx_hash": maybe("string"),
-            "assets_moved": maybe_atoms("What the receipt shows, in atomic units of the stablecoin; \
+            "reason": nullable_schema("string"),
+            "tx_hash": nullable_schema("string"),
+            "assets_moved": nullable_atoms_schema("What the receipt shows, in atomic units of the stablecoin; \
                 null if it does not show it."),
-            "assets_quoted": maybe_atoms("By the newest quote; null if nothing was measured."),
-            "position_after": maybe_atoms("What the address has in the venue after the transaction; \
+            "assets_quoted": nullable_atoms_schema("By the newest quote; null if nothing was measured."),
+            "position_after": nullable_atoms_schema("What the address has in the venue after the transaction; \
                 null if it could not be read."),
             "quote": { "anyOf": [reference("PositionQuote"), { "type": "null" }] },
             "code": { "type": ["string", "null"], "enum": codes },
             "retryable": { "type": "boolean",
                 "description": "True only for INSUFFICIENT_LIQUIDITY: the same may succeed later." },
-            "approval_tx_hash": maybe("string"),
+            "approval_tx_hash": nullable_schema("string"),
             "reason_code": { "type": ["string", "null"], "enum": reasons },
             "retry_after": { "type": "integer", "minimum": 0,
                 "description": "In seconds; only if retryable." },
@@ -198,7 +198,7 @@ fn results() -> Map<String, Value> {
             "status": { "type": "string", "enum": ["pending", "executing"] },
             "request_id": { "type": "string", "format": "uuid" },
             "quote": reference("PositionQuote"),
-            "expires_in_seconds": count(), "identity": identity(),
+            "expires_in_seconds": count_schema(), "identity": identity(),
         }), &["status", "request_id", "quote", "identity"]),
         "PositionPolled": { "oneOf": [reference("PositionOpen"), reference("PositionResult")] },
     }))
@@ -208,21 +208,21 @@ fn venues() -> Map<String, Value> {
     let dollars = json!({ "type": ["number", "null"], "minimum": 0,
         "description": "In dollars; null if a part of what is lent cannot be read." });
     let limit = json!({ "type": "number", "minimum": 0, "description": "In dollars." });
-    map(json!({
+    schema_map(json!({
         "Venue": object(json!({
-            "kind": kinds(), "protocol": { "const": "morpho" },
-            "venue": { "type": "string", "description": VENUE },
+            "kind": kinds_schema(), "protocol": { "const": "morpho" },
+            "venue": { "type": "string", "description": VENUE_DESCRIPTION },
             "name": { "type": "string", "description": "The venue's own text, or a market's collateral \
                 and loan-to-value limit; empty if curated is false." },
-            "asset": text(), "asset_decimals": count(),
+            "asset": text_schema(), "asset_decimals": count_schema(),
             "curated": { "type": "boolean", "description": "Bursar or the operator trusts it. Others are \
                 listed because the address has something there." },
-            "your_position_assets": maybe_atoms("In atomic units of the stablecoin; null if unknown."),
-            "withdrawable_now": maybe_atoms(WITHDRAWABLE),
+            "your_position_assets": nullable_atoms_schema("In atomic units of the stablecoin; null if unknown."),
+            "withdrawable_now": nullable_atoms_schema(WITHDRAWABLE_DESCRIPTION),
             "symbol": { "type": "string", "description": "Curated vaults only." },
             "curator": { "type": "string", "description": "Curated vaults only." },
-            "total_assets": atoms("Curated vaults only."),
-            "venue_withdrawable": maybe_atoms("Curated vaults only: what all lenders together can \
+            "total_assets": atoms_schema("Curated vaults only."),
+            "venue_withdrawable": nullable_atoms_schema("Curated vaults only: what all lenders together can \
                 withdraw now; null if unknown."),
             "collateral": { "type": "string", "description": "Curated markets only." },
             "collateral_symbol": { "type": "string",
@@ -236,7 +236,7 @@ fn venues() -> Map<String, Value> {
             "status": { "const": "ok" },
             "restricted": { "type": "boolean",
                 "description": "The policy permits supplies to curated venues only." },
-            "chain_id": count(),
+            "chain_id": count_schema(),
             "venues": { "type": "array", "items": reference("Venue") },
             "policy": reference("LendingPolicy"),
             "exposure_complete": { "type": "boolean", "description": "False if a part of what the \
@@ -260,7 +260,7 @@ fn venues() -> Map<String, Value> {
                 "description": "Of liquid and lent funds together; null for no such limit." },
             "auto_approve_below_usd": { "type": ["number", "null"], "minimum": 0,
                 "description": "In dollars; null if the operator approves every request." },
-            "max_ops_per_day": count(), "ops_today": count(), "ops_remaining_today": count(),
+            "max_ops_per_day": count_schema(), "ops_today": count_schema(), "ops_remaining_today": count_schema(),
             "deployed_usd": dollars,
             "reserved_usd": { "type": "number", "minimum": 0,
                 "description": "In dollars: the open supplies of all agents of the address." },

@@ -30,7 +30,7 @@ pub struct Route {
 }
 
 /// The codes that any request may get.
-const ALWAYS: &[Code] = &[
+const CODES_OF_ALL: &[Code] = &[
     Code::BadRequest,
     Code::InvalidContentLength,
     Code::ForeignHostRejected,
@@ -45,11 +45,11 @@ const ALWAYS: &[Code] = &[
 ];
 
 /// The codes that any request with a body may get.
-const WITH_BODY: &[Code] =
+const CODES_WITH_BODY: &[Code] =
     &[Code::InvalidJson, Code::InvalidRequest, Code::MissingAgentId, Code::UnsupportedEncoding];
 
 /// The codes that any request with a proof may get.
-const WITH_PROOF: &[Code] = &[
+const CODES_WITH_PROOF: &[Code] = &[
     Code::AuthFailed,
     Code::AgentNotCommissioned,
     Code::AgentSuspended,
@@ -72,8 +72,8 @@ macro_rules! route {
     };
 }
 
-const READ: Option<&str> = Some("ReadRequest");
-const POLL: &[Code] = &[Code::InvalidRequestId, Code::MissingRequestId, Code::RequestNotFound];
+const READ_SCHEMA: Option<&str> = Some("ReadRequest");
+const POLL_CODES: &[Code] = &[Code::InvalidRequestId, Code::MissingRequestId, Code::RequestNotFound];
 
 /// Every documented route. Aliases of `/agent` and `/agent/partner`, and poll paths without an id, are left out.
 pub const ROUTES: &[Route] = &[
@@ -81,7 +81,7 @@ pub const ROUTES: &[Route] = &[
     route!("get" "/health" None None, &[(200, "Health")], &[], "Liveness."),
     route!("get" "/status" None None, &[(200, "Status")], &[Code::AuthFailed, Code::WalletLocked, Code::LanBearerRefused],
         "Counters of the process; with a proof, also the agent's own figures."),
-    route!("post" "/status" Agent READ, &[(200, "Status")], &[], "The same as GET, with the proof in the body."),
+    route!("post" "/status" Agent READ_SCHEMA, &[(200, "Status")], &[], "The same as GET, with the proof in the body."),
     route!("get" "/agent" None None, &[(200, "Text")], &[], "How to pay: read this first."),
     route!("get" "/agent/partner" None None, &[(200, "Text")], &[], "About a separate partner wallet."),
     route!("get" "/sign/helper" None None, &[(200, "Text")], &[], "A Python script that signs requests."),
@@ -100,7 +100,7 @@ pub const ROUTES: &[Route] = &[
             Code::PriceMoved, Code::IdempotencyConflict, Code::JournalFailed, Code::DiskFull,
         ],
         "Ask for a payment: the value of a 402 answer's header, or its JSON."),
-    route!("get" "/sign/status/{id}" Id None, &[(200, "Polled"), (202, "Pending")], POLL,
+    route!("get" "/sign/status/{id}" Id None, &[(200, "Polled"), (202, "Pending")], POLL_CODES,
         "The state of a requested payment."),
     route!("post" "/callback" Agent Some("CallbackRequest"), &[(200, "Reported")],
         &[
@@ -112,9 +112,9 @@ pub const ROUTES: &[Route] = &[
     route!("get" "/receipt/{id}" Id None, &[(200, "Receipt")],
         &[Code::InvalidTransactionId, Code::MissingTransactionId, Code::TransactionNotFound],
         "The receipt of a payment, in AP2's form; a page where text/html is accepted."),
-    route!("post" "/mandate" Agent READ, &[(200, "Mandate")], &[],
+    route!("post" "/mandate" Agent READ_SCHEMA, &[(200, "Mandate")], &[],
         "Address, limits, and what is left of them today."),
-    route!("post" "/balances" Agent READ, &[(200, "Balances")], &[],
+    route!("post" "/balances" Agent READ_SCHEMA, &[(200, "Balances")], &[],
         "The balances of the agent's address."),
     route!("post" "/trade" Agent Some("TradeRequest"),
         &[
@@ -126,7 +126,7 @@ pub const ROUTES: &[Route] = &[
             Code::ChainUnavailable, Code::JournalFailed, Code::DiskFull,
         ],
         "Ask for a swap. The answer within 25 seconds is its result, `executing` or `pending`."),
-    route!("get" "/trade/status/{id}" Id None, &[(200, "TradePolled"), (202, "TradeOpen")], POLL,
+    route!("get" "/trade/status/{id}" Id None, &[(200, "TradePolled"), (202, "TradeOpen")], POLL_CODES,
         "The state of a requested trade. Final results have status 200 here, whatever they are."),
     route!("post" "/venues" Agent Some("VenuesRequest"), &[(200, "Venues")],
         &[
@@ -144,19 +144,19 @@ pub const ROUTES: &[Route] = &[
             Code::TooManyToday, Code::ChainUnavailable, Code::JournalFailed, Code::DiskFull,
         ],
         "Ask to supply to a venue or to withdraw. The answer within 25 seconds is the result, `executing` or `pending`."),
-    route!("get" "/position/status/{id}" Id None, &[(200, "PositionPolled"), (202, "PositionOpen")], POLL,
+    route!("get" "/position/status/{id}" Id None, &[(200, "PositionPolled"), (202, "PositionOpen")], POLL_CODES,
         "The state of a requested position. Final results have status 200 here, whatever they are."),
 ];
 
 impl Route {
     /// Returns every code that the route may answer with.
     pub fn all_codes(&self) -> BTreeSet<Code> {
-        let mut codes: BTreeSet<Code> = ALWAYS.iter().chain(self.codes).copied().collect();
+        let mut codes: BTreeSet<Code> = CODES_OF_ALL.iter().chain(self.codes).copied().collect();
         if self.body.is_some() || self.path == "/status" {
-            codes.extend(WITH_BODY);
+            codes.extend(CODES_WITH_BODY);
         }
         if self.proof == Proof::Agent {
-            codes.extend(WITH_PROOF);
+            codes.extend(CODES_WITH_PROOF);
         }
         codes
     }

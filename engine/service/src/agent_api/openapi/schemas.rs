@@ -62,7 +62,7 @@ pub(super) fn all() -> Value {
             "agent_status": { "type": "string", "enum": ["active", "limit_reached"] },
         }), &["status", "agent_name", "agent_status"]),
         "ReadRequest": proven(json!({}), &[]),
-        "SignRequest": either(proven(json!({
+        "SignRequest": exactly_one_of(proven(json!({
             "payment_required": { "type": "string",
                 "description": "The value of the 402 answer's PAYMENT-REQUIRED header, unchanged." },
             "x402_data": { "type": "object",
@@ -167,7 +167,7 @@ pub(super) fn closed_object(properties: Value, required: &[&str]) -> Value {
 }
 
 /// Returns `schema` with the condition that exactly one of the fields `names` is present.
-fn either(mut schema: Value, names: &[&str]) -> Value {
+fn exactly_one_of(mut schema: Value, names: &[&str]) -> Value {
     let choices: Vec<Value> = names.iter().map(|name| json!({ "required": [name] })).collect();
     if let Some(schema) = schema.as_object_mut() {
         schema.insert("oneOf".to_owned(), choices.into());

@@ -37,8 +37,8 @@ const TRADE_REASONS: &[Code] = &[
 ];
 
 /// Descriptions of a trade's fields.
-const TOKEN: &str = "A token's address; ETH or the zero address for the native coin.";
-const FEE: &str = "v3: 100, 500, 3000 or 10000, and 0 for wrapping and unwrapping; v4: 0 to 1000000, \
+const TOKEN_DESCRIPTION: &str = "A token's address; ETH or the zero address for the native coin.";
+const FEE_DESCRIPTION: &str = "v3: 100, 500, 3000 or 10000, and 0 for wrapping and unwrapping; v4: 0 to 1000000, \
     or 8388608 for a dynamic fee.";
 
 /// Returns the schemas, by name.
@@ -55,12 +55,12 @@ pub(super) fn schemas() -> Map<String, Value> {
         "description": "In atomic units; may exceed 2^53." });
     let schemas = json!({
         "Trade": closed_object(json!({
-            "token_in": { "type": "string", "description": TOKEN },
-            "token_out": { "type": "string", "description": TOKEN },
+            "token_in": { "type": "string", "description": TOKEN_DESCRIPTION },
+            "token_out": { "type": "string", "description": TOKEN_DESCRIPTION },
             "amount_in": { "type": ["string", "number"],
                 "description": "In whole coins of token_in, such as \"1.5\"." },
             "chain_id": { "type": "integer", "enum": chains, "default": DEFAULT_TRADING.0 },
-            "fee_tier": { "type": "integer", "minimum": 0, "default": 3000, "description": FEE },
+            "fee_tier": { "type": "integer", "minimum": 0, "default": 3000, "description": FEE_DESCRIPTION },
             "tick_spacing": { "type": "integer", "minimum": 1, "description": "v4 pools only." },
             "hooks": { "type": "string",
                 "description": "v4 pools only; the zero address for none." },

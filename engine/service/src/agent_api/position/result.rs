@@ -44,7 +44,7 @@ impl<'a> LoanResult<'a> {
         Self { loan: Some(loan), ..Self::new(id, status) }
     }
 
-    fn because(self, refusal: &'a Refusal) -> Self {
+    fn with_refusal(self, refusal: &'a Refusal) -> Self {
         Self { reason: Some(refusal), ..self }
     }
 
@@ -91,27 +91,27 @@ impl PlanResult for LoanAsk {
         quote(self)
     }
 
-    fn refused(refusal: &Refusal) -> Answer {
+    fn answer_refused(refusal: &Refusal) -> Answer {
         let code = intake_code(refusal.code);
         let result = LoanResult { code, ..LoanResult::new("", "rejected") };
-        result.because(refusal).answer(400).with_outcome(Outcome::Refused)
+        result.with_refusal(refusal).answer(400).with_outcome(Outcome::Refused)
     }
 
-    fn pending(&self, id: &str) -> Answer {
+    fn answer_pending(&self, id: &str) -> Answer {
         LoanResult::of(id, "pending", self).answer(202).with_outcome(Outcome::InProgress)
     }
 
-    fn rejected(&self, id: &str, refusal: &Refusal, was_held: bool) -> Answer {
+    fn answer_rejected(&self, id: &str, refusal: &Refusal, was_held: bool) -> Answer {
         let code = match refusal.code {
             Code::RequestExpired => Some("EXPIRED"),
             code if was_held => Some(approval_code(code)),
             code => intake_code(code),
         };
         let result = LoanResult { code, ..LoanResult::of(id, "rejected", self) };
-        result.because(refusal).answer(400).with_outcome(Outcome::Refused)
+        result.with_refusal(refusal).answer(400).with_outcome(Outcome::Refused)
     }
 
-    fn executed(&self, id: &str, execution: &Execution) -> Answer {
+    fn answer_executed(&self, id: &str, execution: &Execution) -> Answer {
         let result =
             LoanResult { execution: Some(execution), ..LoanResult::of(id, "executing", self) };
         match &execution.end {
@@ -131,12 +131,12 @@ impl PlanResult for LoanAsk {
                     code if by_operator => Some(approval_code(code)),
                     code => intake_code(code),
                 };
-                LoanResult { status: "rejected", code, ..result }.because(refusal).answer(400)
+                LoanResult { status: "rejected", code, ..result }.with_refusal(refusal).answer(400)
             }
             Some(ExecutionEnd::Failed { refusal, hash }) => {
                 let hash = hash.map(|hash| hash.to_string());
                 let code = Some(failure_code(execution));
-                LoanResult { status: "failed", code, hash, ..result }.because(refusal).answer(500)
+                LoanResult { status: "failed", code, hash, ..result }.with_refusal(refusal).answer(500)
             }
         }
     }

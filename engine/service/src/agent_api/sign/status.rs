@@ -47,20 +47,20 @@ async fn try_status(api: &Api, id: &str) -> Result<Answer, Fault> {
             Answer::new(200, body).with_code(Code::AlreadySigned)
         }
         // The poll succeeds, whatever the outcome of the request.
-        Status::Refused { refusal, .. } => rejected(&record, refusal.sentence(), refusal.code),
+        Status::Refused { refusal, .. } => answer_rejected(&record, refusal.sentence(), refusal.code),
         Status::Held { .. } if record.is_hold_over(&moment) => {
             // Commit the expiry before reporting it: a clock that is set back must not revive the request. If the
             // commit fails, report the expiry nevertheless.
             if let Err(fault) = api.core.act(Action::Tick).await {
                 tracing::warn!(code = %fault.code, "could not record that a request expired");
             }
-            expired(&record)
+            answer_expired(&record)
         }
         Status::AwaitingDevice(_) if record.is_wait_over(&moment) => {
             // The request is pending until the expiry is on disk: if the clock is set back, the device may still sign
             // it.
             match api.core.act(Action::Tick).await {
-                Ok(_recorded) => not_signed(&record, WaitEnd::TooLate),
+                Ok(_recorded) => answer_not_signed(&record, WaitEnd::TooLate),
                 Err(fault) => {
                     tracing::warn!(code = %fault.code, "could not record that a request was not signed in time");
                     describe(&record, None, &moment)
@@ -102,19 +102,19 @@ pub(super) fn describe(
                         .with("transaction_id", record.id.to_string());
                     Answer::new(200, body)
                 }
-                None => executing(record),
+                None => answer_executing(record),
             }
         }
-        Status::Held { .. } => pending(record, Code::ApprovalRequired.sentence(), OPERATOR),
+        Status::Held { .. } => answer_pending(record, Code::ApprovalRequired.sentence(), WAITS_FOR_OPERATOR),
         Status::AwaitingDevice(turn) if turn.prompt.is_none() => {
-            pending(record, AWAITS_DEVICE, DEVICE)
+            answer_pending(record, AWAITS_DEVICE, WAITS_FOR_DEVICE)
         }
         Status::AwaitingDevice(_) => {
-            let mut answer = executing(record);
-            answer.body.insert("waits_for", DEVICE);
+            let mut answer = answer_executing(record);
+            answer.body.insert("waits_for", WAITS_FOR_DEVICE);
             answer
         }
-        Status::NotSigned { end, .. } => not_signed(record, *end),
+        Status::NotSigned { end, .. } => answer_not_signed(record, *end),
         Status::Refused { refusal, .. } => {
             let mut answer =
                 Answer::refusal(&Fault::because(refusal.code, refusal.sentence().to_owned()));
@@ -129,7 +129,7 @@ pub(super) fn describe(
                 answer.body.insert(name, bound.0);
             }
             if refusal.code == Code::PaymentExpired {
-                answer.body.insert("hint", send_again(record));
+                answer.body.insert("hint", pay_again_hint(record));
             }
             answer.body.insert("transaction_id", record.id.to_string());
             answer
@@ -137,9 +137,9 @@ pub(super) fn describe(
         Status::Denied { reason, .. } => {
             let code = Code::RequestDenied;
             let reason = reason.as_deref().unwrap_or(code.sentence());
-            rejected(record, reason, code)
+            answer_rejected(record, reason, code)
         }
-        Status::Expired { .. } => expired(record),
+        Status::Expired { .. } => answer_expired(record),
     }
 }
 
@@ -147,10 +147,10 @@ pub(super) fn describe(
 const AWAITS_DEVICE: &str = "Waits for the operator's hardware device";
 
 /// The values of `waits_for`: the operator's decision, or a signature on the operator's device.
-const OPERATOR: &str = "operator";
-const DEVICE: &str = "device";
+const WAITS_FOR_OPERATOR: &str = "operator";
+const WAITS_FOR_DEVICE: &str = "device";
 
-fn pending(record: &Request, message: &str, waits_for: &str) -> Answer {
+fn answer_pending(record: &Request, message: &str, waits_for: &str) -> Answer {
     let body = Object::new()
         .with("status", "pending")
         .with("message", message)
@@ -163,30 +163,30 @@ fn pending(record: &Request, message: &str, waits_for: &str) -> Answer {
     Answer::new(202, body).with_code(Code::ApprovalRequired).with_outcome(Outcome::InProgress)
 }
 
-fn executing(record: &Request) -> Answer {
+fn answer_executing(record: &Request) -> Answer {
     let body = Object::new().with("status", "executing").with("request_id", record.id.to_string());
     Answer::new(202, body).with_outcome(Outcome::InProgress)
 }
 
-fn not_signed(record: &Request, end: WaitEnd) -> Answer {
-    let mut answer = rejected(record, end.sentence(), end.code());
+fn answer_not_signed(record: &Request, end: WaitEnd) -> Answer {
+    let mut answer = answer_rejected(record, end.sentence(), end.code());
     // Suggest a new request only after a timeout: a refusal on the device is a person's decision, like a denial.
     if end == WaitEnd::TooLate {
-        answer.body.insert("hint", send_again(record));
+        answer.body.insert("hint", pay_again_hint(record));
     }
     answer
 }
 
 /// Creates the answer for a payment that is already settled: no second header, and a hint how to pay again.
-pub(super) fn settled(record: &Request) -> Answer {
+pub(super) fn answer_settled(record: &Request) -> Answer {
     let mut answer = Answer::refusal(&Fault::new(Code::PaymentSettled));
     answer.body.insert("previous_transaction_id", record.id.to_string());
-    answer.body.insert("hint", send_again(record));
+    answer.body.insert("hint", pay_again_hint(record));
     answer
 }
 
 /// Returns the hint for an agent that wants to pay again.
-fn send_again(record: &Request) -> &'static str {
+fn pay_again_hint(record: &Request) -> &'static str {
     match &record.identity {
         Identity::Hmac { .. } => "To pay again, sign a new request with a new timestamp.",
         Identity::Bearer { .. } => "To pay again, send a new idempotency_key.",
@@ -199,14 +199,14 @@ fn amount_micro(record: &Request) -> Value {
     priced.map_or(Value::Null, |payment| Value::from(payment.usd.0))
 }
 
-fn expired(record: &Request) -> Answer {
+fn answer_expired(record: &Request) -> Answer {
     let code = Code::RequestExpired;
-    let mut answer = rejected(record, code.sentence(), code);
-    answer.body.insert("hint", send_again(record));
+    let mut answer = answer_rejected(record, code.sentence(), code);
+    answer.body.insert("hint", pay_again_hint(record));
     answer
 }
 
-fn rejected(record: &Request, reason: &str, code: Code) -> Answer {
+fn answer_rejected(record: &Request, reason: &str, code: Code) -> Answer {
     let body = Object::new()
         .with("status", "rejected")
         .with("reason", reason)

@@ -22,25 +22,25 @@ impl PlanResult for TradeAsk {
         quote(self)
     }
 
-    fn refused(refusal: &Refusal) -> Answer {
+    fn answer_refused(refusal: &Refusal) -> Answer {
         let result = TradeResult { reason: Some(refusal), ..TradeResult::new("", "rejected") };
         Answer::new(400, result.body()).with_outcome(Outcome::Refused)
     }
 
-    fn pending(&self, id: &str) -> Answer {
+    fn answer_pending(&self, id: &str) -> Answer {
         let result = TradeResult::of(id, "pending", self);
         Answer::new(202, result.body()).with_outcome(Outcome::InProgress)
     }
 
     // A trade that is refused before it is held has no `code`.
-    fn rejected(&self, id: &str, refusal: &Refusal, was_held: bool) -> Answer {
+    fn answer_rejected(&self, id: &str, refusal: &Refusal, was_held: bool) -> Answer {
         let code = was_held.then(|| approval_code(refusal.code));
         let result = TradeResult::of(id, "rejected", self);
         let body = TradeResult { reason: Some(refusal), code, ..result }.body();
         Answer::new(400, body).with_outcome(Outcome::Refused)
     }
 
-    fn executed(&self, id: &str, execution: &Execution) -> Answer {
+    fn answer_executed(&self, id: &str, execution: &Execution) -> Answer {
         let result = TradeResult {
             execution: Some(execution),
             approval: approval_hash(execution),

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn shows_the_terms_that_would_be_signed() {
-    let mut world = ordinary();
+    let mut world = ordinary_world();
     let ask = PaymentAsk {
         valid_seconds: 7,
         resource_url: Some("https://merchant.example/r".to_owned()),
@@ -42,7 +42,7 @@ fn an_approval_with_another_digest_is_refused() {
     let others = card_digest(&world, other);
     for wrong in ["", "0", upper.as_str(), cut, others.as_str()] {
         let action = world.approval(id, wrong);
-        assert_eq!(world.refused(action).code, Code::CardChanged, "{wrong}");
+        assert_eq!(world.run_refused(action).code, Code::CardChanged, "{wrong}");
     }
     let action = world.approval(id, &digest);
     world.must(action);
@@ -61,7 +61,7 @@ fn a_policy_change_invalidates_the_shown_card() {
         let before = card_digest(&world, id);
         world.edit(change).expect("an open wallet");
         let action = world.approval(id, &before);
-        assert_eq!(world.refused(action).code, Code::CardChanged);
+        assert_eq!(world.run_refused(action).code, Code::CardChanged);
         assert_eq!(world.reserved(), Usd::dollars(2));
         world.approves(id);
     }
@@ -74,7 +74,7 @@ fn a_policy_changed_and_changed_back_is_another_policy() {
     world.edit(|policy| policy.payments.daily = Usd::dollars(50)).expect("free");
     world.edit(|policy| policy.payments.daily = Usd::dollars(100)).expect("an open wallet");
     let action = world.approval(id, &before);
-    assert_eq!(world.refused(action).code, Code::CardChanged);
+    assert_eq!(world.run_refused(action).code, Code::CardChanged);
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn a_new_policy_for_the_agent_invalidates_the_shown_card() {
     world.must(Action::CreatePolicy { name, policy });
     world.must(build::commission(0, "other", "main"));
     let action = world.approval(id, &before);
-    assert_eq!(world.refused(action).code, Code::CardChanged);
+    assert_eq!(world.run_refused(action).code, Code::CardChanged);
     world.approves(id);
 }
 

@@ -43,7 +43,7 @@ fn an_expiry_releases_the_reservation_once() {
     assert!(is_expired(&world, id) && !is_expired(&world, second));
     assert_eq!((world.spent(), world.reserved()), (Usd::ZERO, Usd::dollars(3)));
     assert_eq!(world.tick().events, []);
-    world.refused(denial(id));
+    world.run_refused(denial(id));
     world.clock.pass(MINUTE);
     world.tick();
     assert_eq!(world.reserved(), Usd::ZERO);
@@ -53,7 +53,7 @@ fn an_expiry_releases_the_reservation_once() {
 fn a_clock_set_back_does_not_extend_a_hold_within_a_boot() {
     let (mut world, id) = world_with_held();
     let digest = card_digest(&world, id);
-    world.clock.set_by(-10 * HOUR);
+    world.clock.shift_wall_clock(-10 * HOUR);
     world.clock.pass(QUARTER_HOUR - 1);
     assert_eq!(world.card(id).expect("a card").expires_in_seconds, 1);
     assert_eq!(world.tick().events, []);
@@ -65,7 +65,7 @@ fn a_clock_set_back_does_not_extend_a_hold_within_a_boot() {
 #[test]
 fn a_clock_set_forward_ends_a_hold_early() {
     let (mut world, id) = world_with_held();
-    world.clock.set_by(QUARTER_HOUR);
+    world.clock.shift_wall_clock(QUARTER_HOUR);
     world.tick();
     assert!(is_expired(&world, id));
 }
@@ -83,7 +83,7 @@ fn holds_expire_by_the_wall_clock_across_a_reboot() {
 #[test]
 fn a_clock_set_back_extends_a_hold_by_no_more_than_the_time_before_a_reboot() {
     let (mut world, id) = world_with_held();
-    world.clock.set_by(-10 * HOUR);
+    world.clock.shift_wall_clock(-10 * HOUR);
     // The machine has been up for a minute, so 15 minutes less that minute remain.
     world.clock.reboot(SECOND);
     world.clock.pass(QUARTER_HOUR - MINUTE - 1);

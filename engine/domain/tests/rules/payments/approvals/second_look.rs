@@ -13,7 +13,7 @@ fn refused_after(change: impl FnOnce(&mut World)) -> Refusal {
     let refusal = world.rejects(id);
     assert_eq!((world.spent(), world.reserved()), (spent, Usd::dollars(3)));
     assert!(!world.state.held.contains_key(&id) && !world.state.authorized.contains_key(&id));
-    world.refused(denial(id));
+    world.run_refused(denial(id));
     assert_eq!(world.must(Action::Reissue).effects, []);
     refusal
 }
@@ -95,7 +95,7 @@ fn the_agents_new_policy_is_the_one_that_counts() {
 /// The request's own reservation does not count against it, so the whole allowance can be approved.
 #[test]
 fn a_reservation_is_never_counted_against_itself() {
-    let mut world = ordinary();
+    let mut world = ordinary_world();
     world.edit(|policy| policy.payments.daily = Usd::dollars(10)).expect("free");
     let held = [6_000_000, 3_000_000, 1_000_000].map(|micros| world.holds(payment(micros)));
     assert_eq!(world.refuses(payment(1)).code, Code::ExceedsDailyLimit);
@@ -107,7 +107,7 @@ fn a_reservation_is_never_counted_against_itself() {
 
 #[test]
 fn an_approval_is_not_held_again_for_the_same_reason() {
-    let mut world = ordinary();
+    let mut world = ordinary_world();
     world.edit(|policy| policy.payments.hosts = build::hosts(&["api.example"], &[])).expect("free");
     let outside = Some("https://else.example/".to_owned());
     let id = world.holds(PaymentAsk { resource_url: outside, ..payment(1) });

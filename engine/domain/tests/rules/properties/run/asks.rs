@@ -76,7 +76,7 @@ impl Run {
         ask: PaymentAsk,
     ) -> (Identity, PaymentAsk) {
         if !self.model.agents[agent].bears_token {
-            return (build::signed(self.world.draw(), self.world.clock.utc), ask);
+            return (build::signed_identity(self.world.draw(), self.world.clock.utc), ask);
         }
         let key = key.map(|key| format!("key {key}"));
         let content = format!(
@@ -84,7 +84,7 @@ impl Run {
             ask.amount, ask.payee, ask.resource_url, ask.domain_contradicted, ask.valid_seconds
         );
         let id = &self.model.agents[agent].id;
-        (build::bearer(id, content.as_bytes(), key.as_deref()), ask)
+        (build::bearer_identity(id, content.as_bytes(), key.as_deref()), ask)
     }
 
     pub(super) fn payment(&self, agent: usize, what: &PaymentChoice) -> PaymentAsk {

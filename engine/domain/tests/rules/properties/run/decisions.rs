@@ -32,7 +32,7 @@ impl Run {
             return;
         }
         let decision = self.perform(action).expect("the approval is heard");
-        assert_eq!((decision.reply.clone(), decisive(&decision)), (Reply::Request(id), 1));
+        assert_eq!((decision.reply.clone(), count_decisive(&decision)), (Reply::Request(id), 1));
         self.second_look(id, &decision, &now);
         let came = match &self.world.records[&id].status {
             Status::Refused { refusal, .. } => Some(refusal.describe()),
@@ -131,7 +131,7 @@ impl Run {
             return;
         }
         let decision = self.perform(action).expect("a denial is heard");
-        assert_eq!(decisive(&decision), 1);
+        assert_eq!(count_decisive(&decision), 1);
         assert_eq!((decision.reply, &decision.effects[..]), (Reply::Request(id), &[][..]));
         let (at, told_until) =
             (self.journal_time(), bursar_domain::requests::Deadline::after(&now));
@@ -142,7 +142,7 @@ impl Run {
 
     pub(super) fn sign(&mut self, pick: Pick) {
         let id = self.pick_authorized(pick).unwrap_or_else(|| self.pick_request(pick));
-        let action = self.world.signed(id);
+        let action = self.world.signed_action(id);
         let recorded = !self.perform(action).expect("never refused").events.is_empty();
         match self.model.requests.get_mut(&id).map(|known| &mut known.status) {
             Some(ModelStatus::Authorized { is_void: true, .. }) => {
